@@ -1,0 +1,48 @@
+#include "base/err.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static void mark_cut(char *text, size_t size, int wanted)
+{
+    if (wanted >= 0 && (size_t)wanted >= size)
+        memcpy(text + size - 4, "...", 4);
+}
+
+enum xt_status xt_err_set(struct xt_err *err, enum xt_status status, const char *format, ...)
+{
+    if (!err)
+        return status;
+    err->status = status;
+    va_list args;
+    va_start(args, format);
+    int wanted = vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    mark_cut(err->text, sizeof err->text, wanted);
+    return status;
+}
+
+enum xt_status xt_err_prefix(struct xt_err *err, const char *format, ...)
+{
+    if (!err)
+        return XT_ERR_RUN;
+    char rest[sizeof err->text];
+    memcpy(rest, err->text, sizeof rest);
+    va_list args;
+    va_start(args, format);
+    int used = vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    if (used >= 0 && (size_t)used < sizeof err->text) {
+        size_t room = sizeof err->text - (size_t)used;
+        int wanted = snprintf(err->text + used, room, "%s", rest);
+        mark_cut(err->text, sizeof err->text, wanted < 0 ? wanted : wanted + used);
+    }
+    return err->status;
+}
+
+enum xt_status xt_err_no_memory(struct xt_err *err, const char *what, size_t bytes)
+{
+    return xt_err_set(err, XT_ERR_MEMORY, "out of memory: %.1f MB for %s could not be had",
+                      (double)bytes / 1e6, what);
+}

@@ -1,0 +1,43 @@
+/* Errors: what failed, in one sentence for the person who reads it, and the exit code it leads to.
+ *
+ * Every function that can fail returns `enum xt_status` and takes a caller-owned `struct xt_err *`.
+ * On success the error is left untouched; on failure it holds the sentence. A `struct xt_err` owns
+ * nothing and needs no clean-up. Not thread-safe: one error per thread.
+ */
+#ifndef XT_BASE_ERR_H
+#define XT_BASE_ERR_H
+
+#include <stddef.h>
+
+/* The values are the program's exit codes. */
+enum xt_status {
+    XT_OK = 0,
+    XT_ERR_RUN = 1,    /* the run failed: disk, a loss that is not a number, a failed comparison */
+    XT_ERR_USAGE = 2,  /* a command line or configuration that cannot be meant */
+    XT_ERR_DATA = 3,   /* images, labels, weights or checkpoints that cannot be used */
+    XT_ERR_DEVICE = 4, /* no such device, no library for it, or it failed */
+    XT_ERR_MEMORY = 5, /* out of memory, on the host or the device */
+    XT_STOPPED = 75,   /* stopped and saved, to be started again (EX_TEMPFAIL) */
+    XT_INTERRUPTED = 130, /* interrupted and saved */
+};
+
+struct xt_err {
+    enum xt_status status;
+    char text[1024];
+};
+
+/* Stores the sentence and returns `status`, so that a caller can write `return xt_err_set(...)`.
+ * Too long a text is cut and ends in "...". `err` may be NULL where the caller only needs the
+ * status. */
+enum xt_status xt_err_set(struct xt_err *err, enum xt_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Puts context before the stored sentence ("reading a.png: " + text); returns the stored status. */
+enum xt_status xt_err_prefix(struct xt_err *err, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The sentence for a failed allocation: `what` names the thing, `bytes` its size. Returns
+ * XT_ERR_MEMORY. */
+enum xt_status xt_err_no_memory(struct xt_err *err, const char *what, size_t bytes);
+
+#endif

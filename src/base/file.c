@@ -1,0 +1,305 @@
+#include "base/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+static enum xt_status fail(struct xt_err *err, enum xt_status status, const char *what,
+                           const char *path)
+{
+    return xt_err_set(err, status, "%s %s: %s", what, path, strerror(errno));
+}
+
+static enum xt_status read_all(int fd, const char *path, size_t limit, uint8_t **buffer,
+                               size_t *capacity, size_t *size, struct xt_err *err)
+{
+    struct stat st;
+    if (fstat(fd, &st))
+        return fail(err, XT_ERR_DATA, "cannot read", path);
+    if (!S_ISREG(st.st_mode))
+        return xt_err_set(err, XT_ERR_DATA, "cannot read %s: it is not a regular file", path);
+    if ((uint64_t)st.st_size > limit)
+        return xt_err_set(err, XT_ERR_DATA, "%s has %lld bytes, more than the %zu allowed here",
+                          path, (long long)st.st_size, limit);
+    size_t wanted = (size_t)st.st_size;
+    enum xt_status status = xt_mem_grow(buffer, capacity, wanted + 1, 1, path, err);
+    if (status)
+        return status;
+    *size = 0;
+    while (*size < wanted) {
+        ssize_t got = read(fd, *buffer + *size, wanted - *size);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return fail(err, XT_ERR_DATA, "cannot read", path);
+        if (got == 0)
+            break;
+        *size += (size_t)got;
+    }
+    return XT_OK;
+}
+
+enum xt_status xt_file_read(const char *path, size_t limit, uint8_t **buffer, size_t *capacity,
+                            size_t *size, struct xt_err *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return fail(err, XT_ERR_DATA, "cannot open", path);
+    enum xt_status status = read_all(fd, path, limit, buffer, capacity, size, err);
+    close(fd);
+    return status;
+}
+
+enum xt_status xt_file_begin(struct xt_file_writer *writer, const char *path, struct xt_err *err)
+{
+    *writer = (struct xt_file_writer){.fd = -1};
+    enum xt_status status = xt_mem_strdup(&writer->path, path, err);
+    if (status)
+        return status;
+    if (asprintf(&writer->temporary, "%s.part-%ld", path, (long)getpid()) < 0) {
+        writer->temporary = NULL;
+        xt_file_abandon(writer);
+        return xt_err_no_memory(err, "a file name", strlen(path));
+    }
+    writer->fd = open(writer->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (writer->fd >= 0)
+        return XT_OK;
+    status = fail(err, XT_ERR_RUN, "cannot write", writer->temporary);
+    xt_file_abandon(writer);
+    return status;
+}
+
+enum xt_status xt_file_write(struct xt_file_writer *writer, const void *bytes, size_t count,
+                             struct xt_err *err)
+{
+    const char *next = bytes;
+    while (count) {
+        ssize_t wrote = write(writer->fd, next, count);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote < 0)
+            return fail(err, XT_ERR_RUN, "cannot write", writer->temporary);
+        next += wrote;
+        count -= (size_t)wrote;
+    }
+    return XT_OK;
+}
+
+static enum xt_status sync_folder_of(const char *path, struct xt_err *err)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    if (!folder)
+        return xt_err_no_memory(err, "a file name", strlen(path));
+    enum xt_status status = XT_OK;
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    /* Some network file systems cannot sync a folder and say EINVAL: the rename is all they offer.
+     */
+    if (fd < 0 || (fsync(fd) && errno != EINVAL))
+        status = fail(err, XT_ERR_RUN, "cannot sync", folder);
+    if (fd >= 0)
+        close(fd);
+    free(folder);
+    return status;
+}
+
+enum xt_status xt_file_commit(struct xt_file_writer *writer, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    if (fsync(writer->fd))
+        status = fail(err, XT_ERR_RUN, "cannot sync", writer->temporary);
+    if (close(writer->fd) && !status)
+        status = fail(err, XT_ERR_RUN, "cannot write", writer->temporary);
+    writer->fd = -1;
+    if (!status && rename(writer->temporary, writer->path))
+        status = fail(err, XT_ERR_RUN, "cannot write", writer->path);
+    if (!status) {
+        free(writer->temporary);
+        writer->temporary = NULL;
+        status = sync_folder_of(writer->path, err);
+    }
+    xt_file_abandon(writer);
+    return status;
+}
+
+void xt_file_abandon(struct xt_file_writer *writer)
+{
+    if (!writer->path)
+        return;
+    if (writer->fd >= 0)
+        close(writer->fd);
+    if (writer->temporary)
+        unlink(writer->temporary);
+    free(writer->temporary);
+    free(writer->path);
+    *writer = (struct xt_file_writer){.fd = -1};
+}
+
+enum xt_status xt_file_save(const char *path, const void *bytes, size_t count, struct xt_err *err)
+{
+    struct xt_file_writer writer;
+    enum xt_status status = xt_file_begin(&writer, path, err);
+    if (status)
+        return status;
+    status = xt_file_write(&writer, bytes, count, err);
+    if (!status)
+        return xt_file_commit(&writer, err);
+    xt_file_abandon(&writer);
+    return status;
+}
+
+enum xt_status xt_file_make_folder(const char *path, struct xt_err *err)
+{
+    char *text = NULL;
+    enum xt_status status = xt_mem_strdup(&text, path, err);
+    if (status)
+        return status;
+    for (char *p = text + 1; *text && !status; p++) {
+        char end = *p;
+        if (end != '/' && end != '\0')
+            continue;
+        *p = '\0';
+        if (mkdir(text, 0777) && errno != EEXIST)
+            status = fail(err, XT_ERR_RUN, "cannot create the folder", text);
+        *p = end;
+        if (!end)
+            break;
+    }
+    free(text);
+    if (!status && !xt_file_is_folder(path))
+        status = xt_err_set(err, XT_ERR_RUN, "%s is not a folder", path);
+    return status;
+}
+
+bool xt_file_exists(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0;
+}
+
+bool xt_file_is_folder(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* The folders above the one being read, to see a loop of links. */
+struct walk {
+    const struct walk *above;
+    dev_t device;
+    ino_t inode;
+};
+
+static bool is_loop(const struct walk *walk, const struct stat *st)
+{
+    for (; walk; walk = walk->above)
+        if (walk->device == st->st_dev && walk->inode == st->st_ino)
+            return true;
+    return false;
+}
+
+static enum xt_status list_folder(struct xt_file_list *list, const char *folder,
+                                  const struct walk *above, struct xt_err *err);
+
+static enum xt_status list_entry(struct xt_file_list *list, const char *folder, const char *name,
+                                 const struct walk *walk, struct xt_err *err)
+{
+    char *path = NULL;
+    enum xt_status status = xt_file_join(&path, folder, name, err);
+    if (status)
+        return status;
+    struct stat st;
+    /* A link to nothing stays in the list: the reader names it as a file that cannot be opened. */
+    bool found = stat(path, &st) == 0;
+    if (found && S_ISDIR(st.st_mode)) {
+        if (!is_loop(walk, &st))
+            status = list_folder(list, path, walk, err);
+    } else if (!found || S_ISREG(st.st_mode)) {
+        status = xt_mem_grow(&list->paths, &list->capacity, list->count + 1, sizeof *list->paths,
+                             "a list of files", err);
+        if (!status) {
+            list->paths[list->count++] = path;
+            return XT_OK;
+        }
+    }
+    free(path);
+    return status;
+}
+
+static enum xt_status list_folder(struct xt_file_list *list, const char *folder,
+                                  const struct walk *above, struct xt_err *err)
+{
+    DIR *dir = opendir(folder);
+    struct stat st;
+    if (!dir || fstat(dirfd(dir), &st)) {
+        enum xt_status status = fail(err, XT_ERR_DATA, "cannot read the folder", folder);
+        if (dir)
+            closedir(dir);
+        return status;
+    }
+    struct walk walk = {.above = above, .device = st.st_dev, .inode = st.st_ino};
+    enum xt_status status = XT_OK;
+    for (struct dirent *entry; !status && (entry = readdir(dir));)
+        if (entry->d_name[0] != '.')
+            status = list_entry(list, folder, entry->d_name, &walk, err);
+    closedir(dir);
+    return status;
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+enum xt_status xt_file_list_tree(struct xt_file_list *list, const char *folder, struct xt_err *err)
+{
+    enum xt_status status = list_folder(list, folder, NULL, err);
+    if (!status && list->count)
+        qsort(list->paths, list->count, sizeof *list->paths, compare_paths);
+    return status;
+}
+
+void xt_file_list_clear(struct xt_file_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->paths[i]);
+    free(list->paths);
+    *list = (struct xt_file_list){0};
+}
+
+enum xt_status xt_file_join(char **out, const char *folder, const char *name, struct xt_err *err)
+{
+    size_t length = strlen(folder);
+    const char *slash = length && folder[length - 1] != '/' ? "/" : "";
+    int wrote =
+        name[0] == '/' ? asprintf(out, "%s", name) : asprintf(out, "%s%s%s", folder, slash, name);
+    if (wrote >= 0)
+        return XT_OK;
+    *out = NULL;
+    return xt_err_no_memory(err, "a file name", length);
+}
+
+const char *xt_file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+enum xt_status xt_file_program_folder(char **out, struct xt_err *err)
+{
+    char path[4096];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length <= 0)
+        return fail(err, XT_ERR_RUN, "cannot read", "/proc/self/exe");
+    path[length] = '\0';
+    char *slash = strrchr(path, '/');
+    *slash = '\0';
+    return xt_mem_strdup(out, path, err);
+}

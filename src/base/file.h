@@ -1,0 +1,65 @@
+/* Files: reading whole ones, writing so that a reader never sees half of one, and walking a tree.
+ *
+ * Every function is thread-safe. Errors name the path and what the system said.
+ */
+#ifndef XT_BASE_FILE_H
+#define XT_BASE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+/* Reads a whole regular file of at most `limit` bytes into *buffer, which grows as needed and may
+ * be reused (start with NULL and 0; release with free). A file larger than `limit` is an error, not
+ * cut. */
+enum xt_status xt_file_read(const char *path, size_t limit, uint8_t **buffer, size_t *capacity,
+                            size_t *size, struct xt_err *err);
+
+/* A file being written under a temporary name in the same folder; nothing is seen at `path` before
+ * commit. */
+struct xt_file_writer {
+    char *path;
+    char *temporary;
+    int fd;
+};
+enum xt_status xt_file_begin(struct xt_file_writer *writer, const char *path, struct xt_err *err);
+enum xt_status xt_file_write(struct xt_file_writer *writer, const void *bytes, size_t count,
+                             struct xt_err *err);
+/* Syncs the file, renames it to `path`, syncs the folder. The writer is empty afterwards, also
+ * after a failure. */
+enum xt_status xt_file_commit(struct xt_file_writer *writer, struct xt_err *err);
+/* Removes the temporary file. Does nothing on a zeroed or committed writer. */
+void xt_file_abandon(struct xt_file_writer *writer);
+
+/* begin, write, commit. */
+enum xt_status xt_file_save(const char *path, const void *bytes, size_t count, struct xt_err *err);
+
+/* Creates the folder and those above it; an existing folder is no error. */
+enum xt_status xt_file_make_folder(const char *path, struct xt_err *err);
+
+bool xt_file_exists(const char *path);
+bool xt_file_is_folder(const char *path);
+
+/* A sorted list of paths. */
+struct xt_file_list {
+    char **paths;
+    size_t count;
+    size_t capacity;
+};
+/* Every regular file under `folder`, hidden names left out, symbolic links followed but no folder
+ * entered twice (so a loop of links ends), sorted by path bytes. Clear the list also after a
+ * failure. */
+enum xt_status xt_file_list_tree(struct xt_file_list *list, const char *folder, struct xt_err *err);
+void xt_file_list_clear(struct xt_file_list *list);
+
+/* "a/b" from "a" and "b" into *out (release with free); an absolute `name` is taken as it is. */
+enum xt_status xt_file_join(char **out, const char *folder, const char *name, struct xt_err *err);
+/* The part after the last slash (a pointer into `path`). */
+const char *xt_file_name(const char *path);
+/* The folder that holds the running program, into *out (release with free). */
+enum xt_status xt_file_program_folder(char **out, struct xt_err *err);
+
+#endif

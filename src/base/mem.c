@@ -1,0 +1,64 @@
+#include "base/mem.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* `out` is a T **: written through memcpy, because a T ** is not a void **. */
+static void store(void *out, void *pointer)
+{
+    memcpy(out, &pointer, sizeof pointer);
+}
+
+enum xt_status xt_mem_calloc(void *out, size_t count, size_t size, const char *what,
+                             struct xt_err *err)
+{
+    void *p = calloc(count ? count : 1, size);
+    store(out, p);
+    return p ? XT_OK
+             : xt_err_no_memory(err, what,
+                                size && count > SIZE_MAX / size ? SIZE_MAX : count * size);
+}
+
+enum xt_status xt_mem_aligned(void *out, size_t count, size_t size, const char *what,
+                              struct xt_err *err)
+{
+    store(out, NULL);
+    size_t bytes = 0;
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX - 64)
+        return xt_err_no_memory(err, what, SIZE_MAX);
+    bytes = (bytes + 63) / 64 * 64;
+    void *p = aligned_alloc(64, bytes ? bytes : 64);
+    if (!p)
+        return xt_err_no_memory(err, what, bytes);
+    memset(p, 0, bytes);
+    store(out, p);
+    return XT_OK;
+}
+
+enum xt_status xt_mem_grow(void *array, size_t *capacity, size_t need, size_t size,
+                           const char *what, struct xt_err *err)
+{
+    if (need <= *capacity)
+        return XT_OK;
+    size_t wanted = *capacity < 8 ? 8 : *capacity;
+    while (wanted < need) {
+        if (wanted > SIZE_MAX / 2)
+            return xt_err_no_memory(err, what, SIZE_MAX);
+        wanted *= 2;
+    }
+    void *old = NULL;
+    memcpy(&old, array, sizeof old);
+    void *p = reallocarray(old, wanted, size);
+    if (!p)
+        return xt_err_no_memory(err, what, wanted > SIZE_MAX / size ? SIZE_MAX : wanted * size);
+    store(array, p);
+    *capacity = wanted;
+    return XT_OK;
+}
+
+enum xt_status xt_mem_strdup(char **out, const char *text, struct xt_err *err)
+{
+    *out = strdup(text);
+    return *out ? XT_OK : xt_err_no_memory(err, "a name", strlen(text) + 1);
+}

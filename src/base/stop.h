@@ -1,0 +1,11 @@
+/* The request to stop (SIGINT, SIGTERM): the program's only signal flag. A second signal ends the
+ * process at once. */
+#ifndef XT_BASE_STOP_H
+#define XT_BASE_STOP_H
+
+/* Installs the handlers; called once by cli/main. */
+void xt_stop_watch(void);
+/* The signal that asked to stop, or 0. Async-signal-safe and thread-safe. */
+int xt_stop_requested(void);
+
+#endif

@@ -1,0 +1,144 @@
+#include "base/str.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+void xt_str_clear(struct xt_str *str)
+{
+    free(str->data);
+    *str = (struct xt_str){0};
+}
+
+enum xt_status xt_str_append(struct xt_str *str, const char *bytes, size_t count,
+                             struct xt_err *err)
+{
+    enum xt_status status =
+        xt_mem_grow(&str->data, &str->capacity, str->length + count + 1, 1, "text", err);
+    if (status)
+        return status;
+    memcpy(str->data + str->length, bytes, count);
+    str->length += count;
+    str->data[str->length] = '\0';
+    return XT_OK;
+}
+
+enum xt_status xt_str_printf(struct xt_str *str, struct xt_err *err, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *text = NULL;
+    int length = vasprintf(&text, format, args);
+    va_end(args);
+    if (length < 0)
+        return xt_err_no_memory(err, "text", 0);
+    enum xt_status status = xt_str_append(str, text, (size_t)length, err);
+    free(text);
+    return status;
+}
+
+const char *xt_str_get(const struct xt_str *str)
+{
+    return str->data ? str->data : "";
+}
+
+size_t xt_utf8_decode(const char *text, size_t left, uint32_t *code)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    if (left == 0)
+        return 0;
+    if (s[0] < 0x80) {
+        *code = s[0];
+        return 1;
+    }
+    size_t length = s[0] >= 0xF0 ? 4 : s[0] >= 0xE0 ? 3 : 2;
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    if (s[0] < 0xC2 || s[0] > 0xF4 || left < length)
+        return 0;
+    uint32_t value = s[0] & (0x7Fu >> length);
+    for (size_t i = 1; i < length; i++) {
+        if ((s[i] & 0xC0) != 0x80)
+            return 0;
+        value = value << 6 | (s[i] & 0x3Fu);
+    }
+    if (value < least[length] || value > 0x10FFFF || (value >= 0xD800 && value <= 0xDFFF))
+        return 0;
+    *code = value;
+    return length;
+}
+
+int xt_utf8_columns(const char *text)
+{
+    int columns = 0;
+    size_t left = strlen(text);
+    while (left) {
+        uint32_t code = 0;
+        size_t used = xt_utf8_decode(text, left, &code);
+        bool wide =
+            used && ((code >= 0x1100 && code <= 0x115F) || (code >= 0x2E80 && code <= 0xA4CF) ||
+                     (code >= 0xAC00 && code <= 0xD7A3) || (code >= 0xF900 && code <= 0xFAFF) ||
+                     (code >= 0xFE30 && code <= 0xFE6F) || (code >= 0xFF00 && code <= 0xFF60) ||
+                     (code >= 0x20000 && code <= 0x3FFFD));
+        columns += wide ? 2 : 1;
+        text += used ? used : 1;
+        left -= used ? used : 1;
+    }
+    return columns;
+}
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+int xt_str_distance(const char *a, const char *b)
+{
+    enum { LONGEST = 64 };
+    int la = (int)strnlen(a, LONGEST);
+    int lb = (int)strnlen(b, LONGEST);
+    int row[3][LONGEST + 1];
+    for (int j = 0; j <= lb; j++)
+        row[0][j] = j;
+    for (int i = 1; i <= la; i++) {
+        int *now = row[i % 3];
+        const int *before = row[(i + 2) % 3];
+        const int *twice = row[(i + 1) % 3];
+        now[0] = i;
+        for (int j = 1; j <= lb; j++) {
+            now[j] =
+                least(least(before[j] + 1, now[j - 1] + 1), before[j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                now[j] = least(now[j], twice[j - 2] + 1);
+        }
+    }
+    return row[la % 3][lb];
+}
+
+const char *xt_str_nearest(const char *word, const char *const *candidates, size_t count)
+{
+    const char *nearest = NULL;
+    int best = (int)strlen(word) / 3 + 1;
+    for (size_t i = 0; i < count; i++) {
+        int distance = xt_str_distance(word, candidates[i]);
+        if (distance < best || (!nearest && distance == best)) {
+            best = distance;
+            nearest = candidates[i];
+        }
+    }
+    return nearest;
+}
+
+bool xt_str_starts(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+bool xt_str_ends(const char *text, const char *suffix)
+{
+    size_t lt = strlen(text);
+    size_t ls = strlen(suffix);
+    return lt >= ls && strcmp(text + lt - ls, suffix) == 0;
+}

@@ -1,0 +1,45 @@
+/* Text: a growing string, UTF-8, and the distance behind "did you mean". Nothing here keeps state.
+ */
+#ifndef XT_BASE_STR_H
+#define XT_BASE_STR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* A growing string. A zeroed struct is empty; `data` is NUL-terminated once anything was appended
+ * (NULL before). */
+struct xt_str {
+    char *data;
+    size_t length;
+    size_t capacity;
+};
+
+void xt_str_clear(struct xt_str *str);
+enum xt_status xt_str_append(struct xt_str *str, const char *bytes, size_t count,
+                             struct xt_err *err);
+enum xt_status xt_str_printf(struct xt_str *str, struct xt_err *err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The text, "" when nothing was appended. */
+const char *xt_str_get(const struct xt_str *str);
+
+/* Decodes the code point at `text` (`left` bytes there). Returns its length in bytes, or 0 where
+ * the bytes are not UTF-8 (RFC 3629: no overlong forms, no surrogates, at most U+10FFFF) or left is
+ * 0. */
+size_t xt_utf8_decode(const char *text, size_t left, uint32_t *code);
+
+/* How many columns the text takes on a terminal (CJK takes two). Invalid bytes count one. */
+int xt_utf8_columns(const char *text);
+
+/* Levenshtein distance; a transposition of neighbours counts one. */
+int xt_str_distance(const char *a, const char *b);
+
+/* The candidate nearest to `word`, or NULL where none is near enough to be meant. */
+const char *xt_str_nearest(const char *word, const char *const *candidates, size_t count);
+
+bool xt_str_starts(const char *text, const char *prefix);
+bool xt_str_ends(const char *text, const char *suffix);
+
+#endif

@@ -1,0 +1,17 @@
+/* Threads: how many this process may use, and a few tasks run side by side. */
+#ifndef XT_BASE_THREAD_H
+#define XT_BASE_THREAD_H
+
+/* How many threads this process may keep busy: the least of its CPU affinity, the cgroup's CPU
+ * limit (v1 or v2, rounded up) and SLURM_CPUS_PER_TASK; at least 1. *why (may be NULL) gets a
+ * constant string that names the least. */
+int xt_thread_available(const char **why);
+
+/* The memory limit of the cgroup in bytes, or of the machine where that is less; 0 if neither can
+ * be read. */
+unsigned long long xt_thread_memory_limit(void);
+
+/* Seconds since some fixed moment, monotonic. */
+double xt_thread_seconds(void);
+
+#endif

@@ -1,0 +1,54 @@
+/* The symbols that a plate network reads: index <-> UTF-8 character. The last symbol is the CTC
+ * blank.
+ *
+ * Immutable once created, so safe to share between threads.
+ */
+#ifndef XT_DATA_ALPHABET_H
+#define XT_DATA_ALPHABET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+enum { XT_ALPHABET_MAX = 4096 };
+
+struct xt_alphabet;
+
+/* The 68 symbols of the published LPRNet: 31 provinces, digits, letters without I and O, then I, O
+ * and the blank "-". */
+extern const char xt_alphabet_default[];
+
+/* From UTF-8 text: each character is a symbol, in order; white space and line ends between them are
+ * left out; the last one is the blank. Errors (XT_ERR_DATA, with line): not UTF-8, a symbol twice,
+ * fewer than two, more than the maximum. */
+enum xt_status xt_alphabet_create(struct xt_alphabet **out, const char *text, size_t size,
+                                  const char *name, struct xt_err *err);
+/* From a file; path NULL takes the default. */
+enum xt_status xt_alphabet_load(struct xt_alphabet **out, const char *path, struct xt_err *err);
+void xt_alphabet_destroy(struct xt_alphabet *alphabet);
+
+int xt_alphabet_count(const struct xt_alphabet *alphabet); /* blank included */
+int xt_alphabet_blank(const struct xt_alphabet *alphabet); /* count - 1 */
+/* The symbol's UTF-8 text. */
+const char *xt_alphabet_symbol(const struct xt_alphabet *alphabet, int index);
+/* The index of a code point, or -1. */
+int xt_alphabet_find(const struct xt_alphabet *alphabet, uint32_t code);
+/* All symbols in order as one UTF-8 string: what the weights' metadata carries. */
+const char *xt_alphabet_text(const struct xt_alphabet *alphabet);
+
+/* Reads a label of `size` bytes into at most `limit` indices. Errors name the symbol that is not in
+ * the alphabet, the blank, a label too long or empty, and bytes that are not UTF-8. */
+enum xt_status xt_alphabet_encode(const struct xt_alphabet *alphabet, const char *label,
+                                  size_t size, int *symbols, int limit, int *length,
+                                  struct xt_err *err);
+/* Appends the symbols' text. */
+enum xt_status xt_alphabet_decode(const struct xt_alphabet *alphabet, const int *symbols,
+                                  int length, struct xt_str *out, struct xt_err *err);
+
+/* How many CTC time steps a label needs: its length and one blank between each two equal
+ * neighbours. */
+int xt_label_steps(const int *symbols, int length);
+
+#endif

@@ -1,0 +1,75 @@
+/* Where samples come from: one interface, one file a kind (source_folder.c, source_list.c,
+ * source_synth.c).
+ *
+ * A source knows how many samples it has and makes the i-th; order, batches, threads and
+ * augmentation are the loader's. xt_source_read may be called from several threads at once, each
+ * with its own decoder and sample.
+ */
+#ifndef XT_DATA_SOURCE_H
+#define XT_DATA_SOURCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "data/alphabet.h"
+#include "data/image.h"
+
+enum { XT_LABEL_MAX = 32 };
+
+/* One sample: an image of any size and its label (a plate's symbols; a class index alone is a label
+ * of length 1). */
+struct xt_sample {
+    struct xt_image image;
+    int label[XT_LABEL_MAX];
+    int label_length;
+};
+
+struct xt_source;
+
+struct xt_source_class {
+    /* Fills the sample. Errors: XT_ERR_DATA with path and reason for a bad sample, others end the
+     * run. */
+    enum xt_status (*read)(const struct xt_source *source, size_t index, struct xt_decoder *decoder,
+                           struct xt_sample *sample, struct xt_err *err);
+    /* The label alone, without decoding the image. */
+    enum xt_status (*label)(const struct xt_source *source, size_t index, int *label, int *length,
+                            struct xt_err *err);
+    /* What to call the sample in messages and lists: its path, or "synth:plates #17". */
+    void (*name)(const struct xt_source *source, size_t index, char *out, size_t size);
+    void (*destroy)(struct xt_source *source);
+};
+
+/* Each kind embeds this as its first member. */
+struct xt_source {
+    const struct xt_source_class *class;
+    size_t count;
+    char description[256]; /* for the run's first lines: "700 plates in data/train" */
+};
+
+struct xt_source_options {
+    const struct xt_alphabet *alphabet; /* borrowed; outlives the source */
+    enum xt_pixel_order order;
+    int steps_max;        /* labels that need more CTC steps are refused when the set is read */
+    bool labels_optional; /* predict: files without a label are taken */
+};
+
+/* Opens what --data and --val name: a folder, a list file (path, tab, label; relative paths start
+ * at the list's folder), or "synth:plates?count=N&seed=S&style=...". Every label is checked here;
+ * the first error names file and reason, and says how many more there are. Destroy with
+ * xt_source_destroy. */
+enum xt_status xt_source_open(struct xt_source **out, const char *spec,
+                              const struct xt_source_options *options, struct xt_err *err);
+void xt_source_destroy(struct xt_source *source);
+
+/* The kinds, each in its own file; xt_source_open picks. */
+enum xt_status xt_source_open_folder(struct xt_source **out, const char *folder,
+                                     const struct xt_source_options *options, struct xt_err *err);
+enum xt_status xt_source_open_list(struct xt_source **out, const char *path,
+                                   const struct xt_source_options *options, struct xt_err *err);
+/* `query` is what follows "synth:", e.g. "plates?count=1000&seed=7". */
+enum xt_status xt_source_open_synth(struct xt_source **out, const char *query,
+                                    const struct xt_source_options *options, struct xt_err *err);
+
+#endif

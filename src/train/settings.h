@@ -1,0 +1,86 @@
+/* Every setting of a run, as plain values. cli/options.c fills it from one table (command line over
+ * config file over the model's recipe over the default); nothing else writes to it. Strings are
+ * owned by the option parser and live as long as it; NULL where not given.
+ */
+#ifndef XT_TRAIN_SETTINGS_H
+#define XT_TRAIN_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum xt_optim_kind { XT_OPTIM_SGD, XT_OPTIM_ADAM, XT_OPTIM_ADAMW, XT_OPTIM_RMSPROP };
+enum xt_sched_kind {
+    XT_SCHED_CONSTANT,
+    XT_SCHED_STEP,
+    XT_SCHED_MULTISTEP,
+    XT_SCHED_COSINE,
+    XT_SCHED_ONECYCLE,
+};
+enum xt_bn_mode { XT_BN_AUTO, XT_BN_BATCH, XT_BN_FROZEN };
+enum xt_context_norm { XT_CONTEXT_SAMPLE, XT_CONTEXT_BATCH };
+enum xt_amp { XT_AMP_OFF, XT_AMP_BF16, XT_AMP_FP16 };
+enum xt_decode_kind { XT_DECODE_GREEDY, XT_DECODE_BEAM };
+
+struct xt_settings {
+    /* what to train, on what */
+    const char *model;
+    const char *data;
+    const char *val;
+    const char *init;
+    bool init_partial;
+    const char *alphabet;
+    bool augment;
+    bool strict_data;
+
+    /* the run */
+    const char *out;
+    const char *config;
+    const char *resume;
+    bool print_config;
+    bool dry_run;
+    int epochs;        /* 0: not given */
+    int64_t steps;     /* 0: not given; wins over epochs */
+    double max_time;   /* seconds, 0: no limit; reached: evaluate, save, exit 0 */
+    double stop_after; /* seconds, 0: no limit; reached: save, exit 75 */
+    uint64_t seed;
+    int log_every;  /* steps */
+    int eval_every; /* epochs, 0: at the end alone */
+    int save_every; /* steps, 0: each epoch */
+    int keep;
+
+    /* the recipe */
+    int batch;
+    double lr;
+    enum xt_optim_kind optim;
+    double momentum;
+    bool nesterov;
+    double weight_decay;
+    bool decay_all; /* weight decay on BN and bias too */
+    enum xt_sched_kind sched;
+    const char *milestones; /* "10,20": epochs; step: one number, its period */
+    double gamma;           /* step and multistep multiply the rate by it */
+    double warmup;          /* fraction of all steps (onecycle: the rising part) */
+    double clip;            /* gradient norm, 0: off */
+    double dropout;
+    enum xt_bn_mode bn;
+    enum xt_context_norm lprnet_norm;
+    enum xt_amp amp;
+
+    /* where it runs */
+    const char *device;
+    bool xpu;
+    int threads; /* 0: what the process may use */
+    int workers; /* 0: found from threads */
+    bool pin_memory;
+
+    /* evaluation and prediction */
+    enum xt_decode_kind decode;
+    double reject; /* predictions below this confidence are rejected; 0: none */
+
+    /* what it says */
+    bool json;
+    bool quiet;
+    bool verbose;
+};
+
+#endif

@@ -1,42 +1,236 @@
-# xtrain: build, test, install. `make help` lists what there is.
+# xtrain: build, check, test, install. `make help` lists what there is; docs/building.md says more.
+#
+# Variables: BUILD (folder of everything that is built), SAN (address, thread or fuzzer), CC, CFLAGS, PREFIX,
+# DESTDIR, DNNL_ROOT (an oneDNN of your own), V=1 (show the commands).
 CC ?= cc
 VERSION := 0.1.0
 SAN ?=
-BUILD := build$(if $(SAN),/san-$(SAN))
-
-WARN := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
+ifeq ($(SAN),fuzzer)
+CC := clang
+endif
+BUILD ?= build$(if $(SAN),/san-$(SAN))
+PREFIX ?= /usr/local
 CFLAGS ?= -O2 -g
-ALL_CFLAGS := -std=gnu17 -D_GNU_SOURCE -ffp-contract=off -fopenmp $(WARN) $(CFLAGS) -Isrc -Itests \
-  -isystem $(DNNL_INCLUDE) -DXT_VERSION='"$(VERSION)"'
-LIBS := -lturbojpeg -lpng -lyaml -lcjson -larchive -ldl -lpthread -lm
-SAN_FLAGS := $(if $(SAN),-fsanitize=$(SAN)$(if $(filter address,$(SAN)),$(comma)undefined) -fno-omit-frame-pointer)
-comma := ,
-DNNL_INCLUDE := deps/dnnl/include
+V ?= 0
 
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SUFFIXES:
+ifeq ($(MAKELEVEL),0)
+ifeq ($(filter -j% --jobserver%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 1)
+endif
+endif
+MAKEFLAGS += --no-print-directory
+
+# Q hides a command; say prints the one line that stands for it.
+Q := $(if $(filter 1,$(V)),,@)
+say = $(if $(filter 1,$(V)),,@printf '  %-6s %s\n' $(1) $(2))
+
+# --- flags -----------------------------------------------------------------------------------------------------------
+WARN := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
+# The fuzzers are built by clang, whose OpenMP library is a package of its own: there the pragmas are ignored.
+OPENMP := $(if $(filter fuzzer,$(SAN)),-Wno-unknown-pragmas -Wno-source-uses-openmp,-fopenmp)
+SAN_address := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+SAN_thread := -fsanitize=thread -fno-omit-frame-pointer
+SAN_fuzzer := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+ifneq ($(SAN),)
+ifeq ($(SAN_$(SAN)),)
+$(error SAN=$(SAN) is not known: write SAN=address, SAN=thread or SAN=fuzzer)
+endif
+endif
+# What `make deps` found or fetched comes first; an oneDNN of the system is in the compiler's own path.
+INCLUDES := -Isrc -Itests -isystem deps/dnnl/include $(if $(DNNL_ROOT),-isystem $(DNNL_ROOT)/include)
+LANGUAGE := -std=gnu17 -D_GNU_SOURCE $(OPENMP) $(INCLUDES) -DXT_VERSION='"$(VERSION)"'
+ALL_CFLAGS := $(LANGUAGE) -ffp-contract=off $(WARN) $(CFLAGS) $(SAN_$(SAN))
+LIBS := -lturbojpeg -lpng -lyaml -lcjson -larchive -ldl -lpthread -lm
+# An old-style rpath: the libraries that are loaded at run time find their neighbours by it too.
+ALL_LDFLAGS := $(OPENMP) $(SAN_$(SAN)) -Wl,--disable-new-dtags -Wl,-rpath,'$$ORIGIN/../lib/xtrain' $(LDFLAGS)
+
+# Inner loops are compiled once for each instruction set; the program picks one when it starts.
+LOOP_CFLAGS = $(filter-out -O%,$(ALL_CFLAGS)) -O3 -fno-trapping-math -fno-math-errno -ffp-contract=fast
+MARCH_avx512 := -march=skylake-avx512
+MARCH_avx2 := -march=haswell
+MARCH_base :=
+LOOP_ISAS := $(if $(filter x86_64,$(shell uname -m)),avx512 avx2) base
+
+# --- what is built from what -----------------------------------------------------------------------------------------
 LIB_SOURCES := $(filter-out src/cli/main.c,$(wildcard src/*/*.c))
-LIB_OBJECTS := $(LIB_SOURCES:src/%.c=$(BUILD)/obj/%.o)
+LOOP_SOURCES := $(wildcard src/models/loops/*.c)
+LIB_OBJECTS := $(LIB_SOURCES:src/%.c=$(BUILD)/obj/%.o) \
+  $(foreach isa,$(LOOP_ISAS),$(LOOP_SOURCES:src/%.c=$(BUILD)/obj/%.$(isa).o))
+HEADERS := $(wildcard src/*/*.h src/*/*/*.h tests/*.h)
+# tests/<folder>/test_*.c: a binary each; tests/<name>.c: a tool (golden); tests/support.c is linked into all of them.
 TEST_SOURCES := $(wildcard tests/*/test_*.c)
 TESTS := $(TEST_SOURCES:tests/%.c=$(BUILD)/tests/%)
+TEST_SCRIPTS := $(wildcard tests/*/test_*.sh)
+TOOLS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter-out tests/support.c,$(wildcard tests/*.c)))
+SUPPORT := $(patsubst tests/%.c,$(BUILD)/obj/tests/%.o,$(wildcard tests/support.c))
+FUZZERS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
 
-.PHONY: all test clean
+.PHONY: all deps deps-check demo test test-all check install uninstall bundle clean help tests fuzzers FORCE
 all: $(BUILD)/xtrain
 
-$(BUILD)/obj/%.o: src/%.c
+help:
+	@sed -n 's/^#: //p' Makefile
+
+# The first build looks whether what it needs is there, and says what to do if not.
+$(BUILD)/deps-found:
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(SAN_FLAGS) -MMD -MP -c $< -o $@
+	@scripts/deps.sh --probe
+	@touch $@
+
+# Everything is built again when the flags change.
+$(BUILD)/flags: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(CC) $(subst ','\'',$(ALL_CFLAGS) $(ALL_LDFLAGS))' | cmp -s - $@ || \
+	  printf '%s\n' '$(CC) $(subst ','\'',$(ALL_CFLAGS) $(ALL_LDFLAGS))' >$@
+
+$(BUILD)/obj/%.o: src/%.c $(BUILD)/flags | $(BUILD)/deps-found
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+
+define loop_rule
+$(BUILD)/obj/models/loops/%.$(1).o: src/models/loops/%.c $(BUILD)/flags | $(BUILD)/deps-found
+	$$(call say,CC,'$$< ($(1))')
+	@mkdir -p $$(@D)
+	$$(Q)$$(CC) $$(LOOP_CFLAGS) -DXT_LOOPS_ISA=$(1) $$(MARCH_$(1)) -MMD -MP -c $$< -o $$@
+endef
+$(foreach isa,$(LOOP_ISAS),$(eval $(call loop_rule,$(isa))))
 
 $(BUILD)/libxtrain.a: $(LIB_OBJECTS)
+	$(call say,AR,$@)
 	@rm -f $@
-	ar rcs $@ $^
+	$(Q)ar rcs $@ $^
 
 $(BUILD)/xtrain: $(BUILD)/obj/cli/main.o $(BUILD)/libxtrain.a
-	$(CC) $(ALL_CFLAGS) $(SAN_FLAGS) $^ $(LIBS) -o $@
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -o $@
 
-$(BUILD)/tests/%: tests/%.c $(BUILD)/libxtrain.a
+$(BUILD)/obj/tests/%.o: tests/%.c $(BUILD)/flags | $(BUILD)/deps-found
+	$(call say,CC,$<)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(SAN_FLAGS) -MMD -MP $< $(BUILD)/libxtrain.a $(LIBS) -lcmocka -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+
+$(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/libxtrain.a
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer $^ $(LIBS) -o $@
+
+$(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(SUPPORT) $(BUILD)/libxtrain.a
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -lcmocka -o $@
+
+tests: $(TESTS) $(TOOLS)
+fuzzers: $(FUZZERS)
+# Object files are kept, also those that make only sees as a step on the way.
+.SECONDARY:
+
+# --- set-up and the main job -----------------------------------------------------------------------------------------
+export DNNL_ROOT CC BUILD
+deps:
+	@scripts/deps.sh
+deps-check:
+	@scripts/deps.sh --check
+
+demo:
+	@scripts/deps.sh
+	@$(MAKE) all
+	@XTRAIN=$(BUILD)/xtrain scripts/demo.sh
+
+# --- tests -----------------------------------------------------------------------------------------------------------
+# Fuzzers want clang's libFuzzer; where it is missing they count as skipped.
+HAVE_FUZZER = $(shell echo 'int LLVMFuzzerTestOneInput(const char *p, long n); \
+  int LLVMFuzzerTestOneInput(const char *p, long n) { return !p && n; }' | \
+  clang -xc - -fsanitize=fuzzer,address -o /dev/null 2>/dev/null && echo yes)
+FUZZ_BUILD := $(BUILD)/san-fuzzer
+FUZZ_RUN = $(if $(HAVE_FUZZER),$(FUZZERS:$(BUILD)/%=$(FUZZ_BUILD)/%),\
+  $(foreach f,$(notdir $(FUZZERS)),--skip 'fuzz/$f: clang with libFuzzer is not here; run "make deps-check"'))
+FUZZ_MAKE = $(if $(and $(HAVE_FUZZER),$(FUZZERS)),$(MAKE) -k SAN=fuzzer BUILD=$(FUZZ_BUILD) fuzzers)
+GOLDEN := $(wildcard tests/golden.c)
+GOLDEN_RUN := $(if $(GOLDEN),--golden $(BUILD)/tests/golden)
+
+ifeq ($(SAN),)
+test:
+	@scripts/deps.sh
+	@$(MAKE) -k all tests || true
+	@$(FUZZ_MAKE) || true
+	@scripts/run-tests.sh --fuzz-seconds 5 $(TESTS) $(TEST_SCRIPTS) $(GOLDEN_RUN) $(FUZZ_RUN)
+
+test-all:
+	@scripts/deps.sh
+	@$(MAKE) -k all tests || true
+	@$(FUZZ_MAKE) || true
+	@$(MAKE) -k SAN=address BUILD=$(BUILD)/san-address tests || true
+	@$(MAKE) -k SAN=thread BUILD=$(BUILD)/san-thread $(BUILD)/san-thread/tests/data/test_loader || true
+	@XTRAIN_TEST_ALL=1 scripts/run-tests.sh --fuzz-seconds 60 $(TESTS) $(TEST_SCRIPTS) $(GOLDEN_RUN) $(FUZZ_RUN) \
+	  $(TESTS:$(BUILD)/%=$(BUILD)/san-address/%) $(BUILD)/san-thread/tests/data/test_loader
+else
+# Under a sanitizer: the unit tests alone.
+test:
+	@scripts/deps.sh
+	@$(MAKE) -k tests || true
+	@scripts/run-tests.sh $(TESTS)
+endif
+
+# --- check: the laws of the tree -------------------------------------------------------------------------------------
+FORMATTED := $(wildcard src/*/*.[ch] src/*/*/*.[ch] tests/*.[ch] tests/*/*.[ch])
+ALL_SOURCES := $(LIB_SOURCES) $(LOOP_SOURCES) $(wildcard src/cli/main.c)
+TIDY_OK := $(ALL_SOURCES:%=$(BUILD)/check/%.tidy)
+HEADERS_OK := $(HEADERS:%=$(BUILD)/check/%.alone)
+CLANG_LANGUAGE := $(filter-out -fopenmp,$(LANGUAGE)) -Wno-unknown-pragmas -DXT_LOOPS_ISA=base
+
+.PHONY: check-includes check-format check-tidy check-headers check-objects
+check: check-includes check-format check-headers check-objects check-tidy
+
+check-includes:
+	@scripts/check-includes.sh
+
+check-format:
+	@scripts/check-format.sh $(FORMATTED)
+
+check-tidy: $(TIDY_OK)
+	@echo 'clang-tidy: $(words $(TIDY_OK)) files are clean'
+$(BUILD)/check/%.tidy: % .clang-tidy $(HEADERS) | $(BUILD)/deps-found
+	@mkdir -p $(@D)
+	@scripts/check-tidy.sh $< -- $(CLANG_LANGUAGE)
+	@touch $@
+
+check-headers: $(HEADERS_OK)
+	@echo 'headers: $(words $(HEADERS_OK)) headers compile alone'
+$(BUILD)/check/%.alone: % $(HEADERS) | $(BUILD)/deps-found
+	@mkdir -p $(@D)
+	@echo '#include "$(patsubst src/%,%,$(patsubst tests/%,%,$<))"' | \
+	  $(CC) $(ALL_CFLAGS) -x c -fsyntax-only - || { echo 'headers: $< does not compile alone'; exit 1; }
+	@touch $@
+
+check-objects: $(LIB_OBJECTS) $(patsubst src/%.c,$(BUILD)/obj/%.o,$(wildcard src/cli/main.c))
+	@scripts/check-objects.sh $(BUILD)/obj $^
+
+# --- install, bundle -------------------------------------------------------------------------------------------------
+install: $(BUILD)/xtrain
+	@scripts/install.sh $(BUILD)/xtrain '$(DESTDIR)$(PREFIX)'
+uninstall:
+	@scripts/install.sh --remove '$(DESTDIR)$(PREFIX)'
+bundle: $(BUILD)/xtrain
+	@scripts/bundle.sh $(BUILD)/xtrain $(VERSION)
 
 clean:
-	rm -rf build
+	rm -rf $(BUILD)
 
--include $(LIB_OBJECTS:.o=.d) $(TESTS:=.d)
+-include $(LIB_OBJECTS:.o=.d) $(BUILD)/obj/cli/main.d $(TESTS:$(BUILD)/%=$(BUILD)/obj/%.d) \
+  $(TOOLS:$(BUILD)/%=$(BUILD)/obj/%.d) $(FUZZERS:$(BUILD)/%=$(BUILD)/obj/%.d) $(SUPPORT:.o=.d)
+
+#: make             the program: build/xtrain
+#: make deps        what the build needs: Debian packages, oneDNN
+#: make deps-check  what `make check` and the fuzzers need: clang and its tools
+#: make demo        deps, make, and a first training run with plates that the program draws
+#: make test        every test; the last line counts them
+#: make test-all    the long ones too: fuzzing, sanitizers
+#: make check       include law, format, clang-tidy, headers, globals
+#: make install     PREFIX=/usr/local, DESTDIR=
+#: make bundle      a tarball that runs on a machine without root or network
+#: make SAN=address a build with a sanitizer (also SAN=thread) under build/san-address; `make SAN=address test`
+#: make clean       remove what was built (deps/ stays)

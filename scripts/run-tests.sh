@@ -1,0 +1,139 @@
+#!/usr/bin/env bash
+# Runs tests one after the other, a line each, shows what a failing one said, and ends with the line
+# "N passed, N failed, N skipped". Exit code 1 where one failed.
+#
+#   scripts/run-tests.sh [--fuzz-seconds N] [--golden PROGRAM] [--skip 'NAME: REASON']... FILE...
+#
+# A FILE is a cmocka program (each of its tests counts), a fuzz_* program (run for N seconds; counts one) or a .sh
+# script (exit code 0 passed, 77 skipped; counts one). --golden runs PROGRAM on the shared golden numbers. A FILE that
+# is missing (it was not built), crashes, or takes longer than TEST_TIMEOUT seconds (300) counts as failed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+fuzz_seconds=5
+golden=
+files=()
+skips=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --fuzz-seconds) fuzz_seconds=$2; shift 2 ;;
+    --golden) golden=$2; shift 2 ;;
+    --skip) skips+=("$2"); shift 2 ;;
+    *) files+=("$1"); shift ;;
+  esac
+done
+
+shared=${XTRAIN_SHARED:-../shared}
+limit=${TEST_TIMEOUT:-300}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+log=$scratch/log
+passed=0 failed=0 skipped=0
+
+export CMOCKA_MESSAGE_OUTPUT=TAP
+# Leaks and races end a program; a child that a sanitizer stops is not mistaken for one that failed by itself.
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1}
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1}
+
+# build/san-address/tests/base/test_err is "address: base/test_err".
+name_of() {
+  local name=${1##*tests/} flavour=
+  case $1 in */san-*) flavour=${1##*/san-} flavour="${flavour%%/*}: " ;; esac
+  [ "$flavour" != 'fuzzer: ' ] || flavour=
+  echo "$flavour$name"
+}
+
+seconds_since() { awk -v a="$1" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f", b - a }'; }
+reasons() { grep -a '^skipped: ' "$log" | sort -u | sed 's/^skipped: //' | paste -sd ';' | sed 's/;/; /g'; }
+count() { grep -acE "$1" "$log" || true; }
+
+# One line for a program, and its output where something is wrong.
+report() { # name, passed, failed, skipped, seconds, what went wrong (may be empty)
+  local text="$2 passed"
+  [ "$3" = 0 ] || text+=", $3 FAILED"
+  [ "$4" = 0 ] || text+=", $4 skipped$(reasons | sed 's/^\(.\)/ (\1/; s/\(.\)$/\1)/')"
+  printf '%-40s %s, %s s%s\n' "$1" "$text" "$5" "${6:+: $6}"
+  [ "$3" = 0 ] || sed 's/^/    /' "$log"
+  passed=$((passed + $2)) failed=$((failed + $3)) skipped=$((skipped + $4))
+}
+
+# Why a program ended as it did, for those exit codes that are not its own.
+ending() {
+  case $1 in
+    0 | 77) ;;
+    124) echo "stopped after $limit s" ;;
+    *) if [ "$1" -gt 128 ] && [ "$1" -lt 160 ]; then echo "ended by signal $(($1 - 128))"; else echo "exit code $1"; fi ;;
+  esac
+}
+
+run() { # command...: its output into $log, its exit code into $code
+  code=0
+  timeout --kill-after=10 "$limit" "$@" </dev/null >"$log" 2>&1 || code=$?
+}
+
+run_cmocka() {
+  local start=$EPOCHREALTIME planned ok skip bad lost why=
+  run "$1"
+  planned=$(awk -F'[.]' '/^1\.\.[0-9]+$/ { n += $3 } END { print n + 0 }' "$log")
+  skip=$(count '^(not )?ok [0-9]+ # SKIP')
+  ok=$(count '^ok [0-9]+ - ')
+  bad=$(count '^not ok [0-9]+ - ')
+  lost=$((planned - ok - bad - skip))
+  [ "$lost" -le 0 ] || { bad=$((bad + lost)) why="$lost did not run to their end; $(ending "$code")"; }
+  # A sanitizer speaks at the very end, when every test has passed.
+  if [ "$bad" = 0 ] && [ "$code" != 0 ]; then bad=1 why=$(ending "$code"); fi
+  if [ "$planned" = 0 ] && [ "$code" = 0 ]; then bad=1 why='it ran no test'; fi
+  report "$(name_of "$1")" "$ok" "$bad" "$skip" "$(seconds_since "$start")" "$why"
+}
+
+run_one() { # name, command...: counts one
+  local start=$EPOCHREALTIME name=$1
+  shift
+  run "$@"
+  case $code in
+    0) report "$name" 1 0 0 "$(seconds_since "$start")" '' ;;
+    77) report "$name" 0 0 1 "$(seconds_since "$start")" '' ;;
+    *) report "$name" 0 1 0 "$(seconds_since "$start")" "$(ending "$code")" ;;
+  esac
+}
+
+run_fuzzer() {
+  local reader=${1##*/fuzz_} corpus=$scratch/corpus
+  # New inputs land in the first folder, which is thrown away; the seeds in the tree stay as they are.
+  rm -rf "$corpus" && mkdir "$corpus"
+  local seeds=tests/fuzz/corpus/$reader
+  [ -d "$seeds" ] || seeds=
+  limit=$((fuzz_seconds + 60)) run_one "$(name_of "$1")" "$1" -max_total_time="$fuzz_seconds" -timeout=10 -rss_limit_mb=2048 \
+    -print_final_stats=1 -artifact_prefix="${FUZZ_ARTIFACTS:-$(dirname "$1")/}" "$corpus" $seeds
+}
+
+for file in "${files[@]}"; do
+  name=$(name_of "$file")
+  if [ ! -e "$file" ]; then
+    echo 'it was not built: see the compiler above' >"$log"
+    report "$name" 0 1 0 0.0 'missing'
+    continue
+  fi
+  case $file in
+    *.sh) run_one "$name" bash "$file" ;;
+    */fuzz_*) run_fuzzer "$file" ;;
+    *) run_cmocka "$file" ;;
+  esac
+done
+
+if [ -n "$golden" ]; then
+  if [ -d "$shared/golden" ]; then
+    run_one golden "$golden" "$shared/golden"
+  else
+    echo 'skipped: no shared data' >"$log"
+    report golden 0 0 1 0.0 ''
+  fi
+fi
+for skip in ${skips[@]+"${skips[@]}"}; do
+  echo "skipped: ${skip#*: }" >"$log"
+  report "${skip%%: *}" 0 0 1 0.0 ''
+done
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]

@@ -106,3 +106,47 @@ void xt_device_close(struct xt_device *device)
         xt_dnnl.engine_destroy(device->engine);
     *device = (struct xt_device){0};
 }
+
+enum xt_status xt_device_reorder(struct xt_device *device, const_dnnl_memory_desc_t from_md,
+                                 const void *from, const_dnnl_memory_desc_t to_md, void *to,
+                                 struct xt_err *err)
+{
+    static const char what[] = "a change of memory format";
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_primitive_t primitive = NULL;
+    dnnl_memory_t source = NULL;
+    dnnl_memory_t target = NULL;
+    enum xt_status status =
+        xt_dnnl_check(xt_dnnl.reorder_primitive_desc_create(&pd, from_md, device->engine, to_md,
+                                                            device->engine, NULL),
+                      what, err);
+    if (!status)
+        status = xt_dnnl_check(xt_dnnl.primitive_create(&primitive, pd), what, err);
+    /* oneDNN takes a plain pointer for reading and writing alike; the source is only read. */
+    union {
+        const void *in;
+        void *out;
+    } handle = {.in = from};
+    if (!status)
+        status = xt_dnnl_check(xt_dnnl.memory_create(&source, from_md, device->engine, handle.out),
+                               what, err);
+    if (!status)
+        status =
+            xt_dnnl_check(xt_dnnl.memory_create(&target, to_md, device->engine, to), what, err);
+    if (!status) {
+        dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, source}, {DNNL_ARG_TO, target}};
+        status =
+            xt_dnnl_check(xt_dnnl.primitive_execute(primitive, device->stream, 2, args), what, err);
+    }
+    if (!status)
+        status = xt_dnnl_check(xt_dnnl.stream_wait(device->stream), what, err);
+    if (target)
+        xt_dnnl.memory_destroy(target);
+    if (source)
+        xt_dnnl.memory_destroy(source);
+    if (primitive)
+        xt_dnnl.primitive_destroy(primitive);
+    if (pd)
+        xt_dnnl.primitive_desc_destroy(pd);
+    return status;
+}

@@ -35,6 +35,12 @@ enum xt_status xt_device_open(struct xt_device *device, const char *spec, int th
                               struct xt_err *err);
 void xt_device_close(struct xt_device *device);
 
+/* Copies `from` (in format from_md) to `to` (in format to_md), converting data type and layout;
+ * waits for the end. */
+enum xt_status xt_device_reorder(struct xt_device *device, const_dnnl_memory_desc_t from_md,
+                                 const void *from, const_dnnl_memory_desc_t to_md, void *to,
+                                 struct xt_err *err);
+
 /* The CPU's model name as the system gives it, and the widest instruction set that oneDNN uses on
  * it. */
 void xt_device_cpu_name(char *out, size_t size);

@@ -1,0 +1,291 @@
+#include "data/alphabet.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+
+const char xt_alphabet_default[] = "京沪津渝冀晋蒙辽吉黑苏浙皖闽赣鲁豫鄂湘粤桂琼川贵云藏陕甘青宁新"
+                                   "0123456789ABCDEFGHJKLMNPQRSTUVWXYZIO-";
+
+enum { SYMBOL_SIZE = 5, FILE_MAX = 1 << 20, BOM = 0xFEFF };
+
+struct entry {
+    uint32_t code;
+    int index;
+    int line;
+};
+
+struct xt_alphabet {
+    int count;
+    char (*symbols)[SYMBOL_SIZE];
+    struct entry *sorted; /* by code */
+    struct xt_str text;
+};
+
+static bool is_space(uint32_t code)
+{
+    return code == ' ' || (code >= '\t' && code <= '\r') || code == 0xA0 || code == 0x3000;
+}
+
+static bool is_control(uint32_t code)
+{
+    return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == BOM;
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+    const struct entry *x = a;
+    const struct entry *y = b;
+    if (x->code != y->code)
+        return x->code < y->code ? -1 : 1;
+    return x->index - y->index;
+}
+
+static enum xt_status add_symbol(struct xt_alphabet *alphabet, const char *bytes, size_t size,
+                                 uint32_t code, int line, const char *name, struct xt_err *err)
+{
+    if (is_control(code))
+        return xt_err_set(err, XT_ERR_DATA,
+                          "%s line %d: the control character U+%04X cannot be a symbol", name, line,
+                          (unsigned)code);
+    if (alphabet->count == XT_ALPHABET_MAX)
+        return xt_err_set(err, XT_ERR_DATA, "%s line %d: more than %d symbols", name, line,
+                          XT_ALPHABET_MAX);
+    int index = alphabet->count++;
+    memcpy(alphabet->symbols[index], bytes, size);
+    alphabet->sorted[index] = (struct entry){.code = code, .index = index, .line = line};
+    return xt_str_append(&alphabet->text, bytes, size, err);
+}
+
+static enum xt_status read_symbols(struct xt_alphabet *alphabet, const char *text, size_t size,
+                                   const char *name, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    int line = 1;
+    size_t used = 0;
+    for (size_t at = 0; !status && at < size; at += used) {
+        uint32_t code = 0;
+        used = xt_utf8_decode(text + at, size - at, &code);
+        if (!used)
+            return xt_err_set(err, XT_ERR_DATA,
+                              "%s line %d: not UTF-8 (the byte 0x%02X); save the alphabet as UTF-8",
+                              name, line, (unsigned char)text[at]);
+        if (code == '\n')
+            line++;
+        if (!is_space(code) && !(at == 0 && code == BOM))
+            status = add_symbol(alphabet, text + at, used, code, line, name, err);
+    }
+    return status;
+}
+
+/* Sorts the symbols by code and refuses the first that is there twice. */
+static enum xt_status sort_symbols(struct xt_alphabet *alphabet, const char *name,
+                                   struct xt_err *err)
+{
+    struct entry *sorted = alphabet->sorted;
+    qsort(sorted, (size_t)alphabet->count, sizeof *sorted, compare_entries);
+    const struct entry *twice = NULL;
+    for (int i = 1; i < alphabet->count; i++)
+        if (sorted[i].code == sorted[i - 1].code && (!twice || sorted[i].index < twice->index))
+            twice = sorted + i;
+    if (!twice)
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_DATA,
+                      "%s line %d: the symbol %s is there a second time (first on line %d)", name,
+                      twice->line, alphabet->symbols[twice->index], twice[-1].line);
+}
+
+enum xt_status xt_alphabet_create(struct xt_alphabet **out, const char *text, size_t size,
+                                  const char *name, struct xt_err *err)
+{
+    *out = NULL;
+    struct xt_alphabet *alphabet = NULL;
+    size_t most = size < XT_ALPHABET_MAX ? size : XT_ALPHABET_MAX;
+    enum xt_status status = xt_mem_calloc(&alphabet, 1, sizeof *alphabet, "an alphabet", err);
+    if (status)
+        return status;
+    status = xt_mem_calloc(&alphabet->symbols, most, SYMBOL_SIZE, "an alphabet", err);
+    if (!status)
+        status =
+            xt_mem_calloc(&alphabet->sorted, most, sizeof *alphabet->sorted, "an alphabet", err);
+    if (!status)
+        status = read_symbols(alphabet, text, size, name, err);
+    if (!status)
+        status = sort_symbols(alphabet, name, err);
+    if (!status && alphabet->count < 2)
+        status = xt_err_set(err, XT_ERR_DATA,
+                            "%s has %d symbols; at least one and the blank, which comes last, are "
+                            "needed",
+                            name, alphabet->count);
+    if (status)
+        xt_alphabet_destroy(alphabet);
+    else
+        *out = alphabet;
+    return status;
+}
+
+enum xt_status xt_alphabet_load(struct xt_alphabet **out, const char *path, struct xt_err *err)
+{
+    *out = NULL;
+    if (!path)
+        return xt_alphabet_create(out, xt_alphabet_default, strlen(xt_alphabet_default),
+                                  "the default alphabet", err);
+    uint8_t *bytes = NULL;
+    size_t capacity = 0;
+    size_t size = 0;
+    enum xt_status status = xt_file_read(path, FILE_MAX, &bytes, &capacity, &size, err);
+    if (!status)
+        status = xt_alphabet_create(out, (const char *)bytes, size, path, err);
+    free(bytes);
+    return status;
+}
+
+void xt_alphabet_destroy(struct xt_alphabet *alphabet)
+{
+    if (!alphabet)
+        return;
+    free(alphabet->symbols);
+    free(alphabet->sorted);
+    xt_str_clear(&alphabet->text);
+    free(alphabet);
+}
+
+int xt_alphabet_count(const struct xt_alphabet *alphabet)
+{
+    return alphabet->count;
+}
+
+int xt_alphabet_blank(const struct xt_alphabet *alphabet)
+{
+    return alphabet->count - 1;
+}
+
+const char *xt_alphabet_symbol(const struct xt_alphabet *alphabet, int index)
+{
+    return alphabet->symbols[index];
+}
+
+int xt_alphabet_find(const struct xt_alphabet *alphabet, uint32_t code)
+{
+    int low = 0;
+    int high = alphabet->count;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (alphabet->sorted[middle].code < code)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    bool found = low < alphabet->count && alphabet->sorted[low].code == code;
+    return found ? alphabet->sorted[low].index : -1;
+}
+
+const char *xt_alphabet_text(const struct xt_alphabet *alphabet)
+{
+    return xt_str_get(&alphabet->text);
+}
+
+/* A label as it may be printed: cut where it is long, a question mark for a control byte. */
+struct quoted {
+    char text[128];
+};
+
+static struct quoted quote(const char *label, size_t size)
+{
+    struct quoted quoted = {{0}};
+    size_t length = 0;
+    uint32_t code = 0;
+    for (size_t at = 0; at < size;) {
+        size_t used = xt_utf8_decode(label + at, size - at, &code);
+        if (length + used + sizeof "..." > sizeof quoted.text) {
+            memcpy(quoted.text + length, "...", sizeof "...");
+            return quoted;
+        }
+        if (used && !is_control(code))
+            memcpy(quoted.text + length, label + at, used);
+        else
+            quoted.text[length] = '?';
+        length += used && !is_control(code) ? used : 1;
+        at += used ? used : 1;
+    }
+    return quoted;
+}
+
+static enum xt_status unknown_symbol(const struct xt_alphabet *alphabet, const struct quoted *label,
+                                     const char *bytes, size_t size, uint32_t code,
+                                     struct xt_err *err)
+{
+    if (is_control(code) || is_space(code))
+        return xt_err_set(err, XT_ERR_DATA, "the label \"%s\" has the character U+%04X",
+                          label->text, (unsigned)code);
+    bool small = code >= 'a' && code <= 'z' && xt_alphabet_find(alphabet, code - 'a' + 'A') >= 0;
+    return xt_err_set(err, XT_ERR_DATA,
+                      "the label \"%s\" has the symbol %.*s, which is not one of the alphabet's "
+                      "%d%s",
+                      label->text, (int)size, bytes, alphabet->count,
+                      small ? " (the capital letter is)" : "");
+}
+
+static enum xt_status encode_symbol(const struct xt_alphabet *alphabet, const char *label,
+                                    size_t size, size_t at, size_t *used, int *symbol,
+                                    struct xt_err *err)
+{
+    uint32_t code = 0;
+    *used = xt_utf8_decode(label + at, size - at, &code);
+    *symbol = *used ? xt_alphabet_find(alphabet, code) : -1;
+    if (*symbol >= 0 && *symbol != xt_alphabet_blank(alphabet))
+        return XT_OK;
+    struct quoted quoted = quote(label, size);
+    if (!*used)
+        return xt_err_set(err, XT_ERR_DATA, "the label \"%s\" is not UTF-8", quoted.text);
+    if (*symbol < 0)
+        return unknown_symbol(alphabet, &quoted, label + at, *used, code, err);
+    return xt_err_set(err, XT_ERR_DATA,
+                      "the label \"%s\" holds %s, the alphabet's last symbol, which stands for the "
+                      "CTC blank",
+                      quoted.text, alphabet->symbols[*symbol]);
+}
+
+enum xt_status xt_alphabet_encode(const struct xt_alphabet *alphabet, const char *label,
+                                  size_t size, int *symbols, int limit, int *length,
+                                  struct xt_err *err)
+{
+    *length = 0;
+    if (size == 0)
+        return xt_err_set(err, XT_ERR_DATA, "the label is empty");
+    int count = 0;
+    size_t used = 0;
+    for (size_t at = 0; at < size; at += used) {
+        int symbol = -1;
+        enum xt_status status = encode_symbol(alphabet, label, size, at, &used, &symbol, err);
+        if (status)
+            return status;
+        if (count == limit)
+            return xt_err_set(err, XT_ERR_DATA, "the label \"%s\" has more than %d symbols",
+                              quote(label, size).text, limit);
+        symbols[count++] = symbol;
+    }
+    *length = count;
+    return XT_OK;
+}
+
+enum xt_status xt_alphabet_decode(const struct xt_alphabet *alphabet, const int *symbols,
+                                  int length, struct xt_str *out, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    for (int i = 0; !status && i < length; i++) {
+        const char *symbol = alphabet->symbols[symbols[i]];
+        status = xt_str_append(out, symbol, strlen(symbol), err);
+    }
+    return status;
+}
+
+int xt_label_steps(const int *symbols, int length)
+{
+    int steps = length;
+    for (int i = 1; i < length; i++)
+        steps += symbols[i] == symbols[i - 1];
+    return steps;
+}

@@ -1,0 +1,134 @@
+#include "data/source.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "data/jpeg.h"
+#include "data/png.h"
+#include "data/source_files.h"
+
+static const char synth_prefix[] = "synth:";
+
+void xt_source_destroy(struct xt_source *source)
+{
+    if (source)
+        source->class->destroy(source);
+}
+
+/* The entry of `folder` whose name is nearest to `name`, or NULL. Release with free. */
+static char *nearest_entry(const char *folder, const char *name)
+{
+    DIR *dir = opendir(folder);
+    char *nearest = NULL;
+    int best = 0;
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        const char *candidate = entry->d_name;
+        if (candidate[0] == '.' || !xt_str_nearest(name, &candidate, 1))
+            continue;
+        int distance = xt_str_distance(name, candidate);
+        if (nearest && distance >= best)
+            continue;
+        free(nearest);
+        nearest = strdup(candidate);
+        best = distance;
+    }
+    if (dir)
+        closedir(dir);
+    return nearest;
+}
+
+static enum xt_status not_found(const char *spec, int error, struct xt_err *err)
+{
+    if (xt_str_starts(spec, "synth") || xt_str_starts(spec, "plates"))
+        return xt_err_set(err, XT_ERR_DATA,
+                          "there is no folder or file %s; made plates are written synth:plates",
+                          spec);
+    /* Slashes at the end would leave no name to compare. */
+    size_t length = strlen(spec);
+    while (length > 1 && spec[length - 1] == '/')
+        length--;
+    char *path = strndup(spec, length);
+    const char *name = path ? xt_file_name(path) : "";
+    size_t above = path ? (size_t)(name - path) : 0;
+    char *folder = above ? strndup(spec, above) : strdup(".");
+    char *nearest = folder ? nearest_entry(folder, name) : NULL;
+    enum xt_status status =
+        nearest ? xt_err_set(err, XT_ERR_DATA, "cannot open the data %s: %s; did you mean %.*s%s?",
+                             spec, strerror(error), (int)above, spec, nearest)
+                : xt_err_set(err, XT_ERR_DATA,
+                             "cannot open the data %s: %s; give a folder of images, a list file or "
+                             "synth:plates",
+                             spec, strerror(error));
+    free(nearest);
+    free(folder);
+    free(path);
+    return status;
+}
+
+static bool is_image_file(const char *path)
+{
+    uint8_t start[8] = {0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t got = read(fd, start, sizeof start);
+    close(fd);
+    size_t size = got > 0 ? (size_t)got : 0;
+    return xt_jpeg_is(start, size) || xt_png_is(start, size);
+}
+
+/* A set of the one image at `path`. */
+static enum xt_status open_image(struct xt_source **out, const char *path,
+                                 const struct xt_source_options *options, struct xt_err *err)
+{
+    if (!options->labels_optional)
+        return xt_err_set(err, XT_ERR_DATA,
+                          "%s is one image; give the folder that holds it, or a list file (path, "
+                          "tab, label)",
+                          path);
+    struct xt_source_files *set = NULL;
+    char *copy = NULL;
+    enum xt_status status = xt_source_files_create(&set, options, err);
+    if (status)
+        return status;
+    status = xt_mem_strdup(&copy, path, err);
+    if (!status)
+        status = xt_source_files_add_named(set, copy, err);
+    if (status) {
+        xt_source_destroy(&set->base);
+        return status;
+    }
+    snprintf(set->base.description, sizeof set->base.description, "the image %.200s", path);
+    *out = &set->base;
+    return XT_OK;
+}
+
+enum xt_status xt_source_open(struct xt_source **out, const char *spec,
+                              const struct xt_source_options *options, struct xt_err *err)
+{
+    *out = NULL;
+    if (xt_str_starts(spec, synth_prefix))
+        return xt_source_open_synth(out, spec + strlen(synth_prefix), options, err);
+    struct stat st;
+    if (stat(spec, &st))
+        return not_found(spec, errno, err);
+    if (S_ISDIR(st.st_mode))
+        return xt_source_open_folder(out, spec, options, err);
+    if (!S_ISREG(st.st_mode))
+        return xt_err_set(err, XT_ERR_DATA,
+                          "%s is neither a folder of images nor a list file: it is a device, pipe "
+                          "or socket",
+                          spec);
+    if (is_image_file(spec))
+        return open_image(out, spec, options, err);
+    return xt_source_open_list(out, spec, options, err);
+}

@@ -1,0 +1,169 @@
+#include "data/source_files.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+
+static const struct xt_source_file *file_at(const struct xt_source *source, size_t index)
+{
+    return ((const struct xt_source_files *)source)->files + index;
+}
+
+static enum xt_status files_label(const struct xt_source *source, size_t index, int *label,
+                                  int *length, struct xt_err *err)
+{
+    (void)err;
+    const struct xt_source_files *set = (const struct xt_source_files *)source;
+    const struct xt_source_file *file = file_at(source, index);
+    for (int i = 0; i < file->label_length; i++)
+        label[i] = set->labels[file->label + (size_t)i];
+    *length = file->label_length;
+    return XT_OK;
+}
+
+static enum xt_status files_read(const struct xt_source *source, size_t index,
+                                 struct xt_decoder *decoder, struct xt_sample *sample,
+                                 struct xt_err *err)
+{
+    const struct xt_source_files *set = (const struct xt_source_files *)source;
+    enum xt_status status = xt_image_load(decoder, file_at(source, index)->path, set->options.order,
+                                          &sample->image, err);
+    if (status)
+        return status;
+    return files_label(source, index, sample->label, &sample->label_length, err);
+}
+
+static void files_name(const struct xt_source *source, size_t index, char *out, size_t size)
+{
+    snprintf(out, size, "%s", file_at(source, index)->path);
+}
+
+static void files_destroy(struct xt_source *source)
+{
+    struct xt_source_files *set = (struct xt_source_files *)source;
+    for (size_t i = 0; i < source->count; i++)
+        free(set->files[i].path);
+    free(set->files);
+    free(set->labels);
+    free(set);
+}
+
+static const struct xt_source_class files_class = {
+    .read = files_read,
+    .label = files_label,
+    .name = files_name,
+    .destroy = files_destroy,
+};
+
+enum xt_status xt_source_files_create(struct xt_source_files **out,
+                                      const struct xt_source_options *options, struct xt_err *err)
+{
+    enum xt_status status = xt_mem_calloc(out, 1, sizeof **out, "a data source", err);
+    if (status)
+        return status;
+    (*out)->base.class = &files_class;
+    (*out)->options = *options;
+    return XT_OK;
+}
+
+void xt_source_files_refuse(struct xt_source_files *set, const struct xt_err *why)
+{
+    if (set->refused++ == 0)
+        set->first_refused = *why;
+}
+
+enum xt_status xt_source_files_check(const struct xt_source_files *set, struct xt_err *err)
+{
+    if (!set->refused)
+        return XT_OK;
+    char more[64] = "";
+    if (set->refused > 1)
+        snprintf(more, sizeof more, " (and %zu more like it)", set->refused - 1);
+    return xt_err_set(err, XT_ERR_DATA, "%.900s%s", set->first_refused.text, more);
+}
+
+/* CCPD's file names: seven groups of numbers between dashes; the corners' coordinates joined by an
+ * ampersand. */
+static bool looks_like_ccpd(const char *name)
+{
+    size_t length = strcspn(name, ".");
+    int dashes = 0;
+    int ampersands = 0;
+    for (size_t i = 0; i < length; i++) {
+        dashes += name[i] == '-';
+        ampersands += name[i] == '&';
+        if (!strchr("0123456789-&_", name[i]))
+            return false;
+    }
+    return dashes == 6 && ampersands >= 2;
+}
+
+/* Fills symbols, or says what is wrong with the label. */
+static enum xt_status check_label(const struct xt_source_options *options, const char *label,
+                                  size_t size, int *symbols, int *length, struct xt_err *err)
+{
+    enum xt_status status =
+        xt_alphabet_encode(options->alphabet, label, size, symbols, XT_LABEL_MAX, length, err);
+    if (status)
+        return status;
+    int steps = xt_label_steps(symbols, *length);
+    if (options->steps_max <= 0 || steps <= options->steps_max)
+        return XT_OK;
+    *length = 0;
+    return xt_err_set(err, XT_ERR_DATA,
+                      "the label \"%.*s\" needs %d CTC steps (one a symbol, and one between equal "
+                      "neighbours), more than the network's %d",
+                      (int)size, label, steps, options->steps_max);
+}
+
+/* Takes over `path`. */
+static enum xt_status append(struct xt_source_files *set, char *path, const int *symbols,
+                             int length, struct xt_err *err)
+{
+    enum xt_status status = xt_mem_grow(&set->files, &set->capacity, set->base.count + 1,
+                                        sizeof *set->files, "a list of files", err);
+    if (!status)
+        status = xt_mem_grow(&set->labels, &set->label_capacity, set->label_count + (size_t)length,
+                             sizeof *set->labels, "labels", err);
+    if (status) {
+        free(path);
+        return status;
+    }
+    set->files[set->base.count++] =
+        (struct xt_source_file){.path = path, .label = set->label_count, .label_length = length};
+    for (int i = 0; i < length; i++)
+        set->labels[set->label_count++] = (uint16_t)symbols[i];
+    return XT_OK;
+}
+
+enum xt_status xt_source_files_add(struct xt_source_files *set, char *path, const char *label,
+                                   size_t label_size, const char *where, struct xt_err *err)
+{
+    int symbols[XT_LABEL_MAX];
+    int length = 0;
+    struct xt_err why;
+    enum xt_status status = check_label(&set->options, label, label_size, symbols, &length, &why);
+    if (status && !set->options.labels_optional) {
+        if (set->refused == 0 && looks_like_ccpd(xt_file_name(path)))
+            xt_err_set(&why, XT_ERR_DATA,
+                       "%s is named as CCPD names its pictures: the plate is not at the start of "
+                       "the name; write a list file (path, tab, label) and give that",
+                       where);
+        else if (set->refused == 0)
+            xt_err_prefix(&why, "%s: ", where);
+        xt_source_files_refuse(set, &why);
+        free(path);
+        return XT_OK;
+    }
+    return append(set, path, symbols, length, err);
+}
+
+enum xt_status xt_source_files_add_named(struct xt_source_files *set, char *path,
+                                         struct xt_err *err)
+{
+    const char *name = xt_file_name(path);
+    return xt_source_files_add(set, path, name, strcspn(name, "_."), path, err);
+}

@@ -1,0 +1,47 @@
+/* Samples that are image files with a label each: what a folder and a list have in common. Only the
+ * sources use it.
+ *
+ * A caller creates the set, adds files, and finishes it; a label that cannot be used is counted,
+ * not returned at once, so that the error can say how many there are.
+ */
+#ifndef XT_DATA_SOURCE_FILES_H
+#define XT_DATA_SOURCE_FILES_H
+
+#include "data/source.h"
+
+struct xt_source_file {
+    char *path;
+    size_t label; /* where it begins in `labels` */
+    int label_length;
+};
+
+struct xt_source_files {
+    struct xt_source base;
+    struct xt_source_options options;
+    struct xt_source_file *files; /* base.count of them */
+    size_t capacity;
+    uint16_t *labels; /* all labels, one after the other */
+    size_t label_count;
+    size_t label_capacity;
+    size_t refused;
+    struct xt_err first_refused;
+};
+
+enum xt_status xt_source_files_create(struct xt_source_files **out,
+                                      const struct xt_source_options *options, struct xt_err *err);
+/* Adds a file; `path` is the set's from here on, also after a failure. `where` names the place in
+ * messages: the path, or the list and its line. */
+enum xt_status xt_source_files_add(struct xt_source_files *set, char *path, const char *label,
+                                   size_t label_size, const char *where, struct xt_err *err);
+/* Counts an entry that is wrong in another way. */
+void xt_source_files_refuse(struct xt_source_files *set, const struct xt_err *why);
+/* The error for the entries refused so far, or XT_OK. */
+enum xt_status xt_source_files_check(const struct xt_source_files *set, struct xt_err *err);
+/* Adds a list's lines; `folder` is where relative paths start, `name` the list's in messages. */
+enum xt_status xt_source_files_parse(struct xt_source_files *set, const char *text, size_t size,
+                                     const char *folder, const char *name, struct xt_err *err);
+/* Adds one file, its label read off its name. */
+enum xt_status xt_source_files_add_named(struct xt_source_files *set, char *path,
+                                         struct xt_err *err);
+
+#endif

@@ -30,7 +30,8 @@ struct xt_loader_config {
     bool shuffle;
     bool drop_last;
     bool augment;
-    bool repeat; /* go on with the next epoch after the last batch; else end */
+    bool repeat; /* training: go on with the next epoch after the last batch, and put another
+                    sample in a bad one's place; else end after the first epoch */
     bool strict; /* the first bad sample ends the run */
     uint64_t seed;
     uint64_t start_step; /* batches already consumed, from epoch 0 (resume) */

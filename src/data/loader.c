@@ -1,0 +1,574 @@
+/* How the work is shared: a batch is cut into chunks of a few samples, and a worker claims the next
+ * chunk of all batches by one atomic addition. The batch's samples are planned (under the lock,
+ * once a batch, in batch order) by the first worker that comes to it once its slot is free; whoever
+ * ends its last chunk hands it to the consumer. So there is no lock per sample, and only one
+ * epoch's order is ever needed. */
+#include "data/loader.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "base/thread.h"
+#include "data/augment.h"
+#include "data/resize.h"
+
+enum { NO_STEP = -1 };
+
+/* What a random number is for: apart, so that no two purposes share one. */
+enum stream { STREAM_ORDER = 1, STREAM_AUGMENT, STREAM_REPLACE };
+
+struct slot {
+    _Atomic int64_t step;    /* the step that may be filled in, or NO_STEP */
+    _Atomic int chunks_left; /* of that step */
+    int64_t done;            /* the step that is filled; under the lock */
+    bool free;               /* released by the consumer; under the lock */
+    uint64_t epoch;
+    int count;
+    int *labels;
+    int *label_lengths;
+    size_t *indices;
+    uint8_t *pixels;
+};
+
+struct worker {
+    pthread_t thread;
+    struct xt_loader *loader;
+    struct xt_decoder *decoder;
+    struct xt_resizer resizer;
+    struct xt_sample sample;
+    struct xt_image scratch;
+    struct xt_err err;
+};
+
+struct xt_loader {
+    struct xt_loader_config config;
+    uint64_t epoch_steps;
+    int64_t end; /* the step after the last; INT64_MAX where it goes on for ever */
+    int chunk;   /* samples */
+    int chunks;  /* of a batch */
+    struct slot *slots;
+    struct worker *workers;
+    int started;
+    _Atomic int64_t ticket; /* the next chunk, counted over all steps */
+    _Atomic bool stop;
+    int64_t next; /* the consumer's next step; the consumer's alone */
+
+    pthread_mutex_t lock; /* over all below */
+    pthread_cond_t room;  /* a slot was released, or the next batch planned */
+    pthread_cond_t ready; /* a batch was filled, or the run failed */
+    int64_t planned;      /* the next step to plan */
+    uint64_t order_epoch;
+    bool order_made;
+    size_t *order; /* of the epoch that is being planned */
+    struct xt_bad_sample *bad;
+    size_t bad_count;
+    size_t bad_capacity;
+    uint8_t *is_bad; /* one byte a sample */
+    struct xt_err failure;
+    bool failed;
+};
+
+static struct xt_rng place_rng(uint64_t seed, enum stream stream, uint64_t epoch, uint64_t position)
+{
+    return xt_rng_begin(seed, xt_rng_at(stream, epoch, position));
+}
+
+uint64_t xt_loader_epoch_steps(const struct xt_loader_config *config)
+{
+    uint64_t batch = (uint64_t)config->batch;
+    return ((uint64_t)config->source->count + (config->drop_last ? 0 : batch - 1)) / batch;
+}
+
+/* Ends the run with this error; the first one stays. Under the lock. */
+static void fail(struct xt_loader *loader, const struct xt_err *err)
+{
+    if (!loader->failed)
+        loader->failure = *err;
+    loader->failed = true;
+    atomic_store(&loader->stop, true);
+    pthread_cond_broadcast(&loader->room);
+    pthread_cond_signal(&loader->ready);
+}
+
+static const struct xt_bad_sample *first_bad(const struct xt_loader *loader)
+{
+    const struct xt_bad_sample *first = loader->bad;
+    for (size_t i = 1; i < loader->bad_count; i++)
+        if (loader->bad[i].index < first->index)
+            first = loader->bad + i;
+    return first;
+}
+
+/* Whether the bad samples met so far are too many. Under the lock. */
+static enum xt_status judge_bad(const struct xt_loader *loader, struct xt_err *err)
+{
+    size_t count = loader->config.source->count;
+    size_t bad = loader->bad_count;
+    if (loader->config.strict)
+        return xt_err_set(err, XT_ERR_DATA, "a sample is bad, and strict data was asked for: %s",
+                          first_bad(loader)->reason);
+    if (bad < 2 || bad * 100 <= count)
+        return XT_OK;
+    return xt_err_set(
+        err, XT_ERR_DATA,
+        "at least %zu of %zu samples are bad, more than the 1 %% that is let pass; the "
+        "first: %s",
+        bad, count, first_bad(loader)->reason);
+}
+
+/* Under the lock. */
+static enum xt_status note_bad(struct xt_loader *loader, size_t index, struct xt_err *err)
+{
+    if (loader->is_bad[index])
+        return XT_OK;
+    char *reason = NULL;
+    struct xt_err memory;
+    enum xt_status status = xt_mem_grow(&loader->bad, &loader->bad_capacity, loader->bad_count + 1,
+                                        sizeof *loader->bad, "a list of bad samples", &memory);
+    if (!status)
+        status = xt_mem_strdup(&reason, err->text, &memory);
+    if (status) {
+        *err = memory;
+        return status;
+    }
+    loader->is_bad[index] = 1;
+    loader->bad[loader->bad_count++] = (struct xt_bad_sample){.index = index, .reason = reason};
+    return judge_bad(loader, err);
+}
+
+/* Reads sample `index`. *good is false where it is bad and the run goes on. */
+static enum xt_status try_read(struct worker *worker, size_t index, bool *good)
+{
+    struct xt_loader *loader = worker->loader;
+    const struct xt_source *source = loader->config.source;
+    enum xt_status status =
+        source->class->read(source, index, worker->decoder, &worker->sample, &worker->err);
+    *good = status == XT_OK;
+    if (status != XT_ERR_DATA)
+        return status;
+    pthread_mutex_lock(&loader->lock);
+    status = note_bad(loader, index, &worker->err);
+    pthread_mutex_unlock(&loader->lock);
+    return status;
+}
+
+/* Reads *index, or, where it is bad and this is training, the first good one of those drawn for
+ * this place. */
+static enum xt_status read_sample(struct worker *worker, uint64_t epoch, uint64_t position,
+                                  size_t *index, bool *good)
+{
+    enum { DRAWS = 1000 };
+    const struct xt_loader_config *config = &worker->loader->config;
+    enum xt_status status = try_read(worker, *index, good);
+    if (status || *good || !config->repeat)
+        return status;
+    struct xt_rng rng = place_rng(config->seed, STREAM_REPLACE, epoch, position);
+    for (int i = 0; i < DRAWS && !atomic_load_explicit(&worker->loader->stop, memory_order_relaxed);
+         i++) {
+        *index = (size_t)xt_rng_below(&rng, config->source->count);
+        status = try_read(worker, *index, good);
+        if (status || *good)
+            return status;
+    }
+    return xt_err_prefix(&worker->err, "no good sample was found in place of a bad one: ");
+}
+
+static enum xt_status fill_row(struct worker *worker, struct slot *slot, int64_t step, int row)
+{
+    const struct xt_loader_config *config = &worker->loader->config;
+    size_t size = (size_t)config->width * (size_t)config->height * 3;
+    uint8_t *pixels = slot->pixels + (size_t)row * size;
+    int *label = slot->labels + (size_t)row * XT_LABEL_MAX;
+    memset(label, 0, XT_LABEL_MAX * sizeof *label);
+    slot->label_lengths[row] = 0;
+    if (row >= slot->count) {
+        memset(pixels, 0, size);
+        return XT_OK;
+    }
+    uint64_t position =
+        ((uint64_t)step - slot->epoch * worker->loader->epoch_steps) * (uint64_t)config->batch +
+        (uint64_t)row;
+    bool good = false;
+    enum xt_status status = read_sample(worker, slot->epoch, position, &slot->indices[row], &good);
+    if (status)
+        return status;
+    if (!good) {
+        memset(pixels, 0, size);
+        return XT_OK;
+    }
+    const struct xt_sample *sample = &worker->sample;
+    status = xt_resize(&worker->resizer, &sample->image, config->width, config->height, pixels,
+                       &worker->err);
+    if (!status && config->augment) {
+        struct xt_rng rng = place_rng(config->seed, STREAM_AUGMENT, slot->epoch, position);
+        status = xt_augment_plate(pixels, config->width, config->height, &rng, &worker->scratch,
+                                  &worker->err);
+    }
+    slot->label_lengths[row] = sample->label_length;
+    memcpy(label, sample->label, (size_t)sample->label_length * sizeof *label);
+    return status;
+}
+
+/* The epoch's order: Fisher and Yates's shuffle, keyed by seed and epoch. */
+static void make_order(struct xt_loader *loader, uint64_t epoch)
+{
+    size_t count = loader->config.source->count;
+    for (size_t i = 0; i < count; i++)
+        loader->order[i] = i;
+    struct xt_rng rng = place_rng(loader->config.seed, STREAM_ORDER, epoch, 0);
+    for (size_t i = count; loader->config.shuffle && i > 1; i--) {
+        size_t other = (size_t)xt_rng_below(&rng, i);
+        size_t moved = loader->order[i - 1];
+        loader->order[i - 1] = loader->order[other];
+        loader->order[other] = moved;
+    }
+    loader->order_epoch = epoch;
+    loader->order_made = true;
+}
+
+/* Says which samples the next batch holds, and opens its slot. Under the lock. */
+static void plan(struct xt_loader *loader, struct slot *slot)
+{
+    const struct xt_loader_config *config = &loader->config;
+    uint64_t step = (uint64_t)loader->planned++;
+    uint64_t epoch = step / loader->epoch_steps;
+    if (!loader->order_made || loader->order_epoch != epoch)
+        make_order(loader, epoch);
+    size_t first = (size_t)(step % loader->epoch_steps) * (size_t)config->batch;
+    size_t left = config->source->count - first;
+    slot->epoch = epoch;
+    slot->count = left < (size_t)config->batch ? (int)left : config->batch;
+    slot->free = false;
+    memset(slot->indices, 0, (size_t)config->batch * sizeof *slot->indices);
+    memcpy(slot->indices, loader->order + first, (size_t)slot->count * sizeof *slot->indices);
+    atomic_store(&slot->chunks_left, loader->chunks);
+    atomic_store(&slot->step, (int64_t)step);
+    pthread_cond_broadcast(&loader->room);
+}
+
+/* Waits until the step's slot is open. False where the loader stops. */
+static bool wait_open(struct xt_loader *loader, struct slot *slot, int64_t step)
+{
+    if (atomic_load(&slot->step) == step)
+        return !atomic_load(&loader->stop);
+    pthread_mutex_lock(&loader->lock);
+    while (!atomic_load(&loader->stop) && atomic_load(&slot->step) != step) {
+        if (loader->planned == step && slot->free)
+            plan(loader, slot);
+        else
+            pthread_cond_wait(&loader->room, &loader->lock);
+    }
+    pthread_mutex_unlock(&loader->lock);
+    return !atomic_load(&loader->stop);
+}
+
+static void finish_chunk(struct xt_loader *loader, struct slot *slot, int64_t step)
+{
+    if (atomic_fetch_sub(&slot->chunks_left, 1) > 1)
+        return;
+    pthread_mutex_lock(&loader->lock);
+    slot->done = step;
+    pthread_cond_signal(&loader->ready);
+    pthread_mutex_unlock(&loader->lock);
+}
+
+static enum xt_status fill_chunk(struct worker *worker, struct slot *slot, int64_t step, int chunk)
+{
+    const struct xt_loader *loader = worker->loader;
+    int first = chunk * loader->chunk;
+    int end = first + loader->chunk;
+    if (end > loader->config.batch)
+        end = loader->config.batch;
+    enum xt_status status = XT_OK;
+    for (int row = first; !status && row < end; row++) {
+        if (atomic_load_explicit(&loader->stop, memory_order_relaxed))
+            break;
+        status = fill_row(worker, slot, step, row);
+    }
+    return status;
+}
+
+static void *work(void *argument)
+{
+    struct worker *worker = argument;
+    struct xt_loader *loader = worker->loader;
+    for (;;) {
+        int64_t ticket = atomic_fetch_add(&loader->ticket, 1);
+        int64_t step = ticket / loader->chunks;
+        struct slot *slot = loader->slots + step % loader->config.slots;
+        if (step >= loader->end || !wait_open(loader, slot, step))
+            return NULL;
+        if (fill_chunk(worker, slot, step, (int)(ticket % loader->chunks))) {
+            pthread_mutex_lock(&loader->lock);
+            fail(loader, &worker->err);
+            pthread_mutex_unlock(&loader->lock);
+            return NULL;
+        }
+        finish_chunk(loader, slot, step);
+    }
+}
+
+static enum xt_status check_config(const struct xt_loader_config *config, struct xt_err *err)
+{
+    if (config->batch < 1 || config->width < 1 || config->height < 1)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "a batch of %d images of %d x %d pixels is not possible", config->batch,
+                          config->width, config->height);
+    if (config->workers < 1 || config->slots < 2)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "the loader needs at least 1 worker and 2 batch slots, not %d and %d",
+                          config->workers, config->slots);
+    if (config->source->count == 0)
+        return xt_err_set(err, XT_ERR_DATA, "there are no samples in %s",
+                          config->source->description);
+    if (xt_loader_epoch_steps(config) == 0)
+        return xt_err_set(
+            err, XT_ERR_USAGE,
+            "%s: fewer samples than one batch of %d, and smaller batches are dropped; "
+            "make the batch smaller",
+            config->source->description, config->batch);
+    if (config->start_step >= INT64_MAX / (uint64_t)config->batch / 2)
+        return xt_err_set(err, XT_ERR_DATA, "the loader cannot start at step %llu",
+                          (unsigned long long)config->start_step);
+    return XT_OK;
+}
+
+/* Small enough that all workers share the first batch, large enough that claiming costs nothing. */
+static void choose_chunks(struct xt_loader *loader)
+{
+    enum { CHUNK_MOST = 16, CHUNKS_PER_WORKER = 4 };
+    int batch = loader->config.batch;
+    int chunk = batch / CHUNKS_PER_WORKER / loader->config.workers;
+    chunk = chunk > CHUNK_MOST ? CHUNK_MOST : chunk;
+    loader->chunk = chunk < 1 ? 1 : chunk;
+    loader->chunks = (batch - 1) / loader->chunk + 1;
+}
+
+static enum xt_status create_slots(struct xt_loader *loader, struct xt_err *err)
+{
+    const char *what = "batch slots";
+    size_t batch = (size_t)loader->config.batch;
+    enum xt_status status = xt_mem_calloc(&loader->slots, (size_t)loader->config.slots,
+                                          sizeof *loader->slots, what, err);
+    for (int i = 0; !status && i < loader->config.slots; i++) {
+        struct slot *slot = loader->slots + i;
+        slot->pixels = loader->config.slot_pixels[i];
+        slot->free = true;
+        slot->done = NO_STEP;
+        atomic_init(&slot->step, NO_STEP);
+        status =
+            xt_mem_calloc(&slot->labels, batch * XT_LABEL_MAX, sizeof *slot->labels, what, err);
+        if (!status)
+            status =
+                xt_mem_calloc(&slot->label_lengths, batch, sizeof *slot->label_lengths, what, err);
+        if (!status)
+            status = xt_mem_calloc(&slot->indices, batch, sizeof *slot->indices, what, err);
+    }
+    return status;
+}
+
+static enum xt_status create_workers(struct xt_loader *loader, struct xt_err *err)
+{
+    /* On cache lines of their own, as each is written by its own thread. */
+    enum xt_status status = xt_mem_aligned(&loader->workers, (size_t)loader->config.workers,
+                                           sizeof *loader->workers, "loader threads", err);
+    for (int i = 0; !status && i < loader->config.workers; i++) {
+        loader->workers[i].loader = loader;
+        status = xt_decoder_create(&loader->workers[i].decoder, err);
+    }
+    return status;
+}
+
+/* Signals stay the main thread's. */
+static enum xt_status start_workers(struct xt_loader *loader, struct xt_err *err)
+{
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = 0;
+    while (!error && loader->started < loader->config.workers) {
+        struct worker *worker = loader->workers + loader->started;
+        error = pthread_create(&worker->thread, NULL, work, worker);
+        loader->started += !error;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!error)
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_RUN, "loader thread %d of %d cannot be started: %s",
+                      loader->started + 1, loader->config.workers, strerror(error));
+}
+
+enum xt_status xt_loader_create(struct xt_loader **out, const struct xt_loader_config *config,
+                                struct xt_err *err)
+{
+    *out = NULL;
+    struct xt_loader *loader = NULL;
+    enum xt_status status = check_config(config, err);
+    if (!status)
+        status = xt_mem_calloc(&loader, 1, sizeof *loader, "a loader", err);
+    if (status)
+        return status;
+    loader->config = *config;
+    loader->epoch_steps = xt_loader_epoch_steps(config);
+    loader->end = config->repeat ? INT64_MAX : (int64_t)loader->epoch_steps;
+    loader->next = loader->planned = (int64_t)config->start_step;
+    choose_chunks(loader);
+    atomic_init(&loader->ticket, loader->next * loader->chunks);
+    pthread_mutex_init(&loader->lock, NULL);
+    pthread_cond_init(&loader->room, NULL);
+    pthread_cond_init(&loader->ready, NULL);
+    size_t count = config->source->count;
+    status = xt_mem_calloc(&loader->order, count, sizeof *loader->order, "the samples' order", err);
+    if (!status)
+        status = xt_mem_calloc(&loader->is_bad, count, 1, "the samples' state", err);
+    if (!status)
+        status = create_slots(loader, err);
+    if (!status)
+        status = create_workers(loader, err);
+    if (!status)
+        status = start_workers(loader, err);
+    if (status)
+        xt_loader_destroy(loader);
+    else
+        *out = loader;
+    return status;
+}
+
+static void stop_workers(struct xt_loader *loader)
+{
+    pthread_mutex_lock(&loader->lock);
+    atomic_store(&loader->stop, true);
+    pthread_cond_broadcast(&loader->room);
+    pthread_mutex_unlock(&loader->lock);
+    for (int i = 0; i < loader->started; i++)
+        pthread_join(loader->workers[i].thread, NULL);
+}
+
+static void clear_worker(struct worker *worker)
+{
+    xt_decoder_destroy(worker->decoder);
+    xt_resizer_clear(&worker->resizer);
+    xt_image_clear(&worker->sample.image);
+    xt_image_clear(&worker->scratch);
+}
+
+void xt_loader_destroy(struct xt_loader *loader)
+{
+    if (!loader)
+        return;
+    stop_workers(loader);
+    for (int i = 0; loader->workers && i < loader->config.workers; i++)
+        clear_worker(loader->workers + i);
+    for (int i = 0; loader->slots && i < loader->config.slots; i++) {
+        free(loader->slots[i].labels);
+        free(loader->slots[i].label_lengths);
+        free(loader->slots[i].indices);
+    }
+    pthread_cond_destroy(&loader->ready);
+    pthread_cond_destroy(&loader->room);
+    pthread_mutex_destroy(&loader->lock);
+    xt_loader_free_bad(loader->bad, loader->bad_count);
+    free(loader->is_bad);
+    free(loader->order);
+    free(loader->workers);
+    free(loader->slots);
+    free(loader);
+}
+
+/* Waits until the slot holds the step, or the run failed. */
+static enum xt_status wait_ready(struct xt_loader *loader, const struct slot *slot, int64_t step,
+                                 double *waited, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    pthread_mutex_lock(&loader->lock);
+    if (!loader->failed && slot->done != step) {
+        double start = xt_thread_seconds();
+        while (!loader->failed && slot->done != step)
+            pthread_cond_wait(&loader->ready, &loader->lock);
+        *waited = xt_thread_seconds() - start;
+    }
+    if (loader->failed) {
+        status = loader->failure.status;
+        if (err)
+            *err = loader->failure;
+    }
+    pthread_mutex_unlock(&loader->lock);
+    return status;
+}
+
+enum xt_status xt_loader_next(struct xt_loader *loader, struct xt_batch *out, bool *end,
+                              double *waited, struct xt_err *err)
+{
+    int64_t step = loader->next;
+    int number = (int)(step % loader->config.slots);
+    const struct slot *slot = loader->slots + number;
+    double seconds = 0;
+    *end = step >= loader->end;
+    enum xt_status status = *end ? XT_OK : wait_ready(loader, slot, step, &seconds, err);
+    if (waited)
+        *waited = seconds;
+    if (status || *end)
+        return status;
+    loader->next++;
+    *out = (struct xt_batch){
+        .slot = number,
+        .count = slot->count,
+        .epoch = slot->epoch,
+        .step = (uint64_t)step,
+        .pixels = slot->pixels,
+        .labels = slot->labels,
+        .label_lengths = slot->label_lengths,
+        .indices = slot->indices,
+    };
+    return XT_OK;
+}
+
+void xt_loader_release(struct xt_loader *loader, const struct xt_batch *batch)
+{
+    pthread_mutex_lock(&loader->lock);
+    loader->slots[batch->slot].free = true;
+    pthread_cond_broadcast(&loader->room);
+    pthread_mutex_unlock(&loader->lock);
+}
+
+static enum xt_status copy_bad(const struct xt_loader *loader, struct xt_bad_sample **out,
+                               size_t *count, struct xt_err *err)
+{
+    enum xt_status status =
+        xt_mem_calloc(out, loader->bad_count, sizeof **out, "a list of bad samples", err);
+    for (; !status && *count < loader->bad_count; ++*count) {
+        struct xt_bad_sample *bad = *out + *count;
+        bad->index = loader->bad[*count].index;
+        status = xt_mem_strdup(&bad->reason, loader->bad[*count].reason, err);
+    }
+    return status;
+}
+
+enum xt_status xt_loader_bad(struct xt_loader *loader, struct xt_bad_sample **out, size_t *count,
+                             struct xt_err *err)
+{
+    *out = NULL;
+    *count = 0;
+    pthread_mutex_lock(&loader->lock);
+    enum xt_status status = copy_bad(loader, out, count, err);
+    pthread_mutex_unlock(&loader->lock);
+    if (status) {
+        xt_loader_free_bad(*out, *count);
+        *out = NULL;
+        *count = 0;
+    }
+    return status;
+}
+
+void xt_loader_free_bad(struct xt_bad_sample *bad, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        free(bad[i].reason);
+    free(bad);
+}

@@ -6,6 +6,7 @@
 #include "train/loss_ctc.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -53,8 +54,23 @@ struct workspace {
     float *beta;  /* [2][PAD + states] */
 };
 
+static inline uint32_t bits_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline float float_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 /* e^x for x <= 0 (or not a number), to 2 units in the last place: 2^n times the Taylor series of
- * e^r, |r| <= ln 2 / 2. Below -87 it is 0. */
+ * e^r, |r| <= ln 2 / 2. Below -87 it is 0. Choices
+ * are arithmetic, here and below, because a branch would keep loops from becoming vector code. */
 static inline float exp_of_negative(float x)
 {
     const float to_integer = 0x1.8p23f;
@@ -68,19 +84,17 @@ static inline float exp_of_negative(float x)
     p = p * r + 1.0f / 6;
     p = p * r + 0.5f;
     p = p * r * r + r + 1.0f;
-    union {
-        float value;
-        uint32_t bits;
-    } from = {.value = shifted}, scale;
-    scale.bits = (from.bits - 0x4B400000u + 127u) << 23;
-    return x < -87.0f ? 0.0f : p * scale.value;
+    uint32_t bits = bits_of(shifted) - 0x4B400000u + 127u;
+    uint32_t kept = (uint32_t)(x < -87.0f) - 1u;
+    return float_of(bits_of(p * float_of(bits << 23)) & kept);
 }
 
-/* ln x for x in [1, 3], by the series of 2 artanh((x - 1) / (x + 1)). */
+/* ln x for x in [1, 3] (something finite for 0), by the series of 2 artanh((x - 1) / (x + 1)); x
+ * above sqrt 3 is divided by 3 first. */
 static inline float log_of_1_to_3(float x)
 {
-    bool large = x > 1.7320508f;
-    float y = large ? x * (1.0f / 3) : x;
+    uint32_t large = (uint32_t)(x < 1.7320508f) - 1u;
+    float y = x - x * float_of(bits_of(2.0f / 3) & large);
     float z = (y - 1.0f) / (y + 1.0f);
     float w = z * z;
     float p = 1.0f / 13;
@@ -89,8 +103,7 @@ static inline float log_of_1_to_3(float x)
     p = p * w + 1.0f / 7;
     p = p * w + 1.0f / 5;
     p = p * w + 1.0f / 3;
-    float ln = 2.0f * (z + z * w * p);
-    return large ? ln + 1.0986123f : ln;
+    return 2.0f * (z + z * w * p) + float_of(bits_of(1.0986123f) & large);
 }
 
 static inline int symbol_at(const struct reading *label, int index)
@@ -109,13 +122,29 @@ static bool can_align(const int *label, int length, int t)
     return steps <= t;
 }
 
+/* The largest of `count` values, found in lanes side by side. */
+static float max_of(const float *values, int count)
+{
+    enum { LANES = 8 };
+    float max[LANES];
+    for (int j = 0; j < LANES; j++)
+        max[j] = values[0];
+    int i = 0;
+    for (; i + LANES <= count; i += LANES)
+#pragma omp simd
+        for (int j = 0; j < LANES; j++)
+            max[j] = values[i + j] > max[j] ? values[i + j] : max[j];
+    for (; i < count; i++)
+        max[0] = values[i] > max[0] ? values[i] : max[0];
+    for (int j = 1; j < LANES; j++)
+        max[0] = max[j] > max[0] ? max[j] : max[0];
+    return max[0];
+}
+
 /* softmax[k] becomes e^(logits[k] - max); their sum goes to *sum. */
 static struct row_norm normalise(const float *logits, int classes, float *softmax, float *sum)
 {
-    float max = logits[0];
-#pragma omp simd reduction(max : max)
-    for (int k = 1; k < classes; k++)
-        max = logits[k] > max ? logits[k] : max;
+    float max = max_of(logits, classes);
     float total = 0;
 #pragma omp simd reduction(+ : total)
     for (int k = 0; k < classes; k++) {
@@ -130,10 +159,7 @@ static struct row_norm normalise(const float *logits, int classes, float *softma
 /* The same where the exponentials are not wanted. */
 static struct row_norm norm_of(const float *logits, int classes)
 {
-    float max = logits[0];
-#pragma omp simd reduction(max : max)
-    for (int k = 1; k < classes; k++)
-        max = logits[k] > max ? logits[k] : max;
+    float max = max_of(logits, classes);
     float total = 0;
 #pragma omp simd reduction(+ : total)
     for (int k = 0; k < classes; k++)
@@ -175,6 +201,7 @@ static void start_row(const float *emit, int states, float *row)
         row[1] = emit[1];
 }
 
+/* Each state's probability is the sum of three of the step before. */
 static void advance_row(const float *restrict before, const float *restrict skip,
                         const float *restrict emit, int states, float *restrict after)
 {
@@ -186,10 +213,11 @@ static void advance_row(const float *restrict before, const float *restrict skip
         float jump = before[s - 2] + skip[s];
         float max = stay > next ? stay : next;
         max = jump > max ? jump : max;
-        float base = max > -INFINITY ? max : 0.0f;
+        /* -inf less -inf is not a number: where all three are impossible, the sum is 0. */
+        float base = max > -FLT_MAX ? max : -FLT_MAX;
         float sum = exp_of_negative(stay - base) + exp_of_negative(next - base) +
                     exp_of_negative(jump - base);
-        after[s] = max + log_of_1_to_3(sum > 1.0f ? sum : 1.0f) + emit[s];
+        after[s] = max + log_of_1_to_3(sum) + emit[s];
     }
 }
 

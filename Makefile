@@ -195,7 +195,7 @@ check-tidy: $(TIDY_OK)
 	@echo 'clang-tidy: $(words $(TIDY_OK)) files are clean'
 $(BUILD)/check/%.tidy: % .clang-tidy $(HEADERS) | $(BUILD)/deps-found
 	@mkdir -p $(@D)
-	@scripts/check-tidy.sh $< -- $(CLANG_LANGUAGE)
+	@scripts/check-tidy.sh $< -- $(CLANG_LANGUAGE) $(if $(filter-out src/base/err.c,$<),-include scripts/analyzer.h)
 	@touch $@
 
 check-headers: $(HEADERS_OK)

@@ -45,7 +45,7 @@ name_of() {
 }
 
 seconds_since() { awk -v a="$1" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f", b - a }'; }
-reasons() { grep -a '^skipped: ' "$log" | sort -u | sed 's/^skipped: //' | paste -sd ';' | sed 's/;/; /g'; }
+reasons() { { grep -a '^skipped: ' "$log" || true; } | sort -u | sed 's/^skipped: //' | paste -sd ';' | sed 's/;/; /g'; }
 count() { grep -acE "$1" "$log" || true; }
 
 # One line for a program, and its output where something is wrong.

@@ -67,8 +67,8 @@ struct xt_settings {
     enum xt_amp amp;
 
     /* where it runs */
-    const char *device;
-    bool xpu;
+    const char *device; /* "cpu", "xpu", "xpu:N" or "auto"; says it all, also after --xpu */
+    bool xpu;           /* true where `device` is an XPU */
     int threads; /* 0: what the process may use */
     int workers; /* 0: found from threads */
     bool pin_memory;
@@ -81,6 +81,8 @@ struct xt_settings {
     bool json;
     bool quiet;
     bool verbose;
+    bool version;
+    bool help;
 };
 
 #endif

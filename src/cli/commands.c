@@ -1,0 +1,82 @@
+#include "cli/commands.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+static const struct xt_command commands[XT_COMMAND_COUNT] = {
+    [XT_COMMAND_TRAIN] =
+        {
+            .name = "train",
+            .summary = "train a network (the default command)",
+            .details = "Trains into a new folder under runs/ (or --out DIR): last.safetensors, "
+                       "best.safetensors, metrics.jsonl. Without --data it trains on pictures that "
+                       "it makes itself.",
+        },
+    [XT_COMMAND_EVAL] =
+        {
+            .name = "eval",
+            .summary = "measure the accuracy of trained weights on labelled images",
+        },
+    [XT_COMMAND_PREDICT] =
+        {
+            .name = "predict",
+            .summary = "read images with trained weights, one line of output each",
+            .arguments = "WEIGHTS FILE|DIR|-...",
+            .least_arguments = 2,
+            .details = "Takes files, folders, or - for a list of paths on standard input, one a "
+                       "line.",
+        },
+    [XT_COMMAND_DEVICES] =
+        {
+            .name = "devices",
+            .summary = "list the devices that this machine offers",
+        },
+    [XT_COMMAND_HELP] =
+        {
+            .name = "help",
+            .summary = "show help on xtrain, or on one command",
+            .arguments = "[COMMAND]",
+        },
+    [XT_COMMAND_MAN] =
+        {
+            .name = "man",
+            .summary = "write the manual page (xtrain man | man -l -)",
+        },
+    [XT_COMMAND_COMPLETION] =
+        {
+            .name = "completion",
+            .summary = "write the completion script of a shell",
+            .arguments = "bash|zsh|fish",
+            .least_arguments = 1,
+            .details = "For this bash session: source <(xtrain completion bash)",
+        },
+};
+
+const struct xt_command *xt_command_get(enum xt_command_id id)
+{
+    return &commands[id];
+}
+
+/* How many of the words spell `name`: 1, 2, or 0 where they do not. */
+static int words_of(const char *name, const char *const *argv, int argc)
+{
+    const char *space = strchr(name, ' ');
+    if (!space)
+        return strcmp(name, argv[0]) == 0 ? 1 : 0;
+    size_t first = (size_t)(space - name);
+    bool same = argc > 1 && strlen(argv[0]) == first && strncmp(name, argv[0], first) == 0 &&
+                strcmp(space + 1, argv[1]) == 0;
+    return same ? 2 : 0;
+}
+
+enum xt_command_id xt_command_find(const char *const *argv, int argc, int *words)
+{
+    for (int id = 0; argc > 0 && id < XT_COMMAND_COUNT; id++) {
+        int used = words_of(commands[id].name, argv, argc);
+        if (used && words)
+            *words = used;
+        if (used)
+            return (enum xt_command_id)id;
+    }
+    return XT_COMMAND_COUNT;
+}

@@ -1,0 +1,50 @@
+/* The subcommands: what each is called, what it takes, and the function that does it. The list is
+ * plain data, so that parser, help and completion know it without linking what the commands need;
+ * cli/main.c puts the functions beside it.
+ */
+#ifndef XT_CLI_COMMANDS_H
+#define XT_CLI_COMMANDS_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+struct xt_options;
+
+enum xt_command_id {
+    XT_COMMAND_TRAIN, /* also where no command is named */
+    XT_COMMAND_EVAL,
+    XT_COMMAND_PREDICT,
+    XT_COMMAND_DEVICES,
+    XT_COMMAND_HELP,
+    XT_COMMAND_MAN,
+    XT_COMMAND_COMPLETION,
+    XT_COMMAND_COUNT,
+};
+
+struct xt_command {
+    const char *name; /* one word or two ("bench loader") */
+    const char *summary;
+    const char *arguments; /* what it takes beside options, for the usage line; NULL: nothing */
+    int least_arguments;
+    const char *details; /* a paragraph for its help; NULL: none */
+};
+
+const struct xt_command *xt_command_get(enum xt_command_id id);
+
+/* The command that the first one or two words name; *words (may be NULL) gets how many. Returns
+ * XT_COMMAND_COUNT where there is none of that name. */
+enum xt_command_id xt_command_find(const char *const *argv, int argc, int *words);
+
+/* Each returns the exit code; the error's sentence is printed by main. */
+enum xt_status xt_cmd_train(struct xt_options *options, struct xt_err *err);
+enum xt_status xt_cmd_eval(struct xt_options *options, struct xt_err *err);
+enum xt_status xt_cmd_predict(struct xt_options *options, struct xt_err *err);
+enum xt_status xt_cmd_devices(struct xt_options *options, struct xt_err *err);
+enum xt_status xt_cmd_help(struct xt_options *options, struct xt_err *err);
+enum xt_status xt_cmd_man(struct xt_options *options, struct xt_err *err);
+enum xt_status xt_cmd_completion(struct xt_options *options, struct xt_err *err);
+/* What --version does. */
+enum xt_status xt_cmd_version(struct xt_options *options, struct xt_err *err);
+
+#endif

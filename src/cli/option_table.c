@@ -1,0 +1,593 @@
+/* The table of options, and look-ups in it. */
+#include "cli/options.h"
+
+#include <string.h>
+
+/* Where the value lies in the settings. */
+#define FIELD(field) .offset = offsetof(struct xt_settings, field)
+
+enum {
+    TRAIN = 1 << XT_COMMAND_TRAIN,
+    EVAL = 1 << XT_COMMAND_EVAL,
+    PREDICT = 1 << XT_COMMAND_PREDICT,
+    DEVICES = 1 << XT_COMMAND_DEVICES,
+    NETWORK = TRAIN | EVAL | PREDICT, /* whatever runs a network */
+    EVERY = (1 << XT_COMMAND_COUNT) - 1,
+};
+
+static const char *const optim_names[] = {"sgd", "adam", "adamw", "rmsprop", NULL};
+static const char *const sched_names[] = {"constant", "step",     "multistep",
+                                          "cosine",   "onecycle", NULL};
+static const char *const bn_names[] = {"auto", "batch", "frozen", NULL};
+static const char *const norm_names[] = {"sample", "batch", NULL};
+static const char *const amp_names[] = {"off", "bf16", "fp16", NULL};
+static const char *const decode_names[] = {"greedy", "beam", NULL};
+
+static const char *const group_titles[XT_GROUP_COUNT] = {
+    [XT_GROUP_DATA] = "What to train, on what", [XT_GROUP_RUN] = "The run",
+    [XT_GROUP_RECIPE] = "The recipe",           [XT_GROUP_MACHINE] = "Where it runs",
+    [XT_GROUP_ANSWER] = "Reading the answers",  [XT_GROUP_OUTPUT] = "What it says",
+};
+
+static const struct xt_option table[] = {
+    {
+        .name = "model",
+        .type = &xt_type_text,
+        FIELD(model),
+        .commands = NETWORK,
+        .needed = TRAIN | EVAL,
+        .group = XT_GROUP_DATA,
+        .value = "NAME",
+        .help = "the network",
+    },
+    {
+        .name = "data",
+        .type = &xt_type_path,
+        FIELD(data),
+        .commands = TRAIN | EVAL,
+        .group = XT_GROUP_DATA,
+        .value = "DIR|LIST|synth:...",
+        .help =
+            "the images: a folder (the label is the file name up to the first _ or .), a list of "
+            "lines path<tab>label, or pictures made on the fly (synth:plates?count=N&seed=S); "
+            "without it, pictures made on the fly",
+    },
+    {
+        .name = "val",
+        .type = &xt_type_path,
+        FIELD(val),
+        .commands = TRAIN,
+        .group = XT_GROUP_DATA,
+        .value = "DIR|LIST|synth:...",
+        .help = "images to evaluate on while training, given as for --data",
+    },
+    {
+        .name = "init",
+        .type = &xt_type_path,
+        FIELD(init),
+        .commands = TRAIN | EVAL,
+        .needed = EVAL,
+        .group = XT_GROUP_DATA,
+        .value = "FILE",
+        .help = "weights to start from: .safetensors, or PyTorch's .pth",
+    },
+    {
+        .name = "init-partial",
+        .type = &xt_type_flag,
+        FIELD(init_partial),
+        .commands = TRAIN,
+        .group = XT_GROUP_DATA,
+        .fallback = "false",
+        .help =
+            "take the tensors of --init that fit and initialise the others, instead of refusing",
+    },
+    {
+        .name = "alphabet",
+        .type = &xt_type_path,
+        FIELD(alphabet),
+        .commands = NETWORK,
+        .group = XT_GROUP_DATA,
+        .value = "FILE",
+        .help = "the symbols of the labels, UTF-8, the blank last; without it, the 68 of Chinese "
+                "plates, or those that the weights name",
+    },
+    {
+        .name = "augment",
+        .type = &xt_type_flag,
+        FIELD(augment),
+        .commands = TRAIN,
+        .group = XT_GROUP_DATA,
+        .fallback = "false",
+        .by_model = true,
+        .help = "vary the training images a little: shift, turn, scale, brightness, blur",
+    },
+    {
+        .name = "strict-data",
+        .type = &xt_type_flag,
+        FIELD(strict_data),
+        .commands = TRAIN | EVAL,
+        .group = XT_GROUP_DATA,
+        .fallback = "false",
+        .help =
+            "fail on the first bad image; without it bad images are listed and skipped, and more "
+            "than 1 % of them fails the run",
+    },
+
+    {
+        .name = "out",
+        .type = &xt_type_path,
+        FIELD(out),
+        .commands = TRAIN,
+        .group = XT_GROUP_RUN,
+        .value = "DIR",
+        .help = "the run's folder, which must be new unless --resume is given; without it, "
+                "runs/MODEL-DATE-N",
+    },
+    {
+        .name = "config",
+        .type = &xt_type_path,
+        FIELD(config),
+        .commands = NETWORK,
+        .group = XT_GROUP_RUN,
+        .value = "FILE",
+        .not_in_config = true,
+        .help = "read options from a YAML file: keys as here, with _ for -; the command line wins; "
+                "keys of other commands are checked and left alone",
+    },
+    {
+        .name = "print-config",
+        .type = &xt_type_flag,
+        FIELD(print_config),
+        .commands = NETWORK,
+        .group = XT_GROUP_RUN,
+        .fallback = "false",
+        .not_in_config = true,
+        .help = "print every setting and where it came from, as a file for --config, and end",
+    },
+    {
+        .name = "dry-run",
+        .type = &xt_type_flag,
+        FIELD(dry_run),
+        .commands = TRAIN,
+        .group = XT_GROUP_RUN,
+        .fallback = "false",
+        .not_in_config = true,
+        .help = "show settings, parameters, memory and where each operation would run, and end",
+    },
+    {
+        .name = "resume",
+        .type = &xt_type_path,
+        FIELD(resume),
+        .commands = TRAIN,
+        .group = XT_GROUP_RUN,
+        .value = "auto|PATH",
+        .help =
+            "go on from a checkpoint or run folder; auto: from the newest valid one in --out, or "
+            "from the start where there is none",
+    },
+    {
+        .name = "epochs",
+        .type = &xt_type_integer,
+        FIELD(epochs),
+        .commands = TRAIN,
+        .group = XT_GROUP_RUN,
+        .min = 1,
+        .max = 1000000,
+        .by_model = true,
+        .help = "how often to go through the training images",
+    },
+    {
+        .name = "steps",
+        .type = &xt_type_int64,
+        FIELD(steps),
+        .commands = TRAIN,
+        .group = XT_GROUP_RUN,
+        .min = 1,
+        .max = 1e15,
+        .by_model = true,
+        .help = "the length of the run in batches; wins over --epochs",
+    },
+    {
+        .name = "max-time",
+        .type = &xt_type_duration,
+        FIELD(max_time),
+        .commands = TRAIN,
+        .group = XT_GROUP_RUN,
+        .fallback = "0",
+        .max = 1e9,
+        .help =
+            "spend at most this time, then evaluate, save and end with exit code 0; 0: no limit",
+    },
+    {
+        .name = "stop-after",
+        .type = &xt_type_duration,
+        FIELD(stop_after),
+        .commands = TRAIN,
+        .group = XT_GROUP_RUN,
+        .fallback = "0",
+        .max = 1e9,
+        .help = "after this time save and end with exit code 75, to be resumed; 0: no limit",
+    },
+    {
+        .name = "seed",
+        .type = &xt_type_seed,
+        FIELD(seed),
+        .commands = TRAIN,
+        .group = XT_GROUP_RUN,
+        .fallback = "0",
+        .help = "what initialisation, order, augmentation and dropout follow from",
+    },
+    {
+        .name = "log-every",
+        .type = &xt_type_integer,
+        FIELD(log_every),
+        .commands = TRAIN,
+        .group = XT_GROUP_RUN,
+        .fallback = "10",
+        .min = 1,
+        .max = 1000000,
+        .help = "steps from one line of metrics.jsonl to the next",
+    },
+    {
+        .name = "eval-every",
+        .type = &xt_type_integer,
+        FIELD(eval_every),
+        .commands = TRAIN,
+        .group = XT_GROUP_RUN,
+        .fallback = "1",
+        .max = 1000000,
+        .by_model = true,
+        .help = "epochs from one evaluation to the next; 0: at the end alone",
+    },
+    {
+        .name = "save-every",
+        .type = &xt_type_integer,
+        FIELD(save_every),
+        .commands = TRAIN,
+        .group = XT_GROUP_RUN,
+        .fallback = "0",
+        .max = 1000000000,
+        .help = "steps from one checkpoint to the next; 0: one each epoch",
+    },
+    {
+        .name = "keep",
+        .type = &xt_type_integer,
+        FIELD(keep),
+        .commands = TRAIN,
+        .group = XT_GROUP_RUN,
+        .fallback = "1",
+        .max = 10000,
+        .help = "how many of the newest checkpoints to keep beside last and best",
+    },
+
+    {
+        .name = "batch",
+        .type = &xt_type_integer,
+        FIELD(batch),
+        .commands = NETWORK,
+        .group = XT_GROUP_RECIPE,
+        .fallback = "64",
+        .min = 1,
+        .max = 65536,
+        .by_model = true,
+        .help = "images a step",
+    },
+    {
+        .name = "lr",
+        .type = &xt_type_real,
+        FIELD(lr),
+        .commands = TRAIN,
+        .group = XT_GROUP_RECIPE,
+        .fallback = "0.001",
+        .max = 1000,
+        .above_min = true,
+        .by_model = true,
+        .help = "the learning rate, at its highest",
+    },
+    {
+        .name = "optim",
+        .type = &xt_type_choice,
+        FIELD(optim),
+        .commands = TRAIN,
+        .group = XT_GROUP_RECIPE,
+        .fallback = "adamw",
+        .choices = optim_names,
+        .by_model = true,
+        .help = "the optimizer",
+    },
+    {
+        .name = "momentum",
+        .type = &xt_type_real,
+        FIELD(momentum),
+        .commands = TRAIN,
+        .group = XT_GROUP_RECIPE,
+        .fallback = "0.9",
+        .max = 1,
+        .below_max = true,
+        .by_model = true,
+        .help = "of sgd and rmsprop",
+    },
+    {
+        .name = "nesterov",
+        .type = &xt_type_flag,
+        FIELD(nesterov),
+        .commands = TRAIN,
+        .group = XT_GROUP_RECIPE,
+        .fallback = "false",
+        .by_model = true,
+        .help = "Nesterov's momentum (sgd)",
+    },
+    {
+        .name = "weight-decay",
+        .type = &xt_type_real,
+        FIELD(weight_decay),
+        .commands = TRAIN,
+        .group = XT_GROUP_RECIPE,
+        .fallback = "0",
+        .max = 10,
+        .by_model = true,
+        .help = "decoupled for adamw, in the gradient for the others; not on biases and BN",
+    },
+    {
+        .name = "decay-all",
+        .type = &xt_type_flag,
+        FIELD(decay_all),
+        .commands = TRAIN,
+        .group = XT_GROUP_RECIPE,
+        .fallback = "false",
+        .by_model = true,
+        .help = "weight decay on biases and BN too",
+    },
+    {
+        .name = "sched",
+        .type = &xt_type_choice,
+        FIELD(sched),
+        .commands = TRAIN,
+        .group = XT_GROUP_RECIPE,
+        .fallback = "onecycle",
+        .choices = sched_names,
+        .by_model = true,
+        .help = "how the learning rate changes over the run",
+    },
+    {
+        .name = "milestones",
+        .type = &xt_type_epochs,
+        FIELD(milestones),
+        .commands = TRAIN,
+        .group = XT_GROUP_RECIPE,
+        .max = 1000000,
+        .by_model = true,
+        .help =
+            "epochs at which --sched multistep lowers the rate; for step one number, its period",
+    },
+    {
+        .name = "gamma",
+        .type = &xt_type_real,
+        FIELD(gamma),
+        .commands = TRAIN,
+        .group = XT_GROUP_RECIPE,
+        .fallback = "0.1",
+        .max = 1,
+        .above_min = true,
+        .by_model = true,
+        .help = "what step and multistep multiply the rate by",
+    },
+    {
+        .name = "warmup",
+        .type = &xt_type_real,
+        FIELD(warmup),
+        .commands = TRAIN,
+        .group = XT_GROUP_RECIPE,
+        .fallback = "0",
+        .max = 1,
+        .below_max = true,
+        .by_model = true,
+        .help = "the part of the run over which the rate rises to --lr (onecycle: 0 means 0.3)",
+    },
+    {
+        .name = "clip",
+        .type = &xt_type_real,
+        FIELD(clip),
+        .commands = TRAIN,
+        .group = XT_GROUP_RECIPE,
+        .fallback = "0",
+        .max = 1e9,
+        .by_model = true,
+        .help = "scale gradients down to this norm where theirs is larger; 0: off",
+    },
+    {
+        .name = "dropout",
+        .type = &xt_type_real,
+        FIELD(dropout),
+        .commands = TRAIN,
+        .group = XT_GROUP_RECIPE,
+        .fallback = "0",
+        .max = 1,
+        .below_max = true,
+        .by_model = true,
+        .help = "the probability with which an activation is dropped, in the layers that have it",
+    },
+    {
+        .name = "bn",
+        .type = &xt_type_choice,
+        FIELD(bn),
+        .commands = TRAIN,
+        .group = XT_GROUP_RECIPE,
+        .fallback = "auto",
+        .choices = bn_names,
+        .help =
+            "batch normalisation: statistics of the batch, or the stored ones, frozen; auto: by "
+            "what the weights hold",
+    },
+    {
+        .name = "lprnet-norm",
+        .type = &xt_type_choice,
+        FIELD(lprnet_norm),
+        .commands = NETWORK,
+        .group = XT_GROUP_RECIPE,
+        .fallback = "sample",
+        .choices = norm_names,
+        .by_model = true,
+        .help =
+            "lprnet's global context: mean over the plate, or over the batch as published, where "
+            "an answer depends on its neighbours",
+    },
+
+    {
+        .name = "device",
+        .type = &xt_type_device,
+        FIELD(device),
+        .commands = NETWORK,
+        .group = XT_GROUP_MACHINE,
+        .value = "cpu|xpu|xpu:N|auto",
+        .fallback = "cpu",
+        .help = "where to run; auto takes an XPU where there is one and says what it took",
+    },
+    {
+        .name = "xpu",
+        .type = &xt_type_flag,
+        FIELD(xpu),
+        .commands = NETWORK,
+        .group = XT_GROUP_MACHINE,
+        .fallback = "false",
+        .help = "run on an Intel GPU: short for --device xpu; an error where there is none",
+    },
+    {
+        .name = "amp",
+        .type = &xt_type_choice,
+        FIELD(amp),
+        .commands = NETWORK,
+        .group = XT_GROUP_MACHINE,
+        .fallback = "off",
+        .choices = amp_names,
+        .help = "mixed precision: the type of activations and of the arithmetic on them; weights "
+                "stay float32",
+    },
+    {
+        .name = "threads",
+        .type = &xt_type_integer,
+        FIELD(threads),
+        .commands = NETWORK,
+        .group = XT_GROUP_MACHINE,
+        .fallback = "0",
+        .max = 4096,
+        .help = "threads that compute; 0: as many as the process may use",
+    },
+    {
+        .name = "workers",
+        .type = &xt_type_integer,
+        FIELD(workers),
+        .commands = NETWORK,
+        .group = XT_GROUP_MACHINE,
+        .fallback = "0",
+        .max = 1024,
+        .help = "threads that read images; 0: found from --threads",
+    },
+    {
+        .name = "pin-memory",
+        .type = &xt_type_flag,
+        FIELD(pin_memory),
+        .commands = NETWORK,
+        .group = XT_GROUP_MACHINE,
+        .fallback = "false",
+        .help = "batches in memory that the device can copy from directly",
+    },
+
+    {
+        .name = "decode",
+        .type = &xt_type_choice,
+        FIELD(decode),
+        .commands = NETWORK,
+        .group = XT_GROUP_ANSWER,
+        .fallback = "greedy",
+        .choices = decode_names,
+        .help = "how symbols are found in the network's output",
+    },
+    {
+        .name = "reject",
+        .type = &xt_type_real,
+        FIELD(reject),
+        .commands = PREDICT,
+        .group = XT_GROUP_ANSWER,
+        .value = "P",
+        .fallback = "0",
+        .max = 1,
+        .help = "mark plates read with less than this confidence as rejected",
+    },
+
+    {
+        .name = "json",
+        .type = &xt_type_flag,
+        FIELD(json),
+        .commands = NETWORK | DEVICES,
+        .group = XT_GROUP_OUTPUT,
+        .fallback = "false",
+        .not_in_config = true,
+        .help = "results as JSON on standard output, nothing else there",
+    },
+    {
+        .name = "quiet",
+        .type = &xt_type_flag,
+        FIELD(quiet),
+        .commands = NETWORK | DEVICES,
+        .group = XT_GROUP_OUTPUT,
+        .fallback = "false",
+        .help = "results, warnings and errors alone",
+    },
+    {
+        .name = "verbose",
+        .type = &xt_type_flag,
+        FIELD(verbose),
+        .commands = NETWORK | DEVICES,
+        .group = XT_GROUP_OUTPUT,
+        .fallback = "false",
+        .help = "more about what is done and where",
+    },
+    {
+        .name = "version",
+        .type = &xt_type_flag,
+        FIELD(version),
+        .commands = EVERY,
+        .group = XT_GROUP_OUTPUT,
+        .fallback = "false",
+        .not_in_config = true,
+        .help = "show the versions of xtrain and of the libraries it uses (-V)",
+    },
+    {
+        .name = "help",
+        .type = &xt_type_flag,
+        FIELD(help),
+        .commands = EVERY,
+        .group = XT_GROUP_OUTPUT,
+        .fallback = "false",
+        .not_in_config = true,
+        .help = "show this help (-h)",
+    },
+};
+
+enum { TABLE_COUNT = sizeof table / sizeof *table };
+_Static_assert(TABLE_COUNT <= (int)XT_OPTIONS_MAX, "raise XT_OPTIONS_MAX");
+
+const struct xt_option *xt_option_table(size_t *count)
+{
+    *count = TABLE_COUNT;
+    return table;
+}
+
+const char *xt_option_group_title(enum xt_option_group group)
+{
+    return group_titles[group];
+}
+
+const struct xt_option *xt_option_find(const char *name)
+{
+    for (size_t i = 0; i < TABLE_COUNT; i++)
+        if (strcmp(table[i].name, name) == 0)
+            return &table[i];
+    return NULL;
+}
+
+bool xt_option_is_for(const struct xt_option *option, enum xt_command_id command)
+{
+    return (option->commands >> command & 1) != 0;
+}

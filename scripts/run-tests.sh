@@ -31,8 +31,6 @@ log=$scratch/log
 passed=0 failed=0 skipped=0
 
 export CMOCKA_MESSAGE_OUTPUT=TAP
-# Leaks and races end a program; a child that a sanitizer stops is not mistaken for one that failed by itself.
-export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1}
 

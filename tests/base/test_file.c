@@ -1,0 +1,302 @@
+#include "support.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+static const char *folder_of(void **state)
+{
+    return *state;
+}
+
+/* Asserts that the file holds this text and nothing else. */
+static void assert_holds(const char *path, const char *text)
+{
+    struct xt_err err = {0};
+    uint8_t *bytes = NULL;
+    size_t capacity = 0;
+    size_t size = 0;
+    assert_int_equal(xt_file_read(path, 1000, &bytes, &capacity, &size, &err), XT_OK);
+    assert_int_equal(size, strlen(text));
+    assert_memory_equal(bytes, text, size);
+    free(bytes);
+}
+
+static int entries_in(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    int count = -2; /* . and .. */
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count;
+}
+
+static void what_was_saved_is_read_back(void **state)
+{
+    struct xt_err err = {0};
+    const char *path = support_path(folder_of(state), "a");
+    assert_int_equal(xt_file_save(path, "plates", 6, &err), XT_OK);
+    assert_holds(path, "plates");
+    assert_int_equal(entries_in(folder_of(state)), 1);
+}
+
+static void the_read_buffer_serves_again(void **state)
+{
+    struct xt_err err = {0};
+    const char *large = support_path(folder_of(state), "large");
+    const char *small = support_path(folder_of(state), "small");
+    char text[500];
+    memset(text, 'x', sizeof text);
+    support_write_file(large, text, sizeof text);
+    support_write_file(small, "y", 1);
+
+    uint8_t *bytes = NULL;
+    size_t capacity = 0;
+    size_t size = 0;
+    assert_int_equal(xt_file_read(large, 1000, &bytes, &capacity, &size, &err), XT_OK);
+    assert_int_equal(size, sizeof text);
+    uint8_t *before = bytes;
+    assert_int_equal(xt_file_read(small, 1000, &bytes, &capacity, &size, &err), XT_OK);
+    assert_int_equal(size, 1);
+    assert_ptr_equal(bytes, before);
+    free(bytes);
+}
+
+static void an_empty_file_is_read(void **state)
+{
+    const char *path = support_path(folder_of(state), "empty");
+    support_write_file(path, "", 0);
+    assert_holds(path, "");
+}
+
+static void assert_read_fails(const char *path, size_t limit, const char *part)
+{
+    struct xt_err err = {0};
+    uint8_t *bytes = NULL;
+    size_t capacity = 0;
+    size_t size = 0;
+    assert_int_equal(xt_file_read(path, limit, &bytes, &capacity, &size, &err), XT_ERR_DATA);
+    support_assert_error(&err, XT_ERR_DATA, part);
+    support_assert_error(&err, XT_ERR_DATA, path);
+    free(bytes);
+}
+
+static void a_file_over_the_limit_is_refused_not_cut(void **state)
+{
+    const char *path = support_path(folder_of(state), "five");
+    support_write_file(path, "12345", 5);
+    assert_read_fails(path, 4, "5 bytes, more than the 4 allowed");
+}
+
+static void what_is_no_file_is_refused(void **state)
+{
+    assert_read_fails(support_path(folder_of(state), "none"), 10, "No such file");
+    assert_read_fails(folder_of(state), 10, "not a regular file");
+}
+
+static void a_pipe_without_a_writer_does_not_hang(void **state)
+{
+    const char *path = support_path(folder_of(state), "pipe");
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_read_fails(path, 10, "not a regular file");
+}
+
+static void nothing_is_seen_before_the_commit(void **state)
+{
+    struct xt_err err = {0};
+    const char *path = support_path(folder_of(state), "last");
+    support_write_file(path, "old", 3);
+    struct xt_file_writer writer = {0};
+    assert_int_equal(xt_file_begin(&writer, path, &err), XT_OK);
+    assert_int_equal(xt_file_write(&writer, "ne", 2, &err), XT_OK);
+    assert_int_equal(xt_file_write(&writer, "w", 1, &err), XT_OK);
+    assert_holds(path, "old");
+    assert_int_equal(xt_file_commit(&writer, &err), XT_OK);
+    assert_holds(path, "new");
+    assert_int_equal(entries_in(folder_of(state)), 1);
+}
+
+static void an_abandoned_file_leaves_no_trace(void **state)
+{
+    struct xt_err err = {0};
+    struct xt_file_writer writer = {0};
+    xt_file_abandon(&writer);
+    assert_int_equal(xt_file_begin(&writer, support_path(folder_of(state), "x"), &err), XT_OK);
+    assert_int_equal(xt_file_write(&writer, "half", 4, &err), XT_OK);
+    xt_file_abandon(&writer);
+    assert_int_equal(entries_in(folder_of(state)), 0);
+    xt_file_abandon(&writer);
+}
+
+static void a_folder_that_is_not_there_cannot_be_written_to(void **state)
+{
+    struct xt_err err = {0};
+    const char *path = support_path(folder_of(state), "none/a");
+    assert_int_equal(xt_file_save(path, "x", 1, &err), XT_ERR_RUN);
+    support_assert_error(&err, XT_ERR_RUN, "none/a");
+}
+
+static void a_name_that_a_folder_has_cannot_be_written(void **state)
+{
+    struct xt_err err = {0};
+    const char *path = support_path(folder_of(state), "taken");
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(xt_file_save(path, "x", 1, &err), XT_ERR_RUN);
+    support_assert_error(&err, XT_ERR_RUN, "taken");
+    assert_int_equal(entries_in(folder_of(state)), 1);
+}
+
+static void a_full_disk_is_an_error(void **state)
+{
+    struct xt_err err = {0};
+    struct xt_file_writer writer = {0};
+    int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    if (full < 0)
+        support_skip("no /dev/full");
+    assert_int_equal(xt_file_begin(&writer, support_path(folder_of(state), "x"), &err), XT_OK);
+    close(writer.fd);
+    writer.fd = full;
+    assert_int_equal(xt_file_write(&writer, "x", 1, &err), XT_ERR_RUN);
+    support_assert_error(&err, XT_ERR_RUN, "No space left");
+    xt_file_abandon(&writer);
+    assert_int_equal(entries_in(folder_of(state)), 0);
+}
+
+static void folders_are_made_with_those_above(void **state)
+{
+    struct xt_err err = {0};
+    const char *path = support_path(folder_of(state), "a/b//c/");
+    assert_int_equal(xt_file_make_folder(path, &err), XT_OK);
+    assert_true(xt_file_is_folder(path));
+    assert_int_equal(xt_file_make_folder(path, &err), XT_OK);
+    assert_int_equal(xt_file_make_folder("/", &err), XT_OK);
+}
+
+static void a_file_is_no_folder(void **state)
+{
+    struct xt_err err = {0};
+    const char *path = support_path(folder_of(state), "f");
+    support_write_file(path, "", 0);
+    assert_true(xt_file_exists(path));
+    assert_false(xt_file_is_folder(path));
+    assert_int_equal(xt_file_make_folder(path, &err), XT_ERR_RUN);
+    support_assert_error(&err, XT_ERR_RUN, "is not a folder");
+    assert_int_equal(xt_file_make_folder(support_path(folder_of(state), "f/g"), &err), XT_ERR_RUN);
+}
+
+static void a_tree_is_listed_in_order_without_hidden_names(void **state)
+{
+    struct xt_err err = {0};
+    const char *root = folder_of(state);
+    const char *names[] = {"b.jpg", "a/2.jpg", "a/1.jpg", ".hidden", "a/.git/x", "Z.png"};
+    assert_int_equal(xt_file_make_folder(support_path(root, "a/.git"), &err), XT_OK);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        support_write_file(support_path(root, names[i]), "", 0);
+
+    struct xt_file_list list = {0};
+    assert_int_equal(xt_file_list_tree(&list, root, &err), XT_OK);
+    const char *expected[] = {"Z.png", "a/1.jpg", "a/2.jpg", "b.jpg"};
+    assert_int_equal(list.count, 4);
+    for (size_t i = 0; i < list.count; i++)
+        assert_string_equal(list.paths[i], support_path(root, expected[i]));
+    xt_file_list_clear(&list);
+    assert_int_equal(list.count, 0);
+}
+
+static void a_loop_of_links_ends(void **state)
+{
+    struct xt_err err = {0};
+    const char *root = folder_of(state);
+    assert_int_equal(xt_file_make_folder(support_path(root, "a/b"), &err), XT_OK);
+    support_write_file(support_path(root, "a/x"), "", 0);
+    assert_int_equal(symlink("../..", support_path(root, "a/b/up")), 0);
+    assert_int_equal(symlink("self", support_path(root, "self")), 0);
+
+    struct xt_file_list list = {0};
+    assert_int_equal(xt_file_list_tree(&list, root, &err), XT_OK);
+    /* The link to itself stays: reading it says what is wrong with it. */
+    assert_int_equal(list.count, 2);
+    assert_string_equal(list.paths[0], support_path(root, "a/x"));
+    assert_string_equal(list.paths[1], support_path(root, "self"));
+    xt_file_list_clear(&list);
+}
+
+static void a_tree_that_is_not_there_is_an_error(void **state)
+{
+    struct xt_err err = {0};
+    struct xt_file_list list = {0};
+    assert_int_equal(xt_file_list_tree(&list, support_path(folder_of(state), "none"), &err),
+                     XT_ERR_DATA);
+    support_assert_error(&err, XT_ERR_DATA, "none");
+    xt_file_list_clear(&list);
+}
+
+static void names_are_joined(void **state)
+{
+    (void)state;
+    const struct {
+        const char *folder;
+        const char *name;
+        const char *joined;
+    } cases[] = {
+        {"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"a", "/b", "/b"}, {"", "b", "b"}, {"/", "b", "/b"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct xt_err err = {0};
+        char *joined = NULL;
+        assert_int_equal(xt_file_join(&joined, cases[i].folder, cases[i].name, &err), XT_OK);
+        assert_string_equal(joined, cases[i].joined);
+        free(joined);
+    }
+    assert_string_equal(xt_file_name("a/b.jpg"), "b.jpg");
+    assert_string_equal(xt_file_name("b.jpg"), "b.jpg");
+    assert_string_equal(xt_file_name("a/"), "");
+}
+
+static void the_program_knows_its_folder(void **state)
+{
+    (void)state;
+    struct xt_err err = {0};
+    char *folder = NULL;
+    assert_int_equal(xt_file_program_folder(&folder, &err), XT_OK);
+    char *self = NULL;
+    assert_int_equal(xt_file_join(&self, folder, "test_file", &err), XT_OK);
+    assert_true(xt_file_exists(self));
+    free(self);
+    free(folder);
+}
+
+#define IN_FOLDER(test)                                                                            \
+    cmocka_unit_test_setup_teardown(test, support_make_folder, support_remove_folder)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(what_was_saved_is_read_back),
+        IN_FOLDER(the_read_buffer_serves_again),
+        IN_FOLDER(an_empty_file_is_read),
+        IN_FOLDER(a_file_over_the_limit_is_refused_not_cut),
+        IN_FOLDER(what_is_no_file_is_refused),
+        IN_FOLDER(a_pipe_without_a_writer_does_not_hang),
+        IN_FOLDER(nothing_is_seen_before_the_commit),
+        IN_FOLDER(an_abandoned_file_leaves_no_trace),
+        IN_FOLDER(a_folder_that_is_not_there_cannot_be_written_to),
+        IN_FOLDER(a_name_that_a_folder_has_cannot_be_written),
+        IN_FOLDER(a_full_disk_is_an_error),
+        IN_FOLDER(folders_are_made_with_those_above),
+        IN_FOLDER(a_file_is_no_folder),
+        IN_FOLDER(a_tree_is_listed_in_order_without_hidden_names),
+        IN_FOLDER(a_loop_of_links_ends),
+        IN_FOLDER(a_tree_that_is_not_there_is_an_error),
+        cmocka_unit_test(names_are_joined),
+        cmocka_unit_test(the_program_knows_its_folder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

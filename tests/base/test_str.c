@@ -1,0 +1,189 @@
+#include "support.h"
+
+#include <string.h>
+
+#include "base/str.h"
+
+static void an_empty_string_is_readable(void **state)
+{
+    (void)state;
+    struct xt_str str = {0};
+    assert_string_equal(xt_str_get(&str), "");
+    xt_str_clear(&str);
+}
+
+static void text_is_appended(void **state)
+{
+    (void)state;
+    struct xt_err err = {0};
+    struct xt_str str = {0};
+    assert_int_equal(xt_str_append(&str, "lr ", 3, &err), XT_OK);
+    assert_int_equal(xt_str_printf(&str, &err, "%g at step %d", 0.5, 20), XT_OK);
+    assert_string_equal(xt_str_get(&str), "lr 0.5 at step 20");
+    assert_int_equal(str.length, strlen("lr 0.5 at step 20"));
+    xt_str_clear(&str);
+    assert_string_equal(xt_str_get(&str), "");
+}
+
+static void a_string_grows_over_its_first_size(void **state)
+{
+    (void)state;
+    struct xt_err err = {0};
+    struct xt_str str = {0};
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(xt_str_printf(&str, &err, "%d,", i % 10), XT_OK);
+    assert_int_equal(str.length, 2000);
+    assert_int_equal(strlen(xt_str_get(&str)), 2000);
+    xt_str_clear(&str);
+}
+
+static void utf8_of_each_length_is_decoded(void **state)
+{
+    (void)state;
+    const struct {
+        const char *text;
+        uint32_t code;
+        size_t length;
+    } cases[] = {
+        {"A", 'A', 1},
+        {"\x7f", 0x7F, 1},
+        {"\xc2\x80", 0x80, 2},
+        {"\xc3\xa9", 0xE9, 2},
+        {"\xdf\xbf", 0x7FF, 2},
+        {"\xe0\xa0\x80", 0x800, 3},
+        {"\xe6\xb2\xaa", 0x6CAA, 3},
+        {"\xed\x9f\xbf", 0xD7FF, 3},
+        {"\xee\x80\x80", 0xE000, 3},
+        {"\xf0\x90\x80\x80", 0x10000, 4},
+        {"\xf0\x9f\x9a\x97", 0x1F697, 4},
+        {"\xf4\x8f\xbf\xbf", 0x10FFFF, 4},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint32_t code = 0;
+        assert_int_equal(xt_utf8_decode(cases[i].text, strlen(cases[i].text), &code),
+                         cases[i].length);
+        assert_int_equal(code, cases[i].code);
+    }
+}
+
+static void a_nul_byte_is_a_character(void **state)
+{
+    (void)state;
+    uint32_t code = 1;
+    assert_int_equal(xt_utf8_decode("", 1, &code), 1);
+    assert_int_equal(code, 0);
+}
+
+static void bytes_that_are_not_utf8_are_refused(void **state)
+{
+    (void)state;
+    const char *cases[] = {
+        "\x80",             /* a continuation with no start */
+        "\xff",             /* never a byte of UTF-8 */
+        "\xc0\xaf",         /* overlong, two bytes */
+        "\xc1\xbf",         /* overlong, two bytes */
+        "\xe0\x9f\xbf",     /* overlong, three bytes */
+        "\xf0\x8f\xbf\xbf", /* overlong, four bytes */
+        "\xed\xa0\x80",     /* a surrogate */
+        "\xed\xbf\xbf",     /* a surrogate */
+        "\xf4\x90\x80\x80", /* above U+10FFFF */
+        "\xf5\x80\x80\x80", /* above U+10FFFF */
+        "\xe6\xb2\x41",     /* a continuation that is a letter */
+        "\xe6\xb2",         /* cut short */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint32_t code = 0;
+        assert_int_equal(xt_utf8_decode(cases[i], strlen(cases[i]), &code), 0);
+    }
+    uint32_t code = 0;
+    assert_int_equal(xt_utf8_decode("a", 0, &code), 0);
+}
+
+static void columns_are_what_a_terminal_takes(void **state)
+{
+    (void)state;
+    assert_int_equal(xt_utf8_columns(""), 0);
+    assert_int_equal(xt_utf8_columns("A12345"), 6);
+    assert_int_equal(xt_utf8_columns("\u6caaA12345"), 8);
+    assert_int_equal(xt_utf8_columns("\u00e9"), 1);
+    assert_int_equal(xt_utf8_columns("a\xff\xe6z"), 4);
+}
+
+static void distance_counts_edits(void **state)
+{
+    (void)state;
+    const struct {
+        const char *a;
+        const char *b;
+        int distance;
+    } cases[] = {
+        {"", "", 0},           {"batch", "batch", 0}, {"", "abc", 3},
+        {"abc", "", 3},        {"btach", "batch", 1}, {"epoch", "epochs", 1},
+        {"optim", "optin", 1}, {"sche", "sched", 1},  {"kitten", "sitting", 3},
+        {"lr", "warmup", 5},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(xt_str_distance(cases[i].a, cases[i].b), cases[i].distance);
+        assert_int_equal(xt_str_distance(cases[i].b, cases[i].a), cases[i].distance);
+    }
+}
+
+static void distance_of_long_words_ends(void **state)
+{
+    (void)state;
+    char a[300];
+    char b[300];
+    memset(a, 'a', sizeof a);
+    memset(b, 'b', sizeof b);
+    a[sizeof a - 1] = b[sizeof b - 1] = '\0';
+    assert_int_equal(xt_str_distance(a, a), 0);
+    assert_true(xt_str_distance(a, b) >= 64);
+}
+
+static void the_nearest_word_is_found(void **state)
+{
+    (void)state;
+    const char *const options[] = {"batch", "epochs", "lr", "momentum", "warmup"};
+    assert_string_equal(xt_str_nearest("epoch", options, 5), "epochs");
+    assert_string_equal(xt_str_nearest("btach", options, 5), "batch");
+    assert_string_equal(xt_str_nearest("momentun", options, 5), "momentum");
+    assert_string_equal(xt_str_nearest("batch", options, 5), "batch");
+}
+
+static void a_word_like_none_has_no_nearest(void **state)
+{
+    (void)state;
+    const char *const options[] = {"batch", "epochs", "momentum"};
+    assert_null(xt_str_nearest("zzzz", options, 3));
+    assert_null(xt_str_nearest("batch", options, 0));
+}
+
+static void starts_and_ends(void **state)
+{
+    (void)state;
+    assert_true(xt_str_starts("synth:plates", "synth:"));
+    assert_false(xt_str_starts("syn", "synth:"));
+    assert_true(xt_str_ends("a.png", ".png"));
+    assert_false(xt_str_ends("png", ".png"));
+    assert_true(xt_str_ends("a.png", ""));
+    assert_true(xt_str_starts("", ""));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_empty_string_is_readable),
+        cmocka_unit_test(text_is_appended),
+        cmocka_unit_test(a_string_grows_over_its_first_size),
+        cmocka_unit_test(utf8_of_each_length_is_decoded),
+        cmocka_unit_test(a_nul_byte_is_a_character),
+        cmocka_unit_test(bytes_that_are_not_utf8_are_refused),
+        cmocka_unit_test(columns_are_what_a_terminal_takes),
+        cmocka_unit_test(distance_counts_edits),
+        cmocka_unit_test(distance_of_long_words_ends),
+        cmocka_unit_test(the_nearest_word_is_found),
+        cmocka_unit_test(a_word_like_none_has_no_nearest),
+        cmocka_unit_test(starts_and_ends),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

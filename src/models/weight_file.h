@@ -3,8 +3,11 @@
  *
  * The pickle reader executes nothing: it knows the opcodes and the handful of globals that a
  * state_dict of tensors needs, and refuses any other by name. Every size that comes from a file is
- * checked against the file before use. Format: https://huggingface.co/docs/safetensors ;
- * torch/serialization.py for .pth.
+ * checked against the file before use, and memory stays within a multiple of the file's size.
+ *
+ * A file owns its names, its metadata and, after xt_weight_file_read, its tensors' bytes; clear it
+ * when done. After a failure it is empty. Different files may be used from different threads.
+ * Formats: https://huggingface.co/docs/safetensors ; torch/serialization.py for .pth.
  */
 #ifndef XT_MODELS_WEIGHT_FILE_H
 #define XT_MODELS_WEIGHT_FILE_H
@@ -31,7 +34,8 @@ enum xt_file_dtype {
 };
 
 /* Row-major and dense. `data` points into memory that the xt_weight_file owns (or, when writing,
- * the caller). */
+ * the caller); in a file that was read it may lie at any address, so take floats from it through
+ * xt_file_tensor_floats. */
 struct xt_file_tensor {
     const char *name;
     enum xt_file_dtype dtype;
@@ -55,9 +59,10 @@ struct xt_weight_file {
     void *owned; /* what the tensors point into; released by xt_weight_file_clear */
 };
 
-/* Reads any of the formats. Tensors wrapped in a dictionary under `state_dict`, `model_state_dict`
- * or `model` are taken from there. Strided .pth tensors are made dense. XT_ERR_DATA names the file,
- * and tensor or offset, for anything damaged. */
+/* Reads any of the formats. In a .pth, tensors wrapped in a dictionary under `state_dict`,
+ * `model_state_dict` or `model` are taken from there, values that are no tensors are left out,
+ * strided tensors are made dense, and the "module." that DataParallel puts before every name is
+ * taken off. XT_ERR_DATA names the file, and tensor or offset, for anything damaged. */
 enum xt_status xt_weight_file_read(struct xt_weight_file *file, const char *path,
                                    struct xt_err *err);
 
@@ -80,8 +85,8 @@ size_t xt_file_tensor_count(const struct xt_file_tensor *tensor);
 const char *xt_file_dtype_name(enum xt_file_dtype dtype); /* "F32", as in safetensors */
 size_t xt_file_dtype_size(enum xt_file_dtype dtype);
 
-/* Writes safetensors: temporary name, synced, renamed. Tensors keep the order given; data is 8-byte
- * aligned. */
+/* Writes safetensors: temporary name, synced, renamed. Tensors keep the order given, without holes;
+ * the first begins on a multiple of eight bytes. */
 enum xt_status xt_weight_file_write(const char *path, const struct xt_file_tensor *tensors,
                                     size_t count, const struct xt_file_meta *meta,
                                     size_t meta_count, struct xt_err *err);

@@ -111,28 +111,40 @@ static const char *const *words_of(const struct writer *writer, const struct xt_
     return option->type == &xt_type_device ? devices : option->choices;
 }
 
-/* What it is for, the choices, the default: "the optimizer: sgd or adam (default: adam)". */
+/* The choices, and the default or that there must be a value: "sgd or adam; default: adam". */
+static enum xt_status describe_values(struct writer *writer, const struct xt_option *option,
+                                      enum xt_command_id command, struct xt_str *text)
+{
+    struct xt_err *err = writer->err;
+    const char *const *choices = is_model(option) ? words_of(writer, option) : option->choices;
+    enum xt_status status = choices ? xt_option_list_choices(choices, text, err) : XT_OK;
+    const char *between = choices ? "; " : "";
+    bool is_flag = !option->type->takes_value;
+    if (status)
+        return status;
+    if (option->needed >> command & 1)
+        return xt_str_printf(text, err, "%sneeded", between);
+    if (option->by_model && option->fallback && !is_flag)
+        return xt_str_printf(text, err, "%sdefault: the model's, else %s", between,
+                             option->fallback);
+    if (option->by_model)
+        return xt_str_printf(text, err, "%sdefault: the model's", between);
+    if (option->fallback && !is_flag)
+        return xt_str_printf(text, err, "%sdefault: %s", between, option->fallback);
+    return XT_OK;
+}
+
+/* What it is for, and in brackets its values: "the optimizer (sgd or adam; default: adam)". */
 static void describe(struct writer *writer, const struct xt_option *option,
                      enum xt_command_id command, struct xt_str *text)
 {
-    struct xt_err *err = writer->err;
-    enum xt_status status = xt_str_printf(text, err, "%s", option->help);
-    const char *const *choices = is_model(option) ? words_of(writer, option) : option->choices;
-    if (!status && choices) {
-        status = xt_str_printf(text, err, strchr(option->help, ':') ? "; " : ": ");
-        if (!status)
-            status = xt_option_list_choices(choices, text, err);
-    }
-    bool plain_flag = !option->type->takes_value && !option->by_model;
-    if (!status && (option->needed >> command & 1))
-        status = xt_str_printf(text, err, " (needed)");
-    else if (!status && option->by_model && option->fallback && option->type->takes_value)
-        status =
-            xt_str_printf(text, err, " (default: the model's recipe, else %s)", option->fallback);
-    else if (!status && option->by_model)
-        status = xt_str_printf(text, err, " (default: the model's recipe)");
-    else if (!status && option->fallback && !plain_flag)
-        status = xt_str_printf(text, err, " (default: %s)", option->fallback);
+    struct xt_str values = {0};
+    enum xt_status status = describe_values(writer, option, command, &values);
+    if (!status && values.length)
+        status = xt_str_printf(text, writer->err, "%s (%s)", option->help, xt_str_get(&values));
+    else if (!status)
+        status = xt_str_printf(text, writer->err, "%s", option->help);
+    xt_str_clear(&values);
     if (!writer->status)
         writer->status = status;
 }

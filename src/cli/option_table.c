@@ -315,7 +315,7 @@ static const struct xt_option table[] = {
         .group = XT_GROUP_RECIPE,
         .fallback = "false",
         .by_model = true,
-        .help = "Nesterov's momentum (sgd)",
+        .help = "Nesterov's momentum, for sgd",
     },
     {
         .name = "weight-decay",
@@ -382,7 +382,7 @@ static const struct xt_option table[] = {
         .max = 1,
         .below_max = true,
         .by_model = true,
-        .help = "the part of the run over which the rate rises to --lr (onecycle: 0 means 0.3)",
+        .help = "the part of the run over which the rate rises to --lr; with onecycle 0 means 0.3",
     },
     {
         .name = "clip",
@@ -551,7 +551,7 @@ static const struct xt_option table[] = {
         .group = XT_GROUP_OUTPUT,
         .fallback = "false",
         .not_in_config = true,
-        .help = "show the versions of xtrain and of the libraries it uses (-V)",
+        .help = "show the versions of xtrain and of the libraries it uses; also -V",
     },
     {
         .name = "help",
@@ -561,7 +561,7 @@ static const struct xt_option table[] = {
         .group = XT_GROUP_OUTPUT,
         .fallback = "false",
         .not_in_config = true,
-        .help = "show this help (-h)",
+        .help = "show this help; also -h",
     },
 };
 

@@ -1,0 +1,58 @@
+/* The progress of a run, for a person who waits.
+ *
+ * On a terminal one line on standard error is rewritten in place, at most ten times a second and
+ * cut to the terminal's width. Elsewhere (a log file, a batch system) whole lines go to standard
+ * output, at most one each XT_PROGRESS_INTERVAL seconds. With --quiet nothing is shown; with --json
+ * standard output belongs to the results, so only a terminal sees progress. Whoever prints
+ * something else calls xt_progress_clear first. Not thread-safe: one thread shows.
+ */
+#ifndef XT_CLI_PROGRESS_H
+#define XT_CLI_PROGRESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Seconds between plain lines. */
+#define XT_PROGRESS_INTERVAL 10.0
+
+struct xt_progress_state {
+    int epoch; /* 1-based; 0: left out */
+    int epochs;
+    int64_t step; /* steps done */
+    int64_t steps;
+    double loss; /* this and the next three: NAN leaves them out, but a loss is shown as it is */
+    double lr;
+    double images_per_s;
+    double seconds_left;
+    double wait; /* part of the time spent waiting for data, 0 to 1 */
+};
+
+/* "epoch 3/10 step 120/1400 loss 0.1234 lr 1.2e-3 412 img/s 2:13 left wait 0 %" into `text`, cut to
+ * `size`. */
+void xt_progress_format(const struct xt_progress_state *state, char *text, size_t size);
+
+/* "0:07", "2:13", "1:02:13", "3 d 04:05". */
+void xt_progress_format_time(double seconds, char *text, size_t size);
+
+enum xt_progress_mode { XT_PROGRESS_OFF, XT_PROGRESS_PLAIN, XT_PROGRESS_LIVE };
+
+struct xt_progress {
+    enum xt_progress_mode mode;
+    FILE *out;     /* where it goes; not owned */
+    double shown;  /* when, on the caller's clock */
+    bool has_line; /* a live line stands on the terminal */
+    bool started;
+};
+
+/* Finds the mode: live where standard error is a terminal that can rewrite a line. */
+void xt_progress_init(struct xt_progress *progress, bool quiet, bool json);
+/* Shows the state unless the last one was shown too short a time ago; `force` shows it anyway (an
+ * epoch's end). `now` is in seconds, from any fixed moment. */
+void xt_progress_show(struct xt_progress *progress, const struct xt_progress_state *state,
+                      double now, bool force);
+/* Wipes the live line, so that other output starts at an empty one. */
+void xt_progress_clear(struct xt_progress *progress);
+
+#endif

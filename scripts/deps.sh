@@ -130,15 +130,17 @@ for wheel in sys.argv[2:]:
 
 dnnl_from_wheels() {
   local log=deps/pip.log reason
-  say "fetching oneDNN 3.2 (PyPI: onednn-cpu-gomp 2023.2.0, 13 MB) into deps/dnnl"
+  say "fetching oneDNN 3.2 (PyPI: onednn-cpu-gomp 2023.2.0, 39 MB) into deps/dnnl"
   rm -rf deps/venv deps/wheels deps/dnnl.part
   mkdir -p deps/wheels
   python3 -m venv deps/venv >"$log" 2>&1 || stop "python3 -m venv failed: $(tail -n 1 "$log")"
   printf '%s\n' "$WHEELS" >deps/wheels/requirements.txt
-  if ! deps/venv/bin/pip download --disable-pip-version-check --quiet --no-input --no-cache-dir --no-deps \
+  if ! deps/venv/bin/pip download --disable-pip-version-check --progress-bar off --no-input --no-cache-dir --no-deps \
     --require-hashes --only-binary :all: -d deps/wheels -r deps/wheels/requirements.txt >>"$log" 2>&1; then
     if grep -q 'DO NOT MATCH THE HASHES' "$log"; then
       reason='a downloaded wheel is not the one whose checksum is pinned here, and was thrown away; look at your package mirror'
+    elif grep -qiE 'connection|name resolution|timed out|proxy' "$log"; then
+      reason='PyPI cannot be reached from here: look at the network and at the proxy settings'
     else
       reason="pip could not fetch oneDNN: $(grep -a ERROR "$log" | tail -n 1)"
     fi

@@ -13,6 +13,8 @@ struct xt_plate_score {
     size_t char_errors; /* Levenshtein distance, summed, at most the label's length each */
 };
 
+/* Adds one plate. `answer` is a decoded string: at most XT_DECODE_MAX symbols; the label may be of
+ * any length. */
 void xt_plate_score_add(struct xt_plate_score *score, const int *label, int label_length,
                         const int *answer, int answer_length);
 /* Fractions in [0, 1]; 0 where nothing was counted. */

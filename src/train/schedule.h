@@ -1,5 +1,5 @@
-/* The learning rate (and, for onecycle, the momentum) as a function of the step. No state: step k
- * of n always has the same. */
+/* The learning rate as a function of the step. No state: step k of n always has the same.
+ * Thread-safe. */
 #ifndef XT_TRAIN_SCHEDULE_H
 #define XT_TRAIN_SCHEDULE_H
 
@@ -21,14 +21,16 @@ struct xt_schedule {
     int milestone_count;
 };
 
-/* Reads "10,20,30" for step and multistep; errors (XT_ERR_USAGE) name the option. */
+/* Reads "10,20,30" for step (one number) and multistep (each larger than the one before); errors
+ * (XT_ERR_USAGE) name the option. `steps` and `epoch_steps` are at least 1. */
 enum xt_status xt_schedule_init(struct xt_schedule *schedule, const struct xt_settings *settings,
                                 int64_t steps, int64_t epoch_steps, struct xt_err *err);
 
 /* The rate of step `step` (0-based). constant, step, multistep, cosine: linear warm-up over the
- * first warmup * steps, then the law (cosine to 0 at the end). onecycle (Smith 2018, as PyTorch's
- * OneCycleLR): from lr/25 by cosine to lr at warmup * steps (0.3 where warmup is 0), then by cosine
- * to lr/25e4. */
+ * first w = warmup * steps (rounded; step k has (k + 1) / w of the rate), then the law (cosine from
+ * there to 0 at step `steps`; epochs of the milestones count from the run's start). onecycle (Smith
+ * 2018, as PyTorch's OneCycleLR): from lr/25 by cosine to lr at warmup * steps (0.3 where warmup is
+ * 0), then by cosine to lr/25e4. */
 double xt_schedule_lr(const struct xt_schedule *schedule, int64_t step);
 
 #endif

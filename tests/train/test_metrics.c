@@ -1,0 +1,75 @@
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "train/metrics.h"
+
+static struct xt_plate_score one(int label_length, const int *label, int answer_length,
+                                 const int *answer)
+{
+    struct xt_plate_score score = {0};
+    xt_plate_score_add(&score, label, label_length, answer, answer_length);
+    return score;
+}
+
+static void a_plate_counts_when_all_its_characters_match(void **state)
+{
+    (void)state;
+    const int plate[3] = {4, 5, 6};
+    const int wrong[3] = {4, 5, 7};
+    struct xt_plate_score score = {0};
+    xt_plate_score_add(&score, plate, 3, plate, 3);
+    xt_plate_score_add(&score, plate, 3, wrong, 3);
+    xt_plate_score_add(&score, plate, 3, plate, 2);
+    assert_int_equal(score.images, 3);
+    assert_int_equal(score.correct, 1);
+    assert_int_equal(score.characters, 9);
+    assert_int_equal(score.char_errors, 2);
+    assert_true(fabs(xt_plate_score_accuracy(&score) - 1.0 / 3) < 1e-12);
+    assert_true(fabs(xt_plate_score_char_accuracy(&score) - 7.0 / 9) < 1e-12);
+}
+
+static void character_errors_are_the_edit_distance(void **state)
+{
+    (void)state;
+    const int label[4] = {1, 2, 3, 4};
+    assert_int_equal(one(4, label, 3, (const int[]){2, 3, 4}).char_errors, 1);
+    assert_int_equal(one(4, label, 5, (const int[]){1, 2, 9, 3, 4}).char_errors, 1);
+    assert_int_equal(one(4, label, 4, (const int[]){2, 1, 3, 4}).char_errors, 2);
+    assert_int_equal(one(4, label, 4, (const int[]){4, 3, 2, 1}).char_errors, 4);
+    assert_int_equal(one(4, label, 0, label).char_errors, 4);
+}
+
+static void a_plate_has_at_most_its_length_in_errors(void **state)
+{
+    (void)state;
+    const int label[2] = {1, 2};
+    const int answer[6] = {5, 6, 7, 8, 9, 5};
+    assert_int_equal(one(2, label, 6, answer).char_errors, 2);
+    assert_int_equal(one(0, label, 6, answer).char_errors, 0);
+    assert_int_equal(one(0, label, 6, answer).correct, 0);
+    assert_int_equal(one(0, label, 0, answer).correct, 1);
+}
+
+static void nothing_counted_is_no_accuracy(void **state)
+{
+    (void)state;
+    const struct xt_plate_score score = {0};
+    assert_true(xt_plate_score_accuracy(&score) == 0);
+    assert_true(xt_plate_score_char_accuracy(&score) == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_plate_counts_when_all_its_characters_match),
+        cmocka_unit_test(character_errors_are_the_edit_distance),
+        cmocka_unit_test(a_plate_has_at_most_its_length_in_errors),
+        cmocka_unit_test(nothing_counted_is_no_accuracy),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

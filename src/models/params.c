@@ -112,7 +112,7 @@ float *xt_params_grad(struct xt_params *params, const struct xt_param *param)
 /* The index in the file's tensor of element i of the part. */
 static size_t file_index(const struct xt_param *param, size_t i)
 {
-    size_t at[4];
+    size_t at[4] = {0};
     for (int axis = param->ndims - 1; axis >= 0; axis--) {
         at[axis] = i % (size_t)param->dims[axis];
         i /= (size_t)param->dims[axis];

@@ -72,6 +72,8 @@ struct xt_loops {
      * first + i. */
     void (*dropout)(enum xt_dtype dtype, const void *in, void *out, size_t count, uint32_t key,
                     uint32_t first, uint32_t threshold, float factor);
+    /* Float32 to the tensor's type. */
+    void (*convert)(enum xt_dtype dtype, const float *in, size_t count, void *out);
     /* out = (in - mean) * scale from bytes. */
     void (*normalise)(enum xt_dtype dtype, const uint8_t *in, size_t count, float mean, float scale,
                       void *out);

@@ -451,6 +451,14 @@ static void dropout(enum xt_dtype dtype, const void *in, void *out, size_t count
         drop(in, out, count, key, first, threshold, factor, XT_BF16);
 }
 
+static void convert(enum xt_dtype dtype, const float *in, size_t count, void *out)
+{
+    if (dtype == XT_F32)
+        memcpy(out, in, count * sizeof *in);
+    else
+        store_row(out, 0, in, count, XT_BF16);
+}
+
 static void normalise(enum xt_dtype dtype, const uint8_t *in, size_t count, float mean, float scale,
                       void *out)
 {
@@ -478,5 +486,6 @@ const struct xt_loops XT_LOOPS_NAME(norm) = {
     .norm_backward_apply = norm_backward_apply,
     .relu_backward = relu_backward,
     .dropout = dropout,
+    .convert = convert,
     .normalise = normalise,
 };

@@ -1,0 +1,306 @@
+#include "models/graph.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/thread.h"
+#include "models/graph_ops.h"
+#include "models/plan.h"
+
+size_t xt_tensor_count(const struct xt_tensor *tensor)
+{
+    return (size_t)tensor->n * (size_t)tensor->h * (size_t)tensor->w * (size_t)tensor->c;
+}
+
+size_t xt_tensor_bytes(const struct xt_tensor *tensor)
+{
+    return xt_tensor_count(tensor) * xt_dtype_size(tensor->dtype);
+}
+
+enum xt_status xt_graph_create(struct xt_graph **out, const struct xt_graph_options *options,
+                               struct xt_err *err)
+{
+    enum xt_status status = xt_mem_calloc(out, 1, sizeof **out, "the graph", err);
+    if (status)
+        return status;
+    (*out)->options = *options;
+    (*out)->loops = xt_loops_get();
+    return XT_OK;
+}
+
+void xt_graph_destroy(struct xt_graph *graph)
+{
+    if (!graph)
+        return;
+    for (int i = 0; i < graph->op_count; i++) {
+        if (graph->ops[i]->class->destroy)
+            graph->ops[i]->class->destroy(graph->ops[i]);
+        free(graph->ops[i]);
+    }
+    for (int i = 0; i < graph->tensor_count; i++)
+        free(graph->tensors[i]);
+    for (int i = 0; i < graph->buffer_count; i++)
+        free(graph->buffers[i]);
+    free(graph->arena);
+    free(graph->loop_scratch);
+    free(graph);
+}
+
+void *xt_graph_add_op(struct xt_graph *graph, size_t size, const struct xt_op_class *class,
+                      const char *name, struct xt_err *err)
+{
+    if (graph->op_count == XT_OPS_MAX) {
+        xt_err_set(err, XT_ERR_RUN, "a network of more than %d ops", XT_OPS_MAX);
+        return NULL;
+    }
+    struct xt_op *op = NULL;
+    if (xt_mem_calloc(&op, 1, size, name, err))
+        return NULL;
+    op->class = class;
+    op->index = graph->op_count;
+    snprintf(op->name, sizeof op->name, "%s", name);
+    graph->ops[graph->op_count++] = op;
+    return op;
+}
+
+struct xt_tensor *xt_graph_add_tensor(struct xt_graph *graph, const char *name, int n, int h, int w,
+                                      int c, enum xt_dtype dtype, struct xt_err *err)
+{
+    if (graph->tensor_count == XT_TENSORS_MAX) {
+        xt_err_set(err, XT_ERR_RUN, "a network of more than %d tensors", XT_TENSORS_MAX);
+        return NULL;
+    }
+    struct xt_tensor *tensor = NULL;
+    if (xt_mem_calloc(&tensor, 1, sizeof *tensor, name, err))
+        return NULL;
+    *tensor =
+        (struct xt_tensor){.n = n, .h = h, .w = w, .c = c, .dtype = dtype, .wants_grad = true};
+    snprintf(tensor->name, sizeof tensor->name, "%s", name);
+    graph->tensors[graph->tensor_count++] = tensor;
+    return tensor;
+}
+
+int xt_graph_read(struct xt_tensor *tensor, struct xt_err *err)
+{
+    if (tensor->readers == XT_READERS_MAX) {
+        xt_err_set(err, XT_ERR_RUN, "tensor %s has more than %d readers", tensor->name,
+                   XT_READERS_MAX);
+        return -1;
+    }
+    return tensor->readers++;
+}
+
+int xt_graph_param(struct xt_graph *graph, const struct xt_param *param, struct xt_err *err)
+{
+    struct xt_params *params = graph->options.params;
+    if (!params->values)
+        return xt_params_add(params, param, err);
+    int index = graph->next_param++;
+    if (index < params->count && strcmp(params->items[index].name, param->name) == 0)
+        return index;
+    xt_err_set(err, XT_ERR_RUN, "parameter %s is not in the network these parameters are of",
+               param->name);
+    return -1;
+}
+
+int xt_op_forward_time(const struct xt_op *op)
+{
+    return op->index;
+}
+
+int xt_op_backward_time(const struct xt_graph *graph, const struct xt_op *op)
+{
+    return 2 * graph->op_count - op->index;
+}
+
+struct xt_buffer *xt_graph_add_buffer(struct xt_graph *graph, const char *tensor, const char *kind,
+                                      size_t bytes, struct xt_err *err)
+{
+    size_t most = sizeof graph->buffers / sizeof graph->buffers[0];
+    struct xt_buffer *buffer = NULL;
+    if ((size_t)graph->buffer_count == most) {
+        xt_err_set(err, XT_ERR_RUN, "a network of more than %zu buffers", most);
+        return NULL;
+    }
+    if (xt_mem_calloc(&buffer, 1, sizeof *buffer, tensor, err))
+        return NULL;
+    *buffer = (struct xt_buffer){
+        .tensor = tensor, .kind = kind, .bytes = bytes, .first = 1 << 30, .last = -1};
+    graph->buffers[graph->buffer_count++] = buffer;
+    return buffer;
+}
+
+void xt_buffer_use(struct xt_buffer *buffer, int time)
+{
+    if (time < buffer->first)
+        buffer->first = time;
+    if (time > buffer->last)
+        buffer->last = time;
+}
+
+enum xt_status xt_graph_use_value(struct xt_graph *graph, struct xt_tensor *tensor, int time,
+                                  struct xt_err *err)
+{
+    if (!tensor->value)
+        tensor->value =
+            xt_graph_add_buffer(graph, tensor->name, "value", xt_tensor_bytes(tensor), err);
+    if (!tensor->value)
+        return err->status;
+    xt_buffer_use(tensor->value, time);
+    return XT_OK;
+}
+
+enum xt_status xt_graph_use_grad(struct xt_graph *graph, struct xt_tensor *tensor, int reader,
+                                 int time, struct xt_err *err)
+{
+    struct xt_buffer **grad = &tensor->grad[reader];
+    if (!*grad)
+        *grad = xt_graph_add_buffer(graph, tensor->name, "gradient", xt_tensor_bytes(tensor), err);
+    if (!*grad)
+        return err->status;
+    xt_buffer_use(*grad, time);
+    return XT_OK;
+}
+
+float *xt_graph_loop_scratch(const struct xt_graph *graph)
+{
+    return graph->loop_scratch + (size_t)omp_get_thread_num() * graph->loop_scratch_floats;
+}
+
+static enum xt_status place_buffers(struct xt_graph *graph, struct xt_err *err)
+{
+    size_t count = (size_t)graph->buffer_count;
+    struct xt_plan_item *items = NULL;
+    enum xt_status status = xt_mem_calloc(&items, count, sizeof *items, "the memory plan", err);
+    if (status)
+        return status;
+    for (size_t i = 0; i < count; i++)
+        items[i] = (struct xt_plan_item){.bytes = graph->buffers[i]->bytes,
+                                         .first = graph->buffers[i]->first,
+                                         .last = graph->buffers[i]->last};
+    status = xt_plan_layout(items, count, &graph->arena_bytes, err);
+    if (!status)
+        status = xt_mem_aligned(&graph->arena, graph->arena_bytes, 1, "the activations", err);
+    for (size_t i = 0; i < count && !status; i++)
+        graph->buffers[i]->data = graph->arena + items[i].offset;
+    free(items);
+    return status;
+}
+
+static enum xt_status add_scratch(struct xt_graph *graph, struct xt_err *err)
+{
+    graph->loop_scratch_floats = (graph->loop_scratch_floats + 31) / 16 * 16;
+    enum xt_status status = xt_mem_aligned(
+        &graph->loop_scratch, (size_t)graph->options.device->threads * graph->loop_scratch_floats,
+        sizeof(float), "the loops' scratch", err);
+    if (status)
+        return status;
+    graph->scratchpad =
+        xt_graph_add_buffer(graph, "oneDNN", "scratchpad", graph->scratchpad_bytes, err);
+    if (!graph->scratchpad)
+        return err->status;
+    xt_buffer_use(graph->scratchpad, 0);
+    xt_buffer_use(graph->scratchpad, 2 * graph->op_count + 1);
+    return XT_OK;
+}
+
+enum xt_status xt_graph_build(struct xt_graph *graph, struct xt_tensor *logits, struct xt_err *err)
+{
+    graph->logits = logits;
+    int loss_time = graph->op_count;
+    enum xt_status status = XT_OK;
+    if (graph->options.training) {
+        int reader = xt_graph_read(logits, err);
+        status =
+            reader < 0 ? err->status : xt_graph_use_grad(graph, logits, reader, loss_time, err);
+    }
+    for (int i = 0; i < graph->op_count && !status; i++) {
+        status = graph->ops[i]->class->prepare(graph->ops[i], graph, err);
+        if (status)
+            xt_err_prefix(err, "%s: ", graph->ops[i]->name);
+    }
+    if (!status)
+        status = xt_graph_use_value(graph, logits, loss_time, err);
+    if (!status && !graph->options.params->values)
+        status = xt_params_allocate(graph->options.params, graph->options.training, err);
+    if (!status)
+        status = add_scratch(graph, err);
+    if (!status)
+        status = place_buffers(graph, err);
+    for (int i = 0; i < graph->op_count && !status; i++)
+        if (graph->ops[i]->class->bind)
+            status = graph->ops[i]->class->bind(graph->ops[i], graph, err);
+    return status;
+}
+
+/* Working copies of the weights follow the parameters. */
+static enum xt_status refresh(struct xt_graph *graph, struct xt_err *err)
+{
+    uint64_t version = graph->options.params->version;
+    if (graph->params_version == version)
+        return XT_OK;
+    for (int i = 0; i < graph->op_count; i++) {
+        struct xt_op *op = graph->ops[i];
+        double start = graph->profile ? xt_thread_seconds() : 0;
+        enum xt_status status = op->class->refresh ? op->class->refresh(op, graph, err) : XT_OK;
+        if (status)
+            return status;
+        if (graph->profile)
+            op->seconds[0] += xt_thread_seconds() - start;
+    }
+    graph->params_version = version;
+    return XT_OK;
+}
+
+static enum xt_status run(struct xt_graph *graph, struct xt_op *op, bool backward,
+                          struct xt_err *err)
+{
+    double start = graph->profile ? xt_thread_seconds() : 0;
+    enum xt_status status =
+        backward ? op->class->backward(op, graph, err) : op->class->forward(op, graph, err);
+    if (graph->profile)
+        op->seconds[backward] += xt_thread_seconds() - start;
+    if (status)
+        xt_err_prefix(err, "%s: ", op->name);
+    return status;
+}
+
+enum xt_status xt_graph_forward(struct xt_graph *graph, struct xt_err *err)
+{
+    enum xt_status status = refresh(graph, err);
+    for (int i = 0; i < graph->op_count && !status; i++)
+        status = run(graph, graph->ops[i], false, err);
+    return status;
+}
+
+enum xt_status xt_graph_backward(struct xt_graph *graph, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    for (int i = graph->op_count - 1; i >= 0 && !status; i--)
+        status = run(graph, graph->ops[i], true, err);
+    return status;
+}
+
+enum xt_status xt_graph_convolutions_alone(struct xt_graph *graph, bool training,
+                                           struct xt_err *err)
+{
+    enum xt_status status = refresh(graph, err);
+    for (int backward = 0; backward <= (training ? 1 : 0) && !status; backward++)
+        for (int i = 0; i < graph->op_count && !status; i++)
+            if (graph->ops[i]->class == &xt_op_conv)
+                status = xt_conv_run_alone(graph->ops[i], graph, backward, err);
+    return status;
+}
+
+float *xt_graph_logits(struct xt_graph *graph)
+{
+    return graph->logits->value->data;
+}
+
+float *xt_graph_logits_grad(struct xt_graph *graph)
+{
+    return graph->logits->grad[graph->logits->readers - 1]->data;
+}

@@ -1,0 +1,38 @@
+/* What the op files share with graph.c; nobody else includes it. */
+#ifndef XT_MODELS_GRAPH_OPS_H
+#define XT_MODELS_GRAPH_OPS_H
+
+#include "models/graph.h"
+
+/* Appends an op of `size` bytes, which the graph owns; NULL with err set on failure. */
+void *xt_graph_add_op(struct xt_graph *graph, size_t size, const struct xt_op_class *class,
+                      const char *name, struct xt_err *err);
+struct xt_tensor *xt_graph_add_tensor(struct xt_graph *graph, const char *name, int n, int h, int w,
+                                      int c, enum xt_dtype dtype, struct xt_err *err);
+/* Registers the op as a reader; returns which of the tensor's gradients is its to write, -1 with
+ * err set. */
+int xt_graph_read(struct xt_tensor *tensor, struct xt_err *err);
+/* Adds a parameter, or finds it in an existing params; its index, -1 with err set. */
+int xt_graph_param(struct xt_graph *graph, const struct xt_param *param, struct xt_err *err);
+
+int xt_op_forward_time(const struct xt_op *op);
+int xt_op_backward_time(const struct xt_graph *graph, const struct xt_op *op);
+
+/* The buffer is alive at `time`; created where there is none yet. */
+enum xt_status xt_graph_use_value(struct xt_graph *graph, struct xt_tensor *tensor, int time,
+                                  struct xt_err *err);
+enum xt_status xt_graph_use_grad(struct xt_graph *graph, struct xt_tensor *tensor, int reader,
+                                 int time, struct xt_err *err);
+struct xt_buffer *xt_graph_add_buffer(struct xt_graph *graph, const char *tensor, const char *kind,
+                                      size_t bytes, struct xt_err *err);
+void xt_buffer_use(struct xt_buffer *buffer, int time);
+
+/* This thread's scratch for the loops. */
+float *xt_graph_loop_scratch(const struct xt_graph *graph);
+
+/* op_conv.c: the primitives alone, without the ReLU's backward. */
+enum xt_status xt_conv_run_alone(struct xt_op *op, struct xt_graph *graph, bool backward,
+                                 struct xt_err *err);
+extern const struct xt_op_class xt_op_conv;
+
+#endif

@@ -1,0 +1,259 @@
+/* LPRNet's global context: each tap divided by its mean square, averaged over the height,
+ * concatenated. All float32.
+ *
+ * The mean over the height stands after the 1x1 convolution in the published network; both are
+ * linear, so it is taken before, where it costs a quarter.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "models/graph_ops.h"
+
+/* Keeps an all-zero tap finite. */
+#define CONTEXT_EPS 1e-12
+
+struct context {
+    struct xt_op op;
+    struct xt_context_spec spec;
+    int reader[XT_TAPS_MAX];
+    int first_channel[XT_TAPS_MAX];
+    int groups;
+    double group_count[XT_TAPS_MAX]; /* elements of a group in one sample */
+    struct xt_tensor *out;
+    double *square; /* [n][groups] mean square that divides */
+    double *slope;  /* [n][groups] sum of gradient times tap, over what the mean runs over */
+};
+
+static void destroy(struct xt_op *op)
+{
+    free(((struct context *)op)->square);
+}
+
+static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    struct context *context = (struct context *)op;
+    int forward = xt_op_forward_time(op);
+    int backward = xt_op_backward_time(graph, op);
+    size_t count = (size_t)context->out->n * (size_t)context->groups;
+    enum xt_status status =
+        xt_mem_calloc(&context->square, 2 * count, sizeof(double), op->name, err);
+    context->slope = status ? NULL : context->square + count;
+    for (int i = 0; i < context->spec.count && !status; i++) {
+        struct xt_tensor *tap = context->spec.taps[i];
+        status = xt_graph_use_value(graph, tap, forward, err);
+        if (!status && graph->options.training)
+            status = xt_graph_use_value(graph, tap, backward, err);
+        if (!status && graph->options.training)
+            status = xt_graph_use_grad(graph, tap, context->reader[i], backward, err);
+    }
+    if (!status)
+        status = xt_graph_use_value(graph, context->out, forward, err);
+    if (!status && graph->options.training)
+        status = xt_graph_use_grad(graph, context->out, 0, backward, err);
+    return status;
+}
+
+static const float *tap_at(const struct xt_tensor *tap, const void *data, int n)
+{
+    return (const float *)data + (size_t)n * (size_t)tap->h * (size_t)tap->w * (size_t)tap->c;
+}
+
+static double *group_value(const struct context *context, double *values, int n, int tap)
+{
+    return values + (size_t)n * (size_t)context->groups + (size_t)context->spec.group[tap];
+}
+
+/* What the mean runs over becomes the whole batch: every sample gets the sum over the samples that
+ * matter. */
+static void over_batch(const struct context *context, double *values, int count)
+{
+    for (int g = 0; g < context->groups; g++) {
+        double sum = 0;
+        for (int n = 0; n < count; n++)
+            sum += values[(size_t)n * (size_t)context->groups + (size_t)g];
+        for (int n = 0; n < context->out->n; n++)
+            values[(size_t)n * (size_t)context->groups + (size_t)g] = sum;
+    }
+}
+
+static double samples_in_mean(const struct context *context, const struct xt_graph *graph)
+{
+    return context->spec.over_batch ? graph->pass.count : 1;
+}
+
+static void sum_squares(const struct context *context, int n)
+{
+    for (int i = 0; i < context->spec.count; i++) {
+        const struct xt_tensor *tap = context->spec.taps[i];
+        const float *t = tap_at(tap, tap->value->data, n);
+        double sum = 0;
+        for (int y = 0; y < tap->h * tap->w; y++) {
+            float row = 0;
+#pragma omp simd reduction(+ : row)
+            for (int k = 0; k < tap->c; k++)
+                row += t[k] * t[k];
+            t += tap->c;
+            sum += (double)row;
+        }
+        *group_value(context, context->square, n, i) += sum;
+    }
+}
+
+static void write_sample(const struct context *context, int n)
+{
+    const struct xt_tensor *out = context->out;
+    float *to = (float *)out->value->data + (size_t)n * (size_t)out->w * (size_t)out->c;
+    for (int i = 0; i < context->spec.count; i++) {
+        const struct xt_tensor *tap = context->spec.taps[i];
+        const float *t = tap_at(tap, tap->value->data, n);
+        float factor = (float)(1 / (*group_value(context, context->square, n, i) * tap->h));
+        for (int x = 0; x < tap->w; x++) {
+            float *o = to + (size_t)x * (size_t)out->c + context->first_channel[i];
+            memset(o, 0, (size_t)tap->c * sizeof *o);
+            for (int y = 0; y < tap->h; y++) {
+                const float *in = t + (size_t)(y * tap->w + x) * (size_t)tap->c;
+#pragma omp simd
+                for (int k = 0; k < tap->c; k++)
+                    o[k] += in[k];
+            }
+#pragma omp simd
+            for (int k = 0; k < tap->c; k++)
+                o[k] *= factor;
+        }
+    }
+}
+
+static enum xt_status forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    (void)err;
+    struct context *context = (struct context *)op;
+    int samples = context->out->n;
+    memset(context->square, 0, (size_t)samples * (size_t)context->groups * sizeof *context->square);
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < samples; n++)
+        sum_squares(context, n);
+    if (context->spec.over_batch)
+        over_batch(context, context->square, graph->pass.count);
+    double mean_of = samples_in_mean(context, graph);
+    for (int n = 0; n < samples; n++)
+        for (int g = 0; g < context->groups; g++) {
+            double *square = &context->square[(size_t)n * (size_t)context->groups + (size_t)g];
+            *square = *square / (context->group_count[g] * mean_of) + CONTEXT_EPS;
+        }
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < samples; n++)
+        write_sample(context, n);
+    return XT_OK;
+}
+
+/* sum over the sample of (gradient of tap / square) * tap. */
+static void sum_slopes(const struct context *context, int n)
+{
+    const struct xt_tensor *out = context->out;
+    const float *from =
+        (const float *)out->grad[0]->data + (size_t)n * (size_t)out->w * (size_t)out->c;
+    for (int i = 0; i < context->spec.count; i++) {
+        const struct xt_tensor *tap = context->spec.taps[i];
+        const float *t = tap_at(tap, tap->value->data, n);
+        double sum = 0;
+        for (int y = 0; y < tap->h; y++)
+            for (int x = 0; x < tap->w; x++) {
+                const float *g = from + (size_t)x * (size_t)out->c + context->first_channel[i];
+                float row = 0;
+#pragma omp simd reduction(+ : row)
+                for (int k = 0; k < tap->c; k++)
+                    row += g[k] * t[k];
+                t += tap->c;
+                sum += (double)row;
+            }
+        *group_value(context, context->slope, n, i) += sum / tap->h;
+    }
+}
+
+/* d tap = g / (h s) - tap * 2 slope / (count s^2), where s is the mean square. */
+static void write_grad(const struct context *context, double mean_of, int n)
+{
+    const struct xt_tensor *out = context->out;
+    const float *from =
+        (const float *)out->grad[0]->data + (size_t)n * (size_t)out->w * (size_t)out->c;
+    for (int i = 0; i < context->spec.count; i++) {
+        const struct xt_tensor *tap = context->spec.taps[i];
+        size_t sample = (size_t)tap->h * (size_t)tap->w * (size_t)tap->c;
+        const float *t = tap_at(tap, tap->value->data, n);
+        float *d = (float *)tap->grad[context->reader[i]]->data + (size_t)n * sample;
+        double s = *group_value(context, context->square, n, i);
+        double slope = *group_value(context, context->slope, n, i);
+        double count = context->group_count[context->spec.group[i]] * mean_of;
+        float direct = (float)(1 / (s * tap->h));
+        float through = (float)(-2 * slope / (count * s * s));
+        for (int y = 0; y < tap->h; y++)
+            for (int x = 0; x < tap->w; x++) {
+                const float *g = from + (size_t)x * (size_t)out->c + context->first_channel[i];
+#pragma omp simd
+                for (int k = 0; k < tap->c; k++)
+                    d[k] = direct * g[k] + through * t[k];
+                t += tap->c;
+                d += tap->c;
+            }
+    }
+}
+
+static enum xt_status backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    (void)err;
+    struct context *context = (struct context *)op;
+    int samples = context->out->n;
+    memset(context->slope, 0, (size_t)samples * (size_t)context->groups * sizeof *context->slope);
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < samples; n++)
+        sum_slopes(context, n);
+    if (context->spec.over_batch)
+        over_batch(context, context->slope, graph->pass.count);
+    double mean_of = samples_in_mean(context, graph);
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < samples; n++)
+        write_grad(context, mean_of, n);
+    return XT_OK;
+}
+
+static const char *implementation(const struct xt_op *op, bool is_backward)
+{
+    (void)op;
+    (void)is_backward;
+    return "xtrain loops";
+}
+
+static const struct xt_op_class class_context = {
+    .kind = "global context",
+    .prepare = prepare,
+    .forward = forward,
+    .backward = backward,
+    .implementation = implementation,
+    .destroy = destroy,
+};
+
+struct xt_tensor *xt_graph_context(struct xt_graph *graph, const struct xt_context_spec *spec,
+                                   struct xt_err *err)
+{
+    struct context *context =
+        xt_graph_add_op(graph, sizeof *context, &class_context, "context", err);
+    if (!context)
+        return NULL;
+    context->spec = *spec;
+    int channels = 0;
+    for (int i = 0; i < spec->count; i++) {
+        const struct xt_tensor *tap = spec->taps[i];
+        context->reader[i] = xt_graph_read(spec->taps[i], err);
+        if (context->reader[i] < 0)
+            return NULL;
+        context->first_channel[i] = channels;
+        channels += tap->c;
+        context->group_count[spec->group[i]] += (double)tap->h * tap->w * tap->c;
+        if (spec->group[i] >= context->groups)
+            context->groups = spec->group[i] + 1;
+    }
+    const struct xt_tensor *tap = spec->taps[0];
+    context->out = xt_graph_add_tensor(graph, "context", tap->n, 1, tap->w, channels, XT_F32, err);
+    return context->out;
+}

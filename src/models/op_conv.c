@@ -1,0 +1,588 @@
+/* Convolution with bias and ReLU: oneDNN's forward, data-gradient and weight-gradient primitives on
+ * N, H, W, C tensors.
+ *
+ * The float32 master weights are kept in the weight gradient's format, so that the update is
+ * element by element; working copies in the formats that the forward and data-gradient kernels want
+ * follow each update.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "models/graph_ops.h"
+
+/* One primitive with its arguments. */
+struct step {
+    dnnl_primitive_desc_t pd;
+    dnnl_primitive_t primitive;
+    dnnl_exec_arg_t args[8];
+    int arg_count;
+};
+
+/* A copy of the weights in the format of one kernel; data NULL where the master serves as it is. */
+struct working {
+    dnnl_memory_t memory;
+    void *data;
+    struct step reorder;
+};
+
+struct conv {
+    struct xt_op op;
+    struct xt_tensor *in;
+    struct xt_tensor *out;
+    int reader;
+    int weight; /* index in params */
+    int bias;   /* -1: none */
+    bool relu;
+    dnnl_dims_t strides, dilates, pads, kernel;
+    struct step forward;
+    struct step backward_data;
+    struct step backward_weights;
+    struct working forward_weights;
+    struct working backward_weights_copy;
+    dnnl_memory_t memories[16];
+    int memory_count;
+};
+
+static void step_clear(struct step *step)
+{
+    if (step->primitive)
+        xt_dnnl.primitive_destroy(step->primitive);
+    if (step->pd)
+        xt_dnnl.primitive_desc_destroy(step->pd);
+}
+
+static void destroy(struct xt_op *op)
+{
+    struct conv *conv = (struct conv *)op;
+    step_clear(&conv->forward);
+    step_clear(&conv->backward_data);
+    step_clear(&conv->backward_weights);
+    step_clear(&conv->forward_weights.reorder);
+    step_clear(&conv->backward_weights_copy.reorder);
+    for (int i = 0; i < conv->memory_count; i++)
+        xt_dnnl.memory_destroy(conv->memories[i]);
+    free(conv->forward_weights.data);
+    free(conv->backward_weights_copy.data);
+}
+
+/* ---- descriptors ---- */
+
+static enum xt_status tensor_md(const struct xt_tensor *t, dnnl_memory_desc_t *md,
+                                struct xt_err *err)
+{
+    dnnl_dims_t dims = {t->n, t->c, t->h, t->w};
+    return xt_dnnl_check(
+        xt_dnnl.memory_desc_create_with_tag(md, 4, dims, xt_dtype_dnnl(t->dtype), dnnl_nhwc),
+        t->name, err);
+}
+
+/* The descriptors a convolution is made from; cleared after use, the primitives keep their own. */
+struct descs {
+    dnnl_memory_desc_t in, out, weights, bias, weights_grad;
+    dnnl_primitive_attr_t attr, relu_attr;
+};
+
+static void descs_clear(struct descs *d)
+{
+    dnnl_memory_desc_t all[] = {d->in, d->out, d->weights, d->bias, d->weights_grad};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i])
+            xt_dnnl.memory_desc_destroy(all[i]);
+    if (d->attr)
+        xt_dnnl.primitive_attr_destroy(d->attr);
+    if (d->relu_attr)
+        xt_dnnl.primitive_attr_destroy(d->relu_attr);
+}
+
+static enum xt_status add_relu(dnnl_primitive_attr_t attr, struct xt_err *err)
+{
+    dnnl_post_ops_t ops = NULL;
+    enum xt_status status =
+        xt_dnnl_check(xt_dnnl.post_ops_create(&ops), "the ReLU after a convolution", err);
+    if (status)
+        return status;
+    status = xt_dnnl_check(xt_dnnl.post_ops_append_eltwise(ops, dnnl_eltwise_relu, 0, 0),
+                           "the ReLU after a convolution", err);
+    if (!status)
+        status = xt_dnnl_check(xt_dnnl.primitive_attr_set_post_ops(attr, ops),
+                               "the ReLU after a convolution", err);
+    xt_dnnl.post_ops_destroy(ops);
+    return status;
+}
+
+static enum xt_status create_attr(dnnl_primitive_attr_t *attr, bool relu, struct xt_err *err)
+{
+    enum xt_status status =
+        xt_dnnl_check(xt_dnnl.primitive_attr_create(attr), "attributes of a convolution", err);
+    if (!status)
+        status = xt_dnnl_check(
+            xt_dnnl.primitive_attr_set_scratchpad_mode(*attr, dnnl_scratchpad_mode_user),
+            "attributes of a convolution", err);
+    return !status && relu ? add_relu(*attr, err) : status;
+}
+
+static enum xt_status descs_init(const struct conv *conv, struct descs *d, struct xt_err *err)
+{
+    dnnl_dims_t weights = {conv->out->c, conv->in->c, conv->kernel[0], conv->kernel[1]};
+    dnnl_dims_t bias = {conv->out->c};
+    dnnl_data_type_t dtype = xt_dtype_dnnl(conv->in->dtype);
+    enum xt_status status = tensor_md(conv->in, &d->in, err);
+    if (!status)
+        status = tensor_md(conv->out, &d->out, err);
+    if (!status)
+        status = xt_dnnl_check(xt_dnnl.memory_desc_create_with_tag(&d->weights, 4, weights, dtype,
+                                                                   dnnl_format_tag_any),
+                               "the weights", err);
+    if (!status)
+        status = xt_dnnl_check(xt_dnnl.memory_desc_create_with_tag(&d->weights_grad, 4, weights,
+                                                                   dnnl_f32, dnnl_format_tag_any),
+                               "the weights' gradient", err);
+    if (!status && conv->bias >= 0)
+        status =
+            xt_dnnl_check(xt_dnnl.memory_desc_create_with_tag(&d->bias, 1, bias, dnnl_f32, dnnl_a),
+                          "the bias", err);
+    if (!status)
+        status = create_attr(&d->attr, false, err);
+    if (!status)
+        status = create_attr(&d->relu_attr, conv->relu, err);
+    return status;
+}
+
+static enum xt_status create_descriptors(struct conv *conv, const struct xt_graph *graph,
+                                         const struct descs *d, struct xt_err *err)
+{
+    dnnl_engine_t engine = graph->options.device->engine;
+    bool training = graph->options.training;
+    enum xt_status status = xt_dnnl_check(
+        xt_dnnl.convolution_forward_primitive_desc_create(
+            &conv->forward.pd, engine, training ? dnnl_forward_training : dnnl_forward_inference,
+            dnnl_convolution_direct, d->in, d->weights, d->bias, d->out, conv->strides,
+            conv->dilates, conv->pads, conv->pads, d->relu_attr),
+        "the convolution", err);
+    if (status || !training)
+        return status;
+    status = xt_dnnl_check(xt_dnnl.convolution_backward_weights_primitive_desc_create(
+                               &conv->backward_weights.pd, engine, dnnl_convolution_direct, d->in,
+                               d->weights_grad, d->bias, d->out, conv->strides, conv->dilates,
+                               conv->pads, conv->pads, conv->forward.pd, d->attr),
+                           "the convolution's weight gradient", err);
+    if (status || !conv->in->wants_grad)
+        return status;
+    return xt_dnnl_check(xt_dnnl.convolution_backward_data_primitive_desc_create(
+                             &conv->backward_data.pd, engine, dnnl_convolution_direct, d->in,
+                             d->weights, d->out, conv->strides, conv->dilates, conv->pads,
+                             conv->pads, conv->forward.pd, d->attr),
+                         "the convolution's data gradient", err);
+}
+
+static void count_scratchpad(const struct step *step, struct xt_graph *graph)
+{
+    if (!step->pd)
+        return;
+    const_dnnl_memory_desc_t md =
+        xt_dnnl.primitive_desc_query_md(step->pd, dnnl_query_scratchpad_md, 0);
+    size_t bytes = md ? xt_dnnl.memory_desc_get_size(md) : 0;
+    if (bytes > graph->scratchpad_bytes)
+        graph->scratchpad_bytes = bytes;
+}
+
+/* The master weights take the gradient's format. */
+static enum xt_status set_master_format(const struct conv *conv, struct xt_graph *graph,
+                                        struct xt_err *err)
+{
+    struct xt_param *weight = &graph->options.params->items[conv->weight];
+    if (graph->options.params->values || !conv->backward_weights.pd)
+        return XT_OK;
+    const_dnnl_memory_desc_t md =
+        xt_dnnl.primitive_desc_query_md(conv->backward_weights.pd, dnnl_query_diff_weights_md, 0);
+    return xt_dnnl_check(xt_dnnl.memory_desc_clone(&weight->md, md), weight->name, err);
+}
+
+static enum xt_status use_buffers(struct conv *conv, struct xt_graph *graph, struct xt_err *err)
+{
+    int forward = xt_op_forward_time(&conv->op);
+    int backward = xt_op_backward_time(graph, &conv->op);
+    enum xt_status status = xt_graph_use_value(graph, conv->in, forward, err);
+    if (!status)
+        status = xt_graph_use_value(graph, conv->out, forward, err);
+    if (status || !graph->options.training)
+        return status;
+    status = xt_graph_use_value(graph, conv->in, backward, err);
+    if (!status && conv->relu)
+        status = xt_graph_use_value(graph, conv->out, backward, err);
+    if (!status)
+        status = xt_graph_use_grad(graph, conv->out, 0, backward, err);
+    if (!status && conv->in->wants_grad)
+        status = xt_graph_use_grad(graph, conv->in, conv->reader, backward, err);
+    return status;
+}
+
+static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    struct conv *conv = (struct conv *)op;
+    if (conv->out->readers > 1)
+        return xt_err_set(err, XT_ERR_RUN, "a convolution's output has more than one reader");
+    struct descs d = {0};
+    enum xt_status status = descs_init(conv, &d, err);
+    if (!status)
+        status = create_descriptors(conv, graph, &d, err);
+    descs_clear(&d);
+    if (!status)
+        status = set_master_format(conv, graph, err);
+    if (!status)
+        status = use_buffers(conv, graph, err);
+    count_scratchpad(&conv->forward, graph);
+    count_scratchpad(&conv->backward_data, graph);
+    count_scratchpad(&conv->backward_weights, graph);
+    return status;
+}
+
+/* ---- memories ---- */
+
+static enum xt_status add_memory(struct conv *conv, const struct xt_graph *graph,
+                                 const_dnnl_memory_desc_t md, void *data, dnnl_memory_t *out,
+                                 struct xt_err *err)
+{
+    enum xt_status status = xt_dnnl_check(
+        xt_dnnl.memory_create(out, md, graph->options.device->engine, data), conv->op.name, err);
+    if (!status)
+        conv->memories[conv->memory_count++] = *out;
+    return status;
+}
+
+static void add_arg(struct step *step, int arg, dnnl_memory_t memory)
+{
+    step->args[step->arg_count++] = (dnnl_exec_arg_t){arg, memory};
+}
+
+static enum xt_status finish_step(struct conv *conv, const struct xt_graph *graph,
+                                  struct step *step, struct xt_err *err)
+{
+    enum xt_status status =
+        xt_dnnl_check(xt_dnnl.primitive_create(&step->primitive, step->pd), conv->op.name, err);
+    const_dnnl_memory_desc_t md =
+        xt_dnnl.primitive_desc_query_md(step->pd, dnnl_query_scratchpad_md, 0);
+    dnnl_memory_t scratchpad = NULL;
+    if (!status)
+        status = add_memory(conv, graph, md, graph->scratchpad->data, &scratchpad, err);
+    if (!status)
+        add_arg(step, DNNL_ARG_SCRATCHPAD, scratchpad);
+    return status;
+}
+
+/* A memory of the kernel's weight format: the master itself where format and type are the same,
+ * else a copy of its own and the reorder that fills it. */
+static enum xt_status bind_working(struct conv *conv, struct xt_graph *graph, struct working *w,
+                                   const struct step *step, const_dnnl_memory_desc_t master_md,
+                                   dnnl_memory_t master, struct xt_err *err)
+{
+    const_dnnl_memory_desc_t md =
+        xt_dnnl.primitive_desc_query_md(step->pd, dnnl_query_weights_md, 0);
+    if (xt_dnnl.memory_desc_equal(md, master_md)) {
+        w->memory = master;
+        return XT_OK;
+    }
+    dnnl_engine_t engine = graph->options.device->engine;
+    size_t bytes = xt_dnnl.memory_desc_get_size(md);
+    enum xt_status status =
+        xt_mem_aligned(&w->data, bytes, 1, "working copies of the weights", err);
+    graph->working_bytes += bytes;
+    if (!status)
+        status = add_memory(conv, graph, md, w->data, &w->memory, err);
+    if (!status)
+        status = xt_dnnl_check(xt_dnnl.reorder_primitive_desc_create(&w->reorder.pd, master_md,
+                                                                     engine, md, engine, NULL),
+                               "the working copy of the weights", err);
+    if (!status)
+        status = xt_dnnl_check(xt_dnnl.primitive_create(&w->reorder.primitive, w->reorder.pd),
+                               "the working copy of the weights", err);
+    add_arg(&w->reorder, DNNL_ARG_FROM, master);
+    add_arg(&w->reorder, DNNL_ARG_TO, w->memory);
+    return status;
+}
+
+/* The memories that the steps share. */
+struct shared {
+    const_dnnl_memory_desc_t master_md;
+    dnnl_memory_desc_t plain; /* owned; where the master has no format of its own */
+    dnnl_memory_t in, out, master, bias;
+};
+
+static enum xt_status bind_shared(struct conv *conv, struct xt_graph *graph, struct shared *s,
+                                  struct xt_err *err)
+{
+    struct xt_params *params = graph->options.params;
+    struct xt_param *weight = &params->items[conv->weight];
+    dnnl_dims_t dims = {conv->out->c, conv->in->c, conv->kernel[0], conv->kernel[1]};
+    enum xt_status status = XT_OK;
+    if (!weight->md)
+        status = xt_dnnl_check(
+            xt_dnnl.memory_desc_create_with_tag(&s->plain, 4, dims, dnnl_f32, dnnl_oihw),
+            "the weights", err);
+    s->master_md = weight->md ? weight->md : s->plain;
+    if (!status)
+        status = add_memory(conv, graph,
+                            xt_dnnl.primitive_desc_query_md(conv->forward.pd, dnnl_query_src_md, 0),
+                            conv->in->value->data, &s->in, err);
+    if (!status)
+        status = add_memory(conv, graph,
+                            xt_dnnl.primitive_desc_query_md(conv->forward.pd, dnnl_query_dst_md, 0),
+                            conv->out->value->data, &s->out, err);
+    if (!status)
+        status =
+            add_memory(conv, graph, s->master_md, xt_params_value(params, weight), &s->master, err);
+    if (!status && conv->bias >= 0)
+        status =
+            add_memory(conv, graph,
+                       xt_dnnl.primitive_desc_query_md(conv->forward.pd, dnnl_query_weights_md, 1),
+                       xt_params_value(params, &params->items[conv->bias]), &s->bias, err);
+    return status;
+}
+
+static enum xt_status bind_forward(struct conv *conv, struct xt_graph *graph,
+                                   const struct shared *s, struct xt_err *err)
+{
+    enum xt_status status = bind_working(conv, graph, &conv->forward_weights, &conv->forward,
+                                         s->master_md, s->master, err);
+    if (status)
+        return status;
+    add_arg(&conv->forward, DNNL_ARG_SRC, s->in);
+    add_arg(&conv->forward, DNNL_ARG_DST, s->out);
+    add_arg(&conv->forward, DNNL_ARG_WEIGHTS, conv->forward_weights.memory);
+    if (conv->bias >= 0)
+        add_arg(&conv->forward, DNNL_ARG_BIAS, s->bias);
+    return finish_step(conv, graph, &conv->forward, err);
+}
+
+static enum xt_status bind_backward_weights(struct conv *conv, struct xt_graph *graph,
+                                            const struct shared *s, dnnl_memory_t out_grad,
+                                            struct xt_err *err)
+{
+    struct xt_params *params = graph->options.params;
+    struct step *step = &conv->backward_weights;
+    const_dnnl_memory_desc_t md =
+        xt_dnnl.primitive_desc_query_md(step->pd, dnnl_query_diff_weights_md, 0);
+    if (!xt_dnnl.memory_desc_equal(md, s->master_md))
+        return xt_err_set(err, XT_ERR_RUN,
+                          "the parameters were laid out for another graph's weight gradient");
+    dnnl_memory_t weights = NULL;
+    dnnl_memory_t bias = NULL;
+    enum xt_status status = add_memory(
+        conv, graph, md, xt_params_grad(params, &params->items[conv->weight]), &weights, err);
+    if (!status && conv->bias >= 0)
+        status = add_memory(
+            conv, graph, xt_dnnl.primitive_desc_query_md(step->pd, dnnl_query_diff_weights_md, 1),
+            xt_params_grad(params, &params->items[conv->bias]), &bias, err);
+    if (status)
+        return status;
+    add_arg(step, DNNL_ARG_SRC, s->in);
+    add_arg(step, DNNL_ARG_DIFF_DST, out_grad);
+    add_arg(step, DNNL_ARG_DIFF_WEIGHTS, weights);
+    if (conv->bias >= 0)
+        add_arg(step, DNNL_ARG_DIFF_BIAS, bias);
+    return finish_step(conv, graph, step, err);
+}
+
+static enum xt_status bind_backward_data(struct conv *conv, struct xt_graph *graph,
+                                         const struct shared *s, dnnl_memory_t out_grad,
+                                         struct xt_err *err)
+{
+    struct step *step = &conv->backward_data;
+    dnnl_memory_t in_grad = NULL;
+    enum xt_status status =
+        bind_working(conv, graph, &conv->backward_weights_copy, step, s->master_md, s->master, err);
+    if (!status)
+        status = add_memory(conv, graph,
+                            xt_dnnl.primitive_desc_query_md(step->pd, dnnl_query_diff_src_md, 0),
+                            conv->in->grad[conv->reader]->data, &in_grad, err);
+    if (status)
+        return status;
+    add_arg(step, DNNL_ARG_DIFF_DST, out_grad);
+    add_arg(step, DNNL_ARG_WEIGHTS, conv->backward_weights_copy.memory);
+    add_arg(step, DNNL_ARG_DIFF_SRC, in_grad);
+    return finish_step(conv, graph, step, err);
+}
+
+static enum xt_status bind_steps(struct conv *conv, struct xt_graph *graph, const struct shared *s,
+                                 struct xt_err *err)
+{
+    enum xt_status status = bind_forward(conv, graph, s, err);
+    if (status || !graph->options.training)
+        return status;
+    dnnl_memory_t out_grad = NULL;
+    status = add_memory(
+        conv, graph,
+        xt_dnnl.primitive_desc_query_md(conv->backward_weights.pd, dnnl_query_diff_dst_md, 0),
+        conv->out->grad[0]->data, &out_grad, err);
+    if (!status)
+        status = bind_backward_weights(conv, graph, s, out_grad, err);
+    if (!status && conv->backward_data.pd)
+        status = bind_backward_data(conv, graph, s, out_grad, err);
+    return status;
+}
+
+static enum xt_status bind(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    struct conv *conv = (struct conv *)op;
+    struct shared s = {0};
+    enum xt_status status = bind_shared(conv, graph, &s, err);
+    if (!status)
+        status = bind_steps(conv, graph, &s, err);
+    if (s.plain)
+        xt_dnnl.memory_desc_destroy(s.plain);
+    return status;
+}
+
+/* ---- running ---- */
+
+static enum xt_status execute(const struct step *step, const struct xt_graph *graph,
+                              const char *what, struct xt_err *err)
+{
+    return xt_dnnl_check(xt_dnnl.primitive_execute(step->primitive, graph->options.device->stream,
+                                                   step->arg_count, step->args),
+                         what, err);
+}
+
+static enum xt_status refresh(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    struct conv *conv = (struct conv *)op;
+    struct working *copies[] = {&conv->forward_weights, &conv->backward_weights_copy};
+    for (int i = 0; i < 2; i++) {
+        if (!copies[i]->reorder.primitive)
+            continue;
+        enum xt_status status =
+            execute(&copies[i]->reorder, graph, "the working copy of the weights", err);
+        if (status)
+            return status;
+    }
+    return XT_OK;
+}
+
+static enum xt_status forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    return execute(&((struct conv *)op)->forward, graph, "the convolution", err);
+}
+
+static enum xt_status run_backward(struct conv *conv, struct xt_graph *graph, struct xt_err *err)
+{
+    enum xt_status status =
+        execute(&conv->backward_weights, graph, "the convolution's weight gradient", err);
+    if (!status && conv->backward_data.pd)
+        status = execute(&conv->backward_data, graph, "the convolution's data gradient", err);
+    return status;
+}
+
+static void relu_backward(const struct conv *conv, const struct xt_graph *graph)
+{
+    const struct xt_tensor *out = conv->out;
+    size_t sample = xt_tensor_count(out) / (size_t)out->n;
+    size_t bytes = sample * xt_dtype_size(out->dtype);
+    const char *y = out->value->data;
+    char *dy = out->grad[0]->data;
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < out->n; n++)
+        graph->loops->relu_backward(out->dtype, y + (size_t)n * bytes, dy + (size_t)n * bytes,
+                                    sample);
+}
+
+static enum xt_status backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    struct conv *conv = (struct conv *)op;
+    if (conv->relu)
+        relu_backward(conv, graph);
+    return run_backward(conv, graph, err);
+}
+
+enum xt_status xt_conv_run_alone(struct xt_op *op, struct xt_graph *graph, bool is_backward,
+                                 struct xt_err *err)
+{
+    return is_backward ? run_backward((struct conv *)op, graph, err) : forward(op, graph, err);
+}
+
+static const char *implementation(const struct xt_op *op, bool is_backward)
+{
+    const struct conv *conv = (const struct conv *)op;
+    const struct step *step = is_backward ? &conv->backward_weights : &conv->forward;
+    return step->pd ? xt_dnnl_implementation(step->pd) : "";
+}
+
+const struct xt_op_class xt_op_conv = {
+    .kind = "convolution",
+    .prepare = prepare,
+    .bind = bind,
+    .forward = forward,
+    .backward = backward,
+    .refresh = refresh,
+    .implementation = implementation,
+    .destroy = destroy,
+};
+
+/* ---- describing ---- */
+
+static int add_params(struct xt_graph *graph, struct conv *conv, const struct xt_conv_spec *spec,
+                      struct xt_err *err)
+{
+    struct xt_param weight = {
+        .role = XT_PARAM_WEIGHT,
+        .ndims = 4,
+        .dims = {spec->channels, conv->in->c, spec->kernel_h, spec->kernel_w},
+        .file_dims = {spec->out.file_count ? spec->out.file_count : spec->channels,
+                      spec->in.file_count ? spec->in.file_count : conv->in->c, spec->kernel_h,
+                      spec->kernel_w},
+    };
+    /* Maps are read and copied, never written. */
+    union {
+        const int *in;
+        int *out;
+    } rows = {.in = spec->out.map}, columns = {.in = spec->in.map};
+    weight.rows = rows.out;
+    weight.columns = columns.out;
+    snprintf(weight.name, sizeof weight.name, "%s.weight", spec->name);
+    struct xt_param bias = {.role = XT_PARAM_BIAS,
+                            .ndims = 1,
+                            .dims = {spec->channels},
+                            .file_dims = {weight.file_dims[0]},
+                            .rows = rows.out};
+    snprintf(bias.name, sizeof bias.name, "%s.bias", spec->name);
+    conv->weight = xt_graph_param(graph, &weight, err);
+    conv->bias = conv->weight >= 0 && spec->bias ? xt_graph_param(graph, &bias, err) : -1;
+    return conv->weight < 0 || (spec->bias && conv->bias < 0) ? -1 : 0;
+}
+
+static int out_size(int in, int kernel, int stride, int pad)
+{
+    return (in + 2 * pad - kernel) / stride + 1;
+}
+
+struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
+                                const struct xt_conv_spec *spec, struct xt_err *err)
+{
+    struct conv *conv = xt_graph_add_op(graph, sizeof *conv, &xt_op_conv, spec->name, err);
+    if (!conv)
+        return NULL;
+    conv->bias = -1;
+    conv->in = in;
+    conv->reader = xt_graph_read(in, err);
+    if (conv->reader < 0 || add_params(graph, conv, spec, err))
+        return NULL;
+    conv->relu = spec->relu;
+    conv->kernel[0] = spec->kernel_h;
+    conv->kernel[1] = spec->kernel_w;
+    conv->strides[0] = spec->stride_h ? spec->stride_h : 1;
+    conv->strides[1] = spec->stride_w ? spec->stride_w : 1;
+    conv->pads[0] = spec->pad_h;
+    conv->pads[1] = spec->pad_w;
+    int h = out_size(in->h, spec->kernel_h, (int)conv->strides[0], spec->pad_h);
+    int w = out_size(in->w, spec->kernel_w, (int)conv->strides[1], spec->pad_w);
+    if (h < 1 || w < 1) {
+        xt_err_set(err, XT_ERR_USAGE, "%s: an input of %dx%d is too small for this network",
+                   spec->name, in->h, in->w);
+        return NULL;
+    }
+    enum xt_dtype dtype = spec->f32 ? XT_F32 : graph->options.dtype;
+    conv->out = xt_graph_add_tensor(graph, spec->name, in->n, h, w, spec->channels, dtype, err);
+    conv->op.flops = 2.0 * in->n * h * w * spec->channels * in->c * spec->kernel_h * spec->kernel_w;
+    return conv->out;
+}

@@ -1,0 +1,74 @@
+/* The network's input: the bytes of the batch slot as numbers, (v - mean) * scale. */
+#include <string.h>
+
+#include "models/graph_ops.h"
+
+struct input {
+    struct xt_op op;
+    struct xt_tensor *out;
+    float mean;
+    float scale;
+};
+
+static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    struct input *input = (struct input *)op;
+    return xt_graph_use_value(graph, input->out, xt_op_forward_time(op), err);
+}
+
+static enum xt_status forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    (void)err;
+    struct input *input = (struct input *)op;
+    const struct xt_tensor *out = input->out;
+    size_t sample = (size_t)out->h * (size_t)out->w * (size_t)out->c;
+    size_t bytes = sample * xt_dtype_size(out->dtype);
+    const uint8_t *pixels = graph->pass.pixels;
+    char *to = out->value->data;
+    if (!pixels) {
+        graph->loops->convert(out->dtype, graph->pass.floats, xt_tensor_count(out), to);
+        return XT_OK;
+    }
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < out->n; n++)
+        graph->loops->normalise(out->dtype, pixels + (size_t)n * sample, sample, input->mean,
+                                input->scale, to + (size_t)n * bytes);
+    return XT_OK;
+}
+
+static enum xt_status backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    (void)op;
+    (void)graph;
+    (void)err;
+    return XT_OK;
+}
+
+static const char *implementation(const struct xt_op *op, bool is_backward)
+{
+    (void)op;
+    return is_backward ? "" : "xtrain loops";
+}
+
+static const struct xt_op_class class_input = {
+    .kind = "input",
+    .prepare = prepare,
+    .forward = forward,
+    .backward = backward,
+    .implementation = implementation,
+};
+
+struct xt_tensor *xt_graph_input(struct xt_graph *graph, int h, int w, float mean, float scale,
+                                 struct xt_err *err)
+{
+    struct input *input = xt_graph_add_op(graph, sizeof *input, &class_input, "input", err);
+    if (!input)
+        return NULL;
+    input->mean = mean;
+    input->scale = scale;
+    input->out = xt_graph_add_tensor(graph, "input", graph->options.batch, h, w, 3,
+                                     graph->options.dtype, err);
+    if (input->out)
+        input->out->wants_grad = false;
+    return input->out;
+}

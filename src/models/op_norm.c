@@ -1,0 +1,447 @@
+/* Batch normalisation, the residual, ReLU and the pools that read it, as one op: two passes over
+ * each sample forward (statistics; everything else) and two backward (the gradient before ReLU with
+ * its sums; the input's gradient).
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "models/graph_ops.h"
+
+#define BN_EPS 1e-5
+#define BN_MOMENTUM 0.1
+
+struct norm {
+    struct xt_op op;
+    struct xt_norm_spec spec;
+    struct xt_tensor *in;
+    struct xt_tensor *full;
+    struct xt_tensor *max;
+    struct xt_tensor *average;
+    int reader;
+    int residual_reader;
+    int param[4]; /* scale, shift, running mean, running variance */
+    struct xt_buffer *winners;
+    float *mean; /* [c] of the statistics used in this pass, and so on */
+    float *invstd;
+    float *scale;
+    float *shift;
+    float *factors; /* [3][c] of the backward's second pass */
+    double *sums;   /* [n][2][c] */
+};
+
+static void destroy(struct xt_op *op)
+{
+    struct norm *norm = (struct norm *)op;
+    free(norm->mean);
+    free(norm->sums);
+}
+
+/* y's gradient is overwritten by the gradient before ReLU, which is the residual's gradient where
+ * there is one, else what the input's gradient is made from in place: so they share memory. */
+static enum xt_status share_gradients(struct norm *norm, struct xt_graph *graph, struct xt_err *err)
+{
+    int time = xt_op_backward_time(graph, &norm->op);
+    struct xt_tensor *residual = norm->spec.residual;
+    enum xt_status status = xt_graph_use_grad(graph, norm->in, norm->reader, time, err);
+    if (!status && residual)
+        status = xt_graph_use_grad(graph, residual, norm->residual_reader, time, err);
+    if (!status && norm->full)
+        norm->full->grad[0] =
+            residual ? residual->grad[norm->residual_reader] : norm->in->grad[norm->reader];
+    return status;
+}
+
+static enum xt_status use_outputs(struct norm *norm, struct xt_graph *graph, struct xt_err *err)
+{
+    struct xt_tensor *outputs[] = {norm->full, norm->max, norm->average};
+    enum xt_status status = XT_OK;
+    for (int i = 0; i < 3; i++) {
+        if (!outputs[i])
+            continue;
+        if (!status)
+            status = xt_graph_use_value(graph, outputs[i], xt_op_forward_time(&norm->op), err);
+        for (int r = 0; r < outputs[i]->readers && !status && graph->options.training; r++)
+            status =
+                xt_graph_use_grad(graph, outputs[i], r, xt_op_backward_time(graph, &norm->op), err);
+    }
+    return status;
+}
+
+static enum xt_status use_training(struct norm *norm, struct xt_graph *graph, struct xt_err *err)
+{
+    int forward = xt_op_forward_time(&norm->op);
+    int backward = xt_op_backward_time(graph, &norm->op);
+    enum xt_status status = xt_graph_use_value(graph, norm->in, backward, err);
+    if (!status && norm->spec.residual)
+        status = xt_graph_use_value(graph, norm->spec.residual, backward, err);
+    if (!status)
+        status = share_gradients(norm, graph, err);
+    if (status || !norm->max)
+        return status;
+    norm->winners =
+        xt_graph_add_buffer(graph, norm->max->name, "winners", xt_tensor_count(norm->max), err);
+    if (!norm->winners)
+        return err->status;
+    xt_buffer_use(norm->winners, forward);
+    xt_buffer_use(norm->winners, backward);
+    return XT_OK;
+}
+
+static struct xt_norm_sample describe_sample(const struct norm *norm)
+{
+    return (struct xt_norm_sample){
+        .dtype = norm->in->dtype,
+        .h = norm->in->h,
+        .w = norm->in->w,
+        .c = norm->in->c,
+        .relu = norm->spec.relu,
+        .scale = norm->scale,
+        .shift = norm->shift,
+        .max = norm->spec.max,
+        .average = norm->spec.average,
+        .pivot = norm->mean,
+    };
+}
+
+static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    struct norm *norm = (struct norm *)op;
+    size_t c = (size_t)norm->in->c;
+    enum xt_status status = xt_mem_aligned(&norm->mean, 7 * c, sizeof(float), op->name, err);
+    if (!status)
+        status =
+            xt_mem_aligned(&norm->sums, (size_t)norm->in->n * 2 * c, sizeof(double), op->name, err);
+    if (status)
+        return status;
+    norm->invstd = norm->mean + c;
+    norm->scale = norm->invstd + c;
+    norm->shift = norm->scale + c;
+    norm->factors = norm->shift + c;
+    struct xt_norm_sample sample = describe_sample(norm);
+    size_t scratch = xt_norm_scratch(&sample);
+    if (scratch > graph->loop_scratch_floats)
+        graph->loop_scratch_floats = scratch;
+    status = xt_graph_use_value(graph, norm->in, xt_op_forward_time(op), err);
+    if (!status && norm->spec.residual)
+        status = xt_graph_use_value(graph, norm->spec.residual, xt_op_forward_time(op), err);
+    if (!status && graph->options.training)
+        status = use_training(norm, graph, err);
+    return status ? status : use_outputs(norm, graph, err);
+}
+
+/* Sample n of a tensor's value or gradient. */
+static void *sample_of(const struct xt_tensor *tensor, const struct xt_buffer *buffer, int n)
+{
+    if (!tensor || !buffer)
+        return NULL;
+    return (char *)buffer->data + xt_tensor_bytes(tensor) / (size_t)tensor->n * (size_t)n;
+}
+
+static float *param(const struct norm *norm, const struct xt_graph *graph, int which)
+{
+    struct xt_params *params = graph->options.params;
+    return xt_params_value(params, &params->items[norm->param[which]]);
+}
+
+static double *sum_of(const struct norm *norm, int n, int which)
+{
+    size_t c = (size_t)norm->in->c;
+    return norm->sums + ((size_t)n * 2 + (size_t)which) * c;
+}
+
+/* Adds the samples' sums in their order, so that the number of threads changes nothing. */
+static void total(const struct norm *norm, size_t k, double *first, double *second)
+{
+    *first = *second = 0;
+    for (int n = 0; n < norm->in->n; n++) {
+        *first += sum_of(norm, n, 0)[k];
+        *second += sum_of(norm, n, 1)[k];
+    }
+}
+
+static float element(const struct xt_tensor *tensor, size_t i)
+{
+    if (tensor->dtype == XT_F32)
+        return ((const float *)tensor->value->data)[i];
+    uint32_t bits = (uint32_t)((const uint16_t *)tensor->value->data)[i] << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* Mean and variance of the batch; sums are taken around the first pixel, so that a large mean costs
+ * no digits. */
+static void batch_statistics(struct norm *norm, struct xt_graph *graph)
+{
+    const struct xt_tensor *in = norm->in;
+    size_t c = (size_t)in->c;
+    float *pivot = norm->factors;
+    for (size_t k = 0; k < c; k++)
+        pivot[k] = element(in, k);
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < in->n; n++)
+        graph->loops->statistics(in->dtype, sample_of(in, in->value, n), (size_t)in->h,
+                                 (size_t)in->w, in->c, pivot, sum_of(norm, n, 0),
+                                 sum_of(norm, n, 1), xt_graph_loop_scratch(graph));
+    double m = (double)in->n * in->h * in->w;
+    float *running_mean = param(norm, graph, 2);
+    float *running_var = param(norm, graph, 3);
+    for (size_t k = 0; k < c; k++) {
+        double sum = 0;
+        double square = 0;
+        total(norm, k, &sum, &square);
+        double mean = sum / m;
+        double var = square / m - mean * mean;
+        var = var > 0 ? var : 0;
+        mean += (double)pivot[k];
+        norm->mean[k] = (float)mean;
+        norm->invstd[k] = (float)(1 / sqrt(var + BN_EPS));
+        double unbiased = m > 1 ? var * m / (m - 1) : var;
+        running_mean[k] = (float)((1 - BN_MOMENTUM) * (double)running_mean[k] + BN_MOMENTUM * mean);
+        running_var[k] =
+            (float)((1 - BN_MOMENTUM) * (double)running_var[k] + BN_MOMENTUM * unbiased);
+    }
+}
+
+static void running_statistics(struct norm *norm, const struct xt_graph *graph)
+{
+    const float *running_mean = param(norm, graph, 2);
+    const float *running_var = param(norm, graph, 3);
+    for (size_t k = 0; k < (size_t)norm->in->c; k++) {
+        norm->mean[k] = running_mean[k];
+        norm->invstd[k] = (float)(1 / sqrt((double)running_var[k] + BN_EPS));
+    }
+}
+
+static enum xt_status forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    (void)err;
+    struct norm *norm = (struct norm *)op;
+    const struct xt_tensor *in = norm->in;
+    bool training = graph->pass.training;
+    if (training && !graph->pass.bn_frozen)
+        batch_statistics(norm, graph);
+    else
+        running_statistics(norm, graph);
+    const float *gamma = param(norm, graph, 0);
+    const float *beta = param(norm, graph, 1);
+    for (size_t k = 0; k < (size_t)in->c; k++) {
+        norm->scale[k] = gamma[k] * norm->invstd[k];
+        norm->shift[k] = beta[k] - norm->mean[k] * norm->scale[k];
+    }
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < in->n; n++) {
+        struct xt_norm_sample sample = describe_sample(norm);
+        sample.z = sample_of(in, in->value, n);
+        if (norm->spec.residual)
+            sample.residual = sample_of(norm->spec.residual, norm->spec.residual->value, n);
+        if (norm->full)
+            sample.y = sample_of(norm->full, norm->full->value, n);
+        if (norm->max)
+            sample.pooled = sample_of(norm->max, norm->max->value, n);
+        if (norm->winners && training)
+            sample.winner =
+                (uint8_t *)norm->winners->data + norm->winners->bytes / (size_t)in->n * (size_t)n;
+        if (norm->average)
+            sample.averaged = sample_of(norm->average, norm->average->value, n);
+        sample.scratch = xt_graph_loop_scratch(graph);
+        graph->loops->norm_forward(&sample);
+    }
+    return XT_OK;
+}
+
+/* The buffer that holds the gradient before ReLU between the two passes. */
+static struct xt_buffer *da_buffer(const struct norm *norm)
+{
+    const struct xt_tensor *residual = norm->spec.residual;
+    return residual ? residual->grad[norm->residual_reader] : norm->in->grad[norm->reader];
+}
+
+static void backward_sample(const struct norm *norm, const struct xt_graph *graph, int n)
+{
+    struct xt_norm_sample sample = describe_sample(norm);
+    const struct xt_tensor *in = norm->in;
+    sample.z = sample_of(in, in->value, n);
+    if (norm->spec.residual)
+        sample.residual = sample_of(norm->spec.residual, norm->spec.residual->value, n);
+    for (int r = 0; r < XT_READERS_MAX; r++) {
+        if (norm->full)
+            sample.dy[r] = sample_of(norm->full, norm->full->grad[r], n);
+        if (norm->max)
+            sample.dpooled[r] = sample_of(norm->max, norm->max->grad[r], n);
+    }
+    if (norm->average)
+        sample.daveraged = sample_of(norm->average, norm->average->grad[0], n);
+    if (norm->winners)
+        sample.winner =
+            (uint8_t *)norm->winners->data + norm->winners->bytes / (size_t)in->n * (size_t)n;
+    sample.da = sample_of(in, da_buffer(norm), n);
+    sample.sum_da = sum_of(norm, n, 0);
+    sample.sum_da_z = sum_of(norm, n, 1);
+    sample.scratch = xt_graph_loop_scratch(graph);
+    graph->loops->norm_backward(&sample);
+}
+
+/* The parameters' gradients, and dz = a * da + b * z + d. */
+static void combine(struct norm *norm, struct xt_graph *graph)
+{
+    struct xt_params *params = graph->options.params;
+    float *dgamma = xt_params_grad(params, &params->items[norm->param[0]]);
+    float *dbeta = xt_params_grad(params, &params->items[norm->param[1]]);
+    size_t c = (size_t)norm->in->c;
+    double m = (double)norm->in->n * norm->in->h * norm->in->w;
+    for (size_t k = 0; k < c; k++) {
+        double sum = 0;
+        double sum_z = 0;
+        total(norm, k, &sum, &sum_z);
+        double invstd = (double)norm->invstd[k];
+        dbeta[k] = (float)sum;
+        dgamma[k] = (float)(sum_z * invstd);
+        double scale = (double)norm->scale[k];
+        double b = graph->pass.bn_frozen ? 0 : -scale * invstd * invstd * sum_z / m;
+        double d = graph->pass.bn_frozen ? 0 : -scale * sum / m - b * (double)norm->mean[k];
+        norm->factors[k] = (float)scale;
+        norm->factors[c + k] = (float)b;
+        norm->factors[2 * c + k] = (float)d;
+    }
+}
+
+static enum xt_status backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    (void)err;
+    struct norm *norm = (struct norm *)op;
+    const struct xt_tensor *in = norm->in;
+    size_t c = (size_t)in->c;
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < in->n; n++)
+        backward_sample(norm, graph, n);
+    combine(norm, graph);
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < in->n; n++)
+        graph->loops->norm_backward_apply(
+            in->dtype, sample_of(in, da_buffer(norm), n), sample_of(in, in->value, n),
+            (size_t)in->h * (size_t)in->w, in->c, norm->factors, norm->factors + c,
+            norm->factors + 2 * c, sample_of(in, in->grad[norm->reader], n));
+    return XT_OK;
+}
+
+static const char *implementation(const struct xt_op *op, bool is_backward)
+{
+    (void)op;
+    (void)is_backward;
+    return "xtrain loops";
+}
+
+static const struct xt_op_class class_norm = {
+    .kind = "batch norm",
+    .prepare = prepare,
+    .forward = forward,
+    .backward = backward,
+    .implementation = implementation,
+    .destroy = destroy,
+};
+
+/* ---- describing ---- */
+
+static enum xt_status add_params(struct xt_graph *graph, struct norm *norm, struct xt_err *err)
+{
+    static const struct {
+        const char *suffix;
+        enum xt_param_role role;
+    } kinds[] = {
+        {"weight", XT_PARAM_BN_SCALE},
+        {"bias", XT_PARAM_BN_SHIFT},
+        {"running_mean", XT_PARAM_BN_MEAN},
+        {"running_var", XT_PARAM_BN_VAR},
+        {"num_batches_tracked", XT_PARAM_BN_COUNT},
+    };
+    const struct xt_channel_map *map = &norm->spec.out;
+    union {
+        const int *in;
+        int *out;
+    } rows = {.in = map->map};
+    for (int i = 0; i < 5; i++) {
+        struct xt_param item = {
+            .role = kinds[i].role,
+            .ndims = 1,
+            .dims = {norm->in->c},
+            .file_dims = {map->file_count ? map->file_count : norm->in->c},
+            .rows = i < 4 ? rows.out : NULL,
+        };
+        snprintf(item.name, sizeof item.name, "%s.%s", norm->spec.name, kinds[i].suffix);
+        int index = xt_graph_param(graph, &item, err);
+        if (index < 0)
+            return err->status;
+        if (i < 4)
+            norm->param[i] = index;
+    }
+    return XT_OK;
+}
+
+static void fit_window(struct xt_window *window, const struct xt_tensor *in)
+{
+    window->out_h = (in->h + 2 * window->pad_h - window->kernel_h) / window->stride_h + 1;
+    window->out_w = (in->w + 2 * window->pad_w - window->kernel_w) / window->stride_w + 1;
+}
+
+static enum xt_status add_outputs(struct xt_graph *graph, struct norm *norm,
+                                  struct xt_norm_outputs *out, struct xt_err *err)
+{
+    const struct xt_tensor *in = norm->in;
+    struct xt_norm_spec *spec = &norm->spec;
+    char name[64];
+    if (spec->full) {
+        out->full = norm->full =
+            xt_graph_add_tensor(graph, norm->op.name, in->n, in->h, in->w, in->c, in->dtype, err);
+        if (!out->full)
+            return err->status;
+    }
+    if (spec->max.kernel_h) {
+        fit_window(&spec->max, in);
+        snprintf(name, sizeof name, "%.50s max", norm->op.name);
+        out->max = norm->max = xt_graph_add_tensor(graph, name, in->n, spec->max.out_h,
+                                                   spec->max.out_w, in->c, in->dtype, err);
+        if (!out->max)
+            return err->status;
+    }
+    if (spec->average.kernel_h) {
+        fit_window(&spec->average, in);
+        snprintf(name, sizeof name, "%.50s average", norm->op.name);
+        out->average = norm->average = xt_graph_add_tensor(graph, name, in->n, spec->average.out_h,
+                                                           spec->average.out_w, in->c, XT_F32, err);
+        if (!out->average)
+            return err->status;
+    }
+    return XT_OK;
+}
+
+enum xt_status xt_graph_norm(struct xt_graph *graph, struct xt_tensor *in,
+                             const struct xt_norm_spec *spec, struct xt_norm_outputs *out,
+                             struct xt_err *err)
+{
+    *out = (struct xt_norm_outputs){0};
+    struct norm *norm = xt_graph_add_op(graph, sizeof *norm, &class_norm, spec->name, err);
+    if (!norm)
+        return err->status;
+    norm->spec = *spec;
+    norm->in = in;
+    norm->reader = xt_graph_read(in, err);
+    if (norm->reader < 0)
+        return err->status;
+    if (spec->residual) {
+        norm->residual_reader = xt_graph_read(spec->residual, err);
+        if (norm->residual_reader < 0)
+            return err->status;
+    }
+    if (spec->max.kernel_h && !spec->relu)
+        return xt_err_set(err, XT_ERR_RUN, "%s: a max pool without a ReLU before it", spec->name);
+    if (spec->average.kernel_h && (spec->average.stride_h != spec->average.kernel_h ||
+                                   spec->average.pad_h || spec->average.pad_w))
+        return xt_err_set(err, XT_ERR_RUN, "%s: an average pool with overlapping or padded rows",
+                          spec->name);
+    enum xt_status status = add_params(graph, norm, err);
+    return status ? status : add_outputs(graph, norm, out, err);
+}

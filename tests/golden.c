@@ -1,0 +1,382 @@
+/* Holds the networks against reference numbers: golden [--amp bf16] DIR
+ *
+ * For each network whose file stands in DIR: logits in evaluation and in training, the losses of
+ * five steps of SGD, the first step's gradients and running statistics, and the parameters after
+ * the fifth step. Prints the largest error of each beside its tolerance and exits 1 where one is
+ * exceeded. DIR/README.md says what each tensor is.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "models/model.h"
+#include "train/loss_ctc.h"
+#include "train/optim.h"
+
+static int checks_failed;
+static int checks_passed;
+
+static void report(const char *what, double error, double tolerance)
+{
+    bool ok = error <= tolerance;
+    printf("%-6s %-44s largest error %.2e, allowed %.0e\n", ok ? "ok" : "WRONG", what, error,
+           tolerance);
+    if (ok)
+        checks_passed++;
+    else
+        checks_failed++;
+}
+
+/* What one network is run with. */
+struct run {
+    struct xt_device device;
+    struct xt_params params;
+    struct xt_graph *graph;
+    struct xt_weight_file file;
+    enum xt_dtype dtype;
+    int n;
+    int classes;
+    int steps; /* T */
+    float *x;  /* [n][h][w][3] */
+    struct xt_optim optim;
+    struct xt_optim_range ranges[XT_PARAMS_MAX];
+    size_t range_count;
+};
+
+static const struct xt_file_tensor *need(const struct run *run, const char *name,
+                                         struct xt_err *err)
+{
+    const struct xt_file_tensor *tensor = xt_weight_file_find(&run->file, name);
+    if (!tensor)
+        xt_err_set(err, XT_ERR_DATA, "the reference has no tensor %s", name);
+    return tensor;
+}
+
+/* The file's tensors under `prefix`, without it. */
+static enum xt_status weights_of(const struct run *run, const char *prefix,
+                                 struct xt_weight_file *out, struct xt_err *err)
+{
+    *out = (struct xt_weight_file){0};
+    enum xt_status status =
+        xt_mem_calloc(&out->tensors, run->file.count, sizeof *out->tensors, "tensors", err);
+    for (size_t i = 0; i < run->file.count && !status; i++) {
+        if (strncmp(run->file.tensors[i].name, prefix, strlen(prefix)) != 0)
+            continue;
+        out->tensors[out->count] = run->file.tensors[i];
+        out->tensors[out->count++].name += strlen(prefix);
+    }
+    return status;
+}
+
+static enum xt_status load_weights(struct run *run, struct xt_err *err)
+{
+    struct xt_weight_file weights;
+    enum xt_status status = weights_of(run, "weights.", &weights, err);
+    struct xt_params_view view = {run->params.values, run->params.stats};
+    if (!status)
+        status = xt_params_from_file(&run->params, &run->device, &view, &weights, "the reference",
+                                     false, err);
+    free(weights.tensors);
+    return status;
+}
+
+static enum xt_status load_input(struct run *run, struct xt_err *err)
+{
+    const struct xt_file_tensor *x = need(run, "x", err);
+    if (!x)
+        return err->status;
+    size_t count = xt_file_tensor_count(x);
+    float *plain = NULL;
+    enum xt_status status = xt_mem_calloc(&plain, count, sizeof *plain, "the input", err);
+    if (!status)
+        status = xt_mem_calloc(&run->x, count, sizeof *run->x, "the input", err);
+    if (!status)
+        status = xt_file_tensor_floats(x, plain, count, err);
+    size_t pixels = (size_t)(x->dims[2] * x->dims[3]);
+    for (size_t i = 0; i < count && !status; i++) {
+        size_t n = i / (3 * pixels);
+        size_t c = i / pixels % 3;
+        run->x[(n * pixels + i % pixels) * 3 + c] = plain[i];
+    }
+    free(plain);
+    return status;
+}
+
+static enum xt_status build(struct run *run, bool over_batch, struct xt_err *err)
+{
+    const struct xt_model_info *model = NULL;
+    enum xt_status status = xt_model_get("lprnet", &model, err);
+    struct xt_graph_options options = {.device = &run->device,
+                                       .params = &run->params,
+                                       .batch = run->n,
+                                       .training = true,
+                                       .dtype = run->dtype};
+    if (!status)
+        status = xt_graph_create(&run->graph, &options, err);
+    struct xt_model_options model_options = {.classes = run->classes,
+                                             .context_over_batch = over_batch};
+    struct xt_tensor *logits = status ? NULL : model->describe(run->graph, &model_options, err);
+    if (!logits)
+        return err->status;
+    return xt_graph_build(run->graph, logits, err);
+}
+
+static enum xt_status set_up_optimizer(struct run *run, struct xt_err *err)
+{
+    run->optim = (struct xt_optim){.kind = XT_OPTIM_SGD, .momentum = 0.9, .weight_decay = 5e-4};
+    for (int i = 0; i < run->params.count; i++) {
+        const struct xt_param *param = &run->params.items[i];
+        if (!xt_param_is_statistic(param))
+            run->ranges[run->range_count++] = (struct xt_optim_range){
+                .offset = param->offset, .count = param->floats, .decay = true, .lr_factor = 1};
+    }
+    return xt_mem_aligned(&run->optim.state[0], run->params.value_floats, sizeof(float),
+                          "the optimizer", err);
+}
+
+/* The reference's logits are [n][class][t]. */
+static enum xt_status compare_logits(struct run *run, const char *name, double tolerance,
+                                     struct xt_err *err)
+{
+    const struct xt_file_tensor *tensor = need(run, name, err);
+    if (!tensor)
+        return err->status;
+    size_t count = xt_file_tensor_count(tensor);
+    float *wanted = NULL;
+    enum xt_status status = xt_mem_calloc(&wanted, count, sizeof *wanted, "logits", err);
+    if (!status)
+        status = xt_file_tensor_floats(tensor, wanted, count, err);
+    const float *got = xt_graph_logits(run->graph);
+    double worst = 0;
+    double largest = 0;
+    size_t t = (size_t)run->steps;
+    size_t c = (size_t)run->classes;
+    for (size_t i = 0; i < count && !status; i++) {
+        size_t n = i / (c * t);
+        size_t k = i / t % c;
+        double value = (double)got[(n * t + i % t) * c + k];
+        worst = fmax(worst, fabs(value - (double)wanted[i]));
+        largest = fmax(largest, fabs((double)wanted[i]));
+    }
+    if (!status)
+        report(name, worst / largest, tolerance);
+    free(wanted);
+    return status;
+}
+
+/* Compares all tensors under `prefix` with a view of the parameters; the error is relative to the
+ * tensor's largest value or a thousandth of the largest of all. */
+static enum xt_status compare_tensors(struct run *run, const char *prefix,
+                                      const struct xt_params_view *view, double tolerance,
+                                      struct xt_err *err)
+{
+    struct xt_params_tensors mine;
+    enum xt_status status = xt_params_to_tensors(&run->params, &run->device, view, &mine, err);
+    if (status)
+        return status;
+    double worst = 0;
+    char worst_name[160] = "";
+    double largest_of_all = 0;
+    for (int pass = 0; pass < 2 && !status; pass++)
+        for (int i = 0; i < mine.count && !status; i++) {
+            char name[160];
+            snprintf(name, sizeof name, "%s%s", prefix, mine.items[i].name);
+            const struct xt_file_tensor *tensor = xt_weight_file_find(&run->file, name);
+            if (!tensor || mine.items[i].dtype != XT_FILE_F32)
+                continue;
+            size_t count = xt_file_tensor_count(tensor);
+            const float *got = mine.items[i].data;
+            float *wanted = NULL;
+            status = xt_mem_calloc(&wanted, count, sizeof *wanted, name, err);
+            if (!status)
+                status = xt_file_tensor_floats(tensor, wanted, count, err);
+            double largest = 0;
+            double error = 0;
+            for (size_t k = 0; k < count && !status; k++) {
+                largest = fmax(largest, fabs((double)wanted[k]));
+                error = fmax(error, fabs((double)got[k] - (double)wanted[k]));
+            }
+            free(wanted);
+            largest_of_all = fmax(largest_of_all, largest);
+            double relative = error / fmax(largest, largest_of_all * 1e-3);
+            if (pass == 1 && relative > worst) {
+                worst = relative;
+                snprintf(worst_name, sizeof worst_name, "%s", name);
+            }
+        }
+    xt_params_free_tensors(&mine);
+    char what[256];
+    snprintf(what, sizeof what, "%s* (%s)", prefix, worst_name + strlen(prefix));
+    if (!status)
+        report(what, worst, tolerance);
+    return status;
+}
+
+struct tolerances {
+    double logits, loss_first, loss_last, grads, stats, params;
+};
+
+/* Labels as the loss wants them: [n][label_max]. */
+struct labels {
+    int symbols[64];
+    int lengths[8];
+    int stride;
+};
+
+static enum xt_status load_labels(const struct run *run, struct labels *out, struct xt_err *err)
+{
+    const struct xt_file_tensor *labels = need(run, "labels", err);
+    const struct xt_file_tensor *lengths = need(run, "label_lengths", err);
+    if (!labels || !lengths)
+        return err->status;
+    if (labels->dtype != XT_FILE_I32 || lengths->dtype != XT_FILE_I32 || run->n > 8)
+        return xt_err_set(err, XT_ERR_DATA, "the reference's labels are not int32");
+    const int32_t *symbol = labels->data;
+    const int32_t *length = lengths->data;
+    out->stride = 8;
+    for (int i = 0; i < run->n; i++) {
+        out->lengths[i] = length[i];
+        for (int k = 0; k < length[i] && k < out->stride; k++)
+            out->symbols[i * out->stride + k] = *symbol++;
+    }
+    return XT_OK;
+}
+
+static enum xt_status train_steps(struct run *run, const char *prefix, const struct tolerances *tol,
+                                  struct xt_err *err)
+{
+    struct labels labels;
+    char name[160];
+    snprintf(name, sizeof name, "%slosses", prefix);
+    const struct xt_file_tensor *wanted = need(run, name, err);
+    if (!wanted || load_labels(run, &labels, err))
+        return err->status;
+    struct xt_ctc *ctc = NULL;
+    enum xt_status status =
+        xt_ctc_create(&ctc, run->n, run->steps, run->classes, labels.stride, err);
+    double first_error = 0;
+    double last_error = 0;
+    float losses[8];
+    for (int step = 0; step < 5 && !status; step++) {
+        status = xt_graph_forward(run->graph, err);
+        if (!status && step == 0) {
+            snprintf(name, sizeof name, "%slogits", prefix);
+            status = compare_logits(run, name, tol->logits, err);
+        }
+        if (status)
+            break;
+        double loss = xt_ctc_loss(ctc, xt_graph_logits(run->graph), labels.symbols,
+                                  (size_t)labels.stride, labels.lengths, run->n, run->classes - 1,
+                                  losses, xt_graph_logits_grad(run->graph));
+        double reference = (double)((const float *)wanted->data)[step];
+        double error = fabs(loss - reference) / reference;
+        double *worst = step < 3 ? &first_error : &last_error;
+        *worst = fmax(*worst, error);
+        status = xt_graph_backward(run->graph, err);
+        if (!status && step == 0) {
+            snprintf(name, sizeof name, "%sgrad.", prefix);
+            status = compare_tensors(run, name, &(struct xt_params_view){run->params.grads, NULL},
+                                     tol->grads, err);
+            snprintf(name, sizeof name, "%sstat.", prefix);
+            if (!status)
+                status = compare_tensors(
+                    run, name, &(struct xt_params_view){run->params.values, run->params.stats},
+                    tol->stats, err);
+        }
+        xt_optim_update(&run->optim, run->params.values, run->params.grads, run->ranges,
+                        run->range_count, 5e-4, 1);
+        run->params.version++;
+    }
+    if (!status) {
+        snprintf(name, sizeof name, "%slosses, steps 1-3", prefix);
+        report(name, first_error, tol->loss_first);
+        snprintf(name, sizeof name, "%slosses, steps 4-5", prefix);
+        report(name, last_error, tol->loss_last);
+        snprintf(name, sizeof name, "%safter.", prefix);
+        status = compare_tensors(run, name, &(struct xt_params_view){run->params.values, NULL},
+                                 tol->params, err);
+    }
+    xt_ctc_destroy(ctc);
+    return status;
+}
+
+static void run_clear(struct run *run)
+{
+    xt_graph_destroy(run->graph);
+    xt_params_clear(&run->params);
+    xt_weight_file_clear(&run->file);
+    free(run->optim.state[0]);
+    free(run->x);
+    xt_device_close(&run->device);
+}
+
+static enum xt_status check_lprnet(const char *path, enum xt_dtype dtype, bool over_batch,
+                                   struct xt_err *err)
+{
+    static const struct tolerances exact = {1e-4, 1e-4, 2e-3, 1e-3, 1e-4, 5e-3};
+    static const struct tolerances bf16 = {5e-2, 5e-2, 5e-2, 3e-1, 5e-2, 5e-2};
+    const struct tolerances *tol = dtype == XT_F32 ? &exact : &bf16;
+    struct run run = {.n = 4, .classes = 68, .steps = 18, .dtype = dtype};
+    const char *norm = over_batch ? "batch" : "sample";
+    char name[64];
+    enum xt_status status = xt_device_open(&run.device, "cpu", 0, err);
+    if (!status)
+        status = xt_weight_file_read(&run.file, path, err);
+    if (!status)
+        status = build(&run, over_batch, err);
+    if (!status)
+        status = load_weights(&run, err);
+    if (!status)
+        status = load_input(&run, err);
+    if (!status)
+        status = set_up_optimizer(&run, err);
+    if (!status) {
+        run.graph->pass = (struct xt_graph_pass){.floats = run.x, .count = run.n};
+        status = xt_graph_forward(run.graph, err);
+    }
+    snprintf(name, sizeof name, "%s.eval.logits", norm);
+    if (!status)
+        status = compare_logits(&run, name, tol->logits, err);
+    run.graph->pass.training = true;
+    snprintf(name, sizeof name, "%s.train.", norm);
+    if (!status)
+        status = train_steps(&run, name, tol, err);
+    run_clear(&run);
+    return status;
+}
+
+static int usage(void)
+{
+    fputs("usage: golden [--amp bf16] DIR\n", stderr);
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    enum xt_dtype dtype = XT_F32;
+    if (argc > 2 && strcmp(argv[1], "--amp") == 0) {
+        if (strcmp(argv[2], "bf16") != 0)
+            return usage();
+        dtype = XT_BF16;
+        argc -= 2;
+        argv += 2;
+    }
+    if (argc != 2)
+        return usage();
+    struct xt_err err = {0};
+    char *path = NULL;
+    enum xt_status status = xt_file_join(&path, argv[1], "lprnet.safetensors", &err);
+    printf("lprnet, %s\n", xt_dtype_name(dtype));
+    if (!status)
+        status = check_lprnet(path, dtype, false, &err);
+    if (!status)
+        status = check_lprnet(path, dtype, true, &err);
+    free(path);
+    if (status)
+        fprintf(stderr, "golden: %s\n", err.text);
+    printf("%d passed, %d failed\n", checks_passed, checks_failed);
+    return status ? (int)status : checks_failed ? 1 : 0;
+}

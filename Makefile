@@ -142,9 +142,7 @@ demo:
 
 # --- tests -----------------------------------------------------------------------------------------------------------
 # Fuzzers want clang's libFuzzer; where it is missing they count as skipped.
-HAVE_FUZZER = $(shell echo 'int LLVMFuzzerTestOneInput(const char *p, long n); \
-  int LLVMFuzzerTestOneInput(const char *p, long n) { return !p && n; }' | \
-  clang -xc - -fsanitize=fuzzer,address -o /dev/null 2>/dev/null && echo yes)
+HAVE_FUZZER = $(shell scripts/deps.sh --fuzzer && echo yes)
 FUZZ_BUILD := $(BUILD)/san-fuzzer
 FUZZ_RUN = $(if $(HAVE_FUZZER),$(FUZZERS:$(BUILD)/%=$(FUZZ_BUILD)/%),\
   $(foreach f,$(notdir $(FUZZERS)),--skip 'fuzz/$f: clang with libFuzzer is not here; run "make deps-check"'))

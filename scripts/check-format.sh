@@ -9,7 +9,7 @@ version=$("$tool" --version | grep -oE '[0-9]+\.[0-9]+' | head -n 1)
 if said=$("$tool" --dry-run -Werror "$@" 2>&1); then
   echo "format: $# files are as clang-format writes them"
 elif [ "${version%%.*}" = 14 ]; then
-  grep -E '^[^ ].*: error:' <<<"$said" | sed 's/: error: .*//' | sort -u -t: -k1,1 | sed 's/^/format: /; s/$/: run clang-format -i/'
+  grep -E '^[^ ].*: error:' <<<"$said" | cut -d: -f1 | sort -u | sed 's/^/format: /; s/$/: run clang-format -i/'
   exit 1
 else
   echo "format: clang-format $version writes some of $# files differently; the tree follows version 14"

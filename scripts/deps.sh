@@ -6,6 +6,7 @@
 #   scripts/deps.sh           what `make`, `make demo` and `make test` need
 #   scripts/deps.sh --check   also what `make check` and the fuzzers need (clang and its tools)
 #   scripts/deps.sh --probe   only look; exit code 1 where something is missing
+#   scripts/deps.sh --fuzzer  only look whether fuzzers can be built
 #
 # oneDNN comes from DNNL_ROOT where that is set, else from the system where it is recent enough, else from PyPI: two
 # wheels whose checksums are pinned below, fetched by pip into deps/dnnl.
@@ -28,6 +29,7 @@ header:cmocka.h|libcmocka-dev|libcmocka-devel'
 NEEDED_FOR_WHEELS='python:ensurepip|python3-venv ca-certificates|python3 python3-pip'
 NEEDED_FOR_CHECK='command:clang|clang libclang-rt-dev|clang compiler-rt
 fuzzer:|clang libclang-rt-dev|clang compiler-rt
+omp:|libomp-dev|libomp-devel
 command:clang-format|clang-format|clang-tools-extra
 command:clang-tidy|clang-tidy|clang-tools-extra'
 
@@ -47,6 +49,7 @@ is_there() {
     command) command -v "$name" >/dev/null ;;
     header) headers_compile "$name" ;;
     python) python3 -c "import venv, $name" 2>/dev/null ;;
+    omp) echo '#include <omp.h>' | clang -xc -fsyntax-only - 2>/dev/null ;;
     fuzzer) echo 'int LLVMFuzzerTestOneInput(const char *p, long n) { return !p && n; }' |
       clang -xc - -fsanitize=fuzzer,address -o /dev/null 2>/dev/null ;;
   esac
@@ -139,8 +142,8 @@ dnnl_from_wheels() {
     --require-hashes --only-binary :all: -d deps/wheels -r deps/wheels/requirements.txt >>"$log" 2>&1; then
     if grep -q 'DO NOT MATCH THE HASHES' "$log"; then
       reason='a downloaded wheel is not the one whose checksum is pinned here, and was thrown away; look at your package mirror'
-    elif grep -qiE 'connection|name resolution|timed out|proxy' "$log"; then
-      reason='PyPI cannot be reached from here: look at the network and at the proxy settings'
+    elif grep -qiE 'connection|name resolution|timed out|proxy|from versions: none' "$log"; then
+      reason='PyPI could not be reached from here, or does not have it: look at the network, proxy and mirror settings'
     else
       reason="pip could not fetch oneDNN: $(grep -a ERROR "$log" | tail -n 1)"
     fi
@@ -206,7 +209,11 @@ and then the same make command again."
 mode=${1:-}
 case $mode in
   '' | --check | --probe) ;;
-  *) stop "unknown option $mode (--check and --probe are known)" ;;
+  --fuzzer)
+    is_there fuzzer: && is_there omp:
+    exit
+    ;;
+  *) stop "unknown option $mode (--check, --probe and --fuzzer are known)" ;;
 esac
 
 all_headers=$(sed -n 's/^header:\([^|]*\)|.*/\1/p' <<<"$NEEDED")

@@ -3,7 +3,8 @@
  *
  * sgd (momentum, nesterov; PyTorch's form), adam and adamw (Kingma & Ba 2015; Loshchilov & Hutter
  * 2019; betas 0.9 and 0.999, eps 1e-8), rmsprop (alpha 0.9, eps 1e-8, momentum). Weight decay is L2
- * in the gradient but for adamw, where it is decoupled.
+ * in the gradient but for adamw, where it is decoupled. The forms are PyTorch's (eps outside the
+ * root, no damping), in float32 with scalars worked out in double.
  */
 #ifndef XT_TRAIN_OPTIM_H
 #define XT_TRAIN_OPTIM_H
@@ -15,8 +16,9 @@
 #include "base/err.h"
 #include "train/settings.h"
 
-/* How many state arrays a kind keeps (0 to 2), and their names in a checkpoint ("momentum",
- * "square"...). */
+/* How many state arrays a kind keeps (0 to 2), and their names in a checkpoint: sgd "momentum"
+ * (where momentum is not 0); adam, adamw "momentum", "square"; rmsprop "square", "momentum" (where
+ * it is not 0). */
 int xt_optim_states(enum xt_optim_kind kind, double momentum);
 const char *xt_optim_state_name(enum xt_optim_kind kind, int index);
 
@@ -35,7 +37,7 @@ struct xt_optim_range {
     size_t offset;
     size_t count;
     bool decay;      /* weight decay applies */
-    float lr_factor; /* multiplies the rate (1 as a rule; 0 freezes) */
+    float lr_factor; /* multiplies the rate (1 as a rule; 0 freezes: values and state stay) */
 };
 
 /* Updates `values` from `grads` (both arenas that the ranges point into), with gradients multiplied
@@ -45,7 +47,8 @@ void xt_optim_update(struct xt_optim *optim, float *values, const float *grads,
                      const struct xt_optim_range *ranges, size_t range_count, double lr,
                      float grad_scale);
 
-/* The Euclidean norm of all ranges' gradients, summed in double in a fixed order. */
+/* The Euclidean norm of all ranges' gradients but the frozen ones, summed in double in an order
+ * that does not depend on the number of threads. */
 double xt_optim_grad_norm(const float *grads, const struct xt_optim_range *ranges,
                           size_t range_count);
 

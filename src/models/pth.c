@@ -492,10 +492,12 @@ static enum xt_status read_content(struct xt_weight_file *file, struct archive *
     if (status)
         return status;
     la_ssize_t got = archive_read_data(archive, content, (size_t)size);
-    if (got < 0)
-        return refuse_archive(archive, err);
+    /* The checksum is looked at behind the last byte. */
     uint8_t more = 0;
-    if (got != size || archive_read_data(archive, &more, 1) != 0)
+    la_ssize_t behind = got == size ? archive_read_data(archive, &more, 1) : 0;
+    if (got < 0 || behind < 0)
+        return refuse_archive(archive, err);
+    if (got != size || behind != 0)
         return xt_err_set(err, XT_ERR_DATA,
                           "entry %s of its zip archive is not of the size it claims: %s",
                           entry->name, again);

@@ -1,0 +1,462 @@
+#include "support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "data/loader.h"
+
+enum { W = 20, H = 8, SLOTS_MOST = 16, BATCH_MOST = 16 };
+
+/* Samples made of their index; those in `bad` cannot be read. */
+struct made {
+    struct xt_source base;
+    uint8_t bad[1000];
+    enum xt_status bad_status;
+    int delay_us;
+};
+
+static enum xt_status made_read(const struct xt_source *source, size_t index,
+                                struct xt_decoder *decoder, struct xt_sample *sample,
+                                struct xt_err *err)
+{
+    (void)decoder;
+    const struct made *made = (const struct made *)source;
+    if (made->delay_us)
+        usleep((unsigned)made->delay_us);
+    if (made->bad[index])
+        return xt_err_set(err, made->bad_status, "made #%zu is bad", index);
+    /* Some have the loader's size, some not. */
+    int width = index % 3 ? W : W + (int)(index % 7);
+    enum xt_status status = xt_image_reserve(&sample->image, width, H, err);
+    for (int i = 0; !status && i < width * H * 3; i++)
+        sample->image.pixels[i] = (uint8_t)(index * 31 + (size_t)i * (index % 5));
+    sample->label[0] = (int)index;
+    sample->label_length = 1;
+    return status;
+}
+
+static void made_destroy(struct xt_source *source)
+{
+    (void)source;
+}
+
+static const struct xt_source_class made_class = {.read = made_read, .destroy = made_destroy};
+
+static struct made made;
+static struct xt_loader_config config;
+static struct xt_loader *loader;
+static uint8_t *pixels[SLOTS_MOST];
+static struct xt_err err;
+
+static int setup(void **state)
+{
+    (void)state;
+    memset(&made, 0, sizeof made);
+    made.base = (struct xt_source){.class = &made_class, .count = 50, .description = "50 made"};
+    made.bad_status = XT_ERR_DATA;
+    for (int i = 0; i < SLOTS_MOST; i++) {
+        pixels[i] = malloc(BATCH_MOST * W * H * 3);
+        memset(pixels[i], 0xAA, BATCH_MOST * W * H * 3);
+    }
+    config = (struct xt_loader_config){.source = &made.base,
+                                       .batch = 8,
+                                       .width = W,
+                                       .height = H,
+                                       .workers = 2,
+                                       .slots = 3,
+                                       .slot_pixels = pixels,
+                                       .shuffle = true,
+                                       .augment = true,
+                                       .repeat = true,
+                                       .seed = 5};
+    loader = NULL;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    xt_loader_destroy(loader);
+    for (int i = 0; i < SLOTS_MOST; i++)
+        free(pixels[i]);
+    return 0;
+}
+
+static void start(void)
+{
+    xt_loader_destroy(loader);
+    if (xt_loader_create(&loader, &config, &err))
+        fail_msg("%s", err.text);
+}
+
+/* The next batch; false at the end. */
+static bool next(struct xt_batch *batch)
+{
+    bool end = false;
+    if (xt_loader_next(loader, batch, &end, NULL, &err))
+        fail_msg("%s", err.text);
+    return !end;
+}
+
+/* Takes batches until one fails, at most `steps`. */
+static enum xt_status run_until_error(int steps)
+{
+    struct xt_batch batch;
+    bool end = false;
+    enum xt_status status = XT_OK;
+    for (int i = 0; i < steps && !status && !end; i++) {
+        status = xt_loader_next(loader, &batch, &end, NULL, &err);
+        if (!status && !end)
+            xt_loader_release(loader, &batch);
+    }
+    return status;
+}
+
+static uint64_t mix(uint64_t hash, const void *bytes, size_t size)
+{
+    const uint8_t *b = bytes;
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ b[i]) * 1099511628211u;
+    return hash;
+}
+
+static uint64_t hash_batch(const struct xt_batch *batch)
+{
+    uint64_t hash = 14695981039346656037u;
+    size_t rows = (size_t)config.batch;
+    hash = mix(hash, &batch->count, sizeof batch->count);
+    hash = mix(hash, &batch->epoch, sizeof batch->epoch);
+    hash = mix(hash, &batch->step, sizeof batch->step);
+    hash = mix(hash, batch->pixels, rows * W * H * 3);
+    hash = mix(hash, batch->labels, rows * XT_LABEL_MAX * sizeof(int));
+    hash = mix(hash, batch->label_lengths, rows * sizeof(int));
+    return mix(hash, batch->indices, rows * sizeof(size_t));
+}
+
+static void take(uint64_t *hashes, int steps)
+{
+    struct xt_batch batch;
+    start();
+    for (int i = 0; i < steps; i++) {
+        assert_true(next(&batch));
+        hashes[i] = hash_batch(&batch);
+        xt_loader_release(loader, &batch);
+    }
+}
+
+static void the_number_of_workers_and_slots_changes_nothing(void **state)
+{
+    (void)state;
+    enum { STEPS = 25 };
+    uint64_t one[STEPS];
+    uint64_t many[STEPS];
+    made.bad[7] = 1;
+    config.workers = 1;
+    take(one, STEPS);
+    config.workers = 2;
+    take(many, STEPS);
+    assert_memory_equal(one, many, sizeof one);
+    config.workers = 5;
+    config.slots = 7;
+    take(many, STEPS);
+    assert_memory_equal(one, many, sizeof one);
+    config.seed++;
+    take(many, STEPS);
+    assert_true(one[0] != many[0] && one[24] != many[24]);
+}
+
+static void a_run_starts_again_at_the_exact_batch(void **state)
+{
+    (void)state;
+    uint64_t whole[20];
+    uint64_t rest[7];
+    take(whole, 20);
+    config.start_step = 13;
+    take(rest, 7);
+    assert_memory_equal(whole + 13, rest, sizeof rest);
+}
+
+static void every_epoch_has_each_sample_once_in_an_order_of_its_own(void **state)
+{
+    (void)state;
+    int first_of_epoch[3] = {0};
+    struct xt_batch batch;
+    start();
+    assert_int_equal(xt_loader_epoch_steps(&config), 7);
+    for (uint64_t epoch = 0; epoch < 3; epoch++) {
+        int seen[50] = {0};
+        for (int i = 0; i < 7; i++) {
+            assert_true(next(&batch));
+            assert_int_equal(batch.epoch, epoch);
+            assert_int_equal(batch.step, epoch * 7 + (uint64_t)i);
+            assert_int_equal(batch.count, i < 6 ? 8 : 2);
+            for (int row = 0; row < batch.count; row++) {
+                assert_int_equal(batch.label_lengths[row], 1);
+                assert_int_equal(batch.labels[row * XT_LABEL_MAX], batch.indices[row]);
+                seen[batch.indices[row]]++;
+            }
+            if (i == 0)
+                first_of_epoch[epoch] = batch.labels[0] * 1000 + batch.labels[XT_LABEL_MAX];
+            xt_loader_release(loader, &batch);
+        }
+        for (int i = 0; i < 50; i++)
+            assert_int_equal(seen[i], 1);
+    }
+    assert_int_not_equal(first_of_epoch[0], first_of_epoch[1]);
+    assert_int_not_equal(first_of_epoch[1], first_of_epoch[2]);
+}
+
+static void without_shuffling_and_augmenting_samples_come_as_they_are(void **state)
+{
+    (void)state;
+    config.shuffle = config.augment = config.repeat = false;
+    struct xt_batch batch;
+    start();
+    size_t index = 0;
+    while (next(&batch)) {
+        for (int row = 0; row < batch.count; row++, index++) {
+            assert_int_equal(batch.indices[row], index);
+            if (index % 3)
+                for (int i = 0; i < W * H * 3; i++)
+                    assert_int_equal(batch.pixels[row * W * H * 3 + i],
+                                     (uint8_t)(index * 31 + (size_t)i * (index % 5)));
+        }
+        for (int i = batch.count * W * H * 3; i < config.batch * W * H * 3; i++)
+            assert_int_equal(batch.pixels[i], 0);
+        xt_loader_release(loader, &batch);
+    }
+    assert_int_equal(index, 50);
+    assert_false(next(&batch));
+}
+
+static void the_last_small_batch_can_be_dropped(void **state)
+{
+    (void)state;
+    config.drop_last = true;
+    config.repeat = false;
+    int count = 0;
+    struct xt_batch batch;
+    start();
+    for (; next(&batch); count++) {
+        assert_int_equal(batch.count, 8);
+        xt_loader_release(loader, &batch);
+    }
+    assert_int_equal(count, 6);
+}
+
+static void slots_may_reach_over_several_epochs(void **state)
+{
+    (void)state;
+    made.base.count = 3;
+    config.batch = 2;
+    config.slots = 16;
+    config.workers = 5;
+    uint64_t many[40];
+    uint64_t one[40];
+    take(many, 40);
+    config.slots = 2;
+    config.workers = 1;
+    take(one, 40);
+    assert_memory_equal(many, one, sizeof one);
+}
+
+static void in_training_another_sample_stands_for_a_bad_one(void **state)
+{
+    (void)state;
+    made.base.count = 1000;
+    made.bad[5] = made.bad[600] = 1;
+    struct xt_batch batch;
+    start();
+    for (int i = 0; i < 2 * 125; i++) {
+        assert_true(next(&batch));
+        for (int row = 0; row < batch.count; row++) {
+            assert_int_equal(batch.label_lengths[row], 1);
+            assert_int_equal(batch.labels[row * XT_LABEL_MAX], batch.indices[row]);
+            assert_false(made.bad[batch.indices[row]]);
+        }
+        xt_loader_release(loader, &batch);
+    }
+    struct xt_bad_sample *bad = NULL;
+    size_t count = 0;
+    assert_int_equal(xt_loader_bad(loader, &bad, &count, &err), XT_OK);
+    assert_int_equal(count, 2);
+    assert_int_equal(bad[0].index + bad[1].index, 605);
+    assert_string_equal(bad[bad[0].index == 5 ? 0 : 1].reason, "made #5 is bad");
+    xt_loader_free_bad(bad, count);
+}
+
+static void in_evaluation_a_bad_sample_is_marked_and_black(void **state)
+{
+    (void)state;
+    config.repeat = config.shuffle = false;
+    made.bad[3] = 1;
+    struct xt_batch batch;
+    start();
+    assert_true(next(&batch));
+    assert_int_equal(batch.indices[3], 3);
+    assert_int_equal(batch.label_lengths[3], 0);
+    assert_int_equal(batch.label_lengths[2], 1);
+    for (int i = 0; i < W * H * 3; i++)
+        assert_int_equal(batch.pixels[3 * W * H * 3 + i], 0);
+}
+
+static void more_than_one_percent_of_bad_samples_end_the_run(void **state)
+{
+    (void)state;
+    made.bad[20] = made.bad[30] = 1;
+    start();
+    assert_int_equal(run_until_error(20), XT_ERR_DATA);
+    support_assert_error(&err, XT_ERR_DATA, "at least 2 of 50 samples are bad");
+    support_assert_error(&err, XT_ERR_DATA, "made #20 is bad");
+    assert_int_equal(run_until_error(1), XT_ERR_DATA);
+}
+
+static void strict_data_end_the_run_at_the_first_bad_sample(void **state)
+{
+    (void)state;
+    config.strict = true;
+    made.bad[30] = 1;
+    start();
+    assert_int_equal(run_until_error(20), XT_ERR_DATA);
+    support_assert_error(&err, XT_ERR_DATA, "made #30 is bad");
+}
+
+static void an_error_that_is_no_bad_sample_ends_the_run(void **state)
+{
+    (void)state;
+    made.bad[11] = 1;
+    made.bad_status = XT_ERR_MEMORY;
+    start();
+    assert_int_equal(run_until_error(20), XT_ERR_MEMORY);
+    support_assert_error(&err, XT_ERR_MEMORY, "made #11");
+}
+
+static void a_source_of_one_bad_sample_ends_in_an_error(void **state)
+{
+    (void)state;
+    made.base.count = 1;
+    made.bad[0] = 1;
+    start();
+    assert_int_equal(run_until_error(3), XT_ERR_DATA);
+    support_assert_error(&err, XT_ERR_DATA, "no good sample was found in place of a bad one");
+}
+
+static void it_can_be_stopped_at_any_moment(void **state)
+{
+    (void)state;
+    struct xt_batch batch;
+    config.workers = 4;
+    for (int i = 0; i < 40; i++) {
+        xt_loader_destroy(loader);
+        loader = NULL;
+        made.delay_us = i % 3 * 100;
+        start();
+        for (int step = 0; step < i % 5; step++) {
+            assert_true(next(&batch));
+            if (step != 3)
+                xt_loader_release(loader, &batch);
+        }
+    }
+}
+
+static void the_time_waited_is_measured(void **state)
+{
+    (void)state;
+    made.delay_us = 3000;
+    config.workers = 1;
+    struct xt_batch batch;
+    bool end = false;
+    double waited = 0;
+    start();
+    assert_int_equal(xt_loader_next(loader, &batch, &end, &waited, &err), XT_OK);
+    assert_true(waited > 0.01);
+    usleep(200000);
+    xt_loader_release(loader, &batch);
+    assert_int_equal(xt_loader_next(loader, &batch, &end, &waited, &err), XT_OK);
+    assert_true(waited < 0.01);
+}
+
+static void assert_refused(enum xt_status status, const char *part)
+{
+    xt_loader_create(&loader, &config, &err);
+    assert_null(loader);
+    support_assert_error(&err, status, part);
+}
+
+static void settings_that_cannot_work_are_refused(void **state)
+{
+    (void)state;
+    config.drop_last = true;
+    config.batch = 51;
+    assert_refused(XT_ERR_USAGE, "fewer samples than one batch of 51");
+    config.batch = 8;
+    config.workers = 0;
+    assert_refused(XT_ERR_USAGE, "at least 1 worker");
+    config.workers = 1;
+    config.slots = 1;
+    assert_refused(XT_ERR_USAGE, "2 batch slots");
+    config.slots = 2;
+    made.base.count = 0;
+    assert_refused(XT_ERR_DATA, "no samples in 50 made");
+}
+
+static void a_file_that_disappears_in_mid_epoch_is_a_bad_sample(void **state)
+{
+    uint8_t grey[3 * 3 * 3];
+    memset(grey, 99, sizeof grey);
+    struct xt_image image = {.width = 3, .height = 3, .pixels = grey};
+    char name[32];
+    for (int i = 0; i < 4; i++) {
+        snprintf(name, sizeof name, "京A%d.png", i);
+        xt_image_save_png(support_path(*state, name), &image, XT_PIXEL_RGB, &err);
+    }
+    struct xt_alphabet *alphabet = NULL;
+    struct xt_source *folder = NULL;
+    xt_alphabet_load(&alphabet, NULL, &err);
+    struct xt_source_options options = {.alphabet = alphabet};
+    assert_int_equal(xt_source_open_folder(&folder, *state, &options, &err), XT_OK);
+    setup(NULL);
+    config.source = folder;
+    unlink(support_path(*state, "京A2.png"));
+    start();
+    struct xt_batch batch;
+    struct xt_bad_sample *bad = NULL;
+    size_t count = 0;
+    assert_true(next(&batch));
+    assert_int_equal(xt_loader_bad(loader, &bad, &count, &err), XT_OK);
+    assert_int_equal(count, 1);
+    assert_non_null(strstr(bad[0].reason, "京A2.png: No such file"));
+    xt_loader_free_bad(bad, count);
+    teardown(NULL);
+    loader = NULL;
+    xt_source_destroy(folder);
+    xt_alphabet_destroy(alphabet);
+}
+
+#define loader_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        loader_test(the_number_of_workers_and_slots_changes_nothing),
+        loader_test(a_run_starts_again_at_the_exact_batch),
+        loader_test(every_epoch_has_each_sample_once_in_an_order_of_its_own),
+        loader_test(without_shuffling_and_augmenting_samples_come_as_they_are),
+        loader_test(the_last_small_batch_can_be_dropped),
+        loader_test(slots_may_reach_over_several_epochs),
+        loader_test(in_training_another_sample_stands_for_a_bad_one),
+        loader_test(in_evaluation_a_bad_sample_is_marked_and_black),
+        loader_test(more_than_one_percent_of_bad_samples_end_the_run),
+        loader_test(strict_data_end_the_run_at_the_first_bad_sample),
+        loader_test(an_error_that_is_no_bad_sample_ends_the_run),
+        loader_test(a_source_of_one_bad_sample_ends_in_an_error),
+        loader_test(it_can_be_stopped_at_any_moment),
+        loader_test(the_time_waited_is_measured),
+        loader_test(settings_that_cannot_work_are_refused),
+        cmocka_unit_test_setup_teardown(a_file_that_disappears_in_mid_epoch_is_a_bad_sample,
+                                        support_make_folder, support_remove_folder),
+    };
+    return cmocka_run_group_tests_name("loader", tests, NULL, NULL);
+}

@@ -28,8 +28,11 @@ limit=${TEST_TIMEOUT:-300}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 log=$scratch/log
-passed=0 failed=0 skipped=0
+passed=0 failed=0 skipped=0 failing=
 
+# A build folder outside the tree does not find the tree's oneDNN by itself.
+dnnl=$PWD/deps/dnnl/lib/libdnnl.so.3
+case ${files[0]:-} in /*) [ ! -e "$dnnl" ] || export XTRAIN_DNNL=${XTRAIN_DNNL:-$dnnl} ;; esac
 export CMOCKA_MESSAGE_OUTPUT=TAP
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1}
@@ -52,7 +55,7 @@ report() { # name, passed, failed, skipped, seconds, what went wrong (may be emp
   [ "$3" = 0 ] || text+=", $3 FAILED"
   [ "$4" = 0 ] || text+=", $4 skipped$(reasons | sed 's/^\(.\)/ (\1/; s/\(.\)$/\1)/')"
   printf '%-40s %s, %s s%s\n' "$1" "$text" "$5" "${6:+: $6}"
-  [ "$3" = 0 ] || sed 's/^/    /' "$log"
+  [ "$3" = 0 ] || { sed 's/^/    /' "$log"; failing+=" $1"; }
   passed=$((passed + $2)) failed=$((failed + $3)) skipped=$((skipped + $4))
 }
 
@@ -103,7 +106,7 @@ run_fuzzer() {
   local seeds=tests/fuzz/corpus/$reader
   [ -d "$seeds" ] || seeds=
   limit=$((fuzz_seconds + 60)) run_one "$(name_of "$1")" "$1" -max_total_time="$fuzz_seconds" -timeout=10 -rss_limit_mb=2048 \
-    -print_final_stats=1 -artifact_prefix="${FUZZ_ARTIFACTS:-$(dirname "$1")/}" "$corpus" $seeds
+    -verbosity=0 -artifact_prefix="${FUZZ_ARTIFACTS:-$(dirname "$1")/}" "$corpus" $seeds
 }
 
 for file in "${files[@]}"; do
@@ -133,5 +136,6 @@ for skip in ${skips[@]+"${skips[@]}"}; do
   report "${skip%%: *}" 0 0 1 0.0 ''
 done
 
+[ -z "$failing" ] || echo "failed:$failing"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

@@ -92,11 +92,6 @@ static bool is_model(const struct xt_option *option)
     return option->offset == offsetof(struct xt_settings, model);
 }
 
-static bool has_negation(const struct xt_option *option)
-{
-    return !option->type->takes_value && !option->not_in_config;
-}
-
 static const char *placeholder(const struct xt_option *option)
 {
     return option->value ? option->value : option->type->placeholder;
@@ -155,7 +150,7 @@ static void put_option(struct writer *writer, const struct xt_option *option,
     struct xt_str text = {0};
     describe(writer, option, command, &text);
     size_t start = writer->out->length;
-    put(writer, "  --%s%s", has_negation(option) ? "[no-]" : "", option->name);
+    put(writer, "  --%s%s", xt_option_has_negation(option) ? "[no-]" : "", option->name);
     if (option->type->takes_value)
         put(writer, " %s", placeholder(option));
     put_wrapped(writer, writer->out->length - start, HELP_COLUMN, xt_str_get(&text));
@@ -268,7 +263,7 @@ static void man_option(struct writer *writer, const struct xt_option *option,
 {
     struct xt_str text = {0};
     describe(writer, option, command, &text);
-    put(writer, ".TP\n.B \\-\\-%s", has_negation(option) ? "[no\\-]" : "");
+    put(writer, ".TP\n.B \\-\\-%s", xt_option_has_negation(option) ? "[no\\-]" : "");
     put_roff(writer, option->name);
     if (option->type->takes_value)
         put(writer, " \\fI%s\\fR", placeholder(option));
@@ -368,7 +363,7 @@ static void bash_name(struct writer *writer, const struct xt_option *option,
 {
     (void)command;
     put(writer, " --%s", option->name);
-    if (has_negation(option))
+    if (xt_option_has_negation(option))
         put(writer, " --no-%s", option->name);
 }
 
@@ -457,7 +452,7 @@ static void zsh_option(struct writer *writer, const struct xt_option *option,
         put(writer, ":value:%s", option->type == &xt_type_path ? "_files" : "");
     }
     put(writer, "'\n");
-    if (has_negation(option))
+    if (xt_option_has_negation(option))
         put(writer, "      '--no-%s[the opposite]'\n", option->name);
 }
 

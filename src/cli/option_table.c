@@ -69,7 +69,7 @@ static const struct xt_option table[] = {
         .needed = EVAL,
         .group = XT_GROUP_DATA,
         .value = "FILE",
-        .help = "weights to start from: .safetensors, or PyTorch's .pth",
+        .help = "trained weights to begin with: .safetensors, or PyTorch's .pth",
     },
     {
         .name = "init-partial",
@@ -590,4 +590,9 @@ const struct xt_option *xt_option_find(const char *name)
 bool xt_option_is_for(const struct xt_option *option, enum xt_command_id command)
 {
     return (option->commands >> command & 1) != 0;
+}
+
+bool xt_option_has_negation(const struct xt_option *option)
+{
+    return !option->type->takes_value && !option->not_in_config;
 }

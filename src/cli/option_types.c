@@ -53,16 +53,18 @@ enum xt_status xt_option_list_choices(const char *const *choices, struct xt_str 
 static enum xt_status describe_range(const struct xt_option *option, const char *what,
                                      struct xt_str *out, struct xt_err *err)
 {
+    char min[32];
+    char max[32];
+    snprintf(min, sizeof min, "%.15g", option->min);
+    /* 1000000000000000 rather than 1e+15 */
+    bool whole = option->max < 1e16 && option->max == floor(option->max);
+    snprintf(max, sizeof max, whole ? "%.0f" : "%.15g", option->max);
     if (option->above_min && option->below_max)
-        return xt_str_printf(out, err, "%s greater than %.15g and less than %.15g", what,
-                             option->min, option->max);
+        return xt_str_printf(out, err, "%s greater than %s and less than %s", what, min, max);
     if (option->above_min)
-        return xt_str_printf(out, err, "%s greater than %.15g and at most %.15g", what, option->min,
-                             option->max);
-    if (option->below_max)
-        return xt_str_printf(out, err, "%s from %.15g to less than %.15g", what, option->min,
-                             option->max);
-    return xt_str_printf(out, err, "%s from %.15g to %.15g", what, option->min, option->max);
+        return xt_str_printf(out, err, "%s greater than %s and at most %s", what, min, max);
+    return xt_str_printf(out, err, "%s from %s to %s%s", what, min,
+                         option->below_max ? "less than " : "", max);
 }
 
 enum xt_status xt_option_describe(const struct xt_option *option, struct xt_str *out,
@@ -85,7 +87,7 @@ enum xt_status xt_option_describe(const struct xt_option *option, struct xt_str 
         return xt_str_printf(out, err, "rising whole numbers with commas between, such as 10,20");
     if (type == &xt_type_flag)
         return xt_str_printf(out, err, "true or false");
-    return xt_str_printf(out, err, "text");
+    return xt_str_printf(out, err, "%s", option->value ? option->value : type->placeholder);
 }
 
 /* "SUBJECT takes ..., not "given"" and a hint. */
@@ -333,7 +335,12 @@ static enum xt_status parse_choice(const struct xt_option *option, const char *s
             return XT_OK;
         }
     }
-    const char *near = xt_str_nearest(text, option->choices, count);
+    char lower[32];
+    size_t length = 0;
+    for (; text[length] && length + 1 < sizeof lower; length++)
+        lower[length] = (char)tolower((unsigned char)text[length]);
+    lower[length] = '\0';
+    const char *near = xt_str_nearest(lower, option->choices, count);
     char hint[80] = "";
     if (near)
         snprintf(hint, sizeof hint, "; did you mean %s?", near);
@@ -430,7 +437,7 @@ static enum xt_status print_text(const struct xt_option *option, const void *val
 static enum xt_status parse_device(const struct xt_option *option, const char *subject,
                                    const char *text, void *value, struct xt_err *err)
 {
-    static const char *const foreign[] = {"gpu", "cuda", "xpu:", "opencl", "sycl", "hip", "mps"};
+    static const char *const foreign[] = {"gpu", "cuda", "opencl", "sycl", "hip", "mps"};
     bool known = strcmp(text, "cpu") == 0 || strcmp(text, "xpu") == 0 || strcmp(text, "auto") == 0;
     bool numbered = xt_str_starts(text, "xpu:") && is_whole(text + 4) && strlen(text) <= 7;
     if (known || numbered) {

@@ -235,6 +235,11 @@ static void suggest(char *hint, size_t size, const char *given, bool in_file,
     const char *near = nearest(negated ? name + 3 : name, command);
     if (near && negated && xt_option_find(near)->type->takes_value)
         near = NULL;
+    if (near && negated && in_file) {
+        spell(spelt, near, in_file);
+        snprintf(hint, size, "; write %s: false", spelt);
+        return;
+    }
     if (near) {
         char full[NAME_ROOM];
         snprintf(full, sizeof full, "%s%s", negated ? "no-" : "", near);
@@ -309,8 +314,7 @@ static enum xt_status flag_with_value(const char *arg, const char *name, const c
                                       struct xt_err *err)
 {
     bool negated = xt_str_starts(arg, "--no-");
-    bool has_no = !negated && strcmp(name, "help") != 0 && strcmp(name, "version") != 0;
-    if (means_no(value) && has_no)
+    if (!negated && means_no(value) && xt_option_has_negation(xt_option_find(name)))
         return xt_err_set(err, XT_ERR_USAGE,
                           "--%s takes no value, but %s was given; to leave it off write --no-%s or "
                           "nothing",
@@ -361,11 +365,11 @@ static enum xt_status take_value(struct cursor *cursor, const struct xt_option *
         if (!after || xt_str_starts(after, "--")) {
             status = xt_option_describe(option, &takes, err);
             if (!status && !after)
-                status = xt_err_set(err, XT_ERR_USAGE, "--%s is without its value: %s",
-                                    option->name, xt_str_get(&takes));
+                status = xt_err_set(err, XT_ERR_USAGE, "--%s needs a value: %s", option->name,
+                                    xt_str_get(&takes));
             else if (!status)
                 status = xt_err_set(err, XT_ERR_USAGE,
-                                    "--%s is without its value (%s): the next argument is %s",
+                                    "--%s needs a value (%s), but the next argument is %s",
                                     option->name, xt_str_get(&takes), xt_show(after).text);
             xt_str_clear(&takes);
             return status;
@@ -391,8 +395,9 @@ static enum xt_status take_long(struct cursor *cursor, struct xt_err *err)
         return xt_err_set(err, XT_ERR_USAGE, "--%s takes a value, so there is no --no-%s",
                           positive->name, positive->name);
     bool on = option != NULL;
-    if (!option && positive && strcmp(positive->name, "help") != 0 &&
-        strcmp(positive->name, "version") != 0)
+    if (!option && positive && !xt_option_has_negation(positive))
+        return xt_err_set(err, XT_ERR_USAGE, "--%s has no --no- form", positive->name);
+    if (!option)
         option = positive;
     if (!option || length >= sizeof shown)
         return unknown_option(shown, name, command, err);
@@ -484,7 +489,7 @@ static enum xt_status check_form(const struct xt_option *option, const char *sub
     if (entry->form == XT_CONFIG_QUOTED && !type->may_be_quoted)
         return xt_err_set(err, XT_ERR_USAGE, "%s: %s in quotes is text; write %s without quotes",
                           subject, xt_show(entry->text).text,
-                          type->takes_value ? "the number" : "true or false");
+                          type->takes_value ? "it" : "true or false");
     if (entry->form == XT_CONFIG_PLAIN && type->is_free_text &&
         xt_option_is_bare_value(entry->text))
         return xt_err_set(

@@ -58,6 +58,9 @@ const char *xt_option_group_title(enum xt_option_group group);
 /* The option called `name` (without "--", dashes), or NULL. */
 const struct xt_option *xt_option_find(const char *name);
 bool xt_option_is_for(const struct xt_option *option, enum xt_command_id command);
+/* True for flags with a --no- form. Requests (--help, --print-config) have none: they are made or
+ * not. */
+bool xt_option_has_negation(const struct xt_option *option);
 
 enum xt_source { XT_SOURCE_DEFAULT, XT_SOURCE_RECIPE, XT_SOURCE_CONFIG, XT_SOURCE_COMMAND_LINE };
 

@@ -1,0 +1,157 @@
+#include "support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/help.h"
+
+static const char *const model_names[] = {"lprnet", "resnet50", NULL};
+static const struct xt_option_models models = {.names = model_names};
+
+static void assert_lines_fit(const char *text)
+{
+    while (*text) {
+        size_t length = strcspn(text, "\n");
+        if (length > XT_HELP_COLUMNS)
+            fail_msg("%zu columns: %.*s", length, (int)length, text);
+        assert_true(length == 0 || text[length - 1] != ' ');
+        text += length;
+        text += *text == '\n';
+    }
+}
+
+/* The option as help shows it, at the start of a line. */
+static bool shows(const char *text, const struct xt_option *option)
+{
+    char head[64];
+    for (const char *end = " \n"; *end; end++) {
+        snprintf(head, sizeof head, "\n  --%s%s%c", xt_option_has_negation(option) ? "[no-]" : "",
+                 option->name, *end);
+        if (strstr(text, head))
+            return true;
+    }
+    return false;
+}
+
+static void each_command_shows_its_options_and_no_other(void **state)
+{
+    (void)state;
+    size_t count = 0;
+    const struct xt_option *table = xt_option_table(&count);
+    for (int id = 0; id < XT_COMMAND_COUNT; id++) {
+        struct xt_str text = {0};
+        struct xt_err err = {0};
+        assert_int_equal(xt_help_command((enum xt_command_id)id, &models, &text, &err), XT_OK);
+        assert_lines_fit(text.data);
+        for (size_t i = 0; i < count; i++)
+            assert_int_equal(shows(text.data, &table[i]),
+                             xt_option_is_for(&table[i], (enum xt_command_id)id));
+        xt_str_clear(&text);
+    }
+}
+
+static void the_overview_shows_commands_train_and_exit_codes(void **state)
+{
+    (void)state;
+    struct xt_str text = {0};
+    struct xt_err err = {0};
+    assert_int_equal(xt_help_overview(&models, &text, &err), XT_OK);
+    assert_lines_fit(text.data);
+    for (int id = 0; id < XT_COMMAND_COUNT; id++)
+        assert_non_null(strstr(text.data, xt_command_get((enum xt_command_id)id)->summary));
+    assert_non_null(strstr(text.data, "the network (lprnet or resnet50; needed)\n"));
+    assert_non_null(strstr(text.data, "images a step (default: the model's, else 64)\n"));
+    assert_non_null(strstr(text.data, "\n   75  stopped and saved"));
+    xt_str_clear(&text);
+}
+
+static void the_manual_page_names_every_option(void **state)
+{
+    (void)state;
+    size_t count = 0;
+    const struct xt_option *table = xt_option_table(&count);
+    struct xt_str text = {0};
+    struct xt_err err = {0};
+    assert_int_equal(xt_help_man(&models, &text, &err), XT_OK);
+    for (size_t i = 0; i < count; i++) {
+        char head[80] = ".B \\-\\-";
+        if (xt_option_has_negation(&table[i]))
+            strcat(head, "[no\\-]");
+        for (const char *p = table[i].name; *p; p++)
+            strncat(head, *p == '-' ? "\\-" : p, *p == '-' ? 2 : 1);
+        if (!strstr(text.data, head))
+            fail_msg("%s", head);
+    }
+    xt_str_clear(&text);
+}
+
+static void completion_knows_every_option_and_choice(void **state)
+{
+    (void)state;
+    static const char *const shells[] = {"bash", "zsh", "fish"};
+    size_t count = 0;
+    const struct xt_option *table = xt_option_table(&count);
+    for (size_t s = 0; s < 3; s++) {
+        struct xt_str text = {0};
+        struct xt_err err = {0};
+        assert_int_equal(xt_help_completion(shells[s], &models, &text, &err), XT_OK);
+        for (size_t i = 0; i < count; i++) {
+            char name[64];
+            snprintf(name, sizeof name, "%s%s", s == 2 ? "-l " : "--", table[i].name);
+            assert_non_null(strstr(text.data, name));
+        }
+        assert_non_null(strstr(text.data, "sgd adam adamw rmsprop"));
+        assert_non_null(strstr(text.data, "lprnet resnet50"));
+        xt_str_clear(&text);
+    }
+}
+
+/* The shell reads the script, and completes a choice, an option and a command. */
+static void bash_completes(void **state)
+{
+    struct xt_str text = {0};
+    struct xt_err err = {0};
+    if (system("bash --version >/dev/null 2>&1") != 0)
+        support_skip("no bash");
+    assert_int_equal(xt_help_completion("bash", &models, &text, &err), XT_OK);
+    const char *script = support_path(*state, "xtrain.bash");
+    support_write_file(script, text.data, text.length);
+    xt_str_clear(&text);
+    char command[1024];
+    snprintf(
+        command, sizeof command,
+        "bash -c 'source %s; "
+        "try() { COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _xtrain; echo ${COMPREPLY[@]}; }; "
+        "try xtrain --optim ad; try xtrain eval --lp; try xtrain eval --epo; try xtrain pre' 2>&1",
+        script);
+    FILE *pipe = popen(command, "r");
+    char answer[256] = {0};
+    assert_non_null(pipe);
+    assert_true(fread(answer, 1, sizeof answer - 1, pipe) > 0);
+    assert_int_equal(pclose(pipe), 0);
+    assert_string_equal(answer, "adam adamw\n--lprnet-norm\n\npredict\n");
+}
+
+static void an_unknown_shell_is_refused(void **state)
+{
+    (void)state;
+    struct xt_str text = {0};
+    struct xt_err err = {0};
+    assert_int_equal(xt_help_completion("csh", &models, &text, &err), XT_ERR_USAGE);
+    assert_string_equal(err.text, "completion takes bash, zsh or fish, not \"csh\"");
+    xt_str_clear(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_command_shows_its_options_and_no_other),
+        cmocka_unit_test(the_overview_shows_commands_train_and_exit_codes),
+        cmocka_unit_test(the_manual_page_names_every_option),
+        cmocka_unit_test(completion_knows_every_option_and_choice),
+        cmocka_unit_test_setup_teardown(bash_completes, support_make_folder, support_remove_folder),
+        cmocka_unit_test(an_unknown_shell_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

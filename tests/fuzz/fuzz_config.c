@@ -1,0 +1,48 @@
+/* Any bytes as a config file: read to the end or refused with a sentence. What is taken goes
+ * through the option types, and what these take can be printed. */
+#include <assert.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/config.h"
+#include "cli/options.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_value(const struct xt_option *option, const char *text)
+{
+    union {
+        double real;
+        const char *text;
+        int64_t number;
+    } value = {0};
+    struct xt_err err = {0};
+    struct xt_str first = {0};
+    if (option->type->parse(option, "key", text, &value, &err)) {
+        assert(*err.text && err.status == XT_ERR_USAGE);
+        return;
+    }
+    assert(option->type->print(option, &value, &first, &err) == XT_OK && first.length > 0);
+    xt_str_clear(&first);
+}
+
+static enum xt_status take(void *context, const struct xt_config_entry *entry, struct xt_err *err)
+{
+    (void)context;
+    (void)err;
+    assert(entry->line > 0 && entry->key && entry->text);
+    size_t count = 0;
+    const struct xt_option *table = xt_option_table(&count);
+    for (size_t i = 0; i < count; i++)
+        check_value(&table[i], entry->text);
+    return XT_OK;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct xt_err err = {0};
+    if (xt_config_parse("fuzz.yaml", data, size, take, NULL, &err))
+        assert(*err.text && err.status == XT_ERR_USAGE);
+    return 0;
+}

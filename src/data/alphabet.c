@@ -199,15 +199,14 @@ static struct quoted quote(const char *label, size_t size)
     uint32_t code = 0;
     for (size_t at = 0; at < size;) {
         size_t used = xt_utf8_decode(label + at, size - at, &code);
-        if (length + used + sizeof "..." > sizeof quoted.text) {
+        bool plain = used && !is_control(code);
+        size_t wanted = plain ? used : 1;
+        if (length + wanted + sizeof "..." > sizeof quoted.text) {
             memcpy(quoted.text + length, "...", sizeof "...");
-            return quoted;
+            break;
         }
-        if (used && !is_control(code))
-            memcpy(quoted.text + length, label + at, used);
-        else
-            quoted.text[length] = '?';
-        length += used && !is_control(code) ? used : 1;
+        memcpy(quoted.text + length, plain ? label + at : "?", wanted);
+        length += wanted;
         at += used ? used : 1;
     }
     return quoted;

@@ -107,6 +107,9 @@ static void a_long_bad_label_is_cut_in_the_message(void **state)
     label[sizeof label - 1] = '\0';
     assert_refused(label, "...");
     assert_true(strlen(err.text) < 300);
+    /* Bytes that are not UTF-8 fill the quotation to its last byte. */
+    memset(label, 0xFF, sizeof label - 1);
+    assert_refused(label, "?...\" is not UTF-8");
 }
 
 static void assert_bad_alphabet(const char *text, const char *part)

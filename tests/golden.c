@@ -340,10 +340,11 @@ static enum xt_status check_lprnet(const char *path, enum xt_dtype dtype, bool o
     snprintf(name, sizeof name, "%s.eval.logits", norm);
     if (!status)
         status = compare_logits(&run, name, tol->logits, err);
-    run.graph->pass.training = true;
     snprintf(name, sizeof name, "%s.train.", norm);
-    if (!status)
+    if (!status) {
+        run.graph->pass.training = true;
         status = train_steps(&run, name, tol, err);
+    }
     run_clear(&run);
     return status;
 }

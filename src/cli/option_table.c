@@ -19,7 +19,7 @@ static const char *const optim_names[] = {"sgd", "adam", "adamw", "rmsprop", NUL
 static const char *const sched_names[] = {"constant", "step",     "multistep",
                                           "cosine",   "onecycle", NULL};
 static const char *const bn_names[] = {"auto", "batch", "frozen", NULL};
-static const char *const norm_names[] = {"sample", "batch", NULL};
+static const char *const norm_names[] = {"auto", "sample", "batch", NULL};
 static const char *const amp_names[] = {"off", "bf16", "fp16", NULL};
 static const char *const decode_names[] = {"greedy", "beam", NULL};
 
@@ -425,12 +425,13 @@ static const struct xt_option table[] = {
         FIELD(lprnet_norm),
         .commands = NETWORK,
         .group = XT_GROUP_RECIPE,
-        .fallback = "sample",
+        .fallback = "auto",
         .choices = norm_names,
         .by_model = true,
         .help =
-            "lprnet's global context: mean over the plate, or over the batch as published, where "
-            "an answer depends on its neighbours",
+            "lprnet's global context: mean over the plate (sample), or over the batch as "
+            "published, where an answer depends on its neighbours; auto: what the weights say, "
+            "else sample",
     },
 
     {

@@ -212,8 +212,8 @@ static enum xt_status use_buffers(struct conv *conv, struct xt_graph *graph, str
     status = xt_graph_use_value(graph, conv->in, backward, err);
     if (!status && conv->relu)
         status = xt_graph_use_value(graph, conv->out, backward, err);
-    if (!status)
-        status = xt_graph_use_grad(graph, conv->out, 0, backward, err);
+    for (int r = 0; r < conv->out->readers && !status; r++)
+        status = xt_graph_use_grad(graph, conv->out, r, backward, err);
     if (!status && conv->in->wants_grad)
         status = xt_graph_use_grad(graph, conv->in, conv->reader, backward, err);
     return status;
@@ -222,8 +222,9 @@ static enum xt_status use_buffers(struct conv *conv, struct xt_graph *graph, str
 static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
     struct conv *conv = (struct conv *)op;
-    if (conv->out->readers > 1)
-        return xt_err_set(err, XT_ERR_RUN, "a convolution's output has more than one reader");
+    if (conv->out->readers > 1 && !conv->relu)
+        return xt_err_set(err, XT_ERR_RUN,
+                          "a convolution without ReLU whose output has more than one reader");
     struct descs d = {0};
     enum xt_status status = descs_init(conv, &d, err);
     if (!status)
@@ -481,10 +482,11 @@ static void relu_backward(const struct conv *conv, const struct xt_graph *graph)
     size_t bytes = sample * xt_dtype_size(out->dtype);
     const char *y = out->value->data;
     char *dy = out->grad[0]->data;
+    const char *more = out->readers > 1 ? out->grad[1]->data : NULL;
 #pragma omp parallel for schedule(static)
     for (int n = 0; n < out->n; n++)
         graph->loops->relu_backward(out->dtype, y + (size_t)n * bytes, dy + (size_t)n * bytes,
-                                    sample);
+                                    more ? more + (size_t)n * bytes : NULL, sample);
 }
 
 static enum xt_status backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)

@@ -17,7 +17,7 @@ enum xt_sched_kind {
     XT_SCHED_ONECYCLE,
 };
 enum xt_bn_mode { XT_BN_AUTO, XT_BN_BATCH, XT_BN_FROZEN };
-enum xt_context_norm { XT_CONTEXT_SAMPLE, XT_CONTEXT_BATCH };
+enum xt_context_norm { XT_CONTEXT_AUTO, XT_CONTEXT_SAMPLE, XT_CONTEXT_BATCH };
 enum xt_amp { XT_AMP_OFF, XT_AMP_BF16, XT_AMP_FP16 };
 enum xt_decode_kind { XT_DECODE_GREEDY, XT_DECODE_BEAM };
 

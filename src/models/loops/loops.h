@@ -66,8 +66,9 @@ struct xt_loops {
     /* dz = a * da + b * z + d, channel by channel; dz may be da. */
     void (*norm_backward_apply)(enum xt_dtype dtype, const void *da, const void *z, size_t pixels,
                                 int c, const float *a, const float *b, const float *d, void *dz);
-    /* dy[i] = 0 where y[i] is not above 0. */
-    void (*relu_backward)(enum xt_dtype dtype, const void *y, void *dy, size_t count);
+    /* dy[i] becomes dy[i] + more[i] where y[i] is above 0, else 0; more may be NULL. */
+    void (*relu_backward)(enum xt_dtype dtype, const void *y, void *dy, const void *more,
+                          size_t count);
     /* out[i] = in[i] * factor where the i-th hash says keep, else 0; element i has the hash of
      * first + i. */
     void (*dropout)(enum xt_dtype dtype, const void *in, void *out, size_t count, uint32_t key,

@@ -405,22 +405,43 @@ static void norm_backward_apply(enum xt_dtype dtype, const void *da, const void 
         apply(da, z, pixels, c, a, b, d, dz, XT_BF16);
 }
 
-static void relu_backward(enum xt_dtype dtype, const void *y, void *dy, size_t count)
+XT_INLINE void add_masked(const void *y, void *dy, const void *more, size_t count,
+                          enum xt_dtype dtype)
 {
-    if (dtype == XT_F32) {
-        const float *in = y;
-        float *g = dy;
 #pragma omp simd
-        for (size_t i = 0; i < count; i++)
-            g[i] = in[i] > 0 ? g[i] : 0;
-        return;
+    for (size_t i = 0; i < count; i++) {
+        float g = load(dy, i, dtype) + load(more, i, dtype);
+        store(dy, i, load(y, i, dtype) > 0 ? g : 0, dtype);
     }
-    /* A bf16 is above zero when its sign bit is clear and the rest is not zero. */
-    const int16_t *in = y;
-    int16_t *g = dy;
+}
+
+/* A bf16 is above zero when its sign bit is clear and the rest is not zero: the mask needs no
+ * conversion. */
+static void mask_bf16(const int16_t *y, int16_t *dy, size_t count)
+{
 #pragma omp simd
     for (size_t i = 0; i < count; i++)
-        g[i] = in[i] > 0 ? g[i] : 0;
+        dy[i] = y[i] > 0 ? dy[i] : 0;
+}
+
+static void mask_f32(const float *y, float *dy, size_t count)
+{
+#pragma omp simd
+    for (size_t i = 0; i < count; i++)
+        dy[i] = y[i] > 0 ? dy[i] : 0;
+}
+
+static void relu_backward(enum xt_dtype dtype, const void *y, void *dy, const void *more,
+                          size_t count)
+{
+    if (dtype == XT_F32 && more)
+        add_masked(y, dy, more, count, XT_F32);
+    else if (dtype == XT_F32)
+        mask_f32(y, dy, count);
+    else if (more)
+        add_masked(y, dy, more, count, XT_BF16);
+    else
+        mask_bf16(y, dy, count);
 }
 
 /* A 32-bit mixing function (two multiplications), good enough for a mask and cheap in vector

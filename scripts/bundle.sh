@@ -29,9 +29,10 @@ needed() { ldd "$1" | awk '$2 == "=>" && $3 ~ /^\// { print $1, $3 }'; }
 { needed "$folder/bin/xtrain"; needed "$folder/lib/xtrain/libdnnl.so.3"; } | sort -u |
   grep -vE '^(libc|libm|libdl|libpthread|librt|libresolv|libutil|ld-linux[^ ]*)\.so' |
   while read -r soname path; do
-    [ -e "$folder/lib/xtrain/$soname" ] || install -m 755 "$(realpath "$path")" "$folder/lib/xtrain/$soname"
+    [ -e "$folder/lib/xtrain/$soname" ] || install -m 755 "$path" "$folder/lib/xtrain/$soname"
     # Its licence lies with its Debian package.
-    package=$(dpkg -S "$(realpath "$path")" 2>/dev/null | head -n 1 | cut -d: -f1 || true)
+    file=$(realpath "$path")
+    package=$(dpkg -S "$file" "${file#/usr}" 2>/dev/null | head -n 1 | cut -d: -f1 || true)
     if [ -n "$package" ] && [ -f "/usr/share/doc/$package/copyright" ]; then
       install -D -m 644 "/usr/share/doc/$package/copyright" "$folder/share/xtrain/licences/$package"
     fi

@@ -128,5 +128,5 @@ int main(int argc, char **argv)
                             errno ? strerror(errno) : "an earlier write failed");
     if (*err.text && status != XT_OK)
         fprintf(stderr, "xtrain: error: %s\n", err.text);
-    return status;
+    return (int)status;
 }

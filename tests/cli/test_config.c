@@ -222,8 +222,7 @@ static void empty_files_and_marks_of_order_are_fine(void **state)
                                         "# nothing\n",
                                         "---\n",
                                         "{}\n",
-                                        "\xEF\xBB\xBF"
-                                        "batch: 3\n",
+                                        "\xEF\xBB\xBF---\nbatch: 3\n",
                                         "{batch: 3, lr: 0.1}",
                                         "batch: 3\r\nlr: 0.1\r\n"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -315,7 +314,9 @@ static void absurd_depth_is_refused_at_once(void **state)
     char *text = malloc(DEPTH);
     assert_non_null(text);
     memset(text, '[', DEPTH);
-    memcpy(text, "a: ", 3);
+    text[0] = 'a';
+    text[1] = ':';
+    text[2] = ' ';
     parse_bytes(text, DEPTH, &err);
     support_assert_error(&err, XT_ERR_USAGE, "f:1: a list here holds plain numbers");
     memset(text, '{', DEPTH);

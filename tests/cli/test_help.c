@@ -75,11 +75,12 @@ static void the_manual_page_names_every_option(void **state)
     struct xt_err err = {0};
     assert_int_equal(xt_help_man(&models, &text, &err), XT_OK);
     for (size_t i = 0; i < count; i++) {
-        char head[80] = ".B \\-\\-";
-        if (xt_option_has_negation(&table[i]))
-            strcat(head, "[no\\-]");
+        char head[80];
+        int used = snprintf(head, sizeof head, ".B \\-\\-%s",
+                            xt_option_has_negation(&table[i]) ? "[no\\-]" : "");
         for (const char *p = table[i].name; *p; p++)
-            strncat(head, *p == '-' ? "\\-" : p, *p == '-' ? 2 : 1);
+            used += snprintf(head + used, sizeof head - (size_t)used, "%s%c", *p == '-' ? "\\" : "",
+                             *p);
         if (!strstr(text.data, head))
             fail_msg("%s", head);
     }

@@ -49,7 +49,7 @@ static struct map draw_map(struct xt_rng *rng, int width, int height)
     int64_t angle = draw(rng, ANGLE);
     int64_t scale = draw(rng, SCALE);
     /* Two terms of the series: the next is under a thousandth of a pixel. */
-    int64_t cosine = ONE - angle * angle / (2 * ONE);
+    int64_t cosine = ONE - angle * angle / ((int64_t)2 * ONE);
     int64_t zoom = ONE + scale;
     int64_t used_y = magnitude(angle) * width / 2 + magnitude(scale) * height / 2;
     int64_t used_x = magnitude(angle) * height / 2 + magnitude(scale) * width / 2;

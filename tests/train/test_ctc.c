@@ -1,15 +1,10 @@
 /* CTC against the definition: the sum over every path of t steps that collapses to the label. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/rng.h"
+#include "models/weight_file.h"
+#include "support.h"
 #include "train/loss_ctc.h"
 
 enum { BLANK = 0, MAX_T = 6, MAX_C = 4 };
@@ -265,6 +260,41 @@ static void a_logit_that_is_not_a_number_shows_in_the_loss(void **state)
     xt_ctc_destroy(ctc);
 }
 
+/* PyTorch's logits and loss; its logits are [n][classes][t], its labels end to end. */
+static void the_golden_loss_comes_out(void **state)
+{
+    (void)state;
+    enum { N = 4, T = 18, C = 68, LABEL = 8 };
+    struct xt_weight_file file = {0};
+    struct xt_err err;
+    assert_int_equal(xt_weight_file_read(&file, support_shared("golden/lprnet.safetensors"), &err),
+                     XT_OK);
+    const struct xt_file_tensor *given = xt_weight_file_find(&file, "sample.train.logits");
+    const struct xt_file_tensor *expected = xt_weight_file_find(&file, "sample.train.losses");
+    const struct xt_file_tensor *symbols = xt_weight_file_find(&file, "labels");
+    const struct xt_file_tensor *lengths = xt_weight_file_find(&file, "label_lengths");
+    assert_true(given && expected && symbols && lengths);
+    assert_int_equal(xt_file_tensor_count(given), N * T * C);
+    const float *theirs = given->data;
+    static float logits[N * T * C];
+    for (int n = 0; n < N; n++)
+        for (int t = 0; t < T; t++)
+            for (int k = 0; k < C; k++)
+                logits[(n * T + t) * C + k] = theirs[(n * C + k) * T + t];
+    int labels[N][LABEL];
+    const int32_t *next = symbols->data;
+    const int *label_lengths = lengths->data;
+    for (int n = 0; n < N; next += label_lengths[n++])
+        memcpy(labels[n], next, (size_t)label_lengths[n] * sizeof *next);
+    float losses[N];
+    struct xt_ctc *ctc = loss_for(N, T, C, LABEL);
+    double mean = xt_ctc_loss(ctc, logits, labels[0], LABEL, label_lengths, N, C - 1, losses, NULL);
+    double golden = (double)*(const float *)expected->data;
+    assert_true(fabs(mean - golden) < 1e-6 * golden);
+    xt_ctc_destroy(ctc);
+    xt_weight_file_clear(&file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -275,6 +305,7 @@ int main(void)
         cmocka_unit_test(large_logits_stay_numbers),
         cmocka_unit_test(a_certain_answer_costs_nothing),
         cmocka_unit_test(a_logit_that_is_not_a_number_shows_in_the_loss),
+        cmocka_unit_test(the_golden_loss_comes_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,457 @@
+#include "train/checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "base/str.h"
+#include "models/weight_file.h"
+
+static const char name_start[] = "state-";
+static const char name_end[] = ".safetensors";
+
+/* The step in a checkpoint's file name, -1 where it is none. */
+static int64_t step_of(const char *name)
+{
+    if (!xt_str_starts(name, name_start) || !xt_str_ends(name, name_end))
+        return -1;
+    char *end = NULL;
+    long long step = strtoll(name + strlen(name_start), &end, 10);
+    return end && strcmp(end, name_end) == 0 && step >= 0 ? step : -1;
+}
+
+/* The steps of the folder's checkpoints, newest first. */
+static enum xt_status list_steps(const char *folder, int64_t **steps, size_t *count,
+                                 struct xt_err *err)
+{
+    *steps = NULL;
+    *count = 0;
+    DIR *dir = opendir(folder);
+    if (!dir)
+        return xt_err_set(err, XT_ERR_DATA, "cannot read the run folder %s: %s", folder,
+                          strerror(errno));
+    size_t capacity = 0;
+    enum xt_status status = XT_OK;
+    for (struct dirent *entry; !status && (entry = readdir(dir));) {
+        int64_t step = step_of(entry->d_name);
+        if (step < 0)
+            continue;
+        status = xt_mem_grow(steps, &capacity, *count + 1, sizeof **steps, "checkpoints", err);
+        if (status)
+            break;
+        size_t at = (*count)++;
+        for (; at > 0 && (*steps)[at - 1] < step; at--)
+            (*steps)[at] = (*steps)[at - 1];
+        (*steps)[at] = step;
+    }
+    closedir(dir);
+    return status;
+}
+
+static enum xt_status path_of(const char *folder, int64_t step, char **out, struct xt_err *err)
+{
+    if (asprintf(out, "%s/%s%08" PRId64 "%s", folder, name_start, step, name_end) >= 0)
+        return XT_OK;
+    *out = NULL;
+    return xt_err_no_memory(err, "a file name", strlen(folder));
+}
+
+static enum xt_status remove_old(const char *folder, int keep, struct xt_err *err)
+{
+    int64_t *steps = NULL;
+    size_t count = 0;
+    enum xt_status status = list_steps(folder, &steps, &count, err);
+    for (size_t i = (size_t)keep; i < count && !status; i++) {
+        char *path = NULL;
+        status = path_of(folder, steps[i], &path, err);
+        if (!status)
+            unlink(path);
+        free(path);
+    }
+    free(steps);
+    return status;
+}
+
+/* ---- writing ---- */
+
+/* All tensors of a checkpoint: the weights, and each optimizer array under a prefix of its own. */
+struct contents {
+    struct xt_params_tensors groups[3];
+    int group_count;
+    struct xt_file_tensor *tensors;
+    size_t count;
+    char **names; /* of the optimizer's tensors */
+    size_t name_count;
+};
+
+static void contents_clear(struct contents *c)
+{
+    for (int i = 0; i < c->group_count; i++)
+        xt_params_free_tensors(&c->groups[i]);
+    for (size_t i = 0; i < c->name_count; i++)
+        free(c->names[i]);
+    free(c->names);
+    free(c->tensors);
+}
+
+static enum xt_status add_group(struct contents *c, struct xt_network *network,
+                                const struct xt_params_view *view, const char *prefix,
+                                struct xt_err *err)
+{
+    struct xt_params_tensors *group = &c->groups[c->group_count];
+    enum xt_status status =
+        xt_params_to_tensors(&network->params, &network->device, view, group, err);
+    if (status)
+        return status;
+    c->group_count++;
+    for (int i = 0; i < group->count && !status; i++) {
+        struct xt_file_tensor *tensor = &c->tensors[c->count++];
+        *tensor = group->items[i];
+        if (!prefix)
+            continue;
+        char **name = &c->names[c->name_count];
+        if (asprintf(name, "%s.%s", prefix, tensor->name) < 0)
+            return xt_err_no_memory(err, "a tensor's name", strlen(prefix));
+        c->name_count++;
+        tensor->name = *name;
+    }
+    return XT_OK;
+}
+
+static enum xt_status gather(struct contents *c, struct xt_network *network,
+                             const struct xt_optim *optim, struct xt_err *err)
+{
+    size_t most = 3 * (size_t)network->params.count;
+    enum xt_status status = xt_mem_calloc(&c->tensors, most, sizeof *c->tensors, "tensors", err);
+    if (!status)
+        status = xt_mem_calloc(&c->names, most, sizeof *c->names, "tensors", err);
+    struct xt_params_view weights = {network->params.values, network->params.stats};
+    if (!status)
+        status = add_group(c, network, &weights, NULL, err);
+    int states = xt_optim_states(optim->kind, optim->momentum);
+    for (int i = 0; i < states && !status; i++) {
+        struct xt_params_view view = {optim->state[i], NULL};
+        status = add_group(c, network, &view, xt_optim_state_name(optim->kind, i), err);
+    }
+    return status;
+}
+
+/* A hash of all tensors' bytes, so that a flipped bit is seen when the file is read again. */
+static uint64_t hash_tensors(const struct xt_file_tensor *tensors, size_t count)
+{
+    uint64_t hash = 0;
+    for (size_t i = 0; i < count; i++) {
+        const unsigned char *bytes = tensors[i].data;
+        size_t left = tensors[i].bytes;
+        for (; left >= sizeof hash; left -= sizeof hash, bytes += sizeof hash) {
+            uint64_t word;
+            memcpy(&word, bytes, sizeof word);
+            hash = xt_rng_mix(hash ^ word);
+        }
+        for (; left; left--)
+            hash = xt_rng_mix(hash ^ *bytes++);
+    }
+    return hash;
+}
+
+/* CPU and library: what a bit for bit continuation depends on. */
+static void describe_machine(char *cpu, size_t cpu_size, char *library, size_t library_size)
+{
+    xt_device_cpu_name(cpu, cpu_size);
+    const dnnl_version_t *version = xt_dnnl.version();
+    snprintf(library, library_size, "oneDNN %d.%d.%d %.12s", version->major, version->minor,
+             version->patch, version->hash);
+}
+
+enum { TEXTS = 16 };
+
+/* Key and value pairs of the metadata. */
+struct texts {
+    struct xt_file_meta meta[TEXTS];
+    char values[TEXTS][128];
+    size_t count;
+};
+
+__attribute__((format(printf, 3, 4))) static void add_text(struct texts *texts, const char *key,
+                                                           const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(texts->values[texts->count], sizeof texts->values[0], format, args);
+    va_end(args);
+    texts->meta[texts->count] =
+        (struct xt_file_meta){.key = key, .value = texts->values[texts->count]};
+    texts->count++;
+}
+
+static void describe(struct texts *texts, const struct xt_checkpoint *c,
+                     const struct xt_network *network, const struct xt_optim *optim)
+{
+    char cpu[96];
+    char library[64];
+    describe_machine(cpu, sizeof cpu, library, sizeof library);
+    add_text(texts, "xtrain_state", "%d", XT_CHECKPOINT_FORMAT);
+    add_text(texts, "model", "%s", network->model->name);
+    add_text(texts, "step", "%" PRId64, c->step);
+    add_text(texts, "seed", "%" PRIu64, c->seed);
+    add_text(texts, "batch", "%d", c->batch);
+    add_text(texts, "samples", "%zu", c->samples);
+    add_text(texts, "bn_frozen", "%d", c->bn_frozen);
+    add_text(texts, "best_step", "%" PRId64, c->best_step);
+    add_text(texts, "best_accuracy", "%a", c->best_accuracy);
+    add_text(texts, "seconds", "%.3f", c->seconds);
+    add_text(texts, "optim", "%d", (int)optim->kind);
+    add_text(texts, "optim_step", "%" PRId64, optim->step);
+    add_text(texts, "cpu", "%s", cpu);
+    add_text(texts, "library", "%s", library);
+    add_text(texts, "threads", "%d", network->device.threads);
+}
+
+enum xt_status xt_checkpoint_save(const struct xt_checkpoint *checkpoint,
+                                  struct xt_network *network, const struct xt_optim *optim,
+                                  const char *folder, int keep, struct xt_err *err)
+{
+    struct contents contents = {0};
+    struct texts texts = {0};
+    char *path = NULL;
+    describe(&texts, checkpoint, network, optim);
+    enum xt_status status = gather(&contents, network, optim, err);
+    if (!status)
+        add_text(&texts, "data_hash", "%016" PRIx64,
+                 hash_tensors(contents.tensors, contents.count));
+    if (!status)
+        status = path_of(folder, checkpoint->step, &path, err);
+    if (!status)
+        status = xt_weight_file_write(path, contents.tensors, contents.count, texts.meta,
+                                      texts.count, err);
+    if (!status)
+        status = remove_old(folder, keep, err);
+    free(path);
+    contents_clear(&contents);
+    return status;
+}
+
+/* ---- reading ---- */
+
+static enum xt_status need_text(const struct xt_weight_file *file, const char *path,
+                                const char *key, const char **out, struct xt_err *err)
+{
+    *out = xt_weight_file_meta(file, key);
+    if (*out)
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_DATA,
+                      "%s is not a checkpoint of xtrain: its metadata has no \"%s\"", path, key);
+}
+
+static enum xt_status need_integer(const struct xt_weight_file *file, const char *path,
+                                   const char *key, int64_t *out, struct xt_err *err)
+{
+    const char *text = NULL;
+    enum xt_status status = need_text(file, path, key, &text, err);
+    if (status)
+        return status;
+    char *end = NULL;
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    if (errno || end == text || *end)
+        return xt_err_set(err, XT_ERR_DATA, "%s: its \"%s\" is not a number: %.40s", path, key,
+                          text);
+    return XT_OK;
+}
+
+static enum xt_status read_numbers(struct xt_checkpoint *c, struct xt_optim *optim,
+                                   const struct xt_weight_file *file, const char *path,
+                                   struct xt_err *err)
+{
+    int64_t format = 0;
+    int64_t batch = 0;
+    int64_t samples = 0;
+    int64_t frozen = 0;
+    int64_t kind = 0;
+    const char *seed = NULL;
+    const char *best = NULL;
+    const char *seconds = NULL;
+    enum xt_status status = need_integer(file, path, "xtrain_state", &format, err);
+    if (!status && format != XT_CHECKPOINT_FORMAT)
+        return xt_err_set(err, XT_ERR_DATA,
+                          "%s is a checkpoint of format %" PRId64 "; this xtrain reads format %d",
+                          path, format, XT_CHECKPOINT_FORMAT);
+    if (!status)
+        status = need_integer(file, path, "step", &c->step, err);
+    if (!status)
+        status = need_integer(file, path, "batch", &batch, err);
+    if (!status)
+        status = need_integer(file, path, "samples", &samples, err);
+    if (!status)
+        status = need_integer(file, path, "bn_frozen", &frozen, err);
+    if (!status)
+        status = need_integer(file, path, "best_step", &c->best_step, err);
+    if (!status)
+        status = need_integer(file, path, "optim", &kind, err);
+    if (!status)
+        status = need_integer(file, path, "optim_step", &optim->step, err);
+    if (!status)
+        status = need_text(file, path, "seed", &seed, err);
+    if (!status)
+        status = need_text(file, path, "best_accuracy", &best, err);
+    if (!status)
+        status = need_text(file, path, "seconds", &seconds, err);
+    if (status)
+        return status;
+    if (kind != (int64_t)optim->kind)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "%s was trained with another optimizer; give the same --optim", path);
+    c->batch = (int)batch;
+    c->samples = (size_t)samples;
+    c->bn_frozen = frozen != 0;
+    c->seed = strtoull(seed, NULL, 10);
+    c->best_accuracy = strtod(best, NULL);
+    c->seconds = strtod(seconds, NULL);
+    return XT_OK;
+}
+
+static enum xt_status load_group(struct xt_network *network, const struct xt_params_view *view,
+                                 const struct xt_weight_file *file, const char *prefix,
+                                 const char *path, struct xt_err *err)
+{
+    struct xt_weight_file part = {0};
+    enum xt_status status =
+        xt_mem_calloc(&part.tensors, file->count, sizeof *part.tensors, "tensors", err);
+    size_t skip = strlen(prefix);
+    for (size_t i = 0; i < file->count && !status; i++) {
+        if (!xt_str_starts(file->tensors[i].name, prefix))
+            continue;
+        part.tensors[part.count] = file->tensors[i];
+        part.tensors[part.count++].name += skip;
+    }
+    if (!status)
+        status =
+            xt_params_from_file(&network->params, &network->device, view, &part, path, false, err);
+    free(part.tensors);
+    return status;
+}
+
+/* The weights' own tensors: those without an optimizer's prefix. */
+static enum xt_status load_weights(struct xt_network *network, const struct xt_weight_file *file,
+                                   const struct xt_optim *optim, const char *path,
+                                   struct xt_err *err)
+{
+    struct xt_weight_file part = {0};
+    enum xt_status status =
+        xt_mem_calloc(&part.tensors, file->count, sizeof *part.tensors, "tensors", err);
+    for (size_t i = 0; i < file->count && !status; i++) {
+        bool state = false;
+        for (int k = 0; k < xt_optim_states(optim->kind, optim->momentum); k++)
+            state =
+                state || xt_str_starts(file->tensors[i].name, xt_optim_state_name(optim->kind, k));
+        if (!state)
+            part.tensors[part.count++] = file->tensors[i];
+    }
+    struct xt_params_view view = {network->params.values, network->params.stats};
+    if (!status)
+        status =
+            xt_params_from_file(&network->params, &network->device, &view, &part, path, false, err);
+    free(part.tensors);
+    return status;
+}
+
+static void note_change(const char *path, const struct xt_weight_file *file, const char *key,
+                        const char *now)
+{
+    const char *then = xt_weight_file_meta(file, key);
+    if (then && strcmp(then, now) != 0)
+        xt_log_note("%s was made with %s \"%s\", this is \"%s\": the losses will differ in their "
+                    "last digits from a run that was not interrupted",
+                    path, key, then, now);
+}
+
+static void note_changes(const char *path, const struct xt_weight_file *file,
+                         const struct xt_network *network)
+{
+    char cpu[96];
+    char library[64];
+    char threads[16];
+    describe_machine(cpu, sizeof cpu, library, sizeof library);
+    snprintf(threads, sizeof threads, "%d", network->device.threads);
+    note_change(path, file, "cpu", cpu);
+    note_change(path, file, "library", library);
+    note_change(path, file, "threads", threads);
+}
+
+/* Reads the file and checks that its tensors are what was written. */
+static enum xt_status read_whole(struct xt_weight_file *file, const char *path, struct xt_err *err)
+{
+    enum xt_status status = xt_weight_file_read(file, path, err);
+    if (status)
+        return status;
+    const char *wanted = NULL;
+    char hash[32];
+    snprintf(hash, sizeof hash, "%016" PRIx64, hash_tensors(file->tensors, file->count));
+    status = need_text(file, path, "data_hash", &wanted, err);
+    if (!status && strcmp(wanted, hash) != 0)
+        status =
+            xt_err_set(err, XT_ERR_DATA,
+                       "%s is damaged: its tensors are not what was written (hash %s, not %.32s)",
+                       path, hash, wanted);
+    if (status)
+        xt_weight_file_clear(file);
+    return status;
+}
+
+enum xt_status xt_checkpoint_load(struct xt_checkpoint *checkpoint, struct xt_network *network,
+                                  struct xt_optim *optim, const char *path, struct xt_err *err)
+{
+    struct xt_weight_file file;
+    enum xt_status status = read_whole(&file, path, err);
+    if (status)
+        return status;
+    status = read_numbers(checkpoint, optim, &file, path, err);
+    if (!status)
+        status = load_weights(network, &file, optim, path, err);
+    for (int i = 0; i < xt_optim_states(optim->kind, optim->momentum) && !status; i++) {
+        char prefix[64];
+        snprintf(prefix, sizeof prefix, "%s.", xt_optim_state_name(optim->kind, i));
+        struct xt_params_view view = {optim->state[i], NULL};
+        status = load_group(network, &view, &file, prefix, path, err);
+    }
+    if (!status) {
+        network->bn_frozen = checkpoint->bn_frozen;
+        note_changes(path, &file, network);
+    }
+    xt_weight_file_clear(&file);
+    return status;
+}
+
+enum xt_status xt_checkpoint_newest(const char *folder, char **out, struct xt_err *err)
+{
+    *out = NULL;
+    int64_t *steps = NULL;
+    size_t count = 0;
+    enum xt_status status = list_steps(folder, &steps, &count, err);
+    for (size_t i = 0; i < count && !status && !*out; i++) {
+        char *path = NULL;
+        status = path_of(folder, steps[i], &path, err);
+        if (status)
+            break;
+        struct xt_weight_file file;
+        struct xt_err why = {0};
+        if (read_whole(&file, path, &why) == XT_OK) {
+            xt_weight_file_clear(&file);
+            *out = path;
+        } else {
+            xt_log_warn("%s; taking the checkpoint before it", why.text);
+            free(path);
+        }
+    }
+    free(steps);
+    return status;
+}

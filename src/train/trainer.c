@@ -1,0 +1,547 @@
+#include "train/trainer.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/stop.h"
+#include "base/thread.h"
+#include "train/checkpoint.h"
+
+enum { SLOTS = 4 };
+
+/* ---- opening ---- */
+
+static enum xt_status open_sources(struct xt_trainer *trainer, struct xt_err *err)
+{
+    const struct xt_settings *s = trainer->settings;
+    const struct xt_model_info *model = trainer->network.model;
+    struct xt_source_options options = xt_network_source_options(&trainer->network);
+    const char *data = s->data ? s->data : model->default_data;
+    const char *val = s->val ? s->val : s->data ? NULL : model->default_val;
+    enum xt_status status = xt_source_open(&trainer->source, data, &options, err);
+    if (!status && val)
+        status = xt_source_open(&trainer->val, val, &options, err);
+    if (!status && trainer->source->count < (size_t)s->batch)
+        status =
+            xt_err_set(err, XT_ERR_USAGE,
+                       "--data %s has %zu images, fewer than one batch; give a smaller --batch "
+                       "than %d",
+                       data, trainer->source->count, s->batch);
+    return status;
+}
+
+static enum xt_status open_loader(struct xt_trainer *trainer, struct xt_err *err)
+{
+    const struct xt_settings *s = trainer->settings;
+    const struct xt_model_info *model = trainer->network.model;
+    size_t bytes = (size_t)s->batch * (size_t)model->height * (size_t)model->width * 3;
+    enum xt_status status = xt_slots_init(&trainer->slots, SLOTS, bytes, err);
+    trainer->loader_config = (struct xt_loader_config){
+        .source = trainer->source,
+        .batch = s->batch,
+        .width = model->width,
+        .height = model->height,
+        .workers = xt_evaluate_workers(s),
+        .slots = SLOTS,
+        .slot_pixels = trainer->slots.pixels,
+        .shuffle = true,
+        .drop_last = true,
+        .augment = s->augment,
+        .repeat = true,
+        .strict = s->strict_data,
+        .seed = s->seed,
+    };
+    trainer->epoch_steps = (int64_t)xt_loader_epoch_steps(&trainer->loader_config);
+    return status;
+}
+
+static enum xt_status open_optimizer(struct xt_trainer *trainer, struct xt_err *err)
+{
+    const struct xt_settings *s = trainer->settings;
+    struct xt_params *params = &trainer->network.params;
+    trainer->optim = (struct xt_optim){
+        .kind = s->optim,
+        .momentum = s->momentum,
+        .nesterov = s->nesterov,
+        .weight_decay = s->weight_decay,
+    };
+    enum xt_status status = XT_OK;
+    for (int i = 0; i < xt_optim_states(s->optim, s->momentum) && !status; i++)
+        status = xt_mem_aligned(&trainer->optim.state[i], params->value_floats, sizeof(float),
+                                "the optimizer's state", err);
+    for (int i = 0; i < params->count; i++) {
+        const struct xt_param *param = &params->items[i];
+        if (!xt_param_is_statistic(param))
+            trainer->ranges[trainer->range_count++] = (struct xt_optim_range){
+                .offset = param->offset,
+                .count = param->floats,
+                .decay = s->decay_all || param->role == XT_PARAM_WEIGHT,
+                .lr_factor = 1,
+            };
+    }
+    return status;
+}
+
+static enum xt_status open_loss(struct xt_trainer *trainer, struct xt_err *err)
+{
+    const struct xt_network *network = &trainer->network;
+    enum xt_status status = xt_mem_calloc(&trainer->losses, (size_t)network->batch,
+                                          sizeof *trainer->losses, "losses", err);
+    if (!status)
+        status = xt_ctc_create(&trainer->ctc, network->batch, network->model->time_steps,
+                               xt_alphabet_count(network->alphabet), XT_LABEL_MAX, err);
+    return status;
+}
+
+enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_settings *settings,
+                               struct xt_err *err)
+{
+    *trainer = (struct xt_trainer){.settings = settings,
+                                   .folder = {.lock = -1},
+                                   .log = {.fd = -1},
+                                   .best_step = -1,
+                                   .evaluated_step = -1,
+                                   .saved_step = -1};
+    enum xt_status status =
+        xt_network_init(&trainer->network, settings, settings->batch, true, err);
+    if (!status)
+        status = open_sources(trainer, err);
+    if (!status)
+        status = open_loader(trainer, err);
+    if (!status)
+        status = open_optimizer(trainer, err);
+    if (!status)
+        status = open_loss(trainer, err);
+    if (status)
+        return status;
+    trainer->steps = settings->steps ? settings->steps : settings->epochs * trainer->epoch_steps;
+    return xt_schedule_init(&trainer->schedule, settings, trainer->steps, trainer->epoch_steps,
+                            err);
+}
+
+void xt_trainer_clear(struct xt_trainer *trainer)
+{
+    xt_loader_destroy(trainer->loader);
+    xt_slots_clear(&trainer->slots);
+    xt_source_destroy(trainer->source);
+    xt_source_destroy(trainer->val);
+    xt_ctc_destroy(trainer->ctc);
+    free(trainer->losses);
+    for (int i = 0; i < 2; i++)
+        free(trainer->optim.state[i]);
+    xt_log_writer_close(&trainer->log);
+    xt_run_folder_clear(&trainer->folder);
+    xt_network_clear(&trainer->network);
+    *trainer = (struct xt_trainer){.folder = {.lock = -1}, .log = {.fd = -1}};
+}
+
+/* ---- resuming and saving ---- */
+
+static enum xt_status check_same_data(const struct xt_trainer *trainer,
+                                      const struct xt_checkpoint *checkpoint, const char *path,
+                                      struct xt_err *err)
+{
+    const struct xt_settings *s = trainer->settings;
+    if (checkpoint->seed != s->seed || checkpoint->batch != s->batch)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "%s was made with --seed %" PRIu64
+                          " --batch %d; give the same, since the "
+                          "order of the images depends on them",
+                          path, checkpoint->seed, checkpoint->batch);
+    if (checkpoint->samples != trainer->source->count)
+        xt_log_warn("%s was made on %zu images, --data now has %zu: the run goes on, in another "
+                    "order of the images",
+                    path, checkpoint->samples, trainer->source->count);
+    return XT_OK;
+}
+
+/* A checkpoint's file: --resume PATH itself, or the newest in a folder. NULL: start fresh. */
+static enum xt_status find_checkpoint(const struct xt_trainer *trainer, char **path,
+                                      struct xt_err *err)
+{
+    const char *resume = trainer->settings->resume;
+    if (strcmp(resume, "auto") == 0)
+        return xt_checkpoint_newest(trainer->folder.path, path, err);
+    if (!xt_file_is_folder(resume))
+        return xt_mem_strdup(path, resume, err);
+    enum xt_status status = xt_checkpoint_newest(resume, path, err);
+    if (!status && !*path)
+        status =
+            xt_err_set(err, XT_ERR_DATA, "--resume %s: the folder holds no checkpoint", resume);
+    return status;
+}
+
+static enum xt_status resume(struct xt_trainer *trainer, struct xt_err *err)
+{
+    char *path = NULL;
+    struct xt_checkpoint checkpoint;
+    enum xt_status status = find_checkpoint(trainer, &path, err);
+    if (!status && !path) {
+        xt_log_note("no checkpoint in %s: starting from the beginning", trainer->folder.path);
+        return XT_OK;
+    }
+    if (!status)
+        status = xt_checkpoint_load(&checkpoint, &trainer->network, &trainer->optim, path, err);
+    if (!status)
+        status = check_same_data(trainer, &checkpoint, path, err);
+    if (!status) {
+        trainer->step = trainer->saved_step = checkpoint.step;
+        trainer->best_step = checkpoint.best_step;
+        trainer->best_accuracy = checkpoint.best_accuracy;
+        trainer->earlier_seconds = checkpoint.seconds;
+        xt_log_note("going on from %s, step %" PRId64, path, checkpoint.step);
+    }
+    free(path);
+    return status;
+}
+
+/* --resume PATH without --out goes on in the folder that PATH is or lies in. */
+static enum xt_status resumed_folder(const struct xt_settings *s, char **out, struct xt_err *err)
+{
+    *out = NULL;
+    if (s->out)
+        return xt_mem_strdup(out, s->out, err);
+    if (!s->resume)
+        return XT_OK;
+    if (strcmp(s->resume, "auto") == 0)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--resume auto needs --out DIR: the run's folder to look in");
+    enum xt_status status = xt_mem_strdup(out, s->resume, err);
+    if (status || xt_file_is_folder(s->resume))
+        return status;
+    char *slash = strrchr(*out, '/');
+    if (slash) {
+        *slash = '\0';
+        return XT_OK;
+    }
+    free(*out);
+    return xt_mem_strdup(out, ".", err);
+}
+
+enum xt_status xt_trainer_open_run(struct xt_trainer *trainer, struct xt_err *err)
+{
+    const struct xt_settings *s = trainer->settings;
+    char *out = NULL;
+    char *log = NULL;
+    enum xt_status status = resumed_folder(s, &out, err);
+    if (!status)
+        status = xt_run_folder_open(&trainer->folder, out, trainer->network.model->name,
+                                    s->resume != NULL, err);
+    if (!status && s->resume)
+        status = resume(trainer, err);
+    trainer->start_step = trainer->step;
+    if (!status)
+        status = xt_run_folder_file(&trainer->folder, "metrics.jsonl", &log, err);
+    if (!status)
+        status = xt_log_writer_open(&trainer->log, log, trainer->step, err);
+    trainer->loader_config.start_step = (uint64_t)trainer->step;
+    if (!status)
+        status = xt_loader_create(&trainer->loader, &trainer->loader_config, err);
+    free(log);
+    free(out);
+    return status;
+}
+
+static double seconds_trained(const struct xt_trainer *trainer)
+{
+    return trainer->earlier_seconds + xt_thread_seconds() - trainer->start_time;
+}
+
+static enum xt_status save_weights(struct xt_trainer *trainer, const char *name, struct xt_err *err)
+{
+    char *path = NULL;
+    enum xt_status status = xt_run_folder_file(&trainer->folder, name, &path, err);
+    if (!status)
+        status = xt_network_save(&trainer->network, path, err);
+    free(path);
+    return status;
+}
+
+/* "path<tab>reason" of every image that could not be used. */
+static enum xt_status save_bad_images(struct xt_trainer *trainer, struct xt_err *err)
+{
+    struct xt_bad_sample *bad = NULL;
+    size_t count = 0;
+    enum xt_status status = xt_loader_bad(trainer->loader, &bad, &count, err);
+    if (status || count == trainer->bad_images) {
+        xt_loader_free_bad(bad, count);
+        return status;
+    }
+    struct xt_str text = {0};
+    for (size_t i = 0; i < count && !status; i++) {
+        char name[1024];
+        trainer->source->class->name(trainer->source, bad[i].index, name, sizeof name);
+        status = xt_str_printf(&text, err, "%s\t%s\n", name, bad[i].reason);
+    }
+    char *path = NULL;
+    if (!status)
+        status = xt_run_folder_file(&trainer->folder, "bad_images.txt", &path, err);
+    if (!status)
+        status = xt_file_save(path, text.data, text.length, err);
+    if (!status)
+        xt_log_warn("%zu of the training images cannot be used and are left out; %s lists them",
+                    count, path);
+    trainer->bad_images = count;
+    free(path);
+    xt_str_clear(&text);
+    xt_loader_free_bad(bad, count);
+    return status;
+}
+
+static enum xt_status save(struct xt_trainer *trainer, struct xt_err *err)
+{
+    if (trainer->saved_step == trainer->step)
+        return XT_OK;
+    struct xt_checkpoint checkpoint = {
+        .step = trainer->step,
+        .seed = trainer->settings->seed,
+        .batch = trainer->settings->batch,
+        .samples = trainer->source->count,
+        .bn_frozen = trainer->network.bn_frozen,
+        .best_step = trainer->best_step,
+        .best_accuracy = trainer->best_accuracy,
+        .seconds = seconds_trained(trainer),
+    };
+    enum xt_status status = xt_checkpoint_save(&checkpoint, &trainer->network, &trainer->optim,
+                                               trainer->folder.path, trainer->settings->keep, err);
+    if (!status)
+        status = save_weights(trainer, "last.safetensors", err);
+    if (!status)
+        status = save_bad_images(trainer, err);
+    if (!status)
+        trainer->saved_step = trainer->step;
+    return status;
+}
+
+/* ---- a step ---- */
+
+static double clip_factor(const struct xt_trainer *trainer)
+{
+    double clip = trainer->settings->clip;
+    if (clip <= 0)
+        return 1;
+    double norm =
+        xt_optim_grad_norm(trainer->network.params.grads, trainer->ranges, trainer->range_count);
+    return norm > clip ? clip / norm : 1;
+}
+
+enum xt_status xt_trainer_step(struct xt_trainer *trainer, const struct xt_batch *batch,
+                               double *loss, struct xt_err *err)
+{
+    struct xt_network *network = &trainer->network;
+    struct xt_graph *graph = network->graph;
+    graph->pass = (struct xt_graph_pass){
+        .pixels = batch->pixels,
+        .count = batch->count,
+        .training = true,
+        .bn_frozen = network->bn_frozen,
+        .dropout = trainer->settings->dropout,
+        .seed = trainer->settings->seed,
+        .step = (uint64_t)trainer->step,
+    };
+    enum xt_status status = xt_graph_forward(graph, err);
+    if (status)
+        return status;
+    *loss = xt_ctc_loss(trainer->ctc, xt_graph_logits(graph), batch->labels, XT_LABEL_MAX,
+                        batch->label_lengths, batch->count, xt_alphabet_blank(network->alphabet),
+                        trainer->losses, xt_graph_logits_grad(graph));
+    if (!isfinite(*loss))
+        return xt_err_set(
+            err, XT_ERR_RUN,
+            "the loss of step %" PRId64 " is not a number; a lower --lr, or --clip 5, "
+            "may help%s",
+            trainer->step + 1, trainer->saved_step >= 0 ? "; the last checkpoint is whole" : "");
+    status = xt_graph_backward(graph, err);
+    if (status)
+        return status;
+    xt_optim_update(&trainer->optim, network->params.values, network->params.grads, trainer->ranges,
+                    trainer->range_count, xt_schedule_lr(&trainer->schedule, trainer->step),
+                    (float)clip_factor(trainer));
+    network->params.version++;
+    network->params.batches_tracked += !network->bn_frozen;
+    trainer->step++;
+    return XT_OK;
+}
+
+/* ---- the run ---- */
+
+static struct xt_train_progress progress_now(const struct xt_trainer *trainer)
+{
+    double now = xt_thread_seconds();
+    double since = now - trainer->report_time;
+    int64_t steps = trainer->step - trainer->report_step;
+    double done = (double)(trainer->step - trainer->start_step);
+    double elapsed = now - trainer->start_time;
+    return (struct xt_train_progress){
+        .step = trainer->step,
+        .steps = trainer->steps,
+        .epoch = (int)((trainer->step - 1) / trainer->epoch_steps) + 1,
+        .epochs = (int)((trainer->steps + trainer->epoch_steps - 1) / trainer->epoch_steps),
+        .loss = steps ? trainer->loss_sum / (double)steps : NAN,
+        .lr = xt_schedule_lr(&trainer->schedule, trainer->step ? trainer->step - 1 : 0),
+        .images_per_s = since > 0 ? (double)steps * trainer->settings->batch / since : NAN,
+        .wait = since > 0 ? trainer->wait_sum / since : NAN,
+        .seconds_left = done > 0 ? elapsed / done * (double)(trainer->steps - trainer->step) : NAN,
+    };
+}
+
+static enum xt_status log_step(struct xt_trainer *trainer, const struct xt_train_progress *p,
+                               struct xt_err *err)
+{
+    struct xt_log_writer *log = &trainer->log;
+    xt_log_writer_begin(log);
+    xt_log_writer_integer(log, "step", p->step);
+    xt_log_writer_integer(log, "epoch", p->epoch);
+    xt_log_writer_number(log, "loss", p->loss);
+    xt_log_writer_number(log, "lr", p->lr);
+    xt_log_writer_number(log, "images_per_s", p->images_per_s);
+    xt_log_writer_number(log, "wait", p->wait);
+    return xt_log_writer_end(log, err);
+}
+
+static enum xt_status log_evaluation(struct xt_trainer *trainer, const struct xt_train_progress *p,
+                                     const struct xt_evaluation *evaluation, struct xt_err *err)
+{
+    struct xt_log_writer *log = &trainer->log;
+    xt_log_writer_begin(log);
+    xt_log_writer_integer(log, "step", p->step);
+    xt_log_writer_integer(log, "epoch", p->epoch);
+    xt_log_writer_plate_score(log, &evaluation->score);
+    xt_log_writer_number(log, "val_loss", evaluation->loss);
+    return xt_log_writer_end(log, err);
+}
+
+/* Means are taken over the steps from one report to the next. */
+static void begin_report(struct xt_trainer *trainer)
+{
+    trainer->loss_sum = 0;
+    trainer->wait_sum = 0;
+    trainer->report_time = xt_thread_seconds();
+    trainer->report_step = trainer->step;
+}
+
+static enum xt_status report(struct xt_trainer *trainer, struct xt_err *err)
+{
+    bool due = trainer->step % trainer->settings->log_every == 0 || trainer->step == trainer->steps;
+    struct xt_train_progress progress = progress_now(trainer);
+    progress.log_step = due;
+    if (trainer->observer.progress)
+        trainer->observer.progress(trainer->observer.context, &progress);
+    if (!due)
+        return XT_OK;
+    enum xt_status status = log_step(trainer, &progress, err);
+    begin_report(trainer);
+    return status;
+}
+
+static enum xt_status evaluate(struct xt_trainer *trainer, struct xt_err *err)
+{
+    if (!trainer->val || trainer->evaluated_step == trainer->step)
+        return XT_OK;
+    struct xt_train_progress progress = progress_now(trainer);
+    struct xt_evaluation *evaluation = &trainer->last_evaluation;
+    enum xt_status status = xt_evaluate(&trainer->network, trainer->val, trainer->settings, NULL,
+                                        NULL, evaluation, err);
+    if (status)
+        return status;
+    trainer->evaluated_step = trainer->step;
+    double accuracy = xt_plate_score_accuracy(&evaluation->score);
+    bool best = trainer->best_step < 0 || accuracy > trainer->best_accuracy;
+    if (best) {
+        trainer->best_step = trainer->step;
+        trainer->best_accuracy = accuracy;
+        status = save_weights(trainer, "best.safetensors", err);
+    }
+    if (!status)
+        status = log_evaluation(trainer, &progress, evaluation, err);
+    if (trainer->observer.evaluated)
+        trainer->observer.evaluated(trainer->observer.context, &progress, evaluation, best);
+    begin_report(trainer);
+    return status;
+}
+
+static enum xt_status after_step(struct xt_trainer *trainer, struct xt_err *err)
+{
+    const struct xt_settings *s = trainer->settings;
+    enum xt_status status = report(trainer, err);
+    bool epoch_end = trainer->step % trainer->epoch_steps == 0;
+    int64_t epoch = trainer->step / trainer->epoch_steps;
+    if (!status && epoch_end && s->eval_every && epoch % s->eval_every == 0 &&
+        trainer->step < trainer->steps)
+        status = evaluate(trainer, err);
+    bool due = s->save_every ? trainer->step % s->save_every == 0 : epoch_end;
+    if (!status && due)
+        status = save(trainer, err);
+    return status;
+}
+
+static enum xt_status train_batch(struct xt_trainer *trainer, struct xt_err *err)
+{
+    struct xt_batch batch;
+    bool end = false;
+    double waited = 0;
+    double loss = 0;
+    enum xt_status status = xt_loader_next(trainer->loader, &batch, &end, &waited, err);
+    if (status)
+        return status;
+    status = xt_trainer_step(trainer, &batch, &loss, err);
+    xt_loader_release(trainer->loader, &batch);
+    trainer->loss_sum += loss;
+    trainer->wait_sum += waited;
+    return status ? status : after_step(trainer, err);
+}
+
+/* Why training ends before its last step, XT_OK while it goes on. *done: --max-time, which is a
+ * proper end. */
+static enum xt_status why_stop(const struct xt_trainer *trainer, bool *done)
+{
+    const struct xt_settings *s = trainer->settings;
+    double here = xt_thread_seconds() - trainer->start_time;
+    int signal_number = xt_stop_requested();
+    if (signal_number)
+        return signal_number == SIGINT ? XT_INTERRUPTED : XT_STOPPED;
+    if (s->stop_after > 0 && here >= s->stop_after)
+        return XT_STOPPED;
+    *done = s->max_time > 0 && seconds_trained(trainer) >= s->max_time;
+    return XT_OK;
+}
+
+static enum xt_status stop(struct xt_trainer *trainer, enum xt_status why, struct xt_err *err)
+{
+    enum xt_status status = save(trainer, err);
+    if (status)
+        return status;
+    return xt_err_set(err, why,
+                      "%s at step %" PRId64 " of %" PRId64
+                      "; all is saved: --resume auto --out %s goes on from here",
+                      why == XT_INTERRUPTED ? "interrupted" : "stopped", trainer->step,
+                      trainer->steps, trainer->folder.path);
+}
+
+enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_observer *observer,
+                              struct xt_err *err)
+{
+    trainer->observer = *observer;
+    trainer->start_time = xt_thread_seconds();
+    begin_report(trainer);
+    bool done = false;
+    while (trainer->step < trainer->steps && !done) {
+        enum xt_status why = why_stop(trainer, &done);
+        if (why)
+            return stop(trainer, why, err);
+        if (done)
+            break;
+        enum xt_status status = train_batch(trainer, err);
+        if (status)
+            return status;
+    }
+    enum xt_status status = evaluate(trainer, err);
+    return status ? status : save(trainer, err);
+}

@@ -10,7 +10,6 @@
 #include "base/err.h"
 
 struct xt_options;
-struct xt_option_models;
 
 enum xt_command_id {
     XT_COMMAND_TRAIN, /* also where no command is named */
@@ -47,8 +46,5 @@ enum xt_status xt_cmd_man(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_completion(struct xt_options *options, struct xt_err *err);
 /* What --version does. */
 enum xt_status xt_cmd_version(struct xt_options *options, struct xt_err *err);
-
-/* The networks and their recipes, from the registry of models/; constant. */
-const struct xt_option_models *xt_cmd_models(void);
 
 #endif

@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/help.h"
 #include "cli/options.h"
+#include "models/model.h"
 
 typedef enum xt_status command_function(struct xt_options *options, struct xt_err *err);
 
@@ -79,19 +80,31 @@ static enum xt_status run_command(struct xt_options *options, bool named, struct
     return functions[options->command](options, err);
 }
 
+enum { MODELS_MAX = 31 };
+
+static void list_models(const char *names[MODELS_MAX + 1])
+{
+    size_t count = 0;
+    const struct xt_model_info *const *models = xt_model_all(&count);
+    for (size_t i = 0; i < count && i < MODELS_MAX; i++)
+        names[i] = models[i]->name;
+}
+
 static enum xt_status run(int argc, const char *const *argv, struct xt_err *err)
 {
-    const struct xt_option_models *models = xt_cmd_models();
+    const char *names[MODELS_MAX + 1] = {NULL};
+    const struct xt_option_models models = {.names = names, .recipe_of = xt_model_recipe};
+    list_models(names);
     enum xt_command_id command = XT_COMMAND_TRAIN;
     int words = 0;
     if (argc > 0 && argv[0][0] != '-') {
         command = xt_command_find(argv, argc, &words);
         if (command == XT_COMMAND_COUNT)
-            return unknown_command(argv[0], models, err);
+            return unknown_command(argv[0], &models, err);
     }
     struct xt_options options;
     enum xt_status status =
-        xt_options_parse(&options, argc - words, argv + words, command, models, err);
+        xt_options_parse(&options, argc - words, argv + words, command, &models, err);
     if (!status)
         status = run_command(&options, words > 0, err);
     xt_options_clear(&options);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/options.h"
+#include "models/model.h"
 
 static const char *const model_names[] = {"lprnet", "resnet50", NULL};
 
@@ -175,7 +176,8 @@ static const struct {
     {"--model lprnet --amp f16", "--amp takes off, bf16 or fp16, not \"f16\"; did you mean bf16?"},
     {"--model lprnet --bn freeze",
      "--bn takes auto, batch or frozen, not \"freeze\"; did you mean frozen?"},
-    {"--model lprnet --lprnet-norm layer", "--lprnet-norm takes sample or batch, not \"layer\""},
+    {"--model lprnet --lprnet-norm layer",
+     "--lprnet-norm takes auto, sample or batch, not \"layer\""},
     {"--model lprnet --decode best",
      "--decode takes greedy or beam, not \"best\"; did you mean beam?"},
     {"--model lprnet --nesterov", "--nesterov goes with the optimizer sgd alone"},
@@ -320,6 +322,23 @@ static void the_recipe_stands_between_default_and_command_line(void **state)
     assert_int_equal(xt_options_source(&options, "lr"), XT_SOURCE_COMMAND_LINE);
     assert_int_equal(xt_options_source(&options, "momentum"), XT_SOURCE_DEFAULT);
     xt_options_clear(&options);
+}
+
+static void the_recipes_of_all_networks_are_taken(void **state)
+{
+    (void)state;
+    size_t count = 0;
+    const struct xt_model_info *const *all = xt_model_all(&count);
+    for (size_t i = 0; i < count; i++) {
+        const char *const names[] = {all[i]->name, NULL};
+        const struct xt_option_models one = {.names = names, .recipe_of = xt_model_recipe};
+        const char *const words[] = {"--model", all[i]->name};
+        struct xt_options options;
+        struct xt_err err = {0};
+        if (xt_options_parse(&options, 2, words, XT_COMMAND_TRAIN, &one, &err) != XT_OK)
+            fail_msg("%s", err.text);
+        xt_options_clear(&options);
+    }
 }
 
 static void epochs_of_the_command_line_beat_steps_of_the_recipe(void **state)
@@ -527,6 +546,7 @@ int main(void)
         cmocka_unit_test(wrong_command_lines_end_with_a_sentence_and_code_2),
         cmocka_unit_test(values_are_read_as_their_types),
         cmocka_unit_test(the_recipe_stands_between_default_and_command_line),
+        cmocka_unit_test(the_recipes_of_all_networks_are_taken),
         cmocka_unit_test(epochs_of_the_command_line_beat_steps_of_the_recipe),
         cmocka_unit_test(what_only_the_recipe_asked_for_gives_way),
         cmocka_unit_test(the_device_says_it_all_after_xpu),

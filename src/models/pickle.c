@@ -180,7 +180,7 @@ static enum xt_status append(struct machine *m, struct xt_pickle_value *to,
     if (count > m->left)
         return damaged(m, "its containers hold more than the stream can fill");
     m->left -= count;
-    if (count == 0)
+    if (count == 0 || !items)
         return XT_OK;
     enum xt_status status = xt_mem_grow(&to->list.items, &to->list.capacity, to->list.count + count,
                                         sizeof *to->list.items, "a pickle", m->err);

@@ -242,10 +242,11 @@ static void the_published_weights_are_read(void **state)
     assert_int_equal(head->ndims, 4);
     assert_int_equal(head->dims[0], 68);
     assert_int_equal(head->dims[1], 516);
-    float *values = calloc(68 * 516, sizeof *values);
-    assert_int_equal(xt_file_tensor_floats(head, values, 68 * 516, &err), XT_OK);
-    assert_true(values[68 * 516 - 1] == -0.16022749245166779F);
-    assert_int_equal(xt_file_tensor_floats(&file.tensors[0], values, 64 * 27, &err), XT_OK);
+    const size_t count = (size_t)68 * 516;
+    float *values = calloc(count, sizeof *values);
+    assert_int_equal(xt_file_tensor_floats(head, values, count, &err), XT_OK);
+    assert_true(values[count - 1] == -0.16022749245166779F);
+    assert_int_equal(xt_file_tensor_floats(&file.tensors[0], values, 1728, &err), XT_OK);
     assert_true(values[0] == 0.6626672744750977F && values[1] == 1.0154415369033813F);
     assert_int_equal(xt_file_tensor_floats(&file.tensors[61], values, 68, &err), XT_OK);
     assert_true(values[67] == 4.973525047302246F);

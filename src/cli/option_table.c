@@ -428,10 +428,9 @@ static const struct xt_option table[] = {
         .fallback = "auto",
         .choices = norm_names,
         .by_model = true,
-        .help =
-            "lprnet's global context: mean over the plate (sample), or over the batch as "
-            "published, where an answer depends on its neighbours; auto: what the weights say, "
-            "else sample",
+        .help = "lprnet's global context: mean over the plate (sample), or over the batch as "
+                "published, where an answer depends on its neighbours; auto: what the weights say, "
+                "else sample",
     },
 
     {

@@ -782,7 +782,7 @@ void xt_options_clear(struct xt_options *options)
     *options = (struct xt_options){0};
 }
 
-enum xt_source xt_options_source(const struct xt_options *options, const char *name)
+enum xt_value_source xt_options_source(const struct xt_options *options, const char *name)
 {
     return options->origins[index_by_name(name)].source;
 }

@@ -62,10 +62,10 @@ bool xt_option_is_for(const struct xt_option *option, enum xt_command_id command
  * not. */
 bool xt_option_has_negation(const struct xt_option *option);
 
-enum xt_source { XT_SOURCE_DEFAULT, XT_SOURCE_RECIPE, XT_SOURCE_CONFIG, XT_SOURCE_COMMAND_LINE };
+enum xt_value_source { XT_SOURCE_DEFAULT, XT_SOURCE_RECIPE, XT_SOURCE_CONFIG, XT_SOURCE_COMMAND_LINE };
 
 struct xt_origin {
-    enum xt_source source;
+    enum xt_value_source source;
     int line;          /* of the config file */
     const char *given; /* on the command line: the text; NULL otherwise */
 };
@@ -101,7 +101,7 @@ enum xt_status xt_options_parse(struct xt_options *options, int argc, const char
 void xt_options_clear(struct xt_options *options);
 
 /* Where the value of the option `name` came from. */
-enum xt_source xt_options_source(const struct xt_options *options, const char *name);
+enum xt_value_source xt_options_source(const struct xt_options *options, const char *name);
 
 /* The settings of the command as a config file, each line with a comment that says where the value
  * came from. */

@@ -69,9 +69,10 @@ struct xt_op {
     const struct xt_op_class *class;
     char name[64];
     int index;
-    int readers_of_output; /* unused outputs have none */
-    double flops;          /* of one forward pass of the batch, multiply and add counted as two */
-    double seconds[2]; /* spent forward and backward since the graph's profile was last cleared */
+    enum xt_dtype dtype; /* of what it writes */
+    size_t out_bytes;    /* of the tensors that it writes */
+    double flops;        /* of one forward pass of the batch, multiply and add counted as two */
+    double seconds[2];   /* spent forward and backward since the graph's profile was last cleared */
 };
 
 /* How one pass runs; changed between passes by the trainer. */

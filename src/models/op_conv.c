@@ -585,6 +585,10 @@ struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
     }
     enum xt_dtype dtype = spec->f32 ? XT_F32 : graph->options.dtype;
     conv->out = xt_graph_add_tensor(graph, spec->name, in->n, h, w, spec->channels, dtype, err);
+    if (!conv->out)
+        return NULL;
+    conv->op.dtype = dtype;
+    conv->op.out_bytes = xt_tensor_bytes(conv->out);
     conv->op.flops = 2.0 * in->n * h * w * spec->channels * in->c * spec->kernel_h * spec->kernel_w;
     return conv->out;
 }

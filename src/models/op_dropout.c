@@ -86,5 +86,6 @@ struct xt_tensor *xt_graph_dropout(struct xt_graph *graph, struct xt_tensor *in,
     if (dropout->reader < 0)
         return NULL;
     dropout->out = xt_graph_add_tensor(graph, name, in->n, in->h, in->w, in->c, in->dtype, err);
+    dropout->op.dtype = in->dtype;
     return dropout->out;
 }

@@ -68,7 +68,10 @@ struct xt_tensor *xt_graph_input(struct xt_graph *graph, int h, int w, float mea
     input->scale = scale;
     input->out = xt_graph_add_tensor(graph, "input", graph->options.batch, h, w, 3,
                                      graph->options.dtype, err);
-    if (input->out)
-        input->out->wants_grad = false;
+    if (!input->out)
+        return NULL;
+    input->out->wants_grad = false;
+    input->op.dtype = input->out->dtype;
+    input->op.out_bytes = xt_tensor_bytes(input->out);
     return input->out;
 }

@@ -443,5 +443,11 @@ enum xt_status xt_graph_norm(struct xt_graph *graph, struct xt_tensor *in,
         return xt_err_set(err, XT_ERR_RUN, "%s: an average pool with overlapping or padded rows",
                           spec->name);
     enum xt_status status = add_params(graph, norm, err);
-    return status ? status : add_outputs(graph, norm, out, err);
+    if (!status)
+        status = add_outputs(graph, norm, out, err);
+    struct xt_tensor *outputs[] = {norm->full, norm->max, norm->average};
+    norm->op.dtype = in->dtype;
+    for (int i = 0; i < 3 && !status; i++)
+        norm->op.out_bytes += outputs[i] ? xt_tensor_bytes(outputs[i]) : 0;
+    return status;
 }

@@ -1,0 +1,230 @@
+/* xtrain predict: images through trained weights, one line of output each, in the order given. */
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/stop.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "data/resize.h"
+#include "train/evaluate.h"
+
+/* Everything that reading images into batches needs. */
+struct reader {
+    struct xt_network network;
+    const struct xt_settings *settings;
+    struct xt_file_list files;
+    struct xt_decoder *decoder;
+    struct xt_resizer resizer;
+    struct xt_image image;
+    uint8_t *pixels;    /* [batch][height][width][3] */
+    const char **names; /* [batch] */
+    int filled;
+    size_t unreadable;
+};
+
+static enum xt_status add_path(struct xt_file_list *list, const char *path, struct xt_err *err)
+{
+    enum xt_status status = xt_mem_grow(&list->paths, &list->capacity, list->count + 1,
+                                        sizeof *list->paths, "the list of files", err);
+    if (!status)
+        status = xt_mem_strdup(&list->paths[list->count], path, err);
+    if (!status)
+        list->count++;
+    return status;
+}
+
+static bool is_image_name(const char *path)
+{
+    const char *dot = strrchr(xt_file_name(path), '.');
+    return dot && (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0 ||
+                   strcasecmp(dot, ".png") == 0);
+}
+
+static enum xt_status add_folder(struct xt_file_list *list, const char *folder, struct xt_err *err)
+{
+    struct xt_file_list tree = {0};
+    enum xt_status status = xt_file_list_tree(&tree, folder, err);
+    size_t before = list->count;
+    for (size_t i = 0; i < tree.count && !status; i++)
+        if (is_image_name(tree.paths[i]))
+            status = add_path(list, tree.paths[i], err);
+    xt_file_list_clear(&tree);
+    if (!status && list->count == before)
+        status =
+            xt_err_set(err, XT_ERR_DATA, "%s: the folder holds no .jpg, .jpeg or .png", folder);
+    return status;
+}
+
+static enum xt_status add_standard_input(struct xt_file_list *list, struct xt_err *err)
+{
+    char *line = NULL;
+    size_t capacity = 0;
+    enum xt_status status = XT_OK;
+    for (ssize_t length; !status && (length = getline(&line, &capacity, stdin)) >= 0;) {
+        line[strcspn(line, "\r\n")] = '\0';
+        if (*line)
+            status = add_path(list, line, err);
+    }
+    free(line);
+    return status;
+}
+
+static enum xt_status list_files(struct reader *reader, const struct xt_options *options,
+                                 struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    for (int i = 1; i < options->argument_count && !status; i++) {
+        const char *argument = options->arguments[i];
+        if (strcmp(argument, "-") == 0)
+            status = add_standard_input(&reader->files, err);
+        else if (xt_file_is_folder(argument))
+            status = add_folder(&reader->files, argument, err);
+        else
+            status = add_path(&reader->files, argument, err);
+    }
+    if (!status && reader->files.count == 0)
+        status = xt_err_set(err, XT_ERR_DATA, "standard input named no files to read");
+    return status;
+}
+
+static enum xt_status print_json(const char *path, const char *plate, bool rejected,
+                                 const struct xt_decoded *answer, struct xt_err *err)
+{
+    cJSON *line = cJSON_CreateObject();
+    cJSON *characters = line ? cJSON_AddArrayToObject(line, "characters") : NULL;
+    bool ok = characters && cJSON_AddStringToObject(line, "path", path) &&
+              cJSON_AddStringToObject(line, "plate", plate) &&
+              cJSON_AddNumberToObject(line, "confidence", answer->probability) &&
+              cJSON_AddBoolToObject(line, "rejected", rejected);
+    for (int i = 0; i < answer->length && ok; i++)
+        ok = cJSON_AddItemToArray(characters, cJSON_CreateNumber((double)answer->confidence[i]));
+    char *text = ok ? cJSON_PrintUnformatted(line) : NULL;
+    if (text)
+        printf("%s\n", text);
+    cJSON_free(text);
+    cJSON_Delete(line);
+    return text ? XT_OK : xt_err_no_memory(err, "a line of JSON", 0);
+}
+
+static void print_text(const char *path, const char *plate, bool rejected,
+                       const struct xt_decoded *answer)
+{
+    printf("%s\t%s\t%.4f\t", path, rejected ? "-" : plate, answer->probability);
+    for (int i = 0; i < answer->length; i++)
+        printf("%s%.3f", i ? " " : "", (double)answer->confidence[i]);
+    printf(rejected ? "\trejected %s\n" : "\n", plate);
+}
+
+static enum xt_status print_answer(const struct reader *reader, int sample, struct xt_err *err)
+{
+    const struct xt_settings *s = reader->settings;
+    struct xt_decoded answer;
+    struct xt_str plate = {0};
+    enum xt_status status = xt_evaluate_answer(&reader->network, sample, s->decode, &answer, err);
+    if (!status)
+        status = xt_alphabet_decode(reader->network.alphabet, answer.symbols, answer.length, &plate,
+                                    err);
+    if (status)
+        return status;
+    bool rejected = answer.probability < s->reject;
+    const char *path = reader->names[sample];
+    if (s->json)
+        status = print_json(path, xt_str_get(&plate), rejected, &answer, err);
+    else
+        print_text(path, xt_str_get(&plate), rejected, &answer);
+    xt_str_clear(&plate);
+    return status;
+}
+
+static enum xt_status run_batch(struct reader *reader, struct xt_err *err)
+{
+    struct xt_graph *graph = reader->network.graph;
+    graph->pass = (struct xt_graph_pass){.pixels = reader->pixels, .count = reader->filled};
+    enum xt_status status = reader->filled ? xt_graph_forward(graph, err) : XT_OK;
+    for (int i = 0; i < reader->filled && !status; i++)
+        status = print_answer(reader, i, err);
+    reader->filled = 0;
+    return status;
+}
+
+/* Decodes one file into the next row of the batch. A file that cannot be read is named and counted,
+ * and the others go on. */
+static enum xt_status add_image(struct reader *reader, const char *path, struct xt_err *err)
+{
+    const struct xt_model_info *model = reader->network.model;
+    size_t bytes = (size_t)model->height * (size_t)model->width * 3;
+    enum xt_pixel_order order = model->bgr ? XT_PIXEL_BGR : XT_PIXEL_RGB;
+    enum xt_status status = xt_image_load(reader->decoder, path, order, &reader->image, err);
+    if (!status)
+        status = xt_resize(&reader->resizer, &reader->image, model->width, model->height,
+                           reader->pixels + (size_t)reader->filled * bytes, err);
+    if (status == XT_ERR_DATA) {
+        fprintf(stderr, "xtrain: %s\n", err->text);
+        reader->unreadable++;
+        return XT_OK;
+    }
+    if (!status)
+        reader->names[reader->filled++] = path;
+    return status;
+}
+
+static enum xt_status predict_all(struct reader *reader, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < reader->files.count && !status; i++) {
+        if (xt_stop_requested())
+            return xt_err_set(err, XT_INTERRUPTED, "interrupted after %zu of %zu files", i,
+                              reader->files.count);
+        status = add_image(reader, reader->files.paths[i], err);
+        if (!status && reader->filled == reader->network.batch)
+            status = run_batch(reader, err);
+    }
+    if (!status)
+        status = run_batch(reader, err);
+    if (!status && reader->unreadable)
+        status = xt_err_set(err, XT_ERR_DATA, "%zu of %zu files could not be read",
+                            reader->unreadable, reader->files.count);
+    return status;
+}
+
+static enum xt_status open_reader(struct reader *reader, struct xt_err *err)
+{
+    const struct xt_model_info *model = reader->network.model;
+    size_t batch = (size_t)reader->network.batch;
+    size_t bytes = (size_t)model->height * (size_t)model->width * 3;
+    enum xt_status status = xt_decoder_create(&reader->decoder, err);
+    if (!status)
+        status = xt_mem_aligned(&reader->pixels, batch, bytes, "a batch of images", err);
+    if (!status)
+        status = xt_mem_calloc(&reader->names, batch, sizeof *reader->names, "file names", err);
+    return status;
+}
+
+enum xt_status xt_cmd_predict(struct xt_options *options, struct xt_err *err)
+{
+    struct reader reader = {.settings = &options->values};
+    options->values.init = options->arguments[0];
+    enum xt_status status = list_files(&reader, options, err);
+    size_t batch = (size_t)options->values.batch;
+    if (!status)
+        status = xt_network_init(&reader.network, &options->values,
+                                 (int)(reader.files.count < batch ? reader.files.count : batch),
+                                 false, err);
+    if (!status)
+        status = open_reader(&reader, err);
+    if (!status)
+        status = predict_all(&reader, err);
+    xt_decoder_destroy(reader.decoder);
+    xt_resizer_clear(&reader.resizer);
+    xt_image_clear(&reader.image);
+    free(reader.pixels);
+    free(reader.names);
+    xt_file_list_clear(&reader.files);
+    xt_network_clear(&reader.network);
+    return status;
+}

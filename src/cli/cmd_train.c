@@ -1,0 +1,158 @@
+/* xtrain train: a run from settings to trained weights, shown as it goes. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/placement.h"
+#include "cli/progress.h"
+#include "train/trainer.h"
+
+struct view {
+    struct xt_progress progress;
+    bool silent; /* --quiet, or standard output belongs to --json */
+};
+
+static void show_progress(void *context, const struct xt_train_progress *p)
+{
+    struct view *view = context;
+    struct xt_progress_state state = {
+        .epoch = p->epoch,
+        .epochs = p->epochs,
+        .step = p->step,
+        .steps = p->steps,
+        .loss = p->loss,
+        .lr = p->lr,
+        .images_per_s = p->images_per_s,
+        .seconds_left = p->seconds_left,
+        .wait = p->wait,
+    };
+    xt_progress_show(&view->progress, &state, xt_thread_seconds(), p->step == p->steps);
+}
+
+static void show_evaluation(void *context, const struct xt_train_progress *p,
+                            const struct xt_evaluation *evaluation, bool best)
+{
+    struct view *view = context;
+    xt_progress_clear(&view->progress);
+    if (view->silent)
+        return;
+    const struct xt_plate_score *score = &evaluation->score;
+    printf("step %" PRId64 ": %zu of %zu plates read right (%.1f %%), %.2f %% of the characters, "
+           "loss %.4f%s\n",
+           p->step, score->correct, score->images, 100 * xt_plate_score_accuracy(score),
+           100 * xt_plate_score_char_accuracy(score), evaluation->loss,
+           best ? "; the best so far" : "");
+    fflush(stdout);
+}
+
+static void describe_run(const struct xt_trainer *trainer)
+{
+    const struct xt_settings *s = trainer->settings;
+    printf("training %s on %s%s\n", trainer->network.model->title, trainer->source->description,
+           s->data ? "" : " (no --data was given)");
+    if (trainer->val)
+        printf("evaluating on %s\n", trainer->val->description);
+    else
+        printf("no --val was given: nothing is evaluated, and last.safetensors is the result\n");
+    printf("on %s, %s, from %s\n", trainer->network.device.name,
+           xt_dtype_name(trainer->network.graph->options.dtype),
+           s->init ? s->init : "random weights");
+    printf("%" PRId64 " steps of %d images (%" PRId64 " steps an epoch), %zu parameters\n",
+           trainer->steps, s->batch, trainer->epoch_steps,
+           xt_network_parameter_count(&trainer->network));
+    printf("saving to %s\n", trainer->folder.path);
+    fflush(stdout);
+}
+
+/* The settings beside the results, as a file that --config takes. */
+static enum xt_status save_settings(const struct xt_options *options,
+                                    const struct xt_trainer *trainer, struct xt_err *err)
+{
+    struct xt_str text = {0};
+    char *path = NULL;
+    enum xt_status status = xt_options_print(options, &text, err);
+    if (!status)
+        status = xt_run_folder_file(&trainer->folder, "config.yaml", &path, err);
+    if (!status)
+        status = xt_file_save(path, text.data, text.length, err);
+    free(path);
+    xt_str_clear(&text);
+    return status;
+}
+
+static void print_json(const struct xt_trainer *trainer)
+{
+    const struct xt_plate_score *score = &trainer->last_evaluation.score;
+    printf("{\"run\": \"%s\", \"step\": %" PRId64, trainer->folder.path, trainer->step);
+    if (trainer->evaluated_step >= 0)
+        printf(", \"images\": %zu, \"correct\": %zu, \"plate_accuracy\": %.6f, "
+               "\"char_accuracy\": %.6f",
+               score->images, score->correct, xt_plate_score_accuracy(score),
+               xt_plate_score_char_accuracy(score));
+    if (trainer->best_step >= 0)
+        printf(", \"best_step\": %" PRId64 ", \"best_plate_accuracy\": %.6f", trainer->best_step,
+               trainer->best_accuracy);
+    printf("}\n");
+}
+
+static void describe_end(const struct xt_trainer *trainer, const struct view *view)
+{
+    if (trainer->settings->json) {
+        print_json(trainer);
+        return;
+    }
+    if (view->silent)
+        return;
+    char time[32];
+    xt_progress_format_time(trainer->earlier_seconds + xt_thread_seconds() - trainer->start_time,
+                            time, sizeof time);
+    printf("done: %" PRId64 " steps in %s\n", trainer->step, time);
+    const char *path = trainer->folder.path;
+    if (trainer->best_step >= 0)
+        printf("  %s/best.safetensors  the best weights: %.1f %% at step %" PRId64 "\n", path,
+               100 * trainer->best_accuracy, trainer->best_step);
+    printf("  %s/last.safetensors  the last weights\n", path);
+    printf("  %s/metrics.jsonl     losses and evaluations\n", path);
+}
+
+static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer,
+                          struct xt_err *err)
+{
+    const struct xt_settings *s = &options->values;
+    struct view view = {.silent = s->quiet || s->json};
+    xt_progress_init(&view.progress, s->quiet, s->json);
+    enum xt_status status = xt_trainer_open_run(trainer, err);
+    if (!status && !s->resume)
+        status = save_settings(options, trainer, err);
+    if (status)
+        return status;
+    if (!view.silent)
+        describe_run(trainer);
+    if (s->verbose)
+        xt_placement_print(trainer->network.graph, stderr);
+    struct xt_train_observer observer = {
+        .context = &view, .progress = show_progress, .evaluated = show_evaluation};
+    status = xt_trainer_run(trainer, &observer, err);
+    xt_progress_clear(&view.progress);
+    if (!status)
+        describe_end(trainer, &view);
+    return status;
+}
+
+enum xt_status xt_cmd_train(struct xt_options *options, struct xt_err *err)
+{
+    struct xt_trainer trainer;
+    enum xt_status status = xt_trainer_init(&trainer, &options->values, err);
+    if (!status)
+        status = options->values.dry_run ? xt_placement_dry_run(options, &trainer, err)
+                                         : run(options, &trainer, err);
+    xt_trainer_clear(&trainer);
+    return status;
+}

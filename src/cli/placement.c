@@ -1,0 +1,64 @@
+#include "cli/placement.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+void xt_placement_print(const struct xt_graph *graph, FILE *out)
+{
+    fprintf(out, "%-20s %-14s %-6s %-4s %-8s %-7s %-26s %s\n", "op", "kind", "device", "type",
+            "output", "format", "forward", "backward");
+    for (int i = 0; i < graph->op_count; i++) {
+        const struct xt_op *op = graph->ops[i];
+        const char *backward = graph->options.training ? op->class->implementation(op, true) : "";
+        char bytes[16];
+        snprintf(bytes, sizeof bytes, "%.1f MB", (double)op->out_bytes / 1e6);
+        fprintf(out, "%-20s %-14s %-6s %-4s %-8s %-7s %-26s %s\n", op->name, op->class->kind, "cpu",
+                xt_dtype_name(op->dtype), bytes, "nhwc", op->class->implementation(op, false),
+                *backward ? backward : "-");
+    }
+}
+
+static void print_memory(const struct xt_trainer *trainer)
+{
+    const struct xt_params *params = &trainer->network.params;
+    const struct xt_graph *graph = trainer->network.graph;
+    double values = (double)params->value_floats * 4;
+    double state = values * xt_optim_states(trainer->optim.kind, trainer->optim.momentum);
+    double slots = (double)trainer->slots.bytes * trainer->slots.count;
+    double threads = trainer->network.device.threads;
+    double scratch = (double)graph->loop_scratch_floats * 4 * threads;
+    double arena = (double)graph->arena_bytes;
+    double working = (double)graph->working_bytes;
+    double stats = (double)params->stat_floats * 4;
+    printf("memory\n");
+    printf("  %-28s %8.1f MB\n", "parameters, float32", (values + stats) / 1e6);
+    printf("  %-28s %8.1f MB\n", "their gradients, float32", values / 1e6);
+    printf("  %-28s %8.1f MB\n", "optimizer state, float32", state / 1e6);
+    printf("  %-28s %8.1f MB\n", "working copies of weights", working / 1e6);
+    printf("  %-28s %8.1f MB\n", "activations and gradients", arena / 1e6);
+    printf("  %-28s %8.1f MB\n", "batch slots", slots / 1e6);
+    printf("  %-28s %8.1f MB\n", "the loops' scratch", scratch / 1e6);
+    printf("  %-28s %8.1f MB\n", "all",
+           (2 * values + stats + state + working + arena + slots + scratch) / 1e6);
+}
+
+enum xt_status xt_placement_dry_run(const struct xt_options *options, struct xt_trainer *trainer,
+                                    struct xt_err *err)
+{
+    struct xt_str text = {0};
+    enum xt_status status = xt_options_print(options, &text, err);
+    if (status)
+        return status;
+    printf("settings\n%s\n", xt_str_get(&text));
+    xt_str_clear(&text);
+    printf("%s on %s, %s\n", trainer->network.model->title, trainer->source->description,
+           trainer->network.device.name);
+    printf("%" PRId64 " steps of %d images, %" PRId64 " steps an epoch\n", trainer->steps,
+           options->values.batch, trainer->epoch_steps);
+    printf("%zu parameters\n\n", xt_network_parameter_count(&trainer->network));
+    print_memory(trainer);
+    printf("\nplacement\n");
+    xt_placement_print(trainer->network.graph, stdout);
+    printf("\nnothing was trained and nothing was written (--dry-run)\n");
+    return XT_OK;
+}

@@ -17,10 +17,19 @@ WIDTH, HEIGHT = 32, 64
 FONTS = "/usr/share/fonts/opentype/noto"
 SIMPLIFIED = 2  # the face of the collection with the forms used in China
 LARGE = 512  # pixels an em before reduction
-STROKE = 10  # letters and digits are regular, thickened at round ends: between regular and bold
+STROKE = 6  # letters and digits are regular, thickened at round ends: between regular and bold
 # Ink widths in 32nds of the cell; the rest fill it, as on a plate (45 x 90 mm a character).
 NARROW = {"1": 14, "J": 28, "L": 28, "E": 28, "F": 28}
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def draw_zero():
+    """A plate's nought has straight sides; the font's is an oval that readers take for another."""
+    scale = 16
+    ink = Image.new("L", (WIDTH * scale, HEIGHT * scale))
+    ImageDraw.Draw(ink).rounded_rectangle((0, 0, ink.width - 1, ink.height - 1), ink.width * 0.45,
+                                          outline=255, width=int(6.5 * scale))
+    return ink
 
 
 def draw(fonts, glyph):
@@ -30,7 +39,7 @@ def draw(fonts, glyph):
     left, top, right, bottom = font.getbbox(glyph, stroke_width=stroke)
     ink = Image.new("L", (right - left, bottom - top))
     ImageDraw.Draw(ink).text((-left, -top), glyph, font=font, fill=255, stroke_width=stroke)
-    ink = ink.crop(ink.getbbox())
+    ink = draw_zero() if glyph == "0" else ink.crop(ink.getbbox())
     if glyph == "1":  # a plate's one has no foot: the stem goes on to the ground
         stem = ink.crop((0, ink.height * 3 // 4, ink.width, ink.height * 3 // 4 + 1))
         ink.paste(stem.resize((ink.width, ink.height - ink.height * 3 // 4)),

@@ -307,7 +307,7 @@ static enum xt_status synth_read(const struct xt_source *source, size_t index,
     if (status)
         return status;
     struct xt_rng rng;
-    int glyphs[XT_PLATE_SYMBOLS_MAX];
+    int glyphs[XT_PLATE_SYMBOLS_MAX] = {0};
     enum xt_plate_style style = draw_plate(synth, index, &rng, glyphs);
     write_label(synth, style, glyphs, sample->label, &sample->label_length);
     xt_plate_paint(synth->painter, style, glyphs, synth->hard, &rng, sample->image.pixels);
@@ -321,7 +321,7 @@ static enum xt_status synth_label(const struct xt_source *source, size_t index, 
 {
     (void)err;
     struct xt_rng rng;
-    int glyphs[XT_PLATE_SYMBOLS_MAX];
+    int glyphs[XT_PLATE_SYMBOLS_MAX] = {0};
     enum xt_plate_style style = draw_plate(synth_of(source), index, &rng, glyphs);
     write_label(synth_of(source), style, glyphs, label, length);
     return XT_OK;
@@ -354,7 +354,7 @@ enum xt_status xt_source_open_synth(struct xt_source **out, const char *query,
     synth->base.class = &synth_class;
     synth->base.count = 50000;
     synth->seed = 1;
-    synth->hard = 5;
+    synth->hard = 3;
     synth->styles[XT_PLATE_BLUE] = synth->styles[XT_PLATE_GREEN] = true;
     synth->order = options->order;
     status = parse(synth, query, err);

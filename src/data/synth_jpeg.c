@@ -4,7 +4,7 @@ enum {
     BLOCK = 8,
     MCU = 16,
     BASIS_BITS = 13, /* fraction bits of the cosines */
-    EXTRA_BITS = 3,  /* fraction bits kept between the two passes */
+    EXTRA_BITS = 3,  /* fraction bits kept between two passes, and until quantisation */
 };
 
 struct quantiser {
@@ -86,9 +86,10 @@ static void inverse(int *values, int stride, int bits)
 static int quantise(int value, int step)
 {
     int size = value < 0 ? -value : value;
-    if (2 * size < step)
+    int fine = step << EXTRA_BITS;
+    if (2 * size < fine)
         return 0;
-    int level = (size + step / 2) / step * step;
+    int level = (size + fine / 2) / fine * step;
     return value < 0 ? -level : level;
 }
 
@@ -98,7 +99,7 @@ static void lose(int *block, const struct quantiser *quantiser)
     for (int row = 0; row < BLOCK; row++)
         forward(block + row * BLOCK, 1, BASIS_BITS - EXTRA_BITS);
     for (int column = 0; column < BLOCK; column++)
-        forward(block + column, BLOCK, BASIS_BITS + EXTRA_BITS);
+        forward(block + column, BLOCK, BASIS_BITS);
     for (int i = 0; i < BLOCK * BLOCK; i++)
         block[i] = quantise(block[i], quantiser->step[i]);
     for (int column = 0; column < BLOCK; column++)
@@ -125,16 +126,21 @@ static int *luma_at(struct unit *unit, int x, int y)
     return &unit->luma[block][y % BLOCK * BLOCK + x % BLOCK];
 }
 
-/* Pixels beyond the image repeat its last ones. */
+/* Pixels beyond the image repeat its last ones; chroma there repeats its last pair of rows. */
 static void load(struct unit *unit, const uint8_t *pixels, int width, int height, int left, int top)
 {
+    const int last_pair = (height - 1) / 2 * 2;
     for (int i = 0; i < BLOCK * BLOCK; i++)
         unit->blue[i] = unit->red[i] = 0;
     for (int y = 0; y < MCU; y++) {
+        int pair = clamp_to(top + y, 0, last_pair + y % 2);
         const uint8_t *row = pixels + (long)clamp_to(top + y, 0, height - 1) * width * 3;
+        const uint8_t *coarse = pixels + (long)clamp_to(pair, 0, height - 1) * width * 3;
         for (int x = 0; x < MCU; x++) {
-            const uint8_t *p = row + (long)clamp_to(left + x, 0, width - 1) * 3;
+            long column = clamp_to(left + x, 0, width - 1) * 3;
+            const uint8_t *p = row + column;
             *luma_at(unit, x, y) = round_shift(19595 * p[0] + 38470 * p[1] + 7471 * p[2], 16) - 128;
+            p = coarse + column;
             int half = y / 2 * BLOCK + x / 2;
             unit->blue[half] += -11059 * p[0] - 21709 * p[1] + 32768 * p[2];
             unit->red[half] += 32768 * p[0] - 27439 * p[1] - 5329 * p[2];

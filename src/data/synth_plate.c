@@ -102,7 +102,7 @@ static int clamp_to(int value, int low, int high)
 /* A whole number from low to high. */
 static int draw_between(struct xt_rng *rng, int low, int high)
 {
-    return low + (int)xt_rng_below(rng, (uint64_t)(high - low + 1));
+    return low + (int)xt_rng_below(rng, (uint64_t)((int64_t)high - low + 1));
 }
 
 /* A whole number around 0, at most `size` away, small ones more often. */
@@ -465,7 +465,7 @@ static void draw_light(const struct palette *palette, int hard, struct xt_rng *r
     light->shade_x = draw_around(rng, scaled(90, hard));
     light->shade_y = draw_around(rng, scaled(90, hard));
     light->noise_grey = draw_between(rng, 0, scaled(22, hard));
-    light->noise_colour = draw_between(rng, 0, scaled(22, hard));
+    light->noise_colour = draw_between(rng, 0, scaled(14, hard));
 }
 
 /* A row of noise: 96 bytes, each equally likely. */

@@ -3,6 +3,9 @@
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
 
 #include "base/str.h"
 #include "base/thread.h"
@@ -66,6 +69,17 @@ bool xt_device_cpu_has_bf16(void)
            (unsigned)dnnl_cpu_isa_avx512_core_bf16;
 }
 
+/* Numbers too small for a normal float32 count as zero in every compute thread. Weights that decay
+ * for long end up there (the published LPRNet's do), and each costs the CPU over a hundred cycles:
+ * evaluation ran 20 times slower. */
+static void flush_denormals(void)
+{
+#ifdef __SSE__
+#pragma omp parallel
+    _mm_setcsr(_mm_getcsr() | _MM_FLUSH_ZERO_ON | 0x0040 /* denormals are zero */);
+#endif
+}
+
 enum xt_status xt_device_open(struct xt_device *device, const char *spec, int threads,
                               struct xt_err *err)
 {
@@ -81,6 +95,7 @@ enum xt_status xt_device_open(struct xt_device *device, const char *spec, int th
     device->threads = threads > 0 ? threads : xt_thread_available(NULL);
     omp_set_num_threads(device->threads);
     omp_set_dynamic(0);
+    flush_denormals();
     status =
         xt_dnnl_check(xt_dnnl.engine_create(&device->engine, dnnl_cpu, 0), "the CPU engine", err);
     if (!status)

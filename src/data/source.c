@@ -24,6 +24,16 @@ void xt_source_destroy(struct xt_source *source)
         source->class->destroy(source);
 }
 
+int xt_source_class_count(const struct xt_source *source)
+{
+    return source->class_count;
+}
+
+const char *xt_source_class_name(const struct xt_source *source, int index)
+{
+    return source->class_names[index];
+}
+
 /* The entry of `folder` whose name is nearest to `name`, or NULL. Release with free. */
 static char *nearest_entry(const char *folder, const char *name)
 {

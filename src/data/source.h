@@ -1,5 +1,5 @@
 /* Where samples come from: one interface, one file a kind (source_folder.c, source_list.c,
- * source_synth.c).
+ * source_synth.c...).
  *
  * A source knows how many samples it has and makes the i-th; order, batches, threads and
  * augmentation are the loader's. xt_source_read may be called from several threads at once, each
@@ -16,7 +16,10 @@
 #include "data/alphabet.h"
 #include "data/image.h"
 
-enum { XT_LABEL_MAX = 32 };
+enum { XT_LABEL_MAX = 32, XT_CLASSES_MAX = 65535 };
+
+/* What a label is: a plate's symbols, or the index of one class. */
+enum xt_task { XT_TASK_PLATES, XT_TASK_CLASSES };
 
 /* One sample: an image of any size and its label (a plate's symbols; a class index alone is a label
  * of length 1). */
@@ -46,22 +49,37 @@ struct xt_source {
     const struct xt_source_class *class;
     size_t count;
     char description[256]; /* for the run's first lines: "700 plates in data/train" */
+    char **class_names;    /* class_count of them, the source's; NULL for plates */
+    int class_count;
 };
 
 struct xt_source_options {
-    const struct xt_alphabet *alphabet; /* borrowed; outlives the source */
+    enum xt_task task;
+    const struct xt_alphabet *alphabet; /* plates: borrowed; outlives the source */
+    /* Classes: those that the labels must be of (the training set's for a validation set, the
+     * weights' for an evaluation), matched by name; only read while the source is opened. With a
+     * count and NULL, a label is an index below the count. 0: found in the data. */
+    const char *const *class_names;
+    int class_count;
     enum xt_pixel_order order;
     int steps_max;        /* labels that need more CTC steps are refused when the set is read */
     bool labels_optional; /* predict: files without a label are taken */
 };
 
-/* Opens what --data and --val name: a folder, a list file (path, tab, label; relative paths start
- * at the list's folder), or "synth:plates?count=N&seed=S&style=...". Every label is checked here;
+/* Opens what --data and --val name: a folder (plates: the label is the file name up to the first _
+ * or .; classes: a folder a class), a list file (path, tab, label; relative paths start at the
+ * list's folder), CIFAR's binary batches (a folder of them, one of them, or their .tar.gz), or
+ * "synth:plates?count=N&seed=S&style=...", "synth:shapes?..." . Every label is checked here;
  * the first error names file and reason, and says how many more there are. Destroy with
  * xt_source_destroy. */
 enum xt_status xt_source_open(struct xt_source **out, const char *spec,
                               const struct xt_source_options *options, struct xt_err *err);
 void xt_source_destroy(struct xt_source *source);
+
+/* How many classes the labels are of; 0 for plates. */
+int xt_source_class_count(const struct xt_source *source);
+/* What a class is called: its folder's name, or its number where it has no name. */
+const char *xt_source_class_name(const struct xt_source *source, int index);
 
 /* The kinds, each in its own file; xt_source_open picks. */
 enum xt_status xt_source_open_folder(struct xt_source **out, const char *folder,

@@ -1,6 +1,7 @@
 /* xtrain eval: trained weights on labelled images. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/thread.h"
 #include "cli/commands.h"
@@ -11,7 +12,31 @@
 struct view {
     struct xt_progress progress;
     double start;
+    const struct xt_alphabet *alphabet;
+    size_t show;
 };
+
+static void print_symbols(const struct xt_alphabet *alphabet, const int *symbols, int length)
+{
+    for (int i = 0; i < length; i++)
+        fputs(xt_alphabet_symbol(alphabet, symbols[i]), stdout);
+}
+
+static void show_answer(void *context, size_t index, const int *label, int label_length,
+                        const struct xt_decoded *answer)
+{
+    struct view *view = context;
+    if (index >= view->show)
+        return;
+    xt_progress_clear(&view->progress);
+    bool right = answer->length == label_length &&
+                 memcmp(answer->symbols, label, (size_t)label_length * sizeof *label) == 0;
+    printf("  %s  ", right ? "right" : "wrong");
+    print_symbols(view->alphabet, label, label_length);
+    printf("  read as  ");
+    print_symbols(view->alphabet, answer->symbols, answer->length);
+    printf("  confidence %.3f\n", answer->probability);
+}
 
 static void show(void *context, size_t done, size_t all)
 {
@@ -58,12 +83,16 @@ static enum xt_status evaluate(const struct xt_options *options, struct xt_netwo
     struct xt_source_options source_options = xt_network_source_options(network);
     enum xt_status status = xt_source_open(&source, s->data ? s->data : network->model->default_val,
                                            &source_options, err);
-    struct view view = {.start = xt_thread_seconds()};
+    struct view view = {.start = xt_thread_seconds(),
+                        .alphabet = network->alphabet,
+                        .show = s->json ? 0 : (size_t)s->show};
+    struct xt_evaluate_observer observer = {
+        .context = &view, .progress = show, .answer = show_answer};
     /* Standard output belongs to the result alone. */
     xt_progress_init(&view.progress, s->quiet, true);
     struct xt_evaluation evaluation;
     if (!status)
-        status = xt_evaluate(network, source, s, show, &view, &evaluation, err);
+        status = xt_evaluate(network, source, s, &observer, &evaluation, err);
     xt_progress_clear(&view.progress);
     if (!status)
         print_result(s, source, &evaluation);

@@ -504,6 +504,16 @@ static const struct xt_option table[] = {
         .help = "how symbols are found in the network's output",
     },
     {
+        .name = "show",
+        .type = &xt_type_integer,
+        FIELD(show),
+        .commands = EVAL,
+        .group = XT_GROUP_ANSWER,
+        .fallback = "0",
+        .max = 1000000,
+        .help = "print the answers to the first so many images beside their labels",
+    },
+    {
         .name = "reject",
         .type = &xt_type_real,
         FIELD(reject),

@@ -32,6 +32,7 @@ struct work {
     struct xt_ctc *ctc;
     float *losses;
     double loss_sum;
+    const struct xt_evaluate_observer *observer;
     struct xt_evaluation *out;
 };
 
@@ -46,9 +47,13 @@ static enum xt_status score_batch(struct work *work, const struct xt_batch *batc
             continue;
         struct xt_decoded answer;
         status = xt_evaluate_answer(network, i, work->settings->decode, &answer, err);
-        if (!status)
-            xt_plate_score_add(&work->out->score, batch->labels + (size_t)i * XT_LABEL_MAX, length,
-                               answer.symbols, answer.length);
+        if (status)
+            break;
+        const int *label = batch->labels + (size_t)i * XT_LABEL_MAX;
+        xt_plate_score_add(&work->out->score, label, length, answer.symbols, answer.length);
+        if (work->observer->answer)
+            work->observer->answer(work->observer->context, batch->indices[i], label, length,
+                                   &answer);
     }
     if (status)
         return status;
@@ -70,7 +75,7 @@ static enum xt_status run_batch(struct work *work, const struct xt_batch *batch,
 }
 
 static enum xt_status run_all(struct work *work, struct xt_loader *loader, size_t all,
-                              xt_evaluate_progress *progress, void *context, struct xt_err *err)
+                              struct xt_err *err)
 {
     for (size_t done = 0;;) {
         struct xt_batch batch;
@@ -86,8 +91,8 @@ static enum xt_status run_all(struct work *work, struct xt_loader *loader, size_
         xt_loader_release(loader, &batch);
         if (status)
             return status;
-        if (progress)
-            progress(context, done, all);
+        if (work->observer->progress)
+            work->observer->progress(work->observer->context, done, all);
     }
 }
 
@@ -102,12 +107,13 @@ static enum xt_status count_bad(struct xt_loader *loader, struct xt_evaluation *
 }
 
 enum xt_status xt_evaluate(struct xt_network *network, const struct xt_source *source,
-                           const struct xt_settings *settings, xt_evaluate_progress *progress,
-                           void *context, struct xt_evaluation *out, struct xt_err *err)
+                           const struct xt_settings *settings,
+                           const struct xt_evaluate_observer *observer, struct xt_evaluation *out,
+                           struct xt_err *err)
 {
     *out = (struct xt_evaluation){.loss = NAN};
     const struct xt_model_info *model = network->model;
-    struct work work = {.network = network, .settings = settings, .out = out};
+    struct work work = {.network = network, .settings = settings, .observer = observer, .out = out};
     struct xt_loader *loader = NULL;
     struct xt_slots slots;
     enum { SLOTS = 3 };
@@ -132,7 +138,7 @@ enum xt_status xt_evaluate(struct xt_network *network, const struct xt_source *s
         status = xt_loader_create(&loader, &config, err);
     double start = xt_thread_seconds();
     if (!status)
-        status = run_all(&work, loader, source->count, progress, context, err);
+        status = run_all(&work, loader, source->count, err);
     out->seconds = xt_thread_seconds() - start;
     if (!status)
         status = count_bad(loader, out, err);

@@ -19,12 +19,20 @@ struct xt_evaluation {
     size_t bad_images;
 };
 
-/* Called after each batch with the images done so far; may be NULL. */
-typedef void xt_evaluate_progress(void *context, size_t done, size_t all);
+/* Who watches an evaluation; each function may be NULL. */
+struct xt_evaluate_observer {
+    void *context;
+    /* After each batch: the images done so far. */
+    void (*progress)(void *context, size_t done, size_t all);
+    /* Each image, in order, with its label and answer. */
+    void (*answer)(void *context, size_t index, const int *label, int label_length,
+                   const struct xt_decoded *answer);
+};
 
 enum xt_status xt_evaluate(struct xt_network *network, const struct xt_source *source,
-                           const struct xt_settings *settings, xt_evaluate_progress *progress,
-                           void *context, struct xt_evaluation *out, struct xt_err *err);
+                           const struct xt_settings *settings,
+                           const struct xt_evaluate_observer *observer, struct xt_evaluation *out,
+                           struct xt_err *err);
 
 /* One sample's answer from the logits of the pass that has just run. */
 enum xt_status xt_evaluate_answer(const struct xt_network *network, int sample,

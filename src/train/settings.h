@@ -69,12 +69,13 @@ struct xt_settings {
     /* where it runs */
     const char *device; /* "cpu", "xpu", "xpu:N" or "auto"; says it all, also after --xpu */
     bool xpu;           /* true where `device` is an XPU */
-    int threads; /* 0: what the process may use */
-    int workers; /* 0: found from threads */
+    int threads;        /* 0: what the process may use */
+    int workers;        /* 0: found from threads */
     bool pin_memory;
 
     /* evaluation and prediction */
     enum xt_decode_kind decode;
+    int show;      /* evaluation prints the answers to this many images */
     double reject; /* predictions below this confidence are rejected; 0: none */
 
     /* what it says */

@@ -346,9 +346,11 @@ enum xt_status xt_trainer_step(struct xt_trainer *trainer, const struct xt_batch
         .seed = trainer->settings->seed,
         .step = (uint64_t)trainer->step,
     };
+    double start = xt_thread_seconds();
     enum xt_status status = xt_graph_forward(graph, err);
     if (status)
         return status;
+    double after_forward = xt_thread_seconds();
     *loss = xt_ctc_loss(trainer->ctc, xt_graph_logits(graph), batch->labels, XT_LABEL_MAX,
                         batch->label_lengths, batch->count, xt_alphabet_blank(network->alphabet),
                         trainer->losses, xt_graph_logits_grad(graph));
@@ -358,15 +360,23 @@ enum xt_status xt_trainer_step(struct xt_trainer *trainer, const struct xt_batch
             "the loss of step %" PRId64 " is not a number; a lower --lr, or --clip 5, "
             "may help%s",
             trainer->step + 1, trainer->saved_step >= 0 ? "; the last checkpoint is whole" : "");
+    double after_loss = xt_thread_seconds();
     status = xt_graph_backward(graph, err);
     if (status)
         return status;
+    double after_backward = xt_thread_seconds();
     xt_optim_update(&trainer->optim, network->params.values, network->params.grads, trainer->ranges,
                     trainer->range_count, xt_schedule_lr(&trainer->schedule, trainer->step),
                     (float)clip_factor(trainer));
     network->params.version++;
     network->params.batches_tracked += !network->bn_frozen;
     trainer->step++;
+    trainer->step_seconds = (struct xt_step_seconds){
+        .forward = after_forward - start,
+        .loss = after_loss - after_forward,
+        .backward = after_backward - after_loss,
+        .update = xt_thread_seconds() - after_backward,
+    };
     return XT_OK;
 }
 
@@ -447,8 +457,8 @@ static enum xt_status evaluate(struct xt_trainer *trainer, struct xt_err *err)
         return XT_OK;
     struct xt_train_progress progress = progress_now(trainer);
     struct xt_evaluation *evaluation = &trainer->last_evaluation;
-    enum xt_status status = xt_evaluate(&trainer->network, trainer->val, trainer->settings, NULL,
-                                        NULL, evaluation, err);
+    enum xt_status status = xt_evaluate(&trainer->network, trainer->val, trainer->settings,
+                                        &(struct xt_evaluate_observer){0}, evaluation, err);
     if (status)
         return status;
     trainer->evaluated_step = trainer->step;

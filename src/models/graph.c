@@ -141,6 +141,15 @@ void xt_buffer_use(struct xt_buffer *buffer, int time)
         buffer->last = time;
 }
 
+/* The op that runs at `time` reads or writes this many bytes then; the loss is no op. */
+static void count_bytes(struct xt_graph *graph, int time, size_t bytes)
+{
+    bool backward = time > graph->op_count;
+    int index = backward ? 2 * graph->op_count - time : time;
+    if (index < graph->op_count)
+        graph->ops[index]->bytes[backward] += (double)bytes;
+}
+
 enum xt_status xt_graph_use_value(struct xt_graph *graph, struct xt_tensor *tensor, int time,
                                   struct xt_err *err)
 {
@@ -150,6 +159,7 @@ enum xt_status xt_graph_use_value(struct xt_graph *graph, struct xt_tensor *tens
     if (!tensor->value)
         return err->status;
     xt_buffer_use(tensor->value, time);
+    count_bytes(graph, time, xt_tensor_bytes(tensor));
     return XT_OK;
 }
 
@@ -162,6 +172,7 @@ enum xt_status xt_graph_use_grad(struct xt_graph *graph, struct xt_tensor *tenso
     if (!*grad)
         return err->status;
     xt_buffer_use(*grad, time);
+    count_bytes(graph, time, xt_tensor_bytes(tensor));
     return XT_OK;
 }
 
@@ -242,15 +253,15 @@ static enum xt_status refresh(struct xt_graph *graph, struct xt_err *err)
     uint64_t version = graph->options.params->version;
     if (graph->params_version == version)
         return XT_OK;
+    double start = graph->profile ? xt_thread_seconds() : 0;
     for (int i = 0; i < graph->op_count; i++) {
         struct xt_op *op = graph->ops[i];
-        double start = graph->profile ? xt_thread_seconds() : 0;
         enum xt_status status = op->class->refresh ? op->class->refresh(op, graph, err) : XT_OK;
         if (status)
             return status;
-        if (graph->profile)
-            op->seconds[0] += xt_thread_seconds() - start;
     }
+    if (graph->profile)
+        graph->refresh_seconds += xt_thread_seconds() - start;
     graph->params_version = version;
     return XT_OK;
 }

@@ -72,7 +72,10 @@ struct xt_op {
     enum xt_dtype dtype; /* of what it writes */
     size_t out_bytes;    /* of the tensors that it writes */
     double flops;        /* of one forward pass of the batch, multiply and add counted as two */
-    double seconds[2];   /* spent forward and backward since the graph's profile was last cleared */
+    double backward_flops;
+    double bytes[2];   /* of the values and gradients read and written forward and backward, each
+                          counted once */
+    double seconds[2]; /* spent forward and backward since the graph's profile was last cleared */
 };
 
 /* How one pass runs; changed between passes by the trainer. */
@@ -116,6 +119,7 @@ struct xt_graph {
     size_t working_bytes; /* working copies of weights, kept outside the arena */
     struct xt_graph_pass pass;
     bool profile;
+    double refresh_seconds; /* spent on the working copies of the weights, as xt_op's seconds */
 };
 
 enum xt_status xt_graph_create(struct xt_graph **out, const struct xt_graph_options *options,

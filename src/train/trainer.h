@@ -46,6 +46,12 @@ struct xt_train_observer {
                       const struct xt_evaluation *evaluation, bool best);
 };
 
+/* What the parts of one step took: the working copies of the weights count as forward, clipping as
+ * update. */
+struct xt_step_seconds {
+    double forward, loss, backward, update;
+};
+
 struct xt_trainer {
     const struct xt_settings *settings;
     struct xt_network network;
@@ -75,6 +81,7 @@ struct xt_trainer {
     size_t bad_images;
     struct xt_evaluation last_evaluation;
     struct xt_train_observer observer;
+    struct xt_step_seconds step_seconds; /* of the last step */
     /* sums since the last report */
     double loss_sum;
     double wait_sum;

@@ -590,6 +590,6 @@ struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
     conv->op.dtype = dtype;
     conv->op.out_bytes = xt_tensor_bytes(conv->out);
     conv->op.flops = 2.0 * in->n * h * w * spec->channels * in->c * spec->kernel_h * spec->kernel_w;
+    conv->op.backward_flops = (in->wants_grad ? 2 : 1) * conv->op.flops;
     return conv->out;
 }
-    conv->op.backward_flops = (in->wants_grad ? 2 : 1) * conv->op.flops;

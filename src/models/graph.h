@@ -148,12 +148,23 @@ struct xt_conv_spec {
     int pad_h, pad_w;
     bool bias;
     bool relu;
-    bool f32; /* stays float32 whatever the graph's type */
+    bool f32;             /* stays float32 whatever the graph's type */
+    bool fully_connected; /* a 1x1 convolution whose weight a file holds as [channels][in] */
     struct xt_channel_map out;
     struct xt_channel_map in;
 };
 struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
                                 const struct xt_conv_spec *spec, struct xt_err *err);
+
+/* A norm's parameters, by their index in params. */
+struct xt_norm_params {
+    int scale, shift, mean, var;
+};
+/* Adds a norm's parameters ahead of its op, where a file has them before those of ops that run
+ * earlier. */
+enum xt_status xt_graph_norm_params(struct xt_graph *graph, const char *name, int channels,
+                                    const struct xt_channel_map *map, struct xt_norm_params *out,
+                                    struct xt_err *err);
 
 /* Batch normalisation (Ioffe & Szegedy 2015; eps 1e-5, momentum 0.1, running variance unbiased),
  * then the residual, ReLU and the pools that read it. */
@@ -165,6 +176,7 @@ struct xt_norm_spec {
     struct xt_window max;     /* kernel_h 0: none; out_h and out_w are filled in */
     struct xt_window average; /* float32 output; kernel_h must equal stride_h */
     struct xt_channel_map out;
+    const struct xt_norm_params *params; /* NULL: added with the op */
 };
 struct xt_norm_outputs {
     struct xt_tensor *full;

@@ -5,9 +5,11 @@
 #include "base/str.h"
 
 extern const struct xt_model_info xt_model_lprnet;
+extern const struct xt_model_info xt_model_resnet50;
 
 static const struct xt_model_info *const models[] = {
     &xt_model_lprnet,
+    &xt_model_resnet50,
 };
 
 const struct xt_model_info *const *xt_model_all(size_t *count)

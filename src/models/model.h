@@ -16,6 +16,7 @@
 
 struct xt_model_options {
     int classes;             /* LPRNet: symbols, the blank included */
+    int height, width;       /* of the images; the model's own unless it takes any_size */
     bool context_over_batch; /* LPRNet's global context as published: the mean square over the batch
                               */
 };
@@ -23,7 +24,8 @@ struct xt_model_options {
 struct xt_model_info {
     const char *name;
     const char *title; /* for people */
-    int height, width; /* of the input, pixels */
+    int height, width; /* of the input, pixels; unless the run says otherwise where any_size */
+    bool any_size;
     bool bgr;          /* pixel order; RGB else */
     float mean, scale; /* the network reads (byte - mean) * scale */
     int time_steps;    /* CTC: columns of the logits; 0 for a classifier */
@@ -31,7 +33,8 @@ struct xt_model_info {
     const char *default_data; /* trained on when no --data is given */
     const char *default_val;
     const struct xt_recipe_item *recipe;
-    /* Describes the network on a fresh graph; returns the logits, [n][1][time_steps][classes]. */
+    /* Describes the network on a fresh graph; returns the logits, [n][1][time_steps][classes]
+     * ([n][1][1][classes] of a classifier). */
     struct xt_tensor *(*describe)(struct xt_graph *graph, const struct xt_model_options *options,
                                   struct xt_err *err);
 };

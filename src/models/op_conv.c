@@ -5,6 +5,7 @@
  * element by element; working copies in the formats that the forward and data-gradient kernels want
  * follow each update.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -548,6 +549,10 @@ static int add_params(struct xt_graph *graph, struct conv *conv, const struct xt
                             .file_dims = {weight.file_dims[0]},
                             .rows = rows.out};
     snprintf(bias.name, sizeof bias.name, "%s.bias", spec->name);
+    if (spec->fully_connected) {
+        weight.file_ndims = 2;
+        weight.uniform = bias.uniform = 1 / sqrtf((float)conv->in->c);
+    }
     conv->weight = xt_graph_param(graph, &weight, err);
     conv->bias = conv->weight >= 0 && spec->bias ? xt_graph_param(graph, &bias, err) : -1;
     return conv->weight < 0 || (spec->bias && conv->bias < 0) ? -1 : 0;

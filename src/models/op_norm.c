@@ -22,7 +22,7 @@ struct norm {
     struct xt_tensor *average;
     int reader;
     int residual_reader;
-    int param[4]; /* scale, shift, running mean, running variance */
+    struct xt_norm_params param;
     struct xt_buffer *winners;
     float *mean; /* [c] of the statistics used in this pass, and so on */
     float *invstd;
@@ -140,10 +140,10 @@ static void *sample_of(const struct xt_tensor *tensor, const struct xt_buffer *b
     return (char *)buffer->data + xt_tensor_bytes(tensor) / (size_t)tensor->n * (size_t)n;
 }
 
-static float *param(const struct norm *norm, const struct xt_graph *graph, int which)
+static float *param(const struct xt_graph *graph, int index)
 {
     struct xt_params *params = graph->options.params;
-    return xt_params_value(params, &params->items[norm->param[which]]);
+    return xt_params_value(params, &params->items[index]);
 }
 
 static double *sum_of(const struct norm *norm, int n, int which)
@@ -187,8 +187,8 @@ static void batch_statistics(struct norm *norm, struct xt_graph *graph)
                                  (size_t)in->w, in->c, pivot, sum_of(norm, n, 0),
                                  sum_of(norm, n, 1), xt_graph_loop_scratch(graph));
     double m = (double)in->n * in->h * in->w;
-    float *running_mean = param(norm, graph, 2);
-    float *running_var = param(norm, graph, 3);
+    float *running_mean = param(graph, norm->param.mean);
+    float *running_var = param(graph, norm->param.var);
     for (size_t k = 0; k < c; k++) {
         double sum = 0;
         double square = 0;
@@ -208,8 +208,8 @@ static void batch_statistics(struct norm *norm, struct xt_graph *graph)
 
 static void running_statistics(struct norm *norm, const struct xt_graph *graph)
 {
-    const float *running_mean = param(norm, graph, 2);
-    const float *running_var = param(norm, graph, 3);
+    const float *running_mean = param(graph, norm->param.mean);
+    const float *running_var = param(graph, norm->param.var);
     for (size_t k = 0; k < (size_t)norm->in->c; k++) {
         norm->mean[k] = running_mean[k];
         norm->invstd[k] = (float)(1 / sqrt((double)running_var[k] + BN_EPS));
@@ -226,8 +226,8 @@ static enum xt_status forward(struct xt_op *op, struct xt_graph *graph, struct x
         batch_statistics(norm, graph);
     else
         running_statistics(norm, graph);
-    const float *gamma = param(norm, graph, 0);
-    const float *beta = param(norm, graph, 1);
+    const float *gamma = param(graph, norm->param.scale);
+    const float *beta = param(graph, norm->param.shift);
     for (size_t k = 0; k < (size_t)in->c; k++) {
         norm->scale[k] = gamma[k] * norm->invstd[k];
         norm->shift[k] = beta[k] - norm->mean[k] * norm->scale[k];
@@ -289,8 +289,8 @@ static void backward_sample(const struct norm *norm, const struct xt_graph *grap
 static void combine(struct norm *norm, struct xt_graph *graph)
 {
     struct xt_params *params = graph->options.params;
-    float *dgamma = xt_params_grad(params, &params->items[norm->param[0]]);
-    float *dbeta = xt_params_grad(params, &params->items[norm->param[1]]);
+    float *dgamma = xt_params_grad(params, &params->items[norm->param.scale]);
+    float *dbeta = xt_params_grad(params, &params->items[norm->param.shift]);
     size_t c = (size_t)norm->in->c;
     double m = (double)norm->in->n * norm->in->h * norm->in->w;
     for (size_t k = 0; k < c; k++) {
@@ -346,37 +346,38 @@ static const struct xt_op_class class_norm = {
 
 /* ---- describing ---- */
 
-static enum xt_status add_params(struct xt_graph *graph, struct norm *norm, struct xt_err *err)
+enum xt_status xt_graph_norm_params(struct xt_graph *graph, const char *name, int channels,
+                                    const struct xt_channel_map *map, struct xt_norm_params *out,
+                                    struct xt_err *err)
 {
-    static const struct {
+    int unused = -1;
+    const struct {
         const char *suffix;
         enum xt_param_role role;
+        int *index;
     } kinds[] = {
-        {"weight", XT_PARAM_BN_SCALE},
-        {"bias", XT_PARAM_BN_SHIFT},
-        {"running_mean", XT_PARAM_BN_MEAN},
-        {"running_var", XT_PARAM_BN_VAR},
-        {"num_batches_tracked", XT_PARAM_BN_COUNT},
+        {"weight", XT_PARAM_BN_SCALE, &out->scale},
+        {"bias", XT_PARAM_BN_SHIFT, &out->shift},
+        {"running_mean", XT_PARAM_BN_MEAN, &out->mean},
+        {"running_var", XT_PARAM_BN_VAR, &out->var},
+        {"num_batches_tracked", XT_PARAM_BN_COUNT, &unused},
     };
-    const struct xt_channel_map *map = &norm->spec.out;
     union {
         const int *in;
         int *out;
-    } rows = {.in = map->map};
-    for (int i = 0; i < 5; i++) {
+    } rows = {.in = map ? map->map : NULL};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         struct xt_param item = {
             .role = kinds[i].role,
             .ndims = 1,
-            .dims = {norm->in->c},
-            .file_dims = {map->file_count ? map->file_count : norm->in->c},
-            .rows = i < 4 ? rows.out : NULL,
+            .dims = {channels},
+            .file_dims = {map && map->file_count ? map->file_count : channels},
+            .rows = kinds[i].role == XT_PARAM_BN_COUNT ? NULL : rows.out,
         };
-        snprintf(item.name, sizeof item.name, "%s.%s", norm->spec.name, kinds[i].suffix);
-        int index = xt_graph_param(graph, &item, err);
-        if (index < 0)
+        snprintf(item.name, sizeof item.name, "%s.%s", name, kinds[i].suffix);
+        *kinds[i].index = xt_graph_param(graph, &item, err);
+        if (*kinds[i].index < 0)
             return err->status;
-        if (i < 4)
-            norm->param[i] = index;
     }
     return XT_OK;
 }
@@ -427,6 +428,7 @@ enum xt_status xt_graph_norm(struct xt_graph *graph, struct xt_tensor *in,
     if (!norm)
         return err->status;
     norm->spec = *spec;
+    norm->spec.params = NULL;
     norm->in = in;
     norm->reader = xt_graph_read(in, err);
     if (norm->reader < 0)
@@ -442,7 +444,11 @@ enum xt_status xt_graph_norm(struct xt_graph *graph, struct xt_tensor *in,
                                    spec->average.pad_h || spec->average.pad_w))
         return xt_err_set(err, XT_ERR_RUN, "%s: an average pool with overlapping or padded rows",
                           spec->name);
-    enum xt_status status = add_params(graph, norm, err);
+    enum xt_status status = XT_OK;
+    if (spec->params)
+        norm->param = *spec->params;
+    else
+        status = xt_graph_norm_params(graph, spec->name, in->c, &spec->out, &norm->param, err);
     if (!status)
         status = add_outputs(graph, norm, out, err);
     struct xt_tensor *outputs[] = {norm->full, norm->max, norm->average};

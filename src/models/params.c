@@ -44,6 +44,8 @@ int xt_params_add(struct xt_params *params, const struct xt_param *param, struct
     *item = *param;
     item->rows = item->columns = NULL;
     item->md = NULL;
+    if (!item->file_ndims)
+        item->file_ndims = item->ndims;
     if (copy_map(&item->rows, param->rows, param->dims[0], err) ||
         copy_map(&item->columns, param->columns, param->dims[1], err)) {
         free(item->rows);
@@ -222,7 +224,7 @@ static enum xt_status add_tensor(const struct xt_params *params, const struct xt
                                  struct xt_params_tensors *out, struct xt_err *err)
 {
     bool is_count = param->role == XT_PARAM_BN_COUNT;
-    size_t count = is_count ? 1 : product(param->file_dims, param->ndims);
+    size_t count = is_count ? 1 : product(param->file_dims, param->file_ndims);
     size_t size = is_count ? sizeof(int64_t) : sizeof(float);
     void *data = NULL;
     enum xt_status status = xt_mem_aligned(&data, count, size, param->name, err);
@@ -232,7 +234,7 @@ static enum xt_status add_tensor(const struct xt_params *params, const struct xt
     *tensor = (struct xt_file_tensor){
         .name = param->name,
         .dtype = is_count ? XT_FILE_I64 : XT_FILE_F32,
-        .ndims = is_count ? 0 : param->ndims,
+        .ndims = is_count ? 0 : param->file_ndims,
         .data = data,
         .bytes = count * size,
     };
@@ -290,9 +292,9 @@ static enum xt_status mismatch(struct mismatches *list, const char *kind, const 
 
 static bool same_shape(const struct xt_param *param, const struct xt_file_tensor *tensor)
 {
-    if (tensor->ndims != param->ndims)
+    if (tensor->ndims != param->file_ndims)
         return false;
-    for (int i = 0; i < param->ndims; i++)
+    for (int i = 0; i < param->file_ndims; i++)
         if (tensor->dims[i] != param->file_dims[i])
             return false;
     return true;
@@ -452,7 +454,9 @@ static void fill_plain(const struct xt_param *param, uint64_t seed, float bias, 
     float fan_out = 1;
     if (param->role == XT_PARAM_WEIGHT)
         fan_out = (float)(param->file_dims[0] * param->file_dims[2] * param->file_dims[3]);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && param->uniform > 0; i++)
+        plain[i] = (float)((double)(xt_rng_next(&rng) >> 11) * 0x1p-52 - 1) * param->uniform;
+    for (size_t i = 0; i < count && !(param->uniform > 0); i++) {
         switch (param->role) {
         case XT_PARAM_WEIGHT:
             plain[i] = normal(&rng) * sqrtf(2.0f / fan_out);

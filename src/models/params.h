@@ -33,9 +33,11 @@ struct xt_param {
     enum xt_param_role role;
     int ndims;
     int dims[4];      /* of this part */
-    int file_dims[4]; /* of the file's tensor */
-    int *rows;    /* [dims[0]] index along the file tensor's axis 0; NULL: all, in order; owned */
-    int *columns; /* [dims[1]] the same along axis 1; owned */
+    int file_dims[4]; /* of the file's tensor; 1 beyond file_ndims */
+    int file_ndims;   /* 0: the same as ndims */
+    int *rows;     /* [dims[0]] index along the file tensor's axis 0; NULL: all, in order; owned */
+    int *columns;  /* [dims[1]] the same along axis 1; owned */
+    float uniform; /* begins as uniform numbers up to this, not by its role; 0: by its role */
     dnnl_memory_desc_t md; /* the arena's format; NULL: plain, row-major; owned */
     size_t offset;         /* floats, in its arena, a multiple of 16 */
     size_t floats;         /* in its arena, padding of the format included */
@@ -103,8 +105,8 @@ enum xt_status xt_params_from_file(struct xt_params *params, struct xt_device *d
                                    const struct xt_weight_file *file, const char *file_name,
                                    bool partial, struct xt_err *err);
 
-/* Kaiming normal with fan-out for weights, `bias` for biases, BN 1 and 0, statistics 0 and 1; from
- * seed and the tensor's index alone. He et al. 2015. */
+/* Kaiming normal with fan-out for weights, `bias` for biases, BN 1 and 0, statistics 0 and 1, other
+ * where the parameter says so; from seed and the tensor's name alone. He et al. 2015. */
 enum xt_status xt_params_initialise(struct xt_params *params, struct xt_device *device,
                                     uint64_t seed, float bias, struct xt_err *err);
 

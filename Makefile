@@ -129,7 +129,7 @@ fuzzers: $(FUZZERS)
 .SECONDARY:
 
 # --- set-up and the main job -----------------------------------------------------------------------------------------
-export DNNL_ROOT CC BUILD
+export DNNL_ROOT DNNL_ROOT_XPU XPU CC BUILD
 deps:
 	@scripts/deps.sh
 deps-check:
@@ -222,7 +222,7 @@ clean:
   $(TOOLS:$(BUILD)/%=$(BUILD)/obj/%.d) $(FUZZERS:$(BUILD)/%=$(BUILD)/obj/%.d) $(SUPPORT:.o=.d)
 
 #: make             the program: build/xtrain
-#: make deps        what the build needs: Debian packages, oneDNN
+#: make deps        what the build needs: Debian packages, oneDNN; with XPU=1 also oneDNN's GPU build
 #: make deps-check  what `make check` and the fuzzers need: clang and its tools
 #: make demo        deps, make, and a first training run with plates that the program draws
 #: make test        every test; the last line counts them

@@ -8,6 +8,9 @@
 #   scripts/deps.sh --probe   only look; exit code 1 where something is missing
 #   scripts/deps.sh --fuzzer  only look whether fuzzers can be built
 #
+# With XPU=1 in the environment also what Intel GPUs need: oneDNN's GPU build in deps/xpu (from DNNL_ROOT_XPU where that
+# is set, else wheels from PyPI) and the Level Zero loader; with --check also what the XPU tests need.
+#
 # oneDNN comes from DNNL_ROOT where that is set, else from the system where it is recent enough, else from PyPI: two
 # wheels whose checksums are pinned below, fetched by pip into deps/dnnl.
 set -euo pipefail
@@ -16,6 +19,16 @@ cd "$(dirname "$0")/.."
 DNNL_LEAST=3.2
 WHEELS='onednn-cpu-gomp==2023.2.0 --hash=sha256:2f22a54d6a890ed14bfa185d42a4be65d8b5b1df85dc1f0f3a9abe31620416fb
 onednn-devel-cpu-gomp==2023.2.0 --hash=sha256:9763c69e8c907e119056bd52ad918ca84ac9ba939d130a99dfa95ccca3e5e284'
+
+# The GPU build and what it loads; what it does not load (icpx's parts, OpenMP, the JIT of SYCL) is left out.
+XPU_WHEELS='onednn==2026.1.0 --hash=sha256:b04a8ffa6ebcd011f1091902d59d9707c2f620cce626fba2961520c671f3247f
+intel-sycl-rt==2026.2.0 --hash=sha256:ad920da1ffcb43edbc03422a7c85094997e6d578f9ab534743442af70bcbfaa1
+intel-cmplr-lib-rt==2026.2.0 --hash=sha256:9f713083073a820d2496a6da8e8d4f3482aba6640f74521d25ea48dcebe72748
+intel-cmplr-lib-ur==2026.2.0 --hash=sha256:0d0a5099aa2e1e38375b509c2a8182e719ed74aa656b2a800ddf6cfbd3384b80
+intel-opencl-rt==2026.2.0 --hash=sha256:6b6215a420598b4999ee01caca6d5cbe106aa4155c46c52377619c5aafce9f67
+tbb==2023.2.0 --hash=sha256:7d80615b6e970f11671fa05b6eaa9483ac864fbfe525ac280271a78b37870b7c
+tcmlib==1.6.0 --hash=sha256:46c2491988bfd18c4733eeb08aca6a386706a497b92cc51d155f37ddea003c14
+umf==1.2.0 --hash=sha256:238d186fdd9e9c0fe1489da95b19b0b79045fe26c4aa98bd0a022a2a3603c195'
 
 # what to look for | Debian, Ubuntu | Fedora, RHEL
 NEEDED='command:gcc|gcc libc6-dev|gcc
@@ -32,6 +45,10 @@ fuzzer:|clang libclang-rt-dev|clang compiler-rt
 omp:|libomp-dev|libomp-devel
 command:clang-format|clang-format|clang-tools-extra
 command:clang-tidy|clang-tidy|clang-tools-extra'
+NEEDED_FOR_XPU='library:libze_loader.so.1|libze1|oneapi-level-zero'
+# The capture mode of Intel's driver is tested with Debian 12's alone.
+NEEDED_FOR_XPU_CHECK='header:level_zero/zes_api.h|libze-dev|oneapi-level-zero-devel
+library:intel-opencl/libigdrcl.so|intel-opencl-icd|intel-opencl'
 
 say() { printf 'deps: %s\n' "$*"; }
 stop() { printf 'deps: %s\n' "$*" >&2; exit 2; }
@@ -43,10 +60,19 @@ headers_compile() {
     gcc -xc -fsyntax-only -include stdarg.h -include stddef.h -include stdint.h -include stdio.h -include setjmp.h - 2>/dev/null
 }
 
+library_is_there() {
+  local folder
+  for folder in /usr/lib/*-linux-gnu /usr/lib64 /usr/lib /usr/local/lib /usr/local/lib64; do
+    [ ! -e "$folder/$1" ] || return 0
+  done
+  return 1
+}
+
 is_there() {
   local kind=${1%%:*} name=${1#*:}
   case $kind in
     command) command -v "$name" >/dev/null ;;
+    library) library_is_there "$name" ;;
     header) headers_compile "$name" ;;
     python) python3 -c "import venv, $name" 2>/dev/null ;;
     omp) echo '#include <omp.h>' | clang -xc -fsyntax-only - 2>/dev/null ;;
@@ -131,29 +157,111 @@ for wheel in sys.argv[2:]:
 (target / "lib/libdnnl.so.3").chmod(0o755)
 '
 
-dnnl_from_wheels() {
+# Fetches the wheels of a table into deps/wheels, with a Python in deps/venv, or says why not. $2: what to set instead.
+fetch_wheels() {
   local log=deps/pip.log reason
-  say "fetching oneDNN 3.2 (PyPI: onednn-cpu-gomp 2023.2.0, 39 MB) into deps/dnnl"
-  rm -rf deps/venv deps/wheels deps/dnnl.part
+  rm -rf deps/venv deps/wheels
   mkdir -p deps/wheels
   python3 -m venv deps/venv >"$log" 2>&1 || stop "python3 -m venv failed: $(tail -n 1 "$log")"
-  printf '%s\n' "$WHEELS" >deps/wheels/requirements.txt
+  printf '%s\n' "$1" >deps/wheels/requirements.txt
   if ! deps/venv/bin/pip download --disable-pip-version-check --progress-bar off --no-input --no-cache-dir --no-deps \
     --require-hashes --only-binary :all: -d deps/wheels -r deps/wheels/requirements.txt >>"$log" 2>&1; then
     if grep -q 'DO NOT MATCH THE HASHES' "$log"; then
       reason='a downloaded wheel is not the one whose checksum is pinned here, and was thrown away; look at your package mirror'
     elif grep -qiE 'connection|name resolution|timed out|proxy|from versions: none' "$log"; then
       reason='PyPI could not be reached from here, or does not have it: look at the network, proxy and mirror settings'
+    elif grep -qi 'no space left' "$log"; then
+      reason='the disk is full'
     else
       reason="pip could not fetch oneDNN: $(grep -a ERROR "$log" | tail -n 1)"
     fi
     rm -rf deps/venv deps/wheels
-    stop "$reason (the whole of it: $log). Run \"make deps\" again, or set DNNL_ROOT to an oneDNN $DNNL_LEAST or later of your own"
+    stop "$reason (the whole of it: $log). Run \"make deps\" again, or set $2 to an oneDNN $DNNL_LEAST or later of your own"
   fi
+}
+
+dnnl_from_wheels() {
+  say "fetching oneDNN 3.2 (PyPI: onednn-cpu-gomp 2023.2.0, 39 MB) into deps/dnnl"
+  rm -rf deps/dnnl.part
+  fetch_wheels "$WHEELS" DNNL_ROOT
   deps/venv/bin/python -c "$unpack_wheels" deps/dnnl.part deps/wheels/*.whl
   echo 'PyPI onednn-cpu-gomp 2023.2.0' >deps/dnnl.part/from
   place_dnnl
-  rm -rf deps/venv deps/wheels "$log"
+  rm -rf deps/venv deps/wheels deps/pip.log
+}
+
+# --- oneDNN's GPU build --------------------------------------------------------------------------
+xpu_in_deps() { [ -e deps/xpu/lib/libdnnl.so.3 ] && [ -e deps/xpu/from ]; }
+
+xpu_is_there() {
+  if [ -n "${DNNL_ROOT_XPU:-}" ]; then
+    xpu_in_deps && [ "$(cat deps/xpu/from)" = "$DNNL_ROOT_XPU" ]
+  else
+    xpu_in_deps
+  fi
+}
+
+place_xpu() { rm -rf deps/xpu && mv deps/xpu.part deps/xpu; }
+
+xpu_from_root() {
+  local lib
+  for lib in "$DNNL_ROOT_XPU"/lib "$DNNL_ROOT_XPU"/lib64 "$DNNL_ROOT_XPU"/lib/*-linux-gnu; do
+    [ -e "$lib/libdnnl.so.3" ] && break
+  done
+  [ -e "$lib/libdnnl.so.3" ] || stop "DNNL_ROOT_XPU=$DNNL_ROOT_XPU has no lib/libdnnl.so.3"
+  rm -rf deps/xpu.part && mkdir -p deps/xpu.part
+  ln -s "$(realpath "$lib")" deps/xpu.part/lib
+  echo "$DNNL_ROOT_XPU" >deps/xpu.part/from
+  place_xpu
+  say "oneDNN's GPU build from $DNNL_ROOT_XPU; \"xtrain doctor\" says whether it serves"
+}
+
+# Of each wheel the libraries that are used, once: they carry a library under up to three names, of which the longest
+# is the file here and the others are links. And every licence.
+unpack_xpu='
+import hashlib, os, pathlib, re, shutil, sys, zipfile
+target = pathlib.Path(sys.argv[1])
+wanted = re.compile(r"lib/(libdnnl|libsycl|libur_loader|libur_adapter_level_zero(_v2)?|libOpenCL|libintelocl|libcommon_clang|"
+                    r"libocl_svml_..|libimf|libsvml|libirng|libintlc|libtbb|libtbbmalloc|libtbbbind(_2_[05])?|libhwloc|"
+                    r"libumf)[.]so[0-9.]*|lib/cl[a-z0-9]*[.](rtl|o|cfg)")
+(target / "lib").mkdir(parents=True)
+for wheel in sys.argv[2:]:
+    package = pathlib.Path(wheel).name.split("-")[0]
+    with zipfile.ZipFile(wheel) as archive:
+        first = {}
+        for name in sorted(archive.namelist(), key=lambda name: (-len(name), name)):
+            inner = name.partition(".data/data/")[2]
+            if wanted.fullmatch(inner):
+                with archive.open(name) as source:
+                    digest = hashlib.file_digest(source, "sha256").digest() if hasattr(hashlib, "file_digest") \
+                        else hashlib.sha256(source.read()).digest()
+                place = target / inner
+                if digest in first:
+                    os.symlink(first[digest], place)
+                    continue
+                first[digest] = place.name
+            elif ".dist-info/LICENSE" in name or re.search("share/doc/.*(license|EULA|third-party|_TPP)", inner, re.I):
+                place = target / "licences" / (package + "-" + pathlib.Path(name).name)
+            else:
+                continue
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with archive.open(name) as source, open(place, "wb") as out:
+                shutil.copyfileobj(source, out)
+'
+
+xpu_from_wheels() {
+  local free
+  [ "$(uname -m)" = x86_64 ] || stop "PyPI has no GPU build of oneDNN for $(uname -m): set DNNL_ROOT_XPU to one of your own"
+  mkdir -p deps
+  free=$(df -Pm deps | awk 'NR == 2 { print $4 }')
+  [ "$free" -ge 1700 ] || stop "oneDNN's GPU build needs 1700 MB of disk while it is unpacked; $free MB are free here"
+  say "fetching oneDNN 3.13 for Intel GPUs (PyPI: onednn 2026.1.0 and what it loads, 580 MB) into deps/xpu"
+  rm -rf deps/xpu.part
+  fetch_wheels "$XPU_WHEELS" DNNL_ROOT_XPU
+  deps/venv/bin/python -c "$unpack_xpu" deps/xpu.part deps/wheels/*.whl
+  echo 'PyPI onednn 2026.1.0' >deps/xpu.part/from
+  place_xpu
+  rm -rf deps/venv deps/wheels deps/pip.log
 }
 
 # --- packages ------------------------------------------------------------------------------------
@@ -242,9 +350,23 @@ if ! dnnl_is_there && [ -z "${DNNL_ROOT:-}" ]; then
   fi
 fi
 
+xpu=
+if [ "${XPU:-0}" = 1 ]; then
+  xpu=yes
+  table=$NEEDED_FOR_XPU
+  [ -n "${DNNL_ROOT_XPU:-}" ] || table+=$'\n'$NEEDED_FOR_WHEELS
+  [ "$mode" != --check ] || table+=$'\n'$NEEDED_FOR_XPU_CHECK
+  lack=$(missing_of "$table")
+  missing+=${missing:+${lack:+$'\n'}}$lack
+fi
+
 [ -z "$missing" ] || install_packages "$missing"
 if ! dnnl_is_there; then
   mkdir -p deps
   if [ -n "${DNNL_ROOT:-}" ]; then dnnl_from_root; else dnnl_from_wheels; fi
+fi
+if [ -n "$xpu" ] && ! xpu_is_there; then
+  mkdir -p deps
+  if [ -n "${DNNL_ROOT_XPU:-}" ]; then xpu_from_root; else xpu_from_wheels; fi
 fi
 [ -z "$missing" ] || say 'everything is there'

@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "models/model.h"
 #include "train/loss_ctc.h"
+#include "train/loss_softmax.h"
 #include "train/optim.h"
 
 static int checks_failed;
@@ -105,10 +106,11 @@ static enum xt_status load_input(struct run *run, struct xt_err *err)
     return status;
 }
 
-static enum xt_status build(struct run *run, bool over_batch, struct xt_err *err)
+static enum xt_status build(struct run *run, const char *name,
+                            const struct xt_model_options *model_options, struct xt_err *err)
 {
     const struct xt_model_info *model = NULL;
-    enum xt_status status = xt_model_get("lprnet", &model, err);
+    enum xt_status status = xt_model_get(name, &model, err);
     struct xt_graph_options options = {.device = &run->device,
                                        .params = &run->params,
                                        .batch = run->n,
@@ -116,9 +118,7 @@ static enum xt_status build(struct run *run, bool over_batch, struct xt_err *err
                                        .dtype = run->dtype};
     if (!status)
         status = xt_graph_create(&run->graph, &options, err);
-    struct xt_model_options model_options = {.classes = run->classes,
-                                             .context_over_batch = over_batch};
-    struct xt_tensor *logits = status ? NULL : model->describe(run->graph, &model_options, err);
+    struct xt_tensor *logits = status ? NULL : model->describe(run->graph, model_options, err);
     if (!logits)
         return err->status;
     return xt_graph_build(run->graph, logits, err);
@@ -326,7 +326,10 @@ static enum xt_status check_lprnet(const char *path, enum xt_dtype dtype, bool o
     if (!status)
         status = xt_weight_file_read(&run.file, path, err);
     if (!status)
-        status = build(&run, over_batch, err);
+        status = build(
+            &run, "lprnet",
+            &(struct xt_model_options){.classes = run.classes, .context_over_batch = over_batch},
+            err);
     if (!status)
         status = load_weights(&run, err);
     if (!status)
@@ -345,6 +348,244 @@ static enum xt_status check_lprnet(const char *path, enum xt_dtype dtype, bool o
         run.graph->pass.training = true;
         status = train_steps(&run, name, tol, err);
     }
+    run_clear(&run);
+    return status;
+}
+
+/* ---- ResNet-50, whose weights and input follow from a rule ---- */
+
+enum { SEED = 1, INPUT_TENSOR = 1000, IMAGE = 64 };
+
+/* Number i of a tensor, in [-1, 1): splitmix64 of a counter, its top 24 bits. */
+static float uniform(uint64_t tensor, uint64_t i)
+{
+    uint64_t z = ((((uint64_t)SEED << 32 | tensor) << 20) + i) * 0x9E3779B97F4A7C15u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    z ^= z >> 31;
+    return (float)(z >> 40) / (float)(1 << 23) - 1;
+}
+
+static bool ends_in(const char *name, const char *end)
+{
+    size_t length = strlen(name);
+    return length >= strlen(end) && strcmp(name + length - strlen(end), end) == 0;
+}
+
+static float filled(const struct xt_param *param, float u)
+{
+    switch (param->role) {
+    case XT_PARAM_BN_VAR:
+        return 1 + 0.25f * u;
+    case XT_PARAM_BN_SCALE:
+        return (ends_in(param->name, "bn3.weight") ? 0.25f : 1) * (1 + 0.25f * u);
+    case XT_PARAM_WEIGHT:
+        return u * (float)sqrt(3.0 / (param->dims[1] * param->dims[2] * param->dims[3]));
+    default:
+        return 0.1f * u;
+    }
+}
+
+static enum xt_status fill_weights(struct run *run, struct xt_err *err)
+{
+    struct xt_params_view view = {run->params.values, run->params.stats};
+    enum xt_status status = XT_OK;
+    uint64_t tensor = 0;
+    for (int i = 0; i < run->params.count && !status; i++) {
+        const struct xt_param *param = &run->params.items[i];
+        if (param->role == XT_PARAM_BN_COUNT)
+            continue;
+        size_t count = 1;
+        for (int axis = 0; axis < param->ndims; axis++)
+            count *= (size_t)param->dims[axis];
+        float *plain = NULL;
+        status = xt_mem_calloc(&plain, count, sizeof *plain, param->name, err);
+        for (size_t k = 0; k < count && !status; k++)
+            plain[k] = filled(param, uniform(tensor, k));
+        if (!status)
+            status = xt_params_import(&run->params, param, &run->device, &view, plain, err);
+        free(plain);
+        tensor++;
+    }
+    run->params.version++;
+    return status;
+}
+
+static enum xt_status fill_input(struct run *run, struct xt_err *err)
+{
+    size_t pixels = (size_t)IMAGE * IMAGE;
+    size_t count = (size_t)run->n * 3 * pixels;
+    enum xt_status status = xt_mem_calloc(&run->x, count, sizeof *run->x, "the input", err);
+    for (size_t i = 0; i < count && !status; i++) {
+        size_t n = i / (3 * pixels);
+        size_t c = i / pixels % 3;
+        run->x[(n * pixels + i % pixels) * 3 + c] = uniform(INPUT_TENSOR, i);
+    }
+    return status;
+}
+
+static double norm_of(const float *values, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += (double)values[i] * (double)values[i];
+    return sqrt(sum);
+}
+
+/* The largest relative error of the tensors' norms, and its tensor. */
+static enum xt_status compare_norms(struct run *run, const char *prefix,
+                                    const struct xt_params_view *view, double tolerance,
+                                    struct xt_err *err)
+{
+    struct xt_params_tensors mine;
+    enum xt_status status = xt_params_to_tensors(&run->params, &run->device, view, &mine, err);
+    if (status)
+        return status;
+    double worst = 0;
+    int compared = 0;
+    char what[256];
+    snprintf(what, sizeof what, "%s*", prefix);
+    for (int i = 0; i < mine.count; i++) {
+        char name[160];
+        snprintf(name, sizeof name, "%s%s", prefix, mine.items[i].name);
+        const struct xt_file_tensor *tensor = xt_weight_file_find(&run->file, name);
+        if (!tensor)
+            continue;
+        double wanted = (double)*(const float *)tensor->data;
+        double got = norm_of(mine.items[i].data, xt_file_tensor_count(&mine.items[i]));
+        double error = fabs(got - wanted) / wanted;
+        compared++;
+        if (error <= worst)
+            continue;
+        worst = error;
+        snprintf(what, sizeof what, "%s* (%s)", prefix, mine.items[i].name);
+    }
+    xt_params_free_tensors(&mine);
+    if (!compared)
+        return xt_err_set(err, XT_ERR_DATA, "the reference has no tensor %s*", prefix);
+    report(what, worst, tolerance);
+    return XT_OK;
+}
+
+/* The first values of each gradient, as a vector, relative to its length or the one that values of
+ * this tensor have on average. */
+static enum xt_status compare_heads(struct run *run, double tolerance, struct xt_err *err)
+{
+    struct xt_params_tensors mine;
+    struct xt_params_view view = {run->params.grads, NULL};
+    enum xt_status status = xt_params_to_tensors(&run->params, &run->device, &view, &mine, err);
+    if (status)
+        return status;
+    double worst = 0;
+    char what[256] = "train.grad_head.*";
+    for (int i = 0; i < mine.count; i++) {
+        char name[160];
+        snprintf(name, sizeof name, "train.grad_head.%s", mine.items[i].name);
+        const struct xt_file_tensor *tensor = xt_weight_file_find(&run->file, name);
+        if (!tensor)
+            continue;
+        const float *wanted = tensor->data;
+        const float *got = mine.items[i].data;
+        size_t count = xt_file_tensor_count(&mine.items[i]);
+        size_t first = xt_file_tensor_count(tensor);
+        double square = 0;
+        for (size_t k = 0; k < first; k++)
+            square += pow((double)got[k] - (double)wanted[k], 2);
+        double expected = norm_of(got, count) * sqrt((double)first / (double)count);
+        double error = sqrt(square) / fmax(expected, norm_of(wanted, first));
+        if (error <= worst)
+            continue;
+        worst = error;
+        snprintf(what, sizeof what, "train.grad_head.* (%s)", mine.items[i].name);
+    }
+    xt_params_free_tensors(&mine);
+    report(what, worst, tolerance);
+    return XT_OK;
+}
+
+/* One number a quantity, as in struct tolerances. */
+struct class_tolerances {
+    double logits, losses, norms, heads, stats;
+};
+
+static enum xt_status compare_step(struct run *run, const struct class_tolerances *tol,
+                                   struct xt_err *err)
+{
+    enum xt_status status =
+        compare_norms(run, "train.grad_norm.", &(struct xt_params_view){run->params.grads, NULL},
+                      tol->norms, err);
+    if (!status)
+        status = compare_heads(run, tol->heads, err);
+    if (!status)
+        status = compare_norms(run, "train.stat_norm.",
+                               &(struct xt_params_view){run->params.values, run->params.stats},
+                               tol->stats, err);
+    return status;
+}
+
+static enum xt_status train_classes(struct run *run, const struct class_tolerances *tol,
+                                    struct xt_err *err)
+{
+    const struct xt_file_tensor *wanted = need(run, "train.losses", err);
+    const struct xt_file_tensor *target = need(run, "target", err);
+    if (!wanted || !target)
+        return err->status;
+    struct xt_softmax_targets targets = {.labels = target->data, .stride = 1};
+    double worst = 0;
+    float losses[8];
+    run->graph->pass.training = true;
+    enum xt_status status = XT_OK;
+    for (int step = 0; step < 5 && !status; step++) {
+        status = xt_graph_forward(run->graph, err);
+        if (!status && step == 0)
+            status = compare_logits(run, "train.logits", tol->logits, err);
+        if (status)
+            break;
+        double loss = xt_softmax_loss(xt_graph_logits(run->graph), run->n, run->classes, &targets,
+                                      losses, xt_graph_logits_grad(run->graph));
+        double reference = (double)((const float *)wanted->data)[step];
+        worst = fmax(worst, fabs(loss - reference) / reference);
+        status = xt_graph_backward(run->graph, err);
+        if (!status && step == 0)
+            status = compare_step(run, tol, err);
+        xt_optim_update(&run->optim, run->params.values, run->params.grads, run->ranges,
+                        run->range_count, 1e-4, 1);
+        run->params.version++;
+    }
+    if (!status)
+        report("train.losses", worst, tol->losses);
+    return status;
+}
+
+static enum xt_status check_resnet50(const char *path, enum xt_dtype dtype, struct xt_err *err)
+{
+    /* Rounding turns single ReLUs over, which shows in the first values of a small gradient. */
+    static const struct class_tolerances exact = {1e-4, 1e-4, 1e-2, 5e-2, 1e-4};
+    static const struct class_tolerances bf16 = {5e-2, 5e-2, 3e-1, 3, 5e-2};
+    const struct class_tolerances *tol = dtype == XT_F32 ? &exact : &bf16;
+    struct run run = {.n = 4, .classes = 10, .steps = 1, .dtype = dtype};
+    enum xt_status status = xt_device_open(&run.device, "cpu", 0, err);
+    if (!status)
+        status = xt_weight_file_read(&run.file, path, err);
+    if (!status)
+        status = build(
+            &run, "resnet50",
+            &(struct xt_model_options){.classes = run.classes, .height = IMAGE, .width = IMAGE},
+            err);
+    if (!status)
+        status = fill_weights(&run, err);
+    if (!status)
+        status = fill_input(&run, err);
+    if (!status)
+        status = set_up_optimizer(&run, err);
+    if (!status) {
+        run.graph->pass = (struct xt_graph_pass){.floats = run.x, .count = run.n};
+        status = xt_graph_forward(run.graph, err);
+    }
+    if (!status)
+        status = compare_logits(&run, "eval.logits", tol->logits, err);
+    if (!status)
+        status = train_classes(&run, tol, err);
     run_clear(&run);
     return status;
 }
@@ -375,6 +616,13 @@ int main(int argc, char **argv)
         status = check_lprnet(path, dtype, false, &err);
     if (!status)
         status = check_lprnet(path, dtype, true, &err);
+    free(path);
+    path = NULL;
+    if (!status)
+        status = xt_file_join(&path, argv[1], "resnet50.safetensors", &err);
+    printf("resnet50, %s\n", xt_dtype_name(dtype));
+    if (!status)
+        status = check_resnet50(path, dtype, &err);
     free(path);
     if (status)
         fprintf(stderr, "golden: %s\n", err.text);

@@ -31,6 +31,14 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
             .name = "devices",
             .summary = "list the devices that this machine offers",
         },
+    [XT_COMMAND_BENCH_STEP] =
+        {
+            .name = "bench step",
+            .summary = "time training steps, and the convolutions alone",
+            .details = "Times whole steps (forward, loss, backward, update) on random pictures in "
+                       "memory, and in turns with them the network's convolutions alone. Exits "
+                       "with 1 where --against finds it slower.",
+        },
     [XT_COMMAND_HELP] =
         {
             .name = "help",

@@ -78,6 +78,10 @@ struct xt_settings {
     int show;      /* evaluation prints the answers to this many images */
     double reject; /* predictions below this confidence are rejected; 0: none */
 
+    /* benches */
+    bool profile;        /* the time of each op */
+    const char *against; /* the results of an earlier run, as --json wrote them */
+
     /* what it says */
     bool json;
     bool quiet;

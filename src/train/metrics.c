@@ -1,6 +1,7 @@
 #include "train/metrics.h"
 
 #include <assert.h>
+#include <math.h>
 
 #include "train/decode.h"
 
@@ -44,4 +45,41 @@ double xt_plate_score_accuracy(const struct xt_plate_score *score)
 double xt_plate_score_char_accuracy(const struct xt_plate_score *score)
 {
     return score->characters ? 1 - (double)score->char_errors / (double)score->characters : 0;
+}
+
+void xt_class_score_add(struct xt_class_score *score, int label, const int *answers,
+                        int answer_count)
+{
+    score->images++;
+    for (int i = 0; i < answer_count && i < XT_TOP; i++) {
+        score->top1 += i == 0 && answers[i] == label;
+        score->top5 += answers[i] == label;
+    }
+}
+
+double xt_class_score_top1(const struct xt_class_score *score)
+{
+    return score->images ? (double)score->top1 / (double)score->images : 0;
+}
+
+double xt_class_score_top5(const struct xt_class_score *score)
+{
+    return score->images ? (double)score->top5 / (double)score->images : 0;
+}
+
+int xt_top_classes(const float *values, int count, int limit, int *out)
+{
+    int found = 0;
+    for (int k = 0; k < count; k++) {
+        int place = found;
+        while (place > 0 && !(values[out[place - 1]] >= values[k]) && !isnan(values[k]))
+            place--;
+        if (place >= limit)
+            continue;
+        found += found < limit;
+        for (int i = found - 1; i > place; i--)
+            out[i] = out[i - 1];
+        out[place] = k;
+    }
+    return found;
 }

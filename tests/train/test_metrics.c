@@ -63,6 +63,49 @@ static void nothing_counted_is_no_accuracy(void **state)
     assert_true(xt_plate_score_char_accuracy(&score) == 0);
 }
 
+static void a_class_counts_when_it_is_the_likeliest_or_among_five(void **state)
+{
+    (void)state;
+    struct xt_class_score score = {0};
+    const int answers[5] = {4, 2, 0, 1, 3};
+    xt_class_score_add(&score, 4, answers, 5);
+    xt_class_score_add(&score, 3, answers, 5);
+    xt_class_score_add(&score, 5, answers, 5);
+    xt_class_score_add(&score, 1, answers, 3);
+    assert_int_equal(score.images, 4);
+    assert_true(fabs(xt_class_score_top1(&score) - 0.25) < 1e-12);
+    assert_true(fabs(xt_class_score_top5(&score) - 0.5) < 1e-12);
+}
+
+static void no_image_counted_is_no_accuracy(void **state)
+{
+    (void)state;
+    struct xt_class_score score = {0};
+    assert_true(xt_class_score_top1(&score) == 0 && xt_class_score_top5(&score) == 0);
+}
+
+static void the_likeliest_classes_come_best_first(void **state)
+{
+    (void)state;
+    const float values[7] = {1, 5, 3, 5, -2, 4, 0};
+    const int wanted[5] = {1, 3, 5, 2, 0};
+    int top[5];
+    assert_int_equal(xt_top_classes(values, 7, 5, top), 5);
+    assert_memory_equal(top, wanted, sizeof top);
+    assert_int_equal(xt_top_classes(values, 3, 5, top), 3);
+    assert_int_equal(top[0], 1);
+}
+
+static void values_that_are_no_numbers_come_last(void **state)
+{
+    (void)state;
+    const float values[4] = {NAN, 1, NAN, 2};
+    const int wanted[4] = {3, 1, 0, 2};
+    int top[4];
+    assert_int_equal(xt_top_classes(values, 4, 4, top), 4);
+    assert_memory_equal(top, wanted, sizeof top);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -70,6 +113,10 @@ int main(void)
         cmocka_unit_test(character_errors_are_the_edit_distance),
         cmocka_unit_test(a_plate_has_at_most_its_length_in_errors),
         cmocka_unit_test(nothing_counted_is_no_accuracy),
+        cmocka_unit_test(a_class_counts_when_it_is_the_likeliest_or_among_five),
+        cmocka_unit_test(no_image_counted_is_no_accuracy),
+        cmocka_unit_test(the_likeliest_classes_come_best_first),
+        cmocka_unit_test(values_that_are_no_numbers_come_last),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

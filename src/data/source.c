@@ -17,6 +17,7 @@
 #include "data/source_files.h"
 
 static const char synth_prefix[] = "synth:";
+static const char shapes_prefix[] = "synth:shapes";
 
 void xt_source_destroy(struct xt_source *source)
 {
@@ -96,6 +97,15 @@ static bool is_image_file(const char *path)
     return xt_jpeg_is(start, size) || xt_png_is(start, size);
 }
 
+static bool is_batch_name(const char *path)
+{
+    static const char *const endings[] = {".bin", ".tar", ".tar.gz", ".tgz"};
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++)
+        if (xt_str_ends(path, endings[i]))
+            return true;
+    return false;
+}
+
 /* A set of the one image at `path`. */
 static enum xt_status open_image(struct xt_source **out, const char *path,
                                  const struct xt_source_options *options, struct xt_err *err)
@@ -126,11 +136,16 @@ enum xt_status xt_source_open(struct xt_source **out, const char *spec,
                               const struct xt_source_options *options, struct xt_err *err)
 {
     *out = NULL;
+    if (xt_str_starts(spec, shapes_prefix))
+        return xt_source_open_shapes(out, spec + strlen(shapes_prefix), options, err);
     if (xt_str_starts(spec, synth_prefix))
         return xt_source_open_synth(out, spec + strlen(synth_prefix), options, err);
     struct stat st;
     if (stat(spec, &st))
         return not_found(spec, errno, err);
+    bool classes = options->task == XT_TASK_CLASSES;
+    if (S_ISDIR(st.st_mode) && classes && xt_source_is_cifar(spec))
+        return xt_source_open_cifar(out, spec, options, err);
     if (S_ISDIR(st.st_mode))
         return xt_source_open_folder(out, spec, options, err);
     if (!S_ISREG(st.st_mode))
@@ -138,6 +153,8 @@ enum xt_status xt_source_open(struct xt_source **out, const char *spec,
                           "%s is neither a folder of images nor a list file: it is a device, pipe "
                           "or socket",
                           spec);
+    if (classes && is_batch_name(spec))
+        return xt_source_open_cifar(out, spec, options, err);
     if (is_image_file(spec))
         return open_image(out, spec, options, err);
     return xt_source_open_list(out, spec, options, err);

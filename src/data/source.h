@@ -64,6 +64,7 @@ struct xt_source_options {
     enum xt_pixel_order order;
     int steps_max;        /* labels that need more CTC steps are refused when the set is read */
     bool labels_optional; /* predict: files without a label are taken */
+    bool held_out;        /* of a set with both parts (CIFAR's batches): the one to evaluate on */
 };
 
 /* Opens what --data and --val name: a folder (plates: the label is the file name up to the first _
@@ -86,8 +87,17 @@ enum xt_status xt_source_open_folder(struct xt_source **out, const char *folder,
                                      const struct xt_source_options *options, struct xt_err *err);
 enum xt_status xt_source_open_list(struct xt_source **out, const char *path,
                                    const struct xt_source_options *options, struct xt_err *err);
+/* CIFAR's binary batches: a folder that holds them, one of them, or a tar of them. */
+enum xt_status xt_source_open_cifar(struct xt_source **out, const char *path,
+                                    const struct xt_source_options *options, struct xt_err *err);
 /* `query` is what follows "synth:", e.g. "plates?count=1000&seed=7". */
 enum xt_status xt_source_open_synth(struct xt_source **out, const char *query,
                                     const struct xt_source_options *options, struct xt_err *err);
+/* `query` is what follows "synth:shapes", e.g. "?count=1000&seed=7&classes=4". */
+enum xt_status xt_source_open_shapes(struct xt_source **out, const char *query,
+                                     const struct xt_source_options *options, struct xt_err *err);
+
+/* Whether the folder holds CIFAR's binary batches. */
+bool xt_source_is_cifar(const char *folder);
 
 #endif

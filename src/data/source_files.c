@@ -48,6 +48,8 @@ static void files_destroy(struct xt_source *source)
         free(set->files[i].path);
     free(set->files);
     free(set->labels);
+    xt_classes_clear(&set->classes);
+    xt_classes_free_names(source);
     free(set);
 }
 
@@ -66,7 +68,13 @@ enum xt_status xt_source_files_create(struct xt_source_files **out,
         return status;
     (*out)->base.class = &files_class;
     (*out)->options = *options;
-    return XT_OK;
+    if (options->task == XT_TASK_CLASSES)
+        status = xt_classes_init(&(*out)->classes, options, err);
+    if (status) {
+        xt_source_destroy(&(*out)->base);
+        *out = NULL;
+    }
+    return status;
 }
 
 void xt_source_files_refuse(struct xt_source_files *set, const struct xt_err *why)
@@ -75,14 +83,29 @@ void xt_source_files_refuse(struct xt_source_files *set, const struct xt_err *wh
         set->first_refused = *why;
 }
 
-enum xt_status xt_source_files_check(const struct xt_source_files *set, struct xt_err *err)
+static enum xt_status refused_error(const struct xt_source_files *set, struct xt_err *err)
 {
-    if (!set->refused)
-        return XT_OK;
     char more[64] = "";
     if (set->refused > 1)
         snprintf(more, sizeof more, " (and %zu more like it)", set->refused - 1);
     return xt_err_set(err, XT_ERR_DATA, "%.900s%s", set->first_refused.text, more);
+}
+
+enum xt_status xt_source_files_finish(struct xt_source_files *set, const char *where,
+                                      struct xt_err *err)
+{
+    if (set->refused)
+        return refused_error(set, err);
+    bool labelled = set->label_count > 0 || !set->options.labels_optional;
+    if (set->options.task != XT_TASK_CLASSES || set->base.count == 0 || !labelled)
+        return XT_OK;
+    int *map = NULL;
+    enum xt_status status = xt_classes_sort(&set->classes, &map, err);
+    for (size_t i = 0; !status && i < set->label_count; i++)
+        set->labels[i] = (uint16_t)map[set->labels[i]];
+    free(map);
+    set->classes.fixed |= set->options.labels_optional;
+    return status ? status : xt_classes_move(&set->classes, &set->base, where, err);
 }
 
 /* CCPD's file names: seven groups of numbers between dashes; the corners' coordinates joined by an
@@ -139,13 +162,40 @@ static enum xt_status append(struct xt_source_files *set, char *path, const int 
     return XT_OK;
 }
 
+enum xt_status xt_source_files_add_class(struct xt_source_files *set, char *path, int class,
+                                         struct xt_err *err)
+{
+    return append(set, path, &class, class < 0 ? 0 : 1, err);
+}
+
+/* A label that is a class: its name, or its number. */
+static enum xt_status check_class(struct xt_source_files *set, const char *label, size_t size,
+                                  int *symbols, int *length, struct xt_err *err)
+{
+    while (size && (label[size - 1] == ' ' || label[size - 1] == '\t'))
+        size--;
+    if (size == 0)
+        return xt_err_set(err, XT_ERR_DATA, "the label is empty; write a class after the tab");
+    enum xt_status status = xt_classes_add(&set->classes, label, size, &symbols[0], err);
+    *length = status ? 0 : 1;
+    return status;
+}
+
 enum xt_status xt_source_files_add(struct xt_source_files *set, char *path, const char *label,
                                    size_t label_size, const char *where, struct xt_err *err)
 {
     int symbols[XT_LABEL_MAX];
     int length = 0;
     struct xt_err why;
-    enum xt_status status = check_label(&set->options, label, label_size, symbols, &length, &why);
+    enum xt_status status =
+        set->options.task == XT_TASK_CLASSES
+            ? check_class(set, label, label_size, symbols, &length, &why)
+            : check_label(&set->options, label, label_size, symbols, &length, &why);
+    if (status && status != XT_ERR_DATA) {
+        free(path);
+        *err = why;
+        return status;
+    }
     if (status && !set->options.labels_optional) {
         if (set->refused == 0 && looks_like_ccpd(xt_file_name(path)))
             xt_err_set(&why, XT_ERR_DATA,
@@ -164,6 +214,8 @@ enum xt_status xt_source_files_add(struct xt_source_files *set, char *path, cons
 enum xt_status xt_source_files_add_named(struct xt_source_files *set, char *path,
                                          struct xt_err *err)
 {
+    if (set->options.task == XT_TASK_CLASSES)
+        return xt_source_files_add_class(set, path, -1, err);
     const char *name = xt_file_name(path);
     return xt_source_files_add(set, path, name, strcspn(name, "_."), path, err);
 }

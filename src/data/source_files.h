@@ -7,7 +7,7 @@
 #ifndef XT_DATA_SOURCE_FILES_H
 #define XT_DATA_SOURCE_FILES_H
 
-#include "data/source.h"
+#include "data/classes.h"
 
 struct xt_source_file {
     char *path;
@@ -23,6 +23,7 @@ struct xt_source_files {
     uint16_t *labels; /* all labels, one after the other */
     size_t label_count;
     size_t label_capacity;
+    struct xt_classes classes; /* while the set is being filled */
     size_t refused;
     struct xt_err first_refused;
 };
@@ -35,8 +36,14 @@ enum xt_status xt_source_files_add(struct xt_source_files *set, char *path, cons
                                    size_t label_size, const char *where, struct xt_err *err);
 /* Counts an entry that is wrong in another way. */
 void xt_source_files_refuse(struct xt_source_files *set, const struct xt_err *why);
-/* The error for the entries refused so far, or XT_OK. */
-enum xt_status xt_source_files_check(const struct xt_source_files *set, struct xt_err *err);
+/* Ends the set: the error for the entries refused so far; for classes, numbers them in order and
+ * names them. `where` is the set's in messages. */
+enum xt_status xt_source_files_finish(struct xt_source_files *set, const char *where,
+                                      struct xt_err *err);
+/* Adds a file of a class that was added to `classes`; `path` is the set's from here on, also after
+ * a failure. A negative class leaves it without a label. */
+enum xt_status xt_source_files_add_class(struct xt_source_files *set, char *path, int class,
+                                         struct xt_err *err);
 /* Adds a list's lines; `folder` is where relative paths start, `name` the list's in messages. */
 enum xt_status xt_source_files_parse(struct xt_source_files *set, const char *text, size_t size,
                                      const char *folder, const char *name, struct xt_err *err);

@@ -116,7 +116,7 @@ static enum xt_status read_list(struct xt_source_files *set, const char *path, s
     if (!status)
         status = xt_source_files_parse(set, (const char *)bytes, size, folder, path, err);
     if (!status)
-        status = xt_source_files_check(set, err);
+        status = xt_source_files_finish(set, path, err);
     if (!status && set->base.count == 0)
         status =
             xt_err_set(err, XT_ERR_DATA, "%s lists no image; a line is path, tab, label", path);

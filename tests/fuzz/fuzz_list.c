@@ -13,7 +13,7 @@ static void parse(const struct xt_alphabet *alphabet, bool labels_optional, cons
     if (xt_source_files_create(&set, &options, &err))
         return;
     if (!xt_source_files_parse(set, (const char *)data, size, "folder", "list.txt", &err))
-        (void)xt_source_files_check(set, &err);
+        (void)xt_source_files_finish(set, "the list", &err);
     xt_source_destroy(&set->base);
 }
 

@@ -1,0 +1,550 @@
+/* CIFAR's binary batches (Krizhevsky 2009): records of a label byte (CIFAR-100: a coarse and a fine
+ * one) and 32 x 32 bytes each of red, green and blue. Files are read record by record as they are
+ * wanted; what comes out of a tar is kept in memory. The labels are all read when the set is
+ * opened. */
+#include <archive.h>
+#include <archive_entry.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "data/classes.h"
+
+enum {
+    SIDE = 32,
+    PLANE = SIDE * SIDE,
+    RECORD_MOST = 2 + 3 * PLANE,
+    NAMES_BYTES_MAX = 1 << 20,
+    BATCH_BYTES_MAX = 1 << 30,
+    BATCHES_MAX = 1000,
+};
+
+/* The two sets: what their files are called, and how a record begins. */
+struct kind {
+    const char *title;
+    const char *train;
+    const char *test;
+    const char *names; /* the file of class names */
+    int label_bytes;
+    int classes;
+};
+
+static const struct kind kinds[] = {
+    {"CIFAR-10", "data_batch_*.bin", "test_batch.bin", "batches.meta.txt", 1, 10},
+    {"CIFAR-100", "train.bin", "test.bin", "fine_label_names.txt", 2, 100},
+};
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
+static const char *const cifar10_names[] = {"airplane", "automobile", "bird",  "cat",  "deer",
+                                            "dog",      "frog",       "horse", "ship", "truck"};
+
+/* One file of records. */
+struct batch {
+    char *path;
+    int fd;         /* -1: `bytes` holds it */
+    uint8_t *bytes; /* of a tar's member */
+    size_t size;
+    size_t first; /* its first record's index in the set */
+    bool test;
+};
+
+struct cifar {
+    struct xt_source base;
+    const struct kind *kind;
+    enum xt_pixel_order order;
+    struct batch *batches;
+    size_t batch_count;
+    size_t batch_capacity;
+    uint8_t *labels;       /* as in the records */
+    uint16_t classes[256]; /* of a record's label */
+    char *names;           /* the text of the file of names, or NULL */
+};
+
+static size_t record_size(const struct kind *kind)
+{
+    return (size_t)kind->label_bytes + (size_t)(3 * PLANE);
+}
+
+/* The kind that a file's name is of; *test is set. NULL where it is no batch. */
+static const struct kind *kind_of(const char *name, bool *test)
+{
+    for (size_t i = 0; i < KINDS; i++) {
+        *test = strcmp(name, kinds[i].test) == 0;
+        if (*test || fnmatch(kinds[i].train, name, 0) == 0)
+            return kinds + i;
+    }
+    return NULL;
+}
+
+bool xt_source_is_cifar(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    bool found = false;
+    bool test;
+    for (struct dirent *entry; dir && !found && (entry = readdir(dir));)
+        found = kind_of(entry->d_name, &test) != NULL;
+    if (dir)
+        closedir(dir);
+    return found;
+}
+
+/* Takes over `path`, `bytes` and `fd`. */
+static enum xt_status add_batch(struct cifar *set, const struct kind *kind, struct batch batch,
+                                struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    if (set->kind && set->kind != kind)
+        status = xt_err_set(err, XT_ERR_DATA,
+                            "%s lies among batches of %s, but is named as those of %s are; keep "
+                            "the two apart",
+                            batch.path, set->kind->title, kind->title);
+    else if (set->batch_count >= BATCHES_MAX)
+        status = xt_err_set(err, XT_ERR_DATA, "%s: more than %d batches", batch.path, BATCHES_MAX);
+    if (!status)
+        status = xt_mem_grow(&set->batches, &set->batch_capacity, set->batch_count + 1,
+                             sizeof *set->batches, "a list of batches", err);
+    if (status) {
+        free(batch.path);
+        free(batch.bytes);
+        if (batch.fd >= 0)
+            close(batch.fd);
+        return status;
+    }
+    set->kind = kind;
+    set->batches[set->batch_count++] = batch;
+    return XT_OK;
+}
+
+static enum xt_status add_file(struct cifar *set, const struct kind *kind, const char *path,
+                               bool test, struct xt_err *err)
+{
+    struct batch batch = {.test = test, .fd = open(path, O_RDONLY | O_CLOEXEC)};
+    struct stat st;
+    enum xt_status status = XT_OK;
+    if (batch.fd < 0 || fstat(batch.fd, &st))
+        status = xt_err_set(err, XT_ERR_DATA, "cannot read %s: %s", path, strerror(errno));
+    else if (!S_ISREG(st.st_mode))
+        status = xt_err_set(err, XT_ERR_DATA, "%s is not a regular file", path);
+    if (!status)
+        status = xt_mem_strdup(&batch.path, path, err);
+    if (!status) {
+        batch.size = (size_t)st.st_size;
+        return add_batch(set, kind, batch, err);
+    }
+    if (batch.fd >= 0)
+        close(batch.fd);
+    return status;
+}
+
+static enum xt_status read_names(struct cifar *set, const char *path, struct xt_err *err)
+{
+    size_t capacity = 0;
+    size_t size = 0;
+    uint8_t *text = NULL;
+    enum xt_status status = xt_file_read(path, NAMES_BYTES_MAX, &text, &capacity, &size, err);
+    if (!status)
+        status = xt_mem_grow(&text, &capacity, size + 1, 1, "class names", err);
+    if (status) {
+        free(text);
+        return status;
+    }
+    text[size] = '\0';
+    free(set->names);
+    set->names = (char *)text;
+    return XT_OK;
+}
+
+static enum xt_status read_folder(struct cifar *set, const char *folder, struct xt_err *err)
+{
+    struct dirent **entries = NULL;
+    int count = scandir(folder, &entries, NULL, alphasort);
+    if (count < 0)
+        return xt_err_set(err, XT_ERR_DATA, "cannot read the folder %s: %s", folder,
+                          strerror(errno));
+    enum xt_status status = XT_OK;
+    for (int i = 0; i < count; i++) {
+        bool test;
+        char *path = NULL;
+        const struct kind *kind = kind_of(entries[i]->d_name, &test);
+        if (kind && !status)
+            status = xt_file_join(&path, folder, entries[i]->d_name, err);
+        if (kind && !status)
+            status = add_file(set, kind, path, test, err);
+        free(path);
+        free(entries[i]);
+    }
+    free(entries);
+    char *names = NULL;
+    if (!status)
+        status = xt_file_join(&names, folder, set->kind->names, err);
+    if (!status && xt_file_exists(names))
+        status = read_names(set, names, err);
+    free(names);
+    return status;
+}
+
+/* A single batch, whatever it is called: which kind, its length tells. */
+static enum xt_status read_single(struct cifar *set, const char *path, struct xt_err *err)
+{
+    bool test = false;
+    const struct kind *kind = kind_of(xt_file_name(path), &test);
+    struct stat st;
+    if (!kind && stat(path, &st) == 0 && (size_t)st.st_size % record_size(&kinds[1]) == 0)
+        kind = &kinds[1];
+    return add_file(set, kind ? kind : &kinds[0], path, false, err);
+}
+
+static enum xt_status bad_archive(struct archive *archive, const char *path, struct xt_err *err)
+{
+    const char *reason = archive_error_string(archive);
+    return xt_err_set(err, XT_ERR_DATA, "%s cannot be read as a tar: %s", path,
+                      reason ? reason : "it is damaged");
+}
+
+/* The member's bytes and a zero byte after them. */
+static enum xt_status read_member(struct archive *archive, const char *path, const char *name,
+                                  size_t limit, uint8_t **bytes, size_t *size, struct xt_err *err)
+{
+    enum { STEP = 1 << 20 };
+    size_t capacity = 0;
+    *bytes = NULL;
+    *size = 0;
+    for (;;) {
+        enum xt_status status =
+            xt_mem_grow(bytes, &capacity, *size + STEP + 1, 1, "a batch of a tar", err);
+        if (status)
+            return status;
+        ssize_t got = archive_read_data(archive, *bytes + *size, STEP);
+        if (got < 0)
+            return bad_archive(archive, path, err);
+        if (got == 0)
+            break;
+        *size += (size_t)got;
+        if (*size > limit)
+            return xt_err_set(err, XT_ERR_DATA, "%s: %s is larger than %zu MB", path, name,
+                              limit >> 20);
+    }
+    (*bytes)[*size] = '\0';
+    return XT_OK;
+}
+
+static enum xt_status add_member(struct cifar *set, struct archive *archive, const char *path,
+                                 const char *member, struct xt_err *err)
+{
+    const char *name = xt_file_name(member);
+    bool test = false;
+    bool names = false;
+    const struct kind *kind = kind_of(name, &test);
+    for (size_t i = 0; i < KINDS; i++)
+        names |= strcmp(name, kinds[i].names) == 0;
+    if (!kind && !names)
+        return XT_OK;
+    struct batch batch = {.fd = -1, .test = test};
+    enum xt_status status =
+        read_member(archive, path, name, names ? NAMES_BYTES_MAX : BATCH_BYTES_MAX, &batch.bytes,
+                    &batch.size, err);
+    if (!status && names) {
+        free(set->names);
+        set->names = (char *)batch.bytes;
+        return XT_OK;
+    }
+    if (!status && asprintf(&batch.path, "%s:%s", path, member) < 0) {
+        batch.path = NULL;
+        status = xt_err_no_memory(err, "a file name", strlen(member));
+    }
+    if (!status)
+        return add_batch(set, kind, batch, err);
+    free(batch.bytes);
+    return status;
+}
+
+static int compare_batches(const void *a, const void *b)
+{
+    return strcmp(((const struct batch *)a)->path, ((const struct batch *)b)->path);
+}
+
+static enum xt_status read_tar(struct cifar *set, const char *path, struct xt_err *err)
+{
+    struct archive *archive = archive_read_new();
+    if (!archive)
+        return xt_err_no_memory(err, "a reader of archives", 0);
+    archive_read_support_format_tar(archive);
+    archive_read_support_filter_all(archive);
+    enum xt_status status = XT_OK;
+    if (archive_read_open_filename(archive, path, 1 << 16) != ARCHIVE_OK)
+        status = bad_archive(archive, path, err);
+    while (!status) {
+        struct archive_entry *entry = NULL;
+        int got = archive_read_next_header(archive, &entry);
+        if (got == ARCHIVE_EOF)
+            break;
+        const char *member = got == ARCHIVE_OK ? archive_entry_pathname(entry) : NULL;
+        if (!member)
+            status = bad_archive(archive, path, err);
+        else if (archive_entry_filetype(entry) == AE_IFREG)
+            status = add_member(set, archive, path, member, err);
+    }
+    archive_read_free(archive);
+    if (!status && set->batch_count == 0)
+        return xt_err_set(err, XT_ERR_DATA,
+                          "%s holds no CIFAR batches (data_batch_*.bin, test_batch.bin, or "
+                          "train.bin, test.bin)",
+                          path);
+    if (!status)
+        qsort(set->batches, set->batch_count, sizeof *set->batches, compare_batches);
+    return status;
+}
+
+static void drop_batch(struct batch *batch)
+{
+    if (batch->fd >= 0)
+        close(batch->fd);
+    free(batch->bytes);
+    free(batch->path);
+}
+
+/* Of a set with both parts one stays; of one part alone, all. */
+static void choose_part(struct cifar *set, bool held_out)
+{
+    size_t wanted = 0;
+    for (size_t i = 0; i < set->batch_count; i++)
+        wanted += set->batches[i].test == held_out;
+    if (wanted == 0)
+        return;
+    size_t kept = 0;
+    for (size_t i = 0; i < set->batch_count; i++) {
+        if (set->batches[i].test == held_out)
+            set->batches[kept++] = set->batches[i];
+        else
+            drop_batch(set->batches + i);
+    }
+    set->batch_count = kept;
+}
+
+static enum xt_status check_length(const struct cifar *set, const struct batch *batch,
+                                   struct xt_err *err)
+{
+    size_t record = record_size(set->kind);
+    if (batch->size && batch->size % record == 0)
+        return XT_OK;
+    const struct kind *other = kinds + (set->kind == kinds);
+    bool is_other = batch->size && batch->size % record_size(other) == 0;
+    return xt_err_set(err, XT_ERR_DATA,
+                      "%s has %zu bytes, which is not a whole number of %s's records of %zu bytes; "
+                      "%s%s",
+                      batch->path, batch->size, set->kind->title, record,
+                      is_other ? "it may be a batch of " : "it is damaged or cut short",
+                      is_other ? other->title : "");
+}
+
+static enum xt_status read_record(const struct cifar *set, const struct batch *batch, size_t number,
+                                  uint8_t *record, struct xt_err *err)
+{
+    size_t size = record_size(set->kind);
+    if (batch->fd < 0) {
+        memcpy(record, batch->bytes + number * size, size);
+        return XT_OK;
+    }
+    for (size_t done = 0; done < size;) {
+        ssize_t got = pread(batch->fd, record + done, size - done, (off_t)(number * size + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return xt_err_set(err, XT_ERR_DATA, "cannot read record %zu of %s: %s", number,
+                              batch->path,
+                              got < 0 ? strerror(errno) : "the file has become shorter");
+        done += (size_t)got;
+    }
+    return XT_OK;
+}
+
+static enum xt_status read_labels(struct cifar *set, struct xt_err *err)
+{
+    size_t count = 0;
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < set->batch_count && !status; i++) {
+        set->batches[i].first = count;
+        count += set->batches[i].size / record_size(set->kind);
+        status = check_length(set, set->batches + i, err);
+    }
+    if (!status)
+        status = xt_mem_calloc(&set->labels, count, 1, "labels", err);
+    if (status)
+        return status;
+    set->base.count = count;
+    uint8_t record[RECORD_MOST];
+    int at = set->kind->label_bytes - 1;
+    for (size_t i = 0, b = 0; i < count && !status; i++) {
+        while (b + 1 < set->batch_count && set->batches[b + 1].first <= i)
+            b++;
+        const struct batch *batch = set->batches + b;
+        status = read_record(set, batch, i - batch->first, record, err);
+        set->labels[i] = record[at];
+        if (!status && record[at] >= set->kind->classes)
+            status = xt_err_set(err, XT_ERR_DATA,
+                                "record %zu of %s has the label %d, which is out of range: %s's go "
+                                "from 0 to %d",
+                                i - batch->first, batch->path, record[at], set->kind->title,
+                                set->kind->classes - 1);
+    }
+    return status;
+}
+
+/* The name of class `index`: the file's line, CIFAR-10's own, or its number. */
+static struct xt_str class_name(const struct cifar *set, int index, const char **text)
+{
+    struct xt_str name = {0};
+    const char *line = set->names;
+    for (int i = 0; i < index && line; i++) {
+        line = strchr(line, '\n');
+        line = line ? line + 1 : NULL;
+    }
+    size_t length = line ? strcspn(line, "\r\n") : 0;
+    if (length)
+        xt_str_append(&name, line, length, NULL);
+    else if (set->kind->classes == 10)
+        xt_str_append(&name, cifar10_names[index], strlen(cifar10_names[index]), NULL);
+    else
+        xt_str_printf(&name, NULL, "%d", index);
+    *text = xt_str_get(&name);
+    return name;
+}
+
+static enum xt_status name_classes(struct cifar *set, const char *path,
+                                   const struct xt_source_options *options, struct xt_err *err)
+{
+    struct xt_classes classes;
+    enum xt_status status = xt_classes_init(&classes, options, err);
+    for (int i = 0; i < set->kind->classes && !status; i++) {
+        const char *text;
+        int class = i;
+        struct xt_str name = class_name(set, i, &text);
+        /* Given by their count alone, classes are what the labels say. */
+        if (options->class_names || !options->class_count)
+            status = xt_classes_add(&classes, text, strlen(text), &class, err);
+        else if (i >= options->class_count)
+            status = xt_err_set(err, XT_ERR_DATA,
+                                "the label %d is out of range: %s has %d "
+                                "classes, the network %d",
+                                i, set->kind->title, set->kind->classes, options->class_count);
+        if (status)
+            xt_err_prefix(err, "%s: ", path);
+        set->classes[i] = (uint16_t) class;
+        xt_str_clear(&name);
+    }
+    if (!status && !classes.fixed && classes.count != set->kind->classes)
+        status = xt_err_set(err, XT_ERR_DATA, "%s: a class is named twice in %s", path,
+                            set->kind->names);
+    if (!status)
+        status = xt_classes_move(&classes, &set->base, path, err);
+    xt_classes_clear(&classes);
+    return status;
+}
+
+static enum xt_status cifar_label(const struct xt_source *source, size_t index, int *label,
+                                  int *length, struct xt_err *err)
+{
+    (void)err;
+    const struct cifar *set = (const struct cifar *)source;
+    label[0] = set->classes[set->labels[index]];
+    *length = 1;
+    return XT_OK;
+}
+
+static const struct batch *batch_of(const struct cifar *set, size_t index)
+{
+    const struct batch *batch = set->batches + set->batch_count - 1;
+    while (batch->first > index)
+        batch--;
+    return batch;
+}
+
+static enum xt_status cifar_read(const struct xt_source *source, size_t index,
+                                 struct xt_decoder *decoder, struct xt_sample *sample,
+                                 struct xt_err *err)
+{
+    (void)decoder;
+    const struct cifar *set = (const struct cifar *)source;
+    const struct batch *batch = batch_of(set, index);
+    uint8_t record[RECORD_MOST];
+    enum xt_status status = xt_image_reserve(&sample->image, SIDE, SIDE, err);
+    if (!status)
+        status = read_record(set, batch, index - batch->first, record, err);
+    if (status)
+        return status;
+    const uint8_t *red = record + set->kind->label_bytes;
+    const uint8_t *planes[3] = {red, red + PLANE, red + (size_t)2 * PLANE};
+    if (set->order == XT_PIXEL_BGR) {
+        planes[0] = planes[2];
+        planes[2] = red;
+    }
+    for (size_t i = 0; i < PLANE; i++)
+        for (size_t c = 0; c < 3; c++)
+            sample->image.pixels[3 * i + c] = planes[c][i];
+    return cifar_label(source, index, sample->label, &sample->label_length, err);
+}
+
+static void cifar_name(const struct xt_source *source, size_t index, char *out, size_t size)
+{
+    const struct cifar *set = (const struct cifar *)source;
+    const struct batch *batch = batch_of(set, index);
+    snprintf(out, size, "%s #%zu", batch->path, index - batch->first);
+}
+
+static void cifar_destroy(struct xt_source *source)
+{
+    struct cifar *set = (struct cifar *)source;
+    for (size_t i = 0; i < set->batch_count; i++)
+        drop_batch(set->batches + i);
+    free(set->batches);
+    free(set->labels);
+    free(set->names);
+    xt_classes_free_names(source);
+    free(set);
+}
+
+static const struct xt_source_class cifar_class = {
+    .read = cifar_read, .label = cifar_label, .name = cifar_name, .destroy = cifar_destroy};
+
+static enum xt_status open_set(struct cifar *set, const char *path,
+                               const struct xt_source_options *options, struct xt_err *err)
+{
+    enum xt_status status = xt_file_is_folder(path)     ? read_folder(set, path, err)
+                            : xt_str_ends(path, ".bin") ? read_single(set, path, err)
+                                                        : read_tar(set, path, err);
+    if (status)
+        return status;
+    choose_part(set, options->held_out);
+    status = read_labels(set, err);
+    return status ? status : name_classes(set, path, options, err);
+}
+
+enum xt_status xt_source_open_cifar(struct xt_source **out, const char *path,
+                                    const struct xt_source_options *options, struct xt_err *err)
+{
+    *out = NULL;
+    struct cifar *set = NULL;
+    enum xt_status status = xt_mem_calloc(&set, 1, sizeof *set, "a data source", err);
+    if (status)
+        return status;
+    set->base.class = &cifar_class;
+    set->order = options->order;
+    status = open_set(set, path, options, err);
+    if (status) {
+        cifar_destroy(&set->base);
+        return status;
+    }
+    snprintf(set->base.description, sizeof set->base.description,
+             "%zu images of %d classes in %.150s (%s, %s)", set->base.count, set->base.class_count,
+             path, set->kind->title, set->batches[0].test ? "test batch" : "training batches");
+    *out = &set->base;
+    return XT_OK;
+}

@@ -49,7 +49,7 @@ ALL_LDFLAGS := $(OPENMP) $(SAN_$(SAN)) -Wl,--disable-new-dtags -Wl,-rpath,'$$ORI
 
 # Inner loops are compiled once for each instruction set; the program picks one when it starts.
 LOOP_CFLAGS = $(filter-out -O%,$(ALL_CFLAGS)) -O3 -fno-trapping-math -fno-math-errno -ffp-contract=fast
-MARCH_avx512 := -march=skylake-avx512
+MARCH_avx512 := -march=skylake-avx512 -mprefer-vector-width=512
 MARCH_avx2 := -march=haswell
 MARCH_base :=
 LOOP_ISAS := $(if $(filter x86_64,$(shell uname -m)),avx512 avx2) base

@@ -223,7 +223,7 @@ import hashlib, os, pathlib, re, shutil, sys, zipfile
 target = pathlib.Path(sys.argv[1])
 wanted = re.compile(r"lib/(libdnnl|libsycl|libur_loader|libur_adapter_level_zero(_v2)?|libOpenCL|libintelocl|libcommon_clang|"
                     r"libocl_svml_..|libimf|libsvml|libirng|libintlc|libtbb|libtbbmalloc|libtbbbind(_2_[05])?|libhwloc|"
-                    r"libumf)[.]so[0-9.]*|lib/cl[a-z0-9]*[.](rtl|o|cfg)")
+                    r"libumf)[.]so[0-9.]*|lib/cl[a-z0-9]*[.](rtl|o|cfg)|include/CL/(cl[a-z_0-9]*|opencl)[.]h")
 (target / "lib").mkdir(parents=True)
 for wheel in sys.argv[2:]:
     package = pathlib.Path(wheel).name.split("-")[0]

@@ -51,7 +51,7 @@ enum xt_status xt_cmd_version(struct xt_options *options, struct xt_err *err)
     printf("xtrain %s\n", XT_VERSION);
     char version[64];
     struct xt_err why = {0};
-    if (xt_dnnl_load(&why) == XT_OK) {
+    if (xt_dnnl_load(XT_DNNL_CPU, &why) == XT_OK) {
         const dnnl_version_t *v = xt_dnnl.version();
         snprintf(version, sizeof version, "%d.%d.%d", v->major, v->minor, v->patch);
         print_library("oneDNN", version, xt_dnnl_path());
@@ -98,7 +98,7 @@ static enum xt_status print_json(const char *cpu, const char *isa, int threads, 
 
 enum xt_status xt_cmd_devices(struct xt_options *options, struct xt_err *err)
 {
-    enum xt_status status = xt_dnnl_load(err);
+    enum xt_status status = xt_dnnl_load(XT_DNNL_CPU, err);
     if (status)
         return status;
     char cpu[96];

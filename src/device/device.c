@@ -89,7 +89,7 @@ enum xt_status xt_device_open(struct xt_device *device, const char *spec, int th
                           "--device %s: this build of xtrain runs on the CPU alone, and never runs "
                           "there when another device was asked for; write --device cpu",
                           spec);
-    enum xt_status status = xt_dnnl_load(err);
+    enum xt_status status = xt_dnnl_load(XT_DNNL_CPU, err);
     if (status)
         return status;
     device->threads = threads > 0 ? threads : xt_thread_available(NULL);

@@ -2,23 +2,71 @@
 
 #include <dlfcn.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "device/neighbours.h"
 
-/* One of the program's three pieces of global state, with the path it came from. */
+/* One of the program's three pieces of global state, with where it came from. */
 struct xt_dnnl_table xt_dnnl;
-static char loaded_path[PATH_MAX];
+static struct {
+    void *library;
+    enum xt_dnnl_build build;
+    char path[PATH_MAX];
+} loaded;
 
 const char *xt_dnnl_path(void)
 {
-    return loaded_path;
+    return loaded.path;
 }
 
-static enum xt_status bind(void *library, const char *path, struct xt_err *err)
+struct xt_dnnl_version_text xt_dnnl_version_text(void)
+{
+    struct xt_dnnl_version_text out = {""};
+    if (!xt_dnnl.version)
+        return out;
+    const dnnl_version_t *v = xt_dnnl.version();
+    snprintf(out.text, sizeof out.text, "%d.%d.%d", v->major, v->minor, v->patch);
+    return out;
+}
+
+/* The values of the DNNL_RUNTIME_ macros of oneDNN 3; Level Zero's is newer than the headers. */
+enum { RUNTIME_OPENCL = 256, RUNTIME_SYCL = 512, RUNTIME_LEVEL_ZERO = 1024 };
+
+static const char *runtime_name(unsigned runtime)
+{
+    switch (runtime) {
+    case RUNTIME_OPENCL:
+        return "OpenCL";
+    case RUNTIME_SYCL:
+        return "SYCL";
+    case RUNTIME_LEVEL_ZERO:
+        return "Level Zero";
+    default:
+        return "none";
+    }
+}
+
+const char *xt_dnnl_gpu_runtime(void)
+{
+    return runtime_name(xt_dnnl.version ? xt_dnnl.version()->gpu_runtime : 0);
+}
+
+bool xt_dnnl_is_experimental(void)
+{
+    unsigned runtime = xt_dnnl.version ? xt_dnnl.version()->gpu_runtime : 0;
+    return runtime == RUNTIME_OPENCL || runtime == RUNTIME_LEVEL_ZERO;
+}
+
+void *xt_dnnl_symbol(const char *name)
+{
+    return loaded.library ? dlsym(loaded.library, name) : NULL;
+}
+
+static enum xt_status bind(void *library, enum xt_dnnl_build build, const char *path,
+                           struct xt_err *err)
 {
     struct xt_dnnl_table table;
 #define XT_DNNL_BIND(name)                                                                         \
@@ -37,73 +85,138 @@ static enum xt_status bind(void *library, const char *path, struct xt_err *err)
     if (version->major != 3)
         return xt_err_set(err, XT_ERR_DEVICE, "%s is oneDNN %d.%d; 3.2 or a later 3.x is needed",
                           path, version->major, version->minor);
+    unsigned runtime = version->gpu_runtime;
+    if (build == XT_DNNL_GPU && strcmp(runtime_name(runtime), "none") == 0)
+        return xt_err_set(
+            err, XT_ERR_DEVICE,
+            "%s is oneDNN %d.%d without a runtime for Intel GPUs (gpu_runtime %u); run "
+            "\"make deps XPU=1\", or set XTRAIN_DNNL_XPU to a library that has one",
+            path, version->major, version->minor, runtime);
     xt_dnnl = table;
     return XT_OK;
 }
 
-static void remember_path(const char *asked)
+static void remember(void *library, enum xt_dnnl_build build, const char *asked)
 {
     Dl_info info;
     void *symbol = NULL;
     memcpy(&symbol, &xt_dnnl.version, sizeof symbol);
     const char *found = dladdr(symbol, &info) && info.dli_fname ? info.dli_fname : asked;
-    if (!realpath(found, loaded_path))
-        snprintf(loaded_path, sizeof loaded_path, "%s", found);
+    if (!realpath(found, loaded.path))
+        snprintf(loaded.path, sizeof loaded.path, "%s", found);
+    loaded.library = library;
+    loaded.build = build;
 }
 
-static enum xt_status open_library(const char *path, struct xt_err *err)
+/* Where oneAPI keeps what its oneDNN needs. */
+static const char *const oneapi_folders[] = {
+    "/opt/intel/oneapi/compiler/latest/lib",
+    "/opt/intel/oneapi/tbb/latest/lib",
+    "/opt/intel/oneapi/umf/latest/lib",
+    "/opt/intel/oneapi/tcm/latest/lib",
+    NULL,
+};
+
+static enum xt_status open_library(const char *path, enum xt_dnnl_build build, struct xt_err *err)
 {
+    if (build == XT_DNNL_GPU)
+        xt_neighbours_load(path, oneapi_folders);
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return xt_err_set(err, XT_ERR_DEVICE, "the oneDNN library %s cannot be loaded: %s", path,
                           dlerror());
-    enum xt_status status = bind(library, path, err);
+    enum xt_status status = bind(library, build, path, err);
     if (status)
         dlclose(library);
     else
-        remember_path(path);
+        remember(library, build, path);
     return status;
 }
 
-enum xt_status xt_dnnl_load(struct xt_err *err)
+/* Beside the installed program; in the build tree, also from build/tests/GROUP and sanitizer
+ * builds. */
+static const char *const cpu_places[] = {
+    "../lib/xtrain/libdnnl.so.3",
+    "../deps/dnnl/lib/libdnnl.so.3",
+    "../../deps/dnnl/lib/libdnnl.so.3",
+    "../../../deps/dnnl/lib/libdnnl.so.3",
+    "../../../../deps/dnnl/lib/libdnnl.so.3",
+    NULL,
+};
+static const char *const gpu_places[] = {
+    "../lib/xtrain-xpu/libdnnl.so.3",
+    "../deps/xpu/lib/libdnnl.so.3",
+    "../../deps/xpu/lib/libdnnl.so.3",
+    "../../../deps/xpu/lib/libdnnl.so.3",
+    "../../../../deps/xpu/lib/libdnnl.so.3",
+    "/opt/intel/oneapi/dnnl/latest/lib/libdnnl.so.3",
+    NULL,
+};
+
+/* Opens `folder`/`name` where there is such a file; *found says whether there was. */
+static enum xt_status try_place(const char *folder, const char *name, enum xt_dnnl_build build,
+                                bool *found, struct xt_err *err)
 {
-    if (xt_dnnl.version)
-        return XT_OK;
-    const char *given = getenv("XTRAIN_DNNL");
-    if (given && *given)
-        return open_library(given, err);
+    char *path = NULL;
+    enum xt_status status = xt_file_join(&path, folder, name, err);
+    *found = !status && xt_file_exists(path);
+    if (*found)
+        status = open_library(path, build, err);
+    free(path);
+    return status;
+}
+
+static enum xt_status search(enum xt_dnnl_build build, bool *found, struct xt_err *err)
+{
     char *folder = NULL;
+    *found = false;
+    const char *oneapi = build == XT_DNNL_GPU ? getenv("DNNLROOT") : NULL;
+    const char *const *places = build == XT_DNNL_GPU ? gpu_places : cpu_places;
     enum xt_status status = xt_file_program_folder(&folder, err);
-    if (status)
-        return status;
-    /* Beside the installed program; in the build tree (also from build/tests/GROUP and sanitizer
-     * builds). */
-    static const char *const places[] = {
-        "../lib/xtrain/libdnnl.so.3",
-        "../deps/dnnl/lib/libdnnl.so.3",
-        "../../deps/dnnl/lib/libdnnl.so.3",
-        "../../../deps/dnnl/lib/libdnnl.so.3",
-        "../../../../deps/dnnl/lib/libdnnl.so.3",
-    };
-    bool found = false;
-    for (size_t i = 0; i < sizeof places / sizeof places[0] && !found && !status; i++) {
-        char *path = NULL;
-        status = xt_file_join(&path, folder, places[i], err);
-        found = !status && xt_file_exists(path);
-        if (found)
-            status = open_library(path, err);
-        free(path);
+    for (size_t i = 0; places[i] && !*found && !status; i++) {
+        if (oneapi && places[i][0] == '/')
+            status = try_place(oneapi, "lib/libdnnl.so.3", build, found, err);
+        if (!*found && !status)
+            status = try_place(folder, places[i], build, found, err);
     }
     free(folder);
-    if (found || status)
-        return status;
-    if (open_library("libdnnl.so.3", NULL) == XT_OK)
-        return XT_OK;
+    return status;
+}
+
+static enum xt_status not_found(enum xt_dnnl_build build, struct xt_err *err)
+{
+    if (build == XT_DNNL_GPU)
+        return xt_err_set(
+            err, XT_ERR_DEVICE,
+            "an Intel GPU needs oneDNN's GPU build, and it is not here: not in ../lib/xtrain-xpu "
+            "beside the program, not in deps/xpu, not in oneAPI; run \"make deps XPU=1\", or set "
+            "XTRAIN_DNNL_XPU to the file");
     return xt_err_set(
         err, XT_ERR_DEVICE,
         "no oneDNN library was found: not in ../lib/xtrain beside the program, not in "
         "deps/dnnl, not as the system's libdnnl.so.3; run \"make deps\", install "
         "libdnnl 3, or set XTRAIN_DNNL to the file");
+}
+
+enum xt_status xt_dnnl_load(enum xt_dnnl_build build, struct xt_err *err)
+{
+    if (loaded.library && loaded.build != build)
+        return xt_err_set(err, XT_ERR_DEVICE,
+                          "this process runs on oneDNN's %s build (%s); the other device needs a "
+                          "process of its own",
+                          loaded.build == XT_DNNL_GPU ? "GPU" : "CPU", loaded.path);
+    if (loaded.library)
+        return XT_OK;
+    const char *given = getenv(build == XT_DNNL_GPU ? "XTRAIN_DNNL_XPU" : "XTRAIN_DNNL");
+    if (given && *given)
+        return open_library(given, build, err);
+    bool found = false;
+    enum xt_status status = search(build, &found, err);
+    if (found || status)
+        return status;
+    if (open_library("libdnnl.so.3", build, NULL) == XT_OK)
+        return XT_OK;
+    return not_found(build, err);
 }
 
 enum xt_status xt_dnnl_check(dnnl_status_t status, const char *what, struct xt_err *err)

@@ -2,14 +2,15 @@
  * used.
  *
  * The CPU build and the GPU build of oneDNN are different libraries, so the device picks the
- * library and one binary serves every node. Compiled against the v3 C API (3.2 headers); its ABI is
- * stable within v3. xt_dnnl is written once, by xt_dnnl_load, before threads start; reading it is
- * thread-safe.
+ * library and one binary serves every node; nothing of the GPU build is needed where it is not
+ * asked for. Compiled against the v3 C API (3.2 headers); its ABI is stable within v3. xt_dnnl is
+ * written once, by xt_dnnl_load, before threads start; reading it is thread-safe.
  */
 #ifndef XT_DEVICE_DNNL_H
 #define XT_DEVICE_DNNL_H
 
 #include <oneapi/dnnl/dnnl.h>
+#include <stdbool.h>
 
 #include "base/err.h"
 
@@ -20,6 +21,7 @@
     X(engine_get_count)                                                                            \
     X(engine_create)                                                                               \
     X(engine_destroy)                                                                              \
+    X(engine_get_kind)                                                                             \
     X(stream_create)                                                                               \
     X(stream_wait)                                                                                 \
     X(stream_destroy)                                                                              \
@@ -30,6 +32,8 @@
     X(memory_desc_equal)                                                                           \
     X(memory_desc_query)                                                                           \
     X(memory_create)                                                                               \
+    X(memory_map_data)                                                                             \
+    X(memory_unmap_data)                                                                           \
     X(memory_destroy)                                                                              \
     X(primitive_attr_create)                                                                       \
     X(primitive_attr_destroy)                                                                      \
@@ -57,13 +61,36 @@ struct xt_dnnl_table {
 
 extern struct xt_dnnl_table xt_dnnl;
 
-/* Loads the CPU build: $XTRAIN_DNNL where set, else lib/xtrain beside the program's folder, else
- * the build tree's, else the system's. Does nothing where it is loaded. XT_ERR_DEVICE says where it
- * looked and how to install it. */
-enum xt_status xt_dnnl_load(struct xt_err *err);
+/* Which of the two builds: without and with kernels for Intel GPUs. */
+enum xt_dnnl_build { XT_DNNL_CPU, XT_DNNL_GPU };
+
+/* Loads a build, the first found of
+ *   CPU: $XTRAIN_DNNL, lib/xtrain beside the program's folder, the build tree's deps/dnnl, the
+ *        system's;
+ *   GPU: $XTRAIN_DNNL_XPU, lib/xtrain-xpu, the build tree's deps/xpu, $DNNLROOT and /opt/intel of
+ *        oneAPI, the system's where it has a GPU runtime. What it needs is loaded from its folder.
+ * Does nothing where that build is loaded. XT_ERR_DEVICE says where it looked and how to install
+ * it, or that the other build is loaded: a process has one. Environment variables that oneDNN or a
+ * driver reads are to be set before. */
+enum xt_status xt_dnnl_load(enum xt_dnnl_build build, struct xt_err *err);
 
 /* The loaded library's file, "" before. */
 const char *xt_dnnl_path(void);
+
+/* "3.13.2"; "" before a library is loaded. */
+struct xt_dnnl_version_text {
+    char text[32];
+};
+struct xt_dnnl_version_text xt_dnnl_version_text(void);
+
+/* What the loaded library runs GPUs with: "none", "SYCL", "OpenCL", "Level Zero". */
+const char *xt_dnnl_gpu_runtime(void);
+/* True for the GPU runtimes that are taken but were hardly tried: OpenCL and Level Zero. */
+bool xt_dnnl_is_experimental(void);
+
+/* A function that not every build has ("dnnl_sycl_interop_engine_get_device"), or of a library that
+ * came with it; NULL where there is none. */
+void *xt_dnnl_symbol(const char *name);
 
 /* A oneDNN status as an error about `what`; XT_OK for success. Out of memory becomes XT_ERR_MEMORY.
  */

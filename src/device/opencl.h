@@ -1,0 +1,21 @@
+/* What OpenCL says about a GPU: for oneDNN devices that run through OpenCL, where Level Zero's
+ * handles do not help to tell which one it is. The OpenCL loader is loaded at run time. Stateless.
+ */
+#ifndef XT_DEVICE_OPENCL_H
+#define XT_DEVICE_OPENCL_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "device/level_zero.h"
+
+/* Describes the cl_device_id that another library got from the same loader. `version` (64 bytes)
+ * gets the OpenCL version the device speaks. */
+enum xt_status xt_opencl_describe(uint64_t handle, struct xt_gpu_facts *facts, char *version,
+                                  struct xt_err *err);
+
+/* How many GPUs the OpenCL drivers offer, and the name and driver version of the first into `name`
+ * and `driver` (64 bytes each). XT_ERR_DEVICE where there is no loader. */
+enum xt_status xt_opencl_gpus(int *count, char *name, char *driver, struct xt_err *err);
+
+#endif

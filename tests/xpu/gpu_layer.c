@@ -1,0 +1,394 @@
+/* A test double of an Intel GPU driver: an OpenCL layer that makes Intel's OpenCL runtime for CPUs
+ * look like one GPU, so that oneDNN's GPU kernels run, with right numbers, on a machine without a
+ * GPU. Loaded by the OpenCL loader through OPENCL_LAYERS; see double.sh. Never installed.
+ *
+ * Like a driver it keeps compiled programs in NEO_CACHE_DIR where NEO_CACHE_PERSISTENT is 1, by
+ * source, options and runtime version. Each file is a head (magic, length, checksum) and the
+ * binary. Environment for tests: XT_LAYER_LOG, a file that gets a line for each program: "compiled
+ * MS" or "cached MS". XT_LAYER_CRASH=1 ends the process when devices are asked for, as a broken
+ * driver does.
+ */
+#define CL_TARGET_OPENCL_VERSION 300
+#include <CL/cl.h>
+#include <CL/cl_icd.h>
+#include <CL/cl_layer.h>
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    IP_VERSION = 0x4250,                 /* CL_DEVICE_IP_VERSION_INTEL */
+    FEATURE_CAPABILITIES = 0x4256,       /* CL_DEVICE_FEATURE_CAPABILITIES_INTEL */
+    XE_LP_GENERIC = 12 << 22 | 50 << 14, /* oneDNN takes its OpenCL C kernels for it */
+};
+
+/* A program that was created from source, and the one from the cache that stands in for it. */
+struct program {
+    struct program *next;
+    cl_program handle;
+    cl_program cached;
+    cl_context context;
+    char *source;
+    unsigned references;
+};
+
+static const struct _cl_icd_dispatch *real;
+static struct _cl_icd_dispatch ours;
+static struct program *programs;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static uint64_t hash(uint64_t h, const void *bytes, size_t count)
+{
+    for (const unsigned char *p = bytes; count; count--)
+        h = (h ^ *p++) * 0x100000001B3u;
+    return h;
+}
+
+static void log_line(const char *what, double ms)
+{
+    const char *path = getenv("XT_LAYER_LOG");
+    FILE *file = path ? fopen(path, "ae") : NULL;
+    if (!file)
+        return;
+    fprintf(file, "%s %.1f\n", what, ms);
+    fclose(file);
+}
+
+/* --- the device
+ * ---------------------------------------------------------------------------------*/
+static cl_int CL_API_CALL get_device_ids(cl_platform_id platform, cl_device_type type, cl_uint room,
+                                         cl_device_id *devices, cl_uint *count)
+{
+    if (getenv("XT_LAYER_CRASH"))
+        abort();
+    if (type == CL_DEVICE_TYPE_GPU)
+        type = CL_DEVICE_TYPE_CPU;
+    else if (type == CL_DEVICE_TYPE_CPU)
+        return CL_DEVICE_NOT_FOUND;
+    return real->clGetDeviceIDs(platform, type, room, devices, count);
+}
+
+static cl_int answer(const void *value, size_t size, size_t room, void *out, size_t *needed)
+{
+    if (needed)
+        *needed = size;
+    if (out && room < size)
+        return CL_INVALID_VALUE;
+    if (out)
+        memcpy(out, value, size);
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL get_device_info(cl_device_id device, cl_device_info what, size_t room,
+                                          void *out, size_t *needed)
+{
+    const cl_device_type gpu = CL_DEVICE_TYPE_GPU;
+    const cl_uint version = XE_LP_GENERIC;
+    const cl_bitfield none = 0;
+    if (what == CL_DEVICE_TYPE)
+        return answer(&gpu, sizeof gpu, room, out, needed);
+    if (what == IP_VERSION)
+        return answer(&version, sizeof version, room, out, needed);
+    if (what == FEATURE_CAPABILITIES)
+        return answer(&none, sizeof none, room, out, needed);
+    return real->clGetDeviceInfo(device, what, room, out, needed);
+}
+
+/* --- programs
+ * -----------------------------------------------------------------------------------*/
+static struct program *find(cl_program handle)
+{
+    for (struct program *p = programs; p; p = p->next)
+        if (p->handle == handle)
+            return p;
+    return NULL;
+}
+
+/* The program to pass on: the one from the cache where there is one. */
+static cl_program actual(cl_program handle)
+{
+    pthread_mutex_lock(&lock);
+    struct program *p = find(handle);
+    cl_program result = p && p->cached ? p->cached : handle;
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+static char *join(cl_uint count, const char **strings, const size_t *lengths)
+{
+    size_t total = 0;
+    char *text = NULL;
+    for (cl_uint i = 0; i < count; i++) {
+        size_t length = lengths && lengths[i] ? lengths[i] : strlen(strings[i]);
+        char *longer = realloc(text, total + length + 1);
+        if (!longer)
+            break;
+        text = longer;
+        memcpy(text + total, strings[i], length);
+        total += length;
+        text[total] = '\0';
+    }
+    return text;
+}
+
+static cl_program CL_API_CALL create_with_source(cl_context context, cl_uint count,
+                                                 const char **strings, const size_t *lengths,
+                                                 cl_int *error)
+{
+    cl_program handle = real->clCreateProgramWithSource(context, count, strings, lengths, error);
+    struct program *p = handle ? calloc(1, sizeof *p) : NULL;
+    if (!p)
+        return handle;
+    *p = (struct program){.handle = handle,
+                          .context = context,
+                          .source = join(count, strings, lengths),
+                          .references = 1};
+    pthread_mutex_lock(&lock);
+    p->next = programs;
+    programs = p;
+    pthread_mutex_unlock(&lock);
+    return handle;
+}
+
+struct head {
+    char magic[8];
+    uint64_t length;
+    uint64_t checksum;
+};
+static const char magic[8] = "XTPROG1";
+
+/* The file of a program in the cache; false where nothing is to be cached. */
+static bool cache_path(const struct program *p, cl_device_id device, const char *options,
+                       char *path, size_t room)
+{
+    const char *on = getenv("NEO_CACHE_PERSISTENT");
+    const char *folder = getenv("NEO_CACHE_DIR");
+    if (!on || strcmp(on, "1") != 0 || !folder || !p || !p->source)
+        return false;
+    char version[256] = "";
+    real->clGetDeviceInfo(device, CL_DRIVER_VERSION, sizeof version - 1, version, NULL);
+    uint64_t a = hash(0xcbf29ce484222325u, p->source, strlen(p->source));
+    uint64_t b = hash(0x84222325cbf29ce4u, p->source, strlen(p->source));
+    if (options) {
+        a = hash(a, options, strlen(options));
+        b = hash(b, options, strlen(options));
+    }
+    a = hash(a, version, strlen(version));
+    int length = snprintf(path, room, "%s/%016llx%016llx.cl_cache", folder, (unsigned long long)a,
+                          (unsigned long long)b);
+    return length > 0 && (size_t)length < room;
+}
+
+static unsigned char *cache_read(const char *path, size_t *size)
+{
+    FILE *file = fopen(path, "rbe");
+    if (!file)
+        return NULL;
+    struct head head;
+    unsigned char *binary = NULL;
+    bool fine = fread(&head, sizeof head, 1, file) == 1 && !memcmp(head.magic, magic, 8) &&
+                head.length > 0 && head.length < 1u << 30;
+    if (fine)
+        binary = malloc(head.length);
+    fine = binary && fread(binary, 1, head.length, file) == head.length && fgetc(file) == EOF &&
+           hash(0, binary, head.length) == head.checksum;
+    fclose(file);
+    if (!fine) {
+        free(binary);
+        return NULL;
+    }
+    *size = head.length;
+    return binary;
+}
+
+static void cache_write(const char *path, cl_program program)
+{
+    size_t size = 0;
+    cl_uint count = 0;
+    real->clGetProgramInfo(program, CL_PROGRAM_NUM_DEVICES, sizeof count, &count, NULL);
+    if (count != 1 ||
+        real->clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL) || !size)
+        return;
+    unsigned char *binary = malloc(size);
+    char temporary[4200];
+    snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid());
+    FILE *file = binary ? fopen(temporary, "wbe") : NULL;
+    if (file &&
+        !real->clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL)) {
+        struct head head = {.length = size, .checksum = hash(0, binary, size)};
+        memcpy(head.magic, magic, 8);
+        bool fine =
+            fwrite(&head, sizeof head, 1, file) == 1 && fwrite(binary, 1, size, file) == size;
+        fine = fclose(file) == 0 && fine;
+        if (!fine || rename(temporary, path))
+            unlink(temporary);
+    } else if (file) {
+        fclose(file);
+        unlink(temporary);
+    }
+    free(binary);
+}
+
+/* The program from the cache, built; NULL where it is not there or is not usable. */
+static cl_program from_cache(const struct program *p, cl_device_id device, const char *options,
+                             const char *path)
+{
+    size_t size = 0;
+    unsigned char *binary = cache_read(path, &size);
+    if (!binary)
+        return NULL;
+    const unsigned char *bytes = binary;
+    cl_int error = 0;
+    cl_program program =
+        real->clCreateProgramWithBinary(p->context, 1, &device, &size, &bytes, NULL, &error);
+    free(binary);
+    if (program && real->clBuildProgram(program, 1, &device, options, NULL, NULL)) {
+        real->clReleaseProgram(program);
+        program = NULL;
+    }
+    return program;
+}
+
+static cl_int CL_API_CALL build(cl_program handle, cl_uint count, const cl_device_id *devices,
+                                const char *options, void(CL_CALLBACK *notify)(cl_program, void *),
+                                void *user)
+{
+    double start = now();
+    char path[4096];
+    cl_device_id device = devices && count == 1 ? devices[0] : NULL;
+    if (!device)
+        real->clGetProgramInfo(handle, CL_PROGRAM_DEVICES, sizeof device, &device, NULL);
+    pthread_mutex_lock(&lock);
+    struct program *p = find(handle);
+    pthread_mutex_unlock(&lock);
+    bool cache = !notify && device && cache_path(p, device, options, path, sizeof path);
+    cl_program cached = cache ? from_cache(p, device, options, path) : NULL;
+    if (cached) {
+        p->cached = cached;
+        log_line("cached", now() - start);
+        return CL_SUCCESS;
+    }
+    cl_int result = real->clBuildProgram(handle, count, devices, options, notify, user);
+    if (p)
+        log_line("compiled", now() - start);
+    if (result == CL_SUCCESS && cache)
+        cache_write(path, handle);
+    return result;
+}
+
+static cl_int CL_API_CALL retain(cl_program handle)
+{
+    pthread_mutex_lock(&lock);
+    struct program *p = find(handle);
+    if (p)
+        p->references++;
+    pthread_mutex_unlock(&lock);
+    return real->clRetainProgram(handle);
+}
+
+static cl_int CL_API_CALL release(cl_program handle)
+{
+    pthread_mutex_lock(&lock);
+    for (struct program **at = &programs; *at; at = &(*at)->next) {
+        struct program *p = *at;
+        if (p->handle != handle || --p->references)
+            continue;
+        *at = p->next;
+        if (p->cached)
+            real->clReleaseProgram(p->cached);
+        free(p->source);
+        free(p);
+        break;
+    }
+    pthread_mutex_unlock(&lock);
+    return real->clReleaseProgram(handle);
+}
+
+static cl_kernel CL_API_CALL create_kernel(cl_program handle, const char *name, cl_int *error)
+{
+    return real->clCreateKernel(actual(handle), name, error);
+}
+
+static cl_int CL_API_CALL create_kernels(cl_program handle, cl_uint room, cl_kernel *kernels,
+                                         cl_uint *count)
+{
+    return real->clCreateKernelsInProgram(actual(handle), room, kernels, count);
+}
+
+static cl_int CL_API_CALL get_program_info(cl_program handle, cl_program_info what, size_t room,
+                                           void *out, size_t *needed)
+{
+    cl_program program = what == CL_PROGRAM_SOURCE ? handle : actual(handle);
+    return real->clGetProgramInfo(program, what, room, out, needed);
+}
+
+static cl_int CL_API_CALL get_build_info(cl_program handle, cl_device_id device,
+                                         cl_program_build_info what, size_t room, void *out,
+                                         size_t *needed)
+{
+    return real->clGetProgramBuildInfo(actual(handle), device, what, room, out, needed);
+}
+
+/* --- what the loader calls
+ * ----------------------------------------------------------------------*/
+CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, void *out,
+                                               size_t *needed)
+{
+    const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
+    static const char name[] = "xtrain's test double of a GPU";
+    if (what == CL_LAYER_API_VERSION)
+        return answer(&version, sizeof version, room, out, needed);
+    if (what == CL_LAYER_NAME)
+        return answer(name, sizeof name, room, out, needed);
+    return CL_INVALID_VALUE;
+}
+
+CL_API_ENTRY cl_int CL_API_CALL clInitLayerWithProperties(cl_uint count,
+                                                          const struct _cl_icd_dispatch *target,
+                                                          cl_uint *our_count,
+                                                          const struct _cl_icd_dispatch **our_table,
+                                                          const cl_layer_properties *properties)
+{
+    (void)properties;
+    if (!target || count < sizeof *target / sizeof(void *))
+        return CL_INVALID_VALUE;
+    real = target;
+    ours.clGetDeviceIDs = get_device_ids;
+    ours.clGetDeviceInfo = get_device_info;
+    ours.clCreateProgramWithSource = create_with_source;
+    ours.clBuildProgram = build;
+    ours.clRetainProgram = retain;
+    ours.clReleaseProgram = release;
+    ours.clCreateKernel = create_kernel;
+    ours.clCreateKernelsInProgram = create_kernels;
+    ours.clGetProgramInfo = get_program_info;
+    ours.clGetProgramBuildInfo = get_build_info;
+    *our_count = (cl_uint)(sizeof ours / sizeof(void *));
+    *our_table = &ours;
+    return CL_SUCCESS;
+}
+
+CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const struct _cl_icd_dispatch *target,
+                                            cl_uint *our_count,
+                                            const struct _cl_icd_dispatch **our_table)
+{
+    return clInitLayerWithProperties(count, target, our_count, our_table, NULL);
+}
+
+CL_API_ENTRY cl_int CL_API_CALL clDeinitLayer(void)
+{
+    return CL_SUCCESS;
+}

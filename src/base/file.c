@@ -190,6 +190,14 @@ bool xt_file_is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+bool xt_file_is_same(const char *a, const char *b)
+{
+    struct stat one;
+    struct stat other;
+    return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev &&
+           one.st_ino == other.st_ino;
+}
+
 /* The folders above the one being read, to see a loop of links. */
 struct walk {
     const struct walk *above;

@@ -42,6 +42,8 @@ enum xt_status xt_file_make_folder(const char *path, struct xt_err *err);
 
 bool xt_file_exists(const char *path);
 bool xt_file_is_folder(const char *path);
+/* Whether both paths lead to one file or folder. */
+bool xt_file_is_same(const char *a, const char *b);
 
 /* A sorted list of paths. */
 struct xt_file_list {

@@ -1,8 +1,10 @@
 /* xtrain eval: trained weights on labelled images. */
+#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/thread.h"
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -55,34 +57,77 @@ static void show(void *context, size_t done, size_t all)
     xt_progress_show(&view->progress, &state, now, false);
 }
 
-static void print_result(const struct xt_settings *s, const struct xt_source *source,
-                         const struct xt_evaluation *e)
+static enum xt_status print_json(const char *data, const struct xt_evaluation *e,
+                                 struct xt_err *err)
 {
     const struct xt_plate_score *score = &e->score;
-    double plates = xt_plate_score_accuracy(score);
-    double characters = xt_plate_score_char_accuracy(score);
-    if (s->json) {
-        printf("{\"images\": %zu, \"correct\": %zu, \"plate_accuracy\": %.6f, "
-               "\"char_accuracy\": %.6f, \"images_per_s\": %.1f, \"bad_images\": %zu}\n",
-               score->images, score->correct, plates, characters, e->images_per_s, e->bad_images);
-        return;
-    }
+    cJSON *root = cJSON_CreateObject();
+    bool ok = root && cJSON_AddStringToObject(root, "data", data) &&
+              cJSON_AddNumberToObject(root, "images", (double)score->images) &&
+              cJSON_AddNumberToObject(root, "correct", (double)score->correct) &&
+              cJSON_AddNumberToObject(root, "plate_accuracy", xt_plate_score_accuracy(score)) &&
+              cJSON_AddNumberToObject(root, "char_accuracy", xt_plate_score_char_accuracy(score)) &&
+              cJSON_AddNumberToObject(root, "images_per_s", e->images_per_s) &&
+              cJSON_AddNumberToObject(root, "bad_images", (double)e->bad_images);
+    char *text = ok ? cJSON_PrintUnformatted(root) : NULL;
+    if (text)
+        printf("%s\n", text);
+    cJSON_free(text);
+    cJSON_Delete(root);
+    return text ? XT_OK : xt_err_no_memory(err, "the result as JSON", 0);
+}
+
+static void print_text(const struct xt_source *source, const struct xt_evaluation *e)
+{
+    const struct xt_plate_score *score = &e->score;
     printf("%s\n", source->description);
     printf("%zu of %zu plates read right (%.2f %%), %.2f %% of the characters\n", score->correct,
-           score->images, 100 * plates, 100 * characters);
+           score->images, 100 * xt_plate_score_accuracy(score),
+           100 * xt_plate_score_char_accuracy(score));
     printf("%.0f images/s\n", e->images_per_s);
     if (e->bad_images)
         printf("%zu images could not be used and do not count\n", e->bad_images);
+}
+
+/* Names the first of the images that could not be used. */
+static void warn_of_bad(const struct xt_source *source, const struct xt_evaluation *e)
+{
+    enum { NAMED = 5 };
+    for (size_t i = 0; i < e->bad_images && i < NAMED; i++) {
+        char name[1024];
+        source->class->name(source, e->bad[i].index, name, sizeof name);
+        xt_log_warn("%s is left out: %s", name, e->bad[i].reason);
+    }
+    if (e->bad_images > NAMED)
+        xt_log_warn("%zu more images are left out", e->bad_images - NAMED);
+}
+
+/* --data on the command line, else --val: in a run's config file `data` is what it was trained on.
+ */
+static const char *choose_data(const struct xt_options *options, const struct xt_network *network)
+{
+    const struct xt_settings *s = &options->values;
+    if (s->data && xt_options_source(options, "data") == XT_SOURCE_COMMAND_LINE)
+        return s->data;
+    if (s->val) {
+        if (s->data)
+            xt_log_note("evaluating on `val` of %s; --data DIR takes another set", s->config);
+        return s->val;
+    }
+    if (s->data)
+        return s->data;
+    xt_log_note("no --data was given: evaluating on %s", network->model->default_val);
+    return network->model->default_val;
 }
 
 static enum xt_status evaluate(const struct xt_options *options, struct xt_network *network,
                                struct xt_err *err)
 {
     const struct xt_settings *s = &options->values;
+    const char *data = choose_data(options, network);
     struct xt_source *source = NULL;
     struct xt_source_options source_options = xt_network_source_options(network);
-    enum xt_status status = xt_source_open(&source, s->data ? s->data : network->model->default_val,
-                                           &source_options, err);
+    enum xt_status status = xt_source_open(&source, data, &source_options, err);
     struct view view = {.start = xt_thread_seconds(),
                         .alphabet = network->alphabet,
                         .show = s->json ? 0 : (size_t)s->show};
@@ -90,12 +135,17 @@ static enum xt_status evaluate(const struct xt_options *options, struct xt_netwo
         .context = &view, .progress = show, .answer = show_answer};
     /* Standard output belongs to the result alone. */
     xt_progress_init(&view.progress, s->quiet, true);
-    struct xt_evaluation evaluation;
+    struct xt_evaluation evaluation = {0};
     if (!status)
         status = xt_evaluate(network, source, s, &observer, &evaluation, err);
     xt_progress_clear(&view.progress);
-    if (!status)
-        print_result(s, source, &evaluation);
+    if (evaluation.bad_images)
+        warn_of_bad(source, &evaluation);
+    if (!status && s->json)
+        status = print_json(data, &evaluation, err);
+    else if (!status)
+        print_text(source, &evaluation);
+    xt_evaluation_clear(&evaluation);
     xt_source_destroy(source);
     return status;
 }

@@ -1,4 +1,5 @@
 /* xtrain train: a run from settings to trained weights, shown as it goes. */
+#include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -49,6 +50,8 @@ static void show_evaluation(void *context, const struct xt_train_progress *p,
            p->step, score->correct, score->images, 100 * xt_plate_score_accuracy(score),
            100 * xt_plate_score_char_accuracy(score), evaluation->loss,
            best ? "; the best so far" : "");
+    if (evaluation->bad_images)
+        printf("%zu images could not be used and do not count\n", evaluation->bad_images);
     fflush(stdout);
 }
 
@@ -71,7 +74,7 @@ static void describe_run(const struct xt_trainer *trainer)
     fflush(stdout);
 }
 
-/* The settings beside the results, as a file that --config takes. */
+/* The settings of the first start beside the results, as a file that --config takes. */
 static enum xt_status save_settings(const struct xt_options *options,
                                     const struct xt_trainer *trainer, struct xt_err *err)
 {
@@ -80,36 +83,43 @@ static enum xt_status save_settings(const struct xt_options *options,
     enum xt_status status = xt_options_print(options, &text, err);
     if (!status)
         status = xt_run_folder_file(&trainer->folder, "config.yaml", &path, err);
-    if (!status)
+    if (!status && !xt_file_exists(path))
         status = xt_file_save(path, text.data, text.length, err);
     free(path);
     xt_str_clear(&text);
     return status;
 }
 
-static void print_json(const struct xt_trainer *trainer)
+static bool add_result(cJSON *root, const struct xt_trainer *trainer)
 {
     const struct xt_plate_score *score = &trainer->last_evaluation.score;
-    printf("{\"run\": \"%s\", \"step\": %" PRId64, trainer->folder.path, trainer->step);
-    if (trainer->evaluated_step >= 0)
-        printf(", \"images\": %zu, \"correct\": %zu, \"plate_accuracy\": %.6f, "
-               "\"char_accuracy\": %.6f",
-               score->images, score->correct, xt_plate_score_accuracy(score),
-               xt_plate_score_char_accuracy(score));
-    if (trainer->best_step >= 0)
-        printf(", \"best_step\": %" PRId64 ", \"best_plate_accuracy\": %.6f", trainer->best_step,
-               trainer->best_accuracy);
-    printf("}\n");
+    return cJSON_AddNumberToObject(root, "images", (double)score->images) &&
+           cJSON_AddNumberToObject(root, "correct", (double)score->correct) &&
+           cJSON_AddNumberToObject(root, "plate_accuracy", xt_plate_score_accuracy(score)) &&
+           cJSON_AddNumberToObject(root, "char_accuracy", xt_plate_score_char_accuracy(score)) &&
+           cJSON_AddNumberToObject(root, "bad_images", (double)trainer->last_evaluation.bad_images);
 }
 
-static void describe_end(const struct xt_trainer *trainer, const struct view *view)
+static enum xt_status print_json(const struct xt_trainer *trainer, struct xt_err *err)
 {
-    if (trainer->settings->json) {
-        print_json(trainer);
-        return;
-    }
-    if (view->silent)
-        return;
+    cJSON *root = cJSON_CreateObject();
+    bool ok = root && cJSON_AddStringToObject(root, "run", trainer->folder.path) &&
+              cJSON_AddNumberToObject(root, "step", (double)trainer->step);
+    if (ok && trainer->last_evaluation.score.images)
+        ok = add_result(root, trainer);
+    if (ok && trainer->best_step >= 0)
+        ok = cJSON_AddNumberToObject(root, "best_step", (double)trainer->best_step) &&
+             cJSON_AddNumberToObject(root, "best_plate_accuracy", trainer->best_accuracy);
+    char *text = ok ? cJSON_PrintUnformatted(root) : NULL;
+    if (text)
+        printf("%s\n", text);
+    cJSON_free(text);
+    cJSON_Delete(root);
+    return text ? XT_OK : xt_err_no_memory(err, "the result as JSON", 0);
+}
+
+static void describe_end(const struct xt_trainer *trainer)
+{
     char time[32];
     xt_progress_format_time(trainer->earlier_seconds + xt_thread_seconds() - trainer->start_time,
                             time, sizeof time);
@@ -129,7 +139,7 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
     struct view view = {.silent = s->quiet || s->json};
     xt_progress_init(&view.progress, s->quiet, s->json);
     enum xt_status status = xt_trainer_open_run(trainer, err);
-    if (!status && !s->resume)
+    if (!status)
         status = save_settings(options, trainer, err);
     if (status)
         return status;
@@ -141,8 +151,10 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
         .context = &view, .progress = show_progress, .evaluated = show_evaluation};
     status = xt_trainer_run(trainer, &observer, err);
     xt_progress_clear(&view.progress);
-    if (!status)
-        describe_end(trainer, &view);
+    if (!status && s->json)
+        return print_json(trainer, err);
+    if (!status && !view.silent)
+        describe_end(trainer);
     return status;
 }
 

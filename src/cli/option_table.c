@@ -36,7 +36,7 @@ static const struct xt_option table[] = {
         .type = &xt_type_text,
         FIELD(model),
         .commands = NETWORK | BENCH,
-        .needed = TRAIN | EVAL | BENCH,
+        .needed = TRAIN | BENCH,
         .group = XT_GROUP_DATA,
         .value = "NAME",
         .help = "the network",
@@ -57,10 +57,11 @@ static const struct xt_option table[] = {
         .name = "val",
         .type = &xt_type_path,
         FIELD(val),
-        .commands = TRAIN,
+        .commands = TRAIN | EVAL,
         .group = XT_GROUP_DATA,
         .value = "DIR|LIST|synth:...",
-        .help = "images to evaluate on while training, given as for --data",
+        .help = "images to evaluate on while training, given as for --data; eval takes them where "
+                "--data is not on its command line",
     },
     {
         .name = "init",
@@ -257,9 +258,10 @@ static const struct xt_option table[] = {
         FIELD(keep),
         .commands = TRAIN,
         .group = XT_GROUP_RUN,
-        .fallback = "1",
+        .fallback = "2",
+        .min = 1,
         .max = 10000,
-        .help = "how many of the newest checkpoints to keep beside last and best",
+        .help = "how many of the newest checkpoints to keep, beside the last and best weights",
     },
 
     {

@@ -15,6 +15,7 @@
 #include "base/rng.h"
 #include "base/str.h"
 #include "models/weight_file.h"
+#include "train/schedule.h"
 
 static const char name_start[] = "state-";
 static const char name_end[] = ".safetensors";
@@ -145,21 +146,32 @@ static enum xt_status gather(struct contents *c, struct xt_network *network,
     return status;
 }
 
-/* A hash of all tensors' bytes, so that a flipped bit is seen when the file is read again. */
-static uint64_t hash_tensors(const struct xt_file_tensor *tensors, size_t count)
+static const char hash_key[] = "hash";
+
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t left)
+{
+    const unsigned char *bytes = data;
+    for (; left >= sizeof hash; left -= sizeof hash, bytes += sizeof hash) {
+        uint64_t word;
+        memcpy(&word, bytes, sizeof word);
+        hash = xt_rng_mix(hash ^ word);
+    }
+    for (; left; left--)
+        hash = xt_rng_mix(hash ^ *bytes++);
+    return hash;
+}
+
+/* A hash of all tensors and of the metadata but the hash itself, so that a flipped bit is seen when
+ * the file is read again. */
+static uint64_t hash_all(const struct xt_file_tensor *tensors, size_t count,
+                         const struct xt_file_meta *meta, size_t meta_count)
 {
     uint64_t hash = 0;
-    for (size_t i = 0; i < count; i++) {
-        const unsigned char *bytes = tensors[i].data;
-        size_t left = tensors[i].bytes;
-        for (; left >= sizeof hash; left -= sizeof hash, bytes += sizeof hash) {
-            uint64_t word;
-            memcpy(&word, bytes, sizeof word);
-            hash = xt_rng_mix(hash ^ word);
-        }
-        for (; left; left--)
-            hash = xt_rng_mix(hash ^ *bytes++);
-    }
+    for (size_t i = 0; i < count; i++)
+        hash = hash_bytes(hash, tensors[i].data, tensors[i].bytes);
+    for (size_t i = 0; i < meta_count; i++)
+        if (strcmp(meta[i].key, hash_key) != 0)
+            hash = hash_bytes(hash, meta[i].value, strlen(meta[i].value) + 1);
     return hash;
 }
 
@@ -172,7 +184,7 @@ static void describe_machine(char *cpu, size_t cpu_size, char *library, size_t l
              version->patch, version->hash);
 }
 
-enum { TEXTS = 16 };
+enum { TEXTS = 48 };
 
 /* Key and value pairs of the metadata. */
 struct texts {
@@ -193,6 +205,30 @@ __attribute__((format(printf, 3, 4))) static void add_text(struct texts *texts, 
     texts->count++;
 }
 
+static const char *yes_no(bool value)
+{
+    return value ? "on" : "off";
+}
+
+/* What may be changed from one start to the next, but changes the losses: option and value. */
+static void describe_recipe(struct texts *texts, const struct xt_settings *s,
+                            const struct xt_network *network)
+{
+    add_text(texts, "--lr", "%.9g", s->lr);
+    add_text(texts, "--momentum", "%.9g", s->momentum);
+    add_text(texts, "--nesterov", "%s", yes_no(s->nesterov));
+    add_text(texts, "--weight-decay", "%.9g", s->weight_decay);
+    add_text(texts, "--decay-all", "%s", yes_no(s->decay_all));
+    add_text(texts, "--sched", "%s", xt_schedule_name(s->sched));
+    add_text(texts, "--milestones", "%.100s", s->milestones ? s->milestones : "none");
+    add_text(texts, "--gamma", "%.9g", s->gamma);
+    add_text(texts, "--warmup", "%.9g", s->warmup);
+    add_text(texts, "--clip", "%.9g", s->clip);
+    add_text(texts, "--dropout", "%.9g", s->dropout);
+    add_text(texts, "--augment", "%s", yes_no(s->augment));
+    add_text(texts, "--amp", "%s", xt_dtype_name(network->graph->options.dtype));
+}
+
 static void describe(struct texts *texts, const struct xt_checkpoint *c,
                      const struct xt_network *network, const struct xt_optim *optim)
 {
@@ -201,33 +237,43 @@ static void describe(struct texts *texts, const struct xt_checkpoint *c,
     describe_machine(cpu, sizeof cpu, library, sizeof library);
     add_text(texts, "xtrain_state", "%d", XT_CHECKPOINT_FORMAT);
     add_text(texts, "model", "%s", network->model->name);
+    add_text(texts, "lprnet_norm", "%s", network->over_batch ? "batch" : "sample");
     add_text(texts, "step", "%" PRId64, c->step);
+    add_text(texts, "steps", "%" PRId64, c->steps);
     add_text(texts, "seed", "%" PRIu64, c->seed);
     add_text(texts, "batch", "%d", c->batch);
     add_text(texts, "samples", "%zu", c->samples);
     add_text(texts, "bn_frozen", "%d", c->bn_frozen);
     add_text(texts, "best_step", "%" PRId64, c->best_step);
     add_text(texts, "best_accuracy", "%a", c->best_accuracy);
+    add_text(texts, "evaluated_step", "%" PRId64, c->evaluated_step);
+    add_text(texts, "loss_sum", "%a", c->loss_sum);
+    add_text(texts, "loss_steps", "%" PRId64, c->loss_steps);
     add_text(texts, "seconds", "%.3f", c->seconds);
     add_text(texts, "optim", "%d", (int)optim->kind);
     add_text(texts, "optim_step", "%" PRId64, optim->step);
     add_text(texts, "cpu", "%s", cpu);
     add_text(texts, "library", "%s", library);
     add_text(texts, "threads", "%d", network->device.threads);
+    if (network->alphabet)
+        texts->meta[texts->count++] =
+            (struct xt_file_meta){.key = "alphabet", .value = xt_alphabet_text(network->alphabet)};
 }
 
 enum xt_status xt_checkpoint_save(const struct xt_checkpoint *checkpoint,
-                                  struct xt_network *network, const struct xt_optim *optim,
-                                  const char *folder, int keep, struct xt_err *err)
+                                  const struct xt_settings *settings, struct xt_network *network,
+                                  const struct xt_optim *optim, const char *folder, int keep,
+                                  struct xt_err *err)
 {
     struct contents contents = {0};
     struct texts texts = {0};
     char *path = NULL;
     describe(&texts, checkpoint, network, optim);
+    describe_recipe(&texts, settings, network);
     enum xt_status status = gather(&contents, network, optim, err);
     if (!status)
-        add_text(&texts, "data_hash", "%016" PRIx64,
-                 hash_tensors(contents.tensors, contents.count));
+        add_text(&texts, hash_key, "%016" PRIx64,
+                 hash_all(contents.tensors, contents.count, texts.meta, texts.count));
     if (!status)
         status = path_of(folder, checkpoint->step, &path, err);
     if (!status)
@@ -268,54 +314,100 @@ static enum xt_status need_integer(const struct xt_weight_file *file, const char
     return XT_OK;
 }
 
-static enum xt_status read_numbers(struct xt_checkpoint *c, struct xt_optim *optim,
-                                   const struct xt_weight_file *file, const char *path,
-                                   struct xt_err *err)
+static enum xt_status need_real(const struct xt_weight_file *file, const char *path,
+                                const char *key, double *out, struct xt_err *err)
+{
+    const char *text = NULL;
+    enum xt_status status = need_text(file, path, key, &text, err);
+    if (!status)
+        *out = strtod(text, NULL);
+    return status;
+}
+
+static enum xt_status check_kind(const struct xt_weight_file *file, const char *path,
+                                 const struct xt_optim *optim, struct xt_err *err)
 {
     int64_t format = 0;
-    int64_t batch = 0;
-    int64_t samples = 0;
-    int64_t frozen = 0;
     int64_t kind = 0;
-    const char *seed = NULL;
-    const char *best = NULL;
-    const char *seconds = NULL;
     enum xt_status status = need_integer(file, path, "xtrain_state", &format, err);
     if (!status && format != XT_CHECKPOINT_FORMAT)
         return xt_err_set(err, XT_ERR_DATA,
                           "%s is a checkpoint of format %" PRId64 "; this xtrain reads format %d",
                           path, format, XT_CHECKPOINT_FORMAT);
     if (!status)
-        status = need_integer(file, path, "step", &c->step, err);
-    if (!status)
-        status = need_integer(file, path, "batch", &batch, err);
-    if (!status)
-        status = need_integer(file, path, "samples", &samples, err);
-    if (!status)
-        status = need_integer(file, path, "bn_frozen", &frozen, err);
-    if (!status)
-        status = need_integer(file, path, "best_step", &c->best_step, err);
-    if (!status)
         status = need_integer(file, path, "optim", &kind, err);
-    if (!status)
-        status = need_integer(file, path, "optim_step", &optim->step, err);
+    if (!status && kind != (int64_t)optim->kind)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "%s was trained with another optimizer; give the same --optim", path);
+    return status;
+}
+
+static enum xt_status read_numbers(struct xt_checkpoint *c, struct xt_optim *optim,
+                                   const struct xt_weight_file *file, const char *path,
+                                   struct xt_err *err)
+{
+    int64_t batch = 0;
+    int64_t samples = 0;
+    int64_t frozen = 0;
+    const char *seed = NULL;
+    const struct {
+        const char *key;
+        int64_t *out;
+    } integers[] = {
+        {"step", &c->step},
+        {"steps", &c->steps},
+        {"batch", &batch},
+        {"samples", &samples},
+        {"bn_frozen", &frozen},
+        {"best_step", &c->best_step},
+        {"loss_steps", &c->loss_steps},
+        {"evaluated_step", &c->evaluated_step},
+        {"optim_step", &optim->step},
+    };
+    enum xt_status status = check_kind(file, path, optim, err);
+    for (size_t i = 0; i < sizeof integers / sizeof integers[0] && !status; i++)
+        status = need_integer(file, path, integers[i].key, integers[i].out, err);
     if (!status)
         status = need_text(file, path, "seed", &seed, err);
     if (!status)
-        status = need_text(file, path, "best_accuracy", &best, err);
+        status = need_real(file, path, "best_accuracy", &c->best_accuracy, err);
     if (!status)
-        status = need_text(file, path, "seconds", &seconds, err);
+        status = need_real(file, path, "loss_sum", &c->loss_sum, err);
+    if (!status)
+        status = need_real(file, path, "seconds", &c->seconds, err);
     if (status)
         return status;
-    if (kind != (int64_t)optim->kind)
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "%s was trained with another optimizer; give the same --optim", path);
     c->batch = (int)batch;
     c->samples = (size_t)samples;
     c->bn_frozen = frozen != 0;
     c->seed = strtoull(seed, NULL, 10);
-    c->best_accuracy = strtod(best, NULL);
-    c->seconds = strtod(seconds, NULL);
+    return XT_OK;
+}
+
+/* What the weights mean must be what it was: the network, its symbols and its context norm. */
+static enum xt_status check_meaning(const struct xt_weight_file *file, const char *path,
+                                    const struct xt_network *network, struct xt_err *err)
+{
+    const char *model = NULL;
+    const char *norm = NULL;
+    enum xt_status status = need_text(file, path, "model", &model, err);
+    if (!status)
+        status = need_text(file, path, "lprnet_norm", &norm, err);
+    if (status)
+        return status;
+    if (strcmp(model, network->model->name) != 0)
+        return xt_err_set(err, XT_ERR_USAGE, "%s is of the network %.40s, not of %s", path, model,
+                          network->model->name);
+    if (strcmp(norm, network->over_batch ? "batch" : "sample") != 0)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "%s was made with the context norm %.40s; give --lprnet-norm %.40s", path,
+                          norm, norm);
+    const char *alphabet = xt_weight_file_meta(file, "alphabet");
+    if (network->alphabet && alphabet && strcmp(alphabet, xt_alphabet_text(network->alphabet)) != 0)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "%s was made with another alphabet; give the --alphabet, or the --init, "
+                          "that the run began with",
+                          path);
     return XT_OK;
 }
 
@@ -387,7 +479,21 @@ static void note_changes(const char *path, const struct xt_weight_file *file,
     note_change(path, file, "threads", threads);
 }
 
-/* Reads the file and checks that its tensors are what was written. */
+/* Says which options of the recipe have changed. */
+static void note_recipe(const char *path, const struct xt_weight_file *file,
+                        const struct xt_settings *settings, const struct xt_network *network)
+{
+    struct texts now = {0};
+    describe_recipe(&now, settings, network);
+    for (size_t i = 0; i < now.count; i++) {
+        const char *then = xt_weight_file_meta(file, now.meta[i].key);
+        if (then && strcmp(then, now.meta[i].value) != 0)
+            xt_log_note("%s was made with %s %s; the run goes on with %s", path, now.meta[i].key,
+                        then, now.meta[i].value);
+    }
+}
+
+/* Reads the file and checks that it is what was written. */
 static enum xt_status read_whole(struct xt_weight_file *file, const char *path, struct xt_err *err)
 {
     enum xt_status status = xt_weight_file_read(file, path, err);
@@ -395,39 +501,119 @@ static enum xt_status read_whole(struct xt_weight_file *file, const char *path, 
         return status;
     const char *wanted = NULL;
     char hash[32];
-    snprintf(hash, sizeof hash, "%016" PRIx64, hash_tensors(file->tensors, file->count));
-    status = need_text(file, path, "data_hash", &wanted, err);
+    snprintf(hash, sizeof hash, "%016" PRIx64,
+             hash_all(file->tensors, file->count, file->meta, file->meta_count));
+    status = need_text(file, path, hash_key, &wanted, err);
     if (!status && strcmp(wanted, hash) != 0)
-        status =
-            xt_err_set(err, XT_ERR_DATA,
-                       "%s is damaged: its tensors are not what was written (hash %s, not %.32s)",
-                       path, hash, wanted);
+        status = xt_err_set(err, XT_ERR_DATA,
+                            "%s is damaged: it does not hold what was written (hash %s, not %.32s)",
+                            path, hash, wanted);
     if (status)
         xt_weight_file_clear(file);
     return status;
 }
 
-enum xt_status xt_checkpoint_load(struct xt_checkpoint *checkpoint, struct xt_network *network,
-                                  struct xt_optim *optim, const char *path, struct xt_err *err)
+static bool is_whole(const char *path)
 {
     struct xt_weight_file file;
-    enum xt_status status = read_whole(&file, path, err);
-    if (status)
-        return status;
-    status = read_numbers(checkpoint, optim, &file, path, err);
+    struct xt_err why;
+    if (read_whole(&file, path, &why))
+        return false;
+    xt_weight_file_clear(&file);
+    return true;
+}
+
+/* Adds to the error the newest whole checkpoint before the one at `path`, where there is one. */
+static void offer_before(const char *path, struct xt_err *err)
+{
+    const char *name = xt_file_name(path);
+    int64_t step = step_of(name);
+    char *folder = strndup(path, (size_t)(name - path));
+    int64_t *steps = NULL;
+    size_t count = 0;
+    struct xt_err none;
+    if (folder && step >= 0 && list_steps(*folder ? folder : ".", &steps, &count, &none) == XT_OK)
+        for (size_t i = 0; i < count; i++) {
+            char before[4096];
+            snprintf(before, sizeof before, "%s%s%08" PRId64 "%s", folder, name_start, steps[i],
+                     name_end);
+            if (steps[i] >= step || !is_whole(before))
+                continue;
+            struct xt_err why = *err;
+            xt_err_set(err, why.status, "%s; the checkpoint before it is whole: --resume %s",
+                       why.text, before);
+            break;
+        }
+    free(steps);
+    free(folder);
+}
+
+static enum xt_status take(struct xt_checkpoint *checkpoint, const struct xt_weight_file *file,
+                           struct xt_network *network, struct xt_optim *optim, const char *path,
+                           struct xt_err *err)
+{
+    enum xt_status status = read_numbers(checkpoint, optim, file, path, err);
     if (!status)
-        status = load_weights(network, &file, optim, path, err);
+        status = check_meaning(file, path, network, err);
+    if (!status)
+        status = load_weights(network, file, optim, path, err);
     for (int i = 0; i < xt_optim_states(optim->kind, optim->momentum) && !status; i++) {
         char prefix[64];
         snprintf(prefix, sizeof prefix, "%s.", xt_optim_state_name(optim->kind, i));
         struct xt_params_view view = {optim->state[i], NULL};
-        status = load_group(network, &view, &file, prefix, path, err);
+        status = load_group(network, &view, file, prefix, path, err);
     }
+    return status;
+}
+
+enum xt_status xt_checkpoint_load(struct xt_checkpoint *checkpoint,
+                                  const struct xt_settings *settings, struct xt_network *network,
+                                  struct xt_optim *optim, const char *path, struct xt_err *err)
+{
+    struct xt_weight_file file;
+    enum xt_status status = read_whole(&file, path, err);
+    if (status == XT_ERR_DATA)
+        offer_before(path, err);
+    if (status)
+        return status;
+    status = take(checkpoint, &file, network, optim, path, err);
     if (!status) {
         network->bn_frozen = checkpoint->bn_frozen;
         note_changes(path, &file, network);
+        note_recipe(path, &file, settings, network);
     }
     xt_weight_file_clear(&file);
+    return status;
+}
+
+static enum xt_status rename_aside(const char *path, struct xt_err *err)
+{
+    char *aside = NULL;
+    if (asprintf(&aside, "%s.aside", path) < 0)
+        return xt_err_no_memory(err, "a file name", strlen(path));
+    enum xt_status status = XT_OK;
+    if (rename(path, aside))
+        status =
+            xt_err_set(err, XT_ERR_RUN, "cannot rename %s to %s: %s", path, aside, strerror(errno));
+    else
+        xt_log_note("%s lies after the step that the run goes on from; it is %s now", path, aside);
+    free(aside);
+    return status;
+}
+
+enum xt_status xt_checkpoint_set_aside(const char *folder, int64_t step, struct xt_err *err)
+{
+    int64_t *steps = NULL;
+    size_t count = 0;
+    enum xt_status status = list_steps(folder, &steps, &count, err);
+    for (size_t i = 0; i < count && steps[i] > step && !status; i++) {
+        char *path = NULL;
+        status = path_of(folder, steps[i], &path, err);
+        if (!status)
+            status = rename_aside(path, err);
+        free(path);
+    }
+    free(steps);
     return status;
 }
 

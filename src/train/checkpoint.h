@@ -12,29 +12,42 @@
 #include "base/err.h"
 #include "train/network.h"
 #include "train/optim.h"
+#include "train/settings.h"
 
 enum { XT_CHECKPOINT_FORMAT = 1 };
 
 struct xt_checkpoint {
-    int64_t step; /* batches trained on */
+    int64_t step;  /* batches trained on */
+    int64_t steps; /* of the whole run */
     uint64_t seed;
     int batch;
     size_t samples; /* in the training source */
     bool bn_frozen;
     int64_t best_step; /* -1: none yet */
     double best_accuracy;
+    int64_t evaluated_step; /* the last evaluation, -1: none */
+    double loss_sum;        /* over the steps since the last line of metrics.jsonl */
+    int64_t loss_steps;
     double seconds; /* trained so far, over all starts */
 };
 
 /* Writes folder/state-STEP.safetensors and removes all but the newest `keep`. */
 enum xt_status xt_checkpoint_save(const struct xt_checkpoint *checkpoint,
-                                  struct xt_network *network, const struct xt_optim *optim,
-                                  const char *folder, int keep, struct xt_err *err);
+                                  const struct xt_settings *settings, struct xt_network *network,
+                                  const struct xt_optim *optim, const char *folder, int keep,
+                                  struct xt_err *err);
 
 /* Reads a checkpoint into network and optimizer. Where CPU, library or thread count have changed,
- * it says which, since the losses will then differ in their last bits. */
-enum xt_status xt_checkpoint_load(struct xt_checkpoint *checkpoint, struct xt_network *network,
+ * it says which, since the losses will then differ in their last bits; where an option of the
+ * recipe has changed, it says that the run goes on with the new one. A damaged file is XT_ERR_DATA,
+ * and the sentence offers the checkpoint before it. */
+enum xt_status xt_checkpoint_load(struct xt_checkpoint *checkpoint,
+                                  const struct xt_settings *settings, struct xt_network *network,
                                   struct xt_optim *optim, const char *path, struct xt_err *err);
+
+/* Renames the checkpoints of steps after `step` to NAME.aside, each with a note: a run that goes on
+ * from before them makes its own. */
+enum xt_status xt_checkpoint_set_aside(const char *folder, int64_t step, struct xt_err *err);
 
 /* The newest checkpoint in the folder that can be read whole; *out NULL where there is none.
  * Damaged ones are named on the way. Release *out with free. */

@@ -1,6 +1,7 @@
 #include "train/evaluate.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -83,8 +84,10 @@ static enum xt_status run_all(struct work *work, struct xt_loader *loader, size_
         enum xt_status status = xt_loader_next(loader, &batch, &end, NULL, err);
         if (status || end)
             return status;
-        if (xt_stop_requested())
-            status = xt_err_set(err, XT_INTERRUPTED, "interrupted while evaluating");
+        int signal_number = xt_stop_requested();
+        if (signal_number)
+            status = xt_err_set(err, signal_number == SIGINT ? XT_INTERRUPTED : XT_STOPPED,
+                                "interrupted after %zu of %zu images", done, all);
         if (!status)
             status = run_batch(work, &batch, err);
         done += (size_t)batch.count;
@@ -96,14 +99,10 @@ static enum xt_status run_all(struct work *work, struct xt_loader *loader, size_
     }
 }
 
-static enum xt_status count_bad(struct xt_loader *loader, struct xt_evaluation *out,
-                                struct xt_err *err)
+void xt_evaluation_clear(struct xt_evaluation *evaluation)
 {
-    struct xt_bad_sample *bad = NULL;
-    enum xt_status status = xt_loader_bad(loader, &bad, &out->bad_images, err);
-    if (!status)
-        xt_loader_free_bad(bad, out->bad_images);
-    return status;
+    xt_loader_free_bad(evaluation->bad, evaluation->bad_images);
+    *evaluation = (struct xt_evaluation){.loss = NAN};
 }
 
 enum xt_status xt_evaluate(struct xt_network *network, const struct xt_source *source,
@@ -140,8 +139,12 @@ enum xt_status xt_evaluate(struct xt_network *network, const struct xt_source *s
     if (!status)
         status = run_all(&work, loader, source->count, err);
     out->seconds = xt_thread_seconds() - start;
-    if (!status)
-        status = count_bad(loader, out, err);
+    struct xt_err own;
+    if (loader) {
+        enum xt_status listed =
+            xt_loader_bad(loader, &out->bad, &out->bad_images, status ? &own : err);
+        status = status ? status : listed;
+    }
     if (out->score.images) {
         out->loss = work.loss_sum / (double)out->score.images;
         out->images_per_s = (double)out->score.images / out->seconds;

@@ -16,8 +16,11 @@ struct xt_evaluation {
     double loss; /* mean CTC loss a character; NAN where nothing was evaluated */
     double seconds;
     double images_per_s;
+    struct xt_bad_sample *bad; /* the images that could not be used, also after a failure */
     size_t bad_images;
 };
+
+void xt_evaluation_clear(struct xt_evaluation *evaluation);
 
 /* Who watches an evaluation; each function may be NULL. */
 struct xt_evaluate_observer {
@@ -29,6 +32,9 @@ struct xt_evaluate_observer {
                    const struct xt_decoded *answer);
 };
 
+/* The caller clears `out`, also after a failure. A signal ends it with XT_INTERRUPTED or
+ * XT_STOPPED.
+ */
 enum xt_status xt_evaluate(struct xt_network *network, const struct xt_source *source,
                            const struct xt_settings *settings,
                            const struct xt_evaluate_observer *observer, struct xt_evaluation *out,

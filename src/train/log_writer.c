@@ -186,3 +186,11 @@ enum xt_status xt_log_writer_end(struct xt_log_writer *writer, struct xt_err *er
         xt_log_warn("%s may end in half a line: %s", writer->path, strerror(errno));
     return xt_err_set(err, XT_ERR_RUN, "cannot write %s: %s", writer->path, strerror(why));
 }
+
+enum xt_status xt_log_writer_sync(struct xt_log_writer *writer, struct xt_err *err)
+{
+    /* EINVAL: a pipe or the like, which cannot. */
+    if (fdatasync(writer->fd) == 0 || errno == EINVAL)
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_RUN, "cannot write %s: %s", writer->path, strerror(errno));
+}

@@ -45,5 +45,7 @@ void xt_log_writer_plate_score(struct xt_log_writer *writer, const struct xt_pla
 /* Hands the line to the system. After a failure (a full disk, say) the file ends in a whole line
  * again, and more lines may be tried. */
 enum xt_status xt_log_writer_end(struct xt_log_writer *writer, struct xt_err *err);
+/* Waits until all lines are on the disk. */
+enum xt_status xt_log_writer_sync(struct xt_log_writer *writer, struct xt_err *err);
 
 #endif

@@ -48,15 +48,26 @@ static enum xt_status choose_norm(struct xt_network *network, const struct xt_se
     return XT_OK;
 }
 
-static enum xt_status check_model(const struct xt_network *network,
-                                  const struct xt_settings *settings,
-                                  const struct xt_weight_file *weights, struct xt_err *err)
+/* The network: --model, which the weights must agree with, else the weights' own. */
+static enum xt_status choose_model(struct xt_network *network, const struct xt_settings *settings,
+                                   const struct xt_weight_file *weights, struct xt_err *err)
 {
-    const char *own = xt_weight_file_meta(weights, "model");
-    if (own && strcmp(own, network->model->name) != 0)
+    const char *own = weights ? xt_weight_file_meta(weights, "model") : NULL;
+    if (!settings->model && !own)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "%s does not say which network it is of; say it with --model",
+                          settings->init);
+    if (settings->model && own && strcmp(own, settings->model) != 0)
         return xt_err_set(err, XT_ERR_DATA, "%s holds weights of the network \"%.40s\", not of %s",
-                          settings->init, own, network->model->name);
-    return XT_OK;
+                          settings->init, own, settings->model);
+    if (settings->model)
+        return xt_model_get(settings->model, &network->model, err);
+    network->model = xt_model_find(own);
+    if (network->model)
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_DATA,
+                      "%s holds weights of the network \"%.40s\", which this xtrain does not have",
+                      settings->init, own);
 }
 
 static enum xt_status build(struct xt_network *network, const struct xt_settings *settings,
@@ -116,7 +127,7 @@ static enum xt_status init_with(struct xt_network *network, const struct xt_sett
                                 const struct xt_weight_file *weights, bool training,
                                 struct xt_err *err)
 {
-    enum xt_status status = weights ? check_model(network, settings, weights, err) : XT_OK;
+    enum xt_status status = choose_model(network, settings, weights, err);
     if (!status)
         status = load_alphabet(network, settings, weights, err);
     if (!status)
@@ -134,9 +145,8 @@ enum xt_status xt_network_init(struct xt_network *network, const struct xt_setti
                                int batch, bool training, struct xt_err *err)
 {
     *network = (struct xt_network){.batch = batch};
-    enum xt_status status = xt_model_get(settings->model, &network->model, err);
-    if (!status)
-        status = xt_device_open(&network->device, settings->device, settings->threads, err);
+    enum xt_status status =
+        xt_device_open(&network->device, settings->device, settings->threads, err);
     if (!status)
         status = check_amp(settings, err);
     if (status)

@@ -13,21 +13,64 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/str.h"
 
 static const char lock_name[] = ".lock";
 
-/* Whether the folder holds anything but the lock. */
-static bool is_empty(const char *path)
+/* What a folder holds, the lock left out. */
+struct contents {
+    size_t files;
+    size_t leftovers; /* half-written files of a process that was killed */
+    bool run;         /* a run's record, or a checkpoint */
+};
+
+static bool is_leftover(const char *name)
 {
+    const char *part = strstr(name, ".part-");
+    return part && part[6] && strspn(part + 6, "0123456789") == strlen(part + 6);
+}
+
+/* A folder that cannot be read counts as empty: writing in it will say why. With `clean` leftovers
+ * are removed. */
+static struct contents look(const char *path, bool clean)
+{
+    struct contents found = {0};
     DIR *dir = opendir(path);
     if (!dir)
-        return true;
-    bool empty = true;
-    for (struct dirent *entry; empty && (entry = readdir(dir));)
-        empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
-                strcmp(entry->d_name, lock_name) == 0;
+        return found;
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        const char *name = entry->d_name;
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, lock_name) == 0)
+            continue;
+        found.files++;
+        if (is_leftover(name)) {
+            found.leftovers++;
+            if (clean)
+                unlinkat(dirfd(dir), name, 0);
+        }
+        found.run =
+            found.run || strcmp(name, "metrics.jsonl") == 0 || xt_str_starts(name, "state-");
+    }
     closedir(dir);
-    return empty;
+    return found;
+}
+
+static enum xt_status check_free(const char *path, bool existing, struct xt_err *err)
+{
+    struct contents found = look(path, false);
+    if (found.files == 0)
+        return XT_OK;
+    if (!existing)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--out %s: the folder is not empty, and a run is never overwritten; "
+                          "choose another, or go on with it by --resume auto",
+                          path);
+    if (found.run || found.files == found.leftovers)
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_USAGE,
+                      "%s holds files, but no run to go on with (neither metrics.jsonl nor a "
+                      "checkpoint); choose another folder",
+                      path);
 }
 
 /* runs/MODEL-YYYYMMDD-N; mkdir itself decides which N is free, so that two starts at once cannot
@@ -94,16 +137,18 @@ enum xt_status xt_run_folder_open(struct xt_run_folder *folder, const char *out,
         status = xt_mem_strdup(&folder->path, out, err);
         if (!status)
             status = xt_file_make_folder(out, err);
+        if (!status)
+            status = check_free(out, existing, err);
     } else {
         status = create_numbered(folder, model, err);
     }
     if (!status)
         status = take_lock(folder, err);
-    if (!status && !existing && !is_empty(folder->path))
-        status = xt_err_set(err, XT_ERR_USAGE,
-                            "--out %s: the folder is not empty, and a run is never overwritten; "
-                            "choose another, or go on with it by --resume auto",
-                            folder->path);
+    /* Again, for what another process did before the lock was ours. */
+    if (!status)
+        status = check_free(folder->path, existing, err);
+    if (!status)
+        look(folder->path, true);
     return status;
 }
 
@@ -119,4 +164,26 @@ enum xt_status xt_run_folder_file(const struct xt_run_folder *folder, const char
                                   struct xt_err *err)
 {
     return xt_file_join(out, folder->path, name, err);
+}
+
+enum xt_status xt_run_folder_set_aside(const struct xt_run_folder *folder, const char *name,
+                                       struct xt_err *err)
+{
+    char *from = NULL;
+    char *to = NULL;
+    enum xt_status status = xt_file_join(&from, folder->path, name, err);
+    if (!status && asprintf(&to, "%s.aside", from) < 0) {
+        to = NULL;
+        status = xt_err_no_memory(err, "a file name", strlen(from));
+    }
+    if (!status && xt_file_exists(from)) {
+        if (rename(from, to))
+            status = xt_err_set(err, XT_ERR_RUN, "cannot rename %s to %s: %s", from, to,
+                                strerror(errno));
+        else
+            xt_log_note("%s is of an earlier start; it is %s now", from, to);
+    }
+    free(from);
+    free(to);
+    return status;
 }

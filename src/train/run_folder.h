@@ -14,7 +14,8 @@ struct xt_run_folder {
 };
 
 /* `out` NULL: runs/MODEL-DATE-N, the first N that is free. `existing` allows a folder that holds a
- * run (--resume). The caller clears it also after a failure. XT_ERR_USAGE where it is taken,
+ * run (--resume), and clears away the half-written files of a process that was killed. The caller
+ * clears it also after a failure. XT_ERR_USAGE where it is taken, or holds something else;
  * XT_ERR_RUN where it cannot be written. */
 enum xt_status xt_run_folder_open(struct xt_run_folder *folder, const char *out, const char *model,
                                   bool existing, struct xt_err *err);
@@ -24,5 +25,9 @@ void xt_run_folder_clear(struct xt_run_folder *folder);
 /* The path of a file in the folder, into *out (release with free). */
 enum xt_status xt_run_folder_file(const struct xt_run_folder *folder, const char *name, char **out,
                                   struct xt_err *err);
+
+/* Renames NAME to NAME.aside with a note, where there is such a file. */
+enum xt_status xt_run_folder_set_aside(const struct xt_run_folder *folder, const char *name,
+                                       struct xt_err *err);
 
 #endif

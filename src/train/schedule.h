@@ -21,6 +21,9 @@ struct xt_schedule {
     int milestone_count;
 };
 
+/* As --sched takes it. */
+const char *xt_schedule_name(enum xt_sched_kind kind);
+
 /* Reads "10,20,30" for step (one number) and multistep (each larger than the one before); errors
  * (XT_ERR_USAGE) name the option. `steps` and `epoch_steps` are at least 1. */
 enum xt_status xt_schedule_init(struct xt_schedule *schedule, const struct xt_settings *settings,

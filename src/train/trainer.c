@@ -13,6 +13,7 @@
 #include "base/stop.h"
 #include "base/thread.h"
 #include "train/checkpoint.h"
+#include "train/resume.h"
 
 enum { SLOTS = 4 };
 
@@ -136,116 +137,43 @@ void xt_trainer_clear(struct xt_trainer *trainer)
     free(trainer->losses);
     for (int i = 0; i < 2; i++)
         free(trainer->optim.state[i]);
+    xt_evaluation_clear(&trainer->last_evaluation);
+    xt_bad_images_clear(&trainer->bad);
     xt_log_writer_close(&trainer->log);
     xt_run_folder_clear(&trainer->folder);
     xt_network_clear(&trainer->network);
     *trainer = (struct xt_trainer){.folder = {.lock = -1}, .log = {.fd = -1}};
 }
 
-/* ---- resuming and saving ---- */
+/* ---- the run's folder ---- */
 
-static enum xt_status check_same_data(const struct xt_trainer *trainer,
-                                      const struct xt_checkpoint *checkpoint, const char *path,
-                                      struct xt_err *err)
+static enum xt_status open_record(struct xt_trainer *trainer, struct xt_err *err)
 {
-    const struct xt_settings *s = trainer->settings;
-    if (checkpoint->seed != s->seed || checkpoint->batch != s->batch)
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "%s was made with --seed %" PRIu64
-                          " --batch %d; give the same, since the "
-                          "order of the images depends on them",
-                          path, checkpoint->seed, checkpoint->batch);
-    if (checkpoint->samples != trainer->source->count)
-        xt_log_warn("%s was made on %zu images, --data now has %zu: the run goes on, in another "
-                    "order of the images",
-                    path, checkpoint->samples, trainer->source->count);
-    return XT_OK;
-}
-
-/* A checkpoint's file: --resume PATH itself, or the newest in a folder. NULL: start fresh. */
-static enum xt_status find_checkpoint(const struct xt_trainer *trainer, char **path,
-                                      struct xt_err *err)
-{
-    const char *resume = trainer->settings->resume;
-    if (strcmp(resume, "auto") == 0)
-        return xt_checkpoint_newest(trainer->folder.path, path, err);
-    if (!xt_file_is_folder(resume))
-        return xt_mem_strdup(path, resume, err);
-    enum xt_status status = xt_checkpoint_newest(resume, path, err);
-    if (!status && !*path)
-        status =
-            xt_err_set(err, XT_ERR_DATA, "--resume %s: the folder holds no checkpoint", resume);
-    return status;
-}
-
-static enum xt_status resume(struct xt_trainer *trainer, struct xt_err *err)
-{
-    char *path = NULL;
-    struct xt_checkpoint checkpoint;
-    enum xt_status status = find_checkpoint(trainer, &path, err);
-    if (!status && !path) {
-        xt_log_note("no checkpoint in %s: starting from the beginning", trainer->folder.path);
-        return XT_OK;
-    }
+    char *log = NULL;
+    char *bad = NULL;
+    enum xt_status status = xt_run_folder_file(&trainer->folder, "metrics.jsonl", &log, err);
     if (!status)
-        status = xt_checkpoint_load(&checkpoint, &trainer->network, &trainer->optim, path, err);
+        status = xt_log_writer_open(&trainer->log, log, trainer->step, err);
     if (!status)
-        status = check_same_data(trainer, &checkpoint, path, err);
-    if (!status) {
-        trainer->step = trainer->saved_step = checkpoint.step;
-        trainer->best_step = checkpoint.best_step;
-        trainer->best_accuracy = checkpoint.best_accuracy;
-        trainer->earlier_seconds = checkpoint.seconds;
-        xt_log_note("going on from %s, step %" PRId64, path, checkpoint.step);
-    }
-    free(path);
+        status = xt_run_folder_file(&trainer->folder, "bad_images.txt", &bad, err);
+    if (!status)
+        status = xt_bad_images_open(&trainer->bad, bad, err);
+    free(log);
+    free(bad);
     return status;
-}
-
-/* --resume PATH without --out goes on in the folder that PATH is or lies in. */
-static enum xt_status resumed_folder(const struct xt_settings *s, char **out, struct xt_err *err)
-{
-    *out = NULL;
-    if (s->out)
-        return xt_mem_strdup(out, s->out, err);
-    if (!s->resume)
-        return XT_OK;
-    if (strcmp(s->resume, "auto") == 0)
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "--resume auto needs --out DIR: the run's folder to look in");
-    enum xt_status status = xt_mem_strdup(out, s->resume, err);
-    if (status || xt_file_is_folder(s->resume))
-        return status;
-    char *slash = strrchr(*out, '/');
-    if (slash) {
-        *slash = '\0';
-        return XT_OK;
-    }
-    free(*out);
-    return xt_mem_strdup(out, ".", err);
 }
 
 enum xt_status xt_trainer_open_run(struct xt_trainer *trainer, struct xt_err *err)
 {
-    const struct xt_settings *s = trainer->settings;
-    char *out = NULL;
-    char *log = NULL;
-    enum xt_status status = resumed_folder(s, &out, err);
+    enum xt_status status = xt_resume_open_folder(trainer, err);
     if (!status)
-        status = xt_run_folder_open(&trainer->folder, out, trainer->network.model->name,
-                                    s->resume != NULL, err);
-    if (!status && s->resume)
-        status = resume(trainer, err);
+        status = xt_resume_load(trainer, err);
     trainer->start_step = trainer->step;
     if (!status)
-        status = xt_run_folder_file(&trainer->folder, "metrics.jsonl", &log, err);
-    if (!status)
-        status = xt_log_writer_open(&trainer->log, log, trainer->step, err);
+        status = open_record(trainer, err);
     trainer->loader_config.start_step = (uint64_t)trainer->step;
     if (!status)
         status = xt_loader_create(&trainer->loader, &trainer->loader_config, err);
-    free(log);
-    free(out);
     return status;
 }
 
@@ -264,33 +192,13 @@ static enum xt_status save_weights(struct xt_trainer *trainer, const char *name,
     return status;
 }
 
-/* "path<tab>reason" of every image that could not be used. */
-static enum xt_status save_bad_images(struct xt_trainer *trainer, struct xt_err *err)
+static enum xt_status list_bad_images(struct xt_trainer *trainer, struct xt_err *err)
 {
     struct xt_bad_sample *bad = NULL;
     size_t count = 0;
     enum xt_status status = xt_loader_bad(trainer->loader, &bad, &count, err);
-    if (status || count == trainer->bad_images) {
-        xt_loader_free_bad(bad, count);
-        return status;
-    }
-    struct xt_str text = {0};
-    for (size_t i = 0; i < count && !status; i++) {
-        char name[1024];
-        trainer->source->class->name(trainer->source, bad[i].index, name, sizeof name);
-        status = xt_str_printf(&text, err, "%s\t%s\n", name, bad[i].reason);
-    }
-    char *path = NULL;
     if (!status)
-        status = xt_run_folder_file(&trainer->folder, "bad_images.txt", &path, err);
-    if (!status)
-        status = xt_file_save(path, text.data, text.length, err);
-    if (!status)
-        xt_log_warn("%zu of the training images cannot be used and are left out; %s lists them",
-                    count, path);
-    trainer->bad_images = count;
-    free(path);
-    xt_str_clear(&text);
+        status = xt_bad_images_add(&trainer->bad, trainer->source, bad, count, err);
     xt_loader_free_bad(bad, count);
     return status;
 }
@@ -301,20 +209,28 @@ static enum xt_status save(struct xt_trainer *trainer, struct xt_err *err)
         return XT_OK;
     struct xt_checkpoint checkpoint = {
         .step = trainer->step,
+        .steps = trainer->steps,
         .seed = trainer->settings->seed,
         .batch = trainer->settings->batch,
         .samples = trainer->source->count,
         .bn_frozen = trainer->network.bn_frozen,
         .best_step = trainer->best_step,
         .best_accuracy = trainer->best_accuracy,
+        .evaluated_step = trainer->evaluated_step,
+        .loss_sum = trainer->loss_sum,
+        .loss_steps = trainer->loss_steps,
         .seconds = seconds_trained(trainer),
     };
-    enum xt_status status = xt_checkpoint_save(&checkpoint, &trainer->network, &trainer->optim,
-                                               trainer->folder.path, trainer->settings->keep, err);
+    enum xt_status status = list_bad_images(trainer, err);
+    /* What the record says must not be younger than the checkpoint, also when the power fails. */
+    if (!status)
+        status = xt_log_writer_sync(&trainer->log, err);
     if (!status)
         status = save_weights(trainer, "last.safetensors", err);
     if (!status)
-        status = save_bad_images(trainer, err);
+        status =
+            xt_checkpoint_save(&checkpoint, trainer->settings, &trainer->network, &trainer->optim,
+                               trainer->folder.path, trainer->settings->keep, err);
     if (!status)
         trainer->saved_step = trainer->step;
     return status;
@@ -394,7 +310,7 @@ static struct xt_train_progress progress_now(const struct xt_trainer *trainer)
         .steps = trainer->steps,
         .epoch = (int)((trainer->step - 1) / trainer->epoch_steps) + 1,
         .epochs = (int)((trainer->steps + trainer->epoch_steps - 1) / trainer->epoch_steps),
-        .loss = steps ? trainer->loss_sum / (double)steps : NAN,
+        .loss = trainer->loss_steps ? trainer->loss_sum / (double)trainer->loss_steps : NAN,
         .lr = xt_schedule_lr(&trainer->schedule, trainer->step ? trainer->step - 1 : 0),
         .images_per_s = since > 0 ? (double)steps * trainer->settings->batch / since : NAN,
         .wait = since > 0 ? trainer->wait_sum / since : NAN,
@@ -428,10 +344,10 @@ static enum xt_status log_evaluation(struct xt_trainer *trainer, const struct xt
     return xt_log_writer_end(log, err);
 }
 
-/* Means are taken over the steps from one report to the next. */
-static void begin_report(struct xt_trainer *trainer)
+/* Rates are taken from one report or evaluation to the next; the mean loss from one line of the
+ * record to the next, over however many starts, so that a resumed run writes the same. */
+static void begin_rates(struct xt_trainer *trainer)
 {
-    trainer->loss_sum = 0;
     trainer->wait_sum = 0;
     trainer->report_time = xt_thread_seconds();
     trainer->report_step = trainer->step;
@@ -447,8 +363,21 @@ static enum xt_status report(struct xt_trainer *trainer, struct xt_err *err)
     if (!due)
         return XT_OK;
     enum xt_status status = log_step(trainer, &progress, err);
-    begin_report(trainer);
+    trainer->loss_sum = 0;
+    trainer->loss_steps = 0;
+    begin_rates(trainer);
     return status;
+}
+
+/* The list counts also where the evaluation failed of it; its error is the one to tell then. */
+static enum xt_status list_bad_of_val(struct xt_trainer *trainer, enum xt_status status,
+                                      struct xt_err *err)
+{
+    const struct xt_evaluation *e = &trainer->last_evaluation;
+    struct xt_err own;
+    enum xt_status listed =
+        xt_bad_images_add(&trainer->bad, trainer->val, e->bad, e->bad_images, status ? &own : err);
+    return status ? status : listed;
 }
 
 static enum xt_status evaluate(struct xt_trainer *trainer, struct xt_err *err)
@@ -457,11 +386,14 @@ static enum xt_status evaluate(struct xt_trainer *trainer, struct xt_err *err)
         return XT_OK;
     struct xt_train_progress progress = progress_now(trainer);
     struct xt_evaluation *evaluation = &trainer->last_evaluation;
+    xt_evaluation_clear(evaluation);
     enum xt_status status = xt_evaluate(&trainer->network, trainer->val, trainer->settings,
                                         &(struct xt_evaluate_observer){0}, evaluation, err);
+    status = list_bad_of_val(trainer, status, err);
     if (status)
         return status;
     trainer->evaluated_step = trainer->step;
+    trainer->saved_step = -1;
     double accuracy = xt_plate_score_accuracy(&evaluation->score);
     bool best = trainer->best_step < 0 || accuracy > trainer->best_accuracy;
     if (best) {
@@ -473,21 +405,27 @@ static enum xt_status evaluate(struct xt_trainer *trainer, struct xt_err *err)
         status = log_evaluation(trainer, &progress, evaluation, err);
     if (trainer->observer.evaluated)
         trainer->observer.evaluated(trainer->observer.context, &progress, evaluation, best);
-    begin_report(trainer);
+    begin_rates(trainer);
     return status;
+}
+
+static bool evaluation_is_due(const struct xt_trainer *trainer)
+{
+    int64_t epoch = trainer->step / trainer->epoch_steps;
+    int every = trainer->settings->eval_every;
+    return every && epoch > 0 && trainer->step % trainer->epoch_steps == 0 && epoch % every == 0 &&
+           trainer->step < trainer->steps;
 }
 
 static enum xt_status after_step(struct xt_trainer *trainer, struct xt_err *err)
 {
-    const struct xt_settings *s = trainer->settings;
     enum xt_status status = report(trainer, err);
-    bool epoch_end = trainer->step % trainer->epoch_steps == 0;
-    int64_t epoch = trainer->step / trainer->epoch_steps;
-    if (!status && epoch_end && s->eval_every && epoch % s->eval_every == 0 &&
-        trainer->step < trainer->steps)
+    if (!status && evaluation_is_due(trainer))
         status = evaluate(trainer, err);
-    bool due = s->save_every ? trainer->step % s->save_every == 0 : epoch_end;
-    if (!status && due)
+    int64_t every =
+        trainer->settings->save_every ? trainer->settings->save_every : trainer->epoch_steps;
+    /* After the last step there is an evaluation first. */
+    if (!status && trainer->step % every == 0 && trainer->step < trainer->steps)
         status = save(trainer, err);
     return status;
 }
@@ -499,13 +437,19 @@ static enum xt_status train_batch(struct xt_trainer *trainer, struct xt_err *err
     double waited = 0;
     double loss = 0;
     enum xt_status status = xt_loader_next(trainer->loader, &batch, &end, &waited, err);
-    if (status)
+    if (status) {
+        struct xt_err own;
+        list_bad_images(trainer, &own);
         return status;
+    }
     status = xt_trainer_step(trainer, &batch, &loss, err);
     xt_loader_release(trainer->loader, &batch);
+    if (status)
+        return status;
     trainer->loss_sum += loss;
+    trainer->loss_steps++;
     trainer->wait_sum += waited;
-    return status ? status : after_step(trainer, err);
+    return after_step(trainer, err);
 }
 
 /* Why training ends before its last step, XT_OK while it goes on. *done: --max-time, which is a
@@ -535,23 +479,30 @@ static enum xt_status stop(struct xt_trainer *trainer, enum xt_status why, struc
                       trainer->steps, trainer->folder.path);
 }
 
+/* Steps up to the end of the run or of --max-time; XT_STOPPED or XT_INTERRUPTED where it is to be
+ * saved and left. */
+static enum xt_status train(struct xt_trainer *trainer, struct xt_err *err)
+{
+    bool done = false;
+    /* Due where the run was stopped before or during that evaluation. */
+    enum xt_status status = evaluation_is_due(trainer) ? evaluate(trainer, err) : XT_OK;
+    while (!status && trainer->step < trainer->steps) {
+        status = why_stop(trainer, &done);
+        if (status || done)
+            break;
+        status = train_batch(trainer, err);
+    }
+    return status ? status : evaluate(trainer, err);
+}
+
 enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_observer *observer,
                               struct xt_err *err)
 {
     trainer->observer = *observer;
     trainer->start_time = xt_thread_seconds();
-    begin_report(trainer);
-    bool done = false;
-    while (trainer->step < trainer->steps && !done) {
-        enum xt_status why = why_stop(trainer, &done);
-        if (why)
-            return stop(trainer, why, err);
-        if (done)
-            break;
-        enum xt_status status = train_batch(trainer, err);
-        if (status)
-            return status;
-    }
-    enum xt_status status = evaluate(trainer, err);
+    begin_rates(trainer);
+    enum xt_status status = train(trainer, err);
+    if (status == XT_STOPPED || status == XT_INTERRUPTED)
+        return stop(trainer, status, err);
     return status ? status : save(trainer, err);
 }

@@ -14,6 +14,7 @@
 #include "data/loader.h"
 #include "data/source.h"
 #include "device/slot.h"
+#include "train/bad_images.h"
 #include "train/evaluate.h"
 #include "train/log_writer.h"
 #include "train/loss_ctc.h"
@@ -23,7 +24,8 @@
 #include "train/schedule.h"
 #include "train/settings.h"
 
-/* Where the run is; `loss`, `images_per_s` and `wait` are means since the last report. */
+/* Where the run is; `loss` is the mean since the last line of the record, `images_per_s` and `wait`
+ * are since then or the last evaluation. */
 struct xt_train_progress {
     int64_t step; /* done */
     int64_t steps;
@@ -78,12 +80,13 @@ struct xt_trainer {
     double start_time;
     int64_t evaluated_step; /* -1: none */
     int64_t saved_step;     /* -1: none */
-    size_t bad_images;
+    struct xt_bad_images bad;
     struct xt_evaluation last_evaluation;
     struct xt_train_observer observer;
     struct xt_step_seconds step_seconds; /* of the last step */
     /* sums since the last report */
     double loss_sum;
+    int64_t loss_steps;
     double wait_sum;
     double report_time;
     int64_t report_step;

@@ -255,8 +255,6 @@ static const struct {
     {"eval --model lprnet --lr 1", "--lr belongs to train, not to eval"},
     {"eval --model lprnet", "xtrain eval needs --init FILE (trained weights to begin with: "
                             ".safetensors, or PyTorch's .pth); `xtrain eval --help` tells more"},
-    {"eval --init w.pth",
-     "xtrain eval needs --model lprnet (the network); `xtrain eval --help` tells more"},
     {"eval --model lprnet --init w.pth extra", "eval takes options alone, but \"extra\" was given"},
     {"predict", "xtrain predict needs WEIGHTS FILE|DIR|-...; `xtrain predict --help` tells more"},
     {"predict w.pth",

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# A run killed at any moment and resumed writes bit for bit what the run that was not killed writes: losses, evaluations
+# and weights. XTRAIN_TEST_ALL=1: many kills.
+. tests/cli/common.sh
+
+val='synth:plates?count=10&seed=4'
+run=("${tiny[@]}" --steps 26 --save-every 5 --eval-every 2 --dropout 0.3 --quiet --val "$val")
+same() { # RUN WHAT
+  diff <(record "$tree/whole") <(record "$1") || fail "$2: the record differs"
+  cmp "$tree/whole/last.safetensors" "$1/last.safetensors" || fail "$2: the last weights differ"
+  cmp "$tree/whole/best.safetensors" "$1/best.safetensors" || fail "$2: the best weights differ"
+}
+
+"$xtrain" "${run[@]}" --log-every 3 --out "$tree/whole"
+"$xtrain" "${run[@]}" --log-every 3 --out "$tree/again"
+same "$tree/again" 'a second run with the same threads'
+
+# Kills at random moments until the run comes to its end.
+kill_until_done() { # RUN OPTIONS...
+  local out=$1 code= life
+  shift
+  until [ "$code" = 0 ]; do
+    life=$((RANDOM % 1500 + 200))
+    code=0
+    timeout -s KILL $((life / 1000)).$(printf %03d $((life % 1000))) "$xtrain" "$@" --out "$out" --resume auto \
+      >"$tree/said" 2>&1 || code=$?
+    [ "$code" = 0 ] || [ "$code" = 137 ] || fail "killed and resumed, it ended with code $code" "$(cat "$tree/said")"
+    kills=$((kills + 1))
+  done
+}
+kills=0
+rounds=1
+[ -z "${XTRAIN_TEST_ALL:-}" ] || rounds=10
+for ((round = 1; round <= rounds; round++)); do
+  kill_until_done "$tree/killed$round" "${run[@]}" --log-every 3
+  same "$tree/killed$round" "killed $((kills - round)) times so far"
+  [ -z "$(find "$tree/killed$round" -name '*.part-*')" ] || fail 'half-written files were left'
+done
+
+# Stopped politely at any step, in the middle of a line's mean: the same.
+code=75
+until [ "$code" = 0 ]; do
+  code=0
+  "$xtrain" "${run[@]}" --log-every 3 --stop-after 0.4s --out "$tree/stopped" --resume auto >"$tree/said" 2>&1 || code=$?
+  [ "$code" = 0 ] || [ "$code" = 75 ] || fail "stopped and resumed, it ended with code $code" "$(cat "$tree/said")"
+done
+same "$tree/stopped" 'stopped'
+[ "$(ls "$tree/stopped"/state-* | wc -l)" = 2 ] || fail 'not the newest two checkpoints were kept' "$(ls "$tree/stopped")"
+echo "killed $((kills - rounds)) times"

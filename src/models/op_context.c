@@ -186,7 +186,9 @@ static void write_grad(const struct context *context, double mean_of, int n)
         double slope = *group_value(context, context->slope, n, i);
         double count = context->group_count[context->spec.group[i]] * mean_of;
         float direct = (float)(1 / (s * tap->h));
-        float through = (float)(-2 * slope / (count * s * s));
+        /* Padding reads the batch's mean square and is no part of it. */
+        bool in_mean = !context->spec.over_batch || n < mean_of;
+        float through = in_mean ? (float)(-2 * slope / (count * s * s)) : 0;
         for (int y = 0; y < tap->h; y++)
             for (int x = 0; x < tap->w; x++) {
                 const float *g = from + (size_t)x * (size_t)out->c + context->first_channel[i];

@@ -43,7 +43,7 @@ endif
 INCLUDES := -Isrc -Itests -isystem deps/dnnl/include $(if $(DNNL_ROOT),-isystem $(DNNL_ROOT)/include)
 LANGUAGE := -std=gnu17 -D_GNU_SOURCE $(OPENMP) $(INCLUDES) -DXT_VERSION='"$(VERSION)"'
 ALL_CFLAGS := $(LANGUAGE) -ffp-contract=off $(WARN) $(CFLAGS) $(SAN_$(SAN))
-LIBS := -lturbojpeg -lpng -lyaml -lcjson -larchive -ldl -lpthread -lm
+LIBS := -lturbojpeg -ljpeg -lpng -lyaml -lcjson -larchive -ldl -lpthread -lm
 # An old-style rpath: the libraries that are loaded at run time find their neighbours by it too.
 ALL_LDFLAGS := $(OPENMP) $(SAN_$(SAN)) -Wl,--disable-new-dtags -Wl,-rpath,'$$ORIGIN/../lib/xtrain' $(LDFLAGS)
 
@@ -56,7 +56,7 @@ LOOP_ISAS := $(if $(filter x86_64,$(shell uname -m)),avx512 avx2) base
 
 # --- what is built from what -----------------------------------------------------------------------------------------
 LIB_SOURCES := $(filter-out src/cli/main.c,$(wildcard src/*/*.c))
-LOOP_SOURCES := $(wildcard src/models/loops/*.c)
+LOOP_SOURCES := $(wildcard src/*/loops/*.c)
 LIB_OBJECTS := $(LIB_SOURCES:src/%.c=$(BUILD)/obj/%.o) \
   $(foreach isa,$(LOOP_ISAS),$(LOOP_SOURCES:src/%.c=$(BUILD)/obj/%.$(isa).o))
 HEADERS := $(wildcard src/*/*.h src/*/*/*.h tests/*.h)
@@ -92,7 +92,7 @@ $(BUILD)/obj/%.o: src/%.c $(BUILD)/flags | $(BUILD)/deps-found
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 
 define loop_rule
-$(BUILD)/obj/models/loops/%.$(1).o: src/models/loops/%.c $(BUILD)/flags | $(BUILD)/deps-found
+$(BUILD)/obj/%.$(1).o: src/%.c $(BUILD)/flags | $(BUILD)/deps-found
 	$$(call say,CC,'$$< ($(1))')
 	@mkdir -p $$(@D)
 	$$(Q)$$(CC) $$(LOOP_CFLAGS) -DXT_LOOPS_ISA=$(1) $$(MARCH_$(1)) -MMD -MP -c $$< -o $$@

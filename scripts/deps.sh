@@ -38,6 +38,7 @@ header:png.h|libpng-dev|libpng-devel
 header:yaml.h|libyaml-dev|libyaml-devel
 header:cjson/cJSON.h|libcjson-dev|cjson-devel
 header:archive.h|libarchive-dev|libarchive-devel
+header:jpeglib.h|libjpeg-dev|libjpeg-turbo-devel
 header:cmocka.h|libcmocka-dev|libcmocka-devel'
 NEEDED_FOR_WHEELS='python:ensurepip|python3-venv ca-certificates|python3 python3-pip'
 NEEDED_FOR_CHECK='command:clang|clang libclang-rt-dev|clang compiler-rt

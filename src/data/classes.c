@@ -32,14 +32,17 @@ static int *bucket_of(const struct xt_classes *classes, const char *name, size_t
 
 static enum xt_status make_buckets(struct xt_classes *classes, struct xt_err *err)
 {
+    size_t count = (size_t)classes->count * 4 + 64;
+    int *buckets = NULL;
+    enum xt_status status = xt_mem_calloc(&buckets, count, sizeof *buckets, "class names", err);
+    if (status)
+        return status;
     free(classes->buckets);
-    classes->buckets = NULL;
-    classes->bucket_count = (size_t)classes->count * 4 + 64;
-    enum xt_status status = xt_mem_calloc(&classes->buckets, classes->bucket_count,
-                                          sizeof *classes->buckets, "class names", err);
-    for (int i = 0; !status && i < classes->count; i++)
+    classes->buckets = buckets;
+    classes->bucket_count = count;
+    for (int i = 0; i < classes->count; i++)
         *bucket_of(classes, classes->names[i], strlen(classes->names[i])) = i + 1;
-    return status;
+    return XT_OK;
 }
 
 static enum xt_status append(struct xt_classes *classes, const char *name, size_t size,
@@ -182,7 +185,7 @@ static enum xt_status sort_by_name(struct xt_classes *classes, int *map, struct 
         classes->names[i] = (char *)order[i].name;
     }
     free(order);
-    return XT_OK;
+    return make_buckets(classes, err);
 }
 
 static enum xt_status sort_by_number(struct xt_classes *classes, int *map, struct xt_err *err)
@@ -211,13 +214,14 @@ enum xt_status xt_classes_sort(struct xt_classes *classes, int **map, struct xt_
     *map = NULL;
     enum xt_status status =
         xt_mem_calloc(map, (size_t)classes->count, sizeof **map, "class numbers", err);
-    for (int i = 0; !status && i < classes->count; i++)
-        (*map)[i] = i;
-    if (status || classes->fixed)
+    if (status)
         return status;
-    status = all_numbers(classes) ? sort_by_number(classes, *map, err)
-                                  : sort_by_name(classes, *map, err);
-    return status ? status : make_buckets(classes, err);
+    for (int i = 0; i < classes->count; i++)
+        (*map)[i] = i;
+    if (classes->fixed)
+        return XT_OK;
+    return all_numbers(classes) ? sort_by_number(classes, *map, err)
+                                : sort_by_name(classes, *map, err);
 }
 
 enum xt_status xt_classes_move(struct xt_classes *classes, struct xt_source *source,

@@ -13,9 +13,12 @@ struct xt_decoder {
     size_t capacity;
     struct xt_jpeg jpeg;
     struct xt_png png;
+    const struct xt_want *want;
+    struct xt_box part;
+    bool has_part;
 };
 
-enum xt_status xt_image_reserve(struct xt_image *image, int width, int height, struct xt_err *err)
+enum xt_status xt_image_check(int width, int height, struct xt_err *err)
 {
     if (width < 1 || height < 1)
         return xt_err_set(err, XT_ERR_DATA, "the image has no pixels (%d x %d)", width, height);
@@ -24,9 +27,16 @@ enum xt_status xt_image_reserve(struct xt_image *image, int width, int height, s
                           "the image says it has %d x %d pixels, more than the %d million that are "
                           "read; make it smaller or leave it out",
                           width, height, XT_IMAGE_PIXELS_MAX / 1000000);
+    return XT_OK;
+}
+
+enum xt_status xt_image_reserve(struct xt_image *image, int width, int height, struct xt_err *err)
+{
+    enum xt_status status = xt_image_check(width, height, err);
+    if (status)
+        return status;
     size_t bytes = (size_t)width * (size_t)height * 3;
-    enum xt_status status =
-        xt_mem_grow(&image->pixels, &image->capacity, bytes, 1, "an image", err);
+    status = xt_mem_grow(&image->pixels, &image->capacity, bytes, 1, "an image", err);
     if (status)
         return status;
     image->width = width;
@@ -99,11 +109,33 @@ enum xt_status xt_image_decode(struct xt_decoder *decoder, const uint8_t *bytes,
                                enum xt_pixel_order order, const char *name, struct xt_image *out,
                                struct xt_err *err)
 {
-    if (xt_jpeg_is(bytes, size))
-        return xt_jpeg_decode(&decoder->jpeg, bytes, size, order, name, out, err);
-    if (xt_png_is(bytes, size))
-        return xt_png_decode(&decoder->png, bytes, size, order, name, out, err);
-    return not_an_image(bytes, size, name, err);
+    const struct xt_want *want = decoder->want;
+    enum xt_status status = XT_OK;
+    if (xt_jpeg_is(bytes, size)) {
+        status = xt_jpeg_decode(&decoder->jpeg, bytes, size, order, want, name, out, &decoder->part,
+                                err);
+    } else if (xt_png_is(bytes, size)) {
+        status = xt_png_decode(&decoder->png, bytes, size, order, name, out, err);
+        if (!status && want)
+            decoder->part = want->part(want->context, out->width, out->height);
+    } else {
+        status = not_an_image(bytes, size, name, err);
+    }
+    decoder->has_part = !status && want;
+    return status;
+}
+
+void xt_decoder_want(struct xt_decoder *decoder, const struct xt_want *want)
+{
+    decoder->want = want;
+    decoder->has_part = false;
+}
+
+bool xt_decoder_part(const struct xt_decoder *decoder, struct xt_box *part)
+{
+    if (decoder->has_part)
+        *part = decoder->part;
+    return decoder->has_part;
 }
 
 enum xt_status xt_image_load(struct xt_decoder *decoder, const char *path,

@@ -1,13 +1,14 @@
 /* Images as the rest of the program sees them: 8-bit pixels of three channels, rows without
  * padding.
  *
- * Decoding takes JPEG (TurboJPEG) and PNG (libpng), told apart by content and not by name: grey,
- * palette, CMYK, 16-bit and alpha (over black) all become three channels. Sizes come from files and
- * are checked before anything is allocated: at most XT_IMAGE_PIXELS_MAX pixels.
+ * Decoding takes JPEG (libjpeg-turbo) and PNG (libpng), told apart by content and not by name:
+ * grey, palette, CMYK, 16-bit and alpha (over black) all become three channels. Sizes come from
+ * files and are checked before anything is allocated: at most XT_IMAGE_PIXELS_MAX pixels.
  */
 #ifndef XT_DATA_IMAGE_H
 #define XT_DATA_IMAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +27,8 @@ struct xt_image {
     size_t capacity;
 };
 
+/* Whether an image may be so large: XT_ERR_DATA where not. */
+enum xt_status xt_image_check(int width, int height, struct xt_err *err);
 enum xt_status xt_image_reserve(struct xt_image *image, int width, int height, struct xt_err *err);
 void xt_image_clear(struct xt_image *image);
 
@@ -34,6 +37,30 @@ void xt_image_clear(struct xt_image *image);
 struct xt_decoder;
 enum xt_status xt_decoder_create(struct xt_decoder **out, struct xt_err *err);
 void xt_decoder_destroy(struct xt_decoder *decoder);
+
+/* A part of an image, in pixels; its edges may lie between pixels. */
+struct xt_box {
+    double left;
+    double top;
+    double width;
+    double height;
+};
+
+/* What will be used of the images that are decoded: a part, resized to width x height. A JPEG's
+ * decoder then leaves out what it can. */
+struct xt_want {
+    int width;
+    int height;
+    /* The part of an image of this size; called once an image. */
+    struct xt_box (*part)(void *context, int width, int height);
+    void *context;
+};
+
+/* From here on images are decoded for this (borrowed); NULL, as at first: whole. */
+void xt_decoder_want(struct xt_decoder *decoder, const struct xt_want *want);
+/* Where the wanted part lies in the image that was decoded last; false where none was, or none with
+ * a want, since xt_decoder_want. */
+bool xt_decoder_part(const struct xt_decoder *decoder, struct xt_box *part);
 
 /* Decodes a whole file's bytes. `name` is for messages. XT_ERR_DATA for anything that is not a
  * whole, sane image. */

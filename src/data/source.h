@@ -51,6 +51,7 @@ struct xt_source {
     char description[256]; /* for the run's first lines: "700 plates in data/train" */
     char **class_names;    /* class_count of them, the source's; NULL for plates */
     int class_count;
+    bool has_other_part; /* training and test images stood side by side (see held_out) */
 };
 
 struct xt_source_options {

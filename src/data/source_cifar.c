@@ -319,6 +319,7 @@ static void choose_part(struct cifar *set, bool held_out)
         wanted += set->batches[i].test == held_out;
     if (wanted == 0)
         return;
+    set->base.has_other_part = wanted < set->batch_count;
     size_t kept = 0;
     for (size_t i = 0; i < set->batch_count; i++) {
         if (set->batches[i].test == held_out)

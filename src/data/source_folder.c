@@ -1,6 +1,7 @@
 /* A folder of images: for plates a tree whose file names are the labels; for classes a folder each.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,32 +70,38 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* Takes over `path`. */
+static enum xt_status add_path(struct xt_file_list *list, char *path, struct xt_err *err)
+{
+    enum xt_status status = xt_mem_grow(&list->paths, &list->capacity, list->count + 1,
+                                        sizeof *list->paths, "a list of folders", err);
+    if (status)
+        free(path);
+    else
+        list->paths[list->count++] = path;
+    return status;
+}
+
 /* The folders right under `folder`, sorted by name: the classes. */
 static enum xt_status list_folders(struct xt_file_list *list, const char *folder,
                                    struct xt_err *err)
 {
-    struct dirent **entries = NULL;
-    int count = scandir(folder, &entries, NULL, NULL);
-    if (count < 0)
-        return xt_err_set(err, XT_ERR_DATA, "cannot read the folder %s: %m", folder);
+    DIR *dir = opendir(folder);
+    if (!dir)
+        return xt_err_set(err, XT_ERR_DATA, "cannot read the folder %s: %s", folder,
+                          strerror(errno));
     enum xt_status status = XT_OK;
-    for (int i = 0; i < count; i++) {
+    for (struct dirent *entry; !status && (entry = readdir(dir));) {
         char *path = NULL;
-        const char *name = entries[i]->d_name;
-        bool hidden = name[0] == '.';
-        if (!status && !hidden)
-            status = xt_file_join(&path, folder, name, err);
-        if (!status && path && xt_file_is_folder(path))
-            status = xt_mem_grow(&list->paths, &list->capacity, list->count + 1,
-                                 sizeof *list->paths, "a list of folders", err);
-        if (!status && path && xt_file_is_folder(path)) {
-            list->paths[list->count++] = path;
-            path = NULL;
-        }
-        free(path);
-        free(entries[i]);
+        if (entry->d_name[0] == '.')
+            continue;
+        status = xt_file_join(&path, folder, entry->d_name, err);
+        if (!status && xt_file_is_folder(path))
+            status = add_path(list, path, err);
+        else
+            free(path);
     }
-    free(entries);
+    closedir(dir);
     if (list->count)
         qsort(list->paths, list->count, sizeof *list->paths, compare_names);
     return status;

@@ -284,6 +284,7 @@ static void paint(const struct shapes *set, edge_function *edge, struct xt_rng *
 {
     struct picture p = draw_picture(set, rng);
     float scale = 1 / p.half;
+    int middle = set->size / 2;
     for (int row = 0; row < set->size; row++)
         for (int column = 0; column < set->size; column++) {
             float dx = ((float)column + 0.5F - p.x) * scale;
@@ -293,8 +294,8 @@ static void paint(const struct shapes *set, edge_function *edge, struct xt_rng *
                 inside = edge(dx * p.turn_x + dy * p.turn_y, dy * p.turn_x - dx * p.turn_y);
                 inside = most(0, least(1, inside * p.half + 0.5F));
             }
-            float light = p.slope[0] * (float)(column - set->size / 2) +
-                          p.slope[1] * (float)(row - set->size / 2);
+            float light =
+                p.slope[0] * (float)(column - middle) + p.slope[1] * (float)(row - middle);
             uint64_t bits = xt_rng_next(rng);
             for (int c = 0; c < 3; c++, bits >>= 16) {
                 float noise = ((float)(bits & 0xFFFF) * 0x1p-15F - 1) * p.noise;

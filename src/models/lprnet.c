@@ -127,8 +127,8 @@ static struct xt_tensor *tapped_block(struct builder *b, struct xt_tensor *in, i
     struct xt_tensor *x = block(b, in, layer, channels);
     if (!x)
         return NULL;
-    struct xt_norm_outputs selected;
-    struct xt_norm_outputs rest;
+    struct xt_norm_outputs selected = {0};
+    struct xt_norm_outputs rest = {0};
     if (part(b, x, layer, channels, split.selected, split.selected_count,
              &(struct pools){.max = narrow, .average = average}, &selected) ||
         part(b, x, layer, channels, split.rest, split.rest_count,

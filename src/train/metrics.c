@@ -28,7 +28,7 @@ static size_t edit_distance(const int *label, int label_length, const int *answe
 void xt_plate_score_add(struct xt_plate_score *score, const int *label, int label_length,
                         const int *answer, int answer_length)
 {
-    assert(answer_length <= XT_DECODE_MAX);
+    assert(answer_length >= 0 && answer_length <= XT_DECODE_MAX);
     size_t length = (size_t)label_length;
     size_t errors = edit_distance(label, label_length, answer, answer_length);
     score->images++;

@@ -3,6 +3,7 @@
  * there are. */
 #include "train/optim.h"
 
+#include <assert.h>
 #include <math.h>
 #ifdef __SSE__
 #include <xmmintrin.h>
@@ -213,9 +214,11 @@ static void update_block(const struct xt_optim *optim, const struct rule *rule, 
         break;
     case XT_OPTIM_ADAM:
     case XT_OPTIM_ADAMW:
+        assert(state[0] && state[1]);
         adam(rule, count, values, grads, state[0], state[1]);
         break;
     case XT_OPTIM_RMSPROP:
+        assert(state[0]);
         rmsprop(rule, count, values, grads, state[0], state[1]);
         break;
     }

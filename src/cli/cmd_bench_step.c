@@ -1,105 +1,37 @@
-/* xtrain bench step: what a training step takes, and how near that is to the convolutions alone. */
-#include <cjson/cJSON.h>
+/* xtrain bench step: what a training step takes, and how near that is to the convolutions alone.
+ *
+ * Lists of devices, batches and types give a run each. Every one of several runs has a process of
+ * its own, so that peak memory and first step are its alone.
+ */
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#include "base/file.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
+#include "cli/bench_report.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "models/model.h"
-#include "train/bench_step.h"
 
-enum { STEPS = 12 };
+enum { STEPS = 12, STEPS_MAX = 100000 };
+/* Part of the CPU time that others may take before the figures are doubted. */
+#define OTHERS_MAX 0.05
 
-/* ---- showing ---- */
-
-static void print_head(void)
-{
-    printf("%-6s %-4s %5s %8s %9s %8s %8s %6s %12s %8s %10s\n", "device", "type", "batch",
-           "threads", "images/s", "step ms", "conv ms", "share", "first step s", "peak MB",
-           "planned MB");
-}
-
-static void print_row(const char *device, const struct xt_bench_step *r)
-{
-    printf("%-6s %-4s %5d %8d %9.1f %8.1f %8.1f %4.0f %% %12.2f %8.0f %10.0f\n", device,
-           xt_dtype_name(r->dtype), r->batch, r->threads, xt_bench_images_per_s(r), 1e3 * r->step_s,
-           1e3 * r->conv_s, 100 * xt_bench_share(r), r->first_step_s, r->peak_rss_bytes / 1e6,
-           r->planned_bytes / 1e6);
-}
-
-/* Amount per second in units of 1e9, or "-" where the amount is not known or the time is none. */
-static void format_rate(char text[16], double amount, double seconds)
-{
-    if (amount > 0 && seconds > 0)
-        snprintf(text, 16, "%.1f", amount / seconds / 1e9);
-    else
-        snprintf(text, 16, "-");
-}
-
-static void print_op(const struct xt_bench_op *op, double step_s)
-{
-    char rates[4][16];
-    for (int pass = 0; pass < 2; pass++) {
-        format_rate(rates[pass], op->flops[pass], op->seconds[pass]);
-        format_rate(rates[2 + pass], op->bytes[pass], op->seconds[pass]);
-    }
-    printf("%-24s %-14s %-4s %9.2f %9.2f %5.1f %% %8s %8s %7s %7s\n", op->name, op->kind,
-           xt_dtype_name(op->dtype), 1e3 * op->seconds[0], 1e3 * op->seconds[1],
-           100 * (op->seconds[0] + op->seconds[1]) / step_s, rates[0], rates[1], rates[2],
-           rates[3]);
-}
-
-static void print_part(const char *name, const char *kind, double forward_s, double backward_s,
-                       double step_s)
-{
-    printf("%-24s %-14s %-4s %9.2f %9.2f %5.1f %%\n", name, kind, "", 1e3 * forward_s,
-           1e3 * backward_s, 100 * (forward_s + backward_s) / step_s);
-}
-
-/* One line for all ops of a kind. */
-static void print_kinds(const struct xt_bench_profile *p)
-{
-    for (int i = 0; i < p->op_count; i++) {
-        struct xt_bench_op sum = {.dtype = p->ops[i].dtype};
-        bool seen = false;
-        for (int k = 0; k < p->op_count; k++) {
-            const struct xt_bench_op *op = &p->ops[k];
-            if (strcmp(op->kind, p->ops[i].kind) != 0 || op->dtype != sum.dtype)
-                continue;
-            seen = seen || k < i;
-            for (int pass = 0; pass < 2; pass++) {
-                sum.seconds[pass] += op->seconds[pass];
-                sum.flops[pass] += op->flops[pass];
-                sum.bytes[pass] += op->bytes[pass];
-            }
-        }
-        snprintf(sum.name, sizeof sum.name, "all");
-        memcpy(sum.kind, p->ops[i].kind, sizeof sum.kind);
-        if (!seen)
-            print_op(&sum, p->step_s);
-    }
-}
-
-static void print_profile(const struct xt_bench_profile *p)
-{
-    printf("\n%-24s %-14s %-4s %9s %9s %7s %8s %8s %7s %7s\n", "op", "kind", "type", "fwd ms",
-           "bwd ms", "share", "GFLOP/s", "bwd", "GB/s", "bwd");
-    for (int i = 0; i < p->op_count; i++)
-        print_op(&p->ops[i], p->step_s);
-    printf("\n");
-    print_kinds(p);
-    print_part("weight copies", "refresh", p->refresh_s, 0, p->step_s);
-    print_part("loss", "loss", p->loss_s, 0, p->step_s);
-    print_part("clip and update", "update", p->update_s, 0, p->step_s);
-    printf("these parts add up to %.1f ms, %.1f %% of the %.1f ms that the same steps took\n",
-           1e3 * p->sum_s, 100 * p->sum_s / p->step_s, 1e3 * p->step_s);
-}
+struct command {
+    const struct xt_options *options;
+    struct xt_bench_run *runs;
+    int count;
+    struct xt_bench_old *old;
+    bool is_child; /* this process measured one run for its parent, and has nothing to say */
+};
 
 static void show_progress(void *context, int done, int all)
 {
@@ -114,112 +46,252 @@ static void show_progress(void *context, int done, int all)
     xt_progress_show(progress, &state, xt_thread_seconds(), false);
 }
 
-/* ---- JSON ---- */
-
-static cJSON *op_to_json(const struct xt_bench_op *op)
-{
-    static const char *const keys[2][3] = {
-        {"forward_ms", "forward_gflops_per_s", "forward_gb_per_s"},
-        {"backward_ms", "backward_gflops_per_s", "backward_gb_per_s"},
-    };
-    cJSON *json = cJSON_CreateObject();
-    bool ok = cJSON_AddStringToObject(json, "op", op->name) &&
-              cJSON_AddStringToObject(json, "kind", op->kind) &&
-              cJSON_AddStringToObject(json, "type", xt_dtype_name(op->dtype));
-    for (int pass = 0; pass < 2 && ok; pass++) {
-        double seconds = op->seconds[pass];
-        ok = cJSON_AddNumberToObject(json, keys[pass][0], 1e3 * seconds);
-        if (ok && op->flops[pass] > 0 && seconds > 0)
-            ok = cJSON_AddNumberToObject(json, keys[pass][1], op->flops[pass] / seconds / 1e9);
-        if (ok && op->bytes[pass] > 0 && seconds > 0)
-            ok = cJSON_AddNumberToObject(json, keys[pass][2], op->bytes[pass] / seconds / 1e9);
-    }
-    if (ok)
-        return json;
-    cJSON_Delete(json);
-    return NULL;
-}
-
-static bool add_profile(cJSON *row, const struct xt_bench_profile *p)
-{
-    cJSON *profile = cJSON_AddObjectToObject(row, "profile");
-    bool ok = profile && cJSON_AddNumberToObject(profile, "step_ms", 1e3 * p->step_s) &&
-              cJSON_AddNumberToObject(profile, "sum_ms", 1e3 * p->sum_s) &&
-              cJSON_AddNumberToObject(profile, "refresh_ms", 1e3 * p->refresh_s) &&
-              cJSON_AddNumberToObject(profile, "loss_ms", 1e3 * p->loss_s) &&
-              cJSON_AddNumberToObject(profile, "update_ms", 1e3 * p->update_s);
-    cJSON *ops = ok ? cJSON_AddArrayToObject(profile, "ops") : NULL;
-    ok = ops != NULL;
-    for (int i = 0; i < p->op_count && ok; i++)
-        ok = cJSON_AddItemToArray(ops, op_to_json(&p->ops[i]));
-    return ok;
-}
-
-static cJSON *row_to_json(const char *model, const char *device, const struct xt_bench_step *r,
-                          bool profile)
-{
-    cJSON *row = cJSON_CreateObject();
-    bool ok = cJSON_AddStringToObject(row, "model", model) &&
-              cJSON_AddStringToObject(row, "device", device) &&
-              cJSON_AddStringToObject(row, "device_name", r->device) &&
-              cJSON_AddNumberToObject(row, "threads", r->threads) &&
-              cJSON_AddStringToObject(row, "type", xt_dtype_name(r->dtype)) &&
-              cJSON_AddNumberToObject(row, "batch", r->batch) &&
-              cJSON_AddNumberToObject(row, "steps", r->steps) &&
-              cJSON_AddNumberToObject(row, "images_per_s", xt_bench_images_per_s(r)) &&
-              cJSON_AddNumberToObject(row, "step_ms", 1e3 * r->step_s) &&
-              cJSON_AddNumberToObject(row, "conv_ms", 1e3 * r->conv_s) &&
-              cJSON_AddNumberToObject(row, "share", xt_bench_share(r)) &&
-              cJSON_AddNumberToObject(row, "first_step_s", r->first_step_s) &&
-              cJSON_AddNumberToObject(row, "peak_rss_mb", r->peak_rss_bytes / 1e6) &&
-              cJSON_AddNumberToObject(row, "planned_mb", r->planned_bytes / 1e6) &&
-              (!profile || add_profile(row, &r->profile));
-    if (ok)
-        return row;
-    cJSON_Delete(row);
-    return NULL;
-}
-
-static enum xt_status print_json(const struct xt_settings *s, const struct xt_bench_step *r,
-                                 struct xt_err *err)
-{
-    cJSON *row = row_to_json(s->model, s->device, r, s->profile);
-    char *text = row ? cJSON_Print(row) : NULL;
-    if (text)
-        printf("%s\n", text);
-    cJSON_free(text);
-    cJSON_Delete(row);
-    return text ? XT_OK : xt_err_no_memory(err, "the results as JSON", 0);
-}
-
-/* ---- the command ---- */
-
 static int steps_to_time(const struct xt_options *options)
 {
+    /* A recipe's steps are the length of a training run. */
     bool said = xt_options_source(options, "steps") >= XT_SOURCE_CONFIG;
     int64_t steps = said ? options->values.steps : STEPS;
-    return steps > 100000 ? 100000 : (int)steps;
+    return steps > STEPS_MAX ? STEPS_MAX : (int)steps;
+}
+
+static enum xt_status measure(const struct command *command, const struct xt_settings *settings,
+                              struct xt_bench_step *result, struct xt_err *err)
+{
+    struct xt_progress progress;
+    /* Standard output belongs to the results. */
+    xt_progress_init(&progress, settings->quiet, true);
+    const struct xt_bench_observer observer = {.context = &progress, .progress = show_progress};
+    enum xt_status status =
+        xt_bench_step(result, settings, steps_to_time(command->options), &observer, err);
+    xt_progress_clear(&progress);
+    return status;
+}
+
+/* ---- a run in a process of its own ---- */
+
+/* What the child sends; the profile's ops follow. */
+struct message {
+    struct xt_err err;
+    struct xt_bench_step result;
+};
+
+static bool send_all(int fd, const void *bytes, size_t count)
+{
+    const char *from = bytes;
+    while (count) {
+        ssize_t sent = write(fd, from, count);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent <= 0)
+            return false;
+        from += sent;
+        count -= (size_t)sent;
+    }
+    return true;
+}
+
+static bool receive_all(int fd, void *bytes, size_t count)
+{
+    char *to = bytes;
+    while (count) {
+        ssize_t got = read(fd, to, count);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        to += got;
+        count -= (size_t)got;
+    }
+    return true;
+}
+
+static enum xt_status be_child(const struct command *command, const struct xt_settings *settings,
+                               int fd)
+{
+    struct message message = {.err = {.status = XT_OK}};
+    measure(command, settings, &message.result, &message.err);
+    const struct xt_bench_profile *profile = &message.result.profile;
+    bool sent = send_all(fd, &message, sizeof message) &&
+                send_all(fd, profile->ops, (size_t)profile->op_count * sizeof *profile->ops);
+    xt_bench_step_clear(&message.result);
+    return sent ? XT_OK : XT_ERR_RUN;
+}
+
+static enum xt_status receive(int fd, struct xt_bench_step *result, struct xt_err *err)
+{
+    struct message message;
+    if (!receive_all(fd, &message, sizeof message))
+        return xt_err_set(err, XT_ERR_RUN,
+                          "the process of one run ended before it was done; where memory ran out, "
+                          "give a smaller --batch");
+    if (message.err.status) {
+        *err = message.err;
+        return err->status;
+    }
+    *result = message.result;
+    size_t ops = (size_t)result->profile.op_count;
+    result->profile.ops = NULL;
+    enum xt_status status =
+        xt_mem_calloc(&result->profile.ops, ops, sizeof *result->profile.ops, "the profile", err);
+    if (!status && !receive_all(fd, result->profile.ops, ops * sizeof *result->profile.ops))
+        status = xt_err_set(err, XT_ERR_RUN, "the process of one run sent half of its results");
+    return status;
+}
+
+static enum xt_status measure_apart(struct command *command, const struct xt_settings *settings,
+                                    struct xt_bench_step *result, struct xt_err *err)
+{
+    int ends[2];
+    fflush(NULL);
+    if (pipe2(ends, O_CLOEXEC))
+        return xt_err_set(err, XT_ERR_RUN, "no pipe to a process of its own: %s", strerror(errno));
+    pid_t child = fork();
+    if (child == 0) {
+        command->is_child = true;
+        close(ends[0]);
+        enum xt_status status = be_child(command, settings, ends[1]);
+        close(ends[1]);
+        return status;
+    }
+    close(ends[1]);
+    enum xt_status status =
+        child < 0
+            ? xt_err_set(err, XT_ERR_RUN, "no process of its own for a run: %s", strerror(errno))
+            : receive(ends[0], result, err);
+    close(ends[0]);
+    while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
+        ;
+    return status;
+}
+
+/* ---- all runs ---- */
+
+static enum xt_status pick(const struct xt_options *options, int index,
+                           struct xt_settings *settings, struct xt_err *err)
+{
+    int types = xt_options_count(options, "amp");
+    int batches = xt_options_count(options, "batch");
+    *settings = options->values;
+    enum xt_status status = xt_options_pick(options, "amp", index % types, settings, err);
+    if (!status)
+        status = xt_options_pick(options, "batch", index / types % batches, settings, err);
+    if (!status)
+        status = xt_options_pick(options, "device", index / types / batches, settings, err);
+    settings->xpu = xt_str_starts(settings->device, "xpu");
+    return status;
+}
+
+static const char *type_name(const struct xt_settings *settings)
+{
+    return xt_dtype_name(settings->amp == XT_AMP_BF16 ? XT_BF16 : XT_F32);
+}
+
+/* What there is to compare with, before anything is measured. */
+static enum xt_status check_old(const struct command *command, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    for (int i = 0; command->old && i < command->count && !status; i++) {
+        struct xt_settings settings;
+        double rate = 0;
+        status = pick(command->options, i, &settings, err);
+        if (!status)
+            status = xt_bench_old_rate(command->old, settings.model, settings.device,
+                                       type_name(&settings), settings.batch, settings.threads,
+                                       &rate, err);
+    }
+    return status;
+}
+
+static enum xt_status run_one(struct command *command, int index, struct xt_err *err)
+{
+    struct xt_bench_run *run = &command->runs[index];
+    struct xt_settings settings;
+    enum xt_status status = pick(command->options, index, &settings, err);
+    if (status)
+        return status;
+    run->model = settings.model;
+    run->device = settings.device;
+    status = command->count == 1 ? measure(command, &settings, &run->result, err)
+                                 : measure_apart(command, &settings, &run->result, err);
+    if (status || command->is_child || !command->old)
+        return status;
+    return xt_bench_old_rate(command->old, run->model, run->device, type_name(&settings),
+                             settings.batch, run->result.threads, &run->old_rate, err);
+}
+
+static void warn_of_others(const struct command *command)
+{
+    double most = 0;
+    for (int i = 0; i < command->count; i++)
+        if (command->runs[i].result.others > most)
+            most = command->runs[i].result.others;
+    if (most > OTHERS_MAX)
+        xt_log_warn("other processes took %.0f %% of this machine's CPU time meanwhile: the rates "
+                    "are too low, and ratios between runs are uncertain",
+                    100 * most);
+}
+
+static enum xt_status print_json(const struct command *command, struct xt_err *err)
+{
+    struct xt_str text = {0};
+    enum xt_status status = xt_bench_to_json(command->runs, command->count,
+                                             command->options->values.profile, &text, err);
+    if (!status)
+        fputs(xt_str_get(&text), stdout);
+    xt_str_clear(&text);
+    return status;
+}
+
+static void print_text(const struct command *command)
+{
+    const struct xt_settings *s = &command->options->values;
+    printf("%s: training steps on random pictures in memory, %s\n", xt_model_find(s->model)->title,
+           command->runs[0].result.device);
+    xt_bench_print_table(command->runs, command->count, stdout);
+    for (int i = 0; s->profile && i < command->count; i++) {
+        const struct xt_bench_step *r = &command->runs[i].result;
+        printf("\n%s, %s, batch %d\n", command->runs[i].device, xt_dtype_name(r->dtype), r->batch);
+        xt_bench_print_profile(&r->profile, stdout);
+    }
+}
+
+static enum xt_status run_all(struct command *command, struct xt_err *err)
+{
+    const struct xt_settings *s = &command->options->values;
+    enum xt_status status = XT_OK;
+    for (int i = 0; i < command->count && !status; i++) {
+        status = run_one(command, i, err);
+        if (command->is_child)
+            return status;
+    }
+    if (!status && s->json)
+        status = print_json(command, err);
+    if (!status && !s->json)
+        print_text(command);
+    if (!status)
+        warn_of_others(command);
+    if (!status && command->old)
+        status = xt_bench_compare(command->runs, command->count, s->against, err);
+    return status;
 }
 
 enum xt_status xt_cmd_bench_step(struct xt_options *options, struct xt_err *err)
 {
-    const struct xt_settings *s = &options->values;
-    struct xt_bench_step result;
-    struct xt_progress progress;
-    xt_progress_init(&progress, s->quiet, true);
-    const struct xt_bench_observer observer = {.context = &progress, .progress = show_progress};
-    enum xt_status status = xt_bench_step(&result, s, steps_to_time(options), &observer, err);
-    xt_progress_clear(&progress);
-    if (!status && s->json)
-        status = print_json(s, &result, err);
-    if (!status && !s->json) {
-        printf("%s, training steps on random pictures in memory, %s\n",
-               xt_model_find(s->model)->title, result.device);
-        print_head();
-        print_row(s->device, &result);
-        if (s->profile)
-            print_profile(&result.profile);
-    }
-    xt_bench_step_clear(&result);
+    struct command command = {.options = options,
+                              .count = xt_options_count(options, "device") *
+                                       xt_options_count(options, "batch") *
+                                       xt_options_count(options, "amp")};
+    enum xt_status status =
+        xt_mem_calloc(&command.runs, (size_t)command.count, sizeof *command.runs, "the runs", err);
+    if (!status && options->values.against)
+        status = xt_bench_old_read(&command.old, options->values.against, err);
+    if (!status)
+        status = check_old(&command, err);
+    if (!status)
+        status = run_all(&command, err);
+    for (int i = 0; command.runs && i < command.count; i++)
+        xt_bench_step_clear(&command.runs[i].result);
+    free(command.runs);
+    xt_bench_old_destroy(command.old);
     return status;
 }

@@ -152,7 +152,7 @@ static void put_option(struct writer *writer, const struct xt_option *option,
     size_t start = writer->out->length;
     put(writer, "  --%s%s", xt_option_has_negation(option) ? "[no-]" : "", option->name);
     if (option->type->takes_value)
-        put(writer, " %s", placeholder(option));
+        put(writer, " %s%s", placeholder(option), option->lists >> command & 1 ? "[,...]" : "");
     put_wrapped(writer, writer->out->length - start, HELP_COLUMN, xt_str_get(&text));
     xt_str_clear(&text);
 }
@@ -289,6 +289,24 @@ static void man_own_option(struct writer *writer, const struct xt_option *option
         man_option(writer, option, command);
 }
 
+static bool has_own_option(enum xt_command_id command)
+{
+    size_t count = 0;
+    const struct xt_option *table = xt_option_table(&count);
+    for (size_t i = 0; i < count; i++)
+        if (xt_option_is_for(&table[i], command) && !xt_option_is_for(&table[i], XT_COMMAND_TRAIN))
+            return true;
+    return false;
+}
+
+static void man_own_options(struct writer *writer, enum xt_command_id command)
+{
+    if (!has_own_option(command))
+        return;
+    put(writer, ".SS %s\n", xt_command_get(command)->name);
+    for_options(writer, command, NULL, man_own_option);
+}
+
 static void man_command(struct writer *writer, enum xt_command_id id)
 {
     const struct xt_command *command = xt_command_get(id);
@@ -322,8 +340,9 @@ enum xt_status xt_help_man(const struct xt_option_models *models, struct xt_str 
                  "The other commands take those of these that concern them; \\fBxtrain "
                  "\\fICOMMAND\\fB \\-\\-help\\fR lists them.\n");
     for_options(&writer, XT_COMMAND_TRAIN, man_heading, man_option);
-    put(&writer, ".SH OPTIONS OF PREDICT ALONE\n");
-    for_options(&writer, XT_COMMAND_PREDICT, NULL, man_own_option);
+    put(&writer, ".SH OPTIONS THAT TRAIN DOES NOT HAVE\n");
+    for (int id = 0; id < XT_COMMAND_COUNT; id++)
+        man_own_options(&writer, (enum xt_command_id)id);
     put(&writer,
         ".SH CONFIG FILE\n"
         "A flat YAML mapping of options to values, keys with _ for \\-. Only true and false "

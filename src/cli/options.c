@@ -324,6 +324,34 @@ static enum xt_status flag_with_value(const char *arg, const char *name, const c
                       negated ? "no-" : "", name, xt_show(value).text, negated ? "no-" : "", name);
 }
 
+static bool takes_list(const struct xt_options *options, const struct xt_option *option)
+{
+    return (option->lists >> options->command & 1) != 0;
+}
+
+/* Each value is checked; the first one is set. */
+static enum xt_status set_list(struct xt_options *options, const struct xt_option *option,
+                               const char *subject, const char *text, struct xt_err *err)
+{
+    struct xt_origin origin = {
+        .source = XT_SOURCE_COMMAND_LINE, .given = text, .first = options->string_count};
+    char *rest = NULL;
+    enum xt_status status = xt_mem_strdup(&rest, text, err);
+    char *cursor = rest;
+    for (char *piece; !status && (piece = strsep(&cursor, ","));) {
+        const char *kept = NULL;
+        struct xt_settings aside;
+        status = keep_string(options, piece, &kept, err);
+        if (!status)
+            status =
+                option->type->parse(option, subject, kept, (char *)&aside + option->offset, err);
+        origin.count++;
+    }
+    free(rest);
+    return status ? status
+                  : set(options, option, subject, options->strings[origin.first], origin, err);
+}
+
 static enum xt_status set_from_command_line(struct xt_options *options,
                                             const struct xt_option *option, const char *text,
                                             struct xt_err *err)
@@ -339,6 +367,8 @@ static enum xt_status set_from_command_line(struct xt_options *options,
     }
     char subject[NAME_ROOM + 4];
     spell(subject, option->name, false);
+    if (takes_list(options, option) && strchr(text, ','))
+        return set_list(options, option, subject, text, err);
     return set(options, option, subject, text,
                (struct xt_origin){.source = XT_SOURCE_COMMAND_LINE, .given = text}, err);
 }
@@ -780,6 +810,25 @@ void xt_options_clear(struct xt_options *options)
     free(options->strings);
     free(options->arguments);
     *options = (struct xt_options){0};
+}
+
+int xt_options_count(const struct xt_options *options, const char *name)
+{
+    int count = options->origins[index_by_name(name)].count;
+    return count ? count : 1;
+}
+
+enum xt_status xt_options_pick(const struct xt_options *options, const char *name, int index,
+                               struct xt_settings *settings, struct xt_err *err)
+{
+    const struct xt_option *option = xt_option_find(name);
+    const struct xt_origin *origin = &options->origins[index_of(option)];
+    void *value = (char *)settings + option->offset;
+    if (origin->count)
+        return option->type->parse(option, name, options->strings[origin->first + (size_t)index],
+                                   value, err);
+    memcpy(value, value_of(options, option), option->type->size);
+    return XT_OK;
 }
 
 enum xt_value_source xt_options_source(const struct xt_options *options, const char *name)

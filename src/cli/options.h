@@ -37,6 +37,7 @@ struct xt_option {
     size_t offset;     /* in struct xt_settings */
     unsigned commands; /* bits 1 << enum xt_command_id: who has it */
     unsigned needed;   /* bits: who cannot do without it */
+    unsigned lists;    /* bits: whose command line takes several values, with commas between */
     enum xt_option_group group;
     const char *value;          /* what help calls the value; NULL: the type's word */
     const char *fallback;       /* the default, as typed; NULL: not set */
@@ -62,12 +63,19 @@ bool xt_option_is_for(const struct xt_option *option, enum xt_command_id command
  * not. */
 bool xt_option_has_negation(const struct xt_option *option);
 
-enum xt_value_source { XT_SOURCE_DEFAULT, XT_SOURCE_RECIPE, XT_SOURCE_CONFIG, XT_SOURCE_COMMAND_LINE };
+enum xt_value_source {
+    XT_SOURCE_DEFAULT,
+    XT_SOURCE_RECIPE,
+    XT_SOURCE_CONFIG,
+    XT_SOURCE_COMMAND_LINE
+};
 
 struct xt_origin {
     enum xt_value_source source;
     int line;          /* of the config file */
     const char *given; /* on the command line: the text; NULL otherwise */
+    size_t first;      /* of a list: its values are strings[first] and on */
+    int count;         /* 0: not given as a list */
 };
 
 /* What the parser has to know about the networks. */
@@ -102,6 +110,12 @@ void xt_options_clear(struct xt_options *options);
 
 /* Where the value of the option `name` came from. */
 enum xt_value_source xt_options_source(const struct xt_options *options, const char *name);
+
+/* How many values the option `name` was given; 1 where it is no list. `values` holds the first. */
+int xt_options_count(const struct xt_options *options, const char *name);
+/* Puts value `index` of the option into `settings`. */
+enum xt_status xt_options_pick(const struct xt_options *options, const char *name, int index,
+                               struct xt_settings *settings, struct xt_err *err);
 
 /* The settings of the command as a config file, each line with a comment that says where the value
  * came from. */

@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "train/memory_plan.h"
+
 void xt_placement_print(const struct xt_graph *graph, FILE *out)
 {
     fprintf(out, "%-20s %-14s %-6s %-4s %-8s %-7s %-26s %s\n", "op", "kind", "device", "type",
@@ -18,28 +20,24 @@ void xt_placement_print(const struct xt_graph *graph, FILE *out)
     }
 }
 
+static void print_bytes(const char *what, double bytes)
+{
+    printf("  %-28s %8.1f MB\n", what, bytes / 1e6);
+}
+
 static void print_memory(const struct xt_trainer *trainer)
 {
-    const struct xt_params *params = &trainer->network.params;
-    const struct xt_graph *graph = trainer->network.graph;
-    double values = (double)params->value_floats * 4;
-    double state = values * xt_optim_states(trainer->optim.kind, trainer->optim.momentum);
-    double slots = (double)trainer->slots.bytes * trainer->slots.count;
-    double threads = trainer->network.device.threads;
-    double scratch = (double)graph->loop_scratch_floats * 4 * threads;
-    double arena = (double)graph->arena_bytes;
-    double working = (double)graph->working_bytes;
-    double stats = (double)params->stat_floats * 4;
+    struct xt_memory_plan plan = xt_memory_plan(trainer);
     printf("memory\n");
-    printf("  %-28s %8.1f MB\n", "parameters, float32", (values + stats) / 1e6);
-    printf("  %-28s %8.1f MB\n", "their gradients, float32", values / 1e6);
-    printf("  %-28s %8.1f MB\n", "optimizer state, float32", state / 1e6);
-    printf("  %-28s %8.1f MB\n", "working copies of weights", working / 1e6);
-    printf("  %-28s %8.1f MB\n", "activations and gradients", arena / 1e6);
-    printf("  %-28s %8.1f MB\n", "batch slots", slots / 1e6);
-    printf("  %-28s %8.1f MB\n", "the loops' scratch", scratch / 1e6);
-    printf("  %-28s %8.1f MB\n", "all",
-           (2 * values + stats + state + working + arena + slots + scratch) / 1e6);
+    print_bytes("parameters, float32", plan.parameters);
+    print_bytes("their gradients, float32", plan.gradients);
+    print_bytes("optimizer state, float32", plan.optimizer);
+    print_bytes("working copies of weights", plan.working);
+    print_bytes("activations and gradients", plan.arena);
+    print_bytes("batch slots", plan.slots);
+    print_bytes("the loops' scratch", plan.scratch);
+    print_bytes("program and libraries", plan.program);
+    print_bytes("all", plan.all);
 }
 
 enum xt_status xt_placement_dry_run(const struct xt_options *options, struct xt_trainer *trainer,

@@ -45,6 +45,8 @@ struct xt_bench_step {
     double first_step_s; /* from the process's start to the end of the first step */
     double peak_rss_bytes;
     double planned_bytes; /* of the memory plan */
+    double others;        /* part of the machine's CPU time that others took meanwhile, 0 to 1; -1:
+                             not known */
     struct xt_bench_profile profile;
 };
 

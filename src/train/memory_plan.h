@@ -14,6 +14,7 @@ struct xt_memory_plan {
     double arena;   /* activations and their gradients */
     double slots;   /* batches */
     double scratch; /* of the loops */
+    double program; /* what program, libraries and generated kernels take beside the arrays */
     double all;
 };
 

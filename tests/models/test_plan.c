@@ -1,0 +1,156 @@
+#include "support.h"
+
+#include "base/rng.h"
+#include "models/plan.h"
+
+enum { ITEMS_MAX = 64 };
+
+static size_t rounded(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+static size_t layout(struct xt_plan_item *items, size_t count)
+{
+    struct xt_err err = {0};
+    size_t total = 0;
+    assert_int_equal(xt_plan_layout(items, count, &total, &err), XT_OK);
+    return total;
+}
+
+/* The most that is alive at one time. */
+static size_t peak_of(const struct xt_plan_item *items, size_t count)
+{
+    size_t peak = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t alive = 0;
+        for (size_t k = 0; k < count; k++)
+            if (items[k].first <= items[i].first && items[i].first <= items[k].last)
+                alive += rounded(items[k].bytes);
+        peak = alive > peak ? alive : peak;
+    }
+    return peak;
+}
+
+static void check_layout(const struct xt_plan_item *items, size_t count, size_t total)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct xt_plan_item *a = &items[i];
+        assert_int_equal(a->offset % 64, 0);
+        assert_true(a->offset + a->bytes <= total);
+        for (size_t k = 0; k < i; k++) {
+            const struct xt_plan_item *b = &items[k];
+            bool together = a->first <= b->last && b->first <= a->last;
+            bool apart = a->offset + a->bytes <= b->offset || b->offset + b->bytes <= a->offset;
+            assert_true(apart || !together);
+        }
+    }
+    assert_true(total >= peak_of(items, count));
+}
+
+static void items_alive_together_never_overlap(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 500; seed++) {
+        struct xt_rng rng = xt_rng_begin(seed, 0);
+        struct xt_plan_item items[ITEMS_MAX];
+        size_t count = 1 + (size_t)xt_rng_below(&rng, ITEMS_MAX);
+        for (size_t i = 0; i < count; i++) {
+            int first = (int)xt_rng_below(&rng, 40);
+            items[i] = (struct xt_plan_item){.bytes = 1 + (size_t)xt_rng_below(&rng, 5000),
+                                             .first = first,
+                                             .last = first + (int)xt_rng_below(&rng, 12)};
+        }
+        check_layout(items, count, layout(items, count));
+    }
+}
+
+static void items_that_never_meet_share_one_place(void **state)
+{
+    (void)state;
+    struct xt_plan_item items[] = {
+        {.bytes = 100, .first = 0, .last = 1},
+        {.bytes = 1000, .first = 2, .last = 5},
+        {.bytes = 500, .first = 6, .last = 6},
+    };
+    assert_int_equal(layout(items, 3), 1024);
+    check_layout(items, 3, 1024);
+}
+
+static void items_that_all_meet_stand_side_by_side(void **state)
+{
+    (void)state;
+    struct xt_plan_item items[] = {
+        {.bytes = 64, .first = 0, .last = 9},
+        {.bytes = 65, .first = 3, .last = 9},
+        {.bytes = 1, .first = 9, .last = 9},
+    };
+    assert_int_equal(layout(items, 3), 64 + 128 + 64);
+}
+
+/* A chain of layers in training: each value lives until its backward pass. */
+static void a_chain_needs_no_more_than_its_peak(void **state)
+{
+    (void)state;
+    enum { LAYERS = 10 };
+    struct xt_plan_item items[LAYERS];
+    for (int i = 0; i < LAYERS; i++)
+        items[i] = (struct xt_plan_item){.bytes = 256, .first = i, .last = 2 * LAYERS - i};
+    assert_int_equal(layout(items, LAYERS), peak_of(items, LAYERS));
+}
+
+/* A chain in evaluation: two places in turn. */
+static void a_chain_in_evaluation_alternates(void **state)
+{
+    (void)state;
+    enum { LAYERS = 10 };
+    struct xt_plan_item items[LAYERS];
+    for (int i = 0; i < LAYERS; i++)
+        items[i] = (struct xt_plan_item){.bytes = 256, .first = i, .last = i + 1};
+    assert_int_equal(layout(items, LAYERS), 512);
+}
+
+static void the_last_moment_of_one_and_the_first_of_another_meet(void **state)
+{
+    (void)state;
+    struct xt_plan_item items[] = {
+        {.bytes = 64, .first = 0, .last = 3},
+        {.bytes = 64, .first = 3, .last = 4},
+    };
+    assert_int_equal(layout(items, 2), 128);
+}
+
+static void a_plan_of_nothing_is_empty(void **state)
+{
+    (void)state;
+    assert_int_equal(layout(NULL, 0), 0);
+}
+
+static void the_same_items_give_the_same_plan(void **state)
+{
+    (void)state;
+    struct xt_plan_item first[32];
+    struct xt_plan_item second[32];
+    for (int i = 0; i < 32; i++)
+        first[i] = second[i] =
+            (struct xt_plan_item){.bytes = (size_t)(i % 3 + 1) * 64, .first = i, .last = i + i % 5};
+    layout(first, 32);
+    layout(second, 32);
+    for (int i = 0; i < 32; i++)
+        assert_int_equal(first[i].offset, second[i].offset);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(items_alive_together_never_overlap),
+        cmocka_unit_test(items_that_never_meet_share_one_place),
+        cmocka_unit_test(items_that_all_meet_stand_side_by_side),
+        cmocka_unit_test(a_chain_needs_no_more_than_its_peak),
+        cmocka_unit_test(a_chain_in_evaluation_alternates),
+        cmocka_unit_test(the_last_moment_of_one_and_the_first_of_another_meet),
+        cmocka_unit_test(a_plan_of_nothing_is_empty),
+        cmocka_unit_test(the_same_items_give_the_same_plan),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -79,7 +79,7 @@ static enum xt_status load_weights(struct run *run, struct xt_err *err)
     struct xt_params_view view = {run->params.values, run->params.stats};
     if (!status)
         status = xt_params_from_file(&run->params, &run->device, &view, &weights, "the reference",
-                                     false, err);
+                                     false, NULL, err);
     free(weights.tensors);
     return status;
 }

@@ -1,43 +1,58 @@
 /* xtrain eval: trained weights on labelled images. */
-#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/thread.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "train/evaluate.h"
 
+/* How often each class was right. */
+struct class_row {
+    size_t images;
+    size_t right;
+};
+
 struct view {
     struct xt_progress progress;
     double start;
-    const struct xt_alphabet *alphabet;
+    const struct xt_objective *objective;
+    struct class_row *rows; /* [classes]; NULL: no table is wanted */
     size_t show;
 };
 
-static void print_symbols(const struct xt_alphabet *alphabet, const int *symbols, int length)
+static void print_answer(const struct view *view, const int *label, int label_length,
+                         const struct xt_decoded *answer, bool right)
 {
-    for (int i = 0; i < length; i++)
-        fputs(xt_alphabet_symbol(alphabet, symbols[i]), stdout);
+    const struct xt_objective *objective = view->objective;
+    struct xt_err err;
+    struct xt_str wanted = {0};
+    struct xt_str got = {0};
+    if (!objective->class->text(objective, label, label_length, &wanted, &err) &&
+        !objective->class->text(objective, answer->symbols, answer->length, &got, &err))
+        printf("  %s  %s  read as  %s  confidence %.3f\n", right ? "right" : "wrong",
+               xt_str_get(&wanted), xt_str_get(&got), answer->probability);
+    xt_str_clear(&wanted);
+    xt_str_clear(&got);
 }
 
-static void show_answer(void *context, size_t index, const int *label, int label_length,
-                        const struct xt_decoded *answer)
+static void see_answer(void *context, size_t index, const int *label, int label_length,
+                       const struct xt_decoded *answer)
 {
     struct view *view = context;
+    bool right = xt_objective_is_right(view->objective, label, label_length, answer);
+    if (view->rows) {
+        view->rows[label[0]].images++;
+        view->rows[label[0]].right += right;
+    }
     if (index >= view->show)
         return;
     xt_progress_clear(&view->progress);
-    bool right = answer->length == label_length &&
-                 memcmp(answer->symbols, label, (size_t)label_length * sizeof *label) == 0;
-    printf("  %s  ", right ? "right" : "wrong");
-    print_symbols(view->alphabet, label, label_length);
-    printf("  read as  ");
-    print_symbols(view->alphabet, answer->symbols, answer->length);
-    printf("  confidence %.3f\n", answer->probability);
+    print_answer(view, label, label_length, answer, right);
 }
 
 static void show(void *context, size_t done, size_t all)
@@ -57,36 +72,81 @@ static void show(void *context, size_t done, size_t all)
     xt_progress_show(&view->progress, &state, now, false);
 }
 
-static enum xt_status print_json(const char *data, const struct xt_evaluation *e,
-                                 struct xt_err *err)
+static void print_figures(const char *what, const struct xt_latency_figures *f)
 {
-    const struct xt_plate_score *score = &e->score;
-    cJSON *root = cJSON_CreateObject();
-    bool ok = root && cJSON_AddStringToObject(root, "data", data) &&
-              cJSON_AddNumberToObject(root, "images", (double)score->images) &&
-              cJSON_AddNumberToObject(root, "correct", (double)score->correct) &&
-              cJSON_AddNumberToObject(root, "plate_accuracy", xt_plate_score_accuracy(score)) &&
-              cJSON_AddNumberToObject(root, "char_accuracy", xt_plate_score_char_accuracy(score)) &&
-              cJSON_AddNumberToObject(root, "images_per_s", e->images_per_s) &&
-              cJSON_AddNumberToObject(root, "bad_images", (double)e->bad_images);
-    char *text = ok ? cJSON_PrintUnformatted(root) : NULL;
-    if (text)
-        printf("%s\n", text);
-    cJSON_free(text);
-    cJSON_Delete(root);
-    return text ? XT_OK : xt_err_no_memory(err, "the result as JSON", 0);
+    printf("latency %s: mean %.3f ms, p50 %.3f, p95 %.3f, p99 %.3f\n", what, f->mean, f->p50,
+           f->p95, f->p99);
 }
 
-static void print_text(const struct xt_source *source, const struct xt_evaluation *e)
+static void print_latency(const struct xt_latency_summary *latency)
 {
-    const struct xt_plate_score *score = &e->score;
+    if (!latency->measured) {
+        printf("latency: not measured (it takes at least %d batches)\n",
+               2 * XT_LATENCY_LEFT_OUT + 1);
+        return;
+    }
+    print_figures("an image", &latency->image);
+    print_figures("a batch", &latency->batch);
+}
+
+static enum xt_status print_classes(const struct view *view, const struct xt_network *network,
+                                    struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    printf("%-24s %8s %8s %8s\n", "class", "images", "right", "top-1");
+    for (int i = 0; i < network->classes && !status; i++) {
+        const struct class_row *row = &view->rows[i];
+        struct xt_str name = {0};
+        status = xt_network_class_text(network, i, &name, err);
+        if (!status && row->images)
+            printf("%-24s %8zu %8zu %6.2f %%\n", xt_str_get(&name), row->images, row->right,
+                   100.0 * (double)row->right / (double)row->images);
+        else if (!status)
+            printf("%-24s %8d %8s %8s\n", xt_str_get(&name), 0, "-", "-");
+        xt_str_clear(&name);
+    }
+    return status;
+}
+
+static void print_json_figures(const char *key, const struct xt_latency_figures *f)
+{
+    printf("\"%s\": {\"mean\": %.4f, \"p50\": %.4f, \"p95\": %.4f, \"p99\": %.4f}", key, f->mean,
+           f->p50, f->p95, f->p99);
+}
+
+static void print_json(const struct xt_evaluation *e)
+{
+    printf("{\"images\": %zu, \"correct\": %zu", e->images, e->correct);
+    for (int i = 0; i < e->metric_count; i++)
+        printf(", \"%s\": %.6f", e->metrics[i].key, e->metrics[i].value);
+    if (e->latency.measured) {
+        printf(", \"latency_ms\": {");
+        print_json_figures("image", &e->latency.image);
+        printf(", ");
+        print_json_figures("batch", &e->latency.batch);
+        printf("}");
+    } else {
+        printf(", \"latency_ms\": null");
+    }
+    printf(", \"images_per_s\": %.1f, \"bad_images\": %zu}\n", e->images_per_s, e->bad_images);
+}
+
+static enum xt_status print_result(const struct view *view, const struct xt_network *network,
+                                   const struct xt_source *source, const struct xt_evaluation *e,
+                                   struct xt_err *err)
+{
+    char score[128];
+    enum xt_status status = XT_OK;
     printf("%s\n", source->description);
-    printf("%zu of %zu plates read right (%.2f %%), %.2f %% of the characters\n", score->correct,
-           score->images, 100 * xt_plate_score_accuracy(score),
-           100 * xt_plate_score_char_accuracy(score));
+    if (view->rows)
+        status = print_classes(view, network, err);
+    view->objective->class->describe(&e->score, score, sizeof score);
+    printf("%s\n", score);
+    print_latency(&e->latency);
     printf("%.0f images/s\n", e->images_per_s);
     if (e->bad_images)
         printf("%zu images could not be used and do not count\n", e->bad_images);
+    return status;
 }
 
 /* Names the first of the images that could not be used. */
@@ -124,28 +184,33 @@ static enum xt_status evaluate(const struct xt_options *options, struct xt_netwo
                                struct xt_err *err)
 {
     const struct xt_settings *s = &options->values;
-    const char *data = choose_data(options, network);
     struct xt_source *source = NULL;
-    struct xt_source_options source_options = xt_network_source_options(network);
-    enum xt_status status = xt_source_open(&source, data, &source_options, err);
-    struct view view = {.start = xt_thread_seconds(),
-                        .alphabet = network->alphabet,
-                        .show = s->json ? 0 : (size_t)s->show};
+    struct xt_objective *objective = NULL;
+    struct view view = {.start = xt_thread_seconds(), .show = s->json ? 0 : (size_t)s->show};
+    enum xt_status status = xt_network_open_source(network, choose_data(options, network), &source, err);
+    if (!status)
+        status = xt_objective_create(&objective, network, s, err);
+    view.objective = objective;
+    if (!status && network->task == XT_TASK_CLASSES)
+        status = xt_mem_calloc(&view.rows, (size_t)network->classes, sizeof *view.rows,
+                               "the table of classes", err);
     struct xt_evaluate_observer observer = {
-        .context = &view, .progress = show, .answer = show_answer};
+        .context = &view, .progress = show, .answer = see_answer};
     /* Standard output belongs to the result alone. */
     xt_progress_init(&view.progress, s->quiet, true);
     struct xt_evaluation evaluation = {0};
     if (!status)
-        status = xt_evaluate(network, source, s, &observer, &evaluation, err);
+        status = xt_evaluate(network, objective, source, s, &observer, &evaluation, err);
     xt_progress_clear(&view.progress);
     if (evaluation.bad_images)
         warn_of_bad(source, &evaluation);
     if (!status && s->json)
-        status = print_json(data, &evaluation, err);
+        print_json(&evaluation);
     else if (!status)
-        print_text(source, &evaluation);
+        status = print_result(&view, network, source, &evaluation, err);
     xt_evaluation_clear(&evaluation);
+    free(view.rows);
+    xt_objective_destroy(objective);
     xt_source_destroy(source);
     return status;
 }

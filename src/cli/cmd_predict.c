@@ -16,6 +16,7 @@
 /* Everything that reading images into batches needs. */
 struct reader {
     struct xt_network network;
+    struct xt_objective *objective;
     const struct xt_settings *settings;
     struct xt_file_list files;
     struct xt_decoder *decoder;
@@ -92,52 +93,86 @@ static enum xt_status list_files(struct reader *reader, const struct xt_options 
     return status;
 }
 
-static enum xt_status print_json(const char *path, const char *plate, bool rejected,
-                                 const struct xt_decoded *answer, struct xt_err *err)
+static cJSON *number_array(const float *values, int count)
 {
-    cJSON *line = cJSON_CreateObject();
-    cJSON *characters = line ? cJSON_AddArrayToObject(line, "characters") : NULL;
-    bool ok = characters && cJSON_AddStringToObject(line, "path", path) &&
-              cJSON_AddStringToObject(line, "plate", plate) &&
-              cJSON_AddNumberToObject(line, "confidence", answer->probability) &&
-              cJSON_AddBoolToObject(line, "rejected", rejected);
-    for (int i = 0; i < answer->length && ok; i++)
-        ok = cJSON_AddItemToArray(characters, cJSON_CreateNumber((double)answer->confidence[i]));
-    char *text = ok ? cJSON_PrintUnformatted(line) : NULL;
-    if (text)
-        printf("%s\n", text);
-    cJSON_free(text);
-    cJSON_Delete(line);
-    return text ? XT_OK : xt_err_no_memory(err, "a line of JSON", 0);
+    cJSON *array = cJSON_CreateArray();
+    for (int i = 0; i < count && array; i++)
+        if (!cJSON_AddItemToArray(array, cJSON_CreateNumber((double)values[i]))) {
+            cJSON_Delete(array);
+            return NULL;
+        }
+    return array;
 }
 
-static void print_text(const char *path, const char *plate, bool rejected,
+/* The likeliest classes and their probabilities. */
+static cJSON *class_array(const struct reader *reader, const struct xt_decoded *answer)
+{
+    cJSON *array = cJSON_CreateArray();
+    bool ok = array != NULL;
+    for (int i = 0; i < answer->length && ok; i++) {
+        struct xt_str name = {0};
+        cJSON *item = cJSON_CreateObject();
+        ok = item && cJSON_AddItemToArray(array, item) &&
+             !xt_network_class_text(&reader->network, answer->symbols[i], &name, NULL) &&
+             cJSON_AddStringToObject(item, "class", xt_str_get(&name)) &&
+             cJSON_AddNumberToObject(item, "probability", (double)answer->confidence[i]);
+        xt_str_clear(&name);
+    }
+    if (ok)
+        return array;
+    cJSON_Delete(array);
+    return NULL;
+}
+
+static enum xt_status print_json(const struct reader *reader, const char *path, const char *text,
+                                 bool rejected, const struct xt_decoded *answer, struct xt_err *err)
+{
+    bool plates = reader->network.task == XT_TASK_PLATES;
+    cJSON *line = cJSON_CreateObject();
+    cJSON *details =
+        plates ? number_array(answer->confidence, answer->length) : class_array(reader, answer);
+    bool ok = line && details && cJSON_AddStringToObject(line, "path", path) &&
+              cJSON_AddStringToObject(line, plates ? "plate" : "class", text) &&
+              cJSON_AddNumberToObject(line, "confidence", answer->probability) &&
+              cJSON_AddBoolToObject(line, "rejected", rejected) &&
+              cJSON_AddItemToObject(line, plates ? "characters" : "top5", details);
+    if (!ok)
+        cJSON_Delete(details);
+    char *printed = ok ? cJSON_PrintUnformatted(line) : NULL;
+    if (printed)
+        printf("%s\n", printed);
+    cJSON_free(printed);
+    cJSON_Delete(line);
+    return printed ? XT_OK : xt_err_no_memory(err, "a line of JSON", 0);
+}
+
+static void print_text(const char *path, const char *text, bool rejected,
                        const struct xt_decoded *answer)
 {
-    printf("%s\t%s\t%.4f\t", path, rejected ? "-" : plate, answer->probability);
+    printf("%s\t%s\t%.4f\t", path, rejected ? "-" : text, answer->probability);
     for (int i = 0; i < answer->length; i++)
         printf("%s%.3f", i ? " " : "", (double)answer->confidence[i]);
-    printf(rejected ? "\trejected %s\n" : "\n", plate);
+    printf(rejected ? "\trejected %s\n" : "\n", text);
 }
 
 static enum xt_status print_answer(const struct reader *reader, int sample, struct xt_err *err)
 {
     const struct xt_settings *s = reader->settings;
+    const struct xt_objective *objective = reader->objective;
     struct xt_decoded answer;
-    struct xt_str plate = {0};
-    enum xt_status status = xt_evaluate_answer(&reader->network, sample, s->decode, &answer, err);
+    struct xt_str text = {0};
+    enum xt_status status = xt_objective_answer(objective, sample, &answer, err);
     if (!status)
-        status = xt_alphabet_decode(reader->network.alphabet, answer.symbols, answer.length, &plate,
-                                    err);
+        status = objective->class->text(objective, answer.symbols, answer.length, &text, err);
     if (status)
         return status;
     bool rejected = answer.probability < s->reject;
     const char *path = reader->names[sample];
     if (s->json)
-        status = print_json(path, xt_str_get(&plate), rejected, &answer, err);
+        status = print_json(reader, path, xt_str_get(&text), rejected, &answer, err);
     else
-        print_text(path, xt_str_get(&plate), rejected, &answer);
-    xt_str_clear(&plate);
+        print_text(path, xt_str_get(&text), rejected, &answer);
+    xt_str_clear(&text);
     return status;
 }
 
@@ -156,12 +191,12 @@ static enum xt_status run_batch(struct reader *reader, struct xt_err *err)
  * and the others go on. */
 static enum xt_status add_image(struct reader *reader, const char *path, struct xt_err *err)
 {
-    const struct xt_model_info *model = reader->network.model;
-    size_t bytes = (size_t)model->height * (size_t)model->width * 3;
-    enum xt_pixel_order order = model->bgr ? XT_PIXEL_BGR : XT_PIXEL_RGB;
+    const struct xt_network *network = &reader->network;
+    size_t bytes = (size_t)network->height * (size_t)network->width * 3;
+    enum xt_pixel_order order = network->model->bgr ? XT_PIXEL_BGR : XT_PIXEL_RGB;
     enum xt_status status = xt_image_load(reader->decoder, path, order, &reader->image, err);
     if (!status)
-        status = xt_resize(&reader->resizer, &reader->image, model->width, model->height,
+        status = xt_resize(&reader->resizer, &reader->image, network->width, network->height,
                            reader->pixels + (size_t)reader->filled * bytes, err);
     if (status == XT_ERR_DATA) {
         fprintf(stderr, "xtrain: %s\n", err->text);
@@ -194,10 +229,12 @@ static enum xt_status predict_all(struct reader *reader, struct xt_err *err)
 
 static enum xt_status open_reader(struct reader *reader, struct xt_err *err)
 {
-    const struct xt_model_info *model = reader->network.model;
-    size_t batch = (size_t)reader->network.batch;
-    size_t bytes = (size_t)model->height * (size_t)model->width * 3;
+    const struct xt_network *network = &reader->network;
+    size_t batch = (size_t)network->batch;
+    size_t bytes = (size_t)network->height * (size_t)network->width * 3;
     enum xt_status status = xt_decoder_create(&reader->decoder, err);
+    if (!status)
+        status = xt_objective_create(&reader->objective, network, reader->settings, err);
     if (!status)
         status = xt_mem_aligned(&reader->pixels, batch, bytes, "a batch of images", err);
     if (!status)
@@ -220,6 +257,7 @@ enum xt_status xt_cmd_predict(struct xt_options *options, struct xt_err *err)
     if (!status)
         status = predict_all(&reader, err);
     xt_decoder_destroy(reader.decoder);
+    xt_objective_destroy(reader.objective);
     xt_resizer_clear(&reader.resizer);
     xt_image_clear(&reader.image);
     free(reader.pixels);

@@ -16,6 +16,7 @@
 #include "train/trainer.h"
 
 struct view {
+    const struct xt_trainer *trainer;
     struct xt_progress progress;
     bool silent; /* --quiet, or standard output belongs to --json */
 };
@@ -44,11 +45,9 @@ static void show_evaluation(void *context, const struct xt_train_progress *p,
     xt_progress_clear(&view->progress);
     if (view->silent)
         return;
-    const struct xt_plate_score *score = &evaluation->score;
-    printf("step %" PRId64 ": %zu of %zu plates read right (%.1f %%), %.2f %% of the characters, "
-           "loss %.4f%s\n",
-           p->step, score->correct, score->images, 100 * xt_plate_score_accuracy(score),
-           100 * xt_plate_score_char_accuracy(score), evaluation->loss,
+    char score[128];
+    view->trainer->objective->class->describe(&evaluation->score, score, sizeof score);
+    printf("step %" PRId64 ": %s, loss %.4f%s\n", p->step, score, evaluation->loss,
            best ? "; the best so far" : "");
     if (evaluation->bad_images)
         printf("%zu images could not be used and do not count\n", evaluation->bad_images);
@@ -92,12 +91,13 @@ static enum xt_status save_settings(const struct xt_options *options,
 
 static bool add_result(cJSON *root, const struct xt_trainer *trainer)
 {
-    const struct xt_plate_score *score = &trainer->last_evaluation.score;
-    return cJSON_AddNumberToObject(root, "images", (double)score->images) &&
-           cJSON_AddNumberToObject(root, "correct", (double)score->correct) &&
-           cJSON_AddNumberToObject(root, "plate_accuracy", xt_plate_score_accuracy(score)) &&
-           cJSON_AddNumberToObject(root, "char_accuracy", xt_plate_score_char_accuracy(score)) &&
-           cJSON_AddNumberToObject(root, "bad_images", (double)trainer->last_evaluation.bad_images);
+    const struct xt_evaluation *e = &trainer->last_evaluation;
+    bool ok = cJSON_AddNumberToObject(root, "images", (double)e->images) &&
+              cJSON_AddNumberToObject(root, "correct", (double)e->correct) &&
+              cJSON_AddNumberToObject(root, "bad_images", (double)e->bad_images);
+    for (int i = 0; i < e->metric_count && ok; i++)
+        ok = cJSON_AddNumberToObject(root, e->metrics[i].key, e->metrics[i].value);
+    return ok;
 }
 
 static enum xt_status print_json(const struct xt_trainer *trainer, struct xt_err *err)
@@ -105,11 +105,11 @@ static enum xt_status print_json(const struct xt_trainer *trainer, struct xt_err
     cJSON *root = cJSON_CreateObject();
     bool ok = root && cJSON_AddStringToObject(root, "run", trainer->folder.path) &&
               cJSON_AddNumberToObject(root, "step", (double)trainer->step);
-    if (ok && trainer->last_evaluation.score.images)
+    if (ok && trainer->last_evaluation.images)
         ok = add_result(root, trainer);
     if (ok && trainer->best_step >= 0)
         ok = cJSON_AddNumberToObject(root, "best_step", (double)trainer->best_step) &&
-             cJSON_AddNumberToObject(root, "best_plate_accuracy", trainer->best_accuracy);
+             cJSON_AddNumberToObject(root, "best_accuracy", trainer->best_accuracy);
     char *text = ok ? cJSON_PrintUnformatted(root) : NULL;
     if (text)
         printf("%s\n", text);
@@ -136,7 +136,7 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
                           struct xt_err *err)
 {
     const struct xt_settings *s = &options->values;
-    struct view view = {.silent = s->quiet || s->json};
+    struct view view = {.trainer = trainer, .silent = s->quiet || s->json};
     xt_progress_init(&view.progress, s->quiet, s->json);
     enum xt_status status = xt_trainer_open_run(trainer, err);
     if (!status)

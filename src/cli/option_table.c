@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "data/source.h"
+
 /* Where the value lies in the settings. */
 #define FIELD(field) .offset = offsetof(struct xt_settings, field)
 
@@ -92,6 +94,28 @@ static const struct xt_option table[] = {
         .value = "FILE",
         .help = "the symbols of the labels, UTF-8, the blank last; without it, the 68 of Chinese "
                 "plates, or those that the weights name",
+    },
+    {
+        .name = "classes",
+        .type = &xt_type_integer,
+        FIELD(classes),
+        .commands = TRAIN | BENCH,
+        .group = XT_GROUP_DATA,
+        .fallback = "0",
+        .max = XT_CLASSES_MAX,
+        .help = "how many classes the network tells apart, where there are more than the images "
+                "show; 0: as many as they show",
+    },
+    {
+        .name = "image-size",
+        .type = &xt_type_integer,
+        FIELD(image_size),
+        .commands = NETWORK | BENCH,
+        .group = XT_GROUP_DATA,
+        .fallback = "0",
+        .max = 4096,
+        .help = "height and width that images are brought to, for networks that take any; 0: what "
+                "the weights were trained at, else the network's own",
     },
     {
         .name = "augment",
@@ -411,6 +435,39 @@ static const struct xt_option table[] = {
         .below_max = true,
         .by_model = true,
         .help = "the probability with which an activation is dropped, in the layers that have it",
+    },
+    {
+        .name = "label-smoothing",
+        .type = &xt_type_real,
+        FIELD(label_smoothing),
+        .commands = TRAIN | BENCH,
+        .group = XT_GROUP_RECIPE,
+        .fallback = "0",
+        .max = 1,
+        .below_max = true,
+        .by_model = true,
+        .help = "this part of a label is spread over all classes",
+    },
+    {
+        .name = "freeze-until",
+        .type = &xt_type_text,
+        FIELD(freeze_until),
+        .commands = TRAIN | BENCH,
+        .group = XT_GROUP_RECIPE,
+        .value = "LAYER",
+        .help = "the layers before this one (layer3, fc) keep their weights and statistics",
+    },
+    {
+        .name = "head-lr-factor",
+        .type = &xt_type_real,
+        FIELD(head_lr_factor),
+        .commands = TRAIN | BENCH,
+        .group = XT_GROUP_RECIPE,
+        .fallback = "1",
+        .max = 1000,
+        .above_min = true,
+        .by_model = true,
+        .help = "multiplies the learning rate of the last layer, which starts from random weights",
     },
     {
         .name = "bn",

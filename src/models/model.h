@@ -29,6 +29,7 @@ struct xt_model_info {
     bool bgr;          /* pixel order; RGB else */
     float mean, scale; /* the network reads (byte - mean) * scale */
     int time_steps;    /* CTC: columns of the logits; 0 for a classifier */
+    const char *head;  /* the layer that is one of classes and replaced with them; NULL: none */
     float initial_bias;
     const char *default_data; /* trained on when no --data is given */
     const char *default_val;

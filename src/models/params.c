@@ -315,12 +315,18 @@ static enum xt_status take_tensor(struct xt_params *params, const struct xt_para
     return status;
 }
 
+static bool is_excepted(const char *name, const char *except)
+{
+    return except && xt_str_starts(name, except);
+}
+
 static enum xt_status check_extra(const struct xt_params *params, const struct xt_weight_file *file,
-                                  struct mismatches *list, struct xt_err *err)
+                                  const char *except, struct mismatches *list, struct xt_err *err)
 {
     enum xt_status status = XT_OK;
     for (size_t i = 0; i < file->count && !status; i++) {
-        bool known = xt_str_ends(file->tensors[i].name, "num_batches_tracked");
+        bool known = xt_str_ends(file->tensors[i].name, "num_batches_tracked") ||
+                     is_excepted(file->tensors[i].name, except);
         for (int k = 0; k < params->count && !known; k++)
             known = strcmp(params->items[k].name, file->tensors[i].name) == 0;
         if (!known)
@@ -339,13 +345,14 @@ static bool first_of_name(const struct xt_params *params, int index)
 
 static enum xt_status check_shapes(const struct xt_params *params,
                                    const struct xt_params_view *view,
-                                   const struct xt_weight_file *file, struct mismatches *list,
-                                   struct xt_err *err)
+                                   const struct xt_weight_file *file, const char *except,
+                                   struct mismatches *list, struct xt_err *err)
 {
     enum xt_status status = XT_OK;
     for (int i = 0; i < params->count && !status; i++) {
         const struct xt_param *param = &params->items[i];
-        if (param->role == XT_PARAM_BN_COUNT || !in_view(param, view) || !first_of_name(params, i))
+        if (param->role == XT_PARAM_BN_COUNT || !in_view(param, view) ||
+            !first_of_name(params, i) || is_excepted(param->name, except))
             continue;
         const struct xt_file_tensor *tensor = xt_weight_file_find(file, param->name);
         if (!tensor)
@@ -388,12 +395,13 @@ static void read_batches_tracked(struct xt_params *params, const struct xt_weigh
 
 static enum xt_status take_all(struct xt_params *params, struct xt_device *device,
                                const struct xt_params_view *view, const struct xt_weight_file *file,
-                               struct xt_err *err)
+                               const char *except, struct xt_err *err)
 {
     enum xt_status status = XT_OK;
     for (int i = 0; i < params->count && !status; i++) {
         const struct xt_param *param = &params->items[i];
-        if (param->role == XT_PARAM_BN_COUNT || !in_view(param, view))
+        if (param->role == XT_PARAM_BN_COUNT || !in_view(param, view) ||
+            is_excepted(param->name, except))
             continue;
         const struct xt_file_tensor *tensor = xt_weight_file_find(file, param->name);
         if (tensor && same_shape(param, tensor))
@@ -405,12 +413,12 @@ static enum xt_status take_all(struct xt_params *params, struct xt_device *devic
 enum xt_status xt_params_from_file(struct xt_params *params, struct xt_device *device,
                                    const struct xt_params_view *view,
                                    const struct xt_weight_file *file, const char *file_name,
-                                   bool partial, struct xt_err *err)
+                                   bool partial, const char *except, struct xt_err *err)
 {
     struct mismatches list = {0};
-    enum xt_status status = check_shapes(params, view, file, &list, err);
+    enum xt_status status = check_shapes(params, view, file, except, &list, err);
     if (!status)
-        status = check_extra(params, file, &list, err);
+        status = check_extra(params, file, except, &list, err);
     if (!status && list.count && !partial)
         status = xt_err_set(err, XT_ERR_DATA,
                             "%s does not fit the network; %d tensors differ: %s%s; "
@@ -422,7 +430,7 @@ enum xt_status xt_params_from_file(struct xt_params *params, struct xt_device *d
                     xt_str_get(&list.text), list.count > 8 ? ", ..." : "");
     xt_str_clear(&list.text);
     if (!status)
-        status = take_all(params, device, view, file, err);
+        status = take_all(params, device, view, file, except, err);
     if (!status && view->values == params->values) {
         read_batches_tracked(params, file);
         params->frozen_at_init = statistics_untouched(params);

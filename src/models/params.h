@@ -98,12 +98,12 @@ enum xt_status xt_params_to_tensors(const struct xt_params *params, struct xt_de
 void xt_params_free_tensors(struct xt_params_tensors *tensors);
 
 /* Takes the values from a weight file. Missing, extra and mis-shaped tensors are listed in the
- * error, unless `partial`: then what fits is taken and the rest is noted. `prefix` goes before each
- * name ("" as a rule). */
+ * error, unless `partial`: then what fits is taken and the rest is noted. Parameters and tensors
+ * whose name begins with `except` (NULL: none) are passed over. */
 enum xt_status xt_params_from_file(struct xt_params *params, struct xt_device *device,
                                    const struct xt_params_view *view,
                                    const struct xt_weight_file *file, const char *file_name,
-                                   bool partial, struct xt_err *err);
+                                   bool partial, const char *except, struct xt_err *err);
 
 /* Kaiming normal with fan-out for weights, `bias` for biases, BN 1 and 0, statistics 0 and 1, other
  * where the parameter says so; from seed and the tensor's name alone. He et al. 2015. */

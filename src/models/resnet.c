@@ -166,6 +166,9 @@ const struct xt_model_info xt_model_resnet50 = {
     .any_size = true,
     .mean = 127.5f,
     .scale = 1 / 127.5f,
+    .head = "fc",
+    .default_data = "synth:shapes?count=20000&seed=1",
+    .default_val = "synth:shapes?count=1000&seed=2",
     .recipe = recipe,
     .describe = describe,
 };

@@ -426,8 +426,8 @@ static enum xt_status load_group(struct xt_network *network, const struct xt_par
         part.tensors[part.count++].name += skip;
     }
     if (!status)
-        status =
-            xt_params_from_file(&network->params, &network->device, view, &part, path, false, err);
+        status = xt_params_from_file(&network->params, &network->device, view, &part, path, false,
+                                     NULL, err);
     free(part.tensors);
     return status;
 }
@@ -450,8 +450,8 @@ static enum xt_status load_weights(struct xt_network *network, const struct xt_w
     }
     struct xt_params_view view = {network->params.values, network->params.stats};
     if (!status)
-        status =
-            xt_params_from_file(&network->params, &network->device, &view, &part, path, false, err);
+        status = xt_params_from_file(&network->params, &network->device, &view, &part, path, false,
+                                     NULL, err);
     free(part.tensors);
     return status;
 }

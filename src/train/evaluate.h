@@ -7,15 +7,22 @@
 #include "data/loader.h"
 #include "data/source.h"
 #include "train/decode.h"
+#include "train/latency.h"
 #include "train/metrics.h"
 #include "train/network.h"
+#include "train/objective.h"
 #include "train/settings.h"
 
 struct xt_evaluation {
-    struct xt_plate_score score;
-    double loss; /* mean CTC loss a character; NAN where nothing was evaluated */
+    struct xt_score score;
+    size_t images;  /* that counted */
+    size_t correct; /* answered right: a whole plate, the likeliest class */
+    struct xt_metric metrics[XT_METRICS_MAX];
+    int metric_count;
+    double loss; /* the mean of the objective's; NAN where nothing was evaluated */
     double seconds;
     double images_per_s;
+    struct xt_latency_summary latency;
     struct xt_bad_sample *bad; /* the images that could not be used, also after a failure */
     size_t bad_images;
 };
@@ -32,18 +39,12 @@ struct xt_evaluate_observer {
                    const struct xt_decoded *answer);
 };
 
-/* The caller clears `out`, also after a failure. A signal ends it with XT_INTERRUPTED or
- * XT_STOPPED.
+/* The caller clears `out`, also after a failure. A signal ends it with XT_INTERRUPTED or XT_STOPPED.
  */
-enum xt_status xt_evaluate(struct xt_network *network, const struct xt_source *source,
-                           const struct xt_settings *settings,
+enum xt_status xt_evaluate(struct xt_network *network, struct xt_objective *objective,
+                           const struct xt_source *source, const struct xt_settings *settings,
                            const struct xt_evaluate_observer *observer, struct xt_evaluation *out,
                            struct xt_err *err);
-
-/* One sample's answer from the logits of the pass that has just run. */
-enum xt_status xt_evaluate_answer(const struct xt_network *network, int sample,
-                                  enum xt_decode_kind kind, struct xt_decoded *out,
-                                  struct xt_err *err);
 
 /* Loader threads for the settings: --workers, else one for a CPU run. */
 int xt_evaluate_workers(const struct xt_settings *settings);

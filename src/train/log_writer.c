@@ -149,14 +149,6 @@ void xt_log_writer_number(struct xt_log_writer *writer, const char *key, double 
     append(writer, text);
 }
 
-void xt_log_writer_plate_score(struct xt_log_writer *writer, const struct xt_plate_score *score)
-{
-    xt_log_writer_integer(writer, "images", (int64_t)score->images);
-    xt_log_writer_integer(writer, "correct", (int64_t)score->correct);
-    xt_log_writer_number(writer, "plate_accuracy", xt_plate_score_accuracy(score));
-    xt_log_writer_number(writer, "char_accuracy", xt_plate_score_char_accuracy(score));
-}
-
 static bool write_whole(int fd, const char *bytes, size_t count)
 {
     while (count > 0) {

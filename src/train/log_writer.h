@@ -1,6 +1,6 @@
 /* The run's record for programs: <run>/metrics.jsonl, one JSON object a line.
  *
- * A line is built key by key (begin, integer, number, plate_score, end) and written whole by end,
+ * A line is built key by key (begin, integer, number, end) and written whole by end,
  * so that a reader never waits for half of one for long. Keys are the caller's constants: `step`,
  * `epoch`, `loss`, `lr`, `images_per_s`, `wait` in training lines; `step`, `epoch`, the plate
  * score's keys and perhaps `val_loss` in evaluation lines. The caller owns the writer; one thread
@@ -13,7 +13,6 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "train/metrics.h"
 
 enum { XT_LOG_LINE_MAX = 2048 };
 
@@ -40,8 +39,6 @@ void xt_log_writer_close(struct xt_log_writer *writer);
 void xt_log_writer_begin(struct xt_log_writer *writer);
 void xt_log_writer_integer(struct xt_log_writer *writer, const char *key, int64_t value);
 void xt_log_writer_number(struct xt_log_writer *writer, const char *key, double value);
-/* `images`, `correct`, `plate_accuracy`, `char_accuracy`. */
-void xt_log_writer_plate_score(struct xt_log_writer *writer, const struct xt_plate_score *score);
 /* Hands the line to the system. After a failure (a full disk, say) the file ends in a whole line
  * again, and more lines may be tried. */
 enum xt_status xt_log_writer_end(struct xt_log_writer *writer, struct xt_err *err);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/str.h"
 #include "models/weight_file.h"
 
 static enum xt_status check_amp(const struct xt_settings *settings, struct xt_err *err)
@@ -81,7 +82,9 @@ static enum xt_status build(struct xt_network *network, const struct xt_settings
         .dtype = settings->amp == XT_AMP_BF16 ? XT_BF16 : XT_F32,
     };
     struct xt_model_options model_options = {
-        .classes = xt_alphabet_count(network->alphabet),
+        .classes = network->classes,
+        .height = network->height,
+        .width = network->width,
         .context_over_batch = network->over_batch,
     };
     enum xt_status status = xt_graph_create(&network->graph, &options, err);
@@ -91,19 +94,81 @@ static enum xt_status build(struct xt_network *network, const struct xt_settings
     return logits ? xt_graph_build(network->graph, logits, err) : err->status;
 }
 
+/* Some state_dicts have the head as "fc.0": its tensors get the network's names. */
+static void rename_head(struct xt_network *network)
+{
+    char before[64];
+    snprintf(before, sizeof before, "%s.0.", network->model->head);
+    for (size_t i = 0; i < network->weights.count; i++) {
+        struct xt_file_tensor *tensor = &network->weights.tensors[i];
+        if (!xt_str_starts(tensor->name, before))
+            continue;
+        for (int k = 0; k < network->params.count; k++) {
+            const char *name = network->params.items[k].name;
+            if (xt_str_starts(name, network->model->head) &&
+                xt_str_ends(name, tensor->name + strlen(before)))
+                tensor->name = name;
+        }
+    }
+}
+
+/* The weights' own number of classes, 0 where they do not tell. */
+static int head_classes(const struct xt_network *network)
+{
+    static const char *const suffixes[] = {"weight", "0.weight"};
+    for (int i = 0; i < 2 && network->model->head; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s.%s", network->model->head, suffixes[i]);
+        const struct xt_file_tensor *tensor = xt_weight_file_find(&network->weights, name);
+        if (tensor && tensor->ndims == 2 && tensor->dims[0] > 0 &&
+            tensor->dims[0] <= XT_CLASSES_MAX)
+            return (int)tensor->dims[0];
+    }
+    return 0;
+}
+
+/* Whether the head of the weights is for other classes than these: it is then left out. */
+static enum xt_status is_other_head(const struct xt_network *network, bool *out, struct xt_err *err)
+{
+    *out = false;
+    if (!network->model->head)
+        return XT_OK;
+    int own = head_classes(network);
+    *out = own != network->classes;
+    const char *names = xt_weight_file_meta(&network->weights, "class_names");
+    if (*out || !names)
+        return XT_OK;
+    struct xt_class_names own_names;
+    enum xt_status status = xt_class_names_parse(&own_names, names, "--init", err);
+    if (!status)
+        *out = !xt_class_names_equal(&own_names, &network->class_names);
+    xt_class_names_clear(&own_names);
+    return status;
+}
+
 static enum xt_status fill(struct xt_network *network, const struct xt_settings *settings,
-                           const struct xt_weight_file *weights, struct xt_err *err)
+                           bool training, struct xt_err *err)
 {
     struct xt_params *params = &network->params;
-    enum xt_status status = XT_OK;
-    if (!weights || settings->init_partial)
+    bool other_head = false;
+    enum xt_status status =
+        network->has_weights && training ? is_other_head(network, &other_head, err) : XT_OK;
+    if (!status && (!network->has_weights || settings->init_partial || other_head))
         status = xt_params_initialise(params, &network->device, settings->seed,
                                       network->model->initial_bias, err);
+    if (status || !network->has_weights)
+        return status;
+    char head[64];
+    snprintf(head, sizeof head, "%s.", network->model->head ? network->model->head : "");
+    if (other_head)
+        xt_log_note("%s: its last layer %s is of %d classes, other than the %d of the data: it "
+                    "starts from random weights, all else is taken",
+                    settings->init, network->model->head, head_classes(network), network->classes);
+    if (network->model->head)
+        rename_head(network);
     struct xt_params_view view = {params->values, params->stats};
-    if (!status && weights)
-        status = xt_params_from_file(params, &network->device, &view, weights, settings->init,
-                                     settings->init_partial, err);
-    return status;
+    return xt_params_from_file(params, &network->device, &view, &network->weights, settings->init,
+                               settings->init_partial, other_head ? head : NULL, err);
 }
 
 /* What freezing the statistics depends on, and says so where the weights decide. */
@@ -123,43 +188,119 @@ static void choose_bn(struct xt_network *network, const struct xt_settings *sett
                     settings->init);
 }
 
-static enum xt_status init_with(struct xt_network *network, const struct xt_settings *settings,
-                                const struct xt_weight_file *weights, bool training,
-                                struct xt_err *err)
+/* What the weights say about classes; training may learn of others from its data. */
+static enum xt_status load_classes(struct xt_network *network, const struct xt_settings *settings,
+                                   struct xt_err *err)
 {
-    enum xt_status status = choose_model(network, settings, weights, err);
+    const char *names = xt_weight_file_meta(&network->weights, "class_names");
+    enum xt_status status = XT_OK;
+    if (names)
+        status = xt_class_names_parse(&network->class_names, names, settings->init, err);
+    network->classes = network->class_names.count ? network->class_names.count
+                       : network->has_weights     ? head_classes(network)
+                                                  : 0;
+    return status;
+}
+
+/* The size of the images: --image-size, else what the weights were trained at, else the model's. */
+static enum xt_status choose_size(struct xt_network *network, const struct xt_settings *settings,
+                                  struct xt_err *err)
+{
+    const struct xt_model_info *model = network->model;
+    network->height = model->height;
+    network->width = model->width;
+    if (settings->image_size && !model->any_size && settings->image_size != model->height)
+        return xt_err_set(err, XT_ERR_USAGE, "--image-size %d: %s reads images of %dx%d alone",
+                          settings->image_size, model->name, model->width, model->height);
+    if (!model->any_size)
+        return XT_OK;
+    int width = 0;
+    int height = 0;
+    const char *own = xt_weight_file_meta(&network->weights, "input_size");
+    if (settings->image_size)
+        network->height = network->width = settings->image_size;
+    else if (own && sscanf(own, "%5dx%5d", &width, &height) == 2 && width > 0 && height > 0) {
+        network->width = width;
+        network->height = height;
+    }
+    return XT_OK;
+}
+
+enum xt_status xt_network_open(struct xt_network *network, const struct xt_settings *settings,
+                               struct xt_err *err)
+{
+    *network = (struct xt_network){0};
+    enum xt_status status =
+        xt_device_open(&network->device, settings->device, settings->threads, err);
+    if (!status)
+        status = check_amp(settings, err);
+    if (!status && settings->init) {
+        status = xt_weight_file_read(&network->weights, settings->init, err);
+        network->has_weights = !status;
+    }
+    if (status)
+        return status;
+    const struct xt_weight_file *weights = network->has_weights ? &network->weights : NULL;
+    status = choose_model(network, settings, weights, err);
+    if (status)
+        return status;
+    network->task = network->model->time_steps ? XT_TASK_PLATES : XT_TASK_CLASSES;
+    status = choose_size(network, settings, err);
+    if (!status && network->task == XT_TASK_CLASSES)
+        return load_classes(network, settings, err);
+    if (!status && settings->classes)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--classes: %s reads plates, whose symbols --alphabet gives",
+                          network->model->name);
     if (!status)
         status = load_alphabet(network, settings, weights, err);
     if (!status)
         status = choose_norm(network, settings, weights, err);
     if (!status)
-        status = build(network, settings, training, err);
+        network->classes = xt_alphabet_count(network->alphabet);
+    return status;
+}
+
+enum xt_status xt_network_take_classes(struct xt_network *network,
+                                       const struct xt_settings *settings,
+                                       const struct xt_source *source, struct xt_err *err)
+{
+    if (network->task != XT_TASK_CLASSES)
+        return XT_OK;
+    int count = xt_source_class_count(source);
+    if (settings->classes && settings->classes < count)
+        return xt_err_set(err, XT_ERR_USAGE, "--classes %d: the training images are of %d classes",
+                          settings->classes, count);
+    xt_class_names_clear(&network->class_names);
+    network->classes = settings->classes ? settings->classes : count;
+    return source->class_names ? xt_class_names_copy(&network->class_names, source->class_names,
+                                                     count, network->classes, err)
+                               : XT_OK;
+}
+
+enum xt_status xt_network_build(struct xt_network *network, const struct xt_settings *settings,
+                                int batch, bool training, struct xt_err *err)
+{
+    network->batch = batch;
+    if (!network->classes)
+        return xt_err_set(err, XT_ERR_DATA,
+                          "%s does not tell how many classes it is for: it has no %s.weight",
+                          settings->init ? settings->init : "--init", network->model->head);
+    enum xt_status status = build(network, settings, training, err);
     if (!status)
-        status = fill(network, settings, weights, err);
+        status = fill(network, settings, training, err);
     if (!status)
         choose_bn(network, settings, training);
+    xt_weight_file_clear(&network->weights);
+    network->has_weights = false;
     return status;
 }
 
 enum xt_status xt_network_init(struct xt_network *network, const struct xt_settings *settings,
                                int batch, bool training, struct xt_err *err)
 {
-    *network = (struct xt_network){.batch = batch};
-    enum xt_status status =
-        xt_device_open(&network->device, settings->device, settings->threads, err);
-    if (!status)
-        status = check_amp(settings, err);
-    if (status)
-        return status;
-    if (!settings->init)
-        return init_with(network, settings, NULL, training, err);
-    struct xt_weight_file weights;
-    status = xt_weight_file_read(&weights, settings->init, err);
-    if (status)
-        return status;
-    status = init_with(network, settings, &weights, training, err);
-    xt_weight_file_clear(&weights);
-    return status;
+    enum xt_status status = xt_network_open(network, settings, err);
+    return status ? status : xt_network_build(network, settings, batch, training, err);
 }
 
 void xt_network_clear(struct xt_network *network)
@@ -167,6 +308,8 @@ void xt_network_clear(struct xt_network *network)
     xt_graph_destroy(network->graph);
     xt_params_clear(&network->params);
     xt_alphabet_destroy(network->alphabet);
+    xt_class_names_clear(&network->class_names);
+    xt_weight_file_clear(&network->weights);
     xt_device_close(&network->device);
     *network = (struct xt_network){0};
 }
@@ -174,10 +317,56 @@ void xt_network_clear(struct xt_network *network)
 struct xt_source_options xt_network_source_options(const struct xt_network *network)
 {
     return (struct xt_source_options){
+        .task = network->task,
         .alphabet = network->alphabet,
         .order = network->model->bgr ? XT_PIXEL_BGR : XT_PIXEL_RGB,
         .steps_max = network->model->time_steps,
     };
+}
+
+enum xt_status xt_network_open_source(const struct xt_network *network, const char *spec,
+                                      struct xt_source **out, struct xt_err *err)
+{
+    struct xt_source_options options = xt_network_source_options(network);
+    options.class_names = (const char *const *)network->class_names.names;
+    options.class_count = network->class_names.count;
+    options.held_out = true;
+    enum xt_status status = xt_source_open(out, spec, &options, err);
+    if (!status && network->task == XT_TASK_CLASSES &&
+        xt_source_class_count(*out) != network->classes) {
+        status =
+            xt_err_set(err, XT_ERR_DATA, "%s has images of %d classes, the network tells %d apart",
+                       spec, xt_source_class_count(*out), network->classes);
+        xt_source_destroy(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+enum xt_status xt_network_class_text(const struct xt_network *network, int index,
+                                     struct xt_str *out, struct xt_err *err)
+{
+    if (index >= 0 && index < network->class_names.count)
+        return xt_str_printf(out, err, "%s", network->class_names.names[index]);
+    return xt_str_printf(out, err, "%d", index);
+}
+
+/* Adds the metadata that a task has beside what all networks have; `text` holds it. */
+static enum xt_status task_meta(const struct xt_network *network, struct xt_file_meta *meta,
+                                size_t *count, struct xt_str *text, struct xt_err *err)
+{
+    if (network->task == XT_TASK_PLATES) {
+        meta[(*count)++] = (struct xt_file_meta){"alphabet", xt_alphabet_text(network->alphabet)};
+        meta[(*count)++] =
+            (struct xt_file_meta){"lprnet_norm", network->over_batch ? "batch" : "sample"};
+        return XT_OK;
+    }
+    if (!network->class_names.count)
+        return XT_OK;
+    enum xt_status status = xt_class_names_print(&network->class_names, text, err);
+    if (!status)
+        meta[(*count)++] = (struct xt_file_meta){"class_names", xt_str_get(text)};
+    return status;
 }
 
 enum xt_status xt_network_save(struct xt_network *network, const char *path, struct xt_err *err)
@@ -185,29 +374,30 @@ enum xt_status xt_network_save(struct xt_network *network, const char *path, str
     char size[32];
     char mean[32];
     char scale[32];
-    snprintf(size, sizeof size, "%dx%d", network->model->width, network->model->height);
+    snprintf(size, sizeof size, "%dx%d", network->width, network->height);
     snprintf(mean, sizeof mean, "%.9g", (double)network->model->mean);
     snprintf(scale, sizeof scale, "%.9g", (double)network->model->scale);
-    const struct xt_file_meta meta[] = {
+    struct xt_file_meta meta[16] = {
         {"format", "pt"},
         {"model", network->model->name},
-        {"alphabet", xt_alphabet_text(network->alphabet)},
-        {"lprnet_norm", network->over_batch ? "batch" : "sample"},
         {"input_size", size},
         {"pixel_order", network->model->bgr ? "BGR" : "RGB"},
         {"mean", mean},
         {"scale", scale},
         {"xtrain_version", XT_VERSION},
     };
+    size_t meta_count = 7;
+    struct xt_str text = {0};
     struct xt_params_view view = {network->params.values, network->params.stats};
-    struct xt_params_tensors tensors;
-    enum xt_status status =
-        xt_params_to_tensors(&network->params, &network->device, &view, &tensors, err);
-    if (status)
-        return status;
-    status = xt_weight_file_write(path, tensors.items, (size_t)tensors.count, meta,
-                                  sizeof meta / sizeof meta[0], err);
+    struct xt_params_tensors tensors = {0};
+    enum xt_status status = task_meta(network, meta, &meta_count, &text, err);
+    if (!status)
+        status = xt_params_to_tensors(&network->params, &network->device, &view, &tensors, err);
+    if (!status)
+        status =
+            xt_weight_file_write(path, tensors.items, (size_t)tensors.count, meta, meta_count, err);
     xt_params_free_tensors(&tensors);
+    xt_str_clear(&text);
     return status;
 }
 

@@ -1,10 +1,13 @@
-/* A network ready to run: device, alphabet, parameters and graph, made from the settings; and its
- * weight files.
+/* A network ready to run: device, alphabet or classes, parameters and graph, made from the
+ * settings; and its weight files.
  *
  * A weight file is safetensors with the published parameter names and nothing else; its metadata
- * holds what a reader of plates needs: model, alphabet, context norm, input size, mean and scale.
- * What the metadata says about alphabet and norm counts where the settings leave them open. Not
- * thread-safe.
+ * holds what a reader of images needs: model, alphabet and context norm or class names, input size,
+ * mean and scale. What the metadata says counts where the settings leave it open. Not thread-safe.
+ *
+ * xt_network_init opens a network whose classes its weights know. Training learns the classes from
+ * its data: xt_network_open, a source by xt_network_source_options, xt_network_take_classes,
+ * xt_network_build.
  */
 #ifndef XT_TRAIN_NETWORK_H
 #define XT_TRAIN_NETWORK_H
@@ -17,27 +20,52 @@
 #include "data/source.h"
 #include "device/device.h"
 #include "models/model.h"
+#include "train/class_names.h"
 #include "train/settings.h"
 
 struct xt_network {
     const struct xt_model_info *model;
     struct xt_device device;
-    struct xt_alphabet *alphabet;
+    enum xt_task task;
+    struct xt_alphabet *alphabet;      /* plates; NULL else */
+    struct xt_class_names class_names; /* classes; empty where they have none */
+    int classes;                       /* of the logits; 0: not known yet */
+    int height, width;                 /* of the images */
     struct xt_params params;
     struct xt_graph *graph;
+    struct xt_weight_file weights; /* --init, until the network is built */
+    bool has_weights;
     bool over_batch; /* LPRNet's context norm */
     bool bn_frozen;  /* training leaves the statistics alone */
     int batch;
 };
 
-/* Opens the device, reads --alphabet and --init (or starts from `seed`) and builds the graph for
- * `batch`. The caller clears the network, also after a failure. */
+/* Opens the device and reads --alphabet and --init. The caller clears the network, also after a
+ * failure. */
+enum xt_status xt_network_open(struct xt_network *network, const struct xt_settings *settings,
+                               struct xt_err *err);
+/* Takes the classes that the images are of (for plates nothing), unless --classes says that there
+ * are more. */
+enum xt_status xt_network_take_classes(struct xt_network *network,
+                                       const struct xt_settings *settings,
+                                       const struct xt_source *source, struct xt_err *err);
+/* Builds the graph for `batch` and fills it from --init or from `seed`. */
+enum xt_status xt_network_build(struct xt_network *network, const struct xt_settings *settings,
+                                int batch, bool training, struct xt_err *err);
+/* Open and build. */
 enum xt_status xt_network_init(struct xt_network *network, const struct xt_settings *settings,
                                int batch, bool training, struct xt_err *err);
 void xt_network_clear(struct xt_network *network);
 
 /* What a source of images for this network must be like. */
 struct xt_source_options xt_network_source_options(const struct xt_network *network);
+/* Opens images to evaluate on, whose classes are the network's. */
+enum xt_status xt_network_open_source(const struct xt_network *network, const char *spec,
+                                      struct xt_source **out, struct xt_err *err);
+
+/* Appends the name of a class, or its number where it has none. */
+enum xt_status xt_network_class_text(const struct xt_network *network, int index,
+                                     struct xt_str *out, struct xt_err *err);
 
 /* Writes the weights with their metadata: temporary name, synced, renamed. */
 enum xt_status xt_network_save(struct xt_network *network, const char *path, struct xt_err *err);

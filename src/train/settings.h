@@ -29,6 +29,8 @@ struct xt_settings {
     const char *init;
     bool init_partial;
     const char *alphabet;
+    int classes;    /* 0: as many as the data or the weights have */
+    int image_size; /* height and width; 0: what the weights were trained at, or the network's */
     bool augment;
     bool strict_data;
 
@@ -62,6 +64,9 @@ struct xt_settings {
     double warmup;          /* fraction of all steps (onecycle: the rising part) */
     double clip;            /* gradient norm, 0: off */
     double dropout;
+    double label_smoothing;
+    const char *freeze_until; /* the first layer that learns; NULL: all do */
+    double head_lr_factor;
     enum xt_bn_mode bn;
     enum xt_context_norm lprnet_norm;
     enum xt_amp amp;

@@ -19,16 +19,12 @@ enum { SLOTS = 4 };
 
 /* ---- opening ---- */
 
-static enum xt_status open_sources(struct xt_trainer *trainer, struct xt_err *err)
+static enum xt_status open_source(struct xt_trainer *trainer, struct xt_err *err)
 {
     const struct xt_settings *s = trainer->settings;
-    const struct xt_model_info *model = trainer->network.model;
     struct xt_source_options options = xt_network_source_options(&trainer->network);
-    const char *data = s->data ? s->data : model->default_data;
-    const char *val = s->val ? s->val : s->data ? NULL : model->default_val;
+    const char *data = s->data ? s->data : trainer->network.model->default_data;
     enum xt_status status = xt_source_open(&trainer->source, data, &options, err);
-    if (!status && val)
-        status = xt_source_open(&trainer->val, val, &options, err);
     if (!status && trainer->source->count < (size_t)s->batch)
         status =
             xt_err_set(err, XT_ERR_USAGE,
@@ -38,17 +34,29 @@ static enum xt_status open_sources(struct xt_trainer *trainer, struct xt_err *er
     return status;
 }
 
+/* The images to evaluate on: --val, else those that stand beside the training images in CIFAR's
+ * batches, else the model's own where the training images are. */
+static enum xt_status open_val(struct xt_trainer *trainer, struct xt_err *err)
+{
+    const struct xt_settings *s = trainer->settings;
+    const char *val = s->val                            ? s->val
+                      : !s->data                        ? trainer->network.model->default_val
+                      : trainer->source->has_other_part ? s->data
+                                                        : NULL;
+    return val ? xt_network_open_source(&trainer->network, val, &trainer->val, err) : XT_OK;
+}
+
 static enum xt_status open_loader(struct xt_trainer *trainer, struct xt_err *err)
 {
     const struct xt_settings *s = trainer->settings;
-    const struct xt_model_info *model = trainer->network.model;
-    size_t bytes = (size_t)s->batch * (size_t)model->height * (size_t)model->width * 3;
+    const struct xt_network *network = &trainer->network;
+    size_t bytes = (size_t)s->batch * (size_t)network->height * (size_t)network->width * 3;
     enum xt_status status = xt_slots_init(&trainer->slots, SLOTS, bytes, err);
     trainer->loader_config = (struct xt_loader_config){
         .source = trainer->source,
         .batch = s->batch,
-        .width = model->width,
-        .height = model->height,
+        .width = network->width,
+        .height = network->height,
         .workers = xt_evaluate_workers(s),
         .slots = SLOTS,
         .slot_pixels = trainer->slots.pixels,
@@ -90,17 +98,6 @@ static enum xt_status open_optimizer(struct xt_trainer *trainer, struct xt_err *
     return status;
 }
 
-static enum xt_status open_loss(struct xt_trainer *trainer, struct xt_err *err)
-{
-    const struct xt_network *network = &trainer->network;
-    enum xt_status status = xt_mem_calloc(&trainer->losses, (size_t)network->batch,
-                                          sizeof *trainer->losses, "losses", err);
-    if (!status)
-        status = xt_ctc_create(&trainer->ctc, network->batch, network->model->time_steps,
-                               xt_alphabet_count(network->alphabet), XT_LABEL_MAX, err);
-    return status;
-}
-
 enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_settings *settings,
                                struct xt_err *err)
 {
@@ -110,16 +107,22 @@ enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_setti
                                    .best_step = -1,
                                    .evaluated_step = -1,
                                    .saved_step = -1};
-    enum xt_status status =
-        xt_network_init(&trainer->network, settings, settings->batch, true, err);
+    struct xt_network *network = &trainer->network;
+    enum xt_status status = xt_network_open(network, settings, err);
     if (!status)
-        status = open_sources(trainer, err);
+        status = open_source(trainer, err);
+    if (!status)
+        status = xt_network_take_classes(network, settings, trainer->source, err);
+    if (!status)
+        status = open_val(trainer, err);
+    if (!status)
+        status = xt_network_build(network, settings, settings->batch, true, err);
     if (!status)
         status = open_loader(trainer, err);
     if (!status)
         status = open_optimizer(trainer, err);
     if (!status)
-        status = open_loss(trainer, err);
+        status = xt_objective_create(&trainer->objective, network, settings, err);
     if (status)
         return status;
     trainer->steps = settings->steps ? settings->steps : settings->epochs * trainer->epoch_steps;
@@ -133,8 +136,7 @@ void xt_trainer_clear(struct xt_trainer *trainer)
     xt_slots_clear(&trainer->slots);
     xt_source_destroy(trainer->source);
     xt_source_destroy(trainer->val);
-    xt_ctc_destroy(trainer->ctc);
-    free(trainer->losses);
+    xt_objective_destroy(trainer->objective);
     for (int i = 0; i < 2; i++)
         free(trainer->optim.state[i]);
     xt_evaluation_clear(&trainer->last_evaluation);
@@ -267,9 +269,9 @@ enum xt_status xt_trainer_step(struct xt_trainer *trainer, const struct xt_batch
     if (status)
         return status;
     double after_forward = xt_thread_seconds();
-    *loss = xt_ctc_loss(trainer->ctc, xt_graph_logits(graph), batch->labels, XT_LABEL_MAX,
-                        batch->label_lengths, batch->count, xt_alphabet_blank(network->alphabet),
-                        trainer->losses, xt_graph_logits_grad(graph));
+    struct xt_objective *objective = trainer->objective;
+    *loss = objective->class->loss(objective, batch, xt_graph_logits(graph),
+                                   xt_graph_logits_grad(graph));
     if (!isfinite(*loss))
         return xt_err_set(
             err, XT_ERR_RUN,
@@ -339,7 +341,10 @@ static enum xt_status log_evaluation(struct xt_trainer *trainer, const struct xt
     xt_log_writer_begin(log);
     xt_log_writer_integer(log, "step", p->step);
     xt_log_writer_integer(log, "epoch", p->epoch);
-    xt_log_writer_plate_score(log, &evaluation->score);
+    xt_log_writer_integer(log, "images", (int64_t)evaluation->images);
+    xt_log_writer_integer(log, "correct", (int64_t)evaluation->correct);
+    for (int i = 0; i < evaluation->metric_count; i++)
+        xt_log_writer_number(log, evaluation->metrics[i].key, evaluation->metrics[i].value);
     xt_log_writer_number(log, "val_loss", evaluation->loss);
     return xt_log_writer_end(log, err);
 }
@@ -387,14 +392,13 @@ static enum xt_status evaluate(struct xt_trainer *trainer, struct xt_err *err)
     struct xt_train_progress progress = progress_now(trainer);
     struct xt_evaluation *evaluation = &trainer->last_evaluation;
     xt_evaluation_clear(evaluation);
-    enum xt_status status = xt_evaluate(&trainer->network, trainer->val, trainer->settings,
-                                        &(struct xt_evaluate_observer){0}, evaluation, err);
-    status = list_bad_of_val(trainer, status, err);
+    enum xt_status status =
+        xt_evaluate(&trainer->network, trainer->objective, trainer->val, trainer->settings,
+                    &(struct xt_evaluate_observer){0}, evaluation, err);
     if (status)
         return status;
     trainer->evaluated_step = trainer->step;
-    trainer->saved_step = -1;
-    double accuracy = xt_plate_score_accuracy(&evaluation->score);
+    double accuracy = evaluation->metrics[0].value;
     bool best = trainer->best_step < 0 || accuracy > trainer->best_accuracy;
     if (best) {
         trainer->best_step = trainer->step;

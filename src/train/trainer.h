@@ -17,8 +17,8 @@
 #include "train/bad_images.h"
 #include "train/evaluate.h"
 #include "train/log_writer.h"
-#include "train/loss_ctc.h"
 #include "train/network.h"
+#include "train/objective.h"
 #include "train/optim.h"
 #include "train/run_folder.h"
 #include "train/schedule.h"
@@ -62,8 +62,7 @@ struct xt_trainer {
     struct xt_slots slots;
     struct xt_loader *loader;
     struct xt_loader_config loader_config;
-    struct xt_ctc *ctc;
-    float *losses;
+    struct xt_objective *objective;
     struct xt_optim optim;
     struct xt_optim_range ranges[XT_PARAMS_MAX];
     size_t range_count;

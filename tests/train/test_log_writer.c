@@ -78,21 +78,6 @@ static void numbers_that_are_not_finite_are_null(void **state)
     assert_contents(path, "{\"loss\":null,\"val_loss\":null}\n");
 }
 
-static void an_evaluation_has_its_counts(void **state)
-{
-    struct xt_err err;
-    const char *path = support_path(*state, "metrics.jsonl");
-    struct xt_log_writer writer = open_writer(path, 0);
-    const struct xt_plate_score score = {
-        .images = 4, .correct = 3, .characters = 32, .char_errors = 2};
-    xt_log_writer_begin(&writer);
-    xt_log_writer_plate_score(&writer, &score);
-    assert_int_equal(xt_log_writer_end(&writer, &err), XT_OK);
-    xt_log_writer_close(&writer);
-    assert_contents(
-        path, "{\"images\":4,\"correct\":3,\"plate_accuracy\":0.75,\"char_accuracy\":0.9375}\n");
-}
-
 static void a_torn_last_line_is_cut_off(void **state)
 {
     struct xt_err err;
@@ -178,7 +163,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST_IN_FOLDER(a_line_is_there_as_soon_as_it_ends),
         TEST_IN_FOLDER(numbers_that_are_not_finite_are_null),
-        TEST_IN_FOLDER(an_evaluation_has_its_counts),
         TEST_IN_FOLDER(a_torn_last_line_is_cut_off),
         TEST_IN_FOLDER(lines_after_the_resumed_step_are_dropped),
         TEST_IN_FOLDER(lines_that_are_no_object_are_dropped),

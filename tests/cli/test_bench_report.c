@@ -1,0 +1,219 @@
+#include "support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/bench_report.h"
+#include "cli/options.h"
+
+static struct xt_bench_run run_of(enum xt_dtype dtype, int batch, double step_s)
+{
+    return (struct xt_bench_run){
+        .model = "lprnet",
+        .device = "cpu",
+        .result = {.device = "cpu: a machine",
+                   .threads = 2,
+                   .batch = batch,
+                   .dtype = dtype,
+                   .steps = 3,
+                   .step_s = step_s,
+                   .conv_s = step_s / 2,
+                   .first_step_s = 0.5,
+                   .peak_rss_bytes = 3e8,
+                   .planned_bytes = 3.1e8,
+                   .others = 0.25},
+    };
+}
+
+/* Writes the runs as JSON to a file and reads them as an earlier run. */
+static struct xt_bench_old *written(const char *folder, const struct xt_bench_run *runs, int count)
+{
+    struct xt_str text = {0};
+    struct xt_err err = {0};
+    assert_int_equal(xt_bench_to_json(runs, count, false, &text, &err), XT_OK);
+    const char *path = support_path(folder, "old.json");
+    support_write_file(path, text.data, text.length);
+    xt_str_clear(&text);
+    struct xt_bench_old *old = NULL;
+    assert_int_equal(xt_bench_old_read(&old, path, &err), XT_OK);
+    return old;
+}
+
+static void json_holds_the_keys_that_scripts_read(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {
+        "\"images_per_s\":\t640,", "\"step_ms\":\t200,",    "\"conv_ms\":\t100,",
+        "\"first_step_s\":\t0.5,", "\"peak_rss_mb\":\t300", "\"share\":\t0.5",
+        "\"planned_mb\":\t310",    "\"type\":\t\"bf16\"",   "\"others_cpu_share\":\t0.25",
+    };
+    struct xt_bench_run run = run_of(XT_BF16, 128, 0.2);
+    struct xt_str text = {0};
+    struct xt_err err = {0};
+    assert_int_equal(xt_bench_to_json(&run, 1, false, &text, &err), XT_OK);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!strstr(text.data, parts[i]))
+            fail_msg("no %s in\n%s", parts[i], text.data);
+    xt_str_clear(&text);
+}
+
+static void the_same_configuration_is_found_among_several(void **state)
+{
+    const struct xt_bench_run runs[] = {run_of(XT_F32, 32, 0.1), run_of(XT_BF16, 32, 0.05),
+                                        run_of(XT_F32, 64, 0.2)};
+    struct xt_bench_old *old = written(*state, runs, 3);
+    struct xt_err err = {0};
+    double rate = 0;
+    assert_int_equal(xt_bench_old_rate(old, "lprnet", "cpu", "bf16", 32, 2, &rate, &err), XT_OK);
+    assert_true(rate == 640);
+    assert_int_equal(xt_bench_old_rate(old, "lprnet", "cpu", "bf16", 64, 2, &rate, &err),
+                     XT_ERR_DATA);
+    support_assert_error(&err, XT_ERR_DATA, "has no run of lprnet on cpu in bf16 at batch 64");
+    xt_bench_old_destroy(old);
+}
+
+static void another_number_of_threads_is_not_compared(void **state)
+{
+    const struct xt_bench_run run = run_of(XT_F32, 32, 0.1);
+    struct xt_bench_old *old = written(*state, &run, 1);
+    struct xt_err err = {0};
+    double rate = 0;
+    assert_int_equal(xt_bench_old_rate(old, "lprnet", "cpu", "f32", 32, 8, &rate, &err),
+                     XT_ERR_DATA);
+    support_assert_error(&err, XT_ERR_DATA, "measured with 2 threads, this run with 8");
+    assert_int_equal(xt_bench_old_rate(old, "lprnet", "cpu", "f32", 32, 0, &rate, &err), XT_OK);
+    xt_bench_old_destroy(old);
+}
+
+static void a_tenth_slower_passes_and_more_fails(void **state)
+{
+    (void)state;
+    struct xt_err err = {0};
+    struct xt_bench_run runs[] = {run_of(XT_F32, 32, 0.1), run_of(XT_BF16, 32, 0.1)};
+    runs[0].old_rate = runs[1].old_rate = 355;
+    assert_int_equal(xt_bench_compare(runs, 2, "old.json", &err), XT_OK);
+    runs[1].old_rate = 400;
+    assert_int_equal(xt_bench_compare(runs, 2, "old.json", &err), XT_ERR_RUN);
+    support_assert_error(&err, XT_ERR_RUN,
+                         "lprnet on cpu in bf16 at batch 32: 320.0 images/s, 20 % slower than the "
+                         "400.0 of old.json");
+}
+
+static void a_file_that_is_no_json_is_refused(void **state)
+{
+    static const char *const texts[] = {"", "images_per_s 12", "{\"images_per_s\": ", "[1, 2]"};
+    const char *path = support_path(*state, "bad.json");
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct xt_bench_old *old = NULL;
+        struct xt_err err = {0};
+        support_write_file(path, texts[i], strlen(texts[i]));
+        assert_int_equal(xt_bench_old_read(&old, path, &err), XT_ERR_DATA);
+        support_assert_error(&err, XT_ERR_DATA, "this is not JSON");
+        xt_bench_old_destroy(old);
+    }
+}
+
+static void json_of_another_kind_has_nothing_to_compare(void **state)
+{
+    static const char *const texts[] = {
+        "{}", "{\"runs\": 3}", "{\"runs\": [1, null, {}]}",
+        "{\"model\": \"lprnet\", \"device\": 1, \"type\": \"f32\", \"batch\": \"32\"}",
+        "{\"model\": \"lprnet\", \"device\": \"cpu\", \"type\": \"f32\", \"batch\": 32, "
+        "\"threads\": 2, \"images_per_s\": \"fast\"}"};
+    const char *path = support_path(*state, "odd.json");
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct xt_bench_old *old = NULL;
+        struct xt_err err = {0};
+        double rate = 0;
+        support_write_file(path, texts[i], strlen(texts[i]));
+        assert_int_equal(xt_bench_old_read(&old, path, &err), XT_OK);
+        assert_int_equal(xt_bench_old_rate(old, "lprnet", "cpu", "f32", 32, 2, &rate, &err),
+                         XT_ERR_DATA);
+        xt_bench_old_destroy(old);
+    }
+}
+
+static void options_give_lists_one_value_at_a_time(void **state)
+{
+    (void)state;
+    const char *const argv[] = {"--model", "lprnet",   "--batch",  "32,64,128",
+                                "--amp",   "off,bf16", "--device", "cpu,xpu:1"};
+    struct xt_options options;
+    struct xt_err err = {0};
+    assert_int_equal(xt_options_parse(&options, 8, argv, XT_COMMAND_BENCH_STEP, NULL, &err), XT_OK);
+    assert_int_equal(xt_options_count(&options, "batch"), 3);
+    assert_int_equal(xt_options_count(&options, "threads"), 1);
+    assert_int_equal(options.values.batch, 32);
+    struct xt_settings settings = options.values;
+    assert_int_equal(xt_options_pick(&options, "batch", 2, &settings, &err), XT_OK);
+    assert_int_equal(xt_options_pick(&options, "amp", 1, &settings, &err), XT_OK);
+    assert_int_equal(xt_options_pick(&options, "device", 1, &settings, &err), XT_OK);
+    assert_int_equal(settings.batch, 128);
+    assert_int_equal(settings.amp, XT_AMP_BF16);
+    assert_string_equal(settings.device, "xpu:1");
+    xt_options_clear(&options);
+}
+
+static void wrong_values_in_lists_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *option, *value, *message;
+    } cases[] = {
+        {"--batch", "32,x", "--batch takes a whole number from 1 to 65536, not \"x\""},
+        {"--batch", "32,", "--batch takes a whole number from 1 to 65536, not \"\""},
+        {"--batch", "0,32", "--batch takes a whole number from 1 to 65536, not \"0\""},
+        {"--amp", "off,fp8", "--amp takes off, bf16 or fp16, not \"fp8\""},
+        {"--device", "cpu,gpu", "--device takes cpu, xpu"},
+        {"--threads", "1,2", "--threads takes a whole number"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const argv[] = {"--model", "lprnet", cases[i].option, cases[i].value};
+        struct xt_options options;
+        struct xt_err err = {0};
+        xt_options_parse(&options, 4, argv, XT_COMMAND_BENCH_STEP, NULL, &err);
+        support_assert_error(&err, XT_ERR_USAGE, cases[i].message);
+        xt_options_clear(&options);
+    }
+}
+
+static void a_list_is_refused_where_one_value_is_meant(void **state)
+{
+    (void)state;
+    const char *const argv[] = {"--model", "lprnet", "--batch", "32,64"};
+    struct xt_options options;
+    struct xt_err err = {0};
+    xt_options_parse(&options, 4, argv, XT_COMMAND_TRAIN, NULL, &err);
+    support_assert_error(&err, XT_ERR_USAGE, "--batch takes a whole number");
+    xt_options_clear(&options);
+}
+
+static void the_median_is_in_the_middle(void **state)
+{
+    (void)state;
+    assert_true(xt_bench_median((double[]){3}, 1) == 3);
+    assert_true(xt_bench_median((double[]){9, 1, 2}, 3) == 2);
+    assert_true(xt_bench_median((double[]){4, 1, 2, 9}, 4) == 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(json_holds_the_keys_that_scripts_read),
+        cmocka_unit_test_setup_teardown(the_same_configuration_is_found_among_several,
+                                        support_make_folder, support_remove_folder),
+        cmocka_unit_test_setup_teardown(another_number_of_threads_is_not_compared,
+                                        support_make_folder, support_remove_folder),
+        cmocka_unit_test(a_tenth_slower_passes_and_more_fails),
+        cmocka_unit_test_setup_teardown(a_file_that_is_no_json_is_refused, support_make_folder,
+                                        support_remove_folder),
+        cmocka_unit_test_setup_teardown(json_of_another_kind_has_nothing_to_compare,
+                                        support_make_folder, support_remove_folder),
+        cmocka_unit_test(options_give_lists_one_value_at_a_time),
+        cmocka_unit_test(wrong_values_in_lists_are_refused),
+        cmocka_unit_test(a_list_is_refused_where_one_value_is_meant),
+        cmocka_unit_test(the_median_is_in_the_middle),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

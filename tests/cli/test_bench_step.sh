@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# xtrain bench step: its parts add up, several configurations share a table, and --against decides the exit code.
+set -euo pipefail
+xtrain=${BUILD:-build}/xtrain
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+bench() { "$xtrain" bench step --model lprnet --steps 4 --quiet "$@" 2>"$folder/said"; }
+fail() {
+  echo "$1"
+  cat "$folder/said"
+  exit 1
+}
+# number FILE KEY: the first value of a key
+number() { sed -n "s/.*\"$2\":[[:space:]]*\([0-9.e+-]*\).*/\1/p" "$1" | head -n 1; }
+
+bench --batch 4 --json --profile >"$folder/one.json" || fail "a plain run failed"
+for key in images_per_s step_ms conv_ms share first_step_s peak_rss_mb planned_mb; do
+  awk -v x="$(number "$folder/one.json" "$key")" 'BEGIN { exit !(x > 0) }' || fail "$key is not above 0"
+done
+sum=$(number "$folder/one.json" sum_ms)
+step=$(sed -n '/"profile"/,$p' "$folder/one.json" | number /dev/stdin step_ms)
+awk -v a="$sum" -v b="$step" 'BEGIN { exit !(a > 0.97 * b && a <= b) }' || fail "parts of $sum ms in a step of $step ms"
+
+bench --batch 2,4 --amp off,bf16 >"$folder/table" || fail "a table of four failed"
+[ "$(grep -c '^cpu ' "$folder/table")" = 4 ] || fail "$(cat "$folder/table")"
+grep -q 'to first' "$folder/table" || fail "$(cat "$folder/table")"
+bench --batch 4 --profile >"$folder/profile" || fail "--profile failed"
+grep -q '^these parts add up to .* % of the .* ms' "$folder/profile" || fail "$(cat "$folder/profile")"
+
+# Against itself made slow: fine; made fast beyond belief: 1.
+sed 's/"images_per_s":.*/"images_per_s": 0.001,/' "$folder/one.json" >"$folder/slow.json"
+sed 's/"images_per_s":.*/"images_per_s": 1e9,/' "$folder/one.json" >"$folder/fast.json"
+bench --batch 4 --against "$folder/slow.json" >/dev/null || fail "quicker than before, and yet it failed"
+code=0
+bench --batch 4 --against "$folder/fast.json" >/dev/null || code=$?
+[ "$code" = 1 ] && grep -q '% slower than the' "$folder/said" || fail "slower than before gave code $code"
+code=0
+bench --batch 5 --against "$folder/fast.json" >/dev/null || code=$?
+[ "$code" = 3 ] || fail "nothing to compare with gave code $code"
+
+# An error in one run of several is the whole command's, and nothing is printed.
+code=0
+bench --batch 4 --device cpu,xpu >"$folder/table" || code=$?
+[ "$code" = 4 ] && [ ! -s "$folder/table" ] || fail "a device that is not there gave code $code"

@@ -395,9 +395,11 @@ static enum xt_status evaluate(struct xt_trainer *trainer, struct xt_err *err)
     enum xt_status status =
         xt_evaluate(&trainer->network, trainer->objective, trainer->val, trainer->settings,
                     &(struct xt_evaluate_observer){0}, evaluation, err);
+    status = list_bad_of_val(trainer, status, err);
     if (status)
         return status;
     trainer->evaluated_step = trainer->step;
+    trainer->saved_step = -1;
     double accuracy = evaluation->metrics[0].value;
     bool best = trainer->best_step < 0 || accuracy > trainer->best_accuracy;
     if (best) {

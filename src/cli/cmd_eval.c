@@ -1,4 +1,5 @@
 /* xtrain eval: trained weights on labelled images. */
+#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,27 +109,42 @@ static enum xt_status print_classes(const struct view *view, const struct xt_net
     return status;
 }
 
-static void print_json_figures(const char *key, const struct xt_latency_figures *f)
+static bool add_figures(cJSON *to, const char *key, const struct xt_latency_figures *f)
 {
-    printf("\"%s\": {\"mean\": %.4f, \"p50\": %.4f, \"p95\": %.4f, \"p99\": %.4f}", key, f->mean,
-           f->p50, f->p95, f->p99);
+    cJSON *object = cJSON_AddObjectToObject(to, key);
+    return object && cJSON_AddNumberToObject(object, "mean", f->mean) &&
+           cJSON_AddNumberToObject(object, "p50", f->p50) &&
+           cJSON_AddNumberToObject(object, "p95", f->p95) &&
+           cJSON_AddNumberToObject(object, "p99", f->p99);
 }
 
-static void print_json(const struct xt_evaluation *e)
+static bool add_latency(cJSON *root, const struct xt_latency_summary *latency)
 {
-    printf("{\"images\": %zu, \"correct\": %zu", e->images, e->correct);
-    for (int i = 0; i < e->metric_count; i++)
-        printf(", \"%s\": %.6f", e->metrics[i].key, e->metrics[i].value);
-    if (e->latency.measured) {
-        printf(", \"latency_ms\": {");
-        print_json_figures("image", &e->latency.image);
-        printf(", ");
-        print_json_figures("batch", &e->latency.batch);
-        printf("}");
-    } else {
-        printf(", \"latency_ms\": null");
-    }
-    printf(", \"images_per_s\": %.1f, \"bad_images\": %zu}\n", e->images_per_s, e->bad_images);
+    if (!latency->measured)
+        return cJSON_AddNullToObject(root, "latency_ms");
+    cJSON *object = cJSON_AddObjectToObject(root, "latency_ms");
+    return object && add_figures(object, "image", &latency->image) &&
+           add_figures(object, "batch", &latency->batch);
+}
+
+static enum xt_status print_json(const char *data, const struct xt_evaluation *e,
+                                 struct xt_err *err)
+{
+    cJSON *root = cJSON_CreateObject();
+    bool ok = root && cJSON_AddStringToObject(root, "data", data) &&
+              cJSON_AddNumberToObject(root, "images", (double)e->images) &&
+              cJSON_AddNumberToObject(root, "correct", (double)e->correct);
+    for (int i = 0; i < e->metric_count && ok; i++)
+        ok = cJSON_AddNumberToObject(root, e->metrics[i].key, e->metrics[i].value);
+    ok = ok && add_latency(root, &e->latency) &&
+         cJSON_AddNumberToObject(root, "images_per_s", e->images_per_s) &&
+         cJSON_AddNumberToObject(root, "bad_images", (double)e->bad_images);
+    char *text = ok ? cJSON_PrintUnformatted(root) : NULL;
+    if (text)
+        printf("%s\n", text);
+    cJSON_free(text);
+    cJSON_Delete(root);
+    return text ? XT_OK : xt_err_no_memory(err, "the result as JSON", 0);
 }
 
 static enum xt_status print_result(const struct view *view, const struct xt_network *network,
@@ -187,7 +203,8 @@ static enum xt_status evaluate(const struct xt_options *options, struct xt_netwo
     struct xt_source *source = NULL;
     struct xt_objective *objective = NULL;
     struct view view = {.start = xt_thread_seconds(), .show = s->json ? 0 : (size_t)s->show};
-    enum xt_status status = xt_network_open_source(network, choose_data(options, network), &source, err);
+    const char *data = choose_data(options, network);
+    enum xt_status status = xt_network_open_source(network, data, &source, err);
     if (!status)
         status = xt_objective_create(&objective, network, s, err);
     view.objective = objective;
@@ -205,7 +222,7 @@ static enum xt_status evaluate(const struct xt_options *options, struct xt_netwo
     if (evaluation.bad_images)
         warn_of_bad(source, &evaluation);
     if (!status && s->json)
-        print_json(&evaluation);
+        status = print_json(data, &evaluation, err);
     else if (!status)
         status = print_result(&view, network, source, &evaluation, err);
     xt_evaluation_clear(&evaluation);

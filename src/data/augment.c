@@ -3,6 +3,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "data/loops/pixels.h"
+
 /* Positions and the affine map are integers of 16 fractional bits. */
 enum { ONE = 1 << 16, HALF = ONE / 2 };
 
@@ -63,91 +65,57 @@ static struct map draw_map(struct xt_rng *rng, int width, int height)
     };
 }
 
-/* value -> contrast * (value - 128) + 128 + brightness, as a table. */
-static void draw_light(struct xt_rng *rng, uint8_t table[256])
+static void warp(const uint8_t *in, int width, int height, const struct map *map, int contrast,
+                 int brightness, uint8_t *out)
 {
-    int32_t contrast = ONE + draw(rng, ONE * 3 / 10);
-    int32_t brightness = draw(rng, 32);
-    for (int v = 0; v < 256; v++) {
-        int32_t light = (((v - 128) * contrast + HALF) >> 16) + 128 + brightness;
-        table[v] = (uint8_t)(light < 0 ? 0 : light > 255 ? 255 : light);
-    }
-}
-
-static int clamp(int value, int most)
-{
-    return value < 0 ? 0 : value > most ? most : value;
-}
-
-/* A bilinear sample at (x, y), whose integers are the pixels' middles; the border is repeated
- * outside. */
-static void sample(const uint8_t *in, int width, int height, int64_t x, int64_t y,
-                   const uint8_t table[256], uint8_t *out)
-{
-    int x0 = (int)(x >> 16);
-    int y0 = (int)(y >> 16);
-    int fx = (int)(x & (ONE - 1)) >> 8;
-    int fy = (int)(y & (ONE - 1)) >> 8;
-    size_t left = (size_t)clamp(x0, width - 1) * 3;
-    size_t right = (size_t)clamp(x0 + 1, width - 1) * 3;
-    const uint8_t *above = in + (size_t)clamp(y0, height - 1) * (size_t)width * 3;
-    const uint8_t *below = in + (size_t)clamp(y0 + 1, height - 1) * (size_t)width * 3;
-    for (int c = 0; c < 3; c++) {
-        int top = above[left + (size_t)c] * (256 - fx) + above[right + (size_t)c] * fx;
-        int bottom = below[left + (size_t)c] * (256 - fx) + below[right + (size_t)c] * fx;
-        out[c] = table[(top * (256 - fy) + bottom * fy + HALF) >> 16];
-    }
-}
-
-static void warp(const uint8_t *in, int width, int height, const struct map *map,
-                 const uint8_t table[256], uint8_t *out)
-{
+    const struct xt_pixel_loops *loops = xt_pixel_loops_get();
     int64_t centre_x = (int64_t)(width - 1) * HALF;
     int64_t centre_y = (int64_t)(height - 1) * HALF;
     for (int row = 0; row < height; row++) {
         /* Twice the distance from the centre, so that it is whole. */
         int64_t dx = -(width - 1);
         int64_t dy = 2 * row - (height - 1);
-        int64_t x = centre_x + map->shift_x + (map->xx * dx + map->xy * dy) / 2;
-        int64_t y = centre_y + map->shift_y + (map->yx * dx + map->yy * dy) / 2;
-        for (int column = 0; column < width; column++, out += 3) {
-            sample(in, width, height, x, y, table, out);
-            x += map->xx;
-            y += map->yx;
-        }
+        struct xt_warp_row warped = {
+            .in = in,
+            .width = width,
+            .height = height,
+            .x = centre_x + map->shift_x + (map->xx * dx + map->xy * dy) / 2,
+            .y = centre_y + map->shift_y + (map->yx * dx + map->yy * dy) / 2,
+            .step_x = map->xx,
+            .step_y = map->yx,
+            .contrast = contrast,
+            .brightness = brightness,
+            .count = width,
+            .out = out + (size_t)row * (size_t)width * 3,
+        };
+        loops->warp_row(&warped);
     }
-}
-
-/* `out` = three taps (side, 256 - 2 side, side) / 256 over before, now, after. */
-static void blend(const uint8_t *before, const uint8_t *now, const uint8_t *after, int side,
-                  uint8_t *out, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        out[i] = (uint8_t)(((before[i] + after[i]) * side + now[i] * (256 - 2 * side) + 128) >> 8);
 }
 
 static void blur_along_rows(const uint8_t *in, int width, int height, int side, uint8_t *out)
 {
+    const struct xt_pixel_loops *loops = xt_pixel_loops_get();
     size_t stride = (size_t)width * 3;
     for (int y = 0; y < height; y++, in += stride, out += stride) {
         if (width == 1) {
             memcpy(out, in, stride);
             continue;
         }
-        blend(in, in, in + 3, side, out, 3);
-        blend(in, in + 3, in + 6, side, out + 3, stride - 6);
-        blend(in + stride - 6, in + stride - 3, in + stride - 3, side, out + stride - 3, 3);
+        loops->blend(in, in, in + 3, side, out, 3);
+        loops->blend(in, in + 3, in + 6, side, out + 3, stride - 6);
+        loops->blend(in + stride - 6, in + stride - 3, in + stride - 3, side, out + stride - 3, 3);
     }
 }
 
 static void blur_along_columns(const uint8_t *in, int width, int height, int side, uint8_t *out)
 {
+    const struct xt_pixel_loops *loops = xt_pixel_loops_get();
     size_t stride = (size_t)width * 3;
     for (int y = 0; y < height; y++) {
         const uint8_t *now = in + (size_t)y * stride;
         const uint8_t *before = y > 0 ? now - stride : now;
         const uint8_t *after = y < height - 1 ? now + stride : now;
-        blend(before, now, after, side, out + (size_t)y * stride, stride);
+        loops->blend(before, now, after, side, out + (size_t)y * stride, stride);
     }
 }
 
@@ -157,22 +125,49 @@ enum xt_status xt_augment_plate(uint8_t *pixels, int width, int height, struct x
     enum { BLURRED_OF_FOUR = 1, SIDE_LEAST = 16, SIDE_SPAN = 48 };
     if (height > XT_IMAGE_PIXELS_MAX / 2)
         return xt_err_set(err, XT_ERR_USAGE, "an image of %d rows cannot be augmented", height);
-    /* Two images: the warped one, and the one between the blur's two passes. */
-    enum xt_status status = xt_image_reserve(scratch, width, 2 * height, err);
+    /* Two images: the one to read, with bytes behind it, and the one between the blur's passes. */
+    enum xt_status status = xt_image_reserve(scratch, width, 2 * height + 8, err);
     if (status)
         return status;
     size_t size = (size_t)width * (size_t)height * 3;
     struct map map = draw_map(rng, width, height);
-    uint8_t table[256];
-    draw_light(rng, table);
+    /* value -> contrast * (value - 128) + 128 + brightness */
+    int contrast = (ONE + draw(rng, ONE * 3 / 10)) / 4;
+    int brightness = draw(rng, 32);
     bool blurred = xt_rng_below(rng, 4) < BLURRED_OF_FOUR;
     int side = SIDE_LEAST + (int)xt_rng_below(rng, SIDE_SPAN);
-    warp(pixels, width, height, &map, table, scratch->pixels);
-    if (!blurred) {
-        memcpy(pixels, scratch->pixels, size);
+    memcpy(scratch->pixels, pixels, size);
+    memset(scratch->pixels + size, 0, XT_WARP_SLACK);
+    warp(scratch->pixels, width, height, &map, contrast, brightness, pixels);
+    if (!blurred)
         return XT_OK;
-    }
-    blur_along_rows(scratch->pixels, width, height, side, scratch->pixels + size);
+    blur_along_rows(pixels, width, height, side, scratch->pixels + size);
     blur_along_columns(scratch->pixels + size, width, height, side, pixels);
     return XT_OK;
+}
+
+/* A factor in [1 - most, 1 + most), in 1 / 256. */
+static int draw_factor(struct xt_rng *rng, float most)
+{
+    return (int)(256 * (1 + most * (2 * xt_rng_uniform(rng) - 1)) + 0.5F);
+}
+
+void xt_augment_colours(uint8_t *pixels, size_t count, enum xt_pixel_order order, float most,
+                        struct xt_rng *rng)
+{
+    int red = order == XT_PIXEL_RGB ? 0 : 2;
+    const struct xt_pixel_loops *loops = xt_pixel_loops_get();
+    int brightness = draw_factor(rng, most);
+    int contrast = draw_factor(rng, most);
+    int saturation = draw_factor(rng, most);
+    int mean = (int)(loops->sum_grey(pixels, count, red) / count);
+    /* brightness, then contrast around the mean grey, then saturation around each pixel's grey: all
+     * of it linear, so one pass does it. */
+    int own = brightness * contrast / 256;
+    struct xt_colour_change change = {
+        .own = own * saturation / 256,
+        .grey = own * (256 - saturation) / 256,
+        .shift = mean * brightness / 256 * (256 - contrast),
+    };
+    loops->change_colours(pixels, count, red, &change);
 }

@@ -1,6 +1,6 @@
-/* Small, label-keeping changes to a real plate: shift, rotation, scale, brightness, contrast, blur.
- * A function of the generator alone, in fixed point, so that a sample's augmentation depends on
- * seed, epoch and position and on nothing else.
+/* Small, label-keeping changes: of a plate, shift, rotation, scale, brightness, contrast, blur; of
+ * any picture, its colours. A function of the generator alone, in fixed point, so that a sample's
+ * augmentation depends on seed, epoch and position and on nothing else.
  */
 #ifndef XT_DATA_AUGMENT_H
 #define XT_DATA_AUGMENT_H
@@ -12,5 +12,10 @@
  * from call to call. */
 enum xt_status xt_augment_plate(uint8_t *pixels, int width, int height, struct xt_rng *rng,
                                 struct xt_image *scratch, struct xt_err *err);
+
+/* Changes brightness, contrast and saturation of `count` pixels, each by up to the part `most`
+ * (below 1), as ColorJitter of torchvision does. */
+void xt_augment_colours(uint8_t *pixels, size_t count, enum xt_pixel_order order, float most,
+                        struct xt_rng *rng);
 
 #endif

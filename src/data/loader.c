@@ -20,7 +20,7 @@
 enum { NO_STEP = -1 };
 
 /* What a random number is for: apart, so that no two purposes share one. */
-enum stream { STREAM_ORDER = 1, STREAM_AUGMENT, STREAM_REPLACE };
+enum stream { STREAM_ORDER = 1, STREAM_AUGMENT, STREAM_REPLACE, STREAM_CROP };
 
 struct slot {
     _Atomic int64_t step;    /* the step that may be filled in, or NO_STEP */
@@ -42,6 +42,9 @@ struct worker {
     struct xt_resizer resizer;
     struct xt_sample sample;
     struct xt_image scratch;
+    struct xt_want want;
+    struct xt_rng crop; /* of the sample at hand */
+    struct xt_box part; /* of its image */
     struct xt_err err;
 };
 
@@ -141,14 +144,28 @@ static enum xt_status note_bad(struct xt_loader *loader, size_t index, struct xt
     return judge_bad(loader, err);
 }
 
+static struct xt_box choose_part(void *context, int width, int height)
+{
+    struct worker *worker = context;
+    const struct xt_loader_config *config = &worker->loader->config;
+    return xt_transform_part(config->fit, width, height, config->width, config->height,
+                             config->crop_least, &worker->crop);
+}
+
 /* Reads sample `index`. *good is false where it is bad and the run goes on. */
-static enum xt_status try_read(struct worker *worker, size_t index, bool *good)
+static enum xt_status try_read(struct worker *worker, uint64_t epoch, uint64_t position,
+                               size_t index, bool *good)
 {
     struct xt_loader *loader = worker->loader;
     const struct xt_source *source = loader->config.source;
+    const struct xt_image *image = &worker->sample.image;
+    worker->crop = place_rng(loader->config.seed, STREAM_CROP, epoch, position);
+    xt_decoder_want(worker->decoder, &worker->want);
     enum xt_status status =
         source->class->read(source, index, worker->decoder, &worker->sample, &worker->err);
     *good = status == XT_OK;
+    if (!status && !xt_decoder_part(worker->decoder, &worker->part))
+        worker->part = choose_part(worker, image->width, image->height);
     if (status != XT_ERR_DATA)
         return status;
     pthread_mutex_lock(&loader->lock);
@@ -164,18 +181,37 @@ static enum xt_status read_sample(struct worker *worker, uint64_t epoch, uint64_
 {
     enum { DRAWS = 1000 };
     const struct xt_loader_config *config = &worker->loader->config;
-    enum xt_status status = try_read(worker, *index, good);
+    enum xt_status status = try_read(worker, epoch, position, *index, good);
     if (status || *good || !config->repeat)
         return status;
     struct xt_rng rng = place_rng(config->seed, STREAM_REPLACE, epoch, position);
     for (int i = 0; i < DRAWS && !atomic_load_explicit(&worker->loader->stop, memory_order_relaxed);
          i++) {
         *index = (size_t)xt_rng_below(&rng, config->source->count);
-        status = try_read(worker, *index, good);
+        status = try_read(worker, epoch, position, *index, good);
         if (status || *good)
             return status;
     }
     return xt_err_prefix(&worker->err, "no good sample was found in place of a bad one: ");
+}
+
+/* Makes the row's pixels of the sample at hand. */
+static enum xt_status transform(struct worker *worker, uint64_t epoch, uint64_t position,
+                                uint8_t *pixels)
+{
+    const struct xt_loader_config *config = &worker->loader->config;
+    struct xt_rng rng = place_rng(config->seed, STREAM_AUGMENT, epoch, position);
+    bool mirrored = config->flip && xt_rng_below(&rng, 2);
+    enum xt_status status =
+        xt_resize_part(&worker->resizer, &worker->sample.image, &worker->part, mirrored,
+                       config->width, config->height, pixels, &worker->err);
+    if (!status && config->augment)
+        status = xt_augment_plate(pixels, config->width, config->height, &rng, &worker->scratch,
+                                  &worker->err);
+    if (!status && config->jitter > 0)
+        xt_augment_colours(pixels, (size_t)config->width * (size_t)config->height, config->order,
+                           config->jitter, &rng);
+    return status;
 }
 
 static enum xt_status fill_row(struct worker *worker, struct slot *slot, int64_t step, int row)
@@ -202,13 +238,7 @@ static enum xt_status fill_row(struct worker *worker, struct slot *slot, int64_t
         return XT_OK;
     }
     const struct xt_sample *sample = &worker->sample;
-    status = xt_resize(&worker->resizer, &sample->image, config->width, config->height, pixels,
-                       &worker->err);
-    if (!status && config->augment) {
-        struct xt_rng rng = place_rng(config->seed, STREAM_AUGMENT, slot->epoch, position);
-        status = xt_augment_plate(pixels, config->width, config->height, &rng, &worker->scratch,
-                                  &worker->err);
-    }
+    status = transform(worker, slot->epoch, position, pixels);
     slot->label_lengths[row] = sample->label_length;
     memcpy(label, sample->label, (size_t)sample->label_length * sizeof *label);
     return status;
@@ -379,6 +409,10 @@ static enum xt_status create_workers(struct xt_loader *loader, struct xt_err *er
                                            sizeof *loader->workers, "loader threads", err);
     for (int i = 0; !status && i < loader->config.workers; i++) {
         loader->workers[i].loader = loader;
+        loader->workers[i].want = (struct xt_want){.width = loader->config.width,
+                                                   .height = loader->config.height,
+                                                   .part = choose_part,
+                                                   .context = loader->workers + i};
         status = xt_decoder_create(&loader->workers[i].decoder, err);
     }
     return status;

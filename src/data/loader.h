@@ -17,14 +17,7 @@
 
 #include "base/err.h"
 #include "data/source.h"
-
-/* How an image of any size becomes width x height. */
-enum xt_fit {
-    XT_FIT_STRETCH,     /* resized, whatever its shape: plates, CIFAR */
-    XT_FIT_CENTRE_CROP, /* resized so that it covers the size times 8/7, then the middle is cut out:
-                           evaluation of photographs */
-    XT_FIT_RANDOM_CROP, /* a random part (RandomResizedCrop), resized: training on photographs */
-};
+#include "data/transform.h"
 
 struct xt_loader_config {
     const struct xt_source *source; /* borrowed */
@@ -42,9 +35,10 @@ struct xt_loader_config {
     float crop_least; /* of random crops: the least part of the area; 0 means 0.08 */
     bool flip;        /* mirror every second image */
     float jitter;     /* change brightness, contrast and saturation by up to this part; 0: off */
-    bool repeat;      /* training: go on with the next epoch after the last batch, and put another
-                         sample in a bad one's place; else end after the first epoch */
-    bool strict;      /* the first bad sample ends the run */
+    enum xt_pixel_order order; /* of the source's pixels, for the jitter */
+    bool repeat; /* training: go on with the next epoch after the last batch, and put another
+                    sample in a bad one's place; else end after the first epoch */
+    bool strict; /* the first bad sample ends the run */
     uint64_t seed;
     uint64_t start_step; /* batches already consumed, from epoch 0 (resume) */
 };

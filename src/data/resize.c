@@ -4,16 +4,23 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "data/loops/pixels.h"
 
 /* Coefficients are integers of this many fractional bits: 8 bits of pixel, 22 of coefficient and
  * the sign fill an int32_t. */
-enum { FRACTION = 22 };
+enum { FRACTION = XT_FILTER_FRACTION };
+
+/* Up to so many input rows make an output row at once; where more do, sums are kept instead. */
+enum { RING = 16 };
 
 /* The filter along one axis: output i is the sum of count[i] inputs from first[i] on, times
  * weights[i * taps ...]. */
 struct axis {
-    int in;
+    int in; /* pixels of the input */
     int out;
+    double from; /* where the part begins, and its length */
+    double length;
+    bool mirrored;
     int taps;
     int *first;
     int *count;
@@ -26,7 +33,7 @@ struct axis {
 struct state {
     struct axis x;
     struct axis y;
-    uint8_t *row; /* one input row, filtered along x */
+    uint8_t *row; /* [RING] input rows, filtered along x */
     size_t row_capacity;
     int32_t *sums; /* [height][width][3] of the output */
     size_t sums_capacity;
@@ -52,31 +59,42 @@ static double triangle(double distance)
 /* Output `i`'s weights, normalised to sum to one. Only + - * / of doubles: the same everywhere. */
 static void fill_weights(struct axis *axis, int i)
 {
-    double scale = (double)axis->in / axis->out;
+    double scale = axis->length / axis->out;
     double half = scale > 1 ? scale : 1;
-    double centre = (i + 0.5) * scale;
-    int first = at_least((int)(centre - half + 0.5), 0);
-    int end = at_most((int)(centre + half + 0.5), axis->in);
+    double centre = axis->from + ((axis->mirrored ? axis->out - 1 - i : i) + 0.5) * scale;
+    double end_of_part = axis->from + axis->length;
+    int least = (int)axis->from;
+    int most = (int)end_of_part < end_of_part ? (int)end_of_part + 1 : (int)end_of_part;
+    most = at_most(most, axis->in);
+    int first = at_least((int)(centre - half + 0.5), least);
+    int end = at_most((int)(centre + half + 0.5), most);
+    double weights[RING];
     double sum = 0;
-    for (int k = first; k < end; k++)
-        sum += triangle((k + 0.5 - centre) / half);
-    int32_t *weights = axis->weights + (size_t)i * (size_t)axis->taps;
     for (int k = first; k < end; k++) {
-        double weight = triangle((k + 0.5 - centre) / half) / sum;
-        weights[k - first] = (int32_t)(weight * (1 << FRACTION) + 0.5);
+        double weight = triangle((k + 0.5 - centre) / half);
+        sum += weight;
+        if (k - first < RING)
+            weights[k - first] = weight;
+    }
+    int32_t *out = axis->weights + (size_t)i * (size_t)axis->taps;
+    for (int k = first; k < end; k++) {
+        double weight = k - first < RING ? weights[k - first] : triangle((k + 0.5 - centre) / half);
+        out[k - first] = (int32_t)(weight / sum * (1 << FRACTION) + 0.5);
     }
     axis->first[i] = first;
     axis->count[i] = end - first;
 }
 
-static enum xt_status axis_prepare(struct axis *axis, int in, int out, struct xt_err *err)
+static enum xt_status axis_prepare(struct axis *axis, int in, double from, double length, int out,
+                                   bool mirrored, struct xt_err *err)
 {
-    if (axis->in == in && axis->out == out)
+    if (axis->in == in && axis->out == out && axis->from == from && axis->length == length &&
+        axis->mirrored == mirrored)
         return XT_OK;
     axis->in = 0;
     const char *what = "a resize filter";
     /* The window is twice the half width, rounded outwards at both ends. */
-    int taps = in > out ? 2 * (in / out + 1) + 1 : 3;
+    int taps = length > out ? 2 * ((int)(length / out) + 1) + 1 : 3;
     size_t outputs = (size_t)out;
     enum xt_status status =
         xt_mem_grow(&axis->first, &axis->first_capacity, outputs, sizeof *axis->first, what, err);
@@ -89,6 +107,9 @@ static enum xt_status axis_prepare(struct axis *axis, int in, int out, struct xt
     if (status)
         return status;
     axis->in = in;
+    axis->from = from;
+    axis->length = length;
+    axis->mirrored = mirrored;
     axis->out = out;
     axis->taps = taps;
     for (int i = 0; i < out; i++)
@@ -109,54 +130,69 @@ static uint8_t rounded(int32_t sum)
     return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
 }
 
-static void filter_row(const struct axis *axis, const uint8_t *in, uint8_t *out)
+/* Whether an input row is already as an output row wants it. */
+static bool is_same(const struct axis *axis)
 {
-    for (int i = 0; i < axis->out; i++) {
-        const uint8_t *pixel = in + (size_t)axis->first[i] * 3;
-        const int32_t *weights = axis->weights + (size_t)i * (size_t)axis->taps;
-        int32_t sum[3] = {0};
-        for (int k = 0; k < axis->count[i]; k++, pixel += 3) {
-            sum[0] += weights[k] * pixel[0];
-            sum[1] += weights[k] * pixel[1];
-            sum[2] += weights[k] * pixel[2];
-        }
-        for (int c = 0; c < 3; c++)
-            out[i * 3 + c] = rounded(sum[c]);
-    }
+    return axis->in == axis->out && !axis->mirrored && axis->length == axis->in;
 }
 
-static void add_row(int32_t *restrict sums, const uint8_t *restrict row, int32_t weight,
-                    size_t count)
+/* An input row, filtered along x into `out` where it must be. */
+static const uint8_t *filtered_row(const struct state *state, const struct xt_image *in, int number,
+                                   uint8_t *out)
 {
-    /* Blocks of a fixed length become vector instructions at -O2 too. */
-    enum { BLOCK = 16 };
-    size_t i = 0;
-    for (; i + BLOCK <= count; i += BLOCK)
-        for (size_t k = 0; k < BLOCK; k++)
-            sums[i + k] += weight * row[i + k];
-    for (; i < count; i++)
-        sums[i] += weight * row[i];
+    const struct axis *x = &state->x;
+    const uint8_t *row = in->pixels + (size_t)number * (size_t)in->width * 3;
+    if (is_same(x))
+        return row;
+    struct xt_row_filter filter = {.in = x->in,
+                                   .out = x->out,
+                                   .taps = x->taps,
+                                   .first = x->first,
+                                   .count = x->count,
+                                   .weights = x->weights};
+    xt_pixel_loops_get()->filter_row(&filter, row, out);
+    return out;
+}
+
+/* Few input rows make an output row: they are kept in a ring, each filtered along x once. */
+static void resize_by_ring(const struct state *state, const struct xt_image *in, uint8_t *pixels)
+{
+    const struct axis *y = &state->y;
+    size_t stride = (size_t)state->x.out * 3;
+    const struct xt_pixel_loops *loops = xt_pixel_loops_get();
+    const uint8_t *ring[RING] = {0};
+    int next = y->first[0]; /* the first row that is not in the ring yet */
+    for (int to = 0; to < y->out; to++) {
+        const uint8_t *rows[RING];
+        int first = y->first[to];
+        int count = y->count[to];
+        next = at_least(next, first);
+        for (; next < first + count; next++)
+            ring[next % RING] =
+                filtered_row(state, in, next, state->row + (size_t)(next % RING) * stride);
+        for (int k = 0; k < count; k++)
+            rows[k] = ring[(first + k) % RING];
+        loops->mix_rows(rows, y->weights + (size_t)to * (size_t)y->taps, count, stride,
+                        pixels + (size_t)to * stride);
+    }
 }
 
 /* Each input row is filtered along x once, and added to the output rows that it belongs to: so the
  * memory is the output's and one row, however tall the input. */
-static void resize_rows(struct state *state, const struct xt_image *in, uint8_t *pixels)
+static void resize_by_sums(const struct state *state, const struct xt_image *in, uint8_t *pixels)
 {
     const struct axis *y = &state->y;
     size_t stride = (size_t)state->x.out * 3;
+    const struct xt_pixel_loops *loops = xt_pixel_loops_get();
     memset(state->sums, 0, (size_t)y->out * stride * sizeof *state->sums);
     int open = 0; /* the first output row that still wants input */
-    for (int from = 0; from < in->height; from++) {
-        const uint8_t *row = in->pixels + (size_t)from * (size_t)in->width * 3;
-        if (in->width != state->x.out) {
-            filter_row(&state->x, row, state->row);
-            row = state->row;
-        }
+    for (int from = y->first[0]; open < y->out; from++) {
+        const uint8_t *row = filtered_row(state, in, from, state->row);
         for (int to = open; to < y->out && y->first[to] <= from; to++) {
             int k = from - y->first[to];
             if (k < y->count[to])
-                add_row(state->sums + (size_t)to * stride, row,
-                        y->weights[(size_t)to * (size_t)y->taps + (size_t)k], stride);
+                loops->add_row(state->sums + (size_t)to * stride, row,
+                               y->weights[(size_t)to * (size_t)y->taps + (size_t)k], stride);
         }
         while (open < y->out && y->first[open] + y->count[open] <= from + 1)
             open++;
@@ -165,8 +201,9 @@ static void resize_rows(struct state *state, const struct xt_image *in, uint8_t 
         pixels[i] = rounded(state->sums[i]);
 }
 
-static enum xt_status prepare(struct xt_resizer *resizer, const struct xt_image *in, int width,
-                              int height, struct xt_err *err)
+static enum xt_status prepare(struct xt_resizer *resizer, const struct xt_image *in,
+                              const struct xt_box *part, bool mirrored, int width, int height,
+                              struct xt_err *err)
 {
     enum xt_status status = XT_OK;
     if (!resizer->state)
@@ -175,12 +212,12 @@ static enum xt_status prepare(struct xt_resizer *resizer, const struct xt_image 
         return status;
     struct state *state = resizer->state;
     size_t stride = (size_t)width * 3;
-    status = axis_prepare(&state->x, in->width, width, err);
+    status = axis_prepare(&state->x, in->width, part->left, part->width, width, mirrored, err);
     if (!status)
-        status = axis_prepare(&state->y, in->height, height, err);
+        status = axis_prepare(&state->y, in->height, part->top, part->height, height, false, err);
     if (!status)
-        status = xt_mem_grow(&state->row, &state->row_capacity, stride, 1, "a row", err);
-    if (!status)
+        status = xt_mem_grow(&state->row, &state->row_capacity, stride * RING, 1, "rows", err);
+    if (!status && state->y.taps > RING)
         status = xt_mem_grow(&state->sums, &state->sums_capacity, stride * (size_t)height,
                              sizeof *state->sums, "an image to resize to", err);
     return status;
@@ -199,18 +236,44 @@ void xt_resizer_clear(struct xt_resizer *resizer)
     resizer->state = NULL;
 }
 
-enum xt_status xt_resize(struct xt_resizer *resizer, const struct xt_image *in, int width,
-                         int height, uint8_t *pixels, struct xt_err *err)
+static bool is_within(const struct xt_box *part, const struct xt_image *in)
 {
-    if (in->width == width && in->height == height) {
-        memcpy(pixels, in->pixels, (size_t)width * (size_t)height * 3);
-        return XT_OK;
-    }
+    /* A sum of two fractions may be off in its last digit. */
+    const double slack = 1e-6;
+    return part->left >= -slack && part->top >= -slack && part->width > 0 && part->height > 0 &&
+           part->left + part->width <= in->width + slack &&
+           part->top + part->height <= in->height + slack;
+}
+
+enum xt_status xt_resize_part(struct xt_resizer *resizer, const struct xt_image *in,
+                              const struct xt_box *part, bool mirrored, int width, int height,
+                              uint8_t *pixels, struct xt_err *err)
+{
     if (width < 1 || height < 1 || width > XT_IMAGE_PIXELS_MAX / height)
         return xt_err_set(err, XT_ERR_USAGE, "an image cannot be resized to %d x %d pixels", width,
                           height);
-    enum xt_status status = prepare(resizer, in, width, height, err);
-    if (!status)
-        resize_rows(resizer->state, in, pixels);
-    return status;
+    if (!is_within(part, in))
+        return xt_err_set(err, XT_ERR_DATA, "a part of an image of %d x %d lies outside of it",
+                          in->width, in->height);
+    bool whole = part->width == in->width && part->height == in->height;
+    if (whole && !mirrored && in->width == width && in->height == height) {
+        memcpy(pixels, in->pixels, (size_t)width * (size_t)height * 3);
+        return XT_OK;
+    }
+    enum xt_status status = prepare(resizer, in, part, mirrored, width, height, err);
+    if (status)
+        return status;
+    struct state *state = resizer->state;
+    if (state->y.taps <= RING)
+        resize_by_ring(state, in, pixels);
+    else
+        resize_by_sums(state, in, pixels);
+    return XT_OK;
+}
+
+enum xt_status xt_resize(struct xt_resizer *resizer, const struct xt_image *in, int width,
+                         int height, uint8_t *pixels, struct xt_err *err)
+{
+    struct xt_box whole = {.width = in->width, .height = in->height};
+    return xt_resize_part(resizer, in, &whole, false, width, height, pixels, err);
 }

@@ -128,11 +128,18 @@ static void make_file(struct fixture *f, struct file *file)
     xt_params_free_tensors(&names);
 }
 
+static enum xt_status take_except(struct fixture *f, const struct file *file, const char *except)
+{
+    struct xt_params_view view = view_of(f);
+    return xt_params_from_file(&f->params, &f->device, &view, &file->file, "some.pth", false,
+                               except, &f->err);
+}
+
 static enum xt_status take(struct fixture *f, const struct file *file, bool partial)
 {
     struct xt_params_view view = view_of(f);
     return xt_params_from_file(&f->params, &f->device, &view, &file->file, "some.pth", partial,
-                               &f->err);
+                               NULL, &f->err);
 }
 
 static const struct xt_file_tensor *find(const struct xt_params_tensors *tensors, const char *name)
@@ -321,6 +328,34 @@ static void a_partial_file_gives_what_fits(void **state)
     close_fixture(&f);
 }
 
+/* Another head: its tensors keep what they have, whatever the file says. */
+static void what_is_excepted_is_passed_over(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct file file;
+    open_fixture(&f);
+    make_file(&f, &file);
+    ok(&f, take(&f, &file, false));
+    file.tensors[0].dims[0] = 19;
+    file.tensors[0].bytes = 19 * 3 * 2 * sizeof(float);
+    for (int t = 0; t < 8; t++)
+        for (int i = 0; i < 256; i++)
+            file.data[t][i] = -5;
+    ok(&f, take_except(&f, &file, "whole"));
+    struct xt_params_tensors tensors = tensors_of(&f);
+    assert_true(((const float *)find(&tensors, "whole.weight")->data)[1] == 1);
+    assert_true(((const float *)find(&tensors, "whole.bias")->data)[1] == 101);
+    assert_true(((const float *)find(&tensors, "split.weight")->data)[1] == -5);
+    xt_params_free_tensors(&tensors);
+    file.tensors[2].name = "other.weight";
+    assert_int_equal(take_except(&f, &file, "whole"), XT_ERR_DATA);
+    assert_string_equal(f.err.text, "some.pth does not fit the network; 2 tensors differ: missing "
+                                    "split.weight, extra other.weight; --init-partial takes the "
+                                    "ones that fit");
+    close_fixture(&f);
+}
+
 static void a_long_list_of_differences_is_cut(void **state)
 {
     (void)state;
@@ -451,6 +486,7 @@ int main(void)
         cmocka_unit_test(gradients_have_no_statistics),
         cmocka_unit_test(a_file_that_does_not_fit_is_refused_and_changes_nothing),
         cmocka_unit_test(a_partial_file_gives_what_fits),
+        cmocka_unit_test(what_is_excepted_is_passed_over),
         cmocka_unit_test(a_long_list_of_differences_is_cut),
         cmocka_unit_test(untouched_statistics_are_noticed),
         cmocka_unit_test(initialisation_is_a_function_of_seed_and_name),

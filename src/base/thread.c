@@ -177,6 +177,16 @@ unsigned long long xt_thread_memory_limit(void)
     return limit > 0 ? (unsigned long long)limit : 0;
 }
 
+unsigned long long xt_thread_memory_used(void)
+{
+    char line[128];
+    unsigned long long resident = 0;
+    if (!first_line("/proc/self/statm", line, sizeof line) ||
+        sscanf(line, "%*u %llu", &resident) != 1)
+        return 0;
+    return resident * (unsigned long long)sysconf(_SC_PAGE_SIZE);
+}
+
 double xt_thread_seconds(void)
 {
     struct timespec now;

@@ -11,6 +11,9 @@ int xt_thread_available(const char **why);
  * be read. */
 unsigned long long xt_thread_memory_limit(void);
 
+/* The memory that this process occupies now, in bytes; 0 if it cannot be read. */
+unsigned long long xt_thread_memory_used(void);
+
 /* Seconds since some fixed moment, monotonic. */
 double xt_thread_seconds(void);
 

@@ -34,10 +34,13 @@ static void print_memory(const struct xt_trainer *trainer)
     print_bytes("optimizer state, float32", plan.optimizer);
     print_bytes("working copies of weights", plan.working);
     print_bytes("activations and gradients", plan.arena);
-    print_bytes("batch slots", plan.slots);
+    print_bytes("batch slots, the loader", plan.slots);
     print_bytes("the loops' scratch", plan.scratch);
+    print_bytes("a checkpoint's copies", plan.saving);
     print_bytes("program and libraries", plan.program);
     print_bytes("all", plan.all);
+    if (plan.limit > 0)
+        print_bytes("of what may be used", plan.limit);
 }
 
 enum xt_status xt_placement_dry_run(const struct xt_options *options, struct xt_trainer *trainer,

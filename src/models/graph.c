@@ -193,6 +193,9 @@ static enum xt_status place_buffers(struct xt_graph *graph, struct xt_err *err)
                                          .first = graph->buffers[i]->first,
                                          .last = graph->buffers[i]->last};
     status = xt_plan_layout(items, count, &graph->arena_bytes, err);
+    size_t most = graph->options.arena_most;
+    if (!status && most && graph->arena_bytes > most)
+        status = xt_err_no_memory(err, "the activations", graph->arena_bytes);
     if (!status)
         status = xt_mem_aligned(&graph->arena, graph->arena_bytes, 1, "the activations", err);
     for (size_t i = 0; i < count && !status; i++)

@@ -96,6 +96,8 @@ struct xt_graph_options {
     int batch;
     bool training;       /* gradients and a backward pass */
     enum xt_dtype dtype; /* of activations and working weights */
+    size_t
+        arena_most; /* more for activations is XT_ERR_MEMORY before it is allocated; 0: no limit */
 };
 
 struct xt_graph {

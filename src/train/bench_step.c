@@ -355,7 +355,9 @@ static enum xt_status report(struct bench *bench, struct xt_bench_step *out, str
     out->dtype = network->graph->options.dtype;
     out->steps = bench->steps;
     out->peak_rss_bytes = peak_rss();
-    out->planned_bytes = xt_memory_plan(&bench->trainer).all;
+    /* A bench saves nothing. */
+    struct xt_memory_plan plan = xt_memory_plan(&bench->trainer);
+    out->planned_bytes = plan.all - plan.saving;
     /* op_times is free again, and has room for the steps' times in a row. */
     for (int i = 0; i < bench->steps; i++)
         bench->op_times[i] = bench->lines[(size_t)i * LINE_COUNT + LINE_STEP];

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "models/weight_file.h"
+#include "train/memory_plan.h"
 
 static enum xt_status check_amp(const struct xt_settings *settings, struct xt_err *err)
 {
@@ -71,6 +72,22 @@ static enum xt_status choose_model(struct xt_network *network, const struct xt_s
                       settings->init, own);
 }
 
+/* Plans the memory before it is taken. */
+static enum xt_status build_within_memory(struct xt_network *network, struct xt_tensor *logits,
+                                          struct xt_err *err)
+{
+    enum { SLOTS = 4 };
+    const struct xt_model_info *model = network->model;
+    struct xt_graph *graph = network->graph;
+    size_t image = (size_t)model->height * (size_t)model->width * 3;
+    size_t room = xt_memory_plan_room(graph, SLOTS * (size_t)network->batch * image);
+    graph->options.arena_most = room;
+    enum xt_status status = xt_graph_build(graph, logits, err);
+    if (status == XT_ERR_MEMORY && room && graph->arena_bytes > room)
+        return xt_memory_plan_refuse(graph, room, err);
+    return status;
+}
+
 static enum xt_status build(struct xt_network *network, const struct xt_settings *settings,
                             bool training, struct xt_err *err)
 {
@@ -91,7 +108,7 @@ static enum xt_status build(struct xt_network *network, const struct xt_settings
     if (status)
         return status;
     struct xt_tensor *logits = network->model->describe(network->graph, &model_options, err);
-    return logits ? xt_graph_build(network->graph, logits, err) : err->status;
+    return logits ? build_within_memory(network, logits, err) : err->status;
 }
 
 /* Some state_dicts have the head as "fc.0": its tensors get the network's names. */

@@ -240,14 +240,20 @@ static enum xt_status save(struct xt_trainer *trainer, struct xt_err *err)
 
 /* ---- a step ---- */
 
-static double clip_factor(const struct xt_trainer *trainer)
+/* What gradients are multiplied by. They are looked at before they are used, so that weights that
+ * are no numbers never get into a checkpoint. */
+static enum xt_status clip_factor(const struct xt_trainer *trainer, float *factor,
+                                  struct xt_err *err)
 {
     double clip = trainer->settings->clip;
-    if (clip <= 0)
-        return 1;
     double norm =
         xt_optim_grad_norm(trainer->network.params.grads, trainer->ranges, trainer->range_count);
-    return norm > clip ? clip / norm : 1;
+    if (!isfinite(norm))
+        return xt_err_set(err, XT_ERR_RUN,
+                          "a gradient of step %" PRId64 " is not a number; a lower --lr may help",
+                          trainer->step + 1);
+    *factor = clip > 0 && norm > clip ? (float)(clip / norm) : 1;
+    return XT_OK;
 }
 
 enum xt_status xt_trainer_step(struct xt_trainer *trainer, const struct xt_batch *batch,
@@ -283,9 +289,13 @@ enum xt_status xt_trainer_step(struct xt_trainer *trainer, const struct xt_batch
     if (status)
         return status;
     double after_backward = xt_thread_seconds();
+    float factor = 1;
+    status = clip_factor(trainer, &factor, err);
+    if (status)
+        return status;
     xt_optim_update(&trainer->optim, network->params.values, network->params.grads, trainer->ranges,
                     trainer->range_count, xt_schedule_lr(&trainer->schedule, trainer->step),
-                    (float)clip_factor(trainer));
+                    factor);
     network->params.version++;
     network->params.batches_tracked += !network->bn_frozen;
     trainer->step++;

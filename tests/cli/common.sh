@@ -9,7 +9,7 @@ tree=$(mktemp -d "${TMPDIR:-/tmp}/xtrain-test-XXXXXX")
 trap 'rm -rf "$tree"' EXIT
 
 # The beginning of a run that takes a second or two.
-tiny=(--model lprnet --data 'synth:plates?count=24&seed=3' --batch 4 --threads 1)
+small=(--model lprnet --data 'synth:plates?count=24&seed=3' --batch 4)
 
 fail() {
   printf '%s\n' "$@"

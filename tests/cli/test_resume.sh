@@ -4,7 +4,7 @@
 . tests/cli/common.sh
 
 val='synth:plates?count=10&seed=4'
-run=("${tiny[@]}" --steps 26 --save-every 5 --eval-every 2 --dropout 0.3 --quiet --val "$val")
+run=("${small[@]}" --threads 1 --steps 26 --save-every 5 --eval-every 2 --dropout 0.3 --quiet --val "$val")
 same() { # RUN WHAT
   diff <(record "$tree/whole") <(record "$1") || fail "$2: the record differs"
   cmp "$tree/whole/last.safetensors" "$1/last.safetensors" || fail "$2: the last weights differ"

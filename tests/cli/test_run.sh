@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# The run's folder, resuming it, and the exit code of each way a run can end.
+. tests/cli/common.sh
+cd "$tree"
+train=("$xtrain" "${small[@]}" --threads 1)
+
+# As typed, a run makes its own folder; the next one another.
+expect 0 'no --data was given' timeout 60 "$xtrain" --model lprnet --batch 4 --steps 1 --threads 1 --val 'synth:plates?count=4'
+expect 0 "runs/lprnet-$(date +%Y%m%d)-2" "${train[@]}" --steps 1
+[ -s runs/lprnet-*-1/last.safetensors ] && [ -s runs/lprnet-*-1/metrics.jsonl ] && [ -s runs/lprnet-*-1/config.yaml ] ||
+  fail "the run's folder lacks files" "$(ls runs/*)"
+
+# 0: done. The run is never overwritten, and may be gone on with.
+expect 0 '' "${train[@]}" --steps 12 --save-every 4 --log-every 1 --out a --quiet
+cp -r a whole
+expect 2 'the folder is not empty, and a run is never overwritten' "${train[@]}" --steps 12 --out a
+diff -r a whole || fail 'a refused run changed the folder'
+expect 0 'going on from a/state-00000012.safetensors, step 12 of 12' "${train[@]}" --steps 12 --resume auto --out a
+diff <(record a) <(record whole) || fail 'a finished run that is resumed changes its record'
+
+# More steps: the schedule follows the new length, and says so.
+expect 0 'is of a run of 12 steps, now there are 14; --sched onecycle follows the new length' \
+  "${train[@]}" --steps 14 --resume a --log-every 1
+[ "$(losses a | tail -1 | cut -d' ' -f1)" = 14 ] || fail 'the longer run has no loss of step 14'
+expect 2 'a/state-00000014.safetensors is of step 14, after the end of a run of 13 steps' \
+  "${train[@]}" --steps 13 --resume auto --out a
+
+# What the sequence of losses depends on may not change; what else has changed is said.
+expect 2 'was made with --seed 0 --batch 4; give the same' "${train[@]}" --seed 1 --steps 20 --resume auto --out a
+expect 2 'was trained with another optimizer' "${train[@]}" --optim sgd --steps 20 --resume auto --out a
+expect 2 'was made with the context norm sample; give --lprnet-norm sample' \
+  "${train[@]}" --lprnet-norm batch --steps 20 --resume auto --out a
+cp -r whole b
+expect 0 'b/state-00000012.safetensors was made with --clip 5; the run goes on with 0' \
+  "${train[@]}" --clip 0 --steps 13 --resume auto --out b
+! grep -qF 'threads' <<<"$said" || fail 'a change was said that is none' "$said"
+expect 0 'was made with threads "1", this is "2"' "$xtrain" "${small[@]}" --clip 0 --threads 2 --steps 14 --resume b
+
+# A damaged checkpoint: refused by name with an offer; auto takes the one before.
+cp -r whole c
+printf X | dd of=c/state-00000012.safetensors bs=1 seek=3000000 conv=notrunc status=none
+expect 3 'c/state-00000012.safetensors is damaged' "${train[@]}" --steps 12 --resume c/state-00000012.safetensors
+grep -qF 'the checkpoint before it is whole: --resume c/state-00000008.safetensors' <<<"$said" || fail 'no offer' "$said"
+truncate -s 1000 c/state-00000012.safetensors
+expect 3 'c/state-00000012.safetensors' "${train[@]}" --steps 12 --resume c/state-00000012.safetensors
+expect 0 'going on from c/state-00000008.safetensors, step 8 of 12' \
+  "${train[@]}" --steps 12 --log-every 1 --save-every 4 --resume auto --out c
+grep -qF 'taking the checkpoint before it' <<<"$said" || fail 'the damage was not said' "$said"
+[ -e c/state-00000012.safetensors.aside ] || fail 'the damaged file was not set aside'
+diff <(losses c) <(losses whole) || fail 'after damage the losses differ'
+expect 3 'there is no such file or folder' "${train[@]}" --steps 12 --resume c/state-00000099.safetensors
+
+# An older one by its path: what came after it is set aside.
+cp -r whole d
+expect 0 'd/state-00000012.safetensors lies after the step' \
+  "${train[@]}" --steps 12 --log-every 1 --save-every 4 --resume d/state-00000008.safetensors
+diff <(losses d) <(losses whole) || fail 'from an older checkpoint the losses differ'
+
+# In a new folder; but never among the files of another run.
+expect 0 'saving to e' "${train[@]}" --steps 13 --resume whole --out e
+expect 2 'the folder is not empty' "${train[@]}" --steps 13 --resume whole --out d
+
+# auto with nothing to go on from starts fresh; a folder of something else is left alone.
+expect 0 'no checkpoint in f/g: starting from the beginning' "${train[@]}" --steps 1 --resume auto --out f/g
+[ -s f/g/config.yaml ] || fail 'a fresh start left no config.yaml'
+mkdir h && touch h/thesis.tex
+expect 2 'h holds files, but no run' "${train[@]}" --steps 1 --resume auto --out h
+expect 2 '--resume auto needs --out' "${train[@]}" --steps 1 --resume auto
+
+# Why as many threads.
+expect 0 '1 compute thread, by SLURM_CPUS_PER_TASK' env SLURM_CPUS_PER_TASK=1 "$xtrain" "${small[@]}" --steps 1 --verbose --out v
+
+# --keep
+expect 0 '' "${train[@]}" --steps 4 --save-every 1 --keep 3 --out k --quiet
+[ "$(ls k/state-* | wc -l)" = 3 ] || fail 'not three checkpoints were kept' "$(ls k)"
+
+# 0 when --max-time is spent, evaluated and saved; 75 and 130 when stopped, saved.
+long=(--steps 100000 --val 'synth:plates?count=6&seed=4')
+expect 0 'of 6 plates read right' "${train[@]}" "${long[@]}" --max-time 1s --out t
+[ -s t/best.safetensors ] && ls t/state-* >t/list || fail 'a spent --max-time left no result' "$(ls t)"
+expect 75 'all is saved: --resume auto --out s goes on from here' "${train[@]}" "${long[@]}" --stop-after 1s --out s
+expect 75 'stopped at step' timeout --preserve-status -s TERM 1.5 "${train[@]}" "${long[@]}" --out term
+expect 130 'interrupted at step' timeout --preserve-status -s INT 1.5 "${train[@]}" "${long[@]}" --out int
+for run in s term int; do
+  ls $run/state-* >$run/list && [ -s $run/last.safetensors ] || fail "$run was not saved" "$(ls $run)"
+done
+# A signal during an evaluation saves too, and that evaluation is made first when the run goes on.
+slow=(--steps 7 --val 'synth:plates?count=4000&seed=4')
+expect 75 'stopped at step 6 of 7; all is saved' timeout --preserve-status -s TERM 3 "${train[@]}" "${slow[@]}" --out slow
+expect 0 '' "${train[@]}" --steps 7 --val 'synth:plates?count=6&seed=4' --resume auto --out slow
+[ "$(grep -c '"step":6,.*plate_accuracy' slow/metrics.jsonl)" = 1 ] || fail 'an evaluation is missing' "$(cat slow/metrics.jsonl)"
+
+# A second process is refused while the first one runs.
+"${train[@]}" "${long[@]}" --out lock >lock.said 2>&1 &
+first=$!
+for ((i = 0; i < 100; i++)); do [ -s lock/config.yaml ] && break; sleep 0.1; done
+expect 2 'lock is in use by another xtrain' "${train[@]}" "${long[@]}" --resume auto --out lock
+kill -INT $first
+wait $first || true
+
+# 1: numbers that are none.
+expect 1 'is not a number; a lower --lr' \
+  "${train[@]}" --steps 60 --lr 1000 --weight-decay 10 --decay-all --clip 0 --sched constant --out nan
+
+# 4 and 2: devices and types.
+expect 4 '--device xpu' "${train[@]}" --steps 1 --xpu --out x
+expect 2 '--amp fp16' "${train[@]}" --steps 1 --amp fp16 --out x
+expect 0 'this CPU has no bf16 instructions' env ONEDNN_MAX_CPU_ISA=AVX512_CORE "${train[@]}" --steps 1 --amp bf16 --out bf16
+[ ! -e x ] || fail 'a refused run left a folder'
+
+# 5: more memory than there is, said before anything is trained.
+expect 5 'give a smaller --batch' "$xtrain" --model lprnet --data 'synth:plates?count=65536' --batch 65536 --steps 1 --out m
+[ ! -e m ] || fail 'a run without memory left a folder'
+
+# The results as JSON, on standard output alone, whatever the folder is called.
+mkdir 'a "b\c'
+"${train[@]}" --steps 1 --val 'synth:plates?count=6&seed=4' --json --out 'a "b\c/r' >json 2>/dev/null
+grep -qF '{"run":"a \"b\\c/r","step":1,"images":6,' json || fail 'the JSON is not what it should be' "$(cat json)"

@@ -215,6 +215,57 @@ static enum xt_status compare_tensors(struct run *run, const char *prefix,
     return status;
 }
 
+/* |mine - wanted| and |wanted|, squared, over however many tensors. */
+struct distance {
+    double apart;
+    double length;
+};
+
+static void add_distance(struct distance *sum, const float *got, const float *wanted, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        double error = (double)got[i] - (double)wanted[i];
+        sum->apart += error * error;
+        sum->length += (double)wanted[i] * (double)wanted[i];
+    }
+}
+
+static double relative(const struct distance *sum)
+{
+    return sqrt(sum->apart / sum->length);
+}
+
+/* The gradient as one vector of all parameters, which is what a step follows: in bf16 its small
+ * elements are noise (biases before a BN have none but rounding), so they are not looked at one by
+ * one. */
+static enum xt_status compare_whole_gradient(struct run *run, const char *prefix, double tolerance,
+                                             struct xt_err *err)
+{
+    struct xt_params_tensors mine;
+    struct xt_params_view view = {run->params.grads, NULL};
+    enum xt_status status = xt_params_to_tensors(&run->params, &run->device, &view, &mine, err);
+    struct distance sum = {0};
+    for (int i = 0; i < mine.count && !status; i++) {
+        char name[160];
+        snprintf(name, sizeof name, "%s%s", prefix, mine.items[i].name);
+        const struct xt_file_tensor *tensor = need(run, name, err);
+        size_t count = tensor ? xt_file_tensor_count(tensor) : 0;
+        float *wanted = NULL;
+        status = tensor ? xt_mem_calloc(&wanted, count, sizeof *wanted, name, err) : err->status;
+        if (!status)
+            status = xt_file_tensor_floats(tensor, wanted, count, err);
+        if (!status)
+            add_distance(&sum, mine.items[i].data, wanted, count);
+        free(wanted);
+    }
+    xt_params_free_tensors(&mine);
+    char what[256];
+    snprintf(what, sizeof what, "%s* as one vector", prefix);
+    if (!status)
+        report(what, relative(&sum), tolerance);
+    return status;
+}
+
 struct tolerances {
     double logits, loss_first, loss_last, grads, stats, params;
 };
@@ -278,8 +329,11 @@ static enum xt_status train_steps(struct run *run, const char *prefix, const str
         status = xt_graph_backward(run->graph, err);
         if (!status && step == 0) {
             snprintf(name, sizeof name, "%sgrad.", prefix);
-            status = compare_tensors(run, name, &(struct xt_params_view){run->params.grads, NULL},
-                                     tol->grads, err);
+            status =
+                run->dtype == XT_BF16
+                    ? compare_whole_gradient(run, name, tol->grads, err)
+                    : compare_tensors(run, name, &(struct xt_params_view){run->params.grads, NULL},
+                                      tol->grads, err);
             snprintf(name, sizeof name, "%sstat.", prefix);
             if (!status)
                 status = compare_tensors(
@@ -317,6 +371,8 @@ static enum xt_status check_lprnet(const char *path, enum xt_dtype dtype, bool o
                                    struct xt_err *err)
 {
     static const struct tolerances exact = {1e-4, 1e-4, 2e-3, 1e-3, 1e-4, 5e-3};
+    /* bf16's gradient is 0.17 away: rounding turns ReLUs and maxima over in each of the 13 layers;
+     * vectors that have nothing to do with each other are 1.4 apart. */
     static const struct tolerances bf16 = {5e-2, 5e-2, 5e-2, 3e-1, 5e-2, 5e-2};
     const struct tolerances *tol = dtype == XT_F32 ? &exact : &bf16;
     struct run run = {.n = 4, .classes = 68, .steps = 18, .dtype = dtype};
@@ -468,7 +524,7 @@ static enum xt_status compare_norms(struct run *run, const char *prefix,
 }
 
 /* The first values of each gradient, as a vector, relative to its length or the one that values of
- * this tensor have on average. */
+ * this tensor have on average; in bf16 those of all gradients as one vector. */
 static enum xt_status compare_heads(struct run *run, double tolerance, struct xt_err *err)
 {
     struct xt_params_tensors mine;
@@ -477,6 +533,7 @@ static enum xt_status compare_heads(struct run *run, double tolerance, struct xt
     if (status)
         return status;
     double worst = 0;
+    struct distance together = {0};
     char what[256] = "train.grad_head.*";
     for (int i = 0; i < mine.count; i++) {
         char name[160];
@@ -488,18 +545,21 @@ static enum xt_status compare_heads(struct run *run, double tolerance, struct xt
         const float *got = mine.items[i].data;
         size_t count = xt_file_tensor_count(&mine.items[i]);
         size_t first = xt_file_tensor_count(tensor);
-        double square = 0;
-        for (size_t k = 0; k < first; k++)
-            square += pow((double)got[k] - (double)wanted[k], 2);
+        struct distance here = {0};
+        add_distance(&here, got, wanted, first);
+        add_distance(&together, got, wanted, first);
         double expected = norm_of(got, count) * sqrt((double)first / (double)count);
-        double error = sqrt(square) / fmax(expected, norm_of(wanted, first));
+        double error = sqrt(here.apart) / fmax(expected, sqrt(here.length));
         if (error <= worst)
             continue;
         worst = error;
         snprintf(what, sizeof what, "train.grad_head.* (%s)", mine.items[i].name);
     }
     xt_params_free_tensors(&mine);
-    report(what, worst, tolerance);
+    if (run->dtype == XT_BF16)
+        report("train.grad_head.* as one vector", relative(&together), tolerance);
+    else
+        report(what, worst, tolerance);
     return XT_OK;
 }
 
@@ -561,7 +621,7 @@ static enum xt_status check_resnet50(const char *path, enum xt_dtype dtype, stru
 {
     /* Rounding turns single ReLUs over, which shows in the first values of a small gradient. */
     static const struct class_tolerances exact = {1e-4, 1e-4, 1e-2, 5e-2, 1e-4};
-    static const struct class_tolerances bf16 = {5e-2, 5e-2, 3e-1, 3, 5e-2};
+    static const struct class_tolerances bf16 = {5e-2, 5e-2, 3e-1, 7e-1, 5e-2};
     const struct class_tolerances *tol = dtype == XT_F32 ? &exact : &bf16;
     struct run run = {.n = 4, .classes = 10, .steps = 1, .dtype = dtype};
     enum xt_status status = xt_device_open(&run.device, "cpu", 0, err);

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# The networks in bf16 against the shared reference numbers (`make test` runs them in float32 by itself).
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+golden=${BUILD:-build}/tests/golden
+numbers=${XTRAIN_SHARED:-../shared}/golden
+if [ ! -d "$numbers" ]; then
+  echo 'skipped: no shared data'
+  exit 77
+fi
+if ! grep -qw avx512_bf16 /proc/cpuinfo; then
+  echo 'skipped: this CPU has no bf16'
+  exit 77
+fi
+[ -x "$golden" ] || { echo "$golden was not built"; exit 1; }
+case $golden in
+  /*) export XTRAIN_DNNL=${XTRAIN_DNNL:-$PWD/deps/dnnl/lib/libdnnl.so.3} ;;
+esac
+said=$("$golden" --amp bf16 "$numbers") || { echo "$said"; exit 1; }
+echo "$said"
+# The check would be no check if it compared nothing.
+grep -q 'sample.train.grad.\* as one vector' <<<"$said"
+grep -q '^[1-9][0-9]* passed, 0 failed$' <<<"$said"
+refuses() { if "$golden" "$@" >/dev/null 2>&1; then echo "golden $* succeeds"; exit 1; fi; }
+refuses --amp f64 "$numbers"
+refuses --amp bf16 /nowhere

@@ -61,9 +61,10 @@ LIB_OBJECTS := $(LIB_SOURCES:src/%.c=$(BUILD)/obj/%.o) \
   $(foreach isa,$(LOOP_ISAS),$(LOOP_SOURCES:src/%.c=$(BUILD)/obj/%.$(isa).o))
 HEADERS := $(wildcard src/*/*.h src/*/*/*.h tests/*.h)
 # tests/<folder>/test_*.c: a binary each; tests/<name>.c: a tool (golden); tests/support.c is linked into all of them.
-TEST_SOURCES := $(wildcard tests/*/test_*.c)
+# Those of tests/xpu run under a double of a GPU: `make test-xpu`, in xpu.mk.
+TEST_SOURCES := $(filter-out tests/xpu/%,$(wildcard tests/*/test_*.c))
 TESTS := $(TEST_SOURCES:tests/%.c=$(BUILD)/tests/%)
-TEST_SCRIPTS := $(wildcard tests/*/test_*.sh)
+TEST_SCRIPTS := $(filter-out tests/xpu/%,$(wildcard tests/*/test_*.sh))
 TOOLS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter-out tests/support.c,$(wildcard tests/*.c)))
 SUPPORT := $(patsubst tests/%.c,$(BUILD)/obj/tests/%.o,$(wildcard tests/support.c))
 FUZZERS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -173,6 +174,8 @@ test:
 	@scripts/run-tests.sh $(TESTS)
 endif
 
+include xpu.mk
+
 # --- check: the laws of the tree -------------------------------------------------------------------------------------
 FORMATTED := $(wildcard src/*/*.[ch] src/*/*/*.[ch] tests/*.[ch] tests/*/*.[ch])
 ALL_SOURCES := $(LIB_SOURCES) $(LOOP_SOURCES) $(wildcard src/cli/main.c)
@@ -227,6 +230,7 @@ clean:
 #: make demo        deps, make, and a first training run with plates that the program draws
 #: make test        every test; the last line counts them
 #: make test-all    the long ones too: fuzzing, sanitizers
+#: make test-xpu    the XPU path on doubles of an Intel GPU (after `make deps XPU=1`)
 #: make check       include law, format, clang-tidy, headers, globals
 #: make install     PREFIX=/usr/local, DESTDIR=
 #: make bundle      a tarball that runs on a machine without root or network

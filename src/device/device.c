@@ -1,5 +1,6 @@
 #include "device/device.h"
 
+#include <limits.h>
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,8 +8,11 @@
 #include <xmmintrin.h>
 #endif
 
+#include "base/log.h"
 #include "base/str.h"
 #include "base/thread.h"
+#include "device/host_gpu.h"
+#include "device/probe.h"
 
 const char *xt_dtype_name(enum xt_dtype dtype)
 {
@@ -80,46 +84,205 @@ static void flush_denormals(void)
 #endif
 }
 
-enum xt_status xt_device_open(struct xt_device *device, const char *spec, int threads,
-                              struct xt_err *err)
+static enum xt_status open_stream(struct xt_device *device, dnnl_engine_kind_t kind, size_t index,
+                                  struct xt_err *err)
 {
-    *device = (struct xt_device){0};
-    if (spec && strcmp(spec, "cpu") != 0)
-        return xt_err_set(err, XT_ERR_DEVICE,
-                          "--device %s: this build of xtrain runs on the CPU alone, and never runs "
-                          "there when another device was asked for; write --device cpu",
-                          spec);
-    enum xt_status status = xt_dnnl_load(XT_DNNL_CPU, err);
-    if (status)
-        return status;
+    const char *what = kind == dnnl_cpu ? "the CPU engine" : "the start of the GPU engine";
+    enum xt_status status =
+        xt_dnnl_check(xt_dnnl.engine_create(&device->engine, kind, index), what, err);
+    if (!status)
+        status = xt_dnnl_check(
+            xt_dnnl.stream_create(&device->stream, device->engine, dnnl_stream_default_flags), what,
+            err);
+    return status;
+}
+
+static void prepare_threads(struct xt_device *device, int threads)
+{
     device->threads = threads > 0 ? threads : xt_thread_available(NULL);
     omp_set_num_threads(device->threads);
     omp_set_dynamic(0);
     flush_denormals();
-    status =
-        xt_dnnl_check(xt_dnnl.engine_create(&device->engine, dnnl_cpu, 0), "the CPU engine", err);
-    if (!status)
-        status = xt_dnnl_check(
-            xt_dnnl.stream_create(&device->stream, device->engine, dnnl_stream_default_flags),
-            "the CPU stream", err);
-    if (status) {
-        xt_device_close(device);
-        return status;
-    }
+}
+
+static enum xt_status open_cpu(struct xt_device *device, int threads, struct xt_err *err)
+{
     char cpu[96];
+    enum xt_status status = xt_dnnl_load(XT_DNNL_CPU, err);
+    if (status)
+        return status;
+    prepare_threads(device, threads);
+    status = open_stream(device, dnnl_cpu, 0, err);
     xt_device_cpu_name(cpu, sizeof cpu);
     snprintf(device->name, sizeof device->name, "cpu: %s, %d thread%s", cpu, device->threads,
              device->threads == 1 ? "" : "s");
+    return status;
+}
+
+/* --- XPU
+ * ----------------------------------------------------------------------------------------*/
+/* oneDNN sees no GPU: what the machine itself says about that. */
+static enum xt_status no_xpu(const char *spec, const char *no_zero, struct xt_err *err)
+{
+    struct xt_host_gpu host;
+    char why[512];
+    xt_host_gpu_read(&host, "");
+    if (host.count == 0 && !host.wsl)
+        snprintf(why, sizeof why,
+                 "the kernel shows none (no Intel render node under /dev/dri): there is no GPU, or "
+                 "its kernel driver (i915, xe) is not loaded");
+    else if (host.count > 0 && !host.nodes[0].usable)
+        snprintf(why, sizeof why, "%s may not be opened by this user (it belongs to group %s): %s",
+                 host.nodes[0].path, host.nodes[0].group, XT_HOST_GPU_JOIN);
+    else if (host.wsl && !host.wsl_usable)
+        snprintf(why, sizeof why, "/dev/dxg may not be opened by this user");
+    else
+        snprintf(why, sizeof why, "%s",
+                 *no_zero ? no_zero
+                          : "its driver is not installed: install intel-opencl-icd and "
+                            "libze-intel-gpu1 (Debian, Ubuntu) or intel-compute-runtime (Fedora)");
+    return xt_err_set(err, XT_ERR_DEVICE,
+                      "--device %s: oneDNN finds no Intel GPU: %s; \"xtrain doctor\" looks at each "
+                      "step",
+                      spec, why);
+}
+
+static void say_choice(struct xt_device *device, const struct xt_xpus *list, const char *spec)
+{
+    if (strcmp(spec, "xpu") != 0)
+        return;
+    const struct xt_gpu_facts *facts = &device->xpu.facts;
+    snprintf(device->chosen, sizeof device->chosen, "%s, %.1f GB%s",
+             facts->integrated ? "an integrated GPU" : "a discrete GPU",
+             (double)facts->memory / 1e9,
+             list->count > 1 ? ", the best of those that oneDNN lists" : ", the only one");
+}
+
+static enum xt_status choose_xpu(struct xt_device *device, const char *spec, struct xt_err *err)
+{
+    struct xt_xpus list;
+    int index = 0;
+    enum xt_status status = xt_xpu_list(&list, device->zero, err);
+    if (status)
+        return status;
+    if (list.count == 0)
+        return no_xpu(spec, device->no_zero, err);
+    status = xt_xpu_choose(&list, spec, &index, err);
+    if (status)
+        return status;
+    device->xpu = list.items[index];
+    struct xt_pci_text pci = xt_pci_format(&device->xpu.facts.pci);
+    snprintf(device->name, sizeof device->name, "xpu:%d: %.72s%s%s", index, device->xpu.facts.name,
+             *pci.text ? ", " : "", pci.text);
+    say_choice(device, &list, spec);
     return XT_OK;
+}
+
+/* Level Zero is asked before oneDNN starts the drivers: an old loader switches Sysman on when its
+ * drivers start, or never. */
+static void open_level_zero(struct xt_device *device)
+{
+    struct xt_err why = {0};
+    if (xt_level_zero_open(&device->zero, &why))
+        snprintf(device->no_zero, sizeof device->no_zero, "%.255s", why.text);
+}
+
+static enum xt_status open_xpu(struct xt_device *device, const char *spec,
+                               const struct xt_device_options *options, struct xt_err *err)
+{
+    char library[PATH_MAX];
+    device->kind = XT_DEVICE_XPU;
+    enum xt_status status = xt_dnnl_find(XT_DNNL_GPU, library, sizeof library, err);
+    if (!status)
+        status = xt_kernel_cache_begin(&device->cache, options->cache_folder, options->no_cache,
+                                       library, err);
+    if (!status)
+        open_level_zero(device);
+    if (!status)
+        status = xt_dnnl_load(XT_DNNL_GPU, err);
+    if (!status)
+        status = choose_xpu(device, spec, err);
+    if (status)
+        return status;
+    prepare_threads(device, options->threads);
+    return open_stream(device, dnnl_gpu, (size_t)device->xpu.index, err);
+}
+
+/* What "auto" comes to, found in a process of its own: a process has one oneDNN library. */
+static enum xt_status open_auto(struct xt_device *device, const struct xt_device_options *options,
+                                struct xt_err *err)
+{
+    struct xt_probe probe;
+    enum xt_status status = xt_probe_xpus(&probe, err);
+    if (status)
+        return status;
+    if (probe.status == XT_OK && probe.xpus.count > 0)
+        return open_xpu(device, "xpu", options, err);
+    status = open_cpu(device, options->threads, err);
+    snprintf(device->chosen, sizeof device->chosen, "no XPU: %.170s",
+             probe.status ? probe.why : "oneDNN finds no Intel GPU");
+    return status;
+}
+
+enum xt_status xt_device_open_with(struct xt_device *device,
+                                   const struct xt_device_options *options, struct xt_err *err)
+{
+    const char *spec = options->spec ? options->spec : "cpu";
+    *device = (struct xt_device){.cache = {.lock = -1}};
+    enum xt_status status;
+    if (strcmp(spec, "cpu") == 0)
+        status = open_cpu(device, options->threads, err);
+    else if (strcmp(spec, "auto") == 0)
+        status = open_auto(device, options, err);
+    else
+        status = open_xpu(device, spec, options, err);
+    if (status)
+        xt_device_close(device);
+    return status;
+}
+
+enum xt_status xt_device_open(struct xt_device *device, const char *spec, int threads,
+                              struct xt_err *err)
+{
+    const struct xt_device_options options = {.spec = spec, .threads = threads};
+    return xt_device_open_with(device, &options, err);
+}
+
+enum xt_status xt_device_record_cache(struct xt_device *device, struct xt_err *err)
+{
+    struct xt_str about = {0};
+    if (device->kind != XT_DEVICE_XPU || !xt_dnnl.version)
+        return XT_OK;
+    const struct xt_gpu_facts *facts = &device->xpu.facts;
+    enum xt_status status = xt_str_printf(
+        &about, err, "# onednn: %s %.40s\n# runtime: %s, %s\n# device: %s\n# driver: %s\n",
+        xt_dnnl_version_text().text, xt_dnnl.version()->hash, xt_dnnl_gpu_runtime(),
+        *device->xpu.backend ? device->xpu.backend : "not told", facts->name, facts->driver);
+    if (!status)
+        status = xt_kernel_cache_record(&device->cache, xt_str_get(&about), err);
+    xt_str_clear(&about);
+    return status;
+}
+
+void xt_device_read(struct xt_device *device, struct xt_telemetry *out)
+{
+    xt_level_zero_read(device->zero, device->kind == XT_DEVICE_XPU ? device->xpu.zero_index : -1,
+                       out);
 }
 
 void xt_device_close(struct xt_device *device)
 {
+    struct xt_err why = {0};
+    if (device->engine && device->kind == XT_DEVICE_XPU && xt_device_record_cache(device, &why))
+        xt_log_warn("%s", why.text);
     if (device->stream)
         xt_dnnl.stream_destroy(device->stream);
     if (device->engine)
         xt_dnnl.engine_destroy(device->engine);
-    *device = (struct xt_device){0};
+    xt_level_zero_close(device->zero);
+    if (device->kind == XT_DEVICE_XPU)
+        xt_kernel_cache_end(&device->cache);
+    *device = (struct xt_device){.cache = {.lock = -1}};
 }
 
 enum xt_status xt_device_reorder(struct xt_device *device, const_dnnl_memory_desc_t from_md,

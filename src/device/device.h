@@ -1,7 +1,9 @@
-/* A device that a graph runs on: its oneDNN engine and stream, and how many threads it computes
- * with.
+/* A device that a graph runs on: its oneDNN engine and stream, and how many threads the host
+ * computes with.
  *
- * One device per process is open at a time; it outlives every graph and primitive made on it.
+ * One device per process is open at a time; it outlives every graph, memory and primitive made on
+ * it. What a user asked for is what opens, or an error says why not: nothing runs elsewhere
+ * instead.
  */
 #ifndef XT_DEVICE_DEVICE_H
 #define XT_DEVICE_DEVICE_H
@@ -11,6 +13,10 @@
 
 #include "base/err.h"
 #include "device/dnnl.h"
+#include "device/kernel_cache.h"
+#include "device/level_zero.h"
+#include "device/memory.h"
+#include "device/xpu.h"
 
 enum xt_dtype { XT_F32, XT_BF16 };
 
@@ -21,19 +27,44 @@ static inline size_t xt_dtype_size(enum xt_dtype dtype)
 const char *xt_dtype_name(enum xt_dtype dtype); /* "f32", "bf16" */
 dnnl_data_type_t xt_dtype_dnnl(enum xt_dtype dtype);
 
+enum xt_device_kind { XT_DEVICE_CPU, XT_DEVICE_XPU };
+
 struct xt_device {
+    enum xt_device_kind kind;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     int threads;
-    char name[128]; /* "cpu: Intel(R) Xeon(R) ..., 2 threads" */
+    char name[128];   /* "cpu: Intel(R) Xeon(R) ..., 2 threads"; "xpu:0: Intel(R) Arc(TM) ..." */
+    char chosen[192]; /* why this one, where "auto" or "xpu" left a choice; else "" */
+    /* On an XPU alone: */
+    struct xt_xpu xpu;
+    struct xt_level_zero *zero; /* NULL: none */
+    char no_zero[256];          /* why there is none */
+    struct xt_kernel_cache cache;
+    struct xt_traffic traffic;
 };
 
-/* Opens what --device names ("cpu", NULL is "cpu") with `threads` compute threads (0: what the
- * process may use). There is no XPU in this build: asking for one is XT_ERR_DEVICE, never the CPU
- * instead. */
+struct xt_device_options {
+    const char *spec;         /* "cpu" (also NULL), "auto", or what xt_xpu_choose takes */
+    int threads;              /* of the host; 0: what the process may use */
+    const char *cache_folder; /* the base of the kernel cache; NULL: the default */
+    bool no_cache;
+};
+
+/* Opens the device. "auto" takes the XPU that "xpu" would, else the CPU. XT_ERR_DEVICE names what
+ * is missing and the command that installs it. */
+enum xt_status xt_device_open_with(struct xt_device *device,
+                                   const struct xt_device_options *options, struct xt_err *err);
+/* The same with the default cache. */
 enum xt_status xt_device_open(struct xt_device *device, const char *spec, int threads,
                               struct xt_err *err);
 void xt_device_close(struct xt_device *device);
+
+/* Records what the driver compiled since in the kernel cache; also done by close. */
+enum xt_status xt_device_record_cache(struct xt_device *device, struct xt_err *err);
+
+/* What can be read of the device's state now; on the CPU nothing. */
+void xt_device_read(struct xt_device *device, struct xt_telemetry *out);
 
 /* Copies `from` (in format from_md) to `to` (in format to_md), converting data type and layout;
  * waits for the end. */

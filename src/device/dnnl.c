@@ -153,33 +153,33 @@ static const char *const gpu_places[] = {
     NULL,
 };
 
-/* Opens `folder`/`name` where there is such a file; *found says whether there was. */
-static enum xt_status try_place(const char *folder, const char *name, enum xt_dnnl_build build,
-                                bool *found, struct xt_err *err)
+/* `folder`/`name` into `path` where there is such a file. */
+static bool is_at(const char *folder, const char *name, char *path, size_t room)
 {
-    char *path = NULL;
-    enum xt_status status = xt_file_join(&path, folder, name, err);
-    *found = !status && xt_file_exists(path);
-    if (*found)
-        status = open_library(path, build, err);
-    free(path);
-    return status;
+    int length = *name == '/' ? snprintf(path, room, "%s", name)
+                              : snprintf(path, room, "%s/%s", folder, name);
+    return length > 0 && (size_t)length < room && xt_file_exists(path);
 }
 
-static enum xt_status search(enum xt_dnnl_build build, bool *found, struct xt_err *err)
+enum xt_status xt_dnnl_find(enum xt_dnnl_build build, char *path, size_t room, struct xt_err *err)
 {
-    char *folder = NULL;
-    *found = false;
+    const char *given = getenv(build == XT_DNNL_GPU ? "XTRAIN_DNNL_XPU" : "XTRAIN_DNNL");
     const char *oneapi = build == XT_DNNL_GPU ? getenv("DNNLROOT") : NULL;
     const char *const *places = build == XT_DNNL_GPU ? gpu_places : cpu_places;
+    char *folder = NULL;
+    snprintf(path, room, "%s", given && *given ? given : "libdnnl.so.3");
+    if (given && *given)
+        return XT_OK;
     enum xt_status status = xt_file_program_folder(&folder, err);
-    for (size_t i = 0; places[i] && !*found && !status; i++) {
-        if (oneapi && places[i][0] == '/')
-            status = try_place(oneapi, "lib/libdnnl.so.3", build, found, err);
-        if (!*found && !status)
-            status = try_place(folder, places[i], build, found, err);
+    bool found = false;
+    for (size_t i = 0; places[i] && !found && !status; i++) {
+        found = oneapi && *places[i] == '/' && is_at(oneapi, "lib/libdnnl.so.3", path, room);
+        if (!found)
+            found = is_at(folder, places[i], path, room);
     }
     free(folder);
+    if (!found)
+        snprintf(path, room, "libdnnl.so.3");
     return status;
 }
 
@@ -207,16 +207,14 @@ enum xt_status xt_dnnl_load(enum xt_dnnl_build build, struct xt_err *err)
                           loaded.build == XT_DNNL_GPU ? "GPU" : "CPU", loaded.path);
     if (loaded.library)
         return XT_OK;
-    const char *given = getenv(build == XT_DNNL_GPU ? "XTRAIN_DNNL_XPU" : "XTRAIN_DNNL");
-    if (given && *given)
-        return open_library(given, build, err);
-    bool found = false;
-    enum xt_status status = search(build, &found, err);
-    if (found || status)
+    char path[PATH_MAX];
+    enum xt_status status = xt_dnnl_find(build, path, sizeof path, err);
+    if (status)
         return status;
-    if (open_library("libdnnl.so.3", build, NULL) == XT_OK)
-        return XT_OK;
-    return not_found(build, err);
+    /* The system's is the last resort; where it does not serve, the advice is to install one. */
+    if (strcmp(path, "libdnnl.so.3") != 0)
+        return open_library(path, build, err);
+    return open_library(path, build, NULL) == XT_OK ? XT_OK : not_found(build, err);
 }
 
 enum xt_status xt_dnnl_check(dnnl_status_t status, const char *what, struct xt_err *err)

@@ -32,6 +32,7 @@
     X(memory_desc_equal)                                                                           \
     X(memory_desc_query)                                                                           \
     X(memory_create)                                                                               \
+    X(memory_get_memory_desc)                                                                      \
     X(memory_map_data)                                                                             \
     X(memory_unmap_data)                                                                           \
     X(memory_destroy)                                                                              \
@@ -73,6 +74,10 @@ enum xt_dnnl_build { XT_DNNL_CPU, XT_DNNL_GPU };
  * it, or that the other build is loaded: a process has one. Environment variables that oneDNN or a
  * driver reads are to be set before. */
 enum xt_status xt_dnnl_load(enum xt_dnnl_build build, struct xt_err *err);
+
+/* The file that xt_dnnl_load would load, without loading it; "libdnnl.so.3" where it would leave
+ * the search to the dynamic linker. */
+enum xt_status xt_dnnl_find(enum xt_dnnl_build build, char *path, size_t room, struct xt_err *err);
 
 /* The loaded library's file, "" before. */
 const char *xt_dnnl_path(void);

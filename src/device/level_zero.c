@@ -214,7 +214,8 @@ static void list_driver(struct xt_level_zero *zero, xt_ze_handle driver)
         zero->ze.zeDeviceGet(driver, &count, devices) != XT_ZE_SUCCESS)
         return;
     for (uint32_t i = 0; i < count && zero->count < DEVICES_MAX; i++) {
-        struct xt_ze_device device = {.stype = XT_ZE_DEVICE};
+        struct xt_ze_ip_version ip = {.stype = XT_ZE_IP_VERSION};
+        struct xt_ze_device device = {.stype = XT_ZE_DEVICE, .next = &ip};
         if (zero->ze.zeDeviceGetProperties(devices[i], &device) != XT_ZE_SUCCESS ||
             device.type != XT_ZE_TYPE_GPU)
             continue;
@@ -222,6 +223,7 @@ static void list_driver(struct xt_level_zero *zero, xt_ze_handle driver)
         struct gpu *gpu = &zero->gpus[zero->count++];
         gpu->handle = devices[i];
         read_facts(zero, gpu, properties.version, &device);
+        gpu->facts.ip_version = ip.version;
     }
 }
 

@@ -24,7 +24,6 @@ enum {
     XT_ZE_FLAG_INTEGRATED = 1,
     XT_ZE_MODULE_FP16 = 1,
     XT_ZE_MODULE_FP64 = 2,
-    XT_ZES_LOCATION_DEVICE = 1,
     XT_ZES_ENGINES_ALL = 0,
     XT_ZES_ENGINES_COMPUTE = 1,
     XT_ZES_DOMAIN_GPU = 0,
@@ -35,8 +34,8 @@ enum {
     XT_ZE_DEVICE = 0x3,
     XT_ZE_MODULE = 0x5,
     XT_ZE_MEMORY = 0x7,
-    XT_ZE_ALLOCATION = 0x17,
     XT_ZE_PCI = 0x10008,
+    XT_ZE_IP_VERSION = 0x1000f, /* since 1.6 */
     XT_ZES_DEVICE = 0x1,
     XT_ZES_PCI = 0x2,
     XT_ZES_BAR = 0x3,
@@ -77,6 +76,12 @@ struct xt_ze_device {
     uint32_t kernel_timestamp_bits;
     uint8_t uuid[16];
     char name[256];
+};
+
+struct xt_ze_ip_version {
+    uint32_t stype;
+    const void *next;
+    uint32_t version;
 };
 
 struct xt_ze_memory {

@@ -1,0 +1,209 @@
+#include "device/memory.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "device/device.h"
+
+const char *xt_cause_name(enum xt_cause cause)
+{
+    static const char *const names[XT_CAUSE_COUNT] = {
+        [XT_CAUSE_IMAGES] = "images",       [XT_CAUSE_LOGITS] = "logits",
+        [XT_CAUSE_GRADIENTS] = "gradients", [XT_CAUSE_WEIGHTS] = "weights",
+        [XT_CAUSE_SCALARS] = "scalars",     [XT_CAUSE_OTHER] = "other",
+    };
+    return names[cause];
+}
+
+static bool crosses(const struct xt_device *device)
+{
+    return device->kind == XT_DEVICE_XPU;
+}
+
+static void count_up(struct xt_device *device, enum xt_cause cause, size_t bytes)
+{
+    if (crosses(device))
+        atomic_fetch_add(&device->traffic.up[cause], bytes);
+}
+
+static void count_down(struct xt_device *device, enum xt_cause cause, size_t bytes)
+{
+    if (crosses(device))
+        atomic_fetch_add(&device->traffic.down[cause], bytes);
+}
+
+/* Host memory on an XPU: a device memory that stays mapped. What the SYCL runtime maps to is USM
+ * host memory, which the engine takes as a memory of its own. */
+static enum xt_status create_shared(struct xt_device *device, const_dnnl_memory_desc_t md,
+                                    const char *what, struct xt_device_memory *out,
+                                    struct xt_err *err)
+{
+    enum xt_status status = xt_dnnl_check(
+        xt_dnnl.memory_create(&out->backing, md, device->engine, DNNL_MEMORY_ALLOCATE), what, err);
+    if (!status)
+        status = xt_dnnl_check(xt_dnnl.memory_map_data(out->backing, &out->host), what, err);
+    if (!status)
+        status = xt_dnnl_check(xt_dnnl.memory_create(&out->memory, md, device->engine, out->host),
+                               what, err);
+    return status;
+}
+
+static enum xt_status create_plain(struct xt_device *device, const_dnnl_memory_desc_t md,
+                                   const char *what, struct xt_device_memory *out,
+                                   struct xt_err *err)
+{
+    enum xt_status status = xt_mem_aligned(&out->host, out->bytes ? out->bytes : 1, 1, what, err);
+    if (!status)
+        status = xt_dnnl_check(xt_dnnl.memory_create(&out->memory, md, device->engine, out->host),
+                               what, err);
+    return status;
+}
+
+enum xt_status xt_device_memory_create(struct xt_device *device, const_dnnl_memory_desc_t md,
+                                       enum xt_place place, const char *what,
+                                       struct xt_device_memory *out, struct xt_err *err)
+{
+    *out = (struct xt_device_memory){
+        .device = device, .bytes = xt_dnnl.memory_desc_get_size(md), .place = place};
+    enum xt_status status = XT_OK;
+    if (!crosses(device))
+        status = create_plain(device, md, what, out, err);
+    else if (place == XT_ON_HOST)
+        status = create_shared(device, md, what, out, err);
+    else
+        status = xt_dnnl_check(
+            xt_dnnl.memory_create(&out->memory, md, device->engine, DNNL_MEMORY_ALLOCATE), what,
+            err);
+    if (status)
+        xt_device_memory_destroy(out);
+    return status;
+}
+
+void xt_device_memory_destroy(struct xt_device_memory *memory)
+{
+    if (!memory->device)
+        return;
+    if (memory->host && !memory->backing && crosses(memory->device))
+        xt_dnnl.memory_unmap_data(memory->memory, memory->host);
+    if (memory->memory)
+        xt_dnnl.memory_destroy(memory->memory);
+    if (memory->backing) {
+        if (memory->host)
+            xt_dnnl.memory_unmap_data(memory->backing, memory->host);
+        xt_dnnl.memory_destroy(memory->backing);
+    }
+    if (!crosses(memory->device))
+        free(memory->host);
+    *memory = (struct xt_device_memory){0};
+}
+
+static bool is_reachable(const struct xt_device_memory *memory)
+{
+    return memory->place == XT_ON_HOST || !crosses(memory->device);
+}
+
+enum xt_status xt_device_memory_map(struct xt_device_memory *memory, enum xt_cause cause,
+                                    void **data, struct xt_err *err)
+{
+    struct xt_device *device = memory->device;
+    enum xt_status status =
+        xt_dnnl_check(xt_dnnl.stream_wait(device->stream), "the work before a mapping", err);
+    if (!status && !is_reachable(memory)) {
+        status = xt_dnnl_check(xt_dnnl.memory_map_data(memory->memory, &memory->host),
+                               "the mapping of device memory", err);
+        if (!status)
+            count_down(device, cause, memory->bytes);
+    }
+    *data = memory->host;
+    return status;
+}
+
+enum xt_status xt_device_memory_unmap(struct xt_device_memory *memory, enum xt_cause cause,
+                                      struct xt_err *err)
+{
+    if (is_reachable(memory) || !memory->host)
+        return XT_OK;
+    void *mapped = memory->host;
+    memory->host = NULL;
+    count_up(memory->device, cause, memory->bytes);
+    return xt_dnnl_check(xt_dnnl.memory_unmap_data(memory->memory, mapped),
+                         "the end of a mapping of device memory", err);
+}
+
+enum xt_status xt_device_memory_write(struct xt_device_memory *memory, const void *from,
+                                      size_t bytes, enum xt_cause cause, struct xt_err *err)
+{
+    void *data = NULL;
+    enum xt_status status = xt_device_memory_map(memory, cause, &data, err);
+    if (status)
+        return status;
+    memcpy(data, from, bytes);
+    return xt_device_memory_unmap(memory, cause, err);
+}
+
+enum xt_status xt_device_memory_read(struct xt_device_memory *memory, void *to, size_t bytes,
+                                     enum xt_cause cause, struct xt_err *err)
+{
+    void *data = NULL;
+    enum xt_status status = xt_device_memory_map(memory, cause, &data, err);
+    if (status)
+        return status;
+    memcpy(to, data, bytes);
+    return xt_device_memory_unmap(memory, cause, err);
+}
+
+/* --- transfers
+ * ----------------------------------------------------------------------------------*/
+static enum xt_status desc_of(const struct xt_device_memory *memory, const_dnnl_memory_desc_t *md,
+                              struct xt_err *err)
+{
+    return xt_dnnl_check(xt_dnnl.memory_get_memory_desc(memory->memory, md), "a transfer", err);
+}
+
+enum xt_status xt_transfer_create(struct xt_device *device, const struct xt_device_memory *from,
+                                  const struct xt_device_memory *to, enum xt_cause cause,
+                                  struct xt_transfer *out, struct xt_err *err)
+{
+    *out = (struct xt_transfer){.device = device, .from = from, .to = to, .cause = cause};
+    const_dnnl_memory_desc_t from_md = NULL;
+    const_dnnl_memory_desc_t to_md = NULL;
+    dnnl_primitive_desc_t pd = NULL;
+    enum xt_status status = desc_of(from, &from_md, err);
+    if (!status)
+        status = desc_of(to, &to_md, err);
+    if (!status)
+        status = xt_dnnl_check(xt_dnnl.reorder_primitive_desc_create(&pd, from_md, device->engine,
+                                                                     to_md, device->engine, NULL),
+                               "a transfer", err);
+    if (!status)
+        status = xt_dnnl_check(xt_dnnl.primitive_create(&out->primitive, pd), "a transfer", err);
+    if (pd)
+        xt_dnnl.primitive_desc_destroy(pd);
+    if (status)
+        xt_transfer_destroy(out);
+    return status;
+}
+
+void xt_transfer_destroy(struct xt_transfer *transfer)
+{
+    if (transfer->primitive)
+        xt_dnnl.primitive_destroy(transfer->primitive);
+    *transfer = (struct xt_transfer){0};
+}
+
+enum xt_status xt_transfer_run(const struct xt_transfer *transfer, dnnl_stream_t stream,
+                               struct xt_err *err)
+{
+    struct xt_device *device = transfer->device;
+    const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, transfer->from->memory},
+                                    {DNNL_ARG_TO, transfer->to->memory}};
+    if (transfer->from->place == XT_ON_HOST && transfer->to->place == XT_ON_DEVICE)
+        count_up(device, transfer->cause, transfer->from->bytes);
+    else if (transfer->from->place == XT_ON_DEVICE && transfer->to->place == XT_ON_HOST)
+        count_down(device, transfer->cause, transfer->to->bytes);
+    return xt_dnnl_check(
+        xt_dnnl.primitive_execute(transfer->primitive, stream ? stream : device->stream, 2, args),
+        "a transfer", err);
+}

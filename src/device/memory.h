@@ -1,0 +1,91 @@
+/* Memory that a device's primitives work on, and what crosses the bus between it and the host.
+ *
+ * Three kinds:
+ *   - on the device: what ops read and write;
+ *   - on the host, pinned: memory that both sides reach. On SYCL it is USM host memory, which a
+ *     transfer (a reorder on the device) reads or writes over the bus, in the order of its stream
+ *     and without a copy on the host;
+ *   - on the CPU device both are plain memory, and a transfer between equal formats copies.
+ *
+ * Whoever creates one destroys it, before its device. Mapping and copying wait for the device's
+ * stream; one thread maps a memory at a time. Bytes that cross are counted by cause in the device's
+ * `traffic`, atomically; on the CPU nothing crosses.
+ */
+#ifndef XT_DEVICE_MEMORY_H
+#define XT_DEVICE_MEMORY_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "device/dnnl.h"
+
+struct xt_device;
+
+/* What bytes cross for. */
+enum xt_cause {
+    XT_CAUSE_IMAGES,
+    XT_CAUSE_LOGITS,
+    XT_CAUSE_GRADIENTS, /* of the logits */
+    XT_CAUSE_WEIGHTS,
+    XT_CAUSE_SCALARS, /* learning rates, norms, flags */
+    XT_CAUSE_OTHER,
+    XT_CAUSE_COUNT,
+};
+const char *xt_cause_name(enum xt_cause cause);
+
+struct xt_traffic {
+    _Atomic uint64_t up[XT_CAUSE_COUNT]; /* host to device, bytes */
+    _Atomic uint64_t down[XT_CAUSE_COUNT];
+};
+
+enum xt_place { XT_ON_DEVICE, XT_ON_HOST };
+
+struct xt_device_memory {
+    struct xt_device *device;
+    dnnl_memory_t memory;
+    size_t bytes;
+    enum xt_place place;
+    void *host;            /* where the host reaches it: XT_ON_HOST, or while mapped; else NULL */
+    dnnl_memory_t backing; /* XT_ON_HOST on an XPU: whose mapping `host` is */
+};
+
+/* Memory for `md`, contents undefined. `what` names it in errors ("batch slot 2"). Too little
+ * device memory is XT_ERR_MEMORY. */
+enum xt_status xt_device_memory_create(struct xt_device *device, const_dnnl_memory_desc_t md,
+                                       enum xt_place place, const char *what,
+                                       struct xt_device_memory *out, struct xt_err *err);
+void xt_device_memory_destroy(struct xt_device_memory *memory);
+
+/* Makes the contents reachable at *data until unmap, which brings changes back. On an XPU's own
+ * memory both cost a copy of all of it: contents come down with map and go up with unmap. */
+enum xt_status xt_device_memory_map(struct xt_device_memory *memory, enum xt_cause cause,
+                                    void **data, struct xt_err *err);
+enum xt_status xt_device_memory_unmap(struct xt_device_memory *memory, enum xt_cause cause,
+                                      struct xt_err *err);
+
+/* Map, copy, unmap: for what is not done in every step. `bytes` is at most the memory's. */
+enum xt_status xt_device_memory_write(struct xt_device_memory *memory, const void *from,
+                                      size_t bytes, enum xt_cause cause, struct xt_err *err);
+enum xt_status xt_device_memory_read(struct xt_device_memory *memory, void *to, size_t bytes,
+                                     enum xt_cause cause, struct xt_err *err);
+
+/* A transfer made ready once and run in every step: between two memories of the same shape, data
+ * type and layout converted on the way. Both must outlive it. */
+struct xt_transfer {
+    struct xt_device *device;
+    const struct xt_device_memory *from;
+    const struct xt_device_memory *to;
+    dnnl_primitive_t primitive;
+    enum xt_cause cause;
+};
+enum xt_status xt_transfer_create(struct xt_device *device, const struct xt_device_memory *from,
+                                  const struct xt_device_memory *to, enum xt_cause cause,
+                                  struct xt_transfer *out, struct xt_err *err);
+void xt_transfer_destroy(struct xt_transfer *transfer);
+/* Starts it on `stream` (NULL: the device's). It is done when the stream has been waited for. */
+enum xt_status xt_transfer_run(const struct xt_transfer *transfer, dnnl_stream_t stream,
+                               struct xt_err *err);
+
+#endif

@@ -1,0 +1,39 @@
+/* What XPUs there are, asked in a process of its own: a driver that crashes or hangs ends that one,
+ * and this process stays free to load either build of oneDNN. Call it before threads start. */
+#ifndef XT_DEVICE_PROBE_H
+#define XT_DEVICE_PROBE_H
+
+#include "base/err.h"
+#include "device/types.h"
+#include "device/xpu.h"
+
+struct xt_probe {
+    enum xt_status status; /* of finding XPUs; not XT_OK: `why` says it */
+    char why[1024];
+    char library[512]; /* oneDNN's GPU build */
+    char version[32];
+    char commit[64];
+    char runtime[16];
+    bool experimental;
+    char level_zero[256]; /* why Level Zero describes nothing; "" where it does */
+    struct xt_xpus xpus;
+    struct xt_types types[XT_XPUS_MAX];
+    double memory_free[XT_XPUS_MAX]; /* bytes; negative: not readable */
+    char memory_why[XT_XPUS_MAX][96];
+};
+
+/* Fails only where no process can be started; what went wrong in it is in out->status and why. */
+enum xt_status xt_probe_xpus(struct xt_probe *out, struct xt_err *err);
+
+/* Opens what `spec` names and checks one convolution there, in a process of its own. */
+struct xt_probe_check {
+    enum xt_status status;
+    char why[1024];
+    char name[128];
+    double error;
+    double open_s; /* seconds until the device was open, and for the convolution */
+    double check_s;
+};
+enum xt_status xt_probe_check(const char *spec, struct xt_probe_check *out, struct xt_err *err);
+
+#endif

@@ -1,0 +1,219 @@
+#include "device/types.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "device/device.h"
+#include "device/memory.h"
+
+/* The shape of every convolution here: a batch of 2, 16 to 32 channels, 8x8, a 3x3 kernel. */
+enum { N = 2, C = 16, K = 32, H = 8, W = 8, R = 3 };
+
+struct shapes {
+    dnnl_memory_desc_t source, weights, bias, out;
+};
+
+static dnnl_status_t describe(struct shapes *s, dnnl_data_type_t in, dnnl_data_type_t weights,
+                              dnnl_data_type_t out, dnnl_format_tag_t weights_tag)
+{
+    const dnnl_dims_t source_dims = {N, C, H, W};
+    const dnnl_dims_t weights_dims = {K, C, R, R};
+    const dnnl_dims_t out_dims = {N, K, H, W};
+    const dnnl_dims_t bias_dims = {K};
+    *s = (struct shapes){0};
+    dnnl_status_t status =
+        xt_dnnl.memory_desc_create_with_tag(&s->source, 4, source_dims, in, dnnl_nhwc);
+    if (!status)
+        status =
+            xt_dnnl.memory_desc_create_with_tag(&s->weights, 4, weights_dims, weights, weights_tag);
+    if (!status)
+        status = xt_dnnl.memory_desc_create_with_tag(&s->bias, 1, bias_dims, dnnl_f32, dnnl_a);
+    if (!status)
+        status = xt_dnnl.memory_desc_create_with_tag(&s->out, 4, out_dims, out, dnnl_nhwc);
+    return status;
+}
+
+static void clear(struct shapes *s)
+{
+    const dnnl_memory_desc_t all[] = {s->source, s->weights, s->bias, s->out};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i])
+            xt_dnnl.memory_desc_destroy(all[i]);
+}
+
+static const dnnl_dims_t ones = {1, 1};
+static const dnnl_dims_t zeros = {0, 0};
+
+static dnnl_status_t forward(dnnl_engine_t engine, const struct shapes *s, dnnl_prop_kind_t kind,
+                             dnnl_primitive_desc_t *pd)
+{
+    return xt_dnnl.convolution_forward_primitive_desc_create(
+        pd, engine, kind, dnnl_convolution_direct, s->source, s->weights, s->bias, s->out, ones,
+        zeros, ones, ones, NULL);
+}
+
+/* Whether it is generated code, and what oneDNN calls it. */
+static void name_of(const_dnnl_primitive_desc_t pd, struct xt_types *out)
+{
+    const char *name = xt_dnnl_implementation(pd);
+    snprintf(out->implementation, sizeof out->implementation, "%.63s", name);
+    out->machine_code = strncmp(name, "jit", 3) == 0 || strncmp(name, "brg", 3) == 0;
+}
+
+static bool trains(dnnl_engine_t engine, dnnl_data_type_t type, struct xt_types *out)
+{
+    struct shapes s;
+    dnnl_primitive_desc_t fwd = NULL;
+    dnnl_primitive_desc_t data = NULL;
+    dnnl_primitive_desc_t weights = NULL;
+    bool fine = !describe(&s, type, type, type, dnnl_format_tag_any) &&
+                !forward(engine, &s, dnnl_forward_training, &fwd);
+    if (fine && type == dnnl_f32)
+        name_of(fwd, out);
+    fine = fine && !xt_dnnl.convolution_backward_data_primitive_desc_create(
+                       &data, engine, dnnl_convolution_direct, s.source, s.weights, s.out, ones,
+                       zeros, ones, ones, fwd, NULL);
+    fine = fine && !xt_dnnl.convolution_backward_weights_primitive_desc_create(
+                       &weights, engine, dnnl_convolution_direct, s.source, s.weights, NULL, s.out,
+                       ones, zeros, ones, ones, fwd, NULL);
+    if (weights)
+        xt_dnnl.primitive_desc_destroy(weights);
+    if (data)
+        xt_dnnl.primitive_desc_destroy(data);
+    if (fwd)
+        xt_dnnl.primitive_desc_destroy(fwd);
+    clear(&s);
+    return fine;
+}
+
+static bool infers_int8(dnnl_engine_t engine)
+{
+    struct shapes s;
+    dnnl_primitive_desc_t pd = NULL;
+    bool fine = !describe(&s, dnnl_u8, dnnl_s8, dnnl_u8, dnnl_format_tag_any) &&
+                !forward(engine, &s, dnnl_forward_inference, &pd);
+    if (pd)
+        xt_dnnl.primitive_desc_destroy(pd);
+    clear(&s);
+    return fine;
+}
+
+void xt_types_ask(dnnl_engine_t engine, struct xt_types *out)
+{
+    *out = (struct xt_types){0};
+    out->trains_f32 = trains(engine, dnnl_f32, out);
+    out->trains_bf16 = trains(engine, dnnl_bf16, out);
+    out->trains_fp16 = trains(engine, dnnl_f16, out);
+    out->infers_int8 = infers_int8(engine);
+}
+
+/* --- one convolution, checked
+ * -------------------------------------------------------------------*/
+/* Small whole numbers divided by 8: exact in every type, and different everywhere. */
+static float value_at(size_t i, unsigned salt)
+{
+    return (float)((int)((i * 2654435761u + salt) >> 7 & 15) - 7) / 8.0f;
+}
+
+static double expected(size_t n, size_t k, int h, int w)
+{
+    double sum = value_at(k, 3);
+    for (size_t c = 0; c < C; c++)
+        for (int r = 0; r < R; r++)
+            for (int q = 0; q < R; q++) {
+                int y = h + r - 1;
+                int x = w + q - 1;
+                if (y < 0 || y >= H || x < 0 || x >= W)
+                    continue;
+                size_t in = ((n * H + (size_t)y) * W + (size_t)x) * C + c;
+                size_t at = ((k * C + c) * R + (size_t)r) * R + (size_t)q;
+                sum += (double)value_at(in, 1) * (double)value_at(at, 2);
+            }
+    return sum;
+}
+
+static enum xt_status fill(struct xt_device_memory *memory, unsigned salt, struct xt_err *err)
+{
+    void *data = NULL;
+    enum xt_status status = xt_device_memory_map(memory, XT_CAUSE_OTHER, &data, err);
+    if (status)
+        return status;
+    for (size_t i = 0; i < memory->bytes / sizeof(float); i++)
+        ((float *)data)[i] = value_at(i, salt);
+    return xt_device_memory_unmap(memory, XT_CAUSE_OTHER, err);
+}
+
+static enum xt_status compare(struct xt_device_memory *memory, double *error, struct xt_err *err)
+{
+    void *data = NULL;
+    double largest = 0;
+    double off = 0;
+    enum xt_status status = xt_device_memory_map(memory, XT_CAUSE_OTHER, &data, err);
+    if (status)
+        return status;
+    for (size_t i = 0; i < (size_t)N * H * W * K; i++) {
+        double right = expected(i / (H * W * K), i % K, (int)(i / (W * K) % H), (int)(i / K % W));
+        double difference = fabs((double)((const float *)data)[i] - right);
+        largest = fmax(largest, fabs(right));
+        off = isnan(difference) ? INFINITY : fmax(off, difference);
+    }
+    *error = off / largest;
+    return xt_device_memory_unmap(memory, XT_CAUSE_OTHER, err);
+}
+
+static enum xt_status run(struct xt_device *device, const struct shapes *s,
+                          struct xt_device_memory memories[4], struct xt_err *err)
+{
+    static const char what[] = "the convolution that checks the device";
+    const dnnl_memory_desc_t descs[] = {s->source, s->weights, s->bias, s->out};
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_primitive_t primitive = NULL;
+    enum xt_status status =
+        xt_dnnl_check(forward(device->engine, s, dnnl_forward_training, &pd), what, err);
+    if (!status)
+        status = xt_dnnl_check(xt_dnnl.primitive_create(&primitive, pd), what, err);
+    for (unsigned i = 0; i < 4 && !status; i++) {
+        status = xt_device_memory_create(device, descs[i], XT_ON_DEVICE, what, &memories[i], err);
+        if (!status && i < 3)
+            status = fill(&memories[i], i + 1, err);
+    }
+    if (!status) {
+        const dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, memories[0].memory},
+                                        {DNNL_ARG_WEIGHTS, memories[1].memory},
+                                        {DNNL_ARG_BIAS, memories[2].memory},
+                                        {DNNL_ARG_DST, memories[3].memory}};
+        status =
+            xt_dnnl_check(xt_dnnl.primitive_execute(primitive, device->stream, 4, args), what, err);
+    }
+    if (!status)
+        status = xt_dnnl_check(xt_dnnl.stream_wait(device->stream), what, err);
+    if (primitive)
+        xt_dnnl.primitive_destroy(primitive);
+    if (pd)
+        xt_dnnl.primitive_desc_destroy(pd);
+    return status;
+}
+
+enum xt_status xt_types_check(struct xt_device *device, double *error, struct xt_err *err)
+{
+    struct shapes s;
+    struct xt_device_memory memories[4] = {0};
+    *error = INFINITY;
+    enum xt_status status = xt_dnnl_check(describe(&s, dnnl_f32, dnnl_f32, dnnl_f32, dnnl_oihw),
+                                          "the convolution that checks the device", err);
+    if (!status)
+        status = run(device, &s, memories, err);
+    if (!status)
+        status = compare(&memories[3], error, err);
+    for (int i = 0; i < 4; i++)
+        xt_device_memory_destroy(&memories[i]);
+    clear(&s);
+    /* Sums of a hundred and more exact products: float32 keeps six digits. */
+    if (!status && !(*error < 1e-5))
+        status = xt_err_set(err, XT_ERR_DEVICE,
+                            "the device computes a convolution wrong: off by %.2g of the largest "
+                            "value",
+                            *error);
+    return status;
+}

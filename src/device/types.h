@@ -1,0 +1,26 @@
+/* What an engine can do, found by asking oneDNN for a small convolution of each kind: nothing is
+ * taken from a table of devices. Stateless. */
+#ifndef XT_DEVICE_TYPES_H
+#define XT_DEVICE_TYPES_H
+
+#include <stdbool.h>
+
+#include "device/dnnl.h"
+
+struct xt_types {
+    bool trains_f32; /* forward, and backward by data and by weights */
+    bool trains_bf16;
+    bool trains_fp16;
+    bool infers_int8;
+    bool machine_code;       /* convolutions are generated code, not OpenCL C or plain loops */
+    char implementation[64]; /* of the forward convolution in f32: "jit:ir", "ocl:simple:any" */
+};
+
+void xt_types_ask(dnnl_engine_t engine, struct xt_types *out);
+
+struct xt_device;
+/* Computes one small convolution in f32 on the device and holds it against plain loops; *error gets
+ * the largest difference, relative to the largest value. XT_ERR_DEVICE where it is off or fails. */
+enum xt_status xt_types_check(struct xt_device *device, double *error, struct xt_err *err);
+
+#endif

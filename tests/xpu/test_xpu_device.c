@@ -1,0 +1,224 @@
+/* The device layer on the test double of a GPU (run through double.sh; skipped elsewhere). */
+#include "device/device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device/probe.h"
+#include "device/types.h"
+#include "support.h"
+
+static void need_double(void)
+{
+    if (!getenv("OPENCL_LAYERS"))
+        support_skip("no test double of a GPU: run \"make test-xpu\"");
+}
+
+static void open_xpu(struct xt_device *device, const char *spec)
+{
+    struct xt_err err = {0};
+    if (xt_device_open(device, spec, 0, &err))
+        fail_msg("%s", err.text);
+}
+
+static void a_convolution_on_the_xpu_gives_right_numbers(void **state)
+{
+    (void)state;
+    need_double();
+    struct xt_device device;
+    struct xt_err err = {0};
+    double error = 1;
+    open_xpu(&device, "xpu");
+    assert_int_equal(device.kind, XT_DEVICE_XPU);
+    enum xt_status status = xt_types_check(&device, &error, &err);
+    if (status)
+        fail_msg("%s", err.text);
+    assert_true(error < 1e-6);
+    xt_device_close(&device);
+}
+
+static void the_xpu_says_its_true_name(void **state)
+{
+    (void)state;
+    need_double();
+    struct xt_device device;
+    open_xpu(&device, "xpu:0");
+    assert_string_equal(device.xpu.backend, "OpenCL");
+    assert_non_null(strstr(device.name, "xpu:0: "));
+    assert_true(device.xpu.facts.memory > 0);
+    assert_true(device.xpu.facts.units > 0);
+    assert_true(strlen(device.xpu.facts.driver) > 0);
+    xt_device_close(&device);
+}
+
+static void the_xpu_opens_by_uuid_pci_address_and_part_of_the_name(void **state)
+{
+    (void)state;
+    need_double();
+    struct xt_device device;
+    open_xpu(&device, "xpu");
+    char word[32];
+    char spec[64];
+    snprintf(word, sizeof word, "%.8s", device.xpu.facts.name);
+    struct xt_uuid_text uuid = xt_uuid_format(&device.xpu.facts.uuid);
+    xt_device_close(&device);
+    snprintf(spec, sizeof spec, "xpu:%s", word);
+    open_xpu(&device, spec);
+    xt_device_close(&device);
+    if (*uuid.text) {
+        open_xpu(&device, uuid.text);
+        xt_device_close(&device);
+    }
+}
+
+static void an_xpu_that_is_not_there_is_an_error_that_lists_those_that_are(void **state)
+{
+    (void)state;
+    need_double();
+    static const char *const wrong[] = {"xpu:1", "xpu:Arc A770", "0000:99:00.0",
+                                        "00000000-0000-0000-0000-000000000001"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct xt_device device;
+        struct xt_err err = {0};
+        assert_int_equal(xt_device_open(&device, wrong[i], 0, &err), XT_ERR_DEVICE);
+        support_assert_error(&err, XT_ERR_DEVICE, "here xpu:0 is ");
+        support_assert_error(&err, XT_ERR_DEVICE, wrong[i]);
+    }
+}
+
+static void auto_takes_the_xpu_and_says_why(void **state)
+{
+    (void)state;
+    need_double();
+    struct xt_device device;
+    open_xpu(&device, "auto");
+    assert_int_equal(device.kind, XT_DEVICE_XPU);
+    assert_non_null(strstr(device.chosen, "the only one"));
+    xt_device_close(&device);
+}
+
+static void a_process_does_not_load_the_other_build_too(void **state)
+{
+    (void)state;
+    need_double();
+    struct xt_device device;
+    struct xt_err err = {0};
+    open_xpu(&device, "xpu");
+    xt_device_close(&device);
+    assert_int_equal(xt_device_open(&device, "cpu", 0, &err), XT_ERR_DEVICE);
+    support_assert_error(&err, XT_ERR_DEVICE, "a process of its own");
+}
+
+/* --- memory
+ * -------------------------------------------------------------------------------------*/
+enum { COUNT = 1000 };
+
+static dnnl_memory_desc_t flat(dnnl_data_type_t type)
+{
+    const dnnl_dims_t dims = {COUNT};
+    dnnl_memory_desc_t md = NULL;
+    assert_int_equal(xt_dnnl.memory_desc_create_with_tag(&md, 1, dims, type, dnnl_a), 0);
+    return md;
+}
+
+static void what_is_written_to_device_memory_is_read_back_and_counted(void **state)
+{
+    (void)state;
+    need_double();
+    struct xt_device device;
+    struct xt_device_memory memory;
+    float numbers[COUNT];
+    float back[COUNT] = {0};
+    open_xpu(&device, "xpu");
+    for (int i = 0; i < COUNT; i++)
+        numbers[i] = (float)i;
+    dnnl_memory_desc_t md = flat(dnnl_f32);
+    assert_int_equal(xt_device_memory_create(&device, md, XT_ON_DEVICE, "it", &memory, NULL), 0);
+    assert_int_equal(
+        xt_device_memory_write(&memory, numbers, sizeof numbers, XT_CAUSE_WEIGHTS, NULL), 0);
+    assert_int_equal(device.traffic.up[XT_CAUSE_WEIGHTS], sizeof numbers);
+    assert_int_equal(device.traffic.down[XT_CAUSE_WEIGHTS], sizeof numbers);
+    assert_int_equal(xt_device_memory_read(&memory, back, sizeof back, XT_CAUSE_LOGITS, NULL), 0);
+    assert_memory_equal(back, numbers, sizeof back);
+    assert_int_equal(device.traffic.down[XT_CAUSE_LOGITS], sizeof numbers);
+    xt_device_memory_destroy(&memory);
+    xt_dnnl.memory_desc_destroy(md);
+    xt_device_close(&device);
+}
+
+/* A batch slot: bytes on the host, floats on the device, and only the bytes cross. */
+static void a_transfer_uploads_one_way_and_converts(void **state)
+{
+    (void)state;
+    need_double();
+    struct xt_device device;
+    struct xt_device_memory host, inside, result;
+    struct xt_transfer up, down;
+    open_xpu(&device, "xpu");
+    dnnl_memory_desc_t bytes = flat(dnnl_u8);
+    dnnl_memory_desc_t floats = flat(dnnl_f32);
+    assert_int_equal(xt_device_memory_create(&device, bytes, XT_ON_HOST, "slot", &host, NULL), 0);
+    assert_int_equal(xt_device_memory_create(&device, floats, XT_ON_DEVICE, "in", &inside, NULL),
+                     0);
+    assert_int_equal(xt_device_memory_create(&device, floats, XT_ON_HOST, "out", &result, NULL), 0);
+    assert_int_equal(xt_transfer_create(&device, &host, &inside, XT_CAUSE_IMAGES, &up, NULL), 0);
+    assert_int_equal(xt_transfer_create(&device, &inside, &result, XT_CAUSE_LOGITS, &down, NULL),
+                     0);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < COUNT; i++)
+            ((unsigned char *)host.host)[i] = (unsigned char)(i * 7 + round);
+        assert_int_equal(xt_transfer_run(&up, NULL, NULL), 0);
+        assert_int_equal(xt_transfer_run(&down, NULL, NULL), 0);
+        assert_int_equal(xt_dnnl.stream_wait(device.stream), 0);
+        for (int i = 0; i < COUNT; i++)
+            assert_int_equal((int)((float *)result.host)[i], (unsigned char)(i * 7 + round));
+    }
+    assert_int_equal(device.traffic.up[XT_CAUSE_IMAGES], 3 * COUNT);
+    assert_int_equal(device.traffic.down[XT_CAUSE_IMAGES], 0);
+    assert_int_equal(device.traffic.down[XT_CAUSE_LOGITS], 3 * COUNT * sizeof(float));
+    xt_transfer_destroy(&up);
+    xt_transfer_destroy(&down);
+    xt_device_memory_destroy(&host);
+    xt_device_memory_destroy(&inside);
+    xt_device_memory_destroy(&result);
+    xt_dnnl.memory_desc_destroy(bytes);
+    xt_dnnl.memory_desc_destroy(floats);
+    xt_device_close(&device);
+}
+
+static void too_large_a_memory_is_an_error_of_memory(void **state)
+{
+    (void)state;
+    need_double();
+    struct xt_device device;
+    struct xt_device_memory memory;
+    struct xt_err err = {0};
+    const dnnl_dims_t dims = {(int64_t)1 << 42};
+    dnnl_memory_desc_t md = NULL;
+    open_xpu(&device, "xpu");
+    assert_int_equal(xt_dnnl.memory_desc_create_with_tag(&md, 1, dims, dnnl_f32, dnnl_a), 0);
+    assert_int_equal(
+        xt_device_memory_create(&device, md, XT_ON_DEVICE, "a huge tensor", &memory, &err),
+        XT_ERR_MEMORY);
+    support_assert_error(&err, XT_ERR_MEMORY, "a huge tensor");
+    xt_dnnl.memory_desc_destroy(md);
+    xt_device_close(&device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(auto_takes_the_xpu_and_says_why),
+        cmocka_unit_test(a_convolution_on_the_xpu_gives_right_numbers),
+        cmocka_unit_test(the_xpu_says_its_true_name),
+        cmocka_unit_test(the_xpu_opens_by_uuid_pci_address_and_part_of_the_name),
+        cmocka_unit_test(an_xpu_that_is_not_there_is_an_error_that_lists_those_that_are),
+        cmocka_unit_test(a_process_does_not_load_the_other_build_too),
+        cmocka_unit_test(what_is_written_to_device_memory_is_read_back_and_counted),
+        cmocka_unit_test(a_transfer_uploads_one_way_and_converts),
+        cmocka_unit_test(too_large_a_memory_is_an_error_of_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -27,6 +27,7 @@ enum xt_status xt_graph_create(struct xt_graph **out, const struct xt_graph_opti
     if (status)
         return status;
     (*out)->options = *options;
+    (*out)->describing_frozen = options->learn_from != NULL;
     (*out)->loops = xt_loops_get();
     return XT_OK;
 }
@@ -49,6 +50,13 @@ void xt_graph_destroy(struct xt_graph *graph)
     free(graph);
 }
 
+/* "layer3" is, or holds, layer3.0.conv1. */
+static bool is_in_layer(const char *name, const char *layer)
+{
+    size_t length = strlen(layer);
+    return strncmp(name, layer, length) == 0 && (name[length] == '\0' || name[length] == '.');
+}
+
 void *xt_graph_add_op(struct xt_graph *graph, size_t size, const struct xt_op_class *class,
                       const char *name, struct xt_err *err)
 {
@@ -61,6 +69,9 @@ void *xt_graph_add_op(struct xt_graph *graph, size_t size, const struct xt_op_cl
         return NULL;
     op->class = class;
     op->index = graph->op_count;
+    if (graph->describing_frozen && is_in_layer(name, graph->options.learn_from))
+        graph->describing_frozen = false;
+    op->frozen = graph->describing_frozen;
     snprintf(op->name, sizeof op->name, "%s", name);
     graph->ops[graph->op_count++] = op;
     return op;
@@ -224,6 +235,10 @@ static enum xt_status add_scratch(struct xt_graph *graph, struct xt_err *err)
 enum xt_status xt_graph_build(struct xt_graph *graph, struct xt_tensor *logits, struct xt_err *err)
 {
     graph->logits = logits;
+    if (graph->describing_frozen)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--freeze-until %s: the network has no layer of that name",
+                          graph->options.learn_from);
     int loss_time = graph->op_count;
     enum xt_status status = XT_OK;
     if (graph->options.training) {
@@ -294,7 +309,8 @@ enum xt_status xt_graph_backward(struct xt_graph *graph, struct xt_err *err)
 {
     enum xt_status status = XT_OK;
     for (int i = graph->op_count - 1; i >= 0 && !status; i--)
-        status = run(graph, graph->ops[i], true, err);
+        if (!graph->ops[i]->frozen)
+            status = run(graph, graph->ops[i], true, err);
     return status;
 }
 
@@ -304,7 +320,7 @@ enum xt_status xt_graph_convolutions_alone(struct xt_graph *graph, bool training
     enum xt_status status = refresh(graph, err);
     for (int backward = 0; backward <= (training ? 1 : 0) && !status; backward++)
         for (int i = 0; i < graph->op_count && !status; i++)
-            if (graph->ops[i]->class == &xt_op_conv)
+            if (graph->ops[i]->class == &xt_op_conv && !(backward && graph->ops[i]->frozen))
                 status = xt_conv_run_alone(graph->ops[i], graph, backward, err);
     return status;
 }

@@ -69,6 +69,7 @@ struct xt_op {
     const struct xt_op_class *class;
     char name[64];
     int index;
+    bool frozen;         /* keeps its parameters and has no backward pass */
     enum xt_dtype dtype; /* of what it writes */
     size_t out_bytes;    /* of the tensors that it writes */
     double flops;        /* of one forward pass of the batch, multiply and add counted as two */
@@ -98,6 +99,8 @@ struct xt_graph_options {
     enum xt_dtype dtype; /* of activations and working weights */
     size_t
         arena_most; /* more for activations is XT_ERR_MEMORY before it is allocated; 0: no limit */
+    const char *learn_from; /* the ops described before the first of this name, or within a layer of
+                               this name, are frozen; NULL: none. Outlives the building */
 };
 
 struct xt_graph {
@@ -110,6 +113,7 @@ struct xt_graph {
     struct xt_buffer *buffers[3 * XT_TENSORS_MAX];
     int buffer_count;
     struct xt_tensor *logits;
+    bool describing_frozen;
     int next_param;          /* where an existing params is walked */
     uint64_t params_version; /* that the working copies hold */
     uint8_t *arena;

@@ -162,7 +162,7 @@ static enum xt_status create_descriptors(struct conv *conv, const struct xt_grap
             dnnl_convolution_direct, d->in, d->weights, d->bias, d->out, conv->strides,
             conv->dilates, conv->pads, conv->pads, d->relu_attr),
         "the convolution", err);
-    if (status || !training)
+    if (status || !training || conv->op.frozen)
         return status;
     status = xt_dnnl_check(xt_dnnl.convolution_backward_weights_primitive_desc_create(
                                &conv->backward_weights.pd, engine, dnnl_convolution_direct, d->in,
@@ -208,7 +208,7 @@ static enum xt_status use_buffers(struct conv *conv, struct xt_graph *graph, str
     enum xt_status status = xt_graph_use_value(graph, conv->in, forward, err);
     if (!status)
         status = xt_graph_use_value(graph, conv->out, forward, err);
-    if (status || !graph->options.training)
+    if (status || !graph->options.training || conv->op.frozen)
         return status;
     status = xt_graph_use_value(graph, conv->in, backward, err);
     if (!status && conv->relu)
@@ -411,7 +411,7 @@ static enum xt_status bind_steps(struct conv *conv, struct xt_graph *graph, cons
                                  struct xt_err *err)
 {
     enum xt_status status = bind_forward(conv, graph, s, err);
-    if (status || !graph->options.training)
+    if (status || !graph->options.training || conv->op.frozen)
         return status;
     dnnl_memory_t out_grad = NULL;
     status = add_memory(
@@ -575,6 +575,9 @@ struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
     if (conv->reader < 0 || add_params(graph, conv, spec, err))
         return NULL;
     conv->relu = spec->relu;
+    graph->options.params->items[conv->weight].frozen = conv->op.frozen;
+    if (conv->bias >= 0)
+        graph->options.params->items[conv->bias].frozen = conv->op.frozen;
     conv->kernel[0] = spec->kernel_h;
     conv->kernel[1] = spec->kernel_w;
     conv->strides[0] = spec->stride_h ? spec->stride_h : 1;
@@ -592,9 +595,10 @@ struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
     conv->out = xt_graph_add_tensor(graph, spec->name, in->n, h, w, spec->channels, dtype, err);
     if (!conv->out)
         return NULL;
+    conv->out->wants_grad = !conv->op.frozen;
     conv->op.dtype = dtype;
     conv->op.out_bytes = xt_tensor_bytes(conv->out);
     conv->op.flops = 2.0 * in->n * h * w * spec->channels * in->c * spec->kernel_h * spec->kernel_w;
-    conv->op.backward_flops = (in->wants_grad ? 2 : 1) * conv->op.flops;
+    conv->op.backward_flops = conv->op.frozen ? 0 : (in->wants_grad ? 2 : 1) * conv->op.flops;
     return conv->out;
 }

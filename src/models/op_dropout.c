@@ -17,7 +17,7 @@ static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct x
     struct dropout *dropout = (struct dropout *)op;
     enum xt_status status = xt_graph_use_value(graph, dropout->in, xt_op_forward_time(op), err);
     dropout->out->value = dropout->in->value;
-    if (!status && graph->options.training) {
+    if (!status && graph->options.training && !op->frozen) {
         status = xt_graph_use_grad(graph, dropout->in, dropout->reader,
                                    xt_op_backward_time(graph, op), err);
         dropout->out->grad[0] = dropout->in->grad[dropout->reader];
@@ -86,6 +86,9 @@ struct xt_tensor *xt_graph_dropout(struct xt_graph *graph, struct xt_tensor *in,
     if (dropout->reader < 0)
         return NULL;
     dropout->out = xt_graph_add_tensor(graph, name, in->n, in->h, in->w, in->c, in->dtype, err);
+    if (!dropout->out)
+        return NULL;
+    dropout->out->wants_grad = !dropout->op.frozen;
     dropout->op.dtype = in->dtype;
     return dropout->out;
 }

@@ -57,13 +57,14 @@ static enum xt_status share_gradients(struct norm *norm, struct xt_graph *graph,
 static enum xt_status use_outputs(struct norm *norm, struct xt_graph *graph, struct xt_err *err)
 {
     struct xt_tensor *outputs[] = {norm->full, norm->max, norm->average};
+    bool learns = graph->options.training && !norm->op.frozen;
     enum xt_status status = XT_OK;
     for (int i = 0; i < 3; i++) {
         if (!outputs[i])
             continue;
         if (!status)
             status = xt_graph_use_value(graph, outputs[i], xt_op_forward_time(&norm->op), err);
-        for (int r = 0; r < outputs[i]->readers && !status && graph->options.training; r++)
+        for (int r = 0; r < outputs[i]->readers && !status && learns; r++)
             status =
                 xt_graph_use_grad(graph, outputs[i], r, xt_op_backward_time(graph, &norm->op), err);
     }
@@ -127,7 +128,7 @@ static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct x
     status = xt_graph_use_value(graph, norm->in, xt_op_forward_time(op), err);
     if (!status && norm->spec.residual)
         status = xt_graph_use_value(graph, norm->spec.residual, xt_op_forward_time(op), err);
-    if (!status && graph->options.training)
+    if (!status && graph->options.training && !op->frozen)
         status = use_training(norm, graph, err);
     return status ? status : use_outputs(norm, graph, err);
 }
@@ -222,7 +223,7 @@ static enum xt_status forward(struct xt_op *op, struct xt_graph *graph, struct x
     struct norm *norm = (struct norm *)op;
     const struct xt_tensor *in = norm->in;
     bool training = graph->pass.training;
-    if (training && !graph->pass.bn_frozen)
+    if (training && !graph->pass.bn_frozen && !op->frozen)
         batch_statistics(norm, graph);
     else
         running_statistics(norm, graph);
@@ -330,9 +331,7 @@ static enum xt_status backward(struct xt_op *op, struct xt_graph *graph, struct 
 
 static const char *implementation(const struct xt_op *op, bool is_backward)
 {
-    (void)op;
-    (void)is_backward;
-    return "xtrain loops";
+    return is_backward && op->frozen ? "" : "xtrain loops";
 }
 
 static const struct xt_op_class class_norm = {
@@ -453,6 +452,12 @@ enum xt_status xt_graph_norm(struct xt_graph *graph, struct xt_tensor *in,
         status = add_outputs(graph, norm, out, err);
     struct xt_tensor *outputs[] = {norm->full, norm->max, norm->average};
     norm->op.dtype = in->dtype;
+    const int params[] = {norm->param.scale, norm->param.shift};
+    for (int i = 0; i < 2 && !status; i++)
+        graph->options.params->items[params[i]].frozen = norm->op.frozen;
+    for (int i = 0; i < 3 && !status; i++)
+        if (outputs[i])
+            outputs[i]->wants_grad = !norm->op.frozen;
     for (int i = 0; i < 3 && !status; i++)
         norm->op.out_bytes += outputs[i] ? xt_tensor_bytes(outputs[i]) : 0;
     return status;

@@ -37,6 +37,7 @@ struct xt_param {
     int file_ndims;   /* 0: the same as ndims */
     int *rows;     /* [dims[0]] index along the file tensor's axis 0; NULL: all, in order; owned */
     int *columns;  /* [dims[1]] the same along axis 1; owned */
+    bool frozen;   /* keeps its value while the others learn */
     float uniform; /* begins as uniform numbers up to this, not by its role; 0: by its role */
     dnnl_memory_desc_t md; /* the arena's format; NULL: plain, row-major; owned */
     size_t offset;         /* floats, in its arena, a multiple of 16 */

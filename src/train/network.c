@@ -97,6 +97,7 @@ static enum xt_status build(struct xt_network *network, const struct xt_settings
         .batch = network->batch,
         .training = training,
         .dtype = settings->amp == XT_AMP_BF16 ? XT_BF16 : XT_F32,
+        .learn_from = training ? settings->freeze_until : NULL,
     };
     struct xt_model_options model_options = {
         .classes = network->classes,

@@ -13,9 +13,8 @@
 #include "base/stop.h"
 #include "base/thread.h"
 #include "train/checkpoint.h"
+#include "train/feed.h"
 #include "train/resume.h"
-
-enum { SLOTS = 4 };
 
 /* ---- opening ---- */
 
@@ -51,24 +50,24 @@ static enum xt_status open_loader(struct xt_trainer *trainer, struct xt_err *err
     const struct xt_settings *s = trainer->settings;
     const struct xt_network *network = &trainer->network;
     size_t bytes = (size_t)s->batch * (size_t)network->height * (size_t)network->width * 3;
-    enum xt_status status = xt_slots_init(&trainer->slots, SLOTS, bytes, err);
-    trainer->loader_config = (struct xt_loader_config){
-        .source = trainer->source,
-        .batch = s->batch,
-        .width = network->width,
-        .height = network->height,
-        .workers = xt_evaluate_workers(s),
-        .slots = SLOTS,
-        .slot_pixels = trainer->slots.pixels,
-        .shuffle = true,
-        .drop_last = true,
-        .augment = s->augment,
-        .repeat = true,
-        .strict = s->strict_data,
-        .seed = s->seed,
-    };
+    struct xt_feed_size size = {network->width, network->height, network->model->bgr};
+    enum xt_status status = xt_slots_init(&trainer->slots, xt_feed_slots(s), bytes, err);
+    trainer->loader_config = xt_feed_config(s, &size, true);
+    trainer->loader_config.source = trainer->source;
+    trainer->loader_config.batch = s->batch;
+    trainer->loader_config.slots = trainer->slots.count;
+    trainer->loader_config.slot_pixels = trainer->slots.pixels;
     trainer->epoch_steps = (int64_t)xt_loader_epoch_steps(&trainer->loader_config);
     return status;
+}
+
+/* What the learning rate of a parameter is multiplied by: 0 freezes it. */
+static float rate_of(const struct xt_trainer *trainer, const struct xt_param *param)
+{
+    const char *head = trainer->network.model->head;
+    if (param->frozen)
+        return 0;
+    return head && xt_str_starts(param->name, head) ? (float)trainer->settings->head_lr_factor : 1;
 }
 
 static enum xt_status open_optimizer(struct xt_trainer *trainer, struct xt_err *err)
@@ -92,7 +91,7 @@ static enum xt_status open_optimizer(struct xt_trainer *trainer, struct xt_err *
                 .offset = param->offset,
                 .count = param->floats,
                 .decay = s->decay_all || param->role == XT_PARAM_WEIGHT,
-                .lr_factor = 1,
+                .lr_factor = rate_of(trainer, param),
             };
     }
     return status;

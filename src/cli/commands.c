@@ -39,6 +39,14 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
                        "memory, and in turns with them the network's convolutions alone. Exits "
                        "with 1 where --against finds it slower.",
         },
+    [XT_COMMAND_BENCH_LOADER] =
+        {
+            .name = "bench loader",
+            .summary = "time the loader, and decoding alone",
+            .details = "Feeds batches to nobody, and in turns with that only decodes the same "
+                       "images, whole and from memory, with as many threads. Labels are not "
+                       "needed.",
+        },
     [XT_COMMAND_HELP] =
         {
             .name = "help",

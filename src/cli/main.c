@@ -22,6 +22,7 @@ static command_function *const functions[XT_COMMAND_COUNT] = {
     [XT_COMMAND_PREDICT] = xt_cmd_predict,
     [XT_COMMAND_DEVICES] = xt_cmd_devices,
     [XT_COMMAND_BENCH_STEP] = xt_cmd_bench_step,
+    [XT_COMMAND_BENCH_LOADER] = xt_cmd_bench_loader,
     [XT_COMMAND_HELP] = xt_cmd_help,
     [XT_COMMAND_MAN] = xt_cmd_man,
     [XT_COMMAND_COMPLETION] = xt_cmd_completion,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "data/source.h"
+#include "device/slot.h"
 
 /* Where the value lies in the settings. */
 #define FIELD(field) .offset = offsetof(struct xt_settings, field)
@@ -14,6 +15,7 @@ enum {
     PREDICT = 1 << XT_COMMAND_PREDICT,
     DEVICES = 1 << XT_COMMAND_DEVICES,
     BENCH = 1 << XT_COMMAND_BENCH_STEP,
+    LOADER = 1 << XT_COMMAND_BENCH_LOADER,
     NETWORK = TRAIN | EVAL | PREDICT, /* whatever runs a network */
     EVERY = (1 << XT_COMMAND_COUNT) - 1,
 };
@@ -24,6 +26,7 @@ static const char *const sched_names[] = {"constant", "step",     "multistep",
 static const char *const bn_names[] = {"auto", "batch", "frozen", NULL};
 static const char *const norm_names[] = {"auto", "sample", "batch", NULL};
 static const char *const amp_names[] = {"off", "bf16", "fp16", NULL};
+static const char *const fit_names[] = {"stretch", "crop", NULL};
 static const char *const decode_names[] = {"greedy", "beam", NULL};
 
 static const char *const group_titles[XT_GROUP_COUNT] = {
@@ -37,8 +40,8 @@ static const struct xt_option table[] = {
         .name = "model",
         .type = &xt_type_text,
         FIELD(model),
-        .commands = NETWORK | BENCH,
-        .needed = TRAIN | BENCH,
+        .commands = NETWORK | BENCH | LOADER,
+        .needed = TRAIN | BENCH | LOADER,
         .group = XT_GROUP_DATA,
         .value = "NAME",
         .help = "the network",
@@ -47,7 +50,8 @@ static const struct xt_option table[] = {
         .name = "data",
         .type = &xt_type_path,
         FIELD(data),
-        .commands = TRAIN | EVAL,
+        .commands = TRAIN | EVAL | LOADER,
+        .needed = LOADER,
         .group = XT_GROUP_DATA,
         .value = "DIR|LIST|synth:...",
         .help =
@@ -89,7 +93,7 @@ static const struct xt_option table[] = {
         .name = "alphabet",
         .type = &xt_type_path,
         FIELD(alphabet),
-        .commands = NETWORK | BENCH,
+        .commands = NETWORK | BENCH | LOADER,
         .group = XT_GROUP_DATA,
         .value = "FILE",
         .help = "the symbols of the labels, UTF-8, the blank last; without it, the 68 of Chinese "
@@ -110,7 +114,7 @@ static const struct xt_option table[] = {
         .name = "image-size",
         .type = &xt_type_integer,
         FIELD(image_size),
-        .commands = NETWORK | BENCH,
+        .commands = NETWORK | BENCH | LOADER,
         .group = XT_GROUP_DATA,
         .fallback = "0",
         .max = 4096,
@@ -121,11 +125,43 @@ static const struct xt_option table[] = {
         .name = "augment",
         .type = &xt_type_flag,
         FIELD(augment),
-        .commands = TRAIN,
+        .commands = TRAIN | LOADER,
         .group = XT_GROUP_DATA,
         .fallback = "false",
         .by_model = true,
         .help = "vary the training images a little: shift, turn, scale, brightness, blur",
+    },
+    {
+        .name = "fit",
+        .type = &xt_type_choice,
+        FIELD(fit),
+        .commands = TRAIN | EVAL | LOADER,
+        .group = XT_GROUP_DATA,
+        .fallback = "stretch",
+        .choices = fit_names,
+        .help = "how images are brought to the network's size: stretch resizes them whole; crop "
+                "takes a random part in training (RandomResizedCrop), the middle in evaluation",
+    },
+    {
+        .name = "flip",
+        .type = &xt_type_flag,
+        FIELD(flip),
+        .commands = TRAIN | LOADER,
+        .group = XT_GROUP_DATA,
+        .fallback = "false",
+        .help = "mirror every second training image, left to right",
+    },
+    {
+        .name = "jitter",
+        .type = &xt_type_real,
+        FIELD(jitter),
+        .commands = TRAIN | LOADER,
+        .group = XT_GROUP_DATA,
+        .fallback = "0",
+        .max = 1,
+        .below_max = true,
+        .help = "change brightness, contrast and saturation of training images by up to this part; "
+                "0: off",
     },
     {
         .name = "strict-data",
@@ -239,7 +275,7 @@ static const struct xt_option table[] = {
         .name = "seed",
         .type = &xt_type_seed,
         FIELD(seed),
-        .commands = TRAIN,
+        .commands = TRAIN | LOADER,
         .group = XT_GROUP_RUN,
         .fallback = "0",
         .help = "what initialisation, order, augmentation and dropout follow from",
@@ -292,7 +328,7 @@ static const struct xt_option table[] = {
         .name = "batch",
         .type = &xt_type_integer,
         FIELD(batch),
-        .commands = NETWORK | BENCH,
+        .commands = NETWORK | BENCH | LOADER,
         .lists = BENCH,
         .group = XT_GROUP_RECIPE,
         .fallback = "64",
@@ -541,11 +577,21 @@ static const struct xt_option table[] = {
         .name = "workers",
         .type = &xt_type_integer,
         FIELD(workers),
-        .commands = NETWORK,
+        .commands = NETWORK | LOADER,
         .group = XT_GROUP_MACHINE,
         .fallback = "0",
         .max = 1024,
         .help = "threads that read images; 0: found from --threads",
+    },
+    {
+        .name = "slots",
+        .type = &xt_type_integer,
+        FIELD(slots),
+        .commands = TRAIN | LOADER,
+        .group = XT_GROUP_MACHINE,
+        .fallback = "0",
+        .max = XT_SLOTS_MAX,
+        .help = "batches that are made ahead of the step, at least 2; 0: 4",
     },
     {
         .name = "pin-memory",
@@ -613,7 +659,7 @@ static const struct xt_option table[] = {
         .name = "json",
         .type = &xt_type_flag,
         FIELD(json),
-        .commands = NETWORK | DEVICES | BENCH,
+        .commands = NETWORK | DEVICES | BENCH | LOADER,
         .group = XT_GROUP_OUTPUT,
         .fallback = "false",
         .not_in_config = true,
@@ -623,7 +669,7 @@ static const struct xt_option table[] = {
         .name = "quiet",
         .type = &xt_type_flag,
         FIELD(quiet),
-        .commands = NETWORK | DEVICES | BENCH,
+        .commands = NETWORK | DEVICES | BENCH | LOADER,
         .group = XT_GROUP_OUTPUT,
         .fallback = "false",
         .help = "results, warnings and errors alone",
@@ -632,7 +678,7 @@ static const struct xt_option table[] = {
         .name = "verbose",
         .type = &xt_type_flag,
         FIELD(verbose),
-        .commands = NETWORK | DEVICES | BENCH,
+        .commands = NETWORK | DEVICES | BENCH | LOADER,
         .group = XT_GROUP_OUTPUT,
         .fallback = "false",
         .help = "more about what is done and where",

@@ -71,7 +71,7 @@ static void warp(const uint8_t *in, int width, int height, const struct map *map
     const struct xt_pixel_loops *loops = xt_pixel_loops_get();
     int64_t centre_x = (int64_t)(width - 1) * HALF;
     int64_t centre_y = (int64_t)(height - 1) * HALF;
-    for (int row = 0; row < height; row++) {
+    for (int row = 0; row < height; row++, out += (size_t)width * 3) {
         /* Twice the distance from the centre, so that it is whole. */
         int64_t dx = -(width - 1);
         int64_t dy = 2 * row - (height - 1);
@@ -86,8 +86,8 @@ static void warp(const uint8_t *in, int width, int height, const struct map *map
             .contrast = contrast,
             .brightness = brightness,
             .count = width,
-            .out = out + (size_t)row * (size_t)width * 3,
         };
+        warped.out = out;
         loops->warp_row(&warped);
     }
 }

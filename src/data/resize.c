@@ -28,6 +28,9 @@ struct axis {
     size_t first_capacity;
     size_t count_capacity;
     size_t weights_capacity;
+    uint32_t *packed; /* as struct xt_row_filter has it */
+    size_t packed_capacity;
+    bool is_packed;
 };
 
 struct state {
@@ -85,6 +88,43 @@ static void fill_weights(struct axis *axis, int i)
     axis->count[i] = end - first;
 }
 
+/* Output `i`'s weights in their places among the packed ones. */
+static void pack_weights(struct axis *axis, int i)
+{
+    enum { PAIR = 2 * XT_FILTER_PACK, GROUP = XT_FILTER_PAIRS * PAIR };
+    const int32_t *weights = axis->weights + (size_t)i * (size_t)axis->taps;
+    uint32_t *packed =
+        axis->packed + (size_t)(i / XT_FILTER_PACK) * GROUP + (size_t)(i % XT_FILTER_PACK);
+    for (int pair = 0; pair < XT_FILTER_PAIRS; pair++, packed += PAIR) {
+        uint32_t lower = 0;
+        uint32_t upper = 0;
+        for (int k = 2 * pair; k < 2 * pair + 2 && k < axis->count[i]; k++) {
+            int shift = k % 2 * 16;
+            uint32_t weight = (uint32_t)weights[k];
+            lower |= (weight & ((1U << XT_FILTER_SPLIT) - 1)) << shift;
+            upper |= (weight >> XT_FILTER_SPLIT) << shift;
+        }
+        packed[0] = lower;
+        packed[XT_FILTER_PACK] = upper;
+    }
+}
+
+static enum xt_status pack(struct axis *axis, struct xt_err *err)
+{
+    axis->is_packed = true;
+    for (int i = 0; i < axis->out; i++)
+        axis->is_packed &= axis->count[i] <= XT_FILTER_PACKED_TAPS;
+    if (!axis->is_packed)
+        return XT_OK;
+    size_t groups = (size_t)(axis->out - 1) / XT_FILTER_PACK + 1;
+    enum xt_status status = xt_mem_grow(&axis->packed, &axis->packed_capacity,
+                                        groups * XT_FILTER_PAIRS * 2 * XT_FILTER_PACK,
+                                        sizeof *axis->packed, "a filter", err);
+    for (int i = 0; i < axis->out && !status; i++)
+        pack_weights(axis, i);
+    return status;
+}
+
 static enum xt_status axis_prepare(struct axis *axis, int in, double from, double length, int out,
                                    bool mirrored, struct xt_err *err)
 {
@@ -106,15 +146,17 @@ static enum xt_status axis_prepare(struct axis *axis, int in, double from, doubl
                              sizeof *axis->weights, what, err);
     if (status)
         return status;
-    axis->in = in;
     axis->from = from;
     axis->length = length;
     axis->mirrored = mirrored;
     axis->out = out;
     axis->taps = taps;
+    axis->in = in;
     for (int i = 0; i < out; i++)
         fill_weights(axis, i);
-    return XT_OK;
+    status = pack(axis, err);
+    axis->in = status ? 0 : in;
+    return status;
 }
 
 static void axis_clear(struct axis *axis)
@@ -122,6 +164,7 @@ static void axis_clear(struct axis *axis)
     free(axis->first);
     free(axis->count);
     free(axis->weights);
+    free(axis->packed);
 }
 
 static uint8_t rounded(int32_t sum)
@@ -149,7 +192,8 @@ static const uint8_t *filtered_row(const struct state *state, const struct xt_im
                                    .taps = x->taps,
                                    .first = x->first,
                                    .count = x->count,
-                                   .weights = x->weights};
+                                   .weights = x->weights,
+                                   .packed = x->is_packed ? x->packed : NULL};
     xt_pixel_loops_get()->filter_row(&filter, row, out);
     return out;
 }

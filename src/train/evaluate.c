@@ -7,10 +7,11 @@
 #include "base/stop.h"
 #include "base/thread.h"
 #include "device/slot.h"
+#include "train/feed.h"
 
 int xt_evaluate_workers(const struct xt_settings *settings)
 {
-    return settings->workers > 0 ? settings->workers : 1;
+    return xt_feed_workers(settings);
 }
 
 /* What an evaluation needs while it runs. */
@@ -107,14 +108,12 @@ enum xt_status xt_evaluate(struct xt_network *network, struct xt_objective *obje
     enum xt_status status = xt_slots_init(&slots, SLOTS, bytes, err);
     if (status)
         return status;
-    struct xt_loader_config config = {.source = source,
-                                      .batch = network->batch,
-                                      .width = network->width,
-                                      .height = network->height,
-                                      .workers = xt_evaluate_workers(settings),
-                                      .slots = SLOTS,
-                                      .slot_pixels = slots.pixels,
-                                      .strict = settings->strict_data};
+    struct xt_feed_size size = {network->width, network->height, network->model->bgr};
+    struct xt_loader_config config = xt_feed_config(settings, &size, false);
+    config.source = source;
+    config.batch = network->batch;
+    config.slots = SLOTS;
+    config.slot_pixels = slots.pixels;
     if (!status)
         status = xt_loader_create(&loader, &config, err);
     double start = xt_thread_seconds();

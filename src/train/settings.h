@@ -19,6 +19,7 @@ enum xt_sched_kind {
 enum xt_bn_mode { XT_BN_AUTO, XT_BN_BATCH, XT_BN_FROZEN };
 enum xt_context_norm { XT_CONTEXT_AUTO, XT_CONTEXT_SAMPLE, XT_CONTEXT_BATCH };
 enum xt_amp { XT_AMP_OFF, XT_AMP_BF16, XT_AMP_FP16 };
+enum xt_images_fit { XT_IMAGES_STRETCH, XT_IMAGES_CROP };
 enum xt_decode_kind { XT_DECODE_GREEDY, XT_DECODE_BEAM };
 
 struct xt_settings {
@@ -32,6 +33,9 @@ struct xt_settings {
     int classes;    /* 0: as many as the data or the weights have */
     int image_size; /* height and width; 0: what the weights were trained at, or the network's */
     bool augment;
+    enum xt_images_fit fit;
+    bool flip;
+    double jitter; /* of brightness, contrast, saturation; 0: off */
     bool strict_data;
 
     /* the run */
@@ -76,6 +80,7 @@ struct xt_settings {
     bool xpu;           /* true where `device` is an XPU */
     int threads;        /* 0: what the process may use */
     int workers;        /* 0: found from threads */
+    int slots;          /* batches that are made ahead; 0: found */
     bool pin_memory;
 
     /* evaluation and prediction */

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#if defined(__AVX512BW__) && defined(__AVX512DQ__)
+#ifdef __AVX2__
 #include <immintrin.h>
 #endif
 
@@ -10,32 +10,6 @@
 #define NAME(isa) NAME_OF(isa)
 
 enum { HALF_WEIGHT = 1 << (XT_FILTER_FRACTION - 1) };
-
-/* Vectors of the compiler's own, as wide as the instruction set's registers. */
-#if defined(__AVX512BW__)
-enum { LANES = 16 };
-#elif defined(__AVX2__)
-enum { LANES = 8 };
-#else
-enum { LANES = 4 };
-#endif
-typedef int32_t lanes __attribute__((vector_size(4 * LANES)));
-typedef uint8_t narrow __attribute__((vector_size(LANES)));
-typedef int32_t four __attribute__((vector_size(16)));
-typedef uint8_t four_bytes __attribute__((vector_size(4)));
-
-static inline lanes load_lanes(const uint8_t *bytes)
-{
-    narrow value;
-    memcpy(&value, bytes, sizeof value);
-    return __builtin_convertvector(value, lanes);
-}
-
-static inline void store_lanes(uint8_t *bytes, lanes value)
-{
-    narrow small = __builtin_convertvector(value, narrow);
-    memcpy(bytes, &small, sizeof small);
-}
 
 /* Weights sum to one but for a few millionths, so no sum leaves the range of a byte. */
 static uint8_t rounded(int32_t sum)
@@ -55,24 +29,104 @@ static void filter_pixel(const struct xt_row_filter *filter, int i, const uint8_
         out[i * 3 + c] = rounded(sum[c]);
 }
 
-static inline four load_pixel(const uint8_t *bytes)
+#if defined(__AVX512BW__) || !defined(__AVX2__)
+/* Outputs `from` to `end` - 1. */
+static void filter_pixels(const struct xt_row_filter *filter, int from, int end, const uint8_t *in,
+                          uint8_t *out)
 {
-    four_bytes value;
-    memcpy(&value, bytes, sizeof value);
-    return __builtin_convertvector(value, four);
+    for (int i = from; i < end; i++)
+        filter_pixel(filter, i, in, out);
+}
+#endif
+
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+
+enum { WINDOW_BYTES = 16 };
+
+/* The windows of four output pixels, one in each 128-bit lane. */
+static inline __m512i load_windows(const uint8_t *in, const int *first)
+{
+    __m512i windows =
+        _mm512_castsi128_si512(_mm_loadu_si128((const void *)(in + (size_t)first[0] * 3)));
+    windows =
+        _mm512_inserti32x4(windows, _mm_loadu_si128((const void *)(in + (size_t)first[1] * 3)), 1);
+    windows =
+        _mm512_inserti32x4(windows, _mm_loadu_si128((const void *)(in + (size_t)first[2] * 3)), 2);
+    return _mm512_inserti32x4(windows, _mm_loadu_si128((const void *)(in + (size_t)first[3] * 3)),
+                              3);
 }
 
-static inline void store_pixel(uint8_t *out, four sum)
+/* Four outputs from four windows: a pair of taps at a time, its channels side by side as 16 bits,
+ * times the weights' halves. */
+static inline __m512i weigh_windows(__m512i windows, const uint32_t *packed)
 {
-    four_bytes small =
-        __builtin_convertvector((sum + HALF_WEIGHT) >> XT_FILTER_FRACTION, four_bytes);
-    memcpy(out, &small, sizeof small);
+    const __m512i lanes = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
+    const __m512i pairs[XT_FILTER_PAIRS] = {
+        _mm512_broadcast_i32x4(
+            _mm_set_epi8(-1, -1, -1, -1, -1, 5, -1, 2, -1, 4, -1, 1, -1, 3, -1, 0)),
+        _mm512_broadcast_i32x4(
+            _mm_set_epi8(-1, -1, -1, -1, -1, 11, -1, 8, -1, 10, -1, 7, -1, 9, -1, 6)),
+        _mm512_broadcast_i32x4(
+            _mm_set_epi8(-1, -1, -1, -1, -1, -1, -1, 14, -1, -1, -1, 13, -1, -1, -1, 12)),
+    };
+    __m512i low = _mm512_set1_epi32(HALF_WEIGHT);
+    __m512i high = _mm512_setzero_si512();
+    for (int p = 0; p < XT_FILTER_PAIRS; p++, packed += 2 * XT_FILTER_PACK) {
+        __m512i pixels = _mm512_shuffle_epi8(windows, pairs[p]);
+        __m512i both = _mm512_castsi256_si512(_mm256_loadu_si256((const void *)packed));
+        __m512i lower = _mm512_permutexvar_epi32(lanes, both);
+        __m512i upper =
+            _mm512_permutexvar_epi32(_mm512_add_epi32(lanes, _mm512_set1_epi32(4)), both);
+        low = _mm512_add_epi32(low, _mm512_madd_epi16(pixels, lower));
+        high = _mm512_add_epi32(high, _mm512_madd_epi16(pixels, upper));
+    }
+    low = _mm512_add_epi32(low, _mm512_slli_epi32(high, XT_FILTER_SPLIT));
+    return _mm512_srli_epi32(low, XT_FILTER_FRACTION);
+}
+
+static void filter_row(const struct xt_row_filter *filter, const uint8_t *in, uint8_t *out)
+{
+    enum { PACK = XT_FILTER_PACK, PACKED = 2 * XT_FILTER_PAIRS * XT_FILTER_PACK };
+    const __m128i three_of_four =
+        _mm_set_epi8(-1, -1, -1, -1, 14, 13, 12, 10, 9, 8, 6, 5, 4, 2, 1, 0);
+    if (!filter->packed) {
+        filter_pixels(filter, 0, filter->out, in, out);
+        return;
+    }
+    /* A window is read as 16 bytes, which must lie within the row. */
+    int most = (filter->in * 3 - WINDOW_BYTES) / 3;
+    if (filter->in * 3 < WINDOW_BYTES)
+        most = -1;
+    int i = 0;
+    for (; i + PACK <= filter->out; i += PACK) {
+        const int *first = filter->first + i;
+        if (first[0] > most || first[PACK - 1] > most) {
+            filter_pixels(filter, i, i + PACK, in, out);
+            continue;
+        }
+        __m512i sums =
+            weigh_windows(load_windows(in, first), filter->packed + (size_t)(i / PACK) * PACKED);
+        __m128i bytes = _mm_shuffle_epi8(_mm512_cvtepi32_epi8(sums), three_of_four);
+        _mm_mask_storeu_epi8(out + (size_t)i * 3, 0xFFF, bytes);
+    }
+    filter_pixels(filter, i, filter->out, in, out);
+}
+
+#elif defined(__AVX2__)
+
+static inline __m128i load_pixel(const uint8_t *bytes)
+{
+    int value;
+    memcpy(&value, bytes, sizeof value);
+    return _mm_cvtepu8_epi32(_mm_cvtsi32_si128(value));
 }
 
 /* Pixels are read and written as four bytes, the last of which is the next one's: so where a window
  * reaches the row's end, and for the last output, the plain loop takes over. */
 static void filter_row(const struct xt_row_filter *filter, const uint8_t *in, uint8_t *out)
 {
+    const __m128i low_bytes =
+        _mm_set_epi8(-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 12, 8, 4, 0);
     int last = filter->out - 1;
     for (int i = 0; i <= last; i++) {
         int count = filter->count[i];
@@ -82,23 +136,81 @@ static void filter_row(const struct xt_row_filter *filter, const uint8_t *in, ui
         }
         const uint8_t *pixel = in + (size_t)filter->first[i] * 3;
         const int32_t *weights = filter->weights + (size_t)i * (size_t)filter->taps;
-        four sum = weights[0] * load_pixel(pixel);
-        for (int k = 1; k < count; k++)
-            sum += weights[k] * load_pixel(pixel + (size_t)k * 3);
-        store_pixel(out + (size_t)i * 3, sum);
+        __m128i sum = _mm_set1_epi32(HALF_WEIGHT);
+        for (int k = 0; k < count; k++)
+            sum = _mm_add_epi32(sum, _mm_mullo_epi32(_mm_set1_epi32(weights[k]),
+                                                     load_pixel(pixel + (size_t)k * 3)));
+        sum = _mm_shuffle_epi8(_mm_srli_epi32(sum, XT_FILTER_FRACTION), low_bytes);
+        int value = _mm_cvtsi128_si32(sum);
+        memcpy(out + (size_t)i * 3, &value, sizeof value);
     }
 }
+
+#else
+
+static void filter_row(const struct xt_row_filter *filter, const uint8_t *in, uint8_t *out)
+{
+    filter_pixels(filter, 0, filter->out, in, out);
+}
+
+#endif
+
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+
+enum { MIXED = 16 };
+
+static inline void mix_block(const uint8_t *const *rows, const int32_t *weights, int row_count,
+                             size_t at, uint8_t *out)
+{
+    __m512i sum = _mm512_set1_epi32(HALF_WEIGHT);
+    for (int k = 0; k < row_count; k++) {
+        __m512i row = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(rows[k] + at)));
+        sum = _mm512_add_epi32(sum, _mm512_mullo_epi32(row, _mm512_set1_epi32(weights[k])));
+    }
+    sum = _mm512_srli_epi32(sum, XT_FILTER_FRACTION);
+    _mm_storeu_si128((void *)(out + at), _mm512_cvtepi32_epi8(sum));
+}
+
+#elif defined(__AVX2__)
+
+enum { MIXED = 8 };
+
+static inline void mix_block(const uint8_t *const *rows, const int32_t *weights, int row_count,
+                             size_t at, uint8_t *out)
+{
+    __m256i sum = _mm256_set1_epi32(HALF_WEIGHT);
+    for (int k = 0; k < row_count; k++) {
+        __m256i row = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(rows[k] + at)));
+        sum = _mm256_add_epi32(sum, _mm256_mullo_epi32(row, _mm256_set1_epi32(weights[k])));
+    }
+    sum = _mm256_srli_epi32(sum, XT_FILTER_FRACTION);
+    __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
+    _mm_storel_epi64((void *)(out + at), _mm_packus_epi16(words, words));
+}
+
+#else
+
+enum { MIXED = 16 };
+
+static inline void mix_block(const uint8_t *const *rows, const int32_t *weights, int row_count,
+                             size_t at, uint8_t *out)
+{
+    int32_t sum[MIXED] = {0};
+    for (int k = 0; k < row_count; k++)
+        for (int i = 0; i < MIXED; i++)
+            sum[i] += weights[k] * rows[k][at + (size_t)i];
+    for (int i = 0; i < MIXED; i++)
+        out[at + (size_t)i] = rounded(sum[i]);
+}
+
+#endif
 
 static void mix_rows(const uint8_t *const *rows, const int32_t *weights, int row_count,
                      size_t bytes, uint8_t *out)
 {
     size_t i = 0;
-    for (; i + LANES <= bytes; i += LANES) {
-        lanes sum = weights[0] * load_lanes(rows[0] + i) + HALF_WEIGHT;
-        for (int k = 1; k < row_count; k++)
-            sum += weights[k] * load_lanes(rows[k] + i);
-        store_lanes(out + i, sum >> XT_FILTER_FRACTION);
-    }
+    for (; i + MIXED <= bytes; i += MIXED)
+        mix_block(rows, weights, row_count, i, out);
     for (; i < bytes; i++) {
         int32_t sum = 0;
         for (int k = 0; k < row_count; k++)

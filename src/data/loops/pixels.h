@@ -12,7 +12,11 @@
 
 enum {
     XT_FILTER_FRACTION = 22, /* fractional bits of a filter's weights */
-    XT_WARP_SLACK = 8,       /* bytes that may be read behind the picture that is warped */
+    XT_FILTER_SPLIT = 11,    /* fractional bits of a weight's lower half in a packed filter */
+    XT_FILTER_PACK = 4,      /* output pixels that a packed filter makes at once */
+    XT_FILTER_PAIRS = 3,     /* pairs of taps of a packed filter */
+    XT_FILTER_PACKED_TAPS = 5,
+    XT_WARP_SLACK = 8, /* bytes that may be read behind the picture that is warped */
 };
 
 /* A filter along a row: output pixel i is the sum of count[i] inputs from first[i] on, times
@@ -24,6 +28,10 @@ struct xt_row_filter {
     const int *first;
     const int *count;
     const int32_t *weights;
+    /* [out / 4 rounded up][pair][lower, upper half][4]: the weights of two taps side by side, 16
+     * bits each, in the order in which vectors take them; NULL where there are more than 5 taps.
+     */
+    const uint32_t *packed;
 };
 
 /* A row of a warp: output pixel i shows the input at (x + i * step_x, y + i * step_y), in 1 / 65536

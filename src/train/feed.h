@@ -1,0 +1,28 @@
+/* How batches are fed to a network: what the loader is told, from settings and the network's size.
+ * One place, so that training, evaluation and benches cannot differ.
+ */
+#ifndef XT_TRAIN_FEED_H
+#define XT_TRAIN_FEED_H
+
+#include "data/loader.h"
+#include "train/settings.h"
+
+/* What a network reads. */
+struct xt_feed_size {
+    int width;
+    int height;
+    bool bgr;
+};
+
+/* For training: shuffled, varied, without end. For evaluation: each image once, as it is. Slots and
+ * their pixels, source and batch are the caller's to add. */
+struct xt_loader_config xt_feed_config(const struct xt_settings *settings,
+                                       const struct xt_feed_size *size, bool training);
+
+/* Loader threads for the settings: --workers, else one for a CPU run. */
+int xt_feed_workers(const struct xt_settings *settings);
+
+/* Batch slots: --slots, else 4. */
+int xt_feed_slots(const struct xt_settings *settings);
+
+#endif

@@ -263,7 +263,8 @@ static const struct {
     {"predict w.pth a.jpg --reject 2", "--reject takes a number from 0 to 1, not \"2\""},
     {"predict w.pth a.jpg --json true",
      "--json takes no value, but \"true\" was given; write --json alone"},
-    {"devices --batch 3", "--batch belongs to train, eval, predict and bench step, not to devices"},
+    {"devices --batch 3",
+     "--batch belongs to train, eval, predict, bench step and bench loader, not to devices"},
     {"completion", "xtrain completion needs bash|zsh|fish; `xtrain completion --help` tells more"},
     {"", "xtrain train needs --model lprnet (the network); `xtrain train --help` tells more"},
 };

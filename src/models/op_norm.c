@@ -184,8 +184,8 @@ static void batch_statistics(struct norm *norm, struct xt_graph *graph)
         pivot[k] = element(in, k);
 #pragma omp parallel for schedule(static)
     for (int n = 0; n < in->n; n++)
-        graph->loops->statistics(in->dtype, sample_of(in, in->value, n), (size_t)in->h,
-                                 (size_t)in->w, in->c, pivot, sum_of(norm, n, 0),
+        graph->loops->statistics(in->dtype, sample_of(in, in->value, n),
+                                 (size_t)in->h * (size_t)in->w, in->c, pivot, sum_of(norm, n, 0),
                                  sum_of(norm, n, 1), xt_graph_loop_scratch(graph));
     double m = (double)in->n * in->h * in->w;
     float *running_mean = param(graph, norm->param.mean);
@@ -437,8 +437,10 @@ enum xt_status xt_graph_norm(struct xt_graph *graph, struct xt_tensor *in,
         if (norm->residual_reader < 0)
             return err->status;
     }
-    if (spec->max.kernel_h && !spec->relu)
-        return xt_err_set(err, XT_ERR_RUN, "%s: a max pool without a ReLU before it", spec->name);
+    if (spec->max.kernel_h && (!spec->relu || spec->max.kernel_h != 3 || spec->max.kernel_w != 3))
+        return xt_err_set(err, XT_ERR_RUN,
+                          "%s: a max pool without a ReLU before it, or of another size than 3x3",
+                          spec->name);
     if (spec->average.kernel_h && (spec->average.stride_h != spec->average.kernel_h ||
                                    spec->average.pad_h || spec->average.pad_w))
         return xt_err_set(err, XT_ERR_RUN, "%s: an average pool with overlapping or padded rows",

@@ -11,32 +11,45 @@
 
 #define XT_INLINE static inline __attribute__((always_inline))
 
-/* loops/NAME.c defines xt_loops_NAME_ISA: XT_LOOPS_NAME(NAME) spells it. */
+/* loops/NAME.c defines functions called xt_loops_NAME_ISA: XT_LOOPS_NAME(NAME) spells it. */
 #define XT_LOOPS_PASTE(name, isa) xt_loops_##name##_##isa
 #define XT_LOOPS_EXPAND(name, isa) XT_LOOPS_PASTE(name, isa)
 #define XT_LOOPS_NAME(name) XT_LOOPS_EXPAND(name, XT_LOOPS_ISA)
 
-XT_INLINE float load(const void *data, size_t i, enum xt_dtype dtype)
+XT_INLINE float as_float(uint32_t bits)
 {
-    if (dtype == XT_F32)
-        return ((const float *)data)[i];
-    uint32_t bits = (uint32_t)((const uint16_t *)data)[i] << 16;
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }
 
-/* bf16 rounds to nearest, ties to even. */
-XT_INLINE void store(void *data, size_t i, float value, enum xt_dtype dtype)
+XT_INLINE uint32_t as_bits(float value)
 {
-    if (dtype == XT_F32) {
-        ((float *)data)[i] = value;
-        return;
-    }
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
-    bits += 0x7FFF + ((bits >> 16) & 1);
-    ((uint16_t *)data)[i] = (uint16_t)(bits >> 16);
+    return bits;
+}
+
+/* The nearest bf16 in the upper half, ties to even; the lower half is not cleared. */
+XT_INLINE uint32_t round_bits(float value)
+{
+    uint32_t bits = as_bits(value);
+    return bits + 0x7FFF + ((bits >> 16) & 1);
+}
+
+XT_INLINE float load(const void *data, size_t i, enum xt_dtype dtype)
+{
+    if (dtype == XT_F32)
+        return ((const float *)data)[i];
+    return as_float((uint32_t)((const uint16_t *)data)[i] << 16);
+}
+
+XT_INLINE void store(void *data, size_t i, float value, enum xt_dtype dtype)
+{
+    if (dtype == XT_F32)
+        ((float *)data)[i] = value;
+    else
+        ((uint16_t *)data)[i] = (uint16_t)(round_bits(value) >> 16);
 }
 
 XT_INLINE const void *at(const void *data, size_t i, enum xt_dtype dtype)

@@ -36,7 +36,7 @@ struct xt_norm_sample {
     struct xt_window max; /* of y; used where pooled is given; needs relu */
     void *pooled;         /* [max.out_h][max.out_w][c] */
     uint8_t
-        *winner; /* the same shape: ky * kernel_w + kx of the first largest; NULL in inference */
+        *winner; /* the same shape: where in the window the first largest is; NULL in inference */
     struct xt_window average; /* of y; windows do not overlap in h; used where averaged is given */
     float *averaged;          /* [average.out_h][average.out_w][c] float32 */
 
@@ -56,10 +56,10 @@ size_t xt_norm_scratch(const struct xt_norm_sample *sample);
 
 struct xt_loops {
     const char *isa;
-    /* sums[c] and squares[c] of (z - pivot) over `rows` rows of `width` pixels of c channels.
-     * scratch: 2 * c floats. */
-    void (*statistics)(enum xt_dtype dtype, const void *z, size_t rows, size_t width, int c,
-                       const float *pivot, double *sums, double *squares, float *scratch);
+    /* sums[c] and squares[c] of (z - pivot) over `pixels` pixels of c channels. scratch: 2 * c
+     * floats. */
+    void (*statistics)(enum xt_dtype dtype, const void *z, size_t pixels, int c, const float *pivot,
+                       double *sums, double *squares, float *scratch);
     void (*norm_forward)(const struct xt_norm_sample *sample);
     /* Writes da and its sums. */
     void (*norm_backward)(const struct xt_norm_sample *sample);

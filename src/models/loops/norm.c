@@ -1,19 +1,21 @@
-/* Batch normalisation, ReLU and the pools that read it. Rows are taken one at a time: a row is
- * activated into float32 scratch that stays in the first-level cache, and everything that reads it
- * follows at once.
+/* Batch normalisation, ReLU and the pools that read it.
+ *
+ * A sample is taken row by row: a row is activated into float32 scratch that stays in the
+ * first-level cache, and everything that reads it follows at once. Four pixels are taken together,
+ * so that what belongs to a channel (scale, shift, sums) is read and written once for the four.
  */
-#include "models/loops/loops.h"
-
 #include "models/loops/element.h"
+#include "models/loops/table.h"
 
-/* Scratch: two activated rows' worth of float32 for the row, its gradient and the average's column
- * sums, and for each of kernel_h rows the horizontal maxima and their places. */
+enum { PIXELS = 4, KERNEL = 3 };
+
+/* Where the pieces of a thread's scratch lie. */
 struct rows {
-    float *row;
-    float *column;  /* [w][c] sums down a window of the average pool, or its gradient spread over a
-                       row */
-    float *ring;    /* [kernel_h][out_w][c] horizontal maxima */
-    uint8_t *place; /* [kernel_h][out_w][c] their kx */
+    float *row;    /* [w][c] activated, or its gradient */
+    float *column; /* [w][c] sums down a window of the average pool, or its gradient spread over a
+                      row */
+    float *best; /* [KERNEL][out_w][c] horizontal maxima; in bf16 the place is in the lower half */
+    int32_t *place; /* [KERNEL][out_w][c] float32: 2 - kx of the maximum */
     float *sum;     /* [c] */
     float *sum_z;   /* [c] */
 };
@@ -21,115 +23,167 @@ struct rows {
 static struct rows split(const struct xt_norm_sample *s)
 {
     size_t row = (size_t)s->w * (size_t)s->c;
-    size_t ring = s->pooled || s->dpooled[0]
-                      ? (size_t)s->max.kernel_h * (size_t)s->max.out_w * (size_t)s->c
-                      : 0;
+    size_t ring = (size_t)KERNEL * (size_t)s->max.out_w * (size_t)s->c;
     struct rows r = {.row = s->scratch, .column = s->scratch + row};
-    r.ring = r.column + row;
-    r.sum = r.ring + ring;
+    r.best = r.column + row;
+    r.sum = r.best + ring;
     r.sum_z = r.sum + s->c;
-    r.place = (uint8_t *)(r.sum_z + s->c);
+    r.place = (int32_t *)(r.sum_z + s->c);
     return r;
 }
 
-XT_INLINE void activate_row(const struct xt_norm_sample *s, int y, float *row, enum xt_dtype dtype,
-                            bool relu, bool residual)
+/* ---- forward ---- */
+
+/* Pixels [first, first + pixels) as normalised and activated float32, in bf16 already rounded to
+ * what y holds. */
+XT_INLINE void activate(const struct xt_norm_sample *s, size_t first, size_t pixels, float *out,
+                        enum xt_dtype dtype, bool relu, bool residual)
 {
     size_t c = (size_t)s->c;
-    size_t first = (size_t)y * (size_t)s->w * c;
     const float *scale = s->scale;
     const float *shift = s->shift;
-    for (int x = 0; x < s->w; x++) {
-        size_t base = first + (size_t)x * c;
-        float *out = row + (size_t)x * c;
+    for (size_t x = 0; x < pixels; x++) {
+        size_t base = (first + x) * c;
 #pragma omp simd
         for (size_t k = 0; k < c; k++) {
             float v = load(s->z, base + k, dtype) * scale[k] + shift[k];
             if (residual)
                 v += load(s->residual, base + k, dtype);
-            out[k] = relu && !(v > 0) ? 0 : v;
+            v = relu && !(v > 0) ? 0 : v;
+            out[x * c + k] = dtype == XT_F32 ? v : as_float(round_bits(v) & 0xFFFF0000u);
         }
     }
 }
 
-XT_INLINE void store_row(void *to, size_t first, const float *row, size_t count,
-                         enum xt_dtype dtype)
+/* The same straight into y, where nothing else reads it. */
+XT_INLINE void activate_to_y(const struct xt_norm_sample *s, enum xt_dtype dtype, bool relu,
+                             bool residual)
 {
+    size_t c = (size_t)s->c;
+    size_t pixels = (size_t)s->h * (size_t)s->w;
+    const float *scale = s->scale;
+    const float *shift = s->shift;
+    for (size_t x = 0; x < pixels; x++) {
+        size_t base = x * c;
 #pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        store(to, first + i, row[i], dtype);
+        for (size_t k = 0; k < c; k++) {
+            float v = load(s->z, base + k, dtype) * scale[k] + shift[k];
+            if (residual)
+                v += load(s->residual, base + k, dtype);
+            store(s->y, base + k, relu && !(v > 0) ? 0 : v, dtype);
+        }
+    }
 }
 
-/* The horizontal maxima of a row, and which column of the window held the first largest. */
-static void max_across(const struct xt_norm_sample *s, const float *row, float *best,
-                       uint8_t *place)
+/* The horizontal maximum of `count` columns, the first of which is the window's column `from`. Bits
+ * of numbers that are not negative order like integers: in bf16 the place goes into the lower half,
+ * and one integer maximum finds value and place, the first place winning a tie. */
+XT_INLINE void across(const float *in, size_t c, int from, int count, float *best, int32_t *place,
+                      enum xt_dtype dtype)
+{
+#pragma omp simd
+    for (size_t k = 0; k < c; k++) {
+        if (dtype == XT_BF16) {
+            int32_t most = (int32_t)(as_bits(in[k]) | (uint32_t)(2 - from));
+            for (int i = 1; i < count; i++) {
+                int32_t other =
+                    (int32_t)(as_bits(in[(size_t)i * c + k]) | (uint32_t)(2 - from - i));
+                most = other > most ? other : most;
+            }
+            best[k] = as_float((uint32_t)most);
+        } else {
+            float most = in[k];
+            int32_t code = 2 - from;
+            for (int i = 1; i < count; i++) {
+                float other = in[(size_t)i * c + k];
+                code = other > most ? 2 - from - i : code;
+                most = other > most ? other : most;
+            }
+            best[k] = most;
+            place[k] = code;
+        }
+    }
+}
+
+XT_INLINE void max_across(const struct xt_norm_sample *s, const float *row, float *best,
+                          int32_t *place, enum xt_dtype dtype)
 {
     size_t c = (size_t)s->c;
     for (int ox = 0; ox < s->max.out_w; ox++) {
-        float *b = best + (size_t)ox * c;
-        uint8_t *p = place + (size_t)ox * c;
         int left = ox * s->max.stride_w - s->max.pad_w;
         int from = left < 0 ? -left : 0;
-        int to = left + s->max.kernel_w > s->w ? s->w - left : s->max.kernel_w;
+        int to = left + KERNEL > s->w ? s->w - left : KERNEL;
         const float *in = row + (size_t)(left + from) * c;
-        memcpy(b, in, c * sizeof *b);
-        memset(p, from, c);
-        for (int kx = from + 1; kx < to; kx++) {
-            in += c;
-            uint8_t here = (uint8_t)kx;
-#pragma omp simd
-            for (size_t k = 0; k < c; k++) {
-                p[k] = in[k] > b[k] ? here : p[k];
-                b[k] = in[k] > b[k] ? in[k] : b[k];
-            }
-        }
+        float *b = best + (size_t)ox * c;
+        int32_t *p = place + (size_t)ox * c;
+        if (to - from == 3)
+            across(in, c, 0, 3, b, p, dtype);
+        else if (to - from == 2)
+            across(in, c, from, 2, b, p, dtype);
+        else
+            across(in, c, from, 1, b, p, dtype);
     }
 }
 
-/* One row of the max pool from the ring of horizontal maxima. */
-XT_INLINE void max_down(const struct xt_norm_sample *s, const struct rows *r, int oy,
-                        enum xt_dtype dtype, bool keep_winner)
+/* The maximum of `count` rows of horizontal maxima; the place becomes (2 - ky) * 4 + (2 - kx). */
+XT_INLINE void down(float *const best[KERNEL], int32_t *const place[KERNEL], size_t n, int from,
+                    int count, void *pooled, uint8_t *winner, enum xt_dtype dtype)
 {
-    size_t count = (size_t)s->max.out_w * (size_t)s->c;
+#pragma omp simd
+    for (size_t i = 0; i < n; i++) {
+        int32_t code = 0;
+        if (dtype == XT_BF16) {
+            int32_t most = (int32_t)(as_bits(best[0][i]) | (uint32_t)(2 - from) * 4);
+            for (int r = 1; r < count; r++) {
+                int32_t other = (int32_t)(as_bits(best[r][i]) | (uint32_t)(2 - from - r) * 4);
+                most = other > most ? other : most;
+            }
+            ((uint16_t *)pooled)[i] = (uint16_t)((uint32_t)most >> 16);
+            code = most & 0xF;
+        } else {
+            float most = best[0][i];
+            code = place[0][i] + (2 - from) * 4;
+            for (int r = 1; r < count; r++) {
+                float other = best[r][i];
+                code = other > most ? place[r][i] + (2 - from - r) * 4 : code;
+                most = other > most ? other : most;
+            }
+            ((float *)pooled)[i] = most;
+        }
+        if (winner)
+            winner[i] = (uint8_t)code;
+    }
+}
+
+/* Row `oy` of the max pool, from the ring of horizontal maxima. */
+XT_INLINE void max_down(const struct xt_norm_sample *s, const struct rows *r, int oy,
+                        enum xt_dtype dtype, bool keep)
+{
+    size_t n = (size_t)s->max.out_w * (size_t)s->c;
     int top = oy * s->max.stride_h - s->max.pad_h;
     int from = top < 0 ? -top : 0;
-    int to = top + s->max.kernel_h > s->h ? s->h - top : s->max.kernel_h;
-    size_t first = (size_t)oy * count;
-    float *best = r->row;
-    size_t slot = (size_t)((top + from) % s->max.kernel_h);
-    memcpy(best, r->ring + slot * count, count * sizeof *best);
-    uint8_t *winner = keep_winner ? s->winner + first : NULL;
-    if (keep_winner) {
-        const uint8_t *place = r->place + slot * count;
-        uint8_t base = (uint8_t)(from * s->max.kernel_w);
-#pragma omp simd
-        for (size_t i = 0; i < count; i++)
-            winner[i] = (uint8_t)(place[i] + base);
+    int to = top + KERNEL > s->h ? s->h - top : KERNEL;
+    float *best[KERNEL] = {r->best, r->best, r->best};
+    int32_t *place[KERNEL] = {r->place, r->place, r->place};
+    for (int i = 0; i < to - from; i++) {
+        size_t slot = (size_t)((top + from + i) % KERNEL) * n;
+        best[i] = r->best + slot;
+        place[i] = r->place + slot;
     }
-    for (int ky = from + 1; ky < to; ky++) {
-        slot = (size_t)((top + ky) % s->max.kernel_h);
-        const float *in = r->ring + slot * count;
-        const uint8_t *place = r->place + slot * count;
-        uint8_t base = (uint8_t)(ky * s->max.kernel_w);
-        if (keep_winner) {
-#pragma omp simd
-            for (size_t i = 0; i < count; i++) {
-                winner[i] = in[i] > best[i] ? (uint8_t)(place[i] + base) : winner[i];
-                best[i] = in[i] > best[i] ? in[i] : best[i];
-            }
-        } else {
-#pragma omp simd
-            for (size_t i = 0; i < count; i++)
-                best[i] = in[i] > best[i] ? in[i] : best[i];
-        }
-    }
-    store_row(s->pooled, first, best, count, dtype);
+    void *pooled = at_out(s->pooled, (size_t)oy * n, dtype);
+    uint8_t *winner = keep ? s->winner + (size_t)oy * n : NULL;
+    if (to - from == 3)
+        down(best, place, n, 0, 3, pooled, winner, dtype);
+    else if (to - from == 2)
+        down(best, place, n, from, 2, pooled, winner, dtype);
+    else
+        down(best, place, n, from, 1, pooled, winner, dtype);
 }
 
 /* Whether row `oy` of the max pool has all its input once row y is there. */
 static bool pool_row_ready(const struct xt_norm_sample *s, int oy, int y)
 {
-    int last = oy * s->max.stride_h - s->max.pad_h + s->max.kernel_h - 1;
+    int last = oy * s->max.stride_h - s->max.pad_h + KERNEL - 1;
     return oy < s->max.out_h && (last <= y || y == s->h - 1);
 }
 
@@ -149,16 +203,17 @@ static void average_across(const struct xt_norm_sample *s, const float *column, 
     for (int ox = 0; ox < w->out_w; ox++) {
         float *out = s->averaged + ((size_t)oy * (size_t)w->out_w + (size_t)ox) * c;
         const float *in = column + (size_t)(ox * w->stride_w) * c;
-        memcpy(out, in, c * sizeof *out);
-        for (int kx = 1; kx < w->kernel_w; kx++)
-            add_row(out, in + (size_t)kx * c, c);
 #pragma omp simd
-        for (size_t k = 0; k < c; k++)
-            out[k] *= share;
+        for (size_t k = 0; k < c; k++) {
+            float sum = in[k];
+            for (int kx = 1; kx < w->kernel_w; kx++)
+                sum += in[(size_t)kx * c + k];
+            out[k] = sum * share;
+        }
     }
 }
 
-static void average_row(const struct xt_norm_sample *s, struct rows *r, int y)
+static void average_row(const struct xt_norm_sample *s, const struct rows *r, int y)
 {
     size_t count = (size_t)s->w * (size_t)s->c;
     int oy = y / s->average.kernel_h;
@@ -173,23 +228,36 @@ static void average_row(const struct xt_norm_sample *s, struct rows *r, int y)
         average_across(s, r->column, oy);
 }
 
+XT_INLINE void store_row(void *to, size_t first, const float *row, size_t count,
+                         enum xt_dtype dtype)
+{
+#pragma omp simd
+    for (size_t i = 0; i < count; i++)
+        store(to, first + i, row[i], dtype);
+}
+
 XT_INLINE void forward(const struct xt_norm_sample *s, enum xt_dtype dtype, bool relu,
                        bool residual)
 {
+    if (s->y && !s->pooled && !s->averaged) {
+        activate_to_y(s, dtype, relu, residual);
+        return;
+    }
     struct rows r = split(s);
-    size_t count = (size_t)s->w * (size_t)s->c;
+    size_t w = (size_t)s->w;
+    size_t count = w * (size_t)s->c;
     size_t ring = (size_t)s->max.out_w * (size_t)s->c;
     int next = 0;
     for (int y = 0; y < s->h; y++) {
-        activate_row(s, y, r.row, dtype, relu, residual);
+        activate(s, (size_t)y * w, w, r.row, dtype, relu, residual);
         if (s->y)
             store_row(s->y, (size_t)y * count, r.row, count, dtype);
         if (s->averaged)
             average_row(s, &r, y);
         if (!s->pooled)
             continue;
-        size_t slot = (size_t)(y % s->max.kernel_h) * ring;
-        max_across(s, r.row, r.ring + slot, r.place + slot);
+        size_t slot = (size_t)(y % KERNEL) * ring;
+        max_across(s, r.row, r.best + slot, r.place + slot, dtype);
         for (; pool_row_ready(s, next, y); next++) {
             if (s->winner)
                 max_down(s, &r, next, dtype, true);
@@ -199,46 +267,93 @@ XT_INLINE void forward(const struct xt_norm_sample *s, enum xt_dtype dtype, bool
     }
 }
 
-static void norm_forward(const struct xt_norm_sample *s)
+XT_INLINE void forward_of(const struct xt_norm_sample *s, enum xt_dtype dtype)
 {
-    if (s->dtype == XT_F32 && s->residual)
-        forward(s, XT_F32, s->relu, true);
-    else if (s->dtype == XT_F32)
-        forward(s, XT_F32, s->relu, false);
-    else if (s->residual)
-        forward(s, XT_BF16, s->relu, true);
+    if (s->residual)
+        forward(s, dtype, s->relu, true);
+    else if (s->relu)
+        forward(s, dtype, true, false);
     else
-        forward(s, XT_BF16, s->relu, false);
+        forward(s, dtype, false, false);
 }
 
-/* Adds the max pool's gradients that land in row y. */
-XT_INLINE void scatter_max(const struct xt_norm_sample *s, int y, float *row, enum xt_dtype dtype,
-                           bool two)
+void XT_LOOPS_NAME(norm_forward)(const struct xt_norm_sample *s)
+{
+    if (s->dtype == XT_F32)
+        forward_of(s, XT_F32);
+    else
+        forward_of(s, XT_BF16);
+}
+
+/* ---- backward ---- */
+
+/* One row of the max pool, seen from a pixel that up to three of its windows hold: their gradients
+ * and winners, and the winner that each would have to name for the pixel. */
+struct windows {
+    const void *grad[KERNEL];
+    const void *more[KERNEL]; /* of the pool's second reader */
+    const uint8_t *winner[KERNEL];
+    uint8_t code[KERNEL];
+    int count;
+};
+
+XT_INLINE void gather(const struct windows *w, float *to, size_t c, int count, enum xt_dtype dtype,
+                      bool two)
+{
+#pragma omp simd
+    for (size_t k = 0; k < c; k++) {
+        float sum = to[k];
+        for (int i = 0; i < count; i++) {
+            float g = load(w->grad[i], k, dtype);
+            if (two)
+                g += load(w->more[i], k, dtype);
+            sum += w->winner[i][k] == w->code[i] ? g : 0;
+        }
+        to[k] = sum;
+    }
+}
+
+/* The windows of pool row `line` / c whose column kx is at x. */
+XT_INLINE void find_windows(const struct xt_norm_sample *s, size_t line, int ky, int x,
+                            struct windows *w, enum xt_dtype dtype, bool two)
 {
     const struct xt_window *m = &s->max;
     size_t c = (size_t)s->c;
-    for (int ky = 0; ky < m->kernel_h; ky++) {
+    w->count = 0;
+    for (int kx = 0; kx < KERNEL; kx++) {
+        int left = x + m->pad_w - kx;
+        if (left < 0 || left % m->stride_w || left / m->stride_w >= m->out_w)
+            continue;
+        size_t base = (line + (size_t)(left / m->stride_w)) * c;
+        int i = w->count++;
+        w->grad[i] = at(s->dpooled[0], base, dtype);
+        w->more[i] = two ? at(s->dpooled[1], base, dtype) : NULL;
+        w->winner[i] = s->winner + base;
+        w->code[i] = (uint8_t)((2 - ky) * 4 + (2 - kx));
+    }
+}
+
+/* Adds the max pool's gradients that land in row y. */
+XT_INLINE void gather_max(const struct xt_norm_sample *s, int y, float *row, enum xt_dtype dtype,
+                          bool two)
+{
+    const struct xt_window *m = &s->max;
+    size_t c = (size_t)s->c;
+    for (int ky = 0; ky < KERNEL; ky++) {
         int top = y + m->pad_h - ky;
         if (top < 0 || top % m->stride_h || top / m->stride_h >= m->out_h)
             continue;
         size_t line = (size_t)(top / m->stride_h) * (size_t)m->out_w;
-        for (int ox = 0; ox < m->out_w; ox++) {
-            size_t base = (line + (size_t)ox) * c;
-            const uint8_t *winner = s->winner + base;
-            for (int kx = 0; kx < m->kernel_w; kx++) {
-                int x = ox * m->stride_w - m->pad_w + kx;
-                if (x < 0 || x >= s->w)
-                    continue;
-                uint8_t here = (uint8_t)(ky * m->kernel_w + kx);
-                float *to = row + (size_t)x * c;
-#pragma omp simd
-                for (size_t k = 0; k < c; k++) {
-                    float g = load(s->dpooled[0], base + k, dtype);
-                    if (two)
-                        g += load(s->dpooled[1], base + k, dtype);
-                    to[k] += winner[k] == here ? g : 0;
-                }
-            }
+        for (int x = 0; x < s->w; x++) {
+            struct windows w;
+            find_windows(s, line, ky, x, &w, dtype, two);
+            float *to = row + (size_t)x * c;
+            if (w.count == 3)
+                gather(&w, to, c, 3, dtype, two);
+            else if (w.count == 2)
+                gather(&w, to, c, 2, dtype, two);
+            else if (w.count == 1)
+                gather(&w, to, c, 1, dtype, two);
         }
     }
 }
@@ -261,125 +376,133 @@ static void spread_average(const struct xt_norm_sample *s, int oy, float *column
     }
 }
 
-XT_INLINE void read_gradient(const struct xt_norm_sample *s, int y, float *row, enum xt_dtype dtype)
+/* The row's gradient from y's readers and from the average pool; zero where there is neither. */
+XT_INLINE void begin_row(const struct xt_norm_sample *s, int y, const struct rows *r,
+                         enum xt_dtype dtype)
 {
     size_t count = (size_t)s->w * (size_t)s->c;
     size_t first = (size_t)y * count;
-    if (!s->dy[0]) {
-        memset(row, 0, count * sizeof *row);
-        return;
+    bool averaged = s->daveraged && y / s->average.kernel_h < s->average.out_h;
+    if (averaged && y % s->average.kernel_h == 0)
+        spread_average(s, y / s->average.kernel_h, r->column);
+    if (averaged)
+        memcpy(r->row, r->column, count * sizeof *r->row);
+    else
+        memset(r->row, 0, count * sizeof *r->row);
+    for (int reader = 0; reader < 2; reader++) {
+        if (!s->dy[reader])
+            continue;
+#pragma omp simd
+        for (size_t i = 0; i < count; i++)
+            r->row[i] += load(s->dy[reader], first + i, dtype);
     }
-#pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        row[i] = load(s->dy[0], first + i, dtype);
-    if (!s->dy[1])
-        return;
-#pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        row[i] += load(s->dy[1], first + i, dtype);
 }
 
-/* Masks the row's gradient by the ReLU, stores it and adds it to the sums. */
-XT_INLINE void finish_row(const struct xt_norm_sample *s, int y, const struct rows *r,
-                          enum xt_dtype dtype, bool relu, bool residual)
+/* What `pixels` pixels from `first` on are masked with, where their gradient comes from, and how
+ * they are compiled. */
+struct masking {
+    enum xt_dtype dtype;
+    bool relu;
+    bool residual;
+    int readers; /* of y: 1 or 2 where the gradient is read from dy, 0 where it stands in the row */
+};
+
+/* Masks the gradient by the ReLU, stores it and adds it to the channel's sums. */
+XT_INLINE void finish(const struct xt_norm_sample *s, size_t first, const float *row,
+                      const struct rows *r, int pixels, struct masking m)
 {
     size_t c = (size_t)s->c;
-    size_t first = (size_t)y * (size_t)s->w * c;
+    size_t base = first * c;
     const float *scale = s->scale;
     const float *shift = s->shift;
     const float *pivot = s->pivot;
     float *sum = r->sum;
     float *sum_z = r->sum_z;
-    memset(sum, 0, c * sizeof *sum);
-    memset(sum_z, 0, c * sizeof *sum_z);
-    for (int x = 0; x < s->w; x++) {
-        size_t base = first + (size_t)x * c;
-        const float *g = r->row + (size_t)x * c;
 #pragma omp simd
-        for (size_t k = 0; k < c; k++) {
-            float z = load(s->z, base + k, dtype);
-            float v = z * scale[k] + shift[k];
-            if (residual)
-                v += load(s->residual, base + k, dtype);
-            float da = relu && !(v > 0) ? 0 : g[k];
-            store(s->da, base + k, da, dtype);
-            sum[k] += da;
-            sum_z[k] += da * (z - pivot[k]);
-        }
-    }
     for (size_t k = 0; k < c; k++) {
-        s->sum_da[k] += (double)sum[k];
-        s->sum_da_z[k] += (double)sum_z[k];
+        float total = 0;
+        float total_z = 0;
+        for (int p = 0; p < pixels; p++) {
+            size_t i = base + (size_t)p * c + k;
+            float z = load(s->z, i, m.dtype);
+            float v = z * scale[k] + shift[k];
+            if (m.residual)
+                v += load(s->residual, i, m.dtype);
+            float g = m.readers ? load(s->dy[0], i, m.dtype) : row[(size_t)p * c + k];
+            if (m.readers == 2)
+                g += load(s->dy[1], i, m.dtype);
+            float da = m.relu && !(v > 0) ? 0 : g;
+            store(s->da, i, da, m.dtype);
+            total += da;
+            total_z += da * (z - pivot[k]);
+        }
+        sum[k] += total;
+        sum_z[k] += total_z;
     }
 }
 
-XT_INLINE void backward(const struct xt_norm_sample *s, enum xt_dtype dtype, bool relu,
-                        bool residual)
+/* A stretch of pixels, four at a time; the float32 sums of the stretch go into the sample's
+ * doubles. */
+XT_INLINE void finish_stretch(const struct xt_norm_sample *s, size_t first, size_t pixels,
+                              const float *row, const struct rows *r, struct masking m)
+{
+    size_t c = (size_t)s->c;
+    memset(r->sum, 0, 2 * c * sizeof *r->sum);
+    size_t x = 0;
+    for (; x + PIXELS <= pixels; x += PIXELS)
+        finish(s, first + x, row + x * c, r, PIXELS, m);
+    for (; x < pixels; x++)
+        finish(s, first + x, row + x * c, r, 1, m);
+    for (size_t k = 0; k < c; k++) {
+        s->sum_da[k] += (double)r->sum[k];
+        s->sum_da_z[k] += (double)r->sum_z[k];
+    }
+}
+
+XT_INLINE void backward(const struct xt_norm_sample *s, struct masking m)
 {
     struct rows r = split(s);
-    size_t count = (size_t)s->w * (size_t)s->c;
+    size_t w = (size_t)s->w;
     memset(s->sum_da, 0, (size_t)s->c * sizeof *s->sum_da);
     memset(s->sum_da_z, 0, (size_t)s->c * sizeof *s->sum_da_z);
     for (int y = 0; y < s->h; y++) {
-        read_gradient(s, y, r.row, dtype);
-        if (s->dpooled[0] && s->dpooled[1])
-            scatter_max(s, y, r.row, dtype, true);
-        else if (s->dpooled[0])
-            scatter_max(s, y, r.row, dtype, false);
-        if (s->daveraged && y / s->average.kernel_h < s->average.out_h) {
-            if (y % s->average.kernel_h == 0)
-                spread_average(s, y / s->average.kernel_h, r.column);
-            add_row(r.row, r.column, count);
+        if (!m.readers) {
+            begin_row(s, y, &r, m.dtype);
+            if (s->dpooled[0] && s->dpooled[1])
+                gather_max(s, y, r.row, m.dtype, true);
+            else if (s->dpooled[0])
+                gather_max(s, y, r.row, m.dtype, false);
         }
-        finish_row(s, y, &r, dtype, relu, residual);
+        finish_stretch(s, (size_t)y * w, w, r.row, &r, m);
     }
 }
 
-static void norm_backward(const struct xt_norm_sample *s)
+/* The cases are spelled out because only a constant residual and reader count make loops without a
+ * test inside. */
+XT_INLINE void backward_of(const struct xt_norm_sample *s, enum xt_dtype dtype)
 {
-    if (s->dtype == XT_F32 && s->residual)
-        backward(s, XT_F32, s->relu, true);
-    else if (s->dtype == XT_F32)
-        backward(s, XT_F32, s->relu, false);
+    bool only_y = s->dy[0] && !s->dpooled[0] && !s->daveraged;
+    int readers = only_y ? 1 + (s->dy[1] != NULL) : 0;
+    if (s->residual && readers == 2)
+        backward(s, (struct masking){dtype, s->relu, true, 2});
+    else if (s->residual && readers == 1)
+        backward(s, (struct masking){dtype, s->relu, true, 1});
     else if (s->residual)
-        backward(s, XT_BF16, s->relu, true);
+        backward(s, (struct masking){dtype, s->relu, true, 0});
+    else if (readers == 2)
+        backward(s, (struct masking){dtype, s->relu, false, 2});
+    else if (readers == 1)
+        backward(s, (struct masking){dtype, s->relu, false, 1});
     else
-        backward(s, XT_BF16, s->relu, false);
+        backward(s, (struct masking){dtype, s->relu, false, 0});
 }
 
-XT_INLINE void sums(const void *z, size_t rows, size_t width, int channels, const float *pivot,
-                    double *total, double *squares, float *scratch, enum xt_dtype dtype)
+void XT_LOOPS_NAME(norm_backward)(const struct xt_norm_sample *s)
 {
-    size_t c = (size_t)channels;
-    float *row_sum = scratch;
-    float *row_square = scratch + c;
-    memset(total, 0, c * sizeof *total);
-    memset(squares, 0, c * sizeof *squares);
-    for (size_t y = 0; y < rows; y++) {
-        memset(scratch, 0, 2 * c * sizeof *scratch);
-        for (size_t x = 0; x < width; x++) {
-            size_t base = (y * width + x) * c;
-#pragma omp simd
-            for (size_t k = 0; k < c; k++) {
-                float v = load(z, base + k, dtype) - pivot[k];
-                row_sum[k] += v;
-                row_square[k] += v * v;
-            }
-        }
-        for (size_t k = 0; k < c; k++) {
-            total[k] += (double)row_sum[k];
-            squares[k] += (double)row_square[k];
-        }
-    }
-}
-
-static void statistics(enum xt_dtype dtype, const void *z, size_t rows, size_t width, int c,
-                       const float *pivot, double *total, double *squares, float *scratch)
-{
-    if (dtype == XT_F32)
-        sums(z, rows, width, c, pivot, total, squares, scratch, XT_F32);
+    if (s->dtype == XT_F32)
+        backward_of(s, XT_F32);
     else
-        sums(z, rows, width, c, pivot, total, squares, scratch, XT_BF16);
+        backward_of(s, XT_BF16);
 }
 
 XT_INLINE void apply(const void *da, const void *z, size_t pixels, int channels, const float *a,
@@ -396,8 +519,9 @@ XT_INLINE void apply(const void *da, const void *z, size_t pixels, int channels,
     }
 }
 
-static void norm_backward_apply(enum xt_dtype dtype, const void *da, const void *z, size_t pixels,
-                                int c, const float *a, const float *b, const float *d, void *dz)
+void XT_LOOPS_NAME(norm_backward_apply)(enum xt_dtype dtype, const void *da, const void *z,
+                                        size_t pixels, int c, const float *a, const float *b,
+                                        const float *d, void *dz)
 {
     if (dtype == XT_F32)
         apply(da, z, pixels, c, a, b, d, dz, XT_F32);
@@ -405,108 +529,54 @@ static void norm_backward_apply(enum xt_dtype dtype, const void *da, const void 
         apply(da, z, pixels, c, a, b, d, dz, XT_BF16);
 }
 
-XT_INLINE void add_masked(const void *y, void *dy, const void *more, size_t count,
-                          enum xt_dtype dtype)
+/* ---- statistics ---- */
+
+XT_INLINE void add_pixels(const void *z, size_t first, size_t c, const float *pivot, float *sum,
+                          float *square, int pixels, enum xt_dtype dtype)
 {
 #pragma omp simd
-    for (size_t i = 0; i < count; i++) {
-        float g = load(dy, i, dtype) + load(more, i, dtype);
-        store(dy, i, load(y, i, dtype) > 0 ? g : 0, dtype);
+    for (size_t k = 0; k < c; k++) {
+        float total = 0;
+        float total_square = 0;
+        for (int p = 0; p < pixels; p++) {
+            float v = load(z, (first + (size_t)p) * c + k, dtype) - pivot[k];
+            total += v;
+            total_square += v * v;
+        }
+        sum[k] += total;
+        square[k] += total_square;
     }
 }
 
-/* A bf16 is above zero when its sign bit is clear and the rest is not zero: the mask needs no
- * conversion. */
-static void mask_bf16(const int16_t *y, int16_t *dy, size_t count)
+/* Float32 sums over a stretch of pixels short enough to lose no digits go into doubles. */
+XT_INLINE void sums(const void *z, size_t pixels, size_t c, const float *pivot, double *total,
+                    double *squares, float *scratch, enum xt_dtype dtype)
 {
-#pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        dy[i] = y[i] > 0 ? dy[i] : 0;
-}
-
-static void mask_f32(const float *y, float *dy, size_t count)
-{
-#pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        dy[i] = y[i] > 0 ? dy[i] : 0;
-}
-
-static void relu_backward(enum xt_dtype dtype, const void *y, void *dy, const void *more,
-                          size_t count)
-{
-    if (dtype == XT_F32 && more)
-        add_masked(y, dy, more, count, XT_F32);
-    else if (dtype == XT_F32)
-        mask_f32(y, dy, count);
-    else if (more)
-        add_masked(y, dy, more, count, XT_BF16);
-    else
-        mask_bf16(y, dy, count);
-}
-
-/* A 32-bit mixing function (two multiplications), good enough for a mask and cheap in vector
- * registers. */
-XT_INLINE uint32_t hash(uint32_t key, uint32_t i)
-{
-    uint32_t h = (i ^ key) * 0x7FEB352Du;
-    h = (h ^ (h >> 15)) * 0x846CA68Bu;
-    return h ^ (h >> 16);
-}
-
-XT_INLINE void drop(const void *in, void *out, size_t count, uint32_t key, uint32_t first,
-                    uint32_t threshold, float factor, enum xt_dtype dtype)
-{
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) {
-        float v = load(in, i, dtype) * factor;
-        store(out, i, hash(key, first + (uint32_t)i) >= threshold ? v : 0, dtype);
+    enum { STRETCH = 96 };
+    float *sum = scratch;
+    float *square = scratch + c;
+    memset(total, 0, c * sizeof *total);
+    memset(squares, 0, c * sizeof *squares);
+    for (size_t first = 0; first < pixels; first += STRETCH) {
+        size_t end = first + STRETCH < pixels ? first + STRETCH : pixels;
+        memset(scratch, 0, 2 * c * sizeof *scratch);
+        size_t x = first;
+        for (; x + PIXELS <= end; x += PIXELS)
+            add_pixels(z, x, c, pivot, sum, square, PIXELS, dtype);
+        for (; x < end; x++)
+            add_pixels(z, x, c, pivot, sum, square, 1, dtype);
+        for (size_t k = 0; k < c; k++) {
+            total[k] += (double)sum[k];
+            squares[k] += (double)square[k];
+        }
     }
 }
 
-static void dropout(enum xt_dtype dtype, const void *in, void *out, size_t count, uint32_t key,
-                    uint32_t first, uint32_t threshold, float factor)
+void XT_LOOPS_NAME(statistics)(enum xt_dtype dtype, const void *z, size_t pixels, int c,
+                               const float *pivot, double *total, double *squares, float *scratch)
 {
     if (dtype == XT_F32)
-        drop(in, out, count, key, first, threshold, factor, XT_F32);
+        sums(z, pixels, (size_t)c, pivot, total, squares, scratch, XT_F32);
     else
-        drop(in, out, count, key, first, threshold, factor, XT_BF16);
+        sums(z, pixels, (size_t)c, pivot, total, squares, scratch, XT_BF16);
 }
-
-static void convert(enum xt_dtype dtype, const float *in, size_t count, void *out)
-{
-    if (dtype == XT_F32)
-        memcpy(out, in, count * sizeof *in);
-    else
-        store_row(out, 0, in, count, XT_BF16);
-}
-
-static void normalise(enum xt_dtype dtype, const uint8_t *in, size_t count, float mean, float scale,
-                      void *out)
-{
-    if (dtype == XT_F32) {
-        float *to = out;
-#pragma omp simd
-        for (size_t i = 0; i < count; i++)
-            to[i] = ((float)in[i] - mean) * scale;
-        return;
-    }
-#pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        store(out, i, ((float)in[i] - mean) * scale, XT_BF16);
-}
-
-#define XT_STRING(x) #x
-#define XT_EXPAND_STRING(x) XT_STRING(x)
-
-extern const struct xt_loops XT_LOOPS_NAME(norm);
-const struct xt_loops XT_LOOPS_NAME(norm) = {
-    .isa = XT_EXPAND_STRING(XT_LOOPS_ISA),
-    .statistics = statistics,
-    .norm_forward = norm_forward,
-    .norm_backward = norm_backward,
-    .norm_backward_apply = norm_backward_apply,
-    .relu_backward = relu_backward,
-    .dropout = dropout,
-    .convert = convert,
-    .normalise = normalise,
-};

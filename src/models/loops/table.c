@@ -1,0 +1,16 @@
+#include "models/loops/table.h"
+
+#define XT_STRING(x) #x
+#define XT_EXPAND_STRING(x) XT_STRING(x)
+
+const struct xt_loops XT_LOOPS_NAME(table) = {
+    .isa = XT_EXPAND_STRING(XT_LOOPS_ISA),
+    .statistics = XT_LOOPS_NAME(statistics),
+    .norm_forward = XT_LOOPS_NAME(norm_forward),
+    .norm_backward = XT_LOOPS_NAME(norm_backward),
+    .norm_backward_apply = XT_LOOPS_NAME(norm_backward_apply),
+    .relu_backward = XT_LOOPS_NAME(relu_backward),
+    .dropout = XT_LOOPS_NAME(dropout),
+    .convert = XT_LOOPS_NAME(convert),
+    .normalise = XT_LOOPS_NAME(normalise),
+};

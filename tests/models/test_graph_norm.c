@@ -286,7 +286,8 @@ static void refused(struct xt_norm_spec spec, const char *sentence)
 static void a_max_pool_without_relu_is_refused(void **state)
 {
     (void)state;
-    refused(SPEC(.max = pool3x3), "norm: a max pool without a ReLU before it");
+    refused(SPEC(.max = pool3x3),
+            "norm: a max pool without a ReLU before it, or of another size than 3x3");
 }
 
 static void an_average_pool_of_overlapping_rows_is_refused(void **state)

@@ -7,10 +7,10 @@
 #include "base/rng.h"
 #include "models/loops/loops.h"
 
-extern const struct xt_loops xt_loops_norm_base;
+extern const struct xt_loops xt_loops_table_base;
 #ifdef __x86_64__
-extern const struct xt_loops xt_loops_norm_avx2;
-extern const struct xt_loops xt_loops_norm_avx512;
+extern const struct xt_loops xt_loops_table_avx2;
+extern const struct xt_loops xt_loops_table_avx512;
 #endif
 
 /* The builds that this CPU can run. */
@@ -18,13 +18,13 @@ enum { BUILDS_MAX = 3 };
 static int builds(const struct xt_loops *out[BUILDS_MAX])
 {
     int count = 0;
-    out[count++] = &xt_loops_norm_base;
+    out[count++] = &xt_loops_table_base;
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        out[count++] = &xt_loops_norm_avx2;
+        out[count++] = &xt_loops_table_avx2;
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
-        out[count++] = &xt_loops_norm_avx512;
+        out[count++] = &xt_loops_table_avx512;
 #endif
     return count;
 }
@@ -131,9 +131,14 @@ static size_t place(const struct sample *s, int y, int x, int k)
     return ((size_t)y * (size_t)s->w + (size_t)x) * (size_t)s->c + (size_t)k;
 }
 
+/* The pools read what y holds: in bf16 the rounded value. */
 static double activated(const struct sample *s, size_t i)
 {
-    return s->relu && !(s->v[i] > 0) ? 0 : s->v[i];
+    double v = s->relu && !(s->v[i] > 0) ? 0 : s->v[i];
+    if (s->dtype == XT_F32)
+        return v;
+    uint16_t bits = to_bf16((float)v);
+    return get(&(struct array){.dtype = XT_BF16, .count = 1, .data = &bits}, 0);
 }
 
 static double *doubles(size_t count)

@@ -260,11 +260,11 @@ static void sample_clear(struct sample *s)
     free(s->sum_da_z);
 }
 
-static void compare(const char *isa, const char *what, const struct array *got,
-                    const double *wanted, double slack)
+static void compare(const char *isa, const char *what, enum xt_dtype precision,
+                    const struct array *got, const double *wanted, double slack)
 {
     for (size_t i = 0; i < got->count; i++) {
-        double allowed = unit(got->dtype) * (fabs(wanted[i]) + slack);
+        double allowed = unit(precision) * (fabs(wanted[i]) + slack);
         if (!(fabs(get(got, i) - wanted[i]) <= allowed))
             fail_msg("%s: %s[%zu] is %g, by plain loops %g", isa, what, i, get(got, i), wanted[i]);
     }
@@ -356,13 +356,13 @@ static void check_sample(const struct sample *s)
         const char *isa = all[b / 2]->isa;
         struct results r = run_loops(all[b / 2], s, training);
         if (s->full)
-            compare(isa, "y", &r.y, y, 1);
+            compare(isa, "y", s->dtype, &r.y, y, 1);
         if (s->max.kernel_h)
-            compare(isa, "pooled", &r.pooled, s->pooled, 1);
+            compare(isa, "pooled", s->dtype, &r.pooled, s->pooled, 1);
         if (s->average.kernel_h)
-            compare(isa, "averaged", &r.averaged, s->averaged, 1);
+            compare(isa, "averaged", s->dtype, &r.averaged, s->averaged, 1);
         if (training) {
-            compare(isa, "da", &r.da, s->da, 1);
+            compare(isa, "da", s->dtype, &r.da, s->da, 1);
             compare_sums(isa, "sum of da", s, r.sum_da, s->sum_da);
             compare_sums(isa, "sum of da z", s, r.sum_da_z, s->sum_da_z);
         }

@@ -162,6 +162,14 @@ static void the_number_of_workers_and_slots_changes_nothing(void **state)
     config.slots = 7;
     take(many, STEPS);
     assert_memory_equal(one, many, sizeof one);
+    config.fit = XT_FIT_RANDOM_CROP;
+    config.flip = true;
+    config.jitter = 0.4F;
+    take(many, STEPS);
+    assert_memory_not_equal(one, many, sizeof one);
+    config.workers = 1;
+    take(one, STEPS);
+    assert_memory_equal(one, many, sizeof one);
     config.seed++;
     take(many, STEPS);
     assert_true(one[0] != many[0] && one[24] != many[24]);

@@ -1,0 +1,287 @@
+/* Crops, mirrored images, colours: the choice of a part, a JPEG's decoding of it alone, resizing
+ * it; and that the loops of every instruction set give the same bytes. */
+#include "support.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/augment.h"
+#include "data/loops/pixels.h"
+#include "data/resize.h"
+#include "data/transform.h"
+
+static struct xt_err err;
+
+static void a_random_part_lies_within_and_has_area_and_shape(void **state)
+{
+    (void)state;
+    double least = 1;
+    double most = 0;
+    for (uint64_t i = 0; i < 2000; i++) {
+        struct xt_rng rng = xt_rng_begin(i, 0);
+        struct xt_box box = xt_transform_part(XT_FIT_RANDOM_CROP, 500, 375, 224, 224, 0, &rng);
+        double area = box.width * box.height / (500 * 375);
+        double ratio = box.width / box.height;
+        assert_true(box.left >= 0 && box.top >= 0);
+        assert_true(box.left + box.width <= 500 && box.top + box.height <= 375);
+        assert_true(area > 0.078 && area <= 1.01);
+        assert_true(ratio > 0.74 && ratio < 1.35);
+        least = fmin(least, area);
+        most = fmax(most, area);
+    }
+    assert_true(least < 0.1 && most > 0.9);
+}
+
+static void a_long_image_gives_its_middle(void **state)
+{
+    (void)state;
+    struct xt_rng rng = xt_rng_begin(1, 0);
+    struct xt_box box = xt_transform_part(XT_FIT_RANDOM_CROP, 1000, 10, 224, 224, 0.9F, &rng);
+    assert_true(box.height <= 10 && box.width < 14 && box.left > 490);
+}
+
+static void the_centre_crop_has_the_target_s_shape(void **state)
+{
+    (void)state;
+    struct xt_box box = xt_transform_part(XT_FIT_CENTRE_CROP, 500, 400, 200, 100, 0, NULL);
+    assert_true(fabs(box.width - 437.5) < 1e-9 && fabs(box.height - 218.75) < 1e-9);
+    assert_true(fabs(box.left - 31.25) < 1e-9);
+}
+
+/* The box that the test wants, whatever the image. */
+static struct xt_box given_part(void *context, int width, int height)
+{
+    struct xt_box *box = context;
+    assert_true(box->left + box->width <= width && box->top + box->height <= height);
+    return *box;
+}
+
+static struct xt_decoder *decoder;
+static struct xt_resizer resizer;
+static struct xt_image whole;
+static struct xt_image part;
+
+static int setup(void **state)
+{
+    (void)state;
+    return xt_decoder_create(&decoder, &err) != XT_OK;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    xt_decoder_destroy(decoder);
+    xt_resizer_clear(&resizer);
+    xt_image_clear(&whole);
+    xt_image_clear(&part);
+    return 0;
+}
+
+static void first_photo(char *path, size_t size)
+{
+    DIR *dir = opendir(support_shared("data/photos"));
+    struct dirent *entry = NULL;
+    while (dir && (entry = readdir(dir)) && !strstr(entry->d_name, ".JPEG"))
+        ;
+    if (entry)
+        snprintf(path, size, "%s/%s", support_shared("data/photos"), entry->d_name);
+    if (dir)
+        closedir(dir);
+}
+
+static double mean_difference(const uint8_t *a, const uint8_t *b, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += abs(a[i] - b[i]);
+    return sum / (double)count;
+}
+
+static void assert_part_as_of_the_whole(const char *path, struct xt_box box, double limit)
+{
+    enum { SIDE = 64 };
+    static uint8_t from_whole[SIDE * SIDE * 3];
+    static uint8_t from_part[SIDE * SIDE * 3];
+    struct xt_want want = {.width = SIDE, .height = SIDE, .part = given_part, .context = &box};
+    struct xt_box place;
+    xt_decoder_want(decoder, NULL);
+    assert_int_equal(xt_image_load(decoder, path, XT_PIXEL_RGB, &whole, &err), XT_OK);
+    assert_false(xt_decoder_part(decoder, &place));
+    xt_decoder_want(decoder, &want);
+    assert_int_equal(xt_image_load(decoder, path, XT_PIXEL_RGB, &part, &err), XT_OK);
+    assert_true(xt_decoder_part(decoder, &place));
+    assert_int_equal(xt_resize_part(&resizer, &whole, &box, false, SIDE, SIDE, from_whole, &err),
+                     XT_OK);
+    assert_int_equal(xt_resize_part(&resizer, &part, &place, false, SIDE, SIDE, from_part, &err),
+                     XT_OK);
+    double difference = mean_difference(from_whole, from_part, sizeof from_part);
+    if (difference > limit)
+        fail_msg("%s: the part at %g, %g differs by %g on average", path, box.left, box.top,
+                 difference);
+}
+
+static void a_part_that_is_decoded_alone_looks_as_in_the_whole(void **state)
+{
+    (void)state;
+    char path[1024];
+    first_photo(path, sizeof path);
+    xt_decoder_want(decoder, NULL);
+    assert_int_equal(xt_image_load(decoder, path, XT_PIXEL_RGB, &whole, &err), XT_OK);
+    int width = whole.width;
+    int height = whole.height;
+    /* At full size, but for the edges of the blocks; at a half and a quarter, but for the filter.
+     */
+    assert_part_as_of_the_whole(path, (struct xt_box){33, 41, 100, 90}, 0.6);
+    assert_part_as_of_the_whole(path, (struct xt_box){0, 0, 70, height}, 0.6);
+    assert_part_as_of_the_whole(path, (struct xt_box){width - 65, height - 64, 65, 64}, 0.6);
+    assert_part_as_of_the_whole(path, (struct xt_box){17, 3, 150, 150}, 4);
+    assert_part_as_of_the_whole(path, (struct xt_box){7, 5, width - 20, height - 9}, 5);
+}
+
+static void a_part_is_resized_as_if_it_was_cut_out(void **state)
+{
+    (void)state;
+    uint8_t of_part[20 * 12 * 3];
+    uint8_t of_cut[20 * 12 * 3];
+    struct xt_image cut = {0};
+    assert_int_equal(xt_image_reserve(&whole, 61, 43, &err), XT_OK);
+    assert_int_equal(xt_image_reserve(&cut, 37, 26, &err), XT_OK);
+    for (int i = 0; i < 61 * 43 * 3; i++)
+        whole.pixels[i] = (uint8_t)(i * i * 7 + i);
+    for (int y = 0; y < 26; y++)
+        memcpy(cut.pixels + (size_t)y * 37 * 3, whole.pixels + ((y + 9) * 61 + 11) * 3, 37 * 3);
+    struct xt_box box = {11, 9, 37, 26};
+    assert_int_equal(xt_resize_part(&resizer, &whole, &box, false, 20, 12, of_part, &err), XT_OK);
+    assert_int_equal(xt_resize(&resizer, &cut, 20, 12, of_cut, &err), XT_OK);
+    assert_memory_equal(of_part, of_cut, sizeof of_cut);
+    xt_image_clear(&cut);
+}
+
+static void a_mirrored_image_is_the_image_backwards(void **state)
+{
+    (void)state;
+    static const int sizes[] = {50, 37, 20};
+    for (int s = 0; s < 3; s++) {
+        int width = sizes[s];
+        static uint8_t plain[37 * 21 * 3];
+        static uint8_t mirrored[37 * 21 * 3];
+        assert_int_equal(xt_image_reserve(&whole, width, 21, &err), XT_OK);
+        for (int i = 0; i < width * 21 * 3; i++)
+            whole.pixels[i] = (uint8_t)(i * i * 7 + i);
+        struct xt_box box = {.width = width, .height = 21};
+        xt_resize_part(&resizer, &whole, &box, false, 37, 21, plain, &err);
+        xt_resize_part(&resizer, &whole, &box, true, 37, 21, mirrored, &err);
+        for (int y = 0; y < 21; y++)
+            for (int x = 0; x < 37; x++)
+                for (int c = 0; c < 3; c++)
+                    assert_in_range(plain[(y * 37 + x) * 3 + c] + 1 -
+                                        mirrored[(y * 37 + 36 - x) * 3 + c],
+                                    0, 2);
+    }
+}
+
+static void a_part_outside_is_refused(void **state)
+{
+    (void)state;
+    uint8_t out[3];
+    xt_image_reserve(&whole, 4, 4, &err);
+    struct xt_box box = {2, 0, 3, 4};
+    assert_int_equal(xt_resize_part(&resizer, &whole, &box, false, 1, 1, out, &err), XT_ERR_DATA);
+}
+
+static void colours_stay_where_the_change_is_nothing_and_grey_stays_grey(void **state)
+{
+    (void)state;
+    uint8_t pixels[300];
+    uint8_t before[300];
+    for (int i = 0; i < 300; i++)
+        before[i] = pixels[i] = (uint8_t)(i * 37);
+    struct xt_rng rng = xt_rng_begin(1, 0);
+    xt_augment_colours(pixels, 100, XT_PIXEL_RGB, 0, &rng);
+    assert_memory_equal(pixels, before, sizeof before);
+    for (int i = 0; i < 300; i++)
+        pixels[i] = (uint8_t)(i / 3);
+    xt_augment_colours(pixels, 100, XT_PIXEL_BGR, 0.5F, &rng);
+    for (int i = 0; i < 100; i++)
+        assert_true(pixels[3 * i] == pixels[3 * i + 1] && pixels[3 * i] == pixels[3 * i + 2]);
+}
+
+extern const struct xt_pixel_loops xt_pixel_loops_base;
+#ifdef __x86_64__
+extern const struct xt_pixel_loops xt_pixel_loops_avx2;
+extern const struct xt_pixel_loops xt_pixel_loops_avx512;
+#endif
+
+enum { WIDTH = 71, HEIGHT = 19, ROW = WIDTH * 3, BYTES = ROW * HEIGHT };
+
+/* Everything that the loops do to a picture, one after the other. */
+static void run_loops(const struct xt_pixel_loops *loops, uint8_t *out)
+{
+    static uint8_t in[BYTES + XT_WARP_SLACK];
+    const uint8_t *rows[3] = {in, in + ROW, in + (ptrdiff_t)5 * ROW};
+    const int32_t weights[3] = {1000000, 2000001, (1 << XT_FILTER_FRACTION) - 3000001};
+    for (int i = 0; i < BYTES; i++)
+        in[i] = (uint8_t)(i * i * 31 + i);
+    loops->mix_rows(rows, weights, 3, ROW, out);
+    out += ROW;
+    for (int i = 0; i < HEIGHT; i++, out += ROW) {
+        struct xt_warp_row row = {
+            .in = in,
+            .width = WIDTH,
+            .height = HEIGHT,
+            .x = (i - 9) * 70001,
+            .y = (i - 4) * 65536 - 3000,
+            .step_x = 61234 + i,
+            .step_y = 4321 - 900 * i,
+            .contrast = 12000 + 500 * i,
+            .brightness = 3 * i - 30,
+            .count = WIDTH,
+        };
+        row.out = out;
+        loops->warp_row(&row);
+    }
+    loops->blend(in, in + 3, in + 6, 40, out, ROW);
+    out += ROW;
+    memcpy(out, in, ROW);
+    struct xt_colour_change change = {.own = 300, .grey = -60, .shift = 700};
+    loops->change_colours(out, WIDTH, 2, &change);
+}
+
+static void every_instruction_set_gives_the_same_bytes(void **state)
+{
+    (void)state;
+    static uint8_t base[BYTES + 3 * ROW];
+    run_loops(&xt_pixel_loops_base, base);
+#ifdef __x86_64__
+    static uint8_t other[BYTES + 3 * ROW];
+    if (__builtin_cpu_supports("avx2")) {
+        run_loops(&xt_pixel_loops_avx2, other);
+        assert_memory_equal(base, other, sizeof base);
+    }
+    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")) {
+        run_loops(&xt_pixel_loops_avx512, other);
+        assert_memory_equal(base, other, sizeof base);
+    }
+#endif
+}
+
+#define transform_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        transform_test(a_random_part_lies_within_and_has_area_and_shape),
+        transform_test(a_long_image_gives_its_middle),
+        transform_test(the_centre_crop_has_the_target_s_shape),
+        transform_test(a_part_that_is_decoded_alone_looks_as_in_the_whole),
+        transform_test(a_part_is_resized_as_if_it_was_cut_out),
+        transform_test(a_mirrored_image_is_the_image_backwards),
+        transform_test(a_part_outside_is_refused),
+        transform_test(colours_stay_where_the_change_is_nothing_and_grey_stays_grey),
+        transform_test(every_instruction_set_gives_the_same_bytes),
+    };
+    return cmocka_run_group_tests_name("transform", tests, NULL, NULL);
+}

@@ -496,7 +496,7 @@ static void the_second_pass_of_the_gradient(void **state)
             all[i / 8]->norm_backward_apply((enum xt_dtype)dtype, da.data, z.data, PIXELS, (int)c,
                                             factors[0].data, factors[1].data, factors[2].data,
                                             da.data);
-            compare(all[i / 8]->isa, "dz", &da, wanted, 1);
+            compare(all[i / 8]->isa, "dz", da.dtype, &da, wanted, 1);
             for (int f = 0; f < 3; f++)
                 free(factors[f].data);
             free(da.data);
@@ -528,7 +528,7 @@ static void the_gradient_of_relu_passes_where_the_output_is_above_zero(void **st
             }
             all[i / 2]->relu_backward((enum xt_dtype)dtype, y.data, dy.data,
                                       i % 2 ? more.data : NULL, COUNT);
-            compare(all[i / 2]->isa, "gradient", &dy, wanted, 0.1);
+            compare(all[i / 2]->isa, "gradient", dy.dtype, &dy, wanted, 0.1);
             for (size_t k = 0; k < COUNT; k++)
                 assert_true(get(&y, k) > 0 || get(&dy, k) == 0);
             free(y.data);

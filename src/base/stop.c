@@ -2,14 +2,27 @@
 
 #include <signal.h>
 #include <stddef.h>
+#include <time.h>
 
-/* One of the program's three pieces of global state. */
-static volatile sig_atomic_t requested;
+/* One of the program's three pieces of global state: the signal, and when it came. */
+static struct {
+    volatile sig_atomic_t number;
+    volatile sig_atomic_t second;
+} requested;
 
+/* timeout(1) and batch systems signal the process and then its group: what comes at once is the
+ * same request. */
 static void on_signal(int number)
 {
-    requested = number;
-    signal(number, SIG_DFL);
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (!requested.number) {
+        requested.second = (sig_atomic_t)now.tv_sec;
+        requested.number = number;
+    } else if ((sig_atomic_t)now.tv_sec - requested.second > 1) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
 }
 
 void xt_stop_watch(void)
@@ -23,5 +36,5 @@ void xt_stop_watch(void)
 
 int xt_stop_requested(void)
 {
-    return requested;
+    return requested.number;
 }

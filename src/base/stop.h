@@ -1,5 +1,5 @@
-/* The request to stop (SIGINT, SIGTERM): the program's only signal flag. A second signal ends the
- * process at once. */
+/* The request to stop (SIGINT, SIGTERM): the program's only signal flag. A second signal,
+ * a second or two later, ends the process at once. */
 #ifndef XT_BASE_STOP_H
 #define XT_BASE_STOP_H
 

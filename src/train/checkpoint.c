@@ -630,13 +630,17 @@ enum xt_status xt_checkpoint_newest(const char *folder, char **out, struct xt_er
             break;
         struct xt_weight_file file;
         struct xt_err why = {0};
-        if (read_whole(&file, path, &why) == XT_OK) {
+        enum xt_status read = read_whole(&file, path, &why);
+        if (read == XT_OK) {
             xt_weight_file_clear(&file);
             *out = path;
-        } else {
-            xt_log_warn("%s; taking the checkpoint before it", why.text);
-            free(path);
+            break;
         }
+        if (read == XT_ERR_DATA)
+            xt_log_warn("%s; taking the checkpoint before it", why.text);
+        else
+            status = xt_err_set(err, read, "%s", why.text);
+        free(path);
     }
     free(steps);
     return status;

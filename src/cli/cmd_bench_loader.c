@@ -3,11 +3,13 @@
  * Both are measured in turns, a fraction of a second each, so that what else the machine does
  * meanwhile takes from both. Decoding alone is whole images from bytes in memory, by as many
  * threads as the loader has workers; images that are made, and not decoded, are made. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -35,6 +37,8 @@ struct bench {
     struct xt_slots slots;
     struct xt_loader_config config;
     struct xt_loader *loader;
+    struct xt_cache *cache;
+    char cache_path[64];
     struct file *files; /* the first file_count of the source */
     size_t file_count;
     double loader_images;
@@ -73,6 +77,19 @@ static enum xt_status open_source(struct bench *bench, const struct xt_settings 
     return xt_source_open(&bench->source, s->data, &options, err);
 }
 
+/* A bench has no run's folder: its cache is a file that goes when the bench ends. */
+static enum xt_status make_cache_file(struct bench *bench, struct xt_err *err)
+{
+    snprintf(bench->cache_path, sizeof bench->cache_path, "xtrain-cache-XXXXXX");
+    int fd = mkstemp(bench->cache_path);
+    if (fd < 0) {
+        bench->cache_path[0] = '\0';
+        return xt_err_set(err, XT_ERR_RUN, "cannot write a cache here: %s", strerror(errno));
+    }
+    close(fd);
+    return XT_OK;
+}
+
 static enum xt_status open_loader(struct bench *bench, const struct xt_settings *s,
                                   struct xt_err *err)
 {
@@ -89,6 +106,10 @@ static enum xt_status open_loader(struct bench *bench, const struct xt_settings 
     size_t bytes = (size_t)size.width * (size_t)size.height * 3 * (size_t)bench->config.batch;
     enum xt_status status = xt_slots_init(&bench->slots, bench->config.slots, bytes, err);
     bench->config.slot_pixels = bench->slots.pixels;
+    if (!status && s->cache == XT_CACHE_CHOICE_DISK)
+        status = make_cache_file(bench, err);
+    if (!status)
+        status = xt_feed_open_cache(s, bench->cache_path, &bench->config, &bench->cache, err);
     return status ? status : xt_loader_create(&bench->loader, &bench->config, err);
 }
 
@@ -282,6 +303,9 @@ enum xt_status xt_cmd_bench_loader(struct xt_options *options, struct xt_err *er
     struct bench bench = {0};
     enum xt_status status = run(&bench, &options->values, err);
     xt_loader_destroy(bench.loader);
+    xt_cache_destroy(bench.cache);
+    if (bench.cache_path[0])
+        unlink(bench.cache_path);
     xt_slots_clear(&bench.slots);
     for (size_t i = 0; i < bench.file_count; i++)
         free(bench.files[i].bytes);

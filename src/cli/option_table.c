@@ -26,6 +26,7 @@ static const char *const sched_names[] = {"constant", "step",     "multistep",
 static const char *const bn_names[] = {"auto", "batch", "frozen", NULL};
 static const char *const norm_names[] = {"auto", "sample", "batch", NULL};
 static const char *const amp_names[] = {"off", "bf16", "fp16", NULL};
+static const char *const cache_names[] = {"off", "ram", "disk", NULL};
 static const char *const fit_names[] = {"stretch", "crop", NULL};
 static const char *const decode_names[] = {"greedy", "beam", NULL};
 
@@ -592,6 +593,29 @@ static const struct xt_option table[] = {
         .fallback = "0",
         .max = XT_SLOTS_MAX,
         .help = "batches that are made ahead of the step, at least 2; 0: 4",
+    },
+    {
+        .name = "cache",
+        .type = &xt_type_choice,
+        FIELD(cache),
+        .commands = TRAIN | LOADER,
+        .group = XT_GROUP_MACHINE,
+        .fallback = "off",
+        .choices = cache_names,
+        .help = "keep decoded training images at the network's size, in memory or in cache.bin in "
+                "the run's folder, so that later epochs decode nothing",
+    },
+    {
+        .name = "cache-limit",
+        .type = &xt_type_integer,
+        FIELD(cache_limit),
+        .commands = TRAIN | LOADER,
+        .group = XT_GROUP_MACHINE,
+        .value = "MIB",
+        .fallback = "0",
+        .max = 100000000,
+        .help = "what --cache may take; images beyond it are decoded each time; 0: half of the "
+                "memory that is free, on disk no limit",
     },
     {
         .name = "pin-memory",

@@ -195,16 +195,35 @@ static enum xt_status read_sample(struct worker *worker, uint64_t epoch, uint64_
     return xt_err_prefix(&worker->err, "no good sample was found in place of a bad one: ");
 }
 
-/* Makes the row's pixels of the sample at hand. */
+static void mirror(uint8_t *pixels, int width, int height)
+{
+    for (int y = 0; y < height; y++, pixels += (size_t)width * 3)
+        for (int left = 0, right = width - 1; left < right; left++, right--)
+            for (int c = 0; c < 3; c++) {
+                uint8_t moved = pixels[left * 3 + c];
+                pixels[left * 3 + c] = pixels[right * 3 + c];
+                pixels[right * 3 + c] = moved;
+            }
+}
+
+/* Makes the row's pixels of the sample at hand, or of those that the cache gave. */
 static enum xt_status transform(struct worker *worker, uint64_t epoch, uint64_t position,
-                                uint8_t *pixels)
+                                bool cached, size_t index, uint8_t *pixels)
 {
     const struct xt_loader_config *config = &worker->loader->config;
     struct xt_rng rng = place_rng(config->seed, STREAM_AUGMENT, epoch, position);
     bool mirrored = config->flip && xt_rng_below(&rng, 2);
-    enum xt_status status =
-        xt_resize_part(&worker->resizer, &worker->sample.image, &worker->part, mirrored,
-                       config->width, config->height, pixels, &worker->err);
+    /* Where the part is the same each time, what is kept is not mirrored. */
+    bool fixed = config->fit != XT_FIT_RANDOM_CROP;
+    enum xt_status status = XT_OK;
+    if (!cached)
+        status =
+            xt_resize_part(&worker->resizer, &worker->sample.image, &worker->part,
+                           mirrored && !fixed, config->width, config->height, pixels, &worker->err);
+    if (!status && !cached && config->cache)
+        xt_cache_put(config->cache, index, pixels);
+    if (!status && mirrored && fixed)
+        mirror(pixels, config->width, config->height);
     if (!status && config->augment)
         status = xt_augment_plate(pixels, config->width, config->height, &rng, &worker->scratch,
                                   &worker->err);
@@ -212,6 +231,16 @@ static enum xt_status transform(struct worker *worker, uint64_t epoch, uint64_t 
         xt_augment_colours(pixels, (size_t)config->width * (size_t)config->height, config->order,
                            config->jitter, &rng);
     return status;
+}
+
+/* Fills the row from the cache. False where the sample is not in it. */
+static bool from_cache(struct worker *worker, size_t index, uint8_t *pixels)
+{
+    const struct xt_loader_config *config = &worker->loader->config;
+    struct xt_sample *sample = &worker->sample;
+    return config->cache && xt_cache_get(config->cache, index, pixels) &&
+           config->source->class->label(config->source, index, sample->label, &sample->label_length,
+                                        &worker->err) == XT_OK;
 }
 
 static enum xt_status fill_row(struct worker *worker, struct slot *slot, int64_t step, int row)
@@ -229,8 +258,11 @@ static enum xt_status fill_row(struct worker *worker, struct slot *slot, int64_t
     uint64_t position =
         ((uint64_t)step - slot->epoch * worker->loader->epoch_steps) * (uint64_t)config->batch +
         (uint64_t)row;
-    bool good = false;
-    enum xt_status status = read_sample(worker, slot->epoch, position, &slot->indices[row], &good);
+    bool cached = from_cache(worker, slot->indices[row], pixels);
+    bool good = cached;
+    enum xt_status status = XT_OK;
+    if (!cached)
+        status = read_sample(worker, slot->epoch, position, &slot->indices[row], &good);
     if (status)
         return status;
     if (!good) {
@@ -238,7 +270,7 @@ static enum xt_status fill_row(struct worker *worker, struct slot *slot, int64_t
         return XT_OK;
     }
     const struct xt_sample *sample = &worker->sample;
-    status = transform(worker, slot->epoch, position, pixels);
+    status = transform(worker, slot->epoch, position, cached, slot->indices[row], pixels);
     slot->label_lengths[row] = sample->label_length;
     memcpy(label, sample->label, (size_t)sample->label_length * sizeof *label);
     return status;
@@ -353,6 +385,10 @@ static enum xt_status check_config(const struct xt_loader_config *config, struct
         return xt_err_set(err, XT_ERR_USAGE,
                           "the loader needs at least 1 worker and 2 batch slots, not %d and %d",
                           config->workers, config->slots);
+    if (config->cache && config->fit == XT_FIT_RANDOM_CROP)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "images that are cropped at random differ each time, so that they cannot "
+                          "be cached; use --cache off or --fit stretch");
     if (config->source->count == 0)
         return xt_err_set(err, XT_ERR_DATA, "there are no samples in %s",
                           config->source->description);

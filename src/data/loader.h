@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "data/cache.h"
 #include "data/source.h"
 #include "data/transform.h"
 
@@ -40,7 +41,8 @@ struct xt_loader_config {
                     sample in a bad one's place; else end after the first epoch */
     bool strict; /* the first bad sample ends the run */
     uint64_t seed;
-    uint64_t start_step; /* batches already consumed, from epoch 0 (resume) */
+    struct xt_cache *cache; /* borrowed; NULL: none. Not with random crops */
+    uint64_t start_step;    /* batches already consumed, from epoch 0 (resume) */
 };
 
 /* A filled slot. Valid until it is released. */

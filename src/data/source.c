@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/rng.h"
 #include "base/str.h"
 #include "data/jpeg.h"
 #include "data/png.h"
@@ -23,6 +24,16 @@ void xt_source_destroy(struct xt_source *source)
 {
     if (source)
         source->class->destroy(source);
+}
+
+uint64_t xt_source_stamp_of(const char *path, const struct stat *st)
+{
+    uint64_t hash = 14695981039346656037u;
+    for (; *path; path++)
+        hash = (hash ^ (uint8_t)*path) * 1099511628211u;
+    hash = xt_rng_at(hash, (uint64_t)st->st_size, (uint64_t)st->st_mtim.tv_sec);
+    hash = xt_rng_at(hash, (uint64_t)st->st_mtim.tv_nsec, (uint64_t)st->st_ino);
+    return hash ? hash : 1;
 }
 
 int xt_source_class_count(const struct xt_source *source)

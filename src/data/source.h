@@ -41,6 +41,9 @@ struct xt_source_class {
                             struct xt_err *err);
     /* What to call the sample in messages and lists: its path, or "synth:plates #17". */
     void (*name)(const struct xt_source *source, size_t index, char *out, size_t size);
+    /* A number that changes when the sample's file does (its name, size, time), 0 where it cannot
+     * be read. NULL: the samples are no files. */
+    uint64_t (*stamp)(const struct xt_source *source, size_t index);
     void (*destroy)(struct xt_source *source);
 };
 
@@ -77,6 +80,10 @@ struct xt_source_options {
 enum xt_status xt_source_open(struct xt_source **out, const char *spec,
                               const struct xt_source_options *options, struct xt_err *err);
 void xt_source_destroy(struct xt_source *source);
+
+/* For `stamp`: of a file's name and what the system says about it. */
+struct stat;
+uint64_t xt_source_stamp_of(const char *path, const struct stat *st);
 
 /* How many classes the labels are of; 0 for plates. */
 int xt_source_class_count(const struct xt_source *source);

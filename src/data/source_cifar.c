@@ -500,6 +500,17 @@ static void cifar_name(const struct xt_source *source, size_t index, char *out, 
     snprintf(out, size, "%s #%zu", batch->path, index - batch->first);
 }
 
+/* Of the batch's file, or of its member's bytes as they were read. */
+static uint64_t cifar_stamp(const struct xt_source *source, size_t index)
+{
+    const struct cifar *set = (const struct cifar *)source;
+    const struct batch *batch = batch_of(set, index);
+    struct stat st = {.st_size = (off_t)batch->size};
+    if (batch->fd >= 0 && fstat(batch->fd, &st))
+        return 0;
+    return xt_source_stamp_of(batch->path, &st) + index - batch->first;
+}
+
 static void cifar_destroy(struct xt_source *source)
 {
     struct cifar *set = (struct cifar *)source;
@@ -512,8 +523,11 @@ static void cifar_destroy(struct xt_source *source)
     free(set);
 }
 
-static const struct xt_source_class cifar_class = {
-    .read = cifar_read, .label = cifar_label, .name = cifar_name, .destroy = cifar_destroy};
+static const struct xt_source_class cifar_class = {.read = cifar_read,
+                                                   .label = cifar_label,
+                                                   .name = cifar_name,
+                                                   .stamp = cifar_stamp,
+                                                   .destroy = cifar_destroy};
 
 static enum xt_status open_set(struct cifar *set, const char *path,
                                const struct xt_source_options *options, struct xt_err *err)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/mem.h"
@@ -41,6 +42,13 @@ static void files_name(const struct xt_source *source, size_t index, char *out, 
     snprintf(out, size, "%s", file_at(source, index)->path);
 }
 
+static uint64_t files_stamp(const struct xt_source *source, size_t index)
+{
+    const char *path = file_at(source, index)->path;
+    struct stat st;
+    return stat(path, &st) == 0 ? xt_source_stamp_of(path, &st) : 0;
+}
+
 static void files_destroy(struct xt_source *source)
 {
     struct xt_source_files *set = (struct xt_source_files *)source;
@@ -57,6 +65,7 @@ static const struct xt_source_class files_class = {
     .read = files_read,
     .label = files_label,
     .name = files_name,
+    .stamp = files_stamp,
     .destroy = files_destroy,
 };
 

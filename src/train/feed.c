@@ -1,5 +1,7 @@
 #include "train/feed.h"
 
+#include "base/log.h"
+
 enum { SLOTS = 4 };
 
 int xt_feed_workers(const struct xt_settings *settings)
@@ -32,4 +34,33 @@ struct xt_loader_config xt_feed_config(const struct xt_settings *settings,
     config.flip = settings->flip;
     config.jitter = (float)settings->jitter;
     return config;
+}
+
+enum xt_status xt_feed_open_cache(const struct xt_settings *settings, const char *path,
+                                  struct xt_loader_config *config, struct xt_cache **out,
+                                  struct xt_err *err)
+{
+    *out = NULL;
+    if (settings->cache == XT_CACHE_CHOICE_OFF)
+        return XT_OK;
+    bool disk = settings->cache == XT_CACHE_CHOICE_DISK;
+    struct xt_cache_config cache = {
+        .source = config->source,
+        .kind = disk ? XT_CACHE_DISK : XT_CACHE_RAM,
+        .path = path,
+        .limit = (uint64_t)settings->cache_limit << 20,
+        .width = config->width,
+        .height = config->height,
+        .fit = config->fit,
+        .order = config->order,
+    };
+    enum xt_status status = xt_cache_create(out, &cache, err);
+    if (status)
+        return status;
+    size_t room = xt_cache_room(*out);
+    xt_log_note("decoded images are kept in %s: room for %zu of %zu (%.0f MB)",
+                disk ? path : "memory", room, config->source->count,
+                1e-6 * (double)room * config->width * config->height * 3);
+    config->cache = *out;
+    return XT_OK;
 }

@@ -19,6 +19,7 @@ enum xt_sched_kind {
 enum xt_bn_mode { XT_BN_AUTO, XT_BN_BATCH, XT_BN_FROZEN };
 enum xt_context_norm { XT_CONTEXT_AUTO, XT_CONTEXT_SAMPLE, XT_CONTEXT_BATCH };
 enum xt_amp { XT_AMP_OFF, XT_AMP_BF16, XT_AMP_FP16 };
+enum xt_cache_choice { XT_CACHE_CHOICE_OFF, XT_CACHE_CHOICE_RAM, XT_CACHE_CHOICE_DISK };
 enum xt_images_fit { XT_IMAGES_STRETCH, XT_IMAGES_CROP };
 enum xt_decode_kind { XT_DECODE_GREEDY, XT_DECODE_BEAM };
 
@@ -81,6 +82,8 @@ struct xt_settings {
     int threads;        /* 0: what the process may use */
     int workers;        /* 0: found from threads */
     int slots;          /* batches that are made ahead; 0: found */
+    enum xt_cache_choice cache;
+    int cache_limit; /* MiB; 0: found */
     bool pin_memory;
 
     /* evaluation and prediction */

@@ -132,6 +132,7 @@ enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_setti
 void xt_trainer_clear(struct xt_trainer *trainer)
 {
     xt_loader_destroy(trainer->loader);
+    xt_cache_destroy(trainer->cache);
     xt_slots_clear(&trainer->slots);
     xt_source_destroy(trainer->source);
     xt_source_destroy(trainer->val);
@@ -164,6 +165,17 @@ static enum xt_status open_record(struct xt_trainer *trainer, struct xt_err *err
     return status;
 }
 
+static enum xt_status open_cache(struct xt_trainer *trainer, struct xt_err *err)
+{
+    char *path = NULL;
+    enum xt_status status = xt_run_folder_file(&trainer->folder, "cache.bin", &path, err);
+    if (!status)
+        status = xt_feed_open_cache(trainer->settings, path, &trainer->loader_config,
+                                    &trainer->cache, err);
+    free(path);
+    return status;
+}
+
 enum xt_status xt_trainer_open_run(struct xt_trainer *trainer, struct xt_err *err)
 {
     enum xt_status status = xt_resume_open_folder(trainer, err);
@@ -173,6 +185,8 @@ enum xt_status xt_trainer_open_run(struct xt_trainer *trainer, struct xt_err *er
     if (!status)
         status = open_record(trainer, err);
     trainer->loader_config.start_step = (uint64_t)trainer->step;
+    if (!status)
+        status = open_cache(trainer, err);
     if (!status)
         status = xt_loader_create(&trainer->loader, &trainer->loader_config, err);
     return status;

@@ -62,6 +62,7 @@ struct xt_trainer {
     struct xt_slots slots;
     struct xt_loader *loader;
     struct xt_loader_config loader_config;
+    struct xt_cache *cache; /* NULL: none */
     struct xt_objective *objective;
     struct xt_optim optim;
     struct xt_optim_range ranges[XT_PARAMS_MAX];

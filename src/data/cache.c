@@ -1,0 +1,266 @@
+#include "data/cache.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "base/thread.h"
+
+/* The file: this head, a record a sample, then the pixels. */
+struct head {
+    char magic[16];
+    uint64_t count;
+    uint32_t width;
+    uint32_t height;
+    uint32_t fit;
+    uint32_t order;
+};
+static const char magic[16] = "xtrain cache 1\n";
+
+struct record {
+    uint64_t stamp; /* of the sample's file; 0: nothing is here */
+    uint64_t sum;   /* of the pixels */
+};
+
+enum state { STATE_EMPTY, STATE_BUSY, STATE_FULL };
+
+struct xt_cache {
+    struct xt_cache_config config;
+    size_t size;     /* bytes of a sample */
+    size_t room;     /* samples */
+    uint8_t *pixels; /* [room][size], in memory */
+    _Atomic uint8_t *states;
+    int fd;
+    _Atomic bool full; /* the disk */
+};
+
+/* In words of 8 bytes, four at a time, so that it costs less than reading them. */
+static uint64_t checksum(const uint8_t *bytes, size_t size)
+{
+    enum { WORDS = 4, BLOCK = WORDS * 8 };
+    uint64_t sums[WORDS] = {1, 2, 3, 4};
+    size_t i = 0;
+    for (; i + BLOCK <= size; i += BLOCK) {
+        uint64_t words[WORDS];
+        memcpy(words, bytes + i, BLOCK);
+        for (int k = 0; k < WORDS; k++)
+            sums[k] = (sums[k] ^ words[k]) * 0x9E3779B97F4A7C15u;
+    }
+    uint64_t sum = size;
+    for (; i < size; i++)
+        sum = (sum ^ bytes[i]) * 1099511628211u;
+    for (int k = 0; k < WORDS; k++)
+        sum = xt_rng_mix(sum ^ sums[k]);
+    return sum;
+}
+
+static uint64_t free_memory(void)
+{
+    uint64_t available = 0;
+    char line[128];
+    FILE *file = fopen("/proc/meminfo", "re");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "MemAvailable: %lu kB", &available) == 1)
+            break;
+    if (file)
+        fclose(file);
+    available *= 1024;
+    uint64_t limit = xt_thread_memory_limit();
+    uint64_t used = xt_thread_memory_used();
+    uint64_t left = limit > used ? limit - used : 0;
+    return limit && left < available ? left : available;
+}
+
+static size_t room_for(const struct xt_cache *cache)
+{
+    size_t count = cache->config.source->count;
+    uint64_t limit = cache->config.limit;
+    if (!limit && cache->config.kind == XT_CACHE_DISK)
+        return count;
+    if (!limit)
+        limit = free_memory() / 2;
+    uint64_t fits = limit / cache->size;
+    return fits < count ? (size_t)fits : count;
+}
+
+static enum xt_status create_in_memory(struct xt_cache *cache, struct xt_err *err)
+{
+    enum xt_status status =
+        xt_mem_calloc(&cache->states, cache->room, sizeof *cache->states, "a cache", err);
+    if (status || !cache->room)
+        return status;
+    /* Pages are taken as they are filled. */
+    void *pixels = mmap(NULL, cache->room * cache->size, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (pixels == MAP_FAILED)
+        return xt_err_no_memory(err, "the cache of decoded images", cache->room * cache->size);
+    cache->pixels = pixels;
+    return XT_OK;
+}
+
+static struct head head_of(const struct xt_cache *cache)
+{
+    struct head head = {.count = cache->config.source->count,
+                        .width = (uint32_t)cache->config.width,
+                        .height = (uint32_t)cache->config.height,
+                        .fit = (uint32_t)cache->config.fit,
+                        .order = (uint32_t)cache->config.order};
+    memcpy(head.magic, magic, sizeof magic);
+    return head;
+}
+
+static bool read_at(int fd, void *bytes, size_t count, off_t at)
+{
+    for (size_t done = 0; done < count;) {
+        ssize_t got = pread(fd, (char *)bytes + done, count - done, at + (off_t)done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        done += (size_t)got;
+    }
+    return true;
+}
+
+static bool write_at(int fd, const void *bytes, size_t count, off_t at)
+{
+    for (size_t done = 0; done < count;) {
+        ssize_t got = pwrite(fd, (const char *)bytes + done, count - done, at + (off_t)done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        done += (size_t)got;
+    }
+    return true;
+}
+
+static enum xt_status create_on_disk(struct xt_cache *cache, struct xt_err *err)
+{
+    const char *path = cache->config.path;
+    if (!cache->config.source->class->stamp)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--cache disk: %s are no files whose time could be compared; use "
+                          "--cache ram",
+                          cache->config.source->description);
+    cache->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (cache->fd < 0)
+        return xt_err_set(err, XT_ERR_RUN, "cannot open the cache %s: %s", path, strerror(errno));
+    struct head wanted = head_of(cache);
+    struct head found;
+    if (read_at(cache->fd, &found, sizeof found, 0) && memcmp(&found, &wanted, sizeof found) == 0)
+        return XT_OK;
+    /* Of another size or another set of images: begun again. */
+    if (ftruncate(cache->fd, 0) || !write_at(cache->fd, &wanted, sizeof wanted, 0))
+        return xt_err_set(err, XT_ERR_RUN, "cannot write the cache %s: %s", path, strerror(errno));
+    return XT_OK;
+}
+
+enum xt_status xt_cache_create(struct xt_cache **out, const struct xt_cache_config *config,
+                               struct xt_err *err)
+{
+    *out = NULL;
+    struct xt_cache *cache = NULL;
+    enum xt_status status = xt_mem_calloc(&cache, 1, sizeof *cache, "a cache", err);
+    if (status)
+        return status;
+    cache->config = *config;
+    cache->fd = -1;
+    cache->size = (size_t)config->width * (size_t)config->height * 3;
+    cache->room = room_for(cache);
+    status =
+        config->kind == XT_CACHE_DISK ? create_on_disk(cache, err) : create_in_memory(cache, err);
+    if (status)
+        xt_cache_destroy(cache);
+    else
+        *out = cache;
+    return status;
+}
+
+void xt_cache_destroy(struct xt_cache *cache)
+{
+    if (!cache)
+        return;
+    if (cache->pixels)
+        munmap(cache->pixels, cache->room * cache->size);
+    if (cache->fd >= 0)
+        close(cache->fd);
+    free(cache->states);
+    free(cache);
+}
+
+size_t xt_cache_room(const struct xt_cache *cache)
+{
+    return cache->room;
+}
+
+static off_t record_at(size_t index)
+{
+    return (off_t)(sizeof(struct head) + index * sizeof(struct record));
+}
+
+static off_t pixels_at(const struct xt_cache *cache, size_t index)
+{
+    return record_at(cache->config.source->count) + (off_t)(index * cache->size);
+}
+
+static bool get_from_disk(const struct xt_cache *cache, size_t index, uint8_t *pixels)
+{
+    const struct xt_source *source = cache->config.source;
+    struct record record;
+    return read_at(cache->fd, &record, sizeof record, record_at(index)) && record.stamp &&
+           record.stamp == source->class->stamp(source, index) &&
+           read_at(cache->fd, pixels, cache->size, pixels_at(cache, index)) &&
+           record.sum == checksum(pixels, cache->size);
+}
+
+static void put_on_disk(struct xt_cache *cache, size_t index, const uint8_t *pixels)
+{
+    const struct xt_source *source = cache->config.source;
+    struct record record = {source->class->stamp(source, index), checksum(pixels, cache->size)};
+    if (!record.stamp || atomic_load_explicit(&cache->full, memory_order_relaxed))
+        return;
+    if (write_at(cache->fd, pixels, cache->size, pixels_at(cache, index)) &&
+        write_at(cache->fd, &record, sizeof record, record_at(index)))
+        return;
+    if (!atomic_exchange(&cache->full, true))
+        xt_log_warn("the cache %s cannot be written (%s): the images that are not in it yet will "
+                    "be decoded each time",
+                    cache->config.path, strerror(errno));
+}
+
+bool xt_cache_get(struct xt_cache *cache, size_t index, uint8_t *pixels)
+{
+    if (index >= cache->room)
+        return false;
+    if (cache->config.kind == XT_CACHE_DISK)
+        return get_from_disk(cache, index, pixels);
+    if (atomic_load_explicit(&cache->states[index], memory_order_acquire) != STATE_FULL)
+        return false;
+    memcpy(pixels, cache->pixels + index * cache->size, cache->size);
+    return true;
+}
+
+void xt_cache_put(struct xt_cache *cache, size_t index, const uint8_t *pixels)
+{
+    if (index >= cache->room)
+        return;
+    if (cache->config.kind == XT_CACHE_DISK) {
+        put_on_disk(cache, index, pixels);
+        return;
+    }
+    uint8_t empty = STATE_EMPTY;
+    if (!atomic_compare_exchange_strong(&cache->states[index], &empty, STATE_BUSY))
+        return;
+    memcpy(cache->pixels + index * cache->size, pixels, cache->size);
+    atomic_store_explicit(&cache->states[index], STATE_FULL, memory_order_release);
+}

@@ -43,6 +43,7 @@
     X(post_ops_create)                                                                             \
     X(post_ops_destroy)                                                                            \
     X(post_ops_append_eltwise)                                                                     \
+    X(post_ops_append_sum)                                                                         \
     X(primitive_desc_query)                                                                        \
     X(primitive_desc_query_md)                                                                     \
     X(primitive_desc_destroy)                                                                      \

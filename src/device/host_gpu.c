@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 static FILE *open_under(const char *root, const char *folder, const char *name)
 {
     char *path = NULL;
@@ -137,8 +139,7 @@ static enum xt_status add_file(struct xt_str *out, const char *path, struct xt_e
     char *real = realpath(path, NULL);
     enum xt_status status = XT_OK;
     if (real && stat(real, &st) == 0 && S_ISREG(st.st_mode))
-        status = xt_str_printf(out, err, "%s %lld %lld\n", real, (long long)st.st_size,
-                               (long long)st.st_mtime);
+        status = xt_str_printf(out, err, "%s %lld\n", xt_file_name(real), (long long)st.st_size);
     free(real);
     return status;
 }

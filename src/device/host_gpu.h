@@ -38,7 +38,7 @@ struct xt_host_gpu {
 void xt_host_gpu_read(struct xt_host_gpu *out, const char *root);
 
 /* One line for each file of a user-space GPU driver that would be loaded (Level Zero, OpenCL, the
- * kernel compiler), with its size and time of change: two machines or two days with the same text
+ * kernel compiler): its name, which carries the version, and its size. Machines with the same text
  * have the same driver. Empty where there is none. */
 enum xt_status xt_host_gpu_driver_files(const char *root, struct xt_str *out, struct xt_err *err);
 

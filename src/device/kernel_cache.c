@@ -112,6 +112,15 @@ static enum xt_status take_line(struct xt_cache_files *files, const char *line, 
     return XT_OK;
 }
 
+enum xt_status xt_cache_files_parse(struct xt_cache_files *files, char *text, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    for (char *line = strsep(&text, "\n"); line && !status; line = strsep(&text, "\n"))
+        if (*line)
+            status = take_line(files, line, err);
+    return status;
+}
+
 static enum xt_status read_index(struct xt_cache_files *files, const char *folder,
                                  struct xt_err *err)
 {
@@ -125,10 +134,7 @@ static enum xt_status read_index(struct xt_cache_files *files, const char *folde
         goto out;
     if (!status && xt_file_read(path, INDEX_LIMIT, &text, &capacity, &size, NULL) == XT_OK) {
         text[size] = '\0';
-        char *rest = (char *)text;
-        for (char *line = strsep(&rest, "\n"); line && !status; line = strsep(&rest, "\n"))
-            if (*line)
-                status = take_line(files, line, err);
+        status = xt_cache_files_parse(files, (char *)text, err);
     }
 out:
     free(text);
@@ -314,14 +320,14 @@ enum xt_status xt_kernel_cache_base(const char *given, char **out, struct xt_err
                       "--cache-dir");
 }
 
+/* By name and size, so that a cache can be carried to a machine with the same files. */
 static enum xt_status add_identity(const char *path, struct xt_str *out, struct xt_err *err)
 {
     struct stat st;
     char *real = realpath(path, NULL);
-    enum xt_status status = xt_str_printf(out, err, "%s", real ? real : path);
-    if (!status && stat(real ? real : path, &st) == 0)
-        status =
-            xt_str_printf(out, err, " %lld %lld", (long long)st.st_size, (long long)st.st_mtime);
+    enum xt_status status = xt_str_printf(out, err, "%s", xt_file_name(real ? real : path));
+    if (!status && real && stat(real, &st) == 0)
+        status = xt_str_printf(out, err, " %lld", (long long)st.st_size);
     free(real);
     return status;
 }
@@ -347,8 +353,8 @@ static enum xt_status describe_machine(const char *library, struct xt_str *out, 
     return status;
 }
 
-static enum xt_status choose_folder(const char *base, const char *library, char **out,
-                                    struct xt_err *err)
+enum xt_status xt_kernel_cache_folder(const char *base, const char *library, char **out,
+                                      struct xt_err *err)
 {
     struct xt_str machine = {0};
     char *name = NULL;
@@ -465,7 +471,7 @@ static enum xt_status prepare_folder(struct xt_kernel_cache *cache, const char *
     bool alone = false;
     enum xt_status status = xt_kernel_cache_base(base, &where, err);
     if (!status)
-        status = choose_folder(where, library, &cache->folder, err);
+        status = xt_kernel_cache_folder(where, library, &cache->folder, err);
     /* Whoever sets a loose umask gets a tight folder all the same. */
     mode_t before = umask(077);
     if (!status)

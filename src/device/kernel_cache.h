@@ -46,12 +46,20 @@ void xt_cache_files_clear(struct xt_cache_files *files);
 /* Reads a cache folder and checks each file. An unsafe or unreadable folder is XT_ERR_DATA. */
 enum xt_status xt_cache_files_read(struct xt_cache_files *files, const char *folder,
                                    struct xt_err *err);
+/* Adds the lines of an index to `files`, as what is expected; `text` is taken apart. Damaged lines
+ * are skipped. */
+enum xt_status xt_cache_files_parse(struct xt_cache_files *files, char *text, struct xt_err *err);
 /* Hashes what the index does not hold and writes the index anew, with `about` lines. */
 enum xt_status xt_cache_files_record(const char *folder, const char *about, struct xt_err *err);
 
 /* BASE: `given` (--cache-dir) or $XTRAIN_CACHE_DIR, else $XDG_CACHE_HOME/xtrain, else
  * ~/.cache/xtrain; into *out (free). */
 enum xt_status xt_kernel_cache_base(const char *given, char **out, struct xt_err *err);
+
+/* The folder under `base` that this machine uses with the oneDNN file `library`; into *out (free).
+ */
+enum xt_status xt_kernel_cache_folder(const char *base, const char *library, char **out,
+                                      struct xt_err *err);
 
 /* Whether `path`, a folder, and its files may be trusted as code: XT_OK, or XT_ERR_DATA with the
  * reason. A missing folder is XT_OK. */

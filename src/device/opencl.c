@@ -1,8 +1,12 @@
 #include "device/opencl.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "device/dnnl.h"
+#include "device/neighbours.h"
 
 /* Numbers of the OpenCL 3.0 specification and of the extensions cl_khr_device_uuid,
  * cl_khr_pci_bus_info and cl_intel_device_attribute_query. */
@@ -39,9 +43,24 @@ struct functions {
     get_devices *devices;
 };
 
+/* The loader that is loaded already, the system's, or the one beside oneDNN's GPU build. */
+static void *load_loader(void)
+{
+    char path[PATH_MAX];
+    void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (library || xt_dnnl_find(XT_DNNL_GPU, path, sizeof path - 32, NULL))
+        return library;
+    char *slash = strrchr(path, '/');
+    if (!slash)
+        return NULL;
+    memcpy(slash + 1, "libOpenCL.so.1", sizeof "libOpenCL.so.1");
+    xt_neighbours_load(path, NULL);
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
 static enum xt_status load(struct functions *cl, struct xt_err *err)
 {
-    void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *library = load_loader();
     void *info = library ? dlsym(library, "clGetDeviceInfo") : NULL;
     void *platforms = library ? dlsym(library, "clGetPlatformIDs") : NULL;
     void *devices = library ? dlsym(library, "clGetDeviceIDs") : NULL;

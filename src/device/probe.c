@@ -82,7 +82,8 @@ static void check_one(const void *argument, void *result)
     struct xt_device device;
     struct xt_err err = {0};
     double start = xt_thread_seconds();
-    out->status = xt_device_open(&device, *spec, 0, &err);
+    const struct xt_device_options options = {.spec = *spec};
+    out->status = xt_device_open_with(&device, &options, &err);
     out->open_s = xt_thread_seconds() - start;
     if (!out->status) {
         copy(out->name, sizeof out->name, device.name);

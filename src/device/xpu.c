@@ -248,7 +248,7 @@ struct xt_architecture xt_xpu_architecture(const struct xt_gpu_facts *facts)
         unsigned major, minor_from, minor_to;
         struct xt_architecture is;
     } by_version[] = {
-        {12, 0, 10, {"Xe-LP", "3.0"}},   {12, 50, 50, {"Xe-HP", "3.0"}},
+        {12, 0, 10, {"Xe-LP", "3.0"}},   {12, 50, 50, {"Xe-HP", NULL}},
         {12, 55, 57, {"Xe-HPG", "3.0"}}, {12, 60, 61, {"Xe-HPC", "3.0"}},
         {12, 70, 74, {"Xe-LPG", "3.3"}}, {20, 0, 99, {"Xe2", "3.6"}},
         {30, 0, 9, {"Xe3", "3.8"}},      {30, 10, 99, {"Xe3p", "3.12"}},

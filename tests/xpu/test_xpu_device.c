@@ -16,10 +16,16 @@ static void need_double(void)
         support_skip("no test double of a GPU: run \"make test-xpu\"");
 }
 
+static enum xt_status try_open(struct xt_device *device, const char *spec, struct xt_err *err)
+{
+    const struct xt_device_options options = {.spec = spec};
+    return xt_device_open_with(device, &options, err);
+}
+
 static void open_xpu(struct xt_device *device, const char *spec)
 {
     struct xt_err err = {0};
-    if (xt_device_open(device, spec, 0, &err))
+    if (try_open(device, spec, &err))
         fail_msg("%s", err.text);
 }
 
@@ -82,7 +88,7 @@ static void an_xpu_that_is_not_there_is_an_error_that_lists_those_that_are(void 
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct xt_device device;
         struct xt_err err = {0};
-        assert_int_equal(xt_device_open(&device, wrong[i], 0, &err), XT_ERR_DEVICE);
+        assert_int_equal(try_open(&device, wrong[i], &err), XT_ERR_DEVICE);
         support_assert_error(&err, XT_ERR_DEVICE, "here xpu:0 is ");
         support_assert_error(&err, XT_ERR_DEVICE, wrong[i]);
     }
@@ -107,7 +113,7 @@ static void a_process_does_not_load_the_other_build_too(void **state)
     struct xt_err err = {0};
     open_xpu(&device, "xpu");
     xt_device_close(&device);
-    assert_int_equal(xt_device_open(&device, "cpu", 0, &err), XT_ERR_DEVICE);
+    assert_int_equal(try_open(&device, "cpu", &err), XT_ERR_DEVICE);
     support_assert_error(&err, XT_ERR_DEVICE, "a process of its own");
 }
 

@@ -66,7 +66,7 @@ static enum xt_status add_standard_input(struct xt_file_list *list, struct xt_er
     char *line = NULL;
     size_t capacity = 0;
     enum xt_status status = XT_OK;
-    for (ssize_t length; !status && (length = getline(&line, &capacity, stdin)) >= 0;) {
+    while (!status && getline(&line, &capacity, stdin) >= 0) {
         line[strcspn(line, "\r\n")] = '\0';
         if (*line)
             status = add_path(list, line, err);

@@ -39,7 +39,8 @@ struct xt_evaluate_observer {
                    const struct xt_decoded *answer);
 };
 
-/* The caller clears `out`, also after a failure. A signal ends it with XT_INTERRUPTED or XT_STOPPED.
+/* The caller clears `out`, also after a failure. A signal ends it with XT_INTERRUPTED or
+ * XT_STOPPED.
  */
 enum xt_status xt_evaluate(struct xt_network *network, struct xt_objective *objective,
                            const struct xt_source *source, const struct xt_settings *settings,

@@ -47,6 +47,39 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
                        "images, whole and from memory, with as many threads. Labels are not "
                        "needed.",
         },
+    [XT_COMMAND_DOCTOR] =
+        {
+            .name = "doctor",
+            .summary = "look at each step of what --xpu needs, with the command that mends it",
+            .details = "From the render node over the drivers and oneDNN's GPU build to one "
+                       "computed and checked convolution. Exits with 4 where --xpu does not work.",
+        },
+    [XT_COMMAND_CACHE] =
+        {
+            .name = "cache",
+            .summary = "show, check, throw away or carry the kernels compiled for XPUs",
+            .arguments = "info|list|verify|prune|clear|export FILE|import FILE",
+            .least_arguments = 1,
+            .details = "verify exits with 1 where a kernel is not as it was recorded; such kernels "
+                       "are never used. import trusts whoever wrote the file.",
+        },
+    [XT_COMMAND_DATA_CHECK] =
+        {
+            .name = "data check",
+            .summary = "look at a set of images before training on it",
+            .arguments = "DIR|LIST|synth:...",
+            .least_arguments = 1,
+            .details = "Counts, sizes, bad files, labels that cannot be used, symbols that are "
+                       "never or rarely seen, duplicates, mean and deviation; and a picture of "
+                       "random images with their labels, before and after augmentation.",
+        },
+    [XT_COMMAND_DATA_SPLIT] =
+        {
+            .name = "data split",
+            .summary = "cut a set of images in two lists, for training and evaluation",
+            .arguments = "DIR|LIST",
+            .least_arguments = 1,
+        },
     [XT_COMMAND_HELP] =
         {
             .name = "help",

@@ -18,6 +18,10 @@ enum xt_command_id {
     XT_COMMAND_DEVICES,
     XT_COMMAND_BENCH_STEP,
     XT_COMMAND_BENCH_LOADER,
+    XT_COMMAND_DATA_CHECK,
+    XT_COMMAND_DATA_SPLIT,
+    XT_COMMAND_DOCTOR,
+    XT_COMMAND_CACHE,
     XT_COMMAND_HELP,
     XT_COMMAND_MAN,
     XT_COMMAND_COMPLETION,
@@ -45,6 +49,10 @@ enum xt_status xt_cmd_predict(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_devices(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_bench_step(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_bench_loader(struct xt_options *options, struct xt_err *err);
+enum xt_status xt_cmd_data_check(struct xt_options *options, struct xt_err *err);
+enum xt_status xt_cmd_data_split(struct xt_options *options, struct xt_err *err);
+enum xt_status xt_cmd_doctor(struct xt_options *options, struct xt_err *err);
+enum xt_status xt_cmd_cache(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_help(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_man(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_completion(struct xt_options *options, struct xt_err *err);

@@ -82,7 +82,9 @@ enum xt_status xt_option_describe(const struct xt_option *option, struct xt_str 
     if (type == &xt_type_choice)
         return xt_option_list_choices(option->choices, out, err);
     if (type == &xt_type_device)
-        return xt_str_printf(out, err, "cpu, xpu, xpu:N (the N-th, from 0) or auto");
+        return xt_str_printf(
+            out, err,
+            "cpu, xpu, xpu:N (the N-th, from 0; or its name, PCI address or UUID) or auto");
     if (type == &xt_type_epochs)
         return xt_str_printf(out, err, "rising whole numbers with commas between, such as 10,20");
     if (type == &xt_type_flag)
@@ -434,13 +436,28 @@ static enum xt_status print_text(const struct xt_option *option, const void *val
     return xt_option_quote(text, out, err);
 }
 
+/* "xpu:" and a number, or something that can be a name, a PCI address or a UUID; which one it is
+ * turns out where the devices are known. */
+static bool names_xpu(const char *text)
+{
+    if (!xt_str_starts(text, "xpu:"))
+        return false;
+    const char *rest = text + 4;
+    size_t length = strlen(rest);
+    if (length > 0 && strspn(rest, "0123456789") == length)
+        return is_whole(rest) && length <= 3;
+    for (const char *p = rest; *p; p++)
+        if ((unsigned char)*p < ' ')
+            return false;
+    return isalnum((unsigned char)*rest) && length >= 3 && length <= 100;
+}
+
 static enum xt_status parse_device(const struct xt_option *option, const char *subject,
                                    const char *text, void *value, struct xt_err *err)
 {
     static const char *const foreign[] = {"gpu", "cuda", "opencl", "sycl", "hip", "mps"};
     bool known = strcmp(text, "cpu") == 0 || strcmp(text, "xpu") == 0 || strcmp(text, "auto") == 0;
-    bool numbered = xt_str_starts(text, "xpu:") && is_whole(text + 4) && strlen(text) <= 7;
-    if (known || numbered) {
+    if (known || names_xpu(text)) {
         memcpy(value, &text, sizeof text);
         return XT_OK;
     }

@@ -51,7 +51,7 @@ struct xt_option {
     const char *help;
 };
 
-enum { XT_OPTIONS_MAX = 64 };
+enum { XT_OPTIONS_MAX = 96 };
 
 /* The table, in the order of help. */
 const struct xt_option *xt_option_table(size_t *count);

@@ -77,22 +77,28 @@ struct xt_settings {
     enum xt_amp amp;
 
     /* where it runs */
-    const char *device; /* "cpu", "xpu", "xpu:N" or "auto"; says it all, also after --xpu */
-    bool xpu;           /* true where `device` is an XPU */
-    int threads;        /* 0: what the process may use */
-    int workers;        /* 0: found from threads */
-    int slots;          /* batches that are made ahead; 0: found */
+    const char *device;    /* "cpu", "xpu", "xpu:N" or "auto"; says it all, also after --xpu */
+    bool xpu;              /* true where `device` is an XPU */
+    const char *cache_dir; /* of compiled kernels */
+    int max_size;          /* of that cache, MB; 0: no limit */
+    double max_age;        /* of kernels in it, seconds; 0: no limit */
+    int threads;           /* 0: what the process may use */
+    int workers;           /* 0: found from threads */
+    int slots;             /* batches that are made ahead; 0: found */
     enum xt_cache_choice cache;
     int cache_limit; /* MiB; 0: found */
     bool pin_memory;
 
     /* evaluation and prediction */
+    bool fuse; /* batch norms become part of the convolutions before them */
     enum xt_decode_kind decode;
     int show;      /* evaluation prints the answers to this many images */
     double reject; /* predictions below this confidence are rejected; 0: none */
 
     /* benches */
     bool profile;        /* the time of each op */
+    const char *sheet;   /* data check: the contact sheet's file */
+    double val_part;     /* data split: for evaluation */
     const char *against; /* the results of an earlier run, as --json wrote them */
 
     /* what it says */

@@ -139,9 +139,11 @@ static const struct {
     {"data: \"a\\0b\"", "@:1: a value cannot hold the character U+0000"},
     {"data: \"\\xZZ\"",
      "@:1: this is not YAML (did not find expected hexdecimal number, column 10)"},
-    {"device: gpu", "@:1: device takes cpu, xpu, xpu:N (the N-th, from 0) or auto, not \"gpu\"; "
+    {"device: gpu", "@:1: device takes cpu, xpu, xpu:N (the N-th, from 0; or its name, PCI address "
+                    "or UUID) or auto, not \"gpu\"; "
                     "for an Intel GPU use --xpu (in a config file: device: xpu)"},
-    {"device: cuda:0", "@:1: device takes cpu, xpu, xpu:N (the N-th, from 0) or auto, not "
+    {"device: cuda:0", "@:1: device takes cpu, xpu, xpu:N (the N-th, from 0; or its name, PCI "
+                       "address or UUID) or auto, not "
                        "\"cuda:0\"; for an Intel GPU use --xpu (in a config file: device: xpu)"},
     {"xpu: true\ndevice: cpu", "@:1: xpu contradicts the device cpu; keep the one you mean"},
     {"quiet: true\nverbose: true", "@:1: quiet contradicts verbose; keep the one you mean"},

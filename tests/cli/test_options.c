@@ -183,21 +183,23 @@ static const struct {
     {"--model lprnet --nesterov", "--nesterov goes with the optimizer sgd alone"},
     {"--model lprnet --init-partial", "--init-partial needs the weights to take: --init FILE"},
     {"--model lprnet --device gpu",
-     "--device takes cpu, xpu, xpu:N (the N-th, from 0) or auto, not \"gpu\"; for an Intel GPU use "
+     "--device takes cpu, xpu, xpu:N (the N-th, from 0; or its name, PCI address or UUID) or auto, "
+     "not \"gpu\"; for an Intel GPU use "
      "--xpu (in a config file: device: xpu)"},
     {"--model lprnet --device cuda:0",
-     "--device takes cpu, xpu, xpu:N (the N-th, from 0) or auto, not \"cuda:0\"; for an Intel GPU "
+     "--device takes cpu, xpu, xpu:N (the N-th, from 0; or its name, PCI address or UUID) or auto, "
+     "not \"cuda:0\"; for an Intel GPU "
      "use --xpu (in a config file: device: xpu)"},
-    {"--model lprnet --device xpu:",
-     "--device takes cpu, xpu, xpu:N (the N-th, from 0) or auto, not \"xpu:\""},
-    {"--model lprnet --device xpu:-1",
-     "--device takes cpu, xpu, xpu:N (the N-th, from 0) or auto, not \"xpu:-1\""},
-    {"--model lprnet --device xpu:one",
-     "--device takes cpu, xpu, xpu:N (the N-th, from 0) or auto, not \"xpu:one\""},
-    {"--model lprnet --device XPU",
-     "--device takes cpu, xpu, xpu:N (the N-th, from 0) or auto, not \"XPU\""},
-    {"--model lprnet --device cpu:0",
-     "--device takes cpu, xpu, xpu:N (the N-th, from 0) or auto, not \"cpu:0\""},
+    {"--model lprnet --device xpu:", "--device takes cpu, xpu, xpu:N (the N-th, from 0; or its "
+                                     "name, PCI address or UUID) or auto, not \"xpu:\""},
+    {"--model lprnet --device xpu:-1", "--device takes cpu, xpu, xpu:N (the N-th, from 0; or its "
+                                       "name, PCI address or UUID) or auto, not \"xpu:-1\""},
+    {"--model lprnet --device xpu:01", "--device takes cpu, xpu, xpu:N (the N-th, from 0; or its "
+                                       "name, PCI address or UUID) or auto, not \"xpu:01\""},
+    {"--model lprnet --device XPU", "--device takes cpu, xpu, xpu:N (the N-th, from 0; or its "
+                                    "name, PCI address or UUID) or auto, not \"XPU\""},
+    {"--model lprnet --device cpu:0", "--device takes cpu, xpu, xpu:N (the N-th, from 0; or its "
+                                      "name, PCI address or UUID) or auto, not \"cpu:0\""},
     {"--model lprnet --xpu --device cpu",
      "--xpu contradicts the device cpu; keep the one you mean"},
     {"--model lprnet --xpu --device auto",

@@ -161,17 +161,28 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t left)
     return hash;
 }
 
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+    return hash_bytes(hash, text, strlen(text) + 1);
+}
+
 /* A hash of all tensors and of the metadata but the hash itself, so that a flipped bit is seen when
  * the file is read again. */
 static uint64_t hash_all(const struct xt_file_tensor *tensors, size_t count,
                          const struct xt_file_meta *meta, size_t meta_count)
 {
     uint64_t hash = 0;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        hash = hash_text(hash, tensors[i].name);
+        hash = hash_bytes(hash, tensors[i].dims, (size_t)tensors[i].ndims * sizeof(int64_t));
         hash = hash_bytes(hash, tensors[i].data, tensors[i].bytes);
-    for (size_t i = 0; i < meta_count; i++)
-        if (strcmp(meta[i].key, hash_key) != 0)
-            hash = hash_bytes(hash, meta[i].value, strlen(meta[i].value) + 1);
+    }
+    for (size_t i = 0; i < meta_count; i++) {
+        if (strcmp(meta[i].key, hash_key) == 0)
+            continue;
+        hash = hash_text(hash, meta[i].key);
+        hash = hash_text(hash, meta[i].value);
+    }
     return hash;
 }
 
@@ -225,7 +236,13 @@ static void describe_recipe(struct texts *texts, const struct xt_settings *s,
     add_text(texts, "--warmup", "%.9g", s->warmup);
     add_text(texts, "--clip", "%.9g", s->clip);
     add_text(texts, "--dropout", "%.9g", s->dropout);
+    add_text(texts, "--label-smoothing", "%.9g", s->label_smoothing);
+    add_text(texts, "--freeze-until", "%.100s", s->freeze_until ? s->freeze_until : "none");
+    add_text(texts, "--head-lr-factor", "%.9g", s->head_lr_factor);
     add_text(texts, "--augment", "%s", yes_no(s->augment));
+    add_text(texts, "--fit", "%s", s->fit == XT_IMAGES_CROP ? "crop" : "stretch");
+    add_text(texts, "--flip", "%s", yes_no(s->flip));
+    add_text(texts, "--jitter", "%.9g", s->jitter);
     add_text(texts, "--amp", "%s", xt_dtype_name(network->graph->options.dtype));
 }
 
@@ -267,10 +284,16 @@ enum xt_status xt_checkpoint_save(const struct xt_checkpoint *checkpoint,
 {
     struct contents contents = {0};
     struct texts texts = {0};
+    struct xt_str names = {0};
     char *path = NULL;
     describe(&texts, checkpoint, network, optim);
     describe_recipe(&texts, settings, network);
-    enum xt_status status = gather(&contents, network, optim, err);
+    enum xt_status status = xt_class_names_print(&network->class_names, &names, err);
+    if (!status && network->class_names.count)
+        texts.meta[texts.count++] =
+            (struct xt_file_meta){.key = "class_names", .value = xt_str_get(&names)};
+    if (!status)
+        status = gather(&contents, network, optim, err);
     if (!status)
         add_text(&texts, hash_key, "%016" PRIx64,
                  hash_all(contents.tensors, contents.count, texts.meta, texts.count));
@@ -282,6 +305,7 @@ enum xt_status xt_checkpoint_save(const struct xt_checkpoint *checkpoint,
     if (!status)
         status = remove_old(folder, keep, err);
     free(path);
+    xt_str_clear(&names);
     contents_clear(&contents);
     return status;
 }
@@ -384,6 +408,23 @@ static enum xt_status read_numbers(struct xt_checkpoint *c, struct xt_optim *opt
     return XT_OK;
 }
 
+static enum xt_status check_class_names(const struct xt_weight_file *file, const char *path,
+                                        const struct xt_network *network, struct xt_err *err)
+{
+    const char *text = xt_weight_file_meta(file, "class_names");
+    if (!text)
+        return XT_OK;
+    struct xt_class_names names = {0};
+    enum xt_status status = xt_class_names_parse(&names, text, path, err);
+    if (!status && !xt_class_names_equal(&names, &network->class_names))
+        status = xt_err_set(err, XT_ERR_USAGE,
+                            "%s was made on other classes than those of --data; give the data that "
+                            "the run began with",
+                            path);
+    xt_class_names_clear(&names);
+    return status;
+}
+
 /* What the weights mean must be what it was: the network, its symbols and its context norm. */
 static enum xt_status check_meaning(const struct xt_weight_file *file, const char *path,
                                     const struct xt_network *network, struct xt_err *err)
@@ -408,7 +449,7 @@ static enum xt_status check_meaning(const struct xt_weight_file *file, const cha
                           "%s was made with another alphabet; give the --alphabet, or the --init, "
                           "that the run began with",
                           path);
-    return XT_OK;
+    return check_class_names(file, path, network, err);
 }
 
 static enum xt_status load_group(struct xt_network *network, const struct xt_params_view *view,

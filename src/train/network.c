@@ -77,9 +77,8 @@ static enum xt_status build_within_memory(struct xt_network *network, struct xt_
                                           struct xt_err *err)
 {
     enum { SLOTS = 4 };
-    const struct xt_model_info *model = network->model;
     struct xt_graph *graph = network->graph;
-    size_t image = (size_t)model->height * (size_t)model->width * 3;
+    size_t image = (size_t)network->height * (size_t)network->width * 3;
     size_t room = xt_memory_plan_room(graph, SLOTS * (size_t)network->batch * image);
     graph->options.arena_most = room;
     enum xt_status status = xt_graph_build(graph, logits, err);

@@ -1,0 +1,158 @@
+/* A trainer driven as a library; runs of the whole program are tested by tests/cli/test_*.sh. */
+#include "train/trainer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "support.h"
+#include "train/checkpoint.h"
+#include "train/memory_plan.h"
+
+static struct xt_settings small_run(const char *out)
+{
+    return (struct xt_settings){
+        .model = "lprnet",
+        .data = "synth:plates?count=24&seed=3",
+        .val = "synth:plates?count=5&seed=4",
+        .out = out,
+        .steps = 2,
+        .eval_every = 1,
+        .log_every = 1,
+        .keep = 2,
+        .batch = 4,
+        .lr = 1e-3,
+        .optim = XT_OPTIM_ADAMW,
+        .gamma = 0.1,
+        .head_lr_factor = 1,
+        .device = "cpu",
+        .threads = 1,
+    };
+}
+
+static void open_and_run(struct xt_trainer *trainer, const struct xt_settings *settings)
+{
+    struct xt_err err = {0};
+    enum xt_status status = xt_trainer_init(trainer, settings, &err);
+    if (!status)
+        status = xt_trainer_open_run(trainer, &err);
+    if (!status)
+        status = xt_trainer_run(trainer, &(struct xt_train_observer){0}, &err);
+    if (status)
+        fail_msg("%s", err.text);
+}
+
+/* First of all tests: the peak is the process's. */
+static void the_memory_plan_is_within_5_percent_of_the_peak(void **state)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    support_skip("a sanitizer has memory of its own");
+#endif
+    struct xt_settings settings = small_run(support_path(*state, "run"));
+    settings.batch = 12;
+    struct xt_trainer trainer;
+    struct xt_err err = {0};
+    assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
+    struct xt_memory_plan plan = xt_memory_plan(&trainer);
+    assert_int_equal(xt_trainer_open_run(&trainer, &err), XT_OK);
+    assert_int_equal(xt_trainer_run(&trainer, &(struct xt_train_observer){0}, &err), XT_OK);
+    xt_trainer_clear(&trainer);
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    double peak = 1024.0 * (double)usage.ru_maxrss;
+    if (plan.all < 0.95 * peak || plan.all > 1.05 * peak)
+        fail_msg("planned %.1f MB, took %.1f MB", plan.all / 1e6, peak / 1e6);
+}
+
+static void a_batch_beyond_the_memory_is_refused_with_one_that_fits(void **state)
+{
+    (void)state;
+    struct xt_settings settings = small_run(NULL);
+    settings.batch = 65536;
+    settings.data = "synth:plates?count=65536";
+    struct xt_trainer trainer;
+    struct xt_err err = {0};
+    assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_ERR_MEMORY);
+    support_assert_error(&err, XT_ERR_MEMORY, "give a smaller --batch: about ");
+    xt_trainer_clear(&trainer);
+}
+
+/* The same number of symbols, in another order. */
+static void another_alphabet_cannot_go_on_with_a_run(void **state)
+{
+    const char *run = support_path(*state, "run");
+    const char *alphabet = support_path(*state, "alphabet.txt");
+    struct xt_settings settings = small_run(run);
+    struct xt_trainer trainer;
+    open_and_run(&trainer, &settings);
+    char text[1024];
+    snprintf(text, sizeof text, "%s", xt_alphabet_text(trainer.network.alphabet));
+    xt_trainer_clear(&trainer);
+    char *nine = strchr(text, '9');
+    char *eight = strchr(text, '8');
+    assert_non_null(nine);
+    assert_non_null(eight);
+    *nine = '8';
+    *eight = '9';
+    support_write_file(alphabet, text, strlen(text));
+    settings.alphabet = alphabet;
+    settings.resume = "auto";
+    settings.steps = 3;
+    struct xt_err err = {0};
+    assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
+    assert_int_equal(xt_trainer_open_run(&trainer, &err), XT_ERR_USAGE);
+    support_assert_error(&err, XT_ERR_USAGE, "was made with another alphabet");
+    xt_trainer_clear(&trainer);
+}
+
+static void any_flipped_bit_of_a_checkpoint_is_seen(void **state)
+{
+    const char *run = support_path(*state, "run");
+    struct xt_settings settings = small_run(run);
+    settings.val = NULL;
+    struct xt_trainer trainer;
+    open_and_run(&trainer, &settings);
+    xt_trainer_clear(&trainer);
+    const char *path = support_path(run, "state-00000002.safetensors");
+    uint8_t *bytes = NULL;
+    size_t capacity = 0;
+    size_t size = 0;
+    struct xt_err err = {0};
+    assert_int_equal(xt_file_read(path, 1 << 30, &bytes, &capacity, &size, &err), XT_OK);
+    xt_log_set_level(XT_LOG_QUIET);
+    enum { PLACES = 16 };
+    for (size_t i = 0; i < PLACES; i++) {
+        /* Half of them in the header, which is at the beginning. */
+        size_t at = i % 2 ? i * 500 : i * (size / PLACES);
+        bytes[at] ^= (uint8_t)(1 << i % 8);
+        support_write_file(path, bytes, size);
+        bytes[at] ^= (uint8_t)(1 << i % 8);
+        char *found = NULL;
+        assert_int_equal(xt_checkpoint_newest(run, &found, &err), XT_OK);
+        if (found)
+            fail_msg("the flip at byte %zu of %zu was not seen", at, size);
+    }
+    support_write_file(path, bytes, size);
+    char *found = NULL;
+    assert_int_equal(xt_checkpoint_newest(run, &found, &err), XT_OK);
+    assert_string_equal(found, path);
+    xt_log_set_level(XT_LOG_NORMAL);
+    free(found);
+    free(bytes);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, support_make_folder, support_remove_folder)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_memory_plan_is_within_5_percent_of_the_peak),
+        TEST(a_batch_beyond_the_memory_is_refused_with_one_that_fits),
+        TEST(another_alphabet_cannot_go_on_with_a_run),
+        TEST(any_flipped_bit_of_a_checkpoint_is_seen),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -151,14 +151,16 @@ static enum xt_status load_input(struct run *run, struct xt_err *err)
 }
 
 static enum xt_status build(struct run *run, const char *name,
-                            const struct xt_model_options *model_options, struct xt_err *err)
+                            const struct xt_model_options *model_options, bool fused,
+                            struct xt_err *err)
 {
     const struct xt_model_info *model = NULL;
     enum xt_status status = xt_model_get(name, &model, err);
     struct xt_graph_options options = {.device = &run->device,
                                        .params = &run->params,
                                        .batch = run->n,
-                                       .training = true,
+                                       .training = !fused,
+                                       .fuse = fused,
                                        .dtype = run->dtype};
     if (!status)
         status = xt_graph_create(&run->graph, &options, err);
@@ -182,8 +184,8 @@ static enum xt_status set_up_optimizer(struct run *run, struct xt_err *err)
 }
 
 /* The reference's logits are [n][class][t]. */
-static enum xt_status compare_logits(struct run *run, const char *name, double tolerance,
-                                     struct xt_err *err)
+static enum xt_status compare_logits_as(struct run *run, const char *name, const char *what,
+                                        double tolerance, struct xt_err *err)
 {
     const struct xt_file_tensor *tensor = need(run, name, err);
     if (!tensor)
@@ -206,8 +208,35 @@ static enum xt_status compare_logits(struct run *run, const char *name, double t
         largest = fmax(largest, fabs((double)wanted[i]));
     }
     if (!status)
-        report(name, worst / largest, tolerance);
+        report(what, worst / largest, tolerance);
     free(wanted);
+    return status;
+}
+
+static enum xt_status compare_logits(struct run *run, const char *name, double tolerance,
+                                     struct xt_err *err)
+{
+    return compare_logits_as(run, name, name, tolerance, err);
+}
+
+/* The same parameters in an inference graph with the norms folded into the convolutions. */
+static enum xt_status compare_fused(struct run *run, const char *model,
+                                    const struct xt_model_options *model_options, const char *name,
+                                    double tolerance, struct xt_err *err)
+{
+    struct xt_graph *unfused = run->graph;
+    run->graph = NULL;
+    enum xt_status status = build(run, model, model_options, true, err);
+    if (!status) {
+        run->graph->pass = (struct xt_graph_pass){.floats = run->x, .count = run->n};
+        status = xt_graph_forward(run->graph, err);
+    }
+    char what[96];
+    snprintf(what, sizeof what, "%s, fused", name);
+    if (!status)
+        status = compare_logits_as(run, name, what, tolerance, err);
+    xt_graph_destroy(run->graph);
+    run->graph = unfused;
     return status;
 }
 
@@ -430,15 +459,14 @@ static enum xt_status check_lprnet(const struct check *check, struct xt_err *err
     struct run run = {
         .n = 4, .classes = 68, .steps = 18, .dtype = check->dtype, .attempt = check->attempt};
     const char *norm = check->over_batch ? "batch" : "sample";
+    const struct xt_model_options options = {.classes = run.classes,
+                                             .context_over_batch = check->over_batch};
     char name[64];
     enum xt_status status = xt_device_open(&run.device, "cpu", 0, err);
     if (!status)
         status = xt_weight_file_read(&run.file, check->path, err);
     if (!status)
-        status = build(&run, "lprnet",
-                       &(struct xt_model_options){.classes = run.classes,
-                                                  .context_over_batch = check->over_batch},
-                       err);
+        status = build(&run, "lprnet", &options, false, err);
     if (!status)
         status = load_weights(&run, err);
     if (!status)
@@ -452,6 +480,8 @@ static enum xt_status check_lprnet(const struct check *check, struct xt_err *err
     snprintf(name, sizeof name, "%s.eval.logits", norm);
     if (!status)
         status = compare_logits(&run, name, tol->logits, err);
+    if (!status)
+        status = compare_fused(&run, "lprnet", &options, name, tol->logits, err);
     snprintf(name, sizeof name, "%s.train.", norm);
     if (!status) {
         run.graph->pass.training = true;
@@ -680,14 +710,13 @@ static enum xt_status check_resnet50(const struct check *check, struct xt_err *e
     const struct class_tolerances *tol = check->dtype == XT_F32 ? &exact : &bf16;
     struct run run = {
         .n = 4, .classes = 10, .steps = 1, .dtype = check->dtype, .attempt = check->attempt};
+    const struct xt_model_options options = {
+        .classes = run.classes, .height = IMAGE, .width = IMAGE};
     enum xt_status status = xt_device_open(&run.device, "cpu", 0, err);
     if (!status)
         status = xt_weight_file_read(&run.file, check->path, err);
     if (!status)
-        status = build(
-            &run, "resnet50",
-            &(struct xt_model_options){.classes = run.classes, .height = IMAGE, .width = IMAGE},
-            err);
+        status = build(&run, "resnet50", &options, false, err);
     if (!status)
         status = fill_weights(&run, err);
     if (!status)
@@ -700,6 +729,8 @@ static enum xt_status check_resnet50(const struct check *check, struct xt_err *e
     }
     if (!status)
         status = compare_logits(&run, "eval.logits", tol->logits, err);
+    if (!status)
+        status = compare_fused(&run, "resnet50", &options, "eval.logits", tol->logits, err);
     if (!status)
         status = train_classes(&run, tol, err);
     run_clear(&run);

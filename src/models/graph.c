@@ -94,8 +94,23 @@ struct xt_tensor *xt_graph_add_tensor(struct xt_graph *graph, const char *name, 
     return tensor;
 }
 
+void xt_graph_run_last(struct xt_graph *graph, struct xt_op *op)
+{
+    int last = graph->op_count - 1;
+    for (int i = op->index; i < last; i++) {
+        graph->ops[i] = graph->ops[i + 1];
+        graph->ops[i]->index = i;
+    }
+    graph->ops[last] = op;
+    op->index = last;
+}
+
 int xt_graph_read(struct xt_tensor *tensor, struct xt_err *err)
 {
+    if (tensor->overwritten) {
+        xt_err_set(err, XT_ERR_RUN, "tensor %s is read after it was added to", tensor->name);
+        return -1;
+    }
     if (tensor->readers == XT_READERS_MAX) {
         xt_err_set(err, XT_ERR_RUN, "tensor %s has more than %d readers", tensor->name,
                    XT_READERS_MAX);

@@ -38,7 +38,8 @@ struct xt_tensor {
     int n, h, w, c;
     enum xt_dtype dtype;
     bool wants_grad;
-    int readers; /* ops that read it, each with a gradient of its own */
+    bool overwritten; /* an op writes its output over it: no op described later may read it */
+    int readers;      /* ops that read it, each with a gradient of its own */
     struct xt_buffer *value;
     struct xt_buffer *grad[XT_READERS_MAX]; /* the producer's backward adds them up as it reads */
 };
@@ -96,6 +97,7 @@ struct xt_graph_options {
     struct xt_params *params; /* empty: the graph's ops define and allocate it */
     int batch;
     bool training;       /* gradients and a backward pass */
+    bool fuse;           /* inference: norms become part of the convolutions before them */
     enum xt_dtype dtype; /* of activations and working weights */
     size_t
         arena_most; /* more for activations is XT_ERR_MEMORY before it is allocated; 0: no limit */
@@ -173,7 +175,9 @@ enum xt_status xt_graph_norm_params(struct xt_graph *graph, const char *name, in
                                     struct xt_err *err);
 
 /* Batch normalisation (Ioffe & Szegedy 2015; eps 1e-5, momentum 0.1, running variance unbiased),
- * then the residual, ReLU and the pools that read it. */
+ * then the residual, ReLU and the pools that read it. In a fused graph the convolution before takes
+ * its scale and shift into weights and bias, adds the residual in its place and applies the ReLU;
+ * pools stay ops of their own. */
 struct xt_norm_spec {
     const char *name; /* NAME.weight, .bias, .running_mean, .running_var, .num_batches_tracked */
     bool relu;

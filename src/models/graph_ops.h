@@ -30,6 +30,25 @@ void xt_buffer_use(struct xt_buffer *buffer, int time);
 /* This thread's scratch for the loops. */
 float *xt_graph_loop_scratch(const struct xt_graph *graph);
 
+/* Moves an op behind all that have been described so far. */
+void xt_graph_run_last(struct xt_graph *graph, struct xt_op *op);
+
+#define XT_BN_EPS 1e-5
+
+/* A norm as part of the convolution before it. */
+struct xt_fold {
+    struct xt_norm_params params;
+    struct xt_tensor *residual;
+    bool relu;
+};
+/* op_conv.c: whether `out` is the output of a convolution without ReLU, and not read yet. */
+bool xt_conv_can_absorb(const struct xt_graph *graph, const struct xt_tensor *out);
+/* The convolution takes the norm into its weights and bias and adds the residual (NULL: none) in
+ * the residual's own memory, which is `out` from then on; it runs behind all ops described so far.
+ */
+enum xt_status xt_conv_absorb(struct xt_graph *graph, struct xt_tensor *out,
+                              const struct xt_fold *fold, struct xt_err *err);
+
 /* op_conv.c: the primitives alone, without the ReLU's backward. */
 enum xt_status xt_conv_run_alone(struct xt_op *op, struct xt_graph *graph, bool backward,
                                  struct xt_err *err);

@@ -36,6 +36,9 @@ struct conv {
     int weight; /* index in params */
     int bias;   /* -1: none */
     bool relu;
+    bool folded;         /* a norm is part of weights and bias */
+    struct xt_fold fold; /* where folded */
+    float *folded_bias;  /* [out->c] */
     dnnl_dims_t strides, dilates, pads, kernel;
     struct step forward;
     struct step backward_data;
@@ -65,6 +68,7 @@ static void destroy(struct xt_op *op)
     for (int i = 0; i < conv->memory_count; i++)
         xt_dnnl.memory_destroy(conv->memories[i]);
     free(conv->forward_weights.data);
+    free(conv->folded_bias);
     free(conv->backward_weights_copy.data);
 }
 
@@ -82,7 +86,7 @@ static enum xt_status tensor_md(const struct xt_tensor *t, dnnl_memory_desc_t *m
 /* The descriptors a convolution is made from; cleared after use, the primitives keep their own. */
 struct descs {
     dnnl_memory_desc_t in, out, weights, bias, weights_grad;
-    dnnl_primitive_attr_t attr, relu_attr;
+    dnnl_primitive_attr_t attr, post_attr;
 };
 
 static void descs_clear(struct descs *d)
@@ -93,27 +97,34 @@ static void descs_clear(struct descs *d)
             xt_dnnl.memory_desc_destroy(all[i]);
     if (d->attr)
         xt_dnnl.primitive_attr_destroy(d->attr);
-    if (d->relu_attr)
-        xt_dnnl.primitive_attr_destroy(d->relu_attr);
+    if (d->post_attr)
+        xt_dnnl.primitive_attr_destroy(d->post_attr);
 }
 
-static enum xt_status add_relu(dnnl_primitive_attr_t attr, struct xt_err *err)
+/* What follows the convolution in the same kernel: the residual that its output's memory holds is
+ * added, negative values become 0. */
+static enum xt_status add_post_ops(dnnl_primitive_attr_t attr, bool sum, bool relu,
+                                   struct xt_err *err)
 {
+    static const char what[] = "what follows a convolution";
     dnnl_post_ops_t ops = NULL;
-    enum xt_status status =
-        xt_dnnl_check(xt_dnnl.post_ops_create(&ops), "the ReLU after a convolution", err);
+    enum xt_status status = xt_dnnl_check(xt_dnnl.post_ops_create(&ops), what, err);
     if (status)
         return status;
-    status = xt_dnnl_check(xt_dnnl.post_ops_append_eltwise(ops, dnnl_eltwise_relu, 0, 0),
-                           "the ReLU after a convolution", err);
+    if (sum)
+        status =
+            xt_dnnl_check(xt_dnnl.post_ops_append_sum(ops, 1, 0, dnnl_data_type_undef), what, err);
+    if (!status && relu)
+        status =
+            xt_dnnl_check(xt_dnnl.post_ops_append_eltwise(ops, dnnl_eltwise_relu, 0, 0), what, err);
     if (!status)
-        status = xt_dnnl_check(xt_dnnl.primitive_attr_set_post_ops(attr, ops),
-                               "the ReLU after a convolution", err);
+        status = xt_dnnl_check(xt_dnnl.primitive_attr_set_post_ops(attr, ops), what, err);
     xt_dnnl.post_ops_destroy(ops);
     return status;
 }
 
-static enum xt_status create_attr(dnnl_primitive_attr_t *attr, bool relu, struct xt_err *err)
+static enum xt_status create_attr(dnnl_primitive_attr_t *attr, bool sum, bool relu,
+                                  struct xt_err *err)
 {
     enum xt_status status =
         xt_dnnl_check(xt_dnnl.primitive_attr_create(attr), "attributes of a convolution", err);
@@ -121,7 +132,12 @@ static enum xt_status create_attr(dnnl_primitive_attr_t *attr, bool relu, struct
         status = xt_dnnl_check(
             xt_dnnl.primitive_attr_set_scratchpad_mode(*attr, dnnl_scratchpad_mode_user),
             "attributes of a convolution", err);
-    return !status && relu ? add_relu(*attr, err) : status;
+    return !status && (sum || relu) ? add_post_ops(*attr, sum, relu, err) : status;
+}
+
+static bool has_bias(const struct conv *conv)
+{
+    return conv->bias >= 0 || conv->folded;
 }
 
 static enum xt_status descs_init(const struct conv *conv, struct descs *d, struct xt_err *err)
@@ -140,14 +156,14 @@ static enum xt_status descs_init(const struct conv *conv, struct descs *d, struc
         status = xt_dnnl_check(xt_dnnl.memory_desc_create_with_tag(&d->weights_grad, 4, weights,
                                                                    dnnl_f32, dnnl_format_tag_any),
                                "the weights' gradient", err);
-    if (!status && conv->bias >= 0)
+    if (!status && has_bias(conv))
         status =
             xt_dnnl_check(xt_dnnl.memory_desc_create_with_tag(&d->bias, 1, bias, dnnl_f32, dnnl_a),
                           "the bias", err);
     if (!status)
-        status = create_attr(&d->attr, false, err);
+        status = create_attr(&d->attr, false, false, err);
     if (!status)
-        status = create_attr(&d->relu_attr, conv->relu, err);
+        status = create_attr(&d->post_attr, conv->fold.residual != NULL, conv->relu, err);
     return status;
 }
 
@@ -160,7 +176,7 @@ static enum xt_status create_descriptors(struct conv *conv, const struct xt_grap
         xt_dnnl.convolution_forward_primitive_desc_create(
             &conv->forward.pd, engine, training ? dnnl_forward_training : dnnl_forward_inference,
             dnnl_convolution_direct, d->in, d->weights, d->bias, d->out, conv->strides,
-            conv->dilates, conv->pads, conv->pads, d->relu_attr),
+            conv->dilates, conv->pads, conv->pads, d->post_attr),
         "the convolution", err);
     if (status || !training || conv->op.frozen)
         return status;
@@ -206,6 +222,10 @@ static enum xt_status use_buffers(struct conv *conv, struct xt_graph *graph, str
     int forward = xt_op_forward_time(&conv->op);
     int backward = xt_op_backward_time(graph, &conv->op);
     enum xt_status status = xt_graph_use_value(graph, conv->in, forward, err);
+    if (!status && conv->fold.residual) {
+        status = xt_graph_use_value(graph, conv->fold.residual, forward, err);
+        conv->out->value = conv->fold.residual->value;
+    }
     if (!status)
         status = xt_graph_use_value(graph, conv->out, forward, err);
     if (status || !graph->options.training || conv->op.frozen)
@@ -282,7 +302,7 @@ static enum xt_status bind_working(struct conv *conv, struct xt_graph *graph, st
 {
     const_dnnl_memory_desc_t md =
         xt_dnnl.primitive_desc_query_md(step->pd, dnnl_query_weights_md, 0);
-    if (xt_dnnl.memory_desc_equal(md, master_md)) {
+    if (!conv->folded && xt_dnnl.memory_desc_equal(md, master_md)) {
         w->memory = master;
         return XT_OK;
     }
@@ -293,6 +313,8 @@ static enum xt_status bind_working(struct conv *conv, struct xt_graph *graph, st
     graph->working_bytes += bytes;
     if (!status)
         status = add_memory(conv, graph, md, w->data, &w->memory, err);
+    if (status || conv->folded)
+        return status;
     if (!status)
         status = xt_dnnl_check(xt_dnnl.reorder_primitive_desc_create(&w->reorder.pd, master_md,
                                                                      engine, md, engine, NULL),
@@ -335,11 +357,15 @@ static enum xt_status bind_shared(struct conv *conv, struct xt_graph *graph, str
     if (!status)
         status =
             add_memory(conv, graph, s->master_md, xt_params_value(params, weight), &s->master, err);
-    if (!status && conv->bias >= 0)
-        status =
-            add_memory(conv, graph,
-                       xt_dnnl.primitive_desc_query_md(conv->forward.pd, dnnl_query_weights_md, 1),
-                       xt_params_value(params, &params->items[conv->bias]), &s->bias, err);
+    if (!status && conv->folded)
+        status = xt_mem_aligned(&conv->folded_bias, (size_t)conv->out->c, sizeof(float),
+                                "a folded bias", err);
+    if (!status && has_bias(conv))
+        status = add_memory(
+            conv, graph,
+            xt_dnnl.primitive_desc_query_md(conv->forward.pd, dnnl_query_weights_md, 1),
+            conv->folded ? conv->folded_bias : xt_params_value(params, &params->items[conv->bias]),
+            &s->bias, err);
     return status;
 }
 
@@ -353,7 +379,7 @@ static enum xt_status bind_forward(struct conv *conv, struct xt_graph *graph,
     add_arg(&conv->forward, DNNL_ARG_SRC, s->in);
     add_arg(&conv->forward, DNNL_ARG_DST, s->out);
     add_arg(&conv->forward, DNNL_ARG_WEIGHTS, conv->forward_weights.memory);
-    if (conv->bias >= 0)
+    if (has_bias(conv))
         add_arg(&conv->forward, DNNL_ARG_BIAS, s->bias);
     return finish_step(conv, graph, &conv->forward, err);
 }
@@ -447,9 +473,74 @@ static enum xt_status execute(const struct step *step, const struct xt_graph *gr
                          what, err);
 }
 
+/* scale[o] = gamma / sqrt(var + eps) and the bias that goes with it. */
+static void fold_bias(const struct conv *conv, struct xt_params *params, float *scale)
+{
+    const struct xt_norm_params *norm = &conv->fold.params;
+    const float *gamma = xt_params_value(params, &params->items[norm->scale]);
+    const float *beta = xt_params_value(params, &params->items[norm->shift]);
+    const float *mean = xt_params_value(params, &params->items[norm->mean]);
+    const float *var = xt_params_value(params, &params->items[norm->var]);
+    const float *bias =
+        conv->bias >= 0 ? xt_params_value(params, &params->items[conv->bias]) : NULL;
+    for (int o = 0; o < conv->out->c; o++) {
+        double factor = (double)gamma[o] / sqrt((double)var[o] + XT_BN_EPS);
+        double own = bias ? (double)bias[o] : 0;
+        scale[o] = (float)factor;
+        conv->folded_bias[o] = (float)((double)beta[o] + (own - (double)mean[o]) * factor);
+    }
+}
+
+/* Weights times scale, in float32, into the kernel's format and type. */
+static enum xt_status fold_weights(struct conv *conv, struct xt_graph *graph, float *weights,
+                                   const float *scale, const_dnnl_memory_desc_t plain,
+                                   struct xt_err *err)
+{
+    struct xt_params *params = graph->options.params;
+    const struct xt_param *weight = &params->items[conv->weight];
+    struct xt_device *device = graph->options.device;
+    size_t row = (size_t)(conv->in->c * conv->kernel[0] * conv->kernel[1]);
+    enum xt_status status = xt_device_reorder(device, weight->md ? weight->md : plain,
+                                              xt_params_value(params, weight), plain, weights, err);
+    for (size_t o = 0; o < (size_t)conv->out->c; o++)
+        for (size_t i = 0; i < row; i++)
+            weights[o * row + i] *= scale[o];
+    const_dnnl_memory_desc_t md =
+        xt_dnnl.primitive_desc_query_md(conv->forward.pd, dnnl_query_weights_md, 0);
+    return status ? status
+                  : xt_device_reorder(device, plain, weights, md, conv->forward_weights.data, err);
+}
+
+static enum xt_status refresh_folded(struct conv *conv, struct xt_graph *graph, struct xt_err *err)
+{
+    dnnl_dims_t dims = {conv->out->c, conv->in->c, conv->kernel[0], conv->kernel[1]};
+    size_t count = (size_t)(dims[0] * dims[1] * dims[2] * dims[3]);
+    dnnl_memory_desc_t plain = NULL;
+    float *weights = NULL;
+    float *scale = NULL;
+    enum xt_status status = xt_mem_aligned(&weights, count, sizeof *weights, "folded weights", err);
+    if (!status)
+        status = xt_mem_aligned(&scale, (size_t)dims[0], sizeof *scale, "folded weights", err);
+    if (!status)
+        status =
+            xt_dnnl_check(xt_dnnl.memory_desc_create_with_tag(&plain, 4, dims, dnnl_f32, dnnl_oihw),
+                          "folded weights", err);
+    if (!status) {
+        fold_bias(conv, graph->options.params, scale);
+        status = fold_weights(conv, graph, weights, scale, plain, err);
+    }
+    if (plain)
+        xt_dnnl.memory_desc_destroy(plain);
+    free(scale);
+    free(weights);
+    return status;
+}
+
 static enum xt_status refresh(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
     struct conv *conv = (struct conv *)op;
+    if (conv->folded)
+        return refresh_folded(conv, graph, err);
     struct working *copies[] = {&conv->forward_weights, &conv->backward_weights_copy};
     for (int i = 0; i < 2; i++) {
         if (!copies[i]->reorder.primitive)
@@ -556,6 +647,41 @@ static int add_params(struct xt_graph *graph, struct conv *conv, const struct xt
     conv->weight = xt_graph_param(graph, &weight, err);
     conv->bias = conv->weight >= 0 && spec->bias ? xt_graph_param(graph, &bias, err) : -1;
     return conv->weight < 0 || (spec->bias && conv->bias < 0) ? -1 : 0;
+}
+
+static struct conv *find_conv(const struct xt_graph *graph, const struct xt_tensor *out)
+{
+    for (int i = 0; i < graph->op_count; i++) {
+        struct conv *conv = (struct conv *)graph->ops[i];
+        if (graph->ops[i]->class == &xt_op_conv && conv->out == out)
+            return conv;
+    }
+    return NULL;
+}
+
+bool xt_conv_can_absorb(const struct xt_graph *graph, const struct xt_tensor *out)
+{
+    const struct conv *conv = find_conv(graph, out);
+    return conv && !conv->relu && !conv->folded && out->readers == 0 && !graph->options.training;
+}
+
+enum xt_status xt_conv_absorb(struct xt_graph *graph, struct xt_tensor *out,
+                              const struct xt_fold *fold, struct xt_err *err)
+{
+    struct conv *conv = find_conv(graph, out);
+    struct xt_tensor *residual = fold->residual;
+    if (residual && (xt_tensor_bytes(residual) != xt_tensor_bytes(out) || residual->c != out->c))
+        return xt_err_set(err, XT_ERR_RUN, "%s: the residual %s has another shape", out->name,
+                          residual->name);
+    if (residual && xt_graph_read(residual, err) < 0)
+        return err->status;
+    if (residual)
+        residual->overwritten = true;
+    conv->folded = true;
+    conv->fold = *fold;
+    conv->relu = fold->relu;
+    xt_graph_run_last(graph, &conv->op);
+    return XT_OK;
 }
 
 static int out_size(int in, int kernel, int stride, int pad)

@@ -10,7 +10,6 @@
 #include "base/mem.h"
 #include "models/graph_ops.h"
 
-#define BN_EPS 1e-5
 #define BN_MOMENTUM 0.1
 
 struct norm {
@@ -20,6 +19,7 @@ struct norm {
     struct xt_tensor *full;
     struct xt_tensor *max;
     struct xt_tensor *average;
+    bool absorbed; /* by the convolution before: the pools alone are left */
     int reader;
     int residual_reader;
     struct xt_norm_params param;
@@ -199,7 +199,7 @@ static void batch_statistics(struct norm *norm, struct xt_graph *graph)
         var = var > 0 ? var : 0;
         mean += (double)pivot[k];
         norm->mean[k] = (float)mean;
-        norm->invstd[k] = (float)(1 / sqrt(var + BN_EPS));
+        norm->invstd[k] = (float)(1 / sqrt(var + XT_BN_EPS));
         double unbiased = m > 1 ? var * m / (m - 1) : var;
         running_mean[k] = (float)((1 - BN_MOMENTUM) * (double)running_mean[k] + BN_MOMENTUM * mean);
         running_var[k] =
@@ -213,7 +213,23 @@ static void running_statistics(struct norm *norm, const struct xt_graph *graph)
     const float *running_var = param(graph, norm->param.var);
     for (size_t k = 0; k < (size_t)norm->in->c; k++) {
         norm->mean[k] = running_mean[k];
-        norm->invstd[k] = (float)(1 / sqrt((double)running_var[k] + BN_EPS));
+        norm->invstd[k] = (float)(1 / sqrt((double)running_var[k] + XT_BN_EPS));
+    }
+}
+
+/* What z is multiplied by and what is added, channel by channel. */
+static void scale_and_shift(struct norm *norm, struct xt_graph *graph)
+{
+    bool training = graph->pass.training;
+    if (training && !graph->pass.bn_frozen && !norm->op.frozen)
+        batch_statistics(norm, graph);
+    else
+        running_statistics(norm, graph);
+    const float *gamma = param(graph, norm->param.scale);
+    const float *beta = param(graph, norm->param.shift);
+    for (size_t k = 0; k < (size_t)norm->in->c; k++) {
+        norm->scale[k] = gamma[k] * norm->invstd[k];
+        norm->shift[k] = beta[k] - norm->mean[k] * norm->scale[k];
     }
 }
 
@@ -223,16 +239,12 @@ static enum xt_status forward(struct xt_op *op, struct xt_graph *graph, struct x
     struct norm *norm = (struct norm *)op;
     const struct xt_tensor *in = norm->in;
     bool training = graph->pass.training;
-    if (training && !graph->pass.bn_frozen && !op->frozen)
-        batch_statistics(norm, graph);
-    else
-        running_statistics(norm, graph);
-    const float *gamma = param(graph, norm->param.scale);
-    const float *beta = param(graph, norm->param.shift);
-    for (size_t k = 0; k < (size_t)in->c; k++) {
-        norm->scale[k] = gamma[k] * norm->invstd[k];
-        norm->shift[k] = beta[k] - norm->mean[k] * norm->scale[k];
+    for (size_t k = 0; k < (size_t)in->c && norm->absorbed; k++) {
+        norm->scale[k] = 1;
+        norm->shift[k] = 0;
     }
+    if (!norm->absorbed)
+        scale_and_shift(norm, graph);
 #pragma omp parallel for schedule(static)
     for (int n = 0; n < in->n; n++) {
         struct xt_norm_sample sample = describe_sample(norm);
@@ -418,16 +430,41 @@ static enum xt_status add_outputs(struct xt_graph *graph, struct norm *norm,
     return XT_OK;
 }
 
-enum xt_status xt_graph_norm(struct xt_graph *graph, struct xt_tensor *in,
-                             const struct xt_norm_spec *spec, struct xt_norm_outputs *out,
-                             struct xt_err *err)
+static enum xt_status check_windows(const struct xt_norm_spec *spec, struct xt_err *err)
 {
-    *out = (struct xt_norm_outputs){0};
+    if (spec->max.kernel_h && (!spec->relu || spec->max.kernel_h != 3 || spec->max.kernel_w != 3))
+        return xt_err_set(err, XT_ERR_RUN,
+                          "%s: a max pool without a ReLU before it, or of another size than 3x3",
+                          spec->name);
+    if (spec->average.kernel_h && (spec->average.stride_h != spec->average.kernel_h ||
+                                   spec->average.pad_h || spec->average.pad_w))
+        return xt_err_set(err, XT_ERR_RUN, "%s: an average pool with overlapping or padded rows",
+                          spec->name);
+    return XT_OK;
+}
+
+static enum xt_status find_params(struct xt_graph *graph, const struct xt_tensor *in,
+                                  const struct xt_norm_spec *spec, struct xt_norm_params *out,
+                                  struct xt_err *err)
+{
+    if (!spec->params)
+        return xt_graph_norm_params(graph, spec->name, in->c, &spec->out, out, err);
+    *out = *spec->params;
+    return XT_OK;
+}
+
+/* The op, with or without what a convolution has taken from it. */
+static enum xt_status add_norm(struct xt_graph *graph, struct xt_tensor *in,
+                               const struct xt_norm_spec *spec, const struct xt_norm_params *params,
+                               bool absorbed, struct xt_norm_outputs *out, struct xt_err *err)
+{
     struct norm *norm = xt_graph_add_op(graph, sizeof *norm, &class_norm, spec->name, err);
     if (!norm)
         return err->status;
     norm->spec = *spec;
     norm->spec.params = NULL;
+    norm->param = *params;
+    norm->absorbed = absorbed;
     norm->in = in;
     norm->reader = xt_graph_read(in, err);
     if (norm->reader < 0)
@@ -437,30 +474,49 @@ enum xt_status xt_graph_norm(struct xt_graph *graph, struct xt_tensor *in,
         if (norm->residual_reader < 0)
             return err->status;
     }
-    if (spec->max.kernel_h && (!spec->relu || spec->max.kernel_h != 3 || spec->max.kernel_w != 3))
-        return xt_err_set(err, XT_ERR_RUN,
-                          "%s: a max pool without a ReLU before it, or of another size than 3x3",
-                          spec->name);
-    if (spec->average.kernel_h && (spec->average.stride_h != spec->average.kernel_h ||
-                                   spec->average.pad_h || spec->average.pad_w))
-        return xt_err_set(err, XT_ERR_RUN, "%s: an average pool with overlapping or padded rows",
-                          spec->name);
-    enum xt_status status = XT_OK;
-    if (spec->params)
-        norm->param = *spec->params;
-    else
-        status = xt_graph_norm_params(graph, spec->name, in->c, &spec->out, &norm->param, err);
-    if (!status)
-        status = add_outputs(graph, norm, out, err);
+    enum xt_status status = add_outputs(graph, norm, out, err);
     struct xt_tensor *outputs[] = {norm->full, norm->max, norm->average};
     norm->op.dtype = in->dtype;
-    const int params[] = {norm->param.scale, norm->param.shift};
+    const int learnt[] = {norm->param.scale, norm->param.shift};
     for (int i = 0; i < 2 && !status; i++)
-        graph->options.params->items[params[i]].frozen = norm->op.frozen;
+        graph->options.params->items[learnt[i]].frozen = norm->op.frozen;
     for (int i = 0; i < 3 && !status; i++)
-        if (outputs[i])
+        if (outputs[i]) {
             outputs[i]->wants_grad = !norm->op.frozen;
-    for (int i = 0; i < 3 && !status; i++)
-        norm->op.out_bytes += outputs[i] ? xt_tensor_bytes(outputs[i]) : 0;
+            norm->op.out_bytes += xt_tensor_bytes(outputs[i]);
+        }
     return status;
+}
+
+/* All but the pools goes into the convolution before. */
+static enum xt_status fuse(struct xt_graph *graph, struct xt_tensor *in,
+                           const struct xt_norm_spec *spec, const struct xt_norm_params *params,
+                           struct xt_norm_outputs *out, struct xt_err *err)
+{
+    struct xt_fold fold = {.params = *params, .residual = spec->residual, .relu = spec->relu};
+    enum xt_status status = xt_conv_absorb(graph, in, &fold, err);
+    struct xt_norm_spec pools = *spec;
+    pools.residual = NULL;
+    pools.full = false;
+    if (!status && (pools.max.kernel_h || pools.average.kernel_h))
+        status = add_norm(graph, in, &pools, params, true, out, err);
+    if (!status && spec->full)
+        out->full = in;
+    return status;
+}
+
+enum xt_status xt_graph_norm(struct xt_graph *graph, struct xt_tensor *in,
+                             const struct xt_norm_spec *spec, struct xt_norm_outputs *out,
+                             struct xt_err *err)
+{
+    *out = (struct xt_norm_outputs){0};
+    struct xt_norm_params params;
+    enum xt_status status = check_windows(spec, err);
+    if (!status)
+        status = find_params(graph, in, spec, &params, err);
+    if (status)
+        return status;
+    if (graph->options.fuse && xt_conv_can_absorb(graph, in))
+        return fuse(graph, in, spec, &params, out, err);
+    return add_norm(graph, in, spec, &params, false, out, err);
 }

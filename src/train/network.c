@@ -96,6 +96,7 @@ static enum xt_status build(struct xt_network *network, const struct xt_settings
         .batch = network->batch,
         .training = training,
         .dtype = settings->amp == XT_AMP_BF16 ? XT_BF16 : XT_F32,
+        .fuse = !training && settings->fuse,
         .learn_from = training ? settings->freeze_until : NULL,
     };
     struct xt_model_options model_options = {

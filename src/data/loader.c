@@ -59,7 +59,9 @@ struct xt_loader {
     int started;
     _Atomic int64_t ticket; /* the next chunk, counted over all steps */
     _Atomic bool stop;
-    int64_t next; /* the consumer's next step; the consumer's alone */
+    _Atomic uint64_t slot_waits; /* of all workers, ns */
+    double batch_waits;          /* seconds; the consumer's alone */
+    int64_t next;                /* the consumer's next step; the consumer's alone */
 
     pthread_mutex_t lock; /* over all below */
     pthread_cond_t room;  /* a slot was released, or the next batch planned */
@@ -318,6 +320,7 @@ static bool wait_open(struct xt_loader *loader, struct slot *slot, int64_t step)
 {
     if (atomic_load(&slot->step) == step)
         return !atomic_load(&loader->stop);
+    double start = xt_thread_seconds();
     pthread_mutex_lock(&loader->lock);
     while (!atomic_load(&loader->stop) && atomic_load(&slot->step) != step) {
         if (loader->planned == step && slot->free)
@@ -326,6 +329,7 @@ static bool wait_open(struct xt_loader *loader, struct slot *slot, int64_t step)
             pthread_cond_wait(&loader->room, &loader->lock);
     }
     pthread_mutex_unlock(&loader->lock);
+    atomic_fetch_add(&loader->slot_waits, (uint64_t)(1e9 * (xt_thread_seconds() - start)));
     return !atomic_load(&loader->stop);
 }
 
@@ -583,6 +587,7 @@ enum xt_status xt_loader_next(struct xt_loader *loader, struct xt_batch *out, bo
     enum xt_status status = *end ? XT_OK : wait_ready(loader, slot, step, &seconds, err);
     if (waited)
         *waited = seconds;
+    loader->batch_waits += seconds;
     if (status || *end)
         return status;
     loader->next++;
@@ -597,6 +602,12 @@ enum xt_status xt_loader_next(struct xt_loader *loader, struct xt_batch *out, bo
         .indices = slot->indices,
     };
     return XT_OK;
+}
+
+void xt_loader_waits(struct xt_loader *loader, double *consumer, double *worker)
+{
+    *consumer = loader->batch_waits;
+    *worker = 1e-9 * (double)atomic_load(&loader->slot_waits) / loader->config.workers;
 }
 
 void xt_loader_release(struct xt_loader *loader, const struct xt_batch *batch)

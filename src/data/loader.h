@@ -80,6 +80,10 @@ enum xt_status xt_loader_next(struct xt_loader *loader, struct xt_batch *out, bo
 /* Gives the slot back to the workers. */
 void xt_loader_release(struct xt_loader *loader, const struct xt_batch *batch);
 
+/* Seconds that the consumer has waited for batches, and that a worker on average has waited for
+ * slots: the first says that loading is what takes the time, the second that it is not. */
+void xt_loader_waits(struct xt_loader *loader, double *consumer, double *worker);
+
 /* Batches in one epoch. */
 uint64_t xt_loader_epoch_steps(const struct xt_loader_config *config);
 

@@ -64,3 +64,24 @@ enum xt_status xt_feed_open_cache(const struct xt_settings *settings, const char
     config->cache = *out;
     return XT_OK;
 }
+
+void xt_feed_note_waits(struct xt_loader *loader, const struct xt_loader_config *config,
+                        double seconds)
+{
+    const double noticeable = 0.05;
+    double steps = 0;
+    double workers = 0;
+    if (!loader || seconds <= 0)
+        return;
+    xt_loader_waits(loader, &steps, &workers);
+    bool can_cache = !config->cache && config->fit != XT_FIT_RANDOM_CROP;
+    if (steps > noticeable * seconds)
+        xt_log_note("loader-bound: steps waited for images %.0f %% of the time; more --workers "
+                    "(now %d)%s would help",
+                    100 * steps / seconds, config->workers,
+                    can_cache ? ", or --cache ram where there are several epochs," : "");
+    else
+        xt_log_detail("compute-bound: steps waited for images %.1f %% of the time, workers for "
+                      "steps %.0f %%; --amp bf16 or more --threads would help, more --workers not",
+                      100 * steps / seconds, 100 * workers / seconds);
+}

@@ -31,4 +31,9 @@ enum xt_status xt_feed_open_cache(const struct xt_settings *settings, const char
                                   struct xt_loader_config *config, struct xt_cache **out,
                                   struct xt_err *err);
 
+/* Notes whether loading or computing took the time of a run of so many seconds, and which option
+ * would help. */
+void xt_feed_note_waits(struct xt_loader *loader, const struct xt_loader_config *config,
+                        double seconds);
+
 #endif

@@ -521,6 +521,8 @@ static enum xt_status train(struct xt_trainer *trainer, struct xt_err *err)
             break;
         status = train_batch(trainer, err);
     }
+    xt_feed_note_waits(trainer->loader, &trainer->loader_config,
+                       xt_thread_seconds() - trainer->start_time);
     return status ? status : evaluate(trainer, err);
 }
 

@@ -384,6 +384,16 @@ static void the_time_waited_is_measured(void **state)
     xt_loader_release(loader, &batch);
     assert_int_equal(xt_loader_next(loader, &batch, &end, &waited, &err), XT_OK);
     assert_true(waited < 0.01);
+    double consumer = 0;
+    double worker = 0;
+    /* A worker counts its wait when it ends: when it makes the batch in the slot that came free. */
+    for (int i = 0; i < SLOTS_MOST; i++) {
+        xt_loader_release(loader, &batch);
+        assert_true(next(&batch));
+    }
+    xt_loader_waits(loader, &consumer, &worker);
+    assert_true(consumer > 0.01 && consumer < 10);
+    assert_true(worker > 0.01 && worker < 10);
 }
 
 static void assert_refused(enum xt_status status, const char *part)

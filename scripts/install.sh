@@ -4,8 +4,9 @@
 #   install.sh PROGRAM PREFIX      PREFIX with DESTDIR before it
 #   install.sh --remove PREFIX
 #
-# bin/xtrain, lib/xtrain/libdnnl.so.3 (where oneDNN is not the system's), share/xtrain/configs, manual page and
-# completions, which the program writes itself.
+# bin/xtrain, lib/xtrain/libdnnl.so.3 (where oneDNN is not the system's), lib/xtrain-xpu (oneDNN's GPU build and what it
+# loads, where `make deps XPU=1` brought it), share/xtrain/configs, manual page and completions, which the program writes
+# itself.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,7 +14,7 @@ if [ "$1" = --remove ]; then
   prefix=${2%/}
   rm -f "$prefix/bin/xtrain" "$prefix/share/man/man1/xtrain.1" "$prefix/share/bash-completion/completions/xtrain" \
     "$prefix/share/zsh/site-functions/_xtrain" "$prefix/share/fish/vendor_completions.d/xtrain.fish"
-  rm -rf "$prefix/lib/xtrain" "$prefix/share/xtrain"
+  rm -rf "$prefix/lib/xtrain" "$prefix/lib/xtrain-xpu" "$prefix/share/xtrain"
   echo "removed xtrain from $prefix"
   exit
 fi
@@ -27,10 +28,18 @@ trap 'rm -rf "$written"' EXIT
 
 put 755 "$program" bin/xtrain
 [ ! -e deps/dnnl/lib/libdnnl.so.3 ] || put 755 "$(realpath deps/dnnl/lib/libdnnl.so.3)" lib/xtrain/libdnnl.so.3
+# Intel's OpenCL runtime for CPUs, which only tests use, stays behind; links stay links.
+if [ -e deps/xpu/licences ]; then
+  install -d -m 755 "$prefix/lib/xtrain-xpu"
+  for file in deps/xpu/lib/lib*.so*; do
+    case ${file##*/} in libintelocl* | libcommon_clang* | libocl_svml*) continue ;; esac
+    cp -dp "$file" "$prefix/lib/xtrain-xpu/"
+  done
+fi
 for config in configs/*.y*ml; do
   [ ! -e "$config" ] || put 644 "$config" "share/xtrain/$config"
 done
-for licence in LICENSE assets/*LICENSE* assets/*/*LICENSE* deps/dnnl/share/doc/onednn/*; do
+for licence in LICENSE assets/*LICENSE* assets/*/*LICENSE* deps/dnnl/share/doc/onednn/* deps/xpu/licences/*; do
   [ ! -f "$licence" ] || put 644 "$licence" "share/xtrain/licences/$(tr / - <<<"$licence")"
 done
 "$program" man >"$written/xtrain.1"

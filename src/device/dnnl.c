@@ -65,22 +65,28 @@ void *xt_dnnl_symbol(const char *name)
     return loaded.library ? dlsym(loaded.library, name) : NULL;
 }
 
+static const char *const function_names[] = {
+#define XT_DNNL_NAME(name) "dnnl_" #name,
+    XT_DNNL_FUNCTIONS(XT_DNNL_NAME)
+#undef XT_DNNL_NAME
+};
+enum { FUNCTIONS = sizeof function_names / sizeof *function_names };
+_Static_assert(sizeof(struct xt_dnnl_table) == FUNCTIONS * sizeof(void *),
+               "the table holds one pointer for each name, in the order of the names");
+
 static enum xt_status bind(void *library, enum xt_dnnl_build build, const char *path,
                            struct xt_err *err)
 {
     struct xt_dnnl_table table;
-#define XT_DNNL_BIND(name)                                                                         \
-    {                                                                                              \
-        void *symbol = dlsym(library, "dnnl_" #name);                                              \
-        if (!symbol)                                                                               \
-            return xt_err_set(err, XT_ERR_DEVICE,                                                  \
-                              "%s has no function dnnl_" #name                                     \
-                              ": it is not oneDNN 3.2 or later; run \"make deps\" for one",        \
-                              path);                                                               \
-        memcpy(&table.name, &symbol, sizeof symbol);                                               \
+    for (size_t i = 0; i < FUNCTIONS; i++) {
+        void *symbol = dlsym(library, function_names[i]);
+        if (!symbol)
+            return xt_err_set(err, XT_ERR_DEVICE,
+                              "%s has no function %s: it is not oneDNN 3.2 or later; run \"make "
+                              "deps\" for one",
+                              path, function_names[i]);
+        memcpy((char *)&table + i * sizeof symbol, &symbol, sizeof symbol);
     }
-    XT_DNNL_FUNCTIONS(XT_DNNL_BIND)
-#undef XT_DNNL_BIND
     const dnnl_version_t *version = table.version();
     if (version->major != 3)
         return xt_err_set(err, XT_ERR_DEVICE, "%s is oneDNN %d.%d; 3.2 or a later 3.x is needed",

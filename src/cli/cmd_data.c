@@ -41,7 +41,7 @@ static const char *guess_model(const char *spec)
     struct xt_err err;
     bool classes = xt_source_open(&source, spec, &options, &err) == XT_OK;
     xt_source_destroy(source);
-    return classes && !xt_str_starts(spec, "synth:plates") ? "resnet50" : "lprnet";
+    return classes ? "resnet50" : "lprnet";
 }
 
 static enum xt_status open_set(struct set *set, const struct xt_settings *s, const char *spec,

@@ -149,6 +149,11 @@ enum xt_status xt_source_open(struct xt_source **out, const char *spec,
     *out = NULL;
     if (xt_str_starts(spec, shapes_prefix))
         return xt_source_open_shapes(out, spec + strlen(shapes_prefix), options, err);
+    if (xt_str_starts(spec, synth_prefix) && options->task == XT_TASK_CLASSES)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "%s has plates or is not known; made pictures with classes are "
+                          "synth:shapes",
+                          spec);
     if (xt_str_starts(spec, synth_prefix))
         return xt_source_open_synth(out, spec + strlen(synth_prefix), options, err);
     struct stat st;

@@ -357,6 +357,8 @@ static void settings_of_shapes_are_checked(void **state)
     assert_refused_with(XT_ERR_USAGE, "synth:shapes?seed=1&seed=2", "given twice");
     assert_refused_with(XT_ERR_USAGE, "synth:shapes?seed", "has no value");
     assert_refused_with(XT_ERR_USAGE, "synth:shapesX", "is not known");
+    assert_refused_with(XT_ERR_USAGE, "synth:plates",
+                        "made pictures with classes are synth:shapes");
     options.task = XT_TASK_PLATES;
     assert_refused_with(XT_ERR_USAGE, "synth:shapes", "has classes and no plates");
 }

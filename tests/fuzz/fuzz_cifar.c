@@ -1,0 +1,37 @@
+/* Any bytes as CIFAR's batches: a file of records, or a tar of them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "data/source.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void open_as(const char *ending, const uint8_t *data, size_t size)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/xtrain-fuzz-%ld%s", (long)getpid(), ending);
+    FILE *file = fopen(path, "wb");
+    if (!file)
+        return;
+    fwrite(data, 1, size, file);
+    fclose(file);
+    struct xt_source_options options = {.task = XT_TASK_CLASSES};
+    struct xt_source *source = NULL;
+    struct xt_sample sample = {0};
+    struct xt_err err;
+    if (!xt_source_open(&source, path, &options, &err) &&
+        (source->class->read(source, source->count - 1, NULL, &sample, &err) ||
+         sample.label[0] < 0 || sample.label[0] >= source->class_count))
+        abort();
+    xt_image_clear(&sample.image);
+    xt_source_destroy(source);
+    unlink(path);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    open_as(".bin", data, size);
+    open_as(".tar", data, size);
+    return 0;
+}

@@ -123,10 +123,22 @@ static const char *const oneapi_folders[] = {
     NULL,
 };
 
+/* What the library needs, and what the OpenCL loader beside it needs: SYCL loads that one by
+ * itself, and it does not say where its neighbours are either. */
+static void load_neighbours(const char *path)
+{
+    char loader[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    int length = slash ? (int)(slash - path) : 0;
+    xt_neighbours_load(path, oneapi_folders);
+    if (snprintf(loader, sizeof loader, "%.*s/libOpenCL.so.1", length, path) < (int)sizeof loader)
+        xt_neighbours_load(loader, oneapi_folders);
+}
+
 static enum xt_status open_library(const char *path, enum xt_dnnl_build build, struct xt_err *err)
 {
     if (build == XT_DNNL_GPU)
-        xt_neighbours_load(path, oneapi_folders);
+        load_neighbours(path);
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return xt_err_set(err, XT_ERR_DEVICE, "the oneDNN library %s cannot be loaded: %s", path,

@@ -314,10 +314,25 @@ static enum xt_status start(struct xt_level_zero *zero, struct xt_err *err)
     return XT_OK;
 }
 
+/* Whoever leaves Level Zero out of oneDNN's choice may have a reason: its driver is not touched
+ * then. */
+static bool is_deselected(void)
+{
+    const char *selector = getenv("ONEAPI_DEVICE_SELECTOR");
+    if (!selector || !*selector)
+        return false;
+    return strstr(selector, "!level_zero") ||
+           (!strstr(selector, "level_zero") && !strstr(selector, "*:"));
+}
+
 enum xt_status xt_level_zero_open(struct xt_level_zero **out, struct xt_err *err)
 {
     *out = NULL;
     struct xt_level_zero *zero = NULL;
+    if (is_deselected())
+        return xt_err_set(err, XT_ERR_DEVICE,
+                          "Level Zero is not asked: ONEAPI_DEVICE_SELECTOR=%s leaves it out",
+                          getenv("ONEAPI_DEVICE_SELECTOR"));
     enum xt_status status = xt_mem_calloc(&zero, 1, sizeof *zero, "the Level Zero devices", err);
     if (status)
         return status;

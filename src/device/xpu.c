@@ -18,7 +18,7 @@ struct native {
 
 typedef dnnl_status_t get_device(dnnl_engine_t engine, void **device);
 typedef uint64_t sycl_get_native(const void *device);
-typedef signed char sycl_get_backend(const void *device);
+typedef unsigned char sycl_get_backend(const void *device); /* an enum of type char */
 
 /* sycl::device's own methods, called by the names that the C++ ABI gives them: oneDNN's C interface
  * hands out a sycl::device, and only these say which device that is. */
@@ -33,7 +33,7 @@ static void native_of_sycl(const void *device, struct native *out)
         return;
     memcpy(&get_native, &native_symbol, sizeof get_native);
     memcpy(&get_backend, &backend_symbol, sizeof get_backend);
-    int backend = get_backend(device);
+    unsigned backend = get_backend(device);
     if (backend == SYCL_OPENCL)
         out->backend = BACKEND_OPENCL;
     else if (backend == SYCL_LEVEL_ZERO)
@@ -254,7 +254,8 @@ struct xt_architecture xt_xpu_architecture(const struct xt_gpu_facts *facts)
         {30, 0, 9, {"Xe3", "3.8"}},      {30, 10, 99, {"Xe3p", "3.12"}},
         {35, 0, 99, {"Xe3p", "3.12"}},
     };
-    /* By the high byte of the PCI device id, where the driver is too old to tell the version. */
+    /* By the high byte of the PCI device id, where the driver tells no version, or in the way of
+     * drivers of 2022. */
     static const struct {
         unsigned id;
         struct xt_architecture is;
@@ -270,7 +271,7 @@ struct xt_architecture xt_xpu_architecture(const struct xt_gpu_facts *facts)
         if (by_version[i].major == major && minor >= by_version[i].minor_from &&
             minor <= by_version[i].minor_to)
             return by_version[i].is;
-    for (size_t i = 0; !facts->ip_version && i < sizeof by_id / sizeof *by_id; i++)
+    for (size_t i = 0; i < sizeof by_id / sizeof *by_id; i++)
         if (by_id[i].id == facts->device_id >> 8)
             return by_id[i].is;
     return (struct xt_architecture){NULL, NULL};

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Intel's real OpenCL driver in capture mode, as an Arc A770: what oneDNN takes there, and the driver's own kernel cache.
+# It computes nothing, so doctor's convolution is off there, and that is expected.
+set -euo pipefail
+build=${BUILD:-build}
+case $build in /*) ;; *) build=$PWD/$build ;; esac
+xtrain=$build/xtrain
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+unset NEO_CACHE_DIR NEO_CACHE_PERSISTENT
+export XTRAIN_CACHE_DIR=$work/cache
+
+fail() { echo "FAILED: $*"; cat "$work/said"; exit 1; }
+capture() {
+  local code=0
+  tests/xpu/capture.sh "$@" >"$work/said" 2>&1 || code=$?
+  [ "$code" != 77 ] || { cat "$work/said"; exit 77; }
+}
+
+capture "$xtrain" devices --json
+grep -q '0x56a0' "$work/said" || fail 'the device is an A770'
+grep -q '"architecture":.*Xe-HPG' "$work/said" || fail 'the architecture is known'
+grep -q '"machine_code":.*true' "$work/said" || fail 'oneDNN has machine code'
+grep -q '"implementation":.*jit:' "$work/said" || fail 'the convolution is jit'
+grep -q '"trains":.*"f32", "bf16", "fp16"' "$work/said" || fail 'f32, bf16 and fp16 train'
+grep -q '"infers":.*"int8"' "$work/said" || fail 'int8 infers'
+
+capture "$xtrain" doctor
+grep -q '^passed *engine' "$work/said" || fail 'the engine starts'
+kernels() { find "$work/cache" -name '*_cache' -printf '%f %T@\n' | sort; }
+first=$(kernels)
+[ -n "$first" ] || fail 'the driver keeps what it compiled'
+"$xtrain" cache verify >"$work/said" || fail 'what it kept is recorded'
+capture "$xtrain" doctor
+[ "$(kernels)" = "$first" ] || fail 'a second start compiles nothing'
+
+# A bit flipped: the file is left out before the driver reads it, and compiled again.
+kernel=$(find "$work/cache" -name '*_cache' | head -n 1)
+printf 'X' | dd of="$kernel" bs=1 seek=100 conv=notrunc status=none
+"$xtrain" cache verify >"$work/said" 2>&1 && fail 'verify sees it'
+capture "$xtrain" doctor
+"$xtrain" cache verify >"$work/said" || fail 'it is compiled again'
+echo 'as an Arc A770: machine code, and kernels from the cache'

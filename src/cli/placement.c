@@ -18,6 +18,13 @@ void xt_placement_print(const struct xt_graph *graph, FILE *out)
                 xt_dtype_name(op->dtype), bytes, "nhwc", op->class->implementation(op, false),
                 *backward ? backward : "-");
     }
+    for (int i = 0; i < graph->op_count && graph->options.dtype != XT_F32; i++)
+        if (graph->ops[i]->why_f32)
+            fprintf(out, "%s stays f32: %s\n", graph->ops[i]->name, graph->ops[i]->why_f32);
+    if (graph->options.dtype != XT_F32)
+        fputs("batch norm: statistics, sums and average pools in f32, from and to bf16 tensors\n"
+              "weights: f32 masters, gradients and update; bf16 working copies\n",
+              out);
 }
 
 static void print_bytes(const char *what, double bytes)

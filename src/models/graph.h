@@ -72,6 +72,7 @@ struct xt_op {
     int index;
     bool frozen;         /* keeps its parameters and has no backward pass */
     enum xt_dtype dtype; /* of what it writes */
+    const char *why_f32; /* why it stays float32 in a bf16 graph; NULL where it does not */
     size_t out_bytes;    /* of the tensors that it writes */
     double flops;        /* of one forward pass of the batch, multiply and add counted as two */
     double backward_flops;
@@ -156,7 +157,7 @@ struct xt_conv_spec {
     int pad_h, pad_w;
     bool bias;
     bool relu;
-    bool f32;             /* stays float32 whatever the graph's type */
+    const char *why_f32;  /* why it stays float32 whatever the graph's type; NULL: it does not */
     bool fully_connected; /* a 1x1 convolution whose weight a file holds as [channels][in] */
     struct xt_channel_map out;
     struct xt_channel_map in;

@@ -221,7 +221,7 @@ static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_
         .kernel_h = 1,
         .kernel_w = 1,
         .bias = true,
-        .f32 = true,
+        .why_f32 = "it reads the context, and its logits go into the loss",
         .in = {.file_count = b.column_count, .map = b.columns},
     };
     return xt_graph_conv(graph, context, &head, err);

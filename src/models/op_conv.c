@@ -717,12 +717,13 @@ struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
                    spec->name, in->h, in->w);
         return NULL;
     }
-    enum xt_dtype dtype = spec->f32 ? XT_F32 : graph->options.dtype;
+    enum xt_dtype dtype = spec->why_f32 ? XT_F32 : graph->options.dtype;
     conv->out = xt_graph_add_tensor(graph, spec->name, in->n, h, w, spec->channels, dtype, err);
     if (!conv->out)
         return NULL;
     conv->out->wants_grad = !conv->op.frozen;
     conv->op.dtype = dtype;
+    conv->op.why_f32 = spec->why_f32;
     conv->op.out_bytes = xt_tensor_bytes(conv->out);
     conv->op.flops = 2.0 * in->n * h * w * spec->channels * in->c * spec->kernel_h * spec->kernel_w;
     conv->op.backward_flops = conv->op.frozen ? 0 : (in->wants_grad ? 2 : 1) * conv->op.flops;

@@ -147,7 +147,7 @@ static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_
         .kernel_h = 1,
         .kernel_w = 1,
         .bias = true,
-        .f32 = true,
+        .why_f32 = "it reads float32 means, and its logits go into the loss",
         .fully_connected = true,
     };
     return x ? xt_graph_conv(graph, x, &fc, err) : NULL;

@@ -201,7 +201,7 @@ static inline struct xt_tensor *net_average_outlet(struct net *net, struct xt_te
                                           .kernel_w = in->w > 1 ? in->w - 1 : 2,
                                           .pad_w = in->w == 1,
                                           .bias = true,
-                                          .f32 = true});
+                                          .why_f32 = "the test reads it"});
 }
 
 /* ... and of one of the graph's type. */
@@ -228,7 +228,7 @@ static inline struct xt_tensor *net_head(struct net *net, struct xt_tensor *in)
                                           .kernel_h = 1,
                                           .kernel_w = 1,
                                           .bias = true,
-                                          .f32 = true});
+                                          .why_f32 = "the test reads it"});
 }
 
 /* ---- weights ---- */

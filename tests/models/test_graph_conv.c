@@ -84,8 +84,8 @@ static struct xt_tensor *split(struct net *net)
         .taps = {net_outlet(net, first, "first"), net_outlet(net, second, "second")},
         .group = {0, 0}};
     return net_conv(net, net_context(net, spec),
-                    SPEC(.name = "head", .channels = 4, .kernel_h = 1, .kernel_w = 1, .f32 = true,
-                         .in = {.file_count = 6, .map = columns}));
+                    SPEC(.name = "head", .channels = 4, .kernel_h = 1, .kernel_w = 1,
+                         .why_f32 = "the test reads it", .in = {.file_count = 6, .map = columns}));
 }
 
 static void a_tensor_of_the_file_in_two_parts(void **state)

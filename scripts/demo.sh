@@ -6,7 +6,14 @@ cd "$(dirname "$0")/.."
 xtrain=${XTRAIN:-build/xtrain}
 
 show() {
-    printf '\n$ %s\n' "$*"
+    printf '\n$'
+    for word; do
+        case $word in
+        *[!A-Za-z0-9_./:=-]*) printf " '%s'" "$word" ;;
+        *) printf ' %s' "$word" ;;
+        esac
+    done
+    printf '\n'
     "$@"
 }
 

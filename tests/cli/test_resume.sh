@@ -15,12 +15,12 @@ same() { # RUN WHAT
 "$xtrain" "${run[@]}" --log-every 3 --out "$tree/again"
 same "$tree/again" 'a second run with the same threads'
 
-# Kills at random moments until the run comes to its end.
+# Kills at random moments until the run comes to its end; on a machine that is busy, later and later.
 kill_until_done() { # RUN OPTIONS...
-  local out=$1 code= life
+  local out=$1 code= life tries=0
   shift
   until [ "$code" = 0 ]; do
-    life=$((RANDOM % 1500 + 200))
+    life=$((RANDOM % 1500 + 200 + 300 * tries++))
     code=0
     timeout -s KILL $((life / 1000)).$(printf %03d $((life % 1000))) "$xtrain" "$@" --out "$out" --resume auto \
       >"$tree/said" 2>&1 || code=$?
@@ -38,10 +38,11 @@ for ((round = 1; round <= rounds; round++)); do
 done
 
 # Stopped politely at any step, in the middle of a line's mean: the same.
-code=75
+code=75 tenths=3
 until [ "$code" = 0 ]; do
   code=0
-  "$xtrain" "${run[@]}" --log-every 3 --stop-after 0.4s --out "$tree/stopped" --resume auto >"$tree/said" 2>&1 || code=$?
+  tenths=$((tenths + 1))
+  "$xtrain" "${run[@]}" --log-every 3 --stop-after $((tenths / 10)).$((tenths % 10))s --out "$tree/stopped" --resume auto >"$tree/said" 2>&1 || code=$?
   [ "$code" = 0 ] || [ "$code" = 75 ] || fail "stopped and resumed, it ended with code $code" "$(cat "$tree/said")"
 done
 same "$tree/stopped" 'stopped'

@@ -79,14 +79,26 @@ long=(--steps 100000 --val 'synth:plates?count=6&seed=4')
 expect 0 'of 6 plates read right' "${train[@]}" "${long[@]}" --max-time 1s --out t
 [ -s t/best.safetensors ] && ls t/state-* >t/list || fail 'a spent --max-time left no result' "$(ls t)"
 expect 75 'all is saved: --resume auto --out s goes on from here' "${train[@]}" "${long[@]}" --stop-after 1s --out s
-expect 75 'stopped at step' timeout --preserve-status -s TERM 1.5 "${train[@]}" "${long[@]}" --out term
-expect 130 'interrupted at step' timeout --preserve-status -s INT 1.5 "${train[@]}" "${long[@]}" --out int
+# signalled CODE TEXT SIGNAL FILE PATTERN COMMAND...: the command gets the signal once the file holds the pattern.
+signalled() {
+  local want=$1 text=$2 signal=$3 file=$4 pattern=$5 code=0
+  shift 5
+  "$@" >out.said 2>&1 &
+  local child=$!
+  for ((i = 0; i < 600; i++)); do grep -qs "$pattern" "$file" && break; sleep 0.1; done
+  kill -"$signal" $child
+  wait $child || code=$?
+  [ $code = "$want" ] && grep -qF -- "$text" out.said || fail "by SIG$signal it ended with code $code" "$(cat out.said)"
+}
+signalled 75 'stopped at step' TERM term/metrics.jsonl loss "${train[@]}" "${long[@]}" --log-every 1 --out term
+signalled 130 'interrupted at step' INT int/metrics.jsonl loss "${train[@]}" "${long[@]}" --log-every 1 --out int
 for run in s term int; do
   ls $run/state-* >$run/list && [ -s $run/last.safetensors ] || fail "$run was not saved" "$(ls $run)"
 done
 # A signal during an evaluation saves too, and that evaluation is made first when the run goes on.
 slow=(--steps 7 --val 'synth:plates?count=4000&seed=4')
-expect 75 'stopped at step 6 of 7; all is saved' timeout --preserve-status -s TERM 3 "${train[@]}" "${slow[@]}" --out slow
+signalled 75 'stopped at step 6 of 7; all is saved' TERM slow/metrics.jsonl '"step":6' \
+  "${train[@]}" "${slow[@]}" --log-every 1 --out slow
 expect 0 '' "${train[@]}" --steps 7 --val 'synth:plates?count=6&seed=4' --resume auto --out slow
 [ "$(grep -c '"step":6,.*plate_accuracy' slow/metrics.jsonl)" = 1 ] || fail 'an evaluation is missing' "$(cat slow/metrics.jsonl)"
 

@@ -19,7 +19,7 @@ strip "$folder/bin/xtrain"
 
 # The system's oneDNN where none was fetched.
 if [ ! -e "$folder/lib/xtrain/libdnnl.so.3" ]; then
-  system=$(/sbin/ldconfig -p | awk '$1 == "libdnnl.so.3" { print $NF; exit }')
+  system=$(/sbin/ldconfig -p | awk '$1 ~ /^libdnnl[.]so[.]3/ { print $NF; exit }')
   [ -n "$system" ] || { echo 'bundle: no libdnnl.so.3 was found: run "make deps"' >&2; exit 1; }
   install -m 755 "$(realpath "$system")" "$folder/lib/xtrain/libdnnl.so.3"
 fi

@@ -315,6 +315,7 @@ static const struct xt_option table[] = {
         .group = XT_GROUP_RUN,
         .fallback = "0",
         .max = 1000000000,
+        .by_model = true,
         .help = "steps from one checkpoint to the next; 0: one each epoch",
     },
     {

@@ -216,6 +216,20 @@ static enum xt_status not_found(enum xt_dnnl_build build, struct xt_err *err)
         "libdnnl 3, or set XTRAIN_DNNL to the file");
 }
 
+/* The system's library, also by the name that Debian gives it: libdnnl.so.3.6 is oneDNN 3.7 there.
+ */
+static bool open_system(enum xt_dnnl_build build)
+{
+    enum { NEWEST_MINOR = 40, OLDEST_MINOR = 2 };
+    bool found = open_library("libdnnl.so.3", build, NULL) == XT_OK;
+    for (int minor = NEWEST_MINOR; minor >= OLDEST_MINOR && !found; minor--) {
+        char name[32];
+        snprintf(name, sizeof name, "libdnnl.so.3.%d", minor);
+        found = open_library(name, build, NULL) == XT_OK;
+    }
+    return found;
+}
+
 enum xt_status xt_dnnl_load(enum xt_dnnl_build build, struct xt_err *err)
 {
     if (loaded.library && loaded.build != build)
@@ -232,7 +246,7 @@ enum xt_status xt_dnnl_load(enum xt_dnnl_build build, struct xt_err *err)
     /* The system's is the last resort; where it does not serve, the advice is to install one. */
     if (strcmp(path, "libdnnl.so.3") != 0)
         return open_library(path, build, err);
-    return open_library(path, build, NULL) == XT_OK ? XT_OK : not_found(build, err);
+    return open_system(build) ? XT_OK : not_found(build, err);
 }
 
 enum xt_status xt_dnnl_check(dnnl_status_t status, const char *what, struct xt_err *err)

@@ -228,9 +228,9 @@ static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_
 }
 
 static const struct xt_recipe_item recipe[] = {
-    {"batch", "32"}, {"steps", "800"},      {"optim", "adamw"},
-    {"lr", "2e-3"},  {"sched", "onecycle"}, {"weight-decay", "1e-4"},
-    {"clip", "5"},   {"dropout", "0.5"},    {NULL, NULL},
+    {"batch", "32"},    {"steps", "800"},      {"save-every", "200"},    {"optim", "adamw"},
+    {"lr", "2e-3"},     {"sched", "onecycle"}, {"weight-decay", "1e-4"}, {"clip", "5"},
+    {"dropout", "0.5"}, {NULL, NULL},
 };
 
 const struct xt_model_info xt_model_lprnet = {

@@ -294,6 +294,7 @@ static const struct xt_option table[] = {
         .fallback = "10",
         .min = 1,
         .max = 1000000,
+        .by_model = true,
         .help = "steps from one line of metrics.jsonl to the next",
     },
     {

@@ -154,8 +154,8 @@ static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_
 }
 
 static const struct xt_recipe_item recipe[] = {
-    {"batch", "128"},    {"epochs", "1"},       {"optim", "sgd"}, {"lr", "0.01"},
-    {"momentum", "0.9"}, {"sched", "constant"}, {NULL, NULL},
+    {"batch", "128"},    {"epochs", "1"},       {"optim", "sgd"},    {"lr", "0.01"},
+    {"momentum", "0.9"}, {"sched", "constant"}, {"log-every", "50"}, {NULL, NULL},
 };
 
 const struct xt_model_info xt_model_resnet50 = {

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "base/thread.h"
 #include "models/model.h"
 #include "train/loss_ctc.h"
 #include "train/loss_softmax.h"
@@ -23,21 +24,23 @@ struct result {
     char what[192];
     double error;
     double tolerance;
+    bool jumps; /* not continuous in the input: see attempt() */
 };
 
-enum { RESULTS_MAX = 32, ATTEMPTS = 200 };
+enum { RESULTS_MAX = 32, ATTEMPTS = 200, SECONDS_MAX = 100 };
 
 struct results {
     struct result items[RESULTS_MAX];
     int count;
     int wrong;
+    int wrong_steady; /* of those that do not jump */
 };
 
 static struct results now;
 static int checks_failed;
 static int checks_passed;
 
-static void report(const char *what, double error, double tolerance)
+static void report_kind(const char *what, double error, double tolerance, bool jumps)
 {
     if (now.count == RESULTS_MAX)
         abort();
@@ -45,19 +48,36 @@ static void report(const char *what, double error, double tolerance)
     snprintf(result->what, sizeof result->what, "%s", what);
     result->error = error;
     result->tolerance = tolerance;
+    result->jumps = jumps;
     now.wrong += !(error <= tolerance);
+    now.wrong_steady += !jumps && !(error <= tolerance);
 }
 
-static void print(const struct results *results, int attempt)
+static void report(const char *what, double error, double tolerance)
 {
+    report_kind(what, error, tolerance, false);
+}
+
+static void report_jumping(const char *what, double error, double tolerance)
+{
+    report_kind(what, error, tolerance, true);
+}
+
+/* `first`: on the input as it is, where another attempt passed. */
+static void print(const struct results *results, const struct results *first, int attempt)
+{
+    if (attempt)
+        printf("       (with the input moved by at most one unit in its last place, attempt %d; in "
+               "brackets as it is)\n",
+               attempt + 1);
     for (int i = 0; i < results->count; i++) {
         const struct result *r = &results->items[i];
-        printf("%-6s %-44s largest error %.2e, allowed %.0e\n",
+        printf("%-6s %-44s largest error %.2e, allowed %.0e",
                r->error <= r->tolerance ? "ok" : "WRONG", r->what, r->error, r->tolerance);
+        if (attempt)
+            printf(" [%.2e]", first->items[i].error);
+        printf("\n");
     }
-    if (attempt)
-        printf("       (attempt %d: the input moved by at most one unit in its last place)\n",
-               attempt + 1);
     checks_passed += results->count - results->wrong;
     checks_failed += results->wrong;
 }
@@ -284,7 +304,7 @@ static enum xt_status compare_tensors(struct run *run, const char *prefix,
     char what[256];
     snprintf(what, sizeof what, "%s* (%s)", prefix, worst_name + strlen(prefix));
     if (!status)
-        report(what, worst, tolerance);
+        report_kind(what, worst, tolerance, !view->stats);
     return status;
 }
 
@@ -341,6 +361,7 @@ static enum xt_status compare_whole_gradient(struct run *run, const char *prefix
 
 struct tolerances {
     double logits, loss_first, loss_last, grads, stats, params;
+    double whole; /* the gradient as one vector */
 };
 
 /* Labels as the loss wants them: [n][label_max]. */
@@ -402,11 +423,10 @@ static enum xt_status train_steps(struct run *run, const char *prefix, const str
         status = xt_graph_backward(run->graph, err);
         if (!status && step == 0) {
             snprintf(name, sizeof name, "%sgrad.", prefix);
-            status =
-                run->dtype == XT_BF16
-                    ? compare_whole_gradient(run, name, tol->grads, err)
-                    : compare_tensors(run, name, &(struct xt_params_view){run->params.grads, NULL},
-                                      tol->grads, err);
+            status = compare_whole_gradient(run, name, tol->whole, err);
+            if (!status && run->dtype == XT_F32)
+                status = compare_tensors(
+                    run, name, &(struct xt_params_view){run->params.grads, NULL}, tol->grads, err);
             snprintf(name, sizeof name, "%sstat.", prefix);
             if (!status)
                 status = compare_tensors(
@@ -419,9 +439,9 @@ static enum xt_status train_steps(struct run *run, const char *prefix, const str
     }
     if (!status) {
         snprintf(name, sizeof name, "%slosses, steps 1-3", prefix);
-        report(name, first_error, tol->loss_first);
+        report_jumping(name, first_error, tol->loss_first);
         snprintf(name, sizeof name, "%slosses, steps 4-5", prefix);
-        report(name, last_error, tol->loss_last);
+        report_jumping(name, last_error, tol->loss_last);
         snprintf(name, sizeof name, "%safter.", prefix);
         status = compare_tensors(run, name, &(struct xt_params_view){run->params.values, NULL},
                                  tol->params, err);
@@ -451,10 +471,10 @@ struct check {
 
 static enum xt_status check_lprnet(const struct check *check, struct xt_err *err)
 {
-    static const struct tolerances exact = {1e-4, 1e-4, 2e-3, 1e-3, 1e-4, 5e-3};
+    static const struct tolerances exact = {1e-4, 1e-4, 2e-3, 1e-3, 1e-4, 5e-3, 1e-2};
     /* bf16's gradient is 0.17 away: rounding turns ReLUs and maxima over in each of the 13 layers;
      * vectors that have nothing to do with each other are 1.4 apart. */
-    static const struct tolerances bf16 = {5e-2, 5e-2, 5e-2, 3e-1, 5e-2, 5e-2};
+    static const struct tolerances bf16 = {5e-2, 5e-2, 5e-2, 0, 5e-2, 5e-2, 3e-1};
     const struct tolerances *tol = check->dtype == XT_F32 ? &exact : &bf16;
     struct run run = {
         .n = 4, .classes = 68, .steps = 18, .dtype = check->dtype, .attempt = check->attempt};
@@ -644,7 +664,7 @@ static enum xt_status compare_heads(struct run *run, double tolerance, struct xt
     if (run->dtype == XT_BF16)
         report("train.grad_head.* as one vector", relative(&together), tolerance);
     else
-        report(what, worst, tolerance);
+        report_jumping(what, worst, tolerance);
     return XT_OK;
 }
 
@@ -698,7 +718,7 @@ static enum xt_status train_classes(struct run *run, const struct class_toleranc
         run->params.version++;
     }
     if (!status)
-        report("train.losses", worst, tol->losses);
+        report_jumping("train.losses", worst, tol->losses);
     return status;
 }
 
@@ -737,27 +757,31 @@ static enum xt_status check_resnet50(const struct check *check, struct xt_err *e
     return status;
 }
 
-/* The gradient is not continuous: a ReLU whose input is within rounding of zero, or two equal
+/* A gradient's single elements jump: a ReLU whose input is within rounding of zero, or two equal
  * candidates of a max pool, may fall either way, and one such turn changes a small gradient by a
- * hundredth. (The same program on the same input passes or not with the input moved by 1e-8.) So a
- * check counts as passed where the input as it is, or moved by at most one unit in the last place,
- * gives all the reference's numbers at once. */
+ * hundredth. (The same program passes or not with the input moved by 1e-8.) So the logits, the
+ * statistics and the gradient as a whole have to be right on the input as it is; single elements
+ * and the losses that follow from them, on it or on it moved by at most one unit in the last place,
+ * all at once. */
 static enum xt_status attempt(struct check check, struct xt_err *err)
 {
     struct results first = {0};
+    double start = xt_thread_seconds();
     for (; check.attempt < ATTEMPTS; check.attempt++) {
         now = (struct results){0};
         enum xt_status status = check.function(&check, err);
         if (status)
             return status;
-        if (!now.wrong) {
-            print(&now, check.attempt);
-            return XT_OK;
-        }
         if (check.attempt == 0)
             first = now;
+        if (!now.wrong) {
+            print(&now, &first, check.attempt);
+            return XT_OK;
+        }
+        if (first.wrong_steady || xt_thread_seconds() - start > SECONDS_MAX)
+            break;
     }
-    print(&first, 0);
+    print(&first, &first, 0);
     return XT_OK;
 }
 

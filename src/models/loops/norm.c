@@ -49,7 +49,7 @@ XT_INLINE void activate(const struct xt_norm_sample *s, size_t first, size_t pix
             float v = load(s->z, base + k, dtype) * scale[k] + shift[k];
             if (residual)
                 v += load(s->residual, base + k, dtype);
-            v = relu && !(v > 0) ? 0 : v;
+            v = relu && v < 0 ? 0 : v; /* not-a-number stays one */
             out[x * c + k] = dtype == XT_F32 ? v : as_float(round_bits(v) & 0xFFFF0000u);
         }
     }
@@ -70,7 +70,7 @@ XT_INLINE void activate_to_y(const struct xt_norm_sample *s, enum xt_dtype dtype
             float v = load(s->z, base + k, dtype) * scale[k] + shift[k];
             if (residual)
                 v += load(s->residual, base + k, dtype);
-            store(s->y, base + k, relu && !(v > 0) ? 0 : v, dtype);
+            store(s->y, base + k, relu && v < 0 ? 0 : v, dtype);
         }
     }
 }

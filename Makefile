@@ -147,7 +147,7 @@ HAVE_FUZZER = $(shell scripts/deps.sh --fuzzer && echo yes)
 FUZZ_BUILD := $(BUILD)/san-fuzzer
 FUZZ_RUN = $(if $(HAVE_FUZZER),$(FUZZERS:$(BUILD)/%=$(FUZZ_BUILD)/%),\
   $(foreach f,$(notdir $(FUZZERS)),--skip 'fuzz/$f: clang with libFuzzer is not here; run "make deps-check"'))
-FUZZ_MAKE = $(if $(and $(HAVE_FUZZER),$(FUZZERS)),$(MAKE) -k SAN=fuzzer BUILD=$(FUZZ_BUILD) fuzzers)
+FUZZ_MAKE = $(if $(and $(HAVE_FUZZER),$(FUZZERS)),$(MAKE) -k SAN=fuzzer BUILD=$(FUZZ_BUILD) fuzzers,true)
 GOLDEN := $(wildcard tests/golden.c)
 GOLDEN_RUN := $(if $(GOLDEN),--golden $(BUILD)/tests/golden)
 

@@ -43,7 +43,9 @@ endif
 INCLUDES := -Isrc -Itests -isystem deps/dnnl/include $(if $(DNNL_ROOT),-isystem $(DNNL_ROOT)/include)
 LANGUAGE := -std=gnu17 -D_GNU_SOURCE $(OPENMP) $(INCLUDES) -DXT_VERSION='"$(VERSION)"'
 ALL_CFLAGS := $(LANGUAGE) -ffp-contract=off $(WARN) $(CFLAGS) $(SAN_$(SAN))
-LIBS := -lturbojpeg -ljpeg -lpng -lyaml -lcjson -larchive -ldl -lpthread -lm
+LIBS := -ljpeg -lpng -lyaml -lcjson -larchive -ldl -lpthread -lm
+# TurboJPEG: the made plates' JPEG artefacts are compared with its.
+TEST_LIBS := -lcmocka -lturbojpeg
 # An old-style rpath: the libraries that are loaded at run time find their neighbours by it too.
 ALL_LDFLAGS := $(OPENMP) $(SAN_$(SAN)) -Wl,--disable-new-dtags -Wl,-rpath,'$$ORIGIN/../lib/xtrain' $(LDFLAGS)
 
@@ -122,7 +124,7 @@ $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/libxtrain.
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(SUPPORT) $(BUILD)/libxtrain.a
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -lcmocka -o $@
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIBS) $(TEST_LIBS) -o $@
 
 tests: $(TESTS) $(TOOLS)
 fuzzers: $(FUZZERS)

@@ -5,9 +5,9 @@
 #include <limits.h>
 #include <png.h>
 #include <stdio.h>
+#include <jpeglib.h>
 #include <stdlib.h>
 #include <string.h>
-#include <turbojpeg.h>
 #include <yaml.h>
 
 #include "base/mem.h"
@@ -38,14 +38,14 @@ static void print_library(const char *name, const char *version, const char *pat
         address_;                                                                                  \
     })
 
-/* libjpeg-turbo before 3.0 does not say its version at run time; its file's name does. */
-static void print_turbojpeg(void)
+#define QUOTE(x) #x
+#define TEXT_OF(macro) QUOTE(macro)
+
+/* libjpeg-turbo tells its version to the compiler alone. */
+static void print_libjpeg(void)
 {
-    const char *path = library_of(ADDRESS_OF(tjInitDecompress));
-    char *real = realpath(path, NULL);
-    const char *so = real ? strstr(real, ".so.") : NULL;
-    print_library("TurboJPEG", so ? so + 4 : "not known", path);
-    free(real);
+    print_library("libjpeg-turbo", TEXT_OF(LIBJPEG_TURBO_VERSION),
+                  library_of(ADDRESS_OF(jpeg_std_error)));
 }
 
 enum xt_status xt_cmd_version(struct xt_options *options, struct xt_err *err)
@@ -64,7 +64,7 @@ enum xt_status xt_cmd_version(struct xt_options *options, struct xt_err *err)
     char path[PATH_MAX];
     if (xt_dnnl_find(XT_DNNL_GPU, path, sizeof path, &why) == XT_OK && *path == '/')
         print_library("oneDNN (XPU)", "", path);
-    print_turbojpeg();
+    print_libjpeg();
     print_library("libpng", png_get_libpng_ver(NULL), library_of(ADDRESS_OF(png_get_libpng_ver)));
     print_library("libyaml", yaml_get_version_string(),
                   library_of(ADDRESS_OF(yaml_get_version_string)));

@@ -13,8 +13,8 @@ static enum xt_status check_amp(const struct xt_settings *settings, struct xt_er
 {
     if (settings->amp == XT_AMP_FP16)
         return xt_err_set(err, XT_ERR_USAGE,
-                          "--amp fp16: on this CPU oneDNN runs 16-bit float convolutions on its "
-                          "reference kernels, which are hundreds of times slower; use --amp bf16");
+                          "--amp fp16: oneDNN trains in 16-bit floats on the CPU by its reference "
+                          "kernels alone, which are far slower than float32; use --amp bf16");
     if (settings->amp == XT_AMP_BF16 && !xt_device_cpu_has_bf16())
         xt_log_warn(
             "--amp bf16: this CPU has no bf16 instructions (AVX512_BF16 or AMX); bf16 will be "

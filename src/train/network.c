@@ -250,6 +250,9 @@ enum xt_status xt_network_open(struct xt_network *network, const struct xt_setti
     *network = (struct xt_network){0};
     enum xt_status status =
         xt_device_open(&network->device, settings->device, settings->threads, err);
+    if (!status && *network->device.chosen)
+        xt_log_note("--device %s: %s (%s)", settings->device, network->device.name,
+                    network->device.chosen);
     if (!status)
         status = check_amp(settings, err);
     if (!status && settings->init) {

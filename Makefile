@@ -162,6 +162,7 @@ test:
 
 test-all:
 	@scripts/deps.sh
+	@$(MAKE) test-xpu
 	@$(MAKE) -k all tests || true
 	@$(FUZZ_MAKE) || true
 	@$(MAKE) -k SAN=address BUILD=$(BUILD)/san-address tests || true

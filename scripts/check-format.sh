@@ -5,6 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 tool=${CLANG_FORMAT:-clang-format}
 command -v "$tool" >/dev/null || { echo 'format: clang-format is not installed: run "make deps-check"'; exit 1; }
+[ $# -gt 0 ] || { echo 'format: no files were given, so nothing was checked'; exit 2; }
 version=$("$tool" --version | grep -oE '[0-9]+\.[0-9]+' | head -n 1)
 if said=$("$tool" --dry-run -Werror "$@" 2>&1); then
   echo "format: $# files are as clang-format writes them"

@@ -152,12 +152,6 @@ static bool parse_pci(const char *text, struct xt_pci_address *out)
     return true;
 }
 
-bool xt_xpu_is_pci(const char *text)
-{
-    struct xt_pci_address pci;
-    return parse_pci(text, &pci);
-}
-
 static enum xt_status list_them(const struct xt_xpus *list, struct xt_str *out, struct xt_err *err)
 {
     enum xt_status status = XT_OK;

@@ -37,9 +37,8 @@ enum xt_status xt_xpu_list(struct xt_xpus *list, const struct xt_level_zero *zer
 enum xt_status xt_xpu_choose(const struct xt_xpus *list, const char *spec, int *index,
                              struct xt_err *err);
 
-/* Whether `text` is written like a UUID or a PCI address, as device options take them. */
+/* Whether `text` is written like a UUID, as device options take it. */
 bool xt_xpu_is_uuid(const char *text);
-bool xt_xpu_is_pci(const char *text);
 
 /* What an Intel GPU's architecture is called, and from which oneDNN on it has machine-code kernels
  * (release notes of oneDNN 3.3, 3.6, 3.8 and 3.12); NULL where not known, or none has. */

@@ -9,11 +9,6 @@
 #include "device/slot.h"
 #include "train/feed.h"
 
-int xt_evaluate_workers(const struct xt_settings *settings)
-{
-    return xt_feed_workers(settings);
-}
-
 /* What an evaluation needs while it runs. */
 struct work {
     struct xt_network *network;

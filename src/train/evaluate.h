@@ -47,7 +47,4 @@ enum xt_status xt_evaluate(struct xt_network *network, struct xt_objective *obje
                            const struct xt_evaluate_observer *observer, struct xt_evaluation *out,
                            struct xt_err *err);
 
-/* Loader threads for the settings: --workers, else one for a CPU run. */
-int xt_evaluate_workers(const struct xt_settings *settings);
-
 #endif

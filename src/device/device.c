@@ -16,12 +16,32 @@
 
 const char *xt_dtype_name(enum xt_dtype dtype)
 {
-    return dtype == XT_F32 ? "f32" : "bf16";
+    switch (dtype) {
+    case XT_F32:
+        return "f32";
+    case XT_BF16:
+        return "bf16";
+    case XT_S8:
+        return "s8";
+    case XT_U8:
+        return "u8";
+    }
+    return "";
 }
 
 dnnl_data_type_t xt_dtype_dnnl(enum xt_dtype dtype)
 {
-    return dtype == XT_F32 ? dnnl_f32 : dnnl_bf16;
+    switch (dtype) {
+    case XT_F32:
+        return dnnl_f32;
+    case XT_BF16:
+        return dnnl_bf16;
+    case XT_S8:
+        return dnnl_s8;
+    case XT_U8:
+        return dnnl_u8;
+    }
+    return dnnl_data_type_undef;
 }
 
 void xt_device_cpu_name(char *out, size_t size)
@@ -71,6 +91,14 @@ bool xt_device_cpu_has_bf16(void)
     unsigned isa = (unsigned)xt_dnnl.get_effective_cpu_isa();
     return (isa & (unsigned)dnnl_cpu_isa_avx512_core_bf16) ==
            (unsigned)dnnl_cpu_isa_avx512_core_bf16;
+}
+
+bool xt_device_cpu_has_vnni(void)
+{
+    unsigned isa = (unsigned)xt_dnnl.get_effective_cpu_isa();
+    unsigned avx512 = (unsigned)dnnl_cpu_isa_avx512_core_vnni;
+    unsigned avx2 = (unsigned)dnnl_cpu_isa_avx2_vnni;
+    return (isa & avx512) == avx512 || (isa & avx2) == avx2;
 }
 
 /* Numbers too small for a normal float32 count as zero in every compute thread. Weights that decay

@@ -18,13 +18,18 @@
 #include "device/memory.h"
 #include "device/xpu.h"
 
-enum xt_dtype { XT_F32, XT_BF16 };
+/* The last two are an int8 network's: signed, and unsigned where nothing is negative. */
+enum xt_dtype { XT_F32, XT_BF16, XT_S8, XT_U8 };
 
+static inline bool xt_dtype_is_int8(enum xt_dtype dtype)
+{
+    return dtype == XT_S8 || dtype == XT_U8;
+}
 static inline size_t xt_dtype_size(enum xt_dtype dtype)
 {
-    return dtype == XT_F32 ? 4 : 2;
+    return dtype == XT_F32 ? 4 : xt_dtype_is_int8(dtype) ? 1 : 2;
 }
-const char *xt_dtype_name(enum xt_dtype dtype); /* "f32", "bf16" */
+const char *xt_dtype_name(enum xt_dtype dtype); /* "f32", "bf16", "s8", "u8" */
 dnnl_data_type_t xt_dtype_dnnl(enum xt_dtype dtype);
 
 enum xt_device_kind { XT_DEVICE_CPU, XT_DEVICE_XPU };
@@ -79,5 +84,7 @@ void xt_device_cpu_name(char *out, size_t size);
 const char *xt_device_cpu_isa(void); /* needs xt_dnnl_load; "AVX-512, AMX (bf16, int8)" */
 /* Whether the CPU has bf16 instructions (AVX512_BF16 or AMX). */
 bool xt_device_cpu_has_bf16(void);
+/* Whether it multiplies 8-bit numbers and adds them up in 32 bits (VNNI or AMX). */
+bool xt_device_cpu_has_vnni(void);
 
 #endif

@@ -87,8 +87,14 @@ struct xt_tensor *xt_graph_add_tensor(struct xt_graph *graph, const char *name, 
     struct xt_tensor *tensor = NULL;
     if (xt_mem_calloc(&tensor, 1, sizeof *tensor, name, err))
         return NULL;
-    *tensor =
-        (struct xt_tensor){.n = n, .h = h, .w = w, .c = c, .dtype = dtype, .wants_grad = true};
+    *tensor = (struct xt_tensor){.n = n,
+                                 .h = h,
+                                 .w = w,
+                                 .c = c,
+                                 .dtype = dtype,
+                                 .scale = 1,
+                                 .index = graph->tensor_count,
+                                 .wants_grad = true};
     snprintf(tensor->name, sizeof tensor->name, "%s", name);
     graph->tensors[graph->tensor_count++] = tensor;
     return tensor;

@@ -37,6 +37,9 @@ struct xt_tensor {
     char name[64];
     int n, h, w, c;
     enum xt_dtype dtype;
+    float scale;  /* int8: what is held, q, stands for (q + offset) * scale; else 1 */
+    float offset; /* 0 but for the image's bytes */
+    int index;    /* in the graph */
     bool wants_grad;
     bool overwritten; /* an op writes its output over it: no op described later may read it */
     int readers;      /* ops that read it, each with a gradient of its own */

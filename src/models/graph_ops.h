@@ -41,13 +41,21 @@ struct xt_fold {
     struct xt_tensor *residual;
     bool relu;
 };
-/* op_conv.c: whether `out` is the output of a convolution without ReLU, and not read yet. */
-bool xt_conv_can_absorb(const struct xt_graph *graph, const struct xt_tensor *out);
+/* op_conv.c: whether `out` is the output of a convolution without ReLU, and not read yet; and the
+ * residual (NULL: none) is not what that convolution reads, since it could not be written over. */
+bool xt_conv_can_absorb(const struct xt_graph *graph, const struct xt_tensor *out,
+                        const struct xt_tensor *residual);
 /* The convolution takes the norm into its weights and bias and adds the residual (NULL: none) in
  * the residual's own memory, which is `out` from then on; it runs behind all ops described so far.
  */
 enum xt_status xt_conv_absorb(struct xt_graph *graph, struct xt_tensor *out,
                               const struct xt_fold *fold, struct xt_err *err);
+
+/* op_pool.c: a pool by itself, in inference; the window's out_h and out_w are set. An average is in
+ * float32. */
+struct xt_tensor *xt_graph_pool(struct xt_graph *graph, struct xt_tensor *in,
+                                const struct xt_window *window, bool average, const char *name,
+                                struct xt_err *err);
 
 /* op_conv.c: the primitives alone, without the ReLU's backward. */
 enum xt_status xt_conv_run_alone(struct xt_op *op, struct xt_graph *graph, bool backward,

@@ -82,45 +82,26 @@ static double samples_in_mean(const struct context *context, const struct xt_gra
     return context->spec.over_batch ? graph->pass.count : 1;
 }
 
-static void sum_squares(const struct context *context, int n)
+static void sum_squares(const struct context *context, const struct xt_loops *loops, int n)
 {
     for (int i = 0; i < context->spec.count; i++) {
         const struct xt_tensor *tap = context->spec.taps[i];
-        const float *t = tap_at(tap, tap->value->data, n);
-        double sum = 0;
-        for (int y = 0; y < tap->h * tap->w; y++) {
-            float row = 0;
-#pragma omp simd reduction(+ : row)
-            for (int k = 0; k < tap->c; k++)
-                row += t[k] * t[k];
-            t += tap->c;
-            sum += (double)row;
-        }
-        *group_value(context, context->square, n, i) += sum;
+        size_t sample = (size_t)tap->h * (size_t)tap->w * (size_t)tap->c;
+        *group_value(context, context->square, n, i) +=
+            loops->square_sum(tap_at(tap, tap->value->data, n), sample);
     }
 }
 
-static void write_sample(const struct context *context, int n)
+static void write_sample(const struct context *context, const struct xt_loops *loops, int n)
 {
     const struct xt_tensor *out = context->out;
     float *to = (float *)out->value->data + (size_t)n * (size_t)out->w * (size_t)out->c;
     for (int i = 0; i < context->spec.count; i++) {
         const struct xt_tensor *tap = context->spec.taps[i];
-        const float *t = tap_at(tap, tap->value->data, n);
-        float factor = (float)(1 / (*group_value(context, context->square, n, i) * tap->h));
-        for (int x = 0; x < tap->w; x++) {
-            float *o = to + (size_t)x * (size_t)out->c + context->first_channel[i];
-            memset(o, 0, (size_t)tap->c * sizeof *o);
-            for (int y = 0; y < tap->h; y++) {
-                const float *in = t + (size_t)(y * tap->w + x) * (size_t)tap->c;
-#pragma omp simd
-                for (int k = 0; k < tap->c; k++)
-                    o[k] += in[k];
-            }
-#pragma omp simd
-            for (int k = 0; k < tap->c; k++)
-                o[k] *= factor;
-        }
+        double square = *group_value(context, context->square, n, i);
+        loops->sum_rows(tap_at(tap, tap->value->data, n), tap->h, tap->w, tap->c,
+                        (float)(1 / (square * tap->h)), to + context->first_channel[i],
+                        (size_t)out->c);
     }
 }
 
@@ -132,7 +113,7 @@ static enum xt_status forward(struct xt_op *op, struct xt_graph *graph, struct x
     memset(context->square, 0, (size_t)samples * (size_t)context->groups * sizeof *context->square);
 #pragma omp parallel for schedule(static)
     for (int n = 0; n < samples; n++)
-        sum_squares(context, n);
+        sum_squares(context, graph->loops, n);
     if (context->spec.over_batch)
         over_batch(context, context->square, graph->pass.count);
     double mean_of = samples_in_mean(context, graph);
@@ -143,7 +124,7 @@ static enum xt_status forward(struct xt_op *op, struct xt_graph *graph, struct x
         }
 #pragma omp parallel for schedule(static)
     for (int n = 0; n < samples; n++)
-        write_sample(context, n);
+        write_sample(context, graph->loops, n);
     return XT_OK;
 }
 

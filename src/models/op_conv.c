@@ -659,10 +659,12 @@ static struct conv *find_conv(const struct xt_graph *graph, const struct xt_tens
     return NULL;
 }
 
-bool xt_conv_can_absorb(const struct xt_graph *graph, const struct xt_tensor *out)
+bool xt_conv_can_absorb(const struct xt_graph *graph, const struct xt_tensor *out,
+                        const struct xt_tensor *residual)
 {
     const struct conv *conv = find_conv(graph, out);
-    return conv && !conv->relu && !conv->folded && out->readers == 0 && !graph->options.training;
+    return conv && !conv->relu && !conv->folded && out->readers == 0 && conv->in != residual &&
+           !graph->options.training;
 }
 
 enum xt_status xt_conv_absorb(struct xt_graph *graph, struct xt_tensor *out,

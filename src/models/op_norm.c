@@ -19,7 +19,6 @@ struct norm {
     struct xt_tensor *full;
     struct xt_tensor *max;
     struct xt_tensor *average;
-    bool absorbed; /* by the convolution before: the pools alone are left */
     int reader;
     int residual_reader;
     struct xt_norm_params param;
@@ -239,12 +238,7 @@ static enum xt_status forward(struct xt_op *op, struct xt_graph *graph, struct x
     struct norm *norm = (struct norm *)op;
     const struct xt_tensor *in = norm->in;
     bool training = graph->pass.training;
-    for (size_t k = 0; k < (size_t)in->c && norm->absorbed; k++) {
-        norm->scale[k] = 1;
-        norm->shift[k] = 0;
-    }
-    if (!norm->absorbed)
-        scale_and_shift(norm, graph);
+    scale_and_shift(norm, graph);
 #pragma omp parallel for schedule(static)
     for (int n = 0; n < in->n; n++) {
         struct xt_norm_sample sample = describe_sample(norm);
@@ -453,10 +447,9 @@ static enum xt_status find_params(struct xt_graph *graph, const struct xt_tensor
     return XT_OK;
 }
 
-/* The op, with or without what a convolution has taken from it. */
 static enum xt_status add_norm(struct xt_graph *graph, struct xt_tensor *in,
                                const struct xt_norm_spec *spec, const struct xt_norm_params *params,
-                               bool absorbed, struct xt_norm_outputs *out, struct xt_err *err)
+                               struct xt_norm_outputs *out, struct xt_err *err)
 {
     struct norm *norm = xt_graph_add_op(graph, sizeof *norm, &class_norm, spec->name, err);
     if (!norm)
@@ -464,7 +457,6 @@ static enum xt_status add_norm(struct xt_graph *graph, struct xt_tensor *in,
     norm->spec = *spec;
     norm->spec.params = NULL;
     norm->param = *params;
-    norm->absorbed = absorbed;
     norm->in = in;
     norm->reader = xt_graph_read(in, err);
     if (norm->reader < 0)
@@ -488,6 +480,16 @@ static enum xt_status add_norm(struct xt_graph *graph, struct xt_tensor *in,
     return status;
 }
 
+static struct xt_tensor *add_pool(struct xt_graph *graph, struct xt_tensor *in,
+                                  const struct xt_norm_spec *spec, bool average, struct xt_err *err)
+{
+    char name[64];
+    struct xt_window window = average ? spec->average : spec->max;
+    fit_window(&window, in);
+    snprintf(name, sizeof name, "%.50s %s", spec->name, average ? "average" : "max");
+    return xt_graph_pool(graph, in, &window, average, name, err);
+}
+
 /* All but the pools goes into the convolution before. */
 static enum xt_status fuse(struct xt_graph *graph, struct xt_tensor *in,
                            const struct xt_norm_spec *spec, const struct xt_norm_params *params,
@@ -495,11 +497,14 @@ static enum xt_status fuse(struct xt_graph *graph, struct xt_tensor *in,
 {
     struct xt_fold fold = {.params = *params, .residual = spec->residual, .relu = spec->relu};
     enum xt_status status = xt_conv_absorb(graph, in, &fold, err);
-    struct xt_norm_spec pools = *spec;
-    pools.residual = NULL;
-    pools.full = false;
-    if (!status && (pools.max.kernel_h || pools.average.kernel_h))
-        status = add_norm(graph, in, &pools, params, true, out, err);
+    if (!status && spec->max.kernel_h) {
+        out->max = add_pool(graph, in, spec, false, err);
+        status = out->max ? XT_OK : err->status;
+    }
+    if (!status && spec->average.kernel_h) {
+        out->average = add_pool(graph, in, spec, true, err);
+        status = out->average ? XT_OK : err->status;
+    }
     if (!status && spec->full)
         out->full = in;
     return status;
@@ -516,7 +521,7 @@ enum xt_status xt_graph_norm(struct xt_graph *graph, struct xt_tensor *in,
         status = find_params(graph, in, spec, &params, err);
     if (status)
         return status;
-    if (graph->options.fuse && xt_conv_can_absorb(graph, in))
+    if (graph->options.fuse && xt_conv_can_absorb(graph, in, spec->residual))
         return fuse(graph, in, spec, &params, out, err);
-    return add_norm(graph, in, spec, &params, false, out, err);
+    return add_norm(graph, in, spec, &params, out, err);
 }

@@ -53,6 +53,7 @@ struct net {
     struct xt_graph_pass pass;
     struct xt_err err;
     int batch;
+    bool fuse;
     struct net_layer layers[NET_LAYERS_MAX];
     int layer_count;
     struct net_tensor tensors[NET_TENSORS_MAX];
@@ -102,6 +103,7 @@ static inline void net_open(struct net *net, enum xt_dtype dtype, bool training)
                                        .params = &net->params,
                                        .batch = net->batch,
                                        .training = training,
+                                       .fuse = net->fuse,
                                        .dtype = dtype};
     net_ok(net, xt_graph_create(&net->graph, &options, &net->err));
 }
@@ -819,9 +821,23 @@ static inline void check_net_bf16(net_describe *describe, struct xt_graph_pass p
     xt_params_free_tensors(&wanted);
 }
 
+/* Norms folded into the convolutions before them: the same logits. */
+static inline void check_net_fused(net_describe *describe, enum xt_dtype dtype, double tolerance)
+{
+    struct net net = {.fuse = true};
+    net_open(&net, dtype, false);
+    net_build(&net, describe(&net));
+    net_forward(&net);
+    net_loss(&net);
+    net_check_logits(&net, tolerance);
+    net_clear(&net);
+}
+
 /* Forward in evaluation; forward and backward in training; float32 and bf16. */
 static inline void check_net(net_describe *describe)
 {
+    check_net_fused(describe, XT_F32, 2e-5);
+    check_net_fused(describe, XT_BF16, net_bf16_logits);
     check_net_f32(describe, (struct xt_graph_pass){.training = false});
     check_net_f32(describe, (struct xt_graph_pass){.training = true});
     check_net_bf16(describe, (struct xt_graph_pass){.training = false});

@@ -94,3 +94,21 @@ void XT_LOOPS_NAME(normalise)(enum xt_dtype dtype, const uint8_t *in, size_t cou
     for (size_t i = 0; i < count; i++)
         store(out, i, ((float)in[i] - mean) * scale, XT_BF16);
 }
+
+void XT_LOOPS_NAME(centre)(const uint8_t *in, size_t count, int8_t *out)
+{
+#pragma omp simd
+    for (size_t i = 0; i < count; i++)
+        out[i] = (int8_t)(in[i] ^ 0x80);
+}
+
+float XT_LOOPS_NAME(largest)(const float *in, size_t count)
+{
+    float most = 0;
+#pragma omp simd reduction(max : most)
+    for (size_t i = 0; i < count; i++) {
+        float size = in[i] < 0 ? -in[i] : in[i];
+        most = size > most ? size : most;
+    }
+    return most;
+}

@@ -73,11 +73,27 @@ struct xt_loops {
      * first + i. */
     void (*dropout)(enum xt_dtype dtype, const void *in, void *out, size_t count, uint32_t key,
                     uint32_t first, uint32_t threshold, float factor);
+    /* Row `oy` of a 3x3 max pool over one sample [h][w][c] of numbers that are not negative;
+     * padding is at most 1. */
+    void (*max_pool_row)(enum xt_dtype dtype, const void *in, int h, int w, int c,
+                         const struct xt_window *window, int oy, void *out);
+    /* Row `oy` of an average pool, times `factor`, in float32. scratch: w * c floats. */
+    void (*average_pool_row)(enum xt_dtype dtype, const void *in, int w, int c,
+                             const struct xt_window *window, int oy, float factor, float *scratch,
+                             float *out);
+    /* The sum of squares of `count` numbers. */
+    double (*square_sum)(const float *in, size_t count);
+    /* out[x * stride + k] = factor * the sum over h of in[h][w][c]. */
+    void (*sum_rows)(const float *in, int h, int w, int c, float factor, float *out, size_t stride);
     /* Float32 to the tensor's type. */
     void (*convert)(enum xt_dtype dtype, const float *in, size_t count, void *out);
     /* out = (in - mean) * scale from bytes. */
     void (*normalise)(enum xt_dtype dtype, const uint8_t *in, size_t count, float mean, float scale,
                       void *out);
+    /* out = in - 128. */
+    void (*centre)(const uint8_t *in, size_t count, int8_t *out);
+    /* The largest magnitude of `count` numbers. */
+    float (*largest)(const float *in, size_t count);
 };
 
 const struct xt_loops *xt_loops_get(void);

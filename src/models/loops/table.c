@@ -11,6 +11,12 @@ const struct xt_loops XT_LOOPS_NAME(table) = {
     .norm_backward_apply = XT_LOOPS_NAME(norm_backward_apply),
     .relu_backward = XT_LOOPS_NAME(relu_backward),
     .dropout = XT_LOOPS_NAME(dropout),
+    .max_pool_row = XT_LOOPS_NAME(max_pool_row),
+    .average_pool_row = XT_LOOPS_NAME(average_pool_row),
+    .square_sum = XT_LOOPS_NAME(square_sum),
+    .sum_rows = XT_LOOPS_NAME(sum_rows),
     .convert = XT_LOOPS_NAME(convert),
     .normalise = XT_LOOPS_NAME(normalise),
+    .centre = XT_LOOPS_NAME(centre),
+    .largest = XT_LOOPS_NAME(largest),
 };

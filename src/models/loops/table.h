@@ -22,9 +22,19 @@ void XT_LOOPS_NAME(relu_backward)(enum xt_dtype dtype, const void *y, void *dy, 
                                   size_t count);
 void XT_LOOPS_NAME(dropout)(enum xt_dtype dtype, const void *in, void *out, size_t count,
                             uint32_t key, uint32_t first, uint32_t threshold, float factor);
+void XT_LOOPS_NAME(max_pool_row)(enum xt_dtype dtype, const void *in, int h, int w, int c,
+                                 const struct xt_window *window, int oy, void *out);
+void XT_LOOPS_NAME(average_pool_row)(enum xt_dtype dtype, const void *in, int w, int c,
+                                     const struct xt_window *window, int oy, float factor,
+                                     float *scratch, float *out);
+double XT_LOOPS_NAME(square_sum)(const float *in, size_t count);
+void XT_LOOPS_NAME(sum_rows)(const float *in, int h, int w, int c, float factor, float *out,
+                             size_t stride);
 void XT_LOOPS_NAME(convert)(enum xt_dtype dtype, const float *in, size_t count, void *out);
 void XT_LOOPS_NAME(normalise)(enum xt_dtype dtype, const uint8_t *in, size_t count, float mean,
                               float scale, void *out);
+void XT_LOOPS_NAME(centre)(const uint8_t *in, size_t count, int8_t *out);
+float XT_LOOPS_NAME(largest)(const float *in, size_t count);
 extern const struct xt_loops XT_LOOPS_NAME(table);
 
 #endif

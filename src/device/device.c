@@ -21,6 +21,8 @@ const char *xt_dtype_name(enum xt_dtype dtype)
         return "f32";
     case XT_BF16:
         return "bf16";
+    case XT_F16:
+        return "fp16";
     case XT_S8:
         return "s8";
     case XT_U8:
@@ -36,6 +38,8 @@ dnnl_data_type_t xt_dtype_dnnl(enum xt_dtype dtype)
         return dnnl_f32;
     case XT_BF16:
         return dnnl_bf16;
+    case XT_F16:
+        return dnnl_f16;
     case XT_S8:
         return dnnl_s8;
     case XT_U8:

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "base/thread.h"
+#include "device/number.h"
 #include "models/graph_ops.h"
 #include "models/plan.h"
 
@@ -354,4 +355,29 @@ float *xt_graph_logits(struct xt_graph *graph)
 float *xt_graph_logits_grad(struct xt_graph *graph)
 {
     return graph->logits->grad[graph->logits->readers - 1]->data;
+}
+
+enum xt_status xt_graph_run_op(struct xt_graph *graph, int index, bool backward, struct xt_err *err)
+{
+    enum xt_status status = refresh(graph, err);
+    return status ? status : run(graph, graph->ops[index], backward, err);
+}
+
+enum xt_status xt_graph_write(struct xt_graph *graph, const struct xt_buffer *buffer,
+                              enum xt_dtype dtype, const float *from, size_t count,
+                              struct xt_err *err)
+{
+    (void)graph;
+    (void)err;
+    xt_number_from_float(dtype, from, count, buffer->data);
+    return XT_OK;
+}
+
+enum xt_status xt_graph_read_back(struct xt_graph *graph, const struct xt_buffer *buffer,
+                                  enum xt_dtype dtype, float *to, size_t count, struct xt_err *err)
+{
+    (void)graph;
+    (void)err;
+    xt_number_to_float(dtype, buffer->data, count, to);
+    return XT_OK;
 }

@@ -87,10 +87,12 @@ struct xt_op {
 /* How one pass runs; changed between passes by the trainer. */
 struct xt_graph_pass {
     const uint8_t *pixels; /* [batch][h][w][3], the batch slot */
-    const float *floats;   /* used where pixels is NULL: the same, already normalised */
-    int count;             /* samples that matter; the rest of the batch is padding */
-    bool training;         /* batch statistics, dropout; backward may follow */
-    bool bn_frozen;        /* training with the running statistics */
+    const struct xt_device_memory
+        *uploaded;       /* the same, already on an XPU; NULL: the pass uploads `pixels` */
+    const float *floats; /* used where both are NULL: the same, already normalised */
+    int count;           /* samples that matter; the rest of the batch is padding */
+    bool training;       /* batch statistics, dropout; backward may follow */
+    bool bn_frozen;      /* training with the running statistics */
     double dropout;
     uint64_t seed;
     uint64_t step;
@@ -105,6 +107,8 @@ struct xt_graph_options {
     enum xt_dtype dtype; /* of activations and working weights */
     size_t
         arena_most; /* more for activations is XT_ERR_MEMORY before it is allocated; 0: no limit */
+    bool bn_frozen; /* what the passes will say: an XPU's kernels are made for the one or the other
+                     */
     const char *learn_from; /* the ops described before the first of this name, or within a layer of
                                this name, are frozen; NULL: none. Outlives the building */
 };
@@ -234,7 +238,20 @@ enum xt_status xt_graph_backward(struct xt_graph *graph, struct xt_err *err);
 enum xt_status xt_graph_convolutions_alone(struct xt_graph *graph, bool training,
                                            struct xt_err *err);
 
-float *xt_graph_logits(struct xt_graph *graph);      /* [n][h * w][c] */
+float *xt_graph_logits(struct xt_graph *graph);      /* [n][h * w][c], on the host */
 float *xt_graph_logits_grad(struct xt_graph *graph); /* the same shape */
+
+/* ---- one op alone, for tests: all its buffers are alive while it runs, so what it reads can be
+ * written before, and what it writes read after ---- */
+
+/* Runs op `index` as a pass would. */
+enum xt_status xt_graph_run_op(struct xt_graph *graph, int index, bool backward,
+                               struct xt_err *err);
+/* A buffer's `count` elements of type dtype from and to float32. */
+enum xt_status xt_graph_write(struct xt_graph *graph, const struct xt_buffer *buffer,
+                              enum xt_dtype dtype, const float *from, size_t count,
+                              struct xt_err *err);
+enum xt_status xt_graph_read_back(struct xt_graph *graph, const struct xt_buffer *buffer,
+                                  enum xt_dtype dtype, float *to, size_t count, struct xt_err *err);
 
 #endif

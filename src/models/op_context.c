@@ -8,22 +8,10 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "models/graph_ops.h"
+#include "models/ops.h"
 
 /* Keeps an all-zero tap finite. */
 #define CONTEXT_EPS 1e-12
-
-struct context {
-    struct xt_op op;
-    struct xt_context_spec spec;
-    int reader[XT_TAPS_MAX];
-    int first_channel[XT_TAPS_MAX];
-    int groups;
-    double group_count[XT_TAPS_MAX]; /* elements of a group in one sample */
-    struct xt_tensor *out;
-    double *square; /* [n][groups] mean square that divides */
-    double *slope;  /* [n][groups] sum of gradient times tap, over what the mean runs over */
-};
 
 static void destroy(struct xt_op *op)
 {

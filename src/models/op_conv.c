@@ -11,43 +11,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "models/graph_ops.h"
-
-/* One primitive with its arguments. */
-struct step {
-    dnnl_primitive_desc_t pd;
-    dnnl_primitive_t primitive;
-    dnnl_exec_arg_t args[8];
-    int arg_count;
-};
-
-/* A copy of the weights in the format of one kernel; data NULL where the master serves as it is. */
-struct working {
-    dnnl_memory_t memory;
-    void *data;
-    struct step reorder;
-};
-
-struct conv {
-    struct xt_op op;
-    struct xt_tensor *in;
-    struct xt_tensor *out;
-    int reader;
-    int weight; /* index in params */
-    int bias;   /* -1: none */
-    bool relu;
-    bool folded;         /* a norm is part of weights and bias */
-    struct xt_fold fold; /* where folded */
-    float *folded_bias;  /* [out->c] */
-    dnnl_dims_t strides, dilates, pads, kernel;
-    struct step forward;
-    struct step backward_data;
-    struct step backward_weights;
-    struct working forward_weights;
-    struct working backward_weights_copy;
-    dnnl_memory_t memories[16];
-    int memory_count;
-};
+#include "models/ops.h"
 
 static void step_clear(struct step *step)
 {

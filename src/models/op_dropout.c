@@ -2,14 +2,7 @@
  * so the backward pass makes it again instead of keeping it.
  */
 #include "base/rng.h"
-#include "models/graph_ops.h"
-
-struct dropout {
-    struct xt_op op;
-    struct xt_tensor *in;
-    struct xt_tensor *out;
-    int reader;
-};
+#include "models/ops.h"
 
 /* The output is the input's memory, and the same for the gradients. */
 static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)

@@ -1,14 +1,7 @@
 /* The network's input: the bytes of the batch slot as numbers, (v - mean) * scale. */
 #include <string.h>
 
-#include "models/graph_ops.h"
-
-struct input {
-    struct xt_op op;
-    struct xt_tensor *out;
-    float mean;
-    float scale;
-};
+#include "models/ops.h"
 
 static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {

@@ -8,28 +8,9 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "models/graph_ops.h"
+#include "models/ops.h"
 
 #define BN_MOMENTUM 0.1
-
-struct norm {
-    struct xt_op op;
-    struct xt_norm_spec spec;
-    struct xt_tensor *in;
-    struct xt_tensor *full;
-    struct xt_tensor *max;
-    struct xt_tensor *average;
-    int reader;
-    int residual_reader;
-    struct xt_norm_params param;
-    struct xt_buffer *winners;
-    float *mean; /* [c] of the statistics used in this pass, and so on */
-    float *invstd;
-    float *scale;
-    float *shift;
-    float *factors; /* [3][c] of the backward's second pass */
-    double *sums;   /* [n][2][c] */
-};
 
 static void destroy(struct xt_op *op)
 {

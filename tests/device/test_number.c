@@ -1,0 +1,75 @@
+#include "device/number.h"
+
+#include <math.h>
+#include <stdint.h>
+
+#include "support.h"
+
+static uint16_t half_of(enum xt_dtype dtype, float value)
+{
+    uint16_t half = 0;
+    xt_number_from_float(dtype, &value, 1, &half);
+    return half;
+}
+
+static float float_of(enum xt_dtype dtype, uint16_t half)
+{
+    float value = 0;
+    xt_number_to_float(dtype, &half, 1, &value);
+    return value;
+}
+
+static void every_half_comes_back_as_it_was(void **state)
+{
+    (void)state;
+    const enum xt_dtype dtypes[] = {XT_BF16, XT_F16};
+    for (int d = 0; d < 2; d++)
+        for (uint32_t half = 0; half <= UINT16_MAX; half++) {
+            float value = float_of(dtypes[d], (uint16_t)half);
+            if (!isnan(value))
+                assert_int_equal(half_of(dtypes[d], value), half);
+        }
+}
+
+static void fp16_has_the_values_of_the_standard(void **state)
+{
+    (void)state;
+    assert_int_equal(half_of(XT_F16, 1), 0x3C00);
+    assert_int_equal(half_of(XT_F16, -2), 0xC000);
+    assert_int_equal(half_of(XT_F16, 65504), 0x7BFF);
+    assert_int_equal(half_of(XT_F16, 0x1p-14f), 0x0400);
+    assert_int_equal(half_of(XT_F16, 0x1p-24f), 0x0001);
+    assert_true(float_of(XT_F16, 0x3555) == 0.333251953125f);
+}
+
+static void ties_go_to_the_even_neighbour(void **state)
+{
+    (void)state;
+    assert_int_equal(half_of(XT_F16, 1 + 0x1p-11f), 0x3C00);
+    assert_int_equal(half_of(XT_F16, 1 + 3 * 0x1p-11f), 0x3C02);
+    assert_int_equal(half_of(XT_F16, 0x1p-25f), 0);
+    assert_int_equal(half_of(XT_F16, 3 * 0x1p-25f), 2);
+    assert_int_equal(half_of(XT_BF16, 1 + 0x1p-8f), 0x3F80);
+    assert_int_equal(half_of(XT_BF16, 1 + 3 * 0x1p-8f), 0x3F82);
+}
+
+static void what_fp16_cannot_hold_is_infinite_and_nan_stays_nan(void **state)
+{
+    (void)state;
+    assert_int_equal(half_of(XT_F16, 65519.996f), 0x7BFF);
+    assert_int_equal(half_of(XT_F16, 65520), 0x7C00);
+    assert_int_equal(half_of(XT_F16, -INFINITY), 0xFC00);
+    assert_true(isnan(float_of(XT_F16, half_of(XT_F16, NAN))));
+    assert_true(isnan(float_of(XT_BF16, half_of(XT_BF16, NAN))));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_half_comes_back_as_it_was),
+        cmocka_unit_test(fp16_has_the_values_of_the_standard),
+        cmocka_unit_test(ties_go_to_the_even_neighbour),
+        cmocka_unit_test(what_fp16_cannot_hold_is_infinite_and_nan_stays_nan),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -3,15 +3,7 @@
  */
 #include <stdio.h>
 
-#include "models/graph_ops.h"
-
-struct pool {
-    struct xt_op op;
-    struct xt_window window;
-    bool average; /* max else */
-    struct xt_tensor *in;
-    struct xt_tensor *out;
-};
+#include "models/ops.h"
 
 static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {

@@ -88,4 +88,12 @@ struct context {
     double *slope;  /* [n][groups] sum of gradient times tap, over what the mean runs over */
 };
 
+struct pool {
+    struct xt_op op;
+    struct xt_window window;
+    bool average; /* max else */
+    struct xt_tensor *in;
+    struct xt_tensor *out;
+};
+
 #endif

@@ -17,7 +17,7 @@
 #include "base/thread.h"
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "device/slot.h"
+#include "device/upload.h"
 #include "models/model.h"
 #include "train/feed.h"
 
@@ -34,7 +34,7 @@ struct bench {
     const struct xt_model_info *model;
     struct xt_alphabet *alphabet;
     struct xt_source *source;
-    struct xt_slots slots;
+    struct xt_upload upload;
     struct xt_loader_config config;
     struct xt_loader *loader;
     struct xt_cache *cache;
@@ -103,9 +103,12 @@ static enum xt_status open_loader(struct bench *bench, const struct xt_settings 
     if (bench->source->count < (size_t)s->batch)
         bench->config.batch = (int)bench->source->count;
     bench->config.slots = xt_feed_slots(s);
-    size_t bytes = (size_t)size.width * (size_t)size.height * 3 * (size_t)bench->config.batch;
-    enum xt_status status = xt_slots_init(&bench->slots, bench->config.slots, bytes, err);
-    bench->config.slot_pixels = bench->slots.pixels;
+    const struct xt_upload_config plain = {.slots = bench->config.slots,
+                                           .batch = bench->config.batch,
+                                           .height = size.height,
+                                           .width = size.width};
+    enum xt_status status = xt_upload_init(&bench->upload, &plain, err);
+    bench->config.slot_pixels = bench->upload.pixels;
     if (!status && s->cache == XT_CACHE_CHOICE_DISK)
         status = make_cache_file(bench, err);
     if (!status)
@@ -306,7 +309,7 @@ enum xt_status xt_cmd_bench_loader(struct xt_options *options, struct xt_err *er
     xt_cache_destroy(bench.cache);
     if (bench.cache_path[0])
         unlink(bench.cache_path);
-    xt_slots_clear(&bench.slots);
+    xt_upload_clear(&bench.upload);
     for (size_t i = 0; i < bench.file_count; i++)
         free(bench.files[i].bytes);
     free(bench.files);

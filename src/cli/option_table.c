@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "data/source.h"
-#include "device/slot.h"
+#include "device/upload.h"
 
 /* Where the value lies in the settings. */
 #define FIELD(field) .offset = offsetof(struct xt_settings, field)
@@ -629,8 +629,10 @@ static const struct xt_option table[] = {
         FIELD(pin_memory),
         .commands = NETWORK,
         .group = XT_GROUP_MACHINE,
-        .fallback = "false",
-        .help = "batches in memory that the device can copy from directly",
+        .fallback = "true",
+        .help =
+            "with an XPU, images are decoded into memory that it reads directly; without, they are "
+            "copied there first",
     },
     {
         .name = "cache-dir",

@@ -606,7 +606,8 @@ enum xt_status xt_loader_next(struct xt_loader *loader, struct xt_batch *out, bo
 
 void xt_loader_waits(struct xt_loader *loader, double *consumer, double *worker)
 {
-    *consumer = loader->batch_waits;
+    if (consumer)
+        *consumer = loader->batch_waits;
     *worker = 1e-9 * (double)atomic_load(&loader->slot_waits) / loader->config.workers;
 }
 

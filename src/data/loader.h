@@ -81,7 +81,8 @@ enum xt_status xt_loader_next(struct xt_loader *loader, struct xt_batch *out, bo
 void xt_loader_release(struct xt_loader *loader, const struct xt_batch *batch);
 
 /* Seconds that the consumer has waited for batches, and that a worker on average has waited for
- * slots: the first says that loading is what takes the time, the second that it is not. */
+ * slots: the first says that loading is what takes the time, the second that it is not. `consumer`
+ * may be NULL, and is for its thread alone. */
 void xt_loader_waits(struct xt_loader *loader, double *consumer, double *worker);
 
 /* Batches in one epoch. */

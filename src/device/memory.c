@@ -42,8 +42,14 @@ static enum xt_status create_shared(struct xt_device *device, const_dnnl_memory_
 {
     enum xt_status status = xt_dnnl_check(
         xt_dnnl.memory_create(&out->backing, md, device->engine, DNNL_MEMORY_ALLOCATE), what, err);
-    if (!status)
-        status = xt_dnnl_check(xt_dnnl.memory_map_data(out->backing, &out->host), what, err);
+    /* The host's side of it is allocated here, and the runtime does not say why it could not be. */
+    if (!status && xt_dnnl.memory_map_data(out->backing, &out->host) != dnnl_success) {
+        out->host = NULL;
+        status = xt_err_set(err, XT_ERR_MEMORY,
+                            "%s: %.1f MB of memory that the device reaches could not be had from "
+                            "the host",
+                            what, (double)out->bytes / 1e6);
+    }
     if (!status)
         status = xt_dnnl_check(xt_dnnl.memory_create(&out->memory, md, device->engine, out->host),
                                what, err);

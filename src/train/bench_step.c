@@ -21,7 +21,7 @@ enum line { LINE_STEP, LINE_REFRESH, LINE_LOSS, LINE_UPDATE, LINE_COUNT };
 
 struct bench {
     struct xt_trainer trainer;
-    struct xt_batch batch;
+    struct xt_feed_batch batch;
     int *labels;
     int *label_lengths;
     int steps;
@@ -117,11 +117,11 @@ static double share_of_others(const struct cpu_time *before)
 
 /* ---- set-up ---- */
 
-static void fill_batch(struct bench *bench)
+static enum xt_status fill_batch(struct bench *bench, struct xt_err *err)
 {
     const struct xt_network *network = &bench->trainer.network;
     const struct xt_graph *graph = network->graph;
-    struct xt_slots *slots = &bench->trainer.slots;
+    struct xt_upload *upload = &bench->trainer.upload;
     int classes = graph->logits->c;
     int time_steps = network->model->time_steps;
     /* CTC: with a blank between equal neighbours a label takes up to twice its length. */
@@ -129,20 +129,25 @@ static void fill_batch(struct bench *bench)
                  : time_steps / 2 < LABEL_LENGTH ? time_steps / 2
                                                  : LABEL_LENGTH;
     int symbols = time_steps ? classes - 1 : classes;
-    for (size_t i = 0; i < slots->bytes; i++)
-        slots->pixels[0][i] = (uint8_t)xt_rng_at(0, 0, i);
+    for (size_t i = 0; i < upload->bytes; i++)
+        upload->pixels[0][i] = (uint8_t)xt_rng_at(0, 0, i);
     for (int n = 0; n < network->batch; n++) {
         int *label = bench->labels + (size_t)n * XT_LABEL_MAX;
         bench->label_lengths[n] = length;
         for (int i = 0; i < length; i++)
             label[i] = (int)(xt_rng_at(0, (uint64_t)n + 1, (uint64_t)i) % (unsigned)(symbols));
     }
-    bench->batch = (struct xt_batch){
+    bench->batch.host = (struct xt_batch){
         .count = network->batch,
-        .pixels = slots->pixels[0],
+        .pixels = upload->pixels[0],
         .labels = bench->labels,
         .label_lengths = bench->label_lengths,
     };
+    if (!upload->crosses)
+        return XT_OK;
+    /* In training the images are there before the step, too. */
+    bench->batch.uploaded = &upload->buffers[0];
+    return xt_upload_move(upload, 0, 0, err);
 }
 
 static enum xt_status allocate(struct bench *bench, struct xt_err *err)
@@ -380,10 +385,10 @@ enum xt_status xt_bench_step(struct xt_bench_step *out, const struct xt_settings
     enum xt_status status = xt_trainer_init(&bench.trainer, &same_work, err);
     if (!status)
         status = allocate(&bench, err);
-    if (!status) {
-        fill_batch(&bench);
+    if (!status)
+        status = fill_batch(&bench, err);
+    if (!status)
         status = warm_up(&bench, start, out, err);
-    }
     struct cpu_time before = cpu_time();
     if (!status)
         status = measure(&bench, err);

@@ -6,7 +6,7 @@
 
 #include "base/stop.h"
 #include "base/thread.h"
-#include "device/slot.h"
+#include "device/upload.h"
 #include "train/feed.h"
 
 /* What an evaluation needs while it runs. */
@@ -45,26 +45,32 @@ static enum xt_status score_batch(struct work *work, const struct xt_batch *batc
     return XT_OK;
 }
 
-static enum xt_status run_batch(struct work *work, const struct xt_batch *batch, struct xt_err *err)
+static enum xt_status run_batch(struct work *work, const struct xt_feed_batch *batch,
+                                struct xt_err *err)
 {
     struct xt_graph *graph = work->network->graph;
     double start = xt_thread_seconds();
-    graph->pass = (struct xt_graph_pass){.pixels = batch->pixels, .count = batch->count};
+    graph->pass = (struct xt_graph_pass){
+        .pixels = batch->host.pixels,
+        .uploaded = batch->uploaded,
+        .count = batch->host.count,
+    };
     enum xt_status status = xt_graph_forward(graph, err);
     if (!status)
-        status = score_batch(work, batch, err);
+        status = score_batch(work, &batch->host, err);
     if (!status)
-        status = xt_latency_add(&work->latency, xt_thread_seconds() - start, batch->count, err);
+        status =
+            xt_latency_add(&work->latency, xt_thread_seconds() - start, batch->host.count, err);
     return status;
 }
 
-static enum xt_status run_all(struct work *work, struct xt_loader *loader, size_t all,
+static enum xt_status run_all(struct work *work, struct xt_feed *feed, size_t all,
                               struct xt_err *err)
 {
     for (size_t done = 0;;) {
-        struct xt_batch batch;
+        struct xt_feed_batch batch;
         bool end = false;
-        enum xt_status status = xt_loader_next(loader, &batch, &end, NULL, err);
+        enum xt_status status = xt_feed_next(feed, &batch, &end, NULL, err);
         if (status || end)
             return status;
         int signal_number = xt_stop_requested();
@@ -73,8 +79,8 @@ static enum xt_status run_all(struct work *work, struct xt_loader *loader, size_
                                 "interrupted after %zu of %zu images", done, all);
         if (!status)
             status = run_batch(work, &batch, err);
-        done += (size_t)batch.count;
-        xt_loader_release(loader, &batch);
+        done += (size_t)batch.host.count;
+        xt_feed_release(feed, &batch);
         if (status)
             return status;
         if (work->observer->progress)
@@ -96,29 +102,33 @@ enum xt_status xt_evaluate(struct xt_network *network, struct xt_objective *obje
     *out = (struct xt_evaluation){.loss = NAN};
     struct work work = {
         .network = network, .objective = objective, .observer = observer, .out = out};
-    struct xt_loader *loader = NULL;
-    struct xt_slots slots;
+    struct xt_feed *feed = NULL;
+    struct xt_upload upload;
     enum { SLOTS = 3 };
-    size_t bytes = (size_t)network->batch * (size_t)network->height * (size_t)network->width * 3;
-    enum xt_status status = xt_slots_init(&slots, SLOTS, bytes, err);
+    const struct xt_upload_config way = {
+        .device = &network->device,
+        .slots = SLOTS,
+        .batch = network->batch,
+        .height = network->height,
+        .width = network->width,
+        .pageable = !settings->pin_memory,
+    };
+    enum xt_status status = xt_upload_init(&upload, &way, err);
     if (status)
         return status;
     struct xt_feed_size size = {network->width, network->height, network->model->bgr};
     struct xt_loader_config config = xt_feed_config(settings, &size, false);
     config.source = source;
     config.batch = network->batch;
-    config.slots = SLOTS;
-    config.slot_pixels = slots.pixels;
-    if (!status)
-        status = xt_loader_create(&loader, &config, err);
+    status = xt_feed_create(&feed, &upload, &config, false, err);
     double start = xt_thread_seconds();
     if (!status)
-        status = run_all(&work, loader, source->count, err);
+        status = run_all(&work, feed, source->count, err);
     out->seconds = xt_thread_seconds() - start;
     struct xt_err own;
-    if (loader) {
+    if (feed) {
         enum xt_status listed =
-            xt_loader_bad(loader, &out->bad, &out->bad_images, status ? &own : err);
+            xt_loader_bad(xt_feed_loader(feed), &out->bad, &out->bad_images, status ? &own : err);
         status = status ? status : listed;
     }
     out->metric_count =
@@ -130,7 +140,7 @@ enum xt_status xt_evaluate(struct xt_network *network, struct xt_objective *obje
     if (!status)
         status = xt_latency_sum_up(&work.latency, &out->latency, err);
     xt_latency_clear(&work.latency);
-    xt_loader_destroy(loader);
-    xt_slots_clear(&slots);
+    xt_feed_destroy(feed);
+    xt_upload_clear(&upload);
     return status;
 }

@@ -1,6 +1,13 @@
 #include "train/feed.h"
 
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/log.h"
+#include "base/mem.h"
+#include "base/thread.h"
 
 enum { SLOTS = 4 };
 
@@ -65,15 +72,242 @@ enum xt_status xt_feed_open_cache(const struct xt_settings *settings, const char
     return XT_OK;
 }
 
-void xt_feed_note_waits(struct xt_loader *loader, const struct xt_loader_config *config,
-                        double seconds)
+/* ---- the way to the device ---- */
+
+/* What the step needs of the batch in a buffer, once its slot has gone back to the loader. */
+struct stage {
+    struct xt_batch batch;
+    int *labels;
+    int *label_lengths;
+    size_t *indices;
+};
+
+struct xt_feed {
+    struct xt_upload *upload;
+    struct xt_loader *loader;
+    int rows; /* of a batch */
+    struct stage stages[XT_UPLOAD_BUFFERS];
+    bool threaded;
+    pthread_t thread;
+    double waits;  /* of the consumer, where a thread feeds it; the consumer's alone */
+    int64_t taken; /* batches, by the consumer; its alone */
+
+    pthread_mutex_t lock; /* over all below */
+    pthread_cond_t room;  /* a buffer was released, or the feed ends */
+    pthread_cond_t ready; /* a batch was uploaded, or there is none any more */
+    int64_t uploaded;     /* batches */
+    int64_t released;
+    bool stop;
+    bool end;
+    struct xt_err failure; /* its status says whether there is one */
+};
+
+/* Brings the loader's next batch into the buffer of its turn. */
+static enum xt_status bring(struct xt_feed *feed, int64_t number, bool *end, double *waited,
+                            struct xt_err *err)
+{
+    int buffer = (int)(number % XT_UPLOAD_BUFFERS);
+    struct stage *stage = &feed->stages[buffer];
+    struct xt_batch batch;
+    enum xt_status status = xt_loader_next(feed->loader, &batch, end, waited, err);
+    if (status || *end)
+        return status;
+    status = xt_upload_move(feed->upload, batch.slot, buffer, err);
+    size_t rows = (size_t)feed->rows;
+    memcpy(stage->labels, batch.labels, rows * XT_LABEL_MAX * sizeof *stage->labels);
+    memcpy(stage->label_lengths, batch.label_lengths, rows * sizeof *stage->label_lengths);
+    memcpy(stage->indices, batch.indices, rows * sizeof *stage->indices);
+    xt_loader_release(feed->loader, &batch);
+    stage->batch = batch;
+    stage->batch.pixels = NULL;
+    stage->batch.labels = stage->labels;
+    stage->batch.label_lengths = stage->label_lengths;
+    stage->batch.indices = stage->indices;
+    return status;
+}
+
+/* False where the feed ends. */
+static bool wait_for_room(struct xt_feed *feed, int64_t number)
+{
+    pthread_mutex_lock(&feed->lock);
+    while (!feed->stop && number - feed->released >= XT_UPLOAD_BUFFERS)
+        pthread_cond_wait(&feed->room, &feed->lock);
+    bool stop = feed->stop;
+    pthread_mutex_unlock(&feed->lock);
+    return !stop;
+}
+
+static void *transfer(void *argument)
+{
+    struct xt_feed *feed = argument;
+    enum xt_status status = XT_OK;
+    bool end = false;
+    for (int64_t number = 0; !status && !end && wait_for_room(feed, number); number++) {
+        struct xt_err err = {0};
+        status = bring(feed, number, &end, NULL, &err);
+        pthread_mutex_lock(&feed->lock);
+        feed->uploaded += !status && !end;
+        feed->end = end;
+        feed->failure = err;
+        pthread_cond_signal(&feed->ready);
+        pthread_mutex_unlock(&feed->lock);
+    }
+    return NULL;
+}
+
+/* Signals stay the main thread's. */
+static enum xt_status start_thread(struct xt_feed *feed, struct xt_err *err)
+{
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&feed->thread, NULL, transfer, feed);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    feed->threaded = !error;
+    if (error)
+        return xt_err_set(err, XT_ERR_RUN, "the transfer thread cannot be started: %s",
+                          strerror(error));
+    return XT_OK;
+}
+
+static enum xt_status create_stages(struct xt_feed *feed, struct xt_err *err)
+{
+    static const char what[] = "a batch's labels";
+    size_t rows = (size_t)feed->rows;
+    enum xt_status status = XT_OK;
+    for (int i = 0; i < XT_UPLOAD_BUFFERS && !status; i++) {
+        struct stage *stage = &feed->stages[i];
+        status =
+            xt_mem_calloc(&stage->labels, rows * XT_LABEL_MAX, sizeof *stage->labels, what, err);
+        if (!status)
+            status =
+                xt_mem_calloc(&stage->label_lengths, rows, sizeof *stage->label_lengths, what, err);
+        if (!status)
+            status = xt_mem_calloc(&stage->indices, rows, sizeof *stage->indices, what, err);
+    }
+    return status;
+}
+
+enum xt_status xt_feed_create(struct xt_feed **out, struct xt_upload *upload,
+                              const struct xt_loader_config *config, bool in_turn,
+                              struct xt_err *err)
+{
+    *out = NULL;
+    struct xt_feed *feed = NULL;
+    enum xt_status status = xt_mem_calloc(&feed, 1, sizeof *feed, "the feed of batches", err);
+    if (status)
+        return status;
+    feed->upload = upload;
+    feed->rows = config->batch;
+    pthread_mutex_init(&feed->lock, NULL);
+    pthread_cond_init(&feed->room, NULL);
+    pthread_cond_init(&feed->ready, NULL);
+    struct xt_loader_config own = *config;
+    own.slots = upload->count;
+    own.slot_pixels = upload->pixels;
+    status = xt_loader_create(&feed->loader, &own, err);
+    if (!status && upload->crosses)
+        status = create_stages(feed, err);
+    if (!status && upload->crosses && !in_turn)
+        status = start_thread(feed, err);
+    if (status)
+        xt_feed_destroy(feed);
+    else
+        *out = feed;
+    return status;
+}
+
+void xt_feed_destroy(struct xt_feed *feed)
+{
+    if (!feed)
+        return;
+    if (feed->threaded) {
+        pthread_mutex_lock(&feed->lock);
+        feed->stop = true;
+        pthread_cond_signal(&feed->room);
+        pthread_mutex_unlock(&feed->lock);
+        /* It may wait for a batch that is being made; the loader's threads still run. */
+        pthread_join(feed->thread, NULL);
+    }
+    xt_loader_destroy(feed->loader);
+    for (int i = 0; i < XT_UPLOAD_BUFFERS; i++) {
+        free(feed->stages[i].labels);
+        free(feed->stages[i].label_lengths);
+        free(feed->stages[i].indices);
+    }
+    pthread_cond_destroy(&feed->ready);
+    pthread_cond_destroy(&feed->room);
+    pthread_mutex_destroy(&feed->lock);
+    free(feed);
+}
+
+/* Waits for the transfer thread's next batch. */
+static enum xt_status await(struct xt_feed *feed, bool *end, double *waited, struct xt_err *err)
+{
+    double start = xt_thread_seconds();
+    pthread_mutex_lock(&feed->lock);
+    while (!feed->failure.status && !feed->end && feed->uploaded == feed->taken)
+        pthread_cond_wait(&feed->ready, &feed->lock);
+    enum xt_status status = feed->failure.status;
+    if (status && err)
+        *err = feed->failure;
+    *end = feed->uploaded == feed->taken;
+    pthread_mutex_unlock(&feed->lock);
+    *waited = xt_thread_seconds() - start;
+    feed->waits += *waited;
+    return status;
+}
+
+enum xt_status xt_feed_next(struct xt_feed *feed, struct xt_feed_batch *out, bool *end,
+                            double *waited, struct xt_err *err)
+{
+    double seconds = 0;
+    *out = (struct xt_feed_batch){.uploaded = NULL};
+    enum xt_status status;
+    if (!feed->upload->crosses)
+        status = xt_loader_next(feed->loader, &out->host, end, &seconds, err);
+    else if (feed->threaded)
+        status = await(feed, end, &seconds, err);
+    else
+        status = bring(feed, feed->taken, end, &seconds, err);
+    if (waited)
+        *waited = seconds;
+    if (status || *end || !feed->upload->crosses)
+        return status;
+    int buffer = (int)(feed->taken++ % XT_UPLOAD_BUFFERS);
+    out->host = feed->stages[buffer].batch;
+    out->uploaded = &feed->upload->buffers[buffer];
+    return XT_OK;
+}
+
+void xt_feed_release(struct xt_feed *feed, const struct xt_feed_batch *batch)
+{
+    if (!batch->uploaded) {
+        xt_loader_release(feed->loader, &batch->host);
+        return;
+    }
+    pthread_mutex_lock(&feed->lock);
+    feed->released++;
+    pthread_cond_signal(&feed->room);
+    pthread_mutex_unlock(&feed->lock);
+}
+
+struct xt_loader *xt_feed_loader(struct xt_feed *feed)
+{
+    return feed->loader;
+}
+
+void xt_feed_note_waits(struct xt_feed *feed, const struct xt_loader_config *config, double seconds)
 {
     const double noticeable = 0.05;
     double steps = 0;
     double workers = 0;
-    if (!loader || seconds <= 0)
+    if (!feed || seconds <= 0)
         return;
-    xt_loader_waits(loader, &steps, &workers);
+    xt_loader_waits(feed->loader, feed->threaded ? NULL : &steps, &workers);
+    if (feed->threaded)
+        steps = feed->waits;
     bool can_cache = !config->cache && config->fit != XT_FIT_RANDOM_CROP;
     if (steps > noticeable * seconds)
         xt_log_note("loader-bound: steps waited for images %.0f %% of the time; more --workers "

@@ -16,7 +16,7 @@ struct xt_memory_plan xt_memory_plan(const struct xt_trainer *trainer)
         .optimizer = values * xt_optim_states(trainer->optim.kind, trainer->optim.momentum),
         .working = (double)graph->working_bytes,
         .arena = (double)graph->arena_bytes,
-        .slots = (double)trainer->slots.bytes * trainer->slots.count,
+        .slots = (double)trainer->upload.bytes * trainer->upload.count,
         .scratch = floats * (double)graph->loop_scratch_floats * trainer->network.device.threads,
         .limit = (double)xt_thread_memory_limit(),
     };

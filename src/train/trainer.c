@@ -45,18 +45,23 @@ static enum xt_status open_val(struct xt_trainer *trainer, struct xt_err *err)
     return val ? xt_network_open_source(&trainer->network, val, &trainer->val, err) : XT_OK;
 }
 
-static enum xt_status open_loader(struct xt_trainer *trainer, struct xt_err *err)
+static enum xt_status open_upload(struct xt_trainer *trainer, struct xt_err *err)
 {
     const struct xt_settings *s = trainer->settings;
     const struct xt_network *network = &trainer->network;
-    size_t bytes = (size_t)s->batch * (size_t)network->height * (size_t)network->width * 3;
     struct xt_feed_size size = {network->width, network->height, network->model->bgr};
-    enum xt_status status = xt_slots_init(&trainer->slots, xt_feed_slots(s), bytes, err);
+    const struct xt_upload_config upload = {
+        .device = &trainer->network.device,
+        .slots = xt_feed_slots(s),
+        .batch = s->batch,
+        .height = network->height,
+        .width = network->width,
+        .pageable = !s->pin_memory,
+    };
+    enum xt_status status = xt_upload_init(&trainer->upload, &upload, err);
     trainer->loader_config = xt_feed_config(s, &size, true);
     trainer->loader_config.source = trainer->source;
     trainer->loader_config.batch = s->batch;
-    trainer->loader_config.slots = trainer->slots.count;
-    trainer->loader_config.slot_pixels = trainer->slots.pixels;
     trainer->epoch_steps = (int64_t)xt_loader_epoch_steps(&trainer->loader_config);
     return status;
 }
@@ -117,7 +122,7 @@ enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_setti
     if (!status)
         status = xt_network_build(network, settings, settings->batch, true, err);
     if (!status)
-        status = open_loader(trainer, err);
+        status = open_upload(trainer, err);
     if (!status)
         status = open_optimizer(trainer, err);
     if (!status)
@@ -131,9 +136,9 @@ enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_setti
 
 void xt_trainer_clear(struct xt_trainer *trainer)
 {
-    xt_loader_destroy(trainer->loader);
+    xt_feed_destroy(trainer->feed);
     xt_cache_destroy(trainer->cache);
-    xt_slots_clear(&trainer->slots);
+    xt_upload_clear(&trainer->upload);
     xt_source_destroy(trainer->source);
     xt_source_destroy(trainer->val);
     xt_objective_destroy(trainer->objective);
@@ -188,7 +193,8 @@ enum xt_status xt_trainer_open_run(struct xt_trainer *trainer, struct xt_err *er
     if (!status)
         status = open_cache(trainer, err);
     if (!status)
-        status = xt_loader_create(&trainer->loader, &trainer->loader_config, err);
+        status =
+            xt_feed_create(&trainer->feed, &trainer->upload, &trainer->loader_config, false, err);
     return status;
 }
 
@@ -211,7 +217,7 @@ static enum xt_status list_bad_images(struct xt_trainer *trainer, struct xt_err 
 {
     struct xt_bad_sample *bad = NULL;
     size_t count = 0;
-    enum xt_status status = xt_loader_bad(trainer->loader, &bad, &count, err);
+    enum xt_status status = xt_loader_bad(xt_feed_loader(trainer->feed), &bad, &count, err);
     if (!status)
         status = xt_bad_images_add(&trainer->bad, trainer->source, bad, count, err);
     xt_loader_free_bad(bad, count);
@@ -269,14 +275,15 @@ static enum xt_status clip_factor(const struct xt_trainer *trainer, float *facto
     return XT_OK;
 }
 
-enum xt_status xt_trainer_step(struct xt_trainer *trainer, const struct xt_batch *batch,
+enum xt_status xt_trainer_step(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
                                double *loss, struct xt_err *err)
 {
     struct xt_network *network = &trainer->network;
     struct xt_graph *graph = network->graph;
     graph->pass = (struct xt_graph_pass){
-        .pixels = batch->pixels,
-        .count = batch->count,
+        .pixels = batch->host.pixels,
+        .uploaded = batch->uploaded,
+        .count = batch->host.count,
         .training = true,
         .bn_frozen = network->bn_frozen,
         .dropout = trainer->settings->dropout,
@@ -289,7 +296,7 @@ enum xt_status xt_trainer_step(struct xt_trainer *trainer, const struct xt_batch
         return status;
     double after_forward = xt_thread_seconds();
     struct xt_objective *objective = trainer->objective;
-    *loss = objective->class->loss(objective, batch, xt_graph_logits(graph),
+    *loss = objective->class->loss(objective, &batch->host, xt_graph_logits(graph),
                                    xt_graph_logits_grad(graph));
     if (!isfinite(*loss))
         return xt_err_set(
@@ -461,18 +468,18 @@ static enum xt_status after_step(struct xt_trainer *trainer, struct xt_err *err)
 
 static enum xt_status train_batch(struct xt_trainer *trainer, struct xt_err *err)
 {
-    struct xt_batch batch;
+    struct xt_feed_batch batch;
     bool end = false;
     double waited = 0;
     double loss = 0;
-    enum xt_status status = xt_loader_next(trainer->loader, &batch, &end, &waited, err);
+    enum xt_status status = xt_feed_next(trainer->feed, &batch, &end, &waited, err);
     if (status) {
         struct xt_err own;
         list_bad_images(trainer, &own);
         return status;
     }
     status = xt_trainer_step(trainer, &batch, &loss, err);
-    xt_loader_release(trainer->loader, &batch);
+    xt_feed_release(trainer->feed, &batch);
     if (status)
         return status;
     trainer->loss_sum += loss;
@@ -521,7 +528,7 @@ static enum xt_status train(struct xt_trainer *trainer, struct xt_err *err)
             break;
         status = train_batch(trainer, err);
     }
-    xt_feed_note_waits(trainer->loader, &trainer->loader_config,
+    xt_feed_note_waits(trainer->feed, &trainer->loader_config,
                        xt_thread_seconds() - trainer->start_time);
     return status ? status : evaluate(trainer, err);
 }

@@ -13,9 +13,10 @@
 #include "base/err.h"
 #include "data/loader.h"
 #include "data/source.h"
-#include "device/slot.h"
+#include "device/upload.h"
 #include "train/bad_images.h"
 #include "train/evaluate.h"
+#include "train/feed.h"
 #include "train/log_writer.h"
 #include "train/network.h"
 #include "train/objective.h"
@@ -59,8 +60,8 @@ struct xt_trainer {
     struct xt_network network;
     struct xt_source *source;
     struct xt_source *val; /* NULL: none */
-    struct xt_slots slots;
-    struct xt_loader *loader;
+    struct xt_upload upload;
+    struct xt_feed *feed;
     struct xt_loader_config loader_config;
     struct xt_cache *cache; /* NULL: none */
     struct xt_objective *objective;
@@ -107,9 +108,9 @@ enum xt_status xt_trainer_open_run(struct xt_trainer *trainer, struct xt_err *er
 enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_observer *observer,
                               struct xt_err *err);
 
-/* One step on a batch that is in a slot: forward, loss, backward, update. For benches and tests
+/* One step on a batch: forward, loss, backward, update. For benches and tests
  * too. */
-enum xt_status xt_trainer_step(struct xt_trainer *trainer, const struct xt_batch *batch,
+enum xt_status xt_trainer_step(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
                                double *loss, struct xt_err *err);
 
 #endif

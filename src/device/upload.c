@@ -1,0 +1,111 @@
+#include "device/upload.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "device/device.h"
+
+static enum xt_status create_plain_slots(struct xt_upload *upload, int count, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    while (upload->count < count && !status) {
+        status =
+            xt_mem_aligned(&upload->pixels[upload->count], upload->bytes, 1, "a batch slot", err);
+        upload->count += !status;
+    }
+    return status;
+}
+
+static enum xt_status create_pinned_slots(struct xt_upload *upload, const_dnnl_memory_desc_t md,
+                                          int count, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    while (upload->count < count && !status) {
+        struct xt_device_memory *slot = &upload->host[upload->count];
+        status = xt_device_memory_create(upload->device, md, XT_ON_HOST, "a pinned batch slot",
+                                         slot, err);
+        upload->pixels[upload->count] = slot->host;
+        upload->count += !status;
+    }
+    return status;
+}
+
+/* Slots, buffers and what moves the one to the other. */
+static enum xt_status create_way(struct xt_upload *upload, const struct xt_upload_config *config,
+                                 struct xt_err *err)
+{
+    const dnnl_dims_t dims = {config->batch, 3, config->height, config->width};
+    dnnl_memory_desc_t md = NULL;
+    enum xt_status status =
+        xt_dnnl_check(xt_dnnl.memory_desc_create_with_tag(&md, 4, dims, dnnl_u8, dnnl_acdb),
+                      "the format of a batch slot", err);
+    if (!status && upload->pageable) {
+        status = create_plain_slots(upload, config->slots, err);
+        if (!status)
+            status = xt_device_memory_create(upload->device, md, XT_ON_HOST,
+                                             "the pinned memory that batches are copied through",
+                                             &upload->host[0], err);
+    } else if (!status) {
+        status = create_pinned_slots(upload, md, config->slots, err);
+    }
+    for (int i = 0; i < XT_UPLOAD_BUFFERS && !status; i++)
+        status =
+            xt_device_memory_create(upload->device, md, XT_ON_DEVICE,
+                                    "a batch's images on the device", &upload->buffers[i], err);
+    if (!status)
+        status = xt_transfer_create(upload->device, &upload->host[0], &upload->buffers[0],
+                                    XT_CAUSE_IMAGES, &upload->transfer, err);
+    if (!status)
+        status = xt_dnnl_check(xt_dnnl.stream_create(&upload->stream, upload->device->engine,
+                                                     dnnl_stream_default_flags),
+                               "a stream for transfers", err);
+    if (md)
+        xt_dnnl.memory_desc_destroy(md);
+    return status;
+}
+
+enum xt_status xt_upload_init(struct xt_upload *upload, const struct xt_upload_config *config,
+                              struct xt_err *err)
+{
+    *upload = (struct xt_upload){
+        .device = config->device,
+        .bytes = (size_t)config->batch * (size_t)config->height * (size_t)config->width * 3,
+        .crosses = config->device && (config->device->kind == XT_DEVICE_XPU || config->copied),
+    };
+    upload->pageable = !upload->crosses || config->pageable;
+    enum xt_status status = upload->crosses ? create_way(upload, config, err)
+                                            : create_plain_slots(upload, config->slots, err);
+    if (status)
+        xt_upload_clear(upload);
+    return status;
+}
+
+void xt_upload_clear(struct xt_upload *upload)
+{
+    if (upload->stream)
+        xt_dnnl.stream_destroy(upload->stream);
+    xt_transfer_destroy(&upload->transfer);
+    for (int i = 0; i < XT_UPLOAD_BUFFERS; i++)
+        xt_device_memory_destroy(&upload->buffers[i]);
+    for (int i = 0; i < XT_SLOTS_MAX; i++)
+        xt_device_memory_destroy(&upload->host[i]);
+    for (int i = 0; i < upload->count && upload->pageable; i++)
+        free(upload->pixels[i]);
+    *upload = (struct xt_upload){0};
+}
+
+enum xt_status xt_upload_move(struct xt_upload *upload, int slot, int buffer, struct xt_err *err)
+{
+    /* All memories have one format, so one transfer serves each pair of them. */
+    struct xt_transfer transfer = upload->transfer;
+    transfer.from = &upload->host[upload->pageable ? 0 : slot];
+    transfer.to = &upload->buffers[buffer];
+    if (upload->pageable)
+        memcpy(upload->host[0].host, upload->pixels[slot], upload->bytes);
+    enum xt_status status = xt_transfer_run(&transfer, upload->stream, err);
+    if (!status)
+        status = xt_dnnl_check(xt_dnnl.stream_wait(upload->stream), "the upload of a batch", err);
+    return status;
+}

@@ -292,10 +292,13 @@ static enum xt_status add_line(const struct set *set, size_t index, struct xt_st
                           name);
     enum xt_status status = set->source->class->label(set->source, index, label, &length, err);
     if (!status)
-        status = xt_str_printf(out, err, "%s\t", path);
-    if (!status && set->alphabet)
+        status = xt_str_printf(out, err, "%s", path);
+    bool labelled = !set->source->labels_in_names;
+    if (!status && labelled)
+        status = xt_str_append(out, "\t", 1, err);
+    if (!status && labelled && set->alphabet)
         status = xt_alphabet_decode(set->alphabet, label, length, out, err);
-    else if (!status)
+    else if (!status && labelled)
         status = xt_str_printf(out, err, "%s", xt_source_class_name(set->source, label[0]));
     if (!status)
         status = xt_str_append(out, "\n", 1, err);

@@ -19,6 +19,7 @@
 
 static const char synth_prefix[] = "synth:";
 static const char shapes_prefix[] = "synth:shapes";
+static const char ccpd_prefix[] = "ccpd:";
 
 void xt_source_destroy(struct xt_source *source)
 {
@@ -68,7 +69,7 @@ static char *nearest_entry(const char *folder, const char *name)
     return nearest;
 }
 
-static enum xt_status not_found(const char *spec, int error, struct xt_err *err)
+enum xt_status xt_source_not_found(const char *spec, int error, struct xt_err *err)
 {
     if (xt_str_starts(spec, "synth") || xt_str_starts(spec, "plates"))
         return xt_err_set(err, XT_ERR_DATA,
@@ -156,9 +157,11 @@ enum xt_status xt_source_open(struct xt_source **out, const char *spec,
                           spec);
     if (xt_str_starts(spec, synth_prefix))
         return xt_source_open_synth(out, spec + strlen(synth_prefix), options, err);
+    if (xt_str_starts(spec, ccpd_prefix))
+        return xt_source_open_ccpd(out, spec + strlen(ccpd_prefix), options, err);
     struct stat st;
     if (stat(spec, &st))
-        return not_found(spec, errno, err);
+        return xt_source_not_found(spec, errno, err);
     bool classes = options->task == XT_TASK_CLASSES;
     if (S_ISDIR(st.st_mode) && classes && xt_source_is_cifar(spec))
         return xt_source_open_cifar(out, spec, options, err);

@@ -54,7 +54,8 @@ struct xt_source {
     char description[256]; /* for the run's first lines: "700 plates in data/train" */
     char **class_names;    /* class_count of them, the source's; NULL for plates */
     int class_count;
-    bool has_other_part; /* training and test images stood side by side (see held_out) */
+    bool labels_in_names; /* a list of its files holds paths alone (CCPD) */
+    bool has_other_part;  /* training and test images stood side by side (see held_out) */
 };
 
 struct xt_source_options {
@@ -73,8 +74,9 @@ struct xt_source_options {
 
 /* Opens what --data and --val name: a folder (plates: the label is the file name up to the first _
  * or .; classes: a folder a class), a list file (path, tab, label; relative paths start at the
- * list's folder), CIFAR's binary batches (a folder of them, one of them, or their .tar.gz), or
- * "synth:plates?count=N&seed=S&style=...", "synth:shapes?..." . Every label is checked here;
+ * list's folder), CIFAR's binary batches (a folder of them, one of them, or their .tar.gz),,
+ * "ccpd:" and a folder or list of CCPD's pictures, or "synth:plates?count=N&seed=S&style=...",
+ * "synth:shapes?..." . Every label is checked here;
  * the first error names file and reason, and says how many more there are. Destroy with
  * xt_source_destroy. */
 enum xt_status xt_source_open(struct xt_source **out, const char *spec,
@@ -98,6 +100,10 @@ enum xt_status xt_source_open_list(struct xt_source **out, const char *path,
 /* CIFAR's binary batches: a folder that holds them, one of them, or a tar of them. */
 enum xt_status xt_source_open_cifar(struct xt_source **out, const char *path,
                                     const struct xt_source_options *options, struct xt_err *err);
+/* CCPD's pictures: `spec` is what follows "ccpd:", a folder or a list of paths, and perhaps
+ * "?cut=box". */
+enum xt_status xt_source_open_ccpd(struct xt_source **out, const char *spec,
+                                   const struct xt_source_options *options, struct xt_err *err);
 /* `query` is what follows "synth:", e.g. "plates?count=1000&seed=7". */
 enum xt_status xt_source_open_synth(struct xt_source **out, const char *query,
                                     const struct xt_source_options *options, struct xt_err *err);
@@ -105,6 +111,8 @@ enum xt_status xt_source_open_synth(struct xt_source **out, const char *query,
 enum xt_status xt_source_open_shapes(struct xt_source **out, const char *query,
                                      const struct xt_source_options *options, struct xt_err *err);
 
+/* The error for a name that leads to nothing: with the nearest one that is there. */
+enum xt_status xt_source_not_found(const char *spec, int error, struct xt_err *err);
 /* Whether the folder holds CIFAR's binary batches. */
 bool xt_source_is_cifar(const char *folder);
 

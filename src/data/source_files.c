@@ -30,8 +30,10 @@ static enum xt_status files_read(const struct xt_source *source, size_t index,
                                  struct xt_err *err)
 {
     const struct xt_source_files *set = (const struct xt_source_files *)source;
-    enum xt_status status = xt_image_load(decoder, file_at(source, index)->path, set->options.order,
-                                          &sample->image, err);
+    const char *path = file_at(source, index)->path;
+    enum xt_status status =
+        set->form ? set->form->load(set, path, decoder, &sample->image, err)
+                  : xt_image_load(decoder, path, set->options.order, &sample->image, err);
     if (status)
         return status;
     return files_label(source, index, sample->label, &sample->label_length, err);
@@ -44,9 +46,12 @@ static void files_name(const struct xt_source *source, size_t index, char *out, 
 
 static uint64_t files_stamp(const struct xt_source *source, size_t index)
 {
+    const struct xt_source_files *set = (const struct xt_source_files *)source;
     const char *path = file_at(source, index)->path;
     struct stat st;
-    return stat(path, &st) == 0 ? xt_source_stamp_of(path, &st) : 0;
+    if (stat(path, &st))
+        return 0;
+    return xt_source_stamp_of(path, &st) + (set->form ? set->form->stamp : 0);
 }
 
 static void files_destroy(struct xt_source *source)
@@ -208,8 +213,8 @@ enum xt_status xt_source_files_add(struct xt_source_files *set, char *path, cons
     if (status && !set->options.labels_optional) {
         if (set->refused == 0 && looks_like_ccpd(xt_file_name(path)))
             xt_err_set(&why, XT_ERR_DATA,
-                       "%s is named as CCPD names its pictures: the plate is not at the start of "
-                       "the name; write a list file (path, tab, label) and give that",
+                       "%s is named as CCPD names its pictures, which show more than the plate; "
+                       "write ccpd: before the folder's name",
                        where);
         else if (set->refused == 0)
             xt_err_prefix(&why, "%s: ", where);
@@ -220,11 +225,29 @@ enum xt_status xt_source_files_add(struct xt_source_files *set, char *path, cons
     return append(set, path, symbols, length, err);
 }
 
+static enum xt_status add_formed(struct xt_source_files *set, char *path, const char *name,
+                                 struct xt_err *err)
+{
+    char label[XT_LABEL_MAX * 4];
+    struct xt_err why;
+    if (!set->form->label(name, label, sizeof label, &why))
+        return xt_source_files_add(set, path, label, strlen(label), path, err);
+    if (set->options.labels_optional)
+        return append(set, path, NULL, 0, err);
+    if (set->refused == 0)
+        xt_err_prefix(&why, "%s: ", path);
+    xt_source_files_refuse(set, &why);
+    free(path);
+    return XT_OK;
+}
+
 enum xt_status xt_source_files_add_named(struct xt_source_files *set, char *path,
                                          struct xt_err *err)
 {
     if (set->options.task == XT_TASK_CLASSES)
         return xt_source_files_add_class(set, path, -1, err);
     const char *name = xt_file_name(path);
+    if (set->form)
+        return add_formed(set, path, name, err);
     return xt_source_files_add(set, path, name, strcspn(name, "_."), path, err);
 }

@@ -9,6 +9,19 @@
 
 #include "data/classes.h"
 
+struct xt_source_files;
+
+/* Files that are not whole pictures with the label at the start of their names (CCPD's). */
+struct xt_source_form {
+    /* Reads the label off a file's name; XT_ERR_DATA says what is wrong with it. */
+    enum xt_status (*label)(const char *name, char *label, size_t size, struct xt_err *err);
+    /* Makes the sample's image of the file. */
+    enum xt_status (*load)(const struct xt_source_files *set, const char *path,
+                           struct xt_decoder *decoder, struct xt_image *image, struct xt_err *err);
+    const char *leave_out; /* a folder whose files are no samples */
+    uint64_t stamp;        /* added to the files': what is made of them differs */
+};
+
 struct xt_source_file {
     char *path;
     size_t label; /* where it begins in `labels` */
@@ -18,7 +31,8 @@ struct xt_source_file {
 struct xt_source_files {
     struct xt_source base;
     struct xt_source_options options;
-    struct xt_source_file *files; /* base.count of them */
+    const struct xt_source_form *form; /* NULL: whole pictures */
+    struct xt_source_file *files;      /* base.count of them */
     size_t capacity;
     uint16_t *labels; /* all labels, one after the other */
     size_t label_count;
@@ -47,6 +61,14 @@ enum xt_status xt_source_files_add_class(struct xt_source_files *set, char *path
 /* Adds a list's lines; `folder` is where relative paths start, `name` the list's in messages. */
 enum xt_status xt_source_files_parse(struct xt_source_files *set, const char *text, size_t size,
                                      const char *folder, const char *name, struct xt_err *err);
+/* Adds the lines of the list at `path`; relative paths start at `folder` (NULL: the list's own). */
+enum xt_status xt_source_files_add_list(struct xt_source_files *set, const char *path,
+                                        const char *folder, struct xt_err *err);
+/* Adds the images of a tree; *others counts the files that are something else. */
+enum xt_status xt_source_files_add_tree(struct xt_source_files *set, const char *folder,
+                                        size_t *others, struct xt_err *err);
+/* The error for a tree without images. */
+enum xt_status xt_source_files_no_images(const char *folder, size_t others, struct xt_err *err);
 /* Adds one file, its label read off its name. */
 enum xt_status xt_source_files_add_named(struct xt_source_files *set, char *path,
                                          struct xt_err *err);

@@ -23,6 +23,16 @@ static bool is_image_name(const char *path)
     return false;
 }
 
+/* Whether the folder right above the file is one that the form leaves out. */
+static bool is_left_out(const struct xt_source_files *set, const char *path)
+{
+    const char *folder = set->form ? set->form->leave_out : NULL;
+    size_t length = folder ? strlen(folder) : 0;
+    const char *name = xt_file_name(path);
+    return folder && (size_t)(name - path) > length && name[-1] == '/' &&
+           memcmp(name - 1 - length, folder, length) == 0;
+}
+
 /* Moves the images of the list into the set, of class `class` where that is not negative; *others
  * counts the files that are something else. */
 static enum xt_status add_images(struct xt_source_files *set, struct xt_file_list *list, int class,
@@ -30,7 +40,7 @@ static enum xt_status add_images(struct xt_source_files *set, struct xt_file_lis
 {
     enum xt_status status = XT_OK;
     for (size_t i = 0; !status && i < list->count; i++) {
-        if (!is_image_name(list->paths[i])) {
+        if (!is_image_name(list->paths[i]) || is_left_out(set, list->paths[i])) {
             ++*others;
             continue;
         }
@@ -42,7 +52,7 @@ static enum xt_status add_images(struct xt_source_files *set, struct xt_file_lis
     return status;
 }
 
-static enum xt_status no_images(const char *folder, size_t others, struct xt_err *err)
+enum xt_status xt_source_files_no_images(const char *folder, size_t others, struct xt_err *err)
 {
     if (others)
         return xt_err_set(err, XT_ERR_DATA,
@@ -167,8 +177,8 @@ static enum xt_status add_classes(struct xt_source_files *set, const char *folde
 }
 
 /* Without labels (predict) a folder of classes is a tree of images like any other. */
-static enum xt_status add_tree(struct xt_source_files *set, const char *folder, size_t *others,
-                               struct xt_err *err)
+enum xt_status xt_source_files_add_tree(struct xt_source_files *set, const char *folder,
+                                        size_t *others, struct xt_err *err)
 {
     struct xt_file_list list = {0};
     enum xt_status status = xt_file_list_tree(&list, folder, err);
@@ -188,11 +198,12 @@ enum xt_status xt_source_open_folder(struct xt_source **out, const char *folder,
     if (status)
         return status;
     bool classes = options->task == XT_TASK_CLASSES && !options->labels_optional;
-    status = classes ? add_classes(set, folder, &others, err) : add_tree(set, folder, &others, err);
+    status = classes ? add_classes(set, folder, &others, err)
+                     : xt_source_files_add_tree(set, folder, &others, err);
     if (!status)
         status = xt_source_files_finish(set, folder, err);
     if (!status && set->base.count == 0)
-        status = no_images(folder, others, err);
+        status = xt_source_files_no_images(folder, others, err);
     if (status) {
         xt_source_destroy(&set->base);
         return status;

@@ -61,12 +61,15 @@ static enum xt_status add_line(struct xt_source_files *set, const struct line *l
         return refuse(set, where, "a zero byte; a list is text: path, tab, label");
     if (path_size == 0)
         return refuse(set, where, "no path before the tab");
-    if (!tab && !set->options.labels_optional)
+    bool named = set->form && !tab;
+    if (!tab && !named && !set->options.labels_optional)
         return refuse(set, where, "no tab; a line is path, tab, label");
     char *path = NULL;
     enum xt_status status = full_path(&path, folder, line->text, path_size, err);
     if (status)
         return status;
+    if (named)
+        return xt_source_files_add_named(set, path, err);
     const char *label = tab ? tab + 1 : line->text + line->size;
     return xt_source_files_add(set, path, label, (size_t)(line->text + line->size - label), where,
                                err);
@@ -104,23 +107,25 @@ static enum xt_status folder_of(char **out, const char *path, struct xt_err *err
     return *out ? XT_OK : xt_err_no_memory(err, "a file name", length);
 }
 
-static enum xt_status read_list(struct xt_source_files *set, const char *path, struct xt_err *err)
+enum xt_status xt_source_files_add_list(struct xt_source_files *set, const char *path,
+                                        const char *folder, struct xt_err *err)
 {
     uint8_t *bytes = NULL;
     size_t capacity = 0;
     size_t size = 0;
-    char *folder = NULL;
+    char *own = NULL;
     enum xt_status status = xt_file_read(path, LIST_BYTES_MAX, &bytes, &capacity, &size, err);
     if (!status)
-        status = folder_of(&folder, path, err);
+        status = folder_of(&own, path, err);
     if (!status)
-        status = xt_source_files_parse(set, (const char *)bytes, size, folder, path, err);
+        status =
+            xt_source_files_parse(set, (const char *)bytes, size, folder ? folder : own, path, err);
     if (!status)
         status = xt_source_files_finish(set, path, err);
     if (!status && set->base.count == 0)
-        status =
-            xt_err_set(err, XT_ERR_DATA, "%s lists no image; a line is path, tab, label", path);
-    free(folder);
+        status = xt_err_set(err, XT_ERR_DATA, "%s lists no image; a line is %s", path,
+                            set->form ? "a path" : "path, tab, label");
+    free(own);
     free(bytes);
     return status;
 }
@@ -133,7 +138,7 @@ enum xt_status xt_source_open_list(struct xt_source **out, const char *path,
     enum xt_status status = xt_source_files_create(&set, options, err);
     if (status)
         return status;
-    status = read_list(set, path, err);
+    status = xt_source_files_add_list(set, path, NULL, err);
     if (status) {
         xt_source_destroy(&set->base);
         return status;

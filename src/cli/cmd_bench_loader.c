@@ -2,7 +2,9 @@
  *
  * Both are measured in turns, a fraction of a second each, so that what else the machine does
  * meanwhile takes from both. Decoding alone is whole images from bytes in memory, by as many
- * threads as the loader has workers; images that are made, and not decoded, are made. */
+ * threads as the loader has workers; images that are made, and not decoded, are made.
+ *
+ * With an XPU, also how fast batches cross to it. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,7 +21,9 @@
 #include "cli/options.h"
 #include "device/upload.h"
 #include "models/model.h"
+#include "train/bench_upload.h"
 #include "train/feed.h"
+#include "train/network.h"
 
 enum { ROUNDS = 8, FILES_BYTES_MAX = 256 << 20 };
 static const double round_seconds = 0.35;
@@ -45,6 +49,8 @@ struct bench {
     double loader_seconds;
     double decode_images;
     double decode_seconds;
+    struct xt_device device; /* open with an XPU alone */
+    struct xt_bench_upload crossing;
 };
 
 /* A thread that only decodes. */
@@ -259,18 +265,68 @@ static enum xt_status measure_all(struct bench *bench, struct xt_err *err)
     return status;
 }
 
+/* How fast batches cross to the device, where they have to. */
+static enum xt_status measure_crossing(struct bench *bench, const struct xt_settings *s,
+                                       struct xt_err *err)
+{
+    if (strcmp(s->device, "cpu") == 0)
+        return XT_OK;
+    const struct xt_device_options options = xt_network_device_options(s);
+    enum xt_status status = xt_device_open_with(&bench->device, &options, err);
+    if (status)
+        return status;
+    if (bench->device.kind == XT_DEVICE_XPU)
+        return xt_bench_upload(&bench->crossing, &bench->device, bench->config.batch,
+                               bench->config.height, bench->config.width, err);
+    xt_log_note("--device %s: %s (%s): nothing crosses", s->device, bench->device.name,
+                bench->device.chosen);
+    return XT_OK;
+}
+
+static void report_crossing_json(const struct bench *bench)
+{
+    printf(", \"device\": \"%s\", \"upload_ms\": %.4f, \"compute_ms\": %.4f, \"uploads\": [",
+           bench->device.name, 1e3 * bench->crossing.upload_s, 1e3 * bench->crossing.compute_s);
+    for (int i = 0; i < XT_BENCH_UPLOAD_ROWS; i++) {
+        const struct xt_bench_upload_row *row = &bench->crossing.rows[i];
+        printf("%s{\"memory\": \"%s\", \"overlapped\": %s, \"bytes_per_s\": %.0f, "
+               "\"images_per_s\": %.1f}",
+               i ? ", " : "", row->pageable ? "pageable" : "pinned",
+               row->overlapped ? "true" : "false", row->bytes_per_s, row->images_per_s);
+    }
+    printf("]");
+}
+
+static void report_crossing(const struct bench *bench)
+{
+    const struct xt_bench_upload *crossing = &bench->crossing;
+    printf("to %s, beside work of the device that takes %.2f ms a batch\n"
+           "(an upload alone takes %.2f ms)\n",
+           bench->device.name, 1e3 * crossing->compute_s, 1e3 * crossing->upload_s);
+    for (int i = 0; i < XT_BENCH_UPLOAD_ROWS; i++) {
+        const struct xt_bench_upload_row *row = &crossing->rows[i];
+        printf("  %-9s %-14s %10.0f images/s %8.3f GB/s\n", row->pageable ? "pageable" : "pinned",
+               row->overlapped ? "while it works" : "in turn", row->images_per_s,
+               1e-9 * row->bytes_per_s);
+    }
+}
+
 static void report(const struct bench *bench, const struct xt_settings *s, size_t bad)
 {
     const struct xt_loader_config *c = &bench->config;
     double rate = bench->loader_images / bench->loader_seconds;
     double decode_rate = bench->decode_images / bench->decode_seconds;
+    bool crosses = bench->device.kind == XT_DEVICE_XPU;
     if (s->json) {
         printf("{\"model\": \"%s\", \"images\": %zu, \"bad_images\": %zu, \"width\": %d, "
                "\"height\": %d, \"batch\": %d, \"workers\": %d, \"slots\": %d, "
                "\"images_per_s\": %.1f, \"decode_only_images_per_s\": %.1f, "
-               "\"efficiency\": %.4f}\n",
+               "\"efficiency\": %.4f",
                bench->model->name, bench->source->count, bad, c->width, c->height, c->batch,
                c->workers, c->slots, rate, decode_rate, rate / decode_rate);
+        if (crosses)
+            report_crossing_json(bench);
+        printf("}\n");
         return;
     }
     printf("%s, brought to %d x %d, batches of %d, %d worker%s\n", bench->source->description,
@@ -280,6 +336,8 @@ static void report(const struct bench *bench, const struct xt_settings *s, size_
     printf("  efficiency   %10.3f\n", rate / decode_rate);
     if (bad)
         printf("  %zu of the images cannot be used\n", bad);
+    if (crosses)
+        report_crossing(bench);
 }
 
 static enum xt_status run(struct bench *bench, const struct xt_settings *s, struct xt_err *err)
@@ -295,6 +353,9 @@ static enum xt_status run(struct bench *bench, const struct xt_settings *s, stru
     size_t bad_count = 0;
     if (!status)
         status = xt_loader_bad(bench->loader, &bad, &bad_count, err);
+    /* The loader's threads rest by then: their slots are full. */
+    if (!status)
+        status = measure_crossing(bench, s, err);
     if (!status)
         report(bench, s, bad_count);
     xt_loader_free_bad(bad, bad_count);
@@ -310,6 +371,8 @@ enum xt_status xt_cmd_bench_loader(struct xt_options *options, struct xt_err *er
     if (bench.cache_path[0])
         unlink(bench.cache_path);
     xt_upload_clear(&bench.upload);
+    if (bench.device.engine)
+        xt_device_close(&bench.device);
     for (size_t i = 0; i < bench.file_count; i++)
         free(bench.files[i].bytes);
     free(bench.files);

@@ -542,7 +542,7 @@ static const struct xt_option table[] = {
         .name = "device",
         .type = &xt_type_device,
         FIELD(device),
-        .commands = NETWORK | BENCH,
+        .commands = NETWORK | BENCH | LOADER,
         .lists = BENCH,
         .group = XT_GROUP_MACHINE,
         .value = "cpu|xpu|xpu:N|xpu:NAME|auto",
@@ -553,7 +553,7 @@ static const struct xt_option table[] = {
         .name = "xpu",
         .type = &xt_type_flag,
         FIELD(xpu),
-        .commands = NETWORK | BENCH,
+        .commands = NETWORK | BENCH | LOADER,
         .group = XT_GROUP_MACHINE,
         .fallback = "false",
         .help = "run on an Intel GPU: short for --device xpu; an error where there is none",
@@ -638,11 +638,21 @@ static const struct xt_option table[] = {
         .name = "cache-dir",
         .type = &xt_type_path,
         FIELD(cache_dir),
-        .commands = CACHE,
+        .commands = NETWORK | BENCH | LOADER | CACHE,
         .group = XT_GROUP_MACHINE,
         .value = "DIR",
-        .help = "where compiled kernels are kept; without it $XTRAIN_CACHE_DIR, else "
+        .help = "where kernels compiled for an XPU are kept; without it $XTRAIN_CACHE_DIR, else "
                 "$XDG_CACHE_HOME/xtrain, else ~/.cache/xtrain",
+    },
+    {
+        .name = "kernel-cache",
+        .type = &xt_type_flag,
+        FIELD(kernel_cache),
+        .commands = NETWORK | BENCH | LOADER,
+        .group = XT_GROUP_MACHINE,
+        .fallback = "true",
+        .help = "keep the kernels compiled for an XPU, so that the next start need not compile "
+                "them",
     },
     {
         .name = "max-size",

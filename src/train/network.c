@@ -244,6 +244,16 @@ static enum xt_status choose_size(struct xt_network *network, const struct xt_se
     return XT_OK;
 }
 
+struct xt_device_options xt_network_device_options(const struct xt_settings *settings)
+{
+    return (struct xt_device_options){
+        .spec = settings->device,
+        .threads = settings->threads,
+        .cache_folder = settings->cache_dir,
+        .no_cache = !settings->kernel_cache,
+    };
+}
+
 enum xt_status xt_network_open(struct xt_network *network, const struct xt_settings *settings,
                                struct xt_err *err)
 {

@@ -40,6 +40,9 @@ struct xt_network {
     int batch;
 };
 
+/* Which device the settings ask for, and how it keeps what it compiles. */
+struct xt_device_options xt_network_device_options(const struct xt_settings *settings);
+
 /* Opens the device and reads --alphabet and --init. The caller clears the network, also after a
  * failure. */
 enum xt_status xt_network_open(struct xt_network *network, const struct xt_settings *settings,

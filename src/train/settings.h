@@ -80,6 +80,7 @@ struct xt_settings {
     const char *device;    /* "cpu", "xpu", "xpu:N" or "auto"; says it all, also after --xpu */
     bool xpu;              /* true where `device` is an XPU */
     const char *cache_dir; /* of compiled kernels */
+    bool kernel_cache;     /* keep them */
     int max_size;          /* of that cache, MB; 0: no limit */
     double max_age;        /* of kernels in it, seconds; 0: no limit */
     int threads;           /* 0: what the process may use */

@@ -40,6 +40,7 @@
     X(primitive_attr_destroy)                                                                      \
     X(primitive_attr_set_scratchpad_mode)                                                          \
     X(primitive_attr_set_post_ops)                                                                 \
+    X(primitive_attr_set_scales_mask)                                                              \
     X(post_ops_create)                                                                             \
     X(post_ops_destroy)                                                                            \
     X(post_ops_append_eltwise)                                                                     \

@@ -10,6 +10,7 @@
 #include "device/number.h"
 #include "models/graph_ops.h"
 #include "models/plan.h"
+#include "models/ranges.h"
 
 size_t xt_tensor_count(const struct xt_tensor *tensor)
 {
@@ -24,6 +25,10 @@ size_t xt_tensor_bytes(const struct xt_tensor *tensor)
 enum xt_status xt_graph_create(struct xt_graph **out, const struct xt_graph_options *options,
                                struct xt_err *err)
 {
+    if (options->int8 && (options->training || !options->fuse))
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "int8 is for inference, and for networks whose batch norms are part of "
+                          "their convolutions (not with --no-fuse)");
     enum xt_status status = xt_mem_calloc(out, 1, sizeof **out, "the graph", err);
     if (status)
         return status;
@@ -261,6 +266,8 @@ enum xt_status xt_graph_build(struct xt_graph *graph, struct xt_tensor *logits, 
         return xt_err_set(err, XT_ERR_USAGE,
                           "--freeze-until %s: the network has no layer of that name",
                           graph->options.learn_from);
+    if (graph->options.int8 && graph->options.int8->tensors != graph->tensor_count)
+        return xt_err_set(err, XT_ERR_RUN, "the int8 ranges are of another network");
     int loss_time = graph->op_count;
     enum xt_status status = XT_OK;
     if (graph->options.training) {

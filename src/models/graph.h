@@ -52,6 +52,7 @@ size_t xt_tensor_bytes(const struct xt_tensor *tensor);
 
 struct xt_graph;
 struct xt_op;
+struct xt_ranges;
 
 struct xt_op_class {
     const char *kind;
@@ -105,6 +106,9 @@ struct xt_graph_options {
     bool training;       /* gradients and a backward pass */
     bool fuse;           /* inference: norms become part of the convolutions before them */
     enum xt_dtype dtype; /* of activations and working weights */
+    /* Inference on the CPU, fused: convolutions run in int8, with these ranges (ranges.h); dtype is
+     * what is left. NULL: none does. Outlives the building. */
+    const struct xt_ranges *int8;
     size_t
         arena_most; /* more for activations is XT_ERR_MEMORY before it is allocated; 0: no limit */
     bool bn_frozen; /* what the passes will say: an XPU's kernels are made for the one or the other
@@ -134,6 +138,8 @@ struct xt_graph {
     float *loop_scratch;  /* [threads][loop_scratch_floats] */
     size_t working_bytes; /* working copies of weights, kept outside the arena */
     struct xt_graph_pass pass;
+    struct xt_ranges
+        *recording; /* where passes note the range of each convolution; NULL: nowhere */
     bool profile;
     double refresh_seconds; /* spent on the working copies of the weights, as xt_op's seconds */
 };

@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "models/ops.h"
+#include "models/ranges.h"
 
 static void step_clear(struct step *step)
 {
@@ -32,11 +33,23 @@ static void destroy(struct xt_op *op)
     for (int i = 0; i < conv->memory_count; i++)
         xt_dnnl.memory_destroy(conv->memories[i]);
     free(conv->forward_weights.data);
-    free(conv->folded_bias);
+    free(conv->own_bias);
+    free(conv->weight_scales);
     free(conv->backward_weights_copy.data);
 }
 
 /* ---- descriptors ---- */
+
+static bool reads_int8(const struct conv *conv)
+{
+    return xt_dtype_is_int8(conv->in->dtype);
+}
+
+/* Weights and bias are made in float32 from the parameters, then brought to the kernel's type. */
+static bool has_own_weights(const struct conv *conv)
+{
+    return conv->folded || reads_int8(conv);
+}
 
 static enum xt_status tensor_md(const struct xt_tensor *t, dnnl_memory_desc_t *md,
                                 struct xt_err *err)
@@ -65,19 +78,20 @@ static void descs_clear(struct descs *d)
         xt_dnnl.primitive_attr_destroy(d->post_attr);
 }
 
-/* What follows the convolution in the same kernel: the residual that its output's memory holds is
- * added, negative values become 0. */
-static enum xt_status add_post_ops(dnnl_primitive_attr_t attr, bool sum, bool relu,
-                                   struct xt_err *err)
+/* What follows the convolution in the same kernel: the residual (NULL: none) that its output's
+ * memory holds is added, negative values become 0. */
+static enum xt_status add_post_ops(dnnl_primitive_attr_t attr, const struct xt_tensor *residual,
+                                   bool relu, struct xt_err *err)
 {
     static const char what[] = "what follows a convolution";
     dnnl_post_ops_t ops = NULL;
     enum xt_status status = xt_dnnl_check(xt_dnnl.post_ops_create(&ops), what, err);
     if (status)
         return status;
-    if (sum)
-        status =
-            xt_dnnl_check(xt_dnnl.post_ops_append_sum(ops, 1, 0, dnnl_data_type_undef), what, err);
+    if (residual)
+        status = xt_dnnl_check(
+            xt_dnnl.post_ops_append_sum(ops, residual->scale, 0, xt_dtype_dnnl(residual->dtype)),
+            what, err);
     if (!status && relu)
         status =
             xt_dnnl_check(xt_dnnl.post_ops_append_eltwise(ops, dnnl_eltwise_relu, 0, 0), what, err);
@@ -87,8 +101,8 @@ static enum xt_status add_post_ops(dnnl_primitive_attr_t attr, bool sum, bool re
     return status;
 }
 
-static enum xt_status create_attr(dnnl_primitive_attr_t *attr, bool sum, bool relu,
-                                  struct xt_err *err)
+static enum xt_status create_attr(dnnl_primitive_attr_t *attr, const struct xt_tensor *residual,
+                                  bool relu, struct xt_err *err)
 {
     enum xt_status status =
         xt_dnnl_check(xt_dnnl.primitive_attr_create(attr), "attributes of a convolution", err);
@@ -96,19 +110,37 @@ static enum xt_status create_attr(dnnl_primitive_attr_t *attr, bool sum, bool re
         status = xt_dnnl_check(
             xt_dnnl.primitive_attr_set_scratchpad_mode(*attr, dnnl_scratchpad_mode_user),
             "attributes of a convolution", err);
-    return !status && (sum || relu) ? add_post_ops(*attr, sum, relu, err) : status;
+    return !status && (residual || relu) ? add_post_ops(*attr, residual, relu, err) : status;
+}
+
+/* int8: one step for the source, one for the destination, one for each output channel's weights. */
+static enum xt_status add_scales(dnnl_primitive_attr_t attr, const struct conv *conv,
+                                 struct xt_err *err)
+{
+    static const char what[] = "the steps of an int8 convolution";
+    enum { EACH_CHANNEL = 1 };
+    enum xt_status status =
+        xt_dnnl_check(xt_dnnl.primitive_attr_set_scales_mask(attr, DNNL_ARG_SRC, 0), what, err);
+    if (!status)
+        status = xt_dnnl_check(
+            xt_dnnl.primitive_attr_set_scales_mask(attr, DNNL_ARG_WEIGHTS, EACH_CHANNEL), what,
+            err);
+    if (!status && xt_dtype_is_int8(conv->out->dtype))
+        status =
+            xt_dnnl_check(xt_dnnl.primitive_attr_set_scales_mask(attr, DNNL_ARG_DST, 0), what, err);
+    return status;
 }
 
 static bool has_bias(const struct conv *conv)
 {
-    return conv->bias >= 0 || conv->folded;
+    return conv->bias >= 0 || has_own_weights(conv);
 }
 
 static enum xt_status descs_init(const struct conv *conv, struct descs *d, struct xt_err *err)
 {
     dnnl_dims_t weights = {conv->out->c, conv->in->c, conv->kernel[0], conv->kernel[1]};
     dnnl_dims_t bias = {conv->out->c};
-    dnnl_data_type_t dtype = xt_dtype_dnnl(conv->in->dtype);
+    dnnl_data_type_t dtype = reads_int8(conv) ? dnnl_s8 : xt_dtype_dnnl(conv->in->dtype);
     enum xt_status status = tensor_md(conv->in, &d->in, err);
     if (!status)
         status = tensor_md(conv->out, &d->out, err);
@@ -125,9 +157,11 @@ static enum xt_status descs_init(const struct conv *conv, struct descs *d, struc
             xt_dnnl_check(xt_dnnl.memory_desc_create_with_tag(&d->bias, 1, bias, dnnl_f32, dnnl_a),
                           "the bias", err);
     if (!status)
-        status = create_attr(&d->attr, false, false, err);
+        status = create_attr(&d->attr, NULL, false, err);
     if (!status)
-        status = create_attr(&d->post_attr, conv->fold.residual != NULL, conv->relu, err);
+        status = create_attr(&d->post_attr, conv->fold.residual, conv->relu, err);
+    if (!status && reads_int8(conv))
+        status = add_scales(d->post_attr, conv, err);
     return status;
 }
 
@@ -266,7 +300,7 @@ static enum xt_status bind_working(struct conv *conv, struct xt_graph *graph, st
 {
     const_dnnl_memory_desc_t md =
         xt_dnnl.primitive_desc_query_md(step->pd, dnnl_query_weights_md, 0);
-    if (!conv->folded && xt_dnnl.memory_desc_equal(md, master_md)) {
+    if (!has_own_weights(conv) && xt_dnnl.memory_desc_equal(md, master_md)) {
         w->memory = master;
         return XT_OK;
     }
@@ -277,7 +311,7 @@ static enum xt_status bind_working(struct conv *conv, struct xt_graph *graph, st
     graph->working_bytes += bytes;
     if (!status)
         status = add_memory(conv, graph, md, w->data, &w->memory, err);
-    if (status || conv->folded)
+    if (status || has_own_weights(conv))
         return status;
     if (!status)
         status = xt_dnnl_check(xt_dnnl.reorder_primitive_desc_create(&w->reorder.pd, master_md,
@@ -321,15 +355,48 @@ static enum xt_status bind_shared(struct conv *conv, struct xt_graph *graph, str
     if (!status)
         status =
             add_memory(conv, graph, s->master_md, xt_params_value(params, weight), &s->master, err);
-    if (!status && conv->folded)
-        status = xt_mem_aligned(&conv->folded_bias, (size_t)conv->out->c, sizeof(float),
+    if (!status && has_own_weights(conv))
+        status = xt_mem_aligned(&conv->own_bias, (size_t)conv->out->c, sizeof(float),
                                 "a folded bias", err);
     if (!status && has_bias(conv))
         status = add_memory(
             conv, graph,
             xt_dnnl.primitive_desc_query_md(conv->forward.pd, dnnl_query_weights_md, 1),
-            conv->folded ? conv->folded_bias : xt_params_value(params, &params->items[conv->bias]),
+            conv->own_bias ? conv->own_bias : xt_params_value(params, &params->items[conv->bias]),
             &s->bias, err);
+    return status;
+}
+
+/* One float32, or one for each output channel, as an argument of the forward step. */
+static enum xt_status add_scale_arg(struct conv *conv, const struct xt_graph *graph, int arg,
+                                    float *scales, int count, struct xt_err *err)
+{
+    dnnl_memory_desc_t md = NULL;
+    dnnl_memory_t memory = NULL;
+    dnnl_dims_t dims = {count};
+    enum xt_status status = xt_dnnl_check(
+        xt_dnnl.memory_desc_create_with_tag(&md, 1, dims, dnnl_f32, dnnl_a), conv->op.name, err);
+    if (!status)
+        status = add_memory(conv, graph, md, scales, &memory, err);
+    if (md)
+        xt_dnnl.memory_desc_destroy(md);
+    if (!status)
+        add_arg(&conv->forward, DNNL_ARG_ATTR_SCALES | arg, memory);
+    return status;
+}
+
+static enum xt_status bind_scales(struct conv *conv, const struct xt_graph *graph,
+                                  struct xt_err *err)
+{
+    enum xt_status status = xt_mem_aligned(&conv->weight_scales, (size_t)conv->out->c,
+                                           sizeof(float), "the steps of int8 weights", err);
+    if (!status)
+        status = add_scale_arg(conv, graph, DNNL_ARG_SRC, &conv->in->scale, 1, err);
+    if (!status)
+        status =
+            add_scale_arg(conv, graph, DNNL_ARG_WEIGHTS, conv->weight_scales, conv->out->c, err);
+    if (!status && xt_dtype_is_int8(conv->out->dtype))
+        status = add_scale_arg(conv, graph, DNNL_ARG_DST, &conv->out->scale, 1, err);
     return status;
 }
 
@@ -345,7 +412,9 @@ static enum xt_status bind_forward(struct conv *conv, struct xt_graph *graph,
     add_arg(&conv->forward, DNNL_ARG_WEIGHTS, conv->forward_weights.memory);
     if (has_bias(conv))
         add_arg(&conv->forward, DNNL_ARG_BIAS, s->bias);
-    return finish_step(conv, graph, &conv->forward, err);
+    if (reads_int8(conv))
+        status = bind_scales(conv, graph, err);
+    return status ? status : finish_step(conv, graph, &conv->forward, err);
 }
 
 static enum xt_status bind_backward_weights(struct conv *conv, struct xt_graph *graph,
@@ -437,25 +506,55 @@ static enum xt_status execute(const struct step *step, const struct xt_graph *gr
                          what, err);
 }
 
-/* scale[o] = gamma / sqrt(var + eps) and the bias that goes with it. */
+/* scale[o] = gamma / sqrt(var + eps) and the bias that goes with it; without a norm 1 and the bias
+ * as it is. */
 static void fold_bias(const struct conv *conv, struct xt_params *params, float *scale)
 {
+    const float *own = conv->bias >= 0 ? xt_params_value(params, &params->items[conv->bias]) : NULL;
+    for (int o = 0; o < conv->out->c; o++) {
+        scale[o] = 1;
+        conv->own_bias[o] = own ? own[o] : 0;
+    }
+    if (!conv->folded)
+        return;
     const struct xt_norm_params *norm = &conv->fold.params;
     const float *gamma = xt_params_value(params, &params->items[norm->scale]);
     const float *beta = xt_params_value(params, &params->items[norm->shift]);
     const float *mean = xt_params_value(params, &params->items[norm->mean]);
     const float *var = xt_params_value(params, &params->items[norm->var]);
-    const float *bias =
-        conv->bias >= 0 ? xt_params_value(params, &params->items[conv->bias]) : NULL;
     for (int o = 0; o < conv->out->c; o++) {
         double factor = (double)gamma[o] / sqrt((double)var[o] + XT_BN_EPS);
-        double own = bias ? (double)bias[o] : 0;
+        double bias = (double)conv->own_bias[o] - (double)mean[o];
         scale[o] = (float)factor;
-        conv->folded_bias[o] = (float)((double)beta[o] + (own - (double)mean[o]) * factor);
+        conv->own_bias[o] = (float)((double)beta[o] + bias * factor);
     }
 }
 
-/* Weights times scale, in float32, into the kernel's format and type. */
+/* Each output channel's weights become whole numbers, with a step so that the largest just fits;
+ * what the source's offset adds goes into the bias. */
+static void quantise_weights(struct conv *conv, float *weights, size_t row)
+{
+    /* Without VNNI two products are added up in 16 bits, which 7 bits of weight do not overflow;
+     * where the source has a sign, oneDNN sees to that itself. */
+    const float most = xt_device_cpu_has_vnni() || conv->in->dtype == XT_S8 ? 127 : 63;
+    float offset = conv->in->offset * conv->in->scale;
+    for (size_t o = 0; o < (size_t)conv->out->c; o++) {
+        float *w = weights + o * row;
+        float largest = 0;
+        for (size_t i = 0; i < row; i++)
+            largest = fmaxf(largest, fabsf(w[i]));
+        float step = largest > 0 ? largest / most : 1;
+        double sum = 0;
+        for (size_t i = 0; i < row; i++) {
+            w[i] = rintf(w[i] / step);
+            sum += (double)w[i];
+        }
+        conv->weight_scales[o] = step;
+        conv->own_bias[o] += (float)(sum * (double)step * (double)offset);
+    }
+}
+
+/* The norm's part in the weights, in float32, into the kernel's format and type. */
 static enum xt_status fold_weights(struct conv *conv, struct xt_graph *graph, float *weights,
                                    const float *scale, const_dnnl_memory_desc_t plain,
                                    struct xt_err *err)
@@ -466,16 +565,19 @@ static enum xt_status fold_weights(struct conv *conv, struct xt_graph *graph, fl
     size_t row = (size_t)(conv->in->c * conv->kernel[0] * conv->kernel[1]);
     enum xt_status status = xt_device_reorder(device, weight->md ? weight->md : plain,
                                               xt_params_value(params, weight), plain, weights, err);
+    if (status)
+        return status;
     for (size_t o = 0; o < (size_t)conv->out->c; o++)
         for (size_t i = 0; i < row; i++)
             weights[o * row + i] *= scale[o];
+    if (reads_int8(conv))
+        quantise_weights(conv, weights, row);
     const_dnnl_memory_desc_t md =
         xt_dnnl.primitive_desc_query_md(conv->forward.pd, dnnl_query_weights_md, 0);
-    return status ? status
-                  : xt_device_reorder(device, plain, weights, md, conv->forward_weights.data, err);
+    return xt_device_reorder(device, plain, weights, md, conv->forward_weights.data, err);
 }
 
-static enum xt_status refresh_folded(struct conv *conv, struct xt_graph *graph, struct xt_err *err)
+static enum xt_status refresh_own(struct conv *conv, struct xt_graph *graph, struct xt_err *err)
 {
     dnnl_dims_t dims = {conv->out->c, conv->in->c, conv->kernel[0], conv->kernel[1]};
     size_t count = (size_t)(dims[0] * dims[1] * dims[2] * dims[3]);
@@ -503,8 +605,8 @@ static enum xt_status refresh_folded(struct conv *conv, struct xt_graph *graph, 
 static enum xt_status refresh(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
     struct conv *conv = (struct conv *)op;
-    if (conv->folded)
-        return refresh_folded(conv, graph, err);
+    if (has_own_weights(conv))
+        return refresh_own(conv, graph, err);
     struct working *copies[] = {&conv->forward_weights, &conv->backward_weights_copy};
     for (int i = 0; i < 2; i++) {
         if (!copies[i]->reorder.primitive)
@@ -519,7 +621,11 @@ static enum xt_status refresh(struct xt_op *op, struct xt_graph *graph, struct x
 
 static enum xt_status forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
-    return execute(&((struct conv *)op)->forward, graph, "the convolution", err);
+    struct conv *conv = (struct conv *)op;
+    enum xt_status status = execute(&conv->forward, graph, "the convolution", err);
+    if (!status && graph->recording && conv->out->dtype == XT_F32)
+        xt_ranges_see(graph->recording, graph, conv->out);
+    return status;
 }
 
 static enum xt_status run_backward(struct conv *conv, struct xt_graph *graph, struct xt_err *err)
@@ -623,6 +729,13 @@ static struct conv *find_conv(const struct xt_graph *graph, const struct xt_tens
     return NULL;
 }
 
+static void write_int8(const struct xt_graph *graph, struct conv *conv)
+{
+    xt_ranges_quantise(graph->options.int8, conv->out, !conv->relu);
+    conv->op.dtype = conv->out->dtype;
+    conv->op.out_bytes = xt_tensor_bytes(conv->out);
+}
+
 bool xt_conv_can_absorb(const struct xt_graph *graph, const struct xt_tensor *out,
                         const struct xt_tensor *residual)
 {
@@ -646,6 +759,8 @@ enum xt_status xt_conv_absorb(struct xt_graph *graph, struct xt_tensor *out,
     conv->folded = true;
     conv->fold = *fold;
     conv->relu = fold->relu;
+    if (xt_dtype_is_int8(out->dtype))
+        write_int8(graph, conv);
     xt_graph_run_last(graph, &conv->op);
     return XT_OK;
 }
@@ -691,6 +806,8 @@ struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
     conv->op.dtype = dtype;
     conv->op.why_f32 = spec->why_f32;
     conv->op.out_bytes = xt_tensor_bytes(conv->out);
+    if (!spec->why_f32 && reads_int8(conv))
+        write_int8(graph, conv);
     conv->op.flops = 2.0 * in->n * h * w * spec->channels * in->c * spec->kernel_h * spec->kernel_w;
     conv->op.backward_flops = conv->op.frozen ? 0 : (in->wants_grad ? 2 : 1) * conv->op.flops;
     return conv->out;

@@ -81,6 +81,7 @@ struct xt_tensor *xt_graph_dropout(struct xt_graph *graph, struct xt_tensor *in,
     dropout->out = xt_graph_add_tensor(graph, name, in->n, in->h, in->w, in->c, in->dtype, err);
     if (!dropout->out)
         return NULL;
+    dropout->out->scale = in->scale;
     dropout->out->wants_grad = !dropout->op.frozen;
     dropout->op.dtype = in->dtype;
     return dropout->out;

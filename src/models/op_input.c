@@ -1,4 +1,5 @@
 /* The network's input: the bytes of the batch slot as numbers, (v - mean) * scale. */
+#include <math.h>
 #include <string.h>
 
 #include "models/ops.h"
@@ -7,6 +8,26 @@ static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct x
 {
     struct input *input = (struct input *)op;
     return xt_graph_use_value(graph, input->out, xt_op_forward_time(op), err);
+}
+
+/* q = v - 128 of each byte v = x / scale + mean. */
+static void quantise(const struct input *input, const float *from, int8_t *to)
+{
+    size_t count = xt_tensor_count(input->out);
+    for (size_t i = 0; i < count; i++) {
+        float byte = rintf(from[i] / input->scale + input->mean);
+        byte = byte < 0 ? 0 : byte > 255 ? 255 : byte;
+        to[i] = (int8_t)(byte - 128);
+    }
+}
+
+static void convert_sample(const struct input *input, const struct xt_loops *loops,
+                           const uint8_t *pixels, size_t count, void *to)
+{
+    if (input->out->dtype == XT_S8)
+        loops->centre(pixels, count, to);
+    else
+        loops->normalise(input->out->dtype, pixels, count, input->mean, input->scale, to);
 }
 
 static enum xt_status forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
@@ -18,14 +39,18 @@ static enum xt_status forward(struct xt_op *op, struct xt_graph *graph, struct x
     size_t bytes = sample * xt_dtype_size(out->dtype);
     const uint8_t *pixels = graph->pass.pixels;
     char *to = out->value->data;
+    if (!pixels && out->dtype == XT_S8) {
+        quantise(input, graph->pass.floats, out->value->data);
+        return XT_OK;
+    }
     if (!pixels) {
         graph->loops->convert(out->dtype, graph->pass.floats, xt_tensor_count(out), to);
         return XT_OK;
     }
 #pragma omp parallel for schedule(static)
     for (int n = 0; n < out->n; n++)
-        graph->loops->normalise(out->dtype, pixels + (size_t)n * sample, sample, input->mean,
-                                input->scale, to + (size_t)n * bytes);
+        convert_sample(input, graph->loops, pixels + (size_t)n * sample, sample,
+                       to + (size_t)n * bytes);
     return XT_OK;
 }
 
@@ -64,6 +89,11 @@ struct xt_tensor *xt_graph_input(struct xt_graph *graph, int h, int w, float mea
     if (!input->out)
         return NULL;
     input->out->wants_grad = false;
+    if (graph->options.int8) {
+        input->out->dtype = XT_S8;
+        input->out->scale = scale;
+        input->out->offset = 128 - mean;
+    }
     input->op.dtype = input->out->dtype;
     input->op.out_bytes = xt_tensor_bytes(input->out);
     return input->out;

@@ -504,5 +504,9 @@ enum xt_status xt_graph_norm(struct xt_graph *graph, struct xt_tensor *in,
         return status;
     if (graph->options.fuse && xt_conv_can_absorb(graph, in, spec->residual))
         return fuse(graph, in, spec, &params, out, err);
+    if (graph->options.int8)
+        return xt_err_set(err, XT_ERR_RUN,
+                          "%s: int8 needs a convolution before each batch norm that can take it in",
+                          spec->name);
     return add_norm(graph, in, spec, &params, out, err);
 }

@@ -37,9 +37,10 @@ struct conv {
     int weight; /* index in params */
     int bias;   /* -1: none */
     bool relu;
-    bool folded;         /* a norm is part of weights and bias */
-    struct xt_fold fold; /* where folded */
-    float *folded_bias;  /* [out->c] */
+    bool folded;          /* a norm is part of weights and bias */
+    struct xt_fold fold;  /* where folded */
+    float *own_bias;      /* [out->c] with the norm in it; NULL: the parameter itself */
+    float *weight_scales; /* int8: [out->c] what a step of each output channel's weights is worth */
     dnnl_dims_t strides, dilates, pads, kernel;
     struct step forward;
     struct step backward_data;

@@ -54,6 +54,7 @@ struct net {
     struct xt_err err;
     int batch;
     bool fuse;
+    const struct xt_ranges *int8;
     struct net_layer layers[NET_LAYERS_MAX];
     int layer_count;
     struct net_tensor tensors[NET_TENSORS_MAX];
@@ -104,7 +105,8 @@ static inline void net_open(struct net *net, enum xt_dtype dtype, bool training)
                                        .batch = net->batch,
                                        .training = training,
                                        .fuse = net->fuse,
-                                       .dtype = dtype};
+                                       .dtype = dtype,
+                                       .int8 = net->int8};
     net_ok(net, xt_graph_create(&net->graph, &options, &net->err));
 }
 

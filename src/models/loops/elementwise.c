@@ -105,10 +105,12 @@ void XT_LOOPS_NAME(centre)(const uint8_t *in, size_t count, int8_t *out)
 float XT_LOOPS_NAME(largest)(const float *in, size_t count)
 {
     float most = 0;
-#pragma omp simd reduction(max : most)
+    float nothing = 0; /* but not-a-number where one is infinite or not a number */
+#pragma omp simd reduction(max : most) reduction(+ : nothing)
     for (size_t i = 0; i < count; i++) {
         float size = in[i] < 0 ? -in[i] : in[i];
         most = size > most ? size : most;
+        nothing += in[i] * 0;
     }
-    return most;
+    return most + nothing;
 }

@@ -92,7 +92,7 @@ struct xt_loops {
                       void *out);
     /* out = in - 128. */
     void (*centre)(const uint8_t *in, size_t count, int8_t *out);
-    /* The largest magnitude of `count` numbers. */
+    /* The largest magnitude of `count` numbers; not-a-number where one of them is not finite. */
     float (*largest)(const float *in, size_t count);
 };
 

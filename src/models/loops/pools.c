@@ -61,7 +61,9 @@ void XT_LOOPS_NAME(max_pool_row)(enum xt_dtype dtype, const void *in, int h, int
 
 XT_INLINE float load_any(const void *in, size_t i, enum xt_dtype dtype)
 {
-    return dtype == XT_U8 ? (float)((const uint8_t *)in)[i] : load(in, i, dtype);
+    if (dtype == XT_U8)
+        return (float)((const uint8_t *)in)[i];
+    return dtype == XT_S8 ? (float)((const int8_t *)in)[i] : load(in, i, dtype);
 }
 
 XT_INLINE void add_rows(const void *in, size_t count, int rows, float *sum, enum xt_dtype dtype)
@@ -90,8 +92,10 @@ void XT_LOOPS_NAME(average_pool_row)(enum xt_dtype dtype, const void *in, int w,
         add_rows(from, row, window->kernel_h, scratch, XT_F32);
     else if (dtype == XT_BF16)
         add_rows(from, row, window->kernel_h, scratch, XT_BF16);
-    else
+    else if (dtype == XT_U8)
         add_rows(from, row, window->kernel_h, scratch, XT_U8);
+    else
+        add_rows(from, row, window->kernel_h, scratch, XT_S8);
     float share = factor / (float)(window->kernel_h * window->kernel_w);
     for (int ox = 0; ox < window->out_w; ox++) {
         const float *column = scratch + (size_t)(ox * window->stride_w) * (size_t)c;

@@ -3,7 +3,8 @@
 
 usage: plot-cifar-curve.py CURVE.json OUT.png NAME=RUN_FOLDER...      needs matplotlib
 
-CURVE.json holds, for "fp32" and "bf16", one list a seed of [training loss, test accuracy] by epoch.
+CURVE.json holds, for "fp32" and "bf16", one list a seed of [training loss, test accuracy] by epoch
+(pytorch-cifar-curve.py makes it). Runs of the same name get the same colour.
 """
 import json
 import sys
@@ -41,11 +42,14 @@ def main():
             for axis, column in zip(axes, (0, 1)):
                 axis.plot(epochs, [point[column] for point in seed], color=colour, linewidth=1,
                           label=f'PyTorch {kind}' if number == 0 else None)
+    colours = {}
     for run in runs:
         name, folder = run.split('=', 1)
         epochs, loss, accuracy = read_run(folder)
-        axes[0].plot(epochs, loss, marker='o', markersize=3, label=name)
-        axes[1].plot(epochs, accuracy, marker='o', markersize=3, label=name)
+        label = name if name not in colours else None
+        colour = colours.setdefault(name, f'C{len(colours)}')
+        for axis, values in zip(axes, (loss, accuracy)):
+            axis.plot(epochs, values, marker='o', markersize=2, linewidth=1, color=colour, label=label)
         print(f'{name}: epoch {epochs[-1]}, loss {loss[-1]:.3f}, accuracy {accuracy[-1]:.3f}')
     axes[0].axhline(2.15, color='red', linestyle=':', linewidth=1)
     axes[1].axhline(0.34, color='red', linestyle=':', linewidth=1)

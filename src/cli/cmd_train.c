@@ -34,6 +34,7 @@ static void show_progress(void *context, const struct xt_train_progress *p)
         .images_per_s = p->images_per_s,
         .seconds_left = p->seconds_left,
         .wait = p->wait,
+        .skipped = p->skipped,
     };
     xt_progress_show(&view->progress, &state, xt_thread_seconds(), p->step == p->steps);
 }
@@ -132,6 +133,10 @@ static void describe_end(const struct xt_trainer *trainer)
     xt_progress_format_time(trainer->earlier_seconds + xt_thread_seconds() - trainer->start_time,
                             time, sizeof time);
     printf("done: %" PRId64 " steps in %s\n", trainer->step, time);
+    if (trainer->scaler.on)
+        printf("%" PRId64
+               " steps were skipped, their gradients beyond fp16; the loss scale is %g\n",
+               trainer->scaler.skipped, (double)trainer->scaler.scale);
     const char *path = trainer->folder.path;
     if (trainer->best_step >= 0)
         printf("  %s/best.safetensors  the best weights: %.1f %% at step %" PRId64 "\n", path,

@@ -94,6 +94,8 @@ void xt_progress_format(const struct xt_progress_state *state, char *text, size_
     }
     if (!isnan(state->wait))
         add(&line, "wait %.0f %%", 100 * state->wait);
+    if (state->skipped)
+        add(&line, "%lld skipped", (long long)state->skipped);
 }
 
 void xt_progress_init(struct xt_progress *progress, bool quiet, bool json)

@@ -26,7 +26,8 @@ struct xt_progress_state {
     double lr;
     double images_per_s;
     double seconds_left;
-    double wait; /* part of the time spent waiting for data, 0 to 1 */
+    double wait;     /* part of the time spent waiting for data, 0 to 1 */
+    int64_t skipped; /* steps that loss scaling skipped; 0: left out */
 };
 
 /* "epoch 3/10 step 120/1400 loss 0.1234 lr 1.2e-3 412 img/s 2:13 left wait 0 %" into `text`, cut to

@@ -267,6 +267,11 @@ static void describe(struct texts *texts, const struct xt_checkpoint *c,
     add_text(texts, "loss_sum", "%a", c->loss_sum);
     add_text(texts, "loss_steps", "%" PRId64, c->loss_steps);
     add_text(texts, "seconds", "%.3f", c->seconds);
+    if (c->scaler.on) {
+        add_text(texts, "loss_scale", "%a", (double)c->scaler.scale);
+        add_text(texts, "loss_scale_fine_steps", "%d", c->scaler.fine);
+        add_text(texts, "skipped_steps", "%" PRId64, c->scaler.skipped);
+    }
     add_text(texts, "optim", "%d", (int)optim->kind);
     add_text(texts, "optim_step", "%" PRId64, optim->step);
     add_text(texts, "cpu", "%s", cpu);
@@ -366,6 +371,28 @@ static enum xt_status check_kind(const struct xt_weight_file *file, const char *
     return status;
 }
 
+/* A run without loss scaling keeps none. */
+static enum xt_status read_scaler(struct xt_scaler *scaler, const struct xt_weight_file *file,
+                                  const char *path, struct xt_err *err)
+{
+    double scale = 0;
+    int64_t fine = 0;
+    xt_scaler_init(scaler, xt_weight_file_meta(file, "loss_scale") != NULL);
+    if (!scaler->on)
+        return XT_OK;
+    enum xt_status status = need_real(file, path, "loss_scale", &scale, err);
+    if (!status)
+        status = need_integer(file, path, "loss_scale_fine_steps", &fine, err);
+    if (!status)
+        status = need_integer(file, path, "skipped_steps", &scaler->skipped, err);
+    if (!status && (scale < 1 || scale > 1e9 || fine < 0 || fine > INT32_MAX))
+        status = xt_err_set(err, XT_ERR_DATA, "%s holds a loss scale of %g, which cannot be", path,
+                            scale);
+    scaler->scale = (float)scale;
+    scaler->fine = (int)fine;
+    return status;
+}
+
 static enum xt_status read_numbers(struct xt_checkpoint *c, struct xt_optim *optim,
                                    const struct xt_weight_file *file, const char *path,
                                    struct xt_err *err)
@@ -399,6 +426,8 @@ static enum xt_status read_numbers(struct xt_checkpoint *c, struct xt_optim *opt
         status = need_real(file, path, "loss_sum", &c->loss_sum, err);
     if (!status)
         status = need_real(file, path, "seconds", &c->seconds, err);
+    if (!status)
+        status = read_scaler(&c->scaler, file, path, err);
     if (status)
         return status;
     c->batch = (int)batch;

@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "train/network.h"
 #include "train/optim.h"
+#include "train/scaler.h"
 #include "train/settings.h"
 
 enum { XT_CHECKPOINT_FORMAT = 1 };
@@ -28,7 +29,8 @@ struct xt_checkpoint {
     int64_t evaluated_step; /* the last evaluation, -1: none */
     double loss_sum;        /* over the steps since the last line of metrics.jsonl */
     int64_t loss_steps;
-    double seconds; /* trained so far, over all starts */
+    struct xt_scaler scaler; /* off: none is kept */
+    double seconds;          /* trained so far, over all starts */
 };
 
 /* Writes folder/state-STEP.safetensors and removes all but the newest `keep`. */

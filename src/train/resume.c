@@ -127,6 +127,8 @@ static void take(struct xt_trainer *trainer, const struct xt_checkpoint *checkpo
     trainer->evaluated_step = checkpoint->evaluated_step;
     trainer->loss_sum = checkpoint->loss_sum;
     trainer->loss_steps = checkpoint->loss_steps;
+    if (trainer->scaler.on && checkpoint->scaler.on)
+        trainer->scaler = checkpoint->scaler;
     trainer->earlier_seconds = checkpoint->seconds;
 }
 

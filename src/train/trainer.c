@@ -129,6 +129,7 @@ enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_setti
         status = xt_objective_create(&trainer->objective, network, settings, err);
     if (status)
         return status;
+    xt_scaler_init(&trainer->scaler, settings->amp == XT_AMP_FP16);
     trainer->steps = settings->steps ? settings->steps : settings->epochs * trainer->epoch_steps;
     return xt_schedule_init(&trainer->schedule, settings, trainer->steps, trainer->epoch_steps,
                             err);
@@ -240,6 +241,7 @@ static enum xt_status save(struct xt_trainer *trainer, struct xt_err *err)
         .evaluated_step = trainer->evaluated_step,
         .loss_sum = trainer->loss_sum,
         .loss_steps = trainer->loss_steps,
+        .scaler = trainer->scaler,
         .seconds = seconds_trained(trainer),
     };
     enum xt_status status = list_bad_images(trainer, err);
@@ -259,20 +261,35 @@ static enum xt_status save(struct xt_trainer *trainer, struct xt_err *err)
 
 /* ---- a step ---- */
 
-/* What gradients are multiplied by. They are looked at before they are used, so that weights that
- * are no numbers never get into a checkpoint. */
-static enum xt_status clip_factor(const struct xt_trainer *trainer, float *factor,
-                                  struct xt_err *err)
+/* What gradients are multiplied by; 0: the step is to be skipped. They are looked at before they
+ * are used, so that weights that are no numbers never get into a checkpoint. */
+static enum xt_status update_factor(struct xt_trainer *trainer, float *factor, struct xt_err *err)
 {
     double clip = trainer->settings->clip;
+    double scale = (double)trainer->scaler.scale;
     double norm =
-        xt_optim_grad_norm(trainer->network.params.grads, trainer->ranges, trainer->range_count);
-    if (!isfinite(norm))
+        xt_optim_grad_norm(trainer->network.params.grads, trainer->ranges, trainer->range_count) /
+        scale;
+    enum xt_scaler_verdict verdict = xt_scaler_judge(&trainer->scaler, isfinite(norm));
+    if (verdict == XT_SCALER_FAIL)
         return xt_err_set(err, XT_ERR_RUN,
-                          "a gradient of step %" PRId64 " is not a number; a lower --lr may help",
-                          trainer->step + 1);
-    *factor = clip > 0 && norm > clip ? (float)(clip / norm) : 1;
+                          "a gradient of step %" PRId64 " is not a number%s; a lower --lr may help",
+                          trainer->step + 1,
+                          trainer->scaler.on ? ", although the loss is scaled by 1 alone" : "");
+    if (verdict == XT_SCALER_SKIP)
+        *factor = 0;
+    else
+        *factor = (float)((clip > 0 && norm > clip ? clip / norm : 1) / scale);
     return XT_OK;
+}
+
+static void update(struct xt_trainer *trainer, float factor)
+{
+    struct xt_params *params = &trainer->network.params;
+    xt_optim_update(&trainer->optim, params->values, params->grads, trainer->ranges,
+                    trainer->range_count, xt_schedule_lr(&trainer->schedule, trainer->step),
+                    factor);
+    params->version++;
 }
 
 enum xt_status xt_trainer_step(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
@@ -304,19 +321,18 @@ enum xt_status xt_trainer_step(struct xt_trainer *trainer, const struct xt_feed_
             "the loss of step %" PRId64 " is not a number; a lower --lr, or --clip 5, "
             "may help%s",
             trainer->step + 1, trainer->saved_step >= 0 ? "; the last checkpoint is whole" : "");
+    xt_scaler_apply(&trainer->scaler, xt_graph_logits_grad(graph), xt_tensor_count(graph->logits));
     double after_loss = xt_thread_seconds();
     status = xt_graph_backward(graph, err);
     if (status)
         return status;
     double after_backward = xt_thread_seconds();
     float factor = 1;
-    status = clip_factor(trainer, &factor, err);
+    status = update_factor(trainer, &factor, err);
     if (status)
         return status;
-    xt_optim_update(&trainer->optim, network->params.values, network->params.grads, trainer->ranges,
-                    trainer->range_count, xt_schedule_lr(&trainer->schedule, trainer->step),
-                    factor);
-    network->params.version++;
+    if (factor > 0)
+        update(trainer, factor);
     network->params.batches_tracked += !network->bn_frozen;
     trainer->step++;
     trainer->step_seconds = (struct xt_step_seconds){
@@ -346,6 +362,8 @@ static struct xt_train_progress progress_now(const struct xt_trainer *trainer)
         .lr = xt_schedule_lr(&trainer->schedule, trainer->step ? trainer->step - 1 : 0),
         .images_per_s = since > 0 ? (double)steps * trainer->settings->batch / since : NAN,
         .wait = since > 0 ? trainer->wait_sum / since : NAN,
+        .loss_scale = trainer->scaler.on ? (double)trainer->scaler.scale : 0,
+        .skipped = trainer->scaler.skipped,
         .seconds_left = done > 0 ? elapsed / done * (double)(trainer->steps - trainer->step) : NAN,
     };
 }
@@ -361,6 +379,10 @@ static enum xt_status log_step(struct xt_trainer *trainer, const struct xt_train
     xt_log_writer_number(log, "lr", p->lr);
     xt_log_writer_number(log, "images_per_s", p->images_per_s);
     xt_log_writer_number(log, "wait", p->wait);
+    if (p->loss_scale > 0) {
+        xt_log_writer_number(log, "loss_scale", p->loss_scale);
+        xt_log_writer_integer(log, "skipped_steps", p->skipped);
+    }
     return xt_log_writer_end(log, err);
 }
 

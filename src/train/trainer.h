@@ -22,6 +22,7 @@
 #include "train/objective.h"
 #include "train/optim.h"
 #include "train/run_folder.h"
+#include "train/scaler.h"
 #include "train/schedule.h"
 #include "train/settings.h"
 
@@ -37,7 +38,9 @@ struct xt_train_progress {
     double images_per_s;
     double wait; /* share of the time spent waiting for data */
     double seconds_left;
-    bool log_step; /* this step is one of --log-every */
+    double loss_scale; /* 0: none */
+    int64_t skipped;   /* steps whose gradients were not finite at that scale */
+    bool log_step;     /* this step is one of --log-every */
 };
 
 struct xt_trainer;
@@ -66,6 +69,7 @@ struct xt_trainer {
     struct xt_cache *cache; /* NULL: none */
     struct xt_objective *objective;
     struct xt_optim optim;
+    struct xt_scaler scaler;
     struct xt_optim_range ranges[XT_PARAMS_MAX];
     size_t range_count;
     struct xt_schedule schedule;

@@ -42,6 +42,15 @@ static void what_is_not_known_is_left_out(void **state)
         "step 5 loss 3.0000");
 }
 
+static void skipped_steps_are_counted_where_there_are_any(void **state)
+{
+    (void)state;
+    struct xt_progress_state line = usual;
+    line.skipped = 3;
+    assert_line(&line, "epoch 3/10 step 120/1400 loss 0.1234 lr 1.2e-3 412 img/s 2:13 left wait 0 "
+                       "% 3 skipped");
+}
+
 static void a_loss_that_is_no_number_or_large_is_shown(void **state)
 {
     (void)state;
@@ -136,6 +145,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_line_holds_what_a_person_wants_to_know),
         cmocka_unit_test(what_is_not_known_is_left_out),
+        cmocka_unit_test(skipped_steps_are_counted_where_there_are_any),
         cmocka_unit_test(a_loss_that_is_no_number_or_large_is_shown),
         cmocka_unit_test(a_short_buffer_cuts_the_line),
         cmocka_unit_test(times_are_written_as_clocks),

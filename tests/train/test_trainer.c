@@ -80,6 +80,85 @@ static void a_batch_beyond_the_memory_is_refused_with_one_that_fits(void **state
     xt_trainer_clear(&trainer);
 }
 
+static void one_step(struct xt_trainer *trainer, const struct xt_settings *settings, float scale)
+{
+    struct xt_feed_batch batch;
+    struct xt_err err = {0};
+    bool end = false;
+    double loss = 0;
+    enum xt_status status = xt_trainer_init(trainer, settings, &err);
+    if (!status)
+        status = xt_trainer_open_run(trainer, &err);
+    if (scale > 0) {
+        xt_scaler_init(&trainer->scaler, true);
+        trainer->scaler.scale = scale;
+    }
+    if (!status)
+        status = xt_feed_next(trainer->feed, &batch, &end, NULL, &err);
+    if (!status)
+        status = xt_trainer_step(trainer, &batch, &loss, &err);
+    if (status)
+        fail_msg("%s", err.text);
+    xt_feed_release(trainer->feed, &batch);
+}
+
+/* Powers of two are exact, and so small a network's gradients are far from the ends of float32. */
+static void scaling_the_loss_changes_no_weight(void **state)
+{
+    struct xt_settings settings = small_run(support_path(*state, "plain"));
+    struct xt_trainer plain;
+    struct xt_trainer scaled;
+    settings.optim = XT_OPTIM_SGD;
+    settings.clip = 5;
+    one_step(&plain, &settings, 0);
+    settings.out = support_path(*state, "scaled");
+    one_step(&scaled, &settings, 65536);
+    assert_memory_equal(scaled.network.params.values, plain.network.params.values,
+                        plain.network.params.value_floats * sizeof(float));
+    assert_int_equal(scaled.scaler.skipped, 0);
+    xt_trainer_clear(&scaled);
+    xt_trainer_clear(&plain);
+}
+
+static void a_step_whose_scaled_gradients_overflow_is_skipped(void **state)
+{
+    struct xt_settings settings = small_run(support_path(*state, "run"));
+    struct xt_trainer start;
+    struct xt_trainer skipped;
+    struct xt_err err = {0};
+    assert_int_equal(xt_trainer_init(&start, &settings, &err), XT_OK);
+    one_step(&skipped, &settings, 0x1p127f);
+    assert_int_equal(skipped.scaler.skipped, 1);
+    assert_true(skipped.scaler.scale == 0x1p126f);
+    assert_int_equal(skipped.step, 1);
+    assert_int_equal(skipped.optim.step, 0);
+    assert_memory_equal(skipped.network.params.values, start.network.params.values,
+                        start.network.params.value_floats * sizeof(float));
+    xt_trainer_clear(&skipped);
+    xt_trainer_clear(&start);
+}
+
+static void a_resumed_run_goes_on_with_its_loss_scale(void **state)
+{
+    struct xt_settings settings = small_run(support_path(*state, "run"));
+    struct xt_trainer trainer;
+    struct xt_err err = {0};
+    settings.val = NULL;
+    assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
+    trainer.scaler = (struct xt_scaler){.scale = 1024, .on = true, .fine = 7, .skipped = 3};
+    assert_int_equal(xt_trainer_open_run(&trainer, &err), XT_OK);
+    assert_int_equal(xt_trainer_run(&trainer, &(struct xt_train_observer){0}, &err), XT_OK);
+    xt_trainer_clear(&trainer);
+    settings.resume = "auto";
+    assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
+    xt_scaler_init(&trainer.scaler, true);
+    assert_int_equal(xt_trainer_open_run(&trainer, &err), XT_OK);
+    assert_true(trainer.scaler.scale == 1024);
+    assert_int_equal(trainer.scaler.fine, 9);
+    assert_int_equal(trainer.scaler.skipped, 3);
+    xt_trainer_clear(&trainer);
+}
+
 /* The same number of symbols, in another order. */
 static void another_alphabet_cannot_go_on_with_a_run(void **state)
 {
@@ -151,6 +230,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_memory_plan_is_within_5_percent_of_the_peak),
         TEST(a_batch_beyond_the_memory_is_refused_with_one_that_fits),
+        TEST(scaling_the_loss_changes_no_weight),
+        TEST(a_step_whose_scaled_gradients_overflow_is_skipped),
+        TEST(a_resumed_run_goes_on_with_its_loss_scale),
         TEST(another_alphabet_cannot_go_on_with_a_run),
         TEST(any_flipped_bit_of_a_checkpoint_is_seen),
     };

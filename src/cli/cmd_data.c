@@ -356,6 +356,9 @@ enum xt_status xt_cmd_data_split(struct xt_options *options, struct xt_err *err)
     if (!s->out)
         return xt_err_set(err, XT_ERR_USAGE, "data split needs --out DIR: where the lists go");
     enum xt_status status = open_set(&set, s, options->arguments[0], err);
+    if (!status && set.source->class->draw)
+        status = xt_err_set(err, XT_ERR_USAGE, "%s is a mixture; split its sources, one by one",
+                            options->arguments[0]);
     if (!status && set.labels.status) {
         *err = set.labels;
         status = err->status;

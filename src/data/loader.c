@@ -83,10 +83,17 @@ static struct xt_rng place_rng(uint64_t seed, enum stream stream, uint64_t epoch
     return xt_rng_begin(seed, xt_rng_at(stream, epoch, position));
 }
 
+/* Samples in an epoch: a mixture is drawn where training shuffles, and else gone through. */
+static size_t epoch_length(const struct xt_loader_config *config)
+{
+    bool drawn = config->shuffle && config->source->class->draw;
+    return drawn ? config->source->epoch_length : config->source->count;
+}
+
 uint64_t xt_loader_epoch_steps(const struct xt_loader_config *config)
 {
     uint64_t batch = (uint64_t)config->batch;
-    return ((uint64_t)config->source->count + (config->drop_last ? 0 : batch - 1)) / batch;
+    return ((uint64_t)epoch_length(config) + (config->drop_last ? 0 : batch - 1)) / batch;
 }
 
 /* Ends the run with this error; the first one stays. Under the lock. */
@@ -281,10 +288,13 @@ static enum xt_status fill_row(struct worker *worker, struct slot *slot, int64_t
 /* The epoch's order: Fisher and Yates's shuffle, keyed by seed and epoch. */
 static void make_order(struct xt_loader *loader, uint64_t epoch)
 {
-    size_t count = loader->config.source->count;
+    const struct xt_source *source = loader->config.source;
+    uint64_t seed = loader->config.seed;
+    size_t count = epoch_length(&loader->config);
+    bool drawn = loader->config.shuffle && source->class->draw;
     for (size_t i = 0; i < count; i++)
-        loader->order[i] = i;
-    struct xt_rng rng = place_rng(loader->config.seed, STREAM_ORDER, epoch, 0);
+        loader->order[i] = drawn ? source->class->draw(source, seed, epoch, i) : i;
+    struct xt_rng rng = place_rng(seed, STREAM_ORDER, epoch, 0);
     for (size_t i = count; loader->config.shuffle && i > 1; i--) {
         size_t other = (size_t)xt_rng_below(&rng, i);
         size_t moved = loader->order[i - 1];
@@ -304,7 +314,7 @@ static void plan(struct xt_loader *loader, struct slot *slot)
     if (!loader->order_made || loader->order_epoch != epoch)
         make_order(loader, epoch);
     size_t first = (size_t)(step % loader->epoch_steps) * (size_t)config->batch;
-    size_t left = config->source->count - first;
+    size_t left = epoch_length(config) - first;
     slot->epoch = epoch;
     slot->count = left < (size_t)config->batch ? (int)left : config->batch;
     slot->free = false;
@@ -498,7 +508,8 @@ enum xt_status xt_loader_create(struct xt_loader **out, const struct xt_loader_c
     pthread_cond_init(&loader->room, NULL);
     pthread_cond_init(&loader->ready, NULL);
     size_t count = config->source->count;
-    status = xt_mem_calloc(&loader->order, count, sizeof *loader->order, "the samples' order", err);
+    status = xt_mem_calloc(&loader->order, epoch_length(config), sizeof *loader->order,
+                           "the samples' order", err);
     if (!status)
         status = xt_mem_calloc(&loader->is_bad, count, 1, "the samples' state", err);
     if (!status)

@@ -118,6 +118,25 @@ static bool is_batch_name(const char *path)
     return false;
 }
 
+bool xt_source_is_mix(const char *spec)
+{
+    return xt_str_ends(spec, ".yaml") || xt_str_ends(spec, ".yml");
+}
+
+enum xt_status xt_source_spec_from(char **out, const char *path, const char *spec,
+                                   struct xt_err *err)
+{
+    *out = NULL;
+    if (xt_str_starts(spec, synth_prefix))
+        return xt_mem_strdup(out, spec, err);
+    size_t prefix = xt_str_starts(spec, ccpd_prefix) ? strlen(ccpd_prefix) : 0;
+    int folder = spec[prefix] == '/' ? 0 : (int)(xt_file_name(path) - path);
+    if (asprintf(out, "%.*s%.*s%s", (int)prefix, spec, folder, path, spec + prefix) >= 0)
+        return XT_OK;
+    *out = NULL;
+    return xt_err_no_memory(err, "a file name", strlen(path));
+}
+
 /* A set of the one image at `path`. */
 static enum xt_status open_image(struct xt_source **out, const char *path,
                                  const struct xt_source_options *options, struct xt_err *err)
@@ -174,6 +193,8 @@ enum xt_status xt_source_open(struct xt_source **out, const char *spec,
                           spec);
     if (classes && is_batch_name(spec))
         return xt_source_open_cifar(out, spec, options, err);
+    if (xt_source_is_mix(spec))
+        return xt_source_open_mix(out, spec, options, err);
     if (is_image_file(spec))
         return open_image(out, spec, options, err);
     return xt_source_open_list(out, spec, options, err);

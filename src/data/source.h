@@ -44,6 +44,9 @@ struct xt_source_class {
     /* A number that changes when the sample's file does (its name, size, time), 0 where it cannot
      * be read. NULL: the samples are no files. */
     uint64_t (*stamp)(const struct xt_source *source, size_t index);
+    /* A mixture's sample for a place of an epoch, below epoch_length: a function of seed, epoch and
+     * place, any of them as often as the next. NULL: an epoch of training has each sample once. */
+    size_t (*draw)(const struct xt_source *source, uint64_t seed, uint64_t epoch, size_t place);
     void (*destroy)(struct xt_source *source);
 };
 
@@ -51,6 +54,7 @@ struct xt_source_class {
 struct xt_source {
     const struct xt_source_class *class;
     size_t count;
+    size_t epoch_length;   /* samples in an epoch of training, where the class draws them */
     char description[256]; /* for the run's first lines: "700 plates in data/train" */
     char **class_names;    /* class_count of them, the source's; NULL for plates */
     int class_count;
@@ -75,9 +79,9 @@ struct xt_source_options {
 /* Opens what --data and --val name: a folder (plates: the label is the file name up to the first _
  * or .; classes: a folder a class), a list file (path, tab, label; relative paths start at the
  * list's folder), CIFAR's binary batches (a folder of them, one of them, or their .tar.gz),,
- * "ccpd:" and a folder or list of CCPD's pictures, or "synth:plates?count=N&seed=S&style=...",
- * "synth:shapes?..." . Every label is checked here;
- * the first error names file and reason, and says how many more there are. Destroy with
+ * "ccpd:" and a folder or list of CCPD's pictures, a mixture's file (.yaml), or
+ * "synth:plates?count=N&seed=S&style=...", "synth:shapes?..." . Every label is checked here; the
+ * first error names file and reason, and says how many more there are. Destroy with
  * xt_source_destroy. */
 enum xt_status xt_source_open(struct xt_source **out, const char *spec,
                               const struct xt_source_options *options, struct xt_err *err);
@@ -104,6 +108,9 @@ enum xt_status xt_source_open_cifar(struct xt_source **out, const char *path,
  * "?cut=box". */
 enum xt_status xt_source_open_ccpd(struct xt_source **out, const char *spec,
                                    const struct xt_source_options *options, struct xt_err *err);
+/* A mixture of other sources: see data/source_mix.h. */
+enum xt_status xt_source_open_mix(struct xt_source **out, const char *path,
+                                  const struct xt_source_options *options, struct xt_err *err);
 /* `query` is what follows "synth:", e.g. "plates?count=1000&seed=7". */
 enum xt_status xt_source_open_synth(struct xt_source **out, const char *query,
                                     const struct xt_source_options *options, struct xt_err *err);
@@ -111,6 +118,12 @@ enum xt_status xt_source_open_synth(struct xt_source **out, const char *query,
 enum xt_status xt_source_open_shapes(struct xt_source **out, const char *query,
                                      const struct xt_source_options *options, struct xt_err *err);
 
+/* Whether what is given is a mixture's file. */
+bool xt_source_is_mix(const char *spec);
+/* What `spec`, written in the file at `path`, means from here: a relative path starts at that
+ * file's folder. Into *out (release with free). */
+enum xt_status xt_source_spec_from(char **out, const char *path, const char *spec,
+                                   struct xt_err *err);
 /* The error for a name that leads to nothing: with the nearest one that is there. */
 enum xt_status xt_source_not_found(const char *spec, int error, struct xt_err *err);
 /* Whether the folder holds CIFAR's binary batches. */

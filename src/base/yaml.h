@@ -1,0 +1,43 @@
+/* YAML files (libyaml), event by event: what this program's files may hold, with the line in every
+ * error. Errors are XT_ERR_USAGE: "name:line: why".
+ *
+ * UTF-8 text of one document; no tabs in the indentation, no control characters, no anchors,
+ * aliases or tags. A zeroed reader is empty; end it also after a failure.
+ */
+#ifndef XT_BASE_YAML_H
+#define XT_BASE_YAML_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <yaml.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+struct xt_yaml {
+    yaml_parser_t parser;
+    yaml_event_t event; /* the latest; released before the next is asked for */
+    const char *name;   /* of the file; borrowed */
+    bool begun;
+};
+
+/* `name` and `bytes` are borrowed until the end. */
+enum xt_status xt_yaml_begin(struct xt_yaml *yaml, const char *name, const uint8_t *bytes,
+                             size_t size, struct xt_err *err);
+void xt_yaml_end(struct xt_yaml *yaml);
+
+/* To the document's first event, or to its end where it holds nothing. */
+enum xt_status xt_yaml_enter(struct xt_yaml *yaml, bool *nothing, struct xt_err *err);
+/* From the document's last event to the end of the file; another document is refused. */
+enum xt_status xt_yaml_leave(struct xt_yaml *yaml, struct xt_err *err);
+enum xt_status xt_yaml_next(struct xt_yaml *yaml, struct xt_err *err);
+
+/* Appends the scalar at hand; block text and U+0000 are refused. */
+enum xt_status xt_yaml_append(const struct xt_yaml *yaml, struct xt_str *text, struct xt_err *err);
+
+/* The line of the event at hand, from 1. */
+int xt_yaml_line(const struct xt_yaml *yaml);
+enum xt_status xt_yaml_refuse(const struct xt_yaml *yaml, const char *why, struct xt_err *err);
+
+#endif

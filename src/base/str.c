@@ -142,3 +142,12 @@ bool xt_str_ends(const char *text, const char *suffix)
     size_t ls = strlen(suffix);
     return lt >= ls && strcmp(text + lt - ls, suffix) == 0;
 }
+
+void xt_str_append_to(char *text, size_t size, const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + used, size - used, format, args);
+    va_end(args);
+}

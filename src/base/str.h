@@ -42,4 +42,8 @@ const char *xt_str_nearest(const char *word, const char *const *candidates, size
 bool xt_str_starts(const char *text, const char *prefix);
 bool xt_str_ends(const char *text, const char *suffix);
 
+/* Appends to the text in a buffer of `size` bytes, as far as there is room. */
+void xt_str_append_to(char *text, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 #endif

@@ -35,6 +35,7 @@ static void show_progress(void *context, const struct xt_train_progress *p)
         .seconds_left = p->seconds_left,
         .wait = p->wait,
         .skipped = p->skipped,
+        .device = p->device,
     };
     xt_progress_show(&view->progress, &state, xt_thread_seconds(), p->step == p->steps);
 }
@@ -137,6 +138,15 @@ static void describe_end(const struct xt_trainer *trainer)
         printf("%" PRId64
                " steps were skipped, their gradients beyond fp16; the loss scale is %g\n",
                trainer->scaler.skipped, (double)trainer->scaler.scale);
+    char device[160];
+    xt_monitor_format_run(&trainer->device_figures, device, sizeof device);
+    if (*device)
+        printf("device: %s\n", device);
+    char crossed[256];
+    xt_crossed_format(&trainer->crossed, trainer->step - trainer->start_step, crossed,
+                      sizeof crossed);
+    if (*crossed)
+        printf("crossed the bus in each step: %s\n", crossed);
     const char *path = trainer->folder.path;
     if (trainer->best_step >= 0)
         printf("  %s/best.safetensors  the best weights: %.1f %% at step %" PRId64 "\n", path,

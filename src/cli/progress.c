@@ -96,6 +96,12 @@ void xt_progress_format(const struct xt_progress_state *state, char *text, size_
         add(&line, "wait %.0f %%", 100 * state->wait);
     if (state->skipped)
         add(&line, "%lld skipped", (long long)state->skipped);
+    if (state->device) {
+        char device[96];
+        xt_monitor_format(state->device, device, sizeof device);
+        if (*device)
+            add(&line, "%s", device);
+    }
 }
 
 void xt_progress_init(struct xt_progress *progress, bool quiet, bool json)

@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "device/monitor.h"
+
 /* Seconds between plain lines. */
 #define XT_PROGRESS_INTERVAL 10.0
 
@@ -26,8 +28,9 @@ struct xt_progress_state {
     double lr;
     double images_per_s;
     double seconds_left;
-    double wait;     /* part of the time spent waiting for data, 0 to 1 */
-    int64_t skipped; /* steps that loss scaling skipped; 0: left out */
+    double wait;                             /* part of the time spent waiting for data, 0 to 1 */
+    int64_t skipped;                         /* steps that loss scaling skipped; 0: left out */
+    const struct xt_monitor_figures *device; /* NULL: left out */
 };
 
 /* "epoch 3/10 step 120/1400 loss 0.1234 lr 1.2e-3 412 img/s 2:13 left wait 0 %" into `text`, cut to

@@ -118,6 +118,12 @@ static void set(struct xt_reading *reading, double value)
     *reading = (struct xt_reading){.known = true, .value = value};
 }
 
+/* What the driver answered makes no sense. */
+static void impossible(struct xt_reading *reading)
+{
+    *reading = (struct xt_reading){.why = "the driver's figures cannot be"};
+}
+
 /* --- the loader
  * ---------------------------------------------------------------------------------*/
 static void *symbol(void *library, const char *name)
@@ -407,9 +413,14 @@ static void read_memory(struct xt_level_zero *zero, struct gpu *gpu, struct xt_t
     }
     if (result == XT_ZE_SUCCESS && bytes == 0)
         result = XT_ZE_UNSUPPORTED;
-    if (result != XT_ZE_SUCCESS || free_bytes > bytes) {
+    if (result != XT_ZE_SUCCESS) {
         unreadable(&out->memory_used, result);
         unreadable(&out->memory_total, result);
+        return;
+    }
+    if (free_bytes > bytes) {
+        impossible(&out->memory_used);
+        impossible(&out->memory_total);
         return;
     }
     set(&out->memory_total, (double)bytes);
@@ -453,8 +464,10 @@ static void read_busy(struct xt_level_zero *zero, struct gpu *gpu, struct xt_tel
     uint64_t active = now.active_us - gpu->activity.active_us;
     if (result != XT_ZE_SUCCESS)
         unreadable(&out->busy, result);
-    else if (!gpu->has_activity || span == 0 || active > 2 * span)
+    else if (!gpu->has_activity)
         first_reading(&out->busy);
+    else if (span == 0 || active > 2 * span)
+        impossible(&out->busy);
     else
         set(&out->busy, active > span ? 1 : (double)active / (double)span);
     gpu->has_activity = result == XT_ZE_SUCCESS;
@@ -479,8 +492,10 @@ static void read_power(struct xt_level_zero *zero, struct gpu *gpu, struct xt_te
     uint64_t span = now.timestamp_us - gpu->energy.timestamp_us;
     if (result != XT_ZE_SUCCESS)
         unreadable(&out->power, result);
-    else if (!gpu->has_energy || span == 0)
+    else if (!gpu->has_energy)
         first_reading(&out->power);
+    else if (span == 0)
+        impossible(&out->power);
     else
         set(&out->power, (double)(now.microjoules - gpu->energy.microjoules) / (double)span);
     gpu->has_energy = result == XT_ZE_SUCCESS;

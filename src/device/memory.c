@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/str.h"
 #include "device/device.h"
 
 const char *xt_cause_name(enum xt_cause cause)
@@ -15,6 +16,53 @@ const char *xt_cause_name(enum xt_cause cause)
         [XT_CAUSE_SCALARS] = "scalars",     [XT_CAUSE_OTHER] = "other",
     };
     return names[cause];
+}
+
+void xt_crossed_read(const struct xt_device *device, struct xt_crossed *out)
+{
+    for (int i = 0; i < XT_CAUSE_COUNT; i++) {
+        out->up[i] = atomic_load(&device->traffic.up[i]);
+        out->down[i] = atomic_load(&device->traffic.down[i]);
+    }
+}
+
+void xt_crossed_add_since(const struct xt_device *device, const struct xt_crossed *before,
+                          struct xt_crossed *sum)
+{
+    struct xt_crossed now;
+    xt_crossed_read(device, &now);
+    for (int i = 0; i < XT_CAUSE_COUNT; i++) {
+        sum->up[i] += now.up[i] - before->up[i];
+        sum->down[i] += now.down[i] - before->down[i];
+    }
+}
+
+static void append_way(const char *way, const uint64_t *bytes, int64_t steps, char *text,
+                       size_t size)
+{
+    const char *before = way;
+    for (int i = 0; i < XT_CAUSE_COUNT; i++) {
+        double each = (double)bytes[i] / (double)steps;
+        if (bytes[i] == 0)
+            continue;
+        xt_str_append_to(text, size, "%s%s%s ", before == way && *text ? "; " : "", before,
+                         xt_cause_name((enum xt_cause)i));
+        if (each < 1e3)
+            xt_str_append_to(text, size, each < 10 ? "%.1f B" : "%.0f B", each);
+        else
+            xt_str_append_to(text, size, each < 1e6 ? "%.1f kB" : "%.1f MB",
+                             each / (each < 1e6 ? 1e3 : 1e6));
+        before = ", ";
+    }
+}
+
+void xt_crossed_format(const struct xt_crossed *sum, int64_t steps, char *text, size_t size)
+{
+    *text = '\0';
+    if (steps <= 0)
+        return;
+    append_way("up ", sum->up, steps, text, size);
+    append_way("down ", sum->down, steps, text, size);
 }
 
 static bool crosses(const struct xt_device *device)

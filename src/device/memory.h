@@ -40,6 +40,20 @@ struct xt_traffic {
     _Atomic uint64_t down[XT_CAUSE_COUNT];
 };
 
+/* Bytes that crossed in some stretch of time. */
+struct xt_crossed {
+    uint64_t up[XT_CAUSE_COUNT];
+    uint64_t down[XT_CAUSE_COUNT];
+};
+/* All so far. */
+void xt_crossed_read(const struct xt_device *device, struct xt_crossed *out);
+/* Adds what has crossed since `before` was read. */
+void xt_crossed_add_since(const struct xt_device *device, const struct xt_crossed *before,
+                          struct xt_crossed *sum);
+/* "up images 433.2 kB, gradients 12.9 kB; down logits 12.9 kB", a step's part of the sum over so
+ * many; "" where nothing crossed. */
+void xt_crossed_format(const struct xt_crossed *sum, int64_t steps, char *text, size_t size);
+
 enum xt_place { XT_ON_DEVICE, XT_ON_HOST };
 
 struct xt_device_memory {

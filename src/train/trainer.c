@@ -137,6 +137,7 @@ enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_setti
 
 void xt_trainer_clear(struct xt_trainer *trainer)
 {
+    xt_monitor_destroy(trainer->monitor);
     xt_feed_destroy(trainer->feed);
     xt_cache_destroy(trainer->cache);
     xt_upload_clear(&trainer->upload);
@@ -364,8 +365,27 @@ static struct xt_train_progress progress_now(const struct xt_trainer *trainer)
         .wait = since > 0 ? trainer->wait_sum / since : NAN,
         .loss_scale = trainer->scaler.on ? (double)trainer->scaler.scale : 0,
         .skipped = trainer->scaler.skipped,
+        .device = trainer->monitor ? &trainer->device_figures : NULL,
         .seconds_left = done > 0 ? elapsed / done * (double)(trainer->steps - trainer->step) : NAN,
     };
+}
+
+/* What cannot be read is null. */
+static void log_device(struct xt_log_writer *log, const struct xt_monitor_figures *figures)
+{
+    const struct {
+        const char *key;
+        const struct xt_reading *reading;
+    } lines[] = {
+        {"device_memory_bytes", &figures->now.memory_used},
+        {"device_memory_peak_bytes", &figures->memory_peak},
+        {"device_busy", &figures->now.busy},
+        {"device_power_w", &figures->now.power},
+        {"device_frequency_mhz", &figures->now.frequency},
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        xt_log_writer_number(log, lines[i].key,
+                             lines[i].reading->known ? lines[i].reading->value : NAN);
 }
 
 static enum xt_status log_step(struct xt_trainer *trainer, const struct xt_train_progress *p,
@@ -383,6 +403,8 @@ static enum xt_status log_step(struct xt_trainer *trainer, const struct xt_train
         xt_log_writer_number(log, "loss_scale", p->loss_scale);
         xt_log_writer_integer(log, "skipped_steps", p->skipped);
     }
+    if (p->device)
+        log_device(log, p->device);
     return xt_log_writer_end(log, err);
 }
 
@@ -410,8 +432,21 @@ static void begin_rates(struct xt_trainer *trainer)
     trainer->report_step = trainer->step;
 }
 
+/* Some figures are differences between two readings. */
+static void note_unreadable(struct xt_trainer *trainer)
+{
+    if (trainer->device_figures.readings < 2 || trainer->said_unreadable)
+        return;
+    char text[512];
+    xt_monitor_describe_unreadable(&trainer->device_figures, text, sizeof text);
+    if (*text)
+        xt_log_note("%s", text);
+    trainer->said_unreadable = true;
+}
+
 static enum xt_status report(struct xt_trainer *trainer, struct xt_err *err)
 {
+    xt_monitor_read(trainer->monitor, &trainer->device_figures);
     bool due = trainer->step % trainer->settings->log_every == 0 || trainer->step == trainer->steps;
     struct xt_train_progress progress = progress_now(trainer);
     progress.log_step = due;
@@ -419,6 +454,7 @@ static enum xt_status report(struct xt_trainer *trainer, struct xt_err *err)
         trainer->observer.progress(trainer->observer.context, &progress);
     if (!due)
         return XT_OK;
+    note_unreadable(trainer);
     enum xt_status status = log_step(trainer, &progress, err);
     trainer->loss_sum = 0;
     trainer->loss_steps = 0;
@@ -494,6 +530,8 @@ static enum xt_status train_batch(struct xt_trainer *trainer, struct xt_err *err
     bool end = false;
     double waited = 0;
     double loss = 0;
+    struct xt_crossed before;
+    xt_crossed_read(&trainer->network.device, &before);
     enum xt_status status = xt_feed_next(trainer->feed, &batch, &end, &waited, err);
     if (status) {
         struct xt_err own;
@@ -507,6 +545,7 @@ static enum xt_status train_batch(struct xt_trainer *trainer, struct xt_err *err
     trainer->loss_sum += loss;
     trainer->loss_steps++;
     trainer->wait_sum += waited;
+    xt_crossed_add_since(&trainer->network.device, &before, &trainer->crossed);
     return after_step(trainer, err);
 }
 
@@ -561,7 +600,13 @@ enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_
     trainer->observer = *observer;
     trainer->start_time = xt_thread_seconds();
     begin_rates(trainer);
-    enum xt_status status = train(trainer, err);
+    enum xt_status status =
+        xt_monitor_start(&trainer->monitor, &trainer->network.device, XT_MONITOR_INTERVAL, err);
+    if (!status)
+        status = train(trainer, err);
+    xt_monitor_stop(trainer->monitor);
+    xt_monitor_read(trainer->monitor, &trainer->device_figures);
+    note_unreadable(trainer);
     if (status == XT_STOPPED || status == XT_INTERRUPTED)
         return stop(trainer, status, err);
     return status ? status : save(trainer, err);

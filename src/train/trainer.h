@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "data/loader.h"
 #include "data/source.h"
+#include "device/monitor.h"
 #include "device/upload.h"
 #include "train/bad_images.h"
 #include "train/evaluate.h"
@@ -40,7 +41,8 @@ struct xt_train_progress {
     double seconds_left;
     double loss_scale; /* 0: none */
     int64_t skipped;   /* steps whose gradients were not finite at that scale */
-    bool log_step;     /* this step is one of --log-every */
+    const struct xt_monitor_figures *device; /* NULL: there is nothing to watch, as on the CPU */
+    bool log_step;                           /* this step is one of --log-every */
 };
 
 struct xt_trainer;
@@ -88,6 +90,10 @@ struct xt_trainer {
     struct xt_bad_images bad;
     struct xt_evaluation last_evaluation;
     struct xt_train_observer observer;
+    struct xt_monitor *monitor; /* of an XPU, while steps are trained; NULL: none */
+    struct xt_monitor_figures device_figures;
+    struct xt_crossed crossed;           /* the bus, in steps of this process; nothing on the CPU */
+    bool said_unreadable;                /* what cannot be read of the device */
     struct xt_step_seconds step_seconds; /* of the last step */
     /* sums since the last report */
     double loss_sum;

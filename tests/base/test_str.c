@@ -169,9 +169,22 @@ static void starts_and_ends(void **state)
     assert_true(xt_str_starts("", ""));
 }
 
+static void text_is_appended_as_far_as_there_is_room(void **state)
+{
+    (void)state;
+    char text[8] = "ab";
+    xt_str_append_to(text, sizeof text, "%d", 12);
+    assert_string_equal(text, "ab12");
+    xt_str_append_to(text, sizeof text, "%s", "cdefgh");
+    assert_string_equal(text, "ab12cde");
+    xt_str_append_to(text, sizeof text, "x");
+    assert_string_equal(text, "ab12cde");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(text_is_appended_as_far_as_there_is_room),
         cmocka_unit_test(an_empty_string_is_readable),
         cmocka_unit_test(text_is_appended),
         cmocka_unit_test(a_string_grows_over_its_first_size),

@@ -140,6 +140,20 @@ static void without_the_thread_the_same_arrives(void **state)
     same_batches_arrive(false, true);
 }
 
+static void what_crossed_is_told_by_cause(void **state)
+{
+    (void)state;
+    struct xt_crossed sum = {0};
+    char text[256];
+    xt_crossed_format(&sum, 10, text, sizeof text);
+    assert_string_equal(text, "");
+    sum.up[XT_CAUSE_IMAGES] = 4332000;
+    sum.up[XT_CAUSE_SCALARS] = 44;
+    sum.down[XT_CAUSE_LOGITS] = 25000000;
+    xt_crossed_format(&sum, 10, text, sizeof text);
+    assert_string_equal(text, "up images 433.2 kB, scalars 4.4 B; down logits 2.5 MB");
+}
+
 static void slots_beyond_the_memory_are_an_error_of_memory(void **state)
 {
     (void)state;
@@ -161,6 +175,7 @@ int main(void)
         TEST(pinned_slots_are_uploaded_while_the_step_before_runs),
         TEST(pageable_slots_arrive_too),
         TEST(without_the_thread_the_same_arrives),
+        cmocka_unit_test(what_crossed_is_told_by_cause),
         TEST(slots_beyond_the_memory_are_an_error_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

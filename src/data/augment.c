@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "data/loops/pixels.h"
 
 /* Positions and the affine map are integers of 16 fractional bits. */
@@ -92,18 +93,29 @@ static void warp(const uint8_t *in, int width, int height, const struct map *map
     }
 }
 
+static void blend_pixel(const uint8_t *before, const uint8_t *now, const uint8_t *after, int side,
+                        uint8_t *out)
+{
+    for (int c = 0; c < 3; c++)
+        out[c] =
+            (uint8_t)((before[c] * side + after[c] * side + now[c] * (256 - 2 * side) + 128) >> 8);
+}
+
+/* All rows at once, as if each went on in the next; then their ends, which do not. */
 static void blur_along_rows(const uint8_t *in, int width, int height, int side, uint8_t *out)
 {
     const struct xt_pixel_loops *loops = xt_pixel_loops_get();
     size_t stride = (size_t)width * 3;
-    for (int y = 0; y < height; y++, in += stride, out += stride) {
-        if (width == 1) {
-            memcpy(out, in, stride);
-            continue;
-        }
-        loops->blend(in, in, in + 3, side, out, 3);
-        loops->blend(in, in + 3, in + 6, side, out + 3, stride - 6);
-        loops->blend(in + stride - 6, in + stride - 3, in + stride - 3, side, out + stride - 3, 3);
+    size_t size = stride * (size_t)height;
+    if (width == 1) {
+        memcpy(out, in, size);
+        return;
+    }
+    loops->blend(in, in + 3, in + 6, side, out + 3, size - 6);
+    for (size_t row = 0; row < size; row += stride) {
+        const uint8_t *last = in + row + stride - 3;
+        blend_pixel(in + row, in + row, in + row + 3, side, out + row);
+        blend_pixel(last - 3, last, last, side, out + row + stride - 3);
     }
 }
 
@@ -111,38 +123,55 @@ static void blur_along_columns(const uint8_t *in, int width, int height, int sid
 {
     const struct xt_pixel_loops *loops = xt_pixel_loops_get();
     size_t stride = (size_t)width * 3;
-    for (int y = 0; y < height; y++) {
-        const uint8_t *now = in + (size_t)y * stride;
-        const uint8_t *before = y > 0 ? now - stride : now;
-        const uint8_t *after = y < height - 1 ? now + stride : now;
-        loops->blend(before, now, after, side, out + (size_t)y * stride, stride);
+    size_t last = stride * (size_t)(height - 1);
+    if (height == 1) {
+        memcpy(out, in, stride);
+        return;
     }
+    loops->blend(in, in, in + stride, side, out, stride);
+    loops->blend(in, in + stride, in + 2 * stride, side, out + stride, last - stride);
+    loops->blend(in + last - stride, in + last, in + last, side, out + last, stride);
 }
 
-enum xt_status xt_augment_plate(uint8_t *pixels, int width, int height, struct xt_rng *rng,
-                                struct xt_image *scratch, struct xt_err *err)
+/* What the warp reads: the image itself, or a copy where that will be written to or is too thin.
+ * The copy's last row stands twice. */
+static const uint8_t *input_of(const uint8_t *in, const uint8_t *out, int width, int height,
+                               uint8_t *copy)
 {
-    enum { BLURRED_OF_FOUR = 1, SIDE_LEAST = 16, SIDE_SPAN = 48 };
-    if (height > XT_IMAGE_PIXELS_MAX / 2)
-        return xt_err_set(err, XT_ERR_USAGE, "an image of %d rows cannot be augmented", height);
-    /* Two images: the one to read, with bytes behind it, and the one between the blur's passes. */
-    enum xt_status status = xt_image_reserve(scratch, width, 2 * height + 8, err);
+    size_t stride = (size_t)width * 3;
+    size_t size = stride * (size_t)height;
+    if (in != out && width > 1 && height > 1)
+        return in;
+    memcpy(copy, in, size);
+    memcpy(copy + size, in + size - stride, stride);
+    memset(copy + size + stride, 0, XT_WARP_SLACK);
+    return copy;
+}
+
+enum xt_status xt_augment_plate(const uint8_t *in, int width, int height, struct xt_rng *rng,
+                                struct xt_image *scratch, uint8_t *out, struct xt_err *err)
+{
+    enum { BLURRED_OF_FOUR = 1, SIDE_LEAST = 8, SIDE_SPAN = 24 };
+    enum xt_status status = xt_image_check(width, height, err);
+    size_t stride = (size_t)width * 3;
+    size_t size = stride * (size_t)height;
+    if (!status)
+        status = xt_mem_grow(&scratch->pixels, &scratch->capacity, size + stride + XT_WARP_SLACK, 1,
+                             "a plate to vary", err);
     if (status)
         return status;
-    size_t size = (size_t)width * (size_t)height * 3;
     struct map map = draw_map(rng, width, height);
     /* value -> contrast * (value - 128) + 128 + brightness */
-    int contrast = (ONE + draw(rng, ONE * 3 / 10)) / 4;
+    int contrast = (ONE + draw(rng, ONE * 3 / 10)) / 128;
     int brightness = draw(rng, 32);
     bool blurred = xt_rng_below(rng, 4) < BLURRED_OF_FOUR;
     int side = SIDE_LEAST + (int)xt_rng_below(rng, SIDE_SPAN);
-    memcpy(scratch->pixels, pixels, size);
-    memset(scratch->pixels + size, 0, XT_WARP_SLACK);
-    warp(scratch->pixels, width, height, &map, contrast, brightness, pixels);
+    warp(input_of(in, out, width, height, scratch->pixels), width, height, &map, contrast,
+         brightness, out);
     if (!blurred)
         return XT_OK;
-    blur_along_rows(pixels, width, height, side, scratch->pixels + size);
-    blur_along_columns(scratch->pixels + size, width, height, side, pixels);
+    blur_along_rows(out, width, height, side, scratch->pixels);
+    blur_along_columns(scratch->pixels, width, height, side, out);
     return XT_OK;
 }
 

@@ -8,10 +8,11 @@
 #include "base/rng.h"
 #include "data/image.h"
 
-/* Changes width x height pixels ([height][width][3]) in place; `scratch` is a buffer that is kept
- * from call to call. */
-enum xt_status xt_augment_plate(uint8_t *pixels, int width, int height, struct xt_rng *rng,
-                                struct xt_image *scratch, struct xt_err *err);
+/* Makes `out` of `in`, both width x height pixels ([height][width][3]). They may be the same; else
+ * XT_IMAGE_SLACK bytes behind `in` are read too, whatever they are. `scratch` is a buffer that is
+ * kept from call to call. */
+enum xt_status xt_augment_plate(const uint8_t *in, int width, int height, struct xt_rng *rng,
+                                struct xt_image *scratch, uint8_t *out, struct xt_err *err);
 
 /* Changes brightness, contrast and saturation of `count` pixels, each by up to the part `most`
  * (below 1), as ColorJitter of torchvision does. */

@@ -35,7 +35,7 @@ enum xt_status xt_image_reserve(struct xt_image *image, int width, int height, s
     enum xt_status status = xt_image_check(width, height, err);
     if (status)
         return status;
-    size_t bytes = (size_t)width * (size_t)height * 3;
+    size_t bytes = (size_t)width * (size_t)height * 3 + XT_IMAGE_SLACK;
     status = xt_mem_grow(&image->pixels, &image->capacity, bytes, 1, "an image", err);
     if (status)
         return status;

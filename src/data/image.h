@@ -14,7 +14,11 @@
 
 #include "base/err.h"
 
-enum { XT_IMAGE_PIXELS_MAX = 64 * 1000 * 1000, XT_IMAGE_BYTES_MAX = 256 * 1024 * 1024 };
+enum {
+    XT_IMAGE_PIXELS_MAX = 64 * 1000 * 1000,
+    XT_IMAGE_BYTES_MAX = 256 * 1024 * 1024,
+    XT_IMAGE_SLACK = 2,
+};
 
 /* The order of the three bytes of a pixel: LPRNet reads BGR, ResNet-50 RGB. */
 enum xt_pixel_order { XT_PIXEL_RGB, XT_PIXEL_BGR };
@@ -23,7 +27,7 @@ enum xt_pixel_order { XT_PIXEL_RGB, XT_PIXEL_BGR };
 struct xt_image {
     int width;
     int height;
-    uint8_t *pixels; /* [height][width][3] */
+    uint8_t *pixels; /* [height][width][3] and XT_IMAGE_SLACK bytes that may be read */
     size_t capacity;
 };
 

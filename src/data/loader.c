@@ -220,22 +220,26 @@ static enum xt_status transform(struct worker *worker, uint64_t epoch, uint64_t 
                                 bool cached, size_t index, uint8_t *pixels)
 {
     const struct xt_loader_config *config = &worker->loader->config;
+    const struct xt_image *image = &worker->sample.image;
     struct xt_rng rng = place_rng(config->seed, STREAM_AUGMENT, epoch, position);
     bool mirrored = config->flip && xt_rng_below(&rng, 2);
     /* Where the part is the same each time, what is kept is not mirrored. */
     bool fixed = config->fit != XT_FIT_RANDOM_CROP;
+    bool mirror_late = mirrored && fixed;
+    bool as_it_is =
+        !cached && config->augment && !config->cache && !mirror_late &&
+        xt_resize_is_copy(image, &worker->part, mirrored, config->width, config->height);
     enum xt_status status = XT_OK;
-    if (!cached)
-        status =
-            xt_resize_part(&worker->resizer, &worker->sample.image, &worker->part,
-                           mirrored && !fixed, config->width, config->height, pixels, &worker->err);
+    if (!cached && !as_it_is)
+        status = xt_resize_part(&worker->resizer, image, &worker->part, mirrored && !fixed,
+                                config->width, config->height, pixels, &worker->err);
     if (!status && !cached && config->cache)
         xt_cache_put(config->cache, index, pixels);
-    if (!status && mirrored && fixed)
+    if (!status && mirror_late)
         mirror(pixels, config->width, config->height);
     if (!status && config->augment)
-        status = xt_augment_plate(pixels, config->width, config->height, &rng, &worker->scratch,
-                                  &worker->err);
+        status = xt_augment_plate(as_it_is ? image->pixels : pixels, config->width, config->height,
+                                  &rng, &worker->scratch, pixels, &worker->err);
     if (!status && config->jitter > 0)
         xt_augment_colours(pixels, (size_t)config->width * (size_t)config->height, config->order,
                            config->jitter, &rng);

@@ -289,6 +289,13 @@ static bool is_within(const struct xt_box *part, const struct xt_image *in)
            part->top + part->height <= in->height + slack;
 }
 
+bool xt_resize_is_copy(const struct xt_image *in, const struct xt_box *part, bool mirrored,
+                       int width, int height)
+{
+    return part->width == in->width && part->height == in->height && !mirrored &&
+           in->width == width && in->height == height;
+}
+
 enum xt_status xt_resize_part(struct xt_resizer *resizer, const struct xt_image *in,
                               const struct xt_box *part, bool mirrored, int width, int height,
                               uint8_t *pixels, struct xt_err *err)
@@ -299,8 +306,7 @@ enum xt_status xt_resize_part(struct xt_resizer *resizer, const struct xt_image 
     if (!is_within(part, in))
         return xt_err_set(err, XT_ERR_DATA, "a part of an image of %d x %d lies outside of it",
                           in->width, in->height);
-    bool whole = part->width == in->width && part->height == in->height;
-    if (whole && !mirrored && in->width == width && in->height == height) {
+    if (xt_resize_is_copy(in, part, mirrored, width, height)) {
         memcpy(pixels, in->pixels, (size_t)width * (size_t)height * 3);
         return XT_OK;
     }

@@ -25,4 +25,8 @@ enum xt_status xt_resize_part(struct xt_resizer *resizer, const struct xt_image 
                               const struct xt_box *part, bool mirrored, int width, int height,
                               uint8_t *pixels, struct xt_err *err);
 
+/* Whether xt_resize_part would copy the pixels as they are. */
+bool xt_resize_is_copy(const struct xt_image *in, const struct xt_box *part, bool mirrored,
+                       int width, int height);
+
 #endif

@@ -28,7 +28,7 @@ static void draw_dot(uint8_t *pixels, int x, int y)
 static void augment(uint8_t *pixels, uint64_t seed)
 {
     struct xt_rng rng = xt_rng_begin(seed, 1);
-    assert_int_equal(xt_augment_plate(pixels, W, H, &rng, &scratch, &err), XT_OK);
+    assert_int_equal(xt_augment_plate(pixels, W, H, &rng, &scratch, pixels, &err), XT_OK);
 }
 
 static void the_generator_alone_decides(void **state)
@@ -128,7 +128,8 @@ static void any_size_is_taken(void **state)
             uint8_t *pixels = calloc((size_t)(sizes[i][0] * sizes[i][1]), 3);
             struct xt_rng rng = xt_rng_begin(seed, 2);
             assert_int_equal(
-                xt_augment_plate(pixels, sizes[i][0], sizes[i][1], &rng, &scratch, &err), XT_OK);
+                xt_augment_plate(pixels, sizes[i][0], sizes[i][1], &rng, &scratch, pixels, &err),
+                XT_OK);
             free(pixels);
         }
 }

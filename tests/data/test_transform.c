@@ -236,7 +236,7 @@ static void run_loops(const struct xt_pixel_loops *loops, uint8_t *out)
             .y = (i - 4) * 65536 - 3000,
             .step_x = 61234 + i,
             .step_y = 4321 - 900 * i,
-            .contrast = 12000 + 500 * i,
+            .contrast = 375 + 16 * i,
             .brightness = 3 * i - 30,
             .count = WIDTH,
         };

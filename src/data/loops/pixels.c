@@ -227,9 +227,10 @@ static void add_row(int32_t *restrict sums, const uint8_t *restrict row, int32_t
 }
 
 /* ---- warp ----
- * 16-bit arithmetic: pixels have 6 fractional bits, positions too. */
+ * 16-bit arithmetic: pixels have 6 fractional bits, positions too. Vectors of 256 bits alone, also
+ * where there are wider ones: the decoder, which takes turns with this, is slowed down by those. */
 
-enum { PIXEL_ONE = 64, MIDDLE = 128 * PIXEL_ONE };
+enum { PIXEL_ONE = 64 };
 
 /* a * b / 2^15, rounded: what one instruction does. */
 static inline int scaled(int a, int b)
@@ -242,123 +243,241 @@ static int64_t clamp(int64_t value, int64_t most)
     return value < 0 ? 0 : value > most ? most : value;
 }
 
-static void warp_pixels(const struct xt_warp_row *row, int from)
+/* What is added once the contrast is done. */
+static int warp_light(const struct xt_warp_row *row)
 {
-    int64_t most_x = (int64_t)(row->width - 1) << 16;
-    int64_t most_y = (int64_t)(row->height - 1) << 16;
+    return 128 + row->brightness - scaled(128 * PIXEL_ONE, row->contrast);
+}
+
+/* The last place on an axis of `size` pixels that has a neighbour behind it. */
+static int64_t last_place(int size)
+{
+    int64_t last = ((int64_t)(size - 1) << 16) - (1 << 16) / PIXEL_ONE;
+    return last < 0 ? 0 : last;
+}
+
+static void warp_pixels(const struct xt_warp_row *row)
+{
+    int64_t most_x = last_place(row->width);
+    int64_t most_y = last_place(row->height);
     ptrdiff_t stride = (ptrdiff_t)row->width * 3;
-    for (int i = from; i < row->count; i++) {
+    int light = warp_light(row);
+    for (int i = 0; i < row->count; i++) {
         int64_t x = clamp(row->x + i * row->step_x, most_x);
         int64_t y = clamp(row->y + i * row->step_y, most_y);
         int fx = (int)(x >> 10) & (PIXEL_ONE - 1);
         int fy = (int)(y >> 10) & (PIXEL_ONE - 1);
         const uint8_t *top = row->in + (y >> 16) * stride + (x >> 16) * 3;
-        /* Where there is no next row or column, its part is nothing. */
-        const uint8_t *bottom = (y >> 16) + 1 < row->height ? top + stride : top;
+        const uint8_t *bottom = top + stride;
         for (int c = 0; c < 3; c++) {
             int above = top[c] * (PIXEL_ONE - fx) + top[c + 3] * fx;
             int below = bottom[c] * (PIXEL_ONE - fx) + bottom[c + 3] * fx;
             int value = above + scaled(below - above, fy << 9);
-            int light = scaled((value - MIDDLE) * 2, row->contrast) + MIDDLE +
-                        row->brightness * PIXEL_ONE + PIXEL_ONE / 2;
-            row->out[i * 3 + c] = (uint8_t)clamp(light >> 6, 255);
+            row->out[i * 3 + c] = (uint8_t)clamp(scaled(value, row->contrast) + light, 255);
         }
     }
 }
 
-#if defined(__AVX512BW__) && defined(__AVX512DQ__)
-enum { WARP_PIXELS = 8 };
-
-/* Eight pixels, one in each 64-bit lane. A lane's two neighbours are six bytes, put side by side by
- * channel, so that one instruction weighs and adds them. */
-static int warp_vectors(const struct xt_warp_row *row)
+static void blend_bytes(const uint8_t *before, const uint8_t *now, const uint8_t *after, int side,
+                        uint8_t *restrict out, size_t bytes)
 {
-    const __m512i zero = _mm512_setzero_si512();
-    const __m512i most_x = _mm512_set1_epi64((int64_t)(row->width - 1) << 16);
-    const __m512i most_y = _mm512_set1_epi64((int64_t)(row->height - 1) << 16);
-    const __m512i last_row = _mm512_set1_epi64(row->height - 1);
-    const __m512i stride = _mm512_set1_epi64((int64_t)row->width * 3);
-    const __m512i fraction = _mm512_set1_epi64(PIXEL_ONE - 1);
-    const __m512i one = _mm512_set1_epi64(PIXEL_ONE);
-    const __m512i pairs = _mm512_broadcast_i32x4(
-        _mm_set_epi8(-1, -1, 13, 10, 12, 9, 11, 8, -1, -1, 5, 2, 4, 1, 3, 0));
-    const __m512i words =
-        _mm512_broadcast_i32x4(_mm_set_epi8(9, 8, 9, 8, 9, 8, 9, 8, 1, 0, 1, 0, 1, 0, 1, 0));
-    const __m512i steps = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
-    const __m512i contrast = _mm512_set1_epi16((int16_t)row->contrast);
-    const __m512i middle = _mm512_set1_epi16(MIDDLE);
-    const __m512i light =
-        _mm512_set1_epi16((int16_t)(MIDDLE + row->brightness * PIXEL_ONE + PIXEL_ONE / 2));
-    __m512i x = _mm512_add_epi64(_mm512_set1_epi64(row->x),
-                                 _mm512_mullo_epi64(steps, _mm512_set1_epi64(row->step_x)));
-    __m512i y = _mm512_add_epi64(_mm512_set1_epi64(row->y),
-                                 _mm512_mullo_epi64(steps, _mm512_set1_epi64(row->step_y)));
-    const __m512i step_x = _mm512_set1_epi64(WARP_PIXELS * row->step_x);
-    const __m512i step_y = _mm512_set1_epi64(WARP_PIXELS * row->step_y);
-    int i = 0;
-    for (; i + WARP_PIXELS <= row->count; i += WARP_PIXELS) {
-        __m512i at_x = _mm512_min_epi64(_mm512_max_epi64(x, zero), most_x);
-        __m512i at_y = _mm512_min_epi64(_mm512_max_epi64(y, zero), most_y);
-        x = _mm512_add_epi64(x, step_x);
-        y = _mm512_add_epi64(y, step_y);
-        __m512i column = _mm512_srli_epi64(at_x, 16);
-        __m512i line = _mm512_srli_epi64(at_y, 16);
-        /* Positions are below 2^32, so the 32-bit product is enough. */
-        __m512i top_at = _mm512_add_epi64(_mm512_mul_epu32(line, stride),
-                                          _mm512_add_epi64(column, _mm512_slli_epi64(column, 1)));
-        __mmask8 has_next = _mm512_cmplt_epi64_mask(line, last_row);
-        __m512i bottom_at = _mm512_mask_add_epi64(top_at, has_next, top_at, stride);
-        __m512i top = _mm512_i64gather_epi64(top_at, row->in, 1);
-        __m512i bottom = _mm512_i64gather_epi64(bottom_at, row->in, 1);
-        top = _mm512_shuffle_epi8(top, pairs);
-        bottom = _mm512_shuffle_epi8(bottom, pairs);
-        __m512i fx = _mm512_and_si512(_mm512_srli_epi64(at_x, 10), fraction);
-        __m512i fy = _mm512_and_si512(_mm512_srli_epi64(at_y, 10), fraction);
-        __m512i across = _mm512_or_si512(_mm512_sub_epi64(one, fx), _mm512_slli_epi64(fx, 8));
-        across = _mm512_shuffle_epi8(across, words);
-        __m512i down = _mm512_shuffle_epi8(_mm512_slli_epi64(fy, 9), words);
-        __m512i above = _mm512_maddubs_epi16(top, across);
-        __m512i below = _mm512_maddubs_epi16(bottom, across);
-        __m512i value =
-            _mm512_add_epi16(above, _mm512_mulhrs_epi16(_mm512_sub_epi16(below, above), down));
-        value = _mm512_slli_epi16(_mm512_sub_epi16(value, middle), 1);
-        value = _mm512_add_epi16(_mm512_mulhrs_epi16(value, contrast), light);
-        value = _mm512_srai_epi16(value, 6);
-        value = _mm512_max_epi16(_mm512_min_epi16(value, _mm512_set1_epi16(255)), zero);
-        /* Four bytes a pixel, then three. */
-        __m256i bytes = _mm512_cvtepi16_epi8(value);
-        bytes = _mm256_shuffle_epi8(
-            bytes, _mm256_broadcastsi128_si256(
-                       _mm_set_epi8(-1, -1, -1, -1, 14, 13, 12, 10, 9, 8, 6, 5, 4, 2, 1, 0)));
-        bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_set_epi32(7, 3, 6, 5, 4, 2, 1, 0));
-        _mm256_mask_storeu_epi8(row->out + (size_t)i * 3, 0xFFFFFF, bytes);
+    uint16_t outer = (uint16_t)side;
+    uint16_t inner = (uint16_t)(128 - 2 * side);
+    for (size_t i = 0; i < bytes; i++) {
+        uint16_t sum = (uint16_t)(before[i] * outer + after[i] * outer + now[i] * inner + 64);
+        out[i] = (uint8_t)(sum >> 7);
     }
-    return i;
 }
 
-static void warp_row(const struct xt_warp_row *row)
+#ifdef __AVX2__
+#define XT_INLINE static inline __attribute__((always_inline))
+
+enum { WARP_PIXELS = 8 };
+
+/* Where eight pixels of the output lie in the input, in 1 / 65536 of a pixel. */
+struct warp_places {
+    __m256i x;
+    __m256i y;
+};
+
+/* What stays the same along a row. */
+struct warp_constants {
+    struct warp_places most;
+    __m256i strides; /* pairs of 16 bits: a row's and a pixel's bytes */
+    __m256i contrast;
+    __m256i light;
+};
+
+/* Whether all positions and offsets are numbers of 32 bits. */
+static int is_warped_by_vectors(const struct xt_warp_row *row)
 {
-    /* Offsets are products of 32 bits. */
-    int done = (int64_t)row->width * row->height < (1 << 29) ? warp_vectors(row) : 0;
-    warp_pixels(row, done);
+    const int64_t most = 1 << 30;
+    int64_t last_x = row->x + row->count * row->step_x;
+    int64_t last_y = row->y + row->count * row->step_y;
+    return row->count >= WARP_PIXELS && row->width < 1 << 13 && row->height < 1 << 14 &&
+           row->x > -most && row->x < most && last_x > -most && last_x < most && row->y > -most &&
+           row->y < most && last_y > -most && last_y < most;
+}
+
+/* Those that are reached from `from` after 0, 1, 2... steps. */
+XT_INLINE __m256i ramp(int64_t from, int64_t step)
+{
+    const __m256i steps = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
+    return _mm256_add_epi32(_mm256_set1_epi32((int)from),
+                            _mm256_mullo_epi32(steps, _mm256_set1_epi32((int)step)));
+}
+
+XT_INLINE struct warp_places ramps_at(const struct xt_warp_row *row, int at)
+{
+    return (struct warp_places){ramp(row->x + at * row->step_x, row->step_x),
+                                ramp(row->y + at * row->step_y, row->step_y)};
+}
+
+/* Eight bytes, in every 64 bits. */
+XT_INLINE __m256i spread(const uint8_t *bytes)
+{
+    int64_t value;
+    memcpy(&value, bytes, sizeof value);
+    return _mm256_set1_epi64x(value);
+}
+
+/* A pixel and its right neighbour from each of four places, side by side by channel. Loads that
+ * spread what they load and blends do it faster than gathers. */
+XT_INLINE __m256i take_pairs(const uint8_t *in, int a, int b, int c, int d)
+{
+    const __m256i by_channel = _mm256_broadcastsi128_si256(
+        _mm_set_epi8(-1, -1, 13, 10, 12, 9, 11, 8, -1, -1, 5, 2, 4, 1, 3, 0));
+    __m256i low = _mm256_blend_epi32(spread(in + a), spread(in + b), 0x0C);
+    __m256i high = _mm256_blend_epi32(spread(in + c), spread(in + d), 0xC0);
+    return _mm256_shuffle_epi8(_mm256_blend_epi32(low, high, 0xF0), by_channel);
+}
+
+/* Four pixels, 16 bits a channel. */
+XT_INLINE __m256i weigh_pairs(const struct warp_constants *constants, __m256i top, __m256i bottom,
+                              __m256i across, __m256i down)
+{
+    __m256i above = _mm256_maddubs_epi16(top, across);
+    __m256i below = _mm256_maddubs_epi16(bottom, across);
+    __m256i value =
+        _mm256_add_epi16(above, _mm256_mulhrs_epi16(_mm256_sub_epi16(below, above), down));
+    return _mm256_add_epi16(_mm256_mulhrs_epi16(value, constants->contrast), constants->light);
+}
+
+/* Four bytes a pixel, then three. */
+XT_INLINE void store_pixels(__m256i pixels, uint8_t *out)
+{
+    const __m256i three_of_four = _mm256_broadcastsi128_si256(
+        _mm_set_epi8(-1, -1, -1, -1, 14, 13, 12, 10, 9, 8, 6, 5, 4, 2, 1, 0));
+    const __m256i three_words = _mm256_set_epi32(7, 3, 6, 5, 4, 2, 1, 0);
+    pixels = _mm256_permutevar8x32_epi32(_mm256_shuffle_epi8(pixels, three_of_four), three_words);
+    _mm_storeu_si128((void *)out, _mm256_castsi256_si128(pixels));
+    _mm_storel_epi64((void *)(out + 16), _mm256_extracti128_si256(pixels, 1));
+}
+
+XT_INLINE void warp_vector(const struct xt_warp_row *row, const struct warp_constants *constants,
+                           struct warp_places at, uint8_t *out)
+{
+    const __m256i twice = _mm256_broadcastsi128_si256(
+        _mm_set_epi8(13, 12, 13, 12, 9, 8, 9, 8, 5, 4, 5, 4, 1, 0, 1, 0));
+    const __m256i one = _mm256_set1_epi32(PIXEL_ONE);
+    const __m256i fraction = _mm256_set1_epi32(PIXEL_ONE - 1);
+    const __m256i zero = _mm256_setzero_si256();
+    __m256i x = _mm256_min_epi32(_mm256_max_epi32(at.x, zero), constants->most.x);
+    __m256i y = _mm256_min_epi32(_mm256_max_epi32(at.y, zero), constants->most.y);
+    __m256i whole = _mm256_blend_epi16(_mm256_srli_epi32(y, 16), x, 0xAA);
+    __m256i offsets = _mm256_madd_epi16(whole, constants->strides);
+    _Alignas(32) int o[WARP_PIXELS];
+    _mm256_store_si256((void *)o, offsets);
+    /* By way of memory: taking numbers out of a vector costs more. */
+    __asm__("" : "+m"(o));
+    const uint8_t *next = row->in + (ptrdiff_t)row->width * 3;
+    /* The order in which 16 bits become 8 below. */
+    __m256i top_a = take_pairs(row->in, o[0], o[1], o[4], o[5]);
+    __m256i top_b = take_pairs(row->in, o[2], o[3], o[6], o[7]);
+    __m256i bottom_a = take_pairs(next, o[0], o[1], o[4], o[5]);
+    __m256i bottom_b = take_pairs(next, o[2], o[3], o[6], o[7]);
+    /* Weights: of left and right as bytes, of the lower row with 15 fractional bits. */
+    __m256i fx = _mm256_and_si256(_mm256_srli_epi32(x, 10), fraction);
+    __m256i across = _mm256_add_epi32(_mm256_slli_epi32(fx, 8), _mm256_sub_epi32(one, fx));
+    __m256i down = _mm256_and_si256(_mm256_srli_epi32(y, 1), _mm256_slli_epi32(fraction, 9));
+    across = _mm256_shuffle_epi8(across, twice);
+    down = _mm256_shuffle_epi8(down, twice);
+    __m256i a = weigh_pairs(constants, top_a, bottom_a, _mm256_unpacklo_epi32(across, across),
+                            _mm256_unpacklo_epi32(down, down));
+    __m256i b = weigh_pairs(constants, top_b, bottom_b, _mm256_unpackhi_epi32(across, across),
+                            _mm256_unpackhi_epi32(down, down));
+    store_pixels(_mm256_packus_epi16(a, b), out);
+}
+
+static void warp_row(const struct xt_warp_row *given)
+{
+    struct xt_warp_row row = *given; /* which the stores cannot change */
+    if (!is_warped_by_vectors(&row)) {
+        warp_pixels(&row);
+        return;
+    }
+    struct warp_constants constants = {
+        .most = {_mm256_set1_epi32((int)last_place(row.width)),
+                 _mm256_set1_epi32((int)last_place(row.height))},
+        .strides = _mm256_set1_epi32(row.width * 3 + (3 << 16)),
+        .contrast = _mm256_set1_epi16((int16_t)row.contrast),
+        .light = _mm256_set1_epi16((int16_t)warp_light(&row)),
+    };
+    const __m256i step_x = _mm256_set1_epi32((int)row.step_x * WARP_PIXELS);
+    const __m256i step_y = _mm256_set1_epi32((int)row.step_y * WARP_PIXELS);
+    struct warp_places at = ramps_at(&row, 0);
+    int i = 0;
+    for (; i + WARP_PIXELS <= row.count; i += WARP_PIXELS) {
+        warp_vector(&row, &constants, at, row.out + (size_t)i * 3);
+        at.x = _mm256_add_epi32(at.x, step_x);
+        at.y = _mm256_add_epi32(at.y, step_y);
+    }
+    /* The last vector does some pixels again. */
+    i = row.count - WARP_PIXELS;
+    if (row.count % WARP_PIXELS)
+        warp_vector(&row, &constants, ramps_at(&row, i), row.out + (size_t)i * 3);
+}
+
+/* Sixteen bytes: the two outer ones side by side, the inner one as 16 bits. */
+XT_INLINE __m256i blend_half(__m256i sides, __m256i now, __m256i outer, __m256i inner)
+{
+    __m256i sum =
+        _mm256_add_epi16(_mm256_maddubs_epi16(sides, outer), _mm256_mullo_epi16(now, inner));
+    return _mm256_srli_epi16(_mm256_add_epi16(sum, _mm256_set1_epi16(64)), 7);
+}
+
+static void blend(const uint8_t *before, const uint8_t *now, const uint8_t *after, int side,
+                  uint8_t *out, size_t bytes)
+{
+    const __m256i outer = _mm256_set1_epi8((int8_t)side);
+    const __m256i inner = _mm256_set1_epi16((int16_t)(128 - 2 * side));
+    const __m256i zero = _mm256_setzero_si256();
+    enum { BLENDED = 32 };
+    size_t i = 0;
+    for (; i + BLENDED <= bytes; i += BLENDED) {
+        __m256i a = _mm256_loadu_si256((const void *)(before + i));
+        __m256i b = _mm256_loadu_si256((const void *)(after + i));
+        __m256i c = _mm256_loadu_si256((const void *)(now + i));
+        __m256i low =
+            blend_half(_mm256_unpacklo_epi8(a, b), _mm256_unpacklo_epi8(c, zero), outer, inner);
+        __m256i high =
+            blend_half(_mm256_unpackhi_epi8(a, b), _mm256_unpackhi_epi8(c, zero), outer, inner);
+        _mm256_storeu_si256((void *)(out + i), _mm256_packus_epi16(low, high));
+    }
+    blend_bytes(before + i, now + i, after + i, side, out + i, bytes - i);
 }
 #else
 static void warp_row(const struct xt_warp_row *row)
 {
-    warp_pixels(row, 0);
+    warp_pixels(row);
 }
-#endif
 
 static void blend(const uint8_t *before, const uint8_t *now, const uint8_t *after, int side,
-                  uint8_t *restrict out, size_t bytes)
+                  uint8_t *out, size_t bytes)
 {
-    uint16_t outer = (uint16_t)side;
-    uint16_t inner = (uint16_t)(256 - 2 * side);
-    for (size_t i = 0; i < bytes; i++) {
-        uint16_t sum = (uint16_t)(before[i] * outer + after[i] * outer + now[i] * inner + 128);
-        out[i] = (uint8_t)(sum >> 8);
-    }
+    blend_bytes(before, now, after, side, out, bytes);
 }
+#endif
 
 /* ITU-R BT.601's weights of red, green and blue, in 1 / 256. */
 static inline int grey_of(const uint8_t *pixel, int red)

@@ -10,13 +10,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "data/image.h"
+
 enum {
     XT_FILTER_FRACTION = 22, /* fractional bits of a filter's weights */
     XT_FILTER_SPLIT = 11,    /* fractional bits of a weight's lower half in a packed filter */
     XT_FILTER_PACK = 4,      /* output pixels that a packed filter makes at once */
     XT_FILTER_PAIRS = 3,     /* pairs of taps of a packed filter */
     XT_FILTER_PACKED_TAPS = 5,
-    XT_WARP_SLACK = 8, /* bytes that may be read behind the picture that is warped */
+    XT_WARP_SLACK = XT_IMAGE_SLACK, /* bytes that may be read behind the picture that is warped */
 };
 
 /* A filter along a row: output pixel i is the sum of count[i] inputs from first[i] on, times
@@ -35,17 +37,18 @@ struct xt_row_filter {
 };
 
 /* A row of a warp: output pixel i shows the input at (x + i * step_x, y + i * step_y), in 1 / 65536
- * of a pixel, whose integers are the pixels' middles; the border is repeated outside. Then the
- * light: (v - 128) * contrast / 16384 + 128 + brightness. */
+ * of a pixel, whose integers are the pixels' middles; outside the border is repeated, but for 1 /
+ * 64 of the pixel before it. Then the light: (v - 128) * contrast / 512 + 128 + brightness. */
 struct xt_warp_row {
-    const uint8_t *in; /* [height][width][3] and XT_WARP_SLACK bytes */
+    /* [height][width][3], where height or width is 1 another row, and XT_WARP_SLACK bytes */
+    const uint8_t *in;
     int width;
     int height;
     int64_t x;
     int64_t y;
     int64_t step_x;
     int64_t step_y;
-    int contrast;   /* 0 to 32767 */
+    int contrast;   /* 0 to 2047 */
     int brightness; /* -128 to 128 */
     int count;      /* pixels of `out` */
     uint8_t *out;
@@ -67,7 +70,7 @@ struct xt_pixel_loops {
     /* sums += weight * row */
     void (*add_row)(int32_t *sums, const uint8_t *row, int32_t weight, size_t bytes);
     void (*warp_row)(const struct xt_warp_row *row);
-    /* out = (before * side + now * (256 - 2 * side) + after * side) / 256 */
+    /* out = (before * side + now * (128 - 2 * side) + after * side) / 128; side is 1 to 63 */
     void (*blend)(const uint8_t *before, const uint8_t *now, const uint8_t *after, int side,
                   uint8_t *out, size_t bytes);
     /* The sum of the pixels' greys. `red` is 0 where the first channel is red, 2 where it is blue.

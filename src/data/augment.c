@@ -93,14 +93,6 @@ static void warp(const uint8_t *in, int width, int height, const struct map *map
     }
 }
 
-static void blend_pixel(const uint8_t *before, const uint8_t *now, const uint8_t *after, int side,
-                        uint8_t *out)
-{
-    for (int c = 0; c < 3; c++)
-        out[c] =
-            (uint8_t)((before[c] * side + after[c] * side + now[c] * (256 - 2 * side) + 128) >> 8);
-}
-
 /* All rows at once, as if each went on in the next; then their ends, which do not. */
 static void blur_along_rows(const uint8_t *in, int width, int height, int side, uint8_t *out)
 {
@@ -114,8 +106,8 @@ static void blur_along_rows(const uint8_t *in, int width, int height, int side, 
     loops->blend(in, in + 3, in + 6, side, out + 3, size - 6);
     for (size_t row = 0; row < size; row += stride) {
         const uint8_t *last = in + row + stride - 3;
-        blend_pixel(in + row, in + row, in + row + 3, side, out + row);
-        blend_pixel(last - 3, last, last, side, out + row + stride - 3);
+        loops->blend(in + row, in + row, in + row + 3, side, out + row, 3);
+        loops->blend(last - 3, last, last, side, out + row + stride - 3, 3);
     }
 }
 

@@ -54,6 +54,16 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
             .details = "From the render node over the drivers and oneDNN's GPU build to one "
                        "computed and checked convolution. Exits with 4 where --xpu does not work.",
         },
+    [XT_COMMAND_SELFTEST] =
+        {
+            .name = "selftest",
+            .summary = "hold every op of the networks on this device against plain loops",
+            .details = "Each op alone, forward and backward, in each data type that the device "
+                       "trains in (--amp: in that one), at small shapes and at those of the "
+                       "networks (--model, --image-size; --batch, 2 unless given). Exits with 1 "
+                       "where one is "
+                       "off.",
+        },
     [XT_COMMAND_CACHE] =
         {
             .name = "cache",

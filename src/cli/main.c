@@ -26,6 +26,7 @@ static command_function *const functions[XT_COMMAND_COUNT] = {
     [XT_COMMAND_DATA_CHECK] = xt_cmd_data_check,
     [XT_COMMAND_DATA_SPLIT] = xt_cmd_data_split,
     [XT_COMMAND_DOCTOR] = xt_cmd_doctor,
+    [XT_COMMAND_SELFTEST] = xt_cmd_selftest,
     [XT_COMMAND_CACHE] = xt_cmd_cache,
     [XT_COMMAND_HELP] = xt_cmd_help,
     [XT_COMMAND_MAN] = xt_cmd_man,

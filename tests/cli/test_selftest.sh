@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# The self-test's command: a table and a verdict, JSON alone on standard output, and what cannot be asked for.
+. tests/cli/common.sh
+expect 0 'all within their bounds' "$xtrain" selftest --model lprnet --batch 1 --amp off --threads 2
+grep -q '^lprnet, 94x24, batch 1$' <<<"$said" || fail 'the network and its shape are named' "$said"
+grep -Eq '^convolution +f32 +backward +[0-9]+ ' <<<"$said" || fail 'there is a row for each kind, type and pass' "$said"
+expect 0 '"wrong":	0' "$xtrain" selftest --model lprnet --batch 1 --amp off --json
+[[ $said = '{'*'}' ]] || fail 'with --json there is nothing else on standard output' "$said"
+expect 4 'does not train in fp16' "$xtrain" selftest --amp fp16
+expect 2 'reads images of 94x24 alone' "$xtrain" selftest --model lprnet --image-size 64
+expect 2 '--lr belongs to train' "$xtrain" selftest --lr 1

@@ -62,8 +62,10 @@ static const struct xt_option table[] = {
         .value = "DIR|LIST|synth:...",
         .help =
             "the images: a folder (the label is the file name up to the first _ or .), a list of "
-            "lines path<tab>label, CCPD's pictures (ccpd:DIR), or pictures made on the fly "
-            "(synth:plates?count=N&seed=S); without it, pictures made on the fly",
+            "lines path<tab>label, tars of images and labels, CCPD's pictures (ccpd:DIR), a "
+            "mixture "
+            "(mix.yaml), or pictures made on the fly (synth:plates?count=N&seed=S); without it, "
+            "pictures made on the fly",
     },
     {
         .name = "val",

@@ -138,6 +138,15 @@ bool xt_decoder_part(const struct xt_decoder *decoder, struct xt_box *part)
     return decoder->has_part;
 }
 
+enum xt_status xt_decoder_buffer(struct xt_decoder *decoder, size_t size, uint8_t **bytes,
+                                 struct xt_err *err)
+{
+    enum xt_status status =
+        xt_mem_grow(&decoder->bytes, &decoder->capacity, size, 1, "an image file", err);
+    *bytes = decoder->bytes;
+    return status;
+}
+
 enum xt_status xt_image_load(struct xt_decoder *decoder, const char *path,
                              enum xt_pixel_order order, struct xt_image *out, struct xt_err *err)
 {

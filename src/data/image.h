@@ -66,6 +66,11 @@ void xt_decoder_want(struct xt_decoder *decoder, const struct xt_want *want);
  * a want, since xt_decoder_want. */
 bool xt_decoder_part(const struct xt_decoder *decoder, struct xt_box *part);
 
+/* The decoder's own buffer, of at least `size` bytes: what is read into it can be decoded. Valid
+ * until the next call with this decoder. */
+enum xt_status xt_decoder_buffer(struct xt_decoder *decoder, size_t size, uint8_t **bytes,
+                                 struct xt_err *err);
+
 /* Decodes a whole file's bytes. `name` is for messages. XT_ERR_DATA for anything that is not a
  * whole, sane image. */
 enum xt_status xt_image_decode(struct xt_decoder *decoder, const uint8_t *bytes, size_t size,

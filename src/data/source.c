@@ -109,15 +109,6 @@ static bool is_image_file(const char *path)
     return xt_jpeg_is(start, size) || xt_png_is(start, size);
 }
 
-static bool is_batch_name(const char *path)
-{
-    static const char *const endings[] = {".bin", ".tar", ".tar.gz", ".tgz"};
-    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++)
-        if (xt_str_ends(path, endings[i]))
-            return true;
-    return false;
-}
-
 bool xt_source_is_mix(const char *spec)
 {
     return xt_str_ends(spec, ".yaml") || xt_str_ends(spec, ".yml");
@@ -179,11 +170,15 @@ enum xt_status xt_source_open(struct xt_source **out, const char *spec,
     if (xt_str_starts(spec, ccpd_prefix))
         return xt_source_open_ccpd(out, spec + strlen(ccpd_prefix), options, err);
     struct stat st;
+    if (stat(spec, &st) && strchr(spec, '{') && xt_source_is_tar(spec))
+        return xt_source_open_tar(out, spec, options, err);
     if (stat(spec, &st))
         return xt_source_not_found(spec, errno, err);
     bool classes = options->task == XT_TASK_CLASSES;
     if (S_ISDIR(st.st_mode) && classes && xt_source_is_cifar(spec))
         return xt_source_open_cifar(out, spec, options, err);
+    if (S_ISDIR(st.st_mode) && xt_source_is_tar_folder(spec))
+        return xt_source_open_tar(out, spec, options, err);
     if (S_ISDIR(st.st_mode))
         return xt_source_open_folder(out, spec, options, err);
     if (!S_ISREG(st.st_mode))
@@ -191,8 +186,11 @@ enum xt_status xt_source_open(struct xt_source **out, const char *spec,
                           "%s is neither a folder of images nor a list file: it is a device, pipe "
                           "or socket",
                           spec);
-    if (classes && is_batch_name(spec))
+    bool tar = xt_source_is_tar(spec);
+    if (classes && (tar ? xt_source_is_cifar_tar(spec) : xt_str_ends(spec, ".bin")))
         return xt_source_open_cifar(out, spec, options, err);
+    if (tar)
+        return xt_source_open_tar(out, spec, options, err);
     if (xt_source_is_mix(spec))
         return xt_source_open_mix(out, spec, options, err);
     if (is_image_file(spec))

@@ -108,6 +108,13 @@ enum xt_status xt_source_open_cifar(struct xt_source **out, const char *path,
  * "?cut=box". */
 enum xt_status xt_source_open_ccpd(struct xt_source **out, const char *spec,
                                    const struct xt_source_options *options, struct xt_err *err);
+/* Shards, as WebDataset has them: one tar, several ("x-{000..015}.tar"), or a folder of them. */
+enum xt_status xt_source_open_tar(struct xt_source **out, const char *spec,
+                                  const struct xt_source_options *options, struct xt_err *err);
+/* Whether a path is named as a tar is; whether tars lie right in the folder, and no
+ * images or folders. */
+bool xt_source_is_tar(const char *path);
+bool xt_source_is_tar_folder(const char *folder);
 /* A mixture of other sources: see data/source_mix.h. */
 enum xt_status xt_source_open_mix(struct xt_source **out, const char *path,
                                   const struct xt_source_options *options, struct xt_err *err);
@@ -126,7 +133,8 @@ enum xt_status xt_source_spec_from(char **out, const char *path, const char *spe
                                    struct xt_err *err);
 /* The error for a name that leads to nothing: with the nearest one that is there. */
 enum xt_status xt_source_not_found(const char *spec, int error, struct xt_err *err);
-/* Whether the folder holds CIFAR's binary batches. */
+/* Whether the folder, or the tar, holds CIFAR's binary batches. */
 bool xt_source_is_cifar(const char *folder);
+bool xt_source_is_cifar_tar(const char *path);
 
 #endif

@@ -198,10 +198,11 @@ static struct xt_point moved(struct xt_point point, const struct xt_box *from,
     return (struct xt_point){point.x - from->left + to->left, point.y - from->top + to->top};
 }
 
-static enum xt_status load_corners(const struct xt_source_files *set, const char *path,
+static enum xt_status load_corners(const struct xt_source_files *set, size_t index,
                                    struct xt_decoder *decoder, struct xt_image *image,
                                    struct xt_err *err)
 {
+    const char *path = set->files[index].path;
     struct xt_ccpd_name name;
     struct xt_image picture = {0};
     struct xt_box place = {0};
@@ -229,10 +230,11 @@ static enum xt_status load_corners(const struct xt_source_files *set, const char
     return status;
 }
 
-static enum xt_status load_box(const struct xt_source_files *set, const char *path,
+static enum xt_status load_box(const struct xt_source_files *set, size_t index,
                                struct xt_decoder *decoder, struct xt_image *image,
                                struct xt_err *err)
 {
+    const char *path = set->files[index].path;
     struct xt_ccpd_name name;
     struct xt_image picture = {0};
     struct xt_box place = {0};
@@ -265,10 +267,18 @@ static enum xt_status label_of(const char *name, char *label, size_t size, struc
     return status;
 }
 
+/* Other pixels than those between the corners, so another stamp. */
+static uint64_t stamp_of_box(const struct xt_source_files *set, size_t index)
+{
+    const char *path = set->files[index].path;
+    struct stat st;
+    return stat(path, &st) == 0 ? xt_source_stamp_of(path, &st) + 1 : 0;
+}
+
 static const struct xt_source_form by_corners = {
     .label = label_of, .load = load_corners, .leave_out = without_plates};
 static const struct xt_source_form by_box = {
-    .label = label_of, .load = load_box, .leave_out = without_plates, .stamp = 1};
+    .label = label_of, .load = load_box, .stamp = stamp_of_box, .leave_out = without_plates};
 
 /* ---- the set ---- */
 

@@ -96,6 +96,29 @@ bool xt_source_is_cifar(const char *folder)
     return found;
 }
 
+/* Looked through until a name tells. */
+bool xt_source_is_cifar_tar(const char *path)
+{
+    struct archive *archive = archive_read_new();
+    if (!archive)
+        return false;
+    archive_read_support_format_tar(archive);
+    archive_read_support_filter_all(archive);
+    bool found = false;
+    bool image = false;
+    bool good = archive_read_open_filename(archive, path, 1 << 16) == ARCHIVE_OK;
+    struct archive_entry *entry = NULL;
+    while (good && !found && !image && archive_read_next_header(archive, &entry) == ARCHIVE_OK) {
+        const char *name = archive_entry_pathname(entry);
+        bool test;
+        found = name && kind_of(xt_file_name(name), &test);
+        image = name && (xt_str_ends(name, ".jpg") || xt_str_ends(name, ".jpeg") ||
+                         xt_str_ends(name, ".png") || xt_str_ends(name, ".cls"));
+    }
+    archive_read_free(archive);
+    return found;
+}
+
 /* Takes over `path`, `bytes` and `fd`. */
 static enum xt_status add_batch(struct cifar *set, const struct kind *kind, struct batch batch,
                                 struct xt_err *err)

@@ -30,10 +30,9 @@ static enum xt_status files_read(const struct xt_source *source, size_t index,
                                  struct xt_err *err)
 {
     const struct xt_source_files *set = (const struct xt_source_files *)source;
-    const char *path = file_at(source, index)->path;
-    enum xt_status status =
-        set->form ? set->form->load(set, path, decoder, &sample->image, err)
-                  : xt_image_load(decoder, path, set->options.order, &sample->image, err);
+    enum xt_status status = set->form ? set->form->load(set, index, decoder, &sample->image, err)
+                                      : xt_image_load(decoder, file_at(source, index)->path,
+                                                      set->options.order, &sample->image, err);
     if (status)
         return status;
     return files_label(source, index, sample->label, &sample->label_length, err);
@@ -47,16 +46,18 @@ static void files_name(const struct xt_source *source, size_t index, char *out, 
 static uint64_t files_stamp(const struct xt_source *source, size_t index)
 {
     const struct xt_source_files *set = (const struct xt_source_files *)source;
+    if (set->form && set->form->stamp)
+        return set->form->stamp(set, index);
     const char *path = file_at(source, index)->path;
     struct stat st;
-    if (stat(path, &st))
-        return 0;
-    return xt_source_stamp_of(path, &st) + (set->form ? set->form->stamp : 0);
+    return stat(path, &st) == 0 ? xt_source_stamp_of(path, &st) : 0;
 }
 
 static void files_destroy(struct xt_source *source)
 {
     struct xt_source_files *set = (struct xt_source_files *)source;
+    if (set->form && set->form->clear)
+        set->form->clear(set);
     for (size_t i = 0; i < source->count; i++)
         free(set->files[i].path);
     free(set->files);
@@ -247,7 +248,7 @@ enum xt_status xt_source_files_add_named(struct xt_source_files *set, char *path
     if (set->options.task == XT_TASK_CLASSES)
         return xt_source_files_add_class(set, path, -1, err);
     const char *name = xt_file_name(path);
-    if (set->form)
+    if (set->form && set->form->label)
         return add_formed(set, path, name, err);
     return xt_source_files_add(set, path, name, strcspn(name, "_."), path, err);
 }

@@ -11,15 +11,17 @@
 
 struct xt_source_files;
 
-/* Files that are not whole pictures with the label at the start of their names (CCPD's). */
+/* Samples that are not whole picture files with the label at the start of their names: CCPD's, and
+ * those in tars. What is NULL is as for picture files. */
 struct xt_source_form {
     /* Reads the label off a file's name; XT_ERR_DATA says what is wrong with it. */
     enum xt_status (*label)(const char *name, char *label, size_t size, struct xt_err *err);
-    /* Makes the sample's image of the file. */
-    enum xt_status (*load)(const struct xt_source_files *set, const char *path,
+    /* Makes the sample's image. */
+    enum xt_status (*load)(const struct xt_source_files *set, size_t index,
                            struct xt_decoder *decoder, struct xt_image *image, struct xt_err *err);
-    const char *leave_out; /* a folder whose files are no samples */
-    uint64_t stamp;        /* added to the files': what is made of them differs */
+    uint64_t (*stamp)(const struct xt_source_files *set, size_t index);
+    void (*clear)(struct xt_source_files *set); /* its `extra` */
+    const char *leave_out;                      /* a folder whose files are no samples */
 };
 
 struct xt_source_file {
@@ -31,7 +33,8 @@ struct xt_source_file {
 struct xt_source_files {
     struct xt_source base;
     struct xt_source_options options;
-    const struct xt_source_form *form; /* NULL: whole pictures */
+    const struct xt_source_form *form; /* NULL: picture files */
+    void *extra;                       /* the form's own */
     struct xt_source_file *files;      /* base.count of them */
     size_t capacity;
     uint16_t *labels; /* all labels, one after the other */

@@ -61,7 +61,7 @@ static enum xt_status add_line(struct xt_source_files *set, const struct line *l
         return refuse(set, where, "a zero byte; a list is text: path, tab, label");
     if (path_size == 0)
         return refuse(set, where, "no path before the tab");
-    bool named = set->form && !tab;
+    bool named = set->form && set->form->label && !tab;
     if (!tab && !named && !set->options.labels_optional)
         return refuse(set, where, "no tab; a line is path, tab, label");
     char *path = NULL;

@@ -85,13 +85,16 @@ static void add_format(struct xt_survey *survey, const char *name)
 }
 
 static enum xt_status add_label(struct xt_survey *survey, const struct xt_source *source,
-                                size_t index, const char *name, struct xt_err *err)
+                                size_t index, const char *name, bool bad, struct xt_err *err)
 {
     int label[XT_LABEL_MAX];
     int length = 0;
     enum xt_status status = source->class->label(source, index, label, &length, err);
     if (status)
         return status;
+    /* What a shard has lost has no label either. */
+    if (length == 0 && bad)
+        return XT_OK;
     if (length == 0) {
         survey->unlabelled++;
         return survey->first_unlabelled ? XT_OK
@@ -114,17 +117,17 @@ static enum xt_status add_sample(struct xt_survey *survey, const struct xt_sourc
     struct xt_err why;
     source->class->name(source, index, name, sizeof name);
     add_format(survey, name);
-    enum xt_status status = add_label(survey, source, index, name, err);
+    enum xt_status read = source->class->read(source, index, decoder, sample, &why);
+    enum xt_status status = add_label(survey, source, index, name, read == XT_ERR_DATA, err);
     if (status)
         return status;
-    status = source->class->read(source, index, decoder, sample, &why);
-    if (status == XT_ERR_DATA) {
+    if (read == XT_ERR_DATA) {
         survey->bad++;
         return survey->first_bad ? XT_OK : xt_mem_strdup(&survey->first_bad, why.text, err);
     }
-    if (status) {
+    if (read) {
         *err = why;
-        return status;
+        return read;
     }
     survey->hashes[index] = hash_image(&sample->image);
     add_pixels(sums, &sample->image);

@@ -84,10 +84,10 @@ $(BUILD)/deps-found:
 	@touch $@
 
 # Everything is built again when the flags change.
+FLAGS = $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LOOP_CFLAGS) $(foreach isa,$(LOOP_ISAS),$(MARCH_$(isa)))
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
-	@printf '%s\n' '$(CC) $(subst ','\'',$(ALL_CFLAGS) $(ALL_LDFLAGS))' | cmp -s - $@ || \
-	  printf '%s\n' '$(CC) $(subst ','\'',$(ALL_CFLAGS) $(ALL_LDFLAGS))' >$@
+	@printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
 
 $(BUILD)/obj/%.o: src/%.c $(BUILD)/flags | $(BUILD)/deps-found
 	$(call say,CC,$<)

@@ -582,7 +582,7 @@ static enum xt_status fill_weights(struct run *run, struct xt_err *err)
         for (size_t k = 0; k < count && !status; k++)
             plain[k] = filled(param, uniform(tensor, k));
         if (!status)
-            status = xt_params_import(&run->params, param, &run->device, &view, plain, err);
+            status = xt_params_import(param, &run->device, &view, plain, err);
         free(plain);
         tensor++;
     }

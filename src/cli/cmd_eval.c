@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "base/thread.h"
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -90,6 +91,19 @@ static void print_latency(const struct xt_latency_summary *latency)
     print_figures("a batch", &latency->batch);
 }
 
+/* printf counts bytes, of which a name may have more than columns. */
+static void print_class(const char *name, const struct class_row *row)
+{
+    enum { WIDTH = 24 };
+    int columns = xt_utf8_columns(name);
+    printf("%s%*s ", name, columns < WIDTH ? WIDTH - columns : 0, "");
+    if (row->images)
+        printf("%8zu %8zu %6.2f %%\n", row->images, row->right,
+               100.0 * (double)row->right / (double)row->images);
+    else
+        printf("%8d %8s %8s\n", 0, "-", "-");
+}
+
 static enum xt_status print_classes(const struct view *view, const struct xt_network *network,
                                     struct xt_err *err)
 {
@@ -99,11 +113,8 @@ static enum xt_status print_classes(const struct view *view, const struct xt_net
         const struct class_row *row = &view->rows[i];
         struct xt_str name = {0};
         status = xt_network_class_text(network, i, &name, err);
-        if (!status && row->images)
-            printf("%-24s %8zu %8zu %6.2f %%\n", xt_str_get(&name), row->images, row->right,
-                   100.0 * (double)row->right / (double)row->images);
-        else if (!status)
-            printf("%-24s %8d %8s %8s\n", xt_str_get(&name), 0, "-", "-");
+        if (!status)
+            print_class(xt_str_get(&name), row);
         xt_str_clear(&name);
     }
     return status;

@@ -123,9 +123,12 @@ int xt_graph_read(struct xt_tensor *tensor, struct xt_err *err)
         xt_err_set(err, XT_ERR_RUN, "tensor %s is read after it was added to", tensor->name);
         return -1;
     }
-    if (tensor->readers == XT_READERS_MAX) {
-        xt_err_set(err, XT_ERR_RUN, "tensor %s has more than %d readers", tensor->name,
-                   XT_READERS_MAX);
+    int most = tensor->one_reader ? 1 : XT_READERS_MAX;
+    if (tensor->readers == most) {
+        xt_err_set(err, XT_ERR_RUN,
+                   "tensor %s has more than %d reader%s: the op that makes it would lose the "
+                   "gradient of another one",
+                   tensor->name, most, most == 1 ? "" : "s");
         return -1;
     }
     return tensor->readers++;

@@ -41,6 +41,7 @@ struct xt_tensor {
     float offset; /* 0 but for the image's bytes */
     int index;    /* in the graph */
     bool wants_grad;
+    bool one_reader;  /* its op's backward takes one gradient: a second reader is refused */
     bool overwritten; /* an op writes its output over it: no op described later may read it */
     int readers;      /* ops that read it, each with a gradient of its own */
     struct xt_buffer *value;

@@ -226,8 +226,11 @@ struct xt_tensor *xt_graph_context(struct xt_graph *graph, const struct xt_conte
     }
     const struct xt_tensor *tap = spec->taps[0];
     context->out = xt_graph_add_tensor(graph, "context", tap->n, 1, tap->w, channels, XT_F32, err);
+    if (!context->out)
+        return NULL;
+    context->out->one_reader = true;
     context->op.dtype = XT_F32;
     context->op.why_f32 = "it divides by means of squares, for which 8 bits are too few";
-    context->op.out_bytes = context->out ? xt_tensor_bytes(context->out) : 0;
+    context->op.out_bytes = xt_tensor_bytes(context->out);
     return context->out;
 }

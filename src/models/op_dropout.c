@@ -83,6 +83,7 @@ struct xt_tensor *xt_graph_dropout(struct xt_graph *graph, struct xt_tensor *in,
         return NULL;
     dropout->out->scale = in->scale;
     dropout->out->wants_grad = !dropout->op.frozen;
+    dropout->out->one_reader = true;
     dropout->op.dtype = in->dtype;
     return dropout->out;
 }

@@ -401,6 +401,7 @@ static enum xt_status add_outputs(struct xt_graph *graph, struct norm *norm,
                                                            spec->average.out_w, in->c, XT_F32, err);
         if (!out->average)
             return err->status;
+        out->average->one_reader = true;
     }
     return XT_OK;
 }

@@ -163,11 +163,10 @@ static enum xt_status reformat(const struct xt_param *param, struct xt_device *d
     return status;
 }
 
-enum xt_status xt_params_import(const struct xt_params *params, const struct xt_param *param,
-                                struct xt_device *device, const struct xt_params_view *view,
-                                const float *plain, struct xt_err *err)
+enum xt_status xt_params_import(const struct xt_param *param, struct xt_device *device,
+                                const struct xt_params_view *view, const float *plain,
+                                struct xt_err *err)
 {
-    (void)params;
     size_t count = product(param->dims, param->ndims);
     float *part = NULL;
     enum xt_status status = xt_mem_aligned(&part, count, sizeof *part, param->name, err);
@@ -180,11 +179,9 @@ enum xt_status xt_params_import(const struct xt_params *params, const struct xt_
     return status;
 }
 
-enum xt_status xt_params_export(const struct xt_params *params, const struct xt_param *param,
-                                struct xt_device *device, const struct xt_params_view *view,
-                                float *plain, struct xt_err *err)
+enum xt_status xt_params_export(const struct xt_param *param, struct xt_device *device,
+                                const struct xt_params_view *view, float *plain, struct xt_err *err)
 {
-    (void)params;
     size_t count = product(param->dims, param->ndims);
     float *part = NULL;
     enum xt_status status = xt_mem_aligned(&part, count, sizeof *part, param->name, err);
@@ -259,8 +256,8 @@ enum xt_status xt_params_to_tensors(const struct xt_params *params, struct xt_de
         if (!find_tensor(out, param->name))
             status = add_tensor(params, param, out, err);
         if (!status && param->role != XT_PARAM_BN_COUNT)
-            status = xt_params_export(params, param, device, view,
-                                      own_data(find_tensor(out, param->name)), err);
+            status =
+                xt_params_export(param, device, view, own_data(find_tensor(out, param->name)), err);
     }
     if (status)
         xt_params_free_tensors(out);
@@ -300,8 +297,8 @@ static bool same_shape(const struct xt_param *param, const struct xt_file_tensor
     return true;
 }
 
-static enum xt_status take_tensor(struct xt_params *params, const struct xt_param *param,
-                                  struct xt_device *device, const struct xt_params_view *view,
+static enum xt_status take_tensor(const struct xt_param *param, struct xt_device *device,
+                                  const struct xt_params_view *view,
                                   const struct xt_file_tensor *tensor, struct xt_err *err)
 {
     size_t count = xt_file_tensor_count(tensor);
@@ -310,7 +307,7 @@ static enum xt_status take_tensor(struct xt_params *params, const struct xt_para
     if (!status)
         status = xt_file_tensor_floats(tensor, plain, count, err);
     if (!status)
-        status = xt_params_import(params, param, device, view, plain, err);
+        status = xt_params_import(param, device, view, plain, err);
     free(plain);
     return status;
 }
@@ -405,7 +402,7 @@ static enum xt_status take_all(struct xt_params *params, struct xt_device *devic
             continue;
         const struct xt_file_tensor *tensor = xt_weight_file_find(file, param->name);
         if (tensor && same_shape(param, tensor))
-            status = take_tensor(params, param, device, view, tensor, err);
+            status = take_tensor(param, device, view, tensor, err);
     }
     return status;
 }
@@ -496,7 +493,7 @@ enum xt_status xt_params_initialise(struct xt_params *params, struct xt_device *
                                 param->name, err);
         if (!status) {
             fill_plain(param, seed, bias, plain);
-            status = xt_params_import(params, param, device, &view, plain, err);
+            status = xt_params_import(param, device, &view, plain, err);
         }
         free(plain);
     }

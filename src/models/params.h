@@ -80,12 +80,12 @@ struct xt_params_view {
 
 /* Copies between the arena and a plain tensor of the file's shape (only the part's own rows and
  * columns are touched). */
-enum xt_status xt_params_import(const struct xt_params *params, const struct xt_param *param,
-                                struct xt_device *device, const struct xt_params_view *view,
-                                const float *plain, struct xt_err *err);
-enum xt_status xt_params_export(const struct xt_params *params, const struct xt_param *param,
-                                struct xt_device *device, const struct xt_params_view *view,
-                                float *plain, struct xt_err *err);
+enum xt_status xt_params_import(const struct xt_param *param, struct xt_device *device,
+                                const struct xt_params_view *view, const float *plain,
+                                struct xt_err *err);
+enum xt_status xt_params_export(const struct xt_param *param, struct xt_device *device,
+                                const struct xt_params_view *view, float *plain,
+                                struct xt_err *err);
 
 /* The file's tensors, one for each name: shapes and freshly allocated data. Release with
  * xt_params_free_tensors. */

@@ -329,7 +329,7 @@ static enum xt_status fill_params(struct walk *walk, struct xt_err *err)
         for (size_t k = 0, count = file_count(param); k < count && !status; k++)
             plain[k] = param_value(param, key, k);
         if (!status)
-            status = xt_params_import(params, param, walk->options->device, &view, plain, err);
+            status = xt_params_import(param, walk->options->device, &view, plain, err);
         free(plain);
     }
     params->version++;
@@ -355,7 +355,7 @@ static double *read_param(struct walk *walk, int index, const struct xt_params_v
     const struct xt_param *param = &walk->params.items[index];
     float *plain = take(walk, file_count(param), sizeof *plain, err);
     double *values = plain ? take_doubles(walk, part_count(param), err) : NULL;
-    if (!values || xt_params_export(&walk->params, param, walk->options->device, view, plain, err))
+    if (!values || xt_params_export(param, walk->options->device, view, plain, err))
         return NULL;
     for (size_t i = 0, count = part_count(param); i < count; i++)
         values[i] = (double)plain[file_index(param, i)];

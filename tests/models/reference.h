@@ -183,6 +183,16 @@ static inline struct xt_tensor *net_context(struct net *net, struct xt_context_s
     return net_add_tensor(net, layer->out);
 }
 
+/* The tensor, read once, must not be read again. */
+static inline void net_refuse_reader(struct net *net, struct xt_tensor *tensor)
+{
+    struct xt_conv_spec once = {.name = "once", .channels = 2, .kernel_h = 1, .kernel_w = 1};
+    struct xt_conv_spec again = {.name = "again", .channels = 2, .kernel_h = 1, .kernel_w = 1};
+    net_described(net, xt_graph_conv(net->graph, tensor, &once, &net->err));
+    assert_null(xt_graph_conv(net->graph, tensor, &again, &net->err));
+    support_assert_error(&net->err, XT_ERR_RUN, "has more than 1 reader");
+}
+
 /* A first 1x1 convolution: what its output's gradient holds after a backward pass is the gradient
  * of the next layer's input. */
 static inline struct xt_tensor *net_stem(struct net *net, int h, int w, int channels)
@@ -298,8 +308,7 @@ static inline void net_put(struct net *net)
             assert_non_null(plain);
             for (size_t e = 0; e < weight->count; e++)
                 plain[e] = (float)weight->value[e];
-            net_ok(net,
-                   xt_params_import(&net->params, param, &net->device, &view, plain, &net->err));
+            net_ok(net, xt_params_import(param, &net->device, &view, plain, &net->err));
             free(plain);
         }
     }

@@ -108,6 +108,19 @@ static void a_tap_of_zeros_stays_finite(void **state)
     }
 }
 
+static void a_second_reader_is_refused(void **state)
+{
+    (void)state;
+    struct net net = {0};
+    net_open(&net, XT_F32, true);
+    struct xt_context_spec spec = {.count = 1};
+    spec.taps[0] = net_norm(&net, net_stem(&net, 6, 5, 4),
+                            (struct xt_norm_spec){.name = "norm", .relu = true, .average = copy})
+                       .average;
+    net_refuse_reader(&net, net_context(&net, spec));
+    net_clear(&net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -116,6 +129,7 @@ int main(void)
         cmocka_unit_test(padding_is_not_part_of_the_batch),
         cmocka_unit_test(padding_changes_nothing),
         cmocka_unit_test(a_tap_of_zeros_stays_finite),
+        cmocka_unit_test(a_second_reader_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -200,6 +200,16 @@ static void probability_0_drops_nothing(void **state)
     net_clear(&net);
 }
 
+static void a_second_reader_is_refused(void **state)
+{
+    (void)state;
+    struct net net = {0};
+    net_open(&net, XT_F32, true);
+    struct xt_tensor *x = net_stem(&net, HEIGHT, WIDTH, CHANNELS);
+    net_refuse_reader(&net, xt_graph_dropout(net.graph, x, "dropout", &net.err));
+    net_clear(&net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +221,7 @@ int main(void)
         cmocka_unit_test(neighbours_are_kept_independently),
         cmocka_unit_test(evaluation_drops_nothing),
         cmocka_unit_test(probability_0_drops_nothing),
+        cmocka_unit_test(a_second_reader_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -298,6 +298,20 @@ static void an_average_pool_of_overlapping_rows_is_refused(void **state)
         "norm: an average pool with overlapping or padded rows");
 }
 
+static void a_second_reader_of_an_average_is_refused(void **state)
+{
+    (void)state;
+    struct net net = {0};
+    net_open(&net, XT_F32, true);
+    net_refuse_reader(
+        &net,
+        net_norm(&net, net_stem(&net, 6, 8, 3),
+                 SPEC(.name = "norm", .relu = true,
+                      .average = {.kernel_h = 1, .kernel_w = 1, .stride_h = 1, .stride_w = 1}))
+            .average);
+    net_clear(&net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -324,6 +338,7 @@ int main(void)
         cmocka_unit_test(running_statistics_do_not_depend_on_threads),
         cmocka_unit_test(a_max_pool_without_relu_is_refused),
         cmocka_unit_test(an_average_pool_of_overlapping_rows_is_refused),
+        cmocka_unit_test(a_second_reader_of_an_average_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

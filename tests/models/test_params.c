@@ -223,7 +223,7 @@ static void exporting_a_part_leaves_other_rows_alone(void **state)
     for (int i = 0; i < 15; i++)
         plain[i] = -1;
     struct xt_params_view view = view_of(&f);
-    ok(&f, xt_params_export(&f.params, &f.params.items[2], &f.device, &view, plain, &f.err));
+    ok(&f, xt_params_export(&f.params.items[2], &f.device, &view, plain, &f.err));
     for (int i = 0; i < 15; i++)
         assert_true(plain[i] == (i / 3 % 2 ? -1 : file.data[2][i]));
     close_fixture(&f);

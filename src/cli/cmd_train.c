@@ -13,6 +13,7 @@
 #include "cli/options.h"
 #include "cli/placement.h"
 #include "cli/progress.h"
+#include "cli/start_report.h"
 #include "train/trainer.h"
 
 struct view {
@@ -21,9 +22,21 @@ struct view {
     bool silent; /* --quiet, or standard output belongs to --json */
 };
 
+/* Where the start took its time, if it took any. */
+static void show_start(struct view *view)
+{
+    struct xt_start start;
+    xt_start_read(view->trainer, &start);
+    xt_progress_clear(&view->progress);
+    xt_start_print(&start, view->trainer->settings->verbose ? -1 : 1, stdout);
+    fflush(stdout);
+}
+
 static void show_progress(void *context, const struct xt_train_progress *p)
 {
     struct view *view = context;
+    if (p->step == view->trainer->start_step + 1 && !view->silent)
+        show_start(view);
     struct xt_progress_state state = {
         .epoch = p->epoch,
         .epochs = p->epochs,

@@ -47,6 +47,14 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
                        "images, whole and from memory, with as many threads. Labels are not "
                        "needed.",
         },
+    [XT_COMMAND_BENCH_START] =
+        {
+            .name = "bench start",
+            .summary = "time starts, with an empty kernel cache and with a filled one",
+            .details = "Starts twice for each type in processes of their own, to the end of the "
+                       "first training step: first with an empty kernel cache of its own, then "
+                       "with what that start left there.",
+        },
     [XT_COMMAND_DOCTOR] =
         {
             .name = "doctor",

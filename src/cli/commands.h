@@ -18,6 +18,7 @@ enum xt_command_id {
     XT_COMMAND_DEVICES,
     XT_COMMAND_BENCH_STEP,
     XT_COMMAND_BENCH_LOADER,
+    XT_COMMAND_BENCH_START,
     XT_COMMAND_DATA_CHECK,
     XT_COMMAND_DATA_SPLIT,
     XT_COMMAND_DOCTOR,
@@ -50,6 +51,7 @@ enum xt_status xt_cmd_predict(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_devices(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_bench_step(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_bench_loader(struct xt_options *options, struct xt_err *err);
+enum xt_status xt_cmd_bench_start(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_data_check(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_data_split(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_doctor(struct xt_options *options, struct xt_err *err);

@@ -140,11 +140,15 @@ static void prepare_threads(struct xt_device *device, int threads)
 static enum xt_status open_cpu(struct xt_device *device, int threads, struct xt_err *err)
 {
     char cpu[96];
+    struct xt_span start = xt_span_now();
     enum xt_status status = xt_dnnl_load(XT_DNNL_CPU, err);
+    device->library_span = xt_span_since(&start);
     if (status)
         return status;
+    start = xt_span_now();
     prepare_threads(device, threads);
     status = open_stream(device, dnnl_cpu, 0, err);
+    device->engine_span = xt_span_since(&start);
     xt_device_cpu_name(cpu, sizeof cpu);
     snprintf(device->name, sizeof device->name, "cpu: %s, %d thread%s", cpu, device->threads,
              device->threads == 1 ? "" : "s");
@@ -223,6 +227,7 @@ static enum xt_status open_xpu(struct xt_device *device, const char *spec,
                                const struct xt_device_options *options, struct xt_err *err)
 {
     char library[PATH_MAX];
+    struct xt_span start = xt_span_now();
     device->kind = XT_DEVICE_XPU;
     enum xt_status status = xt_dnnl_find(XT_DNNL_GPU, library, sizeof library, err);
     if (!status)
@@ -232,12 +237,16 @@ static enum xt_status open_xpu(struct xt_device *device, const char *spec,
         open_level_zero(device);
     if (!status)
         status = xt_dnnl_load(XT_DNNL_GPU, err);
+    device->library_span = xt_span_since(&start);
+    start = xt_span_now();
     if (!status)
         status = choose_xpu(device, spec, err);
     if (status)
         return status;
     prepare_threads(device, options->threads);
-    return open_stream(device, dnnl_gpu, (size_t)device->xpu.index, err);
+    status = open_stream(device, dnnl_gpu, (size_t)device->xpu.index, err);
+    device->engine_span = xt_span_since(&start);
+    return status;
 }
 
 /* What "auto" comes to, found in a process of its own: a process has one oneDNN library. */

@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "base/span.h"
 #include "device/dnnl.h"
 #include "device/kernel_cache.h"
 #include "device/level_zero.h"
@@ -39,6 +40,8 @@ struct xt_device {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     int threads;
+    struct xt_span library_span; /* loading oneDNN took this */
+    struct xt_span engine_span;  /* and finding and opening the device that */
     char name[128];   /* "cpu: Intel(R) Xeon(R) ..., 2 threads"; "xpu:0: Intel(R) Arc(TM) ..." */
     char chosen[192]; /* why this one, where "auto" or "xpu" left a choice; else "" */
     /* On an XPU alone: */

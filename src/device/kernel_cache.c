@@ -524,6 +524,18 @@ enum xt_status xt_kernel_cache_record(struct xt_kernel_cache *cache, const char 
     return status;
 }
 
+int xt_kernel_cache_count(const struct xt_kernel_cache *cache)
+{
+    int count = 0;
+    DIR *dir = cache->folder ? opendir(cache->folder) : NULL;
+    if (!dir)
+        return 0;
+    for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
+        count += is_kernel_name(entry->d_name);
+    closedir(dir);
+    return count;
+}
+
 void xt_kernel_cache_end(struct xt_kernel_cache *cache)
 {
     if (cache->lock >= 0)

@@ -84,6 +84,8 @@ enum xt_status xt_kernel_cache_begin(struct xt_kernel_cache *cache, const char *
 /* Records the files that are there now; `about` as for xt_cache_files_record. */
 enum xt_status xt_kernel_cache_record(struct xt_kernel_cache *cache, const char *about,
                                       struct xt_err *err);
+/* How many kernels are there now, recorded or not; 0 where no cache is in use. */
+int xt_kernel_cache_count(const struct xt_kernel_cache *cache);
 void xt_kernel_cache_end(struct xt_kernel_cache *cache);
 
 #endif

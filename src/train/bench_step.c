@@ -8,22 +8,20 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "base/rng.h"
 #include "base/stop.h"
 #include "base/thread.h"
 #include "train/memory_plan.h"
+#include "train/random_batch.h"
 #include "train/trainer.h"
 
-enum { WARM_UP = 3, TURN = 2, LABEL_LENGTH = 7 };
+enum { WARM_UP = 3, TURN = 2 };
 
 /* Of each timed step, beside its ops. */
 enum line { LINE_STEP, LINE_REFRESH, LINE_LOSS, LINE_UPDATE, LINE_COUNT };
 
 struct bench {
     struct xt_trainer trainer;
-    struct xt_feed_batch batch;
-    int *labels;
-    int *label_lengths;
+    struct xt_random_batch random;
     int steps;
     int done;         /* warm-up not counted */
     double *conv;     /* [steps] */
@@ -117,52 +115,12 @@ static double share_of_others(const struct cpu_time *before)
 
 /* ---- set-up ---- */
 
-static enum xt_status fill_batch(struct bench *bench, struct xt_err *err)
-{
-    const struct xt_network *network = &bench->trainer.network;
-    const struct xt_graph *graph = network->graph;
-    struct xt_upload *upload = &bench->trainer.upload;
-    int classes = graph->logits->c;
-    int time_steps = network->model->time_steps;
-    /* CTC: with a blank between equal neighbours a label takes up to twice its length. */
-    int length = time_steps == 0                 ? 1
-                 : time_steps / 2 < LABEL_LENGTH ? time_steps / 2
-                                                 : LABEL_LENGTH;
-    int symbols = time_steps ? classes - 1 : classes;
-    for (size_t i = 0; i < upload->bytes; i++)
-        upload->pixels[0][i] = (uint8_t)xt_rng_at(0, 0, i);
-    for (int n = 0; n < network->batch; n++) {
-        int *label = bench->labels + (size_t)n * XT_LABEL_MAX;
-        bench->label_lengths[n] = length;
-        for (int i = 0; i < length; i++)
-            label[i] = (int)(xt_rng_at(0, (uint64_t)n + 1, (uint64_t)i) % (unsigned)(symbols));
-    }
-    bench->batch.host = (struct xt_batch){
-        .count = network->batch,
-        .pixels = upload->pixels[0],
-        .labels = bench->labels,
-        .label_lengths = bench->label_lengths,
-    };
-    if (!upload->crosses)
-        return XT_OK;
-    /* In training the images are there before the step, too. */
-    bench->batch.uploaded = &upload->buffers[0];
-    return xt_upload_move(upload, 0, 0, err);
-}
-
 static enum xt_status allocate(struct bench *bench, struct xt_err *err)
 {
-    size_t batch = (size_t)bench->trainer.network.batch;
     size_t steps = (size_t)bench->steps;
     size_t ops = (size_t)bench->trainer.network.graph->op_count;
     static const char what[] = "the bench's samples";
-    enum xt_status status =
-        xt_mem_calloc(&bench->labels, batch * XT_LABEL_MAX, sizeof *bench->labels, what, err);
-    if (!status)
-        status =
-            xt_mem_calloc(&bench->label_lengths, batch, sizeof *bench->label_lengths, what, err);
-    if (!status)
-        status = xt_mem_calloc(&bench->conv, steps, sizeof(double), what, err);
+    enum xt_status status = xt_mem_calloc(&bench->conv, steps, sizeof(double), what, err);
     if (!status)
         status = xt_mem_calloc(&bench->lines, steps * LINE_COUNT, sizeof(double), what, err);
     if (!status)
@@ -172,8 +130,7 @@ static enum xt_status allocate(struct bench *bench, struct xt_err *err)
 
 static void clear(struct bench *bench)
 {
-    free(bench->labels);
-    free(bench->label_lengths);
+    xt_random_batch_clear(&bench->random);
     free(bench->conv);
     free(bench->lines);
     free(bench->op_times);
@@ -199,7 +156,7 @@ static enum xt_status run_step(struct bench *bench, double *seconds, struct xt_e
 {
     double loss = 0;
     double start = xt_thread_seconds();
-    enum xt_status status = xt_trainer_step(&bench->trainer, &bench->batch, &loss, err);
+    enum xt_status status = xt_trainer_step(&bench->trainer, &bench->random.batch, &loss, err);
     *seconds = xt_thread_seconds() - start;
     return status ? status : check_stop(err);
 }
@@ -386,7 +343,7 @@ enum xt_status xt_bench_step(struct xt_bench_step *out, const struct xt_settings
     if (!status)
         status = allocate(&bench, err);
     if (!status)
-        status = fill_batch(&bench, err);
+        status = xt_random_batch_init(&bench.random, &bench.trainer, err);
     if (!status)
         status = warm_up(&bench, start, out, err);
     struct cpu_time before = cpu_time();

@@ -309,9 +309,19 @@ enum xt_status xt_network_take_classes(struct xt_network *network,
                                : XT_OK;
 }
 
+/* So that a run that is killed later has not compiled for nothing; a cache that cannot be kept
+ * stops no run. */
+static void keep_kernels(struct xt_network *network)
+{
+    struct xt_err why = {0};
+    if (xt_device_record_cache(&network->device, &why))
+        xt_log_warn("%s", why.text);
+}
+
 enum xt_status xt_network_build(struct xt_network *network, const struct xt_settings *settings,
                                 int batch, bool training, struct xt_err *err)
 {
+    struct xt_span start = xt_span_now();
     network->batch = batch;
     if (!network->classes)
         return xt_err_set(err, XT_ERR_DATA,
@@ -322,8 +332,11 @@ enum xt_status xt_network_build(struct xt_network *network, const struct xt_sett
         status = fill(network, settings, training, err);
     if (!status)
         choose_bn(network, settings, training);
+    if (!status)
+        keep_kernels(network);
     xt_weight_file_clear(&network->weights);
     network->has_weights = false;
+    network->build_span = xt_span_since(&start);
     return status;
 }
 

@@ -35,8 +35,9 @@ struct xt_network {
     struct xt_graph *graph;
     struct xt_weight_file weights; /* --init, until the network is built */
     bool has_weights;
-    bool over_batch; /* LPRNet's context norm */
-    bool bn_frozen;  /* training leaves the statistics alone */
+    struct xt_span build_span; /* what building took */
+    bool over_batch;           /* LPRNet's context norm */
+    bool bn_frozen;            /* training leaves the statistics alone */
     int batch;
 };
 

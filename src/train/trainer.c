@@ -293,7 +293,7 @@ static void update(struct xt_trainer *trainer, float factor)
     params->version++;
 }
 
-enum xt_status xt_trainer_step(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
+static enum xt_status run_step(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
                                double *loss, struct xt_err *err)
 {
     struct xt_network *network = &trainer->network;
@@ -343,6 +343,16 @@ enum xt_status xt_trainer_step(struct xt_trainer *trainer, const struct xt_feed_
         .update = xt_thread_seconds() - after_backward,
     };
     return XT_OK;
+}
+
+enum xt_status xt_trainer_step(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
+                               double *loss, struct xt_err *err)
+{
+    struct xt_span start = xt_span_now();
+    enum xt_status status = run_step(trainer, batch, loss, err);
+    if (trainer->first_step.wall == 0)
+        trainer->first_step = xt_span_since(&start);
+    return status;
 }
 
 /* ---- the run ---- */

@@ -95,6 +95,7 @@ struct xt_trainer {
     struct xt_crossed crossed;           /* the bus, in steps of this process; nothing on the CPU */
     bool said_unreadable;                /* what cannot be read of the device */
     struct xt_step_seconds step_seconds; /* of the last step */
+    struct xt_span first_step;           /* of this process */
     /* sums since the last report */
     double loss_sum;
     int64_t loss_steps;

@@ -266,8 +266,8 @@ static const struct {
     {"predict w.pth a.jpg --json true",
      "--json takes no value, but \"true\" was given; write --json alone"},
     {"devices --batch 3",
-     "--batch belongs to train, eval, predict, bench step, bench loader and selftest, not to "
-     "devices"},
+     "--batch belongs to train, eval, predict, bench step, bench loader, bench start and selftest, "
+     "not to devices"},
     {"completion", "xtrain completion needs bash|zsh|fish; `xtrain completion --help` tells more"},
     {"", "xtrain train needs --model lprnet (the network); `xtrain train --help` tells more"},
 };

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# xtrain bench start: two starts for each type, whose phases add up, and nothing left behind.
+. tests/cli/common.sh
+export TMPDIR=$tree
+start=("$xtrain" bench start --model lprnet --batch 2 --threads 1)
+
+expect 0 'the CPU has no kernel cache' "${start[@]}" --amp off,bf16
+[ "$(grep -c '^  first / second: [0-9]' <<<"$said")" = 2 ] || fail 'there are not two pairs' "$said"
+[ "$(grep -c '^  first step  ' <<<"$said")" = 2 ] || fail 'the first step is missing' "$said"
+[ -z "$(ls "$tree")" ] || fail 'something is left behind' "$(ls "$tree")"
+
+expect 0 '"kernel_cache":	false' "${start[@]}" --json
+awk '/"all"/ { part = "all" } /"(library|engine|network|first_step|else)"/ { part = "parts" }
+  /"wall_s"/ { gsub(/[^0-9.e+-]/, "", $2); sum[part] += $2 }
+  END { exit !(sum["all"] > 0.01 && sum["all"] - sum["parts"] < 1e-6 && sum["parts"] - sum["all"] < 1e-6) }' \
+  <<<"$said" || fail 'the phases do not add up' "$said"
+! grep -q kernels_compiled <<<"$said" || fail 'the CPU counts kernels' "$said"
+
+expect 2 'fp16' "${start[@]}" --amp fp16
+expect 2 'belongs to' "${start[@]}" --profile

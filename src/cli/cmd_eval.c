@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/progress.h"
+#include "train/calibrate.h"
 #include "train/evaluate.h"
 
 /* How often each class was right. */
@@ -138,18 +139,81 @@ static bool add_latency(cJSON *root, const struct xt_latency_summary *latency)
            add_figures(object, "batch", &latency->batch);
 }
 
-static enum xt_status print_json(const char *data, const struct xt_evaluation *e,
-                                 struct xt_err *err)
+/* One type of those that are compared, or the only one. */
+struct run {
+    enum xt_amp amp;
+    struct xt_evaluation result;
+};
+
+struct command {
+    const struct xt_options *options;
+    struct xt_network *network;
+    struct xt_source *source;
+    struct xt_objective *objective;
+    const char *data;
+    struct view view;
+    struct xt_calibration calibration; /* images 0: none was needed */
+    bool calibrated_on_data;           /* for want of other images */
+    struct run *runs;
+    int count;
+};
+
+static const char *type_name(enum xt_amp amp)
 {
-    cJSON *root = cJSON_CreateObject();
-    bool ok = root && cJSON_AddStringToObject(root, "data", data) &&
+    static const char *const names[] = {[XT_AMP_OFF] = "f32",
+                                        [XT_AMP_BF16] = "bf16",
+                                        [XT_AMP_FP16] = "fp16",
+                                        [XT_AMP_INT8] = "int8"};
+    return names[amp];
+}
+
+static bool is_comparison(const struct command *command)
+{
+    return xt_options_source(command->options, "compare") == XT_SOURCE_COMMAND_LINE;
+}
+
+/* ---- JSON ---- */
+
+static bool add_result(cJSON *root, const struct run *run)
+{
+    const struct xt_evaluation *e = &run->result;
+    bool ok = cJSON_AddStringToObject(root, "type", type_name(run->amp)) &&
               cJSON_AddNumberToObject(root, "images", (double)e->images) &&
               cJSON_AddNumberToObject(root, "correct", (double)e->correct);
     for (int i = 0; i < e->metric_count && ok; i++)
         ok = cJSON_AddNumberToObject(root, e->metrics[i].key, e->metrics[i].value);
-    ok = ok && add_latency(root, &e->latency) &&
-         cJSON_AddNumberToObject(root, "images_per_s", e->images_per_s) &&
-         cJSON_AddNumberToObject(root, "bad_images", (double)e->bad_images);
+    return ok && add_latency(root, &e->latency) &&
+           cJSON_AddNumberToObject(root, "images_per_s", e->images_per_s) &&
+           cJSON_AddNumberToObject(root, "bad_images", (double)e->bad_images);
+}
+
+static bool add_calibration(cJSON *root, const struct xt_calibration *calibration)
+{
+    if (!calibration->images)
+        return true;
+    cJSON *object = cJSON_AddObjectToObject(root, "calibration");
+    return object && cJSON_AddStringToObject(object, "source", calibration->source) &&
+           cJSON_AddNumberToObject(object, "images", (double)calibration->images);
+}
+
+static bool add_runs(cJSON *root, const struct command *command)
+{
+    cJSON *list = cJSON_AddArrayToObject(root, "runs");
+    bool ok = list != NULL;
+    for (int i = 0; i < command->count && ok; i++) {
+        cJSON *item = cJSON_CreateObject();
+        ok = item && cJSON_AddItemToArray(list, item) && add_result(item, &command->runs[i]);
+    }
+    return ok;
+}
+
+static enum xt_status print_json(const struct command *command, struct xt_err *err)
+{
+    cJSON *root = cJSON_CreateObject();
+    bool ok =
+        root && cJSON_AddStringToObject(root, "data", command->data) &&
+        add_calibration(root, &command->calibration) &&
+        (is_comparison(command) ? add_runs(root, command) : add_result(root, &command->runs[0]));
     char *text = ok ? cJSON_PrintUnformatted(root) : NULL;
     if (text)
         printf("%s\n", text);
@@ -158,15 +222,28 @@ static enum xt_status print_json(const char *data, const struct xt_evaluation *e
     return text ? XT_OK : xt_err_no_memory(err, "the result as JSON", 0);
 }
 
-static enum xt_status print_result(const struct view *view, const struct xt_network *network,
-                                   const struct xt_source *source, const struct xt_evaluation *e,
-                                   struct xt_err *err)
+/* ---- text ---- */
+
+static void print_calibration(const struct command *command)
 {
+    const struct xt_calibration *c = &command->calibration;
+    if (!c->images)
+        return;
+    printf("int8: ranges from %zu of the %zu images of %s", c->images, c->all, c->source);
+    puts(command->calibrated_on_data ? ", which are those evaluated on; --calibrate takes others"
+                                     : "");
+}
+
+static enum xt_status print_result(const struct command *command, struct xt_err *err)
+{
+    const struct view *view = &command->view;
+    const struct xt_evaluation *e = &command->runs[0].result;
     char score[128];
     enum xt_status status = XT_OK;
-    printf("%s\n", source->description);
+    printf("%s\n", command->source->description);
+    print_calibration(command);
     if (view->rows)
-        status = print_classes(view, network, err);
+        status = print_classes(view, command->network, err);
     view->objective->class->describe(&e->score, score, sizeof score);
     printf("%s\n", score);
     print_latency(&e->latency);
@@ -174,6 +251,44 @@ static enum xt_status print_result(const struct view *view, const struct xt_netw
     if (e->bad_images)
         printf("%zu images could not be used and do not count\n", e->bad_images);
     return status;
+}
+
+/* The first figure is compared in percentage points, with the first type's. */
+static void print_row(const struct run *run, const struct run *first)
+{
+    const struct xt_evaluation *e = &run->result;
+    printf("%-5s %8zu %8zu", type_name(run->amp), e->images, e->correct);
+    for (int i = 0; i < e->metric_count; i++)
+        printf(" %12.2f %%", 100 * e->metrics[i].value);
+    double change = 100 * (e->metrics[0].value - first->result.metrics[0].value);
+    if (run == first)
+        printf(" %9s", "");
+    else
+        printf(" %+9.2f", change);
+    if (e->latency.measured)
+        printf(" %9.3f %8.3f %8.3f %8.3f %9.2f", e->latency.image.mean, e->latency.image.p50,
+               e->latency.image.p95, e->latency.image.p99, e->latency.batch.mean);
+    else
+        printf(" %9s %8s %8s %8s %9s", "-", "-", "-", "-", "-");
+    printf(" %9.0f\n", e->images_per_s);
+}
+
+static void print_comparison(const struct command *command)
+{
+    const struct xt_evaluation *first = &command->runs[0].result;
+    printf("%s, batch %d\n", command->source->description, command->network->batch);
+    print_calibration(command);
+    printf("%-5s %8s %8s", "type", "images", "right");
+    for (int i = 0; i < first->metric_count; i++)
+        printf(" %14s", first->metrics[i].key);
+    printf(" %9s %9s %8s %8s %8s %9s %9s\n", "to first", "ms/image", "p50", "p95", "p99",
+           "ms/batch", "images/s");
+    for (int i = 0; i < command->count; i++)
+        print_row(&command->runs[i], &command->runs[0]);
+    if (!first->latency.measured)
+        print_latency(&first->latency);
+    if (first->bad_images)
+        printf("%zu images could not be used and do not count\n", first->bad_images);
 }
 
 /* Names the first of the images that could not be used. */
@@ -207,49 +322,121 @@ static const char *choose_data(const struct xt_options *options, const struct xt
     return network->model->default_val;
 }
 
-static enum xt_status evaluate(const struct xt_options *options, struct xt_network *network,
-                               struct xt_err *err)
+/* What int8's ranges come from: --calibrate, else what the network was trained on, else the images
+ * that it is evaluated on. */
+static const char *choose_calibration(struct command *command)
 {
-    const struct xt_settings *s = &options->values;
-    struct xt_source *source = NULL;
-    struct xt_objective *objective = NULL;
-    struct view view = {.start = xt_thread_seconds(), .show = s->json ? 0 : (size_t)s->show};
-    const char *data = choose_data(options, network);
-    enum xt_status status = xt_network_open_source(network, data, &source, err);
-    if (!status)
-        status = xt_objective_create(&objective, network, s, err);
-    view.objective = objective;
-    if (!status && network->task == XT_TASK_CLASSES)
-        status = xt_mem_calloc(&view.rows, (size_t)network->classes, sizeof *view.rows,
-                               "the table of classes", err);
+    const struct xt_settings *s = &command->options->values;
+    if (s->calibrate)
+        return s->calibrate;
+    if (s->data && xt_options_source(command->options, "data") == XT_SOURCE_CONFIG)
+        return s->data;
+    command->calibrated_on_data = true;
+    return command->data;
+}
+
+/* Evaluates in one type; the network is in the first run's already. */
+static enum xt_status evaluate(struct command *command, int index, struct xt_err *err)
+{
+    struct xt_settings settings = command->options->values;
+    struct run *run = &command->runs[index];
+    struct view *view = &command->view;
+    enum xt_status status = XT_OK;
+    settings.amp = run->amp;
+    if (run->amp == XT_AMP_INT8)
+        status = xt_calibrate_int8(command->network, &settings, choose_calibration(command),
+                                   settings.batch, &command->calibration, err);
+    else if (index > 0)
+        status = xt_network_rebuild(command->network, &settings, settings.batch, err);
+    if (status)
+        return status;
     struct xt_evaluate_observer observer = {
-        .context = &view, .progress = show, .answer = see_answer};
+        .context = view, .progress = show, .answer = see_answer};
+    view->start = xt_thread_seconds();
     /* Standard output belongs to the result alone. */
-    xt_progress_init(&view.progress, s->quiet, true);
-    struct xt_evaluation evaluation = {0};
+    xt_progress_init(&view->progress, settings.quiet, true);
+    status = xt_evaluate(command->network, command->objective, command->source, &settings,
+                         &observer, &run->result, err);
+    xt_progress_clear(&view->progress);
+    if (index == 0 && run->result.bad_images)
+        warn_of_bad(command->source, &run->result);
+    return status;
+}
+
+static enum xt_status open_data(struct command *command, struct xt_err *err)
+{
+    const struct xt_settings *s = &command->options->values;
+    struct xt_network *network = command->network;
+    command->data = choose_data(command->options, network);
+    enum xt_status status = xt_network_open_source(network, command->data, &command->source, err);
     if (!status)
-        status = xt_evaluate(network, objective, source, s, &observer, &evaluation, err);
-    xt_progress_clear(&view.progress);
-    if (evaluation.bad_images)
-        warn_of_bad(source, &evaluation);
-    if (!status && s->json)
-        status = print_json(data, &evaluation, err);
+        status = xt_objective_create(&command->objective, network, s, err);
+    command->view.objective = command->objective;
+    if (is_comparison(command))
+        return status;
+    command->view.show = s->json ? 0 : (size_t)s->show;
+    if (!status && network->task == XT_TASK_CLASSES)
+        status = xt_mem_calloc(&command->view.rows, (size_t)network->classes,
+                               sizeof *command->view.rows, "the table of classes", err);
+    return status;
+}
+
+static enum xt_status evaluate_all(struct command *command, struct xt_err *err)
+{
+    enum xt_status status = open_data(command, err);
+    for (int i = 0; i < command->count && !status; i++)
+        status = evaluate(command, i, err);
+    if (!status && command->options->values.json)
+        status = print_json(command, err);
+    else if (!status && is_comparison(command))
+        print_comparison(command);
     else if (!status)
-        status = print_result(&view, network, source, &evaluation, err);
-    xt_evaluation_clear(&evaluation);
-    free(view.rows);
-    xt_objective_destroy(objective);
-    xt_source_destroy(source);
+        status = print_result(command, err);
+    for (int i = 0; i < command->count; i++)
+        xt_evaluation_clear(&command->runs[i].result);
+    free(command->view.rows);
+    xt_objective_destroy(command->objective);
+    xt_source_destroy(command->source);
+    return status;
+}
+
+static enum xt_status list_runs(struct command *command, struct xt_err *err)
+{
+    const struct xt_options *options = command->options;
+    struct xt_settings settings = options->values;
+    bool compared = is_comparison(command);
+    if (compared && xt_options_source(options, "amp") == XT_SOURCE_COMMAND_LINE)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--compare says the types; leave --amp out, or give --amp alone");
+    command->count = compared ? xt_options_count(options, "compare") : 1;
+    enum xt_status status = xt_mem_calloc(&command->runs, (size_t)command->count,
+                                          sizeof *command->runs, "the runs", err);
+    for (int i = 0; i < command->count && !status; i++) {
+        command->runs[i].amp = settings.amp;
+        if (compared)
+            status = xt_options_pick(options, "compare", i, &settings, err);
+        if (compared)
+            command->runs[i].amp = settings.compare;
+        /* Before the types ahead of it take their time. */
+        if (!status && command->runs[i].amp == XT_AMP_INT8)
+            status = xt_calibrate_check(&settings, err);
+    }
     return status;
 }
 
 enum xt_status xt_cmd_eval(struct xt_options *options, struct xt_err *err)
 {
-    struct xt_network network;
-    enum xt_status status =
-        xt_network_init(&network, &options->values, options->values.batch, false, err);
+    struct xt_network network = {0};
+    struct command command = {.options = options, .network = &network};
+    enum xt_status status = list_runs(&command, err);
+    struct xt_settings settings = options->values;
+    if (!status) {
+        settings.amp = command.runs[0].amp;
+        status = xt_network_init(&network, &settings, settings.batch, false, err);
+    }
     if (!status)
-        status = evaluate(options, &network, err);
+        status = evaluate_all(&command, err);
+    free(command.runs);
     xt_network_clear(&network);
     return status;
 }

@@ -6,11 +6,13 @@
 #include <strings.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/stop.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "data/resize.h"
+#include "train/calibrate.h"
 #include "train/evaluate.h"
 
 /* Everything that reading images into batches needs. */
@@ -242,16 +244,46 @@ static enum xt_status open_reader(struct reader *reader, struct xt_err *err)
     return status;
 }
 
+/* Which images are read decides nothing about the answer to one of them, so the ranges cannot come
+ * from them. */
+static enum xt_status check_int8(const struct xt_settings *s, struct xt_err *err)
+{
+    if (s->amp != XT_AMP_INT8)
+        return XT_OK;
+    if (s->calibrate)
+        return xt_calibrate_check(s, err);
+    return xt_err_set(err, XT_ERR_USAGE,
+                      "--amp int8 has to know how large the numbers in the network get: give "
+                      "--calibrate DIR with images like those to be read, best those it was "
+                      "trained on");
+}
+
+static enum xt_status open_network(struct reader *reader, struct xt_err *err)
+{
+    const struct xt_settings *s = reader->settings;
+    struct xt_calibration calibration;
+    size_t batch = (size_t)s->batch;
+    if (reader->files.count < batch)
+        batch = reader->files.count;
+    enum xt_status status = xt_network_init(&reader->network, s, (int)batch, false, err);
+    if (status || s->amp != XT_AMP_INT8)
+        return status;
+    status = xt_calibrate_int8(&reader->network, s, s->calibrate, (int)batch, &calibration, err);
+    if (!status)
+        xt_log_note("int8: ranges from %zu of the %zu images of %s", calibration.images,
+                    calibration.all, calibration.source);
+    return status;
+}
+
 enum xt_status xt_cmd_predict(struct xt_options *options, struct xt_err *err)
 {
     struct reader reader = {.settings = &options->values};
     options->values.init = options->arguments[0];
-    enum xt_status status = list_files(&reader, options, err);
-    size_t batch = (size_t)options->values.batch;
+    enum xt_status status = check_int8(reader.settings, err);
     if (!status)
-        status = xt_network_init(&reader.network, &options->values,
-                                 (int)(reader.files.count < batch ? reader.files.count : batch),
-                                 false, err);
+        status = list_files(&reader, options, err);
+    if (!status)
+        status = open_network(&reader, err);
     if (!status)
         status = open_reader(&reader, err);
     if (!status)

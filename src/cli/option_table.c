@@ -31,7 +31,8 @@ static const char *const sched_names[] = {"constant", "step",     "multistep",
                                           "cosine",   "onecycle", NULL};
 static const char *const bn_names[] = {"auto", "batch", "frozen", NULL};
 static const char *const norm_names[] = {"auto", "sample", "batch", NULL};
-static const char *const amp_names[] = {"off", "bf16", "fp16", NULL};
+static const char *const amp_names[] = {"off", "bf16", "fp16", "int8", NULL};
+static const char *const type_names[] = {"f32", "bf16", "fp16", "int8", NULL};
 static const char *const cache_names[] = {"off", "ram", "disk", NULL};
 static const char *const fit_names[] = {"stretch", "crop", NULL};
 static const char *const decode_names[] = {"greedy", "beam", NULL};
@@ -572,7 +573,7 @@ static const struct xt_option table[] = {
         .fallback = "off",
         .choices = amp_names,
         .help = "mixed precision: the type of activations and of the arithmetic on them; weights "
-                "stay float32",
+                "stay float32. int8 is for eval and predict, on the CPU (see --calibrate)",
     },
     {
         .name = "threads",
@@ -689,6 +690,41 @@ static const struct xt_option table[] = {
         .fallback = "true",
         .help = "fold batch norms into the convolutions before them, with the sums and ReLUs that "
                 "follow",
+    },
+    {
+        .name = "compare",
+        .type = &xt_type_choice,
+        FIELD(compare),
+        .commands = EVAL,
+        .lists = EVAL,
+        .group = XT_GROUP_MACHINE,
+        .value = "TYPE,...",
+        .choices = type_names,
+        .not_in_config = true,
+        .help = "evaluate in each of these types, one table: f32,bf16,int8",
+    },
+    {
+        .name = "calibrate",
+        .type = &xt_type_path,
+        FIELD(calibrate),
+        .commands = EVAL | PREDICT,
+        .group = XT_GROUP_MACHINE,
+        .value = "DIR|LIST|synth:...",
+        .help = "int8: images like those to be read, which show how large the numbers in the "
+                "network get; labels are not needed. Without it eval takes `data` of --config, "
+                "else the images that it evaluates on, and says so; predict needs it",
+    },
+    {
+        .name = "calibrate-images",
+        .type = &xt_type_integer,
+        FIELD(calibrate_images),
+        .commands = EVAL | PREDICT,
+        .group = XT_GROUP_MACHINE,
+        .value = "N",
+        .fallback = "256",
+        .min = 1,
+        .max = 1000000,
+        .help = "how many of them are looked at, spread over all",
     },
     {
         .name = "decode",

@@ -9,6 +9,18 @@
 #include "models/weight_file.h"
 #include "train/memory_plan.h"
 
+static enum xt_status check_int8(const struct xt_network *network, bool training,
+                                 struct xt_err *err)
+{
+    if (training)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--amp int8 is for networks that are trained: train with --amp off or "
+                          "bf16, then give --amp int8 to eval or predict");
+    if (network->device.kind != XT_DEVICE_CPU)
+        return xt_err_set(err, XT_ERR_USAGE, "--amp int8 runs on the CPU alone; use --device cpu");
+    return XT_OK;
+}
+
 static enum xt_status check_amp(const struct xt_settings *settings, struct xt_err *err)
 {
     if (settings->amp == XT_AMP_FP16)
@@ -90,6 +102,10 @@ static enum xt_status build_within_memory(struct xt_network *network, struct xt_
 static enum xt_status build(struct xt_network *network, const struct xt_settings *settings,
                             bool training, struct xt_err *err)
 {
+    bool int8 = settings->amp == XT_AMP_INT8;
+    enum xt_status status = int8 ? check_int8(network, training, err) : XT_OK;
+    if (status)
+        return status;
     struct xt_graph_options options = {
         .device = &network->device,
         .params = &network->params,
@@ -97,6 +113,7 @@ static enum xt_status build(struct xt_network *network, const struct xt_settings
         .training = training,
         .dtype = settings->amp == XT_AMP_BF16 ? XT_BF16 : XT_F32,
         .fuse = !training && settings->fuse,
+        .int8 = int8 && network->ranges.tensors ? &network->ranges : NULL,
         .learn_from = training ? settings->freeze_until : NULL,
     };
     struct xt_model_options model_options = {
@@ -105,7 +122,7 @@ static enum xt_status build(struct xt_network *network, const struct xt_settings
         .width = network->width,
         .context_over_batch = network->over_batch,
     };
-    enum xt_status status = xt_graph_create(&network->graph, &options, err);
+    status = xt_graph_create(&network->graph, &options, err);
     if (status)
         return status;
     struct xt_tensor *logits = network->model->describe(network->graph, &model_options, err);
@@ -338,6 +355,18 @@ enum xt_status xt_network_build(struct xt_network *network, const struct xt_sett
     network->has_weights = false;
     network->build_span = xt_span_since(&start);
     return status;
+}
+
+enum xt_status xt_network_rebuild(struct xt_network *network, const struct xt_settings *settings,
+                                  int batch, struct xt_err *err)
+{
+    enum xt_status status = check_amp(settings, err);
+    if (status)
+        return status;
+    xt_graph_destroy(network->graph);
+    network->graph = NULL;
+    network->batch = batch;
+    return build(network, settings, false, err);
 }
 
 enum xt_status xt_network_init(struct xt_network *network, const struct xt_settings *settings,

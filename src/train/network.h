@@ -20,6 +20,7 @@
 #include "data/source.h"
 #include "device/device.h"
 #include "models/model.h"
+#include "models/ranges.h"
 #include "train/class_names.h"
 #include "train/settings.h"
 
@@ -33,6 +34,7 @@ struct xt_network {
     int height, width;                 /* of the images */
     struct xt_params params;
     struct xt_graph *graph;
+    struct xt_ranges ranges;       /* of an int8 graph (calibrate.h) */
     struct xt_weight_file weights; /* --init, until the network is built */
     bool has_weights;
     struct xt_span build_span; /* what building took */
@@ -56,6 +58,10 @@ enum xt_status xt_network_take_classes(struct xt_network *network,
 /* Builds the graph for `batch` and fills it from --init or from `seed`. */
 enum xt_status xt_network_build(struct xt_network *network, const struct xt_settings *settings,
                                 int batch, bool training, struct xt_err *err);
+/* Builds another graph for inference in place of the one there is, over the same parameters and
+ * with settings->amp as its type: int8 where the network's ranges are known, float32 until then. */
+enum xt_status xt_network_rebuild(struct xt_network *network, const struct xt_settings *settings,
+                                  int batch, struct xt_err *err);
 /* Open and build. */
 enum xt_status xt_network_init(struct xt_network *network, const struct xt_settings *settings,
                                int batch, bool training, struct xt_err *err);

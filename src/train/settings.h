@@ -18,7 +18,7 @@ enum xt_sched_kind {
 };
 enum xt_bn_mode { XT_BN_AUTO, XT_BN_BATCH, XT_BN_FROZEN };
 enum xt_context_norm { XT_CONTEXT_AUTO, XT_CONTEXT_SAMPLE, XT_CONTEXT_BATCH };
-enum xt_amp { XT_AMP_OFF, XT_AMP_BF16, XT_AMP_FP16 };
+enum xt_amp { XT_AMP_OFF, XT_AMP_BF16, XT_AMP_FP16, XT_AMP_INT8 };
 enum xt_cache_choice { XT_CACHE_CHOICE_OFF, XT_CACHE_CHOICE_RAM, XT_CACHE_CHOICE_DISK };
 enum xt_images_fit { XT_IMAGES_STRETCH, XT_IMAGES_CROP };
 enum xt_decode_kind { XT_DECODE_GREEDY, XT_DECODE_BEAM };
@@ -91,7 +91,10 @@ struct xt_settings {
     bool pin_memory;
 
     /* evaluation and prediction */
-    bool fuse; /* batch norms become part of the convolutions before them */
+    bool fuse;             /* batch norms become part of the convolutions before them */
+    enum xt_amp compare;   /* a list: the types to evaluate in; see xt_options_source */
+    const char *calibrate; /* int8: images that its ranges come from */
+    int calibrate_images;  /* at most so many of them */
     enum xt_decode_kind decode;
     int show;      /* evaluation prints the answers to this many images */
     double reject; /* predictions below this confidence are rejected; 0: none */

@@ -115,7 +115,7 @@ static enum xt_status open_loader(struct bench *bench, const struct xt_settings 
                                            .width = size.width};
     enum xt_status status = xt_upload_init(&bench->upload, &plain, err);
     bench->config.slot_pixels = bench->upload.pixels;
-    if (!status && s->cache == XT_CACHE_CHOICE_DISK)
+    if (!status && s->cache == XT_CACHE_CHOICE_DISK && !s->cache_file)
         status = make_cache_file(bench, err);
     if (!status)
         status = xt_feed_open_cache(s, bench->cache_path, &bench->config, &bench->cache, err);

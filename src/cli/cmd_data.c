@@ -1,5 +1,5 @@
-/* xtrain data check and data split: a look at a set of images before it is trained on, and cutting
- * one in two. */
+/* xtrain data check, data split and data pack: a look at a set of images before it is trained on,
+ * cutting one in two, packing one into few files. */
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +9,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "base/thread.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "data/pack.h"
 #include "data/sheet.h"
 #include "data/survey.h"
 #include "models/model.h"
@@ -349,22 +351,94 @@ static enum xt_status split(const struct set *set, const struct xt_settings *s, 
     return status;
 }
 
+/* A set whose labels are all good, and that is no mixture. */
+static enum xt_status open_whole_set(struct set *set, const struct xt_settings *s, const char *spec,
+                                     const char *verb, struct xt_err *err)
+{
+    enum xt_status status = open_set(set, s, spec, err);
+    if (!status && set->source->class->draw)
+        return xt_err_set(err, XT_ERR_USAGE, "%s is a mixture; %s its sources, one by one", spec,
+                          verb);
+    if (!status && set->labels.status) {
+        *err = set->labels;
+        status = err->status;
+    }
+    return status;
+}
+
 enum xt_status xt_cmd_data_split(struct xt_options *options, struct xt_err *err)
 {
     const struct xt_settings *s = &options->values;
     struct set set = {0};
     if (!s->out)
         return xt_err_set(err, XT_ERR_USAGE, "data split needs --out DIR: where the lists go");
-    enum xt_status status = open_set(&set, s, options->arguments[0], err);
-    if (!status && set.source->class->draw)
-        status = xt_err_set(err, XT_ERR_USAGE, "%s is a mixture; split its sources, one by one",
-                            options->arguments[0]);
-    if (!status && set.labels.status) {
-        *err = set.labels;
-        status = err->status;
-    }
+    enum xt_status status = open_whole_set(&set, s, options->arguments[0], "split", err);
     if (!status)
         status = split(&set, s, err);
+    clear_set(&set);
+    return status;
+}
+
+/* ---- data pack ---- */
+
+static void tell_packed(const struct xt_packed *packed, const struct xt_settings *s,
+                        const char *out)
+{
+    double megabytes = (double)packed->bytes / 1e6;
+    if (packed->bad)
+        xt_log_warn("%zu image%s could not be used and %s left out; the first: %s", packed->bad,
+                    packed->bad == 1 ? "" : "s", packed->bad == 1 ? "was" : "were",
+                    packed->first_bad);
+    if (s->quiet)
+        return;
+    if (s->pack_as == XT_PACK_PIXELS)
+        printf("%zu images (%.1f MB of pixels) in %s; training takes them with --cache disk "
+               "--cache-file %s\n",
+               packed->images, megabytes, out, out);
+    else if (packed->shards == 1)
+        printf("%zu images (%.1f MB) in %s-000000.tar\n", packed->images, megabytes, out);
+    else
+        printf("%zu images (%.1f MB) in %zu shards, %s-000000.tar to %s-%06zu.tar\n",
+               packed->images, megabytes, packed->shards, out, out, packed->shards - 1);
+}
+
+static enum xt_status pack(const struct set *set, const struct xt_settings *s, const char *out,
+                           struct xt_err *err)
+{
+    const struct xt_model_info *model = set->model;
+    bool any_size = s->image_size && model->any_size;
+    struct xt_pack_config config = {
+        .source = set->source,
+        .order = model->bgr ? XT_PIXEL_BGR : XT_PIXEL_RGB,
+        .strict = s->strict_data,
+        .alphabet = set->alphabet,
+        .prefix = out,
+        .shard_bytes = (uint64_t)s->shard_size << 20,
+        .path = out,
+        .width = any_size ? s->image_size : model->width,
+        .height = any_size ? s->image_size : model->height,
+        .workers = s->workers ? s->workers : xt_thread_available(NULL),
+    };
+    struct xt_packed packed = {0};
+    enum xt_status status = s->pack_as == XT_PACK_PIXELS ? xt_pack_pixels(&config, &packed, err)
+                                                         : xt_pack_shards(&config, &packed, err);
+    if (!status)
+        tell_packed(&packed, s, out);
+    xt_packed_clear(&packed);
+    return status;
+}
+
+enum xt_status xt_cmd_data_pack(struct xt_options *options, struct xt_err *err)
+{
+    const struct xt_settings *s = &options->values;
+    struct set set = {0};
+    if (options->argument_count != 2)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "data pack takes two words: what to pack, and where to (xtrain data pack "
+                          "plates/train packed/train)");
+    enum xt_status status = open_whole_set(&set, s, options->arguments[0], "pack", err);
+    if (!status)
+        status = pack(&set, s, options->arguments[1], err);
     clear_set(&set);
     return status;
 }

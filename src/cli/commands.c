@@ -98,6 +98,17 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
             .arguments = "DIR|LIST",
             .least_arguments = 1,
         },
+    [XT_COMMAND_DATA_PACK] =
+        {
+            .name = "data pack",
+            .summary = "pack a set of images into shards, or into pixels that need no decoding",
+            .arguments = "DIR|LIST|synth:... OUT",
+            .least_arguments = 2,
+            .details = "Shards are OUT-000000.tar and on: KEY.jpg or KEY.png with the label beside "
+                       "it in KEY.txt (plates) or KEY.cls (classes), by WebDataset's convention; "
+                       "files keep their bytes. Pixels (--as pixels) are one file OUT at the "
+                       "network's size, which training takes with --cache disk --cache-file OUT.",
+        },
     [XT_COMMAND_HELP] =
         {
             .name = "help",

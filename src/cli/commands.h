@@ -21,6 +21,7 @@ enum xt_command_id {
     XT_COMMAND_BENCH_START,
     XT_COMMAND_DATA_CHECK,
     XT_COMMAND_DATA_SPLIT,
+    XT_COMMAND_DATA_PACK,
     XT_COMMAND_DOCTOR,
     XT_COMMAND_SELFTEST,
     XT_COMMAND_CACHE,
@@ -54,6 +55,7 @@ enum xt_status xt_cmd_bench_loader(struct xt_options *options, struct xt_err *er
 enum xt_status xt_cmd_bench_start(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_data_check(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_data_split(struct xt_options *options, struct xt_err *err);
+enum xt_status xt_cmd_data_pack(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_doctor(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_selftest(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_cache(struct xt_options *options, struct xt_err *err);

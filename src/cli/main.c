@@ -26,6 +26,7 @@ static command_function *const functions[XT_COMMAND_COUNT] = {
     [XT_COMMAND_BENCH_START] = xt_cmd_bench_start,
     [XT_COMMAND_DATA_CHECK] = xt_cmd_data_check,
     [XT_COMMAND_DATA_SPLIT] = xt_cmd_data_split,
+    [XT_COMMAND_DATA_PACK] = xt_cmd_data_pack,
     [XT_COMMAND_DOCTOR] = xt_cmd_doctor,
     [XT_COMMAND_SELFTEST] = xt_cmd_selftest,
     [XT_COMMAND_CACHE] = xt_cmd_cache,

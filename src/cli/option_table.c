@@ -19,6 +19,7 @@ enum {
     LOADER = 1 << XT_COMMAND_BENCH_LOADER,
     CHECK = 1 << XT_COMMAND_DATA_CHECK,
     SPLIT = 1 << XT_COMMAND_DATA_SPLIT,
+    PACK = 1 << XT_COMMAND_DATA_PACK,
     DOCTOR = 1 << XT_COMMAND_DOCTOR,
     SELFTEST = 1 << XT_COMMAND_SELFTEST,
     CACHE = 1 << XT_COMMAND_CACHE,
@@ -34,6 +35,7 @@ static const char *const norm_names[] = {"auto", "sample", "batch", NULL};
 static const char *const amp_names[] = {"off", "bf16", "fp16", "int8", NULL};
 static const char *const type_names[] = {"f32", "bf16", "fp16", "int8", NULL};
 static const char *const cache_names[] = {"off", "ram", "disk", NULL};
+static const char *const pack_names[] = {"shards", "pixels", NULL};
 static const char *const fit_names[] = {"stretch", "crop", NULL};
 static const char *const decode_names[] = {"greedy", "beam", NULL};
 
@@ -48,7 +50,7 @@ static const struct xt_option table[] = {
         .name = "model",
         .type = &xt_type_text,
         FIELD(model),
-        .commands = NETWORK | BENCH | LOADER | CHECK | SPLIT | SELFTEST,
+        .commands = NETWORK | BENCH | LOADER | CHECK | SPLIT | SELFTEST | PACK,
         .needed = TRAIN | BENCH | LOADER,
         .group = XT_GROUP_DATA,
         .value = "NAME",
@@ -103,7 +105,7 @@ static const struct xt_option table[] = {
         .name = "alphabet",
         .type = &xt_type_path,
         FIELD(alphabet),
-        .commands = NETWORK | BENCH | LOADER | CHECK | SPLIT | SELFTEST,
+        .commands = NETWORK | BENCH | LOADER | CHECK | SPLIT | SELFTEST | PACK,
         .group = XT_GROUP_DATA,
         .value = "FILE",
         .help = "the symbols of the labels, UTF-8, the blank last; without it, the 68 of Chinese "
@@ -124,7 +126,7 @@ static const struct xt_option table[] = {
         .name = "image-size",
         .type = &xt_type_integer,
         FIELD(image_size),
-        .commands = NETWORK | BENCH | LOADER | SELFTEST,
+        .commands = NETWORK | BENCH | LOADER | SELFTEST | PACK,
         .group = XT_GROUP_DATA,
         .fallback = "0",
         .max = 4096,
@@ -177,7 +179,7 @@ static const struct xt_option table[] = {
         .name = "strict-data",
         .type = &xt_type_flag,
         FIELD(strict_data),
-        .commands = TRAIN | EVAL,
+        .commands = TRAIN | EVAL | PACK,
         .group = XT_GROUP_DATA,
         .fallback = "false",
         .help =
@@ -589,7 +591,7 @@ static const struct xt_option table[] = {
         .name = "workers",
         .type = &xt_type_integer,
         FIELD(workers),
-        .commands = NETWORK | LOADER,
+        .commands = NETWORK | LOADER | PACK,
         .group = XT_GROUP_MACHINE,
         .fallback = "0",
         .max = 1024,
@@ -627,6 +629,16 @@ static const struct xt_option table[] = {
         .max = 100000000,
         .help = "what --cache may take; images beyond it are decoded each time; 0: half of the "
                 "memory that is free, on disk no limit",
+    },
+    {
+        .name = "cache-file",
+        .type = &xt_type_path,
+        FIELD(cache_file),
+        .commands = TRAIN | LOADER,
+        .group = XT_GROUP_MACHINE,
+        .value = "FILE",
+        .help = "the file of --cache disk, which several runs may share and data pack --as pixels "
+                "makes ahead; without it cache.bin in the run's folder",
     },
     {
         .name = "pin-memory",
@@ -769,6 +781,31 @@ static const struct xt_option table[] = {
         .help = "where the picture of random images goes; without it, contact-sheet.png",
     },
     {
+        .name = "as",
+        .type = &xt_type_choice,
+        FIELD(pack_as),
+        .commands = PACK,
+        .group = XT_GROUP_OUTPUT,
+        .fallback = "shards",
+        .choices = pack_names,
+        .not_in_config = true,
+        .help = "what to pack the images as: shards keep the encoded images, pixels are decoded "
+                "at the network's size",
+    },
+    {
+        .name = "shard-size",
+        .type = &xt_type_integer,
+        FIELD(shard_size),
+        .commands = PACK,
+        .group = XT_GROUP_OUTPUT,
+        .value = "MIB",
+        .fallback = "256",
+        .min = 1,
+        .max = 1000000,
+        .not_in_config = true,
+        .help = "a shard is at most so large",
+    },
+    {
         .name = "val-part",
         .type = &xt_type_real,
         FIELD(val_part),
@@ -817,7 +854,7 @@ static const struct xt_option table[] = {
         .name = "quiet",
         .type = &xt_type_flag,
         FIELD(quiet),
-        .commands = NETWORK | DEVICES | BENCH | LOADER | CHECK | SPLIT | SELFTEST,
+        .commands = NETWORK | DEVICES | BENCH | LOADER | CHECK | SPLIT | SELFTEST | PACK,
         .group = XT_GROUP_OUTPUT,
         .fallback = "false",
         .help = "results, warnings and errors alone",
@@ -826,7 +863,7 @@ static const struct xt_option table[] = {
         .name = "verbose",
         .type = &xt_type_flag,
         FIELD(verbose),
-        .commands = NETWORK | DEVICES | BENCH | LOADER | CHECK,
+        .commands = NETWORK | DEVICES | BENCH | LOADER | CHECK | PACK,
         .group = XT_GROUP_OUTPUT,
         .fallback = "false",
         .help = "more about what is done and where",

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +41,7 @@ struct xt_cache {
     uint8_t *pixels; /* [room][size], in memory */
     _Atomic uint8_t *states;
     int fd;
-    _Atomic bool full; /* the disk */
+    _Atomic int full; /* the disk: what the system said, or 0 */
 };
 
 /* In words of 8 bytes, four at a time, so that it costs less than reading them. */
@@ -144,6 +145,32 @@ static bool write_at(int fd, const void *bytes, size_t count, off_t at)
     return true;
 }
 
+/* Whether the file is this cache's already; where not, it may be begun again unless *status says
+ * otherwise. */
+static bool has_head(const struct xt_cache *cache, const struct head *wanted,
+                     enum xt_status *status, struct xt_err *err)
+{
+    const char *path = cache->config.path;
+    struct head found;
+    struct stat st;
+    bool empty = fstat(cache->fd, &st) == 0 && st.st_size == 0;
+    bool whole = read_at(cache->fd, &found, sizeof found, 0);
+    if (whole && memcmp(&found, wanted, sizeof found) == 0)
+        return true;
+    if (whole && memcmp(found.magic, magic, sizeof magic) == 0 && cache->config.shared)
+        *status = xt_err_set(err, XT_ERR_DATA,
+                             "%s holds %" PRIu64 " images of %u x %u pixels, and here are %" PRIu64
+                             " of %u x %u; remove it, or give another file",
+                             path, found.count, found.width, found.height, wanted->count,
+                             wanted->width, wanted->height);
+    else if (!empty && (!whole || memcmp(found.magic, magic, sizeof magic) != 0) &&
+             cache->config.shared)
+        *status =
+            xt_err_set(err, XT_ERR_DATA,
+                       "%s is no cache of pixels and is left as it is; give another file", path);
+    return false;
+}
+
 static enum xt_status create_on_disk(struct xt_cache *cache, struct xt_err *err)
 {
     const char *path = cache->config.path;
@@ -156,10 +183,9 @@ static enum xt_status create_on_disk(struct xt_cache *cache, struct xt_err *err)
     if (cache->fd < 0)
         return xt_err_set(err, XT_ERR_RUN, "cannot open the cache %s: %s", path, strerror(errno));
     struct head wanted = head_of(cache);
-    struct head found;
-    if (read_at(cache->fd, &found, sizeof found, 0) && memcmp(&found, &wanted, sizeof found) == 0)
-        return XT_OK;
-    /* Of another size or another set of images: begun again. */
+    enum xt_status status = XT_OK;
+    if (has_head(cache, &wanted, &status, err) || status)
+        return status;
     if (ftruncate(cache->fd, 0) || !write_at(cache->fd, &wanted, sizeof wanted, 0))
         return xt_err_set(err, XT_ERR_RUN, "cannot write the cache %s: %s", path, strerror(errno));
     return XT_OK;
@@ -198,6 +224,14 @@ void xt_cache_destroy(struct xt_cache *cache)
     free(cache);
 }
 
+enum xt_status xt_cache_check(const struct xt_cache *cache, struct xt_err *err)
+{
+    int why = atomic_load(&cache->full);
+    if (!why)
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_RUN, "cannot write %s: %s", cache->config.path, strerror(why));
+}
+
 size_t xt_cache_room(const struct xt_cache *cache)
 {
     return cache->room;
@@ -229,13 +263,15 @@ static void put_on_disk(struct xt_cache *cache, size_t index, const uint8_t *pix
     struct record record = {source->class->stamp(source, index), checksum(pixels, cache->size)};
     if (!record.stamp || atomic_load_explicit(&cache->full, memory_order_relaxed))
         return;
+    errno = 0;
     if (write_at(cache->fd, pixels, cache->size, pixels_at(cache, index)) &&
         write_at(cache->fd, &record, sizeof record, record_at(index)))
         return;
-    if (!atomic_exchange(&cache->full, true))
+    int why = errno ? errno : ENOSPC;
+    if (!atomic_exchange(&cache->full, why))
         xt_log_warn("the cache %s cannot be written (%s): the images that are not in it yet will "
                     "be decoded each time",
-                    cache->config.path, strerror(errno));
+                    cache->config.path, strerror(why));
 }
 
 bool xt_cache_get(struct xt_cache *cache, size_t index, uint8_t *pixels)

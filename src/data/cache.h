@@ -26,6 +26,7 @@ struct xt_cache_config {
     const struct xt_source *source; /* borrowed */
     enum xt_cache_kind kind;
     const char *path; /* of the file; disk alone */
+    bool shared;      /* the file is not this run's own: one of other images is an error */
     uint64_t limit;   /* bytes; 0: half of the memory that is free, or for a file no limit */
     int width;
     int height;
@@ -43,6 +44,9 @@ void xt_cache_destroy(struct xt_cache *cache);
 bool xt_cache_get(struct xt_cache *cache, size_t index, uint8_t *pixels);
 /* Keeps the pixels, where there is room for them. */
 void xt_cache_put(struct xt_cache *cache, size_t index, const uint8_t *pixels);
+
+/* XT_ERR_RUN where the file could not be written at some time since it was opened. */
+enum xt_status xt_cache_check(const struct xt_cache *cache, struct xt_err *err);
 
 /* How many of the source's samples there is room for. */
 size_t xt_cache_room(const struct xt_cache *cache);

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/str.h"
 
 enum {
     XT_IMAGE_PIXELS_MAX = 64 * 1000 * 1000,
@@ -81,6 +82,9 @@ enum xt_status xt_image_decode(struct xt_decoder *decoder, const uint8_t *bytes,
 enum xt_status xt_image_load(struct xt_decoder *decoder, const char *path,
                              enum xt_pixel_order order, struct xt_image *out, struct xt_err *err);
 
+/* Appends the image as an 8-bit PNG. */
+enum xt_status xt_image_encode_png(const struct xt_image *image, enum xt_pixel_order order,
+                                   struct xt_str *out, struct xt_err *err);
 /* Writes an 8-bit PNG (order says what the pixels hold), under a temporary name, then renamed. */
 enum xt_status xt_image_save_png(const char *path, const struct xt_image *image,
                                  enum xt_pixel_order order, struct xt_err *err);

@@ -116,6 +116,11 @@ static const struct xt_bad_sample *first_bad(const struct xt_loader *loader)
     return first;
 }
 
+bool xt_loader_is_too_bad(size_t bad, size_t count)
+{
+    return bad > 1 && bad * 100 > count;
+}
+
 /* Whether the bad samples met so far are too many. Under the lock. */
 static enum xt_status judge_bad(const struct xt_loader *loader, struct xt_err *err)
 {
@@ -124,7 +129,7 @@ static enum xt_status judge_bad(const struct xt_loader *loader, struct xt_err *e
     if (loader->config.strict)
         return xt_err_set(err, XT_ERR_DATA, "a sample is bad, and strict data was asked for: %s",
                           first_bad(loader)->reason);
-    if (bad < 2 || bad * 100 <= count)
+    if (!xt_loader_is_too_bad(bad, count))
         return XT_OK;
     return xt_err_set(
         err, XT_ERR_DATA,

@@ -80,6 +80,9 @@ enum xt_status xt_loader_next(struct xt_loader *loader, struct xt_batch *out, bo
 /* Gives the slot back to the workers. */
 void xt_loader_release(struct xt_loader *loader, const struct xt_batch *batch);
 
+/* Whether so many bad samples are too many: more than one, and more than 1 %. */
+bool xt_loader_is_too_bad(size_t bad, size_t count);
+
 /* Seconds that the consumer has waited for batches, and that a worker on average has waited for
  * slots: the first says that loading is what takes the time, the second that it is not. `consumer`
  * may be NULL, and is for its thread alone. */

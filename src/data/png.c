@@ -229,19 +229,29 @@ static enum xt_status write_guarded(struct work *work)
     return XT_OK;
 }
 
-enum xt_status xt_image_save_png(const char *path, const struct xt_image *image,
-                                 enum xt_pixel_order order, struct xt_err *err)
+enum xt_status xt_image_encode_png(const struct xt_image *image, enum xt_pixel_order order,
+                                   struct xt_str *out, struct xt_err *err)
 {
     struct xt_image view = *image;
-    struct work work = {.name = path, .image = &view, .order = order, .err = err};
+    struct work work = {
+        .name = "a PNG", .image = &view, .order = order, .written = *out, .err = err};
     work.png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, &work, on_error, on_warning, &work,
                                          on_malloc, on_free);
     work.info = work.png ? png_create_info_struct(work.png) : NULL;
     enum xt_status status =
         work.info ? write_guarded(&work) : xt_err_no_memory(err, "a PNG encoder", 0);
-    if (!status)
-        status = xt_file_save(path, work.written.data, work.written.length, err);
     png_destroy_write_struct(&work.png, &work.info);
-    xt_str_clear(&work.written);
+    *out = work.written;
+    return status;
+}
+
+enum xt_status xt_image_save_png(const char *path, const struct xt_image *image,
+                                 enum xt_pixel_order order, struct xt_err *err)
+{
+    struct xt_str bytes = {0};
+    enum xt_status status = xt_image_encode_png(image, order, &bytes, err);
+    if (!status)
+        status = xt_file_save(path, bytes.data, bytes.length, err);
+    xt_str_clear(&bytes);
     return status;
 }

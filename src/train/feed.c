@@ -48,13 +48,18 @@ enum xt_status xt_feed_open_cache(const struct xt_settings *settings, const char
                                   struct xt_err *err)
 {
     *out = NULL;
+    bool disk = settings->cache == XT_CACHE_CHOICE_DISK;
+    if (settings->cache_file && !disk)
+        return xt_err_set(err, XT_ERR_USAGE, "--cache-file is the file of --cache disk; give both");
     if (settings->cache == XT_CACHE_CHOICE_OFF)
         return XT_OK;
-    bool disk = settings->cache == XT_CACHE_CHOICE_DISK;
+    if (settings->cache_file)
+        path = settings->cache_file;
     struct xt_cache_config cache = {
         .source = config->source,
         .kind = disk ? XT_CACHE_DISK : XT_CACHE_RAM,
         .path = path,
+        .shared = settings->cache_file != NULL,
         .limit = (uint64_t)settings->cache_limit << 20,
         .width = config->width,
         .height = config->height,

@@ -20,6 +20,7 @@ enum xt_bn_mode { XT_BN_AUTO, XT_BN_BATCH, XT_BN_FROZEN };
 enum xt_context_norm { XT_CONTEXT_AUTO, XT_CONTEXT_SAMPLE, XT_CONTEXT_BATCH };
 enum xt_amp { XT_AMP_OFF, XT_AMP_BF16, XT_AMP_FP16, XT_AMP_INT8 };
 enum xt_cache_choice { XT_CACHE_CHOICE_OFF, XT_CACHE_CHOICE_RAM, XT_CACHE_CHOICE_DISK };
+enum xt_pack_choice { XT_PACK_SHARDS, XT_PACK_PIXELS };
 enum xt_images_fit { XT_IMAGES_STRETCH, XT_IMAGES_CROP };
 enum xt_decode_kind { XT_DECODE_GREEDY, XT_DECODE_BEAM };
 
@@ -87,7 +88,8 @@ struct xt_settings {
     int workers;           /* 0: found from threads */
     int slots;             /* batches that are made ahead; 0: found */
     enum xt_cache_choice cache;
-    int cache_limit; /* MiB; 0: found */
+    int cache_limit;        /* MiB; 0: found */
+    const char *cache_file; /* of a cache on disk; NULL: in the run's folder */
     bool pin_memory;
 
     /* evaluation and prediction */
@@ -100,10 +102,12 @@ struct xt_settings {
     double reject; /* predictions below this confidence are rejected; 0: none */
 
     /* benches */
-    bool profile;        /* the time of each op */
-    const char *sheet;   /* data check: the contact sheet's file */
-    double val_part;     /* data split: for evaluation */
-    const char *against; /* the results of an earlier run, as --json wrote them */
+    bool profile;                /* the time of each op */
+    const char *sheet;           /* data check: the contact sheet's file */
+    enum xt_pack_choice pack_as; /* data pack */
+    int shard_size;              /* data pack: MiB */
+    double val_part;             /* data split: for evaluation */
+    const char *against;         /* the results of an earlier run, as --json wrote them */
 
     /* what it says */
     bool json;

@@ -17,9 +17,20 @@ expect 0 '"duplicates_across":	40' "$xtrain" "${check[@]}" --json 'synth:shapes?
 expect 0 'symbols: I O' "$xtrain" "${check[@]}" 'synth:plates?count=300'
 expect 3 'cannot open the data' "$xtrain" "${check[@]}" "$tree/none"
 
+pack=(data pack 'synth:plates?count=30')
+expect 2 'data pack takes two words' "$xtrain" "${pack[@]}" "$tree/p" more
+expect 0 "30 images (0.1 MB) in $tree/p/a-000000.tar" "$xtrain" "${pack[@]}" "$tree/p/a"
+[ "$(tar tf "$tree/p/a-000000.tar" | sed 's/.*\.//' | sort | uniq -c | tr -s ' \n' ' ')" = ' 30 png 30 txt ' ] ||
+  fail 'the shard does not hold 30 images and labels' "$(tar tf "$tree/p/a-000000.tar")"
+expect 1 'a-000000.tar is there already' "$xtrain" "${pack[@]}" "$tree/p/a"
+expect 2 'use --cache ram' "$xtrain" "${pack[@]}" "$tree/p/b" --as pixels
+expect 2 'give both' "$xtrain" "${loader[@]}" --cache ram --cache-file "$tree/p/b"
+
 plates=${XTRAIN_SHARED:-../shared}/data/plates/val
 if [ -d "$plates" ]; then
   expect 2 'needs --out DIR' "$xtrain" data split "$plates"
   expect 0 "$tree/lists/val.txt" "$xtrain" data split "$plates" --out "$tree/lists" --val-part 0.2
   [ "$(cat "$tree"/lists/*.txt | sort -u | wc -l)" = "$(find "$plates" -type f | wc -l)" ] || fail 'an image is lost or twice'
+  expect 0 'training takes them with --cache disk --cache-file' "$xtrain" data pack "$plates" "$tree/p/pixels" --as pixels
+  expect 0 'efficiency' "$xtrain" bench loader --model lprnet --data "$plates" --cache disk --cache-file "$tree/p/pixels"
 fi

@@ -499,6 +499,20 @@ static const struct xt_option table[] = {
         .help = "this part of a label is spread over all classes",
     },
     {
+        .name = "mixup",
+        .type = &xt_type_real,
+        FIELD(mixup),
+        .commands = TRAIN | LOADER,
+        .group = XT_GROUP_RECIPE,
+        .value = "ALPHA",
+        .fallback = "0",
+        .max = 1000,
+        .by_model = true,
+        .help = "mix each training image and its label with another of its batch, by shares drawn "
+                "from Beta(ALPHA, ALPHA); 0.2 is usual; the training loss is then that of mixed "
+                "labels; 0: off",
+    },
+    {
         .name = "freeze-until",
         .type = &xt_type_text,
         FIELD(freeze_until),

@@ -352,10 +352,23 @@ static bool wait_open(struct xt_loader *loader, struct slot *slot, int64_t step)
     return !atomic_load(&loader->stop);
 }
 
+static struct xt_mixup mixup_of(const struct xt_loader *loader, const struct slot *slot,
+                                int64_t step)
+{
+    return (struct xt_mixup){.alpha = loader->config.mixup,
+                             .seed = loader->config.seed,
+                             .step = (uint64_t)step,
+                             .count = slot->count};
+}
+
 static void finish_chunk(struct xt_loader *loader, struct slot *slot, int64_t step)
 {
     if (atomic_fetch_sub(&slot->chunks_left, 1) > 1)
         return;
+    struct xt_mixup mixup = mixup_of(loader, slot, step);
+    size_t image = (size_t)loader->config.width * (size_t)loader->config.height * 3;
+    if (mixup.alpha > 0)
+        xt_mixup_pixels(&mixup, slot->pixels, image);
     pthread_mutex_lock(&loader->lock);
     slot->done = step;
     pthread_cond_signal(&loader->ready);
@@ -620,6 +633,7 @@ enum xt_status xt_loader_next(struct xt_loader *loader, struct xt_batch *out, bo
         .labels = slot->labels,
         .label_lengths = slot->label_lengths,
         .indices = slot->indices,
+        .mixup = mixup_of(loader, slot, step),
     };
     return XT_OK;
 }

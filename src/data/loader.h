@@ -17,6 +17,7 @@
 
 #include "base/err.h"
 #include "data/cache.h"
+#include "data/mixup.h"
 #include "data/source.h"
 #include "data/transform.h"
 
@@ -36,6 +37,7 @@ struct xt_loader_config {
     float crop_least; /* of random crops: the least part of the area; 0 means 0.08 */
     bool flip;        /* mirror every second image */
     float jitter;     /* change brightness, contrast and saturation by up to this part; 0: off */
+    double mixup;     /* training: mix pairs of images, alpha of their shares; 0: off */
     enum xt_pixel_order order; /* of the source's pixels, for the jitter */
     bool repeat; /* training: go on with the next epoch after the last batch, and put another
                     sample in a bad one's place; else end after the first epoch */
@@ -57,6 +59,7 @@ struct xt_batch {
                                  never sees one: another sample, drawn from seed, epoch and
                                  position, stands in its place) */
     const size_t *indices;    /* [batch] index in the source */
+    struct xt_mixup mixup;    /* how pixels were mixed; labels are the rows' own */
 };
 
 /* A sample that could not be used. */

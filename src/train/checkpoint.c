@@ -237,6 +237,7 @@ static void describe_recipe(struct texts *texts, const struct xt_settings *s,
     add_text(texts, "--clip", "%.9g", s->clip);
     add_text(texts, "--dropout", "%.9g", s->dropout);
     add_text(texts, "--label-smoothing", "%.9g", s->label_smoothing);
+    add_text(texts, "--mixup", "%.9g", s->mixup);
     add_text(texts, "--freeze-until", "%.100s", s->freeze_until ? s->freeze_until : "none");
     add_text(texts, "--head-lr-factor", "%.9g", s->head_lr_factor);
     add_text(texts, "--augment", "%s", yes_no(s->augment));

@@ -300,6 +300,10 @@ enum xt_status xt_network_open(struct xt_network *network, const struct xt_setti
         return xt_err_set(err, XT_ERR_USAGE,
                           "--classes: %s reads plates, whose symbols --alphabet gives",
                           network->model->name);
+    if (!status && settings->mixup > 0)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--mixup: %s reads plates, whose labels cannot be mixed; leave it out",
+                          network->model->name);
     if (!status)
         status = load_alphabet(network, settings, weights, err);
     if (!status)

@@ -12,8 +12,23 @@ struct classes {
     double smoothing;
     float *losses; /* [batch] */
     int *labels;   /* [batch]; -1 where a sample does not count */
+    int *seconds;  /* [batch] mixup's other label */
+    float *share;  /* [batch] of the first */
     float *values; /* [count] one sample's probabilities */
 };
+
+/* As the pixels were mixed. Training, where that is done, has a label for every row. */
+static void mix_labels(struct classes *classes, const struct xt_batch *batch,
+                       struct xt_softmax_targets *targets)
+{
+    for (int i = 0; i < batch->count; i++) {
+        struct xt_mix mix = xt_mixup_row(&batch->mixup, i);
+        classes->seconds[i] = classes->labels[mix.other];
+        classes->share[i] = (float)mix.own / XT_MIXUP_ONE;
+    }
+    targets->seconds = classes->seconds;
+    targets->share = classes->share;
+}
 
 static double loss(struct xt_objective *objective, const struct xt_batch *batch,
                    const float *logits, float *grad)
@@ -23,6 +38,8 @@ static double loss(struct xt_objective *objective, const struct xt_batch *batch,
         classes->labels[i] = batch->label_lengths[i] ? batch->labels[(size_t)i * XT_LABEL_MAX] : -1;
     struct xt_softmax_targets targets = {
         .labels = classes->labels, .stride = 1, .smoothing = grad ? classes->smoothing : 0};
+    if (batch->mixup.alpha > 0)
+        mix_labels(classes, batch, &targets);
     return xt_softmax_loss(logits, batch->count, classes->count, &targets, classes->losses, grad);
 }
 
@@ -77,6 +94,8 @@ static void destroy(struct xt_objective *objective)
     struct classes *classes = (struct classes *)objective;
     free(classes->losses);
     free(classes->labels);
+    free(classes->seconds);
+    free(classes->share);
     free(classes->values);
     free(classes);
 }
@@ -106,6 +125,10 @@ enum xt_status xt_objective_create_classes(struct xt_objective **out,
     status = xt_mem_calloc(&classes->losses, batch, sizeof(float), "the losses", err);
     if (!status)
         status = xt_mem_calloc(&classes->labels, batch, sizeof(int), "the labels", err);
+    if (!status)
+        status = xt_mem_calloc(&classes->seconds, batch, sizeof(int), "the labels", err);
+    if (!status)
+        status = xt_mem_calloc(&classes->share, batch, sizeof(float), "the labels", err);
     if (!status)
         status = xt_mem_calloc(&classes->values, (size_t)classes->count, sizeof(float),
                                "the probabilities", err);

@@ -71,6 +71,7 @@ struct xt_settings {
     double clip;            /* gradient norm, 0: off */
     double dropout;
     double label_smoothing;
+    double mixup;             /* alpha; 0: off */
     const char *freeze_until; /* the first layer that learns; NULL: all do */
     double head_lr_factor;
     enum xt_bn_mode bn;

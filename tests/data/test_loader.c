@@ -455,10 +455,42 @@ static void a_file_that_disappears_in_mid_epoch_is_a_bad_sample(void **state)
 
 #define loader_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+static void images_are_mixed_in_pairs_as_the_batch_says(void **state)
+{
+    (void)state;
+    enum { BYTES = W * H * 3 };
+    static uint8_t plain[2][BATCH_MOST * BYTES];
+    struct xt_batch batch;
+    start();
+    for (int step = 0; step < 2; step++) {
+        assert_true(next(&batch));
+        assert_true(batch.mixup.alpha == 0);
+        memcpy(plain[step], batch.pixels, (size_t)config.batch * BYTES);
+        xt_loader_release(loader, &batch);
+    }
+    config.mixup = 1;
+    for (config.workers = 1; config.workers <= 3; config.workers += 2) {
+        start();
+        for (int step = 0; step < 2; step++) {
+            assert_true(next(&batch));
+            for (int row = 0; row < config.batch; row++) {
+                struct xt_mix mix = xt_mixup_row(&batch.mixup, row);
+                const uint8_t *own = plain[step] + row * BYTES;
+                const uint8_t *other = plain[step] + mix.other * BYTES;
+                for (int i = 0; i < BYTES; i++)
+                    assert_int_equal(batch.pixels[row * BYTES + i],
+                                     (own[i] * mix.own + other[i] * (128 - mix.own) + 64) / 128);
+            }
+            xt_loader_release(loader, &batch);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         loader_test(the_number_of_workers_and_slots_changes_nothing),
+        loader_test(images_are_mixed_in_pairs_as_the_batch_says),
         loader_test(a_run_starts_again_at_the_exact_batch),
         loader_test(every_epoch_has_each_sample_once_in_an_order_of_its_own),
         loader_test(without_shuffling_and_augmenting_samples_come_as_they_are),

@@ -144,18 +144,59 @@ static char *join(cl_uint count, const char **strings, const size_t *lengths)
     return text;
 }
 
+/* oneDNN starts these with sub-groups along the third dimension of a work-group. A GPU takes lanes
+ * from all dimensions, this runtime from the first alone and then computes one lane of 16; so the
+ * first and the third change places, in the source and when the kernel is started. */
+static const char turned_kernels[] = "xe_pooling_";
+
+static char *turned(char *source)
+{
+    static const char preamble[] = "#define reqd_work_group_size(x, y, z) "
+                                   "reqd_work_group_size(z, y, x)\n"
+                                   "#define get_global_id(d) get_global_id(2 - (d))\n"
+                                   "#define get_global_size(d) get_global_size(2 - (d))\n"
+                                   "#define get_local_id(d) get_local_id(2 - (d))\n"
+                                   "#define get_local_size(d) get_local_size(2 - (d))\n"
+                                   "#define get_group_id(d) get_group_id(2 - (d))\n"
+                                   "#define get_num_groups(d) get_num_groups(2 - (d))\n";
+    if (!source || !strstr(source, turned_kernels))
+        return source;
+    const char *parts[] = {preamble, source};
+    char *text = join(2, parts, NULL);
+    free(source);
+    return text;
+}
+
+static cl_int CL_API_CALL enqueue(cl_command_queue queue, cl_kernel kernel, cl_uint dims,
+                                  const size_t *offset, const size_t *global, const size_t *local,
+                                  cl_uint waits, const cl_event *wait, cl_event *event)
+{
+    char name[64] = "";
+    real->clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof name, name, NULL);
+    if (strncmp(name, turned_kernels, strlen(turned_kernels)) != 0 || dims != 3 || offset || !local)
+        return real->clEnqueueNDRangeKernel(queue, kernel, dims, offset, global, local, waits, wait,
+                                            event);
+    const size_t turned_global[] = {global[2], global[1], global[0]};
+    const size_t turned_local[] = {local[2], local[1], local[0]};
+    return real->clEnqueueNDRangeKernel(queue, kernel, dims, NULL, turned_global, turned_local,
+                                        waits, wait, event);
+}
+
 static cl_program CL_API_CALL create_with_source(cl_context context, cl_uint count,
                                                  const char **strings, const size_t *lengths,
                                                  cl_int *error)
 {
-    cl_program handle = real->clCreateProgramWithSource(context, count, strings, lengths, error);
+    char *source = turned(join(count, strings, lengths));
+    const char *text = source;
+    cl_program handle =
+        source ? real->clCreateProgramWithSource(context, 1, &text, NULL, error)
+               : real->clCreateProgramWithSource(context, count, strings, lengths, error);
     struct program *p = handle ? calloc(1, sizeof *p) : NULL;
-    if (!p)
+    if (!p) {
+        free(source);
         return handle;
-    *p = (struct program){.handle = handle,
-                          .context = context,
-                          .source = join(count, strings, lengths),
-                          .references = 1};
+    }
+    *p = (struct program){.handle = handle, .context = context, .source = source, .references = 1};
     pthread_mutex_lock(&lock);
     p->next = programs;
     programs = p;
@@ -370,6 +411,7 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayerWithProperties(cl_uint count,
     ours.clGetDeviceInfo = get_device_info;
     ours.clCreateProgramWithSource = create_with_source;
     ours.clBuildProgram = build;
+    ours.clEnqueueNDRangeKernel = enqueue;
     ours.clRetainProgram = retain;
     ours.clReleaseProgram = release;
     ours.clCreateKernel = create_kernel;

@@ -176,6 +176,17 @@ static const struct xt_option table[] = {
                 "0: off",
     },
     {
+        .name = "hue",
+        .type = &xt_type_real,
+        FIELD(hue),
+        .commands = TRAIN | LOADER,
+        .group = XT_GROUP_DATA,
+        .fallback = "0",
+        .max = 0.5,
+        .help = "turn the colours of training images by up to this part of the colour circle; 0.5: "
+                "to any hue; 0: off",
+    },
+    {
         .name = "strict-data",
         .type = &xt_type_flag,
         FIELD(strict_data),

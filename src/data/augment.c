@@ -192,3 +192,12 @@ void xt_augment_colours(uint8_t *pixels, size_t count, enum xt_pixel_order order
     };
     loops->change_colours(pixels, count, red, &change);
 }
+
+void xt_augment_hue(uint8_t *pixels, size_t count, enum xt_pixel_order order, float most,
+                    struct xt_rng *rng)
+{
+    int red = order == XT_PIXEL_RGB ? 0 : 2;
+    int turn = (int)((float)ONE * most * (2 * xt_rng_uniform(rng) - 1));
+    turn += turn < 0 ? ONE : 0;
+    xt_pixel_loops_get()->turn_hue(pixels, count, red, turn);
+}

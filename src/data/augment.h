@@ -19,4 +19,9 @@ enum xt_status xt_augment_plate(const uint8_t *in, int width, int height, struct
 void xt_augment_colours(uint8_t *pixels, size_t count, enum xt_pixel_order order, float most,
                         struct xt_rng *rng);
 
+/* Turns the hue of `count` pixels by up to the part `most` (0.5: half) of the circle, saturation
+ * and value of HSV left as they are, as ColorJitter does. */
+void xt_augment_hue(uint8_t *pixels, size_t count, enum xt_pixel_order order, float most,
+                    struct xt_rng *rng);
+
 #endif

@@ -248,6 +248,9 @@ static enum xt_status transform(struct worker *worker, uint64_t epoch, uint64_t 
     if (!status && config->jitter > 0)
         xt_augment_colours(pixels, (size_t)config->width * (size_t)config->height, config->order,
                            config->jitter, &rng);
+    if (!status && config->hue > 0)
+        xt_augment_hue(pixels, (size_t)config->width * (size_t)config->height, config->order,
+                       config->hue, &rng);
     return status;
 }
 

@@ -37,8 +37,9 @@ struct xt_loader_config {
     float crop_least; /* of random crops: the least part of the area; 0 means 0.08 */
     bool flip;        /* mirror every second image */
     float jitter;     /* change brightness, contrast and saturation by up to this part; 0: off */
+    float hue;        /* turn the hue by up to this part of the circle, at most 0.5; 0: off */
     double mixup;     /* training: mix pairs of images, alpha of their shares; 0: off */
-    enum xt_pixel_order order; /* of the source's pixels, for the jitter */
+    enum xt_pixel_order order; /* of the source's pixels, for jitter and hue */
     bool repeat; /* training: go on with the next epoch after the last batch, and put another
                     sample in a bad one's place; else end after the first epoch */
     bool strict; /* the first bad sample ends the run */

@@ -244,6 +244,7 @@ static void describe_recipe(struct texts *texts, const struct xt_settings *s,
     add_text(texts, "--fit", "%s", s->fit == XT_IMAGES_CROP ? "crop" : "stretch");
     add_text(texts, "--flip", "%s", yes_no(s->flip));
     add_text(texts, "--jitter", "%.9g", s->jitter);
+    add_text(texts, "--hue", "%.9g", s->hue);
     add_text(texts, "--amp", "%s", xt_dtype_name(network->graph->options.dtype));
 }
 

@@ -40,6 +40,7 @@ struct xt_loader_config xt_feed_config(const struct xt_settings *settings,
     config.augment = settings->augment;
     config.flip = settings->flip;
     config.jitter = (float)settings->jitter;
+    config.hue = (float)settings->hue;
     config.mixup = settings->mixup;
     return config;
 }

@@ -38,6 +38,7 @@ struct xt_settings {
     enum xt_images_fit fit;
     bool flip;
     double jitter; /* of brightness, contrast, saturation; 0: off */
+    double hue;    /* part of the circle; 0: off */
     bool strict_data;
 
     /* the run */

@@ -209,6 +209,63 @@ static void colours_stay_where_the_change_is_nothing_and_grey_stays_grey(void **
         assert_true(pixels[3 * i] == pixels[3 * i + 1] && pixels[3 * i] == pixels[3 * i + 2]);
 }
 
+/* By the textbook: to hue, saturation and value, and back. */
+static void turn_plainly(const uint8_t *rgb, double turn, double *out)
+{
+    double high = fmax(rgb[0], fmax(rgb[1], rgb[2]));
+    double span = high - fmin(rgb[0], fmin(rgb[1], rgb[2]));
+    double hue = 0;
+    if (span > 0 && high == rgb[0])
+        hue = (rgb[1] - rgb[2]) / span / 6;
+    else if (span > 0 && high == rgb[1])
+        hue = ((rgb[2] - rgb[0]) / span + 2) / 6;
+    else if (span > 0)
+        hue = ((rgb[0] - rgb[1]) / span + 4) / 6;
+    hue += turn;
+    hue -= floor(hue);
+    double rise = 6 * hue - floor(6 * hue);
+    double p = high - span;
+    double q = high - span * rise;
+    double t = high - span * (1 - rise);
+    const double sectors[6][3] = {{high, t, p}, {q, high, p}, {p, high, t},
+                                  {p, q, high}, {t, p, high}, {high, p, q}};
+    memcpy(out, sectors[(int)(6 * hue) % 6], sizeof sectors[0]);
+}
+
+static void the_hue_turns_and_nothing_else(void **state)
+{
+    (void)state;
+    enum { COUNT = 3000 };
+    static uint8_t before[3 * COUNT];
+    static uint8_t pixels[3 * COUNT];
+    double least = 1;
+    double most = -1;
+    struct xt_rng random = xt_rng_begin(3, 1);
+    for (int i = 0; i < 3 * COUNT; i++)
+        before[i] = (uint8_t)xt_rng_next(&random);
+    /* Grey, and each of the corners of the colour cube. */
+    for (int i = 0; i < 3 * 9; i++)
+        before[i] = i < 3 ? 90 : (i / 3 - 1) >> i % 3 & 1 ? 255 : 0;
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        bool bgr = seed % 2;
+        struct xt_rng rng = xt_rng_begin(seed, 2);
+        struct xt_rng same = rng;
+        double turn = 0.5 * (2 * (double)xt_rng_uniform(&same) - 1);
+        least = fmin(least, turn);
+        most = fmax(most, turn);
+        memcpy(pixels, before, sizeof pixels);
+        xt_augment_hue(pixels, COUNT, bgr ? XT_PIXEL_BGR : XT_PIXEL_RGB, 0.5F, &rng);
+        for (int i = 0; i < 3 * COUNT; i += 3) {
+            const uint8_t rgb[3] = {before[i + 2 * bgr], before[i + 1], before[i + 2 - 2 * bgr]};
+            double wanted[3];
+            turn_plainly(rgb, turn, wanted);
+            for (int c = 0; c < 3; c++)
+                assert_true(fabs(pixels[i + (bgr ? 2 - c : c)] - wanted[c]) < 0.55);
+        }
+    }
+    assert_true(least < -0.4 && most > 0.4);
+}
+
 extern const struct xt_pixel_loops xt_pixel_loops_base;
 #ifdef __x86_64__
 extern const struct xt_pixel_loops xt_pixel_loops_avx2;
@@ -248,15 +305,18 @@ static void run_loops(const struct xt_pixel_loops *loops, uint8_t *out)
     memcpy(out, in, ROW);
     struct xt_colour_change change = {.own = 300, .grey = -60, .shift = 700};
     loops->change_colours(out, WIDTH, 2, &change);
+    out += ROW;
+    memcpy(out, in, ROW);
+    loops->turn_hue(out, WIDTH, 0, 40000);
 }
 
 static void every_instruction_set_gives_the_same_bytes(void **state)
 {
     (void)state;
-    static uint8_t base[BYTES + 3 * ROW];
+    static uint8_t base[BYTES + 4 * ROW];
     run_loops(&xt_pixel_loops_base, base);
 #ifdef __x86_64__
-    static uint8_t other[BYTES + 3 * ROW];
+    static uint8_t other[BYTES + 4 * ROW];
     if (__builtin_cpu_supports("avx2")) {
         run_loops(&xt_pixel_loops_avx2, other);
         assert_memory_equal(base, other, sizeof base);
@@ -281,6 +341,7 @@ int main(void)
         transform_test(a_mirrored_image_is_the_image_backwards),
         transform_test(a_part_outside_is_refused),
         transform_test(colours_stay_where_the_change_is_nothing_and_grey_stays_grey),
+        transform_test(the_hue_turns_and_nothing_else),
         transform_test(every_instruction_set_gives_the_same_bytes),
     };
     return cmocka_run_group_tests_name("transform", tests, NULL, NULL);

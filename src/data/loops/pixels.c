@@ -536,6 +536,59 @@ static void change_colours(uint8_t *pixels, size_t count, int red,
         change_from(pixels, count, 2, change);
 }
 
+static inline int smaller(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static inline int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+static inline int apart(int a, int b)
+{
+    return larger(a - b, b - a);
+}
+
+/* With hues in 1 / (6 * span) of the circle, span being the largest channel less the least, nothing
+ * is divided and nothing lost. Green stands at a third of the circle, blue at two thirds; at its
+ * half, cyan, there is no red. */
+static inline void turn_from(uint8_t *pixels, size_t count, int red, int turn)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint8_t *pixel = pixels + 3 * i;
+        int r = pixel[red];
+        int g = pixel[1];
+        int b = pixel[2 - red];
+        int low = smaller(r, smaller(g, b));
+        int high = larger(r, larger(g, b));
+        int span = high - low;
+        int circle = 6 * span;
+        int green = 2 * span + b - r;
+        int blue = 4 * span + r - g;
+        int hue = high == g ? green : blue;
+        hue = high == r ? g - b : hue;
+        hue += (circle * turn + (1 << 15)) >> 16;
+        hue += hue < 0 ? circle : 0;
+        hue -= hue >= circle ? circle : 0;
+        int of_red = apart(hue, 3 * span) - span;
+        int of_green = 2 * span - apart(hue, 2 * span);
+        int of_blue = 2 * span - apart(hue, 4 * span);
+        pixel[red] = (uint8_t)(low + smaller(larger(of_red, 0), span));
+        pixel[1] = (uint8_t)(low + smaller(larger(of_green, 0), span));
+        pixel[2 - red] = (uint8_t)(low + smaller(larger(of_blue, 0), span));
+    }
+}
+
+static void turn_hue(uint8_t *pixels, size_t count, int red, int turn)
+{
+    if (red == 0)
+        turn_from(pixels, count, 0, turn);
+    else
+        turn_from(pixels, count, 2, turn);
+}
+
 #define STRING_OF(isa) #isa
 #define STRING(isa) STRING_OF(isa)
 
@@ -549,4 +602,5 @@ const struct xt_pixel_loops NAME(XT_LOOPS_ISA) = {
     .blend = blend,
     .sum_grey = sum_grey,
     .change_colours = change_colours,
+    .turn_hue = turn_hue,
 };

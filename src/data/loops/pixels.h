@@ -78,6 +78,8 @@ struct xt_pixel_loops {
     uint64_t (*sum_grey)(const uint8_t *pixels, size_t count, int red);
     void (*change_colours)(uint8_t *pixels, size_t count, int red,
                            const struct xt_colour_change *change);
+    /* Turns the hue by turn / 65536 of the colour circle, turn from 0 to 65536. */
+    void (*turn_hue)(uint8_t *pixels, size_t count, int red, int turn);
 };
 
 const struct xt_pixel_loops *xt_pixel_loops_get(void);

@@ -213,35 +213,69 @@ static bool is_loop(const struct walk *walk, const struct stat *st)
     return false;
 }
 
-static enum xt_status list_folder(struct xt_file_list *list, const char *folder,
+static enum xt_status walk_folder(struct xt_file_tree *tree, const char *folder,
                                   const struct walk *above, struct xt_err *err);
 
-static enum xt_status list_entry(struct xt_file_list *list, const char *folder, const char *name,
-                                 const struct walk *walk, struct xt_err *err)
+/* Takes over `path`. */
+static enum xt_status add_file(struct xt_file_list *list, char *path, struct xt_err *err)
+{
+    enum xt_status status = xt_mem_grow(&list->paths, &list->capacity, list->count + 1,
+                                        sizeof *list->paths, "a list of files", err);
+    if (status)
+        free(path);
+    else
+        list->paths[list->count++] = path;
+    return status;
+}
+
+static enum xt_status walk_entry(struct xt_file_tree *tree, const char *folder,
+                                 const struct dirent *entry, const struct walk *walk,
+                                 struct xt_err *err)
 {
     char *path = NULL;
-    enum xt_status status = xt_file_join(&path, folder, name, err);
+    enum xt_status status = xt_file_join(&path, folder, entry->d_name, err);
     if (status)
         return status;
+    /* Most file systems tell at once what is a file. */
+    if (entry->d_type == DT_REG)
+        return add_file(&tree->files, path, err);
     struct stat st;
     /* A link to nothing stays in the list: the reader names it as a file that cannot be opened. */
     bool found = stat(path, &st) == 0;
-    if (found && S_ISDIR(st.st_mode)) {
-        if (!is_loop(walk, &st))
-            status = list_folder(list, path, walk, err);
-    } else if (!found || S_ISREG(st.st_mode)) {
-        status = xt_mem_grow(&list->paths, &list->capacity, list->count + 1, sizeof *list->paths,
-                             "a list of files", err);
-        if (!status) {
-            list->paths[list->count++] = path;
-            return XT_OK;
-        }
-    }
+    if (!found || S_ISREG(st.st_mode))
+        return add_file(&tree->files, path, err);
+    if (S_ISDIR(st.st_mode) && !is_loop(walk, &st))
+        status = walk_folder(tree, path, walk, err);
     free(path);
     return status;
 }
 
-static enum xt_status list_folder(struct xt_file_list *list, const char *folder,
+static struct xt_file_folder folder_of(const struct stat *st)
+{
+    const int64_t second = 1000000000;
+    return (struct xt_file_folder){
+        .device = (uint64_t)st->st_dev,
+        .inode = (uint64_t)st->st_ino,
+        .modified = (int64_t)st->st_mtim.tv_sec * second + (int64_t)st->st_mtim.tv_nsec,
+        .changed = (int64_t)st->st_ctim.tv_sec * second + (int64_t)st->st_ctim.tv_nsec,
+    };
+}
+
+static enum xt_status add_folder(struct xt_file_tree *tree, const char *path, const struct stat *st,
+                                 struct xt_err *err)
+{
+    struct xt_file_folder folder = folder_of(st);
+    enum xt_status status =
+        xt_mem_grow(&tree->folders, &tree->folder_capacity, tree->folder_count + 1,
+                    sizeof *tree->folders, "a list of folders", err);
+    if (!status)
+        status = xt_mem_strdup(&folder.path, path, err);
+    if (!status)
+        tree->folders[tree->folder_count++] = folder;
+    return status;
+}
+
+static enum xt_status walk_folder(struct xt_file_tree *tree, const char *folder,
                                   const struct walk *above, struct xt_err *err)
 {
     DIR *dir = opendir(folder);
@@ -253,10 +287,10 @@ static enum xt_status list_folder(struct xt_file_list *list, const char *folder,
         return status;
     }
     struct walk walk = {.above = above, .device = st.st_dev, .inode = st.st_ino};
-    enum xt_status status = XT_OK;
+    enum xt_status status = add_folder(tree, folder, &st, err);
     for (struct dirent *entry; !status && (entry = readdir(dir));)
         if (entry->d_name[0] != '.')
-            status = list_entry(list, folder, entry->d_name, &walk, err);
+            status = walk_entry(tree, folder, entry, &walk, err);
     closedir(dir);
     return status;
 }
@@ -266,11 +300,49 @@ static int compare_paths(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+static int compare_folders(const void *a, const void *b)
+{
+    return strcmp(((const struct xt_file_folder *)a)->path,
+                  ((const struct xt_file_folder *)b)->path);
+}
+
+enum xt_status xt_file_walk(struct xt_file_tree *tree, const char *folder, struct xt_err *err)
+{
+    struct xt_file_list *files = &tree->files;
+    enum xt_status status = walk_folder(tree, folder, NULL, err);
+    if (!status && files->count)
+        qsort(files->paths, files->count, sizeof *files->paths, compare_paths);
+    if (!status)
+        qsort(tree->folders, tree->folder_count, sizeof *tree->folders, compare_folders);
+    return status;
+}
+
+void xt_file_tree_clear(struct xt_file_tree *tree)
+{
+    for (size_t i = 0; i < tree->folder_count; i++)
+        free(tree->folders[i].path);
+    free(tree->folders);
+    xt_file_list_clear(&tree->files);
+    *tree = (struct xt_file_tree){0};
+}
+
+bool xt_file_folder_is_same(const struct xt_file_folder *folder)
+{
+    struct stat st;
+    if (stat(folder->path, &st) || !S_ISDIR(st.st_mode))
+        return false;
+    struct xt_file_folder now = folder_of(&st);
+    return now.device == folder->device && now.inode == folder->inode &&
+           now.modified == folder->modified && now.changed == folder->changed;
+}
+
 enum xt_status xt_file_list_tree(struct xt_file_list *list, const char *folder, struct xt_err *err)
 {
-    enum xt_status status = list_folder(list, folder, NULL, err);
-    if (!status && list->count)
-        qsort(list->paths, list->count, sizeof *list->paths, compare_paths);
+    struct xt_file_tree tree = {0};
+    enum xt_status status = xt_file_walk(&tree, folder, err);
+    *list = tree.files;
+    tree.files = (struct xt_file_list){0};
+    xt_file_tree_clear(&tree);
     return status;
 }
 
@@ -298,6 +370,21 @@ const char *xt_file_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
+}
+
+enum xt_status xt_file_cache_base(char **out, struct xt_err *err)
+{
+    const char *own = getenv("XTRAIN_CACHE_DIR");
+    const char *xdg = getenv("XDG_CACHE_HOME");
+    const char *home = getenv("HOME");
+    *out = NULL;
+    if (own && *own)
+        return xt_mem_strdup(out, own, err);
+    if (xdg && *xdg == '/')
+        return xt_file_join(out, xdg, "xtrain", err);
+    if (home && *home == '/')
+        return xt_file_join(out, home, ".cache/xtrain", err);
+    return XT_OK;
 }
 
 enum xt_status xt_file_program_folder(char **out, struct xt_err *err)

@@ -57,10 +57,36 @@ struct xt_file_list {
 enum xt_status xt_file_list_tree(struct xt_file_list *list, const char *folder, struct xt_err *err);
 void xt_file_list_clear(struct xt_file_list *list);
 
+/* A folder, and how it was before its names were read: a name that comes, goes or changes later
+ * changes its times. */
+struct xt_file_folder {
+    char *path;
+    uint64_t device;
+    uint64_t inode;
+    int64_t modified; /* ns since 1970 */
+    int64_t changed;
+};
+/* A tree's files, as xt_file_list_tree lists them, and its folders, the first one included; both
+ * sorted by path bytes. */
+struct xt_file_tree {
+    struct xt_file_list files;
+    struct xt_file_folder *folders;
+    size_t folder_count;
+    size_t folder_capacity;
+};
+/* Clear the tree also after a failure. */
+enum xt_status xt_file_walk(struct xt_file_tree *tree, const char *folder, struct xt_err *err);
+void xt_file_tree_clear(struct xt_file_tree *tree);
+/* Whether the folder at that path is the same one, with the same names. */
+bool xt_file_folder_is_same(const struct xt_file_folder *folder);
+
 /* "a/b" from "a" and "b" into *out (release with free); an absolute `name` is taken as it is. */
 enum xt_status xt_file_join(char **out, const char *folder, const char *name, struct xt_err *err);
 /* The part after the last slash (a pointer into `path`). */
 const char *xt_file_name(const char *path);
+/* Where this program keeps what it can make again: $XTRAIN_CACHE_DIR, else $XDG_CACHE_HOME/xtrain,
+ * else ~/.cache/xtrain; into *out (release with free), NULL where none is known. */
+enum xt_status xt_file_cache_base(char **out, struct xt_err *err);
 /* The folder that holds the running program, into *out (release with free). */
 enum xt_status xt_file_program_folder(char **out, struct xt_err *err);
 

@@ -1,7 +1,5 @@
 /* A folder of images: for plates a tree whose file names are the labels; for classes a folder each.
  */
-#include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "data/index_tree.h"
 #include "data/source_files.h"
 
 static bool is_image_name(const char *path)
@@ -33,19 +32,19 @@ static bool is_left_out(const struct xt_source_files *set, const char *path)
            memcmp(name - 1 - length, folder, length) == 0;
 }
 
-/* Moves the images of the list into the set, of class `class` where that is not negative; *others
- * counts the files that are something else. */
-static enum xt_status add_images(struct xt_source_files *set, struct xt_file_list *list, int class,
+/* Moves the images of `count` paths into the set, of class `class` where that is not negative;
+ * *others counts the files that are something else. */
+static enum xt_status add_images(struct xt_source_files *set, char **paths, size_t count, int class,
                                  size_t *others, struct xt_err *err)
 {
     enum xt_status status = XT_OK;
-    for (size_t i = 0; !status && i < list->count; i++) {
-        if (!is_image_name(list->paths[i]) || is_left_out(set, list->paths[i])) {
+    for (size_t i = 0; !status && i < count; i++) {
+        if (!is_image_name(paths[i]) || is_left_out(set, paths[i])) {
             ++*others;
             continue;
         }
-        char *path = list->paths[i];
-        list->paths[i] = NULL;
+        char *path = paths[i];
+        paths[i] = NULL;
         status = class < 0 ? xt_source_files_add_named(set, path, err)
                            : xt_source_files_add_class(set, path, class, err);
     }
@@ -75,46 +74,46 @@ static void describe(struct xt_source *source, const char *folder, size_t others
              source->count, source->count == 1 ? "" : "s", classes, folder, ignored);
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* Takes over `path`. */
-static enum xt_status add_path(struct xt_file_list *list, char *path, struct xt_err *err)
-{
-    enum xt_status status = xt_mem_grow(&list->paths, &list->capacity, list->count + 1,
-                                        sizeof *list->paths, "a list of folders", err);
-    if (status)
-        free(path);
-    else
-        list->paths[list->count++] = path;
-    return status;
-}
-
-/* The folders right under `folder`, sorted by name: the classes. */
-static enum xt_status list_folders(struct xt_file_list *list, const char *folder,
+/* The folders right under the tree's first one: the classes. *list borrows their paths. */
+static enum xt_status list_classes(struct xt_file_list *list, const struct xt_file_tree *tree,
                                    struct xt_err *err)
 {
-    DIR *dir = opendir(folder);
-    if (!dir)
-        return xt_err_set(err, XT_ERR_DATA, "cannot read the folder %s: %s", folder,
-                          strerror(errno));
+    size_t length = strlen(tree->folders[0].path);
+    length -= tree->folders[0].path[length - 1] == '/';
     enum xt_status status = XT_OK;
-    for (struct dirent *entry; !status && (entry = readdir(dir));) {
-        char *path = NULL;
-        if (entry->d_name[0] == '.')
+    for (size_t i = 1; i < tree->folder_count && !status; i++) {
+        char *path = tree->folders[i].path;
+        if (strchr(path + length + 1, '/'))
             continue;
-        status = xt_file_join(&path, folder, entry->d_name, err);
-        if (!status && xt_file_is_folder(path))
-            status = add_path(list, path, err);
-        else
-            free(path);
+        status = xt_mem_grow(&list->paths, &list->capacity, list->count + 1, sizeof *list->paths,
+                             "a list of folders", err);
+        if (!status)
+            list->paths[list->count++] = path;
     }
-    closedir(dir);
-    if (list->count)
-        qsort(list->paths, list->count, sizeof *list->paths, compare_names);
     return status;
+}
+
+static int compare_beginnings(const char *path, const char *folder, size_t length)
+{
+    int order = strncmp(path, folder, length);
+    unsigned char next = order ? '/' : (unsigned char)path[length];
+    return order ? order : (next > '/') - (next < '/');
+}
+
+/* The first of the sorted paths that lies in the folder, or behind those that do. */
+static size_t first_within(const struct xt_file_list *files, const char *folder, bool behind)
+{
+    size_t length = strlen(folder);
+    size_t first = 0;
+    size_t end = files->count;
+    while (first < end) {
+        size_t middle = first + (end - first) / 2;
+        if (compare_beginnings(files->paths[middle], folder, length) < (behind ? 1 : 0))
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first;
 }
 
 /* Whether the folders are the parts of a data set, and not classes. */
@@ -128,25 +127,28 @@ static bool are_parts(const struct xt_file_list *folders)
     return found && found == folders->count;
 }
 
-static enum xt_status add_class(struct xt_source_files *set, const char *path, size_t *others,
-                                struct xt_err *err)
+/* A class's folder, and its files among the tree's. */
+struct class_files {
+    const char *folder;
+    size_t first;
+    size_t end;
+};
+
+static enum xt_status add_class(struct xt_source_files *set, char **paths,
+                                const struct class_files *files, size_t *others, struct xt_err *err)
 {
-    const char *name = xt_file_name(path);
-    struct xt_file_list list = {0};
+    const char *name = xt_file_name(files->folder);
     int class = 0;
     size_t before = set->base.count;
     enum xt_status status = xt_classes_add(&set->classes, name, strlen(name), &class, err);
     if (status)
-        return xt_err_prefix(err, "%s: ", path);
-    status = xt_file_list_tree(&list, path, err);
-    if (!status)
-        status = add_images(set, &list, class, others, err);
-    xt_file_list_clear(&list);
+        return xt_err_prefix(err, "%s: ", files->folder);
+    status = add_images(set, paths + files->first, files->end - files->first, class, others, err);
     if (!status && set->base.count == before && !set->options.labels_optional)
         status = xt_err_set(err, XT_ERR_DATA,
                             "the class folder %s holds no image (.jpg, .jpeg, .png); remove it or "
                             "put images there",
-                            path);
+                            files->folder);
     return status;
 }
 
@@ -158,21 +160,44 @@ static enum xt_status no_class_folders(const char *folder, struct xt_err *err)
                       folder);
 }
 
+static enum xt_status add_classes_of(struct xt_source_files *set, const struct xt_file_tree *tree,
+                                     const struct xt_file_list *classes, const char *folder,
+                                     size_t *others, struct xt_err *err)
+{
+    if (classes->count == 0)
+        return no_class_folders(folder, err);
+    if (are_parts(classes))
+        return xt_err_set(err, XT_ERR_DATA,
+                          "%s holds the parts of a data set, not classes; give %s as one, and "
+                          "the others apart",
+                          folder, classes->paths[classes->count - 1]);
+    struct class_files *files = NULL;
+    enum xt_status status =
+        xt_mem_calloc(&files, classes->count, sizeof *files, "a list of classes", err);
+    for (size_t i = 0; i < classes->count && !status; i++)
+        files[i] = (struct class_files){
+            .folder = classes->paths[i],
+            .first = first_within(&tree->files, classes->paths[i], false),
+            .end = first_within(&tree->files, classes->paths[i], true),
+        };
+    for (size_t i = 0; i < classes->count && !status; i++)
+        status = add_class(set, tree->files.paths, &files[i], others, err);
+    free(files);
+    return status;
+}
+
 static enum xt_status add_classes(struct xt_source_files *set, const char *folder, size_t *others,
                                   struct xt_err *err)
 {
-    struct xt_file_list folders = {0};
-    enum xt_status status = list_folders(&folders, folder, err);
-    if (!status && folders.count == 0)
-        status = no_class_folders(folder, err);
-    if (!status && are_parts(&folders))
-        status = xt_err_set(err, XT_ERR_DATA,
-                            "%s holds the parts of a data set, not classes; give %s as one, and "
-                            "the others apart",
-                            folder, folders.paths[folders.count - 1]);
-    for (size_t i = 0; i < folders.count && !status; i++)
-        status = add_class(set, folders.paths[i], others, err);
-    xt_file_list_clear(&folders);
+    struct xt_file_tree tree = {0};
+    struct xt_file_list classes = {0};
+    enum xt_status status = xt_index_tree(&tree, folder, err);
+    if (!status)
+        status = list_classes(&classes, &tree, err);
+    if (!status)
+        status = add_classes_of(set, &tree, &classes, folder, others, err);
+    free(classes.paths);
+    xt_file_tree_clear(&tree);
     return status;
 }
 
@@ -180,11 +205,11 @@ static enum xt_status add_classes(struct xt_source_files *set, const char *folde
 enum xt_status xt_source_files_add_tree(struct xt_source_files *set, const char *folder,
                                         size_t *others, struct xt_err *err)
 {
-    struct xt_file_list list = {0};
-    enum xt_status status = xt_file_list_tree(&list, folder, err);
+    struct xt_file_tree tree = {0};
+    enum xt_status status = xt_index_tree(&tree, folder, err);
     if (!status)
-        status = add_images(set, &list, -1, others, err);
-    xt_file_list_clear(&list);
+        status = add_images(set, tree.files.paths, tree.files.count, -1, others, err);
+    xt_file_tree_clear(&tree);
     return status;
 }
 

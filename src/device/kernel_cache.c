@@ -303,18 +303,12 @@ enum xt_status xt_cache_files_record(const char *folder, const char *about, stru
  * ------------------------------------------------------------------------*/
 enum xt_status xt_kernel_cache_base(const char *given, char **out, struct xt_err *err)
 {
-    const char *own = getenv("XTRAIN_CACHE_DIR");
-    const char *xdg = getenv("XDG_CACHE_HOME");
-    const char *home = getenv("HOME");
     *out = NULL;
-    if (!given && own && *own)
-        given = own;
     if (given)
         return xt_mem_strdup(out, given, err);
-    if (xdg && *xdg == '/')
-        return xt_file_join(out, xdg, "xtrain", err);
-    if (home && *home == '/')
-        return xt_file_join(out, home, ".cache/xtrain", err);
+    enum xt_status status = xt_file_cache_base(out, err);
+    if (status || *out)
+        return status;
     return xt_err_set(err, XT_ERR_RUN,
                       "there is no folder for the kernel cache: HOME is not set; name one with "
                       "--cache-dir");

@@ -228,6 +228,57 @@ static void a_loop_of_links_ends(void **state)
     xt_file_list_clear(&list);
 }
 
+static void a_walk_says_how_the_folders_were(void **state)
+{
+    struct xt_err err = {0};
+    const char *root = folder_of(state);
+    assert_int_equal(xt_file_make_folder(support_path(root, "b/c"), &err), XT_OK);
+    support_write_file(support_path(root, "b/x"), "", 0);
+    assert_int_equal(symlink("b/c", support_path(root, "a")), 0);
+
+    struct xt_file_tree tree = {0};
+    assert_int_equal(xt_file_walk(&tree, root, &err), XT_OK);
+    assert_int_equal(tree.files.count, 1);
+    assert_int_equal(tree.folder_count, 4);
+    assert_string_equal(tree.folders[0].path, root);
+    assert_string_equal(tree.folders[1].path, support_path(root, "a"));
+    assert_string_equal(tree.folders[3].path, support_path(root, "b/c"));
+    for (size_t i = 0; i < tree.folder_count; i++)
+        assert_true(xt_file_folder_is_same(&tree.folders[i]));
+    support_write_file(support_path(root, "b/c/y"), "", 0);
+    assert_true(xt_file_folder_is_same(&tree.folders[0]));
+    assert_false(xt_file_folder_is_same(&tree.folders[1])); /* the link leads there */
+    assert_true(xt_file_folder_is_same(&tree.folders[2]));
+    assert_false(xt_file_folder_is_same(&tree.folders[3]));
+    xt_file_tree_clear(&tree);
+}
+
+static void the_cache_lies_where_the_environment_says(void **state)
+{
+    (void)state;
+    struct xt_err err = {0};
+    char *base = NULL;
+    setenv("HOME", "/home/me", 1);
+    setenv("XDG_CACHE_HOME", "relative", 1);
+    unsetenv("XTRAIN_CACHE_DIR");
+    assert_int_equal(xt_file_cache_base(&base, &err), XT_OK);
+    assert_string_equal(base, "/home/me/.cache/xtrain");
+    free(base);
+    setenv("XDG_CACHE_HOME", "/cache", 1);
+    assert_int_equal(xt_file_cache_base(&base, &err), XT_OK);
+    assert_string_equal(base, "/cache/xtrain");
+    free(base);
+    setenv("XTRAIN_CACHE_DIR", "own", 1);
+    assert_int_equal(xt_file_cache_base(&base, &err), XT_OK);
+    assert_string_equal(base, "own");
+    free(base);
+    unsetenv("XTRAIN_CACHE_DIR");
+    unsetenv("XDG_CACHE_HOME");
+    unsetenv("HOME");
+    assert_int_equal(xt_file_cache_base(&base, &err), XT_OK);
+    assert_null(base);
+}
+
 static void a_tree_that_is_not_there_is_an_error(void **state)
 {
     struct xt_err err = {0};
@@ -295,6 +346,8 @@ int main(void)
         IN_FOLDER(a_tree_is_listed_in_order_without_hidden_names),
         IN_FOLDER(a_loop_of_links_ends),
         IN_FOLDER(a_tree_that_is_not_there_is_an_error),
+        IN_FOLDER(a_walk_says_how_the_folders_were),
+        IN_FOLDER(the_cache_lies_where_the_environment_says),
         cmocka_unit_test(names_are_joined),
         cmocka_unit_test(the_program_knows_its_folder),
     };

@@ -86,6 +86,30 @@ static void the_folders_sorted_by_name_are_the_classes(void **state)
     assert_non_null(strstr(source->description, "(1 other file ignored)"));
 }
 
+static void classes_whose_names_begin_alike_are_kept_apart(void **state)
+{
+    static const char *const names[] = {"a", "a b", "a-b", "a.b", "a0", "aa", "a京"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        add_file(*state, names[i], "1.jpg");
+        add_file(*state, names[i], "2.jpg");
+    }
+    support_write_file(support_path(*state, "a.jpg"), "x", 1); /* of no class */
+    open_good(*state);
+    assert_int_equal(source->count, 14);
+    assert_int_equal(xt_source_class_count(source), 7);
+    for (size_t i = 0; i < 14; i++) {
+        char name[512];
+        char part[64];
+        int label = -1;
+        int length = 0;
+        source->class->name(source, i, name, sizeof name);
+        snprintf(part, sizeof part, "/%s/%zu.jpg", names[i / 2], i % 2 + 1);
+        assert_true(xt_str_ends(name, part));
+        assert_int_equal(source->class->label(source, i, &label, &length, &err), XT_OK);
+        assert_int_equal(label, i / 2);
+    }
+}
+
 static void a_validation_set_takes_the_training_classes_by_name(void **state)
 {
     static const char *const names[] = {"ape", "cat", "dog"};
@@ -369,6 +393,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         classes_test(the_folders_sorted_by_name_are_the_classes),
+        classes_test(classes_whose_names_begin_alike_are_kept_apart),
         classes_test(a_validation_set_takes_the_training_classes_by_name),
         classes_test(one_class_only_is_refused),
         classes_test(an_empty_class_folder_is_refused),

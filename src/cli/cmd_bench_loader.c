@@ -285,8 +285,10 @@ static enum xt_status measure_crossing(struct bench *bench, const struct xt_sett
 
 static void report_crossing_json(const struct bench *bench)
 {
-    printf(", \"device\": \"%s\", \"upload_ms\": %.4f, \"compute_ms\": %.4f, \"uploads\": [",
-           bench->device.name, 1e3 * bench->crossing.upload_s, 1e3 * bench->crossing.compute_s);
+    printf(", \"device\": \"%s\", \"slots_are\": \"%s\", \"upload_ms\": %.4f, \"compute_ms\": "
+           "%.4f, \"uploads\": [",
+           bench->device.name, xt_pointer_kind_name(bench->crossing.slots),
+           1e3 * bench->crossing.upload_s, 1e3 * bench->crossing.compute_s);
     for (int i = 0; i < XT_BENCH_UPLOAD_ROWS; i++) {
         const struct xt_bench_upload_row *row = &bench->crossing.rows[i];
         printf("%s{\"memory\": \"%s\", \"overlapped\": %s, \"bytes_per_s\": %.0f, "
@@ -301,8 +303,10 @@ static void report_crossing(const struct bench *bench)
 {
     const struct xt_bench_upload *crossing = &bench->crossing;
     printf("to %s, beside work of the device that takes %.2f ms a batch\n"
-           "(an upload alone takes %.2f ms)\n",
-           bench->device.name, 1e3 * crossing->compute_s, 1e3 * crossing->upload_s);
+           "(an upload alone takes %.2f ms); of the slots that are to be pinned the driver says: "
+           "%s\n",
+           bench->device.name, 1e3 * crossing->compute_s, 1e3 * crossing->upload_s,
+           xt_pointer_kind_name(crossing->slots));
     for (int i = 0; i < XT_BENCH_UPLOAD_ROWS; i++) {
         const struct xt_bench_upload_row *row = &crossing->rows[i];
         printf("  %-9s %-14s %10.0f images/s %8.3f GB/s\n", row->pageable ? "pageable" : "pinned",

@@ -24,6 +24,9 @@ enum {
     DEVICE_HOST_UNIFIED_MEMORY = 0x1035,
     DEVICE_UUID = 0x106A,
     DEVICE_PCI_BUS_INFO = 0x410F,
+    DEVICE_PLATFORM = 0x1031,
+    CONTEXT_DEVICES = 0x1081,
+    ALLOCATION_TYPE = 0x419A,
     DEVICE_IP_VERSION = 0x4250,
     DEVICE_ID = 0x4251,
     PLATFORMS_MAX = 16,
@@ -177,4 +180,40 @@ enum xt_status xt_opencl_gpus(int *count, char *name, char *driver, struct xt_er
         *count += (int)found;
     }
     return XT_OK;
+}
+
+enum xt_opencl_allocation xt_opencl_allocation(uint64_t context, const void *pointer)
+{
+    typedef int32_t get_context_info(handle of, uint32_t what, size_t room, void *out,
+                                     size_t *needed);
+    typedef void *get_extension(handle platform, const char *name);
+    typedef int32_t get_allocation(handle of, const void *at, uint32_t what, size_t room, void *out,
+                                   size_t *needed);
+    struct functions cl;
+    get_context_info *context_info = NULL;
+    get_extension *extension = NULL;
+    get_allocation *allocation = NULL;
+    handle devices[DEVICES_MAX];
+    handle platform = NULL;
+    uint32_t kind = 0;
+    size_t length = 0;
+    if (load(&cl, NULL))
+        return XT_OPENCL_ALLOCATION_NOT_TOLD;
+    void *library = load_loader();
+    void *symbols[2] = {dlsym(library, "clGetContextInfo"),
+                        dlsym(library, "clGetExtensionFunctionAddressForPlatform")};
+    memcpy(&context_info, &symbols[0], sizeof context_info);
+    memcpy(&extension, &symbols[1], sizeof extension);
+    handle of = (handle)(uintptr_t)context;
+    if (!context_info || !extension ||
+        context_info(of, CONTEXT_DEVICES, sizeof devices, devices, &length) || length == 0 ||
+        cl.device_info(devices[0], DEVICE_PLATFORM, sizeof platform, &platform, NULL))
+        return XT_OPENCL_ALLOCATION_NOT_TOLD;
+    void *found = extension(platform, "clGetMemAllocInfoINTEL");
+    memcpy(&allocation, &found, sizeof allocation);
+    if (!allocation || allocation(of, pointer, ALLOCATION_TYPE, sizeof kind, &kind, NULL))
+        return XT_OPENCL_ALLOCATION_NOT_TOLD;
+    return kind >= XT_OPENCL_ALLOCATION_NONE && kind <= XT_OPENCL_ALLOCATION_SHARED
+               ? (enum xt_opencl_allocation)kind
+               : XT_OPENCL_ALLOCATION_NOT_TOLD;
 }

@@ -18,4 +18,15 @@ enum xt_status xt_opencl_describe(uint64_t handle, struct xt_gpu_facts *facts, c
  * and `driver` (64 bytes each). XT_ERR_DEVICE where there is no loader. */
 enum xt_status xt_opencl_gpus(int *count, char *name, char *driver, struct xt_err *err);
 
+/* What kind of unified shared memory (cl_intel_unified_shared_memory) a pointer leads to, in the
+ * cl_context of another library that uses the same loader. */
+enum xt_opencl_allocation {
+    XT_OPENCL_ALLOCATION_NOT_TOLD, /* the driver does not have the extension */
+    XT_OPENCL_ALLOCATION_NONE = 0x4196,
+    XT_OPENCL_ALLOCATION_HOST = 0x4197,
+    XT_OPENCL_ALLOCATION_DEVICE = 0x4198,
+    XT_OPENCL_ALLOCATION_SHARED = 0x4199,
+};
+enum xt_opencl_allocation xt_opencl_allocation(uint64_t context, const void *pointer);
+
 #endif

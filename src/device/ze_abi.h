@@ -34,6 +34,7 @@ enum {
     XT_ZE_DEVICE = 0x3,
     XT_ZE_MODULE = 0x5,
     XT_ZE_MEMORY = 0x7,
+    XT_ZE_ALLOCATION = 0x17,
     XT_ZE_PCI = 0x10008,
     XT_ZE_IP_VERSION = 0x1000f, /* since 1.6 */
     XT_ZES_DEVICE = 0x1,
@@ -92,6 +93,15 @@ struct xt_ze_memory {
     uint32_t bus_width;
     uint64_t bytes;
     char name[256];
+};
+
+/* ze_memory_allocation_properties_t; type: 0 not known, 1 host, 2 device, 3 shared. */
+struct xt_ze_allocation {
+    uint32_t stype;
+    void *next;
+    uint32_t type;
+    uint64_t id;
+    uint64_t page_size;
 };
 
 struct xt_ze_module {

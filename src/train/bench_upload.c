@@ -189,6 +189,8 @@ enum xt_status xt_bench_upload(struct xt_bench_upload *out, struct xt_device *de
                                              {.pageable = true, .overlapped = true}}};
     enum xt_status status = prepare(&bench, &config, err);
     if (!status)
+        out->slots = xt_pointer_ask(device->engine, bench.ways[0].pixels[0]);
+    if (!status)
         status = measure(&bench, out, err);
     for (int row = 0; row < XT_BENCH_UPLOAD_ROWS && !status; row++)
         out->rows[row].images_per_s =

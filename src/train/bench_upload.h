@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "device/device.h"
+#include "device/pointer.h"
 
 enum { XT_BENCH_UPLOAD_ROWS = 4 };
 
@@ -23,8 +24,9 @@ struct xt_bench_upload_row {
 };
 
 struct xt_bench_upload {
-    double upload_s;  /* one batch from a pinned slot, alone */
-    double compute_s; /* the device's work beside each upload, alone */
+    double upload_s;            /* one batch from a pinned slot, alone */
+    double compute_s;           /* the device's work beside each upload, alone */
+    enum xt_pointer_kind slots; /* what the driver says that pinned slots are */
     struct xt_bench_upload_row rows[XT_BENCH_UPLOAD_ROWS];
 };
 

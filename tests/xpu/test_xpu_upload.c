@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "device/device.h"
+#include "device/pointer.h"
 #include "support.h"
 #include "train/feed.h"
 
@@ -140,6 +141,23 @@ static void without_the_thread_the_same_arrives(void **state)
     same_batches_arrive(false, true);
 }
 
+static void slots_are_pinned_where_they_should_be_says_the_driver(void **state)
+{
+    (void)state;
+    struct xt_upload_config way = {
+        .device = &device, .slots = 2, .batch = BATCH, .height = H, .width = W};
+    struct xt_upload upload;
+    need_double();
+    assert_int_equal(xt_upload_init(&upload, &way, NULL), XT_OK);
+    assert_int_equal(xt_pointer_ask(device.engine, upload.pixels[1]), XT_POINTER_PINNED);
+    xt_upload_clear(&upload);
+    way.pageable = true;
+    assert_int_equal(xt_upload_init(&upload, &way, NULL), XT_OK);
+    assert_int_equal(xt_pointer_ask(device.engine, upload.pixels[1]), XT_POINTER_PAGEABLE);
+    assert_int_equal(xt_pointer_ask(device.engine, upload.host[0].host), XT_POINTER_PINNED);
+    xt_upload_clear(&upload);
+}
+
 static void what_crossed_is_told_by_cause(void **state)
 {
     (void)state;
@@ -175,6 +193,7 @@ int main(void)
         TEST(pinned_slots_are_uploaded_while_the_step_before_runs),
         TEST(pageable_slots_arrive_too),
         TEST(without_the_thread_the_same_arrives),
+        TEST(slots_are_pinned_where_they_should_be_says_the_driver),
         cmocka_unit_test(what_crossed_is_told_by_cause),
         TEST(slots_beyond_the_memory_are_an_error_of_memory),
     };

@@ -88,14 +88,6 @@ static void describe_run(const struct xt_trainer *trainer)
     fflush(stdout);
 }
 
-/* Why there are as many compute threads as there are. */
-static void note_threads(const struct xt_settings *s)
-{
-    const char *why = "--threads";
-    int count = s->threads ? s->threads : xt_thread_available(&why);
-    xt_log_detail("%d compute thread%s, by %s", count, count == 1 ? "" : "s", why);
-}
-
 /* The settings of the first start beside the results, as a file that --config takes. */
 static enum xt_status save_settings(const struct xt_options *options,
                                     const struct xt_trainer *trainer, struct xt_err *err)
@@ -181,9 +173,10 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
         return status;
     if (!view.silent)
         describe_run(trainer);
-    note_threads(s);
-    if (s->verbose)
+    if (s->verbose) {
+        xt_placement_print_threads(s, stderr);
         xt_placement_print(trainer->network.graph, stderr);
+    }
     struct xt_train_observer observer = {
         .context = &view, .progress = show_progress, .evaluated = show_evaluation};
     status = xt_trainer_run(trainer, &observer, err);

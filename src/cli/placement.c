@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/numa.h"
+#include "base/thread.h"
 #include "train/memory_plan.h"
 
 void xt_placement_print(const struct xt_graph *graph, FILE *out)
@@ -25,6 +27,26 @@ void xt_placement_print(const struct xt_graph *graph, FILE *out)
         fputs("batch norm: statistics, sums and average pools in f32, from and to bf16 tensors\n"
               "weights: f32 masters, gradients and update; bf16 working copies\n",
               out);
+}
+
+void xt_placement_print_threads(const struct xt_settings *settings, FILE *out)
+{
+    const char *why = "--threads";
+    int count = settings->threads ? settings->threads : xt_thread_available(&why);
+    struct xt_numa numa;
+    xt_numa_read(&numa, NULL);
+    fprintf(out, "threads\n  compute  %d, by %s\n", count, why);
+    if (settings->workers)
+        fprintf(out, "  loader   %d, by --workers\n", settings->workers);
+    else
+        fprintf(out, "  loader   %d at first, more if the steps need them\n", numa.count);
+    if (numa.count == 1)
+        fprintf(out, "  memory   one NUMA node: nothing is bound\n");
+    else
+        fprintf(out,
+                "  memory   %d NUMA nodes: loader threads and batch slots are shared out among "
+                "them\n",
+                numa.count);
 }
 
 static void print_bytes(const char *what, double bytes)
@@ -65,6 +87,8 @@ enum xt_status xt_placement_dry_run(const struct xt_options *options, struct xt_
            options->values.batch, trainer->epoch_steps);
     printf("%zu parameters\n\n", xt_network_parameter_count(&trainer->network));
     print_memory(trainer);
+    printf("\n");
+    xt_placement_print_threads(&options->values, stdout);
     printf("\nplacement\n");
     xt_placement_print(trainer->network.graph, stdout);
     printf("\nnothing was trained and nothing was written (--dry-run)\n");

@@ -11,6 +11,9 @@
  * written. */
 void xt_placement_print(const struct xt_graph *graph, FILE *out);
 
+/* How many threads compute and load images, why, and where they stay. */
+void xt_placement_print_threads(const struct xt_settings *settings, FILE *out);
+
 /* Settings, parameters, memory by kind, placement: what the run would be, and nothing written. */
 enum xt_status xt_placement_dry_run(const struct xt_options *options, struct xt_trainer *trainer,
                                     struct xt_err *err);

@@ -1,8 +1,8 @@
 /* How the work is shared: a batch is cut into chunks of a few samples, and a worker claims the next
- * chunk of all batches by one atomic addition. The batch's samples are planned (under the lock,
- * once a batch, in batch order) by the first worker that comes to it once its slot is free; whoever
- * ends its last chunk hands it to the consumer. So there is no lock per sample, and only one
- * epoch's order is ever needed. */
+ * chunk of all batches (of its NUMA node's, where there are several) by one atomic addition. The
+ * batch's samples are planned (under the lock, once a batch, in batch order) by the first worker
+ * that comes to it once its slot is free; whoever ends its last chunk hands it to the consumer. So
+ * there is no lock per sample, and only one epoch's order is ever needed. */
 #include "data/loader.h"
 
 #include <pthread.h>
@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/numa.h"
 #include "base/rng.h"
 #include "base/thread.h"
 #include "data/augment.h"
@@ -48,6 +49,13 @@ struct worker {
     struct xt_err err;
 };
 
+/* Every `groups`th step, filled by the workers of one NUMA node. */
+struct group {
+    int64_t first;          /* step */
+    _Atomic int64_t ticket; /* the next chunk, counted over the group's steps */
+    const struct xt_numa_node *node;
+};
+
 struct xt_loader {
     struct xt_loader_config config;
     uint64_t epoch_steps;
@@ -57,8 +65,12 @@ struct xt_loader {
     struct slot *slots;
     struct worker *workers;
     int started;
-    _Atomic int64_t ticket; /* the next chunk, counted over all steps */
+    struct xt_numa *numa;
+    struct group *groups;
+    int group_count; /* divides the slots */
     _Atomic bool stop;
+    _Atomic uint64_t busy;       /* of all workers, ns */
+    _Atomic uint64_t made;       /* samples, in that time */
     _Atomic uint64_t slot_waits; /* of all workers, ns */
     double batch_waits;          /* seconds; the consumer's alone */
     int64_t next;                /* the consumer's next step; the consumer's alone */
@@ -394,17 +406,31 @@ static enum xt_status fill_chunk(struct worker *worker, struct slot *slot, int64
     return status;
 }
 
+static enum xt_status fill_timed(struct worker *worker, struct slot *slot, int64_t step, int chunk)
+{
+    struct xt_loader *loader = worker->loader;
+    double start = xt_thread_seconds();
+    enum xt_status status = fill_chunk(worker, slot, step, chunk);
+    uint64_t taken = (uint64_t)(1e9 * (xt_thread_seconds() - start));
+    atomic_fetch_add_explicit(&loader->busy, taken, memory_order_relaxed);
+    atomic_fetch_add_explicit(&loader->made, (uint64_t)loader->chunk, memory_order_relaxed);
+    return status;
+}
+
 static void *work(void *argument)
 {
     struct worker *worker = argument;
     struct xt_loader *loader = worker->loader;
+    struct group *group = loader->groups + (worker - loader->workers) % loader->group_count;
+    if (loader->group_count > 1)
+        xt_numa_bind_thread(group->node);
     for (;;) {
-        int64_t ticket = atomic_fetch_add(&loader->ticket, 1);
-        int64_t step = ticket / loader->chunks;
+        int64_t ticket = atomic_fetch_add(&group->ticket, 1);
+        int64_t step = group->first + ticket / loader->chunks * loader->group_count;
         struct slot *slot = loader->slots + step % loader->config.slots;
         if (step >= loader->end || !wait_open(loader, slot, step))
             return NULL;
-        if (fill_chunk(worker, slot, step, (int)(ticket % loader->chunks))) {
+        if (fill_timed(worker, slot, step, (int)(ticket % loader->chunks))) {
             pthread_mutex_lock(&loader->lock);
             fail(loader, &worker->err);
             pthread_mutex_unlock(&loader->lock);
@@ -446,9 +472,10 @@ static enum xt_status check_config(const struct xt_loader_config *config, struct
 /* Small enough that all workers share the first batch, large enough that claiming costs nothing. */
 static void choose_chunks(struct xt_loader *loader)
 {
-    enum { CHUNK_MOST = 16, CHUNKS_PER_WORKER = 4 };
+    enum { CHUNK_MOST = 16, CHUNKS_PER_WORKER = 4, WORKERS = 16 };
     int batch = loader->config.batch;
-    int chunk = batch / CHUNKS_PER_WORKER / loader->config.workers;
+    int workers = loader->config.workers_most < WORKERS ? loader->config.workers_most : WORKERS;
+    int chunk = batch / CHUNKS_PER_WORKER / workers;
     chunk = chunk > CHUNK_MOST ? CHUNK_MOST : chunk;
     loader->chunk = chunk < 1 ? 1 : chunk;
     loader->chunks = (batch - 1) / loader->chunk + 1;
@@ -477,40 +504,87 @@ static enum xt_status create_slots(struct xt_loader *loader, struct xt_err *err)
     return status;
 }
 
+/* One group for each NUMA node that there is a worker for. */
+static enum xt_status create_groups(struct xt_loader *loader, struct xt_err *err)
+{
+    const struct xt_loader_config *config = &loader->config;
+    enum xt_status status = xt_mem_calloc(&loader->numa, 1, sizeof *loader->numa, "nodes", err);
+    if (status)
+        return status;
+    xt_numa_read(loader->numa, config->nodes);
+    int count = loader->numa->count < config->workers ? loader->numa->count : config->workers;
+    while (config->slots % count)
+        count--;
+    loader->group_count = count;
+    status = xt_mem_aligned(&loader->groups, (size_t)count, sizeof *loader->groups, "nodes", err);
+    for (int i = 0; i < count && !status; i++) {
+        int64_t ahead = (i - loader->next % count + count) % count;
+        loader->groups[i].first = loader->next + ahead;
+        loader->groups[i].node = loader->numa->nodes + i;
+    }
+    size_t bytes = (size_t)config->batch * (size_t)config->width * (size_t)config->height * 3;
+    for (int i = 0; i < config->slots && count > 1 && !status; i++)
+        xt_numa_bind_memory(loader->groups[i % count].node, config->slot_pixels[i], bytes);
+    return status;
+}
+
 static enum xt_status create_workers(struct xt_loader *loader, struct xt_err *err)
 {
     /* On cache lines of their own, as each is written by its own thread. */
-    enum xt_status status = xt_mem_aligned(&loader->workers, (size_t)loader->config.workers,
+    enum xt_status status = xt_mem_aligned(&loader->workers, (size_t)loader->config.workers_most,
                                            sizeof *loader->workers, "loader threads", err);
-    for (int i = 0; !status && i < loader->config.workers; i++) {
+    for (int i = 0; !status && i < loader->config.workers_most; i++) {
         loader->workers[i].loader = loader;
         loader->workers[i].want = (struct xt_want){.width = loader->config.width,
                                                    .height = loader->config.height,
                                                    .part = choose_part,
                                                    .context = loader->workers + i};
-        status = xt_decoder_create(&loader->workers[i].decoder, err);
     }
     return status;
 }
 
 /* Signals stay the main thread's. */
-static enum xt_status start_workers(struct xt_loader *loader, struct xt_err *err)
+static enum xt_status start_worker(struct xt_loader *loader, struct xt_err *err)
 {
+    struct worker *worker = loader->workers + loader->started;
+    enum xt_status status = worker->decoder ? XT_OK : xt_decoder_create(&worker->decoder, err);
+    if (status)
+        return status;
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = 0;
-    while (!error && loader->started < loader->config.workers) {
-        struct worker *worker = loader->workers + loader->started;
-        error = pthread_create(&worker->thread, NULL, work, worker);
-        loader->started += !error;
-    }
+    int error = pthread_create(&worker->thread, NULL, work, worker);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!error)
-        return XT_OK;
-    return xt_err_set(err, XT_ERR_RUN, "loader thread %d of %d cannot be started: %s",
-                      loader->started + 1, loader->config.workers, strerror(error));
+    if (error)
+        return xt_err_set(err, XT_ERR_RUN, "loader thread %d cannot be started: %s",
+                          loader->started + 1, strerror(error));
+    loader->started++;
+    return XT_OK;
+}
+
+void xt_loader_grow(struct xt_loader *loader, int workers)
+{
+    struct xt_err own;
+    int most = workers < loader->config.workers_most ? workers : loader->config.workers_most;
+    while (loader->started < most && start_worker(loader, &own) == XT_OK)
+        continue;
+}
+
+int xt_loader_workers(const struct xt_loader *loader)
+{
+    return loader->started;
+}
+
+int xt_loader_nodes(const struct xt_loader *loader)
+{
+    return loader->group_count;
+}
+
+double xt_loader_rate(struct xt_loader *loader)
+{
+    double busy = 1e-9 * (double)atomic_load(&loader->busy);
+    return busy > 0 ? (double)atomic_load(&loader->made) / busy : 0;
 }
 
 enum xt_status xt_loader_create(struct xt_loader **out, const struct xt_loader_config *config,
@@ -524,11 +598,12 @@ enum xt_status xt_loader_create(struct xt_loader **out, const struct xt_loader_c
     if (status)
         return status;
     loader->config = *config;
+    if (loader->config.workers_most < config->workers)
+        loader->config.workers_most = config->workers;
     loader->epoch_steps = xt_loader_epoch_steps(config);
     loader->end = config->repeat ? INT64_MAX : (int64_t)loader->epoch_steps;
     loader->next = loader->planned = (int64_t)config->start_step;
     choose_chunks(loader);
-    atomic_init(&loader->ticket, loader->next * loader->chunks);
     pthread_mutex_init(&loader->lock, NULL);
     pthread_cond_init(&loader->room, NULL);
     pthread_cond_init(&loader->ready, NULL);
@@ -540,9 +615,11 @@ enum xt_status xt_loader_create(struct xt_loader **out, const struct xt_loader_c
     if (!status)
         status = create_slots(loader, err);
     if (!status)
-        status = create_workers(loader, err);
+        status = create_groups(loader, err);
     if (!status)
-        status = start_workers(loader, err);
+        status = create_workers(loader, err);
+    while (!status && loader->started < config->workers)
+        status = start_worker(loader, err);
     if (status)
         xt_loader_destroy(loader);
     else
@@ -573,7 +650,7 @@ void xt_loader_destroy(struct xt_loader *loader)
     if (!loader)
         return;
     stop_workers(loader);
-    for (int i = 0; loader->workers && i < loader->config.workers; i++)
+    for (int i = 0; loader->workers && i < loader->config.workers_most; i++)
         clear_worker(loader->workers + i);
     for (int i = 0; loader->slots && i < loader->config.slots; i++) {
         free(loader->slots[i].labels);
@@ -587,6 +664,8 @@ void xt_loader_destroy(struct xt_loader *loader)
     free(loader->is_bad);
     free(loader->order);
     free(loader->workers);
+    free(loader->groups);
+    free(loader->numa);
     free(loader->slots);
     free(loader);
 }
@@ -645,7 +724,7 @@ void xt_loader_waits(struct xt_loader *loader, double *consumer, double *worker)
 {
     if (consumer)
         *consumer = loader->batch_waits;
-    *worker = 1e-9 * (double)atomic_load(&loader->slot_waits) / loader->config.workers;
+    *worker = 1e-9 * (double)atomic_load(&loader->slot_waits) / loader->started;
 }
 
 void xt_loader_release(struct xt_loader *loader, const struct xt_batch *batch)

@@ -5,6 +5,9 @@
  * hands it in; the loader fills slots in batch order. Which samples a batch holds and how they are
  * augmented is a function of seed, epoch and position alone, whatever the number of workers.
  *
+ * On a machine of several NUMA nodes slots and workers are shared out among the nodes, as far as
+ * there are workers for each: a worker fills the slots of its node alone, and stays on its CPUs.
+ *
  * xt_loader_next and xt_loader_release are for one consumer thread. The last, smaller batch of an
  * epoch is delivered when drop_last is false.
  */
@@ -26,8 +29,10 @@ struct xt_loader_config {
     int batch;
     int width;
     int height;
-    int workers; /* at least 1 */
-    int slots;   /* at least 2 */
+    int workers;       /* at the beginning; at least 1 */
+    int workers_most;  /* that xt_loader_grow may go up to; 0: `workers` */
+    const char *nodes; /* NULL: the system's NUMA nodes; else a folder that shows some, for tests */
+    int slots;         /* at least 2 */
     uint8_t *const
         *slot_pixels; /* [slots] pointers to [batch][height][width][3] bytes; the caller's */
     bool shuffle;
@@ -91,6 +96,16 @@ bool xt_loader_is_too_bad(size_t bad, size_t count);
  * slots: the first says that loading is what takes the time, the second that it is not. `consumer`
  * may be NULL, and is for its thread alone. */
 void xt_loader_waits(struct xt_loader *loader, double *consumer, double *worker);
+
+/* The workers that run, and the images that each of them makes in a second while it is at work; 0
+ * before the first. */
+int xt_loader_workers(const struct xt_loader *loader);
+double xt_loader_rate(struct xt_loader *loader);
+/* Starts workers until so many run, at most workers_most; one that cannot be started is done
+ * without. By the thread that created the loader. */
+void xt_loader_grow(struct xt_loader *loader, int workers);
+/* Among how many NUMA nodes slots and workers are shared out; 1: nothing is bound. */
+int xt_loader_nodes(const struct xt_loader *loader);
 
 /* Batches in one epoch. */
 uint64_t xt_loader_epoch_steps(const struct xt_loader_config *config);

@@ -1,5 +1,7 @@
 #include "train/feed.h"
 
+#include <limits.h>
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -7,13 +9,21 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/numa.h"
 #include "base/thread.h"
 
 enum { SLOTS = 4 };
 
-int xt_feed_workers(const struct xt_settings *settings)
+/* Without --workers: one on each NUMA node at first, and as many as there are threads at most. */
+static void choose_workers(const struct xt_settings *settings, struct xt_loader_config *config)
 {
-    return settings->workers > 0 ? settings->workers : 1;
+    struct xt_numa numa;
+    config->workers = config->workers_most = settings->workers;
+    if (settings->workers > 0)
+        return;
+    xt_numa_read(&numa, NULL);
+    config->workers = numa.count;
+    config->workers_most = xt_thread_available(NULL);
 }
 
 int xt_feed_slots(const struct xt_settings *settings)
@@ -27,11 +37,11 @@ struct xt_loader_config xt_feed_config(const struct xt_settings *settings,
     struct xt_loader_config config = {
         .width = size->width,
         .height = size->height,
-        .workers = xt_feed_workers(settings),
         .strict = settings->strict_data,
         .seed = settings->seed,
         .order = size->bgr ? XT_PIXEL_BGR : XT_PIXEL_RGB,
     };
+    choose_workers(settings, &config);
     if (settings->fit == XT_IMAGES_CROP)
         config.fit = training ? XT_FIT_RANDOM_CROP : XT_FIT_CENTRE_CROP;
     if (!training)
@@ -96,8 +106,14 @@ struct xt_feed {
     struct stage stages[XT_UPLOAD_BUFFERS];
     bool threaded;
     pthread_t thread;
-    double waits;  /* of the consumer, where a thread feeds it; the consumer's alone */
-    int64_t taken; /* batches, by the consumer; its alone */
+    double returned;    /* when the consumer got its last batch */
+    double computed;    /* seconds that it took for some steps since, */
+    int64_t step_count; /* and how many */
+    int asked;          /* batches, while steps are timed */
+    bool training;
+    bool fits_workers; /* there may be more of them, if steps need them */
+    double waits;      /* of the consumer, where a thread feeds it; the consumer's alone */
+    int64_t taken;     /* batches, by the consumer; its alone */
 
     pthread_mutex_t lock; /* over all below */
     pthread_cond_t room;  /* a buffer was released, or the feed ends */
@@ -213,6 +229,8 @@ enum xt_status xt_feed_create(struct xt_feed **out, struct xt_upload *upload,
     struct xt_loader_config own = *config;
     own.slots = upload->count;
     own.slot_pixels = upload->pixels;
+    feed->training = config->repeat;
+    feed->fits_workers = config->workers_most > config->workers;
     status = xt_loader_create(&feed->loader, &own, err);
     if (!status && upload->crosses)
         status = create_stages(feed, err);
@@ -266,10 +284,46 @@ static enum xt_status await(struct xt_feed *feed, bool *end, double *waited, str
     return status;
 }
 
+/* As many workers as make a quarter more images than steps have taken. */
+static void fit_workers(struct xt_feed *feed)
+{
+    const double spare = 1.25;
+    double need = (double)feed->rows * (double)feed->step_count / feed->computed;
+    double rate = xt_loader_rate(feed->loader);
+    int before = xt_loader_workers(feed->loader);
+    double wanted = rate > 0 ? ceil(spare * need / rate) : before;
+    if (wanted > before)
+        xt_loader_grow(feed->loader, wanted < INT_MAX ? (int)wanted : INT_MAX);
+    int now = xt_loader_workers(feed->loader);
+    const char *many = now == 1 ? "" : "s";
+    if (now > before && feed->training)
+        xt_log_note("loader: %d thread%s from here on; each makes %.0f images/s, the steps take "
+                    "%.0f",
+                    now, many, rate, need);
+    else
+        xt_log_detail("loader: %d thread%s, of %d that this process may use; each makes %.0f "
+                      "images/s, the steps take %.0f",
+                      now, many, xt_thread_available(NULL), rate, need);
+}
+
+/* Between two batches the consumer computes. The first steps are not as the others are; later it is
+ * looked at again twice, as caches fill and clocks settle. */
+static void time_step(struct xt_feed *feed)
+{
+    enum { FIRST = 3, LOOK = 4, AGAIN = 16, LAST = 64 };
+    if (!feed->fits_workers || feed->step_count >= LAST || feed->asked++ < FIRST)
+        return;
+    feed->computed += xt_thread_seconds() - feed->returned;
+    feed->step_count++;
+    if (feed->step_count == LOOK || feed->step_count == AGAIN || feed->step_count == LAST)
+        fit_workers(feed);
+}
+
 enum xt_status xt_feed_next(struct xt_feed *feed, struct xt_feed_batch *out, bool *end,
                             double *waited, struct xt_err *err)
 {
     double seconds = 0;
+    time_step(feed);
     *out = (struct xt_feed_batch){.uploaded = NULL};
     enum xt_status status;
     if (!feed->upload->crosses)
@@ -280,6 +334,7 @@ enum xt_status xt_feed_next(struct xt_feed *feed, struct xt_feed_batch *out, boo
         status = bring(feed, feed->taken, end, &seconds, err);
     if (waited)
         *waited = seconds;
+    feed->returned = xt_thread_seconds();
     if (status || *end || !feed->upload->crosses)
         return status;
     int buffer = (int)(feed->taken++ % XT_UPLOAD_BUFFERS);
@@ -319,7 +374,7 @@ void xt_feed_note_waits(struct xt_feed *feed, const struct xt_loader_config *con
     if (steps > noticeable * seconds)
         xt_log_note("loader-bound: steps waited for images %.0f %% of the time; more --workers "
                     "(now %d)%s would help",
-                    100 * steps / seconds, config->workers,
+                    100 * steps / seconds, xt_loader_workers(feed->loader),
                     can_cache ? ", or --cache ram where there are several epochs," : "");
     else
         xt_log_detail("compute-bound: steps waited for images %.1f %% of the time, workers for "

@@ -6,6 +6,9 @@
  * loader, moves their pixels to the device ahead of the step and gives the slots back; the step
  * gets the labels and the device's buffer. An error of loader, transfer or thread is the next
  * batch's error.
+ *
+ * Without --workers there is one loader thread a NUMA node at first. After a few steps it is known
+ * how many images a thread makes and the steps take, and threads are added where more are needed.
  */
 #ifndef XT_TRAIN_FEED_H
 #define XT_TRAIN_FEED_H
@@ -25,9 +28,6 @@ struct xt_feed_size {
  * and batch are the caller's to add. */
 struct xt_loader_config xt_feed_config(const struct xt_settings *settings,
                                        const struct xt_feed_size *size, bool training);
-
-/* Loader threads for the settings: --workers, else one for a CPU run. */
-int xt_feed_workers(const struct xt_settings *settings);
 
 /* Batch slots: --slots, else 4. */
 int xt_feed_slots(const struct xt_settings *settings);

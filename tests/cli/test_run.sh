@@ -68,7 +68,7 @@ expect 2 'h holds files, but no run' "${train[@]}" --steps 1 --resume auto --out
 expect 2 '--resume auto needs --out' "${train[@]}" --steps 1 --resume auto
 
 # Why as many threads.
-expect 0 '1 compute thread, by SLURM_CPUS_PER_TASK' env SLURM_CPUS_PER_TASK=1 "$xtrain" "${small[@]}" --steps 1 --verbose --out v
+expect 0 'compute  1, by SLURM_CPUS_PER_TASK' env SLURM_CPUS_PER_TASK=1 "$xtrain" "${small[@]}" --steps 1 --verbose --out v
 
 # --keep
 expect 0 '' "${train[@]}" --steps 4 --save-every 1 --keep 3 --out k --quiet

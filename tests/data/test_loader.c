@@ -1,8 +1,10 @@
 #include "support.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "data/loader.h"
@@ -420,6 +422,83 @@ static void settings_that_cannot_work_are_refused(void **state)
     assert_refused(XT_ERR_DATA, "no samples in 50 made");
 }
 
+static void take_more(uint64_t *hashes, int steps)
+{
+    struct xt_batch batch;
+    for (int i = 0; i < steps; i++) {
+        assert_true(next(&batch));
+        hashes[i] = hash_batch(&batch);
+        xt_loader_release(loader, &batch);
+    }
+}
+
+static void workers_that_are_added_change_nothing_but_their_number(void **state)
+{
+    (void)state;
+    enum { STEPS = 12 };
+    uint64_t plain[STEPS];
+    uint64_t grown[STEPS];
+    take(plain, STEPS);
+    config.workers = 1;
+    config.workers_most = 4;
+    take(grown, 3);
+    assert_int_equal(xt_loader_workers(loader), 1);
+    assert_true(xt_loader_rate(loader) > 0);
+    xt_loader_grow(loader, 3);
+    assert_int_equal(xt_loader_workers(loader), 3);
+    take_more(grown + 3, STEPS - 3);
+    assert_memory_equal(plain, grown, sizeof plain);
+    xt_loader_grow(loader, 100);
+    assert_int_equal(xt_loader_workers(loader), 4);
+}
+
+static void workers_of_several_numa_nodes_fill_the_same_batches(void **state)
+{
+    enum { STEPS = 15 };
+    setup(NULL);
+    uint64_t plain[STEPS];
+    uint64_t apart[STEPS];
+    for (uint64_t start_step = 0; start_step < 4; start_step++) {
+        config.start_step = start_step;
+        config.nodes = NULL;
+        config.slots = 4;
+        config.workers = 3;
+        take(plain, STEPS);
+        config.nodes = *state;
+        take(apart, STEPS);
+        assert_int_equal(xt_loader_nodes(loader), 2);
+        assert_memory_equal(plain, apart, sizeof plain);
+        config.slots = 3;
+        take(apart, STEPS);
+        assert_int_equal(xt_loader_nodes(loader), 1);
+        config.slots = 4;
+        config.workers = 1;
+        take(apart, STEPS);
+        assert_int_equal(xt_loader_nodes(loader), 1);
+        assert_memory_equal(plain, apart, sizeof plain);
+    }
+    teardown(NULL);
+    loader = NULL;
+}
+
+/* Two nodes, both with the first CPU that this process may use. */
+static int make_nodes(void **state)
+{
+    char line[16];
+    cpu_set_t set;
+    size_t cpu = 0;
+    if (support_make_folder(state) || sched_getaffinity(0, sizeof set, &set))
+        return -1;
+    while (!CPU_ISSET(cpu, &set))
+        cpu++;
+    int size = snprintf(line, sizeof line, "%zu\n", cpu);
+    mkdir(support_path(*state, "node0"), 0777);
+    mkdir(support_path(*state, "node1"), 0777);
+    support_write_file(support_path(*state, "node0/cpulist"), line, (size_t)size);
+    support_write_file(support_path(*state, "node1/cpulist"), line, (size_t)size);
+    return 0;
+}
+
 static void a_file_that_disappears_in_mid_epoch_is_a_bad_sample(void **state)
 {
     uint8_t grey[3 * 3 * 3];
@@ -505,6 +584,9 @@ int main(void)
         loader_test(it_can_be_stopped_at_any_moment),
         loader_test(the_time_waited_is_measured),
         loader_test(settings_that_cannot_work_are_refused),
+        loader_test(workers_that_are_added_change_nothing_but_their_number),
+        cmocka_unit_test_setup_teardown(workers_of_several_numa_nodes_fill_the_same_batches,
+                                        make_nodes, support_remove_folder),
         cmocka_unit_test_setup_teardown(a_file_that_disappears_in_mid_epoch_is_a_bad_sample,
                                         support_make_folder, support_remove_folder),
     };

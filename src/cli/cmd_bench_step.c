@@ -20,10 +20,9 @@
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "models/model.h"
+#include "train/cpu_share.h"
 
 enum { STEPS = 12, STEPS_MAX = 100000 };
-/* Part of the CPU time that others may take before the figures are doubted. */
-#define OTHERS_MAX 0.05
 
 struct command {
     const struct xt_options *options;
@@ -225,7 +224,7 @@ static void warn_of_others(const struct command *command)
     for (int i = 0; i < command->count; i++)
         if (command->runs[i].result.others > most)
             most = command->runs[i].result.others;
-    if (most > OTHERS_MAX)
+    if (most > XT_CPU_OTHERS_MAX)
         xt_log_warn("other processes took %.0f %% of this machine's CPU time meanwhile: the rates "
                     "are too low, and ratios between runs are uncertain",
                     100 * most);

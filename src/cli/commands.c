@@ -39,6 +39,14 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
                        "memory, and in turns with them the network's convolutions alone. Exits "
                        "with 1 where --against finds it slower.",
         },
+    [XT_COMMAND_BENCH_INFER] =
+        {
+            .name = "bench infer",
+            .summary = "time inference in each type, and its convolutions alone",
+            .details = "Times passes (bytes in memory to logits) in f32, and with the batch norms "
+                       "folded in f32, bf16 and int8, on random pictures in memory; in turns with "
+                       "them the same network's convolutions alone.",
+        },
     [XT_COMMAND_BENCH_LOADER] =
         {
             .name = "bench loader",

@@ -17,6 +17,7 @@ enum xt_command_id {
     XT_COMMAND_PREDICT,
     XT_COMMAND_DEVICES,
     XT_COMMAND_BENCH_STEP,
+    XT_COMMAND_BENCH_INFER,
     XT_COMMAND_BENCH_LOADER,
     XT_COMMAND_BENCH_START,
     XT_COMMAND_DATA_CHECK,
@@ -51,6 +52,7 @@ enum xt_status xt_cmd_eval(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_predict(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_devices(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_bench_step(struct xt_options *options, struct xt_err *err);
+enum xt_status xt_cmd_bench_infer(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_bench_loader(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_bench_start(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_data_check(struct xt_options *options, struct xt_err *err);

@@ -22,6 +22,7 @@ static command_function *const functions[XT_COMMAND_COUNT] = {
     [XT_COMMAND_PREDICT] = xt_cmd_predict,
     [XT_COMMAND_DEVICES] = xt_cmd_devices,
     [XT_COMMAND_BENCH_STEP] = xt_cmd_bench_step,
+    [XT_COMMAND_BENCH_INFER] = xt_cmd_bench_infer,
     [XT_COMMAND_BENCH_LOADER] = xt_cmd_bench_loader,
     [XT_COMMAND_BENCH_START] = xt_cmd_bench_start,
     [XT_COMMAND_DATA_CHECK] = xt_cmd_data_check,

@@ -93,26 +93,46 @@ static void write_sample(const struct context *context, const struct xt_loops *l
     }
 }
 
+/* What sums of squares become. */
+static void finish_squares(const struct context *context, double mean_of, int n)
+{
+    for (int g = 0; g < context->groups; g++) {
+        double *square = &context->square[(size_t)n * (size_t)context->groups + (size_t)g];
+        *square = *square / (context->group_count[g] * mean_of) + CONTEXT_EPS;
+    }
+}
+
+static void forward_over_batch(const struct context *context, const struct xt_graph *graph)
+{
+    int samples = context->out->n;
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < samples; n++)
+        sum_squares(context, graph->loops, n);
+    over_batch(context, context->square, graph->pass.count);
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < samples; n++) {
+        finish_squares(context, samples_in_mean(context, graph), n);
+        write_sample(context, graph->loops, n);
+    }
+}
+
 static enum xt_status forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
     (void)err;
     struct context *context = (struct context *)op;
     int samples = context->out->n;
     memset(context->square, 0, (size_t)samples * (size_t)context->groups * sizeof *context->square);
+    if (context->spec.over_batch) {
+        forward_over_batch(context, graph);
+        return XT_OK;
+    }
+    /* A sample is read twice while it is in cache. */
 #pragma omp parallel for schedule(static)
-    for (int n = 0; n < samples; n++)
+    for (int n = 0; n < samples; n++) {
         sum_squares(context, graph->loops, n);
-    if (context->spec.over_batch)
-        over_batch(context, context->square, graph->pass.count);
-    double mean_of = samples_in_mean(context, graph);
-    for (int n = 0; n < samples; n++)
-        for (int g = 0; g < context->groups; g++) {
-            double *square = &context->square[(size_t)n * (size_t)context->groups + (size_t)g];
-            *square = *square / (context->group_count[g] * mean_of) + CONTEXT_EPS;
-        }
-#pragma omp parallel for schedule(static)
-    for (int n = 0; n < samples; n++)
+        finish_squares(context, 1, n);
         write_sample(context, graph->loops, n);
+    }
     return XT_OK;
 }
 

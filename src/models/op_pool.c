@@ -9,7 +9,7 @@ static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct x
 {
     struct pool *pool = (struct pool *)op;
     size_t scratch = (size_t)pool->in->w * (size_t)pool->in->c;
-    if (pool->average && scratch > graph->loop_scratch_floats)
+    if (scratch > graph->loop_scratch_floats)
         graph->loop_scratch_floats = scratch;
     enum xt_status status = xt_graph_use_value(graph, pool->in, xt_op_forward_time(op), err);
     return status ? status : xt_graph_use_value(graph, pool->out, xt_op_forward_time(op), err);
@@ -27,7 +27,8 @@ static void run_row(const struct pool *pool, const struct xt_graph *graph, int n
         graph->loops->average_pool_row(in->dtype, from, in->w, in->c, &pool->window, oy, in->scale,
                                        xt_graph_loop_scratch(graph), to);
     else
-        graph->loops->max_pool_row(in->dtype, from, in->h, in->w, in->c, &pool->window, oy, to);
+        graph->loops->max_pool_row(in->dtype, from, in->h, in->w, in->c, &pool->window, oy,
+                                   xt_graph_loop_scratch(graph), to);
 }
 
 static enum xt_status forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/stop.h"
 #include "base/thread.h"
+#include "train/cpu_share.h"
 #include "train/memory_plan.h"
 #include "train/random_batch.h"
 #include "train/trainer.h"
@@ -70,47 +71,6 @@ static double peak_rss(void)
     if (!kilobytes && getrusage(RUSAGE_SELF, &usage) == 0)
         kilobytes = (unsigned long long)usage.ru_maxrss;
     return 1024 * (double)kilobytes;
-}
-
-/* Seconds of CPU time: all that this machine's CPUs have worked (or were kept from it by other
- * guests of a virtual machine's host), and this process's part. */
-struct cpu_time {
-    double wall, all, own;
-};
-
-static struct cpu_time cpu_time(void)
-{
-    unsigned long long parts[8] = {0}; /* user nice system idle iowait irq softirq steal */
-    FILE *file = fopen("/proc/stat", "re");
-    int read =
-        file ? fscanf(file, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &parts[0], &parts[1],
-                      &parts[2], &parts[3], &parts[4], &parts[5], &parts[6], &parts[7])
-             : 0;
-    if (file)
-        fclose(file);
-    unsigned long long busy = parts[0] + parts[1] + parts[2] + parts[5] + parts[6] + parts[7];
-    struct rusage usage;
-    if (read != 8 || getrusage(RUSAGE_SELF, &usage))
-        return (struct cpu_time){0};
-    return (struct cpu_time){
-        .wall = xt_thread_seconds(),
-        .all = (double)busy / (double)sysconf(_SC_CLK_TCK),
-        .own = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-               (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6,
-    };
-}
-
-/* What others took of the CPUs since `before`. */
-static double share_of_others(const struct cpu_time *before)
-{
-    struct cpu_time now = cpu_time();
-    double wall = now.wall - before->wall;
-    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    if (before->wall <= 0 || now.wall <= 0 || wall <= 0 || cpus < 1)
-        return -1;
-    double others = (now.all - before->all) - (now.own - before->own);
-    double share = others / wall / (double)cpus;
-    return share < 0 ? 0 : share;
 }
 
 /* ---- set-up ---- */
@@ -346,10 +306,10 @@ enum xt_status xt_bench_step(struct xt_bench_step *out, const struct xt_settings
         status = xt_random_batch_init(&bench.random, &bench.trainer, err);
     if (!status)
         status = warm_up(&bench, start, out, err);
-    struct cpu_time before = cpu_time();
+    struct xt_cpu_time before = xt_cpu_time();
     if (!status)
         status = measure(&bench, err);
-    out->others = share_of_others(&before);
+    out->others = xt_cpu_share_of_others(&before);
     if (!status)
         status = report(&bench, out, err);
     clear(&bench);

@@ -173,7 +173,8 @@ static const struct {
     {"--model lprnet --sched linear",
      "--sched takes constant, step, multistep, cosine or onecycle, not \"linear\""},
     {"--model lprnet --amp true", "--amp takes off, bf16, fp16 or int8, not \"true\""},
-    {"--model lprnet --amp f16", "--amp takes off, bf16, fp16 or int8, not \"f16\"; did you mean bf16?"},
+    {"--model lprnet --amp f16",
+     "--amp takes off, bf16, fp16 or int8, not \"f16\"; did you mean bf16?"},
     {"--model lprnet --bn freeze",
      "--bn takes auto, batch or frozen, not \"freeze\"; did you mean frozen?"},
     {"--model lprnet --lprnet-norm layer",
@@ -266,8 +267,8 @@ static const struct {
     {"predict w.pth a.jpg --json true",
      "--json takes no value, but \"true\" was given; write --json alone"},
     {"devices --batch 3",
-     "--batch belongs to train, eval, predict, bench step, bench loader, bench start and selftest, "
-     "not to devices"},
+     "--batch belongs to train, eval, predict, bench step, bench infer, bench loader, bench start "
+     "and selftest, not to devices"},
     {"completion", "xtrain completion needs bash|zsh|fish; `xtrain completion --help` tells more"},
     {"", "xtrain train needs --model lprnet (the network); `xtrain train --help` tells more"},
 };

@@ -74,9 +74,9 @@ struct xt_loops {
     void (*dropout)(enum xt_dtype dtype, const void *in, void *out, size_t count, uint32_t key,
                     uint32_t first, uint32_t threshold, float factor);
     /* Row `oy` of a 3x3 max pool over one sample [h][w][c] of numbers that are not negative;
-     * padding is at most 1. */
+     * padding is at most 1. scratch: w * c floats. */
     void (*max_pool_row)(enum xt_dtype dtype, const void *in, int h, int w, int c,
-                         const struct xt_window *window, int oy, void *out);
+                         const struct xt_window *window, int oy, float *scratch, void *out);
     /* Row `oy` of an average pool, times `factor`, in float32. scratch: w * c floats. */
     void (*average_pool_row)(enum xt_dtype dtype, const void *in, int w, int c,
                              const struct xt_window *window, int oy, float factor, float *scratch,

@@ -23,7 +23,7 @@ void XT_LOOPS_NAME(relu_backward)(enum xt_dtype dtype, const void *y, void *dy, 
 void XT_LOOPS_NAME(dropout)(enum xt_dtype dtype, const void *in, void *out, size_t count,
                             uint32_t key, uint32_t first, uint32_t threshold, float factor);
 void XT_LOOPS_NAME(max_pool_row)(enum xt_dtype dtype, const void *in, int h, int w, int c,
-                                 const struct xt_window *window, int oy, void *out);
+                                 const struct xt_window *window, int oy, float *scratch, void *out);
 void XT_LOOPS_NAME(average_pool_row)(enum xt_dtype dtype, const void *in, int w, int c,
                                      const struct xt_window *window, int oy, float factor,
                                      float *scratch, float *out);

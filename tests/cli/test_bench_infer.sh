@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# xtrain bench infer: every type at every batch in one table, each beside its own convolutions.
+. tests/cli/common.sh
+cd "$tree"
+bench=("$xtrain" bench infer --model lprnet --steps 2 --threads 1 --quiet)
+
+expect 0 'type       batch  images/s   pass ms  ms/image   conv ms  share  to first' "${bench[@]}" --batch 1,2
+rows=$(grep -oE '^(f32|fused (f32|bf16|int8)) +[12] ' <<<"$said" | tr -s ' ' | tr '\n' ',')
+[ "$rows" = 'f32 1 ,fused f32 1 ,fused bf16 1 ,fused int8 1 ,f32 2 ,fused f32 2 ,fused bf16 2 ,fused int8 2 ,' ] ||
+  fail 'other rows' "$said"
+# How fast it was is the machine's affair; that something was timed is not.
+awk '/^(f32|fused)/ { if (!($(NF - 5) > 0 && $(NF - 3) > 0)) exit 1 }' <<<"$said" || fail 'a time of nothing' "$said"
+
+# --profile: the ops of each, in the types that they run in.
+expect 0 'fused int8, batch 1' "${bench[@]}" --batch 1 --profile
+sed -n '/^fused int8, batch 1$/,$p' <<<"$said" >int8
+grep -qE '^backbone.0 +convolution +u8 ' int8 && grep -qE '^input +input +s8 ' int8 &&
+  grep -qE '^container.0 +convolution +f32 ' int8 || fail 'int8 runs in other types' "$(cat int8)"
+
+"${bench[@]}" --batch 2 --json 2>/dev/null >json
+for key in images_per_s pass_ms conv_ms share; do
+  [ "$(grep -c "\"$key\":" json)" = 4 ] || fail "not four $key" "$(cat json)"
+done
+
+# ResNet-50 of any size, with as many classes as wanted.
+expect 0 'inference on random pictures of 32x32 in memory, 7 classes' \
+  "$xtrain" bench infer --model resnet50 --image-size 32 --classes 7 --batch 1 --steps 1 --threads 1 --quiet
+
+expect 2 'bench infer needs --model' "$xtrain" bench infer
+expect 2 'image-size' "$xtrain" bench infer --model resnet50 --image-size 20
+expect 2 '--steps takes' "$xtrain" bench infer --model lprnet --steps 0

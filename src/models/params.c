@@ -1,6 +1,8 @@
 #include "models/params.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -297,6 +299,30 @@ static bool same_shape(const struct xt_param *param, const struct xt_file_tensor
     return true;
 }
 
+/* "64x3x7x7"; cut where there is no room. */
+static void print_shape(char *out, size_t size, const int64_t *dims, int ndims)
+{
+    size_t at = 0;
+    snprintf(out, size, "no dimensions");
+    for (int i = 0; i < ndims && at < size; i++)
+        at += (size_t)snprintf(out + at, size - at, "%s%" PRId64, i ? "x" : "", dims[i]);
+}
+
+static enum xt_status mismatch_shape(struct mismatches *list, const struct xt_param *param,
+                                     const struct xt_file_tensor *tensor, struct xt_err *err)
+{
+    int64_t dims[4];
+    char theirs[48];
+    char ours[48];
+    char text[sizeof param->name + sizeof theirs + sizeof ours + 16];
+    for (int i = 0; i < param->file_ndims; i++)
+        dims[i] = param->file_dims[i];
+    print_shape(theirs, sizeof theirs, tensor->dims, tensor->ndims);
+    print_shape(ours, sizeof ours, dims, param->file_ndims);
+    snprintf(text, sizeof text, "%s (%s, not %s)", param->name, theirs, ours);
+    return mismatch(list, "of another shape", text, err);
+}
+
 static enum xt_status take_tensor(const struct xt_param *param, struct xt_device *device,
                                   const struct xt_params_view *view,
                                   const struct xt_file_tensor *tensor, struct xt_err *err)
@@ -355,7 +381,7 @@ static enum xt_status check_shapes(const struct xt_params *params,
         if (!tensor)
             status = mismatch(list, "missing", param->name, err);
         else if (!same_shape(param, tensor))
-            status = mismatch(list, "of another shape", param->name, err);
+            status = mismatch_shape(list, param, tensor, err);
     }
     return status;
 }
@@ -418,13 +444,14 @@ enum xt_status xt_params_from_file(struct xt_params *params, struct xt_device *d
         status = check_extra(params, file, except, &list, err);
     if (!status && list.count && !partial)
         status = xt_err_set(err, XT_ERR_DATA,
-                            "%s does not fit the network; %d tensors differ: %s%s; "
-                            "--init-partial takes the ones that fit",
-                            file_name, list.count, xt_str_get(&list.text),
-                            list.count > 8 ? ", ..." : "");
+                            "%s does not fit the network; %d tensor%s: %s%s; --init-partial takes "
+                            "the ones that fit",
+                            file_name, list.count, list.count == 1 ? " differs" : "s differ",
+                            xt_str_get(&list.text), list.count > 8 ? ", ..." : "");
     if (!status && list.count)
-        xt_log_note("%s: left out %d tensors that do not fit: %s%s", file_name, list.count,
-                    xt_str_get(&list.text), list.count > 8 ? ", ..." : "");
+        xt_log_note("%s: left out %d tensor%s not fit: %s%s", file_name, list.count,
+                    list.count == 1 ? " that does" : "s that do", xt_str_get(&list.text),
+                    list.count > 8 ? ", ..." : "");
     xt_str_clear(&list.text);
     if (!status)
         status = take_all(params, device, view, file, except, err);

@@ -324,18 +324,6 @@ static enum xt_status add_tensor(struct reader *reader, const struct xt_pickle_v
     return status;
 }
 
-/* DataParallel puts "module." before every name of the network inside. */
-static void strip_module(struct xt_weight_file *file)
-{
-    static const char prefix[] = "module.";
-    for (size_t i = 0; i < file->count; i++)
-        if (!xt_str_starts(file->tensors[i].name, prefix) ||
-            !file->tensors[i].name[sizeof prefix - 1])
-            return;
-    for (size_t i = 0; i < file->count; i++)
-        file->tensors[i].name += sizeof prefix - 1;
-}
-
 static enum xt_status read_state(struct reader *reader, const struct xt_pickle_value *root)
 {
     const struct xt_pickle_value *dict = unwrap(root);
@@ -350,10 +338,7 @@ static enum xt_status read_state(struct reader *reader, const struct xt_pickle_v
         if (args)
             status = add_tensor(reader, dict->list.items[i], args);
     }
-    if (status)
-        return status;
-    strip_module(reader->file);
-    return xt_weight_store_check_unique(reader->file, reader->err);
+    return status ? status : xt_weight_store_check_unique(reader->file, reader->err);
 }
 
 /* The legacy form: magic number, protocol, system, state, storage keys, storages. */

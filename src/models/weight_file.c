@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "models/pth.h"
 #include "models/safetensors.h"
 #include "models/weight_store.h"
@@ -44,14 +45,35 @@ static enum xt_status parse(struct xt_weight_file *file, enum format format, con
                       "weights that can be read");
 }
 
+/* Takes the prefix from the names where all have it and are more. */
+static bool drop_prefix(struct xt_weight_file *file, const char *prefix)
+{
+    size_t length = strlen(prefix);
+    for (size_t i = 0; i < file->count; i++)
+        if (!xt_str_starts(file->tensors[i].name, prefix) || !file->tensors[i].name[length])
+            return false;
+    for (size_t i = 0; i < file->count; i++)
+        file->tensors[i].name += length;
+    return file->count > 0;
+}
+
+/* What DataParallel and torch.compile put before every name of the network inside. */
+static void drop_wrappers(struct xt_weight_file *file)
+{
+    while (drop_prefix(file, "module.") || drop_prefix(file, "_orig_mod."))
+        ;
+}
+
 enum xt_status xt_weight_file_parse(struct xt_weight_file *file, const uint8_t *bytes, size_t size,
                                     const char *name, struct xt_err *err)
 {
     struct xt_err own;
     *file = (struct xt_weight_file){0};
     enum xt_status status = parse(file, find_format(bytes, size), bytes, size, &own);
-    if (!status)
+    if (!status) {
+        drop_wrappers(file);
         return XT_OK;
+    }
     xt_weight_file_clear(file);
     return xt_err_set(err, status, "%s: %s", name, own.text);
 }

@@ -61,8 +61,9 @@ struct xt_weight_file {
 
 /* Reads any of the formats. In a .pth, tensors wrapped in a dictionary under `state_dict`,
  * `model_state_dict` or `model` are taken from there, values that are no tensors are left out,
- * strided tensors are made dense, and the "module." that DataParallel puts before every name is
- * taken off. XT_ERR_DATA names the file, and tensor or offset, for anything damaged. */
+ * strided tensors are made dense. What DataParallel ("module.") and torch.compile ("_orig_mod.")
+ * put before every name is taken off. XT_ERR_DATA names the file, and tensor or offset, for
+ * anything damaged. */
 enum xt_status xt_weight_file_read(struct xt_weight_file *file, const char *path,
                                    struct xt_err *err);
 

@@ -296,7 +296,8 @@ static void a_file_that_does_not_fit_is_refused_and_changes_nothing(void **state
     assert_int_equal(take(&f, &file, false), XT_ERR_DATA);
     assert_string_equal(f.err.text,
                         "some.pth does not fit the network; 3 tensors differ: of another shape "
-                        "whole.weight, missing norm.bias, extra norm.shift; --init-partial takes "
+                        "whole.weight (19x3x1x2, not 20x3x1x2), missing norm.bias, extra "
+                        "norm.shift; --init-partial takes "
                         "the ones that fit");
     struct xt_params_tensors tensors = tensors_of(&f);
     assert_true(((const float *)find(&tensors, "whole.bias")->data)[0] == 100);

@@ -172,6 +172,21 @@ static void tensors_come_in_the_order_of_their_data(void **state)
     xt_weight_file_clear(&file);
 }
 
+static void what_wrappers_put_before_all_names_is_dropped(void **state)
+{
+    (void)state;
+    struct made made = make("{\"_orig_mod.module.a.b\":{\"dtype\":\"F32\",\"shape\":[1],"
+                            "\"data_offsets\":[0,4]},\"_orig_mod.module.module.c\":{\"dtype\":"
+                            "\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
+                            8);
+    struct xt_weight_file file;
+    struct xt_err err;
+    assert_int_equal(parse(&file, &made, &err), XT_OK);
+    assert_non_null(xt_weight_file_find(&file, "a.b"));
+    assert_non_null(xt_weight_file_find(&file, "module.c"));
+    xt_weight_file_clear(&file);
+}
+
 static void small_files_are_taken(void **state)
 {
     (void)state;
@@ -369,6 +384,7 @@ int main(void)
         IN_FOLDER(a_tensor_that_does_not_fit_its_shape_is_not_written),
         IN_FOLDER(two_tensors_of_one_name_are_not_written),
         cmocka_unit_test(tensors_come_in_the_order_of_their_data),
+        cmocka_unit_test(what_wrappers_put_before_all_names_is_dropped),
         cmocka_unit_test(small_files_are_taken),
         cmocka_unit_test(overlapping_tensors_are_refused),
         cmocka_unit_test(holes_and_bytes_left_over_are_refused),

@@ -1,0 +1,146 @@
+/* --freeze-until and --head-lr-factor, by what training does to the parameters. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support.h"
+#include "train/trainer.h"
+
+static struct xt_settings settings_of(const char *out, const char *freeze_until)
+{
+    return (struct xt_settings){
+        .model = "resnet50",
+        .data = "synth:shapes?count=8&seed=1&classes=3",
+        .image_size = 32,
+        .out = out,
+        .steps = 2,
+        .log_every = 1,
+        .keep = 1,
+        .batch = 4,
+        .lr = 1e-2,
+        .momentum = 0.9,
+        .weight_decay = 0.1,
+        .decay_all = true,
+        .optim = XT_OPTIM_SGD,
+        .sched = XT_SCHED_CONSTANT,
+        .freeze_until = freeze_until,
+        .head_lr_factor = 1,
+        .device = "cpu",
+        .threads = 1,
+    };
+}
+
+/* A trainer with copies of its parameters as they were before its steps. */
+struct run {
+    struct xt_trainer trainer;
+    float *values;
+    float *stats;
+};
+
+static void train(struct run *run, const struct xt_settings *settings)
+{
+    struct xt_err err = {0};
+    const struct xt_params *params = &run->trainer.network.params;
+    enum xt_status status = xt_trainer_init(&run->trainer, settings, &err);
+    if (!status)
+        status = xt_trainer_open_run(&run->trainer, &err);
+    if (status)
+        fail_msg("%s", err.text);
+    run->values = malloc(params->value_floats * sizeof(float));
+    run->stats = malloc(params->stat_floats * sizeof(float));
+    assert_true(run->values && run->stats);
+    memcpy(run->values, params->values, params->value_floats * sizeof(float));
+    memcpy(run->stats, params->stats, params->stat_floats * sizeof(float));
+    if (xt_trainer_run(&run->trainer, &(struct xt_train_observer){0}, &err))
+        fail_msg("%s", err.text);
+}
+
+static void clear(struct run *run)
+{
+    xt_trainer_clear(&run->trainer);
+    free(run->values);
+    free(run->stats);
+}
+
+static const float *before(const struct run *run, const struct xt_param *param)
+{
+    return (xt_param_is_statistic(param) ? run->stats : run->values) + param->offset;
+}
+
+static void frozen_layers_keep_every_bit_and_the_others_learn(void **state)
+{
+    struct xt_settings settings = settings_of(support_path(*state, "run"), "layer4");
+    struct run run = {0};
+    train(&run, &settings);
+    struct xt_params *params = &run.trainer.network.params;
+    int kept = 0;
+    int learnt = 0;
+    for (int i = 0; i < params->count; i++) {
+        const struct xt_param *param = &params->items[i];
+        if (param->role == XT_PARAM_BN_COUNT)
+            continue;
+        bool learns = strncmp(param->name, "layer4", 6) == 0 || strncmp(param->name, "fc", 2) == 0;
+        bool same = memcmp(before(&run, param), xt_params_value(params, param),
+                           param->floats * sizeof(float)) == 0;
+        if (same == learns)
+            fail_msg("%s has %s", param->name, same ? "stayed the same" : "changed");
+        kept += same;
+        learnt += !same;
+    }
+    assert_true(kept > 100 && learnt > 40);
+    clear(&run);
+}
+
+static const struct xt_param *find(const struct xt_params *params, const char *name)
+{
+    for (int i = 0; i < params->count; i++)
+        if (strcmp(params->items[i].name, name) == 0)
+            return &params->items[i];
+    fail_msg("no parameter %s", name);
+    return NULL;
+}
+
+/* What the first step has added to a parameter's element. */
+static double step_of(struct run *run, const char *name, size_t element)
+{
+    struct xt_params *params = &run->trainer.network.params;
+    const struct xt_param *param = find(params, name);
+    return (double)xt_params_value(params, param)[element] - (double)before(run, param)[element];
+}
+
+static void the_head_s_step_is_larger_by_its_factor(void **state)
+{
+    struct run runs[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        struct xt_settings settings =
+            settings_of(support_path(*state, i ? "ten" : "one"), "layer4.2.conv3");
+        settings.steps = 1;
+        settings.head_lr_factor = i ? 10 : 1;
+        train(&runs[i], &settings);
+    }
+    static const char *const names[] = {"fc.weight", "fc.bias", "layer4.2.conv3.weight",
+                                        "layer4.2.bn3.weight"};
+    double moved = 0;
+    for (int n = 0; n < 4; n++)
+        for (size_t i = 0; i < 3; i++) {
+            double one = step_of(&runs[0], names[n], i);
+            double ten = step_of(&runs[1], names[n], i);
+            moved = fmax(moved, fabs(one));
+            if (!(fabs(ten - (n < 2 ? 10 : 1) * one) <= 1e-6))
+                fail_msg("%s moved by %g, and by %g at ten times the rate", names[n], one, ten);
+        }
+    assert_true(moved > 1e-4);
+    clear(&runs[0]);
+    clear(&runs[1]);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, support_make_folder, support_remove_folder)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(frozen_layers_keep_every_bit_and_the_others_learn),
+        TEST(the_head_s_step_is_larger_by_its_factor),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -105,6 +105,8 @@ static enum xt_status choose_subjects(struct command *command, struct xt_err *er
     if (status)
         return status;
     command->subjects[command->subject_count++] = (struct subject){.batch = 3};
+    if (command->options->values.small_shapes)
+        return XT_OK;
     if (model)
         return add_model(command, model, err);
     for (size_t i = 0; i < count && !status; i++)

@@ -867,6 +867,16 @@ static const struct xt_option table[] = {
                 "check: other images, of which none should be among these",
     },
     {
+        .name = "small",
+        .type = &xt_type_flag,
+        FIELD(small_shapes),
+        .commands = SELFTEST,
+        .group = XT_GROUP_RUN,
+        .fallback = "false",
+        .not_in_config = true,
+        .help = "check ops at small shapes alone, which takes a second on a CPU",
+    },
+    {
         .name = "json",
         .type = &xt_type_flag,
         FIELD(json),

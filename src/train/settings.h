@@ -109,6 +109,7 @@ struct xt_settings {
     enum xt_pack_choice pack_as; /* data pack */
     int shard_size;              /* data pack: MiB */
     double val_part;             /* data split: for evaluation */
+    bool small_shapes;           /* selftest: nothing else */
     const char *against;         /* the results of an earlier run, as --json wrote them */
 
     /* what it says */

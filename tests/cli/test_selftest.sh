@@ -6,6 +6,8 @@ grep -q '^lprnet, 94x24, batch 1$' <<<"$said" || fail 'the network and its shape
 grep -Eq '^convolution +f32 +backward +[0-9]+ ' <<<"$said" || fail 'there is a row for each kind, type and pass' "$said"
 expect 0 '"wrong":	0' "$xtrain" selftest --model lprnet --batch 1 --amp off --json
 [[ $said = '{'*'}' ]] || fail 'with --json there is nothing else on standard output' "$said"
+expect 0 'all within their bounds' "$xtrain" selftest --small
+[ "$(grep -c ', batch ' <<<"$said")" = 1 ] || fail 'with --small there are the small shapes alone' "$said"
 expect 4 'does not train in fp16' "$xtrain" selftest --amp fp16
 expect 2 'reads images of 94x24 alone' "$xtrain" selftest --model lprnet --image-size 64
 expect 2 '--lr belongs to train' "$xtrain" selftest --lr 1

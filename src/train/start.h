@@ -16,7 +16,7 @@ struct xt_start {
     enum xt_dtype dtype;
     struct xt_span library;    /* oneDNN and what it needs, loaded */
     struct xt_span engine;     /* the device found and opened */
-    struct xt_span network;    /* memory, weights, primitives */
+    struct xt_span network;    /* memory, weights, primitives; the optimizer's and batches' too */
     struct xt_span first_step; /* to its end */
     struct xt_span all;        /* from the call of xt_start_measure; zero from xt_start_read */
     bool has_cache;            /* kernels are kept from one start to the next, and counted below */

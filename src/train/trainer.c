@@ -102,6 +102,17 @@ static enum xt_status open_optimizer(struct xt_trainer *trainer, struct xt_err *
     return status;
 }
 
+/* What a step needs beside the network. */
+static enum xt_status prepare(struct xt_trainer *trainer, struct xt_err *err)
+{
+    struct xt_span start = xt_span_now();
+    enum xt_status status = open_upload(trainer, err);
+    if (!status)
+        status = open_optimizer(trainer, err);
+    trainer->prepare_span = xt_span_since(&start);
+    return status;
+}
+
 enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_settings *settings,
                                struct xt_err *err)
 {
@@ -122,9 +133,7 @@ enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_setti
     if (!status)
         status = xt_network_build(network, settings, settings->batch, true, err);
     if (!status)
-        status = open_upload(trainer, err);
-    if (!status)
-        status = open_optimizer(trainer, err);
+        status = prepare(trainer, err);
     if (!status)
         status = xt_objective_create(&trainer->objective, network, settings, err);
     if (status)

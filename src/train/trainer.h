@@ -95,7 +95,8 @@ struct xt_trainer {
     struct xt_crossed crossed;           /* the bus, in steps of this process; nothing on the CPU */
     bool said_unreadable;                /* what cannot be read of the device */
     struct xt_step_seconds step_seconds; /* of the last step */
-    struct xt_span first_step;           /* of this process */
+    struct xt_span prepare_span; /* batch slots and optimizer, their kernels too, took this */
+    struct xt_span first_step;   /* of this process */
     /* sums since the last report */
     double loss_sum;
     int64_t loss_steps;

@@ -18,3 +18,10 @@ awk '/"all"/ { part = "all" } /"(library|engine|network|first_step|else)"/ { par
 
 expect 2 'fp16' "${start[@]}" --amp fp16
 expect 2 'belongs to' "${start[@]}" --profile
+
+# A training run says the same where asked, but not among its results.
+run=("${small[@]}" --steps 1 --threads 1)
+expect 0 'start: first step ' "$xtrain" "${run[@]}" --verbose --out "$tree/a"
+grep -qE '^start: library load +[0-9.]+ s, +[0-9.]+ s of CPU time$' <<<"$said" || fail 'a phase is missing' "$said"
+expect 0 '"step":1' "$xtrain" "${run[@]}" --json --verbose --out "$tree/b"
+! grep -q '^start:' <<<"$said" || fail 'the start is told on an output that belongs to --json' "$said"

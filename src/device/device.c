@@ -286,16 +286,7 @@ enum xt_status xt_device_open(struct xt_device *device, const char *spec, int th
                               struct xt_err *err)
 {
     const struct xt_device_options options = {.spec = spec, .threads = threads};
-    enum xt_status status = xt_device_open_with(device, &options, err);
-    if (status || device->kind == XT_DEVICE_CPU)
-        return status;
-    status = xt_err_set(err, XT_ERR_DEVICE,
-                        "--device %s: networks run on the CPU alone in this version, and never run "
-                        "there when another device was asked for; %s is there and can be looked at "
-                        "with \"xtrain doctor\"",
-                        spec, device->name);
-    xt_device_close(device);
-    return status;
+    return xt_device_open_with(device, &options, err);
 }
 
 enum xt_status xt_device_record_cache(struct xt_device *device, struct xt_err *err)

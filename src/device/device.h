@@ -63,8 +63,7 @@ struct xt_device_options {
  * is missing and the command that installs it. */
 enum xt_status xt_device_open_with(struct xt_device *device,
                                    const struct xt_device_options *options, struct xt_err *err);
-/* For networks, with the default cache: their ops are the CPU's so far, so an XPU is XT_ERR_DEVICE
- * even where there is one. */
+/* The same with the default cache. */
 enum xt_status xt_device_open(struct xt_device *device, const char *spec, int threads,
                               struct xt_err *err);
 void xt_device_close(struct xt_device *device);

@@ -54,6 +54,19 @@
     X(convolution_forward_primitive_desc_create)                                                   \
     X(convolution_backward_data_primitive_desc_create)                                             \
     X(convolution_backward_weights_primitive_desc_create)                                          \
+    X(memory_desc_create_with_strides)                                                             \
+    X(memory_get_data_handle)                                                                      \
+    X(memory_set_data_handle)                                                                      \
+    X(post_ops_append_binary)                                                                      \
+    X(batch_normalization_forward_primitive_desc_create)                                           \
+    X(batch_normalization_backward_primitive_desc_create)                                          \
+    X(pooling_forward_primitive_desc_create)                                                       \
+    X(pooling_backward_primitive_desc_create)                                                      \
+    X(binary_primitive_desc_create)                                                                \
+    X(eltwise_forward_primitive_desc_create)                                                       \
+    X(eltwise_backward_primitive_desc_create)                                                      \
+    X(matmul_primitive_desc_create)                                                                \
+    X(concat_primitive_desc_create)                                                                \
     X(reorder_primitive_desc_create)
 
 struct xt_dnnl_table {

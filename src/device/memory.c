@@ -13,7 +13,8 @@ const char *xt_cause_name(enum xt_cause cause)
     static const char *const names[XT_CAUSE_COUNT] = {
         [XT_CAUSE_IMAGES] = "images",       [XT_CAUSE_LOGITS] = "logits",
         [XT_CAUSE_GRADIENTS] = "gradients", [XT_CAUSE_WEIGHTS] = "weights",
-        [XT_CAUSE_SCALARS] = "scalars",     [XT_CAUSE_OTHER] = "other",
+        [XT_CAUSE_MASKS] = "masks",         [XT_CAUSE_SCALARS] = "scalars",
+        [XT_CAUSE_OTHER] = "other",
     };
     return names[cause];
 }
@@ -82,6 +83,14 @@ static void count_down(struct xt_device *device, enum xt_cause cause, size_t byt
         atomic_fetch_add(&device->traffic.down[cause], bytes);
 }
 
+void xt_traffic_add(struct xt_device *device, enum xt_cause cause, bool up, size_t bytes)
+{
+    if (up)
+        count_up(device, cause, bytes);
+    else
+        count_down(device, cause, bytes);
+}
+
 /* Host memory on an XPU: a device memory that stays mapped. What the SYCL runtime maps to is USM
  * host memory, which the engine takes as a memory of its own. */
 static enum xt_status create_shared(struct xt_device *device, const_dnnl_memory_desc_t md,
@@ -135,6 +144,27 @@ enum xt_status xt_device_memory_create(struct xt_device *device, const_dnnl_memo
     return status;
 }
 
+enum xt_status xt_device_memory_view(struct xt_device *device, void *address, size_t bytes,
+                                     struct xt_device_memory *out, struct xt_err *err)
+{
+    *out = (struct xt_device_memory){
+        .device = device, .bytes = bytes, .place = XT_ON_DEVICE, .borrowed = true};
+    if (!crosses(device))
+        out->host = address;
+    dnnl_dims_t dims = {(int64_t)bytes};
+    dnnl_memory_desc_t md = NULL;
+    enum xt_status status = xt_dnnl_check(
+        xt_dnnl.memory_desc_create_with_tag(&md, 1, dims, dnnl_u8, dnnl_a), "a view", err);
+    if (!status)
+        status = xt_dnnl_check(xt_dnnl.memory_create(&out->memory, md, device->engine, address),
+                               "a view", err);
+    if (md)
+        xt_dnnl.memory_desc_destroy(md);
+    if (status)
+        xt_device_memory_destroy(out);
+    return status;
+}
+
 void xt_device_memory_destroy(struct xt_device_memory *memory)
 {
     if (!memory->device)
@@ -148,7 +178,7 @@ void xt_device_memory_destroy(struct xt_device_memory *memory)
             xt_dnnl.memory_unmap_data(memory->backing, memory->host);
         xt_dnnl.memory_destroy(memory->backing);
     }
-    if (!crosses(memory->device))
+    if (!crosses(memory->device) && !memory->borrowed)
         free(memory->host);
     *memory = (struct xt_device_memory){0};
 }

@@ -15,6 +15,7 @@
 #define XT_DEVICE_MEMORY_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +30,7 @@ enum xt_cause {
     XT_CAUSE_LOGITS,
     XT_CAUSE_GRADIENTS, /* of the logits */
     XT_CAUSE_WEIGHTS,
+    XT_CAUSE_MASKS,   /* of dropout */
     XT_CAUSE_SCALARS, /* learning rates, norms, flags */
     XT_CAUSE_OTHER,
     XT_CAUSE_COUNT,
@@ -40,6 +42,8 @@ struct xt_traffic {
     _Atomic uint64_t down[XT_CAUSE_COUNT];
 };
 
+/* Counts what a device's own primitives bring over the bus; on the CPU nothing. */
+void xt_traffic_add(struct xt_device *device, enum xt_cause cause, bool up, size_t bytes);
 /* Bytes that crossed in some stretch of time. */
 struct xt_crossed {
     uint64_t up[XT_CAUSE_COUNT];
@@ -63,6 +67,7 @@ struct xt_device_memory {
     enum xt_place place;
     void *host;            /* where the host reaches it: XT_ON_HOST, or while mapped; else NULL */
     dnnl_memory_t backing; /* XT_ON_HOST on an XPU: whose mapping `host` is */
+    bool borrowed;         /* a view of memory that belongs to another */
 };
 
 /* Memory for `md`, contents undefined. `what` names it in errors ("batch slot 2"). Too little
@@ -70,6 +75,11 @@ struct xt_device_memory {
 enum xt_status xt_device_memory_create(struct xt_device *device, const_dnnl_memory_desc_t md,
                                        enum xt_place place, const char *what,
                                        struct xt_device_memory *out, struct xt_err *err);
+/* A view of `bytes` bytes of the device at `address`, which somebody else owns and which outlive
+ * it.
+ */
+enum xt_status xt_device_memory_view(struct xt_device *device, void *address, size_t bytes,
+                                     struct xt_device_memory *out, struct xt_err *err);
 void xt_device_memory_destroy(struct xt_device_memory *memory);
 
 /* Makes the contents reachable at *data until unmap, which brings changes back. On an XPU's own

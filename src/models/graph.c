@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "device/number.h"
-#include "models/graph_ops.h"
+#include "models/xpu_ops.h"
 #include "models/plan.h"
 #include "models/ranges.h"
 
@@ -43,10 +43,15 @@ void xt_graph_destroy(struct xt_graph *graph)
     if (!graph)
         return;
     for (int i = 0; i < graph->op_count; i++) {
-        if (graph->ops[i]->class->destroy)
-            graph->ops[i]->class->destroy(graph->ops[i]);
-        free(graph->ops[i]);
+        struct xt_op *op = graph->ops[i];
+        if (op->class->destroy)
+            op->class->destroy(op);
+        if (op->program)
+            xt_xpu_program_clear(op->program);
+        free(op->program);
+        free(op);
     }
+    xt_xpu_graph_destroy(graph);
     for (int i = 0; i < graph->tensor_count; i++)
         free(graph->tensors[i]);
     for (int i = 0; i < graph->buffer_count; i++)
@@ -168,8 +173,12 @@ struct xt_buffer *xt_graph_add_buffer(struct xt_graph *graph, const char *tensor
     }
     if (xt_mem_calloc(&buffer, 1, sizeof *buffer, tensor, err))
         return NULL;
-    *buffer = (struct xt_buffer){
-        .tensor = tensor, .kind = kind, .bytes = bytes, .first = 1 << 30, .last = -1};
+    *buffer = (struct xt_buffer){.tensor = tensor,
+                                 .kind = kind,
+                                 .bytes = bytes,
+                                 .first = 1 << 30,
+                                 .last = -1,
+                                 .device = graph->options.device};
     graph->buffers[graph->buffer_count++] = buffer;
     return buffer;
 }
@@ -237,7 +246,9 @@ static enum xt_status place_buffers(struct xt_graph *graph, struct xt_err *err)
     size_t most = graph->options.arena_most;
     if (!status && most && graph->arena_bytes > most)
         status = xt_err_no_memory(err, "the activations", graph->arena_bytes);
-    if (!status)
+    if (!status && xt_on_xpu(graph))
+        status = xt_xpu_graph_allocate(graph, err);
+    else if (!status)
         status = xt_mem_aligned(&graph->arena, graph->arena_bytes, 1, "the activations", err);
     for (size_t i = 0; i < count && !status; i++)
         graph->buffers[i]->data = graph->arena + items[i].offset;
@@ -248,11 +259,11 @@ static enum xt_status place_buffers(struct xt_graph *graph, struct xt_err *err)
 static enum xt_status add_scratch(struct xt_graph *graph, struct xt_err *err)
 {
     graph->loop_scratch_floats = (graph->loop_scratch_floats + 31) / 16 * 16;
-    enum xt_status status = xt_mem_aligned(
-        &graph->loop_scratch, (size_t)graph->options.device->threads * graph->loop_scratch_floats,
-        sizeof(float), "the loops' scratch", err);
-    if (status)
-        return status;
+    size_t threads = (size_t)graph->options.device->threads;
+    if (!xt_on_xpu(graph) &&
+        xt_mem_aligned(&graph->loop_scratch, threads * graph->loop_scratch_floats, sizeof(float),
+                       "the loops' scratch", err))
+        return err->status;
     graph->scratchpad =
         xt_graph_add_buffer(graph, "oneDNN", "scratchpad", graph->scratchpad_bytes, err);
     if (!graph->scratchpad)
@@ -260,6 +271,29 @@ static enum xt_status add_scratch(struct xt_graph *graph, struct xt_err *err)
     xt_buffer_use(graph->scratchpad, 0);
     xt_buffer_use(graph->scratchpad, 2 * graph->op_count + 1);
     return XT_OK;
+}
+
+/* Parameters have memory, on the device too, from the first graph on that is built with them. */
+static enum xt_status allocate_params(struct xt_graph *graph, struct xt_err *err)
+{
+    struct xt_params *params = graph->options.params;
+    bool on_xpu = xt_on_xpu(graph);
+    bool training = graph->options.training;
+    enum xt_status status =
+        params->values ? XT_OK : xt_params_allocate(params, training && !on_xpu, err);
+    return status || !on_xpu ? status
+                             : xt_params_place(params, graph->options.device, training, err);
+}
+
+static enum xt_status bind(struct xt_graph *graph, struct xt_err *err)
+{
+    if (xt_on_xpu(graph))
+        return xt_xpu_graph_bind(graph, err);
+    enum xt_status status = XT_OK;
+    for (int i = 0; i < graph->op_count && !status; i++)
+        if (graph->ops[i]->class->bind)
+            status = graph->ops[i]->class->bind(graph->ops[i], graph, err);
+    return status;
 }
 
 enum xt_status xt_graph_build(struct xt_graph *graph, struct xt_tensor *logits, struct xt_err *err)
@@ -272,8 +306,8 @@ enum xt_status xt_graph_build(struct xt_graph *graph, struct xt_tensor *logits, 
     if (graph->options.int8 && graph->options.int8->tensors != graph->tensor_count)
         return xt_err_set(err, XT_ERR_RUN, "the int8 ranges are of another network");
     int loss_time = graph->op_count;
-    enum xt_status status = XT_OK;
-    if (graph->options.training) {
+    enum xt_status status = xt_on_xpu(graph) ? xt_xpu_graph_begin(graph, err) : XT_OK;
+    if (!status && graph->options.training) {
         int reader = xt_graph_read(logits, err);
         status =
             reader < 0 ? err->status : xt_graph_use_grad(graph, logits, reader, loss_time, err);
@@ -285,16 +319,25 @@ enum xt_status xt_graph_build(struct xt_graph *graph, struct xt_tensor *logits, 
     }
     if (!status)
         status = xt_graph_use_value(graph, logits, loss_time, err);
-    if (!status && !graph->options.params->values)
-        status = xt_params_allocate(graph->options.params, graph->options.training, err);
+    if (!status && xt_on_xpu(graph))
+        status = xt_xpu_graph_prepare(graph, err);
+    if (!status)
+        status = allocate_params(graph, err);
     if (!status)
         status = add_scratch(graph, err);
     if (!status)
         status = place_buffers(graph, err);
-    for (int i = 0; i < graph->op_count && !status; i++)
-        if (graph->ops[i]->class->bind)
-            status = graph->ops[i]->class->bind(graph->ops[i], graph, err);
-    return status;
+    return status ? status : bind(graph, err);
+}
+
+/* The parameters where the ops read them: on the device, and on the host for those that fold. */
+static enum xt_status share_params(struct xt_graph *graph, struct xt_err *err)
+{
+    struct xt_params *params = graph->options.params;
+    if (!xt_on_xpu(graph))
+        return XT_OK;
+    enum xt_status status = graph->options.fuse ? xt_params_pull(params, err) : XT_OK;
+    return status ? status : xt_params_push(params, err);
 }
 
 /* Working copies of the weights follow the parameters. */
@@ -304,6 +347,8 @@ static enum xt_status refresh(struct xt_graph *graph, struct xt_err *err)
     if (graph->params_version == version)
         return XT_OK;
     double start = graph->profile ? xt_thread_seconds() : 0;
+    if (share_params(graph, err))
+        return err->status;
     for (int i = 0; i < graph->op_count; i++) {
         struct xt_op *op = graph->ops[i];
         enum xt_status status = op->class->refresh ? op->class->refresh(op, graph, err) : XT_OK;
@@ -316,12 +361,19 @@ static enum xt_status refresh(struct xt_graph *graph, struct xt_err *err)
     return XT_OK;
 }
 
+static enum xt_status wait(const struct xt_graph *graph, struct xt_err *err)
+{
+    return xt_dnnl_check(xt_dnnl.stream_wait(graph->options.device->stream), "the device", err);
+}
+
 static enum xt_status run(struct xt_graph *graph, struct xt_op *op, bool backward,
                           struct xt_err *err)
 {
     double start = graph->profile ? xt_thread_seconds() : 0;
     enum xt_status status =
         backward ? op->class->backward(op, graph, err) : op->class->forward(op, graph, err);
+    if (!status && graph->profile)
+        status = wait(graph, err);
     if (graph->profile)
         op->seconds[backward] += xt_thread_seconds() - start;
     if (status)
@@ -331,15 +383,17 @@ static enum xt_status run(struct xt_graph *graph, struct xt_op *op, bool backwar
 
 enum xt_status xt_graph_forward(struct xt_graph *graph, struct xt_err *err)
 {
-    enum xt_status status = refresh(graph, err);
+    enum xt_status status = xt_on_xpu(graph) ? xt_xpu_graph_check_pass(graph, err) : XT_OK;
+    if (!status)
+        status = refresh(graph, err);
     for (int i = 0; i < graph->op_count && !status; i++)
         status = run(graph, graph->ops[i], false, err);
-    return status;
+    return status || !xt_on_xpu(graph) ? status : xt_xpu_graph_after_forward(graph, err);
 }
 
 enum xt_status xt_graph_backward(struct xt_graph *graph, struct xt_err *err)
 {
-    enum xt_status status = XT_OK;
+    enum xt_status status = xt_on_xpu(graph) ? xt_xpu_graph_before_backward(graph, err) : XT_OK;
     for (int i = graph->op_count - 1; i >= 0 && !status; i--)
         if (!graph->ops[i]->frozen)
             status = run(graph, graph->ops[i], true, err);
@@ -352,42 +406,70 @@ enum xt_status xt_graph_convolutions_alone(struct xt_graph *graph, bool training
     enum xt_status status = refresh(graph, err);
     for (int backward = 0; backward <= (training ? 1 : 0) && !status; backward++)
         for (int i = 0; i < graph->op_count && !status; i++)
-            if (graph->ops[i]->class == &xt_op_conv && !(backward && graph->ops[i]->frozen))
+            if (xt_is_conv(graph->ops[i]) && !(backward && graph->ops[i]->frozen))
                 status = xt_conv_run_alone(graph->ops[i], graph, backward, err);
-    return status;
+    return status ? status : wait(graph, err);
 }
 
 float *xt_graph_logits(struct xt_graph *graph)
 {
-    return graph->logits->value->data;
+    return xt_on_xpu(graph) ? graph->xpu->logits.host : graph->logits->value->data;
 }
 
 float *xt_graph_logits_grad(struct xt_graph *graph)
 {
-    return graph->logits->grad[graph->logits->readers - 1]->data;
+    return xt_on_xpu(graph) ? graph->xpu->logits_grad.host
+                            : graph->logits->grad[graph->logits->readers - 1]->data;
 }
 
 enum xt_status xt_graph_run_op(struct xt_graph *graph, int index, bool backward, struct xt_err *err)
 {
     enum xt_status status = refresh(graph, err);
-    return status ? status : run(graph, graph->ops[index], backward, err);
+    if (!status)
+        status = run(graph, graph->ops[index], backward, err);
+    return status ? status : wait(graph, err);
+}
+
+static enum xt_status open_buffer(struct xt_graph *graph, const struct xt_buffer *buffer,
+                                  enum xt_dtype dtype, size_t count, struct xt_device_memory *out,
+                                  void **data, struct xt_err *err)
+{
+    if (count * xt_dtype_size(dtype) > buffer->bytes)
+        return xt_err_set(err, XT_ERR_RUN, "%s holds %zu bytes, not %zu numbers", buffer->tensor,
+                          buffer->bytes, count);
+    enum xt_status status =
+        xt_device_memory_view(graph->options.device, buffer->data, buffer->bytes, out, err);
+    return status ? status : xt_device_memory_map(out, XT_CAUSE_OTHER, data, err);
+}
+
+static enum xt_status close_buffer(struct xt_device_memory *memory, struct xt_err *err)
+{
+    enum xt_status status = xt_device_memory_unmap(memory, XT_CAUSE_OTHER, err);
+    xt_device_memory_destroy(memory);
+    return status;
 }
 
 enum xt_status xt_graph_write(struct xt_graph *graph, const struct xt_buffer *buffer,
                               enum xt_dtype dtype, const float *from, size_t count,
                               struct xt_err *err)
 {
-    (void)graph;
-    (void)err;
-    xt_number_from_float(dtype, from, count, buffer->data);
-    return XT_OK;
+    struct xt_device_memory memory;
+    void *data = NULL;
+    enum xt_status status = open_buffer(graph, buffer, dtype, count, &memory, &data, err);
+    if (status)
+        return status;
+    xt_number_from_float(dtype, from, count, data);
+    return close_buffer(&memory, err);
 }
 
 enum xt_status xt_graph_read_back(struct xt_graph *graph, const struct xt_buffer *buffer,
                                   enum xt_dtype dtype, float *to, size_t count, struct xt_err *err)
 {
-    (void)graph;
-    (void)err;
-    xt_number_to_float(dtype, buffer->data, count, to);
-    return XT_OK;
+    struct xt_device_memory memory;
+    void *data = NULL;
+    enum xt_status status = open_buffer(graph, buffer, dtype, count, &memory, &data, err);
+    if (status)
+        return status;
+    xt_number_to_float(dtype, data, count, to);
+    return close_buffer(&memory, err);
 }

@@ -3,10 +3,10 @@
  *
  * Order of use: xt_graph_create; the builder's xt_graph_conv, _norm, _dropout, _context;
  * xt_graph_build; then any number of xt_graph_forward and xt_graph_backward. All tensors are dense
- * N, H, W, C; activations are float32 or bf16, the taps, the context and the logits float32. The
- * graph owns its memory: one arena, laid out from the ops' lifetimes (plan.h). Parameters belong to
- * the caller (params.h), so that two graphs, of other batch sizes say, can share them. One thread
- * at a time; the ops themselves use the device's threads.
+ * N, H, W, C; activations are float32, bf16 or fp16, the taps, the context and the logits float32.
+ * The graph owns its memory: one arena, laid out from the ops' lifetimes (plan.h). Parameters
+ * belong to the caller (params.h), so that two graphs, of other batch sizes say, can share them.
+ * One thread at a time; the ops themselves use the device's threads.
  */
 #ifndef XT_MODELS_GRAPH_H
 #define XT_MODELS_GRAPH_H
@@ -30,7 +30,8 @@ struct xt_buffer {
     size_t bytes;
     int first;
     int last;
-    void *data; /* once built */
+    void *data; /* once built; an address on `device` */
+    const struct xt_device *device;
 };
 
 struct xt_tensor {
@@ -54,6 +55,8 @@ size_t xt_tensor_bytes(const struct xt_tensor *tensor);
 struct xt_graph;
 struct xt_op;
 struct xt_ranges;
+struct xt_xpu_program;
+struct xt_xpu_graph;
 
 struct xt_op_class {
     const char *kind;
@@ -81,9 +84,16 @@ struct xt_op {
     size_t out_bytes;    /* of the tensors that it writes */
     double flops;        /* of one forward pass of the batch, multiply and add counted as two */
     double backward_flops;
-    double bytes[2];   /* of the values and gradients read and written forward and backward, each
-                          counted once */
+    double bytes[2]; /* of the values and gradients read and written forward and backward, each
+                        counted once */
+    struct xt_xpu_program *program; /* what it runs on an XPU; NULL on the CPU */
     double seconds[2]; /* spent forward and backward since the graph's profile was last cleared */
+};
+
+/* Told while an XPU's primitives are made, which can take minutes where no kernel is cached. */
+struct xt_graph_observer {
+    void (*made)(void *context, int done, int all);
+    void *context;
 };
 
 /* How one pass runs; changed between passes by the trainer. */
@@ -112,6 +122,7 @@ struct xt_graph_options {
     const struct xt_ranges *int8;
     size_t
         arena_most; /* more for activations is XT_ERR_MEMORY before it is allocated; 0: no limit */
+    struct xt_graph_observer observer; /* zeroed: nobody */
     bool bn_frozen; /* what the passes will say: an XPU's kernels are made for the one or the other
                      */
     const char *learn_from; /* the ops described before the first of this name, or within a layer of
@@ -136,8 +147,9 @@ struct xt_graph {
     size_t scratchpad_bytes;
     size_t loop_scratch_floats; /* a thread's */
     struct xt_buffer *scratchpad;
-    float *loop_scratch;  /* [threads][loop_scratch_floats] */
-    size_t working_bytes; /* working copies of weights, kept outside the arena */
+    float *loop_scratch;      /* [threads][loop_scratch_floats] */
+    size_t working_bytes;     /* working copies of weights, kept outside the arena */
+    struct xt_xpu_graph *xpu; /* NULL on the CPU */
     struct xt_graph_pass pass;
     struct xt_ranges
         *recording; /* where passes note the range of each convolution; NULL: nowhere */

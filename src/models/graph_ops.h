@@ -34,6 +34,7 @@ float *xt_graph_loop_scratch(const struct xt_graph *graph);
 void xt_graph_run_last(struct xt_graph *graph, struct xt_op *op);
 
 #define XT_BN_EPS 1e-5
+#define XT_BN_MOMENTUM 0.1
 
 /* A norm as part of the convolution before it. */
 struct xt_fold {

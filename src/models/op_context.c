@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "models/ops.h"
+#include "models/xpu_ops.h"
 
 /* Keeps an all-zero tap finite. */
 #define CONTEXT_EPS 1e-12
@@ -18,15 +18,12 @@ static void destroy(struct xt_op *op)
     free(((struct context *)op)->square);
 }
 
-static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+enum xt_status xt_context_use_buffers(struct context *context, struct xt_graph *graph,
+                                      struct xt_err *err)
 {
-    struct context *context = (struct context *)op;
-    int forward = xt_op_forward_time(op);
-    int backward = xt_op_backward_time(graph, op);
-    size_t count = (size_t)context->out->n * (size_t)context->groups;
-    enum xt_status status =
-        xt_mem_calloc(&context->square, 2 * count, sizeof(double), op->name, err);
-    context->slope = status ? NULL : context->square + count;
+    int forward = xt_op_forward_time(&context->op);
+    int backward = xt_op_backward_time(graph, &context->op);
+    enum xt_status status = XT_OK;
     for (int i = 0; i < context->spec.count && !status; i++) {
         struct xt_tensor *tap = context->spec.taps[i];
         status = xt_graph_use_value(graph, tap, forward, err);
@@ -40,6 +37,16 @@ static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct x
     if (!status && graph->options.training)
         status = xt_graph_use_grad(graph, context->out, 0, backward, err);
     return status;
+}
+
+static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    struct context *context = (struct context *)op;
+    size_t count = (size_t)context->out->n * (size_t)context->groups;
+    enum xt_status status =
+        xt_mem_calloc(&context->square, 2 * count, sizeof(double), op->name, err);
+    context->slope = status ? NULL : context->square + count;
+    return status ? status : xt_context_use_buffers(context, graph, err);
 }
 
 static const float *tap_at(const struct xt_tensor *tap, const void *data, int n)
@@ -228,7 +235,8 @@ struct xt_tensor *xt_graph_context(struct xt_graph *graph, const struct xt_conte
                                    struct xt_err *err)
 {
     struct context *context =
-        xt_graph_add_op(graph, sizeof *context, &class_context, "context", err);
+        xt_graph_add_op(graph, sizeof *context, xt_on_xpu(graph) ? &xt_xpu_context : &class_context,
+                        "context", err);
     if (!context)
         return NULL;
     context->spec = *spec;

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "models/ops.h"
 #include "models/ranges.h"
+#include "models/xpu_ops.h"
 
 static void step_clear(struct step *step)
 {
@@ -215,7 +215,7 @@ static enum xt_status set_master_format(const struct conv *conv, struct xt_graph
     return xt_dnnl_check(xt_dnnl.memory_desc_clone(&weight->md, md), weight->name, err);
 }
 
-static enum xt_status use_buffers(struct conv *conv, struct xt_graph *graph, struct xt_err *err)
+enum xt_status xt_conv_use_buffers(struct conv *conv, struct xt_graph *graph, struct xt_err *err)
 {
     int forward = xt_op_forward_time(&conv->op);
     int backward = xt_op_backward_time(graph, &conv->op);
@@ -238,9 +238,8 @@ static enum xt_status use_buffers(struct conv *conv, struct xt_graph *graph, str
     return status;
 }
 
-static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+enum xt_status xt_conv_describe(struct conv *conv, const struct xt_graph *graph, struct xt_err *err)
 {
-    struct conv *conv = (struct conv *)op;
     if (conv->out->readers > 1 && !conv->relu)
         return xt_err_set(err, XT_ERR_RUN,
                           "a convolution without ReLU whose output has more than one reader");
@@ -249,10 +248,17 @@ static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct x
     if (!status)
         status = create_descriptors(conv, graph, &d, err);
     descs_clear(&d);
+    return status;
+}
+
+static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    struct conv *conv = (struct conv *)op;
+    enum xt_status status = xt_conv_describe(conv, graph, err);
     if (!status)
         status = set_master_format(conv, graph, err);
     if (!status)
-        status = use_buffers(conv, graph, err);
+        status = xt_conv_use_buffers(conv, graph, err);
     count_scratchpad(&conv->forward, graph);
     count_scratchpad(&conv->backward_data, graph);
     count_scratchpad(&conv->backward_weights, graph);
@@ -506,9 +512,7 @@ static enum xt_status execute(const struct step *step, const struct xt_graph *gr
                          what, err);
 }
 
-/* scale[o] = gamma / sqrt(var + eps) and the bias that goes with it; without a norm 1 and the bias
- * as it is. */
-static void fold_bias(const struct conv *conv, struct xt_params *params, float *scale)
+void xt_conv_fold_bias(const struct conv *conv, struct xt_params *params, float *scale)
 {
     const float *own = conv->bias >= 0 ? xt_params_value(params, &params->items[conv->bias]) : NULL;
     for (int o = 0; o < conv->out->c; o++) {
@@ -592,7 +596,7 @@ static enum xt_status refresh_own(struct conv *conv, struct xt_graph *graph, str
             xt_dnnl_check(xt_dnnl.memory_desc_create_with_tag(&plain, 4, dims, dnnl_f32, dnnl_oihw),
                           "folded weights", err);
     if (!status) {
-        fold_bias(conv, graph->options.params, scale);
+        xt_conv_fold_bias(conv, graph->options.params, scale);
         status = fold_weights(conv, graph, weights, scale, plain, err);
     }
     if (plain)
@@ -719,11 +723,16 @@ static int add_params(struct xt_graph *graph, struct conv *conv, const struct xt
     return conv->weight < 0 || (spec->bias && conv->bias < 0) ? -1 : 0;
 }
 
+bool xt_is_conv(const struct xt_op *op)
+{
+    return op->class == &xt_op_conv || op->class == &xt_xpu_conv;
+}
+
 static struct conv *find_conv(const struct xt_graph *graph, const struct xt_tensor *out)
 {
     for (int i = 0; i < graph->op_count; i++) {
         struct conv *conv = (struct conv *)graph->ops[i];
-        if (graph->ops[i]->class == &xt_op_conv && conv->out == out)
+        if (xt_is_conv(graph->ops[i]) && conv->out == out)
             return conv;
     }
     return NULL;
@@ -773,7 +782,8 @@ static int out_size(int in, int kernel, int stride, int pad)
 struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
                                 const struct xt_conv_spec *spec, struct xt_err *err)
 {
-    struct conv *conv = xt_graph_add_op(graph, sizeof *conv, &xt_op_conv, spec->name, err);
+    struct conv *conv = xt_graph_add_op(
+        graph, sizeof *conv, xt_on_xpu(graph) ? &xt_xpu_conv : &xt_op_conv, spec->name, err);
     if (!conv)
         return NULL;
     conv->bias = -1;

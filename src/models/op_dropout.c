@@ -2,12 +2,13 @@
  * so the backward pass makes it again instead of keeping it.
  */
 #include "base/rng.h"
-#include "models/ops.h"
+#include "models/xpu_ops.h"
 
 /* The output is the input's memory, and the same for the gradients. */
-static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+enum xt_status xt_dropout_use_buffers(struct dropout *dropout, struct xt_graph *graph,
+                                      struct xt_err *err)
 {
-    struct dropout *dropout = (struct dropout *)op;
+    struct xt_op *op = &dropout->op;
     enum xt_status status = xt_graph_use_value(graph, dropout->in, xt_op_forward_time(op), err);
     dropout->out->value = dropout->in->value;
     if (!status && graph->options.training && !op->frozen) {
@@ -18,20 +19,34 @@ static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct x
     return status;
 }
 
+static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    return xt_dropout_use_buffers((struct dropout *)op, graph, err);
+}
+
+uint32_t xt_dropout_key(const struct dropout *dropout, const struct xt_graph_pass *pass, int n)
+{
+    uint64_t key = xt_rng_at(pass->seed, pass->step, (uint64_t)dropout->op.index);
+    return (uint32_t)xt_rng_mix(key ^ (uint64_t)n);
+}
+
+uint32_t xt_dropout_threshold(const struct xt_graph_pass *pass)
+{
+    return (uint32_t)(pass->dropout * 4294967296.0);
+}
+
 static void run(const struct dropout *dropout, const struct xt_graph *graph, void *data)
 {
     const struct xt_graph_pass *pass = &graph->pass;
     const struct xt_tensor *t = dropout->in;
     size_t sample = xt_tensor_count(t) / (size_t)t->n;
     size_t bytes = sample * xt_dtype_size(t->dtype);
-    uint64_t key = xt_rng_at(pass->seed, pass->step, (uint64_t)dropout->op.index);
-    double threshold = pass->dropout * 4294967296.0;
     float factor = (float)(1 / (1 - pass->dropout));
 #pragma omp parallel for schedule(static)
     for (int n = 0; n < t->n; n++) {
         char *at = (char *)data + (size_t)n * bytes;
-        uint32_t sample_key = (uint32_t)xt_rng_mix(key ^ (uint64_t)n);
-        graph->loops->dropout(t->dtype, at, at, sample, sample_key, 0, (uint32_t)threshold, factor);
+        graph->loops->dropout(t->dtype, at, at, sample, xt_dropout_key(dropout, pass, n), 0,
+                              xt_dropout_threshold(pass), factor);
     }
 }
 
@@ -71,7 +86,8 @@ static const struct xt_op_class class_dropout = {
 struct xt_tensor *xt_graph_dropout(struct xt_graph *graph, struct xt_tensor *in, const char *name,
                                    struct xt_err *err)
 {
-    struct dropout *dropout = xt_graph_add_op(graph, sizeof *dropout, &class_dropout, name, err);
+    struct dropout *dropout = xt_graph_add_op(
+        graph, sizeof *dropout, xt_on_xpu(graph) ? &xt_xpu_dropout : &class_dropout, name, err);
     if (!dropout)
         return NULL;
     dropout->in = in;

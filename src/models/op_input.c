@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "models/ops.h"
+#include "models/xpu_ops.h"
 
 static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
@@ -79,7 +79,8 @@ static const struct xt_op_class class_input = {
 struct xt_tensor *xt_graph_input(struct xt_graph *graph, int h, int w, float mean, float scale,
                                  struct xt_err *err)
 {
-    struct input *input = xt_graph_add_op(graph, sizeof *input, &class_input, "input", err);
+    struct input *input = xt_graph_add_op(
+        graph, sizeof *input, xt_on_xpu(graph) ? &xt_xpu_input : &class_input, "input", err);
     if (!input)
         return NULL;
     input->mean = mean;

@@ -8,9 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "models/ops.h"
-
-#define BN_MOMENTUM 0.1
+#include "models/xpu_ops.h"
 
 static void destroy(struct xt_op *op)
 {
@@ -21,7 +19,8 @@ static void destroy(struct xt_op *op)
 
 /* y's gradient is overwritten by the gradient before ReLU, which is the residual's gradient where
  * there is one, else what the input's gradient is made from in place: so they share memory. */
-static enum xt_status share_gradients(struct norm *norm, struct xt_graph *graph, struct xt_err *err)
+enum xt_status xt_norm_share_gradients(struct norm *norm, struct xt_graph *graph,
+                                       struct xt_err *err)
 {
     int time = xt_op_backward_time(graph, &norm->op);
     struct xt_tensor *residual = norm->spec.residual;
@@ -34,7 +33,7 @@ static enum xt_status share_gradients(struct norm *norm, struct xt_graph *graph,
     return status;
 }
 
-static enum xt_status use_outputs(struct norm *norm, struct xt_graph *graph, struct xt_err *err)
+enum xt_status xt_norm_use_outputs(struct norm *norm, struct xt_graph *graph, struct xt_err *err)
 {
     struct xt_tensor *outputs[] = {norm->full, norm->max, norm->average};
     bool learns = graph->options.training && !norm->op.frozen;
@@ -59,7 +58,7 @@ static enum xt_status use_training(struct norm *norm, struct xt_graph *graph, st
     if (!status && norm->spec.residual)
         status = xt_graph_use_value(graph, norm->spec.residual, backward, err);
     if (!status)
-        status = share_gradients(norm, graph, err);
+        status = xt_norm_share_gradients(norm, graph, err);
     if (status || !norm->max)
         return status;
     norm->winners =
@@ -110,7 +109,7 @@ static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct x
         status = xt_graph_use_value(graph, norm->spec.residual, xt_op_forward_time(op), err);
     if (!status && graph->options.training && !op->frozen)
         status = use_training(norm, graph, err);
-    return status ? status : use_outputs(norm, graph, err);
+    return status ? status : xt_norm_use_outputs(norm, graph, err);
 }
 
 /* Sample n of a tensor's value or gradient. */
@@ -181,9 +180,10 @@ static void batch_statistics(struct norm *norm, struct xt_graph *graph)
         norm->mean[k] = (float)mean;
         norm->invstd[k] = (float)(1 / sqrt(var + XT_BN_EPS));
         double unbiased = m > 1 ? var * m / (m - 1) : var;
-        running_mean[k] = (float)((1 - BN_MOMENTUM) * (double)running_mean[k] + BN_MOMENTUM * mean);
+        running_mean[k] =
+            (float)((1 - XT_BN_MOMENTUM) * (double)running_mean[k] + XT_BN_MOMENTUM * mean);
         running_var[k] =
-            (float)((1 - BN_MOMENTUM) * (double)running_var[k] + BN_MOMENTUM * unbiased);
+            (float)((1 - XT_BN_MOMENTUM) * (double)running_var[k] + XT_BN_MOMENTUM * unbiased);
     }
 }
 
@@ -433,7 +433,8 @@ static enum xt_status add_norm(struct xt_graph *graph, struct xt_tensor *in,
                                const struct xt_norm_spec *spec, const struct xt_norm_params *params,
                                struct xt_norm_outputs *out, struct xt_err *err)
 {
-    struct norm *norm = xt_graph_add_op(graph, sizeof *norm, &class_norm, spec->name, err);
+    struct norm *norm = xt_graph_add_op(
+        graph, sizeof *norm, xt_on_xpu(graph) ? &xt_xpu_norm : &class_norm, spec->name, err);
     if (!norm)
         return err->status;
     norm->spec = *spec;

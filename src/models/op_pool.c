@@ -3,7 +3,7 @@
  */
 #include <stdio.h>
 
-#include "models/ops.h"
+#include "models/xpu_ops.h"
 
 static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
@@ -59,7 +59,8 @@ struct xt_tensor *xt_graph_pool(struct xt_graph *graph, struct xt_tensor *in,
                                 const struct xt_window *window, bool average, const char *name,
                                 struct xt_err *err)
 {
-    struct pool *pool = xt_graph_add_op(graph, sizeof *pool, &class_pool, name, err);
+    struct pool *pool = xt_graph_add_op(graph, sizeof *pool,
+                                        xt_on_xpu(graph) ? &xt_xpu_pool : &class_pool, name, err);
     if (!pool)
         return NULL;
     /* Readers are counted for their gradients; here there are none. */

@@ -12,6 +12,7 @@ struct input {
     struct xt_tensor *out;
     float mean;
     float scale;
+    struct xt_device_memory pixels; /* on an XPU: pinned, for those that are not there yet */
 };
 
 /* One primitive with its arguments. */
@@ -49,7 +50,17 @@ struct conv {
     struct working backward_weights_copy;
     dnnl_memory_t memories[16];
     int memory_count;
+    struct xt_device_memory host_weights, host_bias; /* folded, on an XPU */
 };
+
+/* The descriptors of the primitives, and the buffers that they use. */
+enum xt_status xt_conv_describe(struct conv *conv, const struct xt_graph *graph,
+                                struct xt_err *err);
+enum xt_status xt_conv_use_buffers(struct conv *conv, struct xt_graph *graph, struct xt_err *err);
+/* scale[o] = gamma / sqrt(var + eps) of the folded norm, and own_bias, the bias that goes with it;
+ * without a norm 1 and the bias as it is. */
+void xt_conv_fold_bias(const struct conv *conv, struct xt_params *params, float *scale);
+bool xt_is_conv(const struct xt_op *op);
 
 struct norm {
     struct xt_op op;
@@ -70,12 +81,25 @@ struct norm {
     double *sums;   /* [n][2][c] */
 };
 
+/* A norm's gradients, of which some share memory, and what it writes. */
+enum xt_status xt_norm_share_gradients(struct norm *norm, struct xt_graph *graph,
+                                       struct xt_err *err);
+enum xt_status xt_norm_use_outputs(struct norm *norm, struct xt_graph *graph, struct xt_err *err);
+
 struct dropout {
     struct xt_op op;
     struct xt_tensor *in;
     struct xt_tensor *out;
     int reader;
+    struct xt_device_memory keep;   /* on an XPU: pinned, u8, 1 where an element stays */
+    struct xt_device_memory factor; /* on an XPU: pinned, one number */
 };
+
+enum xt_status xt_dropout_use_buffers(struct dropout *dropout, struct xt_graph *graph,
+                                      struct xt_err *err);
+/* Sample n's mask in this pass: elements whose hash with the key is below the threshold fall. */
+uint32_t xt_dropout_key(const struct dropout *dropout, const struct xt_graph_pass *pass, int n);
+uint32_t xt_dropout_threshold(const struct xt_graph_pass *pass);
 
 struct context {
     struct xt_op op;
@@ -87,7 +111,13 @@ struct context {
     struct xt_tensor *out;
     double *square; /* [n][groups] mean square that divides */
     double *slope;  /* [n][groups] sum of gradient times tap, over what the mean runs over */
+    struct xt_device_memory means[XT_TAPS_MAX]; /* on an XPU, of each group: xpu_context.c */
+    int means_of;                               /* samples that they are for; 0: not filled yet */
+    size_t first_float[XT_TAPS_MAX];            /* as first_channel */
 };
+
+enum xt_status xt_context_use_buffers(struct context *context, struct xt_graph *graph,
+                                      struct xt_err *err);
 
 struct pool {
     struct xt_op op;

@@ -63,32 +63,133 @@ static size_t param_floats(const struct xt_param *param)
     return (floats + 15) / 16 * 16;
 }
 
+/* Weights lie before all others: what is updated alike lies side by side, and an XPU updates a
+ * stretch at once. */
 enum xt_status xt_params_allocate(struct xt_params *params, bool gradients, struct xt_err *err)
 {
     size_t values = 0;
     size_t stats = 0;
-    for (int i = 0; i < params->count; i++) {
-        struct xt_param *param = &params->items[i];
-        if (param->role == XT_PARAM_BN_COUNT)
-            continue;
-        size_t *end = xt_param_is_statistic(param) ? &stats : &values;
-        param->floats = param_floats(param);
-        param->offset = *end;
-        *end += param->floats;
-    }
-    params->value_floats = values;
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < params->count; i++) {
+            struct xt_param *param = &params->items[i];
+            bool first = param->role == XT_PARAM_WEIGHT;
+            if (param->role == XT_PARAM_BN_COUNT || first != (round == 0))
+                continue;
+            size_t *end = xt_param_is_statistic(param) ? &stats : &values;
+            param->floats = param_floats(param);
+            param->offset = *end;
+            *end += param->floats;
+        }
+    params->value_floats = (values + XT_PARAMS_CHUNK - 1) / XT_PARAMS_CHUNK * XT_PARAMS_CHUNK;
     params->stat_floats = stats;
     enum xt_status status =
-        xt_mem_aligned(&params->values, values, sizeof(float), "the parameters", err);
+        xt_mem_aligned(&params->values, params->value_floats, sizeof(float), "the parameters", err);
     if (!status && gradients)
-        status = xt_mem_aligned(&params->grads, values, sizeof(float), "the gradients", err);
+        status = xt_mem_aligned(&params->grads, params->value_floats, sizeof(float),
+                                "the gradients", err);
     if (!status)
         status = xt_mem_aligned(&params->stats, stats, sizeof(float), "running statistics", err);
     return status;
 }
 
+static enum xt_status place_array(struct xt_device *device, size_t floats, const char *what,
+                                  struct xt_device_memory *out, struct xt_err *err)
+{
+    dnnl_dims_t dims = {(int64_t)floats};
+    dnnl_memory_desc_t md = NULL;
+    if (out->memory)
+        return XT_OK;
+    enum xt_status status = xt_dnnl_check(
+        xt_dnnl.memory_desc_create_with_tag(&md, 1, dims, dnnl_f32, dnnl_a), what, err);
+    if (!status)
+        status = xt_device_memory_create(device, md, XT_ON_DEVICE, what, out, err);
+    if (md)
+        xt_dnnl.memory_desc_destroy(md);
+    return status;
+}
+
+/* Padding between parameters and the gradients of frozen ones are never written, but are summed. */
+static enum xt_status clear_array(struct xt_device_memory *memory, struct xt_err *err)
+{
+    void *data = NULL;
+    enum xt_status status = xt_device_memory_map(memory, XT_CAUSE_WEIGHTS, &data, err);
+    if (status)
+        return status;
+    memset(data, 0, memory->bytes);
+    return xt_device_memory_unmap(memory, XT_CAUSE_WEIGHTS, err);
+}
+
+enum xt_status xt_params_place(struct xt_params *params, struct xt_device *device, bool gradients,
+                               struct xt_err *err)
+{
+    struct xt_params_on_device *there = &params->device;
+    enum xt_status status =
+        place_array(device, params->value_floats, "the parameters", &there->values, err);
+    if (!status)
+        status = place_array(device, params->stat_floats, "running statistics", &there->stats, err);
+    if (status || !gradients || there->grads.memory)
+        return status;
+    status = place_array(device, params->value_floats, "the gradients", &there->grads, err);
+    return status ? status : clear_array(&there->grads, err);
+}
+
+enum xt_status xt_params_push(struct xt_params *params, struct xt_err *err)
+{
+    struct xt_params_on_device *there = &params->device;
+    if (!there->values.memory || there->pushed == params->version)
+        return XT_OK;
+    enum xt_status status =
+        xt_device_memory_write(&there->values, params->values, params->value_floats * sizeof(float),
+                               XT_CAUSE_WEIGHTS, err);
+    if (!status)
+        status = xt_device_memory_write(&there->stats, params->stats,
+                                        params->stat_floats * sizeof(float), XT_CAUSE_WEIGHTS, err);
+    there->pushed = params->version;
+    there->is_newer = false;
+    return status;
+}
+
+enum xt_status xt_params_pull(struct xt_params *params, struct xt_err *err)
+{
+    struct xt_params_on_device *there = &params->device;
+    if (!there->is_newer)
+        return XT_OK;
+    enum xt_status status =
+        xt_device_memory_read(&there->values, params->values, params->value_floats * sizeof(float),
+                              XT_CAUSE_WEIGHTS, err);
+    if (!status)
+        status = xt_device_memory_read(&there->stats, params->stats,
+                                       params->stat_floats * sizeof(float), XT_CAUSE_WEIGHTS, err);
+    there->is_newer = status != XT_OK;
+    return status;
+}
+
+void xt_params_changed_on_device(struct xt_params *params)
+{
+    params->version++;
+    params->device.pushed = params->version;
+    params->device.is_newer = true;
+}
+
+enum xt_status xt_params_pull_grads(struct xt_params *params, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    if (!params->device.grads.memory)
+        return XT_OK;
+    if (!params->grads)
+        status = xt_mem_aligned(&params->grads, params->value_floats, sizeof(float),
+                                "the gradients", err);
+    return status
+               ? status
+               : xt_device_memory_read(&params->device.grads, params->grads,
+                                       params->value_floats * sizeof(float), XT_CAUSE_OTHER, err);
+}
+
 void xt_params_clear(struct xt_params *params)
 {
+    xt_device_memory_destroy(&params->device.values);
+    xt_device_memory_destroy(&params->device.grads);
+    xt_device_memory_destroy(&params->device.stats);
     for (int i = 0; i < params->count; i++) {
         free(params->items[i].rows);
         free(params->items[i].columns);

@@ -18,6 +18,9 @@
 
 enum { XT_PARAM_NAME_MAX = 96, XT_PARAMS_MAX = 512 };
 
+/* `value_floats` is a multiple of this: sums over the arena can be taken in equal parts. */
+enum { XT_PARAMS_CHUNK = 4096 };
+
 enum xt_param_role {
     XT_PARAM_WEIGHT,   /* a convolution's, O, I, H, W */
     XT_PARAM_BIAS,     /* [O] */
@@ -44,6 +47,14 @@ struct xt_param {
     size_t floats;         /* in its arena, padding of the format included */
 };
 
+/* The same arrays on an XPU, where passes and updates work on them; those on the host follow when
+ * they are asked for. */
+struct xt_params_on_device {
+    struct xt_device_memory values, grads, stats;
+    bool is_newer;   /* than the host's values and statistics */
+    uint64_t pushed; /* version that the device has */
+};
+
 struct xt_params {
     struct xt_param items[XT_PARAMS_MAX]; /* in the file's order */
     int count;
@@ -55,6 +66,7 @@ struct xt_params {
     uint64_t version; /* goes up with every change to the values: working copies follow it */
     int64_t batches_tracked;
     bool frozen_at_init; /* read from weights whose running means are 0 and variances 1 (bn auto) */
+    struct xt_params_on_device device; /* zeroed on the CPU */
 };
 
 bool xt_param_is_statistic(const struct xt_param *param);
@@ -66,6 +78,17 @@ int xt_params_add(struct xt_params *params, const struct xt_param *param, struct
 /* Lays out and allocates the arenas, once every md is known. */
 enum xt_status xt_params_allocate(struct xt_params *params, bool gradients, struct xt_err *err);
 void xt_params_clear(struct xt_params *params);
+
+/* On an XPU: memory there, once; with gradients, also later. */
+enum xt_status xt_params_place(struct xt_params *params, struct xt_device *device, bool gradients,
+                               struct xt_err *err);
+/* Brings what changed on the host (its version went up) to the device, and the other way round. On
+ * the CPU nothing. Whoever changes values there says so with xt_params_changed_on_device. */
+enum xt_status xt_params_push(struct xt_params *params, struct xt_err *err);
+enum xt_status xt_params_pull(struct xt_params *params, struct xt_err *err);
+void xt_params_changed_on_device(struct xt_params *params);
+/* The gradients to `grads` on the host, which is allocated where it is NULL. */
+enum xt_status xt_params_pull_grads(struct xt_params *params, struct xt_err *err);
 
 /* The parameter's data: its value, or its statistic. NULL for XT_PARAM_BN_COUNT. */
 float *xt_params_value(struct xt_params *params, const struct xt_param *param);

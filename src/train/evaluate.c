@@ -40,7 +40,7 @@ static enum xt_status score_batch(struct work *work, const struct xt_batch *batc
                                    &answer);
     }
     double mean =
-        objective->class->loss(objective, batch, xt_graph_logits(work->network->graph), NULL);
+        objective->class->loss(objective, batch, xt_graph_logits(work->network->inference), NULL);
     work->loss_sum += mean * counted;
     return XT_OK;
 }
@@ -48,7 +48,7 @@ static enum xt_status score_batch(struct work *work, const struct xt_batch *batc
 static enum xt_status run_batch(struct work *work, const struct xt_feed_batch *batch,
                                 struct xt_err *err)
 {
-    struct xt_graph *graph = work->network->graph;
+    struct xt_graph *graph = work->network->inference;
     double start = xt_thread_seconds();
     graph->pass = (struct xt_graph_pass){
         .pixels = batch->host.pixels,

@@ -21,8 +21,11 @@ static enum xt_status check_int8(const struct xt_network *network, bool training
     return XT_OK;
 }
 
-static enum xt_status check_amp(const struct xt_settings *settings, struct xt_err *err)
+static enum xt_status check_amp(const struct xt_network *network,
+                                const struct xt_settings *settings, struct xt_err *err)
 {
+    if (network->device.kind == XT_DEVICE_XPU)
+        return XT_OK;
     if (settings->amp == XT_AMP_FP16)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--amp fp16: oneDNN trains in 16-bit floats on the CPU by its reference "
@@ -85,11 +88,10 @@ static enum xt_status choose_model(struct xt_network *network, const struct xt_s
 }
 
 /* Plans the memory before it is taken. */
-static enum xt_status build_within_memory(struct xt_network *network, struct xt_tensor *logits,
-                                          struct xt_err *err)
+static enum xt_status build_within_memory(const struct xt_network *network, struct xt_graph *graph,
+                                          struct xt_tensor *logits, struct xt_err *err)
 {
     enum { SLOTS = 4 };
-    struct xt_graph *graph = network->graph;
     size_t image = (size_t)network->height * (size_t)network->width * 3;
     size_t room = xt_memory_plan_room(graph, SLOTS * (size_t)network->batch * image);
     graph->options.arena_most = room;
@@ -99,8 +101,23 @@ static enum xt_status build_within_memory(struct xt_network *network, struct xt_
     return status;
 }
 
-static enum xt_status build(struct xt_network *network, const struct xt_settings *settings,
-                            bool training, struct xt_err *err)
+static enum xt_dtype dtype_of(const struct xt_settings *settings)
+{
+    switch (settings->amp) {
+    case XT_AMP_BF16:
+        return XT_BF16;
+    case XT_AMP_FP16:
+        return XT_F16;
+    case XT_AMP_INT8:
+    case XT_AMP_OFF:
+        break;
+    }
+    return XT_F32;
+}
+
+static enum xt_status describe(struct xt_network *network, const struct xt_settings *settings,
+                               bool training, struct xt_graph **graph, struct xt_tensor **logits,
+                               struct xt_err *err)
 {
     bool int8 = settings->amp == XT_AMP_INT8;
     enum xt_status status = int8 ? check_int8(network, training, err) : XT_OK;
@@ -111,9 +128,11 @@ static enum xt_status build(struct xt_network *network, const struct xt_settings
         .params = &network->params,
         .batch = network->batch,
         .training = training,
-        .dtype = settings->amp == XT_AMP_BF16 ? XT_BF16 : XT_F32,
+        .dtype = dtype_of(settings),
         .fuse = !training && settings->fuse,
         .int8 = int8 && network->ranges.tensors ? &network->ranges : NULL,
+        .bn_frozen = training && network->bn_frozen,
+        .observer = network->observer,
         .learn_from = training ? settings->freeze_until : NULL,
     };
     struct xt_model_options model_options = {
@@ -122,11 +141,11 @@ static enum xt_status build(struct xt_network *network, const struct xt_settings
         .width = network->width,
         .context_over_batch = network->over_batch,
     };
-    status = xt_graph_create(&network->graph, &options, err);
+    status = xt_graph_create(graph, &options, err);
     if (status)
         return status;
-    struct xt_tensor *logits = network->model->describe(network->graph, &model_options, err);
-    return logits ? build_within_memory(network, logits, err) : err->status;
+    *logits = network->model->describe(*graph, &model_options, err);
+    return *logits ? XT_OK : err->status;
 }
 
 /* Some state_dicts have the head as "fc.0": its tensors get the network's names. */
@@ -275,13 +294,18 @@ enum xt_status xt_network_open(struct xt_network *network, const struct xt_setti
                                struct xt_err *err)
 {
     *network = (struct xt_network){0};
-    enum xt_status status =
-        xt_device_open(&network->device, settings->device, settings->threads, err);
+    const struct xt_device_options device = {
+        .spec = settings->device,
+        .threads = settings->threads,
+        .cache_folder = settings->cache_dir,
+        .no_cache = !settings->kernel_cache,
+    };
+    enum xt_status status = xt_device_open_with(&network->device, &device, err);
     if (!status && *network->device.chosen)
         xt_log_note("--device %s: %s (%s)", settings->device, network->device.name,
                     network->device.chosen);
     if (!status)
-        status = check_amp(settings, err);
+        status = check_amp(network, settings, err);
     if (!status && settings->init) {
         status = xt_weight_file_read(&network->weights, settings->init, err);
         network->has_weights = !status;
@@ -339,6 +363,51 @@ static void keep_kernels(struct xt_network *network)
         xt_log_warn("%s", why.text);
 }
 
+/* On the CPU the kernels decide how parameters lie, so these are filled last. On an XPU parameters
+ * are plain, and which kernels there are depends on what the weights say about the statistics. */
+static enum xt_status build_cpu(struct xt_network *network, const struct xt_settings *settings,
+                                bool training, struct xt_err *err)
+{
+    struct xt_tensor *logits = NULL;
+    enum xt_status status = describe(network, settings, training, &network->graph, &logits, err);
+    network->inference = network->graph;
+    if (!status)
+        status = build_within_memory(network, network->graph, logits, err);
+    if (!status)
+        status = fill(network, settings, training, err);
+    if (!status)
+        choose_bn(network, settings, training);
+    return status;
+}
+
+static enum xt_status build_inference(struct xt_network *network,
+                                      const struct xt_settings *settings, struct xt_err *err)
+{
+    struct xt_tensor *logits = NULL;
+    enum xt_status status = describe(network, settings, false, &network->inference, &logits, err);
+    return status ? status : build_within_memory(network, network->inference, logits, err);
+}
+
+static enum xt_status build_xpu(struct xt_network *network, const struct xt_settings *settings,
+                                bool training, struct xt_err *err)
+{
+    struct xt_tensor *logits = NULL;
+    enum xt_status status = describe(network, settings, training, &network->graph, &logits, err);
+    network->inference = network->graph;
+    if (!status)
+        status = xt_params_allocate(&network->params, false, err);
+    if (!status)
+        status = fill(network, settings, training, err);
+    if (status)
+        return status;
+    choose_bn(network, settings, training);
+    network->graph->options.bn_frozen = training && network->bn_frozen;
+    status = build_within_memory(network, network->graph, logits, err);
+    if (!status && training)
+        status = build_inference(network, settings, err);
+    return status;
+}
+
 enum xt_status xt_network_build(struct xt_network *network, const struct xt_settings *settings,
                                 int batch, bool training, struct xt_err *err)
 {
@@ -348,11 +417,9 @@ enum xt_status xt_network_build(struct xt_network *network, const struct xt_sett
         return xt_err_set(err, XT_ERR_DATA,
                           "%s does not tell how many classes it is for: it has no %s.weight",
                           settings->init ? settings->init : "--init", network->model->head);
-    enum xt_status status = build(network, settings, training, err);
-    if (!status)
-        status = fill(network, settings, training, err);
-    if (!status)
-        choose_bn(network, settings, training);
+    enum xt_status status = network->device.kind == XT_DEVICE_XPU
+                                ? build_xpu(network, settings, training, err)
+                                : build_cpu(network, settings, training, err);
     if (!status)
         keep_kernels(network);
     xt_weight_file_clear(&network->weights);
@@ -364,13 +431,15 @@ enum xt_status xt_network_build(struct xt_network *network, const struct xt_sett
 enum xt_status xt_network_rebuild(struct xt_network *network, const struct xt_settings *settings,
                                   int batch, struct xt_err *err)
 {
-    enum xt_status status = check_amp(settings, err);
+    enum xt_status status = check_amp(network, settings, err);
     if (status)
         return status;
     xt_graph_destroy(network->graph);
-    network->graph = NULL;
+    network->graph = network->inference = NULL;
     network->batch = batch;
-    return build(network, settings, false, err);
+    status = build_inference(network, settings, err);
+    network->graph = network->inference;
+    return status;
 }
 
 enum xt_status xt_network_init(struct xt_network *network, const struct xt_settings *settings,
@@ -382,6 +451,8 @@ enum xt_status xt_network_init(struct xt_network *network, const struct xt_setti
 
 void xt_network_clear(struct xt_network *network)
 {
+    if (network->inference != network->graph)
+        xt_graph_destroy(network->inference);
     xt_graph_destroy(network->graph);
     xt_params_clear(&network->params);
     xt_alphabet_destroy(network->alphabet);
@@ -468,6 +539,8 @@ enum xt_status xt_network_save(struct xt_network *network, const char *path, str
     struct xt_params_view view = {network->params.values, network->params.stats};
     struct xt_params_tensors tensors = {0};
     enum xt_status status = task_meta(network, meta, &meta_count, &text, err);
+    if (!status)
+        status = xt_params_pull(&network->params, err);
     if (!status)
         status = xt_params_to_tensors(&network->params, &network->device, &view, &tensors, err);
     if (!status)

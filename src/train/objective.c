@@ -24,7 +24,7 @@ void xt_objective_destroy(struct xt_objective *objective)
 enum xt_status xt_objective_answer(const struct xt_objective *objective, int sample,
                                    struct xt_decoded *out, struct xt_err *err)
 {
-    const float *logits = xt_graph_logits(objective->network->graph);
+    const float *logits = xt_graph_logits(objective->network->inference);
     return objective->class->answer(objective, logits + (size_t)sample * objective->sample_logits,
                                     out, err);
 }

@@ -12,22 +12,6 @@
 /* A block is what one inner loop is given: its scratch stays in the first cache. */
 enum { CHUNK = 16384, BLOCK = 1024, HANDS = 64, LANES = 8 };
 
-static const double beta1 = 0.9;
-static const double beta2 = 0.999;
-static const double rmsprop_alpha = 0.9;
-static const float eps = 1e-8f;
-
-/* What one update's inner loops need, for one range. */
-struct rule {
-    float grad_scale;
-    float decay; /* times the value, added to the gradient */
-    float keep;  /* times the value: decoupled decay */
-    float lr;
-    float momentum;
-    bool nesterov;
-    float root_scale; /* Adam: times the root of the mean square */
-};
-
 /* The next chunk that a hand has in the ranges. Start with a zeroed walk. */
 struct walk {
     size_t range;
@@ -74,7 +58,7 @@ const char *xt_optim_state_name(enum xt_optim_kind kind, int index)
     return (index == 0) == square_first ? "square" : "momentum";
 }
 
-static void sgd(const struct rule *rule, size_t count, float *restrict values,
+static void sgd(const struct xt_optim_rule *rule, size_t count, float *restrict values,
                 const float *restrict grads)
 {
     const float scale = rule->grad_scale;
@@ -85,7 +69,7 @@ static void sgd(const struct rule *rule, size_t count, float *restrict values,
         values[i] -= lr * (scale * grads[i] + decay * values[i]);
 }
 
-static void sgd_momentum(const struct rule *rule, size_t count, float *restrict values,
+static void sgd_momentum(const struct xt_optim_rule *rule, size_t count, float *restrict values,
                          const float *restrict grads, float *restrict velocity)
 {
     const float scale = rule->grad_scale;
@@ -117,7 +101,7 @@ static void take_roots(float *values, size_t count)
         values[i] = sqrtf(values[i]);
 }
 
-static void adam(const struct rule *rule, size_t count, float *restrict values,
+static void adam(const struct xt_optim_rule *rule, size_t count, float *restrict values,
                  const float *restrict grads, float *restrict mean, float *restrict square)
 {
     const float scale = rule->grad_scale;
@@ -125,9 +109,9 @@ static void adam(const struct rule *rule, size_t count, float *restrict values,
     const float keep = rule->keep;
     const float lr = rule->lr;
     const float root_scale = rule->root_scale;
-    const float new_mean = (float)(1 - beta1);
-    const float old_square = (float)beta2;
-    const float new_square = (float)(1 - beta2);
+    const float new_mean = (float)(1 - XT_ADAM_BETA1);
+    const float old_square = (float)XT_ADAM_BETA2;
+    const float new_square = (float)(1 - XT_ADAM_BETA2);
     float roots[BLOCK];
 #pragma omp simd
     for (size_t i = 0; i < count; i++) {
@@ -138,19 +122,19 @@ static void adam(const struct rule *rule, size_t count, float *restrict values,
     take_roots(roots, count);
 #pragma omp simd
     for (size_t i = 0; i < count; i++)
-        values[i] = keep * values[i] - lr * (mean[i] / (roots[i] * root_scale + eps));
+        values[i] = keep * values[i] - lr * (mean[i] / (roots[i] * root_scale + XT_OPTIM_EPS));
 }
 
 /* `velocity` is NULL where there is no momentum. */
-static void rmsprop(const struct rule *rule, size_t count, float *restrict values,
+static void rmsprop(const struct xt_optim_rule *rule, size_t count, float *restrict values,
                     const float *restrict grads, float *restrict square, float *restrict velocity)
 {
     const float scale = rule->grad_scale;
     const float decay = rule->decay;
     const float lr = rule->lr;
     const float momentum = rule->momentum;
-    const float old_square = (float)rmsprop_alpha;
-    const float new_square = (float)(1 - rmsprop_alpha);
+    const float old_square = (float)XT_RMSPROP_ALPHA;
+    const float new_square = (float)(1 - XT_RMSPROP_ALPHA);
     float roots[BLOCK];
     float steps[BLOCK];
 #pragma omp simd
@@ -162,7 +146,7 @@ static void rmsprop(const struct rule *rule, size_t count, float *restrict value
     take_roots(roots, count);
 #pragma omp simd
     for (size_t i = 0; i < count; i++)
-        steps[i] /= roots[i] + eps;
+        steps[i] /= roots[i] + XT_OPTIM_EPS;
     if (velocity)
 #pragma omp simd
         for (size_t i = 0; i < count; i++)
@@ -172,12 +156,13 @@ static void rmsprop(const struct rule *rule, size_t count, float *restrict value
         values[i] -= lr * steps[i];
 }
 
-static struct rule rule_of(const struct xt_optim *optim, const struct xt_optim_range *range,
-                           double lr, float grad_scale)
+struct xt_optim_rule xt_optim_rule_of(const struct xt_optim *optim,
+                                      const struct xt_optim_range *range, double lr,
+                                      float grad_scale)
 {
     double decay = range->decay ? optim->weight_decay : 0;
     lr *= (double)range->lr_factor;
-    struct rule rule = {
+    struct xt_optim_rule rule = {
         .grad_scale = grad_scale,
         .decay = (float)decay,
         .keep = 1,
@@ -191,14 +176,14 @@ static struct rule rule_of(const struct xt_optim *optim, const struct xt_optim_r
     }
     if (optim->kind == XT_OPTIM_ADAM || optim->kind == XT_OPTIM_ADAMW) {
         double step = (double)optim->step + 1;
-        rule.lr = (float)(lr / (1 - pow(beta1, step)));
-        rule.root_scale = (float)(1 / sqrt(1 - pow(beta2, step)));
+        rule.lr = (float)(lr / (1 - pow(XT_ADAM_BETA1, step)));
+        rule.root_scale = (float)(1 / sqrt(1 - pow(XT_ADAM_BETA2, step)));
     }
     return rule;
 }
 
-static void update_block(const struct xt_optim *optim, const struct rule *rule, size_t offset,
-                         size_t count, float *values, const float *grads)
+static void update_block(const struct xt_optim *optim, const struct xt_optim_rule *rule,
+                         size_t offset, size_t count, float *values, const float *grads)
 {
     float *state[2];
     for (int i = 0; i < 2; i++)
@@ -224,8 +209,8 @@ static void update_block(const struct xt_optim *optim, const struct rule *rule, 
     }
 }
 
-static void update_chunk(const struct xt_optim *optim, const struct rule *rule, size_t offset,
-                         size_t count, float *values, const float *grads)
+static void update_chunk(const struct xt_optim *optim, const struct xt_optim_rule *rule,
+                         size_t offset, size_t count, float *values, const float *grads)
 {
     for (size_t done = 0; done < count; done += BLOCK) {
         size_t left = count - done;
@@ -243,7 +228,8 @@ void xt_optim_update(struct xt_optim *optim, float *values, const float *grads,
         size_t offset = 0;
         size_t count = 0;
         while (next_chunk(&walk, hand, ranges, range_count, &offset, &count)) {
-            struct rule rule = rule_of(optim, &ranges[walk.range], lr, grad_scale);
+            struct xt_optim_rule rule =
+                xt_optim_rule_of(optim, &ranges[walk.range], lr, grad_scale);
             update_chunk(optim, &rule, offset, count, values, grads);
         }
     }

@@ -22,6 +22,12 @@
 int xt_optim_states(enum xt_optim_kind kind, double momentum);
 const char *xt_optim_state_name(enum xt_optim_kind kind, int index);
 
+/* What the kinds keep of what they had, and what keeps a quotient finite. */
+#define XT_ADAM_BETA1 0.9
+#define XT_ADAM_BETA2 0.999
+#define XT_RMSPROP_ALPHA 0.9
+#define XT_OPTIM_EPS 1e-8f
+
 struct xt_optim {
     enum xt_optim_kind kind;
     double momentum;
@@ -39,6 +45,20 @@ struct xt_optim_range {
     bool decay;      /* weight decay applies */
     float lr_factor; /* multiplies the rate (1 as a rule; 0 freezes: values and state stay) */
 };
+
+/* The scalars of the next update of one range. */
+struct xt_optim_rule {
+    float grad_scale;
+    float decay; /* times the value, added to the gradient */
+    float keep;  /* times the value: decoupled decay */
+    float lr;
+    float momentum;
+    bool nesterov;
+    float root_scale; /* Adam: times the root of the mean square */
+};
+struct xt_optim_rule xt_optim_rule_of(const struct xt_optim *optim,
+                                      const struct xt_optim_range *range, double lr,
+                                      float grad_scale);
 
 /* Updates `values` from `grads` (both arenas that the ranges point into), with gradients multiplied
  * by `grad_scale` first (clipping, loss scaling). Threads over ranges and within large ones; the

@@ -99,6 +99,9 @@ static enum xt_status open_optimizer(struct xt_trainer *trainer, struct xt_err *
                 .lr_factor = rate_of(trainer, param),
             };
     }
+    if (!status && trainer->network.device.kind == XT_DEVICE_XPU)
+        status = xt_xpu_optim_create(&trainer->xpu_optim, &trainer->network.device, &trainer->optim,
+                                     params, trainer->ranges, trainer->range_count, err);
     return status;
 }
 
@@ -153,6 +156,7 @@ void xt_trainer_clear(struct xt_trainer *trainer)
     xt_source_destroy(trainer->source);
     xt_source_destroy(trainer->val);
     xt_objective_destroy(trainer->objective);
+    xt_xpu_optim_destroy(trainer->xpu_optim);
     for (int i = 0; i < 2; i++)
         free(trainer->optim.state[i]);
     xt_evaluation_clear(&trainer->last_evaluation);
@@ -261,6 +265,10 @@ static enum xt_status save(struct xt_trainer *trainer, struct xt_err *err)
     if (!status)
         status = save_weights(trainer, "last.safetensors", err);
     if (!status)
+        status = xt_params_pull(&trainer->network.params, err);
+    if (!status && trainer->xpu_optim)
+        status = xt_xpu_optim_pull(trainer->xpu_optim, err);
+    if (!status)
         status =
             xt_checkpoint_save(&checkpoint, trainer->settings, &trainer->network, &trainer->optim,
                                trainer->folder.path, trainer->settings->keep, err);
@@ -271,15 +279,25 @@ static enum xt_status save(struct xt_trainer *trainer, struct xt_err *err)
 
 /* ---- a step ---- */
 
+static enum xt_status grad_norm(struct xt_trainer *trainer, double *norm, struct xt_err *err)
+{
+    if (trainer->xpu_optim)
+        return xt_xpu_optim_grad_norm(trainer->xpu_optim, norm, err);
+    *norm =
+        xt_optim_grad_norm(trainer->network.params.grads, trainer->ranges, trainer->range_count);
+    return XT_OK;
+}
+
 /* What gradients are multiplied by; 0: the step is to be skipped. They are looked at before they
  * are used, so that weights that are no numbers never get into a checkpoint. */
 static enum xt_status update_factor(struct xt_trainer *trainer, float *factor, struct xt_err *err)
 {
     double clip = trainer->settings->clip;
     double scale = (double)trainer->scaler.scale;
-    double norm =
-        xt_optim_grad_norm(trainer->network.params.grads, trainer->ranges, trainer->range_count) /
-        scale;
+    double norm = 0;
+    if (grad_norm(trainer, &norm, err))
+        return err->status;
+    norm /= scale;
     enum xt_scaler_verdict verdict = xt_scaler_judge(&trainer->scaler, isfinite(norm));
     if (verdict == XT_SCALER_FAIL)
         return xt_err_set(err, XT_ERR_RUN,
@@ -293,13 +311,16 @@ static enum xt_status update_factor(struct xt_trainer *trainer, float *factor, s
     return XT_OK;
 }
 
-static void update(struct xt_trainer *trainer, float factor)
+static enum xt_status update(struct xt_trainer *trainer, float factor, struct xt_err *err)
 {
     struct xt_params *params = &trainer->network.params;
+    double lr = xt_schedule_lr(&trainer->schedule, trainer->step);
+    if (trainer->xpu_optim)
+        return xt_xpu_optim_update(trainer->xpu_optim, lr, factor, err);
     xt_optim_update(&trainer->optim, params->values, params->grads, trainer->ranges,
-                    trainer->range_count, xt_schedule_lr(&trainer->schedule, trainer->step),
-                    factor);
+                    trainer->range_count, lr, factor);
     params->version++;
+    return XT_OK;
 }
 
 static enum xt_status run_step(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
@@ -342,7 +363,9 @@ static enum xt_status run_step(struct xt_trainer *trainer, const struct xt_feed_
     if (status)
         return status;
     if (factor > 0)
-        update(trainer, factor);
+        status = update(trainer, factor, err);
+    if (status)
+        return status;
     network->params.batches_tracked += !network->bn_frozen;
     trainer->step++;
     trainer->step_seconds = (struct xt_step_seconds){

@@ -26,6 +26,7 @@
 #include "train/scaler.h"
 #include "train/schedule.h"
 #include "train/settings.h"
+#include "train/xpu_optim.h"
 
 /* Where the run is; `loss` is the mean since the last line of the record, `images_per_s` and `wait`
  * are since then or the last evaluation. */
@@ -71,6 +72,7 @@ struct xt_trainer {
     struct xt_cache *cache; /* NULL: none */
     struct xt_objective *objective;
     struct xt_optim optim;
+    struct xt_xpu_optim *xpu_optim; /* what runs it on an XPU; NULL on the CPU */
     struct xt_scaler scaler;
     struct xt_optim_range ranges[XT_PARAMS_MAX];
     size_t range_count;

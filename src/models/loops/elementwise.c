@@ -69,6 +69,14 @@ void XT_LOOPS_NAME(dropout)(enum xt_dtype dtype, const void *in, void *out, size
         drop(in, out, count, key, first, threshold, factor, XT_BF16);
 }
 
+void XT_LOOPS_NAME(keep)(uint8_t *out, size_t count, uint32_t key, uint32_t first,
+                         uint32_t threshold)
+{
+#pragma omp simd
+    for (size_t i = 0; i < count; i++)
+        out[i] = hash(key, first + (uint32_t)i) >= threshold;
+}
+
 void XT_LOOPS_NAME(convert)(enum xt_dtype dtype, const float *in, size_t count, void *out)
 {
     if (dtype == XT_F32) {

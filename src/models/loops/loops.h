@@ -73,6 +73,8 @@ struct xt_loops {
      * first + i. */
     void (*dropout)(enum xt_dtype dtype, const void *in, void *out, size_t count, uint32_t key,
                     uint32_t first, uint32_t threshold, float factor);
+    /* The same mask: 1 where an element is kept, else 0. */
+    void (*keep)(uint8_t *out, size_t count, uint32_t key, uint32_t first, uint32_t threshold);
     /* Row `oy` of a 3x3 max pool over one sample [h][w][c] of numbers that are not negative;
      * padding is at most 1. scratch: w * c floats. */
     void (*max_pool_row)(enum xt_dtype dtype, const void *in, int h, int w, int c,

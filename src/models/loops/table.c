@@ -11,6 +11,7 @@ const struct xt_loops XT_LOOPS_NAME(table) = {
     .norm_backward_apply = XT_LOOPS_NAME(norm_backward_apply),
     .relu_backward = XT_LOOPS_NAME(relu_backward),
     .dropout = XT_LOOPS_NAME(dropout),
+    .keep = XT_LOOPS_NAME(keep),
     .max_pool_row = XT_LOOPS_NAME(max_pool_row),
     .average_pool_row = XT_LOOPS_NAME(average_pool_row),
     .square_sum = XT_LOOPS_NAME(square_sum),

@@ -22,6 +22,8 @@ void XT_LOOPS_NAME(relu_backward)(enum xt_dtype dtype, const void *y, void *dy, 
                                   size_t count);
 void XT_LOOPS_NAME(dropout)(enum xt_dtype dtype, const void *in, void *out, size_t count,
                             uint32_t key, uint32_t first, uint32_t threshold, float factor);
+void XT_LOOPS_NAME(keep)(uint8_t *out, size_t count, uint32_t key, uint32_t first,
+                         uint32_t threshold);
 void XT_LOOPS_NAME(max_pool_row)(enum xt_dtype dtype, const void *in, int h, int w, int c,
                                  const struct xt_window *window, int oy, float *scratch, void *out);
 void XT_LOOPS_NAME(average_pool_row)(enum xt_dtype dtype, const void *in, int w, int c,

@@ -1,0 +1,261 @@
+/* Convolution on an XPU: op_conv.c's descriptors as programs. The master weights are plain; each
+ * kernel has a working copy of them in its own format. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "models/xpu_ops.h"
+
+static const char what_forward[] = "the convolution";
+static const char what_data[] = "the convolution's data gradient";
+static const char what_weights[] = "the convolution's weight gradient";
+
+static size_t weight_count(const struct conv *conv)
+{
+    return (size_t)(conv->out->c * conv->in->c * conv->kernel[0] * conv->kernel[1]);
+}
+
+static enum xt_status plain_weights(const struct conv *conv, dnnl_memory_desc_t *md,
+                                    struct xt_err *err)
+{
+    dnnl_dims_t dims = {conv->out->c, conv->in->c, conv->kernel[0], conv->kernel[1]};
+    return xt_dnnl_check(xt_dnnl.memory_desc_create_with_tag(md, 4, dims, dnnl_f32, dnnl_oihw),
+                         "the weights", err);
+}
+
+/* Takes a descriptor out of the step that op_conv.c made it in. */
+static struct xt_xpu_step *take(struct conv *conv, enum xt_xpu_phase phase, struct step *from,
+                                const char *what, struct xt_err *err)
+{
+    dnnl_primitive_desc_t pd = from->pd;
+    from->pd = NULL;
+    return xt_xpu_add(conv->op.program, phase, pd, what, err);
+}
+
+/* A permanent copy of the weights in the format that the primitive wants. */
+static struct xt_buffer *add_working(struct conv *conv, struct xt_graph *graph,
+                                     dnnl_primitive_desc_t pd, const_dnnl_memory_desc_t plain,
+                                     struct xt_xpu_place master, struct xt_err *err)
+{
+    const_dnnl_memory_desc_t md = xt_dnnl.primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
+    struct xt_buffer *buffer = xt_xpu_permanent(graph, conv->op.name, "working weights",
+                                                xt_dnnl.memory_desc_get_size(md), err);
+    if (!buffer ||
+        xt_xpu_reorder_md(conv->op.program, XT_XPU_BEFORE, plain, master, md,
+                          xt_xpu_in_buffer(buffer), "the working copy of the weights", err))
+        return NULL;
+    return buffer;
+}
+
+/* Folded weights and bias are worked out on the host, in memory that the device reads. */
+static enum xt_status create_folded(struct conv *conv, struct xt_graph *graph,
+                                    const_dnnl_memory_desc_t plain, struct xt_err *err)
+{
+    struct xt_device *device = graph->options.device;
+    dnnl_dims_t dims = {conv->out->c};
+    dnnl_memory_desc_t bias = NULL;
+    enum xt_status status =
+        xt_mem_aligned(&conv->own_bias, (size_t)conv->out->c, sizeof(float), "a folded bias", err);
+    if (!status)
+        status = xt_device_memory_create(device, plain, XT_ON_HOST, "folded weights",
+                                         &conv->host_weights, err);
+    if (!status)
+        status =
+            xt_dnnl_check(xt_dnnl.memory_desc_create_with_tag(&bias, 1, dims, dnnl_f32, dnnl_a),
+                          "a folded bias", err);
+    if (!status)
+        status = xt_device_memory_create(device, bias, XT_ON_HOST, "a folded bias",
+                                         &conv->host_bias, err);
+    if (bias)
+        xt_dnnl.memory_desc_destroy(bias);
+    return status;
+}
+
+/* The bias on the device: the parameter, or a copy of the folded one. */
+static enum xt_status place_bias(struct conv *conv, struct xt_graph *graph,
+                                 struct xt_xpu_place *out, struct xt_err *err)
+{
+    size_t count = (size_t)conv->out->c;
+    if (!conv->folded) {
+        *out = xt_xpu_value_of(graph, conv->bias);
+        return XT_OK;
+    }
+    struct xt_buffer *buffer =
+        xt_xpu_permanent(graph, conv->op.name, "folded bias", count * sizeof(float), err);
+    if (!buffer)
+        return err->status;
+    *out = xt_xpu_in_buffer(buffer);
+    struct xt_xpu_operand from =
+        xt_xpu_matrix(xt_xpu_in_memory(&conv->host_bias), dnnl_f32, 1, count);
+    struct xt_xpu_operand to = xt_xpu_matrix(*out, dnnl_f32, 1, count);
+    return xt_xpu_reorder(conv->op.program, XT_XPU_BEFORE, &from, &to, err);
+}
+
+static enum xt_status prepare_forward(struct conv *conv, struct xt_graph *graph,
+                                      const_dnnl_memory_desc_t plain, struct xt_err *err)
+{
+    struct xt_xpu_place bias = {0};
+    enum xt_status status = conv->folded ? create_folded(conv, graph, plain, err) : XT_OK;
+    bool has_bias = conv->folded || conv->bias >= 0;
+    if (!status && has_bias)
+        status = place_bias(conv, graph, &bias, err);
+    if (status)
+        return status;
+    struct xt_xpu_place master =
+        conv->folded ? xt_xpu_in_memory(&conv->host_weights) : xt_xpu_value_of(graph, conv->weight);
+    const struct xt_buffer *weights =
+        add_working(conv, graph, conv->forward.pd, plain, master, err);
+    struct xt_xpu_step *step =
+        weights ? take(conv, XT_XPU_FORWARD, &conv->forward, what_forward, err) : NULL;
+    if (!step)
+        return err->status;
+    xt_xpu_arg(step, DNNL_ARG_SRC, xt_xpu_in_buffer(conv->in->value));
+    xt_xpu_arg(step, DNNL_ARG_WEIGHTS, xt_xpu_in_buffer(weights));
+    if (has_bias)
+        xt_xpu_arg(step, DNNL_ARG_BIAS, bias);
+    xt_xpu_arg(step, DNNL_ARG_DST, xt_xpu_in_buffer(conv->out->value));
+    return XT_OK;
+}
+
+/* The gradients of the output become one, before the ReLU. */
+static enum xt_status prepare_relu_backward(struct conv *conv, struct xt_err *err)
+{
+    struct xt_xpu_operand y = xt_xpu_tensor(conv->out, conv->out->value);
+    struct xt_xpu_operand dy = xt_xpu_tensor(conv->out, conv->out->grad[0]);
+    struct xt_xpu_operand more = xt_xpu_tensor(conv->out, conv->out->grad[1]);
+    enum xt_status status = XT_OK;
+    if (conv->out->readers > 1)
+        status = xt_xpu_binary(conv->op.program, XT_XPU_BACKWARD, dnnl_binary_add, &dy, &more, &dy,
+                               NULL, err);
+    return status ? status : xt_xpu_relu_backward(conv->op.program, &y, &dy, &dy, err);
+}
+
+/* The kernel's format of the gradient, then the parameters'. */
+static enum xt_status prepare_weight_gradient(struct conv *conv, struct xt_graph *graph,
+                                              const_dnnl_memory_desc_t plain, struct xt_err *err)
+{
+    const_dnnl_memory_desc_t md =
+        xt_dnnl.primitive_desc_query_md(conv->backward_weights.pd, dnnl_query_diff_weights_md, 0);
+    struct xt_xpu_place arena = xt_xpu_grad_of(graph, conv->weight);
+    struct xt_xpu_place weights = arena;
+    bool direct = xt_dnnl.memory_desc_equal(md, plain);
+    struct xt_buffer *own =
+        direct ? NULL
+               : xt_xpu_temporary(graph, conv->out, xt_dnnl.memory_desc_get_size(md),
+                                  xt_op_backward_time(graph, &conv->op), err);
+    if (!direct && !own)
+        return err->status;
+    if (own)
+        weights = xt_xpu_in_buffer(own);
+    struct xt_xpu_step *step =
+        take(conv, XT_XPU_BACKWARD, &conv->backward_weights, what_weights, err);
+    if (!step)
+        return err->status;
+    xt_xpu_arg(step, DNNL_ARG_SRC, xt_xpu_in_buffer(conv->in->value));
+    xt_xpu_arg(step, DNNL_ARG_DIFF_DST, xt_xpu_in_buffer(conv->out->grad[0]));
+    xt_xpu_arg(step, DNNL_ARG_DIFF_WEIGHTS, weights);
+    if (conv->bias >= 0)
+        xt_xpu_arg(step, DNNL_ARG_DIFF_BIAS, xt_xpu_grad_of(graph, conv->bias));
+    /* The descriptor lives on in the step. */
+    return direct ? XT_OK
+                  : xt_xpu_reorder_md(conv->op.program, XT_XPU_BACKWARD, md, weights, plain, arena,
+                                      "the weight gradient's format", err);
+}
+
+static enum xt_status prepare_data_gradient(struct conv *conv, struct xt_graph *graph,
+                                            const_dnnl_memory_desc_t plain, struct xt_err *err)
+{
+    const struct xt_buffer *weights = add_working(conv, graph, conv->backward_data.pd, plain,
+                                                  xt_xpu_value_of(graph, conv->weight), err);
+    struct xt_xpu_step *step =
+        weights ? take(conv, XT_XPU_BACKWARD, &conv->backward_data, what_data, err) : NULL;
+    if (!step)
+        return err->status;
+    xt_xpu_arg(step, DNNL_ARG_DIFF_DST, xt_xpu_in_buffer(conv->out->grad[0]));
+    xt_xpu_arg(step, DNNL_ARG_WEIGHTS, xt_xpu_in_buffer(weights));
+    xt_xpu_arg(step, DNNL_ARG_DIFF_SRC, xt_xpu_in_buffer(conv->in->grad[conv->reader]));
+    return XT_OK;
+}
+
+static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    struct conv *conv = (struct conv *)op;
+    dnnl_memory_desc_t plain = NULL;
+    enum xt_status status = xt_xpu_op_begin(op, graph, err);
+    if (!status)
+        status = xt_conv_describe(conv, graph, err);
+    if (!status)
+        status = xt_conv_use_buffers(conv, graph, err);
+    if (!status)
+        status = plain_weights(conv, &plain, err);
+    if (!status)
+        status = prepare_forward(conv, graph, plain, err);
+    bool learns = graph->options.training && !op->frozen;
+    if (!status && learns && conv->relu)
+        status = prepare_relu_backward(conv, err);
+    bool has_data_gradient = conv->backward_data.pd != NULL;
+    if (!status && learns)
+        status = prepare_weight_gradient(conv, graph, plain, err);
+    if (!status && has_data_gradient)
+        status = prepare_data_gradient(conv, graph, plain, err);
+    if (plain)
+        xt_dnnl.memory_desc_destroy(plain);
+    return status;
+}
+
+/* In float32, as on the CPU; the copy that the kernel reads has its own type. */
+static enum xt_status fold(struct conv *conv, struct xt_graph *graph, struct xt_err *err)
+{
+    struct xt_params *params = graph->options.params;
+    const float *from = xt_params_value(params, &params->items[conv->weight]);
+    float *to = conv->host_weights.host;
+    size_t channels = (size_t)conv->out->c;
+    size_t row = weight_count(conv) / channels;
+    float *scale = NULL;
+    enum xt_status status = xt_mem_calloc(&scale, channels, sizeof *scale, "a folded norm", err);
+    if (status)
+        return status;
+    xt_conv_fold_bias(conv, params, scale);
+    memcpy(conv->host_bias.host, conv->own_bias, channels * sizeof *conv->own_bias);
+    for (size_t o = 0; o < channels; o++)
+        for (size_t i = 0; i < row; i++)
+            to[o * row + i] = from[o * row + i] * scale[o];
+    free(scale);
+    return XT_OK;
+}
+
+static enum xt_status before(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    struct conv *conv = (struct conv *)op;
+    enum xt_status status = conv->folded ? fold(conv, graph, err) : XT_OK;
+    return status ? status : xt_xpu_op_before(op, graph, err);
+}
+
+static const char *implementation(const struct xt_op *op, bool is_backward)
+{
+    return xt_xpu_program_implementation(op->program,
+                                         is_backward ? XT_XPU_BACKWARD : XT_XPU_FORWARD,
+                                         is_backward ? what_weights : what_forward);
+}
+
+static void destroy(struct xt_op *op)
+{
+    struct conv *conv = (struct conv *)op;
+    struct step *left[] = {&conv->forward, &conv->backward_data, &conv->backward_weights};
+    for (int i = 0; i < 3; i++)
+        if (left[i]->pd)
+            xt_dnnl.primitive_desc_destroy(left[i]->pd);
+    xt_device_memory_destroy(&conv->host_weights);
+    xt_device_memory_destroy(&conv->host_bias);
+    free(conv->own_bias);
+}
+
+const struct xt_op_class xt_xpu_conv = {
+    .kind = "convolution",
+    .prepare = prepare,
+    .forward = xt_xpu_op_forward,
+    .backward = xt_xpu_op_backward,
+    .refresh = before,
+    .implementation = implementation,
+    .destroy = destroy,
+};

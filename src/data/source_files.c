@@ -116,6 +116,8 @@ enum xt_status xt_source_files_finish(struct xt_source_files *set, const char *w
         return XT_OK;
     int *map = NULL;
     enum xt_status status = xt_classes_sort(&set->classes, &map, err);
+    if (status)
+        xt_err_prefix(err, "%s: ", where);
     for (size_t i = 0; !status && i < set->label_count; i++)
         set->labels[i] = (uint16_t)map[set->labels[i]];
     free(map);

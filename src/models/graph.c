@@ -425,8 +425,10 @@ float *xt_graph_logits_grad(struct xt_graph *graph)
 enum xt_status xt_graph_run_op(struct xt_graph *graph, int index, bool backward, struct xt_err *err)
 {
     enum xt_status status = refresh(graph, err);
-    if (!status)
+    if (!status && index < graph->op_count)
         status = run(graph, graph->ops[index], backward, err);
+    else if (!status && xt_on_xpu(graph))
+        status = xt_xpu_graph_after_forward(graph, err);
     return status ? status : wait(graph, err);
 }
 

@@ -263,7 +263,7 @@ float *xt_graph_logits_grad(struct xt_graph *graph); /* the same shape */
 /* ---- one op alone, for tests: all its buffers are alive while it runs, so what it reads can be
  * written before, and what it writes read after ---- */
 
-/* Runs op `index` as a pass would. */
+/* Runs op `index` as a pass would; forward, index op_count is what follows the last op. */
 enum xt_status xt_graph_run_op(struct xt_graph *graph, int index, bool backward,
                                struct xt_err *err);
 /* A buffer's `count` elements of type dtype from and to float32. */

@@ -30,9 +30,7 @@ struct xt_selftest_row {
     int wrong;    /* ops with a comparison beyond its bound */
     double error; /* of the tensor's largest number; infinite where something is not a number */
     double bound;
-    char where[128];          /* "layer1.0.conv1: gradient of the weights" */
-    const struct xt_op *last; /* the op that was counted last, and whether it was found wrong */
-    bool last_wrong;
+    char where[128]; /* "layer1.0.conv1: gradient of the weights" */
 };
 
 struct xt_selftest {

@@ -115,10 +115,10 @@ static enum xt_status join(char **out, const char *folder, const char *name, siz
     *out = path;
     if (status)
         return status;
-    memcpy(path, folder, length);
+    char *end = stpcpy(path, folder);
     if (slash)
-        path[length] = '/';
-    memcpy(path + length + slash, name, size);
+        *end++ = '/';
+    memcpy(end, name, size);
     return XT_OK;
 }
 

@@ -169,6 +169,8 @@ enum xt_status xt_sheet_save(const char *path, const struct xt_loader_config *co
     struct sheet sheet = {0};
     uint8_t *slots[SLOTS] = {NULL};
     bool end = false;
+    /* All there are, where they are fewer: a mixture's epoch may be shorter than its count. */
+    own.drop_last = false;
     own.batch = own.source->count < (size_t)samples ? (int)own.source->count : samples;
     own.slots = SLOTS;
     own.slot_pixels = slots;

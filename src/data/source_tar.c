@@ -200,6 +200,16 @@ static void allow_files(size_t count)
     (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+static enum xt_status cannot_unpack(const struct shard *shard, struct archive *archive,
+                                    struct xt_err *err)
+{
+    if (archive_errno(archive) == ENOMEM)
+        return xt_err_no_memory(err, "unpacking a shard", 0);
+    const char *reason = archive_error_string(archive);
+    return xt_err_set(err, XT_ERR_DATA, "%s cannot be unpacked: %s", shard->path,
+                      reason ? reason : "it is damaged");
+}
+
 /* What is unpacked of a shard that is cut short stays; the tar in it then ends too early. */
 static enum xt_status unpack_from(struct tars *tars, struct shard *shard, struct archive *archive,
                                   struct xt_err *err)
@@ -208,12 +218,10 @@ static enum xt_status unpack_from(struct tars *tars, struct shard *shard, struct
     uint64_t limit = xt_thread_memory_limit() / 2;
     size_t capacity = 0;
     struct archive_entry *entry = NULL;
-    if (archive_read_next_header(archive, &entry) != ARCHIVE_OK) {
-        const char *reason = archive_error_string(archive);
-        return xt_err_set(err, XT_ERR_DATA, "%s cannot be unpacked: %s", shard->path,
-                          reason ? reason : "it is damaged");
-    }
-    for (ssize_t got = 1; got > 0;) {
+    ssize_t got = 1;
+    if (archive_read_next_header(archive, &entry) != ARCHIVE_OK)
+        return cannot_unpack(shard, archive, err);
+    while (got > 0) {
         enum xt_status status = xt_mem_grow(&shard->bytes, &capacity, (size_t)shard->size + STEP, 1,
                                             "an unpacked shard", err);
         if (status)
@@ -228,7 +236,7 @@ static enum xt_status unpack_from(struct tars *tars, struct shard *shard, struct
                               shard->path, limit >> 20);
     }
     tars->unpacked += shard->size;
-    return XT_OK;
+    return got < 0 && archive_errno(archive) == ENOMEM ? cannot_unpack(shard, archive, err) : XT_OK;
 }
 
 static enum xt_status unpack(struct tars *tars, struct shard *shard, struct xt_err *err)
@@ -239,12 +247,9 @@ static enum xt_status unpack(struct tars *tars, struct shard *shard, struct xt_e
     archive_read_support_format_raw(archive);
     archive_read_support_filter_all(archive);
     shard->size = 0;
-    enum xt_status status = XT_OK;
-    if (archive_read_open_fd(archive, shard->fd, 1 << 16) == ARCHIVE_OK)
-        status = unpack_from(tars, shard, archive, err);
-    else
-        status = xt_err_set(err, XT_ERR_DATA, "%s cannot be unpacked: %s", shard->path,
-                            archive_error_string(archive));
+    enum xt_status status = archive_read_open_fd(archive, shard->fd, 1 << 16) == ARCHIVE_OK
+                                ? unpack_from(tars, shard, archive, err)
+                                : cannot_unpack(shard, archive, err);
     archive_read_free(archive);
     return status;
 }
@@ -351,6 +356,11 @@ static enum xt_status refuse(struct xt_source_files *set, const char *where, con
     return XT_OK;
 }
 
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
 /* The text of the group's label into `label`: of its file, or for plates of the image's name. */
 static bool read_label(struct xt_source_files *set, struct xt_tar_reader *reader,
                        const struct group *group, char *label, size_t *size)
@@ -366,7 +376,7 @@ static bool read_label(struct xt_source_files *set, struct xt_tar_reader *reader
     *size = file->size < LABEL_BYTES_MAX ? (size_t)file->size : LABEL_BYTES_MAX;
     if (!xt_tar_read(reader, file->at, label, *size))
         return false;
-    while (*size && memchr(" \t\r\n", label[*size - 1], 4))
+    while (*size && is_blank(label[*size - 1]))
         --*size;
     return true;
 }

@@ -53,6 +53,7 @@ static void open_good(const char *spec)
 
 static void assert_refused(const char *spec, const char *part)
 {
+    xt_source_destroy(source);
     assert_int_not_equal(xt_source_open(&source, spec, &options, &err), XT_OK);
     assert_null(source);
     support_assert_error(&err, err.status, part);
@@ -252,8 +253,6 @@ static void several_shards_are_one_set(void **state)
     assert_name(5, "x-10.tar:b.d/001.png");
     read_good(5);
     assert_int_equal(sample.image.width, 3);
-    xt_source_destroy(source);
-    source = NULL;
     assert_refused(support_path(*state, "set/x-{09..12}.tar"), "x-11.tar: No such file");
     assert_refused(support_path(*state, "set/x-{10..09}.tar"), "between the braces");
     assert_refused(support_path(*state, "set/x-{a..b}.tar"), "between the braces");
@@ -370,8 +369,6 @@ static void a_damaged_header_ends_a_shard(void **state)
     assert_refused(path, "cannot be read as a tar");
     memset(bytes, 'x', size);
     support_write_file(path, bytes, size);
-    xt_source_destroy(source);
-    source = NULL;
     assert_refused(path, "cannot be read as a tar");
     free(bytes);
 }

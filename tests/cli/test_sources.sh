@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Training on, and looking at, each kind of source that --data takes beside folders and lists.
+. tests/cli/common.sh
+jpeg=$PWD/tests/fuzz/corpus/image/ycc_444.jpg
+cd "$tree"
+mkdir -p ccpd/ccpd_base ccpd/splits plates
+for n in 21 22 23 24; do
+  cp "$jpeg" "ccpd/ccpd_base/025-95_113-1&2_14&12-13&12_2&11_1&2_14&3-0_0_${n}_27_27_33_16-37-15.jpg"
+  cp "$jpeg" "plates/京A12$n.jpg"
+  printf '沪B12%s' "$n" >"plates/京A12$n.txt"
+done
+(cd ccpd && ls ccpd_base/* >splits/train.txt)
+tar -C plates -cf x-0.tar . && cp x-0.tar x-1.tar && gzip -k x-0.tar
+printf '%s\n' 'epoch: 6' 'sources:' '- data: ccpd:ccpd' '- data: x-0.tar' '  weight: 2' >mix.yaml
+
+for data in ccpd:ccpd/splits/train.txt 'x-{0..1}.tar' mix.yaml; do
+  rm -rf run
+  expect 0 'last.safetensors' "$xtrain" --model lprnet --data "$data" --val "$data" --batch 2 --epochs 1 --out run
+done
+grep -q '3 steps an epoch' <<<"$said" || fail 'the mixture says how long an epoch is' "$said"
+for data in ccpd:ccpd 'ccpd:ccpd?cut=box' ccpd:ccpd/splits/train.txt 'x-{0..1}.tar' x-0.tar.gz mix.yaml; do
+  expect 0 '  bad          0' "$xtrain" data check "$data" --sheet s.png
+done
+
+# Lists of CCPD hold paths, and are read as such.
+expect 0 'lists/val.txt' "$xtrain" data split ccpd:ccpd --out lists --val-part 0.5
+expect 0 'of CCPD' "$xtrain" data check ccpd:lists/val.txt --sheet s.png
+expect 2 'is a mixture' "$xtrain" data split mix.yaml --out lists
+expect 3 'is no file' "$xtrain" data split x-0.tar --out lists
+
+# A shard that is cut short: one bad image, and with --strict-data the end.
+truncate -s 3000 x-1.tar
+expect 0 'x-1.tar is cut short' "$xtrain" data check 'x-{0..1}.tar' --sheet s.png
+expect 0 '1 images could not be used' "$xtrain" eval --init run/last.safetensors --data 'x-{0..1}.tar'
+expect 3 'x-1.tar is cut short' "$xtrain" --model lprnet --data 'x-{0..1}.tar' --batch 2 --epochs 2 --strict-data --out run3

@@ -2,6 +2,7 @@
 
 #include <limits.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -192,4 +193,18 @@ double xt_thread_seconds(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+enum xt_status xt_thread_start(pthread_t *thread, void *(*work)(void *argument), void *argument,
+                               const char *what, struct xt_err *err)
+{
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(thread, NULL, work, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error)
+        return xt_err_set(err, XT_ERR_RUN, "%s cannot be started: %s", what, strerror(error));
+    return XT_OK;
 }

@@ -2,6 +2,15 @@
 #ifndef XT_BASE_THREAD_H
 #define XT_BASE_THREAD_H
 
+#include <pthread.h>
+
+#include "base/err.h"
+
+/* Starts a thread that no signal is delivered to: they stay the main thread's. `what` names it in
+ * the error ("the transfer thread"). */
+enum xt_status xt_thread_start(pthread_t *thread, void *(*work)(void *argument), void *argument,
+                               const char *what, struct xt_err *err);
+
 /* How many threads this process may keep busy: the least of its CPU affinity, the cgroup's CPU
  * limit (v1 or v2, rounded up) and SLURM_CPUS_PER_TASK; at least 1. *why (may be NULL) gets a
  * constant string that names the least. */

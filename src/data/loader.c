@@ -6,8 +6,8 @@
 #include "data/loader.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -543,24 +543,17 @@ static enum xt_status create_workers(struct xt_loader *loader, struct xt_err *er
     return status;
 }
 
-/* Signals stay the main thread's. */
 static enum xt_status start_worker(struct xt_loader *loader, struct xt_err *err)
 {
     struct worker *worker = loader->workers + loader->started;
     enum xt_status status = worker->decoder ? XT_OK : xt_decoder_create(&worker->decoder, err);
     if (status)
         return status;
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&worker->thread, NULL, work, worker);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error)
-        return xt_err_set(err, XT_ERR_RUN, "loader thread %d cannot be started: %s",
-                          loader->started + 1, strerror(error));
-    loader->started++;
-    return XT_OK;
+    char what[32];
+    snprintf(what, sizeof what, "loader thread %d", loader->started + 1);
+    status = xt_thread_start(&worker->thread, work, worker, what, err);
+    loader->started += !status;
+    return status;
 }
 
 void xt_loader_grow(struct xt_loader *loader, int workers)

@@ -1,7 +1,6 @@
 #include "device/monitor.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/thread.h"
 
 /* A mean that grows. */
 struct mean {
@@ -84,23 +84,6 @@ static void *watch(void *argument)
     return NULL;
 }
 
-/* Signals stay the main thread's. */
-static enum xt_status start_thread(struct xt_monitor *monitor, struct xt_err *err)
-{
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&monitor->thread, NULL, watch, monitor);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    monitor->running = !error;
-    if (error)
-        return xt_err_set(err, XT_ERR_RUN,
-                          "the thread that watches the device cannot be started: %s",
-                          strerror(error));
-    return XT_OK;
-}
-
 enum xt_status xt_monitor_start(struct xt_monitor **out, struct xt_device *device, double interval,
                                 struct xt_err *err)
 {
@@ -120,7 +103,9 @@ enum xt_status xt_monitor_start(struct xt_monitor **out, struct xt_device *devic
     pthread_condattr_destroy(&clock);
     pthread_mutex_init(&monitor->lock, NULL);
     take_reading(monitor);
-    status = start_thread(monitor, err);
+    status = xt_thread_start(&monitor->thread, watch, monitor, "the thread that watches the device",
+                             err);
+    monitor->running = !status;
     if (status)
         xt_monitor_destroy(monitor);
     else

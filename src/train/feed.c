@@ -3,7 +3,6 @@
 #include <limits.h>
 #include <math.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -178,22 +177,6 @@ static void *transfer(void *argument)
     return NULL;
 }
 
-/* Signals stay the main thread's. */
-static enum xt_status start_thread(struct xt_feed *feed, struct xt_err *err)
-{
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&feed->thread, NULL, transfer, feed);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    feed->threaded = !error;
-    if (error)
-        return xt_err_set(err, XT_ERR_RUN, "the transfer thread cannot be started: %s",
-                          strerror(error));
-    return XT_OK;
-}
-
 static enum xt_status create_stages(struct xt_feed *feed, struct xt_err *err)
 {
     static const char what[] = "a batch's labels";
@@ -234,8 +217,10 @@ enum xt_status xt_feed_create(struct xt_feed **out, struct xt_upload *upload,
     status = xt_loader_create(&feed->loader, &own, err);
     if (!status && upload->crosses)
         status = create_stages(feed, err);
-    if (!status && upload->crosses && !in_turn)
-        status = start_thread(feed, err);
+    if (!status && upload->crosses && !in_turn) {
+        status = xt_thread_start(&feed->thread, transfer, feed, "the transfer thread", err);
+        feed->threaded = !status;
+    }
     if (status)
         xt_feed_destroy(feed);
     else

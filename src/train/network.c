@@ -294,12 +294,7 @@ enum xt_status xt_network_open(struct xt_network *network, const struct xt_setti
                                struct xt_err *err)
 {
     *network = (struct xt_network){0};
-    const struct xt_device_options device = {
-        .spec = settings->device,
-        .threads = settings->threads,
-        .cache_folder = settings->cache_dir,
-        .no_cache = !settings->kernel_cache,
-    };
+    const struct xt_device_options device = xt_network_device_options(settings);
     enum xt_status status = xt_device_open_with(&network->device, &device, err);
     if (!status && *network->device.chosen)
         xt_log_note("--device %s: %s (%s)", settings->device, network->device.name,

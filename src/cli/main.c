@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/help.h"
 #include "cli/options.h"
+#include "cli/progress.h"
 #include "models/model.h"
 
 typedef enum xt_status command_function(struct xt_options *options, struct xt_err *err);
@@ -87,6 +88,9 @@ static enum xt_status run_command(struct xt_options *options, bool named, struct
     xt_log_set_level(values->quiet     ? XT_LOG_QUIET
                      : values->verbose ? XT_LOG_VERBOSE
                                        : XT_LOG_NORMAL);
+    struct xt_kernel_progress kernels;
+    xt_kernel_progress_init(&kernels, values->quiet, values->json);
+    options->values.kernels = &kernels.observer;
     return functions[options->command](options, err);
 }
 

@@ -16,17 +16,20 @@ void xt_placement_print(const struct xt_graph *graph, FILE *out)
         const char *backward = graph->options.training ? op->class->implementation(op, true) : "";
         char bytes[16];
         snprintf(bytes, sizeof bytes, "%.1f MB", (double)op->out_bytes / 1e6);
-        fprintf(out, "%-20s %-14s %-6s %-4s %-8s %-7s %-26s %s\n", op->name, op->class->kind, "cpu",
-                xt_dtype_name(op->dtype), bytes, "nhwc", op->class->implementation(op, false),
-                *backward ? backward : "-");
+        fprintf(out, "%-20s %-14s %-6s %-4s %-8s %-7s %-26s %s\n", op->name, op->class->kind,
+                op->device->place, xt_dtype_name(op->dtype), bytes, "nhwc",
+                op->class->implementation(op, false), *backward ? backward : "-");
     }
     for (int i = 0; i < graph->op_count && graph->options.dtype != XT_F32; i++)
         if (graph->ops[i]->why_f32)
             fprintf(out, "%s stays f32: %s\n", graph->ops[i]->name, graph->ops[i]->why_f32);
-    if (graph->options.dtype != XT_F32)
-        fputs("batch norm: statistics, sums and average pools in f32, from and to bf16 tensors\n"
-              "weights: f32 masters, gradients and update; bf16 working copies\n",
-              out);
+    const char *type = xt_dtype_name(graph->options.dtype);
+    if (graph->options.dtype == XT_F32)
+        return;
+    fprintf(out,
+            "batch norm: statistics and sums in f32, from and to %s tensors; average pools in %s\n",
+            type, graph->options.device->kind == XT_DEVICE_XPU ? type : "f32");
+    fprintf(out, "weights: f32 masters, gradients and update; %s working copies\n", type);
 }
 
 void xt_placement_print_threads(const struct xt_settings *settings, FILE *out)

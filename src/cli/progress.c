@@ -7,6 +7,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/thread.h"
+
 static const double live_interval = 0.1;
 
 enum { LINE_ROOM = 256, USUAL_COLUMNS = 80 };
@@ -120,6 +122,11 @@ void xt_progress_init(struct xt_progress *progress, bool quiet, bool json)
     }
 }
 
+static double interval_of(const struct xt_progress *progress)
+{
+    return progress->mode == XT_PROGRESS_LIVE ? live_interval : XT_PROGRESS_INTERVAL;
+}
+
 /* Asked each time: windows are resized. */
 static int columns_of(FILE *out)
 {
@@ -129,18 +136,9 @@ static int columns_of(FILE *out)
     return USUAL_COLUMNS;
 }
 
-void xt_progress_show(struct xt_progress *progress, const struct xt_progress_state *state,
-                      double now, bool force)
+static void show_text(struct xt_progress *progress, const char *text, double now)
 {
-    if (progress->mode == XT_PROGRESS_OFF)
-        return;
-    bool live = progress->mode == XT_PROGRESS_LIVE;
-    double interval = live ? live_interval : XT_PROGRESS_INTERVAL;
-    if (progress->started && !force && now - progress->shown < interval)
-        return;
-    char text[LINE_ROOM];
-    xt_progress_format(state, text, sizeof text);
-    if (live) {
+    if (progress->mode == XT_PROGRESS_LIVE) {
         /* The last column stays free: some terminals wrap as soon as it is written. */
         fprintf(progress->out, "\r%.*s\033[K", columns_of(progress->out) - 1, text);
         progress->has_line = true;
@@ -152,6 +150,18 @@ void xt_progress_show(struct xt_progress *progress, const struct xt_progress_sta
     progress->started = true;
 }
 
+void xt_progress_show(struct xt_progress *progress, const struct xt_progress_state *state,
+                      double now, bool force)
+{
+    if (progress->mode == XT_PROGRESS_OFF)
+        return;
+    if (progress->started && !force && now - progress->shown < interval_of(progress))
+        return;
+    char text[LINE_ROOM];
+    xt_progress_format(state, text, sizeof text);
+    show_text(progress, text, now);
+}
+
 void xt_progress_clear(struct xt_progress *progress)
 {
     if (!progress->has_line)
@@ -159,4 +169,30 @@ void xt_progress_clear(struct xt_progress *progress)
     fputs("\r\033[K", progress->out);
     fflush(progress->out);
     progress->has_line = false;
+}
+
+/* Kernels from a cache are there at once: nothing is shown before this many seconds. */
+static const double patience = 1.0;
+
+static void kernel_made(void *context, int done, int all)
+{
+    struct xt_kernel_progress *kernels = context;
+    struct xt_progress *progress = &kernels->progress;
+    double now = xt_thread_seconds();
+    if (done == 1)
+        kernels->start = now;
+    if (done == all)
+        xt_progress_clear(progress);
+    if (done == all || progress->mode == XT_PROGRESS_OFF || now - kernels->start < patience ||
+        (progress->started && now - progress->shown < interval_of(progress)))
+        return;
+    char text[LINE_ROOM];
+    snprintf(text, sizeof text, "compiling kernels %d/%d", done, all);
+    show_text(progress, text, now);
+}
+
+void xt_kernel_progress_init(struct xt_kernel_progress *kernels, bool quiet, bool json)
+{
+    xt_progress_init(&kernels->progress, quiet, json);
+    kernels->observer = (struct xt_graph_observer){.made = kernel_made, .context = kernels};
 }

@@ -15,6 +15,7 @@
 #include <stdio.h>
 
 #include "device/monitor.h"
+#include "models/graph.h"
 
 /* Seconds between plain lines. */
 #define XT_PROGRESS_INTERVAL 10.0
@@ -58,5 +59,14 @@ void xt_progress_show(struct xt_progress *progress, const struct xt_progress_sta
                       double now, bool force);
 /* Wipes the live line, so that other output starts at an empty one. */
 void xt_progress_clear(struct xt_progress *progress);
+
+/* The same for an XPU's kernels while they are made: "compiling kernels 37/112", where it takes
+ * more than a second. Stays where it is: the observer points to it. */
+struct xt_kernel_progress {
+    struct xt_progress progress;
+    struct xt_graph_observer observer; /* for xt_settings.kernels */
+    double start;
+};
+void xt_kernel_progress_init(struct xt_kernel_progress *kernels, bool quiet, bool json);
 
 #endif

@@ -150,6 +150,7 @@ static enum xt_status open_cpu(struct xt_device *device, int threads, struct xt_
     status = open_stream(device, dnnl_cpu, 0, err);
     device->engine_span = xt_span_since(&start);
     xt_device_cpu_name(cpu, sizeof cpu);
+    snprintf(device->place, sizeof device->place, "cpu");
     snprintf(device->name, sizeof device->name, "cpu: %s, %d thread%s", cpu, device->threads,
              device->threads == 1 ? "" : "s");
     return status;
@@ -208,6 +209,7 @@ static enum xt_status choose_xpu(struct xt_device *device, const char *spec, str
         return status;
     device->xpu = list.items[index];
     struct xt_pci_text pci = xt_pci_format(&device->xpu.facts.pci);
+    snprintf(device->place, sizeof device->place, "xpu:%d", index);
     snprintf(device->name, sizeof device->name, "xpu:%d: %.72s%s%s", index, device->xpu.facts.name,
              *pci.text ? ", " : "", pci.text);
     say_choice(device, &list, spec);

@@ -79,6 +79,7 @@ void *xt_graph_add_op(struct xt_graph *graph, size_t size, const struct xt_op_cl
     if (xt_mem_calloc(&op, 1, size, name, err))
         return NULL;
     op->class = class;
+    op->device = graph->options.device;
     op->index = graph->op_count;
     if (graph->describing_frozen && is_in_layer(name, graph->options.learn_from))
         graph->describing_frozen = false;

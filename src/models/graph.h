@@ -76,6 +76,7 @@ struct xt_op_class {
 /* Each op kind embeds this as its first member. */
 struct xt_op {
     const struct xt_op_class *class;
+    const struct xt_device *device; /* where it runs and all its memory is */
     char name[64];
     int index;
     bool frozen;         /* keeps its parameters and has no backward pass */

@@ -132,9 +132,10 @@ static enum xt_status describe(struct xt_network *network, const struct xt_setti
         .fuse = !training && settings->fuse,
         .int8 = int8 && network->ranges.tensors ? &network->ranges : NULL,
         .bn_frozen = training && network->bn_frozen,
-        .observer = network->observer,
         .learn_from = training ? settings->freeze_until : NULL,
     };
+    if (settings->kernels)
+        options.observer = *settings->kernels;
     struct xt_model_options model_options = {
         .classes = network->classes,
         .height = network->height,

@@ -36,9 +36,8 @@ struct xt_network {
     struct xt_graph *graph;
     struct xt_graph *inference; /* of the same parameters and batch; `graph` itself but for training
                                    on an XPU, whose kernels are made for the one or the other */
-    struct xt_graph_observer observer; /* of the building; set between open and build */
-    struct xt_ranges ranges;           /* of an int8 graph (calibrate.h) */
-    struct xt_weight_file weights;     /* --init, until the network is built */
+    struct xt_ranges ranges;    /* of an int8 graph (calibrate.h) */
+    struct xt_weight_file weights; /* --init, until the network is built */
     bool has_weights;
     struct xt_span build_span; /* what building took */
     bool over_batch;           /* LPRNet's context norm */

@@ -24,7 +24,12 @@ enum xt_pack_choice { XT_PACK_SHARDS, XT_PACK_PIXELS };
 enum xt_images_fit { XT_IMAGES_STRETCH, XT_IMAGES_CROP };
 enum xt_decode_kind { XT_DECODE_GREEDY, XT_DECODE_BEAM };
 
+struct xt_graph_observer;
+
 struct xt_settings {
+    /* no option: who is told of an XPU's kernels as they are made; NULL: nobody */
+    const struct xt_graph_observer *kernels;
+
     /* what to train, on what */
     const char *model;
     const char *data;

@@ -228,6 +228,36 @@ static void a_bad_image_is_left_out_and_counted_and_two_are_too_many(void **stat
     assert_false(xt_file_exists(shard(0)));
 }
 
+static void shards_are_read_as_the_set_that_was_packed(void **state)
+{
+    config.shard_bytes = 8192;
+    pack();
+    assert_true(packed.shards > 2);
+    struct xt_source_options options = {.alphabet = alphabet, .order = XT_PIXEL_BGR};
+    struct xt_source *shards = NULL;
+    struct xt_decoder *decoder = NULL;
+    struct xt_sample a = {0};
+    struct xt_sample b = {0};
+    assert_int_equal(xt_decoder_create(&decoder, &err), XT_OK);
+    if (xt_source_open(&shards, support_path(*state, "out"), &options, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(shards->count, COUNT);
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_int_equal(source->class->read(source, i, decoder, &a, &err), XT_OK);
+        assert_int_equal(shards->class->read(shards, i, decoder, &b, &err), XT_OK);
+        assert_int_equal(a.label_length, b.label_length);
+        assert_memory_equal(a.label, b.label, (size_t)a.label_length * sizeof a.label[0]);
+        assert_int_equal(a.image.width, b.image.width);
+        assert_int_equal(a.image.height, b.image.height);
+        assert_memory_equal(a.image.pixels, b.image.pixels,
+                            (size_t)(a.image.width * a.image.height * 3));
+    }
+    xt_image_clear(&a.image);
+    xt_image_clear(&b.image);
+    xt_decoder_destroy(decoder);
+    xt_source_destroy(shards);
+}
+
 static void pixels_are_the_cache_of_a_training_run(void **state)
 {
     (void)state;
@@ -277,6 +307,7 @@ int main(void)
         pack_test(the_same_set_gives_the_same_bytes),
         pack_test(shards_that_are_there_are_not_written_over),
         pack_test(a_bad_image_is_left_out_and_counted_and_two_are_too_many),
+        pack_test(shards_are_read_as_the_set_that_was_packed),
         pack_test(pixels_are_the_cache_of_a_training_run),
         pack_test(a_file_that_is_something_else_is_left_as_it_is),
     };

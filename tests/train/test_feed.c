@@ -224,11 +224,46 @@ static void a_feed_ends_while_batches_are_on_their_way(void **state)
     assert_int_equal(xt_feed_next(feed, &batch, &end, NULL, NULL), XT_OK);
 }
 
+/* The loader's threads after so many steps, each of which takes a while. */
+static int workers_after(int steps, unsigned step_us)
+{
+    struct xt_feed_batch batch;
+    struct xt_err err = {0};
+    bool end = false;
+    config.repeat = true;
+    config.workers = 1;
+    config.workers_most = 4;
+    start(false, false, false);
+    for (int i = 0; i < steps; i++) {
+        if (xt_feed_next(feed, &batch, &end, NULL, &err))
+            fail_msg("%s", err.text);
+        usleep(step_us);
+        xt_feed_release(feed, &batch);
+    }
+    return xt_loader_workers(xt_feed_loader(feed));
+}
+
+static void threads_are_added_where_steps_take_more_than_one_makes(void **state)
+{
+    (void)state;
+    made.delay_us = 3000;
+    assert_int_equal(workers_after(20, 10), 4);
+}
+
+static void one_thread_stays_alone_where_it_makes_enough(void **state)
+{
+    (void)state;
+    made.delay_us = 10;
+    assert_int_equal(workers_after(20, 30000), 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(threads_are_added_where_steps_take_more_than_one_makes),
+        TEST(one_thread_stays_alone_where_it_makes_enough),
         TEST(on_the_cpu_a_step_reads_the_slot_itself),
         TEST(the_transfer_thread_brings_each_batch_once_and_in_order),
         TEST(pageable_slots_are_copied_through),

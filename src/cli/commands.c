@@ -63,6 +63,14 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
                        "first training step: first with an empty kernel cache of its own, then "
                        "with what that start left there.",
         },
+    [XT_COMMAND_WARMUP] =
+        {
+            .name = "warmup",
+            .summary = "compile an XPU's kernels ahead of time, into the cache that runs read",
+            .details =
+                "Give the network, --batch, --image-size and --classes as the runs will have "
+                "them: a kernel is for one shape. Nothing is trained.",
+        },
     [XT_COMMAND_DOCTOR] =
         {
             .name = "doctor",

@@ -530,8 +530,13 @@ int xt_kernel_cache_count(const struct xt_kernel_cache *cache)
     return count;
 }
 
+/* The variables were set here, and are not the user's for a device that is opened later. */
 void xt_kernel_cache_end(struct xt_kernel_cache *cache)
 {
+    if (cache->folder && !cache->users) {
+        unsetenv("NEO_CACHE_DIR");
+        unsetenv("cl_cache_dir");
+    }
     if (cache->lock >= 0)
         close(cache->lock);
     free(cache->folder);

@@ -19,6 +19,7 @@ enum xt_sched_kind {
 enum xt_bn_mode { XT_BN_AUTO, XT_BN_BATCH, XT_BN_FROZEN };
 enum xt_context_norm { XT_CONTEXT_AUTO, XT_CONTEXT_SAMPLE, XT_CONTEXT_BATCH };
 enum xt_amp { XT_AMP_OFF, XT_AMP_BF16, XT_AMP_FP16, XT_AMP_INT8 };
+enum xt_warm_for { XT_WARM_TRAIN, XT_WARM_EVAL, XT_WARM_PREDICT };
 enum xt_cache_choice { XT_CACHE_CHOICE_OFF, XT_CACHE_CHOICE_RAM, XT_CACHE_CHOICE_DISK };
 enum xt_pack_choice { XT_PACK_SHARDS, XT_PACK_PIXELS };
 enum xt_images_fit { XT_IMAGES_STRETCH, XT_IMAGES_CROP };
@@ -98,6 +99,10 @@ struct xt_settings {
     int cache_limit;        /* MiB; 0: found */
     const char *cache_file; /* of a cache on disk; NULL: in the run's folder */
     bool pin_memory;
+
+    /* warmup: lists, see xt_options_count */
+    enum xt_warm_for warm_for;
+    enum xt_amp types;
 
     /* evaluation and prediction */
     bool fuse;             /* batch norms become part of the convolutions before them */

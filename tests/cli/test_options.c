@@ -267,8 +267,8 @@ static const struct {
     {"predict w.pth a.jpg --json true",
      "--json takes no value, but \"true\" was given; write --json alone"},
     {"devices --batch 3",
-     "--batch belongs to train, eval, predict, bench step, bench infer, bench loader, bench start "
-     "and selftest, not to devices"},
+     "--batch belongs to train, eval, predict, bench step, bench infer, bench loader, bench start, "
+     "warmup and selftest, not to devices"},
     {"completion", "xtrain completion needs bash|zsh|fish; `xtrain completion --help` tells more"},
     {"", "xtrain train needs --model lprnet (the network); `xtrain train --help` tells more"},
 };

@@ -93,14 +93,19 @@ struct writer {
     const char *path;
 };
 
-static struct writer begin(const char *path)
+static struct writer begin_as(const char *path, int (*format)(struct archive *))
 {
     struct writer writer = {archive_write_new(), path};
-    archive_write_set_format_gnutar(writer.archive);
+    format(writer.archive);
     if (xt_str_ends(path, ".gz") || xt_str_ends(path, ".tgz"))
         archive_write_add_filter_gzip(writer.archive);
     archive_write_set_bytes_in_last_block(writer.archive, 1);
     return writer;
+}
+
+static struct writer begin(const char *path)
+{
+    return begin_as(path, archive_write_set_format_gnutar);
 }
 
 static void add(struct writer *writer, const char *name, const void *bytes, size_t size)
@@ -290,8 +295,7 @@ static void long_names_are_whole_in_every_format(void **state)
     snprintf(label, sizeof label, "%0120d/%070d.cls", 1, 2);
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
         const char *path = support_path(*state, "long.tar");
-        struct writer writer = begin(path);
-        formats[i](writer.archive);
+        struct writer writer = begin_as(path, formats[i]);
         add_image(&writer, name, 7);
         add_text(&writer, label, "0");
         add_image(&writer, "short.png", 8);

@@ -37,3 +37,5 @@ test-xpu:
 	@$(MAKE) -k all xpu-doubles $(XPU_TESTS) || true
 	@$(if $(wildcard deps/xpu/lib/libintelocl.so),tests/xpu/double.sh) \
 	  env TEST_TIMEOUT=900 BUILD=$(BUILD) scripts/run-tests.sh $(XPU_TESTS) $(XPU_SCRIPTS)
+
+-include $(XPU_TESTS:$(BUILD)/%=$(BUILD)/obj/%.d)

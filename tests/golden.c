@@ -246,7 +246,8 @@ static enum xt_status compare_logits(struct run *run, const char *name, double t
 static enum xt_status compare_folded(struct run *run, const char *model,
                                      const struct xt_model_options *model_options, const char *name,
                                      double tolerance, const struct xt_ranges *int8,
-                                     struct xt_ranges *recording, struct xt_err *err)
+                                     struct xt_recording *recording, struct xt_ranges *found,
+                                     struct xt_err *err)
 {
     enum xt_status status = build(run, model, model_options, true, int8, err);
     if (!status) {
@@ -254,6 +255,8 @@ static enum xt_status compare_folded(struct run *run, const char *model,
         run->graph->pass = (struct xt_graph_pass){.floats = run->x, .count = run->n};
         status = xt_graph_forward(run->graph, err);
     }
+    if (!status && recording)
+        status = xt_recording_ranges(recording, run->graph, found, err);
     char what[96];
     snprintf(what, sizeof what, "%s, fused%s", name, int8 ? ", int8" : "");
     if (!status)
@@ -269,13 +272,17 @@ static enum xt_status compare_fused(struct run *run, const char *model,
                                     double tolerance, double int8_tolerance, struct xt_err *err)
 {
     struct xt_graph *unfused = run->graph;
-    struct xt_ranges ranges = {0};
+    struct xt_ranges ranges;
+    struct xt_recording *recording = NULL;
     bool exact = run->dtype == XT_F32;
-    enum xt_status status = compare_folded(run, model, model_options, name, tolerance, NULL,
-                                           exact ? &ranges : NULL, err);
+    enum xt_status status = exact ? xt_recording_create(&recording, err) : XT_OK;
+    if (!status)
+        status = compare_folded(run, model, model_options, name, tolerance, NULL, recording,
+                                &ranges, err);
     if (!status && exact)
-        status =
-            compare_folded(run, model, model_options, name, int8_tolerance, &ranges, NULL, err);
+        status = compare_folded(run, model, model_options, name, int8_tolerance, &ranges, NULL,
+                                NULL, err);
+    xt_recording_destroy(recording);
     run->graph = unfused;
     return status;
 }

@@ -55,6 +55,7 @@ size_t xt_tensor_bytes(const struct xt_tensor *tensor);
 struct xt_graph;
 struct xt_op;
 struct xt_ranges;
+struct xt_recording;
 struct xt_xpu_program;
 struct xt_xpu_graph;
 
@@ -152,8 +153,8 @@ struct xt_graph {
     size_t working_bytes;     /* working copies of weights, kept outside the arena */
     struct xt_xpu_graph *xpu; /* NULL on the CPU */
     struct xt_graph_pass pass;
-    struct xt_ranges
-        *recording; /* where passes note the range of each convolution; NULL: nowhere */
+    struct xt_recording
+        *recording; /* where passes note what convolutions write (ranges.h); NULL: nowhere */
     bool profile;
     double refresh_seconds; /* spent on the working copies of the weights, as xt_op's seconds */
 };

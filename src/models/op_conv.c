@@ -628,7 +628,7 @@ static enum xt_status forward(struct xt_op *op, struct xt_graph *graph, struct x
     struct conv *conv = (struct conv *)op;
     enum xt_status status = execute(&conv->forward, graph, "the convolution", err);
     if (!status && graph->recording && conv->out->dtype == XT_F32)
-        xt_ranges_see(graph->recording, graph, conv->out);
+        status = xt_recording_see(graph->recording, graph, conv->out, !conv->relu, err);
     return status;
 }
 

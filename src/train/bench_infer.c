@@ -64,18 +64,21 @@ static enum xt_status build(struct work *work, const struct xt_settings *setting
 {
     struct xt_network *network = &work->network;
     struct xt_settings own = *settings;
-    struct xt_ranges ranges = {0};
+    struct xt_recording *recording = NULL;
     own.amp = run->amp;
     own.fuse = run->fuse;
-    network->ranges = ranges;
+    network->ranges = (struct xt_ranges){0};
     enum xt_status status = xt_network_rebuild(network, &own, run->batch, err);
     if (status || run->amp != XT_AMP_INT8)
         return status;
-    network->graph->recording = &ranges;
-    status = run_pass(work, err);
+    status = xt_recording_create(&recording, err);
+    network->graph->recording = recording;
     if (!status)
-        status = xt_ranges_check(&ranges, network->graph, err);
-    network->ranges = ranges;
+        status = run_pass(work, err);
+    if (!status)
+        status = xt_recording_ranges(recording, network->graph, &network->ranges, err);
+    network->graph->recording = NULL;
+    xt_recording_destroy(recording);
     return status ? status : xt_network_rebuild(network, &own, run->batch, err);
 }
 

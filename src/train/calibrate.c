@@ -106,26 +106,27 @@ enum xt_status xt_calibrate(struct xt_network *network, const struct xt_settings
 {
     struct xt_source *source = NULL;
     struct xt_settings int8 = *settings;
-    struct xt_ranges ranges = {0};
+    struct xt_recording *recording = NULL;
     int8.amp = XT_AMP_INT8;
-    network->ranges = ranges;
+    network->ranges = (struct xt_ranges){0};
     *out = (struct xt_calibration){0};
     enum xt_status status = xt_calibrate_check(settings, err);
     if (!status)
         status = open_source(network, spec, &source, err);
     if (!status)
         status = xt_network_rebuild(network, &int8, BATCH, err);
+    if (!status)
+        status = xt_recording_create(&recording, err);
     if (!status) {
         out->all = source->count;
         snprintf(out->source, sizeof out->source, "%.255s", spec);
-        network->graph->recording = &ranges;
+        network->graph->recording = recording;
         status = run(network, settings, source, &out->images, err);
         network->graph->recording = NULL;
     }
     if (!status)
-        status = xt_ranges_check(&ranges, network->graph, err);
-    if (!status)
-        network->ranges = ranges;
+        status = xt_recording_ranges(recording, network->graph, &network->ranges, err);
+    xt_recording_destroy(recording);
     xt_source_destroy(source);
     return status;
 }

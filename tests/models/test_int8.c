@@ -11,10 +11,10 @@ static void record(net_describe *describe, struct xt_ranges *ranges)
     struct net net = {.fuse = true};
     net_open(&net, XT_F32, false);
     net_build(&net, describe(&net));
-    *ranges = (struct xt_ranges){0};
-    net.graph->recording = ranges;
+    net_ok(&net, xt_recording_create(&net.graph->recording, &net.err));
     net_forward(&net);
-    net_ok(&net, xt_ranges_check(ranges, net.graph, &net.err));
+    net_ok(&net, xt_recording_ranges(net.graph->recording, net.graph, ranges, &net.err));
+    xt_recording_destroy(net.graph->recording);
     net_clear(&net);
 }
 
@@ -248,6 +248,30 @@ static void pools_and_float32_taps(void **state)
 
 /* ---- ranges ---- */
 
+/* Of 40 images one excites the network a thousand times as much: the others keep their steps. */
+static void an_outlier_does_not_take_the_others_steps(void **state)
+{
+    (void)state;
+    float limits[2];
+    for (int loud = 0; loud < 2; loud++) {
+        struct net net = {.fuse = true, .batch = 40};
+        struct xt_ranges ranges;
+        net_open(&net, XT_F32, false);
+        net_build(&net, one_conv(&net));
+        size_t sample = net.x_count / 40;
+        for (size_t i = 0; i < sample && loud; i++)
+            net.x[i] *= 1000;
+        net_ok(&net, xt_recording_create(&net.graph->recording, &net.err));
+        net_forward(&net);
+        net_ok(&net, xt_recording_ranges(net.graph->recording, net.graph, &ranges, &net.err));
+        xt_recording_destroy(net.graph->recording);
+        limits[loud] = ranges.limit[net.layers[1].out->index];
+        net_clear(&net);
+    }
+    assert_true(limits[0] > 0);
+    assert_true(limits[1] < 50 * limits[0]);
+}
+
 static void a_channel_of_zeros_stays_finite(void **state)
 {
     (void)state;
@@ -270,17 +294,20 @@ static void a_range_that_is_no_number_is_refused(void **state)
     struct net net = {.fuse = true};
     net_open(&net, XT_F32, false);
     net_build(&net, one_conv(&net));
-    struct xt_ranges ranges = {0};
-    assert_int_equal(xt_ranges_check(&ranges, net.graph, &net.err), XT_ERR_DATA);
+    struct xt_ranges ranges;
+    struct xt_recording *recording = NULL;
+    net_ok(&net, xt_recording_create(&recording, &net.err));
+    assert_int_equal(xt_recording_ranges(recording, net.graph, &ranges, &net.err), XT_ERR_DATA);
     assert_string_equal(net.err.text, "int8: no image was there to find ranges with");
     net_find(&net, "conv", "bias")->value[3] = (double)INFINITY;
     net_put(&net);
-    net.graph->recording = &ranges;
+    net.graph->recording = recording;
     net_forward(&net);
-    assert_int_equal(xt_ranges_check(&ranges, net.graph, &net.err), XT_ERR_DATA);
+    assert_int_equal(xt_recording_ranges(recording, net.graph, &ranges, &net.err), XT_ERR_DATA);
     assert_string_equal(net.err.text,
                         "int8: conv is infinite or not a number on the images that give the "
                         "ranges, so the weights cannot be meant for them");
+    xt_recording_destroy(recording);
     net_clear(&net);
 }
 
@@ -335,6 +362,7 @@ int main(void)
         cmocka_unit_test(a_residual_without_a_sign),
         cmocka_unit_test(a_residual_with_a_sign),
         cmocka_unit_test(pools_and_float32_taps),
+        cmocka_unit_test(an_outlier_does_not_take_the_others_steps),
         cmocka_unit_test(a_channel_of_zeros_stays_finite),
         cmocka_unit_test(a_range_that_is_no_number_is_refused),
         cmocka_unit_test(one_value_that_is_no_number_is_seen),

@@ -1,6 +1,7 @@
 /* What a graph has of its own on an XPU: its arena, the logits' way to the host and their
  * gradient's way back, and the running statistics; and what its ops share. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "models/xpu_ops.h"
@@ -96,8 +97,16 @@ static enum xt_status add_crossing(struct xt_graph *graph, enum xt_xpu_phase pha
                           err);
 }
 
+/* Buffers are addresses within one allocation, which oneDNN's OpenCL runtime does not take: its
+ * memories are cl_mem objects. */
 enum xt_status xt_xpu_graph_begin(struct xt_graph *graph, struct xt_err *err)
 {
+    if (strcmp(xt_dnnl_gpu_runtime(), "OpenCL") == 0)
+        return xt_err_set(
+            err, XT_ERR_DEVICE,
+            "%s: this oneDNN runs GPUs with OpenCL, for which networks are not built; "
+            "take one with the SYCL runtime (`make deps XPU=1`, or oneAPI's)",
+            xt_dnnl_path());
     enum xt_status status =
         xt_mem_calloc(&graph->xpu, 1, sizeof *graph->xpu, "what a graph has on an XPU", err);
     if (status)

@@ -287,51 +287,118 @@ static enum xt_status compare_fused(struct run *run, const char *model,
     return status;
 }
 
+/* A tensor of this program beside the reference's. */
+struct pair {
+    const char *name;
+    const float *got;
+    size_t count;
+    const float *wanted; /* the reference may hold its first elements alone, or one figure of it */
+    size_t wanted_count;
+};
+
+typedef void visit_pair(const struct pair *pair, void *context);
+
+static enum xt_status visit_one(const struct xt_file_tensor *mine,
+                                const struct xt_file_tensor *tensor, visit_pair *visit,
+                                void *context, struct xt_err *err)
+{
+    struct pair pair = {mine->name, mine->data, xt_file_tensor_count(mine), NULL,
+                        xt_file_tensor_count(tensor)};
+    float *wanted = NULL;
+    enum xt_status status =
+        xt_mem_calloc(&wanted, pair.wanted_count, sizeof *wanted, mine->name, err);
+    if (!status)
+        status = xt_file_tensor_floats(tensor, wanted, pair.wanted_count, err);
+    pair.wanted = wanted;
+    if (!status)
+        visit(&pair, context);
+    free(wanted);
+    return status;
+}
+
+/* Visits each tensor of a view that the reference holds under `prefix`: of trained parameters, and
+ * their gradients, it has to hold all. */
+static enum xt_status visit_all(struct run *run, const char *prefix,
+                                const struct xt_params_view *view, visit_pair *visit, void *context,
+                                struct xt_err *err)
+{
+    struct xt_params_tensors mine;
+    enum xt_status status = xt_params_to_tensors(&run->params, &run->device, view, &mine, err);
+    int visited = 0;
+    for (int i = 0; i < mine.count && !status; i++) {
+        char name[160];
+        snprintf(name, sizeof name, "%s%s", prefix, mine.items[i].name);
+        const struct xt_file_tensor *tensor = xt_weight_file_find(&run->file, name);
+        if (mine.items[i].dtype != XT_FILE_F32 || (!tensor && view->stats))
+            continue;
+        status = tensor ? visit_one(&mine.items[i], tensor, visit, context, err)
+                        : xt_err_set(err, XT_ERR_DATA, "the reference has no tensor %s", name);
+        visited++;
+    }
+    xt_params_free_tensors(&mine);
+    if (!status && !visited)
+        return xt_err_set(err, XT_ERR_DATA, "the reference has no tensor %s*", prefix);
+    return status;
+}
+
+/* The largest error of all, and its tensor. */
+struct worst {
+    double error;
+    char name[64];
+    double largest; /* of all elements of the reference */
+};
+
+static void note_error(struct worst *worst, double error, const char *name)
+{
+    if (error <= worst->error)
+        return;
+    worst->error = error;
+    snprintf(worst->name, sizeof worst->name, "%s", name);
+}
+
+static void report_worst(const char *prefix, const struct worst *worst, double tolerance,
+                         bool jumps)
+{
+    char what[256];
+    snprintf(what, sizeof what, "%s* (%s)", prefix, worst->name);
+    report_kind(what, worst->error, tolerance, jumps);
+}
+
+static double largest_of(const struct pair *pair)
+{
+    double largest = 0;
+    for (size_t i = 0; i < pair->wanted_count; i++)
+        largest = fmax(largest, fabs((double)pair->wanted[i]));
+    return largest;
+}
+
+static void find_largest(const struct pair *pair, void *context)
+{
+    struct worst *worst = context;
+    worst->largest = fmax(worst->largest, largest_of(pair));
+}
+
+static void compare_elements(const struct pair *pair, void *context)
+{
+    struct worst *worst = context;
+    double error = 0;
+    for (size_t i = 0; i < pair->wanted_count; i++)
+        error = fmax(error, fabs((double)pair->got[i] - (double)pair->wanted[i]));
+    note_error(worst, error / fmax(largest_of(pair), worst->largest * 1e-3), pair->name);
+}
+
 /* Compares all tensors under `prefix` with a view of the parameters; the error is relative to the
  * tensor's largest value or a thousandth of the largest of all. */
 static enum xt_status compare_tensors(struct run *run, const char *prefix,
                                       const struct xt_params_view *view, double tolerance,
                                       struct xt_err *err)
 {
-    struct xt_params_tensors mine;
-    enum xt_status status = xt_params_to_tensors(&run->params, &run->device, view, &mine, err);
-    if (status)
-        return status;
-    double worst = 0;
-    char worst_name[160] = "";
-    double largest_of_all = 0;
-    for (int pass = 0; pass < 2 && !status; pass++)
-        for (int i = 0; i < mine.count && !status; i++) {
-            char name[160];
-            snprintf(name, sizeof name, "%s%s", prefix, mine.items[i].name);
-            const struct xt_file_tensor *tensor = xt_weight_file_find(&run->file, name);
-            if (!tensor || mine.items[i].dtype != XT_FILE_F32)
-                continue;
-            size_t count = xt_file_tensor_count(tensor);
-            const float *got = mine.items[i].data;
-            float *wanted = NULL;
-            status = xt_mem_calloc(&wanted, count, sizeof *wanted, name, err);
-            if (!status)
-                status = xt_file_tensor_floats(tensor, wanted, count, err);
-            double largest = 0;
-            double error = 0;
-            for (size_t k = 0; k < count && !status; k++) {
-                largest = fmax(largest, fabs((double)wanted[k]));
-                error = fmax(error, fabs((double)got[k] - (double)wanted[k]));
-            }
-            free(wanted);
-            largest_of_all = fmax(largest_of_all, largest);
-            double relative = error / fmax(largest, largest_of_all * 1e-3);
-            if (pass == 1 && relative > worst) {
-                worst = relative;
-                snprintf(worst_name, sizeof worst_name, "%s", name);
-            }
-        }
-    xt_params_free_tensors(&mine);
-    char what[256];
-    snprintf(what, sizeof what, "%s* (%s)", prefix, worst_name + strlen(prefix));
+    struct worst worst = {0};
+    enum xt_status status = visit_all(run, prefix, view, find_largest, &worst, err);
     if (!status)
-        report_kind(what, worst, tolerance, !view->stats);
+        status = visit_all(run, prefix, view, compare_elements, &worst, err);
+    if (!status)
+        report_worst(prefix, &worst, tolerance, !view->stats);
     return status;
 }
 
@@ -341,48 +408,29 @@ struct distance {
     double length;
 };
 
-static void add_distance(struct distance *sum, const float *got, const float *wanted, size_t count)
+/* As far as the reference goes. */
+static void add_distance(const struct pair *pair, void *context)
 {
-    for (size_t i = 0; i < count; i++) {
-        double error = (double)got[i] - (double)wanted[i];
+    struct distance *sum = context;
+    for (size_t i = 0; i < pair->wanted_count; i++) {
+        double error = (double)pair->got[i] - (double)pair->wanted[i];
         sum->apart += error * error;
-        sum->length += (double)wanted[i] * (double)wanted[i];
+        sum->length += (double)pair->wanted[i] * (double)pair->wanted[i];
     }
 }
 
-static double relative(const struct distance *sum)
-{
-    return sqrt(sum->apart / sum->length);
-}
-
-/* The gradient as one vector of all parameters, which is what a step follows: in bf16 its small
- * elements are noise (biases before a BN have none but rounding), so they are not looked at one by
- * one. */
+/* The gradients under `prefix` as one vector, which is what a step follows: in bf16 small elements
+ * are noise (biases before a BN have none but rounding), so they are not looked at one by one. */
 static enum xt_status compare_whole_gradient(struct run *run, const char *prefix, double tolerance,
                                              struct xt_err *err)
 {
-    struct xt_params_tensors mine;
-    struct xt_params_view view = {run->params.grads, NULL};
-    enum xt_status status = xt_params_to_tensors(&run->params, &run->device, &view, &mine, err);
     struct distance sum = {0};
-    for (int i = 0; i < mine.count && !status; i++) {
-        char name[160];
-        snprintf(name, sizeof name, "%s%s", prefix, mine.items[i].name);
-        const struct xt_file_tensor *tensor = need(run, name, err);
-        size_t count = tensor ? xt_file_tensor_count(tensor) : 0;
-        float *wanted = NULL;
-        status = tensor ? xt_mem_calloc(&wanted, count, sizeof *wanted, name, err) : err->status;
-        if (!status)
-            status = xt_file_tensor_floats(tensor, wanted, count, err);
-        if (!status)
-            add_distance(&sum, mine.items[i].data, wanted, count);
-        free(wanted);
-    }
-    xt_params_free_tensors(&mine);
+    struct xt_params_view view = {run->params.grads, NULL};
+    enum xt_status status = visit_all(run, prefix, &view, add_distance, &sum, err);
     char what[256];
     snprintf(what, sizeof what, "%s* as one vector", prefix);
     if (!status)
-        report(what, relative(&sum), tolerance);
+        report(what, sqrt(sum.apart / sum.length), tolerance);
     return status;
 }
 
@@ -620,79 +668,45 @@ static double norm_of(const float *values, size_t count)
     return sqrt(sum);
 }
 
-/* The largest relative error of the tensors' norms, and its tensor. */
+static void compare_norm(const struct pair *pair, void *context)
+{
+    double wanted = (double)pair->wanted[0];
+    note_error(context, fabs(norm_of(pair->got, pair->count) - wanted) / wanted, pair->name);
+}
+
 static enum xt_status compare_norms(struct run *run, const char *prefix,
                                     const struct xt_params_view *view, double tolerance,
                                     struct xt_err *err)
 {
-    struct xt_params_tensors mine;
-    enum xt_status status = xt_params_to_tensors(&run->params, &run->device, view, &mine, err);
-    if (status)
-        return status;
-    double worst = 0;
-    int compared = 0;
-    char what[256];
-    snprintf(what, sizeof what, "%s*", prefix);
-    for (int i = 0; i < mine.count; i++) {
-        char name[160];
-        snprintf(name, sizeof name, "%s%s", prefix, mine.items[i].name);
-        const struct xt_file_tensor *tensor = xt_weight_file_find(&run->file, name);
-        if (!tensor)
-            continue;
-        double wanted = (double)*(const float *)tensor->data;
-        double got = norm_of(mine.items[i].data, xt_file_tensor_count(&mine.items[i]));
-        double error = fabs(got - wanted) / wanted;
-        compared++;
-        if (error <= worst)
-            continue;
-        worst = error;
-        snprintf(what, sizeof what, "%s* (%s)", prefix, mine.items[i].name);
-    }
-    xt_params_free_tensors(&mine);
-    if (!compared)
-        return xt_err_set(err, XT_ERR_DATA, "the reference has no tensor %s*", prefix);
-    report(what, worst, tolerance);
-    return XT_OK;
+    struct worst worst = {0};
+    enum xt_status status = visit_all(run, prefix, view, compare_norm, &worst, err);
+    if (!status)
+        report_worst(prefix, &worst, tolerance, false);
+    return status;
 }
 
-/* The first values of each gradient, as a vector, relative to its length or the one that values of
- * this tensor have on average; in bf16 those of all gradients as one vector. */
+/* The first values of a gradient, as a vector, relative to its length or the one that values of
+ * this tensor have on average. */
+static void compare_head(const struct pair *pair, void *context)
+{
+    struct distance here = {0};
+    add_distance(pair, &here);
+    double part = (double)pair->wanted_count / (double)pair->count;
+    double expected = norm_of(pair->got, pair->count) * sqrt(part);
+    note_error(context, sqrt(here.apart) / fmax(expected, sqrt(here.length)), pair->name);
+}
+
 static enum xt_status compare_heads(struct run *run, double tolerance, struct xt_err *err)
 {
-    struct xt_params_tensors mine;
-    struct xt_params_view view = {run->params.grads, NULL};
-    enum xt_status status = xt_params_to_tensors(&run->params, &run->device, &view, &mine, err);
-    if (status)
-        return status;
-    double worst = 0;
-    struct distance together = {0};
-    char what[256] = "train.grad_head.*";
-    for (int i = 0; i < mine.count; i++) {
-        char name[160];
-        snprintf(name, sizeof name, "train.grad_head.%s", mine.items[i].name);
-        const struct xt_file_tensor *tensor = xt_weight_file_find(&run->file, name);
-        if (!tensor)
-            continue;
-        const float *wanted = tensor->data;
-        const float *got = mine.items[i].data;
-        size_t count = xt_file_tensor_count(&mine.items[i]);
-        size_t first = xt_file_tensor_count(tensor);
-        struct distance here = {0};
-        add_distance(&here, got, wanted, first);
-        add_distance(&together, got, wanted, first);
-        double expected = norm_of(got, count) * sqrt((double)first / (double)count);
-        double error = sqrt(here.apart) / fmax(expected, sqrt(here.length));
-        if (error <= worst)
-            continue;
-        worst = error;
-        snprintf(what, sizeof what, "train.grad_head.* (%s)", mine.items[i].name);
-    }
-    xt_params_free_tensors(&mine);
+    static const char prefix[] = "train.grad_head.";
     if (run->dtype == XT_BF16)
-        report("train.grad_head.* as one vector", relative(&together), tolerance);
-    else
-        report_jumping(what, worst, tolerance);
-    return XT_OK;
+        return compare_whole_gradient(run, prefix, tolerance, err);
+    struct xt_params_view view = {run->params.grads, NULL};
+    struct worst worst = {0};
+    enum xt_status status = visit_all(run, prefix, &view, compare_head, &worst, err);
+    if (!status)
+        report_worst(prefix, &worst, tolerance, true);
+    return status;
 }
 
 /* One number a quantity, as in struct tolerances. */

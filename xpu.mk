@@ -34,7 +34,7 @@ $(BUILD)/tests/xpu/ze_abi_checked: tests/xpu/ze_abi.c src/device/ze_abi.h
 xpu-doubles: $(XPU_DOUBLES)
 test-xpu:
 	@scripts/deps.sh
-	@$(MAKE) -k all xpu-doubles $(XPU_TESTS) || true
+	@$(MAKE) -k all xpu-doubles $(XPU_TESTS) $(TOOLS) || true
 	@$(if $(wildcard deps/xpu/lib/libintelocl.so),tests/xpu/double.sh) \
 	  env TEST_TIMEOUT=900 BUILD=$(BUILD) scripts/run-tests.sh $(XPU_TESTS) $(XPU_SCRIPTS)
 

@@ -99,7 +99,7 @@ void xt_reference_moments(const struct xt_reference_shape *shape, const double *
                           double *mean, double *variance)
 {
     size_t count = xt_reference_count(shape);
-    double pixels = (double)(count / (size_t)shape->c);
+    double pixels = (double)count / shape->c;
     *mean = *variance = 0;
     for (size_t i = (size_t)k; i < count; i += (size_t)shape->c)
         *mean += z[i] / pixels;
@@ -124,7 +124,7 @@ void xt_reference_norm_grad(const struct xt_reference_norm *norm, const double *
 {
     size_t c = (size_t)norm->shape.c;
     size_t count = xt_reference_count(&norm->shape);
-    double pixels = (double)(count / c);
+    double pixels = (double)count / (double)c;
     for (size_t k = 0; k < c; k++) {
         double invstd = 1 / sqrt(norm->variance[k] + NORM_EPS);
         gamma_grad[k] = beta_grad[k] = 0;

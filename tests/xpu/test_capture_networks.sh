@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Both networks on Intel's real driver in capture mode, as an Arc A770: every primitive exists and compiles in each type,
+# by the kernels in implementations-a770.txt, so that a change that sends a layer to a reference kernel is seen; one
+# training step goes through from the upload to the logits; a second start finds every kernel in the driver's cache.
+#
+#   UPDATE=1 tests/xpu/test_capture_networks.sh     writes the table anew
+set -euo pipefail
+build=${BUILD:-build}
+case $build in /*) ;; *) build=$PWD/$build ;; esac
+xtrain=$build/xtrain
+table=$PWD/tests/xpu/implementations-a770.txt
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+unset NEO_CACHE_DIR NEO_CACHE_PERSISTENT
+
+fail() { echo "FAILED: $*"; grep -v '^onednn' "$work/said" | tail -n 40; exit 1; }
+capture() { # exit code in $code, what was said in $work/said
+  code=0
+  tests/xpu/capture.sh "$@" >"$work/said" 2>&1 || code=$?
+  [ "$code" != 77 ] || { cat "$work/said"; exit 77; }
+}
+
+# One line for each op: network, type, op, kind and the kernels forward and backward.
+placement() { # network, type
+  sed -nE "s/^([^ ]+) +([a-z]+)( [a-z]+)? +xpu +[a-z0-9]+ +[0-9.]+ MB +nhwc +([^ ]+) +([^ ]+)\$/$1 $2 \1 \2\3 \4 \5/p" "$work/said"
+}
+
+export XTRAIN_CACHE_DIR=$build/capture-cache
+: >"$work/table"
+for amp in off bf16 fp16; do
+  capture "$xtrain" --xpu --dry-run --model lprnet --batch 2 --amp $amp
+  [ "$code" = 0 ] || fail "lprnet, --amp $amp"
+  placement lprnet $amp >>"$work/table"
+  capture "$xtrain" --xpu --dry-run --model resnet50 --data 'synth:shapes?count=20&seed=1' --classes 10 --batch 2 --amp $amp
+  [ "$code" = 0 ] || fail "resnet50, --amp $amp"
+  placement resnet50 $amp >>"$work/table"
+done
+[ -z "${UPDATE:-}" ] || cp "$work/table" "$table"
+diff "$table" "$work/table" || { echo 'FAILED: other kernels than those in implementations-a770.txt (< there, > now)'; exit 1; }
+
+# Captured, never computed: what comes back is no number, which the loss of step 1 is the first to see.
+export XTRAIN_CACHE_DIR=$work/cache
+step() {
+  rm -rf "$work/run"
+  capture "$xtrain" --xpu --model lprnet --batch 1 --steps 1 --data 'synth:plates?count=8&seed=3' \
+    --val 'synth:plates?count=2&seed=4' --out "$work/run" --quiet
+  [ "$code" = 0 ] || grep -q 'the loss of step 1 is not a number' "$work/said" || fail 'a step from the upload to the logits'
+}
+kernels() { find "$work/cache" -name '*_cache' -printf '%f %T@\n' | sort; }
+step
+first=$(kernels)
+[ -n "$first" ] || fail 'the driver keeps what it compiled'
+step
+[ "$(kernels)" = "$first" ] || fail 'a second start compiles nothing'
+echo "$(wc -l <"$table") ops by the kernels that are on record; $(wc -l <<<"$first") kernels, a second start compiled none"

@@ -22,7 +22,7 @@ capture() { # exit code in $code, what was said in $work/said
 
 # One line for each op: network, type, op, kind and the kernels forward and backward.
 placement() { # network, type
-  sed -nE "s/^([^ ]+) +([a-z]+)( [a-z]+)? +xpu +[a-z0-9]+ +[0-9.]+ MB +nhwc +([^ ]+) +([^ ]+)\$/$1 $2 \1 \2\3 \4 \5/p" "$work/said"
+  sed -nE "s/^([^ ]+) +([a-z]+)( [a-z]+)? +xpu:?[0-9]* +[a-z0-9]+ +[0-9.]+ MB +nhwc +([^ ]+) +([^ ]+)\$/$1 $2 \1 \2\3 \4 \5/p" "$work/said"
 }
 
 export XTRAIN_CACHE_DIR=$build/capture-cache

@@ -1,5 +1,6 @@
 #include "train/checkpoint.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -195,7 +196,7 @@ static void describe_machine(char *cpu, size_t cpu_size, char *library, size_t l
              version->patch, version->hash);
 }
 
-enum { TEXTS = 48 };
+enum { TEXTS = 64 };
 
 /* Key and value pairs of the metadata. */
 struct texts {
@@ -207,6 +208,7 @@ struct texts {
 __attribute__((format(printf, 3, 4))) static void add_text(struct texts *texts, const char *key,
                                                            const char *format, ...)
 {
+    assert(texts->count < TEXTS);
     va_list args;
     va_start(args, format);
     vsnprintf(texts->values[texts->count], sizeof texts->values[0], format, args);

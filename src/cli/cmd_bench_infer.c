@@ -51,8 +51,8 @@ static enum xt_status list_runs(const struct xt_options *options, struct xt_benc
 {
     bool said = xt_options_source(options, "batch") >= XT_SOURCE_CONFIG;
     int batches = said ? xt_options_count(options, "batch") : USUAL_BATCHES;
-    enum xt_status status = xt_mem_calloc(&bench->runs, (size_t)(batches * TYPES),
-                                          sizeof *bench->runs, "the runs", err);
+    enum xt_status status =
+        xt_mem_calloc(&bench->runs, (size_t)batches * TYPES, sizeof *bench->runs, "the runs", err);
     for (int b = 0; b < batches && !status; b++) {
         struct xt_settings settings = options->values;
         status = xt_options_pick(options, "batch", b, &settings, err);

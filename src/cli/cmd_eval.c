@@ -405,12 +405,12 @@ static enum xt_status list_runs(struct command *command, struct xt_err *err)
     const struct xt_options *options = command->options;
     struct xt_settings settings = options->values;
     bool compared = is_comparison(command);
-    if (compared && xt_options_source(options, "amp") == XT_SOURCE_COMMAND_LINE)
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "--compare says the types; leave --amp out, or give --amp alone");
     command->count = compared ? xt_options_count(options, "compare") : 1;
     enum xt_status status = xt_mem_calloc(&command->runs, (size_t)command->count,
                                           sizeof *command->runs, "the runs", err);
+    if (!status && compared && xt_options_source(options, "amp") == XT_SOURCE_COMMAND_LINE)
+        status = xt_err_set(err, XT_ERR_USAGE,
+                            "--compare says the types; leave --amp out, or give --amp alone");
     for (int i = 0; i < command->count && !status; i++) {
         command->runs[i].amp = settings.amp;
         if (compared)

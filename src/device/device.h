@@ -42,7 +42,7 @@ struct xt_device {
     int threads;
     struct xt_span library_span; /* loading oneDNN took this */
     struct xt_span engine_span;  /* and finding and opening the device that */
-    char place[16];   /* "cpu", "xpu:0" */
+    char place[16];              /* "cpu", "xpu:0" */
     char name[128];   /* "cpu: Intel(R) Xeon(R) ..., 2 threads"; "xpu:0: Intel(R) Arc(TM) ..." */
     char chosen[192]; /* why this one, where "auto" or "xpu" left a choice; else "" */
     /* On an XPU alone: */

@@ -634,7 +634,7 @@ static bool uses_batch(const struct walk *walk, const struct norm *norm)
     return pass->training && !pass->bn_frozen && !norm->op.frozen;
 }
 
-static enum xt_status begin_norm(struct walk *walk, struct norm_check *check, struct xt_err *err)
+static bool begin_norm(struct walk *walk, struct norm_check *check, struct xt_err *err)
 {
     const struct norm *norm = check->norm;
     size_t c = (size_t)norm->in->c;
@@ -647,12 +647,12 @@ static enum xt_status begin_norm(struct walk *walk, struct norm_check *check, st
     check->z = check->variances ? give_value(walk, norm->in, err) : NULL;
     if (check->z && norm->spec.residual &&
         !(check->residual = give_value(walk, norm->spec.residual, err)))
-        return err->status;
+        return false;
     check->before = check->z ? take_doubles(walk, check->count, err) : NULL;
     check->y = check->before ? take_doubles(walk, check->count, err) : NULL;
     check->doubt = check->y ? take_doubles(walk, check->count, err) : NULL;
     if (!check->doubt)
-        return err->status;
+        return false;
     bool of_batch = uses_batch(walk, norm);
     for (int k = 0; k < norm->in->c && of_batch; k++)
         xt_reference_moments(&check->shape, check->z, k, &check->means[k], &check->variances[k]);
@@ -667,7 +667,7 @@ static enum xt_status begin_norm(struct walk *walk, struct norm_check *check, st
         double term = fmax(fabs(check->z[i]), fabs(check->means[i % c])) * scale;
         check->magnitude = fmax(check->magnitude, term);
     }
-    return XT_OK;
+    return true;
 }
 
 static void run_norm_plain(struct norm_check *check)
@@ -831,7 +831,9 @@ static enum xt_status check_norm_backward(struct walk *walk, const struct norm_c
     double *wanted = sum ? take_doubles(walk, check->count, err) : NULL;
     double *gamma = wanted ? take_doubles(walk, c, err) : NULL;
     double *beta = gamma ? take_doubles(walk, c, err) : NULL;
-    enum xt_status status = beta ? run(walk, true, err) : err->status;
+    if (!beta)
+        return err->status;
+    enum xt_status status = run(walk, true, err);
     if (status)
         return status;
     xt_reference_norm_grad(&check->plain, check->z, sum, wanted, gamma, beta);
@@ -867,11 +869,10 @@ static enum xt_status check_norm_backward(struct walk *walk, const struct norm_c
 static enum xt_status check_norm(struct walk *walk, struct xt_err *err)
 {
     struct norm_check check = {.norm = (const struct norm *)walk->op};
-    enum xt_status status = begin_norm(walk, &check, err);
-    if (status)
-        return status;
+    if (!begin_norm(walk, &check, err))
+        return err->status;
     run_norm_plain(&check);
-    status = run(walk, false, err);
+    enum xt_status status = run(walk, false, err);
     if (!status)
         status = check_norm_outputs(walk, &check, err);
     if (!status && walk->graph->options.training)
@@ -899,7 +900,9 @@ static enum xt_status check_dropout(struct walk *walk, struct xt_err *err)
 {
     const struct dropout *dropout = (const struct dropout *)walk->op;
     double *value = give_value(walk, dropout->in, err);
-    enum xt_status status = value ? run(walk, false, err) : err->status;
+    if (!value)
+        return err->status;
+    enum xt_status status = run(walk, false, err);
     if (status)
         return status;
     drop(walk, dropout, value);
@@ -908,7 +911,9 @@ static enum xt_status check_dropout(struct walk *walk, struct xt_err *err)
     if (status || !walk->graph->options.training || walk->op->frozen)
         return status;
     double *grad = give_grads(walk, dropout->out, NULL, err);
-    status = grad ? run(walk, true, err) : err->status;
+    if (!grad)
+        return err->status;
+    status = run(walk, true, err);
     if (status)
         return status;
     drop(walk, dropout, grad);
@@ -922,7 +927,7 @@ static enum xt_status check_context(struct walk *walk, struct xt_err *err)
 {
     const struct context *context = (const struct context *)walk->op;
     const struct xt_context_spec *spec = &context->spec;
-    struct xt_reference_tap taps[XT_TAPS_MAX];
+    struct xt_reference_tap taps[XT_TAPS_MAX] = {0};
     int over = spec->over_batch ? walk->graph->pass.count : 0;
     double elements = 0;
     for (int i = 0; i < spec->count; i++) {
@@ -937,7 +942,9 @@ static enum xt_status check_context(struct walk *walk, struct xt_err *err)
         elements += (double)xt_tensor_count(spec->taps[i]);
     }
     double *wanted = take_doubles(walk, xt_tensor_count(context->out), err);
-    enum xt_status status = wanted ? run(walk, false, err) : err->status;
+    if (!wanted)
+        return err->status;
+    enum xt_status status = run(walk, false, err);
     if (status)
         return status;
     xt_reference_context(taps, spec->count, over, wanted);
@@ -946,7 +953,9 @@ static enum xt_status check_context(struct walk *walk, struct xt_err *err)
     if (status || !walk->graph->options.training)
         return status;
     const double *grad = give_grads(walk, context->out, NULL, err);
-    status = grad ? run(walk, true, err) : err->status;
+    if (!grad)
+        return err->status;
+    status = run(walk, true, err);
     if (!status)
         xt_reference_context_grad(taps, spec->count, over, grad);
     for (int i = 0; i < spec->count && !status; i++)
@@ -1098,20 +1107,9 @@ struct builder {
     struct xt_err *err;
 };
 
-static struct xt_tensor *add_conv(const struct builder *b, struct xt_tensor *in, const char *name,
-                                  int channels, int kernel_h, int kernel_w, int stride, int pad_h,
-                                  int pad_w, bool relu)
+static struct xt_tensor *add_conv(const struct builder *b, struct xt_tensor *in,
+                                  struct xt_conv_spec spec)
 {
-    struct xt_conv_spec spec = {.name = name,
-                                .channels = channels,
-                                .kernel_h = kernel_h,
-                                .kernel_w = kernel_w,
-                                .stride_h = stride,
-                                .stride_w = stride,
-                                .pad_h = pad_h,
-                                .pad_w = pad_w,
-                                .bias = stride == 1,
-                                .relu = relu};
     return in ? xt_graph_conv(b->graph, in, &spec, b->err) : NULL;
 }
 
@@ -1124,53 +1122,117 @@ static struct xt_norm_outputs add_norm(const struct builder *b, struct xt_tensor
     return out;
 }
 
-/* The comments give h x w x c. */
-struct xt_tensor *xt_selftest_small(struct xt_graph *graph, const struct xt_model_options *options,
-                                    struct xt_err *err)
+/* What the second half of the small network reads. */
+struct half {
+    struct xt_norm_outputs stem, block, shortcut;
+};
+
+/* As LPRNet begins: a block of 1x1, 3x1, 1x3 and 1x1 convolutions; and a way past it. The comments
+ * give h x w x c. */
+static struct half add_first_half(const struct builder *b)
 {
-    struct builder b = {graph, err};
+    struct half half = {0};
     struct xt_window max = {.kernel_h = 3, .kernel_w = 3, .stride_h = 1, .stride_w = 2};
-    struct xt_window padded = {
-        .kernel_h = 3, .kernel_w = 3, .stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1};
-    struct xt_tensor *x = xt_graph_input(graph, 13, 15, 127.5f, 1 / 128.0f, err);
-    x = add_conv(&b, x, "stem", 20, 3, 3, 1, 0, 0, false); /* 11x13x20 */
-    struct xt_norm_outputs stem =
-        add_norm(&b, x,
+    struct xt_tensor *x = xt_graph_input(b->graph, 13, 15, 127.5f, 1 / 128.0f, b->err);
+    x = add_conv(b, x,
+                 (struct xt_conv_spec){.name = "stem",
+                                       .channels = 20,
+                                       .kernel_h = 3,
+                                       .kernel_w = 3,
+                                       .bias = true}); /* 11x13x20 */
+    half.stem =
+        add_norm(b, x,
                  (struct xt_norm_spec){
                      .name = "stem.norm",
                      .relu = true,
                      .max = max, /* 9x6 */
                      .average = {.kernel_h = 5, .kernel_w = 6, .stride_h = 5, .stride_w = 6}});
-    x = add_conv(&b, stem.max, "block.0", 8, 1, 1, 1, 0, 0, true);
-    x = add_conv(&b, x, "block.1", 8, 3, 1, 1, 1, 0, true);
-    struct xt_tensor *fork = add_conv(&b, x, "block.2", 8, 1, 3, 1, 0, 1, true);
-    x = add_conv(&b, fork, "block.3", 32, 1, 1, 1, 0, 0, false);
-    struct xt_norm_outputs block =
-        add_norm(&b, x,
+    x = add_conv(b, half.stem.max,
+                 (struct xt_conv_spec){.name = "block.0",
+                                       .channels = 8,
+                                       .kernel_h = 1,
+                                       .kernel_w = 1,
+                                       .bias = true,
+                                       .relu = true});
+    x = add_conv(b, x,
+                 (struct xt_conv_spec){.name = "block.1",
+                                       .channels = 8,
+                                       .kernel_h = 3,
+                                       .kernel_w = 1,
+                                       .pad_h = 1,
+                                       .bias = true,
+                                       .relu = true});
+    struct xt_tensor *fork = add_conv(b, x,
+                                      (struct xt_conv_spec){.name = "block.2",
+                                                            .channels = 8,
+                                                            .kernel_h = 1,
+                                                            .kernel_w = 3,
+                                                            .pad_w = 1,
+                                                            .bias = true,
+                                                            .relu = true});
+    x = add_conv(
+        b, fork,
+        (struct xt_conv_spec){
+            .name = "block.3", .channels = 32, .kernel_h = 1, .kernel_w = 1, .bias = true});
+    half.block =
+        add_norm(b, x,
                  (struct xt_norm_spec){
                      .name = "block.norm",
                      .relu = true,
                      .full = true,
                      .average = {.kernel_h = 4, .kernel_w = 4, .stride_h = 4, .stride_w = 2}});
-    x = add_conv(&b, fork, "shortcut", 24, 3, 3, 2, 1, 1, false); /* 5x3x24 */
-    struct xt_norm_outputs shortcut =
-        add_norm(&b, x, (struct xt_norm_spec){.name = "shortcut.norm", .full = true});
-    x = add_conv(&b, block.full, "branch", 32, 3, 3, 1, 1, 1, false);
-    struct xt_norm_outputs branch = add_norm(
-        &b, x,
-        (struct xt_norm_spec){
-            .name = "branch.norm", .relu = true, .residual = block.full, .max = padded}); /* 5x3 */
-    x = add_conv(&b, branch.max, "join", 24, 1, 1, 1, 0, 0, false);
+    x = add_conv(b, fork,
+                 (struct xt_conv_spec){.name = "shortcut",
+                                       .channels = 24,
+                                       .kernel_h = 3,
+                                       .kernel_w = 3,
+                                       .stride_h = 2,
+                                       .stride_w = 2,
+                                       .pad_h = 1,
+                                       .pad_w = 1}); /* 5x3x24 */
+    half.shortcut = add_norm(b, x, (struct xt_norm_spec){.name = "shortcut.norm", .full = true});
+    return half;
+}
+
+/* As ResNet goes on, with a residual read by two; then LPRNet's end. */
+struct xt_tensor *xt_selftest_small(struct xt_graph *graph, const struct xt_model_options *options,
+                                    struct xt_err *err)
+{
+    const struct builder b = {graph, err};
+    struct xt_window padded = {
+        .kernel_h = 3, .kernel_w = 3, .stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1};
+    struct half half = add_first_half(&b);
+    if (!half.block.full || !half.shortcut.full)
+        return NULL;
+    struct xt_tensor *x = add_conv(&b, half.block.full,
+                                   (struct xt_conv_spec){.name = "branch",
+                                                         .channels = 32,
+                                                         .kernel_h = 3,
+                                                         .kernel_w = 3,
+                                                         .pad_h = 1,
+                                                         .pad_w = 1,
+                                                         .bias = true});
+    struct xt_norm_outputs branch = add_norm(&b, x,
+                                             (struct xt_norm_spec){.name = "branch.norm",
+                                                                   .relu = true,
+                                                                   .residual = half.block.full,
+                                                                   .max = padded}); /* 5x3 */
+    x = add_conv(&b, branch.max,
+                 (struct xt_conv_spec){
+                     .name = "join", .channels = 24, .kernel_h = 1, .kernel_w = 1, .bias = true});
     struct xt_norm_outputs join =
         add_norm(&b, x,
                  (struct xt_norm_spec){
                      .name = "join.norm",
                      .relu = true,
-                     .residual = shortcut.full,
+                     .residual = half.shortcut.full,
                      .full = true,
                      .average = {.kernel_h = 2, .kernel_w = 2, .stride_h = 2, .stride_w = 1}});
     x = join.full ? xt_graph_dropout(graph, join.full, "dropout", err) : NULL;
-    x = add_conv(&b, x, "tail", 20, 2, 2, 1, 0, 0, false); /* 4x2 */
+    x = add_conv(
+        &b, x,
+        (struct xt_conv_spec){
+            .name = "tail", .channels = 20, .kernel_h = 2, .kernel_w = 2, .bias = true}); /* 4x2 */
     struct xt_norm_outputs tail =
         add_norm(&b, x,
                  (struct xt_norm_spec){
@@ -1181,7 +1243,7 @@ struct xt_tensor *xt_selftest_small(struct xt_graph *graph, const struct xt_mode
         return NULL;
     struct xt_context_spec context = {
         .count = 4,
-        .taps = {stem.average, block.average, join.average, tail.average}, /* each 2x2 */
+        .taps = {half.stem.average, half.block.average, join.average, tail.average}, /* each 2x2 */
         .group = {0, 1, 1, 2},
         .over_batch = options->context_over_batch};
     x = xt_graph_context(graph, &context, err);

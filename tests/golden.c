@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "base/thread.h"
+#include "base/span.h"
 #include "models/model.h"
 #include "models/ranges.h"
 #include "train/loss_ctc.h"
@@ -29,7 +29,7 @@ struct result {
     bool jumps; /* not continuous in the input: see attempt() */
 };
 
-enum { RESULTS_MAX = 32, ATTEMPTS = 200, SECONDS_MAX = 100 };
+enum { RESULTS_MAX = 32, ATTEMPTS = 200, CPU_SECONDS_MAX = 200 };
 
 /* On an XPU there is one attempt, and what jumps may be off by so much more: a single ReLU that
  * turns over changes a small gradient by some hundredths. Its ops are held one by one by the
@@ -846,7 +846,7 @@ static enum xt_status check_resnet50(const struct check *check, struct xt_err *e
 static enum xt_status attempt(struct check check, struct xt_err *err)
 {
     struct results first = {0};
-    double start = xt_thread_seconds();
+    struct xt_span start = xt_span_now();
     bool on_cpu = strcmp(check.device, "cpu") == 0;
     jump_tolerance = on_cpu ? 1 : JUMP;
     for (; check.attempt < (on_cpu ? ATTEMPTS : 1); check.attempt++) {
@@ -860,7 +860,7 @@ static enum xt_status attempt(struct check check, struct xt_err *err)
             print(&now, &first, check.attempt);
             return XT_OK;
         }
-        if (first.wrong_steady || xt_thread_seconds() - start > SECONDS_MAX)
+        if (first.wrong_steady || xt_span_since(&start).cpu > CPU_SECONDS_MAX)
             break;
     }
     print(&first, &first, 0);

@@ -1,5 +1,6 @@
 #include "models/selftest.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -673,6 +674,7 @@ static bool begin_norm(struct walk *walk, struct norm_check *check, struct xt_er
 static void run_norm_plain(struct norm_check *check)
 {
     const struct norm *norm = check->norm;
+    assert(check->y && check->before);
     xt_reference_norm(&check->plain, check->z, check->residual, check->before);
     memcpy(check->y, check->before, check->count * sizeof *check->y);
     double largest = largest_of(check->before, check->count);
@@ -886,6 +888,7 @@ static enum xt_status check_norm(struct walk *walk, struct xt_err *err)
 
 static void drop(const struct walk *walk, const struct dropout *dropout, double *values)
 {
+    assert(values);
     const struct xt_graph_pass *pass = &walk->graph->pass;
     size_t count = xt_tensor_count(dropout->in);
     size_t sample = count / (size_t)dropout->in->n;

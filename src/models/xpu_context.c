@@ -1,6 +1,7 @@
 /* LPRNet's global context on an XPU. Sums over a sample are products of matrices; so is the mean
  * over a tap's tensors and, where it runs over the batch, over the samples: each group has a matrix
  * [n][n] of what a sample's mean takes of each sample's sum. */
+#include <assert.h>
 #include <string.h>
 
 #include "models/xpu_ops.h"
@@ -30,9 +31,17 @@ struct plan {
     struct xt_xpu_operand inverse[XT_TAPS_MAX]; /* of each group, [n][1]: 1 / mean square */
 };
 
+/* Every tap has its tensor once it is prepared. */
+static const struct tap *tap_of(const struct plan *plan, int i)
+{
+    const struct tap *tap = &plan->taps[i];
+    assert(tap->tensor);
+    return tap;
+}
+
 static size_t per_sample(const struct xt_tensor *t)
 {
-    return xt_tensor_count(t) / (size_t)t->n;
+    return (size_t)t->h * (size_t)t->w * (size_t)t->c;
 }
 
 /* A float32 matrix that lives for the forward pass, or for both. */
@@ -134,12 +143,12 @@ static enum xt_status add_mean(struct plan *plan, enum xt_xpu_phase phase, int g
 static enum xt_status prepare_inverse(struct plan *plan, struct xt_err *err)
 {
     const struct context *context = plan->context;
-    struct xt_xpu_operand sums[XT_TAPS_MAX];
+    struct xt_xpu_operand sums[XT_TAPS_MAX] = {{.ndims = 0}};
     const struct xt_xpu_posts add_eps = {
         .count = 1, .items = {xt_xpu_then(dnnl_eltwise_linear, 1, CONTEXT_EPS)}};
     enum xt_status status = XT_OK;
     for (int i = 0; i < context->spec.count && !status; i++) {
-        const struct tap *tap = &plan->taps[i];
+        const struct tap *tap = tap_of(plan, i);
         status = add_matrix(plan, tap->tensor, 1, plan->forward, false, &sums[i], err);
         if (!status)
             status = add_products(plan, XT_XPU_FORWARD, &tap->values, &tap->values, &sums[i], err);
@@ -167,12 +176,12 @@ static struct xt_xpu_operand as_tensor(const struct xt_xpu_operand *matrix,
 static enum xt_status prepare_forward(struct plan *plan, struct xt_err *err)
 {
     struct context *context = plan->context;
-    struct xt_xpu_operand parts[XT_TAPS_MAX];
+    struct xt_xpu_operand parts[XT_TAPS_MAX] = {{.ndims = 0}};
     enum xt_status status = prepare_inverse(plan, err);
     for (int i = 0; i < context->spec.count && !status; i++) {
-        struct tap *tap = &plan->taps[i];
+        const struct tap *tap = tap_of(plan, i);
         struct xt_xpu_pooling pooling = pooling_of(plan, tap);
-        struct xt_xpu_operand scaled;
+        struct xt_xpu_operand scaled = {.ndims = 0};
         if (tap->tensor->h > 1)
             status = xt_xpu_pool_forward(plan->program, plan->graph, &pooling, err);
         if (!status)
@@ -195,7 +204,7 @@ static enum xt_status add_slice(struct plan *plan, int i, struct xt_xpu_operand 
                                 struct xt_err *err)
 {
     struct context *context = plan->context;
-    const struct tap *tap = &plan->taps[i];
+    const struct tap *tap = tap_of(plan, i);
     enum xt_status status =
         add_matrix(plan, tap->tensor, per_sample(&tap->flat), plan->backward, false, out, err);
     if (status)
@@ -213,7 +222,7 @@ static enum xt_status add_direct(struct plan *plan, int i, const struct xt_xpu_o
                                  struct xt_err *err)
 {
     const struct context *context = plan->context;
-    const struct tap *tap = &plan->taps[i];
+    const struct tap *tap = tap_of(plan, i);
     const struct xt_buffer *grad = tap->tensor->grad[context->reader[i]];
     struct xt_xpu_operand scaled =
         xt_xpu_matrix(xt_xpu_in_buffer(grad), dnnl_f32, plan->n, per_sample(&tap->flat));
@@ -237,7 +246,7 @@ static enum xt_status add_through(struct plan *plan, const struct xt_xpu_operand
 {
     struct context *context = plan->context;
     enum xt_status status = XT_OK;
-    struct xt_xpu_operand through[XT_TAPS_MAX];
+    struct xt_xpu_operand through[XT_TAPS_MAX] = {{.ndims = 0}};
     for (int g = 0; g < context->groups && !status; g++) {
         struct xt_xpu_post by_inverse = xt_xpu_then_with(dnnl_binary_mul, plan->inverse[g]);
         struct xt_xpu_posts posts = {
@@ -247,7 +256,7 @@ static enum xt_status add_through(struct plan *plan, const struct xt_xpu_operand
             status = add_mean(plan, XT_XPU_BACKWARD, g, slopes, &through[g], &posts, err);
     }
     for (int i = 0; i < context->spec.count && !status; i++) {
-        const struct tap *tap = &plan->taps[i];
+        const struct tap *tap = tap_of(plan, i);
         struct xt_xpu_operand grad = tap->values;
         grad.place = xt_xpu_in_buffer(tap->tensor->grad[context->reader[i]]);
         struct xt_xpu_posts posts = {.count = 1,
@@ -260,11 +269,11 @@ static enum xt_status add_through(struct plan *plan, const struct xt_xpu_operand
 
 static enum xt_status prepare_backward(struct plan *plan, struct xt_err *err)
 {
-    struct xt_xpu_operand slopes[XT_TAPS_MAX];
+    struct xt_xpu_operand slopes[XT_TAPS_MAX] = {{.ndims = 0}};
     enum xt_status status = XT_OK;
     for (int i = 0; i < plan->context->spec.count && !status; i++) {
-        const struct tap *tap = &plan->taps[i];
-        struct xt_xpu_operand slice;
+        const struct tap *tap = tap_of(plan, i);
+        struct xt_xpu_operand slice = {.ndims = 0};
         status = add_slice(plan, i, &slice, err);
         if (!status)
             status = add_matrix(plan, tap->tensor, 1, plan->backward, false, &slopes[i], err);

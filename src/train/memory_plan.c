@@ -1,5 +1,7 @@
 #include "train/memory_plan.h"
 
+#include <assert.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "base/thread.h"
@@ -92,27 +94,33 @@ size_t xt_memory_plan_room(const struct xt_graph *graph, size_t slot_bytes)
     return used < budget.limit ? budget.limit - used : 1;
 }
 
+static const struct xt_buffer *largest_below(const struct xt_graph *graph, size_t bytes)
+{
+    const struct xt_buffer *largest = NULL;
+    for (int i = 0; i < graph->buffer_count; i++) {
+        const struct xt_buffer *b = graph->buffers[i];
+        assert(b);
+        if (b->bytes < bytes && (!largest || b->bytes > largest->bytes))
+            largest = b;
+    }
+    return largest;
+}
+
 /* "backbone.1 (value) 133.2 MB, ...", the largest three. */
 static void name_largest(const struct xt_graph *graph, char *text, size_t size)
 {
     enum { NAMED = 3 };
-    const struct xt_buffer *before = NULL;
+    size_t before = SIZE_MAX;
     size_t at = 0;
     *text = '\0';
     for (int k = 0; k < NAMED; k++) {
-        const struct xt_buffer *largest = NULL;
-        for (int i = 0; i < graph->buffer_count; i++) {
-            const struct xt_buffer *b = graph->buffers[i];
-            bool left = !before || b->bytes < before->bytes;
-            if (left && (!largest || b->bytes > largest->bytes))
-                largest = b;
-        }
+        const struct xt_buffer *largest = largest_below(graph, before);
         if (!largest || at >= size)
             return;
         int wrote = snprintf(text + at, size - at, "%s%.40s (%s) %.1f MB", k ? ", " : "",
                              largest->tensor, largest->kind, (double)largest->bytes / 1e6);
         at += wrote > 0 ? (size_t)wrote : 0;
-        before = largest;
+        before = largest->bytes;
     }
 }
 

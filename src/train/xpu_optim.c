@@ -1,5 +1,6 @@
 #include "train/xpu_optim.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -41,6 +42,7 @@ static bool continues(const struct stretch *stretch, const struct xt_optim_range
 
 static void gather(struct xt_xpu_optim *own, const struct xt_optim_range *range)
 {
+    assert(own->stretches);
     struct stretch *last = own->count ? &own->stretches[own->count - 1] : NULL;
     if (range->lr_factor == 0)
         return;
@@ -71,7 +73,7 @@ static enum xt_status gather_all(struct xt_xpu_optim *own, const struct xt_optim
     for (size_t i = 0; i < range_count && !status; i++)
         gather(own, &sorted[i]);
     free(sorted);
-    for (size_t i = 0; i < own->count; i++)
+    for (size_t i = 0; i < own->count && !status; i++)
         for (size_t k = 0; k < SCALARS; k++)
             own->stretches[i].scalar_at[k] = i * SCALARS + k;
     return status;

@@ -94,6 +94,8 @@ static void print_cpu(const struct cpu *cpu)
     printf("       instructions: %s\n", xt_device_cpu_isa());
     printf("       trains in f32%s\n",
            cpu->bf16 ? " and bf16" : "; bf16 runs too, but slower than f32");
+    printf("       infers in f32, bf16%s%s\n", xt_device_cpu_has_fp16() ? ", fp16" : "",
+           xt_device_cpu_has_vnni() ? " and int8" : "; int8 runs too, but slower");
     printf("       oneDNN %s, %s\n", xt_dnnl_version_text().text, xt_dnnl_path());
 }
 
@@ -178,6 +180,8 @@ static bool add_cpu(cJSON *devices, const struct cpu *cpu)
            cJSON_AddNumberToObject(device, "threads", cpu->threads) &&
            cJSON_AddNumberToObject(device, "memory_bytes", cpu->memory) &&
            cJSON_AddBoolToObject(device, "fast_bf16", cpu->bf16) &&
+           cJSON_AddBoolToObject(device, "infers_fp16", xt_device_cpu_has_fp16()) &&
+           cJSON_AddBoolToObject(device, "fast_int8", xt_device_cpu_has_vnni()) &&
            cJSON_AddStringToObject(device, "onednn", xt_dnnl_version_text().text) &&
            cJSON_AddStringToObject(device, "library", xt_dnnl_path());
 }

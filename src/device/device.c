@@ -97,6 +97,13 @@ bool xt_device_cpu_has_bf16(void)
            (unsigned)dnnl_cpu_isa_avx512_core_bf16;
 }
 
+bool xt_device_cpu_has_fp16(void)
+{
+    unsigned isa = (unsigned)xt_dnnl.get_effective_cpu_isa();
+    return (isa & (unsigned)dnnl_cpu_isa_avx512_core_fp16) ==
+           (unsigned)dnnl_cpu_isa_avx512_core_fp16;
+}
+
 bool xt_device_cpu_has_vnni(void)
 {
     unsigned isa = (unsigned)xt_dnnl.get_effective_cpu_isa();

@@ -87,6 +87,8 @@ void xt_device_cpu_name(char *out, size_t size);
 const char *xt_device_cpu_isa(void); /* needs xt_dnnl_load; "AVX-512, AMX (bf16, int8)" */
 /* Whether the CPU has bf16 instructions (AVX512_BF16 or AMX). */
 bool xt_device_cpu_has_bf16(void);
+/* Whether it has fp16 arithmetic (AVX512_FP16), with which oneDNN infers in fp16. */
+bool xt_device_cpu_has_fp16(void);
 /* Whether it multiplies 8-bit numbers and adds them up in 32 bits (VNNI or AMX). */
 bool xt_device_cpu_has_vnni(void);
 

@@ -26,10 +26,9 @@ static enum xt_status check_amp(const struct xt_network *network,
 {
     if (network->device.kind == XT_DEVICE_XPU)
         return XT_OK;
-    if (settings->amp == XT_AMP_FP16)
+    if (settings->amp == XT_AMP_FP16 && !xt_device_cpu_has_fp16())
         return xt_err_set(err, XT_ERR_USAGE,
-                          "--amp fp16: oneDNN trains in 16-bit floats on the CPU by its reference "
-                          "kernels alone, which are far slower than float32; use --amp bf16");
+                          "--amp fp16: this CPU has no fp16 arithmetic (AVX512_FP16); use bf16");
     if (settings->amp == XT_AMP_BF16 && !xt_device_cpu_has_bf16())
         xt_log_warn(
             "--amp bf16: this CPU has no bf16 instructions (AVX512_BF16 or AMX); bf16 will be "
@@ -115,12 +114,30 @@ static enum xt_dtype dtype_of(const struct xt_settings *settings)
     return XT_F32;
 }
 
+/* On the CPU fp16 is for fused inference: oneDNN's gradients in fp16 are by reference kernels. */
+static enum xt_status check_fp16(const struct xt_network *network,
+                                 const struct xt_settings *settings, bool training,
+                                 struct xt_err *err)
+{
+    if (settings->amp != XT_AMP_FP16 || network->device.kind == XT_DEVICE_XPU)
+        return XT_OK;
+    if (training)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--amp fp16: oneDNN trains in 16-bit floats on the CPU by its reference "
+                          "kernels alone, which are far slower than float32; use --amp bf16");
+    if (!settings->fuse)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--amp fp16 runs fused on the CPU; leave --no-fuse out, or use bf16");
+    return XT_OK;
+}
+
 static enum xt_status describe(struct xt_network *network, const struct xt_settings *settings,
                                bool training, struct xt_graph **graph, struct xt_tensor **logits,
                                struct xt_err *err)
 {
     bool int8 = settings->amp == XT_AMP_INT8;
-    enum xt_status status = int8 ? check_int8(network, training, err) : XT_OK;
+    enum xt_status status =
+        int8 ? check_int8(network, training, err) : check_fp16(network, settings, training, err);
     if (status)
         return status;
     struct xt_graph_options options = {

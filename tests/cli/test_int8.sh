@@ -68,6 +68,15 @@ expect 2 '--compare says the types; leave --amp out' "${eval[@]}" --amp bf16 --c
 expect 2 '--compare takes f32, bf16, fp16 or int8, not "int16"; did you mean int8?' "${eval[@]}" --compare f32,int16
 expect 2 '--compare belongs to eval, not to predict' "$xtrain" predict "$weights" photos --compare f32
 expect 3 '--calibrate: cannot open the data nowhere' "${eval[@]}" --amp int8 --calibrate nowhere
+
+# fp16: on CPUs that have it.
+if "$xtrain" devices | grep -q 'infers in.*fp16'; then
+  expect 0 'fp16 ' "${eval[@]}" --compare f32,fp16
+  expect 2 '--amp fp16 runs fused on the CPU' "${eval[@]}" --amp fp16 --no-fuse
+fi
+expect 2 '--amp fp16' "$xtrain" "${small[@]}" --amp fp16 --out never
+[ ! -e never ] || fail 'a refused run left a folder'
+
 mkdir empty
 expect 3 '--calibrate: ' "${eval[@]}" --amp int8 --calibrate empty
 expect 2 '--calibrate-images takes' "${eval[@]}" --amp int8 --calibrate-images 0

@@ -1,3 +1,4 @@
+#include "device/number.h"
 #include "support.h"
 
 #include <math.h>
@@ -574,6 +575,74 @@ static void bf16_rounds_to_nearest_even(void **state)
         }
 }
 
+/* Held against device/number.h's, but that numbers below the normal ones count as zero. */
+static void fp16_is_rounded_and_read_as_elsewhere(void **state)
+{
+    (void)state;
+    enum { COUNT = 0x7C01, SMALLEST = 0x0400, STEP = 64 };
+    static uint16_t halves[COUNT], out[COUNT];
+    static float floats[COUNT], back[COUNT], scratch[COUNT];
+    const struct xt_window one = {
+        .kernel_h = 1, .kernel_w = 1, .stride_h = 1, .stride_w = 1, .out_h = 1, .out_w = COUNT};
+    const struct xt_loops *all[BUILDS_MAX];
+    int count = builds(all);
+    for (int i = 0; i < COUNT; i++)
+        halves[i] = (uint16_t)i;
+    xt_number_to_float(XT_F16, halves, COUNT, floats);
+    for (int b = 0; b < count; b++) {
+        all[b]->average_pool_row(XT_F16, halves, COUNT, 1, &one, 0, 1, scratch, back);
+        for (int i = 0; i < COUNT; i++)
+            assert_true(i < SMALLEST ? back[i] == 0 : back[i] == floats[i]);
+        /* Between each number and the next, too: where it rounds to. */
+        for (int part = 0; part < STEP; part += 7) {
+            float between[COUNT];
+            for (int i = 0; i < COUNT - 1; i++)
+                between[i] = floats[i] + (floats[i + 1] - floats[i]) * (float)part / STEP;
+            between[COUNT - 1] = -65519;
+            uint16_t wanted[COUNT];
+            xt_number_from_float(XT_F16, between, COUNT, wanted);
+            all[b]->convert(XT_F16, between, COUNT, out);
+            for (int i = SMALLEST; i < COUNT - 2; i++)
+                assert_int_equal(out[i], wanted[i]);
+            assert_int_equal(out[COUNT - 1], 0xFBFF);
+            assert_int_equal(out[SMALLEST - 1], 0);
+        }
+        const float beyond[] = {65520, -INFINITY, NAN};
+        all[b]->convert(XT_F16, beyond, 3, out);
+        assert_int_equal(out[0], 0x7C00);
+        assert_int_equal(out[1], 0xFC00);
+        assert_int_equal(out[2] & 0x7E00, 0x7E00);
+    }
+}
+
+static void a_max_pool_of_fp16_takes_the_largest(void **state)
+{
+    (void)state;
+    enum { SIDE = 3, CHANNELS = 17 };
+    float in[SIDE * SIDE * CHANNELS];
+    uint16_t halves[SIDE * SIDE * CHANNELS];
+    float scratch[SIDE * CHANNELS];
+    uint16_t out[CHANNELS];
+    const struct xt_window window = {
+        .kernel_h = 3, .kernel_w = 3, .stride_h = 1, .stride_w = 1, .out_h = 1, .out_w = 1};
+    const struct xt_loops *all[BUILDS_MAX];
+    int count = builds(all);
+    for (int i = 0; i < SIDE * SIDE * CHANNELS; i++)
+        in[i] = (float)((i * 37) % 101) / 8;
+    xt_number_from_float(XT_F16, in, SIDE * SIDE * CHANNELS, halves);
+    for (int b = 0; b < count; b++) {
+        all[b]->max_pool_row(XT_F16, halves, SIDE, SIDE, CHANNELS, &window, 0, scratch, out);
+        for (int k = 0; k < CHANNELS; k++) {
+            float largest = 0;
+            float got = 0;
+            for (int i = 0; i < SIDE * SIDE; i++)
+                largest = fmaxf(largest, in[i * CHANNELS + k]);
+            xt_number_to_float(XT_F16, &out[k], 1, &got);
+            assert_true(got == largest);
+        }
+    }
+}
+
 static void builds_agree_bit_by_bit_on_bytes_and_masks(void **state)
 {
     (void)state;
@@ -641,6 +710,8 @@ int main(void)
         cmocka_unit_test(the_second_pass_of_the_gradient),
         cmocka_unit_test(the_gradient_of_relu_passes_where_the_output_is_above_zero),
         cmocka_unit_test(bf16_rounds_to_nearest_even),
+        cmocka_unit_test(fp16_is_rounded_and_read_as_elsewhere),
+        cmocka_unit_test(a_max_pool_of_fp16_takes_the_largest),
         cmocka_unit_test(builds_agree_bit_by_bit_on_bytes_and_masks),
         cmocka_unit_test(a_mask_goes_by_the_elements_number),
         cmocka_unit_test(the_widest_build_is_picked),

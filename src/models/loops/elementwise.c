@@ -77,30 +77,42 @@ void XT_LOOPS_NAME(keep)(uint8_t *out, size_t count, uint32_t key, uint32_t firs
         out[i] = hash(key, first + (uint32_t)i) >= threshold;
 }
 
+XT_INLINE void narrow(const float *in, size_t count, void *out, enum xt_dtype dtype)
+{
+#pragma omp simd
+    for (size_t i = 0; i < count; i++)
+        store(out, i, in[i], dtype);
+}
+
+XT_INLINE void normalise(const uint8_t *in, size_t count, float mean, float scale, void *out,
+                         enum xt_dtype dtype)
+{
+#pragma omp simd
+    for (size_t i = 0; i < count; i++)
+        store(out, i, ((float)in[i] - mean) * scale, dtype);
+}
+
 void XT_LOOPS_NAME(convert)(enum xt_dtype dtype, const float *in, size_t count, void *out)
 {
     if (dtype == XT_F32) {
         memcpy(out, in, count * sizeof *in);
         return;
     }
-#pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        store(out, i, in[i], XT_BF16);
+    if (dtype == XT_F16)
+        narrow(in, count, out, XT_F16);
+    else
+        narrow(in, count, out, XT_BF16);
 }
 
 void XT_LOOPS_NAME(normalise)(enum xt_dtype dtype, const uint8_t *in, size_t count, float mean,
                               float scale, void *out)
 {
-    if (dtype == XT_F32) {
-        float *to = out;
-#pragma omp simd
-        for (size_t i = 0; i < count; i++)
-            to[i] = ((float)in[i] - mean) * scale;
-        return;
-    }
-#pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        store(out, i, ((float)in[i] - mean) * scale, XT_BF16);
+    if (dtype == XT_F32)
+        normalise(in, count, mean, scale, out, XT_F32);
+    else if (dtype == XT_F16)
+        normalise(in, count, mean, scale, out, XT_F16);
+    else
+        normalise(in, count, mean, scale, out, XT_BF16);
 }
 
 void XT_LOOPS_NAME(centre)(const uint8_t *in, size_t count, int8_t *out)

@@ -26,8 +26,8 @@ static int clamp(int value, int end)
     }
 
 MAX_OF_THREE(max_f32, float)
-/* Bits of bf16 numbers that are not negative order like integers. */
-MAX_OF_THREE(max_bf16, int16_t)
+/* Bits of bf16 and of fp16 numbers that are not negative order like integers. */
+MAX_OF_THREE(max_16_bits, int16_t)
 MAX_OF_THREE(max_u8, uint8_t)
 
 XT_INLINE void max_of_three(enum xt_dtype dtype, const void *a, const void *b, const void *c,
@@ -35,8 +35,8 @@ XT_INLINE void max_of_three(enum xt_dtype dtype, const void *a, const void *b, c
 {
     if (dtype == XT_F32)
         max_f32(a, b, c, n, out);
-    else if (dtype == XT_BF16)
-        max_bf16(a, b, c, n, out);
+    else if (dtype == XT_BF16 || dtype == XT_F16)
+        max_16_bits(a, b, c, n, out);
     else
         max_u8(a, b, c, n, out);
 }
@@ -170,6 +170,8 @@ void XT_LOOPS_NAME(average_pool_row)(enum xt_dtype dtype, const void *in, int w,
         add_rows_of(from, n, window->kernel_h, scratch, XT_F32);
     else if (dtype == XT_BF16)
         add_rows_of(from, n, window->kernel_h, scratch, XT_BF16);
+    else if (dtype == XT_F16)
+        add_rows_of(from, n, window->kernel_h, scratch, XT_F16);
     else if (dtype == XT_U8)
         add_rows_of(from, n, window->kernel_h, scratch, XT_U8);
     else

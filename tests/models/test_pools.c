@@ -1,5 +1,6 @@
 /* The loops that inference runs beside its convolutions, in every build that this CPU can run,
  * against plain loops. */
+#include "loop_builds.h"
 #include "support.h"
 
 #include <math.h>
@@ -9,27 +10,6 @@
 #include "base/rng.h"
 #include "device/number.h"
 #include "models/loops/loops.h"
-
-extern const struct xt_loops xt_loops_table_base;
-#ifdef __x86_64__
-extern const struct xt_loops xt_loops_table_avx2;
-extern const struct xt_loops xt_loops_table_avx512;
-#endif
-
-enum { BUILDS_MAX = 3 };
-static int builds(const struct xt_loops *out[BUILDS_MAX])
-{
-    int count = 0;
-    out[count++] = &xt_loops_table_base;
-#ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        out[count++] = &xt_loops_table_avx2;
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
-        out[count++] = &xt_loops_table_avx512;
-#endif
-    return count;
-}
 
 static double at(enum xt_dtype dtype, const void *data, size_t i)
 {

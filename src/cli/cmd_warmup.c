@@ -57,14 +57,8 @@ static enum xt_status warm_upload(struct xt_network *network, const struct xt_se
                                   struct xt_err *err)
 {
     struct xt_upload upload;
-    const struct xt_upload_config config = {
-        .device = &network->device,
-        .slots = xt_feed_slots(settings),
-        .batch = network->batch,
-        .height = network->height,
-        .width = network->width,
-        .pageable = !settings->pin_memory,
-    };
+    const struct xt_upload_config config =
+        xt_network_upload_config(network, settings, xt_feed_slots(settings));
     enum xt_status status = xt_upload_init(&upload, &config, err);
     xt_upload_clear(&upload);
     return status;

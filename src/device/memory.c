@@ -144,6 +144,27 @@ enum xt_status xt_device_memory_create(struct xt_device *device, const_dnnl_memo
     return status;
 }
 
+static enum xt_status describe_bytes(size_t bytes, const char *what, dnnl_memory_desc_t *md,
+                                     struct xt_err *err)
+{
+    dnnl_dims_t dims = {(int64_t)bytes};
+    return xt_dnnl_check(xt_dnnl.memory_desc_create_with_tag(md, 1, dims, dnnl_u8, dnnl_a), what,
+                         err);
+}
+
+enum xt_status xt_device_memory_create_bytes(struct xt_device *device, size_t bytes,
+                                             enum xt_place place, const char *what,
+                                             struct xt_device_memory *out, struct xt_err *err)
+{
+    dnnl_memory_desc_t md = NULL;
+    enum xt_status status = describe_bytes(bytes ? bytes : 1, what, &md, err);
+    if (!status)
+        status = xt_device_memory_create(device, md, place, what, out, err);
+    if (md)
+        xt_dnnl.memory_desc_destroy(md);
+    return status;
+}
+
 enum xt_status xt_device_memory_view(struct xt_device *device, void *address, size_t bytes,
                                      struct xt_device_memory *out, struct xt_err *err)
 {
@@ -151,10 +172,8 @@ enum xt_status xt_device_memory_view(struct xt_device *device, void *address, si
         .device = device, .bytes = bytes, .place = XT_ON_DEVICE, .borrowed = true};
     if (!crosses(device))
         out->host = address;
-    dnnl_dims_t dims = {(int64_t)bytes};
     dnnl_memory_desc_t md = NULL;
-    enum xt_status status = xt_dnnl_check(
-        xt_dnnl.memory_desc_create_with_tag(&md, 1, dims, dnnl_u8, dnnl_a), "a view", err);
+    enum xt_status status = describe_bytes(bytes, "a view", &md, err);
     if (!status)
         status = xt_dnnl_check(xt_dnnl.memory_create(&out->memory, md, device->engine, address),
                                "a view", err);

@@ -75,6 +75,10 @@ struct xt_device_memory {
 enum xt_status xt_device_memory_create(struct xt_device *device, const_dnnl_memory_desc_t md,
                                        enum xt_place place, const char *what,
                                        struct xt_device_memory *out, struct xt_err *err);
+/* The same for so many bytes (0 counts as 1) without a format of their own. */
+enum xt_status xt_device_memory_create_bytes(struct xt_device *device, size_t bytes,
+                                             enum xt_place place, const char *what,
+                                             struct xt_device_memory *out, struct xt_err *err);
 /* A view of `bytes` bytes of the device at `address`, which somebody else owns and which outlive
  * it.
  */

@@ -95,17 +95,9 @@ enum xt_status xt_params_allocate(struct xt_params *params, bool gradients, stru
 static enum xt_status place_array(struct xt_device *device, size_t floats, const char *what,
                                   struct xt_device_memory *out, struct xt_err *err)
 {
-    dnnl_dims_t dims = {(int64_t)floats};
-    dnnl_memory_desc_t md = NULL;
-    if (out->memory)
-        return XT_OK;
-    enum xt_status status = xt_dnnl_check(
-        xt_dnnl.memory_desc_create_with_tag(&md, 1, dims, dnnl_f32, dnnl_a), what, err);
-    if (!status)
-        status = xt_device_memory_create(device, md, XT_ON_DEVICE, what, out, err);
-    if (md)
-        xt_dnnl.memory_desc_destroy(md);
-    return status;
+    return out->memory ? XT_OK
+                       : xt_device_memory_create_bytes(device, floats * sizeof(float), XT_ON_DEVICE,
+                                                       what, out, err);
 }
 
 /* Padding between parameters and the gradients of frozen ones are never written, but are summed. */

@@ -293,13 +293,8 @@ static enum xt_status prepare_means(struct plan *plan, struct xt_err *err)
     for (int g = 0; g < context->groups && !status; g++) {
         struct xt_xpu_operand host =
             xt_xpu_matrix(xt_xpu_in_memory(&context->means[g]), dnnl_f32, plan->n, plan->n);
-        dnnl_memory_desc_t md = NULL;
-        status = xt_xpu_desc(&host, &md, err);
-        if (!status)
-            status = xt_device_memory_create(plan->graph->options.device, md, XT_ON_HOST,
-                                             "the context's means", &context->means[g], err);
-        if (md)
-            xt_dnnl.memory_desc_destroy(md);
+        status = xt_xpu_create_on_host(plan->graph->options.device, &host, "the context's means",
+                                       &context->means[g], err);
         struct xt_buffer *buffer = status
                                        ? NULL
                                        : xt_xpu_permanent(plan->graph, context->op.name, "means",

@@ -52,23 +52,14 @@ static enum xt_status create_folded(struct conv *conv, struct xt_graph *graph,
                                     const_dnnl_memory_desc_t plain, struct xt_err *err)
 {
     struct xt_device *device = graph->options.device;
-    dnnl_dims_t dims = {conv->out->c};
-    dnnl_memory_desc_t bias = NULL;
-    enum xt_status status =
-        xt_mem_aligned(&conv->own_bias, (size_t)conv->out->c, sizeof(float), "a folded bias", err);
+    size_t bytes = (size_t)conv->out->c * sizeof(float);
+    enum xt_status status = xt_mem_aligned(&conv->own_bias, bytes, 1, "a folded bias", err);
     if (!status)
         status = xt_device_memory_create(device, plain, XT_ON_HOST, "folded weights",
                                          &conv->host_weights, err);
-    if (!status)
-        status =
-            xt_dnnl_check(xt_dnnl.memory_desc_create_with_tag(&bias, 1, dims, dnnl_f32, dnnl_a),
-                          "a folded bias", err);
-    if (!status)
-        status = xt_device_memory_create(device, bias, XT_ON_HOST, "a folded bias",
-                                         &conv->host_bias, err);
-    if (bias)
-        xt_dnnl.memory_desc_destroy(bias);
-    return status;
+    return status ? status
+                  : xt_device_memory_create_bytes(device, bytes, XT_ON_HOST, "a folded bias",
+                                                  &conv->host_bias, err);
 }
 
 /* The bias on the device: the parameter, or a copy of the folded one. */

@@ -8,20 +8,11 @@ static enum xt_status create_host(struct dropout *dropout, struct xt_graph *grap
                                   const struct xt_xpu_operand *factor, struct xt_err *err)
 {
     struct xt_device *device = graph->options.device;
-    dnnl_memory_desc_t md[2] = {NULL, NULL};
-    enum xt_status status = xt_xpu_desc(keep, &md[0], err);
-    if (!status)
-        status = xt_xpu_desc(factor, &md[1], err);
-    if (!status)
-        status = xt_device_memory_create(device, md[0], XT_ON_HOST, "a dropout mask",
-                                         &dropout->keep, err);
-    if (!status)
-        status = xt_device_memory_create(device, md[1], XT_ON_HOST, "a dropout factor",
-                                         &dropout->factor, err);
-    for (int i = 0; i < 2; i++)
-        if (md[i])
-            xt_dnnl.memory_desc_destroy(md[i]);
-    return status;
+    enum xt_status status =
+        xt_xpu_create_on_host(device, keep, "a dropout mask", &dropout->keep, err);
+    return status
+               ? status
+               : xt_xpu_create_on_host(device, factor, "a dropout factor", &dropout->factor, err);
 }
 
 /* data = data * mask * factor */

@@ -83,13 +83,8 @@ static enum xt_status add_crossing(struct xt_graph *graph, enum xt_xpu_phase pha
     struct xt_xpu_operand device = xt_xpu_tensor(graph->logits, there);
     struct xt_xpu_operand host = device;
     host.place = xt_xpu_in_memory(here);
-    dnnl_memory_desc_t md = NULL;
-    enum xt_status status = xt_xpu_desc(&host, &md, err);
-    if (!status)
-        status =
-            xt_device_memory_create(graph->options.device, md, XT_ON_HOST, "the logits", here, err);
-    if (md)
-        xt_dnnl.memory_desc_destroy(md);
+    enum xt_status status =
+        xt_xpu_create_on_host(graph->options.device, &host, "the logits", here, err);
     if (status)
         return status;
     bool up = phase == XT_XPU_BACKWARD;
@@ -132,24 +127,11 @@ enum xt_status xt_xpu_graph_prepare(struct xt_graph *graph, struct xt_err *err)
     return status;
 }
 
-static enum xt_status create_bytes(struct xt_device *device, size_t bytes, const char *what,
-                                   struct xt_device_memory *out, struct xt_err *err)
-{
-    dnnl_dims_t dims = {(int64_t)(bytes ? bytes : 1)};
-    dnnl_memory_desc_t md = NULL;
-    enum xt_status status = xt_dnnl_check(
-        xt_dnnl.memory_desc_create_with_tag(&md, 1, dims, dnnl_u8, dnnl_a), what, err);
-    if (!status)
-        status = xt_device_memory_create(device, md, XT_ON_DEVICE, what, out, err);
-    if (md)
-        xt_dnnl.memory_desc_destroy(md);
-    return status;
-}
-
 enum xt_status xt_xpu_graph_allocate(struct xt_graph *graph, struct xt_err *err)
 {
-    enum xt_status status = create_bytes(graph->options.device, graph->arena_bytes,
-                                         "the activations", &graph->xpu->arena, err);
+    enum xt_status status =
+        xt_device_memory_create_bytes(graph->options.device, graph->arena_bytes, XT_ON_DEVICE,
+                                      "the activations", &graph->xpu->arena, err);
     void *data = NULL;
     if (!status)
         status = xt_dnnl_check(xt_dnnl.memory_get_data_handle(graph->xpu->arena.memory, &data),
@@ -209,8 +191,8 @@ static enum xt_status prepare_statistics(struct xt_graph *graph, struct xt_err *
     struct xt_device_memory *own[] = {&xpu->batch_stats, &xpu->keep, &xpu->gain};
     enum xt_status status = XT_OK;
     for (int i = 0; i < 3 && !status; i++)
-        status = create_bytes(graph->options.device, count * sizeof(float), "running statistics",
-                              own[i], err);
+        status = xt_device_memory_create_bytes(graph->options.device, count * sizeof(float),
+                                               XT_ON_DEVICE, "running statistics", own[i], err);
     struct xt_xpu_operand of[3];
     for (int i = 0; i < 3; i++)
         of[i] = xt_xpu_matrix(xt_xpu_in_memory(own[i]), dnnl_f32, 1, count);

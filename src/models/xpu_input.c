@@ -17,17 +17,12 @@ static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct x
 {
     struct input *input = (struct input *)op;
     struct xt_xpu_operand pixels = pixels_of(input);
-    dnnl_memory_desc_t md = NULL;
     enum xt_status status = xt_xpu_op_begin(op, graph, err);
     if (!status)
         status = xt_graph_use_value(graph, input->out, xt_op_forward_time(op), err);
     if (!status)
-        status = xt_xpu_desc(&pixels, &md, err);
-    if (!status)
-        status = xt_device_memory_create(graph->options.device, md, XT_ON_HOST,
-                                         "the batch's images", &input->pixels, err);
-    if (md)
-        xt_dnnl.memory_desc_destroy(md);
+        status = xt_xpu_create_on_host(graph->options.device, &pixels, "the batch's images",
+                                       &input->pixels, err);
     if (status)
         return status;
     struct xt_xpu_operand out = xt_xpu_tensor(input->out, input->out->value);

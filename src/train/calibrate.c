@@ -66,14 +66,7 @@ static enum xt_status run(struct xt_network *network, const struct xt_settings *
 {
     struct xt_feed *feed = NULL;
     struct xt_upload upload;
-    const struct xt_upload_config way = {
-        .device = &network->device,
-        .slots = SLOTS,
-        .batch = network->batch,
-        .height = network->height,
-        .width = network->width,
-        .pageable = !settings->pin_memory,
-    };
+    const struct xt_upload_config way = xt_network_upload_config(network, settings, SLOTS);
     enum xt_status status = xt_upload_init(&upload, &way, err);
     if (status)
         return status;

@@ -105,14 +105,7 @@ enum xt_status xt_evaluate(struct xt_network *network, struct xt_objective *obje
     struct xt_feed *feed = NULL;
     struct xt_upload upload;
     enum { SLOTS = 3 };
-    const struct xt_upload_config way = {
-        .device = &network->device,
-        .slots = SLOTS,
-        .batch = network->batch,
-        .height = network->height,
-        .width = network->width,
-        .pageable = !settings->pin_memory,
-    };
+    const struct xt_upload_config way = xt_network_upload_config(network, settings, SLOTS);
     enum xt_status status = xt_upload_init(&upload, &way, err);
     if (status)
         return status;

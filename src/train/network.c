@@ -475,6 +475,19 @@ void xt_network_clear(struct xt_network *network)
     *network = (struct xt_network){0};
 }
 
+struct xt_upload_config xt_network_upload_config(struct xt_network *network,
+                                                 const struct xt_settings *settings, int slots)
+{
+    return (struct xt_upload_config){
+        .device = &network->device,
+        .slots = slots,
+        .batch = network->batch,
+        .height = network->height,
+        .width = network->width,
+        .pageable = !settings->pin_memory,
+    };
+}
+
 struct xt_source_options xt_network_source_options(const struct xt_network *network)
 {
     return (struct xt_source_options){

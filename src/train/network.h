@@ -19,6 +19,7 @@
 #include "data/alphabet.h"
 #include "data/source.h"
 #include "device/device.h"
+#include "device/upload.h"
 #include "models/model.h"
 #include "models/ranges.h"
 #include "train/class_names.h"
@@ -68,6 +69,10 @@ enum xt_status xt_network_rebuild(struct xt_network *network, const struct xt_se
 enum xt_status xt_network_init(struct xt_network *network, const struct xt_settings *settings,
                                int batch, bool training, struct xt_err *err);
 void xt_network_clear(struct xt_network *network);
+
+/* How batches of this network get to its device, over so many slots. */
+struct xt_upload_config xt_network_upload_config(struct xt_network *network,
+                                                 const struct xt_settings *settings, int slots);
 
 /* What a source of images for this network must be like. */
 struct xt_source_options xt_network_source_options(const struct xt_network *network);

@@ -50,14 +50,8 @@ static enum xt_status open_upload(struct xt_trainer *trainer, struct xt_err *err
     const struct xt_settings *s = trainer->settings;
     const struct xt_network *network = &trainer->network;
     struct xt_feed_size size = {network->width, network->height, network->model->bgr};
-    const struct xt_upload_config upload = {
-        .device = &trainer->network.device,
-        .slots = xt_feed_slots(s),
-        .batch = s->batch,
-        .height = network->height,
-        .width = network->width,
-        .pageable = !s->pin_memory,
-    };
+    const struct xt_upload_config upload =
+        xt_network_upload_config(&trainer->network, s, xt_feed_slots(s));
     enum xt_status status = xt_upload_init(&trainer->upload, &upload, err);
     trainer->loader_config = xt_feed_config(s, &size, true);
     trainer->loader_config.source = trainer->source;

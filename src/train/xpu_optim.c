@@ -85,15 +85,7 @@ static enum xt_status create_floats(struct xt_device *device, size_t count, enum
                                     const char *what, struct xt_device_memory *out,
                                     struct xt_err *err)
 {
-    dnnl_dims_t dims = {(int64_t)(count ? count : 1)};
-    dnnl_memory_desc_t md = NULL;
-    enum xt_status status = xt_dnnl_check(
-        xt_dnnl.memory_desc_create_with_tag(&md, 1, dims, dnnl_f32, dnnl_a), what, err);
-    if (!status)
-        status = xt_device_memory_create(device, md, place, what, out, err);
-    if (md)
-        xt_dnnl.memory_desc_destroy(md);
-    return status;
+    return xt_device_memory_create_bytes(device, count * sizeof(float), place, what, out, err);
 }
 
 static size_t chunks(const struct xt_xpu_optim *own)

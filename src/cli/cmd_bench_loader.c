@@ -118,7 +118,8 @@ static enum xt_status open_loader(struct bench *bench, const struct xt_settings 
     if (!status && s->cache == XT_CACHE_CHOICE_DISK && !s->cache_file)
         status = make_cache_file(bench, err);
     if (!status)
-        status = xt_feed_open_cache(s, bench->cache_path, &bench->config, &bench->cache, err);
+        status = xt_feed_open_cache(s, bench->cache_path, bench->source, &bench->config,
+                                    &bench->cache, err);
     return status ? status : xt_loader_create(&bench->loader, &bench->config, err);
 }
 
@@ -335,7 +336,9 @@ static void report(const struct bench *bench, const struct xt_settings *s, size_
     }
     printf("%s, brought to %d x %d, batches of %d, %d worker%s\n", bench->source->description,
            c->width, c->height, c->batch, c->workers, c->workers == 1 ? "" : "s");
-    printf("  loader       %10.0f images/s\n", rate);
+    bool keeps = s->cache == XT_CACHE_CHOICE_FILES && bench->source->class->keep;
+    printf("  loader       %10.0f images/s%s\n", rate,
+           keeps ? " (small files from memory; --cache off reads them each time)" : "");
     printf("  decode only  %10.0f images/s (whole images, from memory)\n", decode_rate);
     printf("  efficiency   %10.3f\n", rate / decode_rate);
     if (bad)

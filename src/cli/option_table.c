@@ -37,7 +37,7 @@ static const char *const norm_names[] = {"auto", "sample", "batch", NULL};
 static const char *const amp_names[] = {"off", "bf16", "fp16", "int8", NULL};
 static const char *const type_names[] = {"f32", "bf16", "fp16", "int8", NULL};
 static const char *const purpose_names[] = {"train", "eval", "predict", NULL};
-static const char *const cache_names[] = {"off", "ram", "disk", NULL};
+static const char *const cache_names[] = {"off", "files", "ram", "disk", NULL};
 static const char *const pack_names[] = {"shards", "pixels", NULL};
 static const char *const fit_names[] = {"stretch", "crop", NULL};
 static const char *const decode_names[] = {"greedy", "beam", NULL};
@@ -641,10 +641,11 @@ static const struct xt_option table[] = {
         FIELD(cache),
         .commands = TRAIN | LOADER,
         .group = XT_GROUP_MACHINE,
-        .fallback = "off",
+        .fallback = "files",
         .choices = cache_names,
-        .help = "keep decoded training images at the network's size, in memory or in cache.bin in "
-                "the run's folder, so that later epochs decode nothing",
+        .help = "what later epochs of training have ahead: files, the bytes of small image files "
+                "(up to 32 KiB), in memory; ram, decoded images at the network's size; disk, the "
+                "same in cache.bin in the run's folder",
     },
     {
         .name = "cache-limit",
@@ -655,8 +656,8 @@ static const struct xt_option table[] = {
         .value = "MIB",
         .fallback = "0",
         .max = 100000000,
-        .help = "what --cache may take; images beyond it are decoded each time; 0: half of the "
-                "memory that is free, on disk no limit",
+        .help = "what --cache may take; images beyond it are read and decoded each time; 0: half "
+                "of the memory that is free, for files at most 256, on disk no limit",
     },
     {
         .name = "cache-file",

@@ -64,7 +64,7 @@ static uint64_t checksum(const uint8_t *bytes, size_t size)
     return sum;
 }
 
-static uint64_t free_memory(void)
+uint64_t xt_cache_free_memory(void)
 {
     uint64_t available = 0;
     char line[128];
@@ -88,7 +88,7 @@ static size_t room_for(const struct xt_cache *cache)
     if (!limit && cache->config.kind == XT_CACHE_DISK)
         return count;
     if (!limit)
-        limit = free_memory() / 2;
+        limit = xt_cache_free_memory() / 2;
     uint64_t fits = limit / cache->size;
     return fits < count ? (size_t)fits : count;
 }

@@ -16,6 +16,7 @@ struct xt_decoder {
     const struct xt_want *want;
     struct xt_box part;
     bool has_part;
+    bool went_into;
 };
 
 enum xt_status xt_image_check(int width, int height, struct xt_err *err)
@@ -111,9 +112,11 @@ enum xt_status xt_image_decode(struct xt_decoder *decoder, const uint8_t *bytes,
 {
     const struct xt_want *want = decoder->want;
     enum xt_status status = XT_OK;
+    decoder->went_into = false;
     if (xt_jpeg_is(bytes, size)) {
         status = xt_jpeg_decode(&decoder->jpeg, bytes, size, order, want, name, out, &decoder->part,
                                 err);
+        decoder->went_into = !status && decoder->jpeg.went_into;
     } else if (xt_png_is(bytes, size)) {
         status = xt_png_decode(&decoder->png, bytes, size, order, name, out, err);
         if (!status && want)
@@ -129,6 +132,7 @@ void xt_decoder_want(struct xt_decoder *decoder, const struct xt_want *want)
 {
     decoder->want = want;
     decoder->has_part = false;
+    decoder->went_into = false;
 }
 
 bool xt_decoder_part(const struct xt_decoder *decoder, struct xt_box *part)
@@ -136,6 +140,11 @@ bool xt_decoder_part(const struct xt_decoder *decoder, struct xt_box *part)
     if (decoder->has_part)
         *part = decoder->part;
     return decoder->has_part;
+}
+
+bool xt_decoder_went_into(const struct xt_decoder *decoder)
+{
+    return decoder->went_into;
 }
 
 enum xt_status xt_decoder_buffer(struct xt_decoder *decoder, size_t size, uint8_t **bytes,
@@ -147,13 +156,20 @@ enum xt_status xt_decoder_buffer(struct xt_decoder *decoder, size_t size, uint8_
     return status;
 }
 
+enum xt_status xt_image_read(struct xt_decoder *decoder, const char *path, const uint8_t **bytes,
+                             size_t *size, struct xt_err *err)
+{
+    enum xt_status status =
+        xt_file_read(path, XT_IMAGE_BYTES_MAX, &decoder->bytes, &decoder->capacity, size, err);
+    *bytes = decoder->bytes;
+    return status;
+}
+
 enum xt_status xt_image_load(struct xt_decoder *decoder, const char *path,
                              enum xt_pixel_order order, struct xt_image *out, struct xt_err *err)
 {
+    const uint8_t *bytes = NULL;
     size_t size = 0;
-    enum xt_status status =
-        xt_file_read(path, XT_IMAGE_BYTES_MAX, &decoder->bytes, &decoder->capacity, &size, err);
-    if (status)
-        return status;
-    return xt_image_decode(decoder, decoder->bytes, size, order, path, out, err);
+    enum xt_status status = xt_image_read(decoder, path, &bytes, &size, err);
+    return status ? status : xt_image_decode(decoder, bytes, size, order, path, out, err);
 }

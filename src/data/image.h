@@ -59,6 +59,8 @@ struct xt_want {
     /* The part of an image of this size; called once an image. */
     struct xt_box (*part)(void *context, int width, int height);
     void *context;
+    uint8_t *into; /* [height][width][3], or NULL: where a JPEG that has this size already, and of
+                      which all is wanted, is decoded to, instead of into an image */
 };
 
 /* From here on images are decoded for this (borrowed); NULL, as at first: whole. */
@@ -66,6 +68,9 @@ void xt_decoder_want(struct xt_decoder *decoder, const struct xt_want *want);
 /* Where the wanted part lies in the image that was decoded last; false where none was, or none with
  * a want, since xt_decoder_want. */
 bool xt_decoder_part(const struct xt_decoder *decoder, struct xt_box *part);
+/* Whether the image that was decoded last went into `want->into`; its xt_image then is as it
+ * was. */
+bool xt_decoder_went_into(const struct xt_decoder *decoder);
 
 /* The decoder's own buffer, of at least `size` bytes: what is read into it can be decoded. Valid
  * until the next call with this decoder. */
@@ -78,10 +83,12 @@ enum xt_status xt_image_decode(struct xt_decoder *decoder, const uint8_t *bytes,
                                enum xt_pixel_order order, const char *name, struct xt_image *out,
                                struct xt_err *err);
 
-/* Reads and decodes a file, through the decoder's own byte buffer. */
+/* Reads a file into the decoder's own byte buffer, as xt_decoder_buffer gives it. */
+enum xt_status xt_image_read(struct xt_decoder *decoder, const char *path, const uint8_t **bytes,
+                             size_t *size, struct xt_err *err);
+/* Reads and decodes a file. */
 enum xt_status xt_image_load(struct xt_decoder *decoder, const char *path,
                              enum xt_pixel_order order, struct xt_image *out, struct xt_err *err);
-
 /* Appends the image as an 8-bit PNG. */
 enum xt_status xt_image_encode_png(const struct xt_image *image, enum xt_pixel_order order,
                                    struct xt_str *out, struct xt_err *err);

@@ -229,6 +229,14 @@ static void plan(const struct jpeg_decompress_struct *library, const struct xt_w
     cover(part->top, part->height, height, &job->top, &job->height);
 }
 
+/* Whether all of the image is wanted, at its own size. */
+static bool is_wanted_as_it_is(const struct jpeg_decompress_struct *library,
+                               const struct xt_want *want, const struct xt_box *part)
+{
+    return (int)library->image_width == want->width && (int)library->image_height == want->height &&
+           part->width == want->width && part->height == want->height;
+}
+
 static bool is_sane(const struct jpeg_decompress_struct *library)
 {
     return library->image_width <= XT_IMAGE_PIXELS_MAX &&
@@ -261,15 +269,17 @@ enum xt_status xt_jpeg_decode(struct xt_jpeg *jpeg, const uint8_t *bytes, size_t
     job.pixel_bytes = inks ? 4 : 3;
     if (!attempt(state, start, &job))
         return bad_jpeg(state, name, err);
-    status = xt_image_reserve(out, (int)job.width, (int)job.height, err);
+    jpeg->went_into = want && want->into && !inks && is_wanted_as_it_is(library, want, part);
     size_t pixels = (size_t)job.width * job.height;
+    if (!jpeg->went_into)
+        status = xt_image_reserve(out, (int)job.width, (int)job.height, err);
     if (!status && inks)
         status = xt_mem_grow(&jpeg->inks, &jpeg->inks_capacity, pixels * 4, 1, name, err);
     if (status) {
         jpeg_abort_decompress(library);
         return status;
     }
-    job.out = inks ? jpeg->inks : out->pixels;
+    job.out = inks ? jpeg->inks : jpeg->went_into ? want->into : out->pixels;
     if (!attempt(state, read_rows, &job))
         return bad_jpeg(state, name, err);
     jpeg_abort_decompress(library);

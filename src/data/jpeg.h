@@ -17,6 +17,7 @@ struct xt_jpeg {
     struct xt_jpeg_state *state;
     uint8_t *inks; /* [height][width][4] of a CMYK image */
     size_t inks_capacity;
+    bool went_into; /* the last image, into want->into */
 };
 
 enum xt_status xt_jpeg_init(struct xt_jpeg *jpeg, struct xt_err *err);

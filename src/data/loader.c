@@ -178,14 +178,17 @@ static struct xt_box choose_part(void *context, int width, int height)
                              config->crop_least, &worker->crop);
 }
 
-/* Reads sample `index`. *good is false where it is bad and the run goes on. */
+/* Reads sample `index`, if it can be straight into its row, `pixels`. *good is false where it is
+ * bad and the run goes on. */
 static enum xt_status try_read(struct worker *worker, uint64_t epoch, uint64_t position,
-                               size_t index, bool *good)
+                               size_t index, uint8_t *pixels, bool *good)
 {
     struct xt_loader *loader = worker->loader;
     const struct xt_source *source = loader->config.source;
     const struct xt_image *image = &worker->sample.image;
     worker->crop = place_rng(loader->config.seed, STREAM_CROP, epoch, position);
+    /* Plates are varied from one memory into another. */
+    worker->want.into = loader->config.augment ? NULL : pixels;
     xt_decoder_want(worker->decoder, &worker->want);
     enum xt_status status =
         source->class->read(source, index, worker->decoder, &worker->sample, &worker->err);
@@ -203,18 +206,18 @@ static enum xt_status try_read(struct worker *worker, uint64_t epoch, uint64_t p
 /* Reads *index, or, where it is bad and this is training, the first good one of those drawn for
  * this place. */
 static enum xt_status read_sample(struct worker *worker, uint64_t epoch, uint64_t position,
-                                  size_t *index, bool *good)
+                                  size_t *index, uint8_t *pixels, bool *good)
 {
     enum { DRAWS = 1000 };
     const struct xt_loader_config *config = &worker->loader->config;
-    enum xt_status status = try_read(worker, epoch, position, *index, good);
+    enum xt_status status = try_read(worker, epoch, position, *index, pixels, good);
     if (status || *good || !config->repeat)
         return status;
     struct xt_rng rng = place_rng(config->seed, STREAM_REPLACE, epoch, position);
     for (int i = 0; i < DRAWS && !atomic_load_explicit(&worker->loader->stop, memory_order_relaxed);
          i++) {
         *index = (size_t)xt_rng_below(&rng, config->source->count);
-        status = try_read(worker, epoch, position, *index, good);
+        status = try_read(worker, epoch, position, *index, pixels, good);
         if (status || *good)
             return status;
     }
@@ -242,12 +245,13 @@ static enum xt_status transform(struct worker *worker, uint64_t epoch, uint64_t 
     bool mirrored = config->flip && xt_rng_below(&rng, 2);
     /* Where the part is the same each time, what is kept is not mirrored. */
     bool fixed = config->fit != XT_FIT_RANDOM_CROP;
-    bool mirror_late = mirrored && fixed;
+    bool in_place = !cached && xt_decoder_went_into(worker->decoder);
+    bool mirror_late = mirrored && (fixed || in_place);
     bool as_it_is =
         !cached && config->augment && !config->cache && !mirror_late &&
         xt_resize_is_copy(image, &worker->part, mirrored, config->width, config->height);
     enum xt_status status = XT_OK;
-    if (!cached && !as_it_is)
+    if (!cached && !in_place && !as_it_is)
         status = xt_resize_part(&worker->resizer, image, &worker->part, mirrored && !fixed,
                                 config->width, config->height, pixels, &worker->err);
     if (!status && !cached && config->cache)
@@ -295,7 +299,7 @@ static enum xt_status fill_row(struct worker *worker, struct slot *slot, int64_t
     bool good = cached;
     enum xt_status status = XT_OK;
     if (!cached)
-        status = read_sample(worker, slot->epoch, position, &slot->indices[row], &good);
+        status = read_sample(worker, slot->epoch, position, &slot->indices[row], pixels, &good);
     if (status)
         return status;
     if (!good) {

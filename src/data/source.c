@@ -27,6 +27,11 @@ void xt_source_destroy(struct xt_source *source)
         source->class->destroy(source);
 }
 
+enum xt_status xt_source_keep(struct xt_source *source, uint64_t limit, struct xt_err *err)
+{
+    return source->class->keep ? source->class->keep(source, limit, err) : XT_OK;
+}
+
 uint64_t xt_source_stamp_of(const char *path, const struct stat *st)
 {
     uint64_t hash = 14695981039346656037u;

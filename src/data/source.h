@@ -47,6 +47,9 @@ struct xt_source_class {
     /* A mixture's sample for a place of an epoch, below epoch_length: a function of seed, epoch and
      * place, any of them as often as the next. NULL: an epoch of training has each sample once. */
     size_t (*draw)(const struct xt_source *source, uint64_t seed, uint64_t epoch, size_t place);
+    /* From now on keeps the bytes of small files once they were read, `limit` of them at most
+     * (kept.h); before the first read. NULL: the samples are no small files. */
+    enum xt_status (*keep)(struct xt_source *source, uint64_t limit, struct xt_err *err);
     void (*destroy)(struct xt_source *source);
 };
 
@@ -78,7 +81,7 @@ struct xt_source_options {
 
 /* Opens what --data and --val name: a folder (plates: the label is the file name up to the first _
  * or .; classes: a folder a class), a list file (path, tab, label; relative paths start at the
- * list's folder), CIFAR's binary batches (a folder of them, one of them, or their .tar.gz),,
+ * list's folder), CIFAR's binary batches (a folder of them, one of them, or their .tar.gz),
  * "ccpd:" and a folder or list of CCPD's pictures, a mixture's file (.yaml), or
  * "synth:plates?count=N&seed=S&style=...", "synth:shapes?..." . Every label is checked here; the
  * first error names file and reason, and says how many more there are. Destroy with
@@ -86,6 +89,8 @@ struct xt_source_options {
 enum xt_status xt_source_open(struct xt_source **out, const char *spec,
                               const struct xt_source_options *options, struct xt_err *err);
 void xt_source_destroy(struct xt_source *source);
+/* The class's `keep`, where it has one. */
+enum xt_status xt_source_keep(struct xt_source *source, uint64_t limit, struct xt_err *err);
 
 /* For `stamp`: of a file's name and what the system says about it. */
 struct stat;

@@ -25,14 +25,30 @@ static enum xt_status files_label(const struct xt_source *source, size_t index, 
     return XT_OK;
 }
 
+/* A picture file's image, from its bytes where they are kept. */
+static enum xt_status load_image(const struct xt_source_files *set, size_t index,
+                                 struct xt_decoder *decoder, struct xt_image *image,
+                                 struct xt_err *err)
+{
+    const char *path = set->files[index].path;
+    const uint8_t *bytes = NULL;
+    size_t size = 0;
+    bool kept = set->kept && xt_kept_get(set->kept, index, &bytes, &size);
+    enum xt_status status = kept ? XT_OK : xt_image_read(decoder, path, &bytes, &size, err);
+    if (!status)
+        status = xt_image_decode(decoder, bytes, size, set->options.order, path, image, err);
+    if (!status && !kept && set->kept)
+        xt_kept_put(set->kept, index, bytes, size);
+    return status;
+}
+
 static enum xt_status files_read(const struct xt_source *source, size_t index,
                                  struct xt_decoder *decoder, struct xt_sample *sample,
                                  struct xt_err *err)
 {
     const struct xt_source_files *set = (const struct xt_source_files *)source;
     enum xt_status status = set->form ? set->form->load(set, index, decoder, &sample->image, err)
-                                      : xt_image_load(decoder, file_at(source, index)->path,
-                                                      set->options.order, &sample->image, err);
+                                      : load_image(set, index, decoder, &sample->image, err);
     if (status)
         return status;
     return files_label(source, index, sample->label, &sample->label_length, err);
@@ -53,9 +69,16 @@ static uint64_t files_stamp(const struct xt_source *source, size_t index)
     return stat(path, &st) == 0 ? xt_source_stamp_of(path, &st) : 0;
 }
 
+static enum xt_status files_keep(struct xt_source *source, uint64_t limit, struct xt_err *err)
+{
+    struct xt_source_files *set = (struct xt_source_files *)source;
+    return set->form ? XT_OK : xt_kept_create(&set->kept, source->count, limit, err);
+}
+
 static void files_destroy(struct xt_source *source)
 {
     struct xt_source_files *set = (struct xt_source_files *)source;
+    xt_kept_destroy(set->kept);
     if (set->form && set->form->clear)
         set->form->clear(set);
     for (size_t i = 0; i < source->count; i++)
@@ -72,6 +95,7 @@ static const struct xt_source_class files_class = {
     .label = files_label,
     .name = files_name,
     .stamp = files_stamp,
+    .keep = files_keep,
     .destroy = files_destroy,
 };
 

@@ -313,12 +313,26 @@ static void mix_destroy(struct xt_source *source)
     free(mix);
 }
 
+/* Each part has its share of the memory, by its samples. */
+static enum xt_status mix_keep(struct xt_source *source, uint64_t limit, struct xt_err *err)
+{
+    const struct mix *mix = (const struct mix *)source;
+    double each = (double)limit / (double)source->count;
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < mix->count && !status; i++) {
+        struct xt_source *part = mix->parts[i].source;
+        status = xt_source_keep(part, (uint64_t)(each * (double)part->count), err);
+    }
+    return status;
+}
+
 static const struct xt_source_class mix_class = {
     .read = mix_read,
     .label = mix_label,
     .name = mix_name,
     .stamp = mix_stamp,
     .draw = mix_draw,
+    .keep = mix_keep,
     .destroy = mix_destroy,
 };
 

@@ -54,9 +54,20 @@ struct xt_loader_config xt_feed_config(const struct xt_settings *settings,
     return config;
 }
 
+static enum xt_status keep_files(const struct xt_settings *settings, struct xt_source *source,
+                                 struct xt_err *err)
+{
+    const uint64_t usual = (uint64_t)256 << 20;
+    uint64_t limit = (uint64_t)settings->cache_limit << 20;
+    uint64_t half = xt_cache_free_memory() / 2;
+    if (!limit)
+        limit = half < usual ? half : usual;
+    return xt_source_keep(source, limit, err);
+}
+
 enum xt_status xt_feed_open_cache(const struct xt_settings *settings, const char *path,
-                                  struct xt_loader_config *config, struct xt_cache **out,
-                                  struct xt_err *err)
+                                  struct xt_source *source, struct xt_loader_config *config,
+                                  struct xt_cache **out, struct xt_err *err)
 {
     *out = NULL;
     bool disk = settings->cache == XT_CACHE_CHOICE_DISK;
@@ -64,6 +75,8 @@ enum xt_status xt_feed_open_cache(const struct xt_settings *settings, const char
         return xt_err_set(err, XT_ERR_USAGE, "--cache-file is the file of --cache disk; give both");
     if (settings->cache == XT_CACHE_CHOICE_OFF)
         return XT_OK;
+    if (settings->cache == XT_CACHE_CHOICE_FILES)
+        return keep_files(settings, source, err);
     if (settings->cache_file)
         path = settings->cache_file;
     struct xt_cache_config cache = {

@@ -33,11 +33,11 @@ struct xt_loader_config xt_feed_config(const struct xt_settings *settings,
 int xt_feed_slots(const struct xt_settings *settings);
 
 /* Opens the cache that --cache asks for, and gives it to the loader's configuration; *out is NULL
- * where none is asked for. `path` is the file of a cache on disk, unless --cache-file names one.
- * Destroy it after the loader. */
+ * where none is asked for, and where it is the files of `source`, config's, that are kept. `path`
+ * is the file of a cache on disk, unless --cache-file names one. Destroy it after the loader. */
 enum xt_status xt_feed_open_cache(const struct xt_settings *settings, const char *path,
-                                  struct xt_loader_config *config, struct xt_cache **out,
-                                  struct xt_err *err);
+                                  struct xt_source *source, struct xt_loader_config *config,
+                                  struct xt_cache **out, struct xt_err *err);
 
 struct xt_feed;
 

@@ -20,7 +20,12 @@ enum xt_bn_mode { XT_BN_AUTO, XT_BN_BATCH, XT_BN_FROZEN };
 enum xt_context_norm { XT_CONTEXT_AUTO, XT_CONTEXT_SAMPLE, XT_CONTEXT_BATCH };
 enum xt_amp { XT_AMP_OFF, XT_AMP_BF16, XT_AMP_FP16, XT_AMP_INT8 };
 enum xt_warm_for { XT_WARM_TRAIN, XT_WARM_EVAL, XT_WARM_PREDICT };
-enum xt_cache_choice { XT_CACHE_CHOICE_OFF, XT_CACHE_CHOICE_RAM, XT_CACHE_CHOICE_DISK };
+enum xt_cache_choice {
+    XT_CACHE_CHOICE_OFF,
+    XT_CACHE_CHOICE_FILES,
+    XT_CACHE_CHOICE_RAM,
+    XT_CACHE_CHOICE_DISK
+};
 enum xt_pack_choice { XT_PACK_SHARDS, XT_PACK_PIXELS };
 enum xt_images_fit { XT_IMAGES_STRETCH, XT_IMAGES_CROP };
 enum xt_decode_kind { XT_DECODE_GREEDY, XT_DECODE_BEAM };

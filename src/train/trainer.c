@@ -184,8 +184,8 @@ static enum xt_status open_cache(struct xt_trainer *trainer, struct xt_err *err)
     char *path = NULL;
     enum xt_status status = xt_run_folder_file(&trainer->folder, "cache.bin", &path, err);
     if (!status)
-        status = xt_feed_open_cache(trainer->settings, path, &trainer->loader_config,
-                                    &trainer->cache, err);
+        status = xt_feed_open_cache(trainer->settings, path, trainer->source,
+                                    &trainer->loader_config, &trainer->cache, err);
     free(path);
     return status;
 }

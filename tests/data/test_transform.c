@@ -123,6 +123,32 @@ static void assert_part_as_of_the_whole(const char *path, struct xt_box box, dou
                  difference);
 }
 
+static void a_jpeg_of_the_wanted_size_is_decoded_to_where_it_is_wanted(void **state)
+{
+    (void)state;
+    static uint8_t row[24 * 16 * 3];
+    const char *path = support_path("tests/fuzz/corpus/image", "ycc_420.jpg");
+    struct xt_box box = {0, 0, 24, 16};
+    struct xt_want want = {
+        .width = 24, .height = 16, .part = given_part, .context = &box, .into = row};
+    xt_decoder_want(decoder, NULL);
+    assert_int_equal(xt_image_load(decoder, path, XT_PIXEL_BGR, &whole, &err), XT_OK);
+    xt_decoder_want(decoder, &want);
+    assert_int_equal(xt_image_load(decoder, path, XT_PIXEL_BGR, &part, &err), XT_OK);
+    assert_true(xt_decoder_went_into(decoder));
+    assert_memory_equal(row, whole.pixels, sizeof row);
+    /* A part of it, and what is no JPEG, go into the image. */
+    box.width = 23;
+    assert_int_equal(xt_image_load(decoder, path, XT_PIXEL_BGR, &part, &err), XT_OK);
+    assert_false(xt_decoder_went_into(decoder));
+    box = (struct xt_box){0, 0, 7, 5};
+    want.width = 7;
+    want.height = 5;
+    path = support_path("tests/fuzz/corpus/image", "rgba.png");
+    assert_int_equal(xt_image_load(decoder, path, XT_PIXEL_BGR, &part, &err), XT_OK);
+    assert_false(xt_decoder_went_into(decoder));
+}
+
 static void a_part_that_is_decoded_alone_looks_as_in_the_whole(void **state)
 {
     (void)state;
@@ -336,6 +362,7 @@ int main(void)
         transform_test(a_random_part_lies_within_and_has_area_and_shape),
         transform_test(a_long_image_gives_its_middle),
         transform_test(the_centre_crop_has_the_target_s_shape),
+        transform_test(a_jpeg_of_the_wanted_size_is_decoded_to_where_it_is_wanted),
         transform_test(a_part_that_is_decoded_alone_looks_as_in_the_whole),
         transform_test(a_part_is_resized_as_if_it_was_cut_out),
         transform_test(a_mirrored_image_is_the_image_backwards),

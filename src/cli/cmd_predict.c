@@ -41,20 +41,13 @@ static enum xt_status add_path(struct xt_file_list *list, const char *path, stru
     return status;
 }
 
-static bool is_image_name(const char *path)
-{
-    const char *dot = strrchr(xt_file_name(path), '.');
-    return dot && (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0 ||
-                   strcasecmp(dot, ".png") == 0);
-}
-
 static enum xt_status add_folder(struct xt_file_list *list, const char *folder, struct xt_err *err)
 {
     struct xt_file_list tree = {0};
     enum xt_status status = xt_file_list_tree(&tree, folder, err);
     size_t before = list->count;
     for (size_t i = 0; i < tree.count && !status; i++)
-        if (is_image_name(tree.paths[i]))
+        if (xt_image_is_name(tree.paths[i]))
             status = add_path(list, tree.paths[i], err);
     xt_file_list_clear(&tree);
     if (!status && list->count == before)

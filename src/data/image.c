@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/file.h"
 #include "base/mem.h"
@@ -17,7 +18,20 @@ struct xt_decoder {
     struct xt_box part;
     bool has_part;
     bool went_into;
+    struct xt_image scratch;
 };
+
+bool xt_image_is_ending(const char *ending)
+{
+    return strcasecmp(ending, ".jpg") == 0 || strcasecmp(ending, ".jpeg") == 0 ||
+           strcasecmp(ending, ".png") == 0;
+}
+
+bool xt_image_is_name(const char *name)
+{
+    const char *ending = strrchr(name, '.');
+    return ending && xt_image_is_ending(ending);
+}
 
 enum xt_status xt_image_check(int width, int height, struct xt_err *err)
 {
@@ -70,6 +84,7 @@ void xt_decoder_destroy(struct xt_decoder *decoder)
         return;
     xt_jpeg_clear(&decoder->jpeg);
     xt_png_clear(&decoder->png);
+    xt_image_clear(&decoder->scratch);
     free(decoder->bytes);
     free(decoder);
 }
@@ -140,6 +155,11 @@ bool xt_decoder_part(const struct xt_decoder *decoder, struct xt_box *part)
     if (decoder->has_part)
         *part = decoder->part;
     return decoder->has_part;
+}
+
+struct xt_image *xt_decoder_scratch(struct xt_decoder *decoder)
+{
+    return &decoder->scratch;
 }
 
 bool xt_decoder_went_into(const struct xt_decoder *decoder)

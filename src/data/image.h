@@ -32,6 +32,11 @@ struct xt_image {
     size_t capacity;
 };
 
+/* Whether it is how an image's name ends, .jpg, .jpeg or .png, in any case; whether a file's name
+ * ends so. */
+bool xt_image_is_ending(const char *ending);
+bool xt_image_is_name(const char *name);
+
 /* Whether an image may be so large: XT_ERR_DATA where not. */
 enum xt_status xt_image_check(int width, int height, struct xt_err *err);
 enum xt_status xt_image_reserve(struct xt_image *image, int width, int height, struct xt_err *err);
@@ -76,6 +81,10 @@ bool xt_decoder_went_into(const struct xt_decoder *decoder);
  * until the next call with this decoder. */
 enum xt_status xt_decoder_buffer(struct xt_decoder *decoder, size_t size, uint8_t **bytes,
                                  struct xt_err *err);
+
+/* An image of the decoder's own, for what a source cuts a sample's out of; used again by the next
+ * sample. */
+struct xt_image *xt_decoder_scratch(struct xt_decoder *decoder);
 
 /* Decodes a whole file's bytes. `name` is for messages. XT_ERR_DATA for anything that is not a
  * whole, sane image. */

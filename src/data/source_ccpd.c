@@ -198,17 +198,23 @@ static struct xt_point moved(struct xt_point point, const struct xt_box *from,
     return (struct xt_point){point.x - from->left + to->left, point.y - from->top + to->top};
 }
 
+static enum xt_status read_name(const char *path, struct xt_ccpd_name *name, struct xt_err *err)
+{
+    enum xt_status status = xt_ccpd_read_name(xt_file_name(path), name, err);
+    return status ? xt_err_prefix(err, "%s: ", path) : XT_OK;
+}
+
 static enum xt_status load_corners(const struct xt_source_files *set, size_t index,
                                    struct xt_decoder *decoder, struct xt_image *image,
                                    struct xt_err *err)
 {
     const char *path = set->files[index].path;
     struct xt_ccpd_name name;
-    struct xt_image picture = {0};
+    struct xt_image *picture = xt_decoder_scratch(decoder);
     struct xt_box place = {0};
-    enum xt_status status = xt_ccpd_read_name(xt_file_name(path), &name, err);
+    enum xt_status status = read_name(path, &name, err);
     if (status)
-        return xt_err_prefix(err, "%s: ", path);
+        return status;
     if (!xt_corners_are_convex(&name.corners))
         return xt_err_set(err, XT_ERR_DATA,
                           "%s: the four corners in its name are none of a plate: they do not go "
@@ -217,17 +223,14 @@ static enum xt_status load_corners(const struct xt_source_files *set, size_t ind
     const struct xt_corners *q = &name.corners;
     const struct xt_point points[] = {q->left_top, q->right_top, q->right_bottom, q->left_bottom};
     struct cut cut = {.box = box_around(points, 4)};
-    status = load_part(decoder, path, set->options.order, &cut, &picture, &place, err);
+    status = load_part(decoder, path, set->options.order, &cut, picture, &place, err);
     const struct xt_corners there = {
         .left_top = moved(q->left_top, &cut.box, &place),
         .right_top = moved(q->right_top, &cut.box, &place),
         .right_bottom = moved(q->right_bottom, &cut.box, &place),
         .left_bottom = moved(q->left_bottom, &cut.box, &place),
     };
-    if (!status)
-        status = xt_straighten(&picture, &there, image, err);
-    xt_image_clear(&picture);
-    return status;
+    return status ? status : xt_straighten(picture, &there, image, err);
 }
 
 static enum xt_status load_box(const struct xt_source_files *set, size_t index,
@@ -236,25 +239,24 @@ static enum xt_status load_box(const struct xt_source_files *set, size_t index,
 {
     const char *path = set->files[index].path;
     struct xt_ccpd_name name;
-    struct xt_image picture = {0};
+    struct xt_image *picture = xt_decoder_scratch(decoder);
     struct xt_box place = {0};
-    enum xt_status status = xt_ccpd_read_name(xt_file_name(path), &name, err);
+    enum xt_status status = read_name(path, &name, err);
     if (status)
-        return xt_err_prefix(err, "%s: ", path);
+        return status;
     struct cut cut = {.box = box_around(name.box, 2)};
     if (name.box[0].x >= name.box[1].x || name.box[0].y >= name.box[1].y)
         return xt_err_set(err, XT_ERR_DATA, "%s: the box in its name has no size", path);
-    status = load_part(decoder, path, set->options.order, &cut, &picture, &place, err);
+    status = load_part(decoder, path, set->options.order, &cut, picture, &place, err);
     int width = (int)cut.box.width;
     int height = (int)cut.box.height;
     if (!status)
         status = xt_image_reserve(image, width, height, err);
     for (int row = 0; !status && row < height; row++) {
-        size_t from = ((size_t)place.top + (size_t)row) * (size_t)picture.width;
+        size_t from = ((size_t)place.top + (size_t)row) * (size_t)picture->width;
         memcpy(image->pixels + (size_t)row * (size_t)width * 3,
-               picture.pixels + (from + (size_t)place.left) * 3, (size_t)width * 3);
+               picture->pixels + (from + (size_t)place.left) * 3, (size_t)width * 3);
     }
-    xt_image_clear(&picture);
     return status;
 }
 

@@ -112,8 +112,7 @@ bool xt_source_is_cifar_tar(const char *path)
         const char *name = archive_entry_pathname(entry);
         bool test;
         found = name && kind_of(xt_file_name(name), &test);
-        image = name && (xt_str_ends(name, ".jpg") || xt_str_ends(name, ".jpeg") ||
-                         xt_str_ends(name, ".png") || xt_str_ends(name, ".cls"));
+        image = name && (xt_image_is_name(name) || xt_str_ends(name, ".cls"));
     }
     archive_read_free(archive);
     return found;

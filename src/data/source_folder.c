@@ -10,18 +10,6 @@
 #include "data/index_tree.h"
 #include "data/source_files.h"
 
-static bool is_image_name(const char *path)
-{
-    static const char *const endings[] = {".jpg", ".jpeg", ".png"};
-    size_t length = strlen(path);
-    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-        size_t size = strlen(endings[i]);
-        if (length > size && strcasecmp(path + length - size, endings[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* Whether the folder right above the file is one that the form leaves out. */
 static bool is_left_out(const struct xt_source_files *set, const char *path)
 {
@@ -39,7 +27,7 @@ static enum xt_status add_images(struct xt_source_files *set, char **paths, size
 {
     enum xt_status status = XT_OK;
     for (size_t i = 0; !status && i < count; i++) {
-        if (!is_image_name(paths[i]) || is_left_out(set, paths[i])) {
+        if (!xt_image_is_name(paths[i]) || is_left_out(set, paths[i])) {
             ++*others;
             continue;
         }

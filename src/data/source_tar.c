@@ -82,12 +82,6 @@ bool xt_source_is_tar(const char *path)
     return xt_str_ends(path, ".tar") || is_compressed_name(path);
 }
 
-static bool is_image_ending(const char *ending)
-{
-    return strcasecmp(ending, ".jpg") == 0 || strcasecmp(ending, ".jpeg") == 0 ||
-           strcasecmp(ending, ".png") == 0;
-}
-
 static bool is_folder_in(DIR *dir, const char *name)
 {
     struct stat st;
@@ -100,12 +94,11 @@ bool xt_source_is_tar_folder(const char *folder)
     bool found = false;
     bool other = false;
     for (struct dirent *entry; dir && !other && (entry = readdir(dir));) {
-        const char *point = strrchr(entry->d_name, '.');
         if (entry->d_name[0] == '.')
             continue;
         bool tar = xt_source_is_tar(entry->d_name);
         found |= tar;
-        other = !tar && ((point && is_image_ending(point)) || is_folder_in(dir, entry->d_name));
+        other = !tar && (xt_image_is_name(entry->d_name) || is_folder_in(dir, entry->d_name));
     }
     if (dir)
         closedir(dir);
@@ -444,7 +437,7 @@ static enum xt_status make_group(struct xt_source_files *set, const struct xt_ta
     for (size_t i = 0; i < count; i++) {
         const struct member *member = &members[i];
         const char *ending = member->name + member->key;
-        const struct member **slot = is_image_ending(ending)           ? &group->image
+        const struct member **slot = xt_image_is_ending(ending)        ? &group->image
                                      : strcasecmp(ending, wanted) == 0 ? &group->label
                                                                        : NULL;
         if (slot && *slot)

@@ -5,13 +5,13 @@
 #   tests/xpu/capture.sh COMMAND...
 #
 # The command runs in a scratch folder ($XT_CAPTURE_FOLDER, else one that is removed), because the capture grows with
-# every upload; paths in it are to be absolute. Exit code 77 where the driver is not one that this was tried with
-# (Debian 12's intel-opencl-icd 22.43).
+# every upload; paths in it are to be absolute. XT_CAPTURE_DRIVER: a copy of the driver's file that is taken in its place.
+# Exit code 77 where the driver is not one that this was tried with (Debian 12's intel-opencl-icd 22.43).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 lib=${XTRAIN_DNNL_XPU:+$(dirname "$XTRAIN_DNNL_XPU")}
 lib=${lib:-$PWD/deps/xpu/lib}
-driver=$(ls /usr/lib/x86_64-linux-gnu/intel-opencl/libigdrcl.so 2>/dev/null || true)
+driver=${XT_CAPTURE_DRIVER:-/usr/lib/x86_64-linux-gnu/intel-opencl/libigdrcl.so}
 version=$(dpkg-query -W -f '${Version}' intel-opencl-icd 2>/dev/null || true)
 if [ ! -e "$lib/libdnnl.so.3" ]; then
   echo 'skipped: the GPU build of oneDNN is not installed; run "make deps XPU=1"'

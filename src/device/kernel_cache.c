@@ -166,7 +166,8 @@ static bool hash_file(int fd, uint64_t bytes, char out[65])
 }
 
 /* What is wrong with the file itself, whatever the index says; NULL: nothing. Opened without
- * following links, and looked at through the descriptor that is read. */
+ * following links, and looked at through the descriptor that is read. Without `hash` its contents
+ * are not looked at. */
 static const char *look_at(int folder, struct xt_cache_file *file, uint64_t *bytes, char hash[65])
 {
     struct stat st;
@@ -187,23 +188,23 @@ static const char *look_at(int folder, struct xt_cache_file *file, uint64_t *byt
     if (!why) {
         *bytes = (uint64_t)st.st_size;
         file->used = st.st_mtime > st.st_atime ? st.st_mtime : st.st_atime;
-        if (!hash_file(fd, *bytes, hash))
+        if (hash && !hash_file(fd, *bytes, hash))
             why = "it cannot be read";
     }
     close(fd);
     return why;
 }
 
-static void check_file(int folder, struct xt_cache_file *file)
+static void check_file(int folder, struct xt_cache_file *file, bool hashed)
 {
     char hash[65] = "";
     uint64_t bytes = 0;
-    file->why = look_at(folder, file, &bytes, hash);
+    file->why = look_at(folder, file, &bytes, hashed ? hash : NULL);
     if (!file->why && !*file->sha256)
         file->why = "it was not recorded";
     else if (!file->why && bytes != file->bytes)
         file->why = "its length is not the recorded one";
-    else if (!file->why && strcmp(hash, file->sha256) != 0)
+    else if (!file->why && hashed && strcmp(hash, file->sha256) != 0)
         file->why = "its contents are not the recorded ones";
     file->fine = !file->why;
     if (bytes)
@@ -211,16 +212,16 @@ static void check_file(int folder, struct xt_cache_file *file)
 }
 
 static enum xt_status take_entry(struct xt_cache_files *files, int folder, const char *name,
-                                 struct xt_err *err)
+                                 bool hashed, struct xt_err *err)
 {
     struct xt_cache_file *file = find_file(files, name);
     enum xt_status status = file ? XT_OK : add_file(files, name, &file, err);
     if (!status)
-        check_file(folder, file);
+        check_file(folder, file, hashed);
     return status;
 }
 
-static enum xt_status read_folder(struct xt_cache_files *files, const char *folder,
+static enum xt_status read_folder(struct xt_cache_files *files, const char *folder, bool hashed,
                                   struct xt_err *err)
 {
     enum xt_status status = XT_OK;
@@ -230,7 +231,7 @@ static enum xt_status read_folder(struct xt_cache_files *files, const char *fold
                           strerror(errno));
     for (const struct dirent *entry = readdir(dir); entry && !status; entry = readdir(dir))
         if (is_kernel_name(entry->d_name))
-            status = take_entry(files, dirfd(dir), entry->d_name, err);
+            status = take_entry(files, dirfd(dir), entry->d_name, hashed, err);
     closedir(dir);
     return status;
 }
@@ -245,20 +246,26 @@ static void drop_gone(struct xt_cache_files *files)
     files->count = kept;
 }
 
-enum xt_status xt_cache_files_read(struct xt_cache_files *files, const char *folder,
-                                   struct xt_err *err)
+static enum xt_status read_files(struct xt_cache_files *files, const char *folder, bool hashed,
+                                 struct xt_err *err)
 {
     *files = (struct xt_cache_files){0};
     enum xt_status status = xt_kernel_cache_check_folder(folder, err);
     if (!status)
         status = read_index(files, folder, err);
     if (!status)
-        status = read_folder(files, folder, err);
+        status = read_folder(files, folder, hashed, err);
     if (status)
         xt_cache_files_clear(files);
     else
         drop_gone(files);
     return status;
+}
+
+enum xt_status xt_cache_files_read(struct xt_cache_files *files, const char *folder,
+                                   struct xt_err *err)
+{
+    return read_files(files, folder, true, err);
 }
 
 /* A new file gets the hash it has now; one that was recorded keeps its record, right or wrong. */
@@ -276,7 +283,8 @@ enum xt_status xt_cache_files_record(const char *folder, const char *about, stru
     struct xt_cache_files files;
     struct xt_str text = {0};
     char *path = NULL;
-    enum xt_status status = xt_cache_files_read(&files, folder, err);
+    /* Hashes that are recorded stay, so only new files are hashed here. */
+    enum xt_status status = read_files(&files, folder, false, err);
     if (status)
         return status;
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -93,9 +93,11 @@ static enum xt_status measure_pair(const struct bench *bench, int index, struct 
     return status;
 }
 
-static double ratio(const struct pair *pair)
+/* CPU time is what a machine with other work to do does not change. */
+static struct xt_span ratio(const struct pair *pair)
 {
-    return pair->cold.all.wall / pair->warm.all.wall;
+    return (struct xt_span){.wall = pair->cold.all.wall / pair->warm.all.wall,
+                            .cpu = pair->cold.all.cpu / pair->warm.all.cpu};
 }
 
 static void print_line(const char *name, const struct xt_span *cold, const struct xt_span *warm)
@@ -116,7 +118,8 @@ static void print_pair(const struct pair *pair, const char *first, const char *s
         print_line(xt_start_phase_name(i), &cold, &warm);
     }
     print_line("to the first step", &pair->cold.all, &pair->warm.all);
-    printf("  %s / %s: %.1f\n", first, second, ratio(pair));
+    struct xt_span times = ratio(pair);
+    printf("  %s / %s: %.1f, in CPU time %.1f\n", first, second, times.wall, times.cpu);
     xt_start_describe_kernels(&pair->cold, kernels, sizeof kernels);
     if (*kernels)
         printf("  %s: %s\n", first, kernels);
@@ -145,8 +148,10 @@ static bool add_pair(cJSON *list, const struct pair *pair)
         cJSON_Delete(item);
         return false;
     }
+    struct xt_span times = ratio(pair);
     return cJSON_AddStringToObject(item, "type", xt_dtype_name(pair->cold.dtype)) &&
-           cJSON_AddNumberToObject(item, "ratio", ratio(pair)) &&
+           cJSON_AddNumberToObject(item, "ratio", times.wall) &&
+           cJSON_AddNumberToObject(item, "cpu_ratio", times.cpu) &&
            cJSON_AddItemToObject(item, "cold", xt_start_to_json(&pair->cold)) &&
            cJSON_AddItemToObject(item, "warm", xt_start_to_json(&pair->warm));
 }

@@ -28,12 +28,20 @@ enum {
     XE_LP_GENERIC = 12 << 22 | 50 << 14, /* oneDNN takes its OpenCL C kernels for it */
 };
 
-/* A program that was created from source, and the one from the cache that stands in for it. */
+struct binary {
+    unsigned char *bytes; /* NULL: none */
+    size_t size;
+};
+
+/* A program that was created from source; once it is found in the cache, its binary, and the
+ * program made of that where somebody wants more than the binary. */
 struct program {
     struct program *next;
     cl_program handle;
-    cl_program cached;
+    struct binary cached;
+    cl_program made;
     cl_context context;
+    cl_device_id device;
     char *source;
     unsigned references;
 };
@@ -50,10 +58,19 @@ static double now(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
+/* FNV-1a by words of 8 bytes: a start hashes many megabytes. */
 static uint64_t hash(uint64_t h, const void *bytes, size_t count)
 {
-    for (const unsigned char *p = bytes; count; count--)
-        h = (h ^ *p++) * 0x100000001B3u;
+    const unsigned char *p = bytes;
+    while (count) {
+        uint64_t word = 0;
+        size_t part = count < sizeof word ? count : sizeof word;
+        memcpy(&word, p, part);
+        h = (h ^ word) * 0x100000001B3u;
+        h ^= h >> 32;
+        p += part;
+        count -= part;
+    }
     return h;
 }
 
@@ -117,12 +134,27 @@ static struct program *find(cl_program handle)
     return NULL;
 }
 
+static cl_program make(const struct program *p)
+{
+    const unsigned char *bytes = p->cached.bytes;
+    cl_int error = 0;
+    cl_program program = real->clCreateProgramWithBinary(p->context, 1, &p->device, &p->cached.size,
+                                                         &bytes, NULL, &error);
+    if (program && real->clBuildProgram(program, 1, &p->device, "", NULL, NULL)) {
+        real->clReleaseProgram(program);
+        program = NULL;
+    }
+    return program;
+}
+
 /* The program to pass on: the one from the cache where there is one. */
 static cl_program actual(cl_program handle)
 {
     pthread_mutex_lock(&lock);
     struct program *p = find(handle);
-    cl_program result = p && p->cached ? p->cached : handle;
+    if (p && p->cached.bytes && !p->made)
+        p->made = make(p);
+    cl_program result = p && p->made ? p->made : handle;
     pthread_mutex_unlock(&lock);
     return result;
 }
@@ -209,7 +241,7 @@ struct head {
     uint64_t length;
     uint64_t checksum;
 };
-static const char magic[8] = "XTPROG1";
+static const char magic[8] = "XTPROG2";
 
 /* The file of a program in the cache; false where nothing is to be cached. */
 static bool cache_path(const struct program *p, cl_device_id device, const char *options,
@@ -233,26 +265,24 @@ static bool cache_path(const struct program *p, cl_device_id device, const char 
     return length > 0 && (size_t)length < room;
 }
 
-static unsigned char *cache_read(const char *path, size_t *size)
+static struct binary cache_read(const char *path)
 {
+    struct binary binary = {0};
     FILE *file = fopen(path, "rbe");
     if (!file)
-        return NULL;
+        return binary;
     struct head head;
-    unsigned char *binary = NULL;
     bool fine = fread(&head, sizeof head, 1, file) == 1 && !memcmp(head.magic, magic, 8) &&
                 head.length > 0 && head.length < 1u << 30;
     if (fine)
-        binary = malloc(head.length);
-    fine = binary && fread(binary, 1, head.length, file) == head.length && fgetc(file) == EOF &&
-           hash(0, binary, head.length) == head.checksum;
+        binary = (struct binary){malloc(head.length), head.length};
+    fine = binary.bytes && fread(binary.bytes, 1, binary.size, file) == binary.size &&
+           fgetc(file) == EOF && hash(0, binary.bytes, binary.size) == head.checksum;
     fclose(file);
-    if (!fine) {
-        free(binary);
-        return NULL;
-    }
-    *size = head.length;
-    return binary;
+    if (fine)
+        return binary;
+    free(binary.bytes);
+    return (struct binary){0};
 }
 
 static void cache_write(const char *path, cl_program program)
@@ -283,26 +313,6 @@ static void cache_write(const char *path, cl_program program)
     free(binary);
 }
 
-/* The program from the cache, built; NULL where it is not there or is not usable. */
-static cl_program from_cache(const struct program *p, cl_device_id device, const char *options,
-                             const char *path)
-{
-    size_t size = 0;
-    unsigned char *binary = cache_read(path, &size);
-    if (!binary)
-        return NULL;
-    const unsigned char *bytes = binary;
-    cl_int error = 0;
-    cl_program program =
-        real->clCreateProgramWithBinary(p->context, 1, &device, &size, &bytes, NULL, &error);
-    free(binary);
-    if (program && real->clBuildProgram(program, 1, &device, options, NULL, NULL)) {
-        real->clReleaseProgram(program);
-        program = NULL;
-    }
-    return program;
-}
-
 static cl_int CL_API_CALL build(cl_program handle, cl_uint count, const cl_device_id *devices,
                                 const char *options, void(CL_CALLBACK *notify)(cl_program, void *),
                                 void *user)
@@ -316,9 +326,10 @@ static cl_int CL_API_CALL build(cl_program handle, cl_uint count, const cl_devic
     struct program *p = find(handle);
     pthread_mutex_unlock(&lock);
     bool cache = !notify && device && cache_path(p, device, options, path, sizeof path);
-    cl_program cached = cache ? from_cache(p, device, options, path) : NULL;
-    if (cached) {
+    struct binary cached = cache ? cache_read(path) : (struct binary){0};
+    if (cached.bytes) {
         p->cached = cached;
+        p->device = device;
         log_line("cached", now() - start);
         return CL_SUCCESS;
     }
@@ -348,8 +359,9 @@ static cl_int CL_API_CALL release(cl_program handle)
         if (p->handle != handle || --p->references)
             continue;
         *at = p->next;
-        if (p->cached)
-            real->clReleaseProgram(p->cached);
+        if (p->made)
+            real->clReleaseProgram(p->made);
+        free(p->cached.bytes);
         free(p->source);
         free(p);
         break;
@@ -369,11 +381,34 @@ static cl_int CL_API_CALL create_kernels(cl_program handle, cl_uint room, cl_ker
     return real->clCreateKernelsInProgram(actual(handle), room, kernels, count);
 }
 
+/* The binary of a program from the cache, as clGetProgramInfo gives it: `out` holds the address of
+ * the caller's memory. */
+static cl_int copy_binary(const struct binary *binary, size_t room, void *out, size_t *needed)
+{
+    unsigned char *to = NULL;
+    if (out && room >= sizeof to)
+        memcpy(&to, out, sizeof to);
+    if (to)
+        memcpy(to, binary->bytes, binary->size);
+    return answer(&to, sizeof to, room, out, needed);
+}
+
+/* oneDNN asks for the binary alone, of which it makes a program for SYCL: of that nothing is to be
+ * made here. */
 static cl_int CL_API_CALL get_program_info(cl_program handle, cl_program_info what, size_t room,
                                            void *out, size_t *needed)
 {
-    cl_program program = what == CL_PROGRAM_SOURCE ? handle : actual(handle);
-    return real->clGetProgramInfo(program, what, room, out, needed);
+    pthread_mutex_lock(&lock);
+    const struct program *p = find(handle);
+    struct binary cached = p ? p->cached : (struct binary){0};
+    pthread_mutex_unlock(&lock);
+    if (cached.bytes && what == CL_PROGRAM_BINARY_SIZES)
+        return answer(&cached.size, sizeof cached.size, room, out, needed);
+    if (cached.bytes && what == CL_PROGRAM_BINARIES)
+        return copy_binary(&cached, room, out, needed);
+    bool is_as_created = what == CL_PROGRAM_SOURCE || what == CL_PROGRAM_CONTEXT ||
+                         what == CL_PROGRAM_NUM_DEVICES || what == CL_PROGRAM_DEVICES;
+    return real->clGetProgramInfo(is_as_created ? handle : actual(handle), what, room, out, needed);
 }
 
 static cl_int CL_API_CALL get_build_info(cl_program handle, cl_device_id device,

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# bench start on the double that computes: the first start compiles, the second compiles nothing, and the user's own cache
-# stays as it is. Run through double.sh.
+# bench start on the double that computes: the first start compiles, the second compiles nothing and is 10 times quicker,
+# and the user's own cache stays as it is. Run through double.sh.
 set -euo pipefail
 xtrain=${BUILD:-build}/xtrain
 [ -n "${OPENCL_LAYERS:-}" ] || { echo 'skipped: no test double of a GPU: run "make test-xpu"'; exit 77; }
@@ -14,8 +14,9 @@ grep -qE '^  cold: [1-9][0-9]* kernels compiled, 0 from the cache$' "$work/said"
 grep -qE '^  warm: 0 kernels compiled, [1-9][0-9]* from the cache$' "$work/said" || fail 'a warm start compiles nothing'
 said=$(sed -n 's/^  cold: \([0-9]*\) .*/\1/p' "$work/said")
 [ "$(grep -c '^compiled' "$XT_LAYER_LOG")" = "$said" ] || fail 'it is not what the driver compiled'
-ratio=$(sed -n 's,^  cold / warm: ,,p' "$work/said")
-awk -v r="$ratio" 'BEGIN { exit !(r > 2) }' || fail "a warm start is not quicker: $ratio"
+# In CPU time, which other work on the machine does not change.
+ratio=$(sed -n 's,^  cold / warm: .* in CPU time ,,p' "$work/said")
+awk -v r="$ratio" 'BEGIN { exit !(r >= 10) }' || fail "a warm start is not 10 times quicker: $ratio"
 [ ! -e "$work/mine" ] || fail 'the cache of the user was touched'
 [ -z "$(ls -d "$work"/xtrain-start* 2>/dev/null)" ] || fail 'something is left behind'
 grep -E 'first step  |cold' "$work/said"

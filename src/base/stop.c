@@ -1,14 +1,26 @@
 #include "base/stop.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stddef.h>
 #include <time.h>
+#include <unistd.h>
 
 /* One of the program's three pieces of global state: the signal, and when it came. */
 static struct {
     volatile sig_atomic_t number;
     volatile sig_atomic_t second;
 } requested;
+
+/* What is in hand, a kernel's compilation say, can take minutes. */
+static void say_so(void)
+{
+    static const char text[] = "xtrain: stopping after what is in hand; a second signal ends it\n";
+    int before = errno;
+    ssize_t wrote = write(STDERR_FILENO, text, sizeof text - 1);
+    (void)wrote;
+    errno = before;
+}
 
 /* timeout(1) and batch systems signal the process and then its group: what comes at once is the
  * same request. */
@@ -19,6 +31,7 @@ static void on_signal(int number)
     if (!requested.number) {
         requested.second = (sig_atomic_t)now.tv_sec;
         requested.number = number;
+        say_so();
     } else if ((sig_atomic_t)now.tv_sec - requested.second > 1) {
         signal(number, SIG_DFL);
         raise(number);
@@ -37,4 +50,16 @@ void xt_stop_watch(void)
 int xt_stop_requested(void)
 {
     return requested.number;
+}
+
+enum xt_status xt_stop_status(void)
+{
+    switch (requested.number) {
+    case 0:
+        return XT_OK;
+    case SIGINT:
+        return XT_INTERRUPTED;
+    default:
+        return XT_STOPPED;
+    }
 }

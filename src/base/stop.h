@@ -3,9 +3,14 @@
 #ifndef XT_BASE_STOP_H
 #define XT_BASE_STOP_H
 
+#include "base/err.h"
+
 /* Installs the handlers; called once by cli/main. */
 void xt_stop_watch(void);
 /* The signal that asked to stop, or 0. Async-signal-safe and thread-safe. */
 int xt_stop_requested(void);
+/* What a command then ends with: XT_INTERRUPTED for SIGINT, XT_STOPPED for SIGTERM; XT_OK where
+ * nobody asked. */
+enum xt_status xt_stop_status(void);
 
 #endif

@@ -2,7 +2,6 @@
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,10 +44,10 @@ void xt_packed_clear(struct xt_packed *packed)
 
 static enum xt_status check_stop(const struct packing *packing, struct xt_err *err)
 {
-    int number = xt_stop_requested();
-    if (!number)
+    enum xt_status stop = xt_stop_status();
+    if (!stop)
         return XT_OK;
-    return xt_err_set(err, number == SIGINT ? XT_INTERRUPTED : XT_STOPPED,
+    return xt_err_set(err, stop,
                       "stopped after %zu of %zu images; the %zu shards that are there are whole, "
                       "but the set is not",
                       packing->packed->images, packing->config->source->count,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/stop.h"
 
 enum { ARGS_MAX = 16 };
 
@@ -487,12 +488,25 @@ static bool needs_scratchpad(const struct xt_xpu_step *step)
     return md && xt_dnnl.memory_desc_get_size(md) > 0;
 }
 
+/* A kernel's compilation is not broken off, but no other is begun. */
+static enum xt_status check_stop(const struct xt_device *device, struct xt_err *err)
+{
+    enum xt_status stop = xt_stop_status();
+    if (!stop)
+        return XT_OK;
+    return xt_err_set(err, stop, "%s before all kernels were made%s",
+                      stop == XT_INTERRUPTED ? "interrupted" : "stopped",
+                      device->cache.folder ? "; those that were compiled stay in the cache" : "");
+}
+
 enum xt_status xt_xpu_program_bind(struct xt_xpu_program *program, struct xt_xpu_place scratchpad,
                                    const struct xt_xpu_making *making, struct xt_err *err)
 {
     for (int phase = 0; phase < XT_XPU_PHASES; phase++)
         for (size_t i = 0; i < program->count[phase]; i++) {
             struct xt_xpu_step *step = &program->steps[phase][i];
+            if (check_stop(program->device, err))
+                return err->status;
             if (needs_scratchpad(step))
                 xt_xpu_arg(step, DNNL_ARG_SCRATCHPAD, scratchpad);
             if (bind_step(program, step, err)) {

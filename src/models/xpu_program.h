@@ -146,7 +146,8 @@ struct xt_xpu_making {
     void (*made)(void *context);
     void *context;
 };
-/* Makes the primitives and their memories. `scratchpad` holds at least scratchpad_bytes. */
+/* Makes the primitives and their memories. `scratchpad` holds at least scratchpad_bytes. Between
+ * two of them a signal ends it, with XT_INTERRUPTED or XT_STOPPED. */
 enum xt_status xt_xpu_program_bind(struct xt_xpu_program *program, struct xt_xpu_place scratchpad,
                                    const struct xt_xpu_making *making, struct xt_err *err);
 size_t xt_xpu_program_count(const struct xt_xpu_program *program); /* primitives */

@@ -1,6 +1,5 @@
 #include "train/calibrate.h"
 
-#include <signal.h>
 #include <stdio.h>
 
 #include "base/log.h"
@@ -22,10 +21,9 @@ static enum xt_status open_source(const struct xt_network *network, const char *
 static enum xt_status look_at(struct xt_network *network, const struct xt_batch *batch, size_t room,
                               size_t *done, struct xt_err *err)
 {
-    int signal_number = xt_stop_requested();
-    if (signal_number)
-        return xt_err_set(err, signal_number == SIGINT ? XT_INTERRUPTED : XT_STOPPED,
-                          "interrupted while looking for int8's ranges");
+    enum xt_status stop = xt_stop_status();
+    if (stop)
+        return xt_err_set(err, stop, "interrupted while looking for int8's ranges");
     int count = (size_t)batch->count < room ? batch->count : (int)room;
     network->graph->pass = (struct xt_graph_pass){.pixels = batch->pixels, .count = count};
     *done += (size_t)count;

@@ -1,7 +1,6 @@
 #include "train/evaluate.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 
 #include "base/stop.h"
@@ -73,10 +72,9 @@ static enum xt_status run_all(struct work *work, struct xt_feed *feed, size_t al
         enum xt_status status = xt_feed_next(feed, &batch, &end, NULL, err);
         if (status || end)
             return status;
-        int signal_number = xt_stop_requested();
-        if (signal_number)
-            status = xt_err_set(err, signal_number == SIGINT ? XT_INTERRUPTED : XT_STOPPED,
-                                "interrupted after %zu of %zu images", done, all);
+        status = xt_stop_status();
+        if (status)
+            xt_err_set(err, status, "interrupted after %zu of %zu images", done, all);
         if (!status)
             status = run_batch(work, &batch, err);
         done += (size_t)batch.host.count;

@@ -2,7 +2,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -591,9 +590,9 @@ static enum xt_status why_stop(const struct xt_trainer *trainer, bool *done)
 {
     const struct xt_settings *s = trainer->settings;
     double here = xt_thread_seconds() - trainer->start_time;
-    int signal_number = xt_stop_requested();
-    if (signal_number)
-        return signal_number == SIGINT ? XT_INTERRUPTED : XT_STOPPED;
+    enum xt_status asked = xt_stop_status();
+    if (asked)
+        return asked;
     if (s->stop_after > 0 && here >= s->stop_after)
         return XT_STOPPED;
     *done = s->max_time > 0 && seconds_trained(trainer) >= s->max_time;

@@ -6,7 +6,7 @@
  * source, options and runtime version. Each file is a head (magic, length, checksum) and the
  * binary. Environment for tests: XT_LAYER_LOG, a file that gets a line for each program: "compiled
  * MS" or "cached MS". XT_LAYER_CRASH=1 ends the process when devices are asked for, as a broken
- * driver does.
+ * driver does. XT_LAYER_HANG=N: compiling the program of that number never ends.
  */
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
@@ -14,6 +14,7 @@
 #include <CL/cl_layer.h>
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -82,6 +83,18 @@ static void log_line(const char *what, double ms)
         return;
     fprintf(file, "%s %.1f\n", what, ms);
     fclose(file);
+}
+
+/* Where the test wants it, for as long as the process lives. */
+static void hang_if_asked(void)
+{
+    static atomic_int programs_built;
+    const char *number = getenv("XT_LAYER_HANG");
+    if (!number || atomic_fetch_add(&programs_built, 1) + 1 != atoi(number))
+        return;
+    log_line("hanging", 0);
+    for (;;)
+        pause();
 }
 
 /* --- the device
@@ -333,6 +346,8 @@ static cl_int CL_API_CALL build(cl_program handle, cl_uint count, const cl_devic
         log_line("cached", now() - start);
         return CL_SUCCESS;
     }
+    if (p)
+        hang_if_asked();
     cl_int result = real->clBuildProgram(handle, count, devices, options, notify, user);
     if (p)
         log_line("compiled", now() - start);

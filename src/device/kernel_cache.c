@@ -121,23 +121,45 @@ enum xt_status xt_cache_files_parse(struct xt_cache_files *files, char *text, st
     return status;
 }
 
-static enum xt_status read_index(struct xt_cache_files *files, const char *folder,
-                                 struct xt_err *err)
+/* The index's text (free), NULL where there is none that can be trusted. */
+static char *index_text(const char *path)
 {
-    char *path = NULL;
     uint8_t *text = NULL;
     size_t capacity = 0;
     size_t size = 0;
     struct stat st;
-    enum xt_status status = xt_file_join(&path, folder, index_name, err);
-    if (!status && (lstat(path, &st) || !S_ISREG(st.st_mode) || stranger(&st)))
-        goto out;
-    if (!status && xt_file_read(path, INDEX_LIMIT, &text, &capacity, &size, NULL) == XT_OK) {
-        text[size] = '\0';
-        status = xt_cache_files_parse(files, (char *)text, err);
+    if (lstat(path, &st) || !S_ISREG(st.st_mode) || stranger(&st))
+        return NULL;
+    if (xt_file_read(path, INDEX_LIMIT, &text, &capacity, &size, NULL)) {
+        free(text);
+        return NULL;
     }
-out:
+    text[size] = '\0';
+    return (char *)text;
+}
+
+static enum xt_status read_index(struct xt_cache_files *files, const char *folder,
+                                 struct xt_err *err)
+{
+    char *path = NULL;
+    enum xt_status status = xt_file_join(&path, folder, index_name, err);
+    char *text = status ? NULL : index_text(path);
+    if (text)
+        status = xt_cache_files_parse(files, text, err);
     free(text);
+    free(path);
+    return status;
+}
+
+/* An index that says the same already stays as it is, with the mode that an image gave it. */
+static enum xt_status write_index(const char *folder, const struct xt_str *text, struct xt_err *err)
+{
+    char *path = NULL;
+    enum xt_status status = xt_file_join(&path, folder, index_name, err);
+    char *before = status ? NULL : index_text(path);
+    if (!status && (!before || strcmp(before, xt_str_get(text)) != 0))
+        status = xt_file_save(path, xt_str_get(text), text->length, err);
+    free(before);
     free(path);
     return status;
 }
@@ -282,7 +304,6 @@ enum xt_status xt_cache_files_record(const char *folder, const char *about, stru
 {
     struct xt_cache_files files;
     struct xt_str text = {0};
-    char *path = NULL;
     /* Hashes that are recorded stay, so only new files are hashed here. */
     enum xt_status status = read_files(&files, folder, false, err);
     if (status)
@@ -296,12 +317,9 @@ enum xt_status xt_cache_files_record(const char *folder, const char *about, stru
                                    (unsigned long long)files.items[i].bytes, files.items[i].name);
     }
     if (!status)
-        status = xt_file_join(&path, folder, index_name, err);
-    if (!status)
-        status = xt_file_save(path, xt_str_get(&text), text.length, err);
+        status = write_index(folder, &text, err);
     if (fd >= 0)
         close(fd);
-    free(path);
     xt_str_clear(&text);
     xt_cache_files_clear(&files);
     return status;

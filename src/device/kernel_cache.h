@@ -49,7 +49,8 @@ enum xt_status xt_cache_files_read(struct xt_cache_files *files, const char *fol
 /* Adds the lines of an index to `files`, as what is expected; `text` is taken apart. Damaged lines
  * are skipped. */
 enum xt_status xt_cache_files_parse(struct xt_cache_files *files, char *text, struct xt_err *err);
-/* Hashes what the index does not hold and writes the index anew, with `about` lines. */
+/* Hashes what the index does not hold and writes the index anew, with `about` lines, where that
+ * changes it. */
 enum xt_status xt_cache_files_record(const char *folder, const char *about, struct xt_err *err);
 
 /* BASE: `given` (--cache-dir) or $XTRAIN_CACHE_DIR, else $XDG_CACHE_HOME/xtrain, else

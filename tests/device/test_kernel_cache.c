@@ -173,6 +173,20 @@ static void another_process_at_work_keeps_its_unrecorded_files(void **state)
     xt_kernel_cache_end(&first);
 }
 
+/* An image's cache is root's, and readable for all: a start of root's must not take that away. */
+static void an_index_that_says_the_same_is_left_alone(void **state)
+{
+    struct xt_kernel_cache cache;
+    struct stat st;
+    make_kernels(*state);
+    begin(&cache, *state);
+    assert_int_equal(chmod(in(&cache, "index.txt"), 0644), 0);
+    assert_int_equal(xt_kernel_cache_record(&cache, "# onednn: 3.13.2\n", NULL), XT_OK);
+    assert_int_equal(lstat(in(&cache, "index.txt"), &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0644);
+    xt_kernel_cache_end(&cache);
+}
+
 static void a_folder_that_others_can_write_is_not_used(void **state)
 {
     struct xt_kernel_cache cache;
@@ -297,6 +311,7 @@ int main(void)
         IN_FOLDER(a_file_that_does_not_match_is_removed_before_use),
         IN_FOLDER(a_file_that_was_never_recorded_is_removed),
         IN_FOLDER(another_process_at_work_keeps_its_unrecorded_files),
+        IN_FOLDER(an_index_that_says_the_same_is_left_alone),
         IN_FOLDER(a_folder_that_others_can_write_is_not_used),
         IN_FOLDER(a_folder_above_that_others_can_write_is_not_used),
         IN_FOLDER(a_folder_that_is_a_link_is_not_used),

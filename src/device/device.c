@@ -215,6 +215,8 @@ static enum xt_status choose_xpu(struct xt_device *device, const char *spec, str
     if (status)
         return status;
     device->xpu = list.items[index];
+    if (device->xpu.shared_memory)
+        device->opencl_memory = xt_dnnl_find_opencl_memory();
     struct xt_pci_text pci = xt_pci_format(&device->xpu.facts.pci);
     snprintf(device->place, sizeof device->place, "xpu:%d", index);
     snprintf(device->name, sizeof device->name, "xpu:%d: %.72s%s%s", index, device->xpu.facts.name,
@@ -356,11 +358,9 @@ enum xt_status xt_device_reorder(struct xt_device *device, const_dnnl_memory_des
         void *out;
     } handle = {.in = from};
     if (!status)
-        status = xt_dnnl_check(xt_dnnl.memory_create(&source, from_md, device->engine, handle.out),
-                               what, err);
+        status = xt_memory_create(device, from_md, handle.out, what, &source, err);
     if (!status)
-        status =
-            xt_dnnl_check(xt_dnnl.memory_create(&target, to_md, device->engine, to), what, err);
+        status = xt_memory_create(device, to_md, to, what, &target, err);
     if (!status) {
         dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, source}, {DNNL_ARG_TO, target}};
         status =

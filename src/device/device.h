@@ -51,6 +51,8 @@ struct xt_device {
     char no_zero[256];          /* why there is none */
     struct xt_kernel_cache cache;
     struct xt_traffic traffic;
+    /* Makes memories on oneDNN's OpenCL runtime, where the device has unified shared memory. */
+    xt_dnnl_opencl_memory *opencl_memory;
 };
 
 struct xt_device_options {

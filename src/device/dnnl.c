@@ -60,6 +60,16 @@ bool xt_dnnl_is_experimental(void)
     return runtime == RUNTIME_OPENCL || runtime == RUNTIME_LEVEL_ZERO;
 }
 
+xt_dnnl_opencl_memory *xt_dnnl_find_opencl_memory(void)
+{
+    xt_dnnl_opencl_memory *create = NULL;
+    if (!xt_dnnl.version || xt_dnnl.version()->gpu_runtime != RUNTIME_OPENCL)
+        return NULL;
+    void *symbol = xt_dnnl_symbol("dnnl_ocl_interop_memory_create");
+    memcpy(&create, &symbol, sizeof create);
+    return create;
+}
+
 void *xt_dnnl_symbol(const char *name)
 {
     return loaded.library ? dlsym(loaded.library, name) : NULL;

@@ -108,6 +108,12 @@ const char *xt_dnnl_gpu_runtime(void);
 /* True for the GPU runtimes that are taken but were hardly tried: OpenCL and Level Zero. */
 bool xt_dnnl_is_experimental(void);
 
+/* The OpenCL runtime's dnnl_ocl_interop_memory_create; NULL for every other runtime, whose
+ * dnnl_memory_create gives memories with addresses. */
+typedef dnnl_status_t xt_dnnl_opencl_memory(dnnl_memory_t *out, const_dnnl_memory_desc_t md,
+                                            dnnl_engine_t engine, int kind, void *handle);
+xt_dnnl_opencl_memory *xt_dnnl_find_opencl_memory(void);
+
 /* A function that not every build has ("dnnl_sycl_interop_engine_get_device"), or of a library that
  * came with it; NULL where there is none. */
 void *xt_dnnl_symbol(const char *name);

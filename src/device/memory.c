@@ -91,14 +91,25 @@ void xt_traffic_add(struct xt_device *device, enum xt_cause cause, bool up, size
         count_down(device, cause, bytes);
 }
 
+enum xt_status xt_memory_create(const struct xt_device *device, const_dnnl_memory_desc_t md,
+                                void *handle, const char *what, dnnl_memory_t *out,
+                                struct xt_err *err)
+{
+    enum { SHARED = 0 /* dnnl_ocl_interop_usm; a memory without it is a cl_mem, a handle */ };
+    return xt_dnnl_check(device->opencl_memory
+                             ? device->opencl_memory(out, md, device->engine, SHARED, handle)
+                             : xt_dnnl.memory_create(out, md, device->engine, handle),
+                         what, err);
+}
+
 /* Host memory on an XPU: a device memory that stays mapped. What the SYCL runtime maps to is USM
  * host memory, which the engine takes as a memory of its own. */
 static enum xt_status create_shared(struct xt_device *device, const_dnnl_memory_desc_t md,
                                     const char *what, struct xt_device_memory *out,
                                     struct xt_err *err)
 {
-    enum xt_status status = xt_dnnl_check(
-        xt_dnnl.memory_create(&out->backing, md, device->engine, DNNL_MEMORY_ALLOCATE), what, err);
+    enum xt_status status =
+        xt_memory_create(device, md, DNNL_MEMORY_ALLOCATE, what, &out->backing, err);
     /* The host's side of it is allocated here, and the runtime does not say why it could not be. */
     if (!status && xt_dnnl.memory_map_data(out->backing, &out->host) != dnnl_success) {
         out->host = NULL;
@@ -108,8 +119,7 @@ static enum xt_status create_shared(struct xt_device *device, const_dnnl_memory_
                             what, (double)out->bytes / 1e6);
     }
     if (!status)
-        status = xt_dnnl_check(xt_dnnl.memory_create(&out->memory, md, device->engine, out->host),
-                               what, err);
+        status = xt_memory_create(device, md, out->host, what, &out->memory, err);
     return status;
 }
 
@@ -119,8 +129,7 @@ static enum xt_status create_plain(struct xt_device *device, const_dnnl_memory_d
 {
     enum xt_status status = xt_mem_aligned(&out->host, out->bytes ? out->bytes : 1, 1, what, err);
     if (!status)
-        status = xt_dnnl_check(xt_dnnl.memory_create(&out->memory, md, device->engine, out->host),
-                               what, err);
+        status = xt_memory_create(device, md, out->host, what, &out->memory, err);
     return status;
 }
 
@@ -136,9 +145,7 @@ enum xt_status xt_device_memory_create(struct xt_device *device, const_dnnl_memo
     else if (place == XT_ON_HOST)
         status = create_shared(device, md, what, out, err);
     else
-        status = xt_dnnl_check(
-            xt_dnnl.memory_create(&out->memory, md, device->engine, DNNL_MEMORY_ALLOCATE), what,
-            err);
+        status = xt_memory_create(device, md, DNNL_MEMORY_ALLOCATE, what, &out->memory, err);
     if (status)
         xt_device_memory_destroy(out);
     return status;
@@ -175,8 +182,7 @@ enum xt_status xt_device_memory_view(struct xt_device *device, void *address, si
     dnnl_memory_desc_t md = NULL;
     enum xt_status status = describe_bytes(bytes, "a view", &md, err);
     if (!status)
-        status = xt_dnnl_check(xt_dnnl.memory_create(&out->memory, md, device->engine, address),
-                               "a view", err);
+        status = xt_memory_create(device, md, address, "a view", &out->memory, err);
     if (md)
         xt_dnnl.memory_desc_destroy(md);
     if (status)

@@ -70,6 +70,13 @@ struct xt_device_memory {
     bool borrowed;         /* a view of memory that belongs to another */
 };
 
+/* oneDNN's own: a memory for `md` at `handle`, or with storage of its own (DNNL_MEMORY_ALLOCATE).
+ * Every memory of a device is made here, since what has an address differs between oneDNN's
+ * runtimes. Whoever creates it destroys it. */
+enum xt_status xt_memory_create(const struct xt_device *device, const_dnnl_memory_desc_t md,
+                                void *handle, const char *what, dnnl_memory_t *out,
+                                struct xt_err *err);
+
 /* Memory for `md`, contents undefined. `what` names it in errors ("batch slot 2"). Too little
  * device memory is XT_ERR_MEMORY. */
 enum xt_status xt_device_memory_create(struct xt_device *device, const_dnnl_memory_desc_t md,

@@ -156,6 +156,13 @@ enum xt_status xt_opencl_describe(uint64_t value, struct xt_gpu_facts *facts, ch
     return XT_OK;
 }
 
+bool xt_opencl_has_shared_memory(uint64_t value)
+{
+    struct functions cl;
+    return load(&cl, NULL) == XT_OK &&
+           has_extension(&cl, pointer_of(value), "cl_intel_unified_shared_memory");
+}
+
 enum xt_status xt_opencl_gpus(int *count, char *name, char *driver, struct xt_err *err)
 {
     struct functions cl;

@@ -4,6 +4,7 @@
 #ifndef XT_DEVICE_OPENCL_H
 #define XT_DEVICE_OPENCL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -13,6 +14,10 @@
  * gets the OpenCL version the device speaks. */
 enum xt_status xt_opencl_describe(uint64_t handle, struct xt_gpu_facts *facts, char *version,
                                   struct xt_err *err);
+
+/* Whether that device has unified shared memory (cl_intel_unified_shared_memory): memory with
+ * addresses, host's and device's. */
+bool xt_opencl_has_shared_memory(uint64_t handle);
 
 /* How many GPUs the OpenCL drivers offer, and the name and driver version of the first into `name`
  * and `driver` (64 bytes each). XT_ERR_DEVICE where there is no loader. */

@@ -55,7 +55,7 @@ static enum xt_pointer_kind ask_opencl(uint64_t context, const void *pointer)
 }
 
 /* sycl::context's own methods, by the names that the C++ ABI gives them. */
-static enum xt_pointer_kind ask_sycl(const void *context, const void *pointer)
+static enum xt_pointer_kind ask_sycl(void *context, const void *pointer)
 {
     enum { SYCL_OPENCL = 1, SYCL_LEVEL_ZERO = 2 }; /* of sycl::backend, an enum of type char */
     typedef uint64_t get_native(const void *of);
@@ -75,16 +75,34 @@ static enum xt_pointer_kind ask_sycl(const void *context, const void *pointer)
                                    : XT_POINTER_NOT_KNOWN;
 }
 
+static enum xt_pointer_kind ask_opencl_context(void *context, const void *pointer)
+{
+    return ask_opencl((uintptr_t)context, pointer);
+}
+
+static enum xt_pointer_kind ask_level_zero_context(void *context, const void *pointer)
+{
+    return ask_level_zero((uintptr_t)context, pointer);
+}
+
 enum xt_pointer_kind xt_pointer_ask(dnnl_engine_t engine, const void *pointer)
 {
     typedef dnnl_status_t get_context(dnnl_engine_t of, void **context);
-    void *symbol = xt_dnnl_symbol("dnnl_sycl_interop_engine_get_context");
-    get_context *get = NULL;
-    void *context = NULL;
-    if (!symbol)
-        return XT_POINTER_NOT_KNOWN;
-    memcpy(&get, &symbol, sizeof get);
-    if (get(engine, &context) != dnnl_success || !context)
-        return XT_POINTER_NOT_KNOWN;
-    return ask_sycl(context, pointer);
+    static const struct {
+        const char *function; /* of the one runtime that the library has */
+        enum xt_pointer_kind (*ask)(void *context, const void *pointer);
+    } ways[] = {
+        {"dnnl_sycl_interop_engine_get_context", ask_sycl},
+        {"dnnl_ocl_interop_engine_get_context", ask_opencl_context},
+        {"dnnl_ze_interop_engine_get_context", ask_level_zero_context},
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        void *symbol = xt_dnnl_symbol(ways[i].function);
+        get_context *get = NULL;
+        void *context = NULL;
+        memcpy(&get, &symbol, sizeof get);
+        if (get && get(engine, &context) == dnnl_success && context)
+            return ways[i].ask(context, pointer);
+    }
+    return XT_POINTER_NOT_KNOWN;
 }

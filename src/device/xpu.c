@@ -78,6 +78,7 @@ static void describe(const struct native *native, const struct xt_level_zero *ze
     xpu->zero_index = -1;
     if (native->backend == BACKEND_OPENCL) {
         snprintf(xpu->backend, sizeof xpu->backend, "OpenCL");
+        xpu->shared_memory = xt_opencl_has_shared_memory(native->handle);
         if (xt_opencl_describe(native->handle, &xpu->facts, version, NULL) == XT_OK)
             xpu->zero_index = xt_level_zero_find(zero, &xpu->facts.uuid, &xpu->facts.pci);
     } else if (native->backend == BACKEND_LEVEL_ZERO) {

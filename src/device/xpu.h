@@ -16,9 +16,10 @@
 enum { XT_XPUS_MAX = 16 };
 
 struct xt_xpu {
-    int index;        /* oneDNN's */
-    char backend[24]; /* "Level Zero", "OpenCL"; "" where the library does not say */
-    int zero_index;   /* in Level Zero's list; -1: not there */
+    int index;          /* oneDNN's */
+    char backend[24];   /* "Level Zero", "OpenCL"; "" where the library does not say */
+    bool shared_memory; /* OpenCL's, which has addresses; where the backend is OpenCL */
+    int zero_index;     /* in Level Zero's list; -1: not there */
     struct xt_gpu_facts facts;
 };
 

@@ -92,21 +92,22 @@ static enum xt_status add_crossing(struct xt_graph *graph, enum xt_xpu_phase pha
                           err);
 }
 
-/* Buffers are addresses within one allocation, which oneDNN's OpenCL runtime does not take: its
- * memories are cl_mem objects. */
+/* Buffers are addresses within one allocation. oneDNN's OpenCL runtime takes those of unified
+ * shared memory alone: its other memories are cl_mem objects. */
 enum xt_status xt_xpu_graph_begin(struct xt_graph *graph, struct xt_err *err)
 {
-    if (strcmp(xt_dnnl_gpu_runtime(), "OpenCL") == 0)
+    struct xt_device *device = graph->options.device;
+    if (strcmp(xt_dnnl_gpu_runtime(), "OpenCL") == 0 && !device->opencl_memory)
         return xt_err_set(
             err, XT_ERR_DEVICE,
-            "%s: this oneDNN runs GPUs with OpenCL, for which networks are not built; "
-            "take one with the SYCL runtime (`make deps XPU=1`, or oneAPI's)",
-            xt_dnnl_path());
+            "%s: this oneDNN runs GPUs with OpenCL, and %s has no unified shared memory there "
+            "(cl_intel_unified_shared_memory), which networks need; take a oneDNN with the SYCL "
+            "runtime (`make deps XPU=1`, or oneAPI's)",
+            xt_dnnl_path(), device->name);
     enum xt_status status =
         xt_mem_calloc(&graph->xpu, 1, sizeof *graph->xpu, "what a graph has on an XPU", err);
     if (status)
         return status;
-    struct xt_device *device = graph->options.device;
     xt_xpu_program_init(&graph->xpu->crossing, device, "the logits");
     xt_xpu_program_init(&graph->xpu->statistics, device, "the running statistics");
     return XT_OK;

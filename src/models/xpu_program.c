@@ -465,8 +465,7 @@ static enum xt_status bind_argument(const struct xt_xpu_program *program, struct
     const_dnnl_memory_desc_t md =
         xt_dnnl.primitive_desc_query_md(step->pd, dnnl_query_exec_arg_md, argument->arg);
     dnnl_memory_t memory = NULL;
-    enum xt_status status = xt_dnnl_check(
-        xt_dnnl.memory_create(&memory, md, program->device->engine, data), step->what, err);
+    enum xt_status status = xt_memory_create(program->device, md, data, step->what, &memory, err);
     step->bound[index] = (dnnl_exec_arg_t){argument->arg, memory};
     return status;
 }

@@ -385,9 +385,15 @@ static cl_int CL_API_CALL release(cl_program handle)
     return real->clReleaseProgram(handle);
 }
 
+/* A kernel keeps its program in a GPU's driver. This runtime forgets a program that its user has
+ * released, and then a kernel cannot be made again from it; so programs with kernels stay. */
 static cl_kernel CL_API_CALL create_kernel(cl_program handle, const char *name, cl_int *error)
 {
-    return real->clCreateKernel(actual(handle), name, error);
+    cl_program program = actual(handle);
+    cl_kernel kernel = real->clCreateKernel(program, name, error);
+    if (kernel)
+        real->clRetainProgram(program);
+    return kernel;
 }
 
 static cl_int CL_API_CALL create_kernels(cl_program handle, cl_uint room, cl_kernel *kernels,

@@ -11,7 +11,9 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/thread.h"
+#include "device/engine_blob.h"
 #include "device/host_gpu.h"
+#include "device/primitive.h"
 #include "device/probe.h"
 
 const char *xt_dtype_name(enum xt_dtype dtype)
@@ -248,14 +250,21 @@ static enum xt_status open_xpu(struct xt_device *device, const char *spec,
         open_level_zero(device);
     if (!status)
         status = xt_dnnl_load(XT_DNNL_GPU, err);
+    /* The runtimes that are experimental are those that give cache blobs. */
+    if (!status && xt_dnnl_is_experimental())
+        xt_kernel_cache_keep_blobs(&device->cache);
     device->library_span = xt_span_since(&start);
     start = xt_span_now();
+    if (!status)
+        xt_engine_blob_recall(&device->cache);
     if (!status)
         status = choose_xpu(device, spec, err);
     if (status)
         return status;
     prepare_threads(device, options->threads);
     status = open_stream(device, dnnl_gpu, (size_t)device->xpu.index, err);
+    if (!status)
+        xt_engine_blob_keep(&device->cache, device->engine);
     device->engine_span = xt_span_since(&start);
     return status;
 }
@@ -351,7 +360,7 @@ enum xt_status xt_device_reorder(struct xt_device *device, const_dnnl_memory_des
                                                             device->engine, NULL),
                       what, err);
     if (!status)
-        status = xt_dnnl_check(xt_dnnl.primitive_create(&primitive, pd), what, err);
+        status = xt_primitive_create(device, pd, what, &primitive, err);
     /* oneDNN takes a plain pointer for reading and writing alike; the source is only read. */
     union {
         const void *in;

@@ -49,6 +49,8 @@
     X(primitive_desc_query_md)                                                                     \
     X(primitive_desc_destroy)                                                                      \
     X(primitive_create)                                                                            \
+    X(primitive_create_from_cache_blob)                                                            \
+    X(primitive_get_cache_blob)                                                                    \
     X(primitive_execute)                                                                           \
     X(primitive_destroy)                                                                           \
     X(convolution_forward_primitive_desc_create)                                                   \

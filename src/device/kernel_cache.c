@@ -187,34 +187,79 @@ static bool hash_file(int fd, uint64_t bytes, char out[65])
     return fine;
 }
 
-/* What is wrong with the file itself, whatever the index says; NULL: nothing. Opened without
- * following links, and looked at through the descriptor that is read. Without `hash` its contents
- * are not looked at. */
+/* Opened without following links, and looked at through the descriptor that is read. NULL: *fd is
+ * open on a file that may be trusted, else what is wrong with it. */
+static const char *open_file(int folder, const char *name, int *fd, struct stat *st)
+{
+    const char *why = NULL;
+    *fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (*fd < 0)
+        return errno == ELOOP ? "it is a symbolic link" : "it cannot be read";
+    if (fstat(*fd, st))
+        why = "it cannot be read";
+    else if (!S_ISREG(st->st_mode))
+        why = "it is not a file";
+    else if (st->st_nlink != 1)
+        why = "it has another name elsewhere";
+    else
+        why = stranger(st);
+    if (!why && (st->st_size <= 0 || st->st_size > FILE_LIMIT))
+        why = "its size is not that of a kernel";
+    if (why)
+        close(*fd);
+    return why;
+}
+
+/* What is wrong with the file itself, whatever the index says; NULL: nothing. Without `hash` its
+ * contents are not looked at. */
 static const char *look_at(int folder, struct xt_cache_file *file, uint64_t *bytes, char hash[65])
 {
     struct stat st;
-    const char *why = NULL;
-    int fd = openat(folder, file->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0)
-        return errno == ELOOP ? "it is a symbolic link" : "it cannot be read";
-    if (fstat(fd, &st))
+    int fd = -1;
+    const char *why = open_file(folder, file->name, &fd, &st);
+    if (why)
+        return why;
+    *bytes = (uint64_t)st.st_size;
+    file->used = st.st_mtime > st.st_atime ? st.st_mtime : st.st_atime;
+    if (hash && !hash_file(fd, *bytes, hash))
         why = "it cannot be read";
-    else if (!S_ISREG(st.st_mode))
-        why = "it is not a file";
-    else if (st.st_nlink != 1)
-        why = "it has another name elsewhere";
-    else
-        why = stranger(&st);
-    if (!why && (st.st_size <= 0 || st.st_size > FILE_LIMIT))
-        why = "its size is not that of a kernel";
-    if (!why) {
-        *bytes = (uint64_t)st.st_size;
-        file->used = st.st_mtime > st.st_atime ? st.st_mtime : st.st_atime;
-        if (hash && !hash_file(fd, *bytes, hash))
-            why = "it cannot be read";
-    }
     close(fd);
     return why;
+}
+
+static bool read_all(int fd, uint8_t *bytes, size_t size)
+{
+    size_t done = 0;
+    while (done < size) {
+        ssize_t got = read(fd, bytes + done, size - done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        done += (size_t)got;
+    }
+    return true;
+}
+
+bool xt_cache_file_load(const char *folder, const char *name, uint8_t **bytes, size_t *size)
+{
+    struct stat st;
+    int fd = -1;
+    int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *bytes = NULL;
+    if (at < 0)
+        return false;
+    if (!open_file(at, name, &fd, &st)) {
+        *size = (size_t)st.st_size;
+        *bytes = malloc(*size);
+        if (*bytes && !read_all(fd, *bytes, *size)) {
+            free(*bytes);
+            *bytes = NULL;
+        }
+        close(fd);
+    }
+    close(at);
+    return *bytes;
 }
 
 static void check_file(int folder, struct xt_cache_file *file, bool hashed)
@@ -479,7 +524,7 @@ static void set_environment(const struct xt_kernel_cache *cache)
     }
     setenv("NEO_CACHE_PERSISTENT", "1", 0);
     setenv("NEO_CACHE_DIR", cache->folder, 1);
-    setenv("NEO_CACHE_MAX_SIZE", "1073741824", 0);
+    setenv("NEO_CACHE_MAX_SIZE", "1073741824", 0); /* XT_KERNEL_CACHE_MOST */
     setenv("cl_cache_dir", cache->folder, 1);
 }
 
@@ -542,6 +587,17 @@ enum xt_status xt_kernel_cache_record(struct xt_kernel_cache *cache, const char 
     enum xt_status status = xt_cache_files_record(cache->folder, about, err);
     umask(before);
     return status;
+}
+
+void xt_kernel_cache_keep_blobs(struct xt_kernel_cache *cache)
+{
+    if (!cache->folder)
+        return;
+    cache->reads_blobs = true;
+    cache->writes_blobs = cache->writable;
+    unsetenv("NEO_CACHE_DIR");
+    unsetenv("cl_cache_dir");
+    setenv("NEO_CACHE_PERSISTENT", "0", 1);
 }
 
 int xt_kernel_cache_count(const struct xt_kernel_cache *cache)

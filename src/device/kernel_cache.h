@@ -12,6 +12,9 @@
  * (flock, shared) by each process that uses the folder, so that files not recorded yet are known to
  * be somebody's work.
  *
+ * oneDNN's OpenCL and Level Zero runtimes do not need the driver's cache: there oneDNN's cache
+ * blobs lie in the same folder (blob_cache.h), under the same rules.
+ *
  * The environment (NEO_CACHE_PERSISTENT, NEO_CACHE_DIR, NEO_CACHE_MAX_SIZE, cl_cache_dir) is set
  * before the oneDNN library is loaded; where the user has set NEO_CACHE_DIR or cl_cache_dir, it is
  * the user's cache and left alone. One thread.
@@ -49,6 +52,9 @@ enum xt_status xt_cache_files_read(struct xt_cache_files *files, const char *fol
 /* Adds the lines of an index to `files`, as what is expected; `text` is taken apart. Damaged lines
  * are skipped. */
 enum xt_status xt_cache_files_parse(struct xt_cache_files *files, char *text, struct xt_err *err);
+/* One file's contents (*bytes: free), where it may be trusted as code as far as owner, permissions
+ * and links go; whether it is what was written, the caller checks. */
+bool xt_cache_file_load(const char *folder, const char *name, uint8_t **bytes, size_t *size);
 /* Hashes what the index does not hold and writes the index anew, with `about` lines, where that
  * changes it. */
 enum xt_status xt_cache_files_record(const char *folder, const char *about, struct xt_err *err);
@@ -66,10 +72,14 @@ enum xt_status xt_kernel_cache_folder(const char *base, const char *library, cha
  * reason. A missing folder is XT_OK. */
 enum xt_status xt_kernel_cache_check_folder(const char *path, struct xt_err *err);
 
+enum { XT_KERNEL_CACHE_MOST = 1 << 30 }; /* bytes; what is older is the driver's to throw out */
+
 struct xt_kernel_cache {
     char *folder; /* in use; NULL: none */
     bool users;   /* the user set the variables: nothing was checked */
     bool writable;
+    bool reads_blobs; /* oneDNN's; the driver keeps nothing then */
+    bool writes_blobs;
     int lock;     /* file descriptor, -1: none */
     int kept;     /* files that were there and are fine */
     int left_out; /* files that were removed */
@@ -82,6 +92,9 @@ struct xt_kernel_cache {
  * a cache that cannot be used is left out, and `note` says why. */
 enum xt_status xt_kernel_cache_begin(struct xt_kernel_cache *cache, const char *base, bool off,
                                      const char *library, struct xt_err *err);
+/* Once the library is loaded and before it starts a driver: its kernels come as blobs, and the
+ * driver need not keep them a second time. */
+void xt_kernel_cache_keep_blobs(struct xt_kernel_cache *cache);
 /* Records the files that are there now; `about` as for xt_cache_files_record. */
 enum xt_status xt_kernel_cache_record(struct xt_kernel_cache *cache, const char *about,
                                       struct xt_err *err);

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "device/device.h"
+#include "device/primitive.h"
 
 const char *xt_cause_name(enum xt_cause cause)
 {
@@ -287,7 +288,7 @@ enum xt_status xt_transfer_create(struct xt_device *device, const struct xt_devi
                                                                      to_md, device->engine, NULL),
                                "a transfer", err);
     if (!status)
-        status = xt_dnnl_check(xt_dnnl.primitive_create(&out->primitive, pd), "a transfer", err);
+        status = xt_primitive_create(device, pd, "a transfer", &out->primitive, err);
     if (pd)
         xt_dnnl.primitive_desc_destroy(pd);
     if (status)

@@ -163,30 +163,67 @@ bool xt_opencl_has_shared_memory(uint64_t value)
            has_extension(&cl, pointer_of(value), "cl_intel_unified_shared_memory");
 }
 
+/* The GPUs of all platforms, at most `room`; how many into *count. */
+static void list_gpus(const struct functions *cl, handle *out, uint32_t room, uint32_t *count)
+{
+    handle platforms[PLATFORMS_MAX];
+    uint32_t platform_count = 0;
+    *count = 0;
+    if (cl->platforms(PLATFORMS_MAX, platforms, &platform_count))
+        return;
+    for (uint32_t i = 0; i < platform_count && i < PLATFORMS_MAX && *count < room; i++) {
+        uint32_t found = 0;
+        if (cl->devices(platforms[i], TYPE_GPU, room - *count, out + *count, &found) == 0)
+            *count += found < room - *count ? found : room - *count;
+    }
+}
+
 enum xt_status xt_opencl_gpus(int *count, char *name, char *driver, struct xt_err *err)
 {
     struct functions cl;
-    handle platforms[PLATFORMS_MAX];
-    uint32_t platform_count = 0;
+    handle devices[DEVICES_MAX];
+    uint32_t found = 0;
     *count = 0;
     *name = *driver = '\0';
     enum xt_status status = load(&cl, err);
     if (status)
         return status;
-    if (cl.platforms(PLATFORMS_MAX, platforms, &platform_count))
-        return XT_OK;
-    for (uint32_t i = 0; i < platform_count && i < PLATFORMS_MAX; i++) {
-        handle devices[DEVICES_MAX];
-        uint32_t found = 0;
-        if (cl.devices(platforms[i], TYPE_GPU, DEVICES_MAX, devices, &found) || found == 0)
-            continue;
-        if (*count == 0) {
-            text(&cl, devices[0], DEVICE_NAME, name, 64);
-            text(&cl, devices[0], DRIVER_VERSION, driver, 64);
-        }
-        *count += (int)found;
+    list_gpus(&cl, devices, DEVICES_MAX, &found);
+    *count = (int)found;
+    if (found) {
+        text(&cl, devices[0], DEVICE_NAME, name, 64);
+        text(&cl, devices[0], DRIVER_VERSION, driver, 64);
     }
     return XT_OK;
+}
+
+void xt_opencl_visit_gpus(void (*visit)(void *argument, void *device, void *context),
+                          void *argument)
+{
+    typedef handle create(const intptr_t *properties, uint32_t count, const handle *devices,
+                          void *notify, void *user, int32_t *error);
+    typedef int32_t release(handle context);
+    struct functions cl;
+    create *create_context = NULL;
+    release *release_context = NULL;
+    handle devices[DEVICES_MAX];
+    uint32_t count = 0;
+    if (load(&cl, NULL))
+        return;
+    void *library = load_loader();
+    void *symbols[2] = {dlsym(library, "clCreateContext"), dlsym(library, "clReleaseContext")};
+    memcpy(&create_context, &symbols[0], sizeof create_context);
+    memcpy(&release_context, &symbols[1], sizeof release_context);
+    if (!create_context || !release_context)
+        return;
+    list_gpus(&cl, devices, DEVICES_MAX, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        handle context = create_context(NULL, 1, &devices[i], NULL, NULL, NULL);
+        if (!context)
+            continue;
+        visit(argument, devices[i], context);
+        release_context(context);
+    }
 }
 
 enum xt_opencl_allocation xt_opencl_allocation(uint64_t context, const void *pointer)

@@ -23,6 +23,11 @@ bool xt_opencl_has_shared_memory(uint64_t handle);
  * and `driver` (64 bytes each). XT_ERR_DEVICE where there is no loader. */
 enum xt_status xt_opencl_gpus(int *count, char *name, char *driver, struct xt_err *err);
 
+/* Visits each GPU that the OpenCL drivers offer with its cl_device_id and a cl_context of its own,
+ * which ends with the visit. */
+void xt_opencl_visit_gpus(void (*visit)(void *argument, void *device, void *context),
+                          void *argument);
+
 /* What kind of unified shared memory (cl_intel_unified_shared_memory) a pointer leads to, in the
  * cl_context of another library that uses the same loader. */
 enum xt_opencl_allocation {

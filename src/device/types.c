@@ -6,6 +6,7 @@
 
 #include "device/device.h"
 #include "device/memory.h"
+#include "device/primitive.h"
 
 /* The shape of every convolution here: a batch of 2, 16 to 32 channels, 8x8, a 3x3 kernel. */
 enum { N = 2, C = 16, K = 32, H = 8, W = 8, R = 3 };
@@ -172,7 +173,7 @@ static enum xt_status run(struct xt_device *device, const struct shapes *s,
     enum xt_status status =
         xt_dnnl_check(forward(device->engine, s, dnnl_forward_training, &pd), what, err);
     if (!status)
-        status = xt_dnnl_check(xt_dnnl.primitive_create(&primitive, pd), what, err);
+        status = xt_primitive_create(device, pd, what, &primitive, err);
     for (unsigned i = 0; i < 4 && !status; i++) {
         status = xt_device_memory_create(device, descs[i], XT_ON_DEVICE, what, &memories[i], err);
         if (!status && i < 3)

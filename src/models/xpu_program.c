@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "base/stop.h"
+#include "device/primitive.h"
 
 enum { ARGS_MAX = 16 };
 
@@ -474,7 +475,7 @@ static enum xt_status bind_step(const struct xt_xpu_program *program, struct xt_
                                 struct xt_err *err)
 {
     enum xt_status status =
-        xt_dnnl_check(xt_dnnl.primitive_create(&step->primitive, step->pd), step->what, err);
+        xt_primitive_create(program->device, step->pd, step->what, &step->primitive, err);
     for (int i = 0; i < step->arg_count && !status; i++)
         status = bind_argument(program, step, i, err);
     return status;

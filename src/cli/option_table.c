@@ -623,7 +623,8 @@ static const struct xt_option table[] = {
         .group = XT_GROUP_MACHINE,
         .fallback = "0",
         .max = 1024,
-        .help = "threads that read images; 0: found from --threads",
+        .help = "threads that read images; 0: half as many as the process may use, 8 at most, and "
+                "more where steps need them",
     },
     {
         .name = "slots",

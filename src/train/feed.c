@@ -13,16 +13,20 @@
 
 enum { SLOTS = 4 };
 
-/* Without --workers: one on each NUMA node at first, and as many as there are threads at most. */
+/* Without --workers: half as many as there are threads at first, but 8 at most and one on each NUMA
+ * node at least. Few of them take a batch's time from few cores, for which all others then wait. */
 static void choose_workers(const struct xt_settings *settings, struct xt_loader_config *config)
 {
+    enum { FIRST_MOST = 8 };
     struct xt_numa numa;
     config->workers = config->workers_most = settings->workers;
     if (settings->workers > 0)
         return;
     xt_numa_read(&numa, NULL);
-    config->workers = numa.count;
     config->workers_most = xt_thread_available(NULL);
+    int half = (config->workers_most + 1) / 2;
+    half = half < FIRST_MOST ? half : FIRST_MOST;
+    config->workers = half > numa.count ? half : numa.count;
 }
 
 int xt_feed_slots(const struct xt_settings *settings)

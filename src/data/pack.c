@@ -21,10 +21,6 @@ struct packing {
     struct xt_packed *packed;
     struct xt_decoder *decoder;
     struct xt_sample sample; /* as the source gives it */
-    struct xt_image whole;   /* what the file of that name holds */
-    uint8_t *bytes;          /* of that file */
-    size_t capacity;
-    size_t size;
     struct xt_str encoded;
     struct xt_str label;
     /* the shard */
@@ -154,34 +150,16 @@ static enum xt_status add_file(struct packing *packing, size_t index, const char
 
 /* ---- a sample ---- */
 
-static bool is_same(const struct xt_image *a, const struct xt_image *b)
-{
-    return a->width == b->width && a->height == b->height &&
-           memcmp(a->pixels, b->pixels, (size_t)a->width * (size_t)a->height * 3) == 0;
-}
-
-/* Whether the sample is what the file of its name holds: then the file's bytes are kept. */
-static bool is_a_file(struct packing *packing, size_t index)
-{
-    const struct xt_source *source = packing->config->source;
-    char path[4096];
-    struct xt_err own;
-    source->class->name(source, index, path, sizeof path);
-    return xt_file_exists(path) &&
-           xt_file_read(path, XT_IMAGE_BYTES_MAX, &packing->bytes, &packing->capacity,
-                        &packing->size, &own) == XT_OK &&
-           xt_image_decode(packing->decoder, packing->bytes, packing->size, packing->config->order,
-                           path, &packing->whole, &own) == XT_OK &&
-           is_same(&packing->whole, &packing->sample.image);
-}
-
 static enum xt_status encode(struct packing *packing, size_t index, const char **ending,
                              const void **bytes, size_t *size, struct xt_err *err)
 {
-    if (is_a_file(packing, index)) {
-        *ending = xt_jpeg_is(packing->bytes, packing->size) ? "jpg" : "png";
-        *bytes = packing->bytes;
-        *size = packing->size;
+    const uint8_t *stored = NULL;
+    struct xt_err own;
+    if (xt_source_bytes(packing->config->source, index, packing->decoder, &stored, size, &own) ==
+            XT_OK &&
+        stored) {
+        *ending = xt_jpeg_is(stored, *size) ? "jpg" : "png";
+        *bytes = stored;
         return XT_OK;
     }
     packing->encoded.length = 0;
@@ -275,10 +253,8 @@ static void clear(struct packing *packing)
     xt_file_abandon(&packing->file);
     xt_decoder_destroy(packing->decoder);
     xt_image_clear(&packing->sample.image);
-    xt_image_clear(&packing->whole);
     xt_str_clear(&packing->encoded);
     xt_str_clear(&packing->label);
-    free(packing->bytes);
 }
 
 enum xt_status xt_pack_shards(const struct xt_pack_config *config, struct xt_packed *packed,

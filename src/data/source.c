@@ -27,6 +27,16 @@ void xt_source_destroy(struct xt_source *source)
         source->class->destroy(source);
 }
 
+enum xt_status xt_source_bytes(const struct xt_source *source, size_t index,
+                               struct xt_decoder *decoder, const uint8_t **bytes, size_t *size,
+                               struct xt_err *err)
+{
+    *bytes = NULL;
+    *size = 0;
+    return source->class->bytes ? source->class->bytes(source, index, decoder, bytes, size, err)
+                                : XT_OK;
+}
+
 enum xt_status xt_source_keep(struct xt_source *source, uint64_t limit, struct xt_err *err)
 {
     return source->class->keep ? source->class->keep(source, limit, err) : XT_OK;

@@ -44,6 +44,11 @@ struct xt_source_class {
     /* A number that changes when the sample's file does (its name, size, time), 0 where it cannot
      * be read. NULL: the samples are no files. */
     uint64_t (*stamp)(const struct xt_source *source, size_t index);
+    /* The image as it is stored, a whole JPEG or PNG: *bytes lie in the decoder's buffer or are the
+     * source's, until the next call with either; NULL where the sample is made in another way. */
+    enum xt_status (*bytes)(const struct xt_source *source, size_t index,
+                            struct xt_decoder *decoder, const uint8_t **bytes, size_t *size,
+                            struct xt_err *err);
     /* A mixture's sample for a place of an epoch, below epoch_length: a function of seed, epoch and
      * place, any of them as often as the next. NULL: an epoch of training has each sample once. */
     size_t (*draw)(const struct xt_source *source, uint64_t seed, uint64_t epoch, size_t place);
@@ -89,7 +94,10 @@ struct xt_source_options {
 enum xt_status xt_source_open(struct xt_source **out, const char *spec,
                               const struct xt_source_options *options, struct xt_err *err);
 void xt_source_destroy(struct xt_source *source);
-/* The class's `keep`, where it has one. */
+/* The class's `bytes` (NULL where it has none) and `keep`. */
+enum xt_status xt_source_bytes(const struct xt_source *source, size_t index,
+                               struct xt_decoder *decoder, const uint8_t **bytes, size_t *size,
+                               struct xt_err *err);
 enum xt_status xt_source_keep(struct xt_source *source, uint64_t limit, struct xt_err *err);
 
 /* For `stamp`: of a file's name and what the system says about it. */

@@ -25,8 +25,20 @@ static enum xt_status files_label(const struct xt_source *source, size_t index, 
     return XT_OK;
 }
 
-/* A picture file's image, from its bytes where they are kept. */
-static enum xt_status load_image(const struct xt_source_files *set, size_t index,
+static enum xt_status files_bytes(const struct xt_source *source, size_t index,
+                                  struct xt_decoder *decoder, const uint8_t **bytes, size_t *size,
+                                  struct xt_err *err)
+{
+    const struct xt_source_files *set = (const struct xt_source_files *)source;
+    if (set->form && set->form->load)
+        return XT_OK;
+    if (set->form && set->form->bytes)
+        return set->form->bytes(set, index, decoder, bytes, size, err);
+    return xt_image_read(decoder, set->files[index].path, bytes, size, err);
+}
+
+/* What is stored, from its bytes where they are kept. */
+static enum xt_status load_whole(const struct xt_source_files *set, size_t index,
                                  struct xt_decoder *decoder, struct xt_image *image,
                                  struct xt_err *err)
 {
@@ -34,7 +46,8 @@ static enum xt_status load_image(const struct xt_source_files *set, size_t index
     const uint8_t *bytes = NULL;
     size_t size = 0;
     bool kept = set->kept && xt_kept_get(set->kept, index, &bytes, &size);
-    enum xt_status status = kept ? XT_OK : xt_image_read(decoder, path, &bytes, &size, err);
+    enum xt_status status =
+        kept ? XT_OK : files_bytes(&set->base, index, decoder, &bytes, &size, err);
     if (!status)
         status = xt_image_decode(decoder, bytes, size, set->options.order, path, image, err);
     if (!status && !kept && set->kept)
@@ -47,8 +60,9 @@ static enum xt_status files_read(const struct xt_source *source, size_t index,
                                  struct xt_err *err)
 {
     const struct xt_source_files *set = (const struct xt_source_files *)source;
-    enum xt_status status = set->form ? set->form->load(set, index, decoder, &sample->image, err)
-                                      : load_image(set, index, decoder, &sample->image, err);
+    enum xt_status status = set->form && set->form->load
+                                ? set->form->load(set, index, decoder, &sample->image, err)
+                                : load_whole(set, index, decoder, &sample->image, err);
     if (status)
         return status;
     return files_label(source, index, sample->label, &sample->label_length, err);
@@ -95,6 +109,7 @@ static const struct xt_source_class files_class = {
     .label = files_label,
     .name = files_name,
     .stamp = files_stamp,
+    .bytes = files_bytes,
     .keep = files_keep,
     .destroy = files_destroy,
 };

@@ -17,7 +17,11 @@ struct xt_source_files;
 struct xt_source_form {
     /* Reads the label off a file's name; XT_ERR_DATA says what is wrong with it. */
     enum xt_status (*label)(const char *name, char *label, size_t size, struct xt_err *err);
-    /* Makes the sample's image. */
+    /* The image's bytes, where they are no file of their own. */
+    enum xt_status (*bytes)(const struct xt_source_files *set, size_t index,
+                            struct xt_decoder *decoder, const uint8_t **bytes, size_t *size,
+                            struct xt_err *err);
+    /* Makes the sample's image, where it is not all that is stored. */
     enum xt_status (*load)(const struct xt_source_files *set, size_t index,
                            struct xt_decoder *decoder, struct xt_image *image, struct xt_err *err);
     uint64_t (*stamp)(const struct xt_source_files *set, size_t index);

@@ -289,6 +289,14 @@ static uint64_t mix_stamp(const struct xt_source *source, size_t index)
                : 0;
 }
 
+static enum xt_status mix_bytes(const struct xt_source *source, size_t index,
+                                struct xt_decoder *decoder, const uint8_t **bytes, size_t *size,
+                                struct xt_err *err)
+{
+    const struct part *part = part_of(source, index);
+    return xt_source_bytes(part->source, index - part->first, decoder, bytes, size, err);
+}
+
 /* The source's samples pass by in a row that goes on from epoch to epoch; each time through, they
  * stand in another order. */
 static size_t mix_draw(const struct xt_source *source, uint64_t seed, uint64_t epoch, size_t place)
@@ -331,6 +339,7 @@ static const struct xt_source_class mix_class = {
     .label = mix_label,
     .name = mix_name,
     .stamp = mix_stamp,
+    .bytes = mix_bytes,
     .draw = mix_draw,
     .keep = mix_keep,
     .destroy = mix_destroy,

@@ -602,8 +602,9 @@ static enum xt_status read_file(const struct shard *shard, const struct place *p
     return XT_OK;
 }
 
-static enum xt_status load(const struct xt_source_files *set, size_t index,
-                           struct xt_decoder *decoder, struct xt_image *image, struct xt_err *err)
+static enum xt_status bytes_of(const struct xt_source_files *set, size_t index,
+                               struct xt_decoder *decoder, const uint8_t **out, size_t *size,
+                               struct xt_err *err)
 {
     const struct tars *tars = set->extra;
     const struct place *place = &tars->places[index];
@@ -622,9 +623,9 @@ static enum xt_status load(const struct xt_source_files *set, size_t index,
         if (!status)
             status = read_file(shard, place, bytes, name, err);
     }
-    return status ? status
-                  : xt_image_decode(decoder, bytes, (size_t)place->size, set->options.order, name,
-                                    image, err);
+    *out = bytes;
+    *size = (size_t)place->size;
+    return status;
 }
 
 static uint64_t stamp(const struct xt_source_files *set, size_t index)
@@ -653,7 +654,7 @@ static void clear(struct xt_source_files *set)
     free(tars);
 }
 
-static const struct xt_source_form form = {.load = load, .stamp = stamp, .clear = clear};
+static const struct xt_source_form form = {.bytes = bytes_of, .stamp = stamp, .clear = clear};
 
 /* ---- the set ---- */
 

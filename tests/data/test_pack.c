@@ -258,6 +258,33 @@ static void shards_are_read_as_the_set_that_was_packed(void **state)
     xt_source_destroy(shards);
 }
 
+static void shards_that_are_packed_again_keep_the_bytes(void **state)
+{
+    uint8_t *bytes = NULL;
+    size_t capacity = 0;
+    size_t size = 0;
+    assert_int_equal(xt_file_read(support_path("tests/fuzz/corpus/image", "ycc_420.jpg"), 1 << 20,
+                                  &bytes, &capacity, &size, &err),
+                     XT_OK);
+    for (int i = 0; i < COUNT; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "in/京A%d.png", 10000 + i);
+        support_write_file(support_path(*state, name), bytes, size);
+    }
+    pack();
+    xt_source_destroy(source);
+    open_source(support_path(*state, "out"));
+    snprintf(prefix, sizeof prefix, "%s", support_path(*state, "again/p"));
+    pack();
+    size_t packed_size = 0;
+    uint8_t *image = read_member(0, "00000005.jpg", &packed_size);
+    assert_non_null(image);
+    assert_int_equal(packed_size, size);
+    assert_memory_equal(image, bytes, size);
+    free(image);
+    free(bytes);
+}
+
 static void pixels_are_the_cache_of_a_training_run(void **state)
 {
     (void)state;
@@ -303,6 +330,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         pack_test(a_file_keeps_its_bytes_and_its_label_stands_beside_it),
         pack_test(a_made_image_becomes_a_png_of_its_pixels),
+        pack_test(shards_that_are_packed_again_keep_the_bytes),
         pack_test(a_shard_is_at_most_as_large_as_asked),
         pack_test(the_same_set_gives_the_same_bytes),
         pack_test(shards_that_are_there_are_not_written_over),

@@ -12,6 +12,15 @@ enum { OLD_LIMIT = 16 << 20 };
 
 /* ---- tables ---- */
 
+static int fastest_of(const struct xt_bench_run *runs, int count)
+{
+    int fastest = 0;
+    for (int i = 1; i < count; i++)
+        if (xt_bench_images_per_s(&runs[i].result) > xt_bench_images_per_s(&runs[fastest].result))
+            fastest = i;
+    return fastest;
+}
+
 void xt_bench_print_table(const struct xt_bench_run *runs, int count, FILE *out)
 {
     bool compared = runs[0].old_rate > 0;
@@ -31,6 +40,11 @@ void xt_bench_print_table(const struct xt_bench_run *runs, int count, FILE *out)
             fprintf(out, " %7.2f", rate / runs[i].old_rate);
         fprintf(out, "\n");
     }
+    const struct xt_bench_run *fastest = &runs[fastest_of(runs, count)];
+    if (count > 1)
+        fprintf(out, "fastest: --device %s --amp %s --batch %d, %.1f images/s\n", fastest->device,
+                fastest->result.dtype == XT_F32 ? "off" : xt_dtype_name(fastest->result.dtype),
+                fastest->result.batch, xt_bench_images_per_s(&fastest->result));
 }
 
 /* Amount per second in units of 1e9, or "-" where the amount is not known or the time is none. */
@@ -179,7 +193,7 @@ static cJSON *runs_to_json(const struct xt_bench_run *runs, int count, bool prof
     bool ok = list != NULL;
     for (int i = 0; i < count && ok; i++)
         ok = cJSON_AddItemToArray(list, run_to_json(&runs[i], profile));
-    if (ok)
+    if (ok && cJSON_AddNumberToObject(json, "fastest", fastest_of(runs, count)))
         return json;
     cJSON_Delete(json);
     return NULL;

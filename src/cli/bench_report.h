@@ -1,6 +1,7 @@
 /* What `bench step` found, as a table and as JSON, and compared with an earlier run's JSON.
  *
- * One run is one JSON object; several are {"runs": [...]}. Nothing here measures. Not thread-safe.
+ * One run is one JSON object; several are {"runs": [...], "fastest": its index}. Nothing here
+ * measures. Not thread-safe.
  */
 #ifndef XT_CLI_BENCH_REPORT_H
 #define XT_CLI_BENCH_REPORT_H
@@ -23,7 +24,7 @@ struct xt_bench_run {
     double old_rate; /* images/s of the same configuration in --against; 0: not compared */
 };
 
-/* A line a run; more than one are compared with the first. */
+/* A line a run; more than one are compared with the first, and the fastest is named. */
 void xt_bench_print_table(const struct xt_bench_run *runs, int count, FILE *out);
 /* Time, arithmetic and traffic of each op, of each kind of op, and of the step's other parts. */
 void xt_bench_print_profile(const struct xt_bench_profile *profile, FILE *out);

@@ -58,6 +58,27 @@ static void json_holds_the_keys_that_scripts_read(void **state)
     xt_str_clear(&text);
 }
 
+static void the_fastest_of_several_runs_is_named(void **state)
+{
+    (void)state;
+    const struct xt_bench_run runs[] = {run_of(XT_F32, 32, 0.1), run_of(XT_BF16, 64, 0.1),
+                                        run_of(XT_BF16, 128, 0.25)};
+    struct xt_str json = {0};
+    struct xt_err err = {0};
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    xt_bench_print_table(runs, 3, out);
+    fclose(out);
+    assert_non_null(
+        strstr(text, "\nfastest: --device cpu --amp bf16 --batch 64, 640.0 images/s\n"));
+    free(text);
+    assert_int_equal(xt_bench_to_json(runs, 3, false, &json, &err), XT_OK);
+    assert_non_null(strstr(json.data, "\"fastest\":\t1"));
+    xt_str_clear(&json);
+}
+
 static void the_same_configuration_is_found_among_several(void **state)
 {
     const struct xt_bench_run runs[] = {run_of(XT_F32, 32, 0.1), run_of(XT_BF16, 32, 0.05),
@@ -161,9 +182,9 @@ static void wrong_values_in_lists_are_refused(void **state)
     static const struct {
         const char *option, *value, *message;
     } cases[] = {
-        {"--batch", "32,x", "--batch takes a whole number from 1 to 65536, not \"x\""},
-        {"--batch", "32,", "--batch takes a whole number from 1 to 65536, not \"\""},
-        {"--batch", "0,32", "--batch takes a whole number from 1 to 65536, not \"0\""},
+        {"--batch", "32,x", "--batch takes auto or a whole number from 1 to 65536, not \"x\""},
+        {"--batch", "32,", "--batch takes auto or a whole number from 1 to 65536, not \"\""},
+        {"--batch", "0,32", "--batch takes auto or a whole number from 1 to 65536, not \"0\""},
         {"--amp", "off,fp8", "--amp takes off, bf16, fp16 or int8, not \"fp8\""},
         {"--device", "cpu,gpu", "--device takes cpu, xpu"},
         {"--threads", "1,2", "--threads takes a whole number"},
@@ -185,7 +206,7 @@ static void a_list_is_refused_where_one_value_is_meant(void **state)
     struct xt_options options;
     struct xt_err err = {0};
     xt_options_parse(&options, 4, argv, XT_COMMAND_TRAIN, NULL, &err);
-    support_assert_error(&err, XT_ERR_USAGE, "--batch takes a whole number");
+    support_assert_error(&err, XT_ERR_USAGE, "--batch takes auto or a whole number");
     xt_options_clear(&options);
 }
 
@@ -201,6 +222,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_holds_the_keys_that_scripts_read),
+        cmocka_unit_test(the_fastest_of_several_runs_is_named),
         cmocka_unit_test_setup_teardown(the_same_configuration_is_found_among_several,
                                         support_make_folder, support_remove_folder),
         cmocka_unit_test_setup_teardown(another_number_of_threads_is_not_compared,

@@ -7,35 +7,60 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/str.h"
 #include "base/thread.h"
 
 static const double live_interval = 0.1;
 
 enum { LINE_ROOM = 256, USUAL_COLUMNS = 80 };
 
-/* A line that grows to the end of its buffer and no further. */
-struct line {
-    char *text;
-    size_t size;
-    size_t used;
+/* The parts of a line as they stand in it. */
+enum part {
+    PART_EPOCH,
+    PART_STEP,
+    PART_LOSS,
+    PART_RATE,
+    PART_SPEED,
+    PART_LEFT,
+    PART_WAIT,
+    PART_SKIPPED,
+    PART_MEMORY,
+    PART_BUSY,
+    PART_POWER,
+    PART_FREQUENCY,
+    PART_COUNT,
 };
 
-static void add(struct line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Those that a narrow line leaves out, the first of them first. The step says what the epoch does.
+ */
+static const enum part least_important[] = {
+    PART_FREQUENCY, PART_POWER,  PART_RATE, PART_WAIT,  PART_SKIPPED, PART_EPOCH,
+    PART_BUSY,      PART_MEMORY, PART_LEFT, PART_SPEED, PART_LOSS,
+};
 
-static void add(struct line *line, const char *format, ...)
+struct line {
+    char parts[PART_COUNT][48]; /* "": not there */
+};
+
+static void set(struct line *line, enum part part, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void set(struct line *line, enum part part, const char *format, ...)
 {
-    if (line->used && line->used + 1 < line->size) {
-        line->text[line->used++] = ' ';
-        line->text[line->used] = '\0';
-    }
     va_list args;
     va_start(args, format);
-    int wanted = vsnprintf(line->text + line->used, line->size - line->used, format, args);
+    vsnprintf(line->parts[part], sizeof line->parts[part], format, args);
     va_end(args);
-    if (wanted < 0)
-        return;
-    size_t room = line->size - line->used - 1;
-    line->used += (size_t)wanted < room ? (size_t)wanted : room;
+}
+
+/* With a blank between each two. */
+static size_t length_of(const struct line *line)
+{
+    size_t length = 0;
+    for (int i = 0; i < PART_COUNT; i++)
+        if (*line->parts[i])
+            length += strlen(line->parts[i]) + (length > 0);
+    return length;
 }
 
 void xt_progress_format_time(double seconds, char *text, size_t size)
@@ -69,41 +94,63 @@ static void format_rate(double rate, char *text, size_t size)
     snprintf(text, size, "%.*se%d", (int)(e - scientific), scientific, exponent);
 }
 
-void xt_progress_format(const struct xt_progress_state *state, char *text, size_t size)
+static void set_device(struct line *line, const struct xt_telemetry *now)
 {
-    struct line line = {.text = text, .size = size};
-    char part[48];
-    if (size)
-        *text = '\0';
+    if (now->memory_used.known && now->memory_total.known)
+        set(line, PART_MEMORY, "%.1f/%.1f GB", now->memory_used.value / 1e9,
+            now->memory_total.value / 1e9);
+    if (now->busy.known)
+        set(line, PART_BUSY, "%.0f %% busy", 100 * now->busy.value);
+    if (now->power.known)
+        set(line, PART_POWER, "%.0f W", now->power.value);
+    if (now->frequency.known)
+        set(line, PART_FREQUENCY, "%.0f MHz", now->frequency.value);
+}
+
+static void set_all(struct line *line, const struct xt_progress_state *state)
+{
+    char text[32];
     if (state->epoch && state->epochs)
-        add(&line, "epoch %d/%d", state->epoch, state->epochs);
+        set(line, PART_EPOCH, "epoch %d/%d", state->epoch, state->epochs);
     else if (state->epoch)
-        add(&line, "epoch %d", state->epoch);
+        set(line, PART_EPOCH, "epoch %d", state->epoch);
     if (state->steps)
-        add(&line, "step %lld/%lld", (long long)state->step, (long long)state->steps);
+        set(line, PART_STEP, "step %lld/%lld", (long long)state->step, (long long)state->steps);
     else
-        add(&line, "step %lld", (long long)state->step);
-    add(&line, fabs(state->loss) < 1000 ? "loss %.4f" : "loss %.4g", state->loss);
+        set(line, PART_STEP, "step %lld", (long long)state->step);
+    set(line, PART_LOSS, fabs(state->loss) < 1000 ? "loss %.4f" : "loss %.4g", state->loss);
     if (!isnan(state->lr)) {
-        format_rate(state->lr, part, sizeof part);
-        add(&line, "lr %s", part);
+        format_rate(state->lr, text, sizeof text);
+        set(line, PART_RATE, "lr %s", text);
     }
     if (!isnan(state->images_per_s))
-        add(&line, state->images_per_s < 10 ? "%.1f img/s" : "%.0f img/s", state->images_per_s);
+        set(line, PART_SPEED, state->images_per_s < 10 ? "%.1f img/s" : "%.0f img/s",
+            state->images_per_s);
     if (!isnan(state->seconds_left)) {
-        xt_progress_format_time(state->seconds_left, part, sizeof part);
-        add(&line, "%s left", part);
+        xt_progress_format_time(state->seconds_left, text, sizeof text);
+        set(line, PART_LEFT, "%s left", text);
     }
     if (!isnan(state->wait))
-        add(&line, "wait %.0f %%", 100 * state->wait);
+        set(line, PART_WAIT, "wait %.0f %%", 100 * state->wait);
     if (state->skipped)
-        add(&line, "%lld skipped", (long long)state->skipped);
-    if (state->device) {
-        char device[96];
-        xt_monitor_format(state->device, device, sizeof device);
-        if (*device)
-            add(&line, "%s", device);
-    }
+        set(line, PART_SKIPPED, "%lld skipped", (long long)state->skipped);
+    if (state->device)
+        set_device(line, &state->device->now);
+}
+
+void xt_progress_format(const struct xt_progress_state *state, size_t columns, char *text,
+                        size_t size)
+{
+    struct line line = {{""}};
+    set_all(&line, state);
+    size_t least = sizeof least_important / sizeof *least_important;
+    for (size_t i = 0; i < least && length_of(&line) > columns; i++)
+        *line.parts[least_important[i]] = '\0';
+    if (size)
+        *text = '\0';
+    for (int i = 0; i < PART_COUNT && size; i++)
+        if (*line.parts[i])
+            xt_str_append_to(text, size, "%s%s", *text ? " " : "", line.parts[i]);
 }
 
 void xt_progress_init(struct xt_progress *progress, bool quiet, bool json)
@@ -127,20 +174,22 @@ static double interval_of(const struct xt_progress *progress)
     return progress->mode == XT_PROGRESS_LIVE ? live_interval : XT_PROGRESS_INTERVAL;
 }
 
-/* Asked each time: windows are resized. */
-static int columns_of(FILE *out)
+/* Asked each time: windows are resized. The last column stays free: some terminals wrap as soon as
+ * it is written. A line in a file may be of any length. */
+static int columns_of(const struct xt_progress *progress)
 {
     struct winsize window = {0};
-    if (ioctl(fileno(out), TIOCGWINSZ, &window) == 0 && window.ws_col > 0)
-        return window.ws_col;
-    return USUAL_COLUMNS;
+    if (progress->mode != XT_PROGRESS_LIVE)
+        return LINE_ROOM;
+    if (ioctl(fileno(progress->out), TIOCGWINSZ, &window) == 0 && window.ws_col > 1)
+        return window.ws_col - 1;
+    return USUAL_COLUMNS - 1;
 }
 
 static void show_text(struct xt_progress *progress, const char *text, double now)
 {
     if (progress->mode == XT_PROGRESS_LIVE) {
-        /* The last column stays free: some terminals wrap as soon as it is written. */
-        fprintf(progress->out, "\r%.*s\033[K", columns_of(progress->out) - 1, text);
+        fprintf(progress->out, "\r%.*s\033[K", columns_of(progress), text);
         progress->has_line = true;
     } else {
         fprintf(progress->out, "%s\n", text);
@@ -158,7 +207,7 @@ void xt_progress_show(struct xt_progress *progress, const struct xt_progress_sta
     if (progress->started && !force && now - progress->shown < interval_of(progress))
         return;
     char text[LINE_ROOM];
-    xt_progress_format(state, text, sizeof text);
+    xt_progress_format(state, (size_t)columns_of(progress), text, sizeof text);
     show_text(progress, text, now);
 }
 

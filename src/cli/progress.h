@@ -1,10 +1,10 @@
 /* The progress of a run, for a person who waits.
  *
- * On a terminal one line on standard error is rewritten in place, at most ten times a second and
- * cut to the terminal's width. Elsewhere (a log file, a batch system) whole lines go to standard
- * output, at most one each XT_PROGRESS_INTERVAL seconds. With --quiet nothing is shown; with --json
- * standard output belongs to the results, so only a terminal sees progress. Whoever prints
- * something else calls xt_progress_clear first. Not thread-safe: one thread shows.
+ * On a terminal one line on standard error is rewritten in place, at most ten times a second, with
+ * as much of it as the terminal is wide. Elsewhere (a log file, a batch system) whole lines go to
+ * standard output, at most one each XT_PROGRESS_INTERVAL seconds. With --quiet nothing is shown;
+ * with --json standard output belongs to the results, so only a terminal sees progress. Whoever
+ * prints something else calls xt_progress_clear first. Not thread-safe: one thread shows.
  */
 #ifndef XT_CLI_PROGRESS_H
 #define XT_CLI_PROGRESS_H
@@ -34,9 +34,12 @@ struct xt_progress_state {
     const struct xt_monitor_figures *device; /* NULL: left out */
 };
 
-/* "epoch 3/10 step 120/1400 loss 0.1234 lr 1.2e-3 412 img/s 2:13 left wait 0 %" into `text`, cut to
- * `size`. */
-void xt_progress_format(const struct xt_progress_state *state, char *text, size_t size);
+/* "epoch 3/10 step 120/1400 loss 0.1234 lr 1.2e-3 412 img/s 2:13 left wait 0 % 3.2/17.2 GB 97 %
+ * busy 120 W 2100 MHz" into `text`. Of a line that is longer than `columns` the least important
+ * parts are left out: frequency, power, the learning rate, waiting, skipped steps, the epoch, busy,
+ * memory, and so on to the step, which stays. */
+void xt_progress_format(const struct xt_progress_state *state, size_t columns, char *text,
+                        size_t size);
 
 /* "0:07", "2:13", "1:02:13", "3 d 04:05". */
 void xt_progress_format_time(double seconds, char *text, size_t size);

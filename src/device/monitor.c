@@ -175,33 +175,12 @@ void xt_monitor_describe_unreadable(const struct xt_monitor_figures *figures, ch
     }
 }
 
-static void append_memory(const struct xt_reading *used, const struct xt_reading *total, char *text,
-                          size_t size)
-{
-    xt_str_append_to(text, size, "%.1f of %.1f GB", used->value / 1e9, total->value / 1e9);
-}
-
-void xt_monitor_format(const struct xt_monitor_figures *figures, char *text, size_t size)
-{
-    const struct xt_telemetry *now = &figures->now;
-    *text = '\0';
-    if (now->memory_used.known && now->memory_total.known)
-        append_memory(&now->memory_used, &now->memory_total, text, size);
-    if (now->busy.known)
-        xt_str_append_to(text, size, "%s%.0f %% busy", *text ? " " : "", 100 * now->busy.value);
-    if (now->power.known)
-        xt_str_append_to(text, size, "%s%.0f W", *text ? " " : "", now->power.value);
-    if (now->frequency.known)
-        xt_str_append_to(text, size, "%s%.0f MHz", *text ? " " : "", now->frequency.value);
-}
-
 void xt_monitor_format_run(const struct xt_monitor_figures *figures, char *text, size_t size)
 {
     *text = '\0';
-    if (figures->memory_peak.known && figures->now.memory_total.known) {
-        xt_str_append_to(text, size, "memory at most ");
-        append_memory(&figures->memory_peak, &figures->now.memory_total, text, size);
-    }
+    if (figures->memory_peak.known && figures->now.memory_total.known)
+        xt_str_append_to(text, size, "memory at most %.1f of %.1f GB",
+                         figures->memory_peak.value / 1e9, figures->now.memory_total.value / 1e9);
     if (figures->busy.known)
         xt_str_append_to(text, size, "%s%.0f %% busy", *text ? ", " : "",
                          100 * figures->busy.value);

@@ -41,8 +41,6 @@ void xt_monitor_destroy(struct xt_monitor *monitor);
 void xt_monitor_describe_unreadable(const struct xt_monitor_figures *figures, char *text,
                                     size_t size);
 
-/* "3.2 of 16.0 GB 87 % busy 120 W 2100 MHz": those that are known, as last read. */
-void xt_monitor_format(const struct xt_monitor_figures *figures, char *text, size_t size);
 /* "memory at most 3.4 of 16.0 GB, 85 % busy, 118 W, 2090 MHz": over the whole run. */
 void xt_monitor_format_run(const struct xt_monitor_figures *figures, char *text, size_t size);
 

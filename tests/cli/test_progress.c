@@ -22,7 +22,7 @@ static const struct xt_progress_state usual = {
 static void assert_line(const struct xt_progress_state *state, const char *wanted)
 {
     char text[200];
-    xt_progress_format(state, text, sizeof text);
+    xt_progress_format(state, 200, text, sizeof text);
     assert_string_equal(text, wanted);
 }
 
@@ -66,11 +66,73 @@ static void a_short_buffer_cuts_the_line(void **state)
 {
     (void)state;
     char text[20];
-    xt_progress_format(&usual, text, sizeof text);
+    xt_progress_format(&usual, 200, text, sizeof text);
     assert_string_equal(text, "epoch 3/10 step 120");
     char one[1] = {'x'};
-    xt_progress_format(&usual, one, sizeof one);
+    xt_progress_format(&usual, 200, one, sizeof one);
     assert_string_equal(one, "");
+}
+
+static const struct xt_monitor_figures arc = {
+    .now = {.memory_used = {.known = true, .value = 11.21e9},
+            .memory_total = {.known = true, .value = 17.18e9},
+            .busy = {.known = true, .value = 0.97},
+            .power = {.known = true, .value = 190.4},
+            .frequency = {.known = true, .value = 2100}},
+};
+
+static void assert_line_at(const struct xt_progress_state *state, size_t columns,
+                           const char *wanted)
+{
+    char text[200];
+    /* The last column of a terminal stays free. */
+    xt_progress_format(state, columns - 1, text, sizeof text);
+    assert_string_equal(text, wanted);
+    assert_true(strlen(text) < columns);
+}
+
+/* LPRNet's, with all that there can be. */
+static void a_narrow_line_leaves_out_what_matters_least(void **state)
+{
+    (void)state;
+    struct xt_progress_state line = usual;
+    line.skipped = 3;
+    line.device = &arc;
+    assert_line_at(&line, 200,
+                   "epoch 3/10 step 120/1400 loss 0.1234 lr 1.2e-3 412 img/s 2:13 left wait 0 % 3 "
+                   "skipped 11.2/17.2 GB 97 % busy 190 W 2100 MHz");
+    assert_line_at(&line, 120,
+                   "epoch 3/10 step 120/1400 loss 0.1234 lr 1.2e-3 412 img/s 2:13 left wait 0 % 3 "
+                   "skipped 11.2/17.2 GB 97 % busy 190 W");
+    assert_line_at(&line, 80,
+                   "epoch 3/10 step 120/1400 loss 0.1234 412 img/s 2:13 left 11.2/17.2 GB 97 % "
+                   "busy");
+    assert_line_at(&line, 60, "step 120/1400 loss 0.1234 412 img/s 2:13 left 11.2/17.2 GB");
+    assert_line_at(&line, 20, "step 120/1400");
+}
+
+/* ResNet-50's, days long. */
+static void a_long_run_keeps_the_devices_figures_at_80_columns(void **state)
+{
+    (void)state;
+    struct xt_progress_state line = usual;
+    line.epoch = 12;
+    line.epochs = 90;
+    line.step = 125120;
+    line.steps = 900900;
+    line.loss = 2.1234;
+    line.seconds_left = 43333;
+    line.device = &arc;
+    assert_line_at(&line, 200,
+                   "epoch 12/90 step 125120/900900 loss 2.1234 lr 1.2e-3 412 img/s 12:02:13 left "
+                   "wait 0 % 11.2/17.2 GB 97 % busy 190 W 2100 MHz");
+    assert_line_at(&line, 120,
+                   "epoch 12/90 step 125120/900900 loss 2.1234 lr 1.2e-3 412 img/s 12:02:13 left "
+                   "wait 0 % 11.2/17.2 GB 97 % busy 190 W");
+    assert_line_at(&line, 80,
+                   "step 125120/900900 loss 2.1234 412 img/s 12:02:13 left 11.2/17.2 GB 97 % "
+                   "busy");
+    assert_line_at(&line, 60, "step 125120/900900 loss 2.1234 412 img/s 12:02:13 left");
 }
 
 static void times_are_written_as_clocks(void **state)
@@ -148,6 +210,8 @@ int main(void)
         cmocka_unit_test(skipped_steps_are_counted_where_there_are_any),
         cmocka_unit_test(a_loss_that_is_no_number_or_large_is_shown),
         cmocka_unit_test(a_short_buffer_cuts_the_line),
+        cmocka_unit_test(a_narrow_line_leaves_out_what_matters_least),
+        cmocka_unit_test(a_long_run_keeps_the_devices_figures_at_80_columns),
         cmocka_unit_test(times_are_written_as_clocks),
         cmocka_unit_test(plain_lines_come_at_intervals),
         cmocka_unit_test(a_live_line_is_rewritten_and_wiped_once),

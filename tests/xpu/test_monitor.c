@@ -18,7 +18,6 @@ struct seen {
     struct xt_monitor_figures early;
     struct xt_monitor_figures late;
     struct xt_monitor_figures after; /* as late, a while after the end */
-    char line[96];
     char run[160];
     char unreadable[512];
 };
@@ -39,7 +38,6 @@ static void look(const void *argument, void *result)
     xt_monitor_read(monitor, &seen->late);
     usleep(30000);
     xt_monitor_read(monitor, &seen->after);
-    xt_monitor_format(&seen->late, seen->line, sizeof seen->line);
     xt_monitor_format_run(&seen->late, seen->run, sizeof seen->run);
     xt_monitor_describe_unreadable(&seen->late, seen->unreadable, sizeof seen->unreadable);
     xt_monitor_destroy(monitor);
@@ -77,7 +75,6 @@ static void figures_are_read_at_intervals_and_kept(void **state)
     assert_true(seen.late.memory_peak.value == 3.0 * (1 << 30));
     assert_true(seen.late.busy.known && seen.late.busy.value == 0.25);
     assert_true(seen.late.power.value == 50);
-    assert_string_equal(seen.line, "3.2 of 17.2 GB 25 % busy 50 W 2100 MHz");
     assert_string_equal(seen.run, "memory at most 3.2 of 17.2 GB, 25 % busy, 50 W, 2100 MHz");
     assert_string_equal(seen.unreadable, "");
 }
@@ -87,7 +84,6 @@ static void what_is_refused_is_said_once_for_all_and_left_out(void **state)
     (void)state;
     struct seen seen;
     play("refused", &seen);
-    assert_string_equal(seen.line, "");
     assert_string_equal(seen.run, "");
     assert_string_equal(
         seen.unreadable,
@@ -99,7 +95,7 @@ static void figures_that_cannot_be_are_left_out_and_named(void **state)
     (void)state;
     struct seen seen;
     play("odd", &seen);
-    assert_string_equal(seen.line, "50 W");
+    assert_string_equal(seen.run, "50 W");
     assert_string_equal(seen.unreadable,
                         "the device's memory, busy time: not readable: the driver's figures cannot "
                         "be; frequency: not readable: not supported by this driver");
@@ -111,7 +107,7 @@ static void a_driver_without_devices_has_no_figures(void **state)
     struct seen seen;
     play("none", &seen);
     assert_true(seen.started);
-    assert_string_equal(seen.line, "");
+    assert_string_equal(seen.run, "");
     assert_non_null(strstr(seen.unreadable, "not readable: no Level Zero device matches"));
 }
 

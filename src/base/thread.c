@@ -188,6 +188,19 @@ unsigned long long xt_thread_memory_used(void)
     return resident * (unsigned long long)sysconf(_SC_PAGE_SIZE);
 }
 
+unsigned long long xt_thread_memory_available(void)
+{
+    char line[128];
+    unsigned long long kilobytes = 0;
+    FILE *file = fopen("/proc/meminfo", "re");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "MemAvailable: %llu kB", &kilobytes) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return kilobytes * 1024;
+}
+
 double xt_thread_seconds(void)
 {
     struct timespec now;

@@ -23,6 +23,10 @@ unsigned long long xt_thread_memory_limit(void);
 /* The memory that this process occupies now, in bytes; 0 if it cannot be read. */
 unsigned long long xt_thread_memory_used(void);
 
+/* The memory that the machine can give now without swapping (MemAvailable), in bytes; 0 if it
+ * cannot be read. */
+unsigned long long xt_thread_memory_available(void);
+
 /* Seconds since some fixed moment, monotonic. */
 double xt_thread_seconds(void);
 

@@ -140,9 +140,12 @@ static void print_xpu(const struct xt_probe *probe, int i)
            facts->integrated ? "integrated" : "discrete", facts->units,
            (double)facts->memory / 1e9);
     if (probe->memory_free[i] >= 0)
-        printf(", %.1f GB free\n", probe->memory_free[i] / 1e9);
+        printf(", %.1f GB free", probe->memory_free[i] / 1e9);
     else
-        printf(", free: not readable: %s\n", probe->memory_why[i]);
+        printf(", free: not readable: %s", probe->memory_why[i]);
+    if (facts->allocation_max)
+        printf("; at most %.1f GB in one allocation", (double)facts->allocation_max / 1e9);
+    printf("\n");
     printf("       PCI %s, UUID %s\n",
            facts->pci.known ? xt_pci_format(&facts->pci).text : "not told",
            facts->uuid.known ? xt_uuid_format(&facts->uuid).text : "not told");
@@ -239,6 +242,10 @@ static bool add_xpu(cJSON *devices, const struct xt_probe *probe, int i)
               cJSON_AddBoolToObject(device, "experimental", probe->experimental) &&
               cJSON_AddStringToObject(device, "library", probe->library) &&
               add_types(device, &probe->types[i]);
+    if (ok && facts->allocation_max)
+        ok = cJSON_AddNumberToObject(device, "allocation_max_bytes", (double)facts->allocation_max);
+    else if (ok)
+        ok = cJSON_AddNullToObject(device, "allocation_max_bytes") != NULL;
     if (!ok || probe->memory_free[i] >= 0)
         return ok && cJSON_AddNumberToObject(device, "memory_free_bytes", probe->memory_free[i]);
     return cJSON_AddNullToObject(device, "memory_free_bytes") &&

@@ -52,27 +52,30 @@ void xt_placement_print_threads(const struct xt_settings *settings, FILE *out)
                 numa.count);
 }
 
-static void print_bytes(const char *what, double bytes)
+/* What the host holds, and an XPU, where there is one. */
+static void print_bytes(const char *what, double host, const double *device)
 {
-    printf("  %-28s %8.1f MB\n", what, bytes / 1e6);
+    printf("  %-28s %8.1f MB", what, host / 1e6);
+    if (device)
+        printf(" %10.1f MB", *device / 1e6);
+    printf("\n");
 }
 
 static void print_memory(const struct xt_trainer *trainer)
 {
     struct xt_memory_plan plan = xt_memory_plan(trainer);
-    printf("memory\n");
-    print_bytes("parameters, float32", plan.parameters);
-    print_bytes("their gradients, float32", plan.gradients);
-    print_bytes("optimizer state, float32", plan.optimizer);
-    print_bytes("working copies of weights", plan.working);
-    print_bytes("activations and gradients", plan.arena);
-    print_bytes("batch slots, the loader", plan.slots);
-    print_bytes("the loops' scratch", plan.scratch);
-    print_bytes("a checkpoint's copies", plan.saving);
-    print_bytes("program and libraries", plan.program);
-    print_bytes("all", plan.all);
-    if (plan.limit > 0)
-        print_bytes("of what may be used", plan.limit);
+    bool on_xpu = trainer->network.device.kind == XT_DEVICE_XPU;
+    if (on_xpu)
+        printf("%-30s %11s %13s\n", "memory", "host", trainer->network.device.place);
+    else
+        printf("memory\n");
+    for (int i = 0; i < XT_MEMORY_PARTS; i++)
+        if (plan.host.parts[i] > 0 || plan.device.parts[i] > 0)
+            print_bytes(xt_memory_part_name((enum xt_memory_part)i), plan.host.parts[i],
+                        on_xpu ? &plan.device.parts[i] : NULL);
+    print_bytes("all", plan.host.all, on_xpu ? &plan.device.all : NULL);
+    if (plan.host.limit > 0)
+        print_bytes("of what may be used", plan.host.limit, on_xpu ? &plan.device.limit : NULL);
 }
 
 enum xt_status xt_placement_dry_run(const struct xt_options *options, struct xt_trainer *trainer,
@@ -87,7 +90,7 @@ enum xt_status xt_placement_dry_run(const struct xt_options *options, struct xt_
     printf("%s on %s, %s\n", trainer->network.model->title, trainer->source->description,
            trainer->network.device.name);
     printf("%" PRId64 " steps of %d images, %" PRId64 " steps an epoch\n", trainer->steps,
-           options->values.batch, trainer->epoch_steps);
+           trainer->network.batch, trainer->epoch_steps);
     printf("%zu parameters\n\n", xt_network_parameter_count(&trainer->network));
     print_memory(trainer);
     printf("\n");

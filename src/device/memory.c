@@ -103,6 +103,25 @@ enum xt_status xt_memory_create(const struct xt_device *device, const_dnnl_memor
                          what, err);
 }
 
+/* Drivers refuse more than a limit of theirs, 4 GB by default on an Arc; and oneDNN's OpenCL
+ * kernels are compiled for buffers that 32 bits address. */
+size_t xt_device_allocation_most(const struct xt_device *device)
+{
+    const uint64_t addressed = (uint64_t)1 << 32;
+    uint64_t driver = device->xpu.facts.allocation_max;
+    if (!crosses(device))
+        return 0;
+    return (size_t)(driver && driver < addressed ? driver : addressed) / 64 * 64;
+}
+
+enum xt_status xt_device_refuse_piece(const struct xt_device *device, const char *what,
+                                      size_t bytes, struct xt_err *err)
+{
+    return xt_err_set(err, XT_ERR_MEMORY, "%s: %.2f GB in one piece, and %s takes at most %.2f GB",
+                      what, (double)bytes / 1e9, device->name,
+                      (double)xt_device_allocation_most(device) / 1e9);
+}
+
 /* Host memory on an XPU: a device memory that stays mapped. What the SYCL runtime maps to is USM
  * host memory, which the engine takes as a memory of its own. */
 static enum xt_status create_shared(struct xt_device *device, const_dnnl_memory_desc_t md,
@@ -140,9 +159,12 @@ enum xt_status xt_device_memory_create(struct xt_device *device, const_dnnl_memo
 {
     *out = (struct xt_device_memory){
         .device = device, .bytes = xt_dnnl.memory_desc_get_size(md), .place = place};
+    size_t most = xt_device_allocation_most(device);
     enum xt_status status = XT_OK;
     if (!crosses(device))
         status = create_plain(device, md, what, out, err);
+    else if (out->bytes > most)
+        status = xt_device_refuse_piece(device, what, out->bytes, err);
     else if (place == XT_ON_HOST)
         status = create_shared(device, md, what, out, err);
     else

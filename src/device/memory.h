@@ -77,6 +77,13 @@ enum xt_status xt_memory_create(const struct xt_device *device, const_dnnl_memor
                                 void *handle, const char *what, dnnl_memory_t *out,
                                 struct xt_err *err);
 
+/* The most that the device allocates in one piece, or that kernels reach from its start (4 GiB);
+ * a multiple of 64; 0: no limit, as on the CPU. */
+size_t xt_device_allocation_most(const struct xt_device *device);
+/* XT_ERR_MEMORY for `bytes` beyond it, with `what` they are of. */
+enum xt_status xt_device_refuse_piece(const struct xt_device *device, const char *what,
+                                      size_t bytes, struct xt_err *err);
+
 /* Memory for `md`, contents undefined. `what` names it in errors ("batch slot 2"). Too little
  * device memory is XT_ERR_MEMORY. */
 enum xt_status xt_device_memory_create(struct xt_device *device, const_dnnl_memory_desc_t md,

@@ -9,7 +9,6 @@
 #include "base/thread.h"
 #include "device/number.h"
 #include "models/xpu_ops.h"
-#include "models/plan.h"
 #include "models/ranges.h"
 
 size_t xt_tensor_count(const struct xt_tensor *tensor)
@@ -232,8 +231,25 @@ float *xt_graph_loop_scratch(const struct xt_graph *graph)
     return graph->loop_scratch + (size_t)omp_get_thread_num() * graph->loop_scratch_floats;
 }
 
-static enum xt_status place_buffers(struct xt_graph *graph, struct xt_err *err)
+/* The first buffer that is larger than the device allocates in one piece; NULL: none. */
+static const struct xt_buffer *too_large(const struct xt_graph *graph)
 {
+    size_t most = xt_device_allocation_most(graph->options.device);
+    for (int i = 0; i < graph->buffer_count && most; i++)
+        if (graph->buffers[i]->bytes > most)
+            return graph->buffers[i];
+    return NULL;
+}
+
+static enum xt_status lay_out(struct xt_graph *graph, struct xt_err *err)
+{
+    const struct xt_device *device = graph->options.device;
+    const struct xt_buffer *large = too_large(graph);
+    if (large) {
+        char what[128];
+        snprintf(what, sizeof what, "%.64s (%s)", large->tensor, large->kind);
+        return xt_device_refuse_piece(device, what, large->bytes, err);
+    }
     size_t count = (size_t)graph->buffer_count;
     struct xt_plan_item *items = NULL;
     enum xt_status status = xt_mem_calloc(&items, count, sizeof *items, "the memory plan", err);
@@ -243,16 +259,11 @@ static enum xt_status place_buffers(struct xt_graph *graph, struct xt_err *err)
         items[i] = (struct xt_plan_item){.bytes = graph->buffers[i]->bytes,
                                          .first = graph->buffers[i]->first,
                                          .last = graph->buffers[i]->last};
-    status = xt_plan_layout(items, count, &graph->arena_bytes, err);
-    size_t most = graph->options.arena_most;
-    if (!status && most && graph->arena_bytes > most)
-        status = xt_err_no_memory(err, "the activations", graph->arena_bytes);
-    if (!status && xt_on_xpu(graph))
-        status = xt_xpu_graph_allocate(graph, err);
-    else if (!status)
-        status = xt_mem_aligned(&graph->arena, graph->arena_bytes, 1, "the activations", err);
-    for (size_t i = 0; i < count && !status; i++)
-        graph->buffers[i]->data = graph->arena + items[i].offset;
+    status = xt_plan_layout(items, count, xt_device_allocation_most(device), &graph->plan, err);
+    for (size_t i = 0; i < count && !status; i++) {
+        graph->buffers[i]->segment = items[i].segment;
+        graph->buffers[i]->offset = items[i].offset;
+    }
     free(items);
     return status;
 }
@@ -260,11 +271,6 @@ static enum xt_status place_buffers(struct xt_graph *graph, struct xt_err *err)
 static enum xt_status add_scratch(struct xt_graph *graph, struct xt_err *err)
 {
     graph->loop_scratch_floats = (graph->loop_scratch_floats + 31) / 16 * 16;
-    size_t threads = (size_t)graph->options.device->threads;
-    if (!xt_on_xpu(graph) &&
-        xt_mem_aligned(&graph->loop_scratch, threads * graph->loop_scratch_floats, sizeof(float),
-                       "the loops' scratch", err))
-        return err->status;
     graph->scratchpad =
         xt_graph_add_buffer(graph, "oneDNN", "scratchpad", graph->scratchpad_bytes, err);
     if (!graph->scratchpad)
@@ -272,6 +278,21 @@ static enum xt_status add_scratch(struct xt_graph *graph, struct xt_err *err)
     xt_buffer_use(graph->scratchpad, 0);
     xt_buffer_use(graph->scratchpad, 2 * graph->op_count + 1);
     return XT_OK;
+}
+
+static enum xt_status allocate(struct xt_graph *graph, struct xt_err *err)
+{
+    if (xt_on_xpu(graph))
+        return xt_xpu_graph_allocate(graph, err);
+    size_t threads = (size_t)graph->options.device->threads;
+    enum xt_status status =
+        xt_mem_aligned(&graph->loop_scratch, threads * graph->loop_scratch_floats, sizeof(float),
+                       "the loops' scratch", err);
+    if (!status)
+        status = xt_mem_aligned(&graph->arena, graph->plan.bytes, 1, "the activations", err);
+    for (int i = 0; i < graph->buffer_count && !status; i++)
+        graph->buffers[i]->data = graph->arena + graph->buffers[i]->offset;
+    return status;
 }
 
 /* Parameters have memory, on the device too, from the first graph on that is built with them. */
@@ -297,17 +318,24 @@ static enum xt_status bind(struct xt_graph *graph, struct xt_err *err)
     return status;
 }
 
-enum xt_status xt_graph_build(struct xt_graph *graph, struct xt_tensor *logits, struct xt_err *err)
+static enum xt_status check_description(const struct xt_graph *graph, struct xt_err *err)
 {
-    graph->logits = logits;
     if (graph->describing_frozen)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--freeze-until %s: the network has no layer of that name",
                           graph->options.learn_from);
     if (graph->options.int8 && graph->options.int8->tensors != graph->tensor_count)
         return xt_err_set(err, XT_ERR_RUN, "the int8 ranges are of another network");
+    return XT_OK;
+}
+
+enum xt_status xt_graph_plan(struct xt_graph *graph, struct xt_tensor *logits, struct xt_err *err)
+{
+    graph->logits = logits;
     int loss_time = graph->op_count;
-    enum xt_status status = xt_on_xpu(graph) ? xt_xpu_graph_begin(graph, err) : XT_OK;
+    enum xt_status status = check_description(graph, err);
+    if (!status && xt_on_xpu(graph))
+        status = xt_xpu_graph_begin(graph, err);
     if (!status && graph->options.training) {
         int reader = xt_graph_read(logits, err);
         status =
@@ -323,11 +351,22 @@ enum xt_status xt_graph_build(struct xt_graph *graph, struct xt_tensor *logits, 
     if (!status && xt_on_xpu(graph))
         status = xt_xpu_graph_prepare(graph, err);
     if (!status)
-        status = allocate_params(graph, err);
-    if (!status)
         status = add_scratch(graph, err);
     if (!status)
-        status = place_buffers(graph, err);
+        status = lay_out(graph, err);
+    if (!status && !graph->options.params->values)
+        xt_params_lay_out(graph->options.params);
+    graph->planned = !status;
+    return status;
+}
+
+enum xt_status xt_graph_build(struct xt_graph *graph, struct xt_tensor *logits, struct xt_err *err)
+{
+    enum xt_status status = graph->planned ? XT_OK : xt_graph_plan(graph, logits, err);
+    if (!status)
+        status = allocate_params(graph, err);
+    if (!status)
+        status = allocate(graph, err);
     return status ? status : bind(graph, err);
 }
 

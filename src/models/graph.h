@@ -2,7 +2,8 @@
  * device and run.
  *
  * Order of use: xt_graph_create; the builder's xt_graph_conv, _norm, _dropout, _context;
- * xt_graph_build; then any number of xt_graph_forward and xt_graph_backward. All tensors are dense
+ * xt_graph_plan, which says what memory it takes; xt_graph_build; then any number of
+ * xt_graph_forward and xt_graph_backward. All tensors are dense
  * N, H, W, C; activations are float32, bf16 or fp16, the taps, the context and the logits float32.
  * The graph owns its memory: one arena, laid out from the ops' lifetimes (plan.h). Parameters
  * belong to the caller (params.h), so that two graphs, of other batch sizes say, can share them.
@@ -19,6 +20,7 @@
 #include "device/device.h"
 #include "models/loops/loops.h"
 #include "models/params.h"
+#include "models/plan.h"
 
 enum { XT_READERS_MAX = 2, XT_TENSORS_MAX = 512, XT_OPS_MAX = 512 };
 
@@ -30,6 +32,8 @@ struct xt_buffer {
     size_t bytes;
     int first;
     int last;
+    size_t segment; /* of the arena, and where in it; once planned */
+    size_t offset;
     void *data; /* once built; an address on `device` */
     const struct xt_device *device;
 };
@@ -122,8 +126,6 @@ struct xt_graph_options {
     /* Inference on the CPU, fused: convolutions run in int8, with these ranges (ranges.h); dtype is
      * what is left. NULL: none does. Outlives the building. */
     const struct xt_ranges *int8;
-    size_t
-        arena_most; /* more for activations is XT_ERR_MEMORY before it is allocated; 0: no limit */
     struct xt_graph_observer observer; /* zeroed: nobody */
     bool bn_frozen; /* what the passes will say: an XPU's kernels are made for the one or the other
                      */
@@ -144,12 +146,14 @@ struct xt_graph {
     bool describing_frozen;
     int next_param;          /* where an existing params is walked */
     uint64_t params_version; /* that the working copies hold */
-    uint8_t *arena;
-    size_t arena_bytes;
+    bool planned;
+    struct xt_plan plan; /* of the arena */
+    uint8_t *arena;      /* on the CPU, where it is of one segment */
     size_t scratchpad_bytes;
     size_t loop_scratch_floats; /* a thread's */
     struct xt_buffer *scratchpad;
     float *loop_scratch;      /* [threads][loop_scratch_floats] */
+    size_t pinned_bytes;      /* on the host, with as much behind it on the XPU */
     size_t working_bytes;     /* working copies of weights, kept outside the arena */
     struct xt_xpu_graph *xpu; /* NULL on the CPU */
     struct xt_graph_pass pass;
@@ -245,8 +249,11 @@ struct xt_tensor *xt_graph_context(struct xt_graph *graph, const struct xt_conte
 
 /* ---- building and running ---- */
 
-/* Prepares every op, plans and allocates memory. `logits` is the last tensor, whose gradient the
- * loss writes. */
+/* Prepares every op and lays out memory, of which nothing is allocated. `logits` is the last
+ * tensor, whose gradient the loss writes. A tensor that is too large for one allocation of the
+ * device is XT_ERR_MEMORY. */
+enum xt_status xt_graph_plan(struct xt_graph *graph, struct xt_tensor *logits, struct xt_err *err);
+/* Plans, where that was not done, and allocates. */
 enum xt_status xt_graph_build(struct xt_graph *graph, struct xt_tensor *logits, struct xt_err *err);
 
 /* The pass is graph->pass, set by the caller. */

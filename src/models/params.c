@@ -65,7 +65,7 @@ static size_t param_floats(const struct xt_param *param)
 
 /* Weights lie before all others: what is updated alike lies side by side, and an XPU updates a
  * stretch at once. */
-enum xt_status xt_params_allocate(struct xt_params *params, bool gradients, struct xt_err *err)
+void xt_params_lay_out(struct xt_params *params)
 {
     size_t values = 0;
     size_t stats = 0;
@@ -82,13 +82,19 @@ enum xt_status xt_params_allocate(struct xt_params *params, bool gradients, stru
         }
     params->value_floats = (values + XT_PARAMS_CHUNK - 1) / XT_PARAMS_CHUNK * XT_PARAMS_CHUNK;
     params->stat_floats = stats;
+}
+
+enum xt_status xt_params_allocate(struct xt_params *params, bool gradients, struct xt_err *err)
+{
+    xt_params_lay_out(params);
     enum xt_status status =
         xt_mem_aligned(&params->values, params->value_floats, sizeof(float), "the parameters", err);
     if (!status && gradients)
         status = xt_mem_aligned(&params->grads, params->value_floats, sizeof(float),
                                 "the gradients", err);
     if (!status)
-        status = xt_mem_aligned(&params->stats, stats, sizeof(float), "running statistics", err);
+        status = xt_mem_aligned(&params->stats, params->stat_floats, sizeof(float),
+                                "running statistics", err);
     return status;
 }
 

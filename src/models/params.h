@@ -75,7 +75,9 @@ bool xt_param_is_statistic(const struct xt_param *param);
  * dims, rows and columns NULL as a rule. rows and columns are copied. */
 int xt_params_add(struct xt_params *params, const struct xt_param *param, struct xt_err *err);
 
-/* Lays out and allocates the arenas, once every md is known. */
+/* Lays out the arenas, once every md is known: value_floats and stat_floats say what they take. */
+void xt_params_lay_out(struct xt_params *params);
+/* Lays them out and allocates them. */
 enum xt_status xt_params_allocate(struct xt_params *params, bool gradients, struct xt_err *err);
 void xt_params_clear(struct xt_params *params);
 

@@ -1,4 +1,5 @@
-/* The memory plan of a graph: buffers with lifetimes share one arena. Pure arithmetic, no state. */
+/* The memory plan of a graph: buffers with lifetimes share an arena, which may be of several
+ * segments where a device has a limit for one allocation. Pure arithmetic, no state. */
 #ifndef XT_MODELS_PLAN_H
 #define XT_MODELS_PLAN_H
 
@@ -6,17 +7,27 @@
 
 #include "base/err.h"
 
+enum { XT_PLAN_SEGMENTS_MAX = 256 };
+
 /* One buffer: alive from time `first` to time `last`, both included. */
 struct xt_plan_item {
     size_t bytes;
     int first;
     int last;
-    size_t offset; /* out: a multiple of 64 */
+    size_t segment; /* out */
+    size_t offset;  /* out: in the segment, a multiple of 64 */
 };
 
-/* Gives each item an offset so that no two that are alive at the same time overlap (largest first,
- * each at the lowest gap that fits); *total is the arena's size. */
-enum xt_status xt_plan_layout(struct xt_plan_item *items, size_t count, size_t *total,
-                              struct xt_err *err);
+struct xt_plan {
+    size_t segments;
+    size_t segment_bytes[XT_PLAN_SEGMENTS_MAX]; /* each an allocation of its own */
+    size_t bytes;                               /* of all */
+};
+
+/* Gives each item a place within one segment, so that no two that are alive at the same time
+ * overlap (largest first, each at the lowest gap that fits). A segment has at most `segment_most`
+ * bytes (0: there is one, of any size), which no item may exceed. */
+enum xt_status xt_plan_layout(struct xt_plan_item *items, size_t count, size_t segment_most,
+                              struct xt_plan *plan, struct xt_err *err);
 
 #endif

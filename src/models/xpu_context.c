@@ -293,8 +293,7 @@ static enum xt_status prepare_means(struct plan *plan, struct xt_err *err)
     for (int g = 0; g < context->groups && !status; g++) {
         struct xt_xpu_operand host =
             xt_xpu_matrix(xt_xpu_in_memory(&context->means[g]), dnnl_f32, plan->n, plan->n);
-        status = xt_xpu_create_on_host(plan->graph->options.device, &host, "the context's means",
-                                       &context->means[g], err);
+        status = xt_xpu_pin(plan->graph, &host, "the context's means", &context->means[g], err);
         struct xt_buffer *buffer = status
                                        ? NULL
                                        : xt_xpu_permanent(plan->graph, context->op.name, "means",

@@ -51,15 +51,17 @@ static struct xt_buffer *add_working(struct conv *conv, struct xt_graph *graph,
 static enum xt_status create_folded(struct conv *conv, struct xt_graph *graph,
                                     const_dnnl_memory_desc_t plain, struct xt_err *err)
 {
-    struct xt_device *device = graph->options.device;
-    size_t bytes = (size_t)conv->out->c * sizeof(float);
-    enum xt_status status = xt_mem_aligned(&conv->own_bias, bytes, 1, "a folded bias", err);
+    size_t count = (size_t)conv->out->c;
+    struct xt_xpu_operand bias =
+        xt_xpu_matrix(xt_xpu_in_memory(&conv->host_bias), dnnl_f32, 1, count);
+    struct xt_xpu_operand weights =
+        xt_xpu_matrix(xt_xpu_in_memory(&conv->host_weights), dnnl_f32, 1,
+                      xt_dnnl.memory_desc_get_size(plain) / sizeof(float));
+    enum xt_status status =
+        xt_mem_aligned(&conv->own_bias, count, sizeof(float), "a folded bias", err);
     if (!status)
-        status = xt_device_memory_create(device, plain, XT_ON_HOST, "folded weights",
-                                         &conv->host_weights, err);
-    return status ? status
-                  : xt_device_memory_create_bytes(device, bytes, XT_ON_HOST, "a folded bias",
-                                                  &conv->host_bias, err);
+        status = xt_xpu_pin(graph, &weights, "folded weights", &conv->host_weights, err);
+    return status ? status : xt_xpu_pin(graph, &bias, "a folded bias", &conv->host_bias, err);
 }
 
 /* The bias on the device: the parameter, or a copy of the folded one. */

@@ -7,12 +7,8 @@ static enum xt_status create_host(struct dropout *dropout, struct xt_graph *grap
                                   const struct xt_xpu_operand *keep,
                                   const struct xt_xpu_operand *factor, struct xt_err *err)
 {
-    struct xt_device *device = graph->options.device;
-    enum xt_status status =
-        xt_xpu_create_on_host(device, keep, "a dropout mask", &dropout->keep, err);
-    return status
-               ? status
-               : xt_xpu_create_on_host(device, factor, "a dropout factor", &dropout->factor, err);
+    enum xt_status status = xt_xpu_pin(graph, keep, "a dropout mask", &dropout->keep, err);
+    return status ? status : xt_xpu_pin(graph, factor, "a dropout factor", &dropout->factor, err);
 }
 
 /* data = data * mask * factor */

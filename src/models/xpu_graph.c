@@ -54,6 +54,35 @@ struct xt_buffer *xt_xpu_permanent(struct xt_graph *graph, const char *owner, co
     return buffer;
 }
 
+/* One memory that is to be. */
+struct xt_xpu_pinned {
+    struct xt_xpu_operand operand;
+    const char *what;
+    struct xt_device_memory *memory;
+};
+
+enum xt_status xt_xpu_pin(struct xt_graph *graph, const struct xt_xpu_operand *operand,
+                          const char *what, struct xt_device_memory *out, struct xt_err *err)
+{
+    const struct xt_device *device = graph->options.device;
+    struct xt_xpu_graph *xpu = graph->xpu;
+    dnnl_memory_desc_t md = NULL;
+    enum xt_status status = xt_xpu_desc(operand, &md, err);
+    if (status)
+        return status;
+    size_t bytes = xt_dnnl.memory_desc_get_size(md);
+    xt_dnnl.memory_desc_destroy(md);
+    if (bytes > xt_device_allocation_most(device))
+        return xt_device_refuse_piece(device, what, bytes, err);
+    status = xt_mem_grow(&xpu->pinned, &xpu->pinned_capacity, xpu->pinned_count + 1,
+                         sizeof *xpu->pinned, what, err);
+    if (status)
+        return status;
+    xpu->pinned[xpu->pinned_count++] = (struct xt_xpu_pinned){*operand, what, out};
+    graph->pinned_bytes += bytes;
+    return XT_OK;
+}
+
 struct xt_xpu_place xt_xpu_value_of(const struct xt_graph *graph, int param)
 {
     struct xt_params *params = graph->options.params;
@@ -83,16 +112,14 @@ static enum xt_status add_crossing(struct xt_graph *graph, enum xt_xpu_phase pha
     struct xt_xpu_operand device = xt_xpu_tensor(graph->logits, there);
     struct xt_xpu_operand host = device;
     host.place = xt_xpu_in_memory(here);
-    enum xt_status status =
-        xt_xpu_create_on_host(graph->options.device, &host, "the logits", here, err);
-    if (status)
-        return status;
+    if (xt_xpu_pin(graph, &host, "the logits", here, err))
+        return err->status;
     bool up = phase == XT_XPU_BACKWARD;
     return xt_xpu_reorder(&graph->xpu->crossing, phase, up ? &host : &device, up ? &device : &host,
                           err);
 }
 
-/* Buffers are addresses within one allocation. oneDNN's OpenCL runtime takes those of unified
+/* Buffers are addresses within allocations. oneDNN's OpenCL runtime takes those of unified
  * shared memory alone: its other memories are cl_mem objects. */
 enum xt_status xt_xpu_graph_begin(struct xt_graph *graph, struct xt_err *err)
 {
@@ -128,16 +155,39 @@ enum xt_status xt_xpu_graph_prepare(struct xt_graph *graph, struct xt_err *err)
     return status;
 }
 
+static enum xt_status allocate_pinned(struct xt_graph *graph, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < graph->xpu->pinned_count && !status; i++) {
+        const struct xt_xpu_pinned *pinned = &graph->xpu->pinned[i];
+        dnnl_memory_desc_t md = NULL;
+        status = xt_xpu_desc(&pinned->operand, &md, err);
+        if (!status)
+            status = xt_device_memory_create(graph->options.device, md, XT_ON_HOST, pinned->what,
+                                             pinned->memory, err);
+        if (md)
+            xt_dnnl.memory_desc_destroy(md);
+    }
+    return status;
+}
+
 enum xt_status xt_xpu_graph_allocate(struct xt_graph *graph, struct xt_err *err)
 {
-    enum xt_status status =
-        xt_device_memory_create_bytes(graph->options.device, graph->arena_bytes, XT_ON_DEVICE,
-                                      "the activations", &graph->xpu->arena, err);
-    void *data = NULL;
-    if (!status)
-        status = xt_dnnl_check(xt_dnnl.memory_get_data_handle(graph->xpu->arena.memory, &data),
-                               "the activations", err);
-    graph->arena = data;
+    const struct xt_plan *plan = &graph->plan;
+    void *data[XT_PLAN_SEGMENTS_MAX] = {NULL};
+    enum xt_status status = allocate_pinned(graph, err);
+    for (size_t i = 0; i < plan->segments && !status; i++) {
+        struct xt_device_memory *segment = &graph->xpu->arena[i];
+        status = xt_device_memory_create_bytes(graph->options.device, plan->segment_bytes[i],
+                                               XT_ON_DEVICE, "the activations", segment, err);
+        if (!status)
+            status = xt_dnnl_check(xt_dnnl.memory_get_data_handle(segment->memory, &data[i]),
+                                   "the activations", err);
+    }
+    for (int i = 0; i < graph->buffer_count && !status; i++) {
+        struct xt_buffer *buffer = graph->buffers[i];
+        buffer->data = (uint8_t *)data[buffer->segment] + buffer->offset;
+    }
     return status;
 }
 
@@ -289,11 +339,13 @@ void xt_xpu_graph_destroy(struct xt_graph *graph)
         return;
     xt_xpu_program_clear(&xpu->crossing);
     xt_xpu_program_clear(&xpu->statistics);
-    struct xt_device_memory *own[] = {&xpu->arena,       &xpu->logits, &xpu->logits_grad,
-                                      &xpu->batch_stats, &xpu->keep,   &xpu->gain};
+    for (size_t i = 0; i < graph->plan.segments; i++)
+        xt_device_memory_destroy(&xpu->arena[i]);
+    struct xt_device_memory *own[] = {&xpu->logits, &xpu->logits_grad, &xpu->batch_stats,
+                                      &xpu->keep, &xpu->gain};
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         xt_device_memory_destroy(own[i]);
+    free(xpu->pinned);
     free(xpu);
     graph->xpu = NULL;
-    graph->arena = NULL;
 }

@@ -21,8 +21,7 @@ static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct x
     if (!status)
         status = xt_graph_use_value(graph, input->out, xt_op_forward_time(op), err);
     if (!status)
-        status = xt_xpu_create_on_host(graph->options.device, &pixels, "the batch's images",
-                                       &input->pixels, err);
+        status = xt_xpu_pin(graph, &pixels, "the batch's images", &input->pixels, err);
     if (status)
         return status;
     struct xt_xpu_operand out = xt_xpu_tensor(input->out, input->out->value);

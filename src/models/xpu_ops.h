@@ -16,7 +16,9 @@ extern const struct xt_op_class xt_xpu_context;
 
 /* What a graph has of its own on an XPU. */
 struct xt_xpu_graph {
-    struct xt_device_memory arena;
+    struct xt_device_memory arena[XT_PLAN_SEGMENTS_MAX]; /* its segments */
+    struct xt_xpu_pinned *pinned;                        /* what ops have asked for */
+    size_t pinned_count, pinned_capacity;
     struct xt_device_memory logits, logits_grad; /* pinned, on the host: what crosses each step */
     struct xt_device_memory batch_stats;         /* as params' statistics: of the pass's batch */
     struct xt_device_memory keep, gain;          /* the same layout: running = keep * running +
@@ -42,6 +44,11 @@ struct xt_buffer *xt_xpu_temporary(struct xt_graph *graph, const struct xt_tenso
                                    size_t bytes, int time, struct xt_err *err);
 struct xt_buffer *xt_xpu_permanent(struct xt_graph *graph, const char *owner, const char *kind,
                                    size_t bytes, struct xt_err *err);
+/* Asks for pinned memory of the host, laid out as the operand is, wherever that is: *out, which
+ * stays where it is and is the caller's to destroy, has it once the graph is built. `what` names it
+ * in errors and is a constant. */
+enum xt_status xt_xpu_pin(struct xt_graph *graph, const struct xt_xpu_operand *operand,
+                          const char *what, struct xt_device_memory *out, struct xt_err *err);
 /* Where a parameter's value, statistic or gradient lies on the device. */
 struct xt_xpu_place xt_xpu_value_of(const struct xt_graph *graph, int param);
 struct xt_xpu_place xt_xpu_grad_of(const struct xt_graph *graph, int param);

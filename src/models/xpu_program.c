@@ -104,19 +104,6 @@ enum xt_status xt_xpu_desc(const struct xt_xpu_operand *operand, dnnl_memory_des
                          "a memory's layout", err);
 }
 
-enum xt_status xt_xpu_create_on_host(struct xt_device *device, const struct xt_xpu_operand *operand,
-                                     const char *what, struct xt_device_memory *out,
-                                     struct xt_err *err)
-{
-    dnnl_memory_desc_t md = NULL;
-    enum xt_status status = xt_xpu_desc(operand, &md, err);
-    if (!status)
-        status = xt_device_memory_create(device, md, XT_ON_HOST, what, out, err);
-    if (md)
-        xt_dnnl.memory_desc_destroy(md);
-    return status;
-}
-
 static void destroy_descs(dnnl_memory_desc_t *descs, int count)
 {
     for (int i = 0; i < count; i++)

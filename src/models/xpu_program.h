@@ -58,11 +58,6 @@ struct xt_xpu_operand xt_xpu_scalar(struct xt_xpu_place place, int ndims);
 enum xt_status xt_xpu_desc(const struct xt_xpu_operand *operand, dnnl_memory_desc_t *out,
                            struct xt_err *err);
 
-/* Pinned memory of the host, laid out as the operand is, wherever that is. */
-enum xt_status xt_xpu_create_on_host(struct xt_device *device, const struct xt_xpu_operand *operand,
-                                     const char *what, struct xt_device_memory *out,
-                                     struct xt_err *err);
-
 /* What is done to a result before it is written. */
 enum xt_xpu_post_kind { XT_XPU_ELTWISE, XT_XPU_BINARY };
 struct xt_xpu_post {

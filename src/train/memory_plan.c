@@ -3,95 +3,229 @@
 #include <assert.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/thread.h"
 #include "train/trainer.h"
 
-struct xt_memory_plan xt_memory_plan(const struct xt_trainer *trainer)
+const char *xt_memory_part_name(enum xt_memory_part part)
 {
-    const struct xt_params *params = &trainer->network.params;
-    const struct xt_graph *graph = trainer->network.graph;
-    double floats = sizeof(float);
-    double values = floats * (double)params->value_floats;
-    double used = (double)xt_thread_memory_used();
-    struct xt_memory_plan plan = {
-        .parameters = values + floats * (double)params->stat_floats,
-        .gradients = values,
-        .optimizer = values * xt_optim_states(trainer->optim.kind, trainer->optim.momentum),
-        .working = (double)graph->working_bytes,
-        .arena = (double)graph->arena_bytes,
-        .slots = (double)trainer->upload.bytes * trainer->upload.count,
-        .scratch = floats * (double)graph->loop_scratch_floats * trainer->network.device.threads,
-        .limit = (double)xt_thread_memory_limit(),
+    static const char *const names[XT_MEMORY_PARTS] = {
+        [XT_MEMORY_PARAMETERS] = "parameters, float32",
+        [XT_MEMORY_GRADIENTS] = "their gradients, float32",
+        [XT_MEMORY_OPTIMIZER] = "optimizer state, float32",
+        [XT_MEMORY_WORKING] = "working copies of weights",
+        [XT_MEMORY_ACTIVATIONS] = "activations and gradients",
+        [XT_MEMORY_EVALUATION] = "activations of evaluation",
+        [XT_MEMORY_SLOTS] = "batch slots, the loader",
+        [XT_MEMORY_PINNED] = "behind pinned memory",
+        [XT_MEMORY_SCRATCH] = "the loops' scratch",
+        [XT_MEMORY_FILES] = "a checkpoint's copies",
+        [XT_MEMORY_PROGRAM] = "program and libraries",
     };
-    double held = plan.parameters + plan.gradients + plan.optimizer + plan.working + plan.arena +
-                  plan.slots + plan.scratch;
-    plan.program = used > held ? used - held : 0;
-    plan.saving = plan.parameters + plan.optimizer;
-    /* A sample has its place in the order and a byte for being bad; evaluation has slots too. */
-    double samples = (double)trainer->source->count;
-    if (trainer->val) {
-        samples += (double)trainer->val->count;
-        plan.slots *= 2;
+    return names[part];
+}
+
+/* ---- what is needed ---- */
+
+static bool on_xpu(const struct xt_graph *graph)
+{
+    return graph->options.device->kind == XT_DEVICE_XPU;
+}
+
+/* Of the slots' pixels, which evaluation has too. */
+static double slots_of(const struct xt_memory_use *use)
+{
+    double slots = use->slots + use->evaluation_slots;
+    return slots * (double)use->slot_bytes;
+}
+
+/* A sample has its place in the order and a byte for being bad. */
+static double order_of(const struct xt_memory_use *use)
+{
+    return (double)use->samples * (sizeof(size_t) + 1);
+}
+
+static void add_up(struct xt_memory_side *side)
+{
+    side->all = 0;
+    for (int i = 0; i < XT_MEMORY_PARTS; i++)
+        side->all += side->parts[i];
+}
+
+/* Until the kernels are bound it is not known which of them want weights in a format of their own:
+ * forward and backward may. */
+static double working_of(const struct xt_graph *graph, double values)
+{
+    if (graph->working_bytes)
+        return (double)graph->working_bytes;
+    return graph->options.training ? 2 * values : values;
+}
+
+static void plan_cpu(const struct xt_graph *graph, const struct xt_memory_use *use,
+                     struct xt_memory_plan *plan)
+{
+    const struct xt_params *params = graph->options.params;
+    double values = (double)(params->value_floats * sizeof(float));
+    double *parts = plan->host.parts;
+    parts[XT_MEMORY_PARAMETERS] = values + (double)(params->stat_floats * sizeof(float));
+    parts[XT_MEMORY_WORKING] = working_of(graph, values);
+    parts[XT_MEMORY_ACTIVATIONS] = (double)graph->plan.bytes;
+    parts[XT_MEMORY_SLOTS] = slots_of(use) + order_of(use);
+    parts[XT_MEMORY_SCRATCH] =
+        (double)(graph->loop_scratch_floats * sizeof(float)) * graph->options.device->threads;
+    parts[XT_MEMORY_FILES] = parts[XT_MEMORY_PARAMETERS];
+    if (!graph->options.training)
+        return;
+    parts[XT_MEMORY_GRADIENTS] = values;
+    parts[XT_MEMORY_OPTIMIZER] = values * use->states;
+    parts[XT_MEMORY_FILES] += parts[XT_MEMORY_OPTIMIZER];
+}
+
+/* Pinned memory is a memory of the device that stays mapped: the runtime keeps both. Where slots
+ * are not pinned, one pinned place stands between. */
+static void plan_xpu(const struct xt_graph *graph, const struct xt_graph *evaluation,
+                     const struct xt_memory_use *use, struct xt_memory_plan *plan)
+{
+    const struct xt_params *params = graph->options.params;
+    double values = (double)(params->value_floats * sizeof(float));
+    double stats = (double)(params->stat_floats * sizeof(float));
+    double ways = use->evaluation_slots ? 2 : 1;
+    double slot = (double)use->slot_bytes;
+    double graphs =
+        (double)graph->pinned_bytes + (evaluation ? (double)evaluation->pinned_bytes : 0);
+    double pinned = use->pinned ? slots_of(use) : ways * slot;
+    double *host = plan->host.parts;
+    double *device = plan->device.parts;
+    host[XT_MEMORY_PARAMETERS] = device[XT_MEMORY_PARAMETERS] = values + stats;
+    host[XT_MEMORY_SLOTS] = slots_of(use) + (use->pinned ? 0 : pinned) + order_of(use) + graphs;
+    host[XT_MEMORY_FILES] = host[XT_MEMORY_PARAMETERS];
+    device[XT_MEMORY_ACTIVATIONS] = (double)graph->plan.bytes;
+    device[XT_MEMORY_EVALUATION] = evaluation ? (double)evaluation->plan.bytes : 0;
+    device[XT_MEMORY_SLOTS] = ways * XT_UPLOAD_BUFFERS * slot;
+    device[XT_MEMORY_PINNED] = pinned + graphs;
+    if (!graph->options.training)
+        return;
+    /* A batch's statistics, and the rates at which the running ones follow them. */
+    device[XT_MEMORY_PARAMETERS] += 3 * stats;
+    device[XT_MEMORY_GRADIENTS] = values;
+    host[XT_MEMORY_OPTIMIZER] = device[XT_MEMORY_OPTIMIZER] = values * use->states;
+    host[XT_MEMORY_FILES] += host[XT_MEMORY_OPTIMIZER];
+}
+
+/* ---- what there is ---- */
+
+static double at_least_0(double bytes)
+{
+    return bytes > 0 ? bytes : 0;
+}
+
+static void read_host(struct xt_memory_side *host)
+{
+    double available = (double)xt_thread_memory_available();
+    host->limit = (double)xt_thread_memory_limit();
+    host->free = at_least_0(host->limit - (double)xt_thread_memory_used());
+    host->available = available > 0 && available < host->free ? available : host->free;
+}
+
+/* What is taken on an XPU is known where Level Zero tells. */
+static void read_device(struct xt_device *device, struct xt_memory_side *out)
+{
+    struct xt_telemetry telemetry;
+    xt_device_read(device, &telemetry);
+    out->limit = (double)device->xpu.facts.memory;
+    out->free = out->limit;
+    if (telemetry.memory_used.known)
+        out->free = at_least_0(out->limit - telemetry.memory_used.value);
+    else
+        snprintf(out->why, sizeof out->why, "%s", telemetry.memory_used.why);
+    out->available = out->free;
+}
+
+static struct xt_memory_plan make(const struct xt_graph *graph, const struct xt_graph *evaluation,
+                                  const struct xt_memory_use *use)
+{
+    struct xt_memory_plan plan = {.shared = false};
+    read_host(&plan.host);
+    if (on_xpu(graph)) {
+        read_device(graph->options.device, &plan.device);
+        plan.shared = graph->options.device->xpu.facts.integrated;
+        plan_xpu(graph, evaluation, use, &plan);
+    } else {
+        plan_cpu(graph, use, &plan);
     }
-    plan.slots += samples * (sizeof(size_t) + 1);
-    plan.all = plan.parameters + plan.gradients + plan.optimizer + plan.working + plan.arena +
-               plan.slots + plan.scratch + plan.saving + plan.program;
+    add_up(&plan.host);
+    add_up(&plan.device);
     return plan;
 }
 
-/* Trained values, as described: known before anything is allocated. */
-static size_t described_bytes(const struct xt_params *params)
+static void count_program(struct xt_memory_plan *plan, double bytes)
 {
-    size_t floats = 0;
-    for (int i = 0; i < params->count; i++) {
-        size_t part = 1;
-        for (int axis = 0; axis < params->items[i].ndims; axis++)
-            part *= (size_t)params->items[i].dims[axis];
-        floats += part;
+    plan->host.parts[XT_MEMORY_PROGRAM] = at_least_0(bytes);
+    add_up(&plan->host);
+}
+
+struct xt_memory_plan xt_memory_plan_ahead(const struct xt_graph *graph,
+                                           const struct xt_graph *evaluation,
+                                           const struct xt_memory_use *use)
+{
+    struct xt_memory_plan plan = make(graph, evaluation, use);
+    count_program(&plan, (double)xt_thread_memory_used());
+    return plan;
+}
+
+struct xt_memory_plan xt_memory_plan(const struct xt_trainer *trainer)
+{
+    const struct xt_network *network = &trainer->network;
+    const struct xt_graph *evaluation =
+        network->inference == network->graph ? NULL : network->inference;
+    struct xt_memory_use use = {
+        .states = xt_optim_states(trainer->optim.kind, trainer->optim.momentum),
+        .slot_bytes = trainer->upload.bytes,
+        .slots = trainer->upload.count,
+        .pinned = !trainer->upload.pageable,
+    };
+    /* By now there is no checkpoint, no evaluation and no order of the samples. */
+    struct xt_memory_plan plan = make(network->graph, evaluation, &use);
+    double held = plan.host.all - plan.host.parts[XT_MEMORY_FILES];
+    use.samples = trainer->source->count;
+    if (trainer->val) {
+        use.evaluation_slots = use.slots;
+        use.samples += trainer->val->count;
     }
-    return floats * sizeof(float);
+    plan = make(network->graph, evaluation, &use);
+    count_program(&plan, (double)xt_thread_memory_used() - held);
+    return plan;
 }
 
-/* What the graph's device has, and what of it is taken. On an XPU what is taken is known where
- * Level Zero tells. */
-struct budget {
-    size_t limit; /* 0: not known */
-    size_t used;
-};
+/* ---- whether the one fits the other ---- */
 
-static struct budget budget_of(const struct xt_graph *graph)
+/* What is still to be had. */
+static double need_of(const struct xt_memory_side *side)
 {
-    struct xt_device *device = graph->options.device;
-    if (device->kind == XT_DEVICE_CPU)
-        return (struct budget){(size_t)xt_thread_memory_limit(), (size_t)xt_thread_memory_used()};
-    struct xt_telemetry telemetry;
-    xt_device_read(device, &telemetry);
-    struct budget budget = {.limit = (size_t)device->xpu.facts.memory};
-    if (telemetry.memory_used.known)
-        budget.used = (size_t)telemetry.memory_used.value;
-    return budget;
+    return side->all - side->parts[XT_MEMORY_PROGRAM];
 }
 
-/* Training: values, gradients and up to two states; on the CPU two working copies too (an XPU has
- * them in its arena), and a checkpoint's copies of values and states. Evaluation: values, and on
- * the CPU a working copy and the file that is being read. */
-static size_t copies_of(const struct xt_graph *graph)
+static bool side_fits(const struct xt_memory_side *side, double need, double room)
 {
-    bool on_cpu = graph->options.device->kind == XT_DEVICE_CPU;
-    if (graph->options.training)
-        return on_cpu ? 9 : 4;
-    return on_cpu ? 3 : 1;
+    return side->limit <= 0 || need <= room;
 }
 
-size_t xt_memory_plan_room(const struct xt_graph *graph, size_t slot_bytes)
+bool xt_memory_plan_fits(const struct xt_memory_plan *plan)
 {
-    struct budget budget = budget_of(graph);
-    if (!budget.limit)
-        return 0;
-    size_t used =
-        budget.used + copies_of(graph) * described_bytes(graph->options.params) + slot_bytes;
-    return used < budget.limit ? budget.limit - used : 1;
+    double device = need_of(&plan->device);
+    double host = need_of(&plan->host) + (plan->shared ? device : 0);
+    return side_fits(&plan->host, host, plan->host.free) &&
+           side_fits(&plan->device, device, plan->device.free);
+}
+
+bool xt_memory_plan_fits_well(const struct xt_memory_plan *plan)
+{
+    const double part = 0.9;
+    double device = need_of(&plan->device);
+    double host = need_of(&plan->host) + (plan->shared ? device : 0);
+    return side_fits(&plan->host, host, part * plan->host.available) &&
+           side_fits(&plan->device, device, part * plan->device.available);
 }
 
 static const struct xt_buffer *largest_below(const struct xt_graph *graph, size_t bytes)
@@ -111,40 +245,33 @@ static void name_largest(const struct xt_graph *graph, char *text, size_t size)
 {
     enum { NAMED = 3 };
     size_t before = SIZE_MAX;
-    size_t at = 0;
     *text = '\0';
     for (int k = 0; k < NAMED; k++) {
         const struct xt_buffer *largest = largest_below(graph, before);
-        if (!largest || at >= size)
+        if (!largest)
             return;
-        int wrote = snprintf(text + at, size - at, "%s%.40s (%s) %.1f MB", k ? ", " : "",
-                             largest->tensor, largest->kind, (double)largest->bytes / 1e6);
-        at += wrote > 0 ? (size_t)wrote : 0;
+        xt_str_append_to(text, size, "%s%.40s (%s) %.1f MB", k ? ", " : "", largest->tensor,
+                         largest->kind, (double)largest->bytes / 1e6);
         before = largest->bytes;
     }
 }
 
-enum xt_status xt_memory_plan_refuse(const struct xt_graph *graph, size_t room, struct xt_err *err)
+enum xt_status xt_memory_plan_refuse(const struct xt_memory_plan *plan,
+                                     const struct xt_graph *graph, const char *advice,
+                                     struct xt_err *err)
 {
-    char largest[256];
+    double device = need_of(&plan->device);
+    bool of_device = !side_fits(&plan->device, device, plan->device.free);
+    const struct xt_memory_side *side = of_device ? &plan->device : &plan->host;
+    double need = need_of(side) + (!of_device && plan->shared ? device : 0);
     char whose[96] = "this process may use";
-    double limit = (double)budget_of(graph).limit;
-    double need = limit - (double)room + (double)graph->arena_bytes;
-    /* Activations grow with the batch; a little is left for what does not. */
-    int fits = (int)(0.97 * graph->options.batch * (double)room / (double)graph->arena_bytes);
-    name_largest(graph, largest, sizeof largest);
-    if (graph->options.device->kind == XT_DEVICE_XPU)
+    char largest[256];
+    if (of_device)
         snprintf(whose, sizeof whose, "%.80s has", graph->options.device->name);
-    if (fits >= 1)
-        return xt_err_set(err, XT_ERR_MEMORY,
-                          "--batch %d needs about %.1f GB of memory, and %s %.1f GB, of which %.1f "
-                          "GB are free for activations (the largest: %s); give a smaller --batch: "
-                          "about %d fits",
-                          graph->options.batch, need / 1e9, whose, limit / 1e9, (double)room / 1e9,
-                          largest, fits);
-    return xt_err_set(
-        err, XT_ERR_MEMORY,
-        "the network needs about %.1f GB of memory at --batch %d, and %s %.1f GB: not "
-        "even one image fits (the largest tensors: %s)",
-        need / 1e9, graph->options.batch, whose, limit / 1e9, largest);
+    name_largest(graph, largest, sizeof largest);
+    return xt_err_set(err, XT_ERR_MEMORY,
+                      "--batch %d needs about %.1f GB of memory, and %s %.1f GB, of which %.1f GB "
+                      "are free (the largest tensors: %s); %s",
+                      graph->options.batch, need / 1e9, whose, side->limit / 1e9, side->free / 1e9,
+                      largest, advice);
 }

@@ -5,9 +5,12 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/str.h"
 #include "models/weight_file.h"
-#include "train/memory_plan.h"
+#include "train/auto_batch.h"
+#include "train/feed.h"
+#include "train/optim.h"
 
 static enum xt_status check_int8(const struct xt_network *network, bool training,
                                  struct xt_err *err)
@@ -86,20 +89,6 @@ static enum xt_status choose_model(struct xt_network *network, const struct xt_s
                       settings->init, own);
 }
 
-/* Plans the memory before it is taken. */
-static enum xt_status build_within_memory(const struct xt_network *network, struct xt_graph *graph,
-                                          struct xt_tensor *logits, struct xt_err *err)
-{
-    enum { SLOTS = 4 };
-    size_t image = (size_t)network->height * (size_t)network->width * 3;
-    size_t room = xt_memory_plan_room(graph, SLOTS * (size_t)network->batch * image);
-    graph->options.arena_most = room;
-    enum xt_status status = xt_graph_build(graph, logits, err);
-    if (status == XT_ERR_MEMORY && room && graph->arena_bytes > room)
-        return xt_memory_plan_refuse(graph, room, err);
-    return status;
-}
-
 static enum xt_dtype dtype_of(const struct xt_settings *settings)
 {
     switch (settings->amp) {
@@ -131,19 +120,28 @@ static enum xt_status check_fp16(const struct xt_network *network,
     return XT_OK;
 }
 
+/* What a graph is described with beside the settings, and the graph. */
+struct draft {
+    struct xt_params *params;
+    int batch;
+    bool training;
+    struct xt_graph *graph; /* NULL: none yet */
+    struct xt_tensor *logits;
+};
+
 static enum xt_status describe(struct xt_network *network, const struct xt_settings *settings,
-                               bool training, struct xt_graph **graph, struct xt_tensor **logits,
-                               struct xt_err *err)
+                               struct draft *draft, struct xt_err *err)
 {
     bool int8 = settings->amp == XT_AMP_INT8;
+    bool training = draft->training;
     enum xt_status status =
         int8 ? check_int8(network, training, err) : check_fp16(network, settings, training, err);
     if (status)
         return status;
     struct xt_graph_options options = {
         .device = &network->device,
-        .params = &network->params,
-        .batch = network->batch,
+        .params = draft->params,
+        .batch = draft->batch,
         .training = training,
         .dtype = dtype_of(settings),
         .fuse = !training && settings->fuse,
@@ -159,11 +157,115 @@ static enum xt_status describe(struct xt_network *network, const struct xt_setti
         .width = network->width,
         .context_over_batch = network->over_batch,
     };
-    status = xt_graph_create(graph, &options, err);
+    status = xt_graph_create(&draft->graph, &options, err);
     if (status)
         return status;
-    *logits = network->model->describe(*graph, &model_options, err);
-    return *logits ? XT_OK : err->status;
+    draft->logits = network->model->describe(draft->graph, &model_options, err);
+    return draft->logits ? XT_OK : err->status;
+}
+
+/* ---- memory ---- */
+
+static size_t slot_bytes(const struct xt_network *network, int batch)
+{
+    return (size_t)batch * (size_t)network->height * (size_t)network->width * 3;
+}
+
+/* Plans what is described, and a batch slot. `evaluation` may have no graph. The order of the
+ * samples, a few bytes each, is not known here. */
+static enum xt_status plan_memory(struct xt_network *network, const struct xt_settings *settings,
+                                  const struct draft *draft, const struct draft *evaluation,
+                                  struct xt_memory_plan *plan, struct xt_err *err)
+{
+    int slots = xt_feed_slots(settings);
+    struct xt_memory_use use = {
+        .states = draft->training ? xt_optim_states(settings->optim, settings->momentum) : 0,
+        .slot_bytes = slot_bytes(network, draft->batch),
+        .slots = slots,
+        .evaluation_slots = draft->training ? slots : 0,
+        .pinned = settings->pin_memory,
+    };
+    size_t most = xt_device_allocation_most(&network->device);
+    enum xt_status status = xt_graph_plan(draft->graph, draft->logits, err);
+    if (!status && evaluation->graph)
+        status = xt_graph_plan(evaluation->graph, evaluation->logits, err);
+    if (!status && most && use.slot_bytes > most)
+        status = xt_device_refuse_piece(&network->device, "a batch slot", use.slot_bytes, err);
+    if (!status)
+        *plan = xt_memory_plan_ahead(draft->graph, evaluation->graph, &use);
+    return status;
+}
+
+/* An XPU's kernels are made for training or for evaluation. */
+static bool needs_evaluation(const struct xt_network *network, bool training)
+{
+    return training && network->device.kind == XT_DEVICE_XPU;
+}
+
+enum xt_status xt_network_plan(struct xt_network *network, const struct xt_settings *settings,
+                               int batch, bool training, struct xt_memory_plan *plan,
+                               struct xt_err *err)
+{
+    struct xt_params *params = NULL;
+    enum xt_status status = xt_mem_calloc(&params, 2, sizeof *params, "a plan's parameters", err);
+    if (status)
+        return status;
+    struct draft draft = {.params = &params[0], .batch = batch, .training = training};
+    struct draft evaluation = {.params = &params[1], .batch = batch};
+    status = describe(network, settings, &draft, err);
+    if (!status && needs_evaluation(network, training))
+        status = describe(network, settings, &evaluation, err);
+    if (!status)
+        status = plan_memory(network, settings, &draft, &evaluation, plan, err);
+    xt_graph_destroy(draft.graph);
+    xt_graph_destroy(evaluation.graph);
+    xt_params_clear(&params[0]);
+    xt_params_clear(&params[1]);
+    free(params);
+    return status;
+}
+
+/* XT_ERR_MEMORY with what to do: err says what is too large already, or the plan as a whole is. */
+static enum xt_status refuse(struct xt_network *network, const struct xt_settings *settings,
+                             const struct draft *draft, const struct xt_memory_plan *plan,
+                             struct xt_err *err)
+{
+    int fits = 0;
+    struct xt_err why = *err;
+    char advice[96] = "not even one image fits";
+    enum xt_status status = xt_auto_batch_find(network, settings, draft->training,
+                                               (size_t)draft->batch - 1, &fits, err);
+    if (status)
+        return status;
+    if (fits)
+        snprintf(advice, sizeof advice, "--batch %d fits, which --batch auto finds", fits);
+    return plan ? xt_memory_plan_refuse(plan, draft->graph, advice, err)
+                : xt_err_set(err, XT_ERR_MEMORY, "%s; %s", why.text, advice);
+}
+
+/* Builds what is described once it is known that there is memory for it. */
+static enum xt_status build_within_memory(struct xt_network *network,
+                                          const struct xt_settings *settings,
+                                          const struct draft *draft, const struct draft *evaluation,
+                                          struct xt_err *err)
+{
+    struct xt_memory_plan plan;
+    enum xt_status status = plan_memory(network, settings, draft, evaluation, &plan, err);
+    if (status == XT_ERR_MEMORY)
+        return refuse(network, settings, draft, NULL, err);
+    if (!status && !xt_memory_plan_fits(&plan))
+        return refuse(network, settings, draft, &plan, err);
+    if (!status)
+        status = xt_graph_build(draft->graph, draft->logits, err);
+    if (!status && evaluation->graph)
+        status = xt_graph_build(evaluation->graph, evaluation->logits, err);
+    /* Others took what was free, or nobody could say what was. */
+    if (status == XT_ERR_MEMORY) {
+        struct xt_err why = *err;
+        xt_memory_plan_refuse(&plan, draft->graph, "a smaller --batch needs less", err);
+        xt_err_prefix(err, "%s: ", why.text);
+    }
+    return status;
 }
 
 /* Some state_dicts have the head as "fc.0": its tensors get the network's names. */
@@ -381,11 +483,11 @@ static void keep_kernels(struct xt_network *network)
 static enum xt_status build_cpu(struct xt_network *network, const struct xt_settings *settings,
                                 bool training, struct xt_err *err)
 {
-    struct xt_tensor *logits = NULL;
-    enum xt_status status = describe(network, settings, training, &network->graph, &logits, err);
-    network->inference = network->graph;
+    struct draft draft = {&network->params, network->batch, training, NULL, NULL};
+    enum xt_status status = describe(network, settings, &draft, err);
+    network->graph = network->inference = draft.graph;
     if (!status)
-        status = build_within_memory(network, network->graph, logits, err);
+        status = build_within_memory(network, settings, &draft, &(struct draft){NULL}, err);
     if (!status)
         status = fill(network, settings, training, err);
     if (!status)
@@ -393,20 +495,13 @@ static enum xt_status build_cpu(struct xt_network *network, const struct xt_sett
     return status;
 }
 
-static enum xt_status build_inference(struct xt_network *network,
-                                      const struct xt_settings *settings, struct xt_err *err)
-{
-    struct xt_tensor *logits = NULL;
-    enum xt_status status = describe(network, settings, false, &network->inference, &logits, err);
-    return status ? status : build_within_memory(network, network->inference, logits, err);
-}
-
 static enum xt_status build_xpu(struct xt_network *network, const struct xt_settings *settings,
                                 bool training, struct xt_err *err)
 {
-    struct xt_tensor *logits = NULL;
-    enum xt_status status = describe(network, settings, training, &network->graph, &logits, err);
-    network->inference = network->graph;
+    struct draft draft = {&network->params, network->batch, training, NULL, NULL};
+    struct draft evaluation = {&network->params, network->batch, false, NULL, NULL};
+    enum xt_status status = describe(network, settings, &draft, err);
+    network->graph = network->inference = draft.graph;
     if (!status)
         status = xt_params_allocate(&network->params, false, err);
     if (!status)
@@ -415,10 +510,21 @@ static enum xt_status build_xpu(struct xt_network *network, const struct xt_sett
         return status;
     choose_bn(network, settings, training);
     network->graph->options.bn_frozen = training && network->bn_frozen;
-    status = build_within_memory(network, network->graph, logits, err);
-    if (!status && training)
-        status = build_inference(network, settings, err);
-    return status;
+    if (needs_evaluation(network, training)) {
+        status = describe(network, settings, &evaluation, err);
+        network->inference = evaluation.graph;
+    }
+    return status ? status : build_within_memory(network, settings, &draft, &evaluation, err);
+}
+
+enum xt_status xt_network_check_classes(const struct xt_network *network,
+                                        const struct xt_settings *settings, struct xt_err *err)
+{
+    if (network->classes)
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_DATA,
+                      "%s does not tell how many classes it is for: it has no %s.weight",
+                      settings->init ? settings->init : "--init", network->model->head);
 }
 
 enum xt_status xt_network_build(struct xt_network *network, const struct xt_settings *settings,
@@ -426,13 +532,11 @@ enum xt_status xt_network_build(struct xt_network *network, const struct xt_sett
 {
     struct xt_span start = xt_span_now();
     network->batch = batch;
-    if (!network->classes)
-        return xt_err_set(err, XT_ERR_DATA,
-                          "%s does not tell how many classes it is for: it has no %s.weight",
-                          settings->init ? settings->init : "--init", network->model->head);
-    enum xt_status status = network->device.kind == XT_DEVICE_XPU
-                                ? build_xpu(network, settings, training, err)
-                                : build_cpu(network, settings, training, err);
+    enum xt_status status = xt_network_check_classes(network, settings, err);
+    if (status)
+        return status;
+    status = network->device.kind == XT_DEVICE_XPU ? build_xpu(network, settings, training, err)
+                                                   : build_cpu(network, settings, training, err);
     if (!status)
         keep_kernels(network);
     xt_weight_file_clear(&network->weights);
@@ -450,9 +554,11 @@ enum xt_status xt_network_rebuild(struct xt_network *network, const struct xt_se
     xt_graph_destroy(network->graph);
     network->graph = network->inference = NULL;
     network->batch = batch;
-    status = build_inference(network, settings, err);
-    network->graph = network->inference;
-    return status;
+    struct draft draft = {&network->params, batch, false, NULL, NULL};
+    status = describe(network, settings, &draft, err);
+    network->graph = network->inference = draft.graph;
+    return status ? status
+                  : build_within_memory(network, settings, &draft, &(struct draft){NULL}, err);
 }
 
 enum xt_status xt_network_init(struct xt_network *network, const struct xt_settings *settings,

@@ -23,6 +23,7 @@
 #include "models/model.h"
 #include "models/ranges.h"
 #include "train/class_names.h"
+#include "train/memory_plan.h"
 #include "train/settings.h"
 
 struct xt_network {
@@ -58,6 +59,14 @@ enum xt_status xt_network_open(struct xt_network *network, const struct xt_setti
 enum xt_status xt_network_take_classes(struct xt_network *network,
                                        const struct xt_settings *settings,
                                        const struct xt_source *source, struct xt_err *err);
+/* An error where nobody has said how many classes there are. */
+enum xt_status xt_network_check_classes(const struct xt_network *network,
+                                        const struct xt_settings *settings, struct xt_err *err);
+/* What building for `batch` would take of memory; nothing is allocated. XT_ERR_MEMORY where the
+ * device does not take a tensor of it in one piece. */
+enum xt_status xt_network_plan(struct xt_network *network, const struct xt_settings *settings,
+                               int batch, bool training, struct xt_memory_plan *plan,
+                               struct xt_err *err);
 /* Builds the graph for `batch` and fills it from --init or from `seed`. */
 enum xt_status xt_network_build(struct xt_network *network, const struct xt_settings *settings,
                                 int batch, bool training, struct xt_err *err);

@@ -236,7 +236,7 @@ static void inference_needs_a_fraction_of_the_memory(void **state)
     size_t all = 0;
     for (int i = 0; i < net.graph->tensor_count; i++)
         all += xt_tensor_bytes(net.graph->tensors[i]);
-    assert_true(net.graph->arena_bytes < all / 2);
+    assert_true(net.graph->plan.bytes < all / 2);
     close_network(&net);
 }
 

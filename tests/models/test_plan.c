@@ -13,9 +13,10 @@ static size_t rounded(size_t bytes)
 static size_t layout(struct xt_plan_item *items, size_t count)
 {
     struct xt_err err = {0};
-    size_t total = 0;
-    assert_int_equal(xt_plan_layout(items, count, &total, &err), XT_OK);
-    return total;
+    struct xt_plan plan;
+    assert_int_equal(xt_plan_layout(items, count, 0, &plan, &err), XT_OK);
+    assert_true(plan.segments <= 1);
+    return plan.bytes;
 }
 
 /* The most that is alive at one time. */
@@ -48,21 +49,108 @@ static void check_layout(const struct xt_plan_item *items, size_t count, size_t 
     assert_true(total >= peak_of(items, count));
 }
 
+/* Any number of items of up to 5000 bytes. */
+static size_t make_items(struct xt_plan_item items[ITEMS_MAX], uint64_t seed)
+{
+    struct xt_rng rng = xt_rng_begin(seed, 0);
+    size_t count = 1 + (size_t)xt_rng_below(&rng, ITEMS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        int first = (int)xt_rng_below(&rng, 40);
+        items[i] = (struct xt_plan_item){.bytes = 1 + (size_t)xt_rng_below(&rng, 5000),
+                                         .first = first,
+                                         .last = first + (int)xt_rng_below(&rng, 12)};
+    }
+    return count;
+}
+
 static void items_alive_together_never_overlap(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 500; seed++) {
-        struct xt_rng rng = xt_rng_begin(seed, 0);
         struct xt_plan_item items[ITEMS_MAX];
-        size_t count = 1 + (size_t)xt_rng_below(&rng, ITEMS_MAX);
-        for (size_t i = 0; i < count; i++) {
-            int first = (int)xt_rng_below(&rng, 40);
-            items[i] = (struct xt_plan_item){.bytes = 1 + (size_t)xt_rng_below(&rng, 5000),
-                                             .first = first,
-                                             .last = first + (int)xt_rng_below(&rng, 12)};
-        }
+        size_t count = make_items(items, seed);
         check_layout(items, count, layout(items, count));
     }
+}
+
+/* The items of each segment are a plan of their own. */
+static void check_segments(const struct xt_plan_item *items, size_t count,
+                           const struct xt_plan *plan, size_t most)
+{
+    size_t all = 0;
+    for (size_t s = 0; s < plan->segments; s++) {
+        struct xt_plan_item own[ITEMS_MAX];
+        size_t own_count = 0;
+        for (size_t i = 0; i < count; i++)
+            if (items[i].segment == s)
+                own[own_count++] = items[i];
+        assert_true(own_count > 0);
+        assert_true(plan->segment_bytes[s] <= most);
+        check_layout(own, own_count, plan->segment_bytes[s]);
+        all += plan->segment_bytes[s];
+    }
+    assert_int_equal(all, plan->bytes);
+}
+
+static void no_item_crosses_a_segment(void **state)
+{
+    (void)state;
+    static const size_t segments[] = {5056, 8192, 8200, 65536};
+    for (uint64_t seed = 0; seed < 400; seed++) {
+        struct xt_plan_item items[ITEMS_MAX];
+        struct xt_plan plan;
+        struct xt_err err = {0};
+        size_t most = segments[seed % 4];
+        size_t count = make_items(items, seed);
+        assert_int_equal(xt_plan_layout(items, count, most, &plan, &err), XT_OK);
+        check_segments(items, count, &plan, most);
+        size_t one = layout(items, count);
+        if (plan.bytes > 2 * one)
+            fail_msg("%zu bytes in segments of %zu, %zu in one", plan.bytes, most, one);
+    }
+}
+
+static void a_segment_that_holds_all_is_the_one_plan(void **state)
+{
+    (void)state;
+    struct xt_plan_item items[ITEMS_MAX];
+    struct xt_plan plan;
+    struct xt_err err = {0};
+    size_t count = make_items(items, 7);
+    size_t one = layout(items, count);
+    assert_int_equal(xt_plan_layout(items, count, one, &plan, &err), XT_OK);
+    assert_int_equal(plan.segments, 1);
+    assert_int_equal(plan.bytes, one);
+}
+
+static void items_of_a_whole_segment_have_one_each(void **state)
+{
+    (void)state;
+    struct xt_plan_item items[] = {
+        {.bytes = 4096, .first = 0, .last = 2},
+        {.bytes = 4090, .first = 1, .last = 3},
+        {.bytes = 64, .first = 2, .last = 2},
+        {.bytes = 4096, .first = 4, .last = 4},
+    };
+    struct xt_plan plan;
+    struct xt_err err = {0};
+    assert_int_equal(xt_plan_layout(items, 4, 4096, &plan, &err), XT_OK);
+    check_segments(items, 4, &plan, 4096);
+    assert_int_equal(plan.segments, 3);
+    assert_int_equal(plan.bytes, 2 * 4096 + 64);
+}
+
+static void more_segments_than_there_can_be_is_an_error(void **state)
+{
+    (void)state;
+    enum { COUNT = XT_PLAN_SEGMENTS_MAX + 1 };
+    struct xt_plan_item items[COUNT];
+    struct xt_plan plan;
+    struct xt_err err = {0};
+    for (int i = 0; i < COUNT; i++)
+        items[i] = (struct xt_plan_item){.bytes = 64, .last = 1};
+    assert_int_equal(xt_plan_layout(items, COUNT, 64, &plan, &err), XT_ERR_MEMORY);
+    support_assert_error(&err, XT_ERR_MEMORY, "more than 256 allocations");
 }
 
 static void items_that_never_meet_share_one_place(void **state)
@@ -144,6 +232,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(items_alive_together_never_overlap),
+        cmocka_unit_test(no_item_crosses_a_segment),
+        cmocka_unit_test(a_segment_that_holds_all_is_the_one_plan),
+        cmocka_unit_test(items_of_a_whole_segment_have_one_each),
+        cmocka_unit_test(more_segments_than_there_can_be_is_an_error),
         cmocka_unit_test(items_that_never_meet_share_one_place),
         cmocka_unit_test(items_that_all_meet_stand_side_by_side),
         cmocka_unit_test(a_chain_needs_no_more_than_its_peak),

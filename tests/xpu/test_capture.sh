@@ -25,6 +25,12 @@ grep -q '"implementation":.*jit:' "$work/said" || fail 'the convolution is jit'
 grep -q '"trains":.*"f32", "bf16", "fp16"' "$work/said" || fail 'f32, bf16 and fp16 train'
 grep -q '"infers":.*"int8"' "$work/said" || fail 'int8 infers'
 
+# The driver's own limit of one allocation; what is larger is refused before anything is made.
+grep -q '"allocation_max_bytes":.*4294959104' "$work/said" || fail 'the limit of one allocation is known'
+capture "$xtrain" --model resnet50 --data 'synth:shapes?count=4096' --batch 4096 --amp bf16 --xpu --dry-run
+grep -q 'conv1 (value): 6.58 GB in one piece, and .* takes at most 4.29 GB; --batch [0-9]* fits, which --batch auto finds' \
+  "$work/said" || fail 'a tensor above it is refused by name'
+
 capture "$xtrain" doctor
 grep -q '^passed *engine' "$work/said" || fail 'the engine starts'
 kernels() { find "$work/cache" -name '*_cache' -printf '%f %T@\n' | sort; }

@@ -86,6 +86,7 @@ static void two_devices_are_described(void **state)
     assert_string_equal(xt_uuid_format(&arc->uuid).text, "a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a0a0");
     assert_int_equal(arc->units, 512);
     assert_int_equal(arc->memory, 16ull << 30);
+    assert_int_equal(arc->allocation_max, 4ull << 30);
     assert_false(arc->integrated);
     assert_true(arc->fp16);
     assert_false(arc->fp64);

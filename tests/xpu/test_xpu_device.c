@@ -54,6 +54,7 @@ static void the_xpu_says_its_true_name(void **state)
     assert_string_equal(device.xpu.backend, "OpenCL");
     assert_non_null(strstr(device.name, "xpu:0: "));
     assert_true(device.xpu.facts.memory > 0);
+    assert_true(device.xpu.facts.allocation_max > 0);
     assert_true(device.xpu.facts.units > 0);
     assert_true(strlen(device.xpu.facts.driver) > 0);
     xt_device_close(&device);

@@ -1,0 +1,207 @@
+/* The memory of an XPU on the test double (run through double.sh; skipped elsewhere): what the test
+ * says that the device has is what the plan goes by. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "support.h"
+#include "train/auto_batch.h"
+#include "train/network.h"
+
+/* Small enough for the double; the kernels are those of test_steps.sh. */
+enum { BATCH = 4 };
+
+static const struct xt_settings settings = {
+    .model = "lprnet",
+    .device = "xpu",
+    .threads = 1,
+    .optim = XT_OPTIM_ADAMW,
+    .fuse = true,
+    .pin_memory = true,
+    .kernel_cache = true,
+};
+
+/* A device with so much memory in all and in one piece; 0: as it is. */
+static void open_network(struct xt_network *network, double memory, double piece)
+{
+    struct xt_err err = {0};
+    if (!getenv("OPENCL_LAYERS"))
+        support_skip("no test double of a GPU: run \"make test-xpu\"");
+    if (xt_network_open(network, &settings, &err))
+        fail_msg("%s", err.text);
+    if (memory > 0)
+        network->device.xpu.facts.memory = (uint64_t)memory;
+    if (piece > 0)
+        network->device.xpu.facts.allocation_max = (uint64_t)piece;
+}
+
+static struct xt_memory_plan plan_of(struct xt_network *network, int batch)
+{
+    struct xt_memory_plan plan;
+    struct xt_err err = {0};
+    if (xt_network_plan(network, &settings, batch, true, &plan, &err))
+        fail_msg("%s", err.text);
+    return plan;
+}
+
+static int find(struct xt_network *network)
+{
+    int batch = 0;
+    struct xt_err err = {0};
+    if (xt_auto_batch_find(network, &settings, true, XT_BATCH_MAX, &batch, &err))
+        fail_msg("%s", err.text);
+    return batch;
+}
+
+static void auto_takes_the_largest_batch_that_fits(void **state)
+{
+    (void)state;
+    struct xt_network network;
+    open_network(&network, 2e9, 0);
+    int batch = find(&network);
+    assert_true(batch > 64);
+    assert_int_equal(batch % 32, 0);
+    struct xt_memory_plan fits = plan_of(&network, batch);
+    struct xt_memory_plan next = plan_of(&network, batch + 32);
+    assert_true(fits.device.all <= 0.9 * 2e9);
+    assert_true(next.device.all > 0.9 * 2e9);
+    /* A graph for evaluation, and what stands behind pinned slots, are counted. */
+    assert_true(fits.device.parts[XT_MEMORY_EVALUATION] > 0);
+    assert_true(fits.device.parts[XT_MEMORY_PINNED] >= 8.0 * batch * 24 * 94 * 3);
+    xt_network_clear(&network);
+}
+
+static void auto_keeps_every_tensor_within_one_allocation(void **state)
+{
+    (void)state;
+    struct xt_network network;
+    struct xt_memory_plan plan;
+    struct xt_err err = {0};
+    open_network(&network, 64e9, 100e6);
+    int batch = find(&network);
+    assert_true(batch > 32);
+    plan_of(&network, batch);
+    assert_int_equal(xt_network_plan(&network, &settings, batch + 32, true, &plan, &err),
+                     XT_ERR_MEMORY);
+    support_assert_error(&err, XT_ERR_MEMORY, "0.10 GB in one piece, and xpu:0: ");
+    support_assert_error(&err, XT_ERR_MEMORY, " takes at most 0.10 GB");
+    xt_network_clear(&network);
+}
+
+static void a_batch_that_does_not_fit_is_refused_with_one_that_does(void **state)
+{
+    (void)state;
+    static const struct {
+        double memory, piece;
+        const char *parts[4];
+    } cases[] = {
+        {1e9,
+         0,
+         {"--batch 4096 needs about ",
+          " has 1.0 GB, of which 1.0 GB are free (the largest tensors: ", "(value) ",
+          " fits, which --batch auto finds"}},
+        {64e9,
+         50e6,
+         {" GB in one piece, and xpu:0: ", " takes at most 0.05 GB; --batch ", ": 0.09 GB in one",
+          " fits, which --batch auto finds"}},
+        {1e6, 0, {"--batch 4096 needs about ", "0.0 GB", "(value) ", "; not even one image fits"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct xt_network network;
+        struct xt_err err = {0};
+        open_network(&network, cases[i].memory, cases[i].piece);
+        assert_int_equal(xt_network_build(&network, &settings, 4096, true, &err), XT_ERR_MEMORY);
+        for (int k = 0; k < 4; k++)
+            support_assert_error(&err, XT_ERR_MEMORY, cases[i].parts[k]);
+        xt_network_clear(&network);
+    }
+}
+
+static void auto_is_refused_where_the_memory_cannot_be_read(void **state)
+{
+    (void)state;
+    struct xt_network network;
+    struct xt_err err = {0};
+    int batch = 0;
+    open_network(&network, 0, 0);
+    network.device.xpu.facts.memory = 0;
+    assert_int_equal(xt_auto_batch_take(&network, &settings, true, 100, &batch, &err),
+                     XT_ERR_USAGE);
+    support_assert_error(&err, XT_ERR_USAGE, " has cannot be read; give --batch N");
+    xt_network_clear(&network);
+}
+
+/* ---- a network in several allocations ---- */
+
+struct outcome {
+    size_t segments;
+    size_t bytes;
+    size_t logit_count;
+    size_t grad_count;
+    float *logits;
+    float *grads;
+};
+
+static void copy(float **out, const float *from, size_t count)
+{
+    struct xt_err err = {0};
+    assert_int_equal(xt_mem_calloc(out, count, sizeof **out, "numbers", &err), XT_OK);
+    memcpy(*out, from, count * sizeof **out);
+}
+
+/* One pass forward and backward. */
+static struct outcome run(double piece)
+{
+    struct xt_network network;
+    struct xt_err err = {0};
+    uint8_t pixels[BATCH * 24 * 94 * 3];
+    open_network(&network, 0, piece);
+    if (xt_network_build(&network, &settings, BATCH, true, &err))
+        fail_msg("%s", err.text);
+    struct xt_graph *graph = network.graph;
+    for (size_t i = 0; i < sizeof pixels; i++)
+        pixels[i] = (uint8_t)xt_rng_at(1, 0, i);
+    graph->pass = (struct xt_graph_pass){.pixels = pixels, .count = BATCH, .training = true};
+    if (xt_graph_forward(graph, &err))
+        fail_msg("%s", err.text);
+    struct outcome out = {.segments = graph->plan.segments,
+                          .bytes = graph->plan.bytes,
+                          .logit_count = xt_tensor_count(graph->logits),
+                          .grad_count = network.params.value_floats};
+    copy(&out.logits, xt_graph_logits(graph), out.logit_count);
+    memcpy(xt_graph_logits_grad(graph), out.logits, out.logit_count * sizeof(float));
+    if (xt_graph_backward(graph, &err) || xt_params_pull_grads(&network.params, &err))
+        fail_msg("%s", err.text);
+    copy(&out.grads, network.params.grads, out.grad_count);
+    xt_network_clear(&network);
+    return out;
+}
+
+static void a_network_in_small_allocations_gives_the_same_numbers(void **state)
+{
+    (void)state;
+    struct outcome one = run(0);
+    struct outcome several = run(6e6);
+    assert_int_equal(one.segments, 1);
+    assert_true(several.segments > 4);
+    assert_true(several.bytes < 2 * one.bytes);
+    assert_memory_equal(several.logits, one.logits, one.logit_count * sizeof(float));
+    assert_memory_equal(several.grads, one.grads, one.grad_count * sizeof(float));
+    free(one.logits);
+    free(one.grads);
+    free(several.logits);
+    free(several.grads);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(auto_takes_the_largest_batch_that_fits),
+        cmocka_unit_test(auto_keeps_every_tensor_within_one_allocation),
+        cmocka_unit_test(a_batch_that_does_not_fit_is_refused_with_one_that_does),
+        cmocka_unit_test(auto_is_refused_where_the_memory_cannot_be_read),
+        cmocka_unit_test(a_network_in_small_allocations_gives_the_same_numbers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

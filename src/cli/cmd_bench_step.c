@@ -193,6 +193,11 @@ static enum xt_status check_old(const struct command *command, struct xt_err *er
         struct xt_settings settings;
         double rate = 0;
         status = pick(command->options, i, &settings, err);
+        if (!status && !settings.batch)
+            status = xt_err_set(err, XT_ERR_USAGE,
+                                "--batch auto has nothing to compare with in --against %s: give "
+                                "the batch of that run",
+                                settings.against);
         if (!status)
             status = xt_bench_old_rate(command->old, settings.model, settings.device,
                                        type_name(&settings), settings.batch, settings.threads,

@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/progress.h"
+#include "train/auto_batch.h"
 #include "train/calibrate.h"
 #include "train/evaluate.h"
 
@@ -345,9 +346,9 @@ static enum xt_status evaluate(struct command *command, int index, struct xt_err
     settings.amp = run->amp;
     if (run->amp == XT_AMP_INT8)
         status = xt_calibrate_int8(command->network, &settings, choose_calibration(command),
-                                   settings.batch, &command->calibration, err);
+                                   command->network->batch, &command->calibration, err);
     else if (index > 0)
-        status = xt_network_rebuild(command->network, &settings, settings.batch, err);
+        status = xt_network_rebuild(command->network, &settings, command->network->batch, err);
     if (status)
         return status;
     struct xt_evaluate_observer observer = {
@@ -363,14 +364,30 @@ static enum xt_status evaluate(struct command *command, int index, struct xt_err
     return status;
 }
 
-static enum xt_status open_data(struct command *command, struct xt_err *err)
+/* The network in the first run's type, and the images, whose number --batch auto asks for. */
+static enum xt_status open_network(struct command *command, struct xt_err *err)
+{
+    struct xt_network *network = command->network;
+    struct xt_settings settings = command->options->values;
+    int batch = settings.batch;
+    settings.amp = command->runs[0].amp;
+    enum xt_status status = xt_network_open(network, &settings, err);
+    if (!status)
+        status = xt_network_check_classes(network, &settings, err);
+    if (status)
+        return status;
+    command->data = choose_data(command->options, network);
+    status = xt_network_open_source(network, command->data, &command->source, err);
+    if (!status && !batch)
+        status = xt_auto_batch_take(network, &settings, false, command->source->count, &batch, err);
+    return status ? status : xt_network_build(network, &settings, batch, false, err);
+}
+
+static enum xt_status open_view(struct command *command, struct xt_err *err)
 {
     const struct xt_settings *s = &command->options->values;
     struct xt_network *network = command->network;
-    command->data = choose_data(command->options, network);
-    enum xt_status status = xt_network_open_source(network, command->data, &command->source, err);
-    if (!status)
-        status = xt_objective_create(&command->objective, network, s, err);
+    enum xt_status status = xt_objective_create(&command->objective, network, s, err);
     command->view.objective = command->objective;
     if (is_comparison(command))
         return status;
@@ -383,7 +400,7 @@ static enum xt_status open_data(struct command *command, struct xt_err *err)
 
 static enum xt_status evaluate_all(struct command *command, struct xt_err *err)
 {
-    enum xt_status status = open_data(command, err);
+    enum xt_status status = open_view(command, err);
     for (int i = 0; i < command->count && !status; i++)
         status = evaluate(command, i, err);
     if (!status && command->options->values.json)
@@ -396,7 +413,6 @@ static enum xt_status evaluate_all(struct command *command, struct xt_err *err)
         xt_evaluation_clear(&command->runs[i].result);
     free(command->view.rows);
     xt_objective_destroy(command->objective);
-    xt_source_destroy(command->source);
     return status;
 }
 
@@ -429,13 +445,11 @@ enum xt_status xt_cmd_eval(struct xt_options *options, struct xt_err *err)
     struct xt_network network = {0};
     struct command command = {.options = options, .network = &network};
     enum xt_status status = list_runs(&command, err);
-    struct xt_settings settings = options->values;
-    if (!status) {
-        settings.amp = command.runs[0].amp;
-        status = xt_network_init(&network, &settings, settings.batch, false, err);
-    }
+    if (!status)
+        status = open_network(&command, err);
     if (!status)
         status = evaluate_all(&command, err);
+    xt_source_destroy(command.source);
     free(command.runs);
     xt_network_clear(&network);
     return status;

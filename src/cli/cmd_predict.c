@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "data/resize.h"
+#include "train/auto_batch.h"
 #include "train/calibrate.h"
 #include "train/evaluate.h"
 
@@ -255,13 +256,19 @@ static enum xt_status open_network(struct reader *reader, struct xt_err *err)
 {
     const struct xt_settings *s = reader->settings;
     struct xt_calibration calibration;
-    size_t batch = (size_t)s->batch;
-    if (reader->files.count < batch)
-        batch = reader->files.count;
-    enum xt_status status = xt_network_init(&reader->network, s, (int)batch, false, err);
+    struct xt_network *network = &reader->network;
+    size_t files = reader->files.count;
+    int batch = files < (size_t)s->batch ? (int)files : s->batch;
+    enum xt_status status = xt_network_open(network, s, err);
+    if (!status && !batch)
+        status = xt_network_check_classes(network, s, err);
+    if (!status && !batch)
+        status = xt_auto_batch_take(network, s, false, files, &batch, err);
+    if (!status)
+        status = xt_network_build(network, s, batch, false, err);
     if (status || s->amp != XT_AMP_INT8)
         return status;
-    status = xt_calibrate_int8(&reader->network, s, s->calibrate, (int)batch, &calibration, err);
+    status = xt_calibrate_int8(network, s, s->calibrate, batch, &calibration, err);
     if (!status)
         xt_log_note("int8: ranges from %zu of the %zu images of %s", calibration.images,
                     calibration.all, calibration.source);

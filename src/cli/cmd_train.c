@@ -82,7 +82,7 @@ static void describe_run(const struct xt_trainer *trainer)
            xt_dtype_name(trainer->network.graph->options.dtype),
            s->init ? s->init : "random weights");
     printf("%" PRId64 " steps of %d images (%" PRId64 " steps an epoch), %zu parameters\n",
-           trainer->steps, s->batch, trainer->epoch_steps,
+           trainer->steps, trainer->network.batch, trainer->epoch_steps,
            xt_network_parameter_count(&trainer->network));
     printf("saving to %s\n", trainer->folder.path);
     fflush(stdout);
@@ -192,6 +192,8 @@ enum xt_status xt_cmd_train(struct xt_options *options, struct xt_err *err)
 {
     struct xt_trainer trainer;
     enum xt_status status = xt_trainer_init(&trainer, &options->values, err);
+    if (!status)
+        xt_options_found_batch(options, trainer.network.batch);
     if (!status)
         status = options->values.dry_run ? xt_placement_dry_run(options, &trainer, err)
                                          : run(options, &trainer, err);

@@ -354,7 +354,7 @@ static const struct xt_option table[] = {
 
     {
         .name = "batch",
-        .type = &xt_type_integer,
+        .type = &xt_type_batch,
         FIELD(batch),
         .commands = NETWORK | BENCH | LOADER | SELFTEST | INFER | WARM,
         .lists = STEP | INFER,
@@ -363,7 +363,9 @@ static const struct xt_option table[] = {
         .min = 1,
         .max = 65536,
         .by_model = true,
-        .help = "images a step",
+        .automatic = TRAIN | EVAL | PREDICT | STEP,
+        .help = "images a step; auto: as many as fit the memory of the device, for train, eval, "
+                "predict and bench step",
     },
     {
         .name = "lr",

@@ -73,6 +73,8 @@ enum xt_status xt_option_describe(const struct xt_option *option, struct xt_str 
     const struct xt_option_type *type = option->type;
     if (type == &xt_type_integer || type == &xt_type_int64)
         return describe_range(option, "a whole number", out, err);
+    if (type == &xt_type_batch)
+        return describe_range(option, "auto or a whole number", out, err);
     if (type == &xt_type_seed)
         return xt_str_printf(out, err, "a whole number from 0 to %llu", (unsigned long long)-1);
     if (type == &xt_type_real)
@@ -154,6 +156,28 @@ static enum xt_status print_integer(const struct xt_option *option, const void *
     int number = 0;
     memcpy(&number, value, sizeof number);
     return xt_str_printf(out, err, "%d", number);
+}
+
+static enum xt_status parse_batch(const struct xt_option *option, const char *subject,
+                                  const char *text, void *value, struct xt_err *err)
+{
+    const int automatic = 0;
+    static const char *const words[] = {"auto"};
+    if (strcmp(text, words[0]) == 0) {
+        memcpy(value, &automatic, sizeof automatic);
+        return XT_OK;
+    }
+    if (xt_str_nearest(text, words, 1))
+        return refuse(option, subject, text, "; did you mean auto?", err);
+    return parse_integer(option, subject, text, value, err);
+}
+
+static enum xt_status print_batch(const struct xt_option *option, const void *value,
+                                  struct xt_str *out, struct xt_err *err)
+{
+    int number = 0;
+    memcpy(&number, value, sizeof number);
+    return number ? print_integer(option, value, out, err) : xt_str_printf(out, err, "auto");
 }
 
 static enum xt_status parse_int64(const struct xt_option *option, const char *subject,
@@ -520,6 +544,13 @@ const struct xt_option_type xt_type_integer = {
     .takes_value = true,
     .parse = parse_integer,
     .print = print_integer,
+};
+const struct xt_option_type xt_type_batch = {
+    .placeholder = "N",
+    .size = sizeof(int),
+    .takes_value = true,
+    .parse = parse_batch,
+    .print = print_batch,
 };
 const struct xt_option_type xt_type_int64 = {
     .placeholder = "N",

@@ -740,9 +740,24 @@ static enum xt_status settle_output(struct xt_options *options, struct xt_err *e
     return XT_OK;
 }
 
+/* For these commands there is no memory to fill. */
+static enum xt_status settle_batch(const struct xt_options *options, struct xt_err *err)
+{
+    const struct xt_option *batch = xt_option_find("batch");
+    if (options->values.batch || !xt_option_is_for(batch, options->command) ||
+        batch->automatic >> options->command & 1)
+        return XT_OK;
+    char rest[96];
+    snprintf(rest, sizeof rest, "auto is not for xtrain %s; give a number",
+             xt_command_get(options->command)->name);
+    return contradiction(options, "batch", rest, err);
+}
+
 static enum xt_status settle(struct xt_options *options, struct xt_err *err)
 {
     enum xt_status status = settle_device(options, err);
+    if (!status)
+        status = settle_batch(options, err);
     if (!status)
         status = settle_output(options, err);
     if (!status && options->command == XT_COMMAND_TRAIN)
@@ -836,10 +851,20 @@ enum xt_value_source xt_options_source(const struct xt_options *options, const c
     return options->origins[index_by_name(name)].source;
 }
 
+void xt_options_found_batch(struct xt_options *options, int batch)
+{
+    if (options->values.batch)
+        return;
+    options->values.batch = batch;
+    options->origins[index_by_name("batch")].found = true;
+}
+
 static enum xt_status print_origin(const struct xt_options *options, size_t index,
                                    struct xt_str *out, struct xt_err *err)
 {
     const struct xt_origin *origin = &options->origins[index];
+    if (origin->found)
+        return xt_str_printf(out, err, "what auto came to");
     switch (origin->source) {
     case XT_SOURCE_COMMAND_LINE:
         return xt_str_printf(out, err, "command line");

@@ -44,6 +44,7 @@ struct xt_option {
     const char *const *choices; /* NULL-terminated, in the enum's order */
     double min;                 /* numbers and durations */
     double max;
+    unsigned automatic; /* bits: who takes auto, which is 0 */
     bool above_min;     /* min itself is too small */
     bool below_max;     /* max itself is too large */
     bool by_model;      /* the model's recipe has a say */
@@ -76,6 +77,7 @@ struct xt_origin {
     const char *given; /* on the command line: the text; NULL otherwise */
     size_t first;      /* of a list: its values are strings[first] and on */
     int count;         /* 0: not given as a list */
+    bool found;        /* the value is what auto came to */
 };
 
 /* What the parser has to know about the networks. */
@@ -116,6 +118,9 @@ int xt_options_count(const struct xt_options *options, const char *name);
 /* Puts value `index` of the option into `settings`. */
 enum xt_status xt_options_pick(const struct xt_options *options, const char *name, int index,
                                struct xt_settings *settings, struct xt_err *err);
+
+/* Takes what --batch auto came to for the value. */
+void xt_options_found_batch(struct xt_options *options, int batch);
 
 /* The settings of the command as a config file, each line with a comment that says where the value
  * came from. */

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -656,6 +657,21 @@ enum xt_status xt_checkpoint_load(struct xt_checkpoint *checkpoint,
         note_changes(path, &file, network);
         note_recipe(path, &file, settings, network);
     }
+    xt_weight_file_clear(&file);
+    return status;
+}
+
+enum xt_status xt_checkpoint_batch(const char *path, int *batch, struct xt_err *err)
+{
+    struct xt_weight_file file;
+    int64_t number = 0;
+    enum xt_status status = read_whole(&file, path, err);
+    if (status)
+        return status;
+    status = need_integer(&file, path, "batch", &number, err);
+    if (!status && (number < 1 || number > INT_MAX))
+        status = xt_err_set(err, XT_ERR_DATA, "%s is damaged: its batch is %" PRId64, path, number);
+    *batch = status ? 0 : (int)number;
     xt_weight_file_clear(&file);
     return status;
 }

@@ -47,6 +47,9 @@ enum xt_status xt_checkpoint_load(struct xt_checkpoint *checkpoint,
                                   const struct xt_settings *settings, struct xt_network *network,
                                   struct xt_optim *optim, const char *path, struct xt_err *err);
 
+/* The batch that the run in the file was begun with. */
+enum xt_status xt_checkpoint_batch(const char *path, int *batch, struct xt_err *err);
+
 /* Renames the checkpoints of steps after `step` to NAME.aside, each with a note: a run that goes on
  * from before them makes its own. */
 enum xt_status xt_checkpoint_set_aside(const char *folder, int64_t step, struct xt_err *err);

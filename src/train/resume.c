@@ -60,7 +60,7 @@ static enum xt_status check_same_run(const struct xt_trainer *trainer,
                                      struct xt_err *err)
 {
     const struct xt_settings *s = trainer->settings;
-    if (checkpoint->seed != s->seed || checkpoint->batch != s->batch)
+    if (checkpoint->seed != s->seed || checkpoint->batch != trainer->network.batch)
         return xt_err_set(err, XT_ERR_USAGE,
                           "%s was made with --seed %" PRIu64
                           " --batch %d; give the same, since the "
@@ -95,18 +95,35 @@ static void note_length(const struct xt_trainer *trainer, const struct xt_checkp
 }
 
 /* A checkpoint's file: --resume PATH itself, or the newest in a folder. NULL: start fresh. */
-static enum xt_status find_checkpoint(const struct xt_trainer *trainer, char **path,
-                                      struct xt_err *err)
+static enum xt_status find_checkpoint(const struct xt_settings *s, const char *run_folder,
+                                      char **path, struct xt_err *err)
 {
-    const struct xt_settings *s = trainer->settings;
     if (is_auto(s))
-        return xt_checkpoint_newest(trainer->folder.path, path, err);
+        return xt_checkpoint_newest(run_folder, path, err);
     if (!xt_file_is_folder(s->resume))
         return xt_mem_strdup(path, s->resume, err);
     enum xt_status status = xt_checkpoint_newest(s->resume, path, err);
     if (!status && !*path)
         status = xt_err_set(err, XT_ERR_DATA, "--resume %s: the folder holds no whole checkpoint",
                             s->resume);
+    return status;
+}
+
+enum xt_status xt_resume_batch(const struct xt_settings *settings, int *batch, struct xt_err *err)
+{
+    char *path = NULL;
+    *batch = 0;
+    /* What is wrong with the folder is for whoever opens it to say. */
+    const char *folder = settings->out ? settings->out : "";
+    if (!settings->resume || (is_auto(settings) && !xt_file_is_folder(folder)) ||
+        (!is_auto(settings) && !xt_file_exists(settings->resume)))
+        return XT_OK;
+    enum xt_status status = find_checkpoint(settings, folder, &path, err);
+    if (!status && path)
+        status = xt_checkpoint_batch(path, batch, err);
+    if (*batch)
+        xt_log_note("--batch auto takes %d, with which the run of %s was begun", *batch, path);
+    free(path);
     return status;
 }
 
@@ -138,7 +155,7 @@ enum xt_status xt_resume_load(struct xt_trainer *trainer, struct xt_err *err)
         return XT_OK;
     char *path = NULL;
     struct xt_checkpoint checkpoint = {0};
-    enum xt_status status = find_checkpoint(trainer, &path, err);
+    enum xt_status status = find_checkpoint(trainer->settings, trainer->folder.path, &path, err);
     if (!status && path)
         status = xt_checkpoint_load(&checkpoint, trainer->settings, &trainer->network,
                                     &trainer->optim, path, err);

@@ -13,6 +13,9 @@
 /* Opens the run's folder: --out, the folder that --resume names, or a new one. */
 enum xt_status xt_resume_open_folder(struct xt_trainer *trainer, struct xt_err *err);
 
+/* The batch of the checkpoint that --resume names, for --batch auto; 0 where there is none. */
+enum xt_status xt_resume_batch(const struct xt_settings *settings, int *batch, struct xt_err *err);
+
 /* Takes the state of the checkpoint that --resume names; does nothing without --resume. */
 enum xt_status xt_resume_load(struct xt_trainer *trainer, struct xt_err *err);
 

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/stop.h"
 #include "base/thread.h"
+#include "train/auto_batch.h"
 #include "train/checkpoint.h"
 #include "train/feed.h"
 #include "train/resume.h"
@@ -23,6 +24,7 @@ static enum xt_status open_source(struct xt_trainer *trainer, struct xt_err *err
     struct xt_source_options options = xt_network_source_options(&trainer->network);
     const char *data = s->data ? s->data : trainer->network.model->default_data;
     enum xt_status status = xt_source_open(&trainer->source, data, &options, err);
+    /* --batch auto takes no more than there are. */
     if (!status && trainer->source->count < (size_t)s->batch)
         status =
             xt_err_set(err, XT_ERR_USAGE,
@@ -54,7 +56,7 @@ static enum xt_status open_upload(struct xt_trainer *trainer, struct xt_err *err
     enum xt_status status = xt_upload_init(&trainer->upload, &upload, err);
     trainer->loader_config = xt_feed_config(s, &size, true);
     trainer->loader_config.source = trainer->source;
-    trainer->loader_config.batch = s->batch;
+    trainer->loader_config.batch = network->batch;
     trainer->epoch_steps = (int64_t)xt_loader_epoch_steps(&trainer->loader_config);
     return status;
 }
@@ -98,6 +100,19 @@ static enum xt_status open_optimizer(struct xt_trainer *trainer, struct xt_err *
     return status;
 }
 
+/* --batch; auto (0) is what the run was begun with where it goes on, else what fits. */
+static enum xt_status choose_batch(struct xt_trainer *trainer, int *batch, struct xt_err *err)
+{
+    const struct xt_settings *s = trainer->settings;
+    enum xt_status status = XT_OK;
+    *batch = s->batch;
+    if (!*batch)
+        status = xt_resume_batch(s, batch, err);
+    if (status || *batch)
+        return status;
+    return xt_auto_batch_take(&trainer->network, s, true, trainer->source->count, batch, err);
+}
+
 /* What a step needs beside the network. */
 static enum xt_status prepare(struct xt_trainer *trainer, struct xt_err *err)
 {
@@ -126,8 +141,11 @@ enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_setti
         status = xt_network_take_classes(network, settings, trainer->source, err);
     if (!status)
         status = open_val(trainer, err);
+    int batch = 0;
     if (!status)
-        status = xt_network_build(network, settings, settings->batch, true, err);
+        status = choose_batch(trainer, &batch, err);
+    if (!status)
+        status = xt_network_build(network, settings, batch, true, err);
     if (!status)
         status = prepare(trainer, err);
     if (!status)
@@ -240,7 +258,7 @@ static enum xt_status save(struct xt_trainer *trainer, struct xt_err *err)
         .step = trainer->step,
         .steps = trainer->steps,
         .seed = trainer->settings->seed,
-        .batch = trainer->settings->batch,
+        .batch = trainer->network.batch,
         .samples = trainer->source->count,
         .bn_frozen = trainer->network.bn_frozen,
         .best_step = trainer->best_step,
@@ -396,7 +414,7 @@ static struct xt_train_progress progress_now(const struct xt_trainer *trainer)
         .epochs = (int)((trainer->steps + trainer->epoch_steps - 1) / trainer->epoch_steps),
         .loss = trainer->loss_steps ? trainer->loss_sum / (double)trainer->loss_steps : NAN,
         .lr = xt_schedule_lr(&trainer->schedule, trainer->step ? trainer->step - 1 : 0),
-        .images_per_s = since > 0 ? (double)steps * trainer->settings->batch / since : NAN,
+        .images_per_s = since > 0 ? (double)steps * trainer->network.batch / since : NAN,
         .wait = since > 0 ? trainer->wait_sum / since : NAN,
         .loss_scale = trainer->scaler.on ? (double)trainer->scaler.scale : 0,
         .skipped = trainer->scaler.skipped,

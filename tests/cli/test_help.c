@@ -61,7 +61,8 @@ static void the_overview_shows_commands_train_and_exit_codes(void **state)
     for (int id = 0; id < XT_COMMAND_COUNT; id++)
         assert_non_null(strstr(text.data, xt_command_get((enum xt_command_id)id)->summary));
     assert_non_null(strstr(text.data, "the network (lprnet or resnet50; needed)\n"));
-    assert_non_null(strstr(text.data, "images a step (default: the model's, else 64)\n"));
+    assert_non_null(
+        strstr(text.data, "images a step; auto: as many as fit the memory of the device"));
     assert_non_null(strstr(text.data, "\n   75  stopped and saved"));
     xt_str_clear(&text);
 }

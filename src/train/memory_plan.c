@@ -250,8 +250,10 @@ static void name_largest(const struct xt_graph *graph, char *text, size_t size)
         const struct xt_buffer *largest = largest_below(graph, before);
         if (!largest)
             return;
-        xt_str_append_to(text, size, "%s%.40s (%s) %.1f MB", k ? ", " : "", largest->tensor,
-                         largest->kind, (double)largest->bytes / 1e6);
+        bool large = largest->bytes >= 1000000000;
+        xt_str_append_to(text, size, "%s%.40s (%s) %.1f %s", k ? ", " : "", largest->tensor,
+                         largest->kind, (double)largest->bytes / (large ? 1e9 : 1e6),
+                         large ? "GB" : "MB");
         before = largest->bytes;
     }
 }

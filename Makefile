@@ -160,15 +160,16 @@ test:
 	@$(FUZZ_MAKE) || true
 	@scripts/run-tests.sh --fuzz-seconds 5 $(TESTS) $(TEST_SCRIPTS) $(GOLDEN_RUN) $(FUZZ_RUN)
 
+THREADED_TESTS := $(addprefix $(BUILD)/san-thread/tests/,data/test_loader data/test_kept data/test_cache train/test_feed)
 test-all:
 	@scripts/deps.sh
 	@$(MAKE) test-xpu
 	@$(MAKE) -k all tests || true
 	@$(FUZZ_MAKE) || true
 	@$(MAKE) -k SAN=address BUILD=$(BUILD)/san-address tests || true
-	@$(MAKE) -k SAN=thread BUILD=$(BUILD)/san-thread $(BUILD)/san-thread/tests/data/test_loader || true
+	@$(MAKE) -k SAN=thread BUILD=$(BUILD)/san-thread $(THREADED_TESTS) || true
 	@XTRAIN_TEST_ALL=1 scripts/run-tests.sh --fuzz-seconds 60 $(TESTS) $(TEST_SCRIPTS) $(GOLDEN_RUN) $(FUZZ_RUN) \
-	  $(TESTS:$(BUILD)/%=$(BUILD)/san-address/%) $(BUILD)/san-thread/tests/data/test_loader
+	  $(TESTS:$(BUILD)/%=$(BUILD)/san-address/%) $(THREADED_TESTS)
 else
 # Under a sanitizer: the unit tests alone.
 test:

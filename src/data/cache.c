@@ -66,15 +66,7 @@ static uint64_t checksum(const uint8_t *bytes, size_t size)
 
 uint64_t xt_cache_free_memory(void)
 {
-    uint64_t available = 0;
-    char line[128];
-    FILE *file = fopen("/proc/meminfo", "re");
-    while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "MemAvailable: %lu kB", &available) == 1)
-            break;
-    if (file)
-        fclose(file);
-    available *= 1024;
+    uint64_t available = xt_thread_memory_available();
     uint64_t limit = xt_thread_memory_limit();
     uint64_t used = xt_thread_memory_used();
     uint64_t left = limit > used ? limit - used : 0;

@@ -42,6 +42,21 @@ enum xt_status xt_source_keep(struct xt_source *source, uint64_t limit, struct x
     return source->class->keep ? source->class->keep(source, limit, err) : XT_OK;
 }
 
+double xt_source_small_bytes(const struct xt_source *source)
+{
+    enum { LOOKS = 64 };
+    size_t looks = source->count < LOOKS ? source->count : LOOKS;
+    double bytes = 0;
+    for (size_t i = 0; i < looks && source->class->keep; i++) {
+        char path[4096];
+        struct stat st;
+        source->class->name(source, source->count / looks * i, path, sizeof path);
+        if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= XT_KEPT_FILE_MAX)
+            bytes += (double)st.st_size;
+    }
+    return looks ? bytes / (double)looks * (double)source->count : 0;
+}
+
 uint64_t xt_source_stamp_of(const char *path, const struct stat *st)
 {
     uint64_t hash = 14695981039346656037u;

@@ -99,6 +99,8 @@ enum xt_status xt_source_bytes(const struct xt_source *source, size_t index,
                                struct xt_decoder *decoder, const uint8_t **bytes, size_t *size,
                                struct xt_err *err);
 enum xt_status xt_source_keep(struct xt_source *source, uint64_t limit, struct xt_err *err);
+/* About how many bytes of small files there are that can be kept: a few are looked at. */
+double xt_source_small_bytes(const struct xt_source *source);
 
 /* For `stamp`: of a file's name and what the system says about it. */
 struct stat;

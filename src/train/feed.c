@@ -58,15 +58,26 @@ struct xt_loader_config xt_feed_config(const struct xt_settings *settings,
     return config;
 }
 
-static enum xt_status keep_files(const struct xt_settings *settings, struct xt_source *source,
-                                 struct xt_err *err)
+/* What may be kept in memory, in bytes. */
+static uint64_t cache_limit(const struct xt_settings *settings)
 {
-    const uint64_t usual = (uint64_t)256 << 20;
-    uint64_t limit = (uint64_t)settings->cache_limit << 20;
+    const uint64_t usual = (uint64_t)256 << 20; /* of files */
     uint64_t half = xt_cache_free_memory() / 2;
-    if (!limit)
-        limit = half < usual ? half : usual;
-    return xt_source_keep(source, limit, err);
+    if (settings->cache_limit)
+        return (uint64_t)settings->cache_limit << 20;
+    return settings->cache == XT_CACHE_CHOICE_FILES && half > usual ? usual : half;
+}
+
+double xt_feed_cache_bytes(const struct xt_settings *settings,
+                           const struct xt_loader_config *config)
+{
+    double limit = (double)cache_limit(settings);
+    double wanted = 0;
+    if (settings->cache == XT_CACHE_CHOICE_RAM)
+        wanted = 3.0 * config->width * config->height * (double)config->source->count;
+    if (settings->cache == XT_CACHE_CHOICE_FILES)
+        wanted = xt_source_small_bytes(config->source);
+    return wanted < limit ? wanted : limit;
 }
 
 enum xt_status xt_feed_open_cache(const struct xt_settings *settings, const char *path,
@@ -80,7 +91,7 @@ enum xt_status xt_feed_open_cache(const struct xt_settings *settings, const char
     if (settings->cache == XT_CACHE_CHOICE_OFF)
         return XT_OK;
     if (settings->cache == XT_CACHE_CHOICE_FILES)
-        return keep_files(settings, source, err);
+        return xt_source_keep(source, cache_limit(settings), err);
     if (settings->cache_file)
         path = settings->cache_file;
     struct xt_cache_config cache = {

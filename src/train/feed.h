@@ -39,6 +39,10 @@ enum xt_status xt_feed_open_cache(const struct xt_settings *settings, const char
                                   struct xt_source *source, struct xt_loader_config *config,
                                   struct xt_cache **out, struct xt_err *err);
 
+/* The memory that this cache will take, as far as the files' sizes tell. */
+double xt_feed_cache_bytes(const struct xt_settings *settings,
+                           const struct xt_loader_config *config);
+
 struct xt_feed;
 
 /* A batch that a step may read, until it is released. */

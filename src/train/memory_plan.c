@@ -18,6 +18,7 @@ const char *xt_memory_part_name(enum xt_memory_part part)
         [XT_MEMORY_ACTIVATIONS] = "activations and gradients",
         [XT_MEMORY_EVALUATION] = "activations of evaluation",
         [XT_MEMORY_SLOTS] = "batch slots, the loader",
+        [XT_MEMORY_CACHE] = "images kept by --cache",
         [XT_MEMORY_PINNED] = "behind pinned memory",
         [XT_MEMORY_SCRATCH] = "the loops' scratch",
         [XT_MEMORY_FILES] = "a checkpoint's copies",
@@ -72,6 +73,7 @@ static void plan_cpu(const struct xt_graph *graph, const struct xt_memory_use *u
     parts[XT_MEMORY_WORKING] = working_of(graph, values);
     parts[XT_MEMORY_ACTIVATIONS] = (double)graph->plan.bytes;
     parts[XT_MEMORY_SLOTS] = slots_of(use) + order_of(use);
+    parts[XT_MEMORY_CACHE] = use->cache;
     parts[XT_MEMORY_SCRATCH] =
         (double)(graph->loop_scratch_floats * sizeof(float)) * graph->options.device->threads;
     parts[XT_MEMORY_FILES] = parts[XT_MEMORY_PARAMETERS];
@@ -100,6 +102,7 @@ static void plan_xpu(const struct xt_graph *graph, const struct xt_graph *evalua
     host[XT_MEMORY_PARAMETERS] = device[XT_MEMORY_PARAMETERS] = values + stats;
     host[XT_MEMORY_SLOTS] = slots_of(use) + (use->pinned ? 0 : pinned) + order_of(use) + graphs;
     host[XT_MEMORY_FILES] = host[XT_MEMORY_PARAMETERS];
+    host[XT_MEMORY_CACHE] = use->cache;
     device[XT_MEMORY_ACTIVATIONS] = (double)graph->plan.bytes;
     device[XT_MEMORY_EVALUATION] = evaluation ? (double)evaluation->plan.bytes : 0;
     device[XT_MEMORY_SLOTS] = ways * XT_UPLOAD_BUFFERS * slot;
@@ -189,6 +192,7 @@ struct xt_memory_plan xt_memory_plan(const struct xt_trainer *trainer)
     struct xt_memory_plan plan = make(network->graph, evaluation, &use);
     double held = plan.host.all - plan.host.parts[XT_MEMORY_FILES];
     use.samples = trainer->source->count;
+    use.cache = xt_feed_cache_bytes(trainer->settings, &trainer->loader_config);
     if (trainer->val) {
         use.evaluation_slots = use.slots;
         use.samples += trainer->val->count;

@@ -21,6 +21,7 @@ enum xt_memory_part {
     XT_MEMORY_ACTIVATIONS, /* and their gradients */
     XT_MEMORY_EVALUATION,  /* activations of the graph that an XPU evaluates by while it trains */
     XT_MEMORY_SLOTS,       /* batches, and the loader's order of the images */
+    XT_MEMORY_CACHE,       /* what --cache keeps, at most */
     XT_MEMORY_PINNED,      /* what the runtime keeps on an XPU for each pinned memory of the host */
     XT_MEMORY_SCRATCH,     /* of the loops */
     XT_MEMORY_FILES,       /* copies while a checkpoint is written, or weights are read */
@@ -52,6 +53,7 @@ struct xt_memory_use {
     int evaluation_slots; /* while training; 0: nothing is evaluated */
     bool pinned;
     size_t samples; /* in the sources */
+    double cache;   /* that --cache takes of the host */
 };
 
 /* Of planned graphs, nothing of which is allocated yet; `evaluation` is NULL where it is the graph

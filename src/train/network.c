@@ -251,7 +251,8 @@ static enum xt_status build_within_memory(struct xt_network *network,
 {
     struct xt_memory_plan plan;
     enum xt_status status = plan_memory(network, settings, draft, evaluation, &plan, err);
-    if (status == XT_ERR_MEMORY)
+    /* On the CPU nothing is too large in itself: then memory ran out in planning. */
+    if (status == XT_ERR_MEMORY && network->device.kind == XT_DEVICE_XPU)
         return refuse(network, settings, draft, NULL, err);
     if (!status && !xt_memory_plan_fits(&plan))
         return refuse(network, settings, draft, &plan, err);

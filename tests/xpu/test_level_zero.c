@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "device/isolate.h"
 #include "support.h"
+#include "ze_play.h"
 
 struct seen {
     enum xt_status status;
@@ -51,23 +51,9 @@ static void look(const void *argument, void *result)
     xt_level_zero_close(zero);
 }
 
-/* The driver lies beside this program. */
 static void play(const char *what, struct seen *seen)
 {
-    char *folder = NULL;
-    char *path = NULL;
-    struct xt_err err = {0};
-    assert_int_equal(xt_file_program_folder(&folder, NULL), XT_OK);
-    assert_int_equal(xt_file_join(&path, folder, "ze_driver.so", NULL), XT_OK);
-    bool there = xt_file_exists(path);
-    setenv("ZE_ENABLE_ALT_DRIVERS", path, 1);
-    free(path);
-    free(folder);
-    if (!there)
-        support_skip("the Level Zero headers are not installed: run \"make deps-check XPU=1\"");
-    enum xt_status status = xt_isolate(look, what, seen, sizeof *seen, 60, NULL, &err);
-    if (status)
-        fail_msg("%s", err.text);
+    ze_play(look, what, seen, sizeof *seen);
     if (strstr(seen->why, "libze_loader.so.1) is not here"))
         support_skip("the Level Zero loader is not installed: run \"make deps XPU=1\"");
 }

@@ -1,0 +1,31 @@
+/* Runs what a test looks at with the test double of a Level Zero driver, in a process of its own,
+ * because a process starts its drivers once. */
+#ifndef XT_TESTS_XPU_ZE_PLAY_H
+#define XT_TESTS_XPU_ZE_PLAY_H
+
+#include "support.h"
+
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "device/isolate.h"
+
+/* `look` gets `what`, the driver's part, as its argument. The driver lies beside this program. */
+static inline void ze_play(xt_isolated *look, const char *what, void *seen, size_t size)
+{
+    char *folder = NULL;
+    char *path = NULL;
+    struct xt_err err = {0};
+    assert_int_equal(xt_file_program_folder(&folder, NULL), XT_OK);
+    assert_int_equal(xt_file_join(&path, folder, "ze_driver.so", NULL), XT_OK);
+    bool there = xt_file_exists(path);
+    setenv("ZE_ENABLE_ALT_DRIVERS", path, 1);
+    free(path);
+    free(folder);
+    if (!there)
+        support_skip("the Level Zero headers are not installed: run \"make deps-check XPU=1\"");
+    if (xt_isolate(look, what, seen, size, 60, NULL, &err))
+        fail_msg("%s", err.text);
+}
+
+#endif

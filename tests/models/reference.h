@@ -16,6 +16,7 @@
 
 #include "base/rng.h"
 #include "models/graph.h"
+#include "models/reference.h"
 
 enum { NET_TENSORS_MAX = 40, NET_LAYERS_MAX = 40 };
 
@@ -357,187 +358,142 @@ static inline double *net_value(const struct net *net, const struct xt_tensor *t
     return NULL;
 }
 
-static inline size_t net_at(const struct xt_tensor *t, int n, int y, int x, int k)
+static inline struct xt_reference_shape net_shape(const struct xt_tensor *t)
 {
-    return (((size_t)n * (size_t)t->h + (size_t)y) * (size_t)t->w + (size_t)x) * (size_t)t->c +
-           (size_t)k;
+    return (struct xt_reference_shape){t->n, t->h, t->w, t->c};
 }
 
-static inline int net_mapped(const struct xt_channel_map *map, int k)
+static inline size_t net_mapped(const struct xt_channel_map *map, int k)
 {
-    return map->map ? map->map[k] : k;
+    return (size_t)(map->map ? map->map[k] : k);
 }
 
-/* The sum of a window of the input times one output channel's weights. */
-static inline double net_conv_at(const struct net_layer *layer, const double *in,
-                                 const double *weight, int n, int oy, int ox, int o)
+/* The part of a file's vector that belongs to the channels here. */
+static inline double *net_own_part(const double *file, const struct xt_channel_map *map, int count)
+{
+    double *own = net_doubles((size_t)count);
+    for (int k = 0; k < count; k++)
+        own[k] = file[net_mapped(map, k)];
+    return own;
+}
+
+/* The same of a convolution's weights, by rows and columns. */
+static inline double *net_own_weight(struct net *net, const struct net_layer *layer)
 {
     const struct xt_conv_spec *s = &layer->conv;
-    const struct xt_tensor *t = layer->in;
-    int file_in = s->in.file_count ? s->in.file_count : t->c;
-    int sh = s->stride_h ? s->stride_h : 1;
-    int sw = s->stride_w ? s->stride_w : 1;
-    double sum = 0;
-    for (int ky = 0; ky < s->kernel_h; ky++)
-        for (int kx = 0; kx < s->kernel_w; kx++) {
-            int y = oy * sh - s->pad_h + ky;
-            int x = ox * sw - s->pad_w + kx;
-            if (y < 0 || y >= t->h || x < 0 || x >= t->w)
-                continue;
-            for (int k = 0; k < t->c; k++) {
-                int row = net_mapped(&s->out, o) * file_in + net_mapped(&s->in, k);
-                sum +=
-                    in[net_at(t, n, y, x, k)] * weight[(row * s->kernel_h + ky) * s->kernel_w + kx];
-            }
-        }
-    return sum;
+    const double *file = net_find(net, s->name, "weight")->value;
+    size_t window = (size_t)(s->kernel_h * s->kernel_w);
+    size_t in = (size_t)layer->in->c;
+    size_t file_in = s->in.file_count ? (size_t)s->in.file_count : in;
+    double *own = net_doubles((size_t)layer->out->c * in * window);
+    for (int o = 0; o < layer->out->c; o++)
+        for (int i = 0; i < layer->in->c; i++)
+            memcpy(own + ((size_t)o * in + (size_t)i) * window,
+                   file + (net_mapped(&s->out, o) * file_in + net_mapped(&s->in, i)) * window,
+                   window * sizeof *own);
+    return own;
 }
 
 static inline void net_run_conv(struct net *net, const struct net_layer *layer)
 {
-    const struct xt_tensor *out = layer->out;
     const struct xt_conv_spec *s = &layer->conv;
     const double *in = net_value(net, layer->in);
-    const double *weight = net_find(net, s->name, "weight")->value;
     const double *bias = s->bias ? net_find(net, s->name, "bias")->value : NULL;
-    double *to = net_value(net, out);
-    for (int n = 0; n < out->n; n++)
-        for (int y = 0; y < out->h; y++)
-            for (int x = 0; x < out->w; x++)
-                for (int o = 0; o < out->c; o++) {
-                    double v = net_conv_at(layer, in, weight, n, y, x, o);
-                    v += bias ? bias[net_mapped(&s->out, o)] : 0;
-                    to[net_at(out, n, y, x, o)] = s->relu && v < 0 ? 0 : v;
-                }
-}
-
-struct net_moments {
-    double mean;
-    double var;
-};
-
-static inline struct net_moments net_moments_of(const struct xt_tensor *t, const double *z, int k)
-{
-    size_t pixels = xt_tensor_count(t) / (size_t)t->c;
-    struct net_moments m = {0};
-    for (size_t i = 0; i < pixels; i++)
-        m.mean += z[i * (size_t)t->c + (size_t)k] / (double)pixels;
-    for (size_t i = 0; i < pixels; i++) {
-        double d = z[i * (size_t)t->c + (size_t)k] - m.mean;
-        m.var += d * d / (double)pixels;
+    double *weight = net_own_weight(net, layer);
+    double *to = net_value(net, layer->out);
+    size_t count = xt_tensor_count(layer->out);
+    const struct xt_reference_conv conv = {
+        .in = net_shape(layer->in),
+        .out = net_shape(layer->out),
+        .kernel_h = s->kernel_h,
+        .kernel_w = s->kernel_w,
+        .stride_h = s->stride_h ? s->stride_h : 1,
+        .stride_w = s->stride_w ? s->stride_w : 1,
+        .pad_h = s->pad_h,
+        .pad_w = s->pad_w,
+    };
+    for (size_t i = 0; i < count; i++) {
+        int o = (int)(i % (size_t)layer->out->c);
+        to[i] = xt_reference_conv_output(&conv, in, weight, i);
+        to[i] += bias ? bias[net_mapped(&s->out, o)] : 0;
     }
-    return m;
+    if (s->relu)
+        xt_reference_relu(to, count);
+    free(weight);
 }
 
 /* The statistics of channel k that this pass normalises by; notes what the running ones become. */
-static inline struct net_moments net_statistics(struct net *net, const struct net_layer *layer,
-                                                const double *z, int k)
+static inline void net_statistics(struct net *net, const struct net_layer *layer, const double *z,
+                                  int k, double *mean, double *var)
 {
-    const struct xt_tensor *t = layer->in;
-    int row = net_mapped(&layer->norm.out, k);
-    struct net_param *mean = net_find(net, layer->norm.name, "running_mean");
-    struct net_param *var = net_find(net, layer->norm.name, "running_var");
-    mean->after[row] = mean->value[row];
-    var->after[row] = var->value[row];
+    const struct xt_reference_shape shape = net_shape(layer->in);
+    size_t row = net_mapped(&layer->norm.out, k);
+    struct net_param *running_mean = net_find(net, layer->norm.name, "running_mean");
+    struct net_param *running_var = net_find(net, layer->norm.name, "running_var");
+    *mean = running_mean->after[row] = running_mean->value[row];
+    *var = running_var->after[row] = running_var->value[row];
     if (!net->pass.training || net->pass.bn_frozen)
-        return (struct net_moments){mean->value[row], var->value[row]};
-    struct net_moments m = net_moments_of(t, z, k);
-    double pixels = (double)xt_tensor_count(t) / t->c;
-    mean->after[row] = 0.9 * mean->value[row] + 0.1 * m.mean;
-    var->after[row] = 0.9 * var->value[row] + 0.1 * m.var * pixels / (pixels - 1);
-    return m;
+        return;
+    double pixels = (double)xt_reference_count(&shape) / shape.c;
+    xt_reference_moments(&shape, z, k, mean, var);
+    running_mean->after[row] = 0.9 * running_mean->value[row] + 0.1 * *mean;
+    running_var->after[row] = 0.9 * running_var->value[row] + 0.1 * *var * pixels / (pixels - 1);
 }
 
-static inline void net_pool(const struct xt_tensor *in, const double *from,
-                            const struct xt_window *w, bool max, const struct xt_tensor *out,
-                            double *to)
+static inline struct xt_window net_window(const struct xt_window *window,
+                                          const struct xt_tensor *out)
 {
-    for (int n = 0; n < out->n; n++)
-        for (int oy = 0; oy < out->h; oy++)
-            for (int ox = 0; ox < out->w; ox++)
-                for (int k = 0; k < out->c; k++) {
-                    double best = max ? -INFINITY : 0;
-                    for (int ky = 0; ky < w->kernel_h; ky++)
-                        for (int kx = 0; kx < w->kernel_w; kx++) {
-                            int y = oy * w->stride_h - w->pad_h + ky;
-                            int x = ox * w->stride_w - w->pad_w + kx;
-                            if (y < 0 || y >= in->h || x < 0 || x >= in->w)
-                                continue;
-                            double v = from[net_at(in, n, y, x, k)];
-                            best = max ? fmax(best, v) : best + v / (w->kernel_h * w->kernel_w);
-                        }
-                    to[net_at(out, n, oy, ox, k)] = best;
-                }
+    struct xt_window own = *window;
+    own.out_h = out->h;
+    own.out_w = out->w;
+    return own;
 }
 
 static inline void net_run_norm(struct net *net, const struct net_layer *layer)
 {
-    const struct xt_tensor *in = layer->in;
     const struct xt_norm_spec *s = &layer->norm;
-    const double *z = net_value(net, in);
-    const double *residual = net_value(net, s->residual);
-    const double *gamma = net_find(net, s->name, "weight")->value;
-    const double *beta = net_find(net, s->name, "bias")->value;
-    double *y = net_doubles(xt_tensor_count(in));
-    for (int k = 0; k < in->c; k++) {
-        struct net_moments m = net_statistics(net, layer, z, k);
-        int row = net_mapped(&s->out, k);
-        for (size_t i = (size_t)k; i < xt_tensor_count(in); i += (size_t)in->c) {
-            double v = (z[i] - m.mean) / sqrt(m.var + 1e-5) * gamma[row] + beta[row];
-            v += residual ? residual[i] : 0;
-            y[i] = s->relu && v < 0 ? 0 : v;
-        }
-    }
+    const struct xt_norm_outputs *outputs = &layer->outputs;
+    const struct xt_reference_shape shape = net_shape(layer->in);
+    const double *z = net_value(net, layer->in);
+    size_t count = xt_reference_count(&shape);
+    double *gamma = net_own_part(net_find(net, s->name, "weight")->value, &s->out, shape.c);
+    double *beta = net_own_part(net_find(net, s->name, "bias")->value, &s->out, shape.c);
+    double *mean = net_doubles((size_t)shape.c);
+    double *var = net_doubles((size_t)shape.c);
+    double *y = net_doubles(count);
+    for (int k = 0; k < shape.c; k++)
+        net_statistics(net, layer, z, k, &mean[k], &var[k]);
+    const struct xt_reference_norm norm = {shape, mean, var, gamma, beta, false};
+    xt_reference_norm(&norm, z, net_value(net, s->residual), y);
+    if (s->relu)
+        xt_reference_relu(y, count);
     if (s->full)
-        memcpy(net_value(net, layer->outputs.full), y, xt_tensor_count(in) * sizeof *y);
-    if (s->max.kernel_h)
-        net_pool(in, y, &s->max, true, layer->outputs.max, net_value(net, layer->outputs.max));
-    if (s->average.kernel_h)
-        net_pool(in, y, &s->average, false, layer->outputs.average,
-                 net_value(net, layer->outputs.average));
-    free(y);
-}
-
-/* The mean square of tap `group` of sample n, or of the samples that matter. */
-static inline double net_mean_square(const struct net *net, const struct xt_context_spec *s,
-                                     int group, int n)
-{
-    double sum = 0;
-    double count = 0;
-    for (int i = 0; i < s->count; i++) {
-        const struct xt_tensor *t = s->taps[i];
-        size_t sample = xt_tensor_count(t) / (size_t)t->n;
-        int first = s->over_batch ? 0 : n;
-        int last = s->over_batch ? net->pass.count - 1 : n;
-        if (s->group[i] != group)
-            continue;
-        for (size_t k = (size_t)first * sample; k < (size_t)(last + 1) * sample; k++) {
-            sum += net_value(net, t)[k] * net_value(net, t)[k];
-            count++;
-        }
+        memcpy(net_value(net, outputs->full), y, count * sizeof *y);
+    if (s->max.kernel_h) {
+        struct xt_window window = net_window(&s->max, outputs->max);
+        xt_reference_max_pool(&shape, &window, y, net_value(net, outputs->max), NULL);
     }
-    return sum / count + 1e-12;
+    if (s->average.kernel_h) {
+        struct xt_window window = net_window(&s->average, outputs->average);
+        xt_reference_average_pool(&shape, &window, y, net_value(net, outputs->average));
+    }
+    free(gamma);
+    free(beta);
+    free(mean);
+    free(var);
+    free(y);
 }
 
 static inline void net_run_context(struct net *net, const struct net_layer *layer)
 {
     const struct xt_context_spec *s = &layer->context;
-    const struct xt_tensor *out = layer->out;
-    double *to = net_value(net, out);
-    for (int n = 0; n < out->n; n++) {
-        int channel = 0;
-        for (int i = 0; i < s->count; i++) {
-            const struct xt_tensor *t = s->taps[i];
-            double square = net_mean_square(net, s, s->group[i], n);
-            for (int k = 0; k < t->c; k++, channel++)
-                for (int x = 0; x < t->w; x++) {
-                    double sum = 0;
-                    for (int y = 0; y < t->h; y++)
-                        sum += net_value(net, t)[net_at(t, n, y, x, k)];
-                    to[net_at(out, n, 0, x, channel)] = sum / t->h / square;
-                }
-        }
-    }
+    struct xt_reference_tap taps[XT_TAPS_MAX];
+    for (int i = 0; i < s->count; i++)
+        taps[i] = (struct xt_reference_tap){.shape = net_shape(s->taps[i]),
+                                            .group = s->group[i],
+                                            .value = net_value(net, s->taps[i])};
+    xt_reference_context(taps, s->count, s->over_batch ? net->pass.count : 0,
+                         net_value(net, layer->out));
 }
 
 static inline void net_run_layer(struct net *net, const struct net_layer *layer)

@@ -14,7 +14,6 @@ static void destroy(struct xt_op *op)
 {
     struct norm *norm = (struct norm *)op;
     free(norm->mean);
-    free(norm->sums);
 }
 
 /* y's gradient is overwritten by the gradient before ReLU, which is the residual's gradient where
@@ -50,10 +49,25 @@ enum xt_status xt_norm_use_outputs(struct norm *norm, struct xt_graph *graph, st
     return status;
 }
 
+/* [n][2][c], alive at `time` alone; NULL with err set on failure. */
+static struct xt_buffer *add_sums(const struct norm *norm, struct xt_graph *graph, int time,
+                                  struct xt_err *err)
+{
+    size_t bytes = (size_t)norm->in->n * 2 * (size_t)norm->in->c * sizeof(double);
+    struct xt_buffer *sums = xt_graph_add_buffer(graph, norm->in->name, "sums", bytes, err);
+    if (sums)
+        xt_buffer_use(sums, time);
+    return sums;
+}
+
 static enum xt_status use_training(struct norm *norm, struct xt_graph *graph, struct xt_err *err)
 {
     int forward = xt_op_forward_time(&norm->op);
     int backward = xt_op_backward_time(graph, &norm->op);
+    norm->forward_sums = add_sums(norm, graph, forward, err);
+    norm->backward_sums = norm->forward_sums ? add_sums(norm, graph, backward, err) : NULL;
+    if (!norm->backward_sums)
+        return err->status;
     enum xt_status status = xt_graph_use_value(graph, norm->in, backward, err);
     if (!status && norm->spec.residual)
         status = xt_graph_use_value(graph, norm->spec.residual, backward, err);
@@ -91,9 +105,6 @@ static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct x
     struct norm *norm = (struct norm *)op;
     size_t c = (size_t)norm->in->c;
     enum xt_status status = xt_mem_aligned(&norm->mean, 7 * c, sizeof(float), op->name, err);
-    if (!status)
-        status =
-            xt_mem_aligned(&norm->sums, (size_t)norm->in->n * 2 * c, sizeof(double), op->name, err);
     if (status)
         return status;
     norm->invstd = norm->mean + c;
@@ -126,19 +137,20 @@ static float *param(const struct xt_graph *graph, int index)
     return xt_params_value(params, &params->items[index]);
 }
 
-static double *sum_of(const struct norm *norm, int n, int which)
+static double *sum_of(const struct norm *norm, const struct xt_buffer *sums, int n, int which)
 {
     size_t c = (size_t)norm->in->c;
-    return norm->sums + ((size_t)n * 2 + (size_t)which) * c;
+    return (double *)sums->data + ((size_t)n * 2 + (size_t)which) * c;
 }
 
 /* Adds the samples' sums in their order, so that the number of threads changes nothing. */
-static void total(const struct norm *norm, size_t k, double *first, double *second)
+static void total(const struct norm *norm, const struct xt_buffer *sums, size_t k, double *first,
+                  double *second)
 {
     *first = *second = 0;
     for (int n = 0; n < norm->in->n; n++) {
-        *first += sum_of(norm, n, 0)[k];
-        *second += sum_of(norm, n, 1)[k];
+        *first += sum_of(norm, sums, n, 0)[k];
+        *second += sum_of(norm, sums, n, 1)[k];
     }
 }
 
@@ -157,22 +169,23 @@ static float element(const struct xt_tensor *tensor, size_t i)
 static void batch_statistics(struct norm *norm, struct xt_graph *graph)
 {
     const struct xt_tensor *in = norm->in;
+    const struct xt_buffer *sums = norm->forward_sums;
     size_t c = (size_t)in->c;
     float *pivot = norm->factors;
     for (size_t k = 0; k < c; k++)
         pivot[k] = element(in, k);
 #pragma omp parallel for schedule(static)
     for (int n = 0; n < in->n; n++)
-        graph->loops->statistics(in->dtype, sample_of(in, in->value, n),
-                                 (size_t)in->h * (size_t)in->w, in->c, pivot, sum_of(norm, n, 0),
-                                 sum_of(norm, n, 1), xt_graph_loop_scratch(graph));
+        graph->loops->statistics(
+            in->dtype, sample_of(in, in->value, n), (size_t)in->h * (size_t)in->w, in->c, pivot,
+            sum_of(norm, sums, n, 0), sum_of(norm, sums, n, 1), xt_graph_loop_scratch(graph));
     double m = (double)in->n * in->h * in->w;
     float *running_mean = param(graph, norm->param.mean);
     float *running_var = param(graph, norm->param.var);
     for (size_t k = 0; k < c; k++) {
         double sum = 0;
         double square = 0;
-        total(norm, k, &sum, &square);
+        total(norm, sums, k, &sum, &square);
         double mean = sum / m;
         double var = square / m - mean * mean;
         var = var > 0 ? var : 0;
@@ -267,8 +280,8 @@ static void backward_sample(const struct norm *norm, const struct xt_graph *grap
         sample.winner =
             (uint8_t *)norm->winners->data + norm->winners->bytes / (size_t)in->n * (size_t)n;
     sample.da = sample_of(in, da_buffer(norm), n);
-    sample.sum_da = sum_of(norm, n, 0);
-    sample.sum_da_z = sum_of(norm, n, 1);
+    sample.sum_da = sum_of(norm, norm->backward_sums, n, 0);
+    sample.sum_da_z = sum_of(norm, norm->backward_sums, n, 1);
     sample.scratch = xt_graph_loop_scratch(graph);
     graph->loops->norm_backward(&sample);
 }
@@ -284,7 +297,7 @@ static void combine(struct norm *norm, struct xt_graph *graph)
     for (size_t k = 0; k < c; k++) {
         double sum = 0;
         double sum_z = 0;
-        total(norm, k, &sum, &sum_z);
+        total(norm, norm->backward_sums, k, &sum, &sum_z);
         double invstd = (double)norm->invstd[k];
         dbeta[k] = (float)sum;
         dgamma[k] = (float)(sum_z * invstd);

@@ -77,8 +77,8 @@ struct norm {
     float *invstd;
     float *scale;
     float *shift;
-    float *factors; /* [3][c] of the backward's second pass */
-    double *sums;   /* [n][2][c] */
+    float *factors;                                 /* [3][c] of the backward's second pass */
+    struct xt_buffer *forward_sums, *backward_sums; /* each sample's, double [n][2][c] */
 };
 
 /* A norm's gradients, of which some share memory, and what it writes. */

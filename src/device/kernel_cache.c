@@ -552,6 +552,9 @@ static enum xt_status prepare_folder(struct xt_kernel_cache *cache, const char *
         status = xt_cache_files_read(&files, cache->folder, err);
     if (!status && !clean(cache, &files, alone))
         status = xt_err_set(err, XT_ERR_DATA, "%s", cache->note);
+    /* What is compiled again may come to other bytes: the old record goes with the file. */
+    if (!status && cache->left_out)
+        status = xt_kernel_cache_record(cache, NULL, err);
     xt_cache_files_clear(&files);
     free(where);
     return status;

@@ -140,6 +140,25 @@ static void a_file_that_does_not_match_is_removed_before_use(void **state)
     }
 }
 
+/* A driver need not compile a kernel to the same bytes twice. */
+static void what_is_compiled_again_is_recorded_again(void **state)
+{
+    struct xt_kernel_cache cache;
+    make_kernels(*state);
+    begin(&cache, *state);
+    flip_a_bit(&cache);
+    xt_kernel_cache_end(&cache);
+    begin(&cache, *state);
+    assert_int_equal(cache.left_out, 1);
+    support_write_file(in(&cache, "a.cl_cache"), "kernel A", 8);
+    assert_int_equal(xt_kernel_cache_record(&cache, "", NULL), XT_OK);
+    xt_kernel_cache_end(&cache);
+    begin(&cache, *state);
+    assert_int_equal(cache.left_out, 0);
+    assert_int_equal(cache.kept, 2);
+    xt_kernel_cache_end(&cache);
+}
+
 static void a_file_that_was_never_recorded_is_removed(void **state)
 {
     struct xt_kernel_cache cache;
@@ -309,6 +328,7 @@ int main(void)
         IN_FOLDER(what_was_recorded_is_used_again),
         IN_FOLDER(the_folder_is_the_users_alone),
         IN_FOLDER(a_file_that_does_not_match_is_removed_before_use),
+        IN_FOLDER(what_is_compiled_again_is_recorded_again),
         IN_FOLDER(a_file_that_was_never_recorded_is_removed),
         IN_FOLDER(another_process_at_work_keeps_its_unrecorded_files),
         IN_FOLDER(an_index_that_says_the_same_is_left_alone),

@@ -420,6 +420,10 @@ enum xt_status xt_network_open(struct xt_network *network, const struct xt_setti
     if (!status && *network->device.chosen)
         xt_log_note("--device %s: %s (%s)", settings->device, network->device.name,
                     network->device.chosen);
+    if (!status && network->device.kind == XT_DEVICE_XPU && xt_dnnl_is_experimental())
+        xt_log_note("oneDNN %s runs GPUs with %s here, which is experimental; SYCL is what is "
+                    "tested",
+                    xt_dnnl_version_text().text, xt_dnnl_gpu_runtime());
     if (!status)
         status = check_amp(network, settings, err);
     if (!status && settings->init) {

@@ -7,6 +7,7 @@
  * binary. Environment for tests: XT_LAYER_LOG, a file that gets a line for each program: "compiled
  * MS" or "cached MS". XT_LAYER_CRASH=1 ends the process when devices are asked for, as a broken
  * driver does. XT_LAYER_HANG=N: compiling the program of that number never ends.
+ * XT_LAYER_FEW=1: a device of few extensions, without unified shared memory.
  */
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
@@ -128,6 +129,9 @@ static cl_int CL_API_CALL get_device_info(cl_device_id device, cl_device_info wh
     const cl_device_type gpu = CL_DEVICE_TYPE_GPU;
     const cl_uint version = XE_LP_GENERIC;
     const cl_bitfield none = 0;
+    static const char few[] = "cl_khr_fp16 cl_intel_subgroups";
+    if (what == CL_DEVICE_EXTENSIONS && getenv("XT_LAYER_FEW"))
+        return answer(few, sizeof few, room, out, needed);
     if (what == CL_DEVICE_TYPE)
         return answer(&gpu, sizeof gpu, room, out, needed);
     if (what == IP_VERSION)

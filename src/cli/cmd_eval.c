@@ -364,7 +364,8 @@ static enum xt_status evaluate(struct command *command, int index, struct xt_err
     return status;
 }
 
-/* The network in the first run's type, and the images, whose number --batch auto asks for. */
+/* The network in the first run's type, and the images, whose number --batch auto asks for. Of
+ * several types float32 takes the most memory. */
 static enum xt_status open_network(struct command *command, struct xt_err *err)
 {
     struct xt_network *network = command->network;
@@ -378,8 +379,11 @@ static enum xt_status open_network(struct command *command, struct xt_err *err)
         return status;
     command->data = choose_data(command->options, network);
     status = xt_network_open_source(network, command->data, &command->source, err);
+    struct xt_settings largest = settings;
+    if (is_comparison(command))
+        largest.amp = XT_AMP_OFF;
     if (!status && !batch)
-        status = xt_auto_batch_take(network, &settings, false, command->source->count, &batch, err);
+        status = xt_auto_batch_take(network, &largest, false, command->source->count, &batch, err);
     return status ? status : xt_network_build(network, &settings, batch, false, err);
 }
 

@@ -51,11 +51,13 @@ static void warn_of_bad(struct xt_feed *feed, const struct xt_source *source)
     struct xt_bad_sample *bad = NULL;
     size_t count = 0;
     char name[1024] = "";
-    if (xt_loader_bad(xt_feed_loader(feed), &bad, &count, &err) || !count)
+    if (xt_loader_bad(xt_feed_loader(feed), &bad, &count, &err))
         return;
-    source->class->name(source, bad[0].index, name, sizeof name);
-    xt_log_warn("--calibrate: %zu image%s could not be read: %s: %s", count, count == 1 ? "" : "s",
-                name, bad[0].reason);
+    if (count) {
+        source->class->name(source, bad[0].index, name, sizeof name);
+        xt_log_warn("--calibrate: %zu image%s could not be read: %s: %s", count,
+                    count == 1 ? "" : "s", name, bad[0].reason);
+    }
     xt_loader_free_bad(bad, count);
 }
 

@@ -250,9 +250,9 @@ static enum xt_status open_xpu(struct xt_device *device, const char *spec,
         open_level_zero(device);
     if (!status)
         status = xt_dnnl_load(XT_DNNL_GPU, err);
-    /* The runtimes that are experimental are those that give cache blobs. */
+    /* OpenCL's gives cache blobs for all that it compiles; not every Level Zero runtime does. */
     if (!status && xt_dnnl_is_experimental())
-        xt_kernel_cache_keep_blobs(&device->cache);
+        xt_kernel_cache_keep_blobs(&device->cache, xt_dnnl_runs_opencl());
     device->library_span = xt_span_since(&start);
     start = xt_span_now();
     if (!status)

@@ -60,10 +60,15 @@ bool xt_dnnl_is_experimental(void)
     return runtime == RUNTIME_OPENCL || runtime == RUNTIME_LEVEL_ZERO;
 }
 
+bool xt_dnnl_runs_opencl(void)
+{
+    return xt_dnnl.version && xt_dnnl.version()->gpu_runtime == RUNTIME_OPENCL;
+}
+
 xt_dnnl_opencl_memory *xt_dnnl_find_opencl_memory(void)
 {
     xt_dnnl_opencl_memory *create = NULL;
-    if (!xt_dnnl.version || xt_dnnl.version()->gpu_runtime != RUNTIME_OPENCL)
+    if (!xt_dnnl_runs_opencl())
         return NULL;
     void *symbol = xt_dnnl_symbol("dnnl_ocl_interop_memory_create");
     memcpy(&create, &symbol, sizeof create);

@@ -110,6 +110,8 @@ const char *xt_dnnl_gpu_runtime(void);
 /* True for the GPU runtimes that are taken but were hardly tried: OpenCL and Level Zero. */
 bool xt_dnnl_is_experimental(void);
 
+bool xt_dnnl_runs_opencl(void);
+
 /* The OpenCL runtime's dnnl_ocl_interop_memory_create; NULL for every other runtime, whose
  * dnnl_memory_create gives memories with addresses. */
 typedef dnnl_status_t xt_dnnl_opencl_memory(dnnl_memory_t *out, const_dnnl_memory_desc_t md,

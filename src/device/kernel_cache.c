@@ -592,12 +592,14 @@ enum xt_status xt_kernel_cache_record(struct xt_kernel_cache *cache, const char 
     return status;
 }
 
-void xt_kernel_cache_keep_blobs(struct xt_kernel_cache *cache)
+void xt_kernel_cache_keep_blobs(struct xt_kernel_cache *cache, bool alone)
 {
     if (!cache->folder)
         return;
     cache->reads_blobs = true;
     cache->writes_blobs = cache->writable;
+    if (!alone)
+        return;
     unsetenv("NEO_CACHE_DIR");
     unsetenv("cl_cache_dir");
     setenv("NEO_CACHE_PERSISTENT", "0", 1);

@@ -12,8 +12,8 @@
  * (flock, shared) by each process that uses the folder, so that files not recorded yet are known to
  * be somebody's work.
  *
- * oneDNN's OpenCL and Level Zero runtimes do not need the driver's cache: there oneDNN's cache
- * blobs lie in the same folder (blob_cache.h), under the same rules.
+ * With oneDNN's OpenCL and Level Zero runtimes oneDNN's cache blobs lie in the same folder
+ * (blob_cache.h), under the same rules; OpenCL's need no cache of the driver beside them.
  *
  * The environment (NEO_CACHE_PERSISTENT, NEO_CACHE_DIR, NEO_CACHE_MAX_SIZE, cl_cache_dir) is set
  * before the oneDNN library is loaded; where the user has set NEO_CACHE_DIR or cl_cache_dir, it is
@@ -78,7 +78,7 @@ struct xt_kernel_cache {
     char *folder; /* in use; NULL: none */
     bool users;   /* the user set the variables: nothing was checked */
     bool writable;
-    bool reads_blobs; /* oneDNN's; the driver keeps nothing then */
+    bool reads_blobs; /* oneDNN's */
     bool writes_blobs;
     int lock;     /* file descriptor, -1: none */
     int kept;     /* files that were there and are fine */
@@ -92,9 +92,9 @@ struct xt_kernel_cache {
  * a cache that cannot be used is left out, and `note` says why. */
 enum xt_status xt_kernel_cache_begin(struct xt_kernel_cache *cache, const char *base, bool off,
                                      const char *library, struct xt_err *err);
-/* Once the library is loaded and before it starts a driver: its kernels come as blobs, and the
- * driver need not keep them a second time. */
-void xt_kernel_cache_keep_blobs(struct xt_kernel_cache *cache);
+/* Once the library is loaded and before it starts a driver: oneDNN's blobs are kept. `alone`: they
+ * are all there is to keep, and the driver keeps nothing. */
+void xt_kernel_cache_keep_blobs(struct xt_kernel_cache *cache, bool alone);
 /* Records the files that are there now; `about` as for xt_cache_files_record. */
 enum xt_status xt_kernel_cache_record(struct xt_kernel_cache *cache, const char *about,
                                       struct xt_err *err);

@@ -1,7 +1,6 @@
 /* What a graph has of its own on an XPU: its arena, the logits' way to the host and their
  * gradient's way back, and the running statistics; and what its ops share. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/mem.h"
 #include "models/xpu_ops.h"
@@ -124,7 +123,7 @@ static enum xt_status add_crossing(struct xt_graph *graph, enum xt_xpu_phase pha
 enum xt_status xt_xpu_graph_begin(struct xt_graph *graph, struct xt_err *err)
 {
     struct xt_device *device = graph->options.device;
-    if (strcmp(xt_dnnl_gpu_runtime(), "OpenCL") == 0 && !device->opencl_memory)
+    if (xt_dnnl_runs_opencl() && !device->opencl_memory)
         return xt_err_set(
             err, XT_ERR_DEVICE,
             "%s: this oneDNN runs GPUs with OpenCL, and %s has no unified shared memory there "

@@ -184,7 +184,8 @@ static void a_folder_that_cannot_be_written_stops_nothing(void **state)
     assert_false(cache.writes_blobs);
 }
 
-/* The cache's own rules hold for blobs too, and the driver keeps nothing beside them. */
+/* The cache's own rules hold for blobs too. The driver keeps nothing beside them where they are
+ * all. */
 static void a_blob_is_a_file_of_the_kernel_cache(void **state)
 {
     struct xt_kernel_cache cache;
@@ -193,7 +194,9 @@ static void a_blob_is_a_file_of_the_kernel_cache(void **state)
         unsetenv("cl_cache_dir");
         assert_int_equal(xt_kernel_cache_begin(&cache, *state, false, "libdnnl.so.3", NULL), XT_OK);
         assert_int_equal(cache.kept, start);
-        xt_kernel_cache_keep_blobs(&cache);
+        xt_kernel_cache_keep_blobs(&cache, false);
+        assert_string_equal(getenv("NEO_CACHE_DIR"), cache.folder);
+        xt_kernel_cache_keep_blobs(&cache, true);
         assert_null(getenv("NEO_CACHE_DIR"));
         assert_null(getenv("cl_cache_dir"));
         assert_string_equal(getenv("NEO_CACHE_PERSISTENT"), "0");
@@ -212,7 +215,7 @@ static void a_cache_that_is_off_keeps_no_blobs(void **state)
     unsetenv("NEO_CACHE_DIR");
     unsetenv("cl_cache_dir");
     assert_int_equal(xt_kernel_cache_begin(&cache, *state, true, "libdnnl.so.3", NULL), XT_OK);
-    xt_kernel_cache_keep_blobs(&cache);
+    xt_kernel_cache_keep_blobs(&cache, true);
     assert_false(cache.reads_blobs);
     assert_false(cache.writes_blobs);
     xt_kernel_cache_end(&cache);

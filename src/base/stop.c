@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <time.h>
 #include <unistd.h>
@@ -10,14 +11,18 @@
 static struct {
     volatile sig_atomic_t number;
     volatile sig_atomic_t second;
+    bool on_terminal; /* known before the handlers are installed */
 } requested;
 
-/* What is in hand, a kernel's compilation say, can take minutes. */
+/* What is in hand, a kernel's compilation say, can take minutes. On a terminal a progress line may
+ * stand there. */
 static void say_so(void)
 {
-    static const char text[] = "xtrain: stopping after what is in hand; a second signal ends it\n";
+    static const char text[] =
+        "\nxtrain: stopping after what is in hand; a second signal ends it\n";
     int before = errno;
-    ssize_t wrote = write(STDERR_FILENO, text, sizeof text - 1);
+    size_t from = requested.on_terminal ? 0 : 1;
+    ssize_t wrote = write(STDERR_FILENO, text + from, sizeof text - 1 - from);
     (void)wrote;
     errno = before;
 }
@@ -41,6 +46,7 @@ static void on_signal(int number)
 void xt_stop_watch(void)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    requested.on_terminal = isatty(STDERR_FILENO);
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);

@@ -53,20 +53,58 @@ static float from_fp16(uint16_t half)
     return as_float(sign | (exponent + 112) << 23 | fraction << 13);
 }
 
+/* What is no number becomes the lower end. */
+static float to_whole(float value, float least, float most)
+{
+    return value > least ? rintf(value < most ? value : most) : least;
+}
+
 void xt_number_from_float(enum xt_dtype dtype, const float *from, size_t count, void *to)
 {
-    uint16_t *halves = to;
-    if (dtype == XT_F32)
+    switch (dtype) {
+    case XT_F32:
         memcpy(to, from, count * sizeof *from);
-    for (size_t i = 0; i < count && dtype != XT_F32; i++)
-        halves[i] = dtype == XT_BF16 ? to_bf16(from[i]) : to_fp16(from[i]);
+        break;
+    case XT_BF16:
+        for (size_t i = 0; i < count; i++)
+            ((uint16_t *)to)[i] = to_bf16(from[i]);
+        break;
+    case XT_F16:
+        for (size_t i = 0; i < count; i++)
+            ((uint16_t *)to)[i] = to_fp16(from[i]);
+        break;
+    case XT_S8:
+        for (size_t i = 0; i < count; i++)
+            ((int8_t *)to)[i] = (int8_t)to_whole(from[i], INT8_MIN, INT8_MAX);
+        break;
+    case XT_U8:
+        for (size_t i = 0; i < count; i++)
+            ((uint8_t *)to)[i] = (uint8_t)to_whole(from[i], 0, UINT8_MAX);
+        break;
+    }
 }
 
 void xt_number_to_float(enum xt_dtype dtype, const void *from, size_t count, float *to)
 {
-    const uint16_t *halves = from;
-    if (dtype == XT_F32)
+    switch (dtype) {
+    case XT_F32:
         memcpy(to, from, count * sizeof *to);
-    for (size_t i = 0; i < count && dtype != XT_F32; i++)
-        to[i] = dtype == XT_BF16 ? as_float((uint32_t)halves[i] << 16) : from_fp16(halves[i]);
+        break;
+    case XT_BF16:
+        for (size_t i = 0; i < count; i++)
+            to[i] = as_float((uint32_t)((const uint16_t *)from)[i] << 16);
+        break;
+    case XT_F16:
+        for (size_t i = 0; i < count; i++)
+            to[i] = from_fp16(((const uint16_t *)from)[i]);
+        break;
+    case XT_S8:
+        for (size_t i = 0; i < count; i++)
+            to[i] = ((const int8_t *)from)[i];
+        break;
+    case XT_U8:
+        for (size_t i = 0; i < count; i++)
+            to[i] = ((const uint8_t *)from)[i];
+        break;
+    }
 }

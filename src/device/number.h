@@ -1,5 +1,6 @@
 /* Arrays of numbers between float32 and a tensor's type, on the host: for what is not done in every
- * step. Rounds to nearest, ties to even; beyond fp16's range is infinity (IEEE 754). Thread-safe.
+ * step. Rounds to nearest, ties to even; beyond fp16's range is infinity (IEEE 754), beyond an
+ * 8-bit type's its end. Thread-safe.
  */
 #ifndef XT_DEVICE_NUMBER_H
 #define XT_DEVICE_NUMBER_H

@@ -63,6 +63,22 @@ static void what_fp16_cannot_hold_is_infinite_and_nan_stays_nan(void **state)
     assert_true(isnan(float_of(XT_BF16, half_of(XT_BF16, NAN))));
 }
 
+static void eight_bits_hold_whole_numbers_to_their_ends(void **state)
+{
+    (void)state;
+    static const float values[] = {0, -3.4f, 2.5f, 3.5f, 127.4f, 300, -300, INFINITY, NAN};
+    static const float as_s8[] = {0, -3, 2, 4, 127, 127, -128, 127, -128};
+    static const float as_u8[] = {0, 0, 2, 4, 127, 255, 0, 255, 0};
+    enum { COUNT = sizeof values / sizeof values[0] };
+    char held[COUNT];
+    float back[COUNT];
+    for (int sign = 0; sign < 2; sign++) {
+        xt_number_from_float(sign ? XT_S8 : XT_U8, values, COUNT, held);
+        xt_number_to_float(sign ? XT_S8 : XT_U8, held, COUNT, back);
+        assert_memory_equal(back, sign ? as_s8 : as_u8, sizeof back);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -70,6 +86,7 @@ int main(void)
         cmocka_unit_test(fp16_has_the_values_of_the_standard),
         cmocka_unit_test(ties_go_to_the_even_neighbour),
         cmocka_unit_test(what_fp16_cannot_hold_is_infinite_and_nan_stays_nan),
+        cmocka_unit_test(eight_bits_hold_whole_numbers_to_their_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

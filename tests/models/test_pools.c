@@ -13,10 +13,6 @@
 
 static double at(enum xt_dtype dtype, const void *data, size_t i)
 {
-    if (dtype == XT_U8)
-        return ((const uint8_t *)data)[i];
-    if (dtype == XT_S8)
-        return ((const int8_t *)data)[i];
     float value = 0;
     xt_number_to_float(dtype, (const char *)data + i * xt_dtype_size(dtype), 1, &value);
     return (double)value;

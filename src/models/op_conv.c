@@ -666,6 +666,9 @@ static enum xt_status backward(struct xt_op *op, struct xt_graph *graph, struct 
 enum xt_status xt_conv_run_alone(struct xt_op *op, struct xt_graph *graph, bool is_backward,
                                  struct xt_err *err)
 {
+    if (op->program)
+        return xt_xpu_program_run_only(op->program, is_backward ? XT_XPU_BACKWARD : XT_XPU_FORWARD,
+                                       "the convolution", err);
     return is_backward ? run_backward((struct conv *)op, graph, err) : forward(op, graph, err);
 }
 

@@ -1,6 +1,7 @@
-/* Holds the networks against reference numbers: golden [--amp bf16] [--device DEVICE] DIR
+/* Holds the networks against reference numbers:
+ * golden [--amp f32|bf16] [--device DEVICE] [--model MODEL] DIR
  *
- * For each network whose file stands in DIR: logits in evaluation and in training, the losses of
+ * For each network, or for MODEL alone: logits in evaluation and in training, the losses of
  * five steps of SGD, the first step's gradients and running statistics, and the parameters after
  * the fifth step. Prints the largest error of each beside its tolerance and exits 1 where one is
  * exceeded. DIR/README.md says what each tensor is.
@@ -293,7 +294,7 @@ static enum xt_status compare_inference(struct run *run, enum graph_kind kind, c
 }
 
 /* In evaluation: the training graph itself (on an XPU, whose kernels are for training or not, an
- * unfused one), then fused. In float32 the fused graph's ranges serve an int8 one on the CPU. */
+ * unfused one), then fused. In float32 the fused graph's ranges serve an int8 one. */
 static enum xt_status compare_evaluation(struct run *run, const char *model,
                                          const struct xt_model_options *model_options,
                                          const char *name, double tolerance, double int8_tolerance,
@@ -303,7 +304,7 @@ static enum xt_status compare_evaluation(struct run *run, const char *model,
     struct xt_ranges ranges;
     struct xt_recording *recording = NULL;
     bool on_cpu = run->device.kind == XT_DEVICE_CPU;
-    bool exact = run->dtype == XT_F32 && on_cpu;
+    bool exact = run->dtype == XT_F32;
     run->graph->pass = (struct xt_graph_pass){.floats = run->x, .count = run->n};
     enum xt_status status = on_cpu ? xt_graph_forward(run->graph, err)
                                    : compare_inference(run, UNFUSED, model, model_options, name,
@@ -867,35 +868,43 @@ static enum xt_status attempt(struct check check, struct xt_err *err)
     return XT_OK;
 }
 
-static enum xt_status check_all(const char *folder, const char *device, enum xt_dtype dtype,
-                                struct xt_err *err)
+static const struct {
+    const char *network;
+    enum xt_status (*function)(const struct check *check, struct xt_err *err);
+    bool over_batch;
+} checks[] = {{"lprnet", check_lprnet, false},
+              {"lprnet", check_lprnet, true},
+              {"resnet50", check_resnet50, false}};
+
+/* Of the network `only` (NULL: all). */
+static enum xt_status check_all(const char *folder, const char *only, const char *device,
+                                enum xt_dtype dtype, struct xt_err *err)
 {
-    char *lprnet = NULL;
-    char *resnet50 = NULL;
-    enum xt_status status = xt_file_join(&lprnet, folder, "lprnet.safetensors", err);
-    if (!status)
-        status = xt_file_join(&resnet50, folder, "resnet50.safetensors", err);
-    printf("lprnet, %s\n", xt_dtype_name(dtype));
-    struct check check = {
-        .function = check_lprnet, .path = lprnet, .device = device, .dtype = dtype};
-    if (!status)
-        status = attempt(check, err);
-    check.over_batch = true;
-    if (!status)
-        status = attempt(check, err);
-    printf("resnet50, %s\n", xt_dtype_name(dtype));
-    check = (struct check){
-        .function = check_resnet50, .path = resnet50, .device = device, .dtype = dtype};
-    if (!status)
-        status = attempt(check, err);
-    free(lprnet);
-    free(resnet50);
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0] && !status; i++) {
+        char name[32];
+        char *path = NULL;
+        if (only && strcmp(only, checks[i].network) != 0)
+            continue;
+        if (!checks[i].over_batch)
+            printf("%s, %s\n", checks[i].network, xt_dtype_name(dtype));
+        snprintf(name, sizeof name, "%s.safetensors", checks[i].network);
+        status = xt_file_join(&path, folder, name, err);
+        const struct check check = {.function = checks[i].function,
+                                    .path = path,
+                                    .device = device,
+                                    .dtype = dtype,
+                                    .over_batch = checks[i].over_batch};
+        if (!status)
+            status = attempt(check, err);
+        free(path);
+    }
     return status;
 }
 
 static int usage(void)
 {
-    fputs("usage: golden [--amp bf16] [--device DEVICE] DIR\n", stderr);
+    fputs("usage: golden [--amp f32|bf16] [--device DEVICE] [--model MODEL] DIR\n", stderr);
     return 2;
 }
 
@@ -903,20 +912,25 @@ int main(int argc, char **argv)
 {
     enum xt_dtype dtype = XT_F32;
     const char *device = "cpu";
+    const char *only = NULL;
     for (; argc > 3 && strncmp(argv[1], "--", 2) == 0; argc -= 2, argv += 2) {
         if (strcmp(argv[1], "--device") == 0)
             device = argv[2];
+        else if (strcmp(argv[1], "--model") == 0)
+            only = argv[2];
         else if (strcmp(argv[1], "--amp") == 0 && strcmp(argv[2], "bf16") == 0)
             dtype = XT_BF16;
+        else if (strcmp(argv[1], "--amp") == 0 && strcmp(argv[2], "f32") == 0)
+            dtype = XT_F32;
         else
             return usage();
     }
     if (argc != 2)
         return usage();
     struct xt_err err = {0};
-    enum xt_status status = check_all(argv[1], device, dtype, &err);
+    enum xt_status status = check_all(argv[1], only, device, dtype, &err);
     if (status)
         fprintf(stderr, "golden: %s\n", err.text);
     printf("%d passed, %d failed\n", checks_passed, checks_failed);
-    return status ? (int)status : checks_failed ? 1 : 0;
+    return status ? (int)status : checks_failed || !checks_passed ? 1 : 0;
 }

@@ -5,7 +5,9 @@
 #include "base/span.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/placement.h"
 #include "device/upload.h"
+#include "train/calibrate.h"
 #include "train/feed.h"
 #include "train/trainer.h"
 
@@ -46,6 +48,8 @@ static enum xt_status warm_training(const struct xt_settings *settings, struct w
     enum xt_status status = xt_trainer_init(&trainer, settings, err);
     if (!status)
         status = check(&trainer.network.device, err);
+    if (!status && settings->verbose)
+        xt_placement_print(trainer.network.graph, stderr);
     if (!status)
         count(&trainer.network.device, out);
     xt_trainer_clear(&trainer);
@@ -80,6 +84,10 @@ static enum xt_status warm_inference(const struct xt_settings *settings, bool up
                             network.model->name);
     if (!status)
         status = xt_network_build(&network, settings, settings->batch, false, err);
+    if (!status && settings->amp == XT_AMP_INT8)
+        status = xt_calibrate_blank(&network, settings, settings->batch, err);
+    if (!status && settings->verbose)
+        xt_placement_print(network.graph, stderr);
     if (!status && uploads)
         status = warm_upload(&network, settings, err);
     if (!status)

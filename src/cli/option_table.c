@@ -605,7 +605,7 @@ static const struct xt_option table[] = {
         .fallback = "off",
         .choices = amp_names,
         .help = "mixed precision: the type of activations and of the arithmetic on them; weights "
-                "stay float32. int8 is for eval and predict, on the CPU (see --calibrate)",
+                "stay float32. int8 is for eval and predict (see --calibrate)",
     },
     {
         .name = "threads",
@@ -771,7 +771,7 @@ static const struct xt_option table[] = {
         .fallback = "f32",
         .choices = type_names,
         .not_in_config = true,
-        .help = "compile in these types: f32,bf16,fp16",
+        .help = "compile in these types: f32,bf16,fp16, and for eval and predict int8",
     },
     {
         .name = "calibrate",

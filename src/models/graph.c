@@ -342,9 +342,12 @@ enum xt_status xt_graph_plan(struct xt_graph *graph, struct xt_tensor *logits, s
             reader < 0 ? err->status : xt_graph_use_grad(graph, logits, reader, loss_time, err);
     }
     for (int i = 0; i < graph->op_count && !status; i++) {
-        status = graph->ops[i]->class->prepare(graph->ops[i], graph, err);
-        if (status)
-            xt_err_prefix(err, "%s: ", graph->ops[i]->name);
+        const struct xt_op *op = graph->ops[i];
+        status = op->class->prepare(graph->ops[i], graph, err);
+        if (status == XT_ERR_DEVICE)
+            xt_err_prefix(err, "%s in %s: ", op->name, xt_dtype_name(op->dtype));
+        else if (status)
+            xt_err_prefix(err, "%s: ", op->name);
     }
     if (!status)
         status = xt_graph_use_value(graph, logits, loss_time, err);

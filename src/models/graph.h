@@ -123,8 +123,8 @@ struct xt_graph_options {
     bool training;       /* gradients and a backward pass */
     bool fuse;           /* inference: norms become part of the convolutions before them */
     enum xt_dtype dtype; /* of activations and working weights */
-    /* Inference on the CPU, fused: convolutions run in int8, with these ranges (ranges.h); dtype is
-     * what is left. NULL: none does. Outlives the building. */
+    /* Fused inference: convolutions run in int8, with these ranges (ranges.h); dtype is what is
+     * left. NULL: none does. Outlives the building. */
     const struct xt_ranges *int8;
     struct xt_graph_observer observer; /* zeroed: nobody */
     bool bn_frozen; /* what the passes will say: an XPU's kernels are made for the one or the other

@@ -40,24 +40,23 @@ static void destroy(struct xt_op *op)
 
 /* ---- descriptors ---- */
 
-static bool reads_int8(const struct conv *conv)
+bool xt_conv_reads_int8(const struct conv *conv)
 {
     return xt_dtype_is_int8(conv->in->dtype);
 }
 
-/* Weights and bias are made in float32 from the parameters, then brought to the kernel's type. */
-static bool has_own_weights(const struct conv *conv)
+bool xt_conv_has_own_weights(const struct conv *conv)
 {
-    return conv->folded || reads_int8(conv);
+    return conv->folded || xt_conv_reads_int8(conv);
 }
 
-static enum xt_status tensor_md(const struct xt_tensor *t, dnnl_memory_desc_t *md,
-                                struct xt_err *err)
+static enum xt_status tensor_md(const struct xt_tensor *t, enum xt_dtype dtype,
+                                dnnl_memory_desc_t *md, struct xt_err *err)
 {
     dnnl_dims_t dims = {t->n, t->c, t->h, t->w};
     return xt_dnnl_check(
-        xt_dnnl.memory_desc_create_with_tag(md, 4, dims, xt_dtype_dnnl(t->dtype), dnnl_nhwc),
-        t->name, err);
+        xt_dnnl.memory_desc_create_with_tag(md, 4, dims, xt_dtype_dnnl(dtype), dnnl_nhwc), t->name,
+        err);
 }
 
 /* The descriptors a convolution is made from; cleared after use, the primitives keep their own. */
@@ -78,21 +77,43 @@ static void descs_clear(struct descs *d)
         xt_dnnl.primitive_attr_destroy(d->post_attr);
 }
 
-/* What follows the convolution in the same kernel: the residual (NULL: none) that its output's
- * memory holds is added, negative values become 0. */
-static enum xt_status add_post_ops(dnnl_primitive_attr_t attr, const struct xt_tensor *residual,
-                                   bool relu, struct xt_err *err)
+bool xt_conv_copies_residual(const struct conv *conv)
+{
+    const struct xt_tensor *residual = conv->fold.residual;
+    return conv->op.device->kind == XT_DEVICE_XPU && residual &&
+           residual->dtype != conv->out->dtype;
+}
+
+static enum xt_status append_copy(dnnl_post_ops_t ops, const struct conv *conv, struct xt_err *err)
+{
+    dnnl_memory_desc_t md = NULL;
+    enum xt_status status = tensor_md(conv->out, XT_F32, &md, err);
+    if (!status)
+        status = xt_dnnl_check(xt_dnnl.post_ops_append_binary(ops, dnnl_binary_add, md),
+                               "what is added to a convolution", err);
+    if (md)
+        xt_dnnl.memory_desc_destroy(md);
+    return status;
+}
+
+/* What follows the convolution in the same kernel: the residual (NULL: none), which its output's
+ * memory holds, is added; negative values become 0. */
+static enum xt_status add_post_ops(dnnl_primitive_attr_t attr, const struct conv *conv,
+                                   struct xt_err *err)
 {
     static const char what[] = "what follows a convolution";
+    const struct xt_tensor *residual = conv->fold.residual;
     dnnl_post_ops_t ops = NULL;
     enum xt_status status = xt_dnnl_check(xt_dnnl.post_ops_create(&ops), what, err);
     if (status)
         return status;
-    if (residual)
+    if (xt_conv_copies_residual(conv))
+        status = append_copy(ops, conv, err);
+    else if (residual)
         status = xt_dnnl_check(
             xt_dnnl.post_ops_append_sum(ops, residual->scale, 0, xt_dtype_dnnl(residual->dtype)),
             what, err);
-    if (!status && relu)
+    if (!status && conv->relu)
         status =
             xt_dnnl_check(xt_dnnl.post_ops_append_eltwise(ops, dnnl_eltwise_relu, 0, 0), what, err);
     if (!status)
@@ -101,16 +122,14 @@ static enum xt_status add_post_ops(dnnl_primitive_attr_t attr, const struct xt_t
     return status;
 }
 
-static enum xt_status create_attr(dnnl_primitive_attr_t *attr, const struct xt_tensor *residual,
-                                  bool relu, struct xt_err *err)
+static enum xt_status create_attr(dnnl_primitive_attr_t *attr, struct xt_err *err)
 {
     enum xt_status status =
         xt_dnnl_check(xt_dnnl.primitive_attr_create(attr), "attributes of a convolution", err);
-    if (!status)
-        status = xt_dnnl_check(
-            xt_dnnl.primitive_attr_set_scratchpad_mode(*attr, dnnl_scratchpad_mode_user),
-            "attributes of a convolution", err);
-    return !status && (residual || relu) ? add_post_ops(*attr, residual, relu, err) : status;
+    return status ? status
+                  : xt_dnnl_check(xt_dnnl.primitive_attr_set_scratchpad_mode(
+                                      *attr, dnnl_scratchpad_mode_user),
+                                  "attributes of a convolution", err);
 }
 
 /* int8: one step for the source, one for the destination, one for each output channel's weights. */
@@ -131,19 +150,19 @@ static enum xt_status add_scales(dnnl_primitive_attr_t attr, const struct conv *
     return status;
 }
 
-static bool has_bias(const struct conv *conv)
+bool xt_conv_has_bias(const struct conv *conv)
 {
-    return conv->bias >= 0 || has_own_weights(conv);
+    return conv->bias >= 0 || xt_conv_has_own_weights(conv);
 }
 
 static enum xt_status descs_init(const struct conv *conv, struct descs *d, struct xt_err *err)
 {
     dnnl_dims_t weights = {conv->out->c, conv->in->c, conv->kernel[0], conv->kernel[1]};
     dnnl_dims_t bias = {conv->out->c};
-    dnnl_data_type_t dtype = reads_int8(conv) ? dnnl_s8 : xt_dtype_dnnl(conv->in->dtype);
-    enum xt_status status = tensor_md(conv->in, &d->in, err);
+    dnnl_data_type_t dtype = xt_conv_reads_int8(conv) ? dnnl_s8 : xt_dtype_dnnl(conv->in->dtype);
+    enum xt_status status = tensor_md(conv->in, conv->in->dtype, &d->in, err);
     if (!status)
-        status = tensor_md(conv->out, &d->out, err);
+        status = tensor_md(conv->out, conv->out->dtype, &d->out, err);
     if (!status)
         status = xt_dnnl_check(xt_dnnl.memory_desc_create_with_tag(&d->weights, 4, weights, dtype,
                                                                    dnnl_format_tag_any),
@@ -152,15 +171,17 @@ static enum xt_status descs_init(const struct conv *conv, struct descs *d, struc
         status = xt_dnnl_check(xt_dnnl.memory_desc_create_with_tag(&d->weights_grad, 4, weights,
                                                                    dnnl_f32, dnnl_format_tag_any),
                                "the weights' gradient", err);
-    if (!status && has_bias(conv))
+    if (!status && xt_conv_has_bias(conv))
         status =
             xt_dnnl_check(xt_dnnl.memory_desc_create_with_tag(&d->bias, 1, bias, dnnl_f32, dnnl_a),
                           "the bias", err);
     if (!status)
-        status = create_attr(&d->attr, NULL, false, err);
+        status = create_attr(&d->attr, err);
     if (!status)
-        status = create_attr(&d->post_attr, conv->fold.residual, conv->relu, err);
-    if (!status && reads_int8(conv))
+        status = create_attr(&d->post_attr, err);
+    if (!status && (conv->fold.residual || conv->relu))
+        status = add_post_ops(d->post_attr, conv, err);
+    if (!status && xt_conv_reads_int8(conv))
         status = add_scales(d->post_attr, conv, err);
     return status;
 }
@@ -306,7 +327,7 @@ static enum xt_status bind_working(struct conv *conv, struct xt_graph *graph, st
 {
     const_dnnl_memory_desc_t md =
         xt_dnnl.primitive_desc_query_md(step->pd, dnnl_query_weights_md, 0);
-    if (!has_own_weights(conv) && xt_dnnl.memory_desc_equal(md, master_md)) {
+    if (!xt_conv_has_own_weights(conv) && xt_dnnl.memory_desc_equal(md, master_md)) {
         w->memory = master;
         return XT_OK;
     }
@@ -317,7 +338,7 @@ static enum xt_status bind_working(struct conv *conv, struct xt_graph *graph, st
     graph->working_bytes += bytes;
     if (!status)
         status = add_memory(conv, graph, md, w->data, &w->memory, err);
-    if (status || has_own_weights(conv))
+    if (status || xt_conv_has_own_weights(conv))
         return status;
     if (!status)
         status = xt_dnnl_check(xt_dnnl.reorder_primitive_desc_create(&w->reorder.pd, master_md,
@@ -361,10 +382,10 @@ static enum xt_status bind_shared(struct conv *conv, struct xt_graph *graph, str
     if (!status)
         status =
             add_memory(conv, graph, s->master_md, xt_params_value(params, weight), &s->master, err);
-    if (!status && has_own_weights(conv))
+    if (!status && xt_conv_has_own_weights(conv))
         status = xt_mem_aligned(&conv->own_bias, (size_t)conv->out->c, sizeof(float),
                                 "a folded bias", err);
-    if (!status && has_bias(conv))
+    if (!status && xt_conv_has_bias(conv))
         status = add_memory(
             conv, graph,
             xt_dnnl.primitive_desc_query_md(conv->forward.pd, dnnl_query_weights_md, 1),
@@ -416,9 +437,9 @@ static enum xt_status bind_forward(struct conv *conv, struct xt_graph *graph,
     add_arg(&conv->forward, DNNL_ARG_SRC, s->in);
     add_arg(&conv->forward, DNNL_ARG_DST, s->out);
     add_arg(&conv->forward, DNNL_ARG_WEIGHTS, conv->forward_weights.memory);
-    if (has_bias(conv))
+    if (xt_conv_has_bias(conv))
         add_arg(&conv->forward, DNNL_ARG_BIAS, s->bias);
-    if (reads_int8(conv))
+    if (xt_conv_reads_int8(conv))
         status = bind_scales(conv, graph, err);
     return status ? status : finish_step(conv, graph, &conv->forward, err);
 }
@@ -512,7 +533,9 @@ static enum xt_status execute(const struct step *step, const struct xt_graph *gr
                          what, err);
 }
 
-void xt_conv_fold_bias(const struct conv *conv, struct xt_params *params, float *scale)
+/* scale[o] = gamma / sqrt(var + eps) of the folded norm, and own_bias, the bias that goes with it;
+ * without a norm 1 and the bias as it is. */
+static void fold_bias(const struct conv *conv, struct xt_params *params, float *scale)
 {
     const float *own = conv->bias >= 0 ? xt_params_value(params, &params->items[conv->bias]) : NULL;
     for (int o = 0; o < conv->out->c; o++) {
@@ -534,13 +557,19 @@ void xt_conv_fold_bias(const struct conv *conv, struct xt_params *params, float 
     }
 }
 
+/* On a CPU without VNNI two products are added up in 16 bits, which 7 bits of weight do not
+ * overflow; where the source has a sign, oneDNN sees to that itself. */
+int xt_conv_weight_most(const struct conv *conv)
+{
+    bool adds_in_32 = conv->op.device->kind == XT_DEVICE_XPU || xt_device_cpu_has_vnni();
+    return adds_in_32 || conv->in->dtype == XT_S8 ? 127 : 63;
+}
+
 /* Each output channel's weights become whole numbers, with a step so that the largest just fits;
  * what the source's offset adds goes into the bias. */
 static void quantise_weights(struct conv *conv, float *weights, size_t row)
 {
-    /* Without VNNI two products are added up in 16 bits, which 7 bits of weight do not overflow;
-     * where the source has a sign, oneDNN sees to that itself. */
-    const float most = xt_device_cpu_has_vnni() || conv->in->dtype == XT_S8 ? 127 : 63;
+    const float most = (float)xt_conv_weight_most(conv);
     float offset = conv->in->offset * conv->in->scale;
     for (size_t o = 0; o < (size_t)conv->out->c; o++) {
         float *w = weights + o * row;
@@ -558,27 +587,40 @@ static void quantise_weights(struct conv *conv, float *weights, size_t row)
     }
 }
 
-/* The norm's part in the weights, in float32, into the kernel's format and type. */
-static enum xt_status fold_weights(struct conv *conv, struct xt_graph *graph, float *weights,
-                                   const float *scale, const_dnnl_memory_desc_t plain,
-                                   struct xt_err *err)
+enum xt_status xt_conv_make_weights(struct conv *conv, struct xt_params *params, float *weights,
+                                    struct xt_err *err)
+{
+    size_t channels = (size_t)conv->out->c;
+    size_t row = (size_t)(conv->in->c * conv->kernel[0] * conv->kernel[1]);
+    float *scale = NULL;
+    enum xt_status status = xt_mem_calloc(&scale, channels, sizeof *scale, "folded weights", err);
+    if (status)
+        return status;
+    fold_bias(conv, params, scale);
+    for (size_t o = 0; o < channels; o++)
+        for (size_t i = 0; i < row; i++)
+            weights[o * row + i] *= scale[o];
+    if (xt_conv_reads_int8(conv))
+        quantise_weights(conv, weights, row);
+    free(scale);
+    return XT_OK;
+}
+
+/* By way of `weights`, plain and in float32, into the kernel's format and type. */
+static enum xt_status refresh_by(struct conv *conv, struct xt_graph *graph, float *weights,
+                                 const_dnnl_memory_desc_t plain, struct xt_err *err)
 {
     struct xt_params *params = graph->options.params;
     const struct xt_param *weight = &params->items[conv->weight];
     struct xt_device *device = graph->options.device;
-    size_t row = (size_t)(conv->in->c * conv->kernel[0] * conv->kernel[1]);
     enum xt_status status = xt_device_reorder(device, weight->md ? weight->md : plain,
                                               xt_params_value(params, weight), plain, weights, err);
-    if (status)
-        return status;
-    for (size_t o = 0; o < (size_t)conv->out->c; o++)
-        for (size_t i = 0; i < row; i++)
-            weights[o * row + i] *= scale[o];
-    if (reads_int8(conv))
-        quantise_weights(conv, weights, row);
+    if (!status)
+        status = xt_conv_make_weights(conv, params, weights, err);
     const_dnnl_memory_desc_t md =
         xt_dnnl.primitive_desc_query_md(conv->forward.pd, dnnl_query_weights_md, 0);
-    return xt_device_reorder(device, plain, weights, md, conv->forward_weights.data, err);
+    return status ? status
+                  : xt_device_reorder(device, plain, weights, md, conv->forward_weights.data, err);
 }
 
 static enum xt_status refresh_own(struct conv *conv, struct xt_graph *graph, struct xt_err *err)
@@ -587,21 +629,15 @@ static enum xt_status refresh_own(struct conv *conv, struct xt_graph *graph, str
     size_t count = (size_t)(dims[0] * dims[1] * dims[2] * dims[3]);
     dnnl_memory_desc_t plain = NULL;
     float *weights = NULL;
-    float *scale = NULL;
     enum xt_status status = xt_mem_aligned(&weights, count, sizeof *weights, "folded weights", err);
-    if (!status)
-        status = xt_mem_aligned(&scale, (size_t)dims[0], sizeof *scale, "folded weights", err);
     if (!status)
         status =
             xt_dnnl_check(xt_dnnl.memory_desc_create_with_tag(&plain, 4, dims, dnnl_f32, dnnl_oihw),
                           "folded weights", err);
-    if (!status) {
-        xt_conv_fold_bias(conv, graph->options.params, scale);
-        status = fold_weights(conv, graph, weights, scale, plain, err);
-    }
+    if (!status)
+        status = refresh_by(conv, graph, weights, plain, err);
     if (plain)
         xt_dnnl.memory_desc_destroy(plain);
-    free(scale);
     free(weights);
     return status;
 }
@@ -609,7 +645,7 @@ static enum xt_status refresh_own(struct conv *conv, struct xt_graph *graph, str
 static enum xt_status refresh(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
     struct conv *conv = (struct conv *)op;
-    if (has_own_weights(conv))
+    if (xt_conv_has_own_weights(conv))
         return refresh_own(conv, graph, err);
     struct working *copies[] = {&conv->forward_weights, &conv->backward_weights_copy};
     for (int i = 0; i < 2; i++) {
@@ -628,7 +664,8 @@ static enum xt_status forward(struct xt_op *op, struct xt_graph *graph, struct x
     struct conv *conv = (struct conv *)op;
     enum xt_status status = execute(&conv->forward, graph, "the convolution", err);
     if (!status && graph->recording && conv->out->dtype == XT_F32)
-        status = xt_recording_see(graph->recording, graph, conv->out, !conv->relu, err);
+        status = xt_recording_see(graph->recording, graph, conv->out, conv->out->value->data,
+                                  !conv->relu, err);
     return status;
 }
 
@@ -819,7 +856,7 @@ struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
     conv->op.dtype = dtype;
     conv->op.why_f32 = spec->why_f32;
     conv->op.out_bytes = xt_tensor_bytes(conv->out);
-    if (!spec->why_f32 && reads_int8(conv))
+    if (!spec->why_f32 && xt_conv_reads_int8(conv))
         write_int8(graph, conv);
     conv->op.flops = 2.0 * in->n * h * w * spec->channels * in->c * spec->kernel_h * spec->kernel_w;
     conv->op.backward_flops = conv->op.frozen ? 0 : (in->wants_grad ? 2 : 1) * conv->op.flops;

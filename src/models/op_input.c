@@ -10,15 +10,18 @@ static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct x
     return xt_graph_use_value(graph, input->out, xt_op_forward_time(op), err);
 }
 
-/* q = v - 128 of each byte v = x / scale + mean. */
+/* q = v - 128 of the byte v = x / scale + mean. */
+float xt_input_quantised(const struct input *input, float x)
+{
+    float byte = rintf(x / input->scale + input->mean);
+    return (byte < 0 ? 0 : byte > 255 ? 255 : byte) - 128;
+}
+
 static void quantise(const struct input *input, const float *from, int8_t *to)
 {
     size_t count = xt_tensor_count(input->out);
-    for (size_t i = 0; i < count; i++) {
-        float byte = rintf(from[i] / input->scale + input->mean);
-        byte = byte < 0 ? 0 : byte > 255 ? 255 : byte;
-        to[i] = (int8_t)(byte - 128);
-    }
+    for (size_t i = 0; i < count; i++)
+        to[i] = (int8_t)xt_input_quantised(input, from[i]);
 }
 
 static void convert_sample(const struct input *input, const struct xt_loops *loops,

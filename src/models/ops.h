@@ -13,7 +13,11 @@ struct input {
     float mean;
     float scale;
     struct xt_device_memory pixels; /* on an XPU: pinned, for those that are not there yet */
+    struct xt_device_memory shift;  /* on an XPU, int8: one number, what a byte is moved by */
 };
+
+/* int8: the number that is held for x. */
+float xt_input_quantised(const struct input *input, float x);
 
 /* One primitive with its arguments. */
 struct step {
@@ -40,7 +44,7 @@ struct conv {
     bool relu;
     bool folded;          /* a norm is part of weights and bias */
     struct xt_fold fold;  /* where folded */
-    float *own_bias;      /* [out->c] with the norm in it; NULL: the parameter itself */
+    float *own_bias;      /* [out->c] of own weights; NULL: the parameter itself */
     float *weight_scales; /* int8: [out->c] what a step of each output channel's weights is worth */
     dnnl_dims_t strides, dilates, pads, kernel;
     struct step forward;
@@ -50,16 +54,28 @@ struct conv {
     struct working backward_weights_copy;
     dnnl_memory_t memories[16];
     int memory_count;
-    struct xt_device_memory host_weights, host_bias; /* folded, on an XPU */
+    /* On an XPU, where weights are made: the device reads them there. */
+    struct xt_device_memory host_weights, host_bias, host_scales;
 };
 
 /* The descriptors of the primitives, and the buffers that they use. */
 enum xt_status xt_conv_describe(struct conv *conv, const struct xt_graph *graph,
                                 struct xt_err *err);
 enum xt_status xt_conv_use_buffers(struct conv *conv, struct xt_graph *graph, struct xt_err *err);
-/* scale[o] = gamma / sqrt(var + eps) of the folded norm, and own_bias, the bias that goes with it;
- * without a norm 1 and the bias as it is. */
-void xt_conv_fold_bias(const struct conv *conv, struct xt_params *params, float *scale);
+bool xt_conv_reads_int8(const struct conv *conv);
+bool xt_conv_has_bias(const struct conv *conv);
+/* Whether weights and bias are made in float32 from the parameters, and then brought to the
+ * kernel's type. */
+bool xt_conv_has_own_weights(const struct conv *conv);
+/* Makes them: `weights`, plain, are the parameter, and become what the kernel's copy is made of:
+ * with the norm in them, and of int8 whole numbers. own_bias and weight_scales go with them. */
+enum xt_status xt_conv_make_weights(struct conv *conv, struct xt_params *params, float *weights,
+                                    struct xt_err *err);
+/* On an XPU what is added in place has to be of the output's own type, whatever oneDNN is told
+ * (3.13): a residual with a sign below an output without one is added from a float32 copy. */
+bool xt_conv_copies_residual(const struct conv *conv);
+/* The largest whole number that an int8 weight becomes. */
+int xt_conv_weight_most(const struct conv *conv);
 bool xt_is_conv(const struct xt_op *op);
 
 struct norm {

@@ -116,11 +116,11 @@ static float largest_of(const struct xt_graph *graph, const float *values, size_
 }
 
 enum xt_status xt_recording_see(struct xt_recording *recording, const struct xt_graph *graph,
-                                const struct xt_tensor *tensor, bool negative, struct xt_err *err)
+                                const struct xt_tensor *tensor, const float *values, bool negative,
+                                struct xt_err *err)
 {
     struct histogram **at = &recording->histograms[tensor->index];
     size_t sample = xt_tensor_count(tensor) / (size_t)tensor->n;
-    const float *values = tensor->value->data;
     if (!*at && xt_mem_calloc(at, 1, sizeof **at, "int8's ranges", err))
         return err->status;
     struct histogram *h = *at;

@@ -28,10 +28,11 @@ struct xt_recording;
 enum xt_status xt_recording_create(struct xt_recording **out, struct xt_err *err);
 void xt_recording_destroy(struct xt_recording *recording);
 
-/* Counts the tensor's values in the samples of the pass that matter. The tensor is float32;
- * `negative`: its int8 one has a sign. */
+/* Counts the tensor's values in the samples of the pass that matter. The tensor is float32, and
+ * `values` are what it holds, on the host; `negative`: its int8 one has a sign. */
 enum xt_status xt_recording_see(struct xt_recording *recording, const struct xt_graph *graph,
-                                const struct xt_tensor *tensor, bool negative, struct xt_err *err);
+                                const struct xt_tensor *tensor, const float *values, bool negative,
+                                struct xt_err *err);
 
 /* The ranges that follow. XT_ERR_DATA names a tensor that held something that is no number, or says
  * that nothing was recorded. */

@@ -1,9 +1,11 @@
 /* Convolution on an XPU: op_conv.c's descriptors as programs. The master weights are plain; each
- * kernel has a working copy of them in its own format. */
+ * kernel has a working copy of them in its own format. Folded and int8 weights are made on the
+ * host, in memory that the device copies them from. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "models/ranges.h"
 #include "models/xpu_ops.h"
 
 static const char what_forward[] = "the convolution";
@@ -47,66 +49,96 @@ static struct xt_buffer *add_working(struct conv *conv, struct xt_graph *graph,
     return buffer;
 }
 
-/* Folded weights and bias are worked out on the host, in memory that the device reads. */
-static enum xt_status create_folded(struct conv *conv, struct xt_graph *graph,
-                                    const_dnnl_memory_desc_t plain, struct xt_err *err)
+/* Where the kernel's copies come from: the parameters, or what is made of them on the host. */
+struct masters {
+    struct xt_xpu_place weights;
+    struct xt_xpu_place bias;   /* where there is one */
+    struct xt_xpu_place scales; /* of int8 weights */
+};
+
+static enum xt_status create_own(struct conv *conv, struct xt_graph *graph, struct masters *out,
+                                 struct xt_err *err)
 {
-    size_t count = (size_t)conv->out->c;
-    struct xt_xpu_operand bias =
-        xt_xpu_matrix(xt_xpu_in_memory(&conv->host_bias), dnnl_f32, 1, count);
+    size_t channels = (size_t)conv->out->c;
     struct xt_xpu_operand weights =
-        xt_xpu_matrix(xt_xpu_in_memory(&conv->host_weights), dnnl_f32, 1,
-                      xt_dnnl.memory_desc_get_size(plain) / sizeof(float));
-    enum xt_status status =
-        xt_mem_aligned(&conv->own_bias, count, sizeof(float), "a folded bias", err);
+        xt_xpu_matrix(xt_xpu_in_memory(&conv->host_weights), dnnl_f32, 1, weight_count(conv));
+    out->weights = weights.place;
+    enum xt_status status = xt_xpu_pin(graph, &weights, "folded weights", &conv->host_weights, err);
     if (!status)
-        status = xt_xpu_pin(graph, &weights, "folded weights", &conv->host_weights, err);
-    return status ? status : xt_xpu_pin(graph, &bias, "a folded bias", &conv->host_bias, err);
+        status = xt_xpu_follow_host(&conv->op, graph, "folded bias", channels, &conv->host_bias,
+                                    &out->bias, err);
+    if (!status && xt_conv_reads_int8(conv))
+        status = xt_xpu_follow_host(&conv->op, graph, "steps of int8 weights", channels,
+                                    &conv->host_scales, &out->scales, err);
+    return status;
 }
 
-/* The bias on the device: the parameter, or a copy of the folded one. */
-static enum xt_status place_bias(struct conv *conv, struct xt_graph *graph,
-                                 struct xt_xpu_place *out, struct xt_err *err)
+static enum xt_status find_masters(struct conv *conv, struct xt_graph *graph, struct masters *out,
+                                   struct xt_err *err)
 {
-    size_t count = (size_t)conv->out->c;
-    if (!conv->folded) {
-        *out = xt_xpu_value_of(graph, conv->bias);
-        return XT_OK;
-    }
-    struct xt_buffer *buffer =
-        xt_xpu_permanent(graph, conv->op.name, "folded bias", count * sizeof(float), err);
+    *out = (struct masters){0};
+    if (xt_conv_has_own_weights(conv))
+        return create_own(conv, graph, out, err);
+    out->weights = xt_xpu_value_of(graph, conv->weight);
+    if (conv->bias >= 0)
+        out->bias = xt_xpu_value_of(graph, conv->bias);
+    return XT_OK;
+}
+
+static void add_scales(const struct conv *conv, const struct xt_graph *graph,
+                       const struct masters *masters, struct xt_xpu_step *step)
+{
+    xt_xpu_scales(step, DNNL_ARG_SRC, xt_xpu_scale_of(graph, conv->in), 1);
+    xt_xpu_scales(step, DNNL_ARG_WEIGHTS, masters->scales, conv->out->c);
+    if (xt_dtype_is_int8(conv->out->dtype))
+        xt_xpu_scales(step, DNNL_ARG_DST, xt_xpu_scale_of(graph, conv->out), 1);
+}
+
+/* The residual as float32 numbers, before its memory becomes the output's. */
+static enum xt_status copy_residual(struct conv *conv, struct xt_graph *graph,
+                                    struct xt_xpu_place *out, struct xt_err *err)
+{
+    const struct xt_tensor *residual = conv->fold.residual;
+    const struct xt_buffer *buffer =
+        xt_xpu_temporary(graph, residual, xt_tensor_count(residual) * sizeof(float),
+                         xt_op_forward_time(&conv->op), err);
     if (!buffer)
         return err->status;
     *out = xt_xpu_in_buffer(buffer);
-    struct xt_xpu_operand from =
-        xt_xpu_matrix(xt_xpu_in_memory(&conv->host_bias), dnnl_f32, 1, count);
-    struct xt_xpu_operand to = xt_xpu_matrix(*out, dnnl_f32, 1, count);
-    return xt_xpu_reorder(conv->op.program, XT_XPU_BEFORE, &from, &to, err);
+    struct xt_xpu_operand from = xt_xpu_tensor(residual, residual->value);
+    struct xt_xpu_operand to = xt_xpu_tensor(residual, buffer);
+    to.dtype = dnnl_f32;
+    return xt_xpu_dequantise(conv->op.program, XT_XPU_FORWARD, &from,
+                             xt_xpu_scale_of(graph, residual), &to, err);
 }
 
 static enum xt_status prepare_forward(struct conv *conv, struct xt_graph *graph,
                                       const_dnnl_memory_desc_t plain, struct xt_err *err)
 {
-    struct xt_xpu_place bias = {0};
-    enum xt_status status = conv->folded ? create_folded(conv, graph, plain, err) : XT_OK;
-    bool has_bias = conv->folded || conv->bias >= 0;
-    if (!status && has_bias)
-        status = place_bias(conv, graph, &bias, err);
+    enum { COPY = DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1 };
+    struct masters masters;
+    struct xt_xpu_place copy = {0};
+    bool copies = xt_conv_copies_residual(conv);
+    enum xt_status status = find_masters(conv, graph, &masters, err);
+    if (!status && copies)
+        status = copy_residual(conv, graph, &copy, err);
     if (status)
         return status;
-    struct xt_xpu_place master =
-        conv->folded ? xt_xpu_in_memory(&conv->host_weights) : xt_xpu_value_of(graph, conv->weight);
     const struct xt_buffer *weights =
-        add_working(conv, graph, conv->forward.pd, plain, master, err);
+        add_working(conv, graph, conv->forward.pd, plain, masters.weights, err);
     struct xt_xpu_step *step =
         weights ? take(conv, XT_XPU_FORWARD, &conv->forward, what_forward, err) : NULL;
     if (!step)
         return err->status;
     xt_xpu_arg(step, DNNL_ARG_SRC, xt_xpu_in_buffer(conv->in->value));
     xt_xpu_arg(step, DNNL_ARG_WEIGHTS, xt_xpu_in_buffer(weights));
-    if (has_bias)
-        xt_xpu_arg(step, DNNL_ARG_BIAS, bias);
+    if (xt_conv_has_bias(conv))
+        xt_xpu_arg(step, DNNL_ARG_BIAS, masters.bias);
     xt_xpu_arg(step, DNNL_ARG_DST, xt_xpu_in_buffer(conv->out->value));
+    if (copies)
+        xt_xpu_arg(step, COPY, copy);
+    if (xt_conv_reads_int8(conv))
+        add_scales(conv, graph, &masters, step);
     return XT_OK;
 }
 
@@ -197,31 +229,45 @@ static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct x
 }
 
 /* In float32, as on the CPU; the copy that the kernel reads has its own type. */
-static enum xt_status fold(struct conv *conv, struct xt_graph *graph, struct xt_err *err)
+static enum xt_status make_weights(struct conv *conv, struct xt_graph *graph, struct xt_err *err)
 {
     struct xt_params *params = graph->options.params;
-    const float *from = xt_params_value(params, &params->items[conv->weight]);
-    float *to = conv->host_weights.host;
-    size_t channels = (size_t)conv->out->c;
-    size_t row = weight_count(conv) / channels;
-    float *scale = NULL;
-    enum xt_status status = xt_mem_calloc(&scale, channels, sizeof *scale, "a folded norm", err);
-    if (status)
-        return status;
-    xt_conv_fold_bias(conv, params, scale);
-    memcpy(conv->host_bias.host, conv->own_bias, channels * sizeof *conv->own_bias);
-    for (size_t o = 0; o < channels; o++)
-        for (size_t i = 0; i < row; i++)
-            to[o * row + i] = from[o * row + i] * scale[o];
-    free(scale);
-    return XT_OK;
+    float *weights = conv->host_weights.host;
+    conv->own_bias = conv->host_bias.host;
+    conv->weight_scales = conv->host_scales.host;
+    memcpy(weights, xt_params_value(params, &params->items[conv->weight]),
+           weight_count(conv) * sizeof *weights);
+    return xt_conv_make_weights(conv, params, weights, err);
 }
 
 static enum xt_status before(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
     struct conv *conv = (struct conv *)op;
-    enum xt_status status = conv->folded ? fold(conv, graph, err) : XT_OK;
+    enum xt_status status = xt_conv_has_own_weights(conv) ? make_weights(conv, graph, err) : XT_OK;
     return status ? status : xt_xpu_op_before(op, graph, err);
+}
+
+/* What came out, for int8's ranges. */
+static enum xt_status record(const struct conv *conv, struct xt_graph *graph, struct xt_err *err)
+{
+    const struct xt_tensor *out = conv->out;
+    size_t count = xt_tensor_count(out);
+    float *values = NULL;
+    enum xt_status status = xt_mem_calloc(&values, count, sizeof *values, out->name, err);
+    if (!status)
+        status = xt_graph_read_back(graph, out->value, XT_F32, values, count, err);
+    if (!status)
+        status = xt_recording_see(graph->recording, graph, out, values, !conv->relu, err);
+    free(values);
+    return status;
+}
+
+static enum xt_status forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    const struct conv *conv = (const struct conv *)op;
+    enum xt_status status = xt_xpu_op_forward(op, graph, err);
+    bool seen = graph->recording && conv->out->dtype == XT_F32;
+    return status || !seen ? status : record(conv, graph, err);
 }
 
 static const char *implementation(const struct xt_op *op, bool is_backward)
@@ -240,13 +286,13 @@ static void destroy(struct xt_op *op)
             xt_dnnl.primitive_desc_destroy(left[i]->pd);
     xt_device_memory_destroy(&conv->host_weights);
     xt_device_memory_destroy(&conv->host_bias);
-    free(conv->own_bias);
+    xt_device_memory_destroy(&conv->host_scales);
 }
 
 const struct xt_op_class xt_xpu_conv = {
     .kind = "convolution",
     .prepare = prepare,
-    .forward = xt_xpu_op_forward,
+    .forward = forward,
     .backward = xt_xpu_op_backward,
     .refresh = before,
     .implementation = implementation,

@@ -102,6 +102,26 @@ struct xt_xpu_place xt_xpu_batch_stat_of(const struct xt_graph *graph, int param
     return xt_xpu_in_arena(&graph->xpu->batch_stats, &graph->options.params->items[param].offset);
 }
 
+struct xt_xpu_place xt_xpu_scale_of(const struct xt_graph *graph, const struct xt_tensor *tensor)
+{
+    return xt_xpu_in_arena(&graph->xpu->scales, &graph->xpu->scale_at[tensor->index]);
+}
+
+enum xt_status xt_xpu_follow_host(struct xt_op *op, struct xt_graph *graph, const char *kind,
+                                  size_t count, struct xt_device_memory *host,
+                                  struct xt_xpu_place *out, struct xt_err *err)
+{
+    struct xt_xpu_operand from = xt_xpu_matrix(xt_xpu_in_memory(host), dnnl_f32, 1, count);
+    enum xt_status status = xt_xpu_pin(graph, &from, kind, host, err);
+    const struct xt_buffer *buffer =
+        status ? NULL : xt_xpu_permanent(graph, op->name, kind, count * sizeof(float), err);
+    if (!buffer)
+        return err->status;
+    *out = xt_xpu_in_buffer(buffer);
+    struct xt_xpu_operand to = xt_xpu_matrix(*out, dnnl_f32, 1, count);
+    return xt_xpu_reorder(op->program, XT_XPU_BEFORE, &from, &to, err);
+}
+
 /* ---- the graph ---- */
 
 static enum xt_status add_crossing(struct xt_graph *graph, enum xt_xpu_phase phase,
@@ -259,6 +279,25 @@ static enum xt_status prepare_statistics(struct xt_graph *graph, struct xt_err *
     return status ? status : write_rates(graph, err);
 }
 
+/* ---- int8 ---- */
+
+/* They are as the tensors were described, and stay. */
+static enum xt_status write_scales(struct xt_graph *graph, struct xt_err *err)
+{
+    static const char what[] = "the steps of int8 numbers";
+    float scales[XT_TENSORS_MAX];
+    size_t count = (size_t)graph->tensor_count;
+    for (size_t i = 0; i < count; i++) {
+        graph->xpu->scale_at[i] = i;
+        scales[i] = graph->tensors[i]->scale;
+    }
+    size_t bytes = count * sizeof *scales;
+    struct xt_device_memory *memory = &graph->xpu->scales;
+    enum xt_status status = xt_device_memory_create_bytes(graph->options.device, bytes,
+                                                          XT_ON_DEVICE, what, memory, err);
+    return status ? status : xt_device_memory_write(memory, scales, bytes, XT_CAUSE_OTHER, err);
+}
+
 /* ---- making ---- */
 
 struct progress {
@@ -279,6 +318,8 @@ enum xt_status xt_xpu_graph_bind(struct xt_graph *graph, struct xt_err *err)
     struct xt_xpu_graph *xpu = graph->xpu;
     bool learns = graph->options.training && !graph->options.bn_frozen;
     enum xt_status status = learns ? prepare_statistics(graph, err) : XT_OK;
+    if (!status && graph->options.int8)
+        status = write_scales(graph, err);
     if (status)
         return status;
     struct progress progress = {.observer = &graph->options.observer};
@@ -341,7 +382,7 @@ void xt_xpu_graph_destroy(struct xt_graph *graph)
     for (size_t i = 0; i < graph->plan.segments; i++)
         xt_device_memory_destroy(&xpu->arena[i]);
     struct xt_device_memory *own[] = {&xpu->logits, &xpu->logits_grad, &xpu->batch_stats,
-                                      &xpu->keep, &xpu->gain};
+                                      &xpu->keep,   &xpu->gain,        &xpu->scales};
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         xt_device_memory_destroy(own[i]);
     free(xpu->pinned);

@@ -23,6 +23,8 @@ struct xt_xpu_graph {
     struct xt_device_memory batch_stats;         /* as params' statistics: of the pass's batch */
     struct xt_device_memory keep, gain;          /* the same layout: running = keep * running +
                                                     gain * of the batch */
+    struct xt_device_memory scales;              /* int8: of each tensor, by its index */
+    size_t scale_at[XT_TENSORS_MAX];             /* floats before each of them */
     struct xt_xpu_program crossing;              /* logits down, their gradient up */
     struct xt_xpu_program statistics;            /* the running statistics' update */
 };
@@ -54,6 +56,13 @@ struct xt_xpu_place xt_xpu_value_of(const struct xt_graph *graph, int param);
 struct xt_xpu_place xt_xpu_grad_of(const struct xt_graph *graph, int param);
 /* A channel vector's batch statistic. */
 struct xt_xpu_place xt_xpu_batch_stat_of(const struct xt_graph *graph, int param);
+/* What a step of an int8 tensor is worth. */
+struct xt_xpu_place xt_xpu_scale_of(const struct xt_graph *graph, const struct xt_tensor *tensor);
+/* `count` numbers that the host works out, in pinned memory as xt_xpu_pin gives it, and where the
+ * device has its copy of them. */
+enum xt_status xt_xpu_follow_host(struct xt_op *op, struct xt_graph *graph, const char *kind,
+                                  size_t count, struct xt_device_memory *host,
+                                  struct xt_xpu_place *out, struct xt_err *err);
 
 /* A pool of `in` (values at `from`) as one primitive; *workspace is created for a training graph's
  * max pool. */

@@ -112,11 +112,31 @@ static enum xt_status add_narrow(const struct xt_xpu_pooling *pool, struct xt_gr
     return own ? XT_OK : err->status;
 }
 
+/* int8 becomes the numbers that it stands for before their average is taken. */
+static enum xt_status add_int8_average(struct xt_xpu_program *program, struct xt_graph *graph,
+                                       struct xt_xpu_pooling *pool, const struct xt_xpu_operand *in,
+                                       const struct xt_xpu_operand *out, struct xt_err *err)
+{
+    struct xt_xpu_place scale = xt_xpu_scale_of(graph, pool->in);
+    if (is_copy(pool))
+        return xt_xpu_dequantise(program, XT_XPU_FORWARD, in, scale, out, err);
+    size_t bytes = xt_tensor_count(pool->in) * sizeof(float);
+    const struct xt_buffer *own = xt_xpu_temporary(graph, pool->in, bytes, pool->forward, err);
+    if (!own)
+        return err->status;
+    struct xt_xpu_operand wide = xt_xpu_tensor(pool->in, own);
+    wide.dtype = dnnl_f32;
+    enum xt_status status = xt_xpu_dequantise(program, XT_XPU_FORWARD, in, scale, &wide, err);
+    return status ? status : add_pool(program, graph, pool, &wide, out, err);
+}
+
 enum xt_status xt_xpu_pool_forward(struct xt_xpu_program *program, struct xt_graph *graph,
                                    struct xt_xpu_pooling *pool, struct xt_err *err)
 {
     struct xt_xpu_operand in = xt_xpu_tensor(pool->in, pool->from);
     struct xt_xpu_operand out = xt_xpu_tensor(pool->out, pool->out->value);
+    if (pool->average && xt_dtype_is_int8(pool->in->dtype))
+        return add_int8_average(program, graph, pool, &in, &out, err);
     if (is_copy(pool))
         return xt_xpu_reorder(program, XT_XPU_FORWARD, &in, &out, err);
     if (pool->out->dtype == pool->in->dtype)
@@ -221,9 +241,11 @@ static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct x
 static const char *implementation(const struct xt_op *op, bool is_backward)
 {
     const struct pool *pool = (const struct pool *)op;
-    return is_backward ? ""
-                       : xt_xpu_program_implementation(op->program, XT_XPU_FORWARD,
-                                                       pool->average ? what_average : what_max);
+    if (is_backward)
+        return "";
+    const char *own = xt_xpu_program_implementation(op->program, XT_XPU_FORWARD,
+                                                    pool->average ? what_average : what_max);
+    return *own ? own : xt_xpu_program_implementation(op->program, XT_XPU_FORWARD, xt_xpu_change);
 }
 
 const struct xt_op_class xt_xpu_pool = {

@@ -13,6 +13,7 @@ enum { ARGS_MAX = 16 };
 struct argument {
     int arg;
     struct xt_xpu_place place;
+    int floats; /* laid out as so many float32 numbers; 0: as the primitive says */
 };
 
 struct xt_xpu_step {
@@ -213,7 +214,13 @@ struct xt_xpu_step *xt_xpu_add(struct xt_xpu_program *program, enum xt_xpu_phase
 
 void xt_xpu_arg(struct xt_xpu_step *step, int arg, struct xt_xpu_place place)
 {
-    step->args[step->arg_count++] = (struct argument){arg, place};
+    step->args[step->arg_count++] = (struct argument){.arg = arg, .place = place};
+}
+
+void xt_xpu_scales(struct xt_xpu_step *step, int arg, struct xt_xpu_place place, int count)
+{
+    step->args[step->arg_count++] =
+        (struct argument){.arg = DNNL_ARG_ATTR_SCALES | arg, .place = place, .floats = count};
 }
 
 void xt_xpu_post_args(struct xt_xpu_step *step, const struct xt_xpu_posts *posts)
@@ -226,15 +233,22 @@ void xt_xpu_post_args(struct xt_xpu_step *step, const struct xt_xpu_posts *posts
 
 /* ---- common primitives ---- */
 
-enum xt_status xt_xpu_reorder_md(struct xt_xpu_program *program, enum xt_xpu_phase phase,
-                                 const_dnnl_memory_desc_t from_md, struct xt_xpu_place from,
-                                 const_dnnl_memory_desc_t to_md, struct xt_xpu_place to,
-                                 const char *what, struct xt_err *err)
+const char xt_xpu_change[] = "a change of type or layout";
+
+/* `scale`: where the number is that all are multiplied by; NULL: none. */
+static enum xt_status add_reorder(struct xt_xpu_program *program, enum xt_xpu_phase phase,
+                                  const_dnnl_memory_desc_t from_md, struct xt_xpu_place from,
+                                  const_dnnl_memory_desc_t to_md, struct xt_xpu_place to,
+                                  const struct xt_xpu_place *scale, const char *what,
+                                  struct xt_err *err)
 {
     dnnl_engine_t engine = program->device->engine;
     dnnl_primitive_desc_t pd = NULL;
     dnnl_primitive_attr_t attr = NULL;
     enum xt_status status = xt_xpu_attr(NULL, &attr, err);
+    if (!status && scale)
+        status = xt_dnnl_check(xt_dnnl.primitive_attr_set_scales_mask(attr, DNNL_ARG_FROM, 0), what,
+                               err);
     if (!status)
         status = xt_dnnl_check(
             xt_dnnl.reorder_primitive_desc_create(&pd, from_md, engine, to_md, engine, attr), what,
@@ -247,22 +261,46 @@ enum xt_status xt_xpu_reorder_md(struct xt_xpu_program *program, enum xt_xpu_pha
         return err->status;
     xt_xpu_arg(step, DNNL_ARG_FROM, from);
     xt_xpu_arg(step, DNNL_ARG_TO, to);
+    if (scale)
+        xt_xpu_scales(step, DNNL_ARG_FROM, *scale, 1);
     return XT_OK;
 }
 
-enum xt_status xt_xpu_reorder(struct xt_xpu_program *program, enum xt_xpu_phase phase,
+enum xt_status xt_xpu_reorder_md(struct xt_xpu_program *program, enum xt_xpu_phase phase,
+                                 const_dnnl_memory_desc_t from_md, struct xt_xpu_place from,
+                                 const_dnnl_memory_desc_t to_md, struct xt_xpu_place to,
+                                 const char *what, struct xt_err *err)
+{
+    return add_reorder(program, phase, from_md, from, to_md, to, NULL, what, err);
+}
+
+static enum xt_status reorder(struct xt_xpu_program *program, enum xt_xpu_phase phase,
                               const struct xt_xpu_operand *from, const struct xt_xpu_operand *to,
-                              struct xt_err *err)
+                              const struct xt_xpu_place *scale, struct xt_err *err)
 {
     dnnl_memory_desc_t md[2] = {NULL, NULL};
     enum xt_status status = xt_xpu_desc(from, &md[0], err);
     if (!status)
         status = xt_xpu_desc(to, &md[1], err);
     if (!status)
-        status = xt_xpu_reorder_md(program, phase, md[0], from->place, md[1], to->place,
-                                   "a change of type or layout", err);
+        status = add_reorder(program, phase, md[0], from->place, md[1], to->place, scale,
+                             xt_xpu_change, err);
     destroy_descs(md, 2);
     return status;
+}
+
+enum xt_status xt_xpu_reorder(struct xt_xpu_program *program, enum xt_xpu_phase phase,
+                              const struct xt_xpu_operand *from, const struct xt_xpu_operand *to,
+                              struct xt_err *err)
+{
+    return reorder(program, phase, from, to, NULL, err);
+}
+
+enum xt_status xt_xpu_dequantise(struct xt_xpu_program *program, enum xt_xpu_phase phase,
+                                 const struct xt_xpu_operand *from, struct xt_xpu_place scale,
+                                 const struct xt_xpu_operand *to, struct xt_err *err)
+{
+    return reorder(program, phase, from, to, &scale, err);
 }
 
 /* The layouts of up to three operands and the attributes of a primitive with posts. */
@@ -442,7 +480,7 @@ void *xt_xpu_address(const struct xt_xpu_program *program, const struct xt_xpu_p
     return (float *)data + (place->floats_before ? *place->floats_before : 0);
 }
 
-/* oneDNN knows the layout of each argument by now. */
+/* oneDNN knows the layout of each argument by now, but for scales. */
 static enum xt_status bind_argument(const struct xt_xpu_program *program, struct xt_xpu_step *step,
                                     int index, struct xt_err *err)
 {
@@ -450,10 +488,19 @@ static enum xt_status bind_argument(const struct xt_xpu_program *program, struct
     void *data = xt_xpu_address(program, &argument->place, err);
     if (!data)
         return err->status;
+    dnnl_memory_desc_t own = NULL;
+    enum xt_status status = XT_OK;
+    if (argument->floats)
+        status = xt_dnnl_check(xt_dnnl.memory_desc_create_with_tag(
+                                   &own, 1, (dnnl_dims_t){argument->floats}, dnnl_f32, dnnl_a),
+                               step->what, err);
     const_dnnl_memory_desc_t md =
-        xt_dnnl.primitive_desc_query_md(step->pd, dnnl_query_exec_arg_md, argument->arg);
+        own ? own
+            : xt_dnnl.primitive_desc_query_md(step->pd, dnnl_query_exec_arg_md, argument->arg);
     dnnl_memory_t memory = NULL;
-    enum xt_status status = xt_memory_create(program->device, md, data, step->what, &memory, err);
+    if (!status)
+        status = xt_memory_create(program->device, md, data, step->what, &memory, err);
+    destroy_descs(&own, 1);
     step->bound[index] = (dnnl_exec_arg_t){argument->arg, memory};
     return status;
 }

@@ -99,9 +99,14 @@ enum xt_status xt_xpu_attr(const struct xt_xpu_posts *posts, dnnl_primitive_attr
 struct xt_xpu_step *xt_xpu_add(struct xt_xpu_program *program, enum xt_xpu_phase phase,
                                dnnl_primitive_desc_t pd, const char *what, struct xt_err *err);
 void xt_xpu_arg(struct xt_xpu_step *step, int arg, struct xt_xpu_place place);
+/* What the argument's numbers are multiplied by: `count` float32 numbers, as its mask says. */
+void xt_xpu_scales(struct xt_xpu_step *step, int arg, struct xt_xpu_place place, int count);
 void xt_xpu_post_args(struct xt_xpu_step *step, const struct xt_xpu_posts *posts);
 
 /* ---- common primitives; `posts` may be NULL ---- */
+
+/* What xt_xpu_reorder and xt_xpu_dequantise are called. */
+extern const char xt_xpu_change[];
 
 enum xt_status xt_xpu_reorder(struct xt_xpu_program *program, enum xt_xpu_phase phase,
                               const struct xt_xpu_operand *from, const struct xt_xpu_operand *to,
@@ -111,6 +116,10 @@ enum xt_status xt_xpu_reorder_md(struct xt_xpu_program *program, enum xt_xpu_pha
                                  const_dnnl_memory_desc_t from_md, struct xt_xpu_place from,
                                  const_dnnl_memory_desc_t to_md, struct xt_xpu_place to,
                                  const char *what, struct xt_err *err);
+/* int8 as the float32 numbers that it stands for: times the number at `scale`. */
+enum xt_status xt_xpu_dequantise(struct xt_xpu_program *program, enum xt_xpu_phase phase,
+                                 const struct xt_xpu_operand *from, struct xt_xpu_place scale,
+                                 const struct xt_xpu_operand *to, struct xt_err *err);
 /* a alg b; b may have 1 where a has more. */
 enum xt_status xt_xpu_binary(struct xt_xpu_program *program, enum xt_xpu_phase phase,
                              dnnl_alg_kind_t alg, const struct xt_xpu_operand *a,

@@ -17,15 +17,23 @@ static enum xt_status open_source(const struct xt_network *network, const char *
     return status ? xt_err_prefix(err, "--calibrate: ") : XT_OK;
 }
 
+/* On an XPU that of the graph that there is: kernels for other shapes would be compiled for this
+ * alone. */
+static int batch_of(const struct xt_network *network)
+{
+    return network->device.kind == XT_DEVICE_XPU ? network->batch : BATCH;
+}
+
 /* One batch, of which at most `room` images are looked at. */
-static enum xt_status look_at(struct xt_network *network, const struct xt_batch *batch, size_t room,
-                              size_t *done, struct xt_err *err)
+static enum xt_status look_at(struct xt_network *network, const struct xt_feed_batch *batch,
+                              size_t room, size_t *done, struct xt_err *err)
 {
     enum xt_status stop = xt_stop_status();
     if (stop)
         return xt_err_set(err, stop, "interrupted while looking for int8's ranges");
-    int count = (size_t)batch->count < room ? batch->count : (int)room;
-    network->graph->pass = (struct xt_graph_pass){.pixels = batch->pixels, .count = count};
+    int count = (size_t)batch->host.count < room ? batch->host.count : (int)room;
+    network->graph->pass = (struct xt_graph_pass){
+        .pixels = batch->host.pixels, .uploaded = batch->uploaded, .count = count};
     *done += (size_t)count;
     return xt_graph_forward(network->graph, err);
 }
@@ -39,7 +47,7 @@ static enum xt_status look_at_all(struct xt_network *network, struct xt_feed *fe
         status = xt_feed_next(feed, &batch, &end, NULL, err);
         if (status || end)
             break;
-        status = look_at(network, &batch.host, most - *done, done, err);
+        status = look_at(network, &batch, most - *done, done, err);
         xt_feed_release(feed, &batch);
     }
     return status;
@@ -107,7 +115,7 @@ enum xt_status xt_calibrate(struct xt_network *network, const struct xt_settings
     if (!status)
         status = open_source(network, spec, &source, err);
     if (!status)
-        status = xt_network_rebuild(network, &int8, BATCH, err);
+        status = xt_network_rebuild(network, &int8, batch_of(network), err);
     if (!status)
         status = xt_recording_create(&recording, err);
     if (!status) {
@@ -132,4 +140,15 @@ enum xt_status xt_calibrate_int8(struct xt_network *network, const struct xt_set
     int8.amp = XT_AMP_INT8;
     enum xt_status status = xt_calibrate(network, settings, spec, out, err);
     return status ? status : xt_network_rebuild(network, &int8, batch, err);
+}
+
+enum xt_status xt_calibrate_blank(struct xt_network *network, const struct xt_settings *settings,
+                                  int batch, struct xt_err *err)
+{
+    struct xt_settings int8 = *settings;
+    int8.amp = XT_AMP_INT8;
+    network->ranges.tensors = network->graph->tensor_count;
+    for (int i = 0; i < network->ranges.tensors; i++)
+        network->ranges.limit[i] = 1;
+    return xt_network_rebuild(network, &int8, batch, err);
 }

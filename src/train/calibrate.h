@@ -31,4 +31,10 @@ enum xt_status xt_calibrate_int8(struct xt_network *network, const struct xt_set
                                  const char *spec, int batch, struct xt_calibration *out,
                                  struct xt_err *err);
 
+/* Builds the int8 graph for `batch`, in place of a fused one, with ranges that say nothing: for its
+ * kernels alone. They are those of a calibrated graph, but where a kernel of oneDNN's has a
+ * residual's step written into it (its OpenCL C does, its machine code is not kept anyway). */
+enum xt_status xt_calibrate_blank(struct xt_network *network, const struct xt_settings *settings,
+                                  int batch, struct xt_err *err);
+
 #endif

@@ -25,3 +25,4 @@ grep -q '^[1-9][0-9]* passed, 0 failed$' <<<"$said"
 refuses() { if "$golden" "$@" >/dev/null 2>&1; then echo "golden $* succeeds"; exit 1; fi; }
 refuses --amp f64 "$numbers"
 refuses --amp bf16 /nowhere
+refuses --model lenet "$numbers"

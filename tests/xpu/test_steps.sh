@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Training on the double that computes: 20 steps of LPRNet follow the CPU's losses (float32, the same seed and dropout
-# masks); the golden numbers of both networks; a warm start compiles nothing. Run through double.sh.
+# masks); the golden numbers of both networks, in int8 too, and LPRNet's in bf16; a warm start compiles nothing. Run
+# through double.sh.
 set -euo pipefail
 build=${BUILD:-build}
 [ -n "${OPENCL_LAYERS:-}" ] || { echo 'skipped: no test double of a GPU: run "make test-xpu"'; exit 77; }
@@ -30,7 +31,11 @@ awk '{ d = ($2 - $3) / $2; d = d < 0 ? -d : d; if (d > ($1 == 1 ? 1e-5 : 5e-3)) 
 
 golden=${XTRAIN_SHARED:-../shared}/golden
 if [ -d "$golden" ]; then
-  "$build/tests/golden" --device xpu "$golden" >"$work/said" 2>&1 || { grep -v '^onednn' "$work/said"; fail 'golden numbers'; }
-  tail -n 1 "$work/said"
+  for of in 'f32' 'bf16 --model lprnet'; do
+    # shellcheck disable=SC2086 # a type and options
+    "$build/tests/golden" --device xpu --amp $of "$golden" >"$work/said" 2>&1 ||
+      { grep -v '^onednn' "$work/said"; fail "golden numbers in $of"; }
+    tail -n 1 "$work/said"
+  done
 fi
 echo '20 steps follow the CPU; a warm start compiles nothing'

@@ -15,7 +15,20 @@
 #include "device/types.h"
 #include "models/selftest.h"
 
-enum { BATCH = 2, CLASSES = 10, NETWORKS_MAX = 8, TYPES_MAX = 3 };
+enum { BATCH = 2, CLASSES = 10, NETWORKS_MAX = 8 };
+
+/* What --amp names, in its order. */
+static const struct {
+    enum xt_dtype dtype;
+    bool int8;
+    const char *name;
+} types[] = {
+    [XT_AMP_OFF] = {.dtype = XT_F32, .name = "f32"},
+    [XT_AMP_BF16] = {.dtype = XT_BF16, .name = "bf16"},
+    [XT_AMP_FP16] = {.dtype = XT_F16, .name = "fp16"},
+    [XT_AMP_INT8] = {.dtype = XT_F32, .int8 = true, .name = "int8"},
+};
+enum { TYPES = sizeof types / sizeof types[0] };
 
 /* A network as it is checked. */
 struct subject {
@@ -28,7 +41,7 @@ struct subject {
 struct command {
     const struct xt_options *options;
     struct xt_device device;
-    enum xt_dtype types[TYPES_MAX];
+    enum xt_amp types[TYPES];
     int type_count;
     struct subject *subjects;
     int subject_count;
@@ -40,22 +53,23 @@ struct command {
 
 static enum xt_status choose_types(struct command *command, struct xt_err *err)
 {
-    static const enum xt_dtype of_amp[] = {
-        [XT_AMP_OFF] = XT_F32, [XT_AMP_BF16] = XT_BF16, [XT_AMP_FP16] = XT_F16};
     struct xt_types has;
     xt_types_ask(command->device.engine, &has);
     /* On the CPU the loops beside the convolutions know no fp16. */
-    const bool trains[] = {[XT_F32] = has.trains_f32,
-                           [XT_BF16] = has.trains_bf16,
-                           [XT_F16] = has.trains_fp16 && command->device.kind == XT_DEVICE_XPU};
-    enum xt_dtype asked = of_amp[command->options->values.amp];
+    const bool runs[] = {
+        [XT_AMP_OFF] = has.trains_f32,
+        [XT_AMP_BF16] = has.trains_bf16,
+        [XT_AMP_FP16] = has.trains_fp16 && command->device.kind == XT_DEVICE_XPU,
+        [XT_AMP_INT8] = has.infers_int8,
+    };
+    enum xt_amp asked = command->options->values.amp;
     bool said = xt_options_source(command->options, "amp") >= XT_SOURCE_CONFIG;
-    if (said && !trains[asked])
-        return xt_err_set(err, XT_ERR_DEVICE, "%s does not train in %s", command->device.name,
-                          xt_dtype_name(asked));
-    for (int type = XT_F32; type <= XT_F16; type++)
-        if (trains[type] && (!said || (enum xt_dtype)type == asked))
-            command->types[command->type_count++] = (enum xt_dtype)type;
+    if (said && !runs[asked])
+        return xt_err_set(err, XT_ERR_DEVICE, "%s does not %s in %s", command->device.name,
+                          types[asked].int8 ? "infer" : "train", types[asked].name);
+    for (int type = 0; type < TYPES; type++)
+        if (runs[type] && (!said || (enum xt_amp)type == asked))
+            command->types[command->type_count++] = (enum xt_amp)type;
     return command->type_count
                ? XT_OK
                : xt_err_set(err, XT_ERR_DEVICE, "%s trains in no data type", command->device.name);
@@ -138,12 +152,14 @@ static enum xt_status check_subject(struct command *command, struct subject *sub
     /* The small network has both kinds of global context. */
     int variants = subject->model ? 1 : 2;
     for (int i = 0; i < command->type_count * variants && !status; i++) {
+        enum xt_amp type = command->types[i / variants];
         struct xt_selftest_options options = {.device = &command->device,
                                               .describe = subject->model ? subject->model->describe
                                                                          : xt_selftest_small,
                                               .network = subject->options,
                                               .batch = subject->batch,
-                                              .dtype = command->types[i / variants],
+                                              .dtype = types[type].dtype,
+                                              .int8 = types[type].int8,
                                               .thorough = !subject->model,
                                               .before = show_op,
                                               .context = command};
@@ -152,7 +168,7 @@ static enum xt_status check_subject(struct command *command, struct subject *sub
         status = xt_selftest_run(&subject->result, &options, err);
         if (status)
             xt_err_prefix(err, "%s, %s: ", subject->model ? subject->model->name : "small shapes",
-                          xt_dtype_name(options.dtype));
+                          types[type].name);
     }
     return status;
 }

@@ -83,10 +83,9 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
             .name = "selftest",
             .summary = "hold every op of the networks on this device against plain loops",
             .details = "Each op alone, forward and backward, in each data type that the device "
-                       "trains in (--amp: in that one), at small shapes and at those of the "
-                       "networks (--model, --image-size; --batch, 2 unless given). Exits with 1 "
-                       "where one is "
-                       "off.",
+                       "trains in, and inference in int8 (--amp: in that one), at small shapes and "
+                       "at those of the networks (--model, --image-size; --batch, 2 unless "
+                       "given). Exits with 1 where one is off.",
         },
     [XT_COMMAND_CACHE] =
         {

@@ -11,6 +11,7 @@
 #include "base/stop.h"
 #include "device/number.h"
 #include "models/ops.h"
+#include "models/ranges.h"
 #include "models/reference.h"
 
 /* Multiplications that the plain loops spend on one pass of a convolution. */
@@ -29,6 +30,7 @@ struct walk {
     const struct xt_selftest_options *options;
     struct xt_selftest *out;
     struct xt_params params;
+    struct xt_ranges ranges; /* of an int8 graph */
     struct xt_graph *graph;
     enum xt_selftest_pass pass; /* of what runs forward */
     struct seen seen[XT_OPS_MAX][2];
@@ -121,7 +123,8 @@ static enum xt_status note_all(struct walk *walk, enum xt_selftest_pass pass, co
     return note(walk, pass, what, &c, floor, bound, err);
 }
 
-/* Half a unit in the last place, of a number at 1. */
+/* Half a unit in the last place, of a number at 1. What int8 holds is exact, and computed with as
+ * float32. */
 static double rounding(enum xt_dtype dtype)
 {
     return dtype == XT_BF16 ? 0x1p-8 : dtype == XT_F16 ? 0x1p-11 : 0x1p-24;
@@ -158,21 +161,31 @@ static void release(struct walk *walk)
         free(walk->arrays[--walk->array_count]);
 }
 
-/* Numbers of both signs up to 1, as `dtype` holds them. */
-static double *take_random(struct walk *walk, enum xt_dtype dtype, size_t count, struct xt_err *err)
+/* What a held number stands for. */
+static double meaning_of(const struct xt_tensor *tensor, float held)
+{
+    return ((double)held + (double)tensor->offset) * (double)tensor->scale;
+}
+
+/* Numbers of both signs up to 1, as the tensor's type holds them; int8's over all of its range. */
+static double *take_random(struct walk *walk, const struct xt_tensor *tensor, struct xt_err *err)
 {
     struct xt_rng rng = xt_rng_begin(SEED, walk->stream++);
+    enum xt_dtype dtype = tensor->dtype;
+    size_t count = xt_tensor_count(tensor);
+    float largest = xt_dtype_is_int8(dtype) ? 127.5f : 1;
+    float middle = dtype == XT_U8 ? largest : 0;
     float *floats = take(walk, count, sizeof *floats, err);
     void *held = floats ? take(walk, count, xt_dtype_size(dtype), err) : NULL;
     double *values = held ? take_doubles(walk, count, err) : NULL;
     if (!values)
         return NULL;
     for (size_t i = 0; i < count; i++)
-        floats[i] = 2 * xt_rng_uniform(&rng) - 1;
+        floats[i] = middle + largest * (2 * xt_rng_uniform(&rng) - 1);
     xt_number_from_float(dtype, floats, count, held);
     xt_number_to_float(dtype, held, count, floats);
     for (size_t i = 0; i < count; i++)
-        values[i] = (double)floats[i];
+        values[i] = meaning_of(tensor, floats[i]);
     return values;
 }
 
@@ -185,14 +198,14 @@ static enum xt_status write_buffer(struct walk *walk, const struct xt_tensor *te
     if (!floats)
         return err->status;
     for (size_t i = 0; i < count; i++)
-        floats[i] = (float)values[i];
+        floats[i] = (float)(values[i] / (double)tensor->scale - (double)tensor->offset);
     return xt_graph_write(walk->graph, buffer, tensor->dtype, floats, count, err);
 }
 
 /* The tensor's value becomes random numbers. */
 static double *give_value(struct walk *walk, const struct xt_tensor *tensor, struct xt_err *err)
 {
-    double *values = take_random(walk, tensor->dtype, xt_tensor_count(tensor), err);
+    double *values = take_random(walk, tensor, err);
     if (!values || write_buffer(walk, tensor, tensor->value, values, err))
         return NULL;
     return values;
@@ -207,7 +220,7 @@ static double *read_buffer(struct walk *walk, const struct xt_tensor *tensor,
     if (!values || xt_graph_read_back(walk->graph, buffer, tensor->dtype, floats, count, err))
         return NULL;
     for (size_t i = 0; i < count; i++)
-        values[i] = (double)floats[i];
+        values[i] = meaning_of(tensor, floats[i]);
     return values;
 }
 
@@ -219,7 +232,7 @@ static double *give_grads(struct walk *walk, const struct xt_tensor *tensor, con
     size_t count = xt_tensor_count(tensor);
     double *sum = take_doubles(walk, count, err);
     for (int r = 0; sum && r < tensor->readers; r++) {
-        double *grad = take_random(walk, tensor->dtype, count, err);
+        double *grad = take_random(walk, tensor, err);
         if (!grad)
             return NULL;
         for (size_t i = 0; i < count; i++) {
@@ -424,6 +437,7 @@ struct conv_check {
     double *bias; /* NULL: none */
     double *residual;
     double *out_grad;
+    double step; /* int8: the largest of the output channels' weights */
 };
 
 /* Scale and shift of the norm that the convolution took in go into weights and bias. */
@@ -452,6 +466,30 @@ static enum xt_status fold(struct walk *walk, struct conv_check *check, struct x
     return XT_OK;
 }
 
+/* Each output channel's weights as whole numbers of steps. What lies outside of the input counts as
+ * a 0 that is held, so the input's offset is a part of the bias. */
+static enum xt_status quantise(struct walk *walk, struct conv_check *check, struct xt_err *err)
+{
+    const struct conv *conv = check->conv;
+    size_t channels = (size_t)conv->out->c;
+    size_t row = part_count(&walk->params.items[conv->weight]) / channels;
+    double offset = (double)conv->in->offset * (double)conv->in->scale;
+    if (!check->bias && !(check->bias = take_doubles(walk, channels, err)))
+        return err->status;
+    for (size_t o = 0; o < channels; o++) {
+        double *weight = check->weight + o * row;
+        double step = largest_of(weight, row) / xt_conv_weight_most(conv);
+        for (size_t i = 0; i < row && step > 0; i++) {
+            weight[i] = rint(weight[i] / step) * step;
+            check->bias[o] += weight[i] * offset;
+        }
+        check->step = fmax(check->step, step);
+    }
+    for (size_t i = 0; i < xt_tensor_count(conv->in); i++)
+        check->in[i] -= offset;
+    return XT_OK;
+}
+
 static enum xt_status begin_conv(struct walk *walk, struct conv_check *check, struct xt_err *err)
 {
     const struct conv *conv = check->conv;
@@ -472,11 +510,15 @@ static enum xt_status begin_conv(struct walk *walk, struct conv_check *check, st
         return err->status;
     if (conv->folded && fold(walk, check, err))
         return err->status;
-    round_to(conv->in->dtype, check->weight, part_count(&walk->params.items[conv->weight]));
     check->in = give_value(walk, conv->in, err);
     if (check->in && conv->fold.residual)
         check->residual = give_value(walk, conv->fold.residual, err);
-    return check->in && (check->residual || !conv->fold.residual) ? XT_OK : err->status;
+    if (!check->in || (conv->fold.residual && !check->residual))
+        return err->status;
+    if (xt_conv_reads_int8(conv))
+        return quantise(walk, check, err);
+    round_to(conv->in->dtype, check->weight, part_count(&walk->params.items[conv->weight]));
+    return XT_OK;
 }
 
 /* How many of `count` elements, each of so many terms, are looked at; the k-th is k * count /
@@ -502,6 +544,14 @@ static size_t element(size_t k, size_t looked, size_t count)
 /* Elements of a convolution's pass by plain loops, beside those that came out. */
 enum conv_result { CONV_OUTPUT, CONV_INPUT_GRAD, CONV_WEIGHT_GRAD };
 
+/* An 8-bit type's ends. */
+static double cut_off(const struct xt_tensor *tensor, double value)
+{
+    double least = (tensor->dtype == XT_U8 ? 0 : -128) * (double)tensor->scale;
+    double most = (tensor->dtype == XT_U8 ? 255 : 127) * (double)tensor->scale;
+    return xt_dtype_is_int8(tensor->dtype) ? fmin(fmax(value, least), most) : value;
+}
+
 static double wanted_element(const struct conv_check *check, enum conv_result result, size_t i)
 {
     if (result == CONV_INPUT_GRAD)
@@ -511,7 +561,7 @@ static double wanted_element(const struct conv_check *check, enum conv_result re
     double value = xt_reference_conv_output(&check->plain, check->in, check->weight, i);
     value += check->bias ? check->bias[i % (size_t)check->plain.out.c] : 0;
     value += check->residual ? check->residual[i] : 0;
-    return check->conv->relu && value < 0 ? 0 : value;
+    return cut_off(check->conv->out, check->conv->relu && value < 0 ? 0 : value);
 }
 
 static struct comparison compare_conv(const struct conv_check *check, enum conv_result result,
@@ -591,6 +641,29 @@ static enum xt_status check_conv_backward(struct walk *walk, struct conv_check *
                 bound_of(conv->in->dtype, 2 + sums, terms), err);
 }
 
+/* An output of int8 is right to half a step. Of thousands of weights that fall between two whole
+ * numbers a few do so either way. */
+static double int8_bound(const struct conv_check *check, double terms)
+{
+    const struct conv *conv = check->conv;
+    double largest = largest_of(check->in, xt_tensor_count(conv->in));
+    double turned = 2 + 1e-3 * terms;
+    /* Without VNNI oneDNN halves the weights of a source with a sign, rounding them once more. */
+    bool halved = conv->op.device->kind == XT_DEVICE_CPU && conv->in->dtype == XT_S8 &&
+                  !xt_device_cpu_has_vnni();
+    if (halved)
+        turned += sqrt(terms);
+    double output = xt_dtype_is_int8(conv->out->dtype) ? 0.501 * (double)conv->out->scale : 0;
+    return output + turned * check->step * largest;
+}
+
+static enum xt_status note_int8_conv(struct walk *walk, const struct conv_check *check,
+                                     const struct comparison *c, double terms, struct xt_err *err)
+{
+    double bound = int8_bound(check, terms) / c->largest + bound_of(XT_F32, 2, 1);
+    return note(walk, walk->pass, "output", c, 0, bound, err);
+}
+
 static enum xt_status check_conv(struct walk *walk, struct xt_err *err)
 {
     struct conv_check check = {.conv = (const struct conv *)walk->op};
@@ -603,6 +676,8 @@ static enum xt_status check_conv(struct walk *walk, struct xt_err *err)
         return err->status;
     double terms = terms_of(&check, CONV_OUTPUT);
     struct comparison c = compare_conv(&check, CONV_OUTPUT, got, xt_tensor_count(out), terms);
+    if (xt_conv_reads_int8(check.conv))
+        return note_int8_conv(walk, &check, &c, terms, err);
     /* Folded weights are rounded after the folding, which may go either way. */
     double roundings = check.conv->folded ? 3 : 2;
     status = note(walk, walk->pass, "output", &c, 0, bound_of(out->dtype, roundings, terms), err);
@@ -1016,6 +1091,13 @@ static enum xt_status check_op(struct walk *walk, const struct xt_op *op, struct
                       op->name, op->class->kind);
 }
 
+/* Such that some outputs are cut off, and each tensor has another step than those beside it. */
+static void make_up_ranges(struct xt_ranges *ranges)
+{
+    for (int i = 0; i < XT_TENSORS_MAX; i++)
+        ranges->limit[i] = 1 + 0.25f * (float)(i % 4);
+}
+
 static enum xt_status build(struct walk *walk, bool training, bool bn_frozen, bool fuse,
                             struct xt_err *err)
 {
@@ -1026,11 +1108,14 @@ static enum xt_status build(struct walk *walk, bool training, bool bn_frozen, bo
                                        .training = training,
                                        .bn_frozen = bn_frozen,
                                        .fuse = fuse,
-                                       .dtype = o->dtype};
+                                       .dtype = o->dtype,
+                                       .int8 = o->int8 ? &walk->ranges : NULL};
+    make_up_ranges(&walk->ranges);
     enum xt_status status = xt_graph_create(&walk->graph, &options, err);
     if (status)
         return status;
     struct xt_tensor *logits = o->describe(walk->graph, &o->network, err);
+    walk->ranges.tensors = walk->graph->tensor_count;
     status = logits ? xt_graph_build(walk->graph, logits, err) : err->status;
     if (status)
         return status;
@@ -1080,6 +1165,8 @@ static enum xt_status walk_graph(struct xt_selftest *out, const struct xt_selfte
 enum xt_status xt_selftest_run(struct xt_selftest *out, const struct xt_selftest_options *options,
                                struct xt_err *err)
 {
+    if (options->int8)
+        return walk_graph(out, options, false, false, true, err);
     enum xt_status status = walk_graph(out, options, true, false, false, err);
     if (!status && options->thorough)
         status = walk_graph(out, options, true, true, false, err);
@@ -1127,6 +1214,7 @@ static struct xt_norm_outputs add_norm(const struct builder *b, struct xt_tensor
 
 /* What the second half of the small network reads. */
 struct half {
+    struct xt_tensor *fork;
     struct xt_norm_outputs stem, block, shortcut;
 };
 
@@ -1165,16 +1253,16 @@ static struct half add_first_half(const struct builder *b)
                                        .pad_h = 1,
                                        .bias = true,
                                        .relu = true});
-    struct xt_tensor *fork = add_conv(b, x,
-                                      (struct xt_conv_spec){.name = "block.2",
-                                                            .channels = 8,
-                                                            .kernel_h = 1,
-                                                            .kernel_w = 3,
-                                                            .pad_w = 1,
-                                                            .bias = true,
-                                                            .relu = true});
+    half.fork = add_conv(b, x,
+                         (struct xt_conv_spec){.name = "block.2",
+                                               .channels = 8,
+                                               .kernel_h = 1,
+                                               .kernel_w = 3,
+                                               .pad_w = 1,
+                                               .bias = true,
+                                               .relu = true});
     x = add_conv(
-        b, fork,
+        b, half.fork,
         (struct xt_conv_spec){
             .name = "block.3", .channels = 32, .kernel_h = 1, .kernel_w = 1, .bias = true});
     half.block =
@@ -1184,7 +1272,7 @@ static struct half add_first_half(const struct builder *b)
                      .relu = true,
                      .full = true,
                      .average = {.kernel_h = 4, .kernel_w = 4, .stride_h = 4, .stride_w = 2}});
-    x = add_conv(b, fork,
+    x = add_conv(b, half.block.full,
                  (struct xt_conv_spec){.name = "shortcut",
                                        .channels = 24,
                                        .kernel_h = 3,
@@ -1207,7 +1295,7 @@ struct xt_tensor *xt_selftest_small(struct xt_graph *graph, const struct xt_mode
     struct half half = add_first_half(&b);
     if (!half.block.full || !half.shortcut.full)
         return NULL;
-    struct xt_tensor *x = add_conv(&b, half.block.full,
+    struct xt_tensor *x = add_conv(&b, half.fork,
                                    (struct xt_conv_spec){.name = "branch",
                                                          .channels = 32,
                                                          .kernel_h = 3,

@@ -5,7 +5,8 @@
  * at 0 where rounding may decide (beside a ReLU's corner, between near equals of a max pool).
  * Where a convolution has more arithmetic than is worth while, evenly spread elements are looked
  * at. Errors are relative to the largest number of their tensor, bounds follow from the type's
- * rounding and the length of the sums. Not thread-safe.
+ * rounding and the length of the sums. What int8 makes of the weights is part of the plain loops:
+ * the bound is half a step of the output. Not thread-safe.
  */
 #ifndef XT_MODELS_SELFTEST_H
 #define XT_MODELS_SELFTEST_H
@@ -47,6 +48,7 @@ struct xt_selftest_options {
     struct xt_model_options network;
     int batch;
     enum xt_dtype dtype;
+    bool int8;     /* the fused graph alone, with its convolutions in int8 */
     bool thorough; /* also frozen statistics, and inference without fusing */
     /* Told before each op runs; NULL: nobody. */
     void (*before)(void *context, struct xt_graph *graph, const struct xt_op *op, bool backward);

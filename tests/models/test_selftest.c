@@ -80,8 +80,13 @@ static void spoil(void *context, struct xt_graph *graph, const struct xt_op *op,
     }
 }
 
-static struct xt_selftest run(enum xt_dtype dtype, bool thorough, bool over_batch,
-                              struct saboteur *saboteur)
+/* What is run: a type, or inference in int8. */
+struct subject {
+    enum xt_dtype dtype;
+    bool int8, thorough, over_batch;
+};
+
+static struct xt_selftest run(struct subject subject, struct saboteur *saboteur)
 {
     struct xt_device device;
     struct xt_err err = {0};
@@ -90,10 +95,11 @@ static struct xt_selftest run(enum xt_dtype dtype, bool thorough, bool over_batc
         fail_msg("%s", err.text);
     struct xt_selftest_options options = {.device = &device,
                                           .describe = xt_selftest_small,
-                                          .network = {.context_over_batch = over_batch},
+                                          .network = {.context_over_batch = subject.over_batch},
                                           .batch = 3,
-                                          .dtype = dtype,
-                                          .thorough = thorough,
+                                          .dtype = subject.dtype,
+                                          .int8 = subject.int8,
+                                          .thorough = subject.thorough,
                                           .before = saboteur ? spoil : NULL,
                                           .context = saboteur};
     if (xt_selftest_run(&result, &options, &err))
@@ -102,27 +108,34 @@ static struct xt_selftest run(enum xt_dtype dtype, bool thorough, bool over_batc
     return result;
 }
 
-static void assert_all_right(enum xt_dtype dtype)
+static void assert_all_right(struct subject subject, int rows)
 {
     struct xt_err err = {0};
     for (int over_batch = 0; over_batch < 2; over_batch++) {
-        struct xt_selftest result = run(dtype, true, over_batch, NULL);
+        subject.over_batch = over_batch;
+        struct xt_selftest result = run(subject, NULL);
         if (xt_selftest_verdict(&result, "the CPU", &err))
             fail_msg("%s", err.text);
-        assert_true(result.row_count >= 15);
+        assert_true(result.row_count >= rows);
     }
 }
 
 static void all_ops_are_right_in_f32(void **state)
 {
     (void)state;
-    assert_all_right(XT_F32);
+    assert_all_right((struct subject){.dtype = XT_F32, .thorough = true}, 15);
 }
 
 static void all_ops_are_right_in_bf16(void **state)
 {
     (void)state;
-    assert_all_right(XT_BF16);
+    assert_all_right((struct subject){.dtype = XT_BF16, .thorough = true}, 15);
+}
+
+static void all_ops_are_right_in_int8(void **state)
+{
+    (void)state;
+    assert_all_right((struct subject){.int8 = true}, 8);
 }
 
 /* Each row with an op that is off names the one that was spoiled. */
@@ -139,13 +152,13 @@ static void assert_found(const struct xt_selftest *result, const struct saboteur
     assert_non_null(strstr(err.text, saboteur->name));
 }
 
-static void spoil_each(const struct saboteur *how, int first, int ops)
+static void spoil_each(struct subject subject, const struct saboteur *how, int first, int ops)
 {
     assert_true(ops > 12);
     for (int i = first; i < ops; i++) {
         struct saboteur saboteur = *how;
         saboteur.op = i;
-        struct xt_selftest result = run(XT_BF16, false, false, &saboteur);
+        struct xt_selftest result = run(subject, &saboteur);
         assert_true(saboteur.spoiled);
         assert_found(&result, &saboteur);
     }
@@ -154,19 +167,29 @@ static void spoil_each(const struct saboteur *how, int first, int ops)
 static void each_op_that_goes_wrong_is_named(void **state)
 {
     (void)state;
+    const struct subject bf16 = {.dtype = XT_BF16};
     struct saboteur look = {.op = -1};
-    run(XT_BF16, false, false, &look);
-    spoil_each(&(struct saboteur){.training = true}, 0, look.ops[1]);
+    run(bf16, &look);
+    spoil_each(bf16, &(struct saboteur){.training = true}, 0, look.ops[1]);
     /* The input's, op 0, is the only one without a backward pass. */
-    spoil_each(&(struct saboteur){.training = true, .backward = true}, 1, look.ops[1]);
-    spoil_each(&(struct saboteur){.training = false}, 0, look.ops[0]);
+    spoil_each(bf16, &(struct saboteur){.training = true, .backward = true}, 1, look.ops[1]);
+    spoil_each(bf16, &(struct saboteur){.training = false}, 0, look.ops[0]);
+}
+
+static void each_op_that_goes_wrong_in_int8_is_named(void **state)
+{
+    (void)state;
+    const struct subject int8 = {.int8 = true};
+    struct saboteur look = {.op = -1};
+    run(int8, &look);
+    spoil_each(int8, &(struct saboteur){.training = false}, 0, look.ops[0]);
 }
 
 static void what_is_not_a_number_is_off(void **state)
 {
     (void)state;
     struct saboteur saboteur = {.op = 4, .training = true, .backward = true, .not_a_number = true};
-    struct xt_selftest result = run(XT_F32, false, false, &saboteur);
+    struct xt_selftest result = run((struct subject){.dtype = XT_F32}, &saboteur);
     assert_true(saboteur.spoiled);
     assert_found(&result, &saboteur);
 }
@@ -176,7 +199,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_ops_are_right_in_f32),
         cmocka_unit_test(all_ops_are_right_in_bf16),
+        cmocka_unit_test(all_ops_are_right_in_int8),
         cmocka_unit_test(each_op_that_goes_wrong_is_named),
+        cmocka_unit_test(each_op_that_goes_wrong_in_int8_is_named),
         cmocka_unit_test(what_is_not_a_number_is_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

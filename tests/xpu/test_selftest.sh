@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every kind of op in every type, at small shapes, by oneDNN's GPU kernels on the double that computes; LPRNet's own in
-# bf16. Run through double.sh.
+# bf16 and int8. Run through double.sh.
 set -euo pipefail
 build=${BUILD:-build}
 [ -n "${OPENCL_LAYERS:-}" ] || { echo 'skipped: no test double of a GPU: run "make test-xpu"'; exit 77; }
@@ -17,6 +17,12 @@ for type in f32 bf16 fp16; do
       { cat "$work/said"; echo "FAILED: no convolutions in $type, $pass"; exit 1; }
   done
 done
+# In int8 there is inference alone: numbers without and with a sign, and what comes before and after them.
+for row in 'input +s8' 'convolution +u8' 'convolution +s8' 'pool +u8' 'dropout +u8'; do
+  grep -Eq "^$row +inference +[0-9]+ " "$work/said" || { cat "$work/said"; echo "FAILED: no row $row"; exit 1; }
+done
 tail -n 1 "$work/said"
-check --model lprnet --batch 1 --amp bf16
-tail -n 1 "$work/said"
+for amp in bf16 int8; do
+  check --model lprnet --batch 1 --amp $amp
+  tail -n 1 "$work/said"
+done

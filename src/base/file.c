@@ -57,6 +57,21 @@ enum xt_status xt_file_read(const char *path, size_t limit, uint8_t **buffer, si
     return status;
 }
 
+bool xt_file_read_at(int fd, uint64_t at, void *bytes, size_t count)
+{
+    for (size_t done = 0; done < count;) {
+        ssize_t got = pread(fd, (char *)bytes + done, count - done, (off_t)(at + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got == 0)
+            errno = 0;
+        if (got <= 0)
+            return false;
+        done += (size_t)got;
+    }
+    return true;
+}
+
 enum xt_status xt_file_begin(struct xt_file_writer *writer, const char *path, struct xt_err *err)
 {
     *writer = (struct xt_file_writer){.fd = -1};

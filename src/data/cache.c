@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -111,23 +112,10 @@ static struct head head_of(const struct xt_cache *cache)
     return head;
 }
 
-static bool read_at(int fd, void *bytes, size_t count, off_t at)
+static bool write_at(int fd, uint64_t at, const void *bytes, size_t count)
 {
     for (size_t done = 0; done < count;) {
-        ssize_t got = pread(fd, (char *)bytes + done, count - done, at + (off_t)done);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return false;
-        done += (size_t)got;
-    }
-    return true;
-}
-
-static bool write_at(int fd, const void *bytes, size_t count, off_t at)
-{
-    for (size_t done = 0; done < count;) {
-        ssize_t got = pwrite(fd, (const char *)bytes + done, count - done, at + (off_t)done);
+        ssize_t got = pwrite(fd, (const char *)bytes + done, count - done, (off_t)(at + done));
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
@@ -146,7 +134,7 @@ static bool has_head(const struct xt_cache *cache, const struct head *wanted,
     struct head found;
     struct stat st;
     bool empty = fstat(cache->fd, &st) == 0 && st.st_size == 0;
-    bool whole = read_at(cache->fd, &found, sizeof found, 0);
+    bool whole = xt_file_read_at(cache->fd, 0, &found, sizeof found);
     if (whole && memcmp(&found, wanted, sizeof found) == 0)
         return true;
     if (whole && memcmp(found.magic, magic, sizeof magic) == 0 && cache->config.shared)
@@ -178,7 +166,7 @@ static enum xt_status create_on_disk(struct xt_cache *cache, struct xt_err *err)
     enum xt_status status = XT_OK;
     if (has_head(cache, &wanted, &status, err) || status)
         return status;
-    if (ftruncate(cache->fd, 0) || !write_at(cache->fd, &wanted, sizeof wanted, 0))
+    if (ftruncate(cache->fd, 0) || !write_at(cache->fd, 0, &wanted, sizeof wanted))
         return xt_err_set(err, XT_ERR_RUN, "cannot write the cache %s: %s", path, strerror(errno));
     return XT_OK;
 }
@@ -229,23 +217,23 @@ size_t xt_cache_room(const struct xt_cache *cache)
     return cache->room;
 }
 
-static off_t record_at(size_t index)
+static uint64_t record_at(size_t index)
 {
-    return (off_t)(sizeof(struct head) + index * sizeof(struct record));
+    return sizeof(struct head) + index * sizeof(struct record);
 }
 
-static off_t pixels_at(const struct xt_cache *cache, size_t index)
+static uint64_t pixels_at(const struct xt_cache *cache, size_t index)
 {
-    return record_at(cache->config.source->count) + (off_t)(index * cache->size);
+    return record_at(cache->config.source->count) + index * cache->size;
 }
 
 static bool get_from_disk(const struct xt_cache *cache, size_t index, uint8_t *pixels)
 {
     const struct xt_source *source = cache->config.source;
     struct record record;
-    return read_at(cache->fd, &record, sizeof record, record_at(index)) && record.stamp &&
+    return xt_file_read_at(cache->fd, record_at(index), &record, sizeof record) && record.stamp &&
            record.stamp == source->class->stamp(source, index) &&
-           read_at(cache->fd, pixels, cache->size, pixels_at(cache, index)) &&
+           xt_file_read_at(cache->fd, pixels_at(cache, index), pixels, cache->size) &&
            record.sum == checksum(pixels, cache->size);
 }
 
@@ -256,8 +244,8 @@ static void put_on_disk(struct xt_cache *cache, size_t index, const uint8_t *pix
     if (!record.stamp || atomic_load_explicit(&cache->full, memory_order_relaxed))
         return;
     errno = 0;
-    if (write_at(cache->fd, pixels, cache->size, pixels_at(cache, index)) &&
-        write_at(cache->fd, &record, sizeof record, record_at(index)))
+    if (write_at(cache->fd, pixels_at(cache, index), pixels, cache->size) &&
+        write_at(cache->fd, record_at(index), &record, sizeof record))
         return;
     int why = errno ? errno : ENOSPC;
     if (!atomic_exchange(&cache->full, why))

@@ -376,17 +376,10 @@ static enum xt_status read_record(const struct cifar *set, const struct batch *b
         memcpy(record, batch->bytes + number * size, size);
         return XT_OK;
     }
-    for (size_t done = 0; done < size;) {
-        ssize_t got = pread(batch->fd, record + done, size - done, (off_t)(number * size + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return xt_err_set(err, XT_ERR_DATA, "cannot read record %zu of %s: %s", number,
-                              batch->path,
-                              got < 0 ? strerror(errno) : "the file has become shorter");
-        done += (size_t)got;
-    }
-    return XT_OK;
+    if (xt_file_read_at(batch->fd, number * size, record, size))
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_DATA, "cannot read record %zu of %s: %s", number, batch->path,
+                      errno ? strerror(errno) : "the file has become shorter");
 }
 
 static enum xt_status read_labels(struct cifar *set, struct xt_err *err)

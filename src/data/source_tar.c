@@ -589,17 +589,10 @@ static enum xt_status read_file(const struct shard *shard, const struct place *p
                    st.st_mtim.tv_nsec != shard->st.st_mtim.tv_nsec;
     if (changed)
         return xt_err_set(err, XT_ERR_DATA, "%s: the shard has changed since it was opened", name);
-    for (size_t done = 0; done < place->size;) {
-        ssize_t got =
-            pread(shard->fd, bytes + done, (size_t)place->size - done, (off_t)(place->at + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return xt_err_set(err, XT_ERR_DATA, "cannot read %s: %s", name,
-                              got < 0 ? strerror(errno) : "the shard has become shorter");
-        done += (size_t)got;
-    }
-    return XT_OK;
+    if (xt_file_read_at(shard->fd, place->at, bytes, (size_t)place->size))
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_DATA, "cannot read %s: %s", name,
+                      errno ? strerror(errno) : "the shard has become shorter");
 }
 
 static enum xt_status bytes_of(const struct xt_source_files *set, size_t index,

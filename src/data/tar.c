@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 
 enum { BLOCK = 512, NAME_BYTES_MAX = 1 << 16, PAX_BYTES_MAX = 1 << 20 };
@@ -27,19 +28,6 @@ enum {
 
 /* ---- bytes ---- */
 
-static bool read_file(int fd, uint64_t at, uint8_t *out, size_t count)
-{
-    for (size_t done = 0; done < count;) {
-        ssize_t got = pread(fd, out + done, count - done, (off_t)(at + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return false;
-        done += (size_t)got;
-    }
-    return true;
-}
-
 /* Headers and labels are small and often lie side by side: a window of the file serves several. */
 static bool read_window(struct xt_tar_reader *reader, uint64_t at, uint8_t *out, size_t count)
 {
@@ -47,7 +35,7 @@ static bool read_window(struct xt_tar_reader *reader, uint64_t at, uint8_t *out,
         uint64_t left = reader->size - at;
         reader->window_at = at;
         reader->window_size = left < sizeof reader->window ? (size_t)left : sizeof reader->window;
-        if (!read_file(reader->fd, at, reader->window, reader->window_size)) {
+        if (!xt_file_read_at(reader->fd, at, reader->window, reader->window_size)) {
             reader->window_size = 0;
             return false;
         }
@@ -65,7 +53,7 @@ bool xt_tar_read(struct xt_tar_reader *reader, uint64_t at, void *out, size_t co
         return true;
     }
     return count <= sizeof reader->window ? read_window(reader, at, out, count)
-                                          : read_file(reader->fd, at, out, count);
+                                          : xt_file_read_at(reader->fd, at, out, count);
 }
 
 /* ---- headers ---- */

@@ -227,20 +227,6 @@ static const char *look_at(int folder, struct xt_cache_file *file, uint64_t *byt
     return why;
 }
 
-static bool read_all(int fd, uint8_t *bytes, size_t size)
-{
-    size_t done = 0;
-    while (done < size) {
-        ssize_t got = read(fd, bytes + done, size - done);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return false;
-        done += (size_t)got;
-    }
-    return true;
-}
-
 bool xt_cache_file_load(const char *folder, const char *name, uint8_t **bytes, size_t *size)
 {
     struct stat st;
@@ -252,7 +238,7 @@ bool xt_cache_file_load(const char *folder, const char *name, uint8_t **bytes, s
     if (!open_file(at, name, &fd, &st)) {
         *size = (size_t)st.st_size;
         *bytes = malloc(*size);
-        if (*bytes && !read_all(fd, *bytes, *size)) {
+        if (*bytes && !xt_file_read_at(fd, 0, *bytes, *size)) {
             free(*bytes);
             *bytes = NULL;
         }

@@ -1,11 +1,7 @@
 #!/usr/bin/env bash
 # Benches that need an XPU, on the double that computes: that they say what they are for. Run through double.sh.
-set -euo pipefail
-xtrain=${BUILD:-build}/xtrain
-[ -n "${OPENCL_LAYERS:-}" ] || { echo 'skipped: no test double of a GPU: run "make test-xpu"'; exit 77; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-fail() { echo "FAILED: $*"; cat "$work"/said; exit 1; }
+. tests/xpu/common.sh
+needs_double
 
 loader=(bench loader --model lprnet --data 'synth:plates?count=64' --batch 16 --workers 1)
 "$xtrain" "${loader[@]}" --xpu --json >"$work/said" 2>&1 || fail 'bench loader --xpu'

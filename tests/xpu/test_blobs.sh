@@ -2,28 +2,23 @@
 # oneDNN's OpenCL runtime on the double that computes: networks run, and its cache blobs keep what was compiled. Attacks on
 # them are compiled again, never used. XTRAIN_TEST_DNNL_OPENCL names a libdnnl.so.3 with that runtime, which no package has:
 # docs/xpu.md says how to build one. Run through double.sh.
-set -euo pipefail
-build=${BUILD:-build}
-xtrain=$build/xtrain
-[ -n "${OPENCL_LAYERS:-}" ] || { echo 'skipped: no test double of a GPU: run "make test-xpu"'; exit 77; }
+. tests/xpu/common.sh
+needs_double
 [ -n "${XTRAIN_TEST_DNNL_OPENCL:-}" ] ||
   { echo 'skipped: XTRAIN_TEST_DNNL_OPENCL names no oneDNN with the OpenCL runtime'; exit 77; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-fail() { echo "FAILED: $*"; exit 1; }
 
 # The library between what it needs: the OpenCL loader and the runtime of the double.
 mkdir "$work/lib"
 ln -s "$(dirname "$OCL_ICD_FILENAMES")"/* "$work/lib/"
 rm -f "$work"/lib/libdnnl*
 ln -s "$(realpath "$XTRAIN_TEST_DNNL_OPENCL")" "$work/lib/libdnnl.so.3"
-unset NEO_CACHE_DIR NEO_CACHE_PERSISTENT
-export XTRAIN_DNNL_XPU=$work/lib/libdnnl.so.3 XTRAIN_CACHE_DIR=$work/cache XT_LAYER_LOG=$work/log
+keep_kernels_in "$work/cache"
+export XTRAIN_DNNL_XPU=$work/lib/libdnnl.so.3 XT_LAYER_LOG=$work/log
 
 # How many programs a command makes the double compile.
 run() {
   : >"$XT_LAYER_LOG"
-  "$xtrain" "$@" >"$work/said" 2>&1 || { cat "$work/said"; fail "$*"; }
+  "$xtrain" "$@" >"$work/said" 2>&1 || fail "$*"
   compiled=$(grep -c '^compiled' "$XT_LAYER_LOG" || true)
 }
 expect() { [ "$compiled" = "$1" ] || fail "$2: compiled $compiled, not $1"; }
@@ -129,7 +124,6 @@ train() { # folder, and more options
   run --model lprnet --data 'synth:plates?count=20&seed=3' --val 'synth:plates?count=4&seed=4' --batch 4 --steps 5 \
     --lr 1e-4 --log-every 1 --out "$work/$out" "$@"
 }
-losses() { sed -n 's/^{"step":\([0-9]*\),.*"loss":\([^,]*\),.*/\1 \2/p' "$work/$1/metrics.jsonl"; }
 train cpu --device cpu
 train first --xpu
 grep -q 'runs GPUs with OpenCL here, which is experimental' "$work/said" || fail 'the start does not say so'
@@ -137,13 +131,13 @@ expect_many=$compiled
 [ "$expect_many" -gt 100 ] || fail "a cold start compiled $expect_many"
 train second --xpu
 expect 0 'the warm start of a network'
-[ "$(losses first)" = "$(losses second)" ] || fail 'a warm start computes something else'
-paste -d ' ' <(losses cpu) <(losses first) >"$work/both"
+[ "$(losses "$work/first")" = "$(losses "$work/second")" ] || fail 'a warm start computes something else'
+paste -d ' ' <(losses "$work/cpu") <(losses "$work/first") >"$work/both"
 awk '{ d = ($2 - $4) / $2; if (d < -5e-3 || d > 5e-3) { print; bad = 1 } } END { exit bad || NR != 5 }' "$work/both" ||
   { cat "$work/both"; fail 'the losses of cpu and xpu are too far apart'; }
 XT_LAYER_FEW=1 "$xtrain" --model lprnet --data 'synth:plates?count=4' --val 'synth:plates?count=4' --batch 4 --steps 1 \
   --xpu --out "$work/few" >"$work/said" 2>&1 && fail 'a network without unified shared memory'
-grep -q 'has no unified shared memory' "$work/said" || { cat "$work/said"; fail 'the reason is not said'; }
+grep -q 'has no unified shared memory' "$work/said" || fail 'the reason is not said'
 before=$(find "$work/cache" -type f | wc -l)
 run selftest --xpu --small --quiet --no-kernel-cache
 [ "$(find "$work/cache" -type f | wc -l)" = "$before" ] || fail '--no-kernel-cache kept something'

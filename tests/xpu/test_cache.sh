@@ -1,20 +1,15 @@
 #!/usr/bin/env bash
 # The kernel cache from end to end, on the double that computes: a cold start compiles, a warm one does not; attacks on
 # the cache are recompiled, never used; export and import carry it. Run through double.sh.
-set -euo pipefail
-build=${BUILD:-build}
-xtrain=$build/xtrain
-[ -n "${OPENCL_LAYERS:-}" ] || { echo 'skipped: no test double of a GPU: run "make test-xpu"'; exit 77; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-unset NEO_CACHE_DIR NEO_CACHE_PERSISTENT
-export XTRAIN_CACHE_DIR=$work/cache XT_LAYER_LOG=$work/log
+. tests/xpu/common.sh
+needs_double
+keep_kernels_in "$work/cache"
+export XT_LAYER_LOG=$work/log
 
-fail() { echo "FAILED: $*"; exit 1; }
 # Runs doctor, which computes one convolution, and counts what the "driver" compiled and took from its cache.
 run() {
   : >"$XT_LAYER_LOG"
-  "$xtrain" doctor >"$work/said" 2>&1 || { cat "$work/said"; fail 'doctor'; }
+  "$xtrain" doctor >"$work/said" 2>&1 || fail 'doctor'
   compiled=$(grep -c '^compiled' "$XT_LAYER_LOG" || true)
   cached=$(grep -c '^cached' "$XT_LAYER_LOG" || true)
 }

@@ -1,21 +1,8 @@
 #!/usr/bin/env bash
 # Intel's real OpenCL driver in capture mode, as an Arc A770: what oneDNN takes there, and the driver's own kernel cache
 # (attacks on it: test_capture_cache.sh). It computes nothing, so doctor's convolution is off there, and that is expected.
-set -euo pipefail
-build=${BUILD:-build}
-case $build in /*) ;; *) build=$PWD/$build ;; esac
-xtrain=$build/xtrain
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-unset NEO_CACHE_DIR NEO_CACHE_PERSISTENT
-export XTRAIN_CACHE_DIR=$work/cache
-
-fail() { echo "FAILED: $*"; cat "$work/said"; exit 1; }
-capture() {
-  local code=0
-  tests/xpu/capture.sh "$@" >"$work/said" 2>&1 || code=$?
-  [ "$code" != 77 ] || { cat "$work/said"; exit 77; }
-}
+. tests/xpu/common.sh
+keep_kernels_in "$work/cache"
 
 capture "$xtrain" devices --json
 grep -q '0x56a0' "$work/said" || fail 'the device is an A770'

@@ -2,22 +2,11 @@
 # Attacks on the cache of Intel's real OpenCL driver (capture mode, as an Arc A770). The driver trusts what lies there, so
 # xtrain takes away what does not match before the driver is loaded: what was attacked is compiled again, or the whole
 # folder is refused; it is never used.
-set -euo pipefail
-build=${BUILD:-build}
-case $build in /*) ;; *) build=$PWD/$build ;; esac
-xtrain=$build/xtrain
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-unset NEO_CACHE_DIR NEO_CACHE_PERSISTENT
-export XTRAIN_CACHE_DIR=$work/cache
+. tests/xpu/common.sh
+keep_kernels_in "$work/cache"
 
-fail() { echo "FAILED: $*"; grep -v '^onednn' "$work/said"; exit 1; }
 # The inference kernels of LPRNet; exit code in $code.
-warmup() {
-  code=0
-  tests/xpu/capture.sh "$xtrain" warmup --model lprnet --batch 1 --for predict --types f32 --xpu >"$work/said" 2>&1 || code=$?
-  [ "$code" != 77 ] || { cat "$work/said"; exit 77; }
-}
+warmup() { capture "$xtrain" warmup --model lprnet --batch 1 --for predict --types f32 --xpu; }
 expect() { # compiled, in the cache before, what
   grep -Eq "^predict +f32 +$1 kernels? +compiled, +$2 in the cache before" "$work/said" || fail "$3"
 }

@@ -5,28 +5,15 @@
 # driver's cache.
 #
 #   UPDATE=1 tests/xpu/test_capture_networks.sh     writes the table anew
-set -euo pipefail
-build=${BUILD:-build}
-case $build in /*) ;; *) build=$PWD/$build ;; esac
-xtrain=$build/xtrain
+. tests/xpu/common.sh
 table=$PWD/tests/xpu/implementations-a770.txt
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-unset NEO_CACHE_DIR NEO_CACHE_PERSISTENT
-
-fail() { echo "FAILED: $*"; grep -v '^onednn' "$work/said" | tail -n 40; exit 1; }
-capture() { # exit code in $code, what was said in $work/said
-  code=0
-  tests/xpu/capture.sh "$@" >"$work/said" 2>&1 || code=$?
-  [ "$code" != 77 ] || { cat "$work/said"; exit 77; }
-}
 
 # One line for each op: network, type, op, kind and the kernels forward and backward.
 placement() { # network, type
   sed -nE "s/^([^ ]+) +([a-z]+)( [a-z]+)? +xpu:?[0-9]* +[a-z0-9]+ +[0-9.]+ MB +nhwc +([^ ]+) +([^ ]+)\$/$1 $2 \1 \2\3 \4 \5/p" "$work/said"
 }
 
-export XTRAIN_CACHE_DIR=$build/capture-cache
+keep_kernels_in "$build/capture-cache"
 : >"$work/table"
 for amp in off bf16 fp16; do
   capture "$xtrain" --xpu --dry-run --model lprnet --batch 2 --amp $amp
@@ -48,7 +35,7 @@ warm resnet50 --classes 10
 diff "$table" "$work/table" || { echo 'FAILED: other kernels than those in implementations-a770.txt (< there, > now)'; exit 1; }
 
 # Captured, never computed: what comes back is no number, which the loss of step 1 is the first to see.
-export XTRAIN_CACHE_DIR=$work/cache
+keep_kernels_in "$work/cache"
 step() {
   rm -rf "$work/run"
   capture "$xtrain" --xpu --model lprnet --batch 1 --steps 1 --data 'synth:plates?count=8&seed=3' \

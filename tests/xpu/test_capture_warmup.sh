@@ -1,25 +1,12 @@
 #!/usr/bin/env bash
 # xtrain warmup on Intel's real driver in capture mode, as an Arc A770: both networks, training in f32, bf16 and fp16,
 # evaluation and prediction; a training start after it compiles nothing.
-set -euo pipefail
-build=${BUILD:-build}
-case $build in /*) ;; *) build=$PWD/$build ;; esac
-xtrain=$build/xtrain
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-unset NEO_CACHE_DIR NEO_CACHE_PERSISTENT
-
-fail() { echo "FAILED: $*"; grep -v '^onednn' "$work/said" | tail -n 40; exit 1; }
-capture() { # exit code in $code, what was said in $work/said
-  code=0
-  tests/xpu/capture.sh "$@" >"$work/said" 2>&1 || code=$?
-  [ "$code" != 77 ] || { cat "$work/said"; exit 77; }
-}
+. tests/xpu/common.sh
 plates=(--model lprnet --data 'synth:plates?count=8&seed=3')
 shapes=(--model resnet50 --data 'synth:shapes?count=20&seed=1' --classes 10)
 
 warmup() { # types, purposes, the network's options
-  export XTRAIN_CACHE_DIR=$build/capture-cache
+  keep_kernels_in "$build/capture-cache"
   capture "$xtrain" warmup "${@:3}" --xpu --batch 2 --types "$1" --for "$2"
   [ "$code" = 0 ] || fail "warmup for $2 in $1: ${*:3}"
   for type in ${1//,/ }; do
@@ -33,7 +20,7 @@ warmup() { # types, purposes, the network's options
 start() { # --amp, the network's options
   rm -rf "$work/run" "$work/cache"
   cp -r "$build/capture-cache" "$work/cache"
-  export XTRAIN_CACHE_DIR=$work/cache
+  keep_kernels_in "$work/cache"
   local before
   before=$(find "$work/cache" -name '*_cache' | sort)
   capture "$xtrain" "${@:2}" --xpu --batch 2 --steps 1 --amp "$1" --out "$work/run" --quiet

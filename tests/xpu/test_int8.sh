@@ -1,20 +1,16 @@
 #!/usr/bin/env bash
 # int8 inference on the double that computes: LPRNet with the published weights reads plates as the CPU does in int8.
 # Run through double.sh.
-set -euo pipefail
-build=${BUILD:-build}
-[ -n "${OPENCL_LAYERS:-}" ] || { echo 'skipped: no test double of a GPU: run "make test-xpu"'; exit 77; }
+. tests/xpu/common.sh
+needs_double
 shared=${XTRAIN_SHARED:-../shared}
 weights=$shared/data/weights/lprnet_sirius.pth
 [ -e "$weights" ] || { echo 'skipped: no shared data'; exit 77; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-fail() { echo "FAILED: $*"; exit 1; }
 
 mkdir "$work/plates"
 find "$shared/data/plates/val" -name '*.jpg' | sort | head -n 24 | xargs cp -t "$work/plates"
 for device in cpu xpu; do
-  "$build/xtrain" predict "$weights" --model lprnet --amp int8 --calibrate "$work/plates" --batch 8 --device $device \
+  "$xtrain" predict "$weights" --model lprnet --amp int8 --calibrate "$work/plates" --batch 8 --device $device \
     --quiet "$work/plates" >"$work/said" 2>"$work/errors" || { cat "$work/errors"; fail "predict on $device"; }
   cut -f 1,2 "$work/said" >"$work/$device" # the probabilities differ
 done

@@ -1,25 +1,23 @@
 #!/usr/bin/env bash
 # Every kind of op in every type, at small shapes, by oneDNN's GPU kernels on the double that computes; LPRNet's own in
 # bf16 and int8. Run through double.sh.
-set -euo pipefail
-build=${BUILD:-build}
-[ -n "${OPENCL_LAYERS:-}" ] || { echo 'skipped: no test double of a GPU: run "make test-xpu"'; exit 77; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. tests/xpu/common.sh
+needs_double
+
 check() {
-  "$build/xtrain" selftest --xpu --quiet "$@" >"$work/said" 2>"$work/errors" ||
-    { cat "$work/said" "$work/errors"; echo "FAILED: selftest --xpu $*"; exit 1; }
+  "$xtrain" selftest --xpu --quiet "$@" >"$work/said" 2>"$work/errors" ||
+    { cat "$work/errors"; fail "selftest --xpu $*"; }
 }
 check --small
 for type in f32 bf16 fp16; do
   for pass in forward backward inference; do
     grep -Eq "^convolution +$type +$pass +[0-9]+ " "$work/said" ||
-      { cat "$work/said"; echo "FAILED: no convolutions in $type, $pass"; exit 1; }
+      fail "no convolutions in $type, $pass"
   done
 done
 # In int8 there is inference alone: numbers without and with a sign, and what comes before and after them.
 for row in 'input +s8' 'convolution +u8' 'convolution +s8' 'pool +u8' 'dropout +u8'; do
-  grep -Eq "^$row +inference +[0-9]+ " "$work/said" || { cat "$work/said"; echo "FAILED: no row $row"; exit 1; }
+  grep -Eq "^$row +inference +[0-9]+ " "$work/said" || fail "no row $row"
 done
 tail -n 1 "$work/said"
 for amp in bf16 int8; do

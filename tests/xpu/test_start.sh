@@ -1,13 +1,9 @@
 #!/usr/bin/env bash
 # bench start on the double that computes: the first start compiles, the second compiles nothing and is 10 times quicker,
 # and the user's own cache stays as it is. Run through double.sh.
-set -euo pipefail
-xtrain=${BUILD:-build}/xtrain
-[ -n "${OPENCL_LAYERS:-}" ] || { echo 'skipped: no test double of a GPU: run "make test-xpu"'; exit 77; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. tests/xpu/common.sh
+needs_double
 export XT_LAYER_LOG=$work/log TMPDIR=$work XTRAIN_CACHE_DIR=$work/mine
-fail() { echo "FAILED: $*"; cat "$work/said"; exit 1; }
 
 "$xtrain" bench start --model lprnet --batch 1 --threads 1 --xpu >"$work/said" 2>&1 || fail 'bench start'
 grep -qE '^  cold: [1-9][0-9]* kernels compiled, 0 from the cache$' "$work/said" || fail 'a cold start compiles'

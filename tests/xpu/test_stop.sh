@@ -1,14 +1,10 @@
 #!/usr/bin/env bash
 # Ctrl-C and SIGTERM while kernels are compiled: the kernel in hand is finished and kept, no other is begun, and the
 # program says so; where the kernel in hand never ends, a second signal does. Run through double.sh.
-set -euo pipefail
-xtrain=${BUILD:-build}/xtrain
-[ -n "${OPENCL_LAYERS:-}" ] || { echo 'skipped: no test double of a GPU: run "make test-xpu"'; exit 77; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-unset NEO_CACHE_DIR NEO_CACHE_PERSISTENT
-export XT_LAYER_LOG=$work/log XTRAIN_CACHE_DIR=$work/cache
-fail() { echo "FAILED: $*"; cat "$work/said" "$work/log"; exit 1; }
+. tests/xpu/common.sh
+needs_double
+keep_kernels_in "$work/cache"
+export XT_LAYER_LOG=$work/log
 
 # Starts training with nothing compiled; its process is $run.
 start() {

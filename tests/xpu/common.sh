@@ -1,0 +1,35 @@
+# What the scripts of this folder share; sourced by them from the root of the tree. What the last command said is in
+# $work/said.
+set -euo pipefail
+build=${BUILD:-build}
+case $build in /*) ;; *) build=$PWD/$build ;; esac
+xtrain=$build/xtrain
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+  echo "FAILED: $*"
+  [ ! -e "$work/said" ] || grep -v '^onednn' "$work/said" | tail -n 40
+  exit 1
+}
+
+# For tests that are run through double.sh.
+needs_double() {
+  [ -n "${OPENCL_LAYERS:-}" ] || { echo 'skipped: no test double of a GPU: run "make test-xpu"'; exit 77; }
+}
+
+# Kernels are kept in this folder, and not with those of all tests.
+keep_kernels_in() {
+  unset NEO_CACHE_DIR NEO_CACHE_PERSISTENT
+  export XTRAIN_CACHE_DIR=$1
+}
+
+# Runs a command as on an A770; its exit code is in $code.
+capture() {
+  code=0
+  tests/xpu/capture.sh "$@" >"$work/said" 2>&1 || code=$?
+  [ "$code" != 77 ] || { cat "$work/said"; exit 77; }
+}
+
+# The losses of a run, "step loss" a line.
+losses() { sed -n 's/^{"step":\([0-9]*\),.*"loss":\([^,]*\),.*/\1 \2/p' "$1/metrics.jsonl"; }

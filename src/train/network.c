@@ -489,7 +489,8 @@ static enum xt_status build_cpu(struct xt_network *network, const struct xt_sett
     enum xt_status status = describe(network, settings, &draft, err);
     network->graph = network->inference = draft.graph;
     if (!status)
-        status = build_within_memory(network, settings, &draft, &(struct draft){NULL}, err);
+        status =
+            build_within_memory(network, settings, &draft, &(struct draft){.graph = NULL}, err);
     if (!status)
         status = fill(network, settings, training, err);
     if (!status)
@@ -560,7 +561,8 @@ enum xt_status xt_network_rebuild(struct xt_network *network, const struct xt_se
     status = describe(network, settings, &draft, err);
     network->graph = network->inference = draft.graph;
     return status ? status
-                  : build_within_memory(network, settings, &draft, &(struct draft){NULL}, err);
+                  : build_within_memory(network, settings, &draft, &(struct draft){.graph = NULL},
+                                        err);
 }
 
 enum xt_status xt_network_init(struct xt_network *network, const struct xt_settings *settings,

@@ -86,8 +86,8 @@ static void a_batch_beyond_the_memory_is_refused_with_one_that_fits(void **state
     assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_ERR_MEMORY);
     support_assert_error(&err, XT_ERR_MEMORY, " fits, which --batch auto finds");
     xt_trainer_clear(&trainer);
-    /* It is planned, and not tried. */
-    assert_true(peak_memory() - before < 100e6);
+    /* It is planned, and not tried: the norms' sums alone would be 2 GB. */
+    assert_true(peak_memory() - before < 1e9);
 }
 
 static void one_step(struct xt_trainer *trainer, const struct xt_settings *settings, float scale)

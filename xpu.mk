@@ -30,12 +30,14 @@ $(BUILD)/tests/xpu/ze_abi_checked: tests/xpu/ze_abi.c src/device/ze_abi.h
 	$(Q)$(CC) $(XPU_CFLAGS) -fsyntax-only $< && touch $@
 
 # The first round of kernels is compiled into build/xpu-cache, and kept there.
+# A kernel's compilation keeps one core busy; two at once need 3 GB of memory.
+XPU_JOBS ?= 2
 .PHONY: test-xpu xpu-doubles
 xpu-doubles: $(XPU_DOUBLES)
 test-xpu:
 	@scripts/deps.sh
 	@$(MAKE) -k all xpu-doubles $(XPU_TESTS) $(TOOLS) || true
 	@$(if $(wildcard deps/xpu/lib/libintelocl.so),tests/xpu/double.sh) \
-	  env TEST_TIMEOUT=900 BUILD=$(BUILD) scripts/run-tests.sh $(XPU_TESTS) $(XPU_SCRIPTS)
+	  env TEST_TIMEOUT=900 BUILD=$(BUILD) scripts/run-tests.sh --jobs $(XPU_JOBS) $(XPU_TESTS) $(XPU_SCRIPTS)
 
 -include $(XPU_TESTS:$(BUILD)/%=$(BUILD)/obj/%.d)

@@ -1,21 +1,24 @@
 #!/usr/bin/env bash
-# Runs tests one after the other, a line each, shows what a failing one said, and ends with the line
-# "N passed, N failed, N skipped". Exit code 1 where one failed.
+# Runs tests, a line each, shows what a failing one said, and ends with the line "N passed, N failed, N skipped". Exit
+# code 1 where one failed.
 #
-#   scripts/run-tests.sh [--fuzz-seconds N] [--golden PROGRAM] [--skip 'NAME: REASON']... FILE...
+#   scripts/run-tests.sh [--jobs N] [--fuzz-seconds N] [--golden PROGRAM] [--skip 'NAME: REASON']... FILE...
 #
+# One FILE after the other or, with --jobs, N at a time; their lines come in the order that was given.
 # A FILE is a cmocka program (each of its tests counts), a fuzz_* program (run for N seconds; counts one) or a .sh
 # script (exit code 0 passed, 77 skipped; counts one). --golden runs PROGRAM on the shared golden numbers. A FILE that
 # is missing (it was not built), crashes, or takes longer than TEST_TIMEOUT seconds (300) counts as failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+jobs=1
 fuzz_seconds=5
 golden=
 files=()
 skips=()
 while [ $# -gt 0 ]; do
   case $1 in
+    --jobs) jobs=$2; shift 2 ;;
     --fuzz-seconds) fuzz_seconds=$2; shift 2 ;;
     --golden) golden=$2; shift 2 ;;
     --skip) skips+=("$2"); shift 2 ;;
@@ -100,7 +103,7 @@ run_one() { # name, command...: counts one
 }
 
 run_fuzzer() {
-  local reader=${1##*/fuzz_} corpus=$scratch/corpus
+  local reader=${1##*/fuzz_} corpus=$log.corpus
   # New inputs land in the first folder, which is thrown away; the seeds in the tree stay as they are.
   rm -rf "$corpus" && mkdir "$corpus"
   local seeds=tests/fuzz/corpus/$reader
@@ -109,18 +112,50 @@ run_fuzzer() {
     -verbosity=0 -artifact_prefix="${FUZZ_ARTIFACTS:-$(dirname "$1")/}" "$corpus" $seeds
 }
 
-for file in "${files[@]}"; do
+run_file() { # its line goes to standard output, its counts into a file
+  local file=${files[$1]} name
+  log=$scratch/$1
+  passed=0 failed=0 skipped=0 failing=
   name=$(name_of "$file")
   if [ ! -e "$file" ]; then
     echo 'it was not built: see the compiler above' >"$log"
     report "$name" 0 1 0 0.0 'missing'
-    continue
+  else
+    case $file in
+      *.sh) run_one "$name" bash "$file" ;;
+      */fuzz_*) run_fuzzer "$file" ;;
+      *) run_cmocka "$file" ;;
+    esac
   fi
-  case $file in
-    *.sh) run_one "$name" bash "$file" ;;
-    */fuzz_*) run_fuzzer "$file" ;;
-    *) run_cmocka "$file" ;;
-  esac
+  echo "$passed $failed $skipped$failing" >"$log.counts"
+}
+
+collected=0
+collect() { # those that are done, up to the first that is not
+  local p f s names
+  while [ -s "$scratch/$collected.counts" ]; do
+    cat "$scratch/$collected.line"
+    read -r p f s names <"$scratch/$collected.counts"
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s)) failing+=${names:+ $names}
+    collected=$((collected + 1))
+  done
+}
+
+for ((i = 0; i < ${#files[@]}; i++)); do
+  [ "$i" -lt "$jobs" ] || wait -n || true
+  collect
+  (run_file "$i") >"$scratch/$i.line" &
+done
+while [ -n "$(jobs -rp)" ]; do
+  wait -n || true
+  collect
+done
+collect
+while [ "$collected" -lt "${#files[@]}" ]; do
+  echo 'what ran it has ended' >"$log"
+  report "$(name_of "${files[$collected]}")" 0 1 0 0.0 'no result'
+  collected=$((collected + 1))
+  collect
 done
 
 if [ -n "$golden" ]; then

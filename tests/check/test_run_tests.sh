@@ -36,3 +36,10 @@ expect 1 '0 passed, 1 failed, 0 skipped' 'it was not built' "$tree/tests/x/test_
 put test_a.sh 'exit 77'
 put test_b.sh 'exit 0'
 expect 0 '1 passed, 0 failed, 2 skipped' 'no clang' --skip 'fuzz/f: no clang' "$tree/tests/x/test_a.sh" "$tree/tests/x/test_b.sh"
+# Two at a time: their lines come in the order given, and all of them count.
+put test_slow.sh 'sleep 1'
+expect 1 '3 passed, 2 failed, 2 skipped' 'failed: x/test_none x/test_bad' --jobs 2 "$tree/tests/x/test_slow.sh" \
+  "$tree/tests/x/test_none" "$tree/tests/x/test_a.sh" "$tree/tests/x/test_bad" "$tree/tests/x/test_b.sh" \
+  --skip 'fuzz/f: no clang'
+put test_gone.sh 'kill -KILL $(cut -d" " -f4 /proc/$PPID/stat)'
+expect 1 '1 passed, 1 failed, 0 skipped' 'no result' --jobs 2 "$tree/tests/x/test_gone.sh" "$tree/tests/x/test_b.sh"

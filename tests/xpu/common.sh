@@ -24,8 +24,8 @@ keep_kernels_in() {
   export XTRAIN_CACHE_DIR=$1
 }
 
-# Runs a command as on an A770; its exit code is in $code. A run that trains ends by a signal there about once in eight
-# times, when all is over and memory is given back (docs/xpu.md), so what ends so is tried again, twice at most.
+# Runs a command as on an A770; its exit code is in $code. A run that trains may end by a signal there when all is
+# over and memory is given back (docs/xpu.md), seldom with --threads 1; what ends so is tried again, twice at most.
 capture() {
   local try
   for try in 1 2 3; do

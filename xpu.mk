@@ -1,14 +1,15 @@
 # The tests of the XPU path, on a machine without a GPU: included by the Makefile. docs/xpu.md says what each double is.
 XPU_TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/xpu/test_*.c))
 XPU_SCRIPTS := $(wildcard tests/xpu/test_*.sh)
-# The doubles: a layer over Intel's OpenCL runtime for CPUs, and a Level Zero driver. Each is built where what it needs
-# is there (`make deps-check XPU=1`); the tests that want it are skipped elsewhere.
+# The doubles: a layer over Intel's OpenCL runtime for CPUs, and a Level Zero driver; and a layer that looks at what
+# Intel's own driver is given. Each is built where what it needs is there (`make deps-check XPU=1`); the tests that want
+# it are skipped elsewhere.
 ZE_HEADERS := /usr/include/level_zero
-XPU_DOUBLES := $(if $(wildcard deps/xpu/include/CL/cl_layer.h),$(BUILD)/tests/xpu/gpu_layer.so) \
+XPU_DOUBLES := $(if $(wildcard deps/xpu/include/CL/cl_layer.h),$(BUILD)/tests/xpu/gpu_layer.so $(BUILD)/tests/xpu/args_layer.so) \
   $(if $(wildcard $(ZE_HEADERS)/zes_ddi.h),$(BUILD)/tests/xpu/ze_driver.so $(BUILD)/tests/xpu/ze_abi_checked)
 XPU_CFLAGS = -std=gnu17 -D_GNU_SOURCE -Isrc $(WARN) $(CFLAGS) -fPIC
 
-$(BUILD)/tests/xpu/gpu_layer.so: tests/xpu/gpu_layer.c $(BUILD)/flags
+$(BUILD)/tests/xpu/%_layer.so: tests/xpu/%_layer.c $(BUILD)/flags
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(XPU_CFLAGS) -isystem deps/xpu/include -shared $< -o $@ -lpthread

@@ -116,7 +116,7 @@ static enum xt_status add_products(struct plan *plan, enum xt_xpu_phase phase,
 /* out[n] = the group's mean of a sum for each of its tensors, then what `last` says. */
 static enum xt_status add_mean(struct plan *plan, enum xt_xpu_phase phase, int group,
                                const struct xt_xpu_operand *sums, const struct xt_xpu_operand *out,
-                               const struct xt_xpu_posts *last, struct xt_err *err)
+                               struct xt_xpu_post last, struct xt_err *err)
 {
     const struct xt_context_spec *spec = &plan->context->spec;
     int left = 0;
@@ -129,10 +129,10 @@ static enum xt_status add_mean(struct plan *plan, enum xt_xpu_phase phase, int g
             continue;
         struct xt_xpu_posts posts = {0};
         if (!first)
-            posts.items[posts.count++] = xt_xpu_then_with(dnnl_binary_add, *out);
+            posts.items[posts.count++] = xt_xpu_then_sum();
         left--;
-        for (int k = 0; left == 0 && k < last->count; k++)
-            posts.items[posts.count++] = last->items[k];
+        if (left == 0)
+            posts.items[posts.count++] = last;
         status =
             xt_xpu_matmul(plan->program, phase, &plan->means[group], &sums[i], out, &posts, err);
         first = false;
@@ -144,8 +144,7 @@ static enum xt_status prepare_inverse(struct plan *plan, struct xt_err *err)
 {
     const struct context *context = plan->context;
     struct xt_xpu_operand sums[XT_TAPS_MAX] = {{.ndims = 0}};
-    const struct xt_xpu_posts add_eps = {
-        .count = 1, .items = {xt_xpu_then(dnnl_eltwise_linear, 1, CONTEXT_EPS)}};
+    const struct xt_xpu_post add_eps = xt_xpu_then(dnnl_eltwise_linear, 1, CONTEXT_EPS);
     enum xt_status status = XT_OK;
     for (int i = 0; i < context->spec.count && !status; i++) {
         const struct tap *tap = tap_of(plan, i);
@@ -156,7 +155,7 @@ static enum xt_status prepare_inverse(struct plan *plan, struct xt_err *err)
     for (int g = 0; g < context->groups && !status; g++) {
         status = add_matrix(plan, context->out, 1, plan->forward, true, &plan->inverse[g], err);
         if (!status)
-            status = add_mean(plan, XT_XPU_FORWARD, g, sums, &plan->inverse[g], &add_eps, err);
+            status = add_mean(plan, XT_XPU_FORWARD, g, sums, &plan->inverse[g], add_eps, err);
         if (!status)
             status = xt_xpu_eltwise(plan->program, XT_XPU_FORWARD, dnnl_eltwise_pow, 1, -1,
                                     &plan->inverse[g], &plan->inverse[g], err);
@@ -248,12 +247,16 @@ static enum xt_status add_through(struct plan *plan, const struct xt_xpu_operand
     enum xt_status status = XT_OK;
     struct xt_xpu_operand through[XT_TAPS_MAX] = {{.ndims = 0}};
     for (int g = 0; g < context->groups && !status; g++) {
-        struct xt_xpu_post by_inverse = xt_xpu_then_with(dnnl_binary_mul, plan->inverse[g]);
-        struct xt_xpu_posts posts = {
-            .count = 3, .items = {by_inverse, by_inverse, xt_xpu_then(dnnl_eltwise_linear, -2, 0)}};
+        const struct xt_xpu_operand *inverse = &plan->inverse[g];
+        const struct xt_xpu_posts again = {.count = 1,
+                                           .items = {xt_xpu_then_with(dnnl_binary_mul, *inverse)}};
         status = add_matrix(plan, context->out, 1, plan->backward, false, &through[g], err);
         if (!status)
-            status = add_mean(plan, XT_XPU_BACKWARD, g, slopes, &through[g], &posts, err);
+            status = add_mean(plan, XT_XPU_BACKWARD, g, slopes, &through[g],
+                              xt_xpu_then(dnnl_eltwise_linear, -2, 0), err);
+        if (!status)
+            status = xt_xpu_binary(plan->program, XT_XPU_BACKWARD, dnnl_binary_mul, &through[g],
+                                   inverse, &through[g], &again, err);
     }
     for (int i = 0; i < context->spec.count && !status; i++) {
         const struct tap *tap = tap_of(plan, i);

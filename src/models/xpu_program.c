@@ -1,5 +1,6 @@
 #include "models/xpu_program.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,6 +125,11 @@ struct xt_xpu_post xt_xpu_then_with(dnnl_alg_kind_t alg, struct xt_xpu_operand w
     return (struct xt_xpu_post){.kind = XT_XPU_BINARY, .alg = alg, .with = with};
 }
 
+struct xt_xpu_post xt_xpu_then_sum(void)
+{
+    return (struct xt_xpu_post){.kind = XT_XPU_SUM};
+}
+
 static enum xt_status append_post(dnnl_post_ops_t ops, const struct xt_xpu_post *post,
                                   struct xt_err *err)
 {
@@ -131,6 +137,9 @@ static enum xt_status append_post(dnnl_post_ops_t ops, const struct xt_xpu_post 
     if (post->kind == XT_XPU_ELTWISE)
         return xt_dnnl_check(
             xt_dnnl.post_ops_append_eltwise(ops, post->alg, post->alpha, post->beta), what, err);
+    if (post->kind == XT_XPU_SUM)
+        return xt_dnnl_check(xt_dnnl.post_ops_append_sum(ops, 1, 0, dnnl_data_type_undef), what,
+                             err);
     dnnl_memory_desc_t md = NULL;
     enum xt_status status = xt_xpu_desc(&post->with, &md, err);
     if (!status)
@@ -421,6 +430,8 @@ enum xt_status xt_xpu_matmul(struct xt_xpu_program *program, enum xt_xpu_phase p
     static const int args[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
     const struct xt_xpu_operand *operands[] = {a, b, to};
     struct made made;
+    for (int i = 0; posts && i < posts->count; i++)
+        assert(posts->items[i].kind != XT_XPU_BINARY);
     enum xt_status status = made_init(&made, operands, 3, posts, err);
     if (!status)
         status = xt_dnnl_check(

@@ -59,15 +59,16 @@ enum xt_status xt_xpu_desc(const struct xt_xpu_operand *operand, dnnl_memory_des
                            struct xt_err *err);
 
 /* What is done to a result before it is written. */
-enum xt_xpu_post_kind { XT_XPU_ELTWISE, XT_XPU_BINARY };
+enum xt_xpu_post_kind { XT_XPU_ELTWISE, XT_XPU_BINARY, XT_XPU_SUM };
 struct xt_xpu_post {
     enum xt_xpu_post_kind kind;
-    dnnl_alg_kind_t alg; /* ELTWISE: of x, with alpha and beta; BINARY: x alg with */
+    dnnl_alg_kind_t alg; /* ELTWISE: of x, with alpha and beta; BINARY: x alg with; SUM: none */
     float alpha, beta;
     struct xt_xpu_operand with;
 };
 struct xt_xpu_post xt_xpu_then(dnnl_alg_kind_t alg, float alpha, float beta);
 struct xt_xpu_post xt_xpu_then_with(dnnl_alg_kind_t alg, struct xt_xpu_operand with);
+struct xt_xpu_post xt_xpu_then_sum(void); /* added to what is there */
 enum { XT_XPU_POSTS_MAX = 4 };
 struct xt_xpu_posts {
     int count;
@@ -134,6 +135,9 @@ enum xt_status xt_xpu_eltwise(struct xt_xpu_program *program, enum xt_xpu_phase 
 enum xt_status xt_xpu_relu_backward(struct xt_xpu_program *program, const struct xt_xpu_operand *y,
                                     const struct xt_xpu_operand *behind,
                                     const struct xt_xpu_operand *before, struct xt_err *err);
+/* No post is BINARY: oneDNN passes that operand of a matrix product as a surface alone, and Intel's
+ * OpenCL driver then writes 4 bytes 65535 bytes behind the kernel's arguments (its
+ * Kernel::setArgSvmAlloc takes the offset that stands for "no address" for one). */
 enum xt_status xt_xpu_matmul(struct xt_xpu_program *program, enum xt_xpu_phase phase,
                              const struct xt_xpu_operand *a, const struct xt_xpu_operand *b,
                              const struct xt_xpu_operand *to, const struct xt_xpu_posts *posts,

@@ -6,9 +6,13 @@
 #
 # The command runs in a scratch folder ($XT_CAPTURE_FOLDER, else one that is removed), because the capture grows with
 # every upload; paths in it are to be absolute. XT_CAPTURE_DRIVER: a copy of the driver's file that is taken in its place.
-# Exit code 77 where the driver is not one that this was tried with (Debian 12's intel-opencl-icd 22.43).
+# BUILD: where the layer was built (build) that writes each kernel into kernels.log there. Exit code 70 where a kernel has
+# a pointer for which there is no place in its data (args_layer.c); 77 where the driver is not one that this was tried with
+# (Debian 12's intel-opencl-icd 22.43).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+build=${BUILD:-build}
+case $build in /*) ;; *) build=$PWD/$build ;; esac
 lib=${XTRAIN_DNNL_XPU:+$(dirname "$XTRAIN_DNNL_XPU")}
 lib=${lib:-$PWD/deps/xpu/lib}
 driver=${XT_CAPTURE_DRIVER:-/usr/lib/x86_64-linux-gnu/intel-opencl/libigdrcl.so}
@@ -30,5 +34,15 @@ export OCL_ICD_FILENAMES=$driver ONEAPI_DEVICE_SELECTOR=opencl:gpu XTRAIN_DNNL_X
 export NEOReadDebugKeys=1 ProductFamilyOverride=dg2 HardwareInfoOverride=8x4x16 ForceDeviceId=0x56a0 \
   SetCommandStreamReceiver=1
 unset OPENCL_LAYERS
+layer=$build/tests/xpu/args_layer.so
+[ ! -e "$layer" ] || export OPENCL_LAYERS=$layer
 cd "$folder"
-"$@"
+export XT_LAYER_LOG=$PWD/kernels.log
+rm -f kernels.log
+code=0
+"$@" || code=$?
+if [ -e kernels.log ] && grep -v ', 0 without an address$' kernels.log; then
+  echo "for these pointers there is no place in the kernel's data: the driver writes their addresses somewhere else"
+  exit 70
+fi
+exit $code

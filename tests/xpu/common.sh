@@ -24,17 +24,12 @@ keep_kernels_in() {
   export XTRAIN_CACHE_DIR=$1
 }
 
-# Runs a command as on an A770; its exit code is in $code. A run that trains may end by a signal there when all is
-# over and memory is given back (docs/xpu.md), seldom with --threads 1; what ends so is tried again, twice at most.
+# Runs a command as on an A770; its exit code is in $code.
 capture() {
-  local try
-  for try in 1 2 3; do
-    code=0
-    tests/xpu/capture.sh "$@" >"$work/said" 2>&1 || code=$?
-    [ "$code" != 77 ] || { cat "$work/said"; exit 77; }
-    [ "$code" -gt 128 ] || return 0
-    echo "try $try ended by signal $((code - 128)): $*"
-  done
+  code=0
+  tests/xpu/capture.sh "$@" >"$work/said" 2>&1 || code=$?
+  [ "$code" != 77 ] || { cat "$work/said"; exit 77; }
+  [ "$code" -le 128 ] || fail "ended by signal $((code - 128)): $*"
 }
 
 # The losses of a run, "step loss" a line.

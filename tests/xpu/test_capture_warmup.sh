@@ -23,7 +23,7 @@ start() { # --amp, the network's options
   keep_kernels_in "$work/cache"
   local before
   before=$(find "$work/cache" -name '*_cache' | sort)
-  capture "$xtrain" "${@:2}" --xpu --batch 2 --steps 1 --amp "$1" --out "$work/run" --threads 1 --quiet
+  capture "$xtrain" "${@:2}" --xpu --batch 2 --steps 1 --amp "$1" --out "$work/run" --quiet
   [ "$code" = 0 ] || grep -q 'the loss of step 1 is not a number' "$work/said" || fail "a training start, --amp $1: ${*:2}"
   find "$work/cache" -name '*_cache' | sort | diff <(echo "$before") - || fail "it compiles after warmup, --amp $1: ${*:2}"
 }

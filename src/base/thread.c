@@ -188,7 +188,7 @@ unsigned long long xt_thread_memory_used(void)
     return resident * (unsigned long long)sysconf(_SC_PAGE_SIZE);
 }
 
-unsigned long long xt_thread_memory_available(void)
+static unsigned long long machine_available(void)
 {
     char line[128];
     unsigned long long kilobytes = 0;
@@ -199,6 +199,15 @@ unsigned long long xt_thread_memory_available(void)
     if (file)
         fclose(file);
     return kilobytes * 1024;
+}
+
+unsigned long long xt_thread_memory_available(void)
+{
+    unsigned long long machine = machine_available();
+    unsigned long long limit = xt_thread_memory_limit();
+    unsigned long long used = xt_thread_memory_used();
+    unsigned long long left = limit > used ? limit - used : 0;
+    return !machine || (limit && left < machine) ? left : machine;
 }
 
 double xt_thread_seconds(void)

@@ -65,15 +65,6 @@ static uint64_t checksum(const uint8_t *bytes, size_t size)
     return sum;
 }
 
-uint64_t xt_cache_free_memory(void)
-{
-    uint64_t available = xt_thread_memory_available();
-    uint64_t limit = xt_thread_memory_limit();
-    uint64_t used = xt_thread_memory_used();
-    uint64_t left = limit > used ? limit - used : 0;
-    return limit && left < available ? left : available;
-}
-
 static size_t room_for(const struct xt_cache *cache)
 {
     size_t count = cache->config.source->count;
@@ -81,7 +72,7 @@ static size_t room_for(const struct xt_cache *cache)
     if (!limit && cache->config.kind == XT_CACHE_DISK)
         return count;
     if (!limit)
-        limit = xt_cache_free_memory() / 2;
+        limit = xt_thread_memory_available() / 2;
     uint64_t fits = limit / cache->size;
     return fits < count ? (size_t)fits : count;
 }

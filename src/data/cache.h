@@ -48,9 +48,6 @@ void xt_cache_put(struct xt_cache *cache, size_t index, const uint8_t *pixels);
 /* XT_ERR_RUN where the file could not be written at some time since it was opened. */
 enum xt_status xt_cache_check(const struct xt_cache *cache, struct xt_err *err);
 
-/* The memory that is free, the cgroup's where that is less; bytes. */
-uint64_t xt_cache_free_memory(void);
-
 /* How many of the source's samples there is room for. */
 size_t xt_cache_room(const struct xt_cache *cache);
 

@@ -508,9 +508,11 @@ static void set_environment(const struct xt_kernel_cache *cache)
         setenv("NEO_CACHE_PERSISTENT", "0", 0);
         return;
     }
+    char most[24];
+    snprintf(most, sizeof most, "%d", XT_KERNEL_CACHE_MOST);
     setenv("NEO_CACHE_PERSISTENT", "1", 0);
     setenv("NEO_CACHE_DIR", cache->folder, 1);
-    setenv("NEO_CACHE_MAX_SIZE", "1073741824", 0); /* XT_KERNEL_CACHE_MOST */
+    setenv("NEO_CACHE_MAX_SIZE", most, 0);
     setenv("cl_cache_dir", cache->folder, 1);
 }
 

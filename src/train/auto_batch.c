@@ -62,15 +62,15 @@ enum xt_status xt_auto_batch_find(struct xt_network *network, const struct xt_se
 
 /* ---- saying it ---- */
 
-/* "14.1 of 15.7 GB free on xpu:0" */
+/* "14.13 GB of the 15.70 GB on xpu:0 that are free" */
 static void describe_side(const struct xt_network *network, const struct xt_memory_plan *plan,
                           char *text, size_t size)
 {
     bool of_device = network->device.kind == XT_DEVICE_XPU;
     const struct xt_memory_side *side = of_device ? &plan->device : &plan->host;
-    double need = side->all - side->parts[XT_MEMORY_PROGRAM];
-    snprintf(text, size, "%.2f GB of the %.2f GB %s%s", need / 1e9, side->available / 1e9,
-             of_device ? "on " : "of memory", of_device ? network->device.place : "");
+    snprintf(text, size, "%.2f GB of the %.2f GB %s%s", xt_memory_need(side) / 1e9,
+             side->available / 1e9, of_device ? "on " : "of memory",
+             of_device ? network->device.place : "");
     if (*side->why)
         xt_str_append_to(text, size, ", all counted as free (what is taken is not readable: %s)",
                          side->why);

@@ -62,7 +62,7 @@ struct xt_loader_config xt_feed_config(const struct xt_settings *settings,
 static uint64_t cache_limit(const struct xt_settings *settings)
 {
     const uint64_t usual = (uint64_t)256 << 20; /* of files */
-    uint64_t half = xt_cache_free_memory() / 2;
+    uint64_t half = xt_thread_memory_available() / 2;
     if (settings->cache_limit)
         return (uint64_t)settings->cache_limit << 20;
     return settings->cache == XT_CACHE_CHOICE_FILES && half > usual ? usual : half;

@@ -125,10 +125,9 @@ static double at_least_0(double bytes)
 
 static void read_host(struct xt_memory_side *host)
 {
-    double available = (double)xt_thread_memory_available();
     host->limit = (double)xt_thread_memory_limit();
     host->free = at_least_0(host->limit - (double)xt_thread_memory_used());
-    host->available = available > 0 && available < host->free ? available : host->free;
+    host->available = (double)xt_thread_memory_available();
 }
 
 /* What is taken on an XPU is known where Level Zero tells. */
@@ -204,8 +203,7 @@ struct xt_memory_plan xt_memory_plan(const struct xt_trainer *trainer)
 
 /* ---- whether the one fits the other ---- */
 
-/* What is still to be had. */
-static double need_of(const struct xt_memory_side *side)
+double xt_memory_need(const struct xt_memory_side *side)
 {
     return side->all - side->parts[XT_MEMORY_PROGRAM];
 }
@@ -217,8 +215,8 @@ static bool side_fits(const struct xt_memory_side *side, double need, double roo
 
 bool xt_memory_plan_fits(const struct xt_memory_plan *plan)
 {
-    double device = need_of(&plan->device);
-    double host = need_of(&plan->host) + (plan->shared ? device : 0);
+    double device = xt_memory_need(&plan->device);
+    double host = xt_memory_need(&plan->host) + (plan->shared ? device : 0);
     return side_fits(&plan->host, host, plan->host.free) &&
            side_fits(&plan->device, device, plan->device.free);
 }
@@ -226,8 +224,8 @@ bool xt_memory_plan_fits(const struct xt_memory_plan *plan)
 bool xt_memory_plan_fits_well(const struct xt_memory_plan *plan)
 {
     const double part = 0.9;
-    double device = need_of(&plan->device);
-    double host = need_of(&plan->host) + (plan->shared ? device : 0);
+    double device = xt_memory_need(&plan->device);
+    double host = xt_memory_need(&plan->host) + (plan->shared ? device : 0);
     return side_fits(&plan->host, host, part * plan->host.available) &&
            side_fits(&plan->device, device, part * plan->device.available);
 }
@@ -266,10 +264,10 @@ enum xt_status xt_memory_plan_refuse(const struct xt_memory_plan *plan,
                                      const struct xt_graph *graph, const char *advice,
                                      struct xt_err *err)
 {
-    double device = need_of(&plan->device);
+    double device = xt_memory_need(&plan->device);
     bool of_device = !side_fits(&plan->device, device, plan->device.free);
     const struct xt_memory_side *side = of_device ? &plan->device : &plan->host;
-    double need = need_of(side) + (!of_device && plan->shared ? device : 0);
+    double need = xt_memory_need(side) + (!of_device && plan->shared ? device : 0);
     char whose[96] = "this process may use";
     char largest[256];
     if (of_device)

@@ -64,6 +64,8 @@ struct xt_memory_plan xt_memory_plan_ahead(const struct xt_graph *graph,
 /* Of an initialised trainer. What the program takes is measured. */
 struct xt_memory_plan xt_memory_plan(const struct xt_trainer *trainer);
 
+/* What a side has still to give. */
+double xt_memory_need(const struct xt_memory_side *side);
 /* Whether it can be had at all; where that is not known, it can. */
 bool xt_memory_plan_fits(const struct xt_memory_plan *plan);
 /* Whether it leaves a tenth of what is available now to all that is not planned: kernels, the

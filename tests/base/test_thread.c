@@ -67,6 +67,14 @@ static void the_memory_limit_is_at_most_the_machine(void **state)
     assert_true(limit <= machine);
 }
 
+static void the_available_memory_is_what_the_limit_leaves_at_most(void **state)
+{
+    (void)state;
+    unsigned long long available = xt_thread_memory_available();
+    assert_true(available > 0);
+    assert_true(available < xt_thread_memory_limit());
+}
+
 static void seconds_go_forward(void **state)
 {
     (void)state;
@@ -84,6 +92,7 @@ int main(void)
         cmocka_unit_test(the_affinity_of_the_process_binds),
         cmocka_unit_test(slurm_binds_where_it_gives_less),
         cmocka_unit_test(the_memory_limit_is_at_most_the_machine),
+        cmocka_unit_test(the_available_memory_is_what_the_limit_leaves_at_most),
         cmocka_unit_test(seconds_go_forward),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,10 +9,10 @@ XPU_DOUBLES := $(if $(wildcard deps/xpu/include/CL/cl_layer.h),$(BUILD)/tests/xp
   $(if $(wildcard $(ZE_HEADERS)/zes_ddi.h),$(BUILD)/tests/xpu/ze_driver.so $(BUILD)/tests/xpu/ze_abi_checked)
 XPU_CFLAGS = -std=gnu17 -D_GNU_SOURCE -Isrc $(WARN) $(CFLAGS) -fPIC
 
-$(BUILD)/tests/xpu/%_layer.so: tests/xpu/%_layer.c $(BUILD)/flags
+$(BUILD)/tests/xpu/%_layer.so: tests/xpu/%_layer.c tests/xpu/layer.c tests/xpu/layer.h $(BUILD)/flags
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(XPU_CFLAGS) -isystem deps/xpu/include -shared $< -o $@ -lpthread
+	$(Q)$(CC) $(XPU_CFLAGS) -isystem deps/xpu/include -shared $(filter %.c,$^) -o $@ -lpthread
 
 # The loader asks a driver for every table of functions that it knows: its headers list them.
 $(BUILD)/tests/xpu/ze_tables.c: $(wildcard $(ZE_HEADERS)/ze*_ddi.h) xpu.mk

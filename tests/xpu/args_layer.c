@@ -8,13 +8,9 @@
  * XT_LAYER_LOG: a file that gets a line for each kernel, "kernel NAME: N pointers, N without an
  * address".
  */
-#define CL_TARGET_OPENCL_VERSION 300
-#include <CL/cl.h>
-#include <CL/cl_icd.h>
-#include <CL/cl_layer.h>
+#include "layer.h"
 
 #include <elf.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,10 +33,6 @@ struct entry {
     bool pointer, address;
     int index;
 };
-
-static const struct _cl_icd_dispatch *real;
-static struct _cl_icd_dispatch ours;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- the section of a binary that describes its kernels, as YAML ---- */
 
@@ -140,84 +132,26 @@ static void log_kernel(const char *kernel, const struct argument *arguments)
         pointers += arguments[i].pointer;
         without += arguments[i].pointer && !arguments[i].address;
     }
-    const char *path = getenv("XT_LAYER_LOG");
-    pthread_mutex_lock(&lock);
-    FILE *log = path ? fopen(path, "a") : NULL;
-    if (log) {
-        fprintf(log, "kernel %s: %d pointers, %d without an address\n", kernel, pointers, without);
-        fclose(log);
-    }
-    pthread_mutex_unlock(&lock);
+    layer_log("kernel %s: %d pointers, %d without an address", kernel, pointers, without);
 }
 
 static cl_kernel CL_API_CALL create_kernel(cl_program program, const char *name, cl_int *error)
 {
     size_t size = 0;
-    unsigned char *binary = NULL;
-    if (real->clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL) ==
-            CL_SUCCESS &&
-        size)
-        binary = malloc(size);
-    if (binary && real->clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary,
-                                         (void *)&binary, NULL) == CL_SUCCESS) {
+    unsigned char *binary = layer_binary(program, &size);
+    struct text description = binary ? find_description(binary, size) : (struct text){0};
+    if (description.at) {
         struct argument arguments[ARGUMENTS_MAX] = {{false, false}};
-        struct text description = find_description(binary, size);
-        if (description.at) {
-            read_arguments(description, name, arguments);
-            log_kernel(name, arguments);
-        }
+        read_arguments(description, name, arguments);
+        log_kernel(name, arguments);
     }
     free(binary);
     return real->clCreateKernel(program, name, error);
 }
 
-static cl_int answer(const void *value, size_t size, size_t room, void *out, size_t *needed)
-{
-    if (needed)
-        *needed = size;
-    if (out && room < size)
-        return CL_INVALID_VALUE;
-    if (out)
-        memcpy(out, value, size);
-    return CL_SUCCESS;
-}
+const char layer_name[] = "xtrain's look at kernels' arguments";
 
-CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, void *out,
-                                               size_t *needed)
+void layer_fill(struct _cl_icd_dispatch *ours)
 {
-    const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
-    static const char name[] = "xtrain's look at kernels' arguments";
-    if (what == CL_LAYER_API_VERSION)
-        return answer(&version, sizeof version, room, out, needed);
-    if (what == CL_LAYER_NAME)
-        return answer(name, sizeof name, room, out, needed);
-    return CL_INVALID_VALUE;
-}
-
-CL_API_ENTRY cl_int CL_API_CALL clInitLayerWithProperties(cl_uint count,
-                                                          const struct _cl_icd_dispatch *target,
-                                                          cl_uint *our_count,
-                                                          const struct _cl_icd_dispatch **our_table,
-                                                          const cl_layer_properties *properties)
-{
-    (void)properties;
-    if (!target || count < sizeof *target / sizeof(void *))
-        return CL_INVALID_VALUE;
-    real = target;
-    ours.clCreateKernel = create_kernel;
-    *our_count = (cl_uint)(sizeof ours / sizeof(void *));
-    *our_table = &ours;
-    return CL_SUCCESS;
-}
-
-CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const struct _cl_icd_dispatch *target,
-                                            cl_uint *our_count,
-                                            const struct _cl_icd_dispatch **our_table)
-{
-    return clInitLayerWithProperties(count, target, our_count, our_table, NULL);
-}
-
-CL_API_ENTRY cl_int CL_API_CALL clDeinitLayer(void)
-{
-    return CL_SUCCESS;
+    ours->clCreateKernel = create_kernel;
 }

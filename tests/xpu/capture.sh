@@ -11,10 +11,7 @@
 # (Debian 12's intel-opencl-icd 22.43).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-build=${BUILD:-build}
-case $build in /*) ;; *) build=$PWD/$build ;; esac
-lib=${XTRAIN_DNNL_XPU:+$(dirname "$XTRAIN_DNNL_XPU")}
-lib=${lib:-$PWD/deps/xpu/lib}
+. tests/xpu/where.sh
 driver=${XT_CAPTURE_DRIVER:-/usr/lib/x86_64-linux-gnu/intel-opencl/libigdrcl.so}
 version=$(dpkg-query -W -f '${Version}' intel-opencl-icd 2>/dev/null || true)
 if [ ! -e "$lib/libdnnl.so.3" ]; then

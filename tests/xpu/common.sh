@@ -1,8 +1,7 @@
 # What the scripts of this folder share; sourced by them from the root of the tree. What the last command said is in
 # $work/said.
 set -euo pipefail
-build=${BUILD:-build}
-case $build in /*) ;; *) build=$PWD/$build ;; esac
+. tests/xpu/where.sh
 xtrain=$build/xtrain
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -8,11 +8,8 @@
 # default build/xpu-cache, so that tests compile each kernel once. Exit code 77 where the GPU build is not installed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-build=${BUILD:-build}
-case $build in /*) ;; *) build=$PWD/$build ;; esac
+. tests/xpu/where.sh
 layer=$build/tests/xpu/gpu_layer.so
-lib=${XTRAIN_DNNL_XPU:+$(dirname "$XTRAIN_DNNL_XPU")}
-lib=${lib:-$PWD/deps/xpu/lib}
 if [ ! -e "$lib/libintelocl.so" ]; then
   echo 'skipped: the GPU build of oneDNN is not installed; run "make deps XPU=1"'
   exit 77

@@ -9,10 +9,7 @@
  * driver does. XT_LAYER_HANG=N: compiling the program of that number never ends.
  * XT_LAYER_FEW=1: a device of few extensions, without unified shared memory.
  */
-#define CL_TARGET_OPENCL_VERSION 300
-#include <CL/cl.h>
-#include <CL/cl_icd.h>
-#include <CL/cl_layer.h>
+#include "layer.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -48,8 +45,6 @@ struct program {
     unsigned references;
 };
 
-static const struct _cl_icd_dispatch *real;
-static struct _cl_icd_dispatch ours;
 static struct program *programs;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -76,16 +71,6 @@ static uint64_t hash(uint64_t h, const void *bytes, size_t count)
     return h;
 }
 
-static void log_line(const char *what, double ms)
-{
-    const char *path = getenv("XT_LAYER_LOG");
-    FILE *file = path ? fopen(path, "ae") : NULL;
-    if (!file)
-        return;
-    fprintf(file, "%s %.1f\n", what, ms);
-    fclose(file);
-}
-
 /* Where the test wants it, for as long as the process lives. */
 static void hang_if_asked(void)
 {
@@ -93,7 +78,7 @@ static void hang_if_asked(void)
     const char *number = getenv("XT_LAYER_HANG");
     if (!number || atomic_fetch_add(&programs_built, 1) + 1 != atoi(number))
         return;
-    log_line("hanging", 0);
+    layer_log("hanging 0.0");
     for (;;)
         pause();
 }
@@ -112,17 +97,6 @@ static cl_int CL_API_CALL get_device_ids(cl_platform_id platform, cl_device_type
     return real->clGetDeviceIDs(platform, type, room, devices, count);
 }
 
-static cl_int answer(const void *value, size_t size, size_t room, void *out, size_t *needed)
-{
-    if (needed)
-        *needed = size;
-    if (out && room < size)
-        return CL_INVALID_VALUE;
-    if (out)
-        memcpy(out, value, size);
-    return CL_SUCCESS;
-}
-
 static cl_int CL_API_CALL get_device_info(cl_device_id device, cl_device_info what, size_t room,
                                           void *out, size_t *needed)
 {
@@ -131,13 +105,13 @@ static cl_int CL_API_CALL get_device_info(cl_device_id device, cl_device_info wh
     const cl_bitfield none = 0;
     static const char few[] = "cl_khr_fp16 cl_intel_subgroups";
     if (what == CL_DEVICE_EXTENSIONS && getenv("XT_LAYER_FEW"))
-        return answer(few, sizeof few, room, out, needed);
+        return layer_answer(few, sizeof few, room, out, needed);
     if (what == CL_DEVICE_TYPE)
-        return answer(&gpu, sizeof gpu, room, out, needed);
+        return layer_answer(&gpu, sizeof gpu, room, out, needed);
     if (what == IP_VERSION)
-        return answer(&version, sizeof version, room, out, needed);
+        return layer_answer(&version, sizeof version, room, out, needed);
     if (what == FEATURE_CAPABILITIES)
-        return answer(&none, sizeof none, room, out, needed);
+        return layer_answer(&none, sizeof none, room, out, needed);
     return real->clGetDeviceInfo(device, what, room, out, needed);
 }
 
@@ -322,17 +296,11 @@ static struct binary cache_read(const char *path)
 static void cache_write(const char *path, cl_program program)
 {
     size_t size = 0;
-    cl_uint count = 0;
-    real->clGetProgramInfo(program, CL_PROGRAM_NUM_DEVICES, sizeof count, &count, NULL);
-    if (count != 1 ||
-        real->clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL) || !size)
-        return;
-    unsigned char *binary = malloc(size);
+    unsigned char *binary = layer_binary(program, &size);
     char temporary[4200];
     snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid());
     FILE *file = binary ? fopen(temporary, "wbe") : NULL;
-    if (file &&
-        !real->clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL)) {
+    if (file) {
         struct head head = {.length = size, .checksum = hash(0, binary, size)};
         memcpy(head.magic, magic, 8);
         bool fine =
@@ -340,9 +308,6 @@ static void cache_write(const char *path, cl_program program)
         fine = fclose(file) == 0 && fine;
         if (!fine || rename(temporary, path))
             unlink(temporary);
-    } else if (file) {
-        fclose(file);
-        unlink(temporary);
     }
     free(binary);
 }
@@ -364,14 +329,14 @@ static cl_int CL_API_CALL build(cl_program handle, cl_uint count, const cl_devic
     if (cached.bytes) {
         p->cached = cached;
         p->device = device;
-        log_line("cached", now() - start);
+        layer_log("cached %.1f", now() - start);
         return CL_SUCCESS;
     }
     if (p)
         hang_if_asked();
     cl_int result = real->clBuildProgram(handle, count, devices, options, notify, user);
     if (p)
-        log_line("compiled", now() - start);
+        layer_log("compiled %.1f", now() - start);
     if (result == CL_SUCCESS && cache)
         cache_write(path, handle);
     return result;
@@ -432,7 +397,7 @@ static cl_int copy_binary(const struct binary *binary, size_t room, void *out, s
         memcpy(&to, out, sizeof to);
     if (to)
         memcpy(to, binary->bytes, binary->size);
-    return answer(&to, sizeof to, room, out, needed);
+    return layer_answer(&to, sizeof to, room, out, needed);
 }
 
 /* oneDNN asks for the binary alone, of which it makes a program for SYCL: of that nothing is to be
@@ -445,7 +410,7 @@ static cl_int CL_API_CALL get_program_info(cl_program handle, cl_program_info wh
     struct binary cached = p ? p->cached : (struct binary){0};
     pthread_mutex_unlock(&lock);
     if (cached.bytes && what == CL_PROGRAM_BINARY_SIZES)
-        return answer(&cached.size, sizeof cached.size, room, out, needed);
+        return layer_answer(&cached.size, sizeof cached.size, room, out, needed);
     if (cached.bytes && what == CL_PROGRAM_BINARIES)
         return copy_binary(&cached, room, out, needed);
     bool is_as_created = what == CL_PROGRAM_SOURCE || what == CL_PROGRAM_CONTEXT ||
@@ -460,54 +425,19 @@ static cl_int CL_API_CALL get_build_info(cl_program handle, cl_device_id device,
     return real->clGetProgramBuildInfo(actual(handle), device, what, room, out, needed);
 }
 
-/* --- what the loader calls
- * ----------------------------------------------------------------------*/
-CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, void *out,
-                                               size_t *needed)
-{
-    const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
-    static const char name[] = "xtrain's test double of a GPU";
-    if (what == CL_LAYER_API_VERSION)
-        return answer(&version, sizeof version, room, out, needed);
-    if (what == CL_LAYER_NAME)
-        return answer(name, sizeof name, room, out, needed);
-    return CL_INVALID_VALUE;
-}
+const char layer_name[] = "xtrain's test double of a GPU";
 
-CL_API_ENTRY cl_int CL_API_CALL clInitLayerWithProperties(cl_uint count,
-                                                          const struct _cl_icd_dispatch *target,
-                                                          cl_uint *our_count,
-                                                          const struct _cl_icd_dispatch **our_table,
-                                                          const cl_layer_properties *properties)
+void layer_fill(struct _cl_icd_dispatch *ours)
 {
-    (void)properties;
-    if (!target || count < sizeof *target / sizeof(void *))
-        return CL_INVALID_VALUE;
-    real = target;
-    ours.clGetDeviceIDs = get_device_ids;
-    ours.clGetDeviceInfo = get_device_info;
-    ours.clCreateProgramWithSource = create_with_source;
-    ours.clBuildProgram = build;
-    ours.clEnqueueNDRangeKernel = enqueue;
-    ours.clRetainProgram = retain;
-    ours.clReleaseProgram = release;
-    ours.clCreateKernel = create_kernel;
-    ours.clCreateKernelsInProgram = create_kernels;
-    ours.clGetProgramInfo = get_program_info;
-    ours.clGetProgramBuildInfo = get_build_info;
-    *our_count = (cl_uint)(sizeof ours / sizeof(void *));
-    *our_table = &ours;
-    return CL_SUCCESS;
-}
-
-CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const struct _cl_icd_dispatch *target,
-                                            cl_uint *our_count,
-                                            const struct _cl_icd_dispatch **our_table)
-{
-    return clInitLayerWithProperties(count, target, our_count, our_table, NULL);
-}
-
-CL_API_ENTRY cl_int CL_API_CALL clDeinitLayer(void)
-{
-    return CL_SUCCESS;
+    ours->clGetDeviceIDs = get_device_ids;
+    ours->clGetDeviceInfo = get_device_info;
+    ours->clCreateProgramWithSource = create_with_source;
+    ours->clBuildProgram = build;
+    ours->clEnqueueNDRangeKernel = enqueue;
+    ours->clRetainProgram = retain;
+    ours->clReleaseProgram = release;
+    ours->clCreateKernel = create_kernel;
+    ours->clCreateKernelsInProgram = create_kernels;
+    ours->clGetProgramInfo = get_program_info;
+    ours->clGetProgramBuildInfo = get_build_info;
 }

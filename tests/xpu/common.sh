@@ -28,6 +28,7 @@ capture() {
   code=0
   tests/xpu/capture.sh "$@" >"$work/said" 2>&1 || code=$?
   [ "$code" != 77 ] || { cat "$work/said"; exit 77; }
+  [ "$code" != 70 ] || fail "a pointer without a place: $*"
   [ "$code" -le 128 ] || fail "ended by signal $((code - 128)): $*"
 }
 

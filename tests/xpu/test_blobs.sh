@@ -32,11 +32,11 @@ expect $cold 'cold'
 run doctor
 expect $warm 'warm'
 "$xtrain" cache verify >"$work/said" || fail 'verify'
-"$xtrain" cache list --json | grep -q '"runtime":.*"OpenCL, OpenCL"' || fail 'list --json'
+"$xtrain" cache list --json >"$work/said" && grep -q '"runtime":.*"OpenCL, OpenCL"' "$work/said" || fail 'list --json'
 [ -z "$(find "$work/cache" -name '*.cl_cache')" ] || fail 'the driver keeps its kernels beside the blobs'
 
 folder=$(dirname "$(ls "$work"/cache/kernels/*/index.txt)")
-blob=$(ls -S "$folder"/*.blob_cache | head -n 1)
+blob=$(ls -S "$folder"/*.blob_cache | sed -n 1p)
 attack() { # what, and a command that does it; the one primitive is compiled again
   local what=$1
   shift

@@ -40,7 +40,7 @@ $(error SAN=$(SAN) is not known: write SAN=address, SAN=thread or SAN=fuzzer)
 endif
 endif
 # What `make deps` found or fetched comes first; an oneDNN of the system is in the compiler's own path.
-INCLUDES := -Isrc -Itests -isystem deps/dnnl/include $(if $(DNNL_ROOT),-isystem $(DNNL_ROOT)/include)
+INCLUDES := -I. -Itests -isystem deps/dnnl/include $(if $(DNNL_ROOT),-isystem $(DNNL_ROOT)/include)
 LANGUAGE := -std=gnu17 -D_GNU_SOURCE $(OPENMP) $(INCLUDES) -DXT_VERSION='"$(VERSION)"'
 ALL_CFLAGS := $(LANGUAGE) -ffp-contract=off $(WARN) $(CFLAGS) $(SAN_$(SAN))
 LIBS := -ljpeg -lpng -lyaml -lcjson -larchive -ldl -lpthread -lm
@@ -57,13 +57,15 @@ MARCH_base :=
 LOOP_ISAS := $(if $(filter x86_64,$(shell uname -m)),avx512 avx2) base
 
 # --- what is built from what -----------------------------------------------------------------------------------------
-LIB_SOURCES := $(filter-out src/cli/main.c,$(wildcard src/*/*.c))
-LOOP_SOURCES := $(wildcard src/*/loops/*.c)
-LIB_OBJECTS := $(LIB_SOURCES:src/%.c=$(BUILD)/obj/%.o) \
-  $(foreach isa,$(LOOP_ISAS),$(LOOP_SOURCES:src/%.c=$(BUILD)/obj/%.$(isa).o))
-HEADERS := $(wildcard src/*/*.h src/*/*/*.h tests/*.h)
+ROOMS := base device data models train cli
+SOURCES := $(sort $(shell find $(ROOMS) -name '*.c'))
+LOOP_SOURCES := $(foreach f,$(SOURCES),$(if $(findstring /loops/,$f),$f))
+LIB_SOURCES := $(filter-out cli/main.c $(LOOP_SOURCES),$(SOURCES))
+LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/obj/%.o) \
+  $(foreach isa,$(LOOP_ISAS),$(LOOP_SOURCES:%.c=$(BUILD)/obj/%.$(isa).o))
+HEADERS := $(sort $(shell find $(ROOMS) -name '*.h')) $(wildcard tests/*.h)
 # tests/<folder>/test_*.c: a binary each; tests/<name>.c: a tool (golden); tests/support.c is linked into all of them.
-# Those of tests/xpu run under a double of a GPU: `make test-xpu`, in xpu.mk.
+# Those of tests/xpu run under a double of a GPU: `make test-xpu`, in tests/xpu/xpu.mk.
 TEST_SOURCES := $(filter-out tests/xpu/%,$(wildcard tests/*/test_*.c))
 TESTS := $(TEST_SOURCES:tests/%.c=$(BUILD)/tests/%)
 TEST_SCRIPTS := $(filter-out tests/xpu/%,$(wildcard tests/*/test_*.sh))
@@ -89,13 +91,13 @@ $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
 
-$(BUILD)/obj/%.o: src/%.c $(BUILD)/flags | $(BUILD)/deps-found
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(BUILD)/deps-found
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 
 define loop_rule
-$(BUILD)/obj/%.$(1).o: src/%.c $(BUILD)/flags | $(BUILD)/deps-found
+$(BUILD)/obj/%.$(1).o: %.c $(BUILD)/flags | $(BUILD)/deps-found
 	$$(call say,CC,'$$< ($(1))')
 	@mkdir -p $$(@D)
 	$$(Q)$$(CC) $$(LOOP_CFLAGS) -DXT_LOOPS_ISA=$(1) $$(MARCH_$(1)) -MMD -MP -c $$< -o $$@
@@ -110,11 +112,6 @@ $(BUILD)/libxtrain.a: $(LIB_OBJECTS)
 $(BUILD)/xtrain: $(BUILD)/obj/cli/main.o $(BUILD)/libxtrain.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -o $@
-
-$(BUILD)/obj/tests/%.o: tests/%.c $(BUILD)/flags | $(BUILD)/deps-found
-	$(call say,CC,$<)
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 
 $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/libxtrain.a
 	$(call say,LINK,$@)
@@ -178,12 +175,11 @@ test:
 	@scripts/run-tests.sh $(TESTS)
 endif
 
-include xpu.mk
+include tests/xpu/xpu.mk
 
 # --- check: the laws of the tree -------------------------------------------------------------------------------------
-FORMATTED := $(wildcard src/*/*.[ch] src/*/*/*.[ch] tests/*.[ch] tests/*/*.[ch])
-ALL_SOURCES := $(LIB_SOURCES) $(LOOP_SOURCES) $(wildcard src/cli/main.c)
-TIDY_OK := $(ALL_SOURCES:%=$(BUILD)/check/%.tidy)
+FORMATTED := $(SOURCES) $(HEADERS) $(wildcard tests/*.c tests/*/*.[ch])
+TIDY_OK := $(SOURCES:%=$(BUILD)/check/%.tidy)
 HEADERS_OK := $(HEADERS:%=$(BUILD)/check/%.alone)
 CLANG_LANGUAGE := $(filter-out -fopenmp,$(LANGUAGE)) -Wno-unknown-pragmas -DXT_LOOPS_ISA=base
 
@@ -200,18 +196,18 @@ check-tidy: $(TIDY_OK)
 	@echo 'clang-tidy: $(words $(TIDY_OK)) files are clean'
 $(BUILD)/check/%.tidy: % .clang-tidy $(HEADERS) | $(BUILD)/deps-found
 	@mkdir -p $(@D)
-	@scripts/check-tidy.sh $< -- $(CLANG_LANGUAGE) $(if $(filter-out src/base/err.c,$<),-include scripts/analyzer.h)
+	@scripts/check-tidy.sh $< -- $(CLANG_LANGUAGE) $(if $(filter-out base/err.c,$<),-include scripts/analyzer.h)
 	@touch $@
 
 check-headers: $(HEADERS_OK)
 	@echo 'headers: $(words $(HEADERS_OK)) headers compile alone'
 $(BUILD)/check/%.alone: % $(HEADERS) | $(BUILD)/deps-found
 	@mkdir -p $(@D)
-	@echo '#include "$(patsubst src/%,%,$(patsubst tests/%,%,$<))"' | \
+	@echo '#include "$(patsubst tests/%,%,$<)"' | \
 	  $(CC) $(ALL_CFLAGS) -x c -fsyntax-only - || { echo 'headers: $< does not compile alone'; exit 1; }
 	@touch $@
 
-check-objects: $(LIB_OBJECTS) $(patsubst src/%.c,$(BUILD)/obj/%.o,$(wildcard src/cli/main.c))
+check-objects: $(LIB_OBJECTS) $(BUILD)/obj/cli/main.o
 	@scripts/check-objects.sh $(BUILD)/obj $^
 
 # --- install, bundle -------------------------------------------------------------------------------------------------

@@ -28,13 +28,13 @@ for object in "$@"; do
   for name in $(writable "$object"); do
     case " $mine " in
       *" $name "*) ;;
-      *) echo "objects: src/$unit.c: the variable $name is writable and global (allowed ones: scripts/allowed-globals.txt)"; bad=1 ;;
+      *) echo "objects: $unit.c: the variable $name is writable and global (allowed ones: scripts/allowed-globals.txt)"; bad=1 ;;
     esac
   done
   [ "$unit" != cli/main ] || continue
   for name in $(enders "$object"); do
     [ "$unit $name" != 'device/isolate _exit' ] || continue
-    echo "objects: src/$unit.c calls $name(): only cli/main.c may end the process"
+    echo "objects: $unit.c calls $name(): only cli/main.c may end the process"
     bad=1
   done
 done

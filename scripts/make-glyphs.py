@@ -3,7 +3,7 @@
 
 usage: make-glyphs.py [FOLDER of NotoSansCJK-*.ttc] (needs Pillow)
 
-Writes assets/plate-glyphs.png, to look at, and src/data/glyphs_atlas.inc, what is compiled in.
+Writes assets/plate-glyphs.png, to look at, and data/drawing/glyphs_atlas.inc, what is compiled in.
 Both hold the same coverage, 16 levels, 32x64 a glyph, in the order of GLYPHS. See assets/README.md.
 """
 import os
@@ -63,7 +63,7 @@ def main():
         place = (i % columns * WIDTH, i // columns * HEIGHT)
         sheet.paste(cell.point(lambda v: v * 17), place)
     sheet.save(os.path.join(ROOT, "assets", "plate-glyphs.png"), optimize=True)
-    with open(os.path.join(ROOT, "src", "data", "glyphs_atlas.inc"), "w", encoding="utf-8") as out:
+    with open(os.path.join(ROOT, "data", "drawing", "glyphs_atlas.inc"), "w", encoding="utf-8") as out:
         out.write("/* Made by scripts/make-glyphs.py: one hexadecimal digit of coverage a texel.\n")
         out.write(" * The shapes are Noto Sans CJK's, SIL Open Font License 1.1: assets/OFL.txt. */\n")
         out.write("/* clang-format off */\n")

@@ -15,12 +15,12 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/span.h"
-#include "models/model.h"
-#include "models/ranges.h"
-#include "train/loss_ctc.h"
-#include "train/loss_softmax.h"
-#include "train/optim.h"
-#include "train/xpu_optim.h"
+#include "models/registry.h"
+#include "models/graph/ranges.h"
+#include "train/losses/ctc.h"
+#include "train/losses/softmax.h"
+#include "train/optim/optim.h"
+#include "train/optim/xpu_optim.h"
 
 /* What was compared in one attempt. */
 struct result {

@@ -20,20 +20,24 @@ put() { # FILE LINE
 
 put base/err.c '#include "base/err.h"'
 put train/trainer.c '#include "models/graph.h"'
-put models/loops/norm.c '#include "base/err.h"'
+put models/graph/loops/norm.c '#include "base/err.h"'
 expect 0 'includes: 3 files keep the include law'
 
 put data/jpeg.c '  #  include "device/device.h"'
-expect 1 'src/data/jpeg.c:1: data/ may not include device/'
+expect 1 'data/jpeg.c:1: data/ may not include device/'
 rm "$tree/data/jpeg.c"
 
-put models/loops/norm.c '#include "train/optim.h"'
-expect 1 'src/models/loops/norm.c:1: models/ may not include train/'
-rm "$tree/models/loops/norm.c"
+put models/graph/loops/norm.c '#include "train/optim.h"'
+expect 1 'models/graph/loops/norm.c:1: models/graph/ may not include train/'
+rm "$tree/models/graph/loops/norm.c"
 
 put base/log.h '#include "err.h"'
-expect 1 'src/base/log.h:1: write "err.h" from src/'
+expect 1 'base/log.h:1: write "err.h" from the top'
 rm "$tree/base/log.h"
 
+put models/weights/pth.c '#include "device/device.h"'
+expect 1 'models/weights/pth.c:1: models/weights/ may not include device/'
+rm "$tree/models/weights/pth.c"
+
 put extra/thing.c '#include "base/err.h"'
-expect 1 'the folder extra/ is not in scripts/include-law.txt'
+expect 1 'extra/thing.c: no folder of scripts/include-law.txt holds it'

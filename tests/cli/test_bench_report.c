@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/bench_report.h"
-#include "cli/options.h"
+#include "cli/bench/report.h"
+#include "cli/options/options.h"
 
 static struct xt_bench_run run_of(enum xt_dtype dtype, int batch, double step_s)
 {

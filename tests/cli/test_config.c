@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/config.h"
-#include "cli/options.h"
+#include "cli/options/config.h"
+#include "cli/options/options.h"
 
 static const char *const model_names[] = {"lprnet", "resnet50", NULL};
 static const struct xt_option_models models = {.names = model_names};

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/help.h"
+#include "cli/options/help.h"
 
 static const char *const model_names[] = {"lprnet", "resnet50", NULL};
 static const struct xt_option_models models = {.names = model_names};

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/options.h"
-#include "models/model.h"
+#include "cli/options/options.h"
+#include "models/registry.h"
 
 static const char *const model_names[] = {"lprnet", "resnet50", NULL};
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/augment.h"
+#include "data/image/augment.h"
 
 enum { W = 94, H = 24, SIZE = W * H * 3 };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "data/image.h"
+#include "data/image/image.h"
 
 static struct xt_decoder *decoder;
 static struct xt_image image;

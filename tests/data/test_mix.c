@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "data/loader.h"
-#include "data/source_mix.h"
+#include "data/sources/mix.h"
 
 enum { BATCH = 4, SLOTS = 2, SIDE = 4 };
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "data/mixup.h"
+#include "data/image/mixup.h"
 
 static void check_shares(double alpha)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/resize.h"
+#include "data/image/resize.h"
 
 static struct xt_resizer resizer;
 static struct xt_err err;

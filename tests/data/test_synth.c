@@ -7,10 +7,10 @@
 
 #include <turbojpeg.h>
 
-#include "data/glyphs.h"
-#include "data/source.h"
-#include "data/synth_jpeg.h"
-#include "data/synth_plate.h"
+#include "data/drawing/glyphs.h"
+#include "data/sources/source.h"
+#include "data/drawing/jpeg_artefacts.h"
+#include "data/drawing/plate.h"
 
 enum { PIXELS = XT_PLATE_WIDTH * XT_PLATE_HEIGHT, BYTES = PIXELS * 3 };
 

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/augment.h"
-#include "data/loops/pixels.h"
-#include "data/resize.h"
-#include "data/transform.h"
+#include "data/image/augment.h"
+#include "data/image/loops/pixels.h"
+#include "data/image/resize.h"
+#include "data/image/transform.h"
 
 static struct xt_err err;
 

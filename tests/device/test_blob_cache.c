@@ -1,6 +1,6 @@
 /* Blobs in the kernel cache: what is not byte for byte what was kept, or may be a stranger's, never
  * reaches oneDNN. No GPU and no oneDNN is needed: bytes stand for blobs. */
-#include "device/blob_cache.h"
+#include "device/kernels/blob_cache.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* What the system says about GPUs, read from a tree that stands for a machine. */
-#include "device/host_gpu.h"
+#include "device/gpu/host_gpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>

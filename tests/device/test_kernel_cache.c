@@ -1,6 +1,6 @@
 /* The rules of the kernel cache: what is code from a stranger, or not as it was recorded, is not
  * used. No GPU is needed: files stand for kernels. */
-#include "device/kernel_cache.h"
+#include "device/kernels/kernel_cache.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "data/alphabet.h"
-#include "data/source_ccpd.h"
+#include "data/sources/ccpd.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "data/source_mix.h"
+#include "data/sources/mix.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

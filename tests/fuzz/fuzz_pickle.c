@@ -3,8 +3,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "models/pickle.h"
-#include "models/weight_file.h"
+#include "models/weights/pickle.h"
+#include "models/weights/weight_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

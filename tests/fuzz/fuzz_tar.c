@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "data/source.h"
+#include "data/sources/source.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

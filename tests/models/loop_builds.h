@@ -3,7 +3,7 @@
 #ifndef XT_TESTS_LOOP_BUILDS_H
 #define XT_TESTS_LOOP_BUILDS_H
 
-#include "models/loops/loops.h"
+#include "models/graph/loops/loops.h"
 
 extern const struct xt_loops xt_loops_table_base;
 #ifdef __x86_64__

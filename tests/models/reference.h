@@ -15,8 +15,8 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "models/graph.h"
-#include "models/reference.h"
+#include "models/graph/graph.h"
+#include "models/graph/reference.h"
 
 enum { NET_TENSORS_MAX = 40, NET_LAYERS_MAX = 40 };
 

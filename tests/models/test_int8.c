@@ -1,6 +1,6 @@
 #include "reference.h"
 
-#include "models/ranges.h"
+#include "models/graph/ranges.h"
 
 #define SPEC(...) ((struct xt_conv_spec){__VA_ARGS__})
 #define NORM(...) ((struct xt_norm_spec){__VA_ARGS__})

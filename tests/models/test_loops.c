@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "models/loops/loops.h"
+#include "models/graph/loops/loops.h"
 
 /* Elements of either type; of their exact size, so that the address sanitizer sees what is read
  * beyond. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/model.h"
+#include "models/registry.h"
 
 enum { CLASSES = 68, STEPS = 18 };
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "models/params.h"
+#include "models/graph/params.h"
 
 static const int even[] = {0, 2, 4};
 static const int odd[] = {3, 1};

@@ -1,7 +1,7 @@
 #include "support.h"
 
 #include "base/rng.h"
-#include "models/plan.h"
+#include "models/graph/plan.h"
 
 enum { ITEMS_MAX = 64 };
 

@@ -9,7 +9,7 @@
 
 #include "base/rng.h"
 #include "device/number.h"
-#include "models/loops/loops.h"
+#include "models/graph/loops/loops.h"
 
 static double at(enum xt_dtype dtype, const void *data, size_t i)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "models/weight_file.h"
+#include "models/weights/weight_file.h"
 
 #define FIXTURE "tests/models/fixtures/state.safetensors"
 

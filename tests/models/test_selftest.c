@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/ops.h"
-#include "models/selftest.h"
+#include "models/graph/ops.h"
+#include "models/graph/selftest.h"
 
 /* Spoils what one op reads, just before it runs. */
 struct saboteur {

@@ -1,4 +1,4 @@
-#include "train/bad_images.h"
+#include "train/run/bad_images.h"
 
 #include <stdio.h>
 #include <stdlib.h>

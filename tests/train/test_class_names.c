@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "support.h"
-#include "train/class_names.h"
+#include "train/run/class_names.h"
 
 static void assert_refused(const char *text, const char *part)
 {

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "models/weight_file.h"
+#include "models/weights/weight_file.h"
 #include "support.h"
-#include "train/loss_ctc.h"
+#include "train/losses/ctc.h"
 
 enum { BLANK = 0, MAX_T = 6, MAX_C = 4 };
 

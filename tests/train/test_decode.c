@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "train/decode.h"
-#include "train/loss_ctc.h"
+#include "train/losses/decode.h"
+#include "train/losses/ctc.h"
 
 enum { BLANK = 0 };
 

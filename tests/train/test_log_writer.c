@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "support.h"
-#include "train/log_writer.h"
+#include "train/run/log_writer.h"
 
 static char *contents(const char *path)
 {

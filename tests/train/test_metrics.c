@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "train/metrics.h"
+#include "train/losses/metrics.h"
 
 static struct xt_plate_score one(int label_length, const int *label, int answer_length,
                                  const int *answer)

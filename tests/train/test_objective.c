@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "support.h"
-#include "train/objective.h"
+#include "train/losses/objective.h"
 
 enum { ROWS = 5, CLASSES = 4 };
 

@@ -11,7 +11,7 @@
 #include <omp.h>
 
 #include "base/rng.h"
-#include "train/optim.h"
+#include "train/optim/optim.h"
 
 enum { COUNT = 1537, STEPS = 5 };
 

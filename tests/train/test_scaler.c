@@ -1,4 +1,4 @@
-#include "train/scaler.h"
+#include "train/optim/scaler.h"
 
 #include "support.h"
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "train/schedule.h"
+#include "train/optim/schedule.h"
 
 static struct xt_settings settings_of(enum xt_sched_kind kind)
 {

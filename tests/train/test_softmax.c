@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "support.h"
-#include "train/loss_softmax.h"
+#include "train/losses/softmax.h"
 
 enum { N = 5, CLASSES = 7 };
 

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "support.h"
-#include "train/checkpoint.h"
+#include "train/run/checkpoint.h"
 #include "train/memory_plan.h"
 
 static struct xt_settings small_run(const char *out)

@@ -1,6 +1,6 @@
 /* Level Zero on the test double of its driver. Each case runs in a process of its own, because a
  * process starts its drivers once. */
-#include "device/level_zero.h"
+#include "device/gpu/level_zero.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* The monitor of an XPU on the test double of a Level Zero driver, whose counters advance by a
  * second with each reading. Each case runs in a process of its own, because a process starts its
  * drivers once. */
-#include "device/monitor.h"
+#include "device/gpu/monitor.h"
 
 #include <stdio.h>
 #include <stdlib.h>

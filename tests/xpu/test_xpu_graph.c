@@ -1,7 +1,7 @@
 /* What a graph can do on an XPU beside its passes. */
 #include <stdlib.h>
 
-#include "models/selftest.h"
+#include "models/graph/selftest.h"
 #include "support.h"
 
 static void its_convolutions_run_alone(void **state)

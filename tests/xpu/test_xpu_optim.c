@@ -1,5 +1,5 @@
 /* The optimizers on an XPU against those on the CPU, and what a program refuses. */
-#include "train/xpu_optim.h"
+#include "train/optim/xpu_optim.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "models/xpu_program.h"
+#include "models/graph/xpu_program.h"
 #include "support.h"
 
 enum { STEPS = 3 };

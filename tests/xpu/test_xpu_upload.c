@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "device/pointer.h"
+#include "device/gpu/pointer.h"
 #include "support.h"
 #include "train/feed.h"
 

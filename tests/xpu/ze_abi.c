@@ -1,10 +1,10 @@
-/* Holds src/device/ze_abi.h against the official headers: sizes, offsets, constants. */
+/* Holds device/gpu/ze_abi.h against the official headers: sizes, offsets, constants. */
 #include <stddef.h>
 
 #include <level_zero/ze_api.h>
 #include <level_zero/zes_api.h>
 
-#include "device/ze_abi.h"
+#include "device/gpu/ze_abi.h"
 
 #define SIZE(ours, theirs) _Static_assert(sizeof(struct ours) == sizeof(theirs), #theirs)
 #define FIELD(ours, field, theirs, official)                                                       \

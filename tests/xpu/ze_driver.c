@@ -1,5 +1,5 @@
 /* A test double of a Level Zero driver, loaded by the loader through ZE_ENABLE_ALT_DRIVERS: it
- * answers the discovery and Sysman calls that src/device/level_zero.c makes, and nothing else (the
+ * answers the discovery and Sysman calls that device/gpu/level_zero.c makes, and nothing else (the
  * tables of ze_tables.c stay empty). XT_ZE_TEST says what it plays:
  *   two       a discrete and an integrated GPU (the default)
  *   none      a driver without a device

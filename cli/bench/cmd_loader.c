@@ -1,0 +1,389 @@
+/* xtrain bench loader: how fast batches come, against decoding alone.
+ *
+ * Both are measured in turns, a fraction of a second each, so that what else the machine does
+ * meanwhile takes from both. Decoding alone is whole images from bytes in memory, by as many
+ * threads as the loader has workers; images that are made, and not decoded, are made.
+ *
+ * With an XPU, also how fast batches cross to it. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/thread.h"
+#include "cli/commands.h"
+#include "cli/options/options.h"
+#include "device/upload.h"
+#include "models/registry.h"
+#include "cli/bench/upload.h"
+#include "train/feed.h"
+#include "train/network.h"
+
+enum { ROUNDS = 8, FILES_BYTES_MAX = 256 << 20 };
+static const double round_seconds = 0.35;
+
+/* An image file's bytes; NULL where the sample is no file. */
+struct file {
+    uint8_t *bytes;
+    size_t size;
+};
+
+struct bench {
+    const struct xt_model_info *model;
+    struct xt_alphabet *alphabet;
+    struct xt_source *source;
+    struct xt_upload upload;
+    struct xt_loader_config config;
+    struct xt_loader *loader;
+    struct xt_cache *cache;
+    char cache_path[64];
+    struct file *files; /* the first file_count of the source */
+    size_t file_count;
+    double loader_images;
+    double loader_seconds;
+    double decode_images;
+    double decode_seconds;
+    struct xt_device device; /* open with an XPU alone */
+    struct xt_bench_upload crossing;
+};
+
+/* A thread that only decodes. */
+struct decoding {
+    pthread_t thread;
+    const struct bench *bench;
+    struct xt_decoder *decoder;
+    struct xt_sample sample;
+    _Atomic size_t *next; /* shared: the next sample to decode */
+    double until;
+    size_t done;
+    enum xt_status status;
+    struct xt_err err;
+};
+
+static enum xt_status open_source(struct bench *bench, const struct xt_settings *s,
+                                  struct xt_err *err)
+{
+    enum xt_status status = xt_model_get(s->model, &bench->model, err);
+    if (!status && bench->model->time_steps)
+        status = xt_alphabet_load(&bench->alphabet, s->alphabet, err);
+    if (status)
+        return status;
+    struct xt_source_options options = {
+        .task = bench->model->time_steps ? XT_TASK_PLATES : XT_TASK_CLASSES,
+        .alphabet = bench->alphabet,
+        .order = bench->model->bgr ? XT_PIXEL_BGR : XT_PIXEL_RGB,
+        .labels_optional = true,
+    };
+    return xt_source_open(&bench->source, s->data, &options, err);
+}
+
+/* A bench has no run's folder: its cache is a file that goes when the bench ends. */
+static enum xt_status make_cache_file(struct bench *bench, struct xt_err *err)
+{
+    snprintf(bench->cache_path, sizeof bench->cache_path, "xtrain-cache-XXXXXX");
+    int fd = mkstemp(bench->cache_path);
+    if (fd < 0) {
+        bench->cache_path[0] = '\0';
+        return xt_err_set(err, XT_ERR_RUN, "cannot write a cache here: %s", strerror(errno));
+    }
+    close(fd);
+    return XT_OK;
+}
+
+static enum xt_status open_loader(struct bench *bench, const struct xt_settings *s,
+                                  struct xt_err *err)
+{
+    struct xt_feed_size size = {bench->model->width, bench->model->height, bench->model->bgr};
+    if (s->image_size && bench->model->any_size)
+        size.width = size.height = s->image_size;
+    bench->config = xt_feed_config(s, &size, true);
+    bench->config.source = bench->source;
+    bench->config.batch = s->batch;
+    /* A few files are enough for a bench. */
+    if (bench->source->count < (size_t)s->batch)
+        bench->config.batch = (int)bench->source->count;
+    bench->config.slots = xt_feed_slots(s);
+    const struct xt_upload_config plain = {.slots = bench->config.slots,
+                                           .batch = bench->config.batch,
+                                           .height = size.height,
+                                           .width = size.width};
+    enum xt_status status = xt_upload_init(&bench->upload, &plain, err);
+    bench->config.slot_pixels = bench->upload.pixels;
+    if (!status && s->cache == XT_CACHE_CHOICE_DISK && !s->cache_file)
+        status = make_cache_file(bench, err);
+    if (!status)
+        status = xt_feed_open_cache(s, bench->cache_path, bench->source, &bench->config,
+                                    &bench->cache, err);
+    return status ? status : xt_loader_create(&bench->loader, &bench->config, err);
+}
+
+/* The files' bytes, as far as memory is given to them. A sample that is no file has none. */
+static enum xt_status read_files(struct bench *bench, struct xt_err *err)
+{
+    const struct xt_source *source = bench->source;
+    enum xt_status status =
+        xt_mem_calloc(&bench->files, source->count, sizeof *bench->files, "files", err);
+    size_t all = 0;
+    while (!status && bench->file_count < source->count && all < FILES_BYTES_MAX) {
+        char path[4096];
+        size_t capacity = 0;
+        struct file *file = &bench->files[bench->file_count++];
+        source->class->name(source, bench->file_count - 1, path, sizeof path);
+        if (!xt_file_exists(path))
+            continue;
+        status = xt_file_read(path, XT_IMAGE_BYTES_MAX, &file->bytes, &capacity, &file->size, err);
+        all += file->size;
+    }
+    return status;
+}
+
+static enum xt_status decode_one(struct decoding *decoding, size_t index)
+{
+    const struct bench *bench = decoding->bench;
+    const struct file *file = &bench->files[index];
+    if (!file->bytes)
+        return bench->source->class->read(bench->source, index, decoding->decoder,
+                                          &decoding->sample, &decoding->err);
+    return xt_image_decode(decoding->decoder, file->bytes, file->size, bench->config.order,
+                           "an image", &decoding->sample.image, &decoding->err);
+}
+
+static void *decode(void *argument)
+{
+    enum { STRETCH = 8 };
+    struct decoding *decoding = argument;
+    const struct bench *bench = decoding->bench;
+    while (!decoding->status && xt_thread_seconds() < decoding->until) {
+        size_t first = atomic_fetch_add(decoding->next, STRETCH);
+        for (size_t i = 0; i < STRETCH && !decoding->status; i++) {
+            enum xt_status status = decode_one(decoding, (first + i) % bench->file_count);
+            /* A bad image is the loader's to count. */
+            decoding->status = status == XT_ERR_DATA ? XT_OK : status;
+            decoding->done++;
+        }
+    }
+    return NULL;
+}
+
+static enum xt_status decode_round(struct bench *bench, struct decoding *decodings,
+                                   struct xt_err *err)
+{
+    int count = bench->config.workers;
+    int started = 0;
+    double start = xt_thread_seconds();
+    enum xt_status status = XT_OK;
+    for (; started < count && !status; started++) {
+        decodings[started].done = 0;
+        decodings[started].until = start + round_seconds;
+        if (pthread_create(&decodings[started].thread, NULL, decode, &decodings[started])) {
+            status = xt_err_set(err, XT_ERR_RUN, "a thread that decodes cannot be started");
+            break;
+        }
+    }
+    for (int i = 0; i < started; i++) {
+        pthread_join(decodings[i].thread, NULL);
+        bench->decode_images += (double)decodings[i].done;
+        if (!status && decodings[i].status) {
+            status = decodings[i].status;
+            *err = decodings[i].err;
+        }
+    }
+    bench->decode_seconds += xt_thread_seconds() - start;
+    return status;
+}
+
+static enum xt_status take_batch(struct bench *bench, int *count, struct xt_err *err)
+{
+    struct xt_batch batch;
+    bool end = false;
+    enum xt_status status = xt_loader_next(bench->loader, &batch, &end, NULL, err);
+    if (status)
+        return status;
+    *count = batch.count;
+    xt_loader_release(bench->loader, &batch);
+    return XT_OK;
+}
+
+/* The batches that were made ahead while others ran do not count. */
+static enum xt_status loader_round(struct bench *bench, struct xt_err *err)
+{
+    int count = 0;
+    enum xt_status status = XT_OK;
+    for (int i = 0; i < bench->config.slots && !status; i++)
+        status = take_batch(bench, &count, err);
+    double start = xt_thread_seconds();
+    double images = 0;
+    double now = start;
+    while (!status && now - start < round_seconds) {
+        status = take_batch(bench, &count, err);
+        images += count;
+        now = xt_thread_seconds();
+    }
+    bench->loader_images += images;
+    bench->loader_seconds += now - start;
+    return status;
+}
+
+static enum xt_status measure(struct bench *bench, struct decoding *decodings, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    for (int i = 0; i < ROUNDS && !status; i++) {
+        status = loader_round(bench, err);
+        /* The first round finds caches cold. */
+        if (i == 0)
+            bench->loader_images = bench->loader_seconds = 0;
+        if (!status && i > 0)
+            status = decode_round(bench, decodings, err);
+    }
+    return status;
+}
+
+static enum xt_status measure_all(struct bench *bench, struct xt_err *err)
+{
+    struct decoding *decodings = NULL;
+    _Atomic size_t next = 0;
+    int count = bench->config.workers;
+    enum xt_status status =
+        xt_mem_calloc(&decodings, (size_t)count, sizeof *decodings, "decoders", err);
+    for (int i = 0; i < count && !status; i++) {
+        decodings[i].bench = bench;
+        decodings[i].next = &next;
+        status = xt_decoder_create(&decodings[i].decoder, err);
+    }
+    if (!status)
+        status = measure(bench, decodings, err);
+    for (int i = 0; decodings && i < count; i++) {
+        xt_decoder_destroy(decodings[i].decoder);
+        xt_image_clear(&decodings[i].sample.image);
+    }
+    free(decodings);
+    return status;
+}
+
+/* How fast batches cross to the device, where they have to. */
+static enum xt_status measure_crossing(struct bench *bench, const struct xt_settings *s,
+                                       struct xt_err *err)
+{
+    if (strcmp(s->device, "cpu") == 0)
+        return XT_OK;
+    const struct xt_device_options options = xt_network_device_options(s);
+    enum xt_status status = xt_device_open_with(&bench->device, &options, err);
+    if (status)
+        return status;
+    if (bench->device.kind == XT_DEVICE_XPU)
+        return xt_bench_upload(&bench->crossing, &bench->device, bench->config.batch,
+                               bench->config.height, bench->config.width, err);
+    xt_log_note("--device %s: %s (%s): nothing crosses", s->device, bench->device.name,
+                bench->device.chosen);
+    return XT_OK;
+}
+
+static void report_crossing_json(const struct bench *bench)
+{
+    printf(", \"device\": \"%s\", \"slots_are\": \"%s\", \"upload_ms\": %.4f, \"compute_ms\": "
+           "%.4f, \"uploads\": [",
+           bench->device.name, xt_pointer_kind_name(bench->crossing.slots),
+           1e3 * bench->crossing.upload_s, 1e3 * bench->crossing.compute_s);
+    for (int i = 0; i < XT_BENCH_UPLOAD_ROWS; i++) {
+        const struct xt_bench_upload_row *row = &bench->crossing.rows[i];
+        printf("%s{\"memory\": \"%s\", \"overlapped\": %s, \"bytes_per_s\": %.0f, "
+               "\"images_per_s\": %.1f}",
+               i ? ", " : "", row->pageable ? "pageable" : "pinned",
+               row->overlapped ? "true" : "false", row->bytes_per_s, row->images_per_s);
+    }
+    printf("]");
+}
+
+static void report_crossing(const struct bench *bench)
+{
+    const struct xt_bench_upload *crossing = &bench->crossing;
+    printf("to %s, beside work of the device that takes %.2f ms a batch\n"
+           "(an upload alone takes %.2f ms); of the slots that are to be pinned the driver says: "
+           "%s\n",
+           bench->device.name, 1e3 * crossing->compute_s, 1e3 * crossing->upload_s,
+           xt_pointer_kind_name(crossing->slots));
+    for (int i = 0; i < XT_BENCH_UPLOAD_ROWS; i++) {
+        const struct xt_bench_upload_row *row = &crossing->rows[i];
+        printf("  %-9s %-14s %10.0f images/s %8.3f GB/s\n", row->pageable ? "pageable" : "pinned",
+               row->overlapped ? "while it works" : "in turn", row->images_per_s,
+               1e-9 * row->bytes_per_s);
+    }
+}
+
+static void report(const struct bench *bench, const struct xt_settings *s, size_t bad)
+{
+    const struct xt_loader_config *c = &bench->config;
+    double rate = bench->loader_images / bench->loader_seconds;
+    double decode_rate = bench->decode_images / bench->decode_seconds;
+    bool crosses = bench->device.kind == XT_DEVICE_XPU;
+    if (s->json) {
+        printf("{\"model\": \"%s\", \"images\": %zu, \"bad_images\": %zu, \"width\": %d, "
+               "\"height\": %d, \"batch\": %d, \"workers\": %d, \"slots\": %d, "
+               "\"images_per_s\": %.1f, \"decode_only_images_per_s\": %.1f, "
+               "\"efficiency\": %.4f",
+               bench->model->name, bench->source->count, bad, c->width, c->height, c->batch,
+               c->workers, c->slots, rate, decode_rate, rate / decode_rate);
+        if (crosses)
+            report_crossing_json(bench);
+        printf("}\n");
+        return;
+    }
+    printf("%s, brought to %d x %d, batches of %d, %d worker%s\n", bench->source->description,
+           c->width, c->height, c->batch, c->workers, c->workers == 1 ? "" : "s");
+    bool keeps = s->cache == XT_CACHE_CHOICE_FILES && bench->source->class->keep;
+    printf("  loader       %10.0f images/s%s\n", rate,
+           keeps ? " (small files from memory; --cache off reads them each time)" : "");
+    printf("  decode only  %10.0f images/s (whole images, from memory)\n", decode_rate);
+    printf("  efficiency   %10.3f\n", rate / decode_rate);
+    if (bad)
+        printf("  %zu of the images cannot be used\n", bad);
+    if (crosses)
+        report_crossing(bench);
+}
+
+static enum xt_status run(struct bench *bench, const struct xt_settings *s, struct xt_err *err)
+{
+    enum xt_status status = open_source(bench, s, err);
+    if (!status)
+        status = read_files(bench, err);
+    if (!status)
+        status = open_loader(bench, s, err);
+    if (!status)
+        status = measure_all(bench, err);
+    struct xt_bad_sample *bad = NULL;
+    size_t bad_count = 0;
+    if (!status)
+        status = xt_loader_bad(bench->loader, &bad, &bad_count, err);
+    /* The loader's threads rest by then: their slots are full. */
+    if (!status)
+        status = measure_crossing(bench, s, err);
+    if (!status)
+        report(bench, s, bad_count);
+    xt_loader_free_bad(bad, bad_count);
+    return status;
+}
+
+enum xt_status xt_cmd_bench_loader(struct xt_options *options, struct xt_err *err)
+{
+    struct bench bench = {0};
+    enum xt_status status = run(&bench, &options->values, err);
+    xt_loader_destroy(bench.loader);
+    xt_cache_destroy(bench.cache);
+    if (bench.cache_path[0])
+        unlink(bench.cache_path);
+    xt_upload_clear(&bench.upload);
+    if (bench.device.engine)
+        xt_device_close(&bench.device);
+    for (size_t i = 0; i < bench.file_count; i++)
+        free(bench.files[i].bytes);
+    free(bench.files);
+    xt_source_destroy(bench.source);
+    xt_alphabet_destroy(bench.alphabet);
+    return status;
+}

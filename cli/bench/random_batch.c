@@ -1,0 +1,61 @@
+#include "cli/bench/random_batch.h"
+
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+
+enum { LABEL_LENGTH = 7 };
+
+static void fill_labels(struct xt_random_batch *random, const struct xt_network *network)
+{
+    int classes = network->graph->logits->c;
+    int time_steps = network->model->time_steps;
+    /* CTC: with a blank between equal neighbours a label takes up to twice its length. */
+    int length = time_steps == 0                 ? 1
+                 : time_steps / 2 < LABEL_LENGTH ? time_steps / 2
+                                                 : LABEL_LENGTH;
+    int symbols = time_steps ? classes - 1 : classes;
+    for (int n = 0; n < network->batch; n++) {
+        int *label = random->labels + (size_t)n * XT_LABEL_MAX;
+        random->label_lengths[n] = length;
+        for (int i = 0; i < length; i++)
+            label[i] = (int)(xt_rng_at(0, (uint64_t)n + 1, (uint64_t)i) % (unsigned)symbols);
+    }
+}
+
+enum xt_status xt_random_batch_init(struct xt_random_batch *random, struct xt_trainer *trainer,
+                                    struct xt_err *err)
+{
+    static const char what[] = "the bench's samples";
+    struct xt_upload *upload = &trainer->upload;
+    size_t batch = (size_t)trainer->network.batch;
+    *random = (struct xt_random_batch){.labels = NULL};
+    enum xt_status status =
+        xt_mem_calloc(&random->labels, batch * XT_LABEL_MAX, sizeof *random->labels, what, err);
+    if (!status)
+        status =
+            xt_mem_calloc(&random->label_lengths, batch, sizeof *random->label_lengths, what, err);
+    if (status)
+        return status;
+    fill_labels(random, &trainer->network);
+    for (size_t i = 0; i < upload->bytes; i++)
+        upload->pixels[0][i] = (uint8_t)xt_rng_at(0, 0, i);
+    random->batch.host = (struct xt_batch){
+        .count = trainer->network.batch,
+        .pixels = upload->crosses ? NULL : upload->pixels[0],
+        .labels = random->labels,
+        .label_lengths = random->label_lengths,
+    };
+    if (!upload->crosses)
+        return XT_OK;
+    random->batch.uploaded = &upload->buffers[0];
+    return xt_upload_move(upload, 0, 0, err);
+}
+
+void xt_random_batch_clear(struct xt_random_batch *random)
+{
+    free(random->labels);
+    free(random->label_lengths);
+    *random = (struct xt_random_batch){.labels = NULL};
+}

@@ -1,0 +1,22 @@
+/* A batch of random pixels and labels for a trainer's network, in its first slot and, where its
+ * batches cross to a device, there already: for benches, whose steps are to be the same work each
+ * time and no loading.
+ */
+#ifndef XT_CLI_BENCH_RANDOM_BATCH_H
+#define XT_CLI_BENCH_RANDOM_BATCH_H
+
+#include "base/err.h"
+#include "train/trainer.h"
+
+struct xt_random_batch {
+    struct xt_feed_batch batch;
+    int *labels;
+    int *label_lengths;
+};
+
+/* The same for the same network and batch. Clear it also after a failure. */
+enum xt_status xt_random_batch_init(struct xt_random_batch *random, struct xt_trainer *trainer,
+                                    struct xt_err *err);
+void xt_random_batch_clear(struct xt_random_batch *random);
+
+#endif

@@ -1,0 +1,53 @@
+#include "cli/bench/start.h"
+
+#include <stdio.h>
+
+#include "cli/bench/random_batch.h"
+
+void xt_start_read(const struct xt_trainer *trainer, struct xt_start *out)
+{
+    const struct xt_network *network = &trainer->network;
+    const struct xt_device *device = &network->device;
+    *out = (struct xt_start){
+        .dtype = network->graph->options.dtype,
+        .library = device->library_span,
+        .engine = device->engine_span,
+        .network = {network->build_span.wall + trainer->prepare_span.wall,
+                    network->build_span.cpu + trainer->prepare_span.cpu},
+        .first_step = trainer->first_step,
+        .has_cache = device->kind == XT_DEVICE_XPU && device->cache.folder,
+        .kept = device->cache.kept,
+    };
+    snprintf(out->device, sizeof out->device, "%s", device->name);
+    if (out->has_cache)
+        out->compiled = xt_kernel_cache_count(&device->cache) - out->kept;
+    else if (device->kind == XT_DEVICE_XPU)
+        snprintf(out->no_cache, sizeof out->no_cache, "%s",
+                 *device->cache.note ? device->cache.note : "it is switched off");
+}
+
+enum xt_status xt_start_measure(struct xt_start *out, const struct xt_settings *settings,
+                                struct xt_err *err)
+{
+    struct xt_span start = xt_span_now();
+    struct xt_trainer trainer;
+    struct xt_random_batch random = {.labels = NULL};
+    double loss = 0;
+    struct xt_settings one_step = *settings;
+    one_step.steps = 1;
+    one_step.sched = XT_SCHED_CONSTANT;
+    one_step.warmup = 0;
+    *out = (struct xt_start){.compiled = 0};
+    enum xt_status status = xt_trainer_init(&trainer, &one_step, err);
+    if (!status)
+        status = xt_random_batch_init(&random, &trainer, err);
+    if (!status)
+        status = xt_trainer_step(&trainer, &random.batch, &loss, err);
+    struct xt_span all = xt_span_since(&start);
+    if (!status)
+        xt_start_read(&trainer, out);
+    out->all = all;
+    xt_random_batch_clear(&random);
+    xt_trainer_clear(&trainer);
+    return status;
+}

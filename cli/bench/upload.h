@@ -1,0 +1,37 @@
+/* How fast batches cross to a device: from pinned and from pageable slots, alone and while the
+ * device computes.
+ *
+ * Slots hold bytes already, so that no decoding is part of it. The device's work is the batch's
+ * conversion to float32, as often as it takes to be as long as a pinned upload: so where both
+ * overlap fully, the rate doubles. The four ways take turns, a fraction of a second each.
+ */
+#ifndef XT_CLI_BENCH_UPLOAD_H
+#define XT_CLI_BENCH_UPLOAD_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "device/device.h"
+#include "device/gpu/pointer.h"
+
+enum { XT_BENCH_UPLOAD_ROWS = 4 };
+
+struct xt_bench_upload_row {
+    bool pageable;
+    bool overlapped;
+    double images_per_s;
+    double bytes_per_s;
+};
+
+struct xt_bench_upload {
+    double upload_s;            /* one batch from a pinned slot, alone */
+    double compute_s;           /* the device's work beside each upload, alone */
+    enum xt_pointer_kind slots; /* what the driver says that pinned slots are */
+    struct xt_bench_upload_row rows[XT_BENCH_UPLOAD_ROWS];
+};
+
+/* For batches of [batch][height][width][3] bytes and a device that they have to cross to. */
+enum xt_status xt_bench_upload(struct xt_bench_upload *out, struct xt_device *device, int batch,
+                               int height, int width, struct xt_err *err);
+
+#endif

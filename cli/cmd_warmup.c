@@ -1,0 +1,148 @@
+/* xtrain warmup: compiles an XPU's kernels ahead of time, into the cache that runs read. */
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/span.h"
+#include "cli/commands.h"
+#include "cli/options/options.h"
+#include "cli/placement.h"
+#include "device/upload.h"
+#include "train/calibrate.h"
+#include "train/feed.h"
+#include "train/trainer.h"
+
+static const char *const purposes[] = {"train", "eval", "predict"};
+static const char *const types[] = {"f32", "bf16", "fp16", "int8"};
+
+/* What one purpose and type came to. */
+struct warmed {
+    struct xt_span span;
+    int compiled;
+    int kept;
+};
+
+static void count(const struct xt_device *device, struct warmed *out)
+{
+    out->kept = device->cache.kept;
+    out->compiled = xt_kernel_cache_count(&device->cache) - out->kept;
+}
+
+/* The CPU has no kernels to keep. Where there is no cache, what is compiled is lost at once. */
+static enum xt_status check(const struct xt_device *device, struct xt_err *err)
+{
+    if (device->kind == XT_DEVICE_CPU)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "warmup is for XPUs: the CPU's kernels are made anew at each start, in "
+                          "under a second; add --xpu");
+    if (!device->cache.folder)
+        return xt_err_set(err, XT_ERR_RUN,
+                          "nothing can be compiled ahead, since kernels are not kept: %s",
+                          *device->cache.note ? device->cache.note : "the cache is switched off");
+    return XT_OK;
+}
+
+static enum xt_status warm_training(const struct xt_settings *settings, struct warmed *out,
+                                    struct xt_err *err)
+{
+    struct xt_trainer trainer;
+    enum xt_status status = xt_trainer_init(&trainer, settings, err);
+    if (!status)
+        status = check(&trainer.network.device, err);
+    if (!status && settings->verbose)
+        xt_placement_print(trainer.network.graph, stderr);
+    if (!status)
+        count(&trainer.network.device, out);
+    xt_trainer_clear(&trainer);
+    return status;
+}
+
+/* Evaluation moves batches by the upload's kernels; prediction brings its own pixels. */
+static enum xt_status warm_upload(struct xt_network *network, const struct xt_settings *settings,
+                                  struct xt_err *err)
+{
+    struct xt_upload upload;
+    const struct xt_upload_config config =
+        xt_network_upload_config(network, settings, xt_feed_slots(settings));
+    enum xt_status status = xt_upload_init(&upload, &config, err);
+    xt_upload_clear(&upload);
+    return status;
+}
+
+static enum xt_status warm_inference(const struct xt_settings *settings, bool uploads,
+                                     struct warmed *out, struct xt_err *err)
+{
+    struct xt_network network;
+    enum xt_status status = xt_network_open(&network, settings, err);
+    if (!status)
+        status = check(&network.device, err);
+    if (!status && !network.classes)
+        network.classes = settings->classes;
+    if (!status && !network.classes)
+        status = xt_err_set(err, XT_ERR_USAGE,
+                            "warmup --for eval,predict: how many classes %s tells apart is not "
+                            "known; give --classes N, or the weights with --init",
+                            network.model->name);
+    if (!status)
+        status = xt_network_build(&network, settings, settings->batch, false, err);
+    if (!status && settings->amp == XT_AMP_INT8)
+        status = xt_calibrate_blank(&network, settings, settings->batch, err);
+    if (!status && settings->verbose)
+        xt_placement_print(network.graph, stderr);
+    if (!status && uploads)
+        status = warm_upload(&network, settings, err);
+    if (!status)
+        status = xt_device_record_cache(&network.device, err);
+    if (!status)
+        count(&network.device, out);
+    xt_network_clear(&network);
+    return status;
+}
+
+static enum xt_status warm(const struct xt_settings *settings, struct warmed *out,
+                           struct xt_err *err)
+{
+    struct xt_span start = xt_span_now();
+    struct xt_settings own = *settings;
+    own.amp = settings->types;
+    enum xt_status status = own.warm_for == XT_WARM_TRAIN
+                                ? warm_training(&own, out, err)
+                                : warm_inference(&own, own.warm_for == XT_WARM_EVAL, out, err);
+    out->span = xt_span_since(&start);
+    return status
+               ? xt_err_prefix(err, "warmup for %s in %s: ", purposes[own.warm_for], types[own.amp])
+               : XT_OK;
+}
+
+static void print(const struct xt_settings *settings, const struct warmed *warmed)
+{
+    if (settings->json)
+        printf("{\"for\": \"%s\", \"type\": \"%s\", \"compiled\": %d, \"kept\": %d, \"wall_s\": "
+               "%.3f, \"cpu_s\": %.3f}\n",
+               purposes[settings->warm_for], types[settings->types], warmed->compiled, warmed->kept,
+               warmed->span.wall, warmed->span.cpu);
+    else
+        printf("%-8s %-5s %4d kernel%s compiled, %4d in the cache before, %8.2f s, %8.2f s of CPU "
+               "time\n",
+               purposes[settings->warm_for], types[settings->types], warmed->compiled,
+               warmed->compiled == 1 ? " " : "s", warmed->kept, warmed->span.wall,
+               warmed->span.cpu);
+    fflush(stdout);
+}
+
+enum xt_status xt_cmd_warmup(struct xt_options *options, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    for (int i = 0; i < xt_options_count(options, "for") && !status; i++)
+        for (int k = 0; k < xt_options_count(options, "types") && !status; k++) {
+            struct xt_settings settings = options->values;
+            struct warmed warmed = {.compiled = 0};
+            status = xt_options_pick(options, "for", i, &settings, err);
+            if (!status)
+                status = xt_options_pick(options, "types", k, &settings, err);
+            if (!status)
+                status = warm(&settings, &warmed, err);
+            if (!status)
+                print(&settings, &warmed);
+        }
+    return status;
+}

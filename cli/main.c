@@ -1,0 +1,160 @@
+/* The program: finds the command, reads its options, runs it, and turns what came of it into an
+ * exit code. The only file that ends the process. */
+#include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/stop.h"
+#include "cli/commands.h"
+#include "cli/options/help.h"
+#include "cli/options/options.h"
+#include "cli/progress.h"
+#include "models/registry.h"
+
+typedef enum xt_status command_function(struct xt_options *options, struct xt_err *err);
+
+static command_function *const functions[XT_COMMAND_COUNT] = {
+    [XT_COMMAND_TRAIN] = xt_cmd_train,
+    [XT_COMMAND_EVAL] = xt_cmd_eval,
+    [XT_COMMAND_PREDICT] = xt_cmd_predict,
+    [XT_COMMAND_DEVICES] = xt_cmd_devices,
+    [XT_COMMAND_BENCH_STEP] = xt_cmd_bench_step,
+    [XT_COMMAND_BENCH_INFER] = xt_cmd_bench_infer,
+    [XT_COMMAND_BENCH_LOADER] = xt_cmd_bench_loader,
+    [XT_COMMAND_BENCH_START] = xt_cmd_bench_start,
+    [XT_COMMAND_WARMUP] = xt_cmd_warmup,
+    [XT_COMMAND_DATA_CHECK] = xt_cmd_data_check,
+    [XT_COMMAND_DATA_SPLIT] = xt_cmd_data_split,
+    [XT_COMMAND_DATA_PACK] = xt_cmd_data_pack,
+    [XT_COMMAND_DOCTOR] = xt_cmd_doctor,
+    [XT_COMMAND_SELFTEST] = xt_cmd_selftest,
+    [XT_COMMAND_CACHE] = xt_cmd_cache,
+    [XT_COMMAND_HELP] = xt_cmd_help,
+    [XT_COMMAND_MAN] = xt_cmd_man,
+    [XT_COMMAND_COMPLETION] = xt_cmd_completion,
+};
+
+static enum xt_status unknown_command(const char *word, const struct xt_option_models *models,
+                                      struct xt_err *err)
+{
+    for (const char *const *name = models->names; *name; name++)
+        if (strcmp(*name, word) == 0)
+            return xt_err_set(err, XT_ERR_USAGE,
+                              "there is no command %s; to train that network write --model %s",
+                              xt_show(word).text, word);
+    const char *names[XT_COMMAND_COUNT];
+    for (int id = 0; id < XT_COMMAND_COUNT; id++)
+        names[id] = xt_command_get((enum xt_command_id)id)->name;
+    const char *near = xt_str_nearest(word, names, XT_COMMAND_COUNT);
+    return xt_err_set(err, XT_ERR_USAGE, "there is no command %s; %s%s%s", xt_show(word).text,
+                      near ? "did you mean " : "`xtrain help` lists them", near ? near : "",
+                      near ? "?" : "");
+}
+
+/* What --help shows: everything where no command was named. */
+static enum xt_status show_help(const struct xt_options *options, bool named, struct xt_err *err)
+{
+    struct xt_str text = {0};
+    enum xt_status status = named ? xt_help_command(options->command, options->models, &text, err)
+                                  : xt_help_overview(options->models, &text, err);
+    if (!status)
+        fputs(xt_str_get(&text), stdout);
+    xt_str_clear(&text);
+    return status;
+}
+
+static enum xt_status show_config(const struct xt_options *options, struct xt_err *err)
+{
+    struct xt_str text = {0};
+    enum xt_status status = xt_options_print(options, &text, err);
+    if (!status)
+        fputs(xt_str_get(&text), stdout);
+    xt_str_clear(&text);
+    return status;
+}
+
+static enum xt_status run_command(struct xt_options *options, bool named, struct xt_err *err)
+{
+    const struct xt_settings *values = &options->values;
+    if (values->help)
+        return show_help(options, named, err);
+    if (values->version)
+        return xt_cmd_version(options, err);
+    if (values->print_config)
+        return show_config(options, err);
+    xt_log_set_level(values->quiet     ? XT_LOG_QUIET
+                     : values->verbose ? XT_LOG_VERBOSE
+                                       : XT_LOG_NORMAL);
+    struct xt_kernel_progress kernels;
+    xt_kernel_progress_init(&kernels, values->quiet, values->json);
+    options->values.kernels = &kernels.observer;
+    return functions[options->command](options, err);
+}
+
+enum { MODELS_MAX = 31 };
+
+static void list_models(const char *names[MODELS_MAX + 1])
+{
+    size_t count = 0;
+    const struct xt_model_info *const *models = xt_model_all(&count);
+    for (size_t i = 0; i < count && i < MODELS_MAX; i++)
+        names[i] = models[i]->name;
+}
+
+static enum xt_status run(int argc, const char *const *argv, struct xt_err *err)
+{
+    const char *names[MODELS_MAX + 1] = {NULL};
+    const struct xt_option_models models = {.names = names, .recipe_of = xt_model_recipe};
+    list_models(names);
+    enum xt_command_id command = XT_COMMAND_TRAIN;
+    int words = 0;
+    if (argc > 0 && argv[0][0] != '-') {
+        command = xt_command_find(argv, argc, &words);
+        if (command == XT_COMMAND_COUNT)
+            return unknown_command(argv[0], &models, err);
+    }
+    struct xt_options options;
+    enum xt_status status =
+        xt_options_parse(&options, argc - words, argv + words, command, &models, err);
+    if (!status)
+        status = run_command(&options, words > 0, err);
+    xt_options_clear(&options);
+    return status;
+}
+
+/* A reader that has seen enough (`| head`) is no failure; a full disk is one. */
+static bool reader_is_gone(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    return poll(&out, 1, 0) == 1 && (out.revents & POLLERR);
+}
+
+/* Writes out what is left; false, with errno, where not all of it could be written. */
+static bool write_out(void)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout) && fclose(stdout) == 0)
+        return true;
+    int why = errno;
+    bool fine = reader_is_gone();
+    errno = why;
+    return fine;
+}
+
+int main(int argc, char **argv)
+{
+    struct xt_err err = {.status = XT_OK};
+    xt_stop_watch();
+    enum xt_status status =
+        run(argc > 0 ? argc - 1 : 0, (const char *const *)argv + (argc > 0), &err);
+    if (!write_out() && status == XT_OK)
+        status = xt_err_set(&err, XT_ERR_RUN, "cannot write to standard output: %s",
+                            errno ? strerror(errno) : "an earlier write failed");
+    if (*err.text && status != XT_OK)
+        fprintf(stderr, "xtrain: error: %s\n", err.text);
+    return (int)status;
+}

@@ -1,0 +1,43 @@
+/* The config file: one flat YAML mapping of options to values, read with libyaml and a strict eye.
+ *
+ * The reader hands each entry on as text and knows nothing of options. It refuses, with file and
+ * line: more than 1 MB, bytes that are not UTF-8, control characters, tabs in the indentation,
+ * anchors, aliases, tags, nested mappings, sequences within sequences, block scalars, and a second
+ * document. An empty file is a config without entries. Errors are XT_ERR_USAGE. Stateless,
+ * thread-safe.
+ */
+#ifndef XT_CLI_OPTIONS_CONFIG_H
+#define XT_CLI_OPTIONS_CONFIG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum { XT_CONFIG_LIMIT = 1 << 20 };
+
+enum xt_config_form {
+    XT_CONFIG_PLAIN,    /* batch: 12 */
+    XT_CONFIG_QUOTED,   /* data: "12" */
+    XT_CONFIG_SEQUENCE, /* milestones: [10, 20]; the text is "10,20" */
+};
+
+struct xt_config_entry {
+    const char *key;
+    const char *text;
+    enum xt_config_form form;
+    int line; /* 1-based */
+};
+
+/* Called for each entry in the file's order; the entry lives as long as the call. A failure ends
+ * the reading. */
+typedef enum xt_status xt_config_take(void *context, const struct xt_config_entry *entry,
+                                      struct xt_err *err);
+
+/* `name` is what errors call the file. */
+enum xt_status xt_config_parse(const char *name, const uint8_t *bytes, size_t size,
+                               xt_config_take *take, void *context, struct xt_err *err);
+enum xt_status xt_config_read(const char *path, xt_config_take *take, void *context,
+                              struct xt_err *err);
+
+#endif

@@ -1,0 +1,27 @@
+/* Everything that explains the command line: help texts, the manual page, completion scripts. All
+ * of it is written from the tables of commands and options, so none of it can differ from what the
+ * parser takes. Text is appended to `out`; `models` may be NULL. Stateless, thread-safe.
+ */
+#ifndef XT_CLI_OPTIONS_HELP_H
+#define XT_CLI_OPTIONS_HELP_H
+
+#include "base/err.h"
+#include "base/str.h"
+#include "cli/options/options.h"
+
+enum { XT_HELP_COLUMNS = 100 };
+
+/* What xtrain is, its commands, examples, the options of train and the exit codes. */
+enum xt_status xt_help_overview(const struct xt_option_models *models, struct xt_str *out,
+                                struct xt_err *err);
+/* One command: its usage and options. */
+enum xt_status xt_help_command(enum xt_command_id command, const struct xt_option_models *models,
+                               struct xt_str *out, struct xt_err *err);
+/* A manual page, in the man(7) macros. */
+enum xt_status xt_help_man(const struct xt_option_models *models, struct xt_str *out,
+                           struct xt_err *err);
+/* `shell` is bash, zsh or fish; another is XT_ERR_USAGE. */
+enum xt_status xt_help_completion(const char *shell, const struct xt_option_models *models,
+                                  struct xt_str *out, struct xt_err *err);
+
+#endif

@@ -1,0 +1,941 @@
+#include "cli/options/options.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cli/options/config.h"
+
+enum { NAME_ROOM = 40, SUBJECT_ROOM = 640 };
+
+/* ---- setting values ---- */
+
+static size_t index_of(const struct xt_option *option)
+{
+    size_t count = 0;
+    return (size_t)(option - xt_option_table(&count));
+}
+
+static size_t index_by_name(const char *name)
+{
+    return index_of(xt_option_find(name));
+}
+
+static void *field_of(struct xt_options *options, const struct xt_option *option)
+{
+    return (char *)&options->values + option->offset;
+}
+
+static const void *value_of(const struct xt_options *options, const struct xt_option *option)
+{
+    return (const char *)&options->values + option->offset;
+}
+
+/* Reads and checks `text`; the value is taken unless a higher source has spoken. */
+static enum xt_status set(struct xt_options *options, const struct xt_option *option,
+                          const char *subject, const char *text, struct xt_origin origin,
+                          struct xt_err *err)
+{
+    union {
+        int64_t number;
+        double real;
+        const char *text;
+    } value = {0};
+    enum xt_status status = option->type->parse(option, subject, text, &value, err);
+    struct xt_origin *before = &options->origins[index_of(option)];
+    if (status || before->source > origin.source)
+        return status;
+    memcpy(field_of(options, option), &value, option->type->size);
+    *before = origin;
+    return XT_OK;
+}
+
+static enum xt_status keep_string(struct xt_options *options, const char *text, const char **kept,
+                                  struct xt_err *err)
+{
+    enum xt_status status =
+        xt_mem_grow(&options->strings, &options->string_capacity, options->string_count + 1,
+                    sizeof *options->strings, "settings", err);
+    char *copy = NULL;
+    if (!status)
+        status = xt_mem_strdup(&copy, text, err);
+    if (status)
+        return status;
+    options->strings[options->string_count++] = copy;
+    *kept = copy;
+    return XT_OK;
+}
+
+static enum xt_status set_defaults(struct xt_options *options, struct xt_err *err)
+{
+    size_t count = 0;
+    const struct xt_option *table = xt_option_table(&count);
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < count && !status; i++)
+        if (table[i].fallback)
+            status = set(options, &table[i], table[i].name, table[i].fallback,
+                         (struct xt_origin){.source = XT_SOURCE_DEFAULT}, err);
+    return status;
+}
+
+/* ---- names that are not in the table ---- */
+
+/* What other programs call it. */
+static const struct {
+    const char *name;
+    const char *option;
+    const char *value; /* NULL: whatever was given */
+} habits[] = {
+    {"cuda", "xpu", NULL},
+    {"gpu", "xpu", NULL},
+    {"gpus", "xpu", NULL},
+    {"use-cuda", "xpu", NULL},
+    {"use-gpu", "xpu", NULL},
+    {"gpu-id", "device", "xpu:N"},
+    {"cpu", "device", "cpu"},
+    {"learning-rate", "lr", NULL},
+    {"lr0", "lr", NULL},
+    {"max-lr", "lr", NULL},
+    {"batch-size", "batch", NULL},
+    {"train-batch-size", "batch", NULL},
+    {"bs", "batch", NULL},
+    {"epoch", "epochs", NULL},
+    {"num-epochs", "epochs", NULL},
+    {"max-epochs", "epochs", NULL},
+    {"max-epoch", "epochs", NULL},
+    {"max-steps", "steps", NULL},
+    {"iterations", "steps", NULL},
+    {"max-iter", "steps", NULL},
+    {"optimizer", "optim", NULL},
+    {"opt", "optim", NULL},
+    {"scheduler", "sched", NULL},
+    {"lr-scheduler", "sched", NULL},
+    {"lr-schedule", "sched", NULL},
+    {"wd", "weight-decay", NULL},
+    {"clip-grad", "clip", NULL},
+    {"grad-clip", "clip", NULL},
+    {"clip-grad-norm", "clip", NULL},
+    {"max-grad-norm", "clip", NULL},
+    {"dropout-rate", "dropout", NULL},
+    {"pretrained", "init", NULL},
+    {"pretrained-model", "init", NULL},
+    {"weights", "init", NULL},
+    {"checkpoint", "resume", NULL},
+    {"continue", "resume", "auto"},
+    {"arch", "model", NULL},
+    {"net", "model", NULL},
+    {"network", "model", NULL},
+    {"dataset", "data", NULL},
+    {"data-dir", "data", NULL},
+    {"data-path", "data", NULL},
+    {"train", "data", NULL},
+    {"train-dir", "data", NULL},
+    {"train-data", "data", NULL},
+    {"val-dir", "val", NULL},
+    {"val-data", "val", NULL},
+    {"valid", "val", NULL},
+    {"test-dir", "val", NULL},
+    {"output", "out", NULL},
+    {"output-dir", "out", NULL},
+    {"save-dir", "out", NULL},
+    {"save-folder", "out", NULL},
+    {"logdir", "out", NULL},
+    {"num-workers", "workers", NULL},
+    {"jobs", "workers", NULL},
+    {"num-threads", "threads", NULL},
+    {"nthreads", "threads", NULL},
+    {"fp16", "amp", "fp16"},
+    {"half", "amp", "fp16"},
+    {"bf16", "amp", "bf16"},
+    {"bfloat16", "amp", "bf16"},
+    {"precision", "amp", NULL},
+    {"mixed-precision", "amp", NULL},
+    {"manual-seed", "seed", NULL},
+    {"random-seed", "seed", NULL},
+    {"print-freq", "log-every", NULL},
+    {"log-interval", "log-every", NULL},
+    {"test-interval", "eval-every", NULL},
+    {"eval-interval", "eval-every", NULL},
+    {"save-interval", "save-every", NULL},
+    {"save-freq", "save-every", NULL},
+};
+
+/* Lower case, dashes for underscores; cut where it is longer than any name. */
+static void to_dashes(char out[NAME_ROOM], const char *name)
+{
+    size_t i = 0;
+    for (; name[i] && i + 1 < NAME_ROOM; i++) {
+        char c = name[i];
+        out[i] = c == '_' ? '-' : c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+    }
+    out[i] = '\0';
+}
+
+/* The option as the user would write it: --weight-decay, or weight_decay in a file. */
+static void spell(char out[NAME_ROOM + 4], const char *name, bool in_file)
+{
+    snprintf(out, NAME_ROOM + 4, "%s%s", in_file ? "" : "--", name);
+    for (char *p = out; in_file && *p; p++)
+        if (*p == '-')
+            *p = '_';
+}
+
+/* The option of the command whose name is nearest, of any command where none is; NULL: none. */
+static const char *nearest(const char *name, enum xt_command_id command)
+{
+    size_t count = 0;
+    const struct xt_option *table = xt_option_table(&count);
+    const char *names[XT_OPTIONS_MAX];
+    size_t own = 0;
+    for (size_t i = 0; i < count; i++)
+        if (xt_option_is_for(&table[i], command))
+            names[own++] = table[i].name;
+    const char *found = xt_str_nearest(name, names, own);
+    if (found)
+        return found;
+    for (size_t i = 0; i < count; i++)
+        names[i] = table[i].name;
+    return xt_str_nearest(name, names, count);
+}
+
+/* "; use --lr" after an unknown name, into `hint`. */
+static void suggest(char *hint, size_t size, const char *given, bool in_file,
+                    enum xt_command_id command)
+{
+    char name[NAME_ROOM];
+    char spelt[NAME_ROOM + 4];
+    to_dashes(name, given);
+    if (xt_option_find(name)) {
+        spell(spelt, name, in_file);
+        snprintf(hint, size, "; write %s", spelt);
+        return;
+    }
+    for (size_t i = 0; i < sizeof habits / sizeof *habits; i++) {
+        if (strcmp(habits[i].name, name) != 0)
+            continue;
+        spell(spelt, habits[i].option, in_file);
+        bool gpu = strcmp(habits[i].option, "xpu") == 0;
+        const char *value = habits[i].value;
+        if (!value && gpu && in_file)
+            value = "true";
+        snprintf(hint, size, "; %suse %s%s%s", gpu ? "for an Intel GPU " : "", spelt,
+                 !value    ? ""
+                 : in_file ? ": "
+                           : " ",
+                 value ? value : "");
+        return;
+    }
+    if (strcmp(name, "no-cuda") == 0 || strcmp(name, "no-gpu") == 0) {
+        snprintf(hint, size, "; the CPU is the default, so leave it out");
+        return;
+    }
+    bool negated = xt_str_starts(name, "no-");
+    const char *near = nearest(negated ? name + 3 : name, command);
+    if (near && negated && xt_option_find(near)->type->takes_value)
+        near = NULL;
+    if (near && negated && in_file) {
+        spell(spelt, near, in_file);
+        snprintf(hint, size, "; write %s: false", spelt);
+        return;
+    }
+    if (near) {
+        char full[NAME_ROOM];
+        snprintf(full, sizeof full, "%s%s", negated ? "no-" : "", near);
+        spell(spelt, full, in_file);
+        snprintf(hint, size, "; did you mean %s?", spelt);
+        return;
+    }
+    snprintf(hint, size, "; `xtrain %s --help` lists them", xt_command_get(command)->name);
+}
+
+static enum xt_status unknown_option(const char *arg, const char *name, enum xt_command_id command,
+                                     struct xt_err *err)
+{
+    char hint[160];
+    suggest(hint, sizeof hint, name, false, command);
+    return xt_err_set(err, XT_ERR_USAGE, "there is no option %s%s", xt_show(arg).text, hint);
+}
+
+/* ---- the command line ---- */
+
+struct cursor {
+    struct xt_options *options;
+    int argc;
+    const char *const *argv;
+    int at;
+};
+
+static enum xt_status wrong_command(const struct xt_option *option, enum xt_command_id command,
+                                    struct xt_err *err)
+{
+    struct xt_str owners = {0};
+    const char *names[XT_COMMAND_COUNT + 1] = {NULL};
+    size_t count = 0;
+    for (int id = 0; id < XT_COMMAND_COUNT; id++)
+        if (xt_option_is_for(option, (enum xt_command_id)id))
+            names[count++] = xt_command_get((enum xt_command_id)id)->name;
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < count && !status; i++)
+        status = xt_str_printf(&owners, err, "%s%s",
+                               i == 0           ? ""
+                               : i + 1 == count ? " and "
+                                                : ", ",
+                               names[i]);
+    if (!status)
+        status = xt_err_set(err, XT_ERR_USAGE, "--%s belongs to %s, not to %s", option->name,
+                            xt_str_get(&owners), xt_command_get(command)->name);
+    xt_str_clear(&owners);
+    return status;
+}
+
+static bool is_one_of(const char *word, const char *const *words)
+{
+    for (; *words; words++)
+        if (strcasecmp(word, *words) == 0)
+            return true;
+    return false;
+}
+
+static bool means_yes(const char *word)
+{
+    static const char *const words[] = {"true", "yes", "on", "1", "y", "t", NULL};
+    return is_one_of(word, words);
+}
+
+static bool means_no(const char *word)
+{
+    static const char *const words[] = {"false", "no", "off", "0", "n", "f", "none", NULL};
+    return is_one_of(word, words);
+}
+
+static enum xt_status flag_with_value(const char *arg, const char *name, const char *value,
+                                      struct xt_err *err)
+{
+    bool negated = xt_str_starts(arg, "--no-");
+    if (!negated && means_no(value) && xt_option_has_negation(xt_option_find(name)))
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--%s takes no value, but %s was given; to leave it off write --no-%s or "
+                          "nothing",
+                          name, xt_show(value).text, name);
+    return xt_err_set(err, XT_ERR_USAGE,
+                      "--%s%s takes no value, but %s was given; write --%s%s alone",
+                      negated ? "no-" : "", name, xt_show(value).text, negated ? "no-" : "", name);
+}
+
+static bool takes_list(const struct xt_options *options, const struct xt_option *option)
+{
+    return (option->lists >> options->command & 1) != 0;
+}
+
+/* Each value is checked; the first one is set. */
+static enum xt_status set_list(struct xt_options *options, const struct xt_option *option,
+                               const char *subject, const char *text, struct xt_err *err)
+{
+    struct xt_origin origin = {
+        .source = XT_SOURCE_COMMAND_LINE, .given = text, .first = options->string_count};
+    char *rest = NULL;
+    enum xt_status status = xt_mem_strdup(&rest, text, err);
+    char *cursor = rest;
+    for (char *piece; !status && (piece = strsep(&cursor, ","));) {
+        const char *kept = NULL;
+        struct xt_settings aside;
+        status = keep_string(options, piece, &kept, err);
+        if (!status)
+            status =
+                option->type->parse(option, subject, kept, (char *)&aside + option->offset, err);
+        origin.count++;
+    }
+    free(rest);
+    return status ? status
+                  : set(options, option, subject, options->strings[origin.first], origin, err);
+}
+
+static enum xt_status set_from_command_line(struct xt_options *options,
+                                            const struct xt_option *option, const char *text,
+                                            struct xt_err *err)
+{
+    const struct xt_origin *before = &options->origins[index_of(option)];
+    if (before->given && strcmp(before->given, text) != 0) {
+        if (!option->type->takes_value)
+            return xt_err_set(err, XT_ERR_USAGE,
+                              "--%s and --no-%s are both given; keep the one you mean",
+                              option->name, option->name);
+        return xt_err_set(err, XT_ERR_USAGE, "--%s is given twice, as %s and %s; keep one",
+                          option->name, xt_show(before->given).text, xt_show(text).text);
+    }
+    char subject[NAME_ROOM + 4];
+    spell(subject, option->name, false);
+    if (takes_list(options, option) && strchr(text, ','))
+        return set_list(options, option, subject, text, err);
+    return set(options, option, subject, text,
+               (struct xt_origin){.source = XT_SOURCE_COMMAND_LINE, .given = text}, err);
+}
+
+static enum xt_status take_flag(struct cursor *cursor, const struct xt_option *option, bool on,
+                                const char *value, struct xt_err *err)
+{
+    const char *arg = cursor->argv[cursor->at];
+    if (value)
+        return flag_with_value(arg, option->name, value, err);
+    const char *after = cursor->at + 1 < cursor->argc ? cursor->argv[cursor->at + 1] : "";
+    if (means_yes(after) || means_no(after))
+        return flag_with_value(arg, option->name, after, err);
+    return set_from_command_line(cursor->options, option, on ? "true" : "false", err);
+}
+
+static enum xt_status take_value(struct cursor *cursor, const struct xt_option *option,
+                                 const char *value, struct xt_err *err)
+{
+    if (!value) {
+        struct xt_str takes = {0};
+        enum xt_status status = XT_OK;
+        const char *after = cursor->at + 1 < cursor->argc ? cursor->argv[cursor->at + 1] : NULL;
+        if (!after || xt_str_starts(after, "--")) {
+            status = xt_option_describe(option, &takes, err);
+            if (!status && !after)
+                status = xt_err_set(err, XT_ERR_USAGE, "--%s needs a value: %s", option->name,
+                                    xt_str_get(&takes));
+            else if (!status)
+                status = xt_err_set(err, XT_ERR_USAGE,
+                                    "--%s needs a value (%s), but the next argument is %s",
+                                    option->name, xt_str_get(&takes), xt_show(after).text);
+            xt_str_clear(&takes);
+            return status;
+        }
+        value = after;
+        cursor->at++;
+    }
+    return set_from_command_line(cursor->options, option, value, err);
+}
+
+static enum xt_status take_long(struct cursor *cursor, struct xt_err *err)
+{
+    const char *arg = cursor->argv[cursor->at];
+    const char *equals = strchr(arg, '=');
+    size_t length = equals ? (size_t)(equals - arg) : strlen(arg);
+    char shown[NAME_ROOM + 4];
+    snprintf(shown, sizeof shown, "%.*s", (int)length, arg);
+    const char *name = shown + 2;
+    const struct xt_option *option = xt_option_find(name);
+    const struct xt_option *positive = xt_str_starts(name, "no-") ? xt_option_find(name + 3) : NULL;
+    enum xt_command_id command = cursor->options->command;
+    if (!option && positive && positive->type->takes_value)
+        return xt_err_set(err, XT_ERR_USAGE, "--%s takes a value, so there is no --no-%s",
+                          positive->name, positive->name);
+    bool on = option != NULL;
+    if (!option && positive && !xt_option_has_negation(positive))
+        return xt_err_set(err, XT_ERR_USAGE, "--%s has no --no- form", positive->name);
+    if (!option)
+        option = positive;
+    if (!option || length >= sizeof shown)
+        return unknown_option(shown, name, command, err);
+    if (!xt_option_is_for(option, command))
+        return wrong_command(option, command, err);
+    const char *value = equals ? equals + 1 : NULL;
+    return option->type->takes_value ? take_value(cursor, option, value, err)
+                                     : take_flag(cursor, option, on, value, err);
+}
+
+static enum xt_status unknown_short(const char *arg, enum xt_command_id command, struct xt_err *err)
+{
+    char name[NAME_ROOM];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(arg + 1, "="), arg + 1);
+    static const struct {
+        const char *letter;
+        const char *option;
+    } usual[] = {{"b", "batch"},   {"c", "config"},  {"d", "data"},    {"e", "epochs"},
+                 {"j", "workers"}, {"m", "model"},   {"o", "out"},     {"q", "quiet"},
+                 {"s", "seed"},    {"t", "threads"}, {"v", "verbose"}, {"w", "workers"}};
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        if (strcmp(usual[i].letter, name) == 0)
+            return xt_err_set(err, XT_ERR_USAGE, "there is no option %s; did you mean --%s?",
+                              xt_show(arg).text, usual[i].option);
+    return unknown_option(arg, name, command, err);
+}
+
+static enum xt_status take_argument(struct xt_options *options, const char *arg, struct xt_err *err)
+{
+    const struct xt_command *command = xt_command_get(options->command);
+    if (command->arguments) {
+        options->arguments[options->argument_count++] = arg;
+        return XT_OK;
+    }
+    const char *const words[] = {arg};
+    if (xt_command_find(words, 1, NULL) != XT_COMMAND_COUNT)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "the command comes first: write `xtrain %s` and then the options", arg);
+    return xt_err_set(err, XT_ERR_USAGE, "%s takes options alone, but %s was given", command->name,
+                      xt_show(arg).text);
+}
+
+static enum xt_status read_command_line(struct cursor *cursor, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    bool options_ended = false;
+    for (; cursor->at < cursor->argc && !status; cursor->at++) {
+        const char *arg = cursor->argv[cursor->at];
+        if (options_ended || arg[0] != '-' || arg[1] == '\0')
+            status = take_argument(cursor->options, arg, err);
+        else if (strcmp(arg, "--") == 0)
+            options_ended = true;
+        else if (arg[1] == '-')
+            status = take_long(cursor, err);
+        else
+            status = unknown_short(arg, cursor->options->command, err);
+    }
+    return status;
+}
+
+/* Whoever asks for help gets it, whatever else is wrong. */
+static bool asks_for_help(struct xt_settings *values, int argc, const char *const *argv)
+{
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return values->help = true;
+        if (strcmp(argv[i], "--version") == 0 || strcmp(argv[i], "-V") == 0)
+            return values->version = true;
+    }
+    return false;
+}
+
+/* ---- the config file ---- */
+
+static bool is_null(const char *text)
+{
+    return !*text || strcmp(text, "~") == 0 || strcasecmp(text, "null") == 0;
+}
+
+static enum xt_status check_form(const struct xt_option *option, const char *subject,
+                                 const struct xt_config_entry *entry, struct xt_err *err)
+{
+    const struct xt_option_type *type = option->type;
+    if (entry->form == XT_CONFIG_SEQUENCE && !type->is_list)
+        return xt_err_set(err, XT_ERR_USAGE, "%s takes one value, not a list", subject);
+    if (entry->form == XT_CONFIG_PLAIN && is_null(entry->text))
+        return xt_err_set(err, XT_ERR_USAGE, "%s has no value; write one, or take the line out",
+                          subject);
+    if (entry->form == XT_CONFIG_QUOTED && !type->may_be_quoted)
+        return xt_err_set(err, XT_ERR_USAGE, "%s: %s in quotes is text; write %s without quotes",
+                          subject, xt_show(entry->text).text,
+                          type->takes_value ? "it" : "true or false");
+    if (entry->form == XT_CONFIG_PLAIN && type->is_free_text &&
+        xt_option_is_bare_value(entry->text))
+        return xt_err_set(
+            err, XT_ERR_USAGE,
+            "%s: %s without quotes is a number or a boolean; to mean text write it in "
+            "quotes",
+            subject, entry->text);
+    return XT_OK;
+}
+
+static enum xt_status unknown_key(const char *file, const struct xt_config_entry *entry,
+                                  enum xt_command_id command, struct xt_err *err)
+{
+    char hint[160];
+    suggest(hint, sizeof hint, entry->key, true, command);
+    return xt_err_set(err, XT_ERR_USAGE, "%s:%d: there is no option %s%s", file, entry->line,
+                      xt_show(entry->key).text, hint);
+}
+
+static enum xt_status take_entry(void *context, const struct xt_config_entry *entry,
+                                 struct xt_err *err)
+{
+    struct xt_options *options = context;
+    const char *file = options->values.config;
+    char name[NAME_ROOM];
+    char spelt[NAME_ROOM + 4];
+    to_dashes(name, entry->key);
+    spell(spelt, name, true);
+    const struct xt_option *option = xt_option_find(name);
+    if (!option || strcmp(spelt, entry->key) != 0)
+        return unknown_key(file, entry, options->command, err);
+    char subject[SUBJECT_ROOM];
+    snprintf(subject, sizeof subject, "%s:%d: %s", file, entry->line, spelt);
+    int *line = &options->config_lines[index_of(option)];
+    if (option->not_in_config)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "%s makes sense on the command line alone (--%s); take the line out",
+                          subject, option->name);
+    if (*line)
+        return xt_err_set(err, XT_ERR_USAGE, "%s is already set in line %d; keep one", subject,
+                          *line);
+    *line = entry->line;
+    enum xt_status status = check_form(option, subject, entry, err);
+    const char *text = NULL;
+    if (!status)
+        status = keep_string(options, entry->text, &text, err);
+    if (status)
+        return status;
+    struct xt_origin origin = {.source = XT_SOURCE_CONFIG, .line = entry->line};
+    if (xt_option_is_for(option, options->command))
+        return set(options, option, subject, text, origin, err);
+    /* Of another command: one file may serve training and evaluation. Checked, and left alone. */
+    struct xt_options aside = {0};
+    return set(&aside, option, subject, text, origin, err);
+}
+
+/* ---- the recipe, and what goes with what ---- */
+
+/* How an error names the option, by where its value came from. */
+static void subject_of(char out[SUBJECT_ROOM], const struct xt_options *options, const char *name)
+{
+    const struct xt_origin *origin = &options->origins[index_by_name(name)];
+    bool in_file = origin->source == XT_SOURCE_CONFIG;
+    char spelt[NAME_ROOM + 4];
+    spell(spelt, name, in_file);
+    if (in_file)
+        snprintf(out, SUBJECT_ROOM, "%s:%d: %s", options->values.config, origin->line, spelt);
+    else
+        snprintf(out, SUBJECT_ROOM, "%s", spelt);
+}
+
+static enum xt_status check_model(const struct xt_options *options,
+                                  const struct xt_option_models *models, struct xt_err *err)
+{
+    const char *model = options->values.model;
+    size_t count = 0;
+    for (; models->names[count]; count++)
+        if (strcmp(models->names[count], model) == 0)
+            return XT_OK;
+    struct xt_str list = {0};
+    char subject[SUBJECT_ROOM];
+    subject_of(subject, options, "model");
+    const char *near = xt_str_nearest(model, models->names, count);
+    enum xt_status status = xt_option_list_choices(models->names, &list, err);
+    if (!status)
+        status = xt_err_set(err, XT_ERR_USAGE, "%s takes %s, not %s%s%s%s", subject,
+                            xt_str_get(&list), xt_show(model).text, near ? "; did you mean " : "",
+                            near ? near : "", near ? "?" : "");
+    xt_str_clear(&list);
+    return status;
+}
+
+static enum xt_status apply_recipe(struct xt_options *options,
+                                   const struct xt_option_models *models, struct xt_err *err)
+{
+    const char *model = options->values.model;
+    if (!model || !models)
+        return XT_OK;
+    enum xt_status status = check_model(options, models, err);
+    const struct xt_recipe_item *item =
+        status || !models->recipe_of ? NULL : models->recipe_of(model);
+    for (; item && item->option && !status; item++) {
+        const struct xt_option *option = xt_option_find(item->option);
+        if (!option)
+            return xt_err_set(err, XT_ERR_USAGE, "the recipe of %s names the unknown option %s",
+                              model, item->option);
+        char subject[SUBJECT_ROOM];
+        snprintf(subject, sizeof subject, "the recipe of %s: %s", model, option->name);
+        if (xt_option_is_for(option, options->command))
+            status = set(options, option, subject, item->value,
+                         (struct xt_origin){.source = XT_SOURCE_RECIPE}, err);
+    }
+    return status;
+}
+
+/* Two options that do not go together: above 0 where `a` comes from the higher source and wins,
+ * below where `b` does, 0 where both come from the same and neither can. */
+static int compare_sources(const struct xt_options *options, const char *a, const char *b)
+{
+    return (int)xt_options_source(options, a) - (int)xt_options_source(options, b);
+}
+
+/* Gives the option the value that another one implies, and that one's origin. */
+static void imply(struct xt_options *options, const char *name, const char *by)
+{
+    options->origins[index_by_name(name)] = options->origins[index_by_name(by)];
+}
+
+static enum xt_status contradiction(const struct xt_options *options, const char *name,
+                                    const char *rest, struct xt_err *err)
+{
+    char subject[SUBJECT_ROOM];
+    subject_of(subject, options, name);
+    return xt_err_set(err, XT_ERR_USAGE, "%s %s", subject, rest);
+}
+
+/* Afterwards `device` says it all and `xpu` agrees with it. */
+static enum xt_status settle_device(struct xt_options *options, struct xt_err *err)
+{
+    struct xt_settings *values = &options->values;
+    bool device_is_xpu = xt_str_starts(values->device, "xpu");
+    bool xpu_is_said = xt_options_source(options, "xpu") != XT_SOURCE_DEFAULT;
+    if (values->xpu == device_is_xpu && strcmp(values->device, "auto") != 0)
+        return XT_OK;
+    if (!values->xpu && !xpu_is_said) {
+        values->xpu = device_is_xpu;
+        if (device_is_xpu)
+            imply(options, "xpu", "device");
+        return XT_OK;
+    }
+    int order = compare_sources(options, "xpu", "device");
+    if (order == 0) {
+        char rest[128];
+        snprintf(rest, sizeof rest, "%s the device %s; keep the one you mean",
+                 values->xpu ? "contradicts" : "is switched off, which contradicts",
+                 values->device);
+        return contradiction(options, "xpu", rest, err);
+    }
+    if (order > 0) {
+        values->device = values->xpu ? "xpu" : "cpu";
+        imply(options, "device", "xpu");
+    } else {
+        values->xpu = device_is_xpu;
+        imply(options, "xpu", "device");
+    }
+    return XT_OK;
+}
+
+/* Steps win over epochs, unless the epochs were said by a higher source. */
+static void settle_length(struct xt_options *options)
+{
+    struct xt_settings *values = &options->values;
+    if (!values->steps || !values->epochs)
+        return;
+    if (compare_sources(options, "epochs", "steps") > 0)
+        values->steps = 0;
+    else
+        values->epochs = 0;
+}
+
+static enum xt_status settle_recipe(struct xt_options *options, struct xt_err *err)
+{
+    struct xt_settings *values = &options->values;
+    bool has_milestones = values->sched == XT_SCHED_STEP || values->sched == XT_SCHED_MULTISTEP;
+    if (values->nesterov && values->optim != XT_OPTIM_SGD) {
+        if (compare_sources(options, "nesterov", "optim") >= 0)
+            return contradiction(options, "nesterov", "goes with the optimizer sgd alone", err);
+        values->nesterov = false;
+        imply(options, "nesterov", "optim");
+    }
+    if (values->milestones && !has_milestones) {
+        if (compare_sources(options, "milestones", "sched") >= 0)
+            return contradiction(options, "milestones", "goes with --sched step or multistep", err);
+        values->milestones = NULL;
+    }
+    if (has_milestones && !values->milestones)
+        return contradiction(options, "sched",
+                             values->sched == XT_SCHED_STEP
+                                 ? "step needs its period in epochs, such as --milestones 10"
+                                 : "multistep needs the epochs, such as --milestones 10,20",
+                             err);
+    if (values->init_partial && !values->init)
+        return contradiction(options, "init-partial", "needs the weights to take: --init FILE",
+                             err);
+    return XT_OK;
+}
+
+static enum xt_status settle_output(struct xt_options *options, struct xt_err *err)
+{
+    struct xt_settings *values = &options->values;
+    if (!values->quiet || !values->verbose)
+        return XT_OK;
+    int order = compare_sources(options, "quiet", "verbose");
+    if (order == 0)
+        return contradiction(options, "quiet", "contradicts verbose; keep the one you mean", err);
+    values->quiet = order > 0;
+    values->verbose = order < 0;
+    return XT_OK;
+}
+
+/* For these commands there is no memory to fill. */
+static enum xt_status settle_batch(const struct xt_options *options, struct xt_err *err)
+{
+    const struct xt_option *batch = xt_option_find("batch");
+    if (options->values.batch || !xt_option_is_for(batch, options->command) ||
+        batch->automatic >> options->command & 1)
+        return XT_OK;
+    char rest[96];
+    snprintf(rest, sizeof rest, "auto is not for xtrain %s; give a number",
+             xt_command_get(options->command)->name);
+    return contradiction(options, "batch", rest, err);
+}
+
+static enum xt_status settle(struct xt_options *options, struct xt_err *err)
+{
+    enum xt_status status = settle_device(options, err);
+    if (!status)
+        status = settle_batch(options, err);
+    if (!status)
+        status = settle_output(options, err);
+    if (!status && options->command == XT_COMMAND_TRAIN)
+        status = settle_recipe(options, err);
+    settle_length(options);
+    return status;
+}
+
+static enum xt_status check_needed(const struct xt_options *options,
+                                   const struct xt_option_models *models, struct xt_err *err)
+{
+    const struct xt_command *command = xt_command_get(options->command);
+    if (options->argument_count < command->least_arguments)
+        return xt_err_set(err, XT_ERR_USAGE, "xtrain %s needs %s; `xtrain %s --help` tells more",
+                          command->name, command->arguments, command->name);
+    size_t count = 0;
+    const struct xt_option *table = xt_option_table(&count);
+    for (size_t i = 0; i < count; i++) {
+        const char *value = NULL;
+        if (!(table[i].needed >> options->command & 1))
+            continue;
+        memcpy(&value, value_of(options, &table[i]), sizeof value);
+        if (value)
+            continue;
+        bool is_model = table[i].offset == offsetof(struct xt_settings, model);
+        const char *example =
+            is_model && models && models->names[0] ? models->names[0] : table[i].value;
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "xtrain %s needs --%s %s (%s); `xtrain %s --help` tells more",
+                          command->name, table[i].name, example, table[i].help, command->name);
+    }
+    return XT_OK;
+}
+
+/* ---- parse, clear, print ---- */
+
+enum xt_status xt_options_parse(struct xt_options *options, int argc, const char *const *argv,
+                                enum xt_command_id command, const struct xt_option_models *models,
+                                struct xt_err *err)
+{
+    *options = (struct xt_options){.command = command, .models = models};
+    enum xt_status status = set_defaults(options, err);
+    if (status || asks_for_help(&options->values, argc, argv))
+        return status;
+    status = xt_mem_calloc(&options->arguments, (size_t)argc, sizeof *options->arguments,
+                           "the arguments", err);
+    struct cursor cursor = {.options = options, .argc = argc, .argv = argv};
+    if (!status)
+        status = read_command_line(&cursor, err);
+    if (!status && options->values.config)
+        status = xt_config_read(options->values.config, take_entry, options, err);
+    if (!status)
+        status = apply_recipe(options, models, err);
+    if (!status)
+        status = settle(options, err);
+    if (!status)
+        status = check_needed(options, models, err);
+    return status;
+}
+
+void xt_options_clear(struct xt_options *options)
+{
+    for (size_t i = 0; i < options->string_count; i++)
+        free(options->strings[i]);
+    free(options->strings);
+    free(options->arguments);
+    *options = (struct xt_options){0};
+}
+
+int xt_options_count(const struct xt_options *options, const char *name)
+{
+    int count = options->origins[index_by_name(name)].count;
+    return count ? count : 1;
+}
+
+enum xt_status xt_options_pick(const struct xt_options *options, const char *name, int index,
+                               struct xt_settings *settings, struct xt_err *err)
+{
+    const struct xt_option *option = xt_option_find(name);
+    const struct xt_origin *origin = &options->origins[index_of(option)];
+    void *value = (char *)settings + option->offset;
+    if (origin->count)
+        return option->type->parse(option, name, options->strings[origin->first + (size_t)index],
+                                   value, err);
+    memcpy(value, value_of(options, option), option->type->size);
+    return XT_OK;
+}
+
+enum xt_value_source xt_options_source(const struct xt_options *options, const char *name)
+{
+    return options->origins[index_by_name(name)].source;
+}
+
+void xt_options_found_batch(struct xt_options *options, int batch)
+{
+    if (options->values.batch)
+        return;
+    options->values.batch = batch;
+    options->origins[index_by_name("batch")].found = true;
+}
+
+static enum xt_status print_origin(const struct xt_options *options, size_t index,
+                                   struct xt_str *out, struct xt_err *err)
+{
+    const struct xt_origin *origin = &options->origins[index];
+    if (origin->found)
+        return xt_str_printf(out, err, "what auto came to");
+    switch (origin->source) {
+    case XT_SOURCE_COMMAND_LINE:
+        return xt_str_printf(out, err, "command line");
+    case XT_SOURCE_CONFIG:
+        return xt_str_printf(out, err, "config %s line %d", xt_show(options->values.config).text,
+                             origin->line);
+    case XT_SOURCE_RECIPE:
+        return xt_str_printf(out, err, "recipe of %s", options->values.model);
+    case XT_SOURCE_DEFAULT:
+        break;
+    }
+    return xt_str_printf(out, err, "default");
+}
+
+/* True where there is a value to write: text that was given, a number in its range. */
+static bool is_set(const struct xt_options *options, const struct xt_option *option)
+{
+    const void *value = value_of(options, option);
+    if (option->fallback)
+        return true;
+    static const char zeros[sizeof(double)] = {0};
+    return memcmp(value, zeros, option->type->size) != 0;
+}
+
+static enum xt_status print_option(const struct xt_options *options, const struct xt_option *option,
+                                   struct xt_str *out, struct xt_err *err)
+{
+    char key[NAME_ROOM + 4];
+    spell(key, option->name, true);
+    if (!is_set(options, option))
+        return xt_str_printf(out, err, "# %s is not set\n", key);
+    size_t start = out->length;
+    enum xt_status status = xt_str_printf(out, err, "%s: ", key);
+    if (!status)
+        status = option->type->print(option, value_of(options, option), out, err);
+    enum { COMMENT_COLUMN = 28 };
+    size_t used = out->length - start;
+    if (!status)
+        status = xt_str_printf(out, err, "%*s  # ",
+                               used < COMMENT_COLUMN ? (int)(COMMENT_COLUMN - used) : 0, "");
+    if (!status)
+        status = print_origin(options, index_of(option), out, err);
+    return status ? status : xt_str_printf(out, err, "\n");
+}
+
+/* With --device auto, xpu is neither true nor false. */
+static bool is_printed(const struct xt_options *options, const struct xt_option *option)
+{
+    bool open_xpu = option->offset == offsetof(struct xt_settings, xpu) &&
+                    strcmp(options->values.device, "auto") == 0;
+    return xt_option_is_for(option, options->command) && !option->not_in_config && !open_xpu;
+}
+
+enum xt_status xt_options_print(const struct xt_options *options, struct xt_str *out,
+                                struct xt_err *err)
+{
+    size_t count = 0;
+    const struct xt_option *table = xt_option_table(&count);
+    enum xt_status status =
+        xt_str_printf(out, err, "# Settings of xtrain %s; feed them back with --config FILE.\n",
+                      xt_command_get(options->command)->name);
+    int group = -1;
+    for (size_t i = 0; i < count && !status; i++) {
+        if (!is_printed(options, &table[i]))
+            continue;
+        if ((int)table[i].group != group) {
+            group = (int)table[i].group;
+            status = xt_str_printf(out, err, "\n# %s\n", xt_option_group_title(table[i].group));
+        }
+        if (!status)
+            status = print_option(options, &table[i], out, err);
+    }
+    return status;
+}

@@ -1,0 +1,130 @@
+/* The options: one table (cli/option_table.c) that drives the command line, the config file,
+ * --help,
+ * --print-config, the manual page and shell completion; and the parser that fills the settings of a
+ * run from it.
+ *
+ * What is set where: command line over config file over the model's recipe over the default; each
+ * value remembers where it came from. A `struct xt_options` owns the strings that come from a
+ * config file; those of the command line stay in argv, which must outlive it. Errors are
+ * XT_ERR_USAGE. Not thread-safe while parsing; afterwards it is only read.
+ */
+#ifndef XT_CLI_OPTIONS_OPTIONS_H
+#define XT_CLI_OPTIONS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "cli/commands.h"
+#include "cli/options/types.h"
+#include "models/recipe.h"
+#include "train/settings.h"
+
+enum xt_option_group {
+    XT_GROUP_DATA,
+    XT_GROUP_RUN,
+    XT_GROUP_RECIPE,
+    XT_GROUP_MACHINE,
+    XT_GROUP_ANSWER,
+    XT_GROUP_OUTPUT,
+    XT_GROUP_COUNT,
+};
+
+struct xt_option {
+    const char *name; /* as typed, without "--"; the key of a config file has _ for - */
+    const struct xt_option_type *type;
+    size_t offset;     /* in struct xt_settings */
+    unsigned commands; /* bits 1 << enum xt_command_id: who has it */
+    unsigned needed;   /* bits: who cannot do without it */
+    unsigned lists;    /* bits: whose command line takes several values, with commas between */
+    enum xt_option_group group;
+    const char *value;          /* what help calls the value; NULL: the type's word */
+    const char *fallback;       /* the default, as typed; NULL: not set */
+    const char *const *choices; /* NULL-terminated, in the enum's order */
+    double min;                 /* numbers and durations */
+    double max;
+    unsigned automatic; /* bits: who takes auto, which is 0 */
+    bool above_min;     /* min itself is too small */
+    bool below_max;     /* max itself is too large */
+    bool by_model;      /* the model's recipe has a say */
+    bool not_in_config; /* makes sense on the command line alone */
+    const char *help;
+};
+
+enum { XT_OPTIONS_MAX = 96 };
+
+/* The table, in the order of help. */
+const struct xt_option *xt_option_table(size_t *count);
+const char *xt_option_group_title(enum xt_option_group group);
+/* The option called `name` (without "--", dashes), or NULL. */
+const struct xt_option *xt_option_find(const char *name);
+bool xt_option_is_for(const struct xt_option *option, enum xt_command_id command);
+/* True for flags with a --no- form. Requests (--help, --print-config) have none: they are made or
+ * not. */
+bool xt_option_has_negation(const struct xt_option *option);
+
+enum xt_value_source {
+    XT_SOURCE_DEFAULT,
+    XT_SOURCE_RECIPE,
+    XT_SOURCE_CONFIG,
+    XT_SOURCE_COMMAND_LINE
+};
+
+struct xt_origin {
+    enum xt_value_source source;
+    int line;          /* of the config file */
+    const char *given; /* on the command line: the text; NULL otherwise */
+    size_t first;      /* of a list: its values are strings[first] and on */
+    int count;         /* 0: not given as a list */
+    bool found;        /* the value is what auto came to */
+};
+
+/* What the parser has to know about the networks. */
+struct xt_option_models {
+    const char *const *names; /* NULL-terminated */
+    /* Ends in an item without a name; NULL: no recipe. */
+    const struct xt_recipe_item *(*recipe_of)(const char *model);
+};
+
+struct xt_options {
+    struct xt_settings values;
+    enum xt_command_id command;
+    const struct xt_option_models *models; /* as given to parse */
+    const char **arguments;                /* what is not an option, e.g. the files to predict */
+    int argument_count;
+    struct xt_origin origins[XT_OPTIONS_MAX]; /* in the table's order */
+    int config_lines[XT_OPTIONS_MAX];         /* 0: not in the config file */
+    char **strings;                           /* what `values` points to, from the config file */
+    size_t string_count;
+    size_t string_capacity;
+};
+
+/* Reads the arguments after the command's name (argv[0] is the first of them), then the config file
+ * and the recipe. `options` need not be initialised; clear it also after a failure. With --help or
+ * --version among the arguments nothing else is checked. `models` may be NULL: any model, no
+ * recipe.
+ */
+enum xt_status xt_options_parse(struct xt_options *options, int argc, const char *const *argv,
+                                enum xt_command_id command, const struct xt_option_models *models,
+                                struct xt_err *err);
+void xt_options_clear(struct xt_options *options);
+
+/* Where the value of the option `name` came from. */
+enum xt_value_source xt_options_source(const struct xt_options *options, const char *name);
+
+/* How many values the option `name` was given; 1 where it is no list. `values` holds the first. */
+int xt_options_count(const struct xt_options *options, const char *name);
+/* Puts value `index` of the option into `settings`. */
+enum xt_status xt_options_pick(const struct xt_options *options, const char *name, int index,
+                               struct xt_settings *settings, struct xt_err *err);
+
+/* Takes what --batch auto came to for the value. */
+void xt_options_found_batch(struct xt_options *options, int batch);
+
+/* The settings of the command as a config file, each line with a comment that says where the value
+ * came from. */
+enum xt_status xt_options_print(const struct xt_options *options, struct xt_str *out,
+                                struct xt_err *err);
+
+#endif

@@ -1,0 +1,625 @@
+#include "cli/options/types.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/options/options.h"
+
+/* ---- showing ---- */
+
+struct xt_shown xt_show(const char *text)
+{
+    struct xt_shown shown = {0};
+    enum { ROOM = sizeof shown.text - 6 }; /* for ..." and the end */
+    char *out = shown.text;
+    size_t used = 0;
+    size_t left = strlen(text);
+    out[used++] = '"';
+    while (left && used + 4 <= ROOM) {
+        uint32_t code = 0;
+        size_t length = xt_utf8_decode(text, left, &code);
+        if (length && code >= 0x20 && code != 0x7F && !(code >= 0x80 && code < 0xA0)) {
+            memcpy(out + used, text, length);
+            used += length;
+        } else {
+            length = 1;
+            used += (size_t)snprintf(out + used, 5, "\\x%02X", (unsigned char)*text);
+        }
+        text += length;
+        left -= length;
+    }
+    memcpy(out + used, left ? "...\"" : "\"", left ? 5 : 2);
+    return shown;
+}
+
+enum xt_status xt_option_list_choices(const char *const *choices, struct xt_str *out,
+                                      struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; choices[i] && !status; i++) {
+        const char *between = i == 0 ? "" : choices[i + 1] ? ", " : " or ";
+        status = xt_str_printf(out, err, "%s%s", between, choices[i]);
+    }
+    return status;
+}
+
+/* ---- describing ---- */
+
+static enum xt_status describe_range(const struct xt_option *option, const char *what,
+                                     struct xt_str *out, struct xt_err *err)
+{
+    char min[32];
+    char max[32];
+    snprintf(min, sizeof min, "%.15g", option->min);
+    /* 1000000000000000 rather than 1e+15 */
+    bool whole = option->max < 1e16 && option->max == floor(option->max);
+    snprintf(max, sizeof max, whole ? "%.0f" : "%.15g", option->max);
+    if (option->above_min && option->below_max)
+        return xt_str_printf(out, err, "%s greater than %s and less than %s", what, min, max);
+    if (option->above_min)
+        return xt_str_printf(out, err, "%s greater than %s and at most %s", what, min, max);
+    return xt_str_printf(out, err, "%s from %s to %s%s", what, min,
+                         option->below_max ? "less than " : "", max);
+}
+
+enum xt_status xt_option_describe(const struct xt_option *option, struct xt_str *out,
+                                  struct xt_err *err)
+{
+    const struct xt_option_type *type = option->type;
+    if (type == &xt_type_integer || type == &xt_type_int64)
+        return describe_range(option, "a whole number", out, err);
+    if (type == &xt_type_batch)
+        return describe_range(option, "auto or a whole number", out, err);
+    if (type == &xt_type_seed)
+        return xt_str_printf(out, err, "a whole number from 0 to %llu", (unsigned long long)-1);
+    if (type == &xt_type_real)
+        return describe_range(option, "a number", out, err);
+    if (type == &xt_type_duration)
+        return xt_str_printf(out, err, "a time such as 90s, 10m or 2h (a bare number: seconds)");
+    if (type == &xt_type_choice)
+        return xt_option_list_choices(option->choices, out, err);
+    if (type == &xt_type_device)
+        return xt_str_printf(
+            out, err,
+            "cpu, xpu, xpu:N (the N-th, from 0; or its name, PCI address or UUID) or auto");
+    if (type == &xt_type_epochs)
+        return xt_str_printf(out, err, "rising whole numbers with commas between, such as 10,20");
+    if (type == &xt_type_flag)
+        return xt_str_printf(out, err, "true or false");
+    return xt_str_printf(out, err, "%s", option->value ? option->value : type->placeholder);
+}
+
+/* "SUBJECT takes ..., not "given"" and a hint. */
+static enum xt_status refuse(const struct xt_option *option, const char *subject, const char *given,
+                             const char *hint, struct xt_err *err)
+{
+    struct xt_str takes = {0};
+    enum xt_status status = xt_option_describe(option, &takes, err);
+    if (!status)
+        status = xt_err_set(err, XT_ERR_USAGE, "%s takes %s, not %s%s", subject, xt_str_get(&takes),
+                            xt_show(given).text, hint);
+    xt_str_clear(&takes);
+    return status;
+}
+
+/* ---- numbers ---- */
+
+/* Decimal digits alone, no zero in front of others. */
+static bool is_whole(const char *text)
+{
+    if (*text == '0')
+        return text[1] == '\0';
+    return *text && strspn(text, "0123456789") == strlen(text);
+}
+
+static bool in_range(const struct xt_option *option, double value)
+{
+    bool enough = option->above_min ? value > option->min : value >= option->min;
+    bool few = option->below_max ? value < option->max : value <= option->max;
+    return enough && few;
+}
+
+static enum xt_status parse_whole(const struct xt_option *option, const char *subject,
+                                  const char *text, int64_t *value, struct xt_err *err)
+{
+    if (!is_whole(*text == '-' ? text + 1 : text))
+        return refuse(option, subject, text, "", err);
+    errno = 0;
+    long long number = strtoll(text, NULL, 10);
+    if (errno || !in_range(option, (double)number))
+        return refuse(option, subject, text, "", err);
+    *value = number;
+    return XT_OK;
+}
+
+static enum xt_status parse_integer(const struct xt_option *option, const char *subject,
+                                    const char *text, void *value, struct xt_err *err)
+{
+    int64_t number = 0;
+    enum xt_status status = parse_whole(option, subject, text, &number, err);
+    if (status)
+        return status;
+    int narrow = (int)number;
+    memcpy(value, &narrow, sizeof narrow);
+    return XT_OK;
+}
+
+static enum xt_status print_integer(const struct xt_option *option, const void *value,
+                                    struct xt_str *out, struct xt_err *err)
+{
+    (void)option;
+    int number = 0;
+    memcpy(&number, value, sizeof number);
+    return xt_str_printf(out, err, "%d", number);
+}
+
+static enum xt_status parse_batch(const struct xt_option *option, const char *subject,
+                                  const char *text, void *value, struct xt_err *err)
+{
+    const int automatic = 0;
+    static const char *const words[] = {"auto"};
+    if (strcmp(text, words[0]) == 0) {
+        memcpy(value, &automatic, sizeof automatic);
+        return XT_OK;
+    }
+    if (xt_str_nearest(text, words, 1))
+        return refuse(option, subject, text, "; did you mean auto?", err);
+    return parse_integer(option, subject, text, value, err);
+}
+
+static enum xt_status print_batch(const struct xt_option *option, const void *value,
+                                  struct xt_str *out, struct xt_err *err)
+{
+    int number = 0;
+    memcpy(&number, value, sizeof number);
+    return number ? print_integer(option, value, out, err) : xt_str_printf(out, err, "auto");
+}
+
+static enum xt_status parse_int64(const struct xt_option *option, const char *subject,
+                                  const char *text, void *value, struct xt_err *err)
+{
+    int64_t number = 0;
+    enum xt_status status = parse_whole(option, subject, text, &number, err);
+    if (!status)
+        memcpy(value, &number, sizeof number);
+    return status;
+}
+
+static enum xt_status print_int64(const struct xt_option *option, const void *value,
+                                  struct xt_str *out, struct xt_err *err)
+{
+    (void)option;
+    int64_t number = 0;
+    memcpy(&number, value, sizeof number);
+    return xt_str_printf(out, err, "%lld", (long long)number);
+}
+
+static enum xt_status parse_seed(const struct xt_option *option, const char *subject,
+                                 const char *text, void *value, struct xt_err *err)
+{
+    if (!is_whole(text))
+        return refuse(option, subject, text, "", err);
+    errno = 0;
+    uint64_t number = strtoull(text, NULL, 10);
+    if (errno)
+        return refuse(option, subject, text, "", err);
+    memcpy(value, &number, sizeof number);
+    return XT_OK;
+}
+
+static enum xt_status print_seed(const struct xt_option *option, const void *value,
+                                 struct xt_str *out, struct xt_err *err)
+{
+    (void)option;
+    uint64_t number = 0;
+    memcpy(&number, value, sizeof number);
+    return xt_str_printf(out, err, "%llu", (unsigned long long)number);
+}
+
+/* The length of a decimal number at the start of `text`: digits with at most one point, an
+ * exponent; 0 where there is none. strtod alone would take nan, inf and hexadecimal. */
+static size_t real_length(const char *text)
+{
+    const char *p = text;
+    p += *p == '-';
+    size_t whole = strspn(p, "0123456789");
+    p += whole;
+    size_t part = 0;
+    if (*p == '.') {
+        part = strspn(p + 1, "0123456789");
+        p += 1 + part;
+    }
+    if (whole + part == 0)
+        return 0;
+    if (*p == 'e' || *p == 'E') {
+        const char *digits = p + 1 + (p[1] == '-' || p[1] == '+');
+        size_t exponent = strspn(digits, "0123456789");
+        if (exponent)
+            p = digits + exponent;
+    }
+    return (size_t)(p - text);
+}
+
+static bool is_real(const char *text)
+{
+    size_t length = real_length(text);
+    return length && text[length] == '\0';
+}
+
+static enum xt_status parse_real(const struct xt_option *option, const char *subject,
+                                 const char *text, void *value, struct xt_err *err)
+{
+    if (!is_real(text))
+        return refuse(option, subject, text, "", err);
+    double number = strtod(text, NULL);
+    if (!isfinite(number) || !in_range(option, number))
+        return refuse(option, subject, text, "", err);
+    memcpy(value, &number, sizeof number);
+    return XT_OK;
+}
+
+/* As few digits as give the same number back. */
+static enum xt_status append_real(double number, struct xt_str *out, struct xt_err *err)
+{
+    char text[40];
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, number);
+        if (strtod(text, NULL) == number)
+            break;
+    }
+    return xt_str_printf(out, err, "%s", text);
+}
+
+static enum xt_status print_real(const struct xt_option *option, const void *value,
+                                 struct xt_str *out, struct xt_err *err)
+{
+    (void)option;
+    double number = 0;
+    memcpy(&number, value, sizeof number);
+    return append_real(number, out, err);
+}
+
+static const struct {
+    char letter;
+    double seconds;
+} units[] = {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}};
+
+static double unit_seconds(char letter)
+{
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (units[i].letter == letter)
+            return units[i].seconds;
+    return 0;
+}
+
+static enum xt_status parse_duration(const struct xt_option *option, const char *subject,
+                                     const char *text, void *value, struct xt_err *err)
+{
+    size_t length = real_length(text);
+    const char *unit = text + length;
+    double seconds = *unit ? unit_seconds(*unit) : 1;
+    if (length == 0 || seconds == 0 || (*unit && unit[1]))
+        return refuse(option, subject, text, "", err);
+    seconds *= strtod(text, NULL);
+    if (!isfinite(seconds) || !in_range(option, seconds))
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "%s must be at least %.15g and at most %.15g seconds, "
+                          "not %s",
+                          subject, option->min, option->max, xt_show(text).text);
+    memcpy(value, &seconds, sizeof seconds);
+    return XT_OK;
+}
+
+static enum xt_status print_duration(const struct xt_option *option, const void *value,
+                                     struct xt_str *out, struct xt_err *err)
+{
+    (void)option;
+    double number = 0;
+    memcpy(&number, value, sizeof number);
+    if (number == 0)
+        return xt_str_printf(out, err, "0");
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (fmod(number, units[i].seconds) == 0)
+            return xt_str_printf(out, err, "%.0f%c", number / units[i].seconds, units[i].letter);
+    enum xt_status status = append_real(number, out, err);
+    return status ? status : xt_str_printf(out, err, "s");
+}
+
+/* ---- flags and choices ---- */
+
+static enum xt_status parse_flag(const struct xt_option *option, const char *subject,
+                                 const char *text, void *value, struct xt_err *err)
+{
+    bool on = strcmp(text, "true") == 0;
+    if (!on && strcmp(text, "false") != 0)
+        return refuse(option, subject, text, "", err);
+    memcpy(value, &on, sizeof on);
+    return XT_OK;
+}
+
+static enum xt_status print_flag(const struct xt_option *option, const void *value,
+                                 struct xt_str *out, struct xt_err *err)
+{
+    (void)option;
+    bool on = false;
+    memcpy(&on, value, sizeof on);
+    return xt_str_printf(out, err, "%s", on ? "true" : "false");
+}
+
+static enum xt_status parse_choice(const struct xt_option *option, const char *subject,
+                                   const char *text, void *value, struct xt_err *err)
+{
+    unsigned count = 0;
+    for (; option->choices[count]; count++) {
+        if (strcmp(option->choices[count], text) == 0) {
+            memcpy(value, &count, sizeof count);
+            return XT_OK;
+        }
+    }
+    char lower[32];
+    size_t length = 0;
+    for (; text[length] && length + 1 < sizeof lower; length++)
+        lower[length] = (char)tolower((unsigned char)text[length]);
+    lower[length] = '\0';
+    const char *near = xt_str_nearest(lower, option->choices, count);
+    char hint[80] = "";
+    if (near)
+        snprintf(hint, sizeof hint, "; did you mean %s?", near);
+    return refuse(option, subject, text, hint, err);
+}
+
+static enum xt_status print_choice(const struct xt_option *option, const void *value,
+                                   struct xt_str *out, struct xt_err *err)
+{
+    unsigned index = 0;
+    memcpy(&index, value, sizeof index);
+    return xt_option_quote(option->choices[index], out, err);
+}
+
+/* ---- text ---- */
+
+static enum xt_status parse_text(const struct xt_option *option, const char *subject,
+                                 const char *text, void *value, struct xt_err *err)
+{
+    (void)option;
+    if (!*text)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "%s was given an empty value; give one, or leave it out", subject);
+    size_t left = strlen(text);
+    for (const char *p = text; left;) {
+        uint32_t code = 0;
+        size_t length = xt_utf8_decode(p, left, &code);
+        if (!length)
+            return xt_err_set(err, XT_ERR_USAGE, "%s takes UTF-8 text, which %s is not", subject,
+                              xt_show(text).text);
+        p += length;
+        left -= length;
+    }
+    memcpy(value, &text, sizeof text);
+    return XT_OK;
+}
+
+bool xt_option_is_bare_value(const char *text)
+{
+    static const char *const words[] = {"true", "false", "yes", "no",   "on", "off",
+                                        "y",    "n",     "~",   "null", ""};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcasecmp(text, words[i]) == 0)
+            return true;
+    const char *digits = text + (*text == '-' || *text == '+');
+    return is_real(digits) || strncasecmp(digits, "0x", 2) == 0 ||
+           strncasecmp(digits, "0o", 2) == 0 || strcasecmp(digits, ".nan") == 0 ||
+           strcasecmp(digits, ".inf") == 0;
+}
+
+/* Bytes that no YAML reader takes for anything but plain text, wherever they stand. */
+static bool is_plain(const char *text)
+{
+    for (const char *p = text; *p; p++)
+        if (!isalnum((unsigned char)*p) && !strchr("_./-+=", *p))
+            return false;
+    return *text != '-' && *text != '=' && *text != '.' && !isdigit((unsigned char)*text);
+}
+
+enum xt_status xt_option_quote(const char *text, struct xt_str *out, struct xt_err *err)
+{
+    if (is_plain(text) && !xt_option_is_bare_value(text))
+        return xt_str_printf(out, err, "%s", text);
+    enum xt_status status = xt_str_printf(out, err, "\"");
+    size_t left = strlen(text);
+    while (left && !status) {
+        uint32_t code = 0;
+        size_t length = xt_utf8_decode(text, left, &code);
+        bool special = code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x2028 ||
+                       code == 0x2029 || code == 0xFEFF;
+        if (!length)
+            return xt_err_set(err, XT_ERR_USAGE, "%s is not UTF-8 text", xt_show(text).text);
+        if (special)
+            status = xt_str_printf(out, err, "\\u%04X", code);
+        else if (code == '"' || code == '\\')
+            status = xt_str_printf(out, err, "\\%c", (char)code);
+        else
+            status = xt_str_append(out, text, length, err);
+        text += length;
+        left -= length;
+    }
+    return status ? status : xt_str_printf(out, err, "\"");
+}
+
+static enum xt_status print_text(const struct xt_option *option, const void *value,
+                                 struct xt_str *out, struct xt_err *err)
+{
+    (void)option;
+    const char *text = NULL;
+    memcpy(&text, value, sizeof text);
+    return xt_option_quote(text, out, err);
+}
+
+/* "xpu:" and a number, or something that can be a name, a PCI address or a UUID; which one it is
+ * turns out where the devices are known. */
+static bool names_xpu(const char *text)
+{
+    if (!xt_str_starts(text, "xpu:"))
+        return false;
+    const char *rest = text + 4;
+    size_t length = strlen(rest);
+    if (length > 0 && strspn(rest, "0123456789") == length)
+        return is_whole(rest) && length <= 3;
+    for (const char *p = rest; *p; p++)
+        if ((unsigned char)*p < ' ')
+            return false;
+    return isalnum((unsigned char)*rest) && length >= 3 && length <= 100;
+}
+
+static enum xt_status parse_device(const struct xt_option *option, const char *subject,
+                                   const char *text, void *value, struct xt_err *err)
+{
+    static const char *const foreign[] = {"gpu", "cuda", "opencl", "sycl", "hip", "mps"};
+    bool known = strcmp(text, "cpu") == 0 || strcmp(text, "xpu") == 0 || strcmp(text, "auto") == 0;
+    if (known || names_xpu(text)) {
+        memcpy(value, &text, sizeof text);
+        return XT_OK;
+    }
+    const char *hint = "";
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
+        if (strncasecmp(text, foreign[i], strlen(foreign[i])) == 0)
+            hint = "; for an Intel GPU use --xpu (in a config file: device: xpu)";
+    return refuse(option, subject, text, hint, err);
+}
+
+static enum xt_status parse_epochs(const struct xt_option *option, const char *subject,
+                                   const char *text, void *value, struct xt_err *err)
+{
+    double before = 0;
+    size_t count = 0;
+    const char *p = text;
+    for (;;) {
+        size_t length = strcspn(p, ",");
+        size_t digits = strspn(p, "0123456789");
+        double number = strtod(p, NULL);
+        if (digits == 0 || digits != length || digits > 9 || *p == '0' || number <= before ||
+            number > option->max)
+            return refuse(option, subject, text, "", err);
+        before = number;
+        count++;
+        if (!p[length])
+            break;
+        p += length + 1;
+    }
+    enum { MOST = 32 };
+    if (count > MOST)
+        return xt_err_set(err, XT_ERR_USAGE, "%s takes at most %d numbers, not %zu", subject, MOST,
+                          count);
+    memcpy(value, &text, sizeof text);
+    return XT_OK;
+}
+
+static enum xt_status print_epochs(const struct xt_option *option, const void *value,
+                                   struct xt_str *out, struct xt_err *err)
+{
+    (void)option;
+    const char *text = NULL;
+    memcpy(&text, value, sizeof text);
+    enum xt_status status = xt_str_printf(out, err, "[");
+    for (; *text && !status; text++)
+        status = xt_str_append(out, *text == ',' ? ", " : text, *text == ',' ? 2 : 1, err);
+    return status ? status : xt_str_printf(out, err, "]");
+}
+
+/* ---- the types ---- */
+
+const struct xt_option_type xt_type_flag = {
+    .size = sizeof(bool),
+    .parse = parse_flag,
+    .print = print_flag,
+};
+const struct xt_option_type xt_type_integer = {
+    .placeholder = "N",
+    .size = sizeof(int),
+    .takes_value = true,
+    .parse = parse_integer,
+    .print = print_integer,
+};
+const struct xt_option_type xt_type_batch = {
+    .placeholder = "N",
+    .size = sizeof(int),
+    .takes_value = true,
+    .parse = parse_batch,
+    .print = print_batch,
+};
+const struct xt_option_type xt_type_int64 = {
+    .placeholder = "N",
+    .size = sizeof(int64_t),
+    .takes_value = true,
+    .parse = parse_int64,
+    .print = print_int64,
+};
+const struct xt_option_type xt_type_seed = {
+    .placeholder = "N",
+    .size = sizeof(uint64_t),
+    .takes_value = true,
+    .parse = parse_seed,
+    .print = print_seed,
+};
+const struct xt_option_type xt_type_real = {
+    .placeholder = "X",
+    .size = sizeof(double),
+    .takes_value = true,
+    .parse = parse_real,
+    .print = print_real,
+};
+const struct xt_option_type xt_type_duration = {
+    .placeholder = "TIME",
+    .size = sizeof(double),
+    .takes_value = true,
+    .parse = parse_duration,
+    .print = print_duration,
+};
+const struct xt_option_type xt_type_choice = {
+    .placeholder = "NAME",
+    .size = sizeof(unsigned),
+    .takes_value = true,
+    .may_be_quoted = true,
+    .parse = parse_choice,
+    .print = print_choice,
+};
+const struct xt_option_type xt_type_text = {
+    .placeholder = "TEXT",
+    .size = sizeof(const char *),
+    .takes_value = true,
+    .may_be_quoted = true,
+    .is_free_text = true,
+    .parse = parse_text,
+    .print = print_text,
+};
+const struct xt_option_type xt_type_path = {
+    .placeholder = "PATH",
+    .size = sizeof(const char *),
+    .takes_value = true,
+    .may_be_quoted = true,
+    .is_free_text = true,
+    .parse = parse_text,
+    .print = print_text,
+};
+const struct xt_option_type xt_type_device = {
+    .placeholder = "DEVICE",
+    .size = sizeof(const char *),
+    .takes_value = true,
+    .may_be_quoted = true,
+    .parse = parse_device,
+    .print = print_text,
+};
+const struct xt_option_type xt_type_epochs = {
+    .placeholder = "N,N,...",
+    .size = sizeof(const char *),
+    .takes_value = true,
+    .may_be_quoted = true,
+    .is_list = true,
+    .parse = parse_epochs,
+    .print = print_epochs,
+};

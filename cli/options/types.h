@@ -1,0 +1,70 @@
+/* The types of options: how a value is read from text, checked against its range, and written back.
+ * Each type is a small table of functions; an option (cli/options.h) names its type, and nothing
+ * else in the program turns text into settings.
+ *
+ * A number is read whole and in decimal: no blanks, no hexadecimal, no leading zeros, no nan or
+ * inf. Errors are XT_ERR_USAGE, begin with the caller's `subject` ("--batch", "run.yaml:3: batch")
+ * and name the range and what was given. Stateless, thread-safe.
+ */
+#ifndef XT_CLI_OPTIONS_TYPES_H
+#define XT_CLI_OPTIONS_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+struct xt_option;
+
+struct xt_option_type {
+    const char *placeholder; /* what help calls the value where the option has no word of its own */
+    size_t size;             /* of the value in the settings */
+    bool takes_value;        /* false: a flag */
+    bool may_be_quoted;      /* in a config file: text of some kind, not a number or a boolean */
+    bool is_free_text;       /* any text does, so a bare number or boolean in a config is suspect */
+    bool is_list;            /* a config file may write it as a sequence */
+    /* Text values are stored as pointers to `text` itself. */
+    enum xt_status (*parse)(const struct xt_option *option, const char *subject, const char *text,
+                            void *value, struct xt_err *err);
+    /* Appends the value as a config file would hold it. */
+    enum xt_status (*print)(const struct xt_option *option, const void *value, struct xt_str *out,
+                            struct xt_err *err);
+};
+
+extern const struct xt_option_type xt_type_flag;     /* bool */
+extern const struct xt_option_type xt_type_integer;  /* int */
+extern const struct xt_option_type xt_type_batch;    /* int, 0 for "auto" */
+extern const struct xt_option_type xt_type_int64;    /* int64_t */
+extern const struct xt_option_type xt_type_seed;     /* uint64_t, the whole range */
+extern const struct xt_option_type xt_type_real;     /* double, finite */
+extern const struct xt_option_type xt_type_duration; /* double, seconds: "90s", "10m", "2h", "90" */
+extern const struct xt_option_type xt_type_choice;   /* an enum: the index into the choices */
+extern const struct xt_option_type xt_type_text;     /* const char *, UTF-8, not empty */
+extern const struct xt_option_type xt_type_path;     /* as text; completed as a file name */
+extern const struct xt_option_type xt_type_device;   /* const char *: cpu, xpu, xpu:N, auto */
+extern const struct xt_option_type xt_type_epochs;   /* const char *: "10,20", rising */
+
+/* Text from outside, made fit for a sentence: in double quotes, control bytes and bytes that are
+ * not UTF-8 as \xNN, cut where it is long. */
+struct xt_shown {
+    char text[160];
+};
+struct xt_shown xt_show(const char *text);
+
+/* "a, b or c" from a NULL-terminated list. */
+enum xt_status xt_option_list_choices(const char *const *choices, struct xt_str *out,
+                                      struct xt_err *err);
+
+/* What the option takes, in words: "a whole number from 1 to 64". */
+enum xt_status xt_option_describe(const struct xt_option *option, struct xt_str *out,
+                                  struct xt_err *err);
+
+/* Appends `text` as a YAML scalar that is read back as the same text. */
+enum xt_status xt_option_quote(const char *text, struct xt_str *out, struct xt_err *err);
+
+/* True where YAML readers take the bare word for something other than text (a number, a boolean,
+ * null). */
+bool xt_option_is_bare_value(const char *text);
+
+#endif

@@ -1,0 +1,21 @@
+/* Where each op of a graph runs: the placement table of --dry-run and --verbose. */
+#ifndef XT_CLI_PLACEMENT_H
+#define XT_CLI_PLACEMENT_H
+
+#include <stdio.h>
+
+#include "cli/options/options.h"
+#include "train/trainer.h"
+
+/* A line an op: device, data type, memory format, implementation forward and backward, bytes
+ * written. */
+void xt_placement_print(const struct xt_graph *graph, FILE *out);
+
+/* How many threads compute and load images, why, and where they stay. */
+void xt_placement_print_threads(const struct xt_settings *settings, FILE *out);
+
+/* Settings, parameters, memory by kind, placement: what the run would be, and nothing written. */
+enum xt_status xt_placement_dry_run(const struct xt_options *options, struct xt_trainer *trainer,
+                                    struct xt_err *err);
+
+#endif

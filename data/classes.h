@@ -1,0 +1,42 @@
+/* The classes of a data set while it is being opened: names and their numbers. Only the sources use
+ * it. A zeroed table is empty.
+ */
+#ifndef XT_DATA_CLASSES_H
+#define XT_DATA_CLASSES_H
+
+#include "data/sources/source.h"
+
+struct xt_classes {
+    char **names;
+    int count;
+    size_t capacity;
+    int *buckets; /* open addressing by hash: number + 1, or 0 */
+    size_t bucket_count;
+    bool fixed; /* the options gave them: a new name is refused */
+};
+
+/* Starts with what the options give. */
+enum xt_status xt_classes_init(struct xt_classes *classes, const struct xt_source_options *options,
+                               struct xt_err *err);
+void xt_classes_clear(struct xt_classes *classes);
+
+/* The number of a name, or -1. */
+int xt_classes_find(const struct xt_classes *classes, const char *name, size_t size);
+/* The number of a name, which is added where it is new. XT_ERR_DATA where classes are fixed and it
+ * is not among them, or there are too many. */
+enum xt_status xt_classes_add(struct xt_classes *classes, const char *name, size_t size, int *index,
+                              struct xt_err *err);
+/* Puts them in order, unless they are fixed: by number where all names are numbers (then every
+ * number from 0 on is a class), else by bytes. (*map)[old number] is the new one; release with
+ * free. */
+enum xt_status xt_classes_sort(struct xt_classes *classes, int **map, struct xt_err *err);
+/* Names classes 0 to count - 1 by their numbers. */
+enum xt_status xt_classes_number(struct xt_classes *classes, int count, struct xt_err *err);
+/* Hands the names to the source; fewer than two are an error that names `where`, unless they are
+ * fixed. */
+enum xt_status xt_classes_move(struct xt_classes *classes, struct xt_source *source,
+                               const char *where, struct xt_err *err);
+/* What a source does with its names when it is destroyed. */
+void xt_classes_free_names(struct xt_source *source);
+
+#endif

@@ -1,0 +1,46 @@
+/* Pictures of Chinese licence plates, painted at the size that the plate network reads.
+ *
+ * A plate is composed in its own plane, 2 mm a pixel (from GA 36-2018: 440 x 140 mm, new-energy 480
+ * x 140 mm), seen through four moved corners, blurred, coloured, shaded, and given noise and JPEG
+ * artefacts. Everything is integer arithmetic on numbers drawn from the caller's generator, so a
+ * picture is the same on every machine.
+ *
+ * A painter holds what does not change (glyphs and frames at the plane's resolution). It is
+ * immutable once created, so safe to share between threads; painting allocates nothing.
+ */
+#ifndef XT_DATA_DRAWING_PLATE_H
+#define XT_DATA_DRAWING_PLATE_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/rng.h"
+
+enum {
+    XT_PLATE_WIDTH = 94,
+    XT_PLATE_HEIGHT = 24,
+    XT_PLATE_SYMBOLS_MAX = 8,
+    XT_PLATE_HARD_MAX = 10,
+};
+
+enum xt_plate_style {
+    XT_PLATE_BLUE,
+    XT_PLATE_GREEN,
+    XT_PLATE_YELLOW,
+    XT_PLATE_WHITE,
+    XT_PLATE_STYLES,
+};
+
+/* How many symbols a plate of the style has: 8 on green ones, 7 on others. */
+int xt_plate_length(enum xt_plate_style style);
+
+struct xt_plate_painter;
+enum xt_status xt_plate_painter_create(struct xt_plate_painter **out, struct xt_err *err);
+void xt_plate_painter_destroy(struct xt_plate_painter *painter);
+
+/* Paints xt_plate_length(style) glyphs (data/glyphs.h) as RGB pixels, [24][94][3]. `hard` scales
+ * every distortion: 0 paints a clean plate, 10 plates that people misread too. */
+void xt_plate_paint(const struct xt_plate_painter *painter, enum xt_plate_style style,
+                    const int *glyphs, int hard, struct xt_rng *rng, uint8_t *pixels);
+
+#endif

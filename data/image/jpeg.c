@@ -1,0 +1,293 @@
+#include "data/image/jpeg.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jerror.h>
+#include <jpeglib.h>
+
+#include "base/mem.h"
+
+/* The library reports an error by calling back and must not be returned to. */
+struct xt_jpeg_state {
+    struct jpeg_decompress_struct library;
+    struct jpeg_error_mgr errors;
+    struct jpeg_progress_mgr progress;
+    jmp_buf escape;
+    char reason[JMSG_LENGTH_MAX];
+    bool no_memory;
+};
+
+/* One image on its way. */
+struct job {
+    const uint8_t *bytes;
+    size_t size;
+    /* What to decode, in pixels of the scaled image. */
+    unsigned reduction; /* 1, 2, 4 or 8 */
+    unsigned left;
+    unsigned top;
+    unsigned width;
+    unsigned height;
+    J_COLOR_SPACE colours;
+    size_t pixel_bytes;
+    uint8_t *out;
+};
+
+static struct xt_jpeg_state *state_of(j_common_ptr library)
+{
+    return (struct xt_jpeg_state *)library;
+}
+
+_Noreturn static void escape(j_common_ptr library)
+{
+    struct xt_jpeg_state *state = state_of(library);
+    state->errors.format_message(library, state->reason);
+    state->no_memory = state->errors.msg_code == JERR_OUT_OF_MEMORY;
+    longjmp(state->escape, 1);
+}
+
+/* A warning counts as an error: a truncated file would be grey from where it ends. */
+static void on_message(j_common_ptr library, int level)
+{
+    if (level < 0)
+        escape(library);
+}
+
+static void on_output(j_common_ptr library)
+{
+    (void)library;
+}
+
+/* A small file of very many scans would take for ever. */
+static void on_progress(j_common_ptr library)
+{
+    enum { SCANS_MOST = 500 };
+    struct xt_jpeg_state *state = state_of(library);
+    if (state->library.input_scan_number <= SCANS_MOST)
+        return;
+    snprintf(state->reason, sizeof state->reason, "it has more than %d scans", SCANS_MOST);
+    longjmp(state->escape, 1);
+}
+
+/* False where the library gave up; `reason` says why. */
+static bool attempt(struct xt_jpeg_state *state,
+                    void (*step)(struct jpeg_decompress_struct *library, struct job *job),
+                    struct job *job)
+{
+    state->no_memory = false;
+    if (setjmp(state->escape))
+        return false;
+    step(&state->library, job);
+    return true;
+}
+
+static void create(struct jpeg_decompress_struct *library, struct job *job)
+{
+    (void)job;
+    jpeg_create_decompress(library);
+}
+
+static void read_header(struct jpeg_decompress_struct *library, struct job *job)
+{
+    jpeg_mem_src(library, job->bytes, (unsigned long)job->size);
+    jpeg_read_header(library, TRUE);
+}
+
+/* The library widens the stretch of a row to whole blocks. */
+static void start(struct jpeg_decompress_struct *library, struct job *job)
+{
+    library->out_color_space = job->colours;
+    library->scale_num = 1;
+    library->scale_denom = job->reduction;
+    jpeg_start_decompress(library);
+    if (job->width < library->output_width)
+        jpeg_crop_scanline(library, &job->left, &job->width);
+    if (job->top)
+        (void)jpeg_skip_scanlines(library, job->top);
+}
+
+/* What is below the part is left alone. */
+static void read_rows(struct jpeg_decompress_struct *library, struct job *job)
+{
+    enum { ROWS = 16 };
+    size_t stride = (size_t)job->width * job->pixel_bytes;
+    for (unsigned done = 0; done < job->height;) {
+        JSAMPROW rows[ROWS];
+        unsigned count = job->height - done < ROWS ? job->height - done : ROWS;
+        for (unsigned i = 0; i < count; i++)
+            rows[i] = job->out + (done + i) * stride;
+        done += jpeg_read_scanlines(library, rows, count);
+    }
+    /* To the end of a whole image: a file that is cut there is told from a good one. */
+    if (library->output_scanline == library->output_height)
+        jpeg_finish_decompress(library);
+}
+
+enum xt_status xt_jpeg_init(struct xt_jpeg *jpeg, struct xt_err *err)
+{
+    *jpeg = (struct xt_jpeg){0};
+    enum xt_status status =
+        xt_mem_calloc(&jpeg->state, 1, sizeof *jpeg->state, "a JPEG decoder", err);
+    if (status)
+        return status;
+    struct xt_jpeg_state *state = jpeg->state;
+    state->library.err = jpeg_std_error(&state->errors);
+    state->errors.error_exit = escape;
+    state->errors.emit_message = on_message;
+    state->errors.output_message = on_output;
+    if (!attempt(state, create, NULL)) {
+        xt_jpeg_clear(jpeg);
+        return xt_err_no_memory(err, "a JPEG decoder", 0);
+    }
+    state->progress.progress_monitor = on_progress;
+    state->library.progress = &state->progress;
+    return XT_OK;
+}
+
+void xt_jpeg_clear(struct xt_jpeg *jpeg)
+{
+    if (jpeg->state)
+        jpeg_destroy_decompress(&jpeg->state->library);
+    free(jpeg->state);
+    free(jpeg->inks);
+    *jpeg = (struct xt_jpeg){0};
+}
+
+bool xt_jpeg_is(const uint8_t *bytes, size_t size)
+{
+    return size >= 3 && bytes[0] == 0xFF && bytes[1] == 0xD8 && bytes[2] == 0xFF;
+}
+
+static enum xt_status bad_jpeg(struct xt_jpeg_state *state, const char *name, struct xt_err *err)
+{
+    jpeg_abort_decompress(&state->library);
+    if (state->no_memory)
+        return xt_err_set(err, XT_ERR_MEMORY, "out of memory decoding %s", name);
+    return xt_err_set(err, XT_ERR_DATA, "%s is a damaged or incomplete JPEG: %s", name,
+                      state->reason);
+}
+
+/* Inks to light. With an Adobe marker 255 is no ink; without, 0 is. */
+static void pixels_from_inks(const uint8_t *inks, size_t count, bool inverted,
+                             enum xt_pixel_order order, uint8_t *pixels)
+{
+    int flip = inverted ? 0 : 255;
+    for (size_t i = 0; i < count; i++, inks += 4, pixels += 3) {
+        int black = inks[3] ^ flip;
+        for (int c = 0; c < 3; c++) {
+            int light = inks[c] ^ flip;
+            pixels[order == XT_PIXEL_RGB ? c : 2 - c] = (uint8_t)((light * black + 127) / 255);
+        }
+    }
+}
+
+/* The strongest reduction that leaves the part at least as large as it will be used. */
+static unsigned choose_reduction(const struct xt_want *want, const struct xt_box *part)
+{
+    unsigned reduction = 8;
+    while (reduction > 1 && (part->width < (double)reduction * want->width ||
+                             part->height < (double)reduction * want->height))
+        reduction /= 2;
+    return reduction;
+}
+
+/* The whole pixels that a stretch of an axis of `size` touches. */
+static void cover(double from, double length, unsigned size, unsigned *first, unsigned *count)
+{
+    double end = ceil(from + length);
+    *first = from > 0 ? (unsigned)from : 0;
+    *first = *first < size ? *first : size - 1;
+    unsigned last = end < size ? (unsigned)end : size;
+    *count = last > *first ? last - *first : 1;
+}
+
+/* Says what to decode, and *part in its pixels before `left` and `top` are taken off. */
+static void plan(const struct jpeg_decompress_struct *library, const struct xt_want *want,
+                 struct job *job, struct xt_box *part)
+{
+    unsigned width = library->image_width;
+    unsigned height = library->image_height;
+    job->reduction = 1;
+    if (want) {
+        *part = want->part(want->context, (int)width, (int)height);
+        job->reduction = choose_reduction(want, part);
+        part->left /= job->reduction;
+        part->top /= job->reduction;
+        part->width /= job->reduction;
+        part->height /= job->reduction;
+        width = (width + job->reduction - 1) / job->reduction;
+        height = (height + job->reduction - 1) / job->reduction;
+    }
+    job->width = width;
+    job->height = height;
+    if (!want)
+        return;
+    cover(part->left, part->width, width, &job->left, &job->width);
+    cover(part->top, part->height, height, &job->top, &job->height);
+}
+
+/* Whether all of the image is wanted, at its own size. */
+static bool is_wanted_as_it_is(const struct jpeg_decompress_struct *library,
+                               const struct xt_want *want, const struct xt_box *part)
+{
+    return (int)library->image_width == want->width && (int)library->image_height == want->height &&
+           part->width == want->width && part->height == want->height;
+}
+
+static bool is_sane(const struct jpeg_decompress_struct *library)
+{
+    return library->image_width <= XT_IMAGE_PIXELS_MAX &&
+           library->image_height <= XT_IMAGE_PIXELS_MAX;
+}
+
+enum xt_status xt_jpeg_decode(struct xt_jpeg *jpeg, const uint8_t *bytes, size_t size,
+                              enum xt_pixel_order order, const struct xt_want *want,
+                              const char *name, struct xt_image *out, struct xt_box *part,
+                              struct xt_err *err)
+{
+    struct xt_jpeg_state *state = jpeg->state;
+    struct jpeg_decompress_struct *library = &state->library;
+    struct job job = {.bytes = bytes, .size = size};
+    if (!attempt(state, read_header, &job))
+        return bad_jpeg(state, name, err);
+    /* Refused by what the file says, before the library allocates for it. */
+    enum xt_status status =
+        is_sane(library)
+            ? xt_image_check((int)library->image_width, (int)library->image_height, err)
+            : xt_err_set(err, XT_ERR_DATA, "the image is too large");
+    if (status) {
+        jpeg_abort_decompress(library);
+        return xt_err_prefix(err, "%s: ", name);
+    }
+    plan(library, want, &job, part);
+    bool inks = library->num_components == 4;
+    bool inverted = library->saw_Adobe_marker;
+    job.colours = inks ? JCS_CMYK : order == XT_PIXEL_RGB ? JCS_RGB : JCS_EXT_BGR;
+    job.pixel_bytes = inks ? 4 : 3;
+    if (!attempt(state, start, &job))
+        return bad_jpeg(state, name, err);
+    jpeg->went_into = want && want->into && !inks && is_wanted_as_it_is(library, want, part);
+    size_t pixels = (size_t)job.width * job.height;
+    if (!jpeg->went_into)
+        status = xt_image_reserve(out, (int)job.width, (int)job.height, err);
+    if (!status && inks)
+        status = xt_mem_grow(&jpeg->inks, &jpeg->inks_capacity, pixels * 4, 1, name, err);
+    if (status) {
+        jpeg_abort_decompress(library);
+        return status;
+    }
+    job.out = inks ? jpeg->inks : jpeg->went_into ? want->into : out->pixels;
+    if (!attempt(state, read_rows, &job))
+        return bad_jpeg(state, name, err);
+    jpeg_abort_decompress(library);
+    if (inks)
+        pixels_from_inks(jpeg->inks, pixels, inverted, order, out->pixels);
+    if (want) {
+        part->left -= job.left;
+        part->top -= job.top;
+    }
+    return XT_OK;
+}

@@ -1,0 +1,257 @@
+#include "data/image/png.h"
+
+#include <png.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+/* One image being read or written. libpng leaves an error by longjmp: whatever is needed after it
+ * stands here and not in locals, and nothing that is released stands in locals. */
+struct work {
+    png_structp png;
+    png_infop info;
+    const char *name;
+    struct xt_png *state;
+    const uint8_t *next;
+    size_t left;
+    struct xt_image *image;
+    struct xt_str written;
+    enum xt_pixel_order order;
+    enum xt_status status; /* set where `err` already holds the sentence */
+    struct xt_err *err;
+    bool no_memory;
+    char reason[128];
+};
+
+static void on_error(png_structp png, png_const_charp message)
+{
+    struct work *work = png_get_error_ptr(png);
+    snprintf(work->reason, sizeof work->reason, "%s", message);
+    png_longjmp(png, 1);
+}
+
+/* libpng would print it. */
+static void on_warning(png_structp png, png_const_charp message)
+{
+    (void)png;
+    (void)message;
+}
+
+static png_voidp on_malloc(png_structp png, png_alloc_size_t size)
+{
+    struct work *work = png_get_mem_ptr(png);
+    void *p = malloc(size ? size : 1);
+    if (!p)
+        work->no_memory = true;
+    return p;
+}
+
+static void on_free(png_structp png, png_voidp p)
+{
+    (void)png;
+    free(p);
+}
+
+static void on_read(png_structp png, png_bytep out, size_t size)
+{
+    struct work *work = png_get_io_ptr(png);
+    if (size > work->left)
+        png_error(png, "it ends too early");
+    memcpy(out, work->next, size);
+    work->next += size;
+    work->left -= size;
+}
+
+static void on_write(png_structp png, png_bytep bytes, size_t size)
+{
+    struct work *work = png_get_io_ptr(png);
+    work->status = xt_str_append(&work->written, (const char *)bytes, size, work->err);
+    if (work->status)
+        png_error(png, "out of memory");
+}
+
+static void on_flush(png_structp png)
+{
+    (void)png;
+}
+
+static enum xt_status failure(const struct work *work)
+{
+    if (work->status)
+        return work->status;
+    if (work->no_memory)
+        return xt_err_set(work->err, XT_ERR_MEMORY, "out of memory for the PNG %s", work->name);
+    return xt_err_set(work->err, XT_ERR_DATA, "%s is a damaged or incomplete PNG: %s", work->name,
+                      work->reason);
+}
+
+/* Ends the reading with the sentence that is in work->err. */
+static void give_up(struct work *work, enum xt_status status)
+{
+    work->status = status;
+    png_longjmp(work->png, 1);
+}
+
+/* Colour profiles, text and the like: not used here, and not worth the time or the risk. */
+static void skip_extras(png_structp png)
+{
+    static const png_byte extras[] = "bKGD\0cHRM\0eXIf\0gAMA\0hIST\0iCCP\0iTXt\0"
+                                     "pHYs\0sBIT\0sPLT\0sRGB\0tEXt\0tIME\0zTXt";
+    png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, extras, (int)(sizeof extras / 5));
+}
+
+/* Asks libpng for 8-bit colour in the wanted order, with alpha where the file has any. */
+static void set_transforms(struct work *work)
+{
+    png_set_expand(work->png);
+    png_set_scale_16(work->png);
+    png_set_gray_to_rgb(work->png);
+    if (work->order == XT_PIXEL_BGR)
+        png_set_bgr(work->png);
+}
+
+static void over_black(const uint8_t *rgba, uint8_t *out, size_t pixels)
+{
+    for (size_t i = 0; i < pixels; i++)
+        for (size_t c = 0; c < 3; c++)
+            out[i * 3 + c] = (uint8_t)((rgba[i * 4 + c] * rgba[i * 4 + 3] + 127) / 255);
+}
+
+static void read_opaque(struct work *work, int passes)
+{
+    size_t stride = (size_t)work->image->width * 3;
+    for (int pass = 0; pass < passes; pass++)
+        for (int y = 0; y < work->image->height; y++)
+            png_read_row(work->png, work->image->pixels + (size_t)y * stride, NULL);
+}
+
+/* An interlaced image needs all its rows at once, any other one at a time. */
+static void read_transparent(struct work *work, int passes)
+{
+    struct xt_image *image = work->image;
+    size_t width = (size_t)image->width;
+    size_t height = (size_t)image->height;
+    size_t kept = passes > 1 ? height : 1;
+    enum xt_status status = xt_mem_grow(&work->state->rows, &work->state->rows_capacity,
+                                        kept * width * 4, 1, work->name, work->err);
+    if (status)
+        give_up(work, status);
+    for (int pass = 0; pass < passes; pass++)
+        for (size_t y = 0; y < height; y++) {
+            uint8_t *row = work->state->rows + (kept > 1 ? y * width * 4 : 0);
+            png_read_row(work->png, row, NULL);
+            if (pass == passes - 1)
+                over_black(row, image->pixels + y * width * 3, width);
+        }
+}
+
+static void read_image(struct work *work)
+{
+    skip_extras(work->png);
+    png_set_read_fn(work->png, work, on_read);
+    png_read_info(work->png, work->info);
+    png_uint_32 width = png_get_image_width(work->png, work->info);
+    png_uint_32 height = png_get_image_height(work->png, work->info);
+    if (width > XT_IMAGE_PIXELS_MAX || height > XT_IMAGE_PIXELS_MAX)
+        width = height = XT_IMAGE_PIXELS_MAX;
+    enum xt_status status = xt_image_reserve(work->image, (int)width, (int)height, work->err);
+    if (status) {
+        xt_err_prefix(work->err, "%s: ", work->name);
+        give_up(work, status);
+    }
+    set_transforms(work);
+    int passes = png_set_interlace_handling(work->png);
+    png_read_update_info(work->png, work->info);
+    if (png_get_channels(work->png, work->info) == 4)
+        read_transparent(work, passes);
+    else
+        read_opaque(work, passes);
+    png_read_end(work->png, NULL);
+}
+
+static enum xt_status read_guarded(struct work *work)
+{
+    if (setjmp(png_jmpbuf(work->png)))
+        return failure(work);
+    read_image(work);
+    return XT_OK;
+}
+
+void xt_png_clear(struct xt_png *state)
+{
+    free(state->rows);
+    *state = (struct xt_png){0};
+}
+
+bool xt_png_is(const uint8_t *bytes, size_t size)
+{
+    return size >= 8 && memcmp(bytes, "\x89PNG\r\n\x1a\n", 8) == 0;
+}
+
+enum xt_status xt_png_decode(struct xt_png *state, const uint8_t *bytes, size_t size,
+                             enum xt_pixel_order order, const char *name, struct xt_image *out,
+                             struct xt_err *err)
+{
+    struct work work = {.name = name,
+                        .state = state,
+                        .next = bytes,
+                        .left = size,
+                        .image = out,
+                        .order = order,
+                        .err = err};
+    work.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &work, on_error, on_warning, &work,
+                                        on_malloc, on_free);
+    work.info = work.png ? png_create_info_struct(work.png) : NULL;
+    enum xt_status status =
+        work.info ? read_guarded(&work) : xt_err_no_memory(err, "a PNG decoder", 0);
+    png_destroy_read_struct(&work.png, &work.info, NULL);
+    return status;
+}
+
+static enum xt_status write_guarded(struct work *work)
+{
+    if (setjmp(png_jmpbuf(work->png)))
+        return failure(work);
+    png_set_write_fn(work->png, work, on_write, on_flush);
+    png_set_IHDR(work->png, work->info, (png_uint_32)work->image->width,
+                 (png_uint_32)work->image->height, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
+                 PNG_COMPRESSION_TYPE_BASE, PNG_FILTER_TYPE_BASE);
+    png_write_info(work->png, work->info);
+    if (work->order == XT_PIXEL_BGR)
+        png_set_bgr(work->png);
+    for (int y = 0; y < work->image->height; y++)
+        png_write_row(work->png, work->image->pixels + (size_t)y * (size_t)work->image->width * 3);
+    png_write_end(work->png, NULL);
+    return XT_OK;
+}
+
+enum xt_status xt_image_encode_png(const struct xt_image *image, enum xt_pixel_order order,
+                                   struct xt_str *out, struct xt_err *err)
+{
+    struct xt_image view = *image;
+    struct work work = {
+        .name = "a PNG", .image = &view, .order = order, .written = *out, .err = err};
+    work.png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, &work, on_error, on_warning, &work,
+                                         on_malloc, on_free);
+    work.info = work.png ? png_create_info_struct(work.png) : NULL;
+    enum xt_status status =
+        work.info ? write_guarded(&work) : xt_err_no_memory(err, "a PNG encoder", 0);
+    png_destroy_write_struct(&work.png, &work.info);
+    *out = work.written;
+    return status;
+}
+
+enum xt_status xt_image_save_png(const char *path, const struct xt_image *image,
+                                 enum xt_pixel_order order, struct xt_err *err)
+{
+    struct xt_str bytes = {0};
+    enum xt_status status = xt_image_encode_png(image, order, &bytes, err);
+    if (!status)
+        status = xt_file_save(path, bytes.data, bytes.length, err);
+    xt_str_clear(&bytes);
+    return status;
+}

@@ -1,0 +1,50 @@
+#include "data/image/transform.h"
+
+#include <math.h>
+
+/* The largest part of the shape width x height, made smaller by `share`, in the middle. */
+static struct xt_box middle(int in_width, int in_height, int width, int height, double share)
+{
+    double across = (double)in_width / width;
+    double down = (double)in_height / height;
+    double scale = (across < down ? across : down) * share;
+    struct xt_box box = {.width = width * scale, .height = height * scale};
+    box.left = (in_width - box.width) / 2;
+    box.top = (in_height - box.height) / 2;
+    return box;
+}
+
+static struct xt_box random_part(int in_width, int in_height, double least, struct xt_rng *rng)
+{
+    enum { TRIES = 10 };
+    const double log_ratio = 0.28768207245178092; /* of 4/3 */
+    double area = (double)in_width * in_height;
+    for (int i = 0; i < TRIES; i++) {
+        double part = area * (least + (1 - least) * xt_rng_uniform(rng));
+        double ratio = exp(log_ratio * (2 * (double)xt_rng_uniform(rng) - 1));
+        int width = (int)(sqrt(part * ratio) + 0.5);
+        int height = (int)(sqrt(part / ratio) + 0.5);
+        if (width < 1 || height < 1 || width > in_width || height > in_height)
+            continue;
+        return (struct xt_box){
+            .left = (double)xt_rng_below(rng, (uint64_t)(in_width - width) + 1),
+            .top = (double)xt_rng_below(rng, (uint64_t)(in_height - height) + 1),
+            .width = width,
+            .height = height,
+        };
+    }
+    /* A very long image: its middle, of the shape nearest to its own. */
+    if (in_width > in_height)
+        return middle(in_width, in_height, 4, 3, 1);
+    return middle(in_width, in_height, 3, 4, 1);
+}
+
+struct xt_box xt_transform_part(enum xt_fit fit, int in_width, int in_height, int width, int height,
+                                float least, struct xt_rng *rng)
+{
+    if (fit == XT_FIT_CENTRE_CROP)
+        return middle(in_width, in_height, width, height, 7.0 / 8);
+    if (fit == XT_FIT_RANDOM_CROP)
+        return random_part(in_width, in_height, least > 0 ? (double)least : 0.08, rng);
+    return (struct xt_box){.width = in_width, .height = in_height};
+}

@@ -1,0 +1,396 @@
+/* CCPD's pictures: a plate somewhere in each, cut out by its corners and made upright, or by its
+ * box. */
+#include "data/sources/ccpd.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "data/sources/files.h"
+
+/* Pictures without plates, in a folder of that name. */
+static const char without_plates[] = "ccpd_np";
+
+/* What the numbers of a plate stand for; the last of each, O, is no symbol. */
+static const char *const provinces[] = {"皖", "沪", "津", "渝", "冀", "晋", "蒙", "辽", "吉",
+                                        "黑", "苏", "浙", "京", "闽", "赣", "鲁", "豫", "鄂",
+                                        "湘", "粤", "桂", "琼", "川", "贵", "云", "藏", "陕",
+                                        "甘", "青", "宁", "新", "警", "学"};
+static const char letters[] = "ABCDEFGHJKLMNPQRSTUVWXYZ";
+static const char letters_and_digits[] = "ABCDEFGHJKLMNPQRSTUVWXYZ0123456789";
+enum {
+    PROVINCES = sizeof provinces / sizeof provinces[0],
+    LETTERS = sizeof letters - 1,
+    LETTERS_AND_DIGITS = sizeof letters_and_digits - 1,
+    SYMBOLS_LEAST = 7, /* green plates have 8 */
+    SYMBOLS_MOST = 8,
+    COORDINATE_MAX = 1000000,
+};
+
+/* ---- the name ---- */
+
+/* A number and, where it is not 0, the character after it. */
+static bool take_number(const char **at, char after, int *number)
+{
+    const char *start = *at;
+    int value = 0;
+    for (; **at >= '0' && **at <= '9'; ++*at)
+        value = value <= COORDINATE_MAX ? value * 10 + (**at - '0') : value;
+    *number = value;
+    if (*at == start || (after && **at != after))
+        return false;
+    *at += after != 0;
+    return true;
+}
+
+static bool take_point(const char **at, char after, struct xt_point *point)
+{
+    int x = 0;
+    int y = 0;
+    bool good = take_number(at, '&', &x) && take_number(at, after, &y) && x <= COORDINATE_MAX &&
+                y <= COORDINATE_MAX;
+    *point = (struct xt_point){x, y};
+    return good;
+}
+
+static bool take_corners(const char **at, struct xt_corners *corners)
+{
+    return take_point(at, '_', &corners->right_bottom) &&
+           take_point(at, '_', &corners->left_bottom) && take_point(at, '_', &corners->left_top) &&
+           take_point(at, '-', &corners->right_top);
+}
+
+static bool take_places(const char **at, struct xt_ccpd_name *out)
+{
+    int ignored = 0;
+    return take_number(at, '-', &ignored) && take_number(at, '_', &ignored) &&
+           take_number(at, '-', &ignored) && take_point(at, '_', &out->box[0]) &&
+           take_point(at, '-', &out->box[1]) && take_corners(at, &out->corners);
+}
+
+/* The plate's numbers; false where there are no 7 or 8. */
+static bool take_plate(const char **at, int *numbers, int *count)
+{
+    for (*count = 0; *count < SYMBOLS_MOST;) {
+        if (!take_number(at, 0, &numbers[(*count)++]))
+            return false;
+        if (**at != '_')
+            break;
+        ++*at;
+    }
+    return *count >= SYMBOLS_LEAST && *(*at)++ == '-';
+}
+
+static bool take_end(const char **at)
+{
+    int ignored = 0;
+    return take_number(at, '-', &ignored) && take_number(at, '.', &ignored) && **at;
+}
+
+static enum xt_status spell(const int *numbers, int count, struct xt_ccpd_name *out,
+                            struct xt_err *err)
+{
+    size_t length = 0;
+    for (int i = 0; i < count; i++) {
+        int most = i == 0 ? PROVINCES : i == 1 ? LETTERS : LETTERS_AND_DIGITS;
+        if (numbers[i] > most)
+            return xt_err_set(err, XT_ERR_DATA,
+                              "the plate's number %d is out of range: CCPD's go from 0 to %d there",
+                              i + 1, most - 1);
+        if (numbers[i] == most)
+            return xt_err_set(err, XT_ERR_DATA,
+                              "the plate's number %d is %d, which says that there is no symbol",
+                              i + 1, numbers[i]);
+        const char *symbol = i == 0   ? provinces[numbers[i]]
+                             : i == 1 ? letters + numbers[i]
+                                      : letters_and_digits + numbers[i];
+        size_t size = i == 0 ? strlen(symbol) : 1;
+        memcpy(out->plate + length, symbol, size);
+        length += size;
+    }
+    out->plate[length] = '\0';
+    return XT_OK;
+}
+
+enum xt_status xt_ccpd_read_name(const char *name, struct xt_ccpd_name *out, struct xt_err *err)
+{
+    const char *at = name;
+    int numbers[SYMBOLS_MOST];
+    int count = 0;
+    *out = (struct xt_ccpd_name){0};
+    if (!take_places(&at, out) || !take_plate(&at, numbers, &count) || !take_end(&at))
+        return xt_err_set(err, XT_ERR_DATA,
+                          "the name is not CCPD's, which goes "
+                          "area-tilt_tilt-x&y_x&y-x&y_x&y_x&y_x&y-n_n_n_n_n_n_n-brightness-blur "
+                          "(it differs from character %d on)",
+                          (int)(at - name) + 1);
+    return spell(numbers, count, out, err);
+}
+
+/* ---- the picture ---- */
+
+/* What of a picture is decoded, and what is known of it once that was asked for. */
+struct cut {
+    struct xt_box box;
+    bool outside;
+    int width;
+    int height;
+};
+
+static bool lies_within(const struct xt_box *box, int width, int height)
+{
+    return box->left + box->width <= width && box->top + box->height <= height;
+}
+
+static struct xt_box part_of(void *context, int width, int height)
+{
+    struct cut *cut = context;
+    cut->width = width;
+    cut->height = height;
+    cut->outside = !lies_within(&cut->box, width, height);
+    return cut->outside ? (struct xt_box){0, 0, width, height} : cut->box;
+}
+
+/* Decodes the part of the picture at `cut->box` at its own size; *place is where it lies in
+ * `image`. */
+static enum xt_status load_part(struct xt_decoder *decoder, const char *path,
+                                enum xt_pixel_order order, struct cut *cut, struct xt_image *image,
+                                struct xt_box *place, struct xt_err *err)
+{
+    const struct xt_want want = {.width = (int)cut->box.width,
+                                 .height = (int)cut->box.height,
+                                 .part = part_of,
+                                 .context = cut};
+    xt_decoder_want(decoder, &want);
+    enum xt_status status = xt_image_load(decoder, path, order, image, err);
+    (void)xt_decoder_part(decoder, place);
+    /* What the caller wants is a part of the plate, not of the picture. */
+    xt_decoder_want(decoder, NULL);
+    if (!status && cut->outside)
+        status = xt_err_set(err, XT_ERR_DATA,
+                            "%s: its name says that the plate reaches to %.0f, %.0f, outside of "
+                            "the picture of %d x %d",
+                            path, cut->box.left + cut->box.width, cut->box.top + cut->box.height,
+                            cut->width, cut->height);
+    return status;
+}
+
+static struct xt_box box_around(const struct xt_point *points, size_t count)
+{
+    struct xt_point least = points[0];
+    struct xt_point most = points[0];
+    for (size_t i = 1; i < count; i++) {
+        least = (struct xt_point){fmin(least.x, points[i].x), fmin(least.y, points[i].y)};
+        most = (struct xt_point){fmax(most.x, points[i].x), fmax(most.y, points[i].y)};
+    }
+    return (struct xt_box){least.x, least.y, most.x - least.x, most.y - least.y};
+}
+
+static struct xt_point moved(struct xt_point point, const struct xt_box *from,
+                             const struct xt_box *to)
+{
+    return (struct xt_point){point.x - from->left + to->left, point.y - from->top + to->top};
+}
+
+static enum xt_status read_name(const char *path, struct xt_ccpd_name *name, struct xt_err *err)
+{
+    enum xt_status status = xt_ccpd_read_name(xt_file_name(path), name, err);
+    return status ? xt_err_prefix(err, "%s: ", path) : XT_OK;
+}
+
+static enum xt_status load_corners(const struct xt_source_files *set, size_t index,
+                                   struct xt_decoder *decoder, struct xt_image *image,
+                                   struct xt_err *err)
+{
+    const char *path = set->files[index].path;
+    struct xt_ccpd_name name;
+    struct xt_image *picture = xt_decoder_scratch(decoder);
+    struct xt_box place = {0};
+    enum xt_status status = read_name(path, &name, err);
+    if (status)
+        return status;
+    if (!xt_corners_are_convex(&name.corners))
+        return xt_err_set(err, XT_ERR_DATA,
+                          "%s: the four corners in its name are none of a plate: they do not go "
+                          "round from the right-bottom one over the left-bottom one",
+                          path);
+    const struct xt_corners *q = &name.corners;
+    const struct xt_point points[] = {q->left_top, q->right_top, q->right_bottom, q->left_bottom};
+    struct cut cut = {.box = box_around(points, 4)};
+    status = load_part(decoder, path, set->options.order, &cut, picture, &place, err);
+    const struct xt_corners there = {
+        .left_top = moved(q->left_top, &cut.box, &place),
+        .right_top = moved(q->right_top, &cut.box, &place),
+        .right_bottom = moved(q->right_bottom, &cut.box, &place),
+        .left_bottom = moved(q->left_bottom, &cut.box, &place),
+    };
+    return status ? status : xt_straighten(picture, &there, image, err);
+}
+
+static enum xt_status load_box(const struct xt_source_files *set, size_t index,
+                               struct xt_decoder *decoder, struct xt_image *image,
+                               struct xt_err *err)
+{
+    const char *path = set->files[index].path;
+    struct xt_ccpd_name name;
+    struct xt_image *picture = xt_decoder_scratch(decoder);
+    struct xt_box place = {0};
+    enum xt_status status = read_name(path, &name, err);
+    if (status)
+        return status;
+    struct cut cut = {.box = box_around(name.box, 2)};
+    if (name.box[0].x >= name.box[1].x || name.box[0].y >= name.box[1].y)
+        return xt_err_set(err, XT_ERR_DATA, "%s: the box in its name has no size", path);
+    status = load_part(decoder, path, set->options.order, &cut, picture, &place, err);
+    int width = (int)cut.box.width;
+    int height = (int)cut.box.height;
+    if (!status)
+        status = xt_image_reserve(image, width, height, err);
+    for (int row = 0; !status && row < height; row++) {
+        size_t from = ((size_t)place.top + (size_t)row) * (size_t)picture->width;
+        memcpy(image->pixels + (size_t)row * (size_t)width * 3,
+               picture->pixels + (from + (size_t)place.left) * 3, (size_t)width * 3);
+    }
+    return status;
+}
+
+static enum xt_status label_of(const char *name, char *label, size_t size, struct xt_err *err)
+{
+    struct xt_ccpd_name parsed;
+    enum xt_status status = xt_ccpd_read_name(name, &parsed, err);
+    if (!status)
+        snprintf(label, size, "%s", parsed.plate);
+    return status;
+}
+
+/* Other pixels than those between the corners, so another stamp. */
+static uint64_t stamp_of_box(const struct xt_source_files *set, size_t index)
+{
+    const char *path = set->files[index].path;
+    struct stat st;
+    return stat(path, &st) == 0 ? xt_source_stamp_of(path, &st) + 1 : 0;
+}
+
+static const struct xt_source_form by_corners = {
+    .label = label_of, .load = load_corners, .leave_out = without_plates};
+static const struct xt_source_form by_box = {
+    .label = label_of, .load = load_box, .stamp = stamp_of_box, .leave_out = without_plates};
+
+/* ---- the set ---- */
+
+/* Cuts the settings off `path`. */
+static enum xt_status read_settings(char *path, const struct xt_source_form **form,
+                                    struct xt_err *err)
+{
+    char *settings = strrchr(path, '?');
+    *form = &by_corners;
+    if (!settings)
+        return XT_OK;
+    *settings++ = '\0';
+    if (strcmp(settings, "cut=box") == 0)
+        *form = &by_box;
+    else if (strcmp(settings, "cut=corners") != 0)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "ccpd: has no setting \"%s\"; there are cut=corners (made upright) and "
+                          "cut=box",
+                          settings);
+    return XT_OK;
+}
+
+/* CCPD's lists lie in a folder of their own; their paths start at the one above. */
+static enum xt_status start_of_paths(const char *list, char **out, struct xt_err *err)
+{
+    char line[4096] = "";
+    FILE *file = fopen(list, "re");
+    bool read = file && fgets(line, sizeof line, file);
+    if (file)
+        fclose(file);
+    *out = NULL;
+    line[strcspn(line, "\t\r\n")] = '\0';
+    size_t length = (size_t)(xt_file_name(list) - list);
+    char *folder = strndup(length ? list : "./", length ? length : 2);
+    char *beside = NULL;
+    char *above = NULL;
+    enum xt_status status = folder ? XT_OK : xt_err_no_memory(err, "a file name", length);
+    if (!status)
+        status = xt_file_join(&beside, folder, line, err);
+    if (!status)
+        status = xt_file_join(&above, folder, "..", err);
+    if (!status && read && xt_file_exists(beside)) {
+        free(above);
+        above = NULL;
+    }
+    free(folder);
+    free(beside);
+    *out = above;
+    return status;
+}
+
+static enum xt_status add_list(struct xt_source_files *set, const char *path, struct xt_err *err)
+{
+    char *folder = NULL;
+    enum xt_status status = start_of_paths(path, &folder, err);
+    if (!status)
+        status = xt_source_files_add_list(set, path, folder, err);
+    free(folder);
+    return status;
+}
+
+static enum xt_status add_all(struct xt_source_files *set, const char *path, size_t *others,
+                              struct xt_err *err)
+{
+    struct stat st;
+    if (stat(path, &st))
+        return xt_source_not_found(path, errno, err);
+    if (!S_ISDIR(st.st_mode))
+        return add_list(set, path, err);
+    enum xt_status status = xt_source_files_add_tree(set, path, others, err);
+    if (!status)
+        status = xt_source_files_finish(set, path, err);
+    if (!status && set->base.count == 0)
+        status = xt_source_files_no_images(path, *others, err);
+    return status;
+}
+
+enum xt_status xt_source_open_ccpd(struct xt_source **out, const char *spec,
+                                   const struct xt_source_options *options, struct xt_err *err)
+{
+    *out = NULL;
+    if (options->task == XT_TASK_CLASSES)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "ccpd:%s has plates, but the network tells classes apart", spec);
+    struct xt_source_files *set = NULL;
+    char *path = NULL;
+    size_t others = 0;
+    enum xt_status status = xt_source_files_create(&set, options, err);
+    if (status)
+        return status;
+    status = xt_mem_strdup(&path, spec, err);
+    if (!status)
+        status = read_settings(path, &set->form, err);
+    if (!status)
+        status = add_all(set, path, &others, err);
+    if (status) {
+        xt_source_destroy(&set->base);
+        free(path);
+        return status;
+    }
+    set->base.labels_in_names = true;
+    char ignored[64] = "";
+    if (others)
+        snprintf(ignored, sizeof ignored, " (%zu other file%s ignored)", others,
+                 others == 1 ? "" : "s");
+    snprintf(set->base.description, sizeof set->base.description,
+             "%zu plate%s of CCPD (cut out by %s) in %.120s%s", set->base.count,
+             set->base.count == 1 ? "" : "s", set->form == &by_box ? "box" : "corners", path,
+             ignored);
+    free(path);
+    *out = &set->base;
+    return XT_OK;
+}

@@ -1,0 +1,227 @@
+/* A folder of images: for plates a tree whose file names are the labels; for classes a folder each.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "data/sources/index_tree.h"
+#include "data/sources/files.h"
+
+/* Whether the folder right above the file is one that the form leaves out. */
+static bool is_left_out(const struct xt_source_files *set, const char *path)
+{
+    const char *folder = set->form ? set->form->leave_out : NULL;
+    size_t length = folder ? strlen(folder) : 0;
+    const char *name = xt_file_name(path);
+    return folder && (size_t)(name - path) > length && name[-1] == '/' &&
+           memcmp(name - 1 - length, folder, length) == 0;
+}
+
+/* Moves the images of `count` paths into the set, of class `class` where that is not negative;
+ * *others counts the files that are something else. */
+static enum xt_status add_images(struct xt_source_files *set, char **paths, size_t count, int class,
+                                 size_t *others, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; !status && i < count; i++) {
+        if (!xt_image_is_name(paths[i]) || is_left_out(set, paths[i])) {
+            ++*others;
+            continue;
+        }
+        char *path = paths[i];
+        paths[i] = NULL;
+        status = class < 0 ? xt_source_files_add_named(set, path, err)
+                           : xt_source_files_add_class(set, path, class, err);
+    }
+    return status;
+}
+
+enum xt_status xt_source_files_no_images(const char *folder, size_t others, struct xt_err *err)
+{
+    if (others)
+        return xt_err_set(err, XT_ERR_DATA,
+                          "there is no image in %s: none of its %zu files ends in .jpg, .jpeg or "
+                          ".png",
+                          folder, others);
+    return xt_err_set(err, XT_ERR_DATA, "there is no image in %s: the folder is empty", folder);
+}
+
+static void describe(struct xt_source *source, const char *folder, size_t others)
+{
+    char classes[32] = "";
+    if (source->class_count)
+        snprintf(classes, sizeof classes, " of %d classes", source->class_count);
+    char ignored[64] = "";
+    if (others)
+        snprintf(ignored, sizeof ignored, " (%zu other file%s ignored)", others,
+                 others == 1 ? "" : "s");
+    snprintf(source->description, sizeof source->description, "%zu image%s%s in %.150s%s",
+             source->count, source->count == 1 ? "" : "s", classes, folder, ignored);
+}
+
+/* The folders right under the tree's first one: the classes. *list borrows their paths. */
+static enum xt_status list_classes(struct xt_file_list *list, const struct xt_file_tree *tree,
+                                   struct xt_err *err)
+{
+    size_t length = strlen(tree->folders[0].path);
+    length -= tree->folders[0].path[length - 1] == '/';
+    enum xt_status status = XT_OK;
+    for (size_t i = 1; i < tree->folder_count && !status; i++) {
+        char *path = tree->folders[i].path;
+        if (strchr(path + length + 1, '/'))
+            continue;
+        status = xt_mem_grow(&list->paths, &list->capacity, list->count + 1, sizeof *list->paths,
+                             "a list of folders", err);
+        if (!status)
+            list->paths[list->count++] = path;
+    }
+    return status;
+}
+
+static int compare_beginnings(const char *path, const char *folder, size_t length)
+{
+    int order = strncmp(path, folder, length);
+    unsigned char next = order ? '/' : (unsigned char)path[length];
+    return order ? order : (next > '/') - (next < '/');
+}
+
+/* The first of the sorted paths that lies in the folder, or behind those that do. */
+static size_t first_within(const struct xt_file_list *files, const char *folder, bool behind)
+{
+    size_t length = strlen(folder);
+    size_t first = 0;
+    size_t end = files->count;
+    while (first < end) {
+        size_t middle = first + (end - first) / 2;
+        if (compare_beginnings(files->paths[middle], folder, length) < (behind ? 1 : 0))
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first;
+}
+
+/* Whether the folders are the parts of a data set, and not classes. */
+static bool are_parts(const struct xt_file_list *folders)
+{
+    static const char *const parts[] = {"train", "test", "val", "valid", "validation"};
+    size_t found = 0;
+    for (size_t i = 0; i < folders->count; i++)
+        for (size_t p = 0; p < sizeof parts / sizeof parts[0]; p++)
+            found += strcasecmp(xt_file_name(folders->paths[i]), parts[p]) == 0;
+    return found && found == folders->count;
+}
+
+/* A class's folder, and its files among the tree's. */
+struct class_files {
+    const char *folder;
+    size_t first;
+    size_t end;
+};
+
+static enum xt_status add_class(struct xt_source_files *set, char **paths,
+                                const struct class_files *files, size_t *others, struct xt_err *err)
+{
+    const char *name = xt_file_name(files->folder);
+    int class = 0;
+    size_t before = set->base.count;
+    enum xt_status status = xt_classes_add(&set->classes, name, strlen(name), &class, err);
+    if (status)
+        return xt_err_prefix(err, "%s: ", files->folder);
+    status = add_images(set, paths + files->first, files->end - files->first, class, others, err);
+    if (!status && set->base.count == before && !set->options.labels_optional)
+        status = xt_err_set(err, XT_ERR_DATA,
+                            "the class folder %s holds no image (.jpg, .jpeg, .png); remove it or "
+                            "put images there",
+                            files->folder);
+    return status;
+}
+
+static enum xt_status no_class_folders(const char *folder, struct xt_err *err)
+{
+    return xt_err_set(err, XT_ERR_DATA,
+                      "there are no class folders in %s: images of a class lie in a folder of the "
+                      "class's name; or give a list file (path, tab, class)",
+                      folder);
+}
+
+static enum xt_status add_classes_of(struct xt_source_files *set, const struct xt_file_tree *tree,
+                                     const struct xt_file_list *classes, const char *folder,
+                                     size_t *others, struct xt_err *err)
+{
+    if (classes->count == 0)
+        return no_class_folders(folder, err);
+    if (are_parts(classes))
+        return xt_err_set(err, XT_ERR_DATA,
+                          "%s holds the parts of a data set, not classes; give %s as one, and "
+                          "the others apart",
+                          folder, classes->paths[classes->count - 1]);
+    struct class_files *files = NULL;
+    enum xt_status status =
+        xt_mem_calloc(&files, classes->count, sizeof *files, "a list of classes", err);
+    for (size_t i = 0; i < classes->count && !status; i++)
+        files[i] = (struct class_files){
+            .folder = classes->paths[i],
+            .first = first_within(&tree->files, classes->paths[i], false),
+            .end = first_within(&tree->files, classes->paths[i], true),
+        };
+    for (size_t i = 0; i < classes->count && !status; i++)
+        status = add_class(set, tree->files.paths, &files[i], others, err);
+    free(files);
+    return status;
+}
+
+static enum xt_status add_classes(struct xt_source_files *set, const char *folder, size_t *others,
+                                  struct xt_err *err)
+{
+    struct xt_file_tree tree = {0};
+    struct xt_file_list classes = {0};
+    enum xt_status status = xt_index_tree(&tree, folder, err);
+    if (!status)
+        status = list_classes(&classes, &tree, err);
+    if (!status)
+        status = add_classes_of(set, &tree, &classes, folder, others, err);
+    free(classes.paths);
+    xt_file_tree_clear(&tree);
+    return status;
+}
+
+/* Without labels (predict) a folder of classes is a tree of images like any other. */
+enum xt_status xt_source_files_add_tree(struct xt_source_files *set, const char *folder,
+                                        size_t *others, struct xt_err *err)
+{
+    struct xt_file_tree tree = {0};
+    enum xt_status status = xt_index_tree(&tree, folder, err);
+    if (!status)
+        status = add_images(set, tree.files.paths, tree.files.count, -1, others, err);
+    xt_file_tree_clear(&tree);
+    return status;
+}
+
+enum xt_status xt_source_open_folder(struct xt_source **out, const char *folder,
+                                     const struct xt_source_options *options, struct xt_err *err)
+{
+    *out = NULL;
+    struct xt_source_files *set = NULL;
+    size_t others = 0;
+    enum xt_status status = xt_source_files_create(&set, options, err);
+    if (status)
+        return status;
+    bool classes = options->task == XT_TASK_CLASSES && !options->labels_optional;
+    status = classes ? add_classes(set, folder, &others, err)
+                     : xt_source_files_add_tree(set, folder, &others, err);
+    if (!status)
+        status = xt_source_files_finish(set, folder, err);
+    if (!status && set->base.count == 0)
+        status = xt_source_files_no_images(folder, others, err);
+    if (status) {
+        xt_source_destroy(&set->base);
+        return status;
+    }
+    describe(&set->base, folder, others);
+    *out = &set->base;
+    return XT_OK;
+}

@@ -1,0 +1,389 @@
+#include "device/device.h"
+
+#include <limits.h>
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
+
+#include "base/log.h"
+#include "base/str.h"
+#include "base/thread.h"
+#include "device/kernels/engine_blob.h"
+#include "device/gpu/host_gpu.h"
+#include "device/primitive.h"
+#include "device/probe.h"
+
+const char *xt_dtype_name(enum xt_dtype dtype)
+{
+    switch (dtype) {
+    case XT_F32:
+        return "f32";
+    case XT_BF16:
+        return "bf16";
+    case XT_F16:
+        return "fp16";
+    case XT_S8:
+        return "s8";
+    case XT_U8:
+        return "u8";
+    }
+    return "";
+}
+
+dnnl_data_type_t xt_dtype_dnnl(enum xt_dtype dtype)
+{
+    switch (dtype) {
+    case XT_F32:
+        return dnnl_f32;
+    case XT_BF16:
+        return dnnl_bf16;
+    case XT_F16:
+        return dnnl_f16;
+    case XT_S8:
+        return dnnl_s8;
+    case XT_U8:
+        return dnnl_u8;
+    }
+    return dnnl_data_type_undef;
+}
+
+void xt_device_cpu_name(char *out, size_t size)
+{
+    snprintf(out, size, "unknown CPU");
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    if (!file)
+        return;
+    char line[512];
+    while (fgets(line, sizeof line, file)) {
+        char *colon = strchr(line, ':');
+        if (!colon || !xt_str_starts(line, "model name"))
+            continue;
+        colon[strcspn(colon, "\n")] = '\0';
+        snprintf(out, size, "%s", colon + 1 + strspn(colon + 1, " "));
+        break;
+    }
+    fclose(file);
+}
+
+const char *xt_device_cpu_isa(void)
+{
+    static const struct {
+        dnnl_cpu_isa_t isa;
+        const char *name;
+    } names[] = {
+        {dnnl_cpu_isa_avx512_core_amx_fp16, "AVX-512, AMX (bf16, fp16, int8)"},
+        {dnnl_cpu_isa_avx512_core_amx, "AVX-512, AMX (bf16, int8)"},
+        {dnnl_cpu_isa_avx512_core_fp16, "AVX-512 with bf16 and fp16"},
+        {dnnl_cpu_isa_avx512_core_bf16, "AVX-512 with bf16"},
+        {dnnl_cpu_isa_avx512_core_vnni, "AVX-512 with VNNI"},
+        {dnnl_cpu_isa_avx512_core, "AVX-512"},
+        {dnnl_cpu_isa_avx2_vnni, "AVX2 with VNNI"},
+        {dnnl_cpu_isa_avx2, "AVX2"},
+        {dnnl_cpu_isa_avx, "AVX"},
+        {dnnl_cpu_isa_sse41, "SSE4.1"},
+    };
+    dnnl_cpu_isa_t isa = xt_dnnl.get_effective_cpu_isa();
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (names[i].isa == isa)
+            return names[i].name;
+    return "not named";
+}
+
+bool xt_device_cpu_has_bf16(void)
+{
+    unsigned isa = (unsigned)xt_dnnl.get_effective_cpu_isa();
+    return (isa & (unsigned)dnnl_cpu_isa_avx512_core_bf16) ==
+           (unsigned)dnnl_cpu_isa_avx512_core_bf16;
+}
+
+bool xt_device_cpu_has_fp16(void)
+{
+    unsigned isa = (unsigned)xt_dnnl.get_effective_cpu_isa();
+    return (isa & (unsigned)dnnl_cpu_isa_avx512_core_fp16) ==
+           (unsigned)dnnl_cpu_isa_avx512_core_fp16;
+}
+
+bool xt_device_cpu_has_vnni(void)
+{
+    unsigned isa = (unsigned)xt_dnnl.get_effective_cpu_isa();
+    unsigned avx512 = (unsigned)dnnl_cpu_isa_avx512_core_vnni;
+    unsigned avx2 = (unsigned)dnnl_cpu_isa_avx2_vnni;
+    return (isa & avx512) == avx512 || (isa & avx2) == avx2;
+}
+
+/* Numbers too small for a normal float32 count as zero in every compute thread. Weights that decay
+ * for long end up there (the published LPRNet's do), and each costs the CPU over a hundred cycles:
+ * evaluation ran 20 times slower. */
+static void flush_denormals(void)
+{
+#ifdef __SSE__
+#pragma omp parallel
+    _mm_setcsr(_mm_getcsr() | _MM_FLUSH_ZERO_ON | 0x0040 /* denormals are zero */);
+#endif
+}
+
+static enum xt_status open_stream(struct xt_device *device, dnnl_engine_kind_t kind, size_t index,
+                                  struct xt_err *err)
+{
+    const char *what = kind == dnnl_cpu ? "the CPU engine" : "the start of the GPU engine";
+    enum xt_status status =
+        xt_dnnl_check(xt_dnnl.engine_create(&device->engine, kind, index), what, err);
+    if (!status)
+        status = xt_dnnl_check(
+            xt_dnnl.stream_create(&device->stream, device->engine, dnnl_stream_default_flags), what,
+            err);
+    return status;
+}
+
+static void prepare_threads(struct xt_device *device, int threads)
+{
+    device->threads = threads > 0 ? threads : xt_thread_available(NULL);
+    omp_set_num_threads(device->threads);
+    omp_set_dynamic(0);
+    flush_denormals();
+}
+
+static enum xt_status open_cpu(struct xt_device *device, int threads, struct xt_err *err)
+{
+    char cpu[96];
+    struct xt_span start = xt_span_now();
+    enum xt_status status = xt_dnnl_load(XT_DNNL_CPU, err);
+    device->library_span = xt_span_since(&start);
+    if (status)
+        return status;
+    start = xt_span_now();
+    prepare_threads(device, threads);
+    status = open_stream(device, dnnl_cpu, 0, err);
+    device->engine_span = xt_span_since(&start);
+    xt_device_cpu_name(cpu, sizeof cpu);
+    snprintf(device->place, sizeof device->place, "cpu");
+    snprintf(device->name, sizeof device->name, "cpu: %s, %d thread%s", cpu, device->threads,
+             device->threads == 1 ? "" : "s");
+    return status;
+}
+
+/* --- XPU
+ * ----------------------------------------------------------------------------------------*/
+/* oneDNN sees no GPU: what the machine itself says about that. */
+static enum xt_status no_xpu(const char *spec, const char *no_zero, struct xt_err *err)
+{
+    struct xt_host_gpu host;
+    char why[512];
+    xt_host_gpu_read(&host, "");
+    if (host.count == 0 && !host.wsl)
+        snprintf(why, sizeof why,
+                 "the kernel shows none (no Intel render node under /dev/dri): there is no GPU, or "
+                 "its kernel driver (i915, xe) is not loaded");
+    else if (host.count > 0 && !host.nodes[0].usable)
+        snprintf(why, sizeof why, "%s may not be opened by this user (it belongs to group %s): %s",
+                 host.nodes[0].path, host.nodes[0].group, XT_HOST_GPU_JOIN);
+    else if (host.wsl && !host.wsl_usable)
+        snprintf(why, sizeof why, "/dev/dxg may not be opened by this user");
+    else
+        snprintf(why, sizeof why, "%s",
+                 *no_zero ? no_zero
+                          : "its driver is not installed: install intel-opencl-icd and "
+                            "libze-intel-gpu1 (Debian, Ubuntu) or intel-compute-runtime (Fedora)");
+    return xt_err_set(err, XT_ERR_DEVICE,
+                      "--device %s: oneDNN finds no Intel GPU: %s; \"xtrain doctor\" looks at each "
+                      "step",
+                      spec, why);
+}
+
+static void say_choice(struct xt_device *device, const struct xt_xpus *list, const char *spec)
+{
+    if (strcmp(spec, "xpu") != 0)
+        return;
+    const struct xt_gpu_facts *facts = &device->xpu.facts;
+    snprintf(device->chosen, sizeof device->chosen, "%s, %.1f GB%s",
+             facts->integrated ? "an integrated GPU" : "a discrete GPU",
+             (double)facts->memory / 1e9,
+             list->count > 1 ? ", the best of those that oneDNN lists" : ", the only one");
+}
+
+static enum xt_status choose_xpu(struct xt_device *device, const char *spec, struct xt_err *err)
+{
+    struct xt_xpus list;
+    int index = 0;
+    enum xt_status status = xt_xpu_list(&list, device->zero, err);
+    if (status)
+        return status;
+    if (list.count == 0)
+        return no_xpu(spec, device->no_zero, err);
+    status = xt_xpu_choose(&list, spec, &index, err);
+    if (status)
+        return status;
+    device->xpu = list.items[index];
+    if (device->xpu.shared_memory)
+        device->opencl_memory = xt_dnnl_find_opencl_memory();
+    struct xt_pci_text pci = xt_pci_format(&device->xpu.facts.pci);
+    snprintf(device->place, sizeof device->place, "xpu:%d", index);
+    snprintf(device->name, sizeof device->name, "xpu:%d: %.72s%s%s", index, device->xpu.facts.name,
+             *pci.text ? ", " : "", pci.text);
+    say_choice(device, &list, spec);
+    return XT_OK;
+}
+
+/* Level Zero is asked before oneDNN starts the drivers: an old loader switches Sysman on when its
+ * drivers start, or never. */
+static void open_level_zero(struct xt_device *device)
+{
+    struct xt_err why = {0};
+    if (xt_level_zero_open(&device->zero, &why))
+        snprintf(device->no_zero, sizeof device->no_zero, "%.255s", why.text);
+}
+
+static enum xt_status open_xpu(struct xt_device *device, const char *spec,
+                               const struct xt_device_options *options, struct xt_err *err)
+{
+    char library[PATH_MAX];
+    struct xt_span start = xt_span_now();
+    device->kind = XT_DEVICE_XPU;
+    enum xt_status status = xt_dnnl_find(XT_DNNL_GPU, library, sizeof library, err);
+    if (!status)
+        status = xt_kernel_cache_begin(&device->cache, options->cache_folder, options->no_cache,
+                                       library, err);
+    if (!status)
+        open_level_zero(device);
+    if (!status)
+        status = xt_dnnl_load(XT_DNNL_GPU, err);
+    /* OpenCL's gives cache blobs for all that it compiles; not every Level Zero runtime does. */
+    if (!status && xt_dnnl_is_experimental())
+        xt_kernel_cache_keep_blobs(&device->cache, xt_dnnl_runs_opencl());
+    device->library_span = xt_span_since(&start);
+    start = xt_span_now();
+    if (!status)
+        xt_engine_blob_recall(&device->cache);
+    if (!status)
+        status = choose_xpu(device, spec, err);
+    if (status)
+        return status;
+    prepare_threads(device, options->threads);
+    status = open_stream(device, dnnl_gpu, (size_t)device->xpu.index, err);
+    if (!status)
+        xt_engine_blob_keep(&device->cache, device->engine);
+    device->engine_span = xt_span_since(&start);
+    return status;
+}
+
+/* What "auto" comes to, found in a process of its own: a process has one oneDNN library. */
+static enum xt_status open_auto(struct xt_device *device, const struct xt_device_options *options,
+                                struct xt_err *err)
+{
+    struct xt_probe probe;
+    enum xt_status status = xt_probe_xpus(&probe, err);
+    if (status)
+        return status;
+    if (probe.status == XT_OK && probe.xpus.count > 0)
+        return open_xpu(device, "xpu", options, err);
+    status = open_cpu(device, options->threads, err);
+    snprintf(device->chosen, sizeof device->chosen, "no XPU: %.170s",
+             probe.status ? probe.why : "oneDNN finds no Intel GPU");
+    return status;
+}
+
+enum xt_status xt_device_open_with(struct xt_device *device,
+                                   const struct xt_device_options *options, struct xt_err *err)
+{
+    const char *spec = options->spec ? options->spec : "cpu";
+    *device = (struct xt_device){.cache = {.lock = -1}};
+    enum xt_status status;
+    if (strcmp(spec, "cpu") == 0)
+        status = open_cpu(device, options->threads, err);
+    else if (strcmp(spec, "auto") == 0)
+        status = open_auto(device, options, err);
+    else
+        status = open_xpu(device, spec, options, err);
+    if (status)
+        xt_device_close(device);
+    return status;
+}
+
+enum xt_status xt_device_open(struct xt_device *device, const char *spec, int threads,
+                              struct xt_err *err)
+{
+    const struct xt_device_options options = {.spec = spec, .threads = threads};
+    return xt_device_open_with(device, &options, err);
+}
+
+enum xt_status xt_device_record_cache(struct xt_device *device, struct xt_err *err)
+{
+    struct xt_str about = {0};
+    if (device->kind != XT_DEVICE_XPU || !xt_dnnl.version)
+        return XT_OK;
+    const struct xt_gpu_facts *facts = &device->xpu.facts;
+    enum xt_status status = xt_str_printf(
+        &about, err, "# onednn: %s %.40s\n# runtime: %s, %s\n# device: %s\n# driver: %s\n",
+        xt_dnnl_version_text().text, xt_dnnl.version()->hash, xt_dnnl_gpu_runtime(),
+        *device->xpu.backend ? device->xpu.backend : "not told", facts->name, facts->driver);
+    if (!status)
+        status = xt_kernel_cache_record(&device->cache, xt_str_get(&about), err);
+    xt_str_clear(&about);
+    return status;
+}
+
+void xt_device_read(struct xt_device *device, struct xt_telemetry *out)
+{
+    xt_level_zero_read(device->zero, device->kind == XT_DEVICE_XPU ? device->xpu.zero_index : -1,
+                       out);
+}
+
+void xt_device_close(struct xt_device *device)
+{
+    struct xt_err why = {0};
+    if (device->engine && device->kind == XT_DEVICE_XPU && xt_device_record_cache(device, &why))
+        xt_log_warn("%s", why.text);
+    if (device->stream)
+        xt_dnnl.stream_destroy(device->stream);
+    if (device->engine)
+        xt_dnnl.engine_destroy(device->engine);
+    xt_level_zero_close(device->zero);
+    if (device->kind == XT_DEVICE_XPU)
+        xt_kernel_cache_end(&device->cache);
+    *device = (struct xt_device){.cache = {.lock = -1}};
+}
+
+enum xt_status xt_device_reorder(struct xt_device *device, const_dnnl_memory_desc_t from_md,
+                                 const void *from, const_dnnl_memory_desc_t to_md, void *to,
+                                 struct xt_err *err)
+{
+    static const char what[] = "a change of memory format";
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_primitive_t primitive = NULL;
+    dnnl_memory_t source = NULL;
+    dnnl_memory_t target = NULL;
+    enum xt_status status =
+        xt_dnnl_check(xt_dnnl.reorder_primitive_desc_create(&pd, from_md, device->engine, to_md,
+                                                            device->engine, NULL),
+                      what, err);
+    if (!status)
+        status = xt_primitive_create(device, pd, what, &primitive, err);
+    /* oneDNN takes a plain pointer for reading and writing alike; the source is only read. */
+    union {
+        const void *in;
+        void *out;
+    } handle = {.in = from};
+    if (!status)
+        status = xt_memory_create(device, from_md, handle.out, what, &source, err);
+    if (!status)
+        status = xt_memory_create(device, to_md, to, what, &target, err);
+    if (!status) {
+        dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, source}, {DNNL_ARG_TO, target}};
+        status =
+            xt_dnnl_check(xt_dnnl.primitive_execute(primitive, device->stream, 2, args), what, err);
+    }
+    if (!status)
+        status = xt_dnnl_check(xt_dnnl.stream_wait(device->stream), what, err);
+    if (target)
+        xt_dnnl.memory_destroy(target);
+    if (source)
+        xt_dnnl.memory_destroy(source);
+    if (primitive)
+        xt_dnnl.primitive_destroy(primitive);
+    if (pd)
+        xt_dnnl.primitive_desc_destroy(pd);
+    return status;
+}

@@ -1,0 +1,97 @@
+/* A device that a graph runs on: its oneDNN engine and stream, and how many threads the host
+ * computes with.
+ *
+ * One device per process is open at a time; it outlives every graph, memory and primitive made on
+ * it. What a user asked for is what opens, or an error says why not: nothing runs elsewhere
+ * instead.
+ */
+#ifndef XT_DEVICE_DEVICE_H
+#define XT_DEVICE_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/span.h"
+#include "device/dnnl.h"
+#include "device/kernels/kernel_cache.h"
+#include "device/gpu/level_zero.h"
+#include "device/memory.h"
+#include "device/xpu.h"
+
+/* The last two are an int8 network's: signed, and unsigned where nothing is negative. */
+enum xt_dtype { XT_F32, XT_BF16, XT_F16, XT_S8, XT_U8 };
+
+static inline bool xt_dtype_is_int8(enum xt_dtype dtype)
+{
+    return dtype == XT_S8 || dtype == XT_U8;
+}
+static inline size_t xt_dtype_size(enum xt_dtype dtype)
+{
+    return dtype == XT_F32 ? 4 : xt_dtype_is_int8(dtype) ? 1 : 2;
+}
+const char *xt_dtype_name(enum xt_dtype dtype); /* "f32", "bf16", "fp16", "s8", "u8" */
+dnnl_data_type_t xt_dtype_dnnl(enum xt_dtype dtype);
+
+enum xt_device_kind { XT_DEVICE_CPU, XT_DEVICE_XPU };
+
+struct xt_device {
+    enum xt_device_kind kind;
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    int threads;
+    struct xt_span library_span; /* loading oneDNN took this */
+    struct xt_span engine_span;  /* and finding and opening the device that */
+    char place[16];              /* "cpu", "xpu:0" */
+    char name[128];   /* "cpu: Intel(R) Xeon(R) ..., 2 threads"; "xpu:0: Intel(R) Arc(TM) ..." */
+    char chosen[192]; /* why this one, where "auto" or "xpu" left a choice; else "" */
+    /* On an XPU alone: */
+    struct xt_xpu xpu;
+    struct xt_level_zero *zero; /* NULL: none */
+    char no_zero[256];          /* why there is none */
+    struct xt_kernel_cache cache;
+    struct xt_traffic traffic;
+    /* Makes memories on oneDNN's OpenCL runtime, where the device has unified shared memory. */
+    xt_dnnl_opencl_memory *opencl_memory;
+};
+
+struct xt_device_options {
+    const char *spec;         /* "cpu" (also NULL), "auto", or what xt_xpu_choose takes */
+    int threads;              /* of the host; 0: what the process may use */
+    const char *cache_folder; /* the base of the kernel cache; NULL: the default */
+    bool no_cache;
+};
+
+/* Opens the device. "auto" takes the XPU that "xpu" would, else the CPU. XT_ERR_DEVICE names what
+ * is missing and the command that installs it. */
+enum xt_status xt_device_open_with(struct xt_device *device,
+                                   const struct xt_device_options *options, struct xt_err *err);
+/* The same with the default cache. */
+enum xt_status xt_device_open(struct xt_device *device, const char *spec, int threads,
+                              struct xt_err *err);
+void xt_device_close(struct xt_device *device);
+
+/* Records what the driver compiled since in the kernel cache; also done by close. */
+enum xt_status xt_device_record_cache(struct xt_device *device, struct xt_err *err);
+
+/* What can be read of the device's state now; on the CPU nothing. */
+void xt_device_read(struct xt_device *device, struct xt_telemetry *out);
+
+/* Copies `from` (in format from_md) to `to` (in format to_md), converting data type and layout;
+ * waits for the end. */
+enum xt_status xt_device_reorder(struct xt_device *device, const_dnnl_memory_desc_t from_md,
+                                 const void *from, const_dnnl_memory_desc_t to_md, void *to,
+                                 struct xt_err *err);
+
+/* The CPU's model name as the system gives it, and the widest instruction set that oneDNN uses on
+ * it. */
+void xt_device_cpu_name(char *out, size_t size);
+const char *xt_device_cpu_isa(void); /* needs xt_dnnl_load; "AVX-512, AMX (bf16, int8)" */
+/* Whether the CPU has bf16 instructions (AVX512_BF16 or AMX). */
+bool xt_device_cpu_has_bf16(void);
+/* Whether it has fp16 arithmetic (AVX512_FP16), with which oneDNN infers in fp16. */
+bool xt_device_cpu_has_fp16(void);
+/* Whether it multiplies 8-bit numbers and adds them up in 32 bits (VNNI or AMX). */
+bool xt_device_cpu_has_vnni(void);
+
+#endif

@@ -1,0 +1,289 @@
+#include "device/dnnl.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "device/gpu/neighbours.h"
+
+/* One of the program's three pieces of global state, with where it came from. */
+struct xt_dnnl_table xt_dnnl;
+static struct {
+    void *library;
+    enum xt_dnnl_build build;
+    char path[PATH_MAX];
+} loaded;
+
+const char *xt_dnnl_path(void)
+{
+    return loaded.path;
+}
+
+struct xt_dnnl_version_text xt_dnnl_version_text(void)
+{
+    struct xt_dnnl_version_text out = {""};
+    if (!xt_dnnl.version)
+        return out;
+    const dnnl_version_t *v = xt_dnnl.version();
+    snprintf(out.text, sizeof out.text, "%d.%d.%d", v->major, v->minor, v->patch);
+    return out;
+}
+
+/* The values of the DNNL_RUNTIME_ macros of oneDNN 3; Level Zero's is newer than the headers. */
+enum { RUNTIME_OPENCL = 256, RUNTIME_SYCL = 512, RUNTIME_LEVEL_ZERO = 1024 };
+
+static const char *runtime_name(unsigned runtime)
+{
+    switch (runtime) {
+    case RUNTIME_OPENCL:
+        return "OpenCL";
+    case RUNTIME_SYCL:
+        return "SYCL";
+    case RUNTIME_LEVEL_ZERO:
+        return "Level Zero";
+    default:
+        return "none";
+    }
+}
+
+const char *xt_dnnl_gpu_runtime(void)
+{
+    return runtime_name(xt_dnnl.version ? xt_dnnl.version()->gpu_runtime : 0);
+}
+
+bool xt_dnnl_is_experimental(void)
+{
+    unsigned runtime = xt_dnnl.version ? xt_dnnl.version()->gpu_runtime : 0;
+    return runtime == RUNTIME_OPENCL || runtime == RUNTIME_LEVEL_ZERO;
+}
+
+bool xt_dnnl_runs_opencl(void)
+{
+    return xt_dnnl.version && xt_dnnl.version()->gpu_runtime == RUNTIME_OPENCL;
+}
+
+xt_dnnl_opencl_memory *xt_dnnl_find_opencl_memory(void)
+{
+    xt_dnnl_opencl_memory *create = NULL;
+    if (!xt_dnnl_runs_opencl())
+        return NULL;
+    void *symbol = xt_dnnl_symbol("dnnl_ocl_interop_memory_create");
+    memcpy(&create, &symbol, sizeof create);
+    return create;
+}
+
+void *xt_dnnl_symbol(const char *name)
+{
+    return loaded.library ? dlsym(loaded.library, name) : NULL;
+}
+
+static const char *const function_names[] = {
+#define XT_DNNL_NAME(name) "dnnl_" #name,
+    XT_DNNL_FUNCTIONS(XT_DNNL_NAME)
+#undef XT_DNNL_NAME
+};
+enum { FUNCTIONS = sizeof function_names / sizeof *function_names };
+_Static_assert(sizeof(struct xt_dnnl_table) == FUNCTIONS * sizeof(void *),
+               "the table holds one pointer for each name, in the order of the names");
+
+static enum xt_status bind(void *library, enum xt_dnnl_build build, const char *path,
+                           struct xt_err *err)
+{
+    struct xt_dnnl_table table;
+    for (size_t i = 0; i < FUNCTIONS; i++) {
+        void *symbol = dlsym(library, function_names[i]);
+        if (!symbol)
+            return xt_err_set(err, XT_ERR_DEVICE,
+                              "%s has no function %s: it is not oneDNN 3.2 or later; run \"make "
+                              "deps\" for one",
+                              path, function_names[i]);
+        memcpy((char *)&table + i * sizeof symbol, &symbol, sizeof symbol);
+    }
+    const dnnl_version_t *version = table.version();
+    if (version->major != 3)
+        return xt_err_set(err, XT_ERR_DEVICE, "%s is oneDNN %d.%d; 3.2 or a later 3.x is needed",
+                          path, version->major, version->minor);
+    unsigned runtime = version->gpu_runtime;
+    if (build == XT_DNNL_GPU && strcmp(runtime_name(runtime), "none") == 0)
+        return xt_err_set(
+            err, XT_ERR_DEVICE,
+            "%s is oneDNN %d.%d without a runtime for Intel GPUs (gpu_runtime %u); run "
+            "\"make deps XPU=1\", or set XTRAIN_DNNL_XPU to a library that has one",
+            path, version->major, version->minor, runtime);
+    xt_dnnl = table;
+    return XT_OK;
+}
+
+static void remember(void *library, enum xt_dnnl_build build, const char *asked)
+{
+    Dl_info info;
+    void *symbol = NULL;
+    memcpy(&symbol, &xt_dnnl.version, sizeof symbol);
+    const char *found = dladdr(symbol, &info) && info.dli_fname ? info.dli_fname : asked;
+    if (!realpath(found, loaded.path))
+        snprintf(loaded.path, sizeof loaded.path, "%s", found);
+    loaded.library = library;
+    loaded.build = build;
+}
+
+/* Where oneAPI keeps what its oneDNN needs. */
+static const char *const oneapi_folders[] = {
+    "/opt/intel/oneapi/compiler/latest/lib",
+    "/opt/intel/oneapi/tbb/latest/lib",
+    "/opt/intel/oneapi/umf/latest/lib",
+    "/opt/intel/oneapi/tcm/latest/lib",
+    NULL,
+};
+
+/* What the library needs, and what the OpenCL loader beside it needs: SYCL loads that one by
+ * itself, and it does not say where its neighbours are either. */
+static void load_neighbours(const char *path)
+{
+    char loader[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    int length = slash ? (int)(slash - path) : 0;
+    xt_neighbours_load(path, oneapi_folders);
+    if (snprintf(loader, sizeof loader, "%.*s/libOpenCL.so.1", length, path) < (int)sizeof loader)
+        xt_neighbours_load(loader, oneapi_folders);
+}
+
+static enum xt_status open_library(const char *path, enum xt_dnnl_build build, struct xt_err *err)
+{
+    if (build == XT_DNNL_GPU)
+        load_neighbours(path);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return xt_err_set(err, XT_ERR_DEVICE, "the oneDNN library %s cannot be loaded: %s", path,
+                          dlerror());
+    enum xt_status status = bind(library, build, path, err);
+    if (status)
+        dlclose(library);
+    else
+        remember(library, build, path);
+    return status;
+}
+
+/* Beside the installed program; in the build tree, also from build/tests/GROUP and sanitizer
+ * builds. */
+static const char *const cpu_places[] = {
+    "../lib/xtrain/libdnnl.so.3",
+    "../deps/dnnl/lib/libdnnl.so.3",
+    "../../deps/dnnl/lib/libdnnl.so.3",
+    "../../../deps/dnnl/lib/libdnnl.so.3",
+    "../../../../deps/dnnl/lib/libdnnl.so.3",
+    NULL,
+};
+static const char *const gpu_places[] = {
+    "../lib/xtrain-xpu/libdnnl.so.3",
+    "../deps/xpu/lib/libdnnl.so.3",
+    "../../deps/xpu/lib/libdnnl.so.3",
+    "../../../deps/xpu/lib/libdnnl.so.3",
+    "../../../../deps/xpu/lib/libdnnl.so.3",
+    "/opt/intel/oneapi/dnnl/latest/lib/libdnnl.so.3",
+    NULL,
+};
+
+/* `folder`/`name` into `path` where there is such a file. */
+static bool is_at(const char *folder, const char *name, char *path, size_t room)
+{
+    int length = *name == '/' ? snprintf(path, room, "%s", name)
+                              : snprintf(path, room, "%s/%s", folder, name);
+    return length > 0 && (size_t)length < room && xt_file_exists(path);
+}
+
+enum xt_status xt_dnnl_find(enum xt_dnnl_build build, char *path, size_t room, struct xt_err *err)
+{
+    const char *given = getenv(build == XT_DNNL_GPU ? "XTRAIN_DNNL_XPU" : "XTRAIN_DNNL");
+    const char *oneapi = build == XT_DNNL_GPU ? getenv("DNNLROOT") : NULL;
+    const char *const *places = build == XT_DNNL_GPU ? gpu_places : cpu_places;
+    char *folder = NULL;
+    snprintf(path, room, "%s", given && *given ? given : "libdnnl.so.3");
+    if (given && *given)
+        return XT_OK;
+    enum xt_status status = xt_file_program_folder(&folder, err);
+    bool found = false;
+    for (size_t i = 0; places[i] && !found && !status; i++) {
+        found = oneapi && *places[i] == '/' && is_at(oneapi, "lib/libdnnl.so.3", path, room);
+        if (!found)
+            found = is_at(folder, places[i], path, room);
+    }
+    free(folder);
+    if (!found)
+        snprintf(path, room, "libdnnl.so.3");
+    return status;
+}
+
+static enum xt_status not_found(enum xt_dnnl_build build, struct xt_err *err)
+{
+    if (build == XT_DNNL_GPU)
+        return xt_err_set(
+            err, XT_ERR_DEVICE,
+            "an Intel GPU needs oneDNN's GPU build, and it is not here: not in ../lib/xtrain-xpu "
+            "beside the program, not in deps/xpu, not in oneAPI; run \"make deps XPU=1\", or set "
+            "XTRAIN_DNNL_XPU to the file");
+    return xt_err_set(
+        err, XT_ERR_DEVICE,
+        "no oneDNN library was found: not in ../lib/xtrain beside the program, not in "
+        "deps/dnnl, not as the system's libdnnl.so.3; run \"make deps\", install "
+        "libdnnl 3, or set XTRAIN_DNNL to the file");
+}
+
+/* The system's library, also by the name that Debian gives it: libdnnl.so.3.6 is oneDNN 3.7 there.
+ */
+static bool open_system(enum xt_dnnl_build build)
+{
+    enum { NEWEST_MINOR = 40, OLDEST_MINOR = 2 };
+    bool found = open_library("libdnnl.so.3", build, NULL) == XT_OK;
+    for (int minor = NEWEST_MINOR; minor >= OLDEST_MINOR && !found; minor--) {
+        char name[32];
+        snprintf(name, sizeof name, "libdnnl.so.3.%d", minor);
+        found = open_library(name, build, NULL) == XT_OK;
+    }
+    return found;
+}
+
+enum xt_status xt_dnnl_load(enum xt_dnnl_build build, struct xt_err *err)
+{
+    if (loaded.library && loaded.build != build)
+        return xt_err_set(err, XT_ERR_DEVICE,
+                          "this process runs on oneDNN's %s build (%s); the other device needs a "
+                          "process of its own",
+                          loaded.build == XT_DNNL_GPU ? "GPU" : "CPU", loaded.path);
+    if (loaded.library)
+        return XT_OK;
+    char path[PATH_MAX];
+    enum xt_status status = xt_dnnl_find(build, path, sizeof path, err);
+    if (status)
+        return status;
+    /* The system's is the last resort; where it does not serve, the advice is to install one. */
+    if (strcmp(path, "libdnnl.so.3") != 0)
+        return open_library(path, build, err);
+    return open_system(build) ? XT_OK : not_found(build, err);
+}
+
+enum xt_status xt_dnnl_check(dnnl_status_t status, const char *what, struct xt_err *err)
+{
+    switch (status) {
+    case dnnl_success:
+        return XT_OK;
+    case dnnl_out_of_memory:
+        return xt_err_set(err, XT_ERR_MEMORY, "oneDNN ran out of memory in %s", what);
+    case dnnl_invalid_arguments:
+        return xt_err_set(err, XT_ERR_DEVICE, "oneDNN refused the arguments of %s", what);
+    case dnnl_unimplemented:
+        return xt_err_set(err, XT_ERR_DEVICE, "oneDNN has no kernel on this device for %s", what);
+    default:
+        return xt_err_set(err, XT_ERR_DEVICE, "oneDNN failed in %s (status %d)", what, (int)status);
+    }
+}
+
+const char *xt_dnnl_implementation(const_dnnl_primitive_desc_t pd)
+{
+    const char *name = "";
+    if (xt_dnnl.primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) != dnnl_success)
+        return "";
+    return name;
+}

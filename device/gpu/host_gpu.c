@@ -1,0 +1,196 @@
+#include "device/gpu/host_gpu.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+static FILE *open_under(const char *root, const char *folder, const char *name)
+{
+    char *path = NULL;
+    FILE *file = NULL;
+    if (asprintf(&path, "%s%s/%s", root, folder, name) >= 0) {
+        file = fopen(path, "re");
+        free(path);
+    }
+    return file;
+}
+
+/* The first line of a small file, without its end; "" where it cannot be read. */
+static void read_line(const char *root, const char *folder, const char *name, char *out,
+                      size_t room)
+{
+    FILE *file = open_under(root, folder, name);
+    *out = '\0';
+    if (!file)
+        return;
+    if (!fgets(out, (int)room, file))
+        *out = '\0';
+    out[strcspn(out, "\n")] = '\0';
+    fclose(file);
+}
+
+static uint32_t read_number(const char *root, const char *folder, const char *name)
+{
+    char text[32];
+    read_line(root, folder, name, text, sizeof text);
+    return (uint32_t)strtoul(text, NULL, 16);
+}
+
+/* DRIVER and PCI_SLOT_NAME out of the device's uevent. */
+static void read_uevent(const char *root, const char *folder, struct xt_render_node *node)
+{
+    char line[128];
+    FILE *file = open_under(root, folder, "uevent");
+    while (file && fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\n")] = '\0';
+        if (strncmp(line, "DRIVER=", 7) == 0)
+            snprintf(node->kernel, sizeof node->kernel, "%.23s", line + 7);
+        if (strncmp(line, "PCI_SLOT_NAME=", 14) == 0)
+            snprintf(node->pci, sizeof node->pci, "%.23s", line + 14);
+    }
+    if (file)
+        fclose(file);
+}
+
+/* The file `resource` has a line for each region: first and last address, and flags. */
+static uint64_t largest_region(const char *root, const char *folder)
+{
+    char line[128];
+    uint64_t largest = 0;
+    FILE *file = open_under(root, folder, "resource");
+    while (file && fgets(line, sizeof line, file)) {
+        char *end = NULL;
+        uint64_t first = strtoull(line, &end, 16);
+        uint64_t last = strtoull(end, NULL, 16);
+        if (last > first && last - first + 1 > largest)
+            largest = last - first + 1;
+    }
+    if (file)
+        fclose(file);
+    return largest;
+}
+
+static void read_node(const char *root, const char *name, struct xt_host_gpu *out)
+{
+    char folder[96];
+    char path[PATH_MAX];
+    struct stat st;
+    enum { INTEL = 0x8086 };
+    snprintf(folder, sizeof folder, "/sys/class/drm/%.40s/device", name);
+    uint32_t vendor = read_number(root, folder, "vendor");
+    if (vendor != INTEL || out->count == XT_RENDER_NODES_MAX) {
+        out->others++;
+        return;
+    }
+    struct xt_render_node *node = &out->nodes[out->count++];
+    *node = (struct xt_render_node){.vendor = vendor,
+                                    .device = read_number(root, folder, "device"),
+                                    .largest = largest_region(root, folder)};
+    read_uevent(root, folder, node);
+    snprintf(node->path, sizeof node->path, "/dev/dri/%.40s", name);
+    snprintf(path, sizeof path, "%s%s", root, node->path);
+    node->usable = access(path, R_OK | W_OK) == 0;
+    if (stat(path, &st) == 0) {
+        struct group entry;
+        struct group *found = NULL;
+        char buffer[4096];
+        if (getgrgid_r(st.st_gid, &entry, buffer, sizeof buffer, &found) == 0 && found)
+            snprintf(node->group, sizeof node->group, "%.47s", found->gr_name);
+        else
+            snprintf(node->group, sizeof node->group, "%u", (unsigned)st.st_gid);
+    }
+}
+
+static int is_render_node(const struct dirent *entry)
+{
+    return strncmp(entry->d_name, "renderD", 7) == 0;
+}
+
+void xt_host_gpu_read(struct xt_host_gpu *out, const char *root)
+{
+    char path[PATH_MAX];
+    struct dirent **entries = NULL;
+    *out = (struct xt_host_gpu){0};
+    snprintf(path, sizeof path, "%s/dev/dri", root);
+    int count = scandir(path, &entries, is_render_node, alphasort);
+    for (int i = 0; i < count; i++) {
+        read_node(root, entries[i]->d_name, out);
+        free(entries[i]);
+    }
+    free(entries);
+    snprintf(path, sizeof path, "%s/dev/dxg", root);
+    out->wsl = access(path, F_OK) == 0;
+    out->wsl_usable = access(path, R_OK | W_OK) == 0;
+}
+
+/* --- driver files
+ * -------------------------------------------------------------------------------*/
+static enum xt_status add_file(struct xt_str *out, const char *path, struct xt_err *err)
+{
+    struct stat st;
+    char *real = realpath(path, NULL);
+    enum xt_status status = XT_OK;
+    if (real && stat(real, &st) == 0 && S_ISREG(st.st_mode))
+        status = xt_str_printf(out, err, "%s %lld\n", xt_file_name(real), (long long)st.st_size);
+    free(real);
+    return status;
+}
+
+static enum xt_status add_libraries(const char *root, const char *name, struct xt_str *out,
+                                    struct xt_err *err)
+{
+    static const char *const folders[] = {
+        "/usr/lib/x86_64-linux-gnu", "/usr/lib64",       "/usr/lib", "/usr/local/lib",
+        "/usr/local/lib64",          "/usr/lib/wsl/lib",
+    };
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders && !status; i++) {
+        char path[PATH_MAX];
+        snprintf(path, sizeof path, "%s%s/%s", root, folders[i], name);
+        status = add_file(out, path, err);
+    }
+    return status;
+}
+
+/* A colon-separated list of files in an environment variable. */
+static enum xt_status add_listed(const char *variable, struct xt_str *out, struct xt_err *err)
+{
+    const char *next = getenv(variable);
+    enum xt_status status = XT_OK;
+    while (next && *next && !status) {
+        char path[PATH_MAX];
+        size_t length = strcspn(next, ":,");
+        snprintf(path, sizeof path, "%.*s", (int)(length < sizeof path ? length : 0), next);
+        status = add_file(out, path, err);
+        next += length + (next[length] != '\0');
+    }
+    return status;
+}
+
+enum xt_status xt_host_gpu_driver_files(const char *root, struct xt_str *out, struct xt_err *err)
+{
+    static const char *const libraries[] = {
+        "libze_intel_gpu.so.1",
+        "libze_intel_gpu_legacy1.so.1",
+        "intel-opencl/libigdrcl.so",
+        "intel-opencl/libigdrcl_legacy1.so",
+        "libigc.so.1",
+        "libigc.so.2",
+    };
+    static const char *const variables[] = {"ZE_ENABLE_ALT_DRIVERS", "OCL_ICD_FILENAMES",
+                                            "OPENCL_LAYERS"};
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < sizeof libraries / sizeof *libraries && !status; i++)
+        status = add_libraries(root, libraries[i], out, err);
+    for (size_t i = 0; i < sizeof variables / sizeof *variables && !status; i++)
+        status = add_listed(variables[i], out, err);
+    return status;
+}

@@ -1,0 +1,48 @@
+/* What the operating system says about Intel GPUs, with no driver library loaded: render nodes,
+ * whether this user may open them, WSL's /dev/dxg, and the files of the user-space drivers.
+ *
+ * `root` is put before every path ("" for the machine itself), so that a test can bring a tree of
+ * its own. Stateless, thread-safe.
+ */
+#ifndef XT_DEVICE_GPU_HOST_GPU_H
+#define XT_DEVICE_GPU_HOST_GPU_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+enum { XT_RENDER_NODES_MAX = 16 };
+
+struct xt_render_node {
+    char path[64];   /* "/dev/dri/renderD128" */
+    char pci[24];    /* "0000:03:00.0"; "" where not known */
+    char kernel[24]; /* the kernel's driver: "i915", "xe" */
+    char group[48];  /* who may open it: "render" */
+    uint32_t vendor; /* 0x8086: Intel */
+    uint32_t device; /* the PCI device id */
+    uint64_t
+        largest; /* bytes of the largest PCI region: as large as the memory with Resizable BAR */
+    bool usable; /* this user may read and write it */
+};
+
+struct xt_host_gpu {
+    struct xt_render_node nodes[XT_RENDER_NODES_MAX]; /* Intel's only */
+    int count;
+    int others; /* render nodes of other makers */
+    bool wsl;   /* /dev/dxg is there */
+    bool wsl_usable;
+};
+
+void xt_host_gpu_read(struct xt_host_gpu *out, const char *root);
+
+/* One line for each file of a user-space GPU driver that would be loaded (Level Zero, OpenCL, the
+ * kernel compiler): its name, which carries the version, and its size. Machines with the same text
+ * have the same driver. Empty where there is none. */
+enum xt_status xt_host_gpu_driver_files(const char *root, struct xt_str *out, struct xt_err *err);
+
+/* The exact command that lets this user open render nodes. */
+#define XT_HOST_GPU_JOIN "sudo usermod -aG render $USER, then log in again"
+
+#endif

@@ -1,0 +1,101 @@
+/* Level Zero: what oneDNN cannot say about an Intel GPU. Name, UUID, PCI address, execution units,
+ * memory and driver version; and through Sysman, while a run goes on, memory used, engine busy
+ * time, power and frequency.
+ *
+ * The loader (libze_loader.so.1) is loaded at run time and may be missing. oneDNN's engine list
+ * says what can run; Level Zero describes it, matched by UUID or PCI address. Specification:
+ * https://oneapi-src.github.io/level-zero-spec. The caller owns a `struct xt_level_zero`; one
+ * thread uses it at a time.
+ */
+#ifndef XT_DEVICE_GPU_LEVEL_ZERO_H
+#define XT_DEVICE_GPU_LEVEL_ZERO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct xt_pci_address {
+    bool known;
+    uint32_t domain;
+    uint32_t bus;
+    uint32_t device;
+    uint32_t function;
+};
+
+struct xt_pci_text {
+    char text[40]; /* "0000:03:00.0", "" where not known */
+};
+struct xt_pci_text xt_pci_format(const struct xt_pci_address *pci);
+
+struct xt_uuid {
+    bool known;
+    uint8_t bytes[16];
+};
+
+struct xt_uuid_text {
+    char text[40]; /* 8-4-4-4-12 hexadecimal digits, "" where not known */
+};
+struct xt_uuid_text xt_uuid_format(const struct xt_uuid *uuid);
+
+/* What is constant about a device. */
+struct xt_gpu_facts {
+    char name[128];
+    char driver[64]; /* its version */
+    struct xt_uuid uuid;
+    struct xt_pci_address pci;
+    uint32_t vendor;
+    uint32_t device_id;
+    uint32_t ip_version; /* major << 22 | minor << 14 | revision; 0: not known */
+    int units;           /* execution units; 0: not known */
+    bool integrated;
+    bool fp16;
+    bool fp64;
+    uint64_t memory; /* bytes */
+    uint64_t allocation_max;
+};
+
+/* A figure that can be missing, and then says why. */
+struct xt_reading {
+    bool known;
+    double value;
+    char why[96];
+};
+
+struct xt_telemetry {
+    struct xt_reading memory_used;  /* bytes */
+    struct xt_reading memory_total; /* bytes */
+    struct xt_reading busy;         /* 0 to 1, since the last reading */
+    struct xt_reading power;        /* watts, since the last reading */
+    struct xt_reading power_limit;  /* watts, sustained */
+    struct xt_reading frequency;    /* MHz */
+};
+
+struct xt_level_zero;
+
+/* Loads the loader, starts the drivers and lists the GPUs. XT_ERR_DEVICE says what is missing (the
+ * loader, a driver) and how to install it; a machine whose drivers have no GPU gives an empty
+ * list. */
+enum xt_status xt_level_zero_open(struct xt_level_zero **zero, struct xt_err *err);
+void xt_level_zero_close(struct xt_level_zero *zero);
+
+int xt_level_zero_count(const struct xt_level_zero *zero);
+const struct xt_gpu_facts *xt_level_zero_facts(const struct xt_level_zero *zero, int index);
+
+/* The device with this UUID or, where that is not known, PCI address; -1: none. */
+int xt_level_zero_find(const struct xt_level_zero *zero, const struct xt_uuid *uuid,
+                       const struct xt_pci_address *pci);
+/* The device behind a ze_device_handle_t that another library got from the same loader; -1: none.
+ */
+int xt_level_zero_find_handle(const struct xt_level_zero *zero, uint64_t handle);
+
+/* Reads what can be read now. Busy and power need a second reading. */
+void xt_level_zero_read(struct xt_level_zero *zero, int index, struct xt_telemetry *out);
+
+enum xt_yes_no { XT_NOT_KNOWN, XT_NO, XT_YES };
+/* Whether the CPU reaches all of the device's memory (Resizable BAR). `why` (may be NULL, 96 bytes)
+ * gets a reason where it is not known. */
+enum xt_yes_no xt_level_zero_resizable_bar(struct xt_level_zero *zero, int index, char *why);
+
+#endif

@@ -1,0 +1,191 @@
+#include "device/gpu/monitor.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/thread.h"
+
+/* A mean that grows. */
+struct mean {
+    double sum;
+    int count;
+};
+
+struct xt_monitor {
+    struct xt_device *device;
+    double interval;
+    pthread_t thread;
+    bool running;
+
+    pthread_mutex_t lock; /* over all below */
+    pthread_cond_t wake;
+    bool stop;
+    struct xt_monitor_figures figures;
+    struct mean busy, power, frequency;
+};
+
+static void add(struct mean *mean, const struct xt_reading *reading, struct xt_reading *out)
+{
+    if (reading->known) {
+        mean->sum += reading->value;
+        mean->count++;
+        *out = (struct xt_reading){.known = true, .value = mean->sum / mean->count};
+    } else if (!out->known) {
+        *out = *reading;
+    }
+}
+
+/* Reading may take the driver a while, so it is done outside the lock. */
+static void take_reading(struct xt_monitor *monitor)
+{
+    struct xt_telemetry now;
+    xt_device_read(monitor->device, &now);
+    pthread_mutex_lock(&monitor->lock);
+    struct xt_monitor_figures *figures = &monitor->figures;
+    figures->readings++;
+    figures->now = now;
+    if (!figures->memory_peak.known ||
+        (now.memory_used.known && now.memory_used.value > figures->memory_peak.value))
+        figures->memory_peak = now.memory_used;
+    add(&monitor->busy, &now.busy, &figures->busy);
+    add(&monitor->power, &now.power, &figures->power);
+    add(&monitor->frequency, &now.frequency, &figures->frequency);
+    pthread_mutex_unlock(&monitor->lock);
+}
+
+/* False where the monitor is to end. */
+static bool sleep_on(struct xt_monitor *monitor)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    double nanoseconds = (double)until.tv_nsec + 1e9 * monitor->interval;
+    until.tv_sec += (time_t)(nanoseconds / 1e9);
+    until.tv_nsec = (long)(nanoseconds - 1e9 * (double)(time_t)(nanoseconds / 1e9));
+    pthread_mutex_lock(&monitor->lock);
+    int error = 0;
+    while (!monitor->stop && !error)
+        error = pthread_cond_timedwait(&monitor->wake, &monitor->lock, &until);
+    bool stop = monitor->stop;
+    pthread_mutex_unlock(&monitor->lock);
+    return !stop;
+}
+
+static void *watch(void *argument)
+{
+    struct xt_monitor *monitor = argument;
+    while (sleep_on(monitor))
+        take_reading(monitor);
+    take_reading(monitor);
+    return NULL;
+}
+
+enum xt_status xt_monitor_start(struct xt_monitor **out, struct xt_device *device, double interval,
+                                struct xt_err *err)
+{
+    *out = NULL;
+    struct xt_monitor *monitor = NULL;
+    if (device->kind == XT_DEVICE_CPU)
+        return XT_OK;
+    enum xt_status status = xt_mem_calloc(&monitor, 1, sizeof *monitor, "a monitor", err);
+    if (status)
+        return status;
+    monitor->device = device;
+    monitor->interval = interval;
+    pthread_condattr_t clock;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&monitor->wake, &clock);
+    pthread_condattr_destroy(&clock);
+    pthread_mutex_init(&monitor->lock, NULL);
+    take_reading(monitor);
+    status = xt_thread_start(&monitor->thread, watch, monitor, "the thread that watches the device",
+                             err);
+    monitor->running = !status;
+    if (status)
+        xt_monitor_destroy(monitor);
+    else
+        *out = monitor;
+    return status;
+}
+
+void xt_monitor_read(struct xt_monitor *monitor, struct xt_monitor_figures *out)
+{
+    *out = (struct xt_monitor_figures){.readings = 0};
+    if (!monitor)
+        return;
+    pthread_mutex_lock(&monitor->lock);
+    *out = monitor->figures;
+    pthread_mutex_unlock(&monitor->lock);
+}
+
+void xt_monitor_stop(struct xt_monitor *monitor)
+{
+    if (!monitor || !monitor->running)
+        return;
+    pthread_mutex_lock(&monitor->lock);
+    monitor->stop = true;
+    pthread_cond_signal(&monitor->wake);
+    pthread_mutex_unlock(&monitor->lock);
+    pthread_join(monitor->thread, NULL);
+    monitor->running = false;
+}
+
+void xt_monitor_destroy(struct xt_monitor *monitor)
+{
+    if (!monitor)
+        return;
+    xt_monitor_stop(monitor);
+    pthread_cond_destroy(&monitor->wake);
+    pthread_mutex_destroy(&monitor->lock);
+    free(monitor);
+}
+
+/* ---- in words ---- */
+
+void xt_monitor_describe_unreadable(const struct xt_monitor_figures *figures, char *text,
+                                    size_t size)
+{
+    const struct {
+        const char *name;
+        const struct xt_reading *reading;
+    } all[] = {
+        {"memory", &figures->memory_peak},
+        {"busy time", &figures->busy},
+        {"power", &figures->power},
+        {"frequency", &figures->frequency},
+    };
+    enum { COUNT = sizeof all / sizeof *all };
+    bool said[COUNT] = {false};
+    *text = '\0';
+    for (int i = 0; i < COUNT; i++) {
+        if (all[i].reading->known || said[i])
+            continue;
+        xt_str_append_to(text, size, "%s%s", *text ? "; " : "the device's ", all[i].name);
+        for (int k = i + 1; k < COUNT; k++)
+            if (!all[k].reading->known && !strcmp(all[k].reading->why, all[i].reading->why)) {
+                xt_str_append_to(text, size, ", %s", all[k].name);
+                said[k] = true;
+            }
+        xt_str_append_to(text, size, ": not readable: %s", all[i].reading->why);
+    }
+}
+
+void xt_monitor_format_run(const struct xt_monitor_figures *figures, char *text, size_t size)
+{
+    *text = '\0';
+    if (figures->memory_peak.known && figures->now.memory_total.known)
+        xt_str_append_to(text, size, "memory at most %.1f of %.1f GB",
+                         figures->memory_peak.value / 1e9, figures->now.memory_total.value / 1e9);
+    if (figures->busy.known)
+        xt_str_append_to(text, size, "%s%.0f %% busy", *text ? ", " : "",
+                         100 * figures->busy.value);
+    if (figures->power.known)
+        xt_str_append_to(text, size, "%s%.0f W", *text ? ", " : "", figures->power.value);
+    if (figures->frequency.known)
+        xt_str_append_to(text, size, "%s%.0f MHz", *text ? ", " : "", figures->frequency.value);
+}

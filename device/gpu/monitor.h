@@ -1,0 +1,47 @@
+/* Watches an XPU while it works: a thread reads its memory, busy time, power and frequency at
+ * intervals, through Level Zero's Sysman.
+ *
+ * What cannot be read is not known and says why; nothing is made up. On the CPU there is nothing to
+ * watch. While a monitor runs nobody else may call xt_device_read; it ends before the device is
+ * closed. xt_monitor_read may be called from any thread.
+ */
+#ifndef XT_DEVICE_GPU_MONITOR_H
+#define XT_DEVICE_GPU_MONITOR_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+#include "device/device.h"
+
+/* Seconds between readings in a run. */
+#define XT_MONITOR_INTERVAL 1.0
+
+struct xt_monitor_figures {
+    int readings;                  /* 0: there is nothing to watch */
+    struct xt_telemetry now;       /* as last read */
+    struct xt_reading memory_peak; /* bytes, the most of all readings */
+    struct xt_reading busy;        /* means of all readings that gave a figure */
+    struct xt_reading power;
+    struct xt_reading frequency;
+};
+
+struct xt_monitor;
+
+/* Takes a first reading and starts the thread. *out is NULL on the CPU; NULL is allowed below. */
+enum xt_status xt_monitor_start(struct xt_monitor **out, struct xt_device *device, double interval,
+                                struct xt_err *err);
+void xt_monitor_read(struct xt_monitor *monitor, struct xt_monitor_figures *out);
+/* Takes a last reading and ends the thread; the figures stay. */
+void xt_monitor_stop(struct xt_monitor *monitor);
+/* Stops it where it runs. */
+void xt_monitor_destroy(struct xt_monitor *monitor);
+
+/* One sentence on what cannot be read and why, for the user; "" where everything can. After two
+ * readings, since some figures are differences. */
+void xt_monitor_describe_unreadable(const struct xt_monitor_figures *figures, char *text,
+                                    size_t size);
+
+/* "memory at most 3.4 of 16.0 GB, 85 % busy, 118 W, 2090 MHz": over the whole run. */
+void xt_monitor_format_run(const struct xt_monitor_figures *figures, char *text, size_t size);
+
+#endif

@@ -1,0 +1,619 @@
+#include "device/kernels/kernel_cache.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/sha256.h"
+#include "device/gpu/host_gpu.h"
+
+enum { INDEX_LIMIT = 16 << 20, FILE_LIMIT = 1 << 30, INDEX_LINES_MAX = 100000 };
+static const char index_name[] = "index.txt";
+static const char lock_name[] = "lock";
+
+void xt_cache_files_clear(struct xt_cache_files *files)
+{
+    free(files->items);
+    xt_str_clear(&files->about);
+    *files = (struct xt_cache_files){0};
+}
+
+/* --- whose it is
+ * --------------------------------------------------------------------------------*/
+/* NULL where only this user and root can have written it. */
+static const char *stranger(const struct stat *st)
+{
+    if (st->st_uid != geteuid() && st->st_uid != 0)
+        return "it belongs to another user";
+    if (st->st_mode & (S_IWGRP | S_IWOTH))
+        return "others can write it";
+    return NULL;
+}
+
+enum xt_status xt_kernel_cache_check_folder(const char *path, struct xt_err *err)
+{
+    struct stat st;
+    if (lstat(path, &st))
+        return errno == ENOENT
+                   ? XT_OK
+                   : xt_err_set(err, XT_ERR_DATA, "the kernel cache %s cannot be read: %s", path,
+                                strerror(errno));
+    const char *why = NULL;
+    if (S_ISLNK(st.st_mode))
+        why = "it is a symbolic link";
+    else if (!S_ISDIR(st.st_mode))
+        why = "it is not a folder";
+    else
+        why = stranger(&st);
+    if (!why)
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_DATA, "the kernel cache %s is not used: %s", path, why);
+}
+
+/* --- the index
+ * ----------------------------------------------------------------------------------*/
+static bool is_kernel_name(const char *name)
+{
+    size_t length = strlen(name);
+    return length > 6 && length < sizeof((struct xt_cache_file *)0)->name && *name != '.' &&
+           strcmp(name + length - 6, "_cache") == 0 && !strchr(name, '/');
+}
+
+static struct xt_cache_file *find_file(struct xt_cache_files *files, const char *name)
+{
+    for (size_t i = 0; i < files->count; i++)
+        if (strcmp(files->items[i].name, name) == 0)
+            return &files->items[i];
+    return NULL;
+}
+
+static enum xt_status add_file(struct xt_cache_files *files, const char *name,
+                               struct xt_cache_file **out, struct xt_err *err)
+{
+    enum xt_status status = xt_mem_grow(&files->items, &files->capacity, files->count + 1,
+                                        sizeof *files->items, "the list of cached kernels", err);
+    if (status)
+        return status;
+    *out = &files->items[files->count++];
+    **out = (struct xt_cache_file){.why = "it is gone"};
+    size_t length = strnlen(name, sizeof(*out)->name - 1);
+    memcpy((*out)->name, name, length);
+    return XT_OK;
+}
+
+/* One line of the index, which is this program's own but may be damaged: what does not read is
+ * skipped, and so leaves its file unrecorded. */
+static enum xt_status take_line(struct xt_cache_files *files, const char *line, struct xt_err *err)
+{
+    if (*line == '#')
+        return xt_str_printf(&files->about, err, "%s\n", line);
+    char hash[65] = "";
+    char name[160] = "";
+    unsigned long long bytes = 0;
+    if (sscanf(line, "%64[0-9a-f] %llu %159s", hash, &bytes, name) != 3 || strlen(hash) != 64 ||
+        !is_kernel_name(name) || find_file(files, name) || files->count >= INDEX_LINES_MAX)
+        return XT_OK;
+    struct xt_cache_file *file = NULL;
+    enum xt_status status = add_file(files, name, &file, err);
+    if (status)
+        return status;
+    memcpy(file->sha256, hash, sizeof hash);
+    file->bytes = bytes;
+    return XT_OK;
+}
+
+enum xt_status xt_cache_files_parse(struct xt_cache_files *files, char *text, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    for (char *line = strsep(&text, "\n"); line && !status; line = strsep(&text, "\n"))
+        if (*line)
+            status = take_line(files, line, err);
+    return status;
+}
+
+/* The index's text (free), NULL where there is none that can be trusted. */
+static char *index_text(const char *path)
+{
+    uint8_t *text = NULL;
+    size_t capacity = 0;
+    size_t size = 0;
+    struct stat st;
+    if (lstat(path, &st) || !S_ISREG(st.st_mode) || stranger(&st))
+        return NULL;
+    if (xt_file_read(path, INDEX_LIMIT, &text, &capacity, &size, NULL)) {
+        free(text);
+        return NULL;
+    }
+    text[size] = '\0';
+    return (char *)text;
+}
+
+static enum xt_status read_index(struct xt_cache_files *files, const char *folder,
+                                 struct xt_err *err)
+{
+    char *path = NULL;
+    enum xt_status status = xt_file_join(&path, folder, index_name, err);
+    char *text = status ? NULL : index_text(path);
+    if (text)
+        status = xt_cache_files_parse(files, text, err);
+    free(text);
+    free(path);
+    return status;
+}
+
+/* An index that says the same already stays as it is, with the mode that an image gave it. */
+static enum xt_status write_index(const char *folder, const struct xt_str *text, struct xt_err *err)
+{
+    char *path = NULL;
+    enum xt_status status = xt_file_join(&path, folder, index_name, err);
+    char *before = status ? NULL : index_text(path);
+    if (!status && (!before || strcmp(before, xt_str_get(text)) != 0))
+        status = xt_file_save(path, xt_str_get(text), text->length, err);
+    free(before);
+    free(path);
+    return status;
+}
+
+/* The hash of an open file; false where it cannot be read. */
+static bool hash_file(int fd, uint64_t bytes, char out[65])
+{
+    uint8_t *block = malloc(1 << 16);
+    struct xt_sha256 hash;
+    xt_sha256_begin(&hash);
+    uint64_t left = bytes;
+    while (block && left) {
+        ssize_t got = read(fd, block, left < 1 << 16 ? left : 1 << 16);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        xt_sha256_add(&hash, block, (size_t)got);
+        left -= (uint64_t)got;
+    }
+    bool fine = block && left == 0;
+    free(block);
+    struct xt_sha256_digest digest = xt_sha256_end(&hash);
+    memcpy(out, xt_sha256_format(&digest).text, 65);
+    return fine;
+}
+
+/* Opened without following links, and looked at through the descriptor that is read. NULL: *fd is
+ * open on a file that may be trusted, else what is wrong with it. */
+static const char *open_file(int folder, const char *name, int *fd, struct stat *st)
+{
+    const char *why = NULL;
+    *fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (*fd < 0)
+        return errno == ELOOP ? "it is a symbolic link" : "it cannot be read";
+    if (fstat(*fd, st))
+        why = "it cannot be read";
+    else if (!S_ISREG(st->st_mode))
+        why = "it is not a file";
+    else if (st->st_nlink != 1)
+        why = "it has another name elsewhere";
+    else
+        why = stranger(st);
+    if (!why && (st->st_size <= 0 || st->st_size > FILE_LIMIT))
+        why = "its size is not that of a kernel";
+    if (why)
+        close(*fd);
+    return why;
+}
+
+/* What is wrong with the file itself, whatever the index says; NULL: nothing. Without `hash` its
+ * contents are not looked at. */
+static const char *look_at(int folder, struct xt_cache_file *file, uint64_t *bytes, char hash[65])
+{
+    struct stat st;
+    int fd = -1;
+    const char *why = open_file(folder, file->name, &fd, &st);
+    if (why)
+        return why;
+    *bytes = (uint64_t)st.st_size;
+    file->used = st.st_mtime > st.st_atime ? st.st_mtime : st.st_atime;
+    if (hash && !hash_file(fd, *bytes, hash))
+        why = "it cannot be read";
+    close(fd);
+    return why;
+}
+
+bool xt_cache_file_load(const char *folder, const char *name, uint8_t **bytes, size_t *size)
+{
+    struct stat st;
+    int fd = -1;
+    int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *bytes = NULL;
+    if (at < 0)
+        return false;
+    if (!open_file(at, name, &fd, &st)) {
+        *size = (size_t)st.st_size;
+        *bytes = malloc(*size);
+        if (*bytes && !xt_file_read_at(fd, 0, *bytes, *size)) {
+            free(*bytes);
+            *bytes = NULL;
+        }
+        close(fd);
+    }
+    close(at);
+    return *bytes;
+}
+
+static void check_file(int folder, struct xt_cache_file *file, bool hashed)
+{
+    char hash[65] = "";
+    uint64_t bytes = 0;
+    file->why = look_at(folder, file, &bytes, hashed ? hash : NULL);
+    if (!file->why && !*file->sha256)
+        file->why = "it was not recorded";
+    else if (!file->why && bytes != file->bytes)
+        file->why = "its length is not the recorded one";
+    else if (!file->why && hashed && strcmp(hash, file->sha256) != 0)
+        file->why = "its contents are not the recorded ones";
+    file->fine = !file->why;
+    if (bytes)
+        file->bytes = bytes;
+}
+
+static enum xt_status take_entry(struct xt_cache_files *files, int folder, const char *name,
+                                 bool hashed, struct xt_err *err)
+{
+    struct xt_cache_file *file = find_file(files, name);
+    enum xt_status status = file ? XT_OK : add_file(files, name, &file, err);
+    if (!status)
+        check_file(folder, file, hashed);
+    return status;
+}
+
+static enum xt_status read_folder(struct xt_cache_files *files, const char *folder, bool hashed,
+                                  struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    DIR *dir = opendir(folder);
+    if (!dir)
+        return xt_err_set(err, XT_ERR_DATA, "the kernel cache %s cannot be read: %s", folder,
+                          strerror(errno));
+    for (const struct dirent *entry = readdir(dir); entry && !status; entry = readdir(dir))
+        if (is_kernel_name(entry->d_name))
+            status = take_entry(files, dirfd(dir), entry->d_name, hashed, err);
+    closedir(dir);
+    return status;
+}
+
+/* Files of the index that the driver has thrown out since are no files. */
+static void drop_gone(struct xt_cache_files *files)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < files->count; i++)
+        if (files->items[i].fine || strcmp(files->items[i].why, "it is gone") != 0)
+            files->items[kept++] = files->items[i];
+    files->count = kept;
+}
+
+static enum xt_status read_files(struct xt_cache_files *files, const char *folder, bool hashed,
+                                 struct xt_err *err)
+{
+    *files = (struct xt_cache_files){0};
+    enum xt_status status = xt_kernel_cache_check_folder(folder, err);
+    if (!status)
+        status = read_index(files, folder, err);
+    if (!status)
+        status = read_folder(files, folder, hashed, err);
+    if (status)
+        xt_cache_files_clear(files);
+    else
+        drop_gone(files);
+    return status;
+}
+
+enum xt_status xt_cache_files_read(struct xt_cache_files *files, const char *folder,
+                                   struct xt_err *err)
+{
+    return read_files(files, folder, true, err);
+}
+
+/* A new file gets the hash it has now; one that was recorded keeps its record, right or wrong. */
+static void adopt(int folder, struct xt_cache_file *file)
+{
+    uint64_t bytes = 0;
+    if (!*file->sha256 && !look_at(folder, file, &bytes, file->sha256)) {
+        file->bytes = bytes;
+        file->fine = true;
+    }
+}
+
+enum xt_status xt_cache_files_record(const char *folder, const char *about, struct xt_err *err)
+{
+    struct xt_cache_files files;
+    struct xt_str text = {0};
+    /* Hashes that are recorded stay, so only new files are hashed here. */
+    enum xt_status status = read_files(&files, folder, false, err);
+    if (status)
+        return status;
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    status = xt_str_printf(&text, err, "%s", about ? about : xt_str_get(&files.about));
+    for (size_t i = 0; i < files.count && !status; i++) {
+        adopt(fd, &files.items[i]);
+        if (files.items[i].fine)
+            status = xt_str_printf(&text, err, "%s %llu %s\n", files.items[i].sha256,
+                                   (unsigned long long)files.items[i].bytes, files.items[i].name);
+    }
+    if (!status)
+        status = write_index(folder, &text, err);
+    if (fd >= 0)
+        close(fd);
+    xt_str_clear(&text);
+    xt_cache_files_clear(&files);
+    return status;
+}
+
+/* --- choosing the folder
+ * ------------------------------------------------------------------------*/
+enum xt_status xt_kernel_cache_base(const char *given, char **out, struct xt_err *err)
+{
+    *out = NULL;
+    if (given)
+        return xt_mem_strdup(out, given, err);
+    enum xt_status status = xt_file_cache_base(out, err);
+    if (status || *out)
+        return status;
+    return xt_err_set(err, XT_ERR_RUN,
+                      "there is no folder for the kernel cache: HOME is not set; name one with "
+                      "--cache-dir");
+}
+
+/* By name and size, so that a cache can be carried to a machine with the same files. */
+static enum xt_status add_identity(const char *path, struct xt_str *out, struct xt_err *err)
+{
+    struct stat st;
+    char *real = realpath(path, NULL);
+    enum xt_status status = xt_str_printf(out, err, "%s", xt_file_name(real ? real : path));
+    if (!status && real && stat(real, &st) == 0)
+        status = xt_str_printf(out, err, " %lld", (long long)st.st_size);
+    free(real);
+    return status;
+}
+
+/* What compiled kernels depend on, as text: oneDNN's file, the drivers' files, the devices, and
+ * variables that make a driver another one. */
+static enum xt_status describe_machine(const char *library, struct xt_str *out, struct xt_err *err)
+{
+    static const char *const variables[] = {"NEOReadDebugKeys", "ProductFamilyOverride",
+                                            "ForceDeviceId", "HardwareInfoOverride"};
+    struct xt_host_gpu host;
+    enum xt_status status = add_identity(library, out, err);
+    if (!status)
+        status = xt_str_printf(out, err, "\n");
+    if (!status)
+        status = xt_host_gpu_driver_files("", out, err);
+    xt_host_gpu_read(&host, "");
+    for (int i = 0; i < host.count && !status; i++)
+        status = xt_str_printf(out, err, "gpu %04x\n", host.nodes[i].device);
+    for (size_t i = 0; i < sizeof variables / sizeof *variables && !status; i++)
+        if (getenv(variables[i]))
+            status = xt_str_printf(out, err, "%s=%s\n", variables[i], getenv(variables[i]));
+    return status;
+}
+
+enum xt_status xt_kernel_cache_folder(const char *base, const char *library, char **out,
+                                      struct xt_err *err)
+{
+    struct xt_str machine = {0};
+    char *name = NULL;
+    enum xt_status status = describe_machine(library, &machine, err);
+    if (!status) {
+        struct xt_sha256_digest digest = xt_sha256(xt_str_get(&machine), machine.length);
+        if (asprintf(&name, "kernels/%.16s", xt_sha256_format(&digest).text) < 0) {
+            name = NULL;
+            status = xt_err_no_memory(err, "a file name", 0);
+        }
+    }
+    if (!status)
+        status = xt_file_join(out, base, name, err);
+    free(name);
+    xt_str_clear(&machine);
+    return status;
+}
+
+/* The folder and the two above it: the base and "kernels". */
+static enum xt_status check_folders(const char *folder, struct xt_err *err)
+{
+    char path[PATH_MAX];
+    size_t length = strlen(folder);
+    if (length >= sizeof path)
+        return xt_err_set(err, XT_ERR_DATA, "the name of the kernel cache is too long: %s", folder);
+    memcpy(path, folder, length + 1);
+    enum xt_status status = xt_kernel_cache_check_folder(path, err);
+    for (int up = 0; up < 2 && !status; up++) {
+        char *slash = strrchr(path, '/');
+        if (!slash || slash == path)
+            break;
+        *slash = '\0';
+        status = xt_kernel_cache_check_folder(path, err);
+    }
+    return status;
+}
+
+/* Takes the lock. Alone: *alone. A folder that cannot be written needs none. */
+static void take_lock(struct xt_kernel_cache *cache, bool *alone)
+{
+    char *path = NULL;
+    *alone = false;
+    if (xt_file_join(&path, cache->folder, lock_name, NULL))
+        return;
+    cache->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    free(path);
+    cache->writable = cache->lock >= 0;
+    if (cache->writable) {
+        *alone = flock(cache->lock, LOCK_EX | LOCK_NB) == 0;
+        flock(cache->lock, LOCK_SH);
+    }
+}
+
+__attribute__((format(printf, 2, 3))) static void note(struct xt_kernel_cache *cache,
+                                                       const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(cache->note, sizeof cache->note, format, args);
+    va_end(args);
+}
+
+static bool leave_out(struct xt_kernel_cache *cache, const struct xt_cache_file *file)
+{
+    char *path = NULL;
+    bool gone = cache->writable && !xt_file_join(&path, cache->folder, file->name, NULL) &&
+                unlink(path) == 0;
+    free(path);
+    return gone;
+}
+
+/* Removes what does not match; false where the folder cannot be used for it. */
+static bool clean(struct xt_kernel_cache *cache, const struct xt_cache_files *files, bool alone)
+{
+    for (size_t i = 0; i < files->count; i++) {
+        const struct xt_cache_file *file = &files->items[i];
+        /* Another process is at work here: what it has not recorded yet is its own. */
+        bool unrecorded =
+            !*file->sha256 && strcmp(file->why ? file->why : "", "it was not recorded") == 0;
+        if (file->fine || (unrecorded && !alone && cache->writable)) {
+            cache->kept++;
+            cache->bytes += file->bytes;
+            continue;
+        }
+        if (!leave_out(cache, file)) {
+            note(cache, "the kernel cache %s is not used: %s: %s", cache->folder, file->name,
+                 file->why);
+            return false;
+        }
+        cache->left_out++;
+        note(cache, "left out of the kernel cache: %s: %s", file->name, file->why);
+    }
+    return true;
+}
+
+/* The driver's own default folder was not checked either, so "off" is said aloud. */
+static void set_environment(const struct xt_kernel_cache *cache)
+{
+    if (!cache->folder) {
+        setenv("NEO_CACHE_PERSISTENT", "0", 0);
+        return;
+    }
+    char most[24];
+    snprintf(most, sizeof most, "%d", XT_KERNEL_CACHE_MOST);
+    setenv("NEO_CACHE_PERSISTENT", "1", 0);
+    setenv("NEO_CACHE_DIR", cache->folder, 1);
+    setenv("NEO_CACHE_MAX_SIZE", most, 0);
+    setenv("cl_cache_dir", cache->folder, 1);
+}
+
+static enum xt_status prepare_folder(struct xt_kernel_cache *cache, const char *base,
+                                     const char *library, struct xt_err *err)
+{
+    char *where = NULL;
+    struct xt_cache_files files = {0};
+    bool alone = false;
+    enum xt_status status = xt_kernel_cache_base(base, &where, err);
+    if (!status)
+        status = xt_kernel_cache_folder(where, library, &cache->folder, err);
+    /* Whoever sets a loose umask gets a tight folder all the same. */
+    mode_t before = umask(077);
+    if (!status)
+        status = check_folders(cache->folder, err);
+    if (!status)
+        status = xt_file_make_folder(cache->folder, err);
+    if (!status)
+        status = check_folders(cache->folder, err);
+    if (!status)
+        take_lock(cache, &alone);
+    umask(before);
+    if (!status)
+        status = xt_cache_files_read(&files, cache->folder, err);
+    if (!status && !clean(cache, &files, alone))
+        status = xt_err_set(err, XT_ERR_DATA, "%s", cache->note);
+    /* What is compiled again may come to other bytes: the old record goes with the file. */
+    if (!status && cache->left_out)
+        status = xt_kernel_cache_record(cache, NULL, err);
+    xt_cache_files_clear(&files);
+    free(where);
+    return status;
+}
+
+enum xt_status xt_kernel_cache_begin(struct xt_kernel_cache *cache, const char *base, bool off,
+                                     const char *library, struct xt_err *err)
+{
+    struct xt_err why = {0};
+    *cache = (struct xt_kernel_cache){.lock = -1};
+    if (getenv("NEO_CACHE_DIR") || getenv("cl_cache_dir")) {
+        cache->users = true;
+        note(cache, "the kernel cache is the one that the environment names");
+        return XT_OK;
+    }
+    enum xt_status status = off ? XT_OK : prepare_folder(cache, base, library, &why);
+    if (status) {
+        xt_kernel_cache_end(cache);
+        note(cache, "%.300s", why.text);
+    }
+    if (status == XT_ERR_MEMORY)
+        return xt_err_set(err, status, "%s", why.text);
+    set_environment(cache);
+    return XT_OK;
+}
+
+enum xt_status xt_kernel_cache_record(struct xt_kernel_cache *cache, const char *about,
+                                      struct xt_err *err)
+{
+    if (!cache->folder || !cache->writable)
+        return XT_OK;
+    mode_t before = umask(077);
+    enum xt_status status = xt_cache_files_record(cache->folder, about, err);
+    umask(before);
+    return status;
+}
+
+void xt_kernel_cache_keep_blobs(struct xt_kernel_cache *cache, bool alone)
+{
+    if (!cache->folder)
+        return;
+    cache->reads_blobs = true;
+    cache->writes_blobs = cache->writable;
+    if (!alone)
+        return;
+    unsetenv("NEO_CACHE_DIR");
+    unsetenv("cl_cache_dir");
+    setenv("NEO_CACHE_PERSISTENT", "0", 1);
+}
+
+int xt_kernel_cache_count(const struct xt_kernel_cache *cache)
+{
+    int count = 0;
+    DIR *dir = cache->folder ? opendir(cache->folder) : NULL;
+    if (!dir)
+        return 0;
+    for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
+        count += is_kernel_name(entry->d_name);
+    closedir(dir);
+    return count;
+}
+
+/* The variables were set here, and are not the user's for a device that is opened later. */
+void xt_kernel_cache_end(struct xt_kernel_cache *cache)
+{
+    if (cache->folder && !cache->users) {
+        unsetenv("NEO_CACHE_DIR");
+        unsetenv("cl_cache_dir");
+    }
+    if (cache->lock >= 0)
+        close(cache->lock);
+    free(cache->folder);
+    *cache = (struct xt_kernel_cache){.lock = -1};
+}

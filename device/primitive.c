@@ -1,0 +1,65 @@
+#include "device/primitive.h"
+
+#include <stdlib.h>
+
+#include "device/kernels/blob_cache.h"
+
+/* An empty one where oneDNN has none for it: it compiles nothing. */
+static struct xt_blob_id id_of(const_dnnl_primitive_desc_t pd)
+{
+    struct xt_blob_id id = {NULL, 0};
+    int64_t size = 0;
+    if (xt_dnnl.primitive_desc_query(pd, dnnl_query_cache_blob_id_size_s64, 0, &size) ==
+            dnnl_success &&
+        size > 0 &&
+        xt_dnnl.primitive_desc_query(pd, dnnl_query_cache_blob_id, 0, (void *)&id.bytes) ==
+            dnnl_success &&
+        id.bytes)
+        id.size = (size_t)size;
+    return id;
+}
+
+/* A blob that oneDNN or the driver does not take was not fine after all. */
+static bool make_from_blob(struct xt_kernel_cache *cache, const struct xt_blob_id *id,
+                           const_dnnl_primitive_desc_t pd, dnnl_primitive_t *out)
+{
+    uint8_t *blob = NULL;
+    size_t size = 0;
+    if (!xt_blob_read(cache->folder, id, &blob, &size))
+        return false;
+    bool made = xt_dnnl.primitive_create_from_cache_blob(out, pd, size, blob) == dnnl_success;
+    free(blob);
+    if (!made) {
+        *out = NULL;
+        cache->kept--;
+        cache->left_out++;
+    }
+    return made;
+}
+
+static void keep(struct xt_kernel_cache *cache, const struct xt_blob_id *id,
+                 const_dnnl_primitive_t primitive)
+{
+    size_t size = 0;
+    if (xt_dnnl.primitive_get_cache_blob(primitive, &size, NULL) != dnnl_success || size == 0)
+        return;
+    uint8_t *blob = malloc(size);
+    if (blob && xt_dnnl.primitive_get_cache_blob(primitive, &size, blob) == dnnl_success)
+        xt_blob_keep(cache, id, blob, size);
+    free(blob);
+}
+
+enum xt_status xt_primitive_create(struct xt_device *device, const_dnnl_primitive_desc_t pd,
+                                   const char *what, dnnl_primitive_t *out, struct xt_err *err)
+{
+    struct xt_kernel_cache *cache = &device->cache;
+    struct xt_blob_id id = {NULL, 0};
+    if (cache->reads_blobs)
+        id = id_of(pd);
+    if (id.size && make_from_blob(cache, &id, pd, out))
+        return XT_OK;
+    enum xt_status status = xt_dnnl_check(xt_dnnl.primitive_create(out, pd), what, err);
+    if (!status && id.size && cache->writes_blobs)
+        keep(cache, &id, *out);
+    return status;
+}

@@ -1,0 +1,103 @@
+/* The CPU's own vectorised loops around oneDNN's convolutions: batch normalisation with ReLU and
+ * the pools that read it, each in one pass over a sample while it is in cache.
+ *
+ * Every source in this folder is compiled once for each instruction set (base, AVX2, AVX-512);
+ * xt_loops_get picks the widest that the CPU has. All tensors are dense N, H, W, C; a function
+ * works on one sample or one stretch of it, so the callers thread over samples. Sums go up from
+ * float32 rows to double, in an order that does not depend on threads. Thread-safe.
+ */
+#ifndef XT_MODELS_GRAPH_LOOPS_LOOPS_H
+#define XT_MODELS_GRAPH_LOOPS_LOOPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "device/device.h"
+
+/* A pool's window. Padding rows and columns never win a max and count nothing in an average. */
+struct xt_window {
+    int kernel_h, kernel_w;
+    int stride_h, stride_w;
+    int pad_h, pad_w;
+    int out_h, out_w;
+};
+
+/* One sample of BN + ReLU + pools. Pointers that are NULL are left out. */
+struct xt_norm_sample {
+    enum xt_dtype dtype; /* of z, residual, y, pooled and their gradients */
+    int h, w, c;
+    bool relu;
+    const float *scale; /* [c] gamma / sqrt(var + eps) */
+    const float *shift; /* [c] beta - mean * scale */
+    const void *z;      /* [h][w][c] the convolution's output */
+    const void *residual;
+    void *y;              /* [h][w][c] */
+    struct xt_window max; /* of y; used where pooled is given; needs relu */
+    void *pooled;         /* [max.out_h][max.out_w][c] */
+    uint8_t
+        *winner; /* the same shape: where in the window the first largest is; NULL in inference */
+    struct xt_window average; /* of y; windows do not overlap in h; used where averaged is given */
+    float *averaged;          /* [average.out_h][average.out_w][c] float32 */
+
+    /* backward */
+    const void *dy[2];      /* gradients of y, from up to two readers */
+    const void *dpooled[2]; /* gradients of pooled */
+    const float *daveraged; /* gradient of averaged */
+    void *da;               /* [h][w][c] out: the gradient before ReLU; may be dy[0] or dz */
+    const float *pivot;     /* [c] the sums below are of da and da * (z - pivot) */
+    double *sum_da;         /* [c] */
+    double *sum_da_z;       /* [c] */
+    float *scratch;         /* xt_norm_scratch floats, this thread's */
+};
+
+/* Floats of scratch that a sample needs. */
+size_t xt_norm_scratch(const struct xt_norm_sample *sample);
+
+struct xt_loops {
+    const char *isa;
+    /* sums[c] and squares[c] of (z - pivot) over `pixels` pixels of c channels. scratch: 2 * c
+     * floats. */
+    void (*statistics)(enum xt_dtype dtype, const void *z, size_t pixels, int c, const float *pivot,
+                       double *sums, double *squares, float *scratch);
+    void (*norm_forward)(const struct xt_norm_sample *sample);
+    /* Writes da and its sums. */
+    void (*norm_backward)(const struct xt_norm_sample *sample);
+    /* dz = a * da + b * z + d, channel by channel; dz may be da. */
+    void (*norm_backward_apply)(enum xt_dtype dtype, const void *da, const void *z, size_t pixels,
+                                int c, const float *a, const float *b, const float *d, void *dz);
+    /* dy[i] becomes dy[i] + more[i] where y[i] is above 0, else 0; more may be NULL. */
+    void (*relu_backward)(enum xt_dtype dtype, const void *y, void *dy, const void *more,
+                          size_t count);
+    /* out[i] = in[i] * factor where the i-th hash says keep, else 0; element i has the hash of
+     * first + i. */
+    void (*dropout)(enum xt_dtype dtype, const void *in, void *out, size_t count, uint32_t key,
+                    uint32_t first, uint32_t threshold, float factor);
+    /* The same mask: 1 where an element is kept, else 0. */
+    void (*keep)(uint8_t *out, size_t count, uint32_t key, uint32_t first, uint32_t threshold);
+    /* Row `oy` of a 3x3 max pool over one sample [h][w][c] of numbers that are not negative;
+     * padding is at most 1. scratch: w * c floats. */
+    void (*max_pool_row)(enum xt_dtype dtype, const void *in, int h, int w, int c,
+                         const struct xt_window *window, int oy, float *scratch, void *out);
+    /* Row `oy` of an average pool, times `factor`, in float32. scratch: w * c floats. */
+    void (*average_pool_row)(enum xt_dtype dtype, const void *in, int w, int c,
+                             const struct xt_window *window, int oy, float factor, float *scratch,
+                             float *out);
+    /* The sum of squares of `count` numbers. */
+    double (*square_sum)(const float *in, size_t count);
+    /* out[x * stride + k] = factor * the sum over h of in[h][w][c]. */
+    void (*sum_rows)(const float *in, int h, int w, int c, float factor, float *out, size_t stride);
+    /* Float32 to the tensor's type. */
+    void (*convert)(enum xt_dtype dtype, const float *in, size_t count, void *out);
+    /* out = (in - mean) * scale from bytes. */
+    void (*normalise)(enum xt_dtype dtype, const uint8_t *in, size_t count, float mean, float scale,
+                      void *out);
+    /* out = in - 128. */
+    void (*centre)(const uint8_t *in, size_t count, int8_t *out);
+    /* The largest magnitude of `count` numbers; not-a-number where one of them is not finite. */
+    float (*largest)(const float *in, size_t count);
+};
+
+const struct xt_loops *xt_loops_get(void);
+
+#endif

@@ -1,0 +1,221 @@
+/* Pools by themselves, and the sums that LPRNet's context is made of: for inference, where the
+ * norms before them are part of convolutions.
+ */
+#include "models/graph/loops/element.h"
+#include "models/graph/loops/table.h"
+
+enum { KERNEL = 3 };
+
+static int clamp(int value, int end)
+{
+    return value < 0 ? 0 : value < end ? value : end - 1;
+}
+
+/* The maximum of three rows of n numbers; of three columns, c apart, of those. */
+#define MAX_OF_THREE(name, type)                                                                   \
+    static void name(const void *first, const void *second, const void *third, size_t n, void *to) \
+    {                                                                                              \
+        const type *a = first;                                                                     \
+        const type *b = second;                                                                    \
+        const type *c = third;                                                                     \
+        type *restrict out = to;                                                                   \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            type most = b[i] > a[i] ? b[i] : a[i];                                                 \
+            out[i] = c[i] > most ? c[i] : most;                                                    \
+        }                                                                                          \
+    }
+
+MAX_OF_THREE(max_f32, float)
+/* Bits of bf16 and of fp16 numbers that are not negative order like integers. */
+MAX_OF_THREE(max_16_bits, int16_t)
+MAX_OF_THREE(max_u8, uint8_t)
+
+XT_INLINE void max_of_three(enum xt_dtype dtype, const void *a, const void *b, const void *c,
+                            size_t n, void *out)
+{
+    if (dtype == XT_F32)
+        max_f32(a, b, c, n, out);
+    else if (dtype == XT_BF16 || dtype == XT_F16)
+        max_16_bits(a, b, c, n, out);
+    else
+        max_u8(a, b, c, n, out);
+}
+
+/* A place in the padding takes its neighbour in the image instead, which is in the window anyhow
+ * and so changes no maximum. */
+void XT_LOOPS_NAME(max_pool_row)(enum xt_dtype dtype, const void *in, int h, int w, int c,
+                                 const struct xt_window *window, int oy, float *scratch, void *out)
+{
+    size_t pixel = (size_t)c * xt_dtype_size(dtype);
+    const char *rows[KERNEL];
+    for (int i = 0; i < KERNEL; i++) {
+        int y = clamp(oy * window->stride_h - window->pad_h + i, h);
+        rows[i] = (const char *)in + (size_t)y * (size_t)w * pixel;
+    }
+    max_of_three(dtype, rows[0], rows[1], rows[2], (size_t)w * (size_t)c, scratch);
+    const char *down = (const char *)scratch;
+    if (window->stride_w == 1 && window->pad_w == 0) {
+        max_of_three(dtype, down, down + pixel, down + 2 * pixel, (size_t)window->out_w * (size_t)c,
+                     out);
+        return;
+    }
+    for (int ox = 0; ox < window->out_w; ox++) {
+        int left = ox * window->stride_w - window->pad_w;
+        max_of_three(
+            dtype, down + (size_t)clamp(left, w) * pixel, down + (size_t)clamp(left + 1, w) * pixel,
+            down + (size_t)clamp(left + 2, w) * pixel, (size_t)c, (char *)out + (size_t)ox * pixel);
+    }
+}
+
+XT_INLINE float load_any(const void *in, size_t i, enum xt_dtype dtype)
+{
+    if (dtype == XT_U8)
+        return (float)((const uint8_t *)in)[i];
+    return dtype == XT_S8 ? (float)((const int8_t *)in)[i] : load(in, i, dtype);
+}
+
+/* Sums down `rows` rows of n numbers. `rows` is a constant where these are used, but in the last
+ * case of their callers. */
+XT_INLINE void add_rows(const void *in, size_t n, int rows, float *sum, enum xt_dtype dtype)
+{
+#pragma omp simd
+    for (size_t i = 0; i < n; i++) {
+        float s = load_any(in, i, dtype);
+        for (int r = 1; r < rows; r++)
+            s += load_any(in, (size_t)r * n + i, dtype);
+        sum[i] = s;
+    }
+}
+
+XT_INLINE void add_rows_of(const void *in, size_t n, int rows, float *sum, enum xt_dtype dtype)
+{
+    if (rows == 4)
+        add_rows(in, n, 4, sum, dtype);
+    else if (rows == 5)
+        add_rows(in, n, 5, sum, dtype);
+    else
+        add_rows(in, n, rows, sum, dtype);
+}
+
+/* An output pixel: `width` columns of sums, c apart, times `share`. */
+XT_INLINE void add_columns(const float *sum, size_t c, int width, float share, float *out)
+{
+#pragma omp simd
+    for (size_t k = 0; k < c; k++) {
+        float s = sum[k];
+        for (int x = 1; x < width; x++)
+            s += sum[(size_t)x * c + k];
+        out[k] = s * share;
+    }
+}
+
+XT_INLINE void add_rows_u8(const uint8_t *in, size_t n, int rows, uint16_t *sum)
+{
+#pragma omp simd
+    for (size_t i = 0; i < n; i++) {
+        uint16_t s = in[i];
+        for (int r = 1; r < rows; r++)
+            s = (uint16_t)(s + in[(size_t)r * n + i]);
+        sum[i] = s;
+    }
+}
+
+XT_INLINE void add_columns_u8(const uint16_t *sum, size_t c, int width, float share, float *out)
+{
+#pragma omp simd
+    for (size_t k = 0; k < c; k++) {
+        uint16_t s = sum[k];
+        for (int x = 1; x < width; x++)
+            s = (uint16_t)(s + sum[(size_t)x * c + k]);
+        out[k] = (float)s * share;
+    }
+}
+
+/* A row of bytes, summed exactly in 16 bits. */
+static void average_u8(const uint8_t *in, size_t n, size_t c, const struct xt_window *window,
+                       float share, uint16_t *sum, float *out)
+{
+    if (window->kernel_h == 4)
+        add_rows_u8(in, n, 4, sum);
+    else if (window->kernel_h == 5)
+        add_rows_u8(in, n, 5, sum);
+    else
+        add_rows_u8(in, n, window->kernel_h, sum);
+    for (int ox = 0; ox < window->out_w; ox++) {
+        const uint16_t *from = sum + (size_t)(ox * window->stride_w) * c;
+        float *to = out + (size_t)ox * c;
+        if (window->kernel_w == 5)
+            add_columns_u8(from, c, 5, share, to);
+        else if (window->kernel_w == 10)
+            add_columns_u8(from, c, 10, share, to);
+        else
+            add_columns_u8(from, c, window->kernel_w, share, to);
+    }
+}
+
+void XT_LOOPS_NAME(average_pool_row)(enum xt_dtype dtype, const void *in, int w, int c,
+                                     const struct xt_window *window, int oy, float factor,
+                                     float *scratch, float *out)
+{
+    size_t n = (size_t)w * (size_t)c;
+    const void *from =
+        (const char *)in + (size_t)(oy * window->stride_h) * n * xt_dtype_size(dtype);
+    int area = window->kernel_h * window->kernel_w;
+    float share = factor / (float)area;
+    if (dtype == XT_U8 && area * UINT8_MAX <= UINT16_MAX) {
+        average_u8(from, n, (size_t)c, window, share, (uint16_t *)scratch, out);
+        return;
+    }
+    if (dtype == XT_F32)
+        add_rows_of(from, n, window->kernel_h, scratch, XT_F32);
+    else if (dtype == XT_BF16)
+        add_rows_of(from, n, window->kernel_h, scratch, XT_BF16);
+    else if (dtype == XT_F16)
+        add_rows_of(from, n, window->kernel_h, scratch, XT_F16);
+    else if (dtype == XT_U8)
+        add_rows_of(from, n, window->kernel_h, scratch, XT_U8);
+    else
+        add_rows_of(from, n, window->kernel_h, scratch, XT_S8);
+    for (int ox = 0; ox < window->out_w; ox++) {
+        const float *column = scratch + (size_t)(ox * window->stride_w) * (size_t)c;
+        float *to = out + (size_t)ox * (size_t)c;
+        if (window->kernel_w == 5)
+            add_columns(column, (size_t)c, 5, share, to);
+        else if (window->kernel_w == 10)
+            add_columns(column, (size_t)c, 10, share, to);
+        else
+            add_columns(column, (size_t)c, window->kernel_w, share, to);
+    }
+}
+
+double XT_LOOPS_NAME(square_sum)(const float *in, size_t count)
+{
+    enum { STRETCH = 1024 };
+    double sum = 0;
+    for (size_t first = 0; first < count; first += STRETCH) {
+        size_t end = count - first < STRETCH ? count : first + STRETCH;
+        float part = 0;
+#pragma omp simd reduction(+ : part)
+        for (size_t i = first; i < end; i++)
+            part += in[i] * in[i];
+        sum += (double)part;
+    }
+    return sum;
+}
+
+void XT_LOOPS_NAME(sum_rows)(const float *in, int h, int w, int c, float factor, float *out,
+                             size_t stride)
+{
+    size_t row = (size_t)w * (size_t)c;
+    for (int x = 0; x < w; x++) {
+        const float *column = in + (size_t)x * (size_t)c;
+        float *to = out + (size_t)x * stride;
+#pragma omp simd
+        for (int k = 0; k < c; k++) {
+            float sum = column[k];
+            for (int y = 1; y < h; y++)
+                sum += column[(size_t)y * row + (size_t)k];
+            to[k] = sum * factor;
+        }
+    }
+}

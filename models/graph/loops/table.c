@@ -1,0 +1,23 @@
+#include "models/graph/loops/table.h"
+
+#define XT_STRING(x) #x
+#define XT_EXPAND_STRING(x) XT_STRING(x)
+
+const struct xt_loops XT_LOOPS_NAME(table) = {
+    .isa = XT_EXPAND_STRING(XT_LOOPS_ISA),
+    .statistics = XT_LOOPS_NAME(statistics),
+    .norm_forward = XT_LOOPS_NAME(norm_forward),
+    .norm_backward = XT_LOOPS_NAME(norm_backward),
+    .norm_backward_apply = XT_LOOPS_NAME(norm_backward_apply),
+    .relu_backward = XT_LOOPS_NAME(relu_backward),
+    .dropout = XT_LOOPS_NAME(dropout),
+    .keep = XT_LOOPS_NAME(keep),
+    .max_pool_row = XT_LOOPS_NAME(max_pool_row),
+    .average_pool_row = XT_LOOPS_NAME(average_pool_row),
+    .square_sum = XT_LOOPS_NAME(square_sum),
+    .sum_rows = XT_LOOPS_NAME(sum_rows),
+    .convert = XT_LOOPS_NAME(convert),
+    .normalise = XT_LOOPS_NAME(normalise),
+    .centre = XT_LOOPS_NAME(centre),
+    .largest = XT_LOOPS_NAME(largest),
+};

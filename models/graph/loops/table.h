@@ -1,0 +1,42 @@
+/* The functions of one instruction set's build, by the names that XT_LOOPS_NAME gives them; loops.h
+ * says what each one does.
+ */
+#ifndef XT_MODELS_GRAPH_LOOPS_TABLE_H
+#define XT_MODELS_GRAPH_LOOPS_TABLE_H
+
+#include "models/graph/loops/element.h"
+#include "models/graph/loops/loops.h"
+
+#ifndef XT_LOOPS_ISA
+#define XT_LOOPS_ISA base
+#endif
+
+void XT_LOOPS_NAME(statistics)(enum xt_dtype dtype, const void *z, size_t pixels, int c,
+                               const float *pivot, double *sums, double *squares, float *scratch);
+void XT_LOOPS_NAME(norm_forward)(const struct xt_norm_sample *sample);
+void XT_LOOPS_NAME(norm_backward)(const struct xt_norm_sample *sample);
+void XT_LOOPS_NAME(norm_backward_apply)(enum xt_dtype dtype, const void *da, const void *z,
+                                        size_t pixels, int c, const float *a, const float *b,
+                                        const float *d, void *dz);
+void XT_LOOPS_NAME(relu_backward)(enum xt_dtype dtype, const void *y, void *dy, const void *more,
+                                  size_t count);
+void XT_LOOPS_NAME(dropout)(enum xt_dtype dtype, const void *in, void *out, size_t count,
+                            uint32_t key, uint32_t first, uint32_t threshold, float factor);
+void XT_LOOPS_NAME(keep)(uint8_t *out, size_t count, uint32_t key, uint32_t first,
+                         uint32_t threshold);
+void XT_LOOPS_NAME(max_pool_row)(enum xt_dtype dtype, const void *in, int h, int w, int c,
+                                 const struct xt_window *window, int oy, float *scratch, void *out);
+void XT_LOOPS_NAME(average_pool_row)(enum xt_dtype dtype, const void *in, int w, int c,
+                                     const struct xt_window *window, int oy, float factor,
+                                     float *scratch, float *out);
+double XT_LOOPS_NAME(square_sum)(const float *in, size_t count);
+void XT_LOOPS_NAME(sum_rows)(const float *in, int h, int w, int c, float factor, float *out,
+                             size_t stride);
+void XT_LOOPS_NAME(convert)(enum xt_dtype dtype, const float *in, size_t count, void *out);
+void XT_LOOPS_NAME(normalise)(enum xt_dtype dtype, const uint8_t *in, size_t count, float mean,
+                              float scale, void *out);
+void XT_LOOPS_NAME(centre)(const uint8_t *in, size_t count, int8_t *out);
+float XT_LOOPS_NAME(largest)(const float *in, size_t count);
+extern const struct xt_loops XT_LOOPS_NAME(table);
+
+#endif

@@ -1,0 +1,53 @@
+/* The networks: what each one reads, how it is described as a graph, and the recipe that trains it
+ * well.
+ *
+ * A new network is one file that defines a `struct xt_model_info` and one line in model.c's
+ * registry. All constant.
+ */
+#ifndef XT_MODELS_REGISTRY_H
+#define XT_MODELS_REGISTRY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "models/graph/graph.h"
+#include "models/recipe.h"
+
+struct xt_model_options {
+    int classes;             /* LPRNet: symbols, the blank included */
+    int height, width;       /* of the images; the model's own unless it takes any_size */
+    bool context_over_batch; /* LPRNet's global context as published: the mean square over the batch
+                              */
+};
+
+struct xt_model_info {
+    const char *name;
+    const char *title; /* for people */
+    int height, width; /* of the input, pixels; unless the run says otherwise where any_size */
+    bool any_size;
+    bool bgr;          /* pixel order; RGB else */
+    float mean, scale; /* the network reads (byte - mean) * scale */
+    int time_steps;    /* CTC: columns of the logits; 0 for a classifier */
+    const char *head;  /* the layer that is one of classes and replaced with them; NULL: none */
+    float initial_bias;
+    const char *default_data; /* trained on when no --data is given */
+    const char *default_val;
+    const struct xt_recipe_item *recipe;
+    /* Describes the network on a fresh graph; returns the logits, [n][1][time_steps][classes]
+     * ([n][1][1][classes] of a classifier). */
+    struct xt_tensor *(*describe)(struct xt_graph *graph, const struct xt_model_options *options,
+                                  struct xt_err *err);
+};
+
+/* NULL where there is none of that name. */
+const struct xt_model_info *xt_model_find(const char *name);
+/* All of them; *count is set. */
+const struct xt_model_info *const *xt_model_all(size_t *count);
+/* As xt_model_find, with an error that names what there is. */
+enum xt_status xt_model_get(const char *name, const struct xt_model_info **out, struct xt_err *err);
+
+/* The recipe of a model by name, NULL where there is none: what the option parser asks for. */
+const struct xt_recipe_item *xt_model_recipe(const char *name);
+
+#endif

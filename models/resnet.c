@@ -1,0 +1,174 @@
+/* ResNet-50 (He et al. 2016, arXiv:1512.03385) in its version 1.5: the stride stands on the 3x3
+ * convolution of a block. Parameter names and their order are torchvision's.
+ */
+#include <stdio.h>
+
+#include "models/registry.h"
+
+extern const struct xt_model_info xt_model_resnet50;
+
+enum { EXPANSION = 4, SMALLEST = 32 };
+
+struct builder {
+    struct xt_graph *graph;
+    struct xt_err *err;
+};
+
+static struct xt_tensor *conv(struct builder *b, struct xt_tensor *in, const char *name,
+                              int channels, int kernel, int stride)
+{
+    struct xt_conv_spec spec = {
+        .name = name,
+        .channels = channels,
+        .kernel_h = kernel,
+        .kernel_w = kernel,
+        .stride_h = stride,
+        .stride_w = stride,
+        .pad_h = kernel / 2,
+        .pad_w = kernel / 2,
+    };
+    return in ? xt_graph_conv(b->graph, in, &spec, b->err) : NULL;
+}
+
+/* BN of a convolution's output, whose own output is the whole tensor. */
+static struct xt_tensor *norm(struct builder *b, struct xt_tensor *in, const char *name, bool relu)
+{
+    struct xt_norm_spec spec = {.name = name, .relu = relu, .full = true};
+    struct xt_norm_outputs out;
+    return in && !xt_graph_norm(b->graph, in, &spec, &out, b->err) ? out.full : NULL;
+}
+
+static struct xt_tensor *stem(struct builder *b, int h, int w)
+{
+    const struct xt_model_info *model = &xt_model_resnet50;
+    struct xt_tensor *x = xt_graph_input(b->graph, h, w, model->mean, model->scale, b->err);
+    x = conv(b, x, "conv1", 64, 7, 2);
+    struct xt_norm_spec spec = {
+        .name = "bn1",
+        .relu = true,
+        .max = {
+            .kernel_h = 3, .kernel_w = 3, .stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1}};
+    struct xt_norm_outputs out;
+    return x && !xt_graph_norm(b->graph, x, &spec, &out, b->err) ? out.max : NULL;
+}
+
+/* Where a block stands, and what it is like. */
+struct block {
+    char prefix[32]; /* "layer1.0" */
+    int width;       /* of the 3x3 convolution */
+    int stride;
+    bool downsample;
+    bool last; /* of the network: its output is averaged over the whole image */
+};
+
+static const char *name_in(const struct block *block, const char *name, char *out, size_t size)
+{
+    snprintf(out, size, "%s.%s", block->prefix, name);
+    return out;
+}
+
+/* The 1x1, 3x3 and 1x1 convolutions, the last one's BN left to the caller. */
+static struct xt_tensor *branch(struct builder *b, struct xt_tensor *in, const struct block *block)
+{
+    char name[64];
+    enum { SIZE = sizeof name };
+    struct xt_tensor *x = conv(b, in, name_in(block, "conv1", name, SIZE), block->width, 1, 1);
+    x = norm(b, x, name_in(block, "bn1", name, SIZE), true);
+    x = conv(b, x, name_in(block, "conv2", name, SIZE), block->width, 3, block->stride);
+    x = norm(b, x, name_in(block, "bn2", name, SIZE), true);
+    return conv(b, x, name_in(block, "conv3", name, SIZE), EXPANSION * block->width, 1, 1);
+}
+
+/* What is added to the branch: the block's input, brought to its output's size. */
+static struct xt_tensor *shortcut(struct builder *b, struct xt_tensor *in,
+                                  const struct block *block)
+{
+    char name[64];
+    enum { SIZE = sizeof name };
+    if (!block->downsample)
+        return in;
+    struct xt_tensor *x = conv(b, in, name_in(block, "downsample.0", name, SIZE),
+                               EXPANSION * block->width, 1, block->stride);
+    return norm(b, x, name_in(block, "downsample.1", name, SIZE), false);
+}
+
+static struct xt_tensor *bottleneck(struct builder *b, struct xt_tensor *in,
+                                    const struct block *block)
+{
+    char name[64];
+    struct xt_tensor *x = branch(b, in, block);
+    /* A file has the last BN before the shortcut, which has to run first. */
+    name_in(block, "bn3", name, sizeof name);
+    struct xt_norm_params params;
+    if (!x || xt_graph_norm_params(b->graph, name, x->c, NULL, &params, b->err))
+        return NULL;
+    struct xt_norm_spec spec = {.name = name,
+                                .relu = true,
+                                .residual = shortcut(b, in, block),
+                                .full = !block->last,
+                                .params = &params};
+    if (!spec.residual)
+        return NULL;
+    if (block->last)
+        spec.average = (struct xt_window){
+            .kernel_h = x->h, .kernel_w = x->w, .stride_h = x->h, .stride_w = x->w};
+    struct xt_norm_outputs out;
+    if (xt_graph_norm(b->graph, x, &spec, &out, b->err))
+        return NULL;
+    return block->last ? out.average : out.full;
+}
+
+static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_options *options,
+                                  struct xt_err *err)
+{
+    static const int depths[] = {3, 4, 6, 3};
+    enum { STAGES = sizeof depths / sizeof depths[0] };
+    struct builder b = {.graph = graph, .err = err};
+    if (options->height < SMALLEST || options->width < SMALLEST) {
+        xt_err_set(err, XT_ERR_USAGE, "--image-size: resnet50 needs images of at least %dx%d",
+                   SMALLEST, SMALLEST);
+        return NULL;
+    }
+    struct xt_tensor *x = stem(&b, options->height, options->width);
+    for (int stage = 0; stage < STAGES; stage++)
+        for (int i = 0; i < depths[stage] && x; i++) {
+            struct block block = {
+                .width = 64 << stage,
+                .stride = stage > 0 && i == 0 ? 2 : 1,
+                .downsample = i == 0,
+                .last = stage == STAGES - 1 && i == depths[stage] - 1,
+            };
+            snprintf(block.prefix, sizeof block.prefix, "layer%d.%d", stage + 1, i);
+            x = bottleneck(&b, x, &block);
+        }
+    struct xt_conv_spec fc = {
+        .name = "fc",
+        .channels = options->classes,
+        .kernel_h = 1,
+        .kernel_w = 1,
+        .bias = true,
+        .why_f32 = "it reads float32 means, and its logits go into the loss",
+        .fully_connected = true,
+    };
+    return x ? xt_graph_conv(graph, x, &fc, err) : NULL;
+}
+
+static const struct xt_recipe_item recipe[] = {
+    {"batch", "128"},    {"epochs", "1"},       {"optim", "sgd"},    {"lr", "0.01"},
+    {"momentum", "0.9"}, {"sched", "constant"}, {"log-every", "50"}, {NULL, NULL},
+};
+
+const struct xt_model_info xt_model_resnet50 = {
+    .name = "resnet50",
+    .title = "ResNet-50, images by class",
+    .height = 224,
+    .width = 224,
+    .any_size = true,
+    .mean = 127.5f,
+    .scale = 1 / 127.5f,
+    .head = "fc",
+    .default_data = "synth:shapes?count=20000&seed=1",
+    .default_val = "synth:shapes?count=1000&seed=2",
+    .recipe = recipe,
+    .describe = describe,
+};

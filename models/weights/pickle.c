@@ -1,0 +1,768 @@
+#include "models/weights/pickle.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "models/weights/weight_store.h"
+
+enum {
+    BLOCK_VALUES = 256,
+    VALUES_MAX = 1 << 20, /* a ResNet-50 with optimizer state takes about twenty thousand */
+    STACK_MAX = 1 << 20,
+};
+
+struct xt_pickle_block {
+    struct xt_pickle_block *next;
+    size_t count;
+    struct xt_pickle_value values[BLOCK_VALUES];
+};
+
+static const struct xt_pickle_global globals[] = {
+    {"collections", "OrderedDict", XT_PICKLE_ROLE_DICT, 0},
+    {"torch._utils", "_rebuild_tensor_v2", XT_PICKLE_ROLE_TENSOR, 0},
+    {"torch._utils", "_rebuild_tensor", XT_PICKLE_ROLE_TENSOR, 0},
+    {"torch._utils", "_rebuild_parameter", XT_PICKLE_ROLE_PARAMETER, 0},
+    {"torch", "FloatStorage", XT_PICKLE_ROLE_STORAGE, XT_FILE_F32},
+    {"torch", "DoubleStorage", XT_PICKLE_ROLE_STORAGE, XT_FILE_F64},
+    {"torch", "HalfStorage", XT_PICKLE_ROLE_STORAGE, XT_FILE_F16},
+    {"torch", "BFloat16Storage", XT_PICKLE_ROLE_STORAGE, XT_FILE_BF16},
+    {"torch", "LongStorage", XT_PICKLE_ROLE_STORAGE, XT_FILE_I64},
+    {"torch", "IntStorage", XT_PICKLE_ROLE_STORAGE, XT_FILE_I32},
+    {"torch", "ShortStorage", XT_PICKLE_ROLE_STORAGE, XT_FILE_I16},
+    {"torch", "CharStorage", XT_PICKLE_ROLE_STORAGE, XT_FILE_I8},
+    {"torch", "ByteStorage", XT_PICKLE_ROLE_STORAGE, XT_FILE_U8},
+    {"torch", "BoolStorage", XT_PICKLE_ROLE_STORAGE, XT_FILE_BOOL},
+    {"torch", "Size", XT_PICKLE_ROLE_OTHER, 0},
+    {"torch", "device", XT_PICKLE_ROLE_OTHER, 0},
+    {"torch", "float32", XT_PICKLE_ROLE_OTHER, 0},
+    {"torch", "float64", XT_PICKLE_ROLE_OTHER, 0},
+    {"torch", "float16", XT_PICKLE_ROLE_OTHER, 0},
+    {"torch", "bfloat16", XT_PICKLE_ROLE_OTHER, 0},
+    {"torch", "int64", XT_PICKLE_ROLE_OTHER, 0},
+    /* What learning-rate schedulers and Python's sets and bytes leave in a checkpoint. */
+    {"collections", "Counter", XT_PICKLE_ROLE_OTHER, 0},
+    {"__builtin__", "set", XT_PICKLE_ROLE_OTHER, 0},
+    {"builtins", "set", XT_PICKLE_ROLE_OTHER, 0},
+    {"_codecs", "encode", XT_PICKLE_ROLE_OTHER, 0},
+};
+
+/* The state of one stream. Reading is by `take`, which checks; `left` counts the references that
+ * containers may yet hold, so that a short stream cannot ask for much. */
+struct machine {
+    struct xt_pickle *pickle;
+    const uint8_t *bytes;
+    size_t size;
+    size_t at;
+    size_t opcode_at;
+    size_t values;
+    size_t left;
+    struct xt_pickle_value **stack;
+    size_t depth;
+    size_t stack_capacity;
+    size_t *marks;
+    size_t mark_count;
+    size_t mark_capacity;
+    struct xt_pickle_value **memo;
+    size_t memo_capacity;
+    size_t memo_count;
+    bool stopped;
+    struct xt_err *err;
+};
+
+static enum xt_status damaged(struct machine *m, const char *why)
+{
+    return xt_err_set(m->err, XT_ERR_DATA, "its pickle is damaged at byte %zu: %s", m->opcode_at,
+                      why);
+}
+
+static enum xt_status take(struct machine *m, uint64_t count, const uint8_t **out)
+{
+    if (count > m->size - m->at)
+        return xt_err_set(m->err, XT_ERR_DATA,
+                          "its pickle ends early at byte %zu: the file was cut short or damaged, "
+                          "fetch or save it again",
+                          m->opcode_at);
+    *out = m->bytes + m->at;
+    m->at += (size_t)count;
+    return XT_OK;
+}
+
+/* A little-endian number of `width` bytes. */
+static enum xt_status take_number(struct machine *m, size_t width, uint64_t *out)
+{
+    const uint8_t *from = NULL;
+    enum xt_status status = take(m, width, &from);
+    *out = 0;
+    for (size_t i = 0; !status && i < width; i++)
+        *out |= (uint64_t)from[i] << (8 * i);
+    return status;
+}
+
+static enum xt_status take_line(struct machine *m, const uint8_t **out, size_t *length)
+{
+    const uint8_t *end = memchr(m->bytes + m->at, '\n', m->size - m->at);
+    if (!end)
+        return take(m, UINT64_MAX, out);
+    *length = (size_t)(end - (m->bytes + m->at));
+    enum xt_status status = take(m, *length, out);
+    m->at++;
+    return status;
+}
+
+static enum xt_status make(struct machine *m, enum xt_pickle_kind kind,
+                           struct xt_pickle_value **out)
+{
+    if (m->values++ == VALUES_MAX)
+        return damaged(m, "it holds more objects than any file of weights");
+    struct xt_pickle_block *block = m->pickle->blocks;
+    if (!block || block->count == BLOCK_VALUES) {
+        enum xt_status status = xt_mem_calloc(&block, 1, sizeof *block, "a pickle", m->err);
+        if (status)
+            return status;
+        block->next = m->pickle->blocks;
+        m->pickle->blocks = block;
+    }
+    *out = &block->values[block->count++];
+    (*out)->kind = kind;
+    return XT_OK;
+}
+
+static enum xt_status push(struct machine *m, struct xt_pickle_value *value)
+{
+    if (m->depth == STACK_MAX)
+        return damaged(m, "its stack grows beyond that of any file of weights");
+    enum xt_status status = xt_mem_grow(&m->stack, &m->stack_capacity, m->depth + 1,
+                                        sizeof *m->stack, "a pickle", m->err);
+    if (!status)
+        m->stack[m->depth++] = value;
+    return status;
+}
+
+static enum xt_status push_new(struct machine *m, enum xt_pickle_kind kind,
+                               struct xt_pickle_value **out)
+{
+    enum xt_status status = make(m, kind, out);
+    return status ? status : push(m, *out);
+}
+
+/* How many values lie above the last mark, and so may be taken. */
+static size_t available(const struct machine *m)
+{
+    return m->depth - (m->mark_count ? m->marks[m->mark_count - 1] : 0);
+}
+
+static enum xt_status need(struct machine *m, size_t count)
+{
+    return available(m) >= count ? XT_OK : damaged(m, "a value is missing on its stack");
+}
+
+static struct xt_pickle_value *top(struct machine *m)
+{
+    return m->stack[m->depth - 1];
+}
+
+/* The values above the last mark leave the stack (they stay valid until the next push). */
+static enum xt_status pop_mark(struct machine *m, struct xt_pickle_value ***items, size_t *count)
+{
+    if (m->mark_count == 0)
+        return damaged(m, "a mark is missing on its stack");
+    m->mark_count--;
+    *count = m->depth - m->marks[m->mark_count];
+    m->depth = m->marks[m->mark_count];
+    *items = m->stack ? m->stack + m->depth : NULL;
+    return XT_OK;
+}
+
+static enum xt_status append(struct machine *m, struct xt_pickle_value *to,
+                             struct xt_pickle_value *const *items, size_t count)
+{
+    if (count > m->left)
+        return damaged(m, "its containers hold more than the stream can fill");
+    m->left -= count;
+    if (count == 0 || !items)
+        return XT_OK;
+    enum xt_status status = xt_mem_grow(&to->list.items, &to->list.capacity, to->list.count + count,
+                                        sizeof *to->list.items, "a pickle", m->err);
+    if (status)
+        return status;
+    memcpy(to->list.items + to->list.count, items, count * sizeof *items);
+    to->list.count += count;
+    return XT_OK;
+}
+
+/* Pops `count` values and pushes a container of them. */
+static enum xt_status collect(struct machine *m, enum xt_pickle_kind kind,
+                              struct xt_pickle_value **items, size_t count)
+{
+    struct xt_pickle_value *made = NULL;
+    enum xt_status status = make(m, kind, &made);
+    if (!status && kind == XT_PICKLE_DICT && count % 2)
+        status = damaged(m, "a dictionary's key has no value");
+    if (!status)
+        status = append(m, made, items, count);
+    return status ? status : push(m, made);
+}
+
+static enum xt_status collect_marked(struct machine *m, enum xt_pickle_kind kind)
+{
+    struct xt_pickle_value **items = NULL;
+    size_t count = 0;
+    enum xt_status status = pop_mark(m, &items, &count);
+    return status ? status : collect(m, kind, items, count);
+}
+
+static enum xt_status collect_top(struct machine *m, enum xt_pickle_kind kind, size_t count)
+{
+    enum xt_status status = need(m, count);
+    if (status)
+        return status;
+    m->depth -= count;
+    return collect(m, kind, m->stack ? m->stack + m->depth : NULL, count);
+}
+
+/* Adds values to the container that lies below them on the stack. */
+static enum xt_status extend(struct machine *m, enum xt_pickle_kind kind,
+                             struct xt_pickle_value **items, size_t count)
+{
+    enum xt_status status = need(m, 1);
+    if (status)
+        return status;
+    if (top(m)->kind != kind)
+        return damaged(m, "items are added to something that takes none");
+    if (kind == XT_PICKLE_DICT && count % 2)
+        return damaged(m, "a dictionary's key has no value");
+    return append(m, top(m), items, count);
+}
+
+static enum xt_status extend_marked(struct machine *m, enum xt_pickle_kind kind)
+{
+    struct xt_pickle_value **items = NULL;
+    size_t count = 0;
+    enum xt_status status = pop_mark(m, &items, &count);
+    return status ? status : extend(m, kind, items, count);
+}
+
+static enum xt_status extend_top(struct machine *m, enum xt_pickle_kind kind, size_t count)
+{
+    enum xt_status status = need(m, count);
+    if (status)
+        return status;
+    m->depth -= count;
+    return extend(m, kind, m->stack + m->depth, count);
+}
+
+static enum xt_status push_int(struct machine *m, enum xt_pickle_kind kind, int64_t integer)
+{
+    struct xt_pickle_value *value = NULL;
+    enum xt_status status = push_new(m, kind, &value);
+    if (!status)
+        value->integer = integer;
+    return status;
+}
+
+static enum xt_status read_int(struct machine *m, size_t width)
+{
+    uint64_t bits = 0;
+    enum xt_status status = take_number(m, width, &bits);
+    /* The one- and two-byte forms are unsigned, the four-byte form is not. */
+    int64_t value = width == 4 ? (int32_t)(uint32_t)bits : (int64_t)bits;
+    return status ? status : push_int(m, XT_PICKLE_INT, value);
+}
+
+/* Texts, byte strings and wide integers: a length of `width` bytes, then the content. */
+static enum xt_status read_text(struct machine *m, enum xt_pickle_kind kind, size_t width)
+{
+    uint64_t length = 0;
+    const uint8_t *bytes = NULL;
+    struct xt_pickle_value *value = NULL;
+    enum xt_status status = take_number(m, width, &length);
+    if (!status)
+        status = take(m, length, &bytes);
+    if (!status)
+        status = push_new(m, kind, &value);
+    if (status)
+        return status;
+    value->text.bytes = bytes;
+    value->text.length = (size_t)length;
+    return XT_OK;
+}
+
+static enum xt_status read_long(struct machine *m, size_t width)
+{
+    enum xt_status status = read_text(m, XT_PICKLE_LONG, width);
+    if (status || top(m)->text.length > 8)
+        return status;
+    struct xt_pickle_value *value = top(m);
+    const uint8_t *bytes = value->text.bytes;
+    size_t length = value->text.length;
+    uint64_t bits = length && bytes[length - 1] & 0x80 ? UINT64_MAX : 0;
+    for (size_t i = length; i-- > 0;)
+        bits = bits << 8 | bytes[i];
+    value->kind = XT_PICKLE_INT;
+    value->integer = (int64_t)bits;
+    return XT_OK;
+}
+
+static enum xt_status read_float(struct machine *m)
+{
+    const uint8_t *bytes = NULL;
+    struct xt_pickle_value *value = NULL;
+    enum xt_status status = take(m, 8, &bytes);
+    if (!status)
+        status = push_new(m, XT_PICKLE_FLOAT, &value);
+    if (status)
+        return status;
+    uint64_t bits = 0;
+    for (int i = 0; i < 8; i++)
+        bits = bits << 8 | bytes[i];
+    memcpy(&value->number, &bits, sizeof bits);
+    return XT_OK;
+}
+
+static enum xt_status put_memo(struct machine *m, uint64_t index)
+{
+    enum xt_status status = need(m, 1);
+    if (status)
+        return status;
+    /* Picklers number what they remember one after the other. */
+    if (index >= m->size)
+        return damaged(m, "it numbers an object beyond its own length");
+    size_t old = m->memo_capacity;
+    status = xt_mem_grow(&m->memo, &m->memo_capacity, (size_t)index + 1, sizeof *m->memo,
+                         "a pickle", m->err);
+    if (status)
+        return status;
+    if (m->memo_capacity > old)
+        memset(m->memo + old, 0, (m->memo_capacity - old) * sizeof *m->memo);
+    m->memo[index] = top(m);
+    m->memo_count++;
+    return XT_OK;
+}
+
+static enum xt_status read_memo_put(struct machine *m, size_t width)
+{
+    uint64_t index = 0;
+    enum xt_status status = take_number(m, width, &index);
+    return status ? status : put_memo(m, index);
+}
+
+static enum xt_status read_memo_get(struct machine *m, size_t width)
+{
+    uint64_t index = 0;
+    enum xt_status status = take_number(m, width, &index);
+    if (status)
+        return status;
+    if (index >= m->memo_capacity || !m->memo[index])
+        return damaged(m, "it refers to an object that it has not made");
+    return push(m, m->memo[index]);
+}
+
+static bool is_word(const uint8_t *bytes, size_t length, const char *word)
+{
+    return strlen(word) == length && !memcmp(bytes, word, length);
+}
+
+static enum xt_status refuse(struct machine *m, const uint8_t *module, size_t module_length,
+                             const uint8_t *name, size_t name_length)
+{
+    char shown_module[96];
+    char shown_name[96];
+    xt_weight_store_printable(shown_module, sizeof shown_module, module, module_length);
+    xt_weight_store_printable(shown_name, sizeof shown_name, name, name_length);
+    return xt_err_set(
+        m->err, XT_ERR_DATA,
+        "it wants to call %s.%s, which weights do not need, and nothing of it was run "
+        "(byte %zu of its pickle); a file that you trust can be made readable in "
+        "Python by torch.save(model.state_dict(), ...)",
+        shown_module, shown_name, m->opcode_at);
+}
+
+static enum xt_status push_global(struct machine *m, const uint8_t *module, size_t module_length,
+                                  const uint8_t *name, size_t name_length)
+{
+    for (size_t i = 0; i < sizeof globals / sizeof *globals; i++) {
+        if (!is_word(module, module_length, globals[i].module) ||
+            !is_word(name, name_length, globals[i].name))
+            continue;
+        struct xt_pickle_value *value = NULL;
+        enum xt_status status = push_new(m, XT_PICKLE_GLOBAL, &value);
+        if (!status)
+            value->global = &globals[i];
+        return status;
+    }
+    return refuse(m, module, module_length, name, name_length);
+}
+
+static enum xt_status read_global(struct machine *m)
+{
+    const uint8_t *module = NULL;
+    const uint8_t *name = NULL;
+    size_t module_length = 0;
+    size_t name_length = 0;
+    enum xt_status status = take_line(m, &module, &module_length);
+    if (!status)
+        status = take_line(m, &name, &name_length);
+    return status ? status : push_global(m, module, module_length, name, name_length);
+}
+
+/* INST names a class like GLOBAL does and calls it at once: protocol 0, and a way to attack. */
+static enum xt_status read_inst(struct machine *m)
+{
+    enum xt_status status = read_global(m);
+    return status ? status
+                  : damaged(m, "it uses the call of protocol 0, which torch.save does not");
+}
+
+static enum xt_status stack_global(struct machine *m)
+{
+    enum xt_status status = need(m, 2);
+    if (status)
+        return status;
+    m->depth -= 2;
+    const struct xt_pickle_value *module = m->stack[m->depth];
+    const struct xt_pickle_value *name = m->stack[m->depth + 1];
+    if (module->kind != XT_PICKLE_TEXT || name->kind != XT_PICKLE_TEXT)
+        return damaged(m, "a name is not a text");
+    return push_global(m, module->text.bytes, module->text.length, name->text.bytes,
+                       name->text.length);
+}
+
+/* OrderedDict(), or OrderedDict([[key, value], ...]) as Python 2 writes it. */
+static enum xt_status call_dict(struct machine *m, const struct xt_pickle_value *args)
+{
+    struct xt_pickle_value *dict = NULL;
+    enum xt_status status = push_new(m, XT_PICKLE_DICT, &dict);
+    if (status || args->list.count == 0)
+        return status;
+    const struct xt_pickle_value *pairs = args->list.items[0];
+    if (pairs->kind != XT_PICKLE_LIST)
+        return damaged(m, "a dictionary is made of something else than pairs");
+    for (size_t i = 0; i < pairs->list.count && !status; i++) {
+        const struct xt_pickle_value *pair = pairs->list.items[i];
+        if ((pair->kind != XT_PICKLE_LIST && pair->kind != XT_PICKLE_TUPLE) ||
+            pair->list.count != 2)
+            return damaged(m, "a dictionary is made of something else than pairs");
+        status = append(m, dict, pair->list.items, 2);
+    }
+    return status;
+}
+
+static enum xt_status reduce(struct machine *m)
+{
+    enum xt_status status = need(m, 2);
+    if (status)
+        return status;
+    m->depth -= 2;
+    const struct xt_pickle_value *function = m->stack[m->depth];
+    struct xt_pickle_value *args = m->stack[m->depth + 1];
+    if (function->kind != XT_PICKLE_GLOBAL || args->kind != XT_PICKLE_TUPLE)
+        return damaged(m, "it calls something that is not a name, or without a tuple");
+    if (function->global->role == XT_PICKLE_ROLE_DICT)
+        return call_dict(m, args);
+    struct xt_pickle_value *call = NULL;
+    status = push_new(m, XT_PICKLE_CALL, &call);
+    if (status)
+        return status;
+    call->call.global = function->global;
+    call->call.args = args;
+    return XT_OK;
+}
+
+/* State beside an object's content: a state_dict's _metadata. Of no meaning here. */
+static enum xt_status build(struct machine *m)
+{
+    enum xt_status status = need(m, 2);
+    if (status)
+        return status;
+    m->depth--;
+    if (top(m)->kind != XT_PICKLE_DICT && top(m)->kind != XT_PICKLE_CALL)
+        return damaged(m, "it sets the state of something that has none");
+    return XT_OK;
+}
+
+static enum xt_status persistent(struct machine *m)
+{
+    enum xt_status status = need(m, 1);
+    if (status)
+        return status;
+    struct xt_pickle *pickle = m->pickle;
+    status =
+        xt_mem_grow(&pickle->persistent, &pickle->persistent_capacity, pickle->persistent_count + 1,
+                    sizeof *pickle->persistent, "a pickle", m->err);
+    struct xt_pickle_value *value = NULL;
+    if (!status)
+        status = make(m, XT_PICKLE_PERSISTENT, &value);
+    if (status)
+        return status;
+    value->id = top(m);
+    m->stack[m->depth - 1] = value;
+    pickle->persistent[pickle->persistent_count++] = value;
+    return XT_OK;
+}
+
+static enum xt_status mark(struct machine *m)
+{
+    if (m->mark_count == STACK_MAX)
+        return damaged(m, "its stack grows beyond that of any file of weights");
+    enum xt_status status = xt_mem_grow(&m->marks, &m->mark_capacity, m->mark_count + 1,
+                                        sizeof *m->marks, "a pickle", m->err);
+    if (!status)
+        m->marks[m->mark_count++] = m->depth;
+    return status;
+}
+
+static enum xt_status pop(struct machine *m)
+{
+    if (m->mark_count && m->marks[m->mark_count - 1] == m->depth) {
+        m->mark_count--;
+        return XT_OK;
+    }
+    enum xt_status status = need(m, 1);
+    if (!status)
+        m->depth--;
+    return status;
+}
+
+static enum xt_status drop_marked(struct machine *m)
+{
+    struct xt_pickle_value **items = NULL;
+    size_t count = 0;
+    return pop_mark(m, &items, &count);
+}
+
+static enum xt_status duplicate(struct machine *m)
+{
+    enum xt_status status = need(m, 1);
+    return status ? status : push(m, top(m));
+}
+
+static enum xt_status read_protocol(struct machine *m)
+{
+    uint64_t version = 0;
+    enum xt_status status = take_number(m, 1, &version);
+    if (!status && (version < 2 || version > 5))
+        status = damaged(m, "its protocol is not one of 2 to 5");
+    return status;
+}
+
+/* A frame only groups opcodes for faster reading; what it claims must still be there. */
+static enum xt_status read_frame(struct machine *m)
+{
+    uint64_t length = 0;
+    const uint8_t *frame = NULL;
+    enum xt_status status = take_number(m, 8, &length);
+    if (!status)
+        status = take(m, length, &frame);
+    if (!status)
+        m->at = (size_t)(frame - m->bytes);
+    return status;
+}
+
+static enum xt_status stop(struct machine *m)
+{
+    m->stopped = true;
+    return need(m, 1);
+}
+
+static enum xt_status unknown(struct machine *m, uint8_t opcode)
+{
+    return xt_err_set(
+        m->err, XT_ERR_DATA,
+        "its pickle uses opcode 0x%02x at byte %zu, which weights do not need; a file "
+        "that you trust can be made readable in Python by "
+        "torch.save(model.state_dict(), ...)",
+        opcode, m->opcode_at);
+}
+
+static enum xt_status step(struct machine *m, uint8_t opcode)
+{
+    struct xt_pickle_value *none = NULL;
+    switch (opcode) {
+    case 0x80:
+        return read_protocol(m);
+    case 0x95:
+        return read_frame(m);
+    case '.':
+        return stop(m);
+    case '(':
+        return mark(m);
+    case '0':
+        return pop(m);
+    case '1':
+        return drop_marked(m);
+    case '2':
+        return duplicate(m);
+    case 'N':
+        return push_new(m, XT_PICKLE_NONE, &none);
+    case 0x88:
+        return push_int(m, XT_PICKLE_BOOL, 1);
+    case 0x89:
+        return push_int(m, XT_PICKLE_BOOL, 0);
+    case 'K':
+        return read_int(m, 1);
+    case 'M':
+        return read_int(m, 2);
+    case 'J':
+        return read_int(m, 4);
+    case 0x8a:
+        return read_long(m, 1);
+    case 0x8b:
+        return read_long(m, 4);
+    case 'G':
+        return read_float(m);
+    case 'U': /* a Python 2 str, which holds names as often as bytes */
+    case 0x8c:
+        return read_text(m, XT_PICKLE_TEXT, 1);
+    case 'T':
+    case 'X':
+        return read_text(m, XT_PICKLE_TEXT, 4);
+    case 0x8d:
+        return read_text(m, XT_PICKLE_TEXT, 8);
+    case 'C':
+        return read_text(m, XT_PICKLE_BYTES, 1);
+    case 'B':
+        return read_text(m, XT_PICKLE_BYTES, 4);
+    case 0x8e:
+        return read_text(m, XT_PICKLE_BYTES, 8);
+    case ']':
+        return collect_top(m, XT_PICKLE_LIST, 0);
+    case 'l':
+        return collect_marked(m, XT_PICKLE_LIST);
+    case 'a':
+        return extend_top(m, XT_PICKLE_LIST, 1);
+    case 'e':
+        return extend_marked(m, XT_PICKLE_LIST);
+    case ')':
+        return collect_top(m, XT_PICKLE_TUPLE, 0);
+    case 't':
+        return collect_marked(m, XT_PICKLE_TUPLE);
+    case 0x85:
+        return collect_top(m, XT_PICKLE_TUPLE, 1);
+    case 0x86:
+        return collect_top(m, XT_PICKLE_TUPLE, 2);
+    case 0x87:
+        return collect_top(m, XT_PICKLE_TUPLE, 3);
+    case '}':
+        return collect_top(m, XT_PICKLE_DICT, 0);
+    case 'd':
+        return collect_marked(m, XT_PICKLE_DICT);
+    case 's':
+        return extend_top(m, XT_PICKLE_DICT, 2);
+    case 'u':
+        return extend_marked(m, XT_PICKLE_DICT);
+    case 0x8f:
+        return collect_top(m, XT_PICKLE_SET, 0);
+    case 0x90:
+        return extend_marked(m, XT_PICKLE_SET);
+    case 0x91:
+        return collect_marked(m, XT_PICKLE_SET);
+    case 'q':
+        return read_memo_put(m, 1);
+    case 'r':
+        return read_memo_put(m, 4);
+    case 0x94:
+        return put_memo(m, m->memo_count);
+    case 'h':
+        return read_memo_get(m, 1);
+    case 'j':
+        return read_memo_get(m, 4);
+    case 'c':
+        return read_global(m);
+    case 'i':
+        return read_inst(m);
+    case 0x93:
+        return stack_global(m);
+    case 'R':
+        return reduce(m);
+    case 'b':
+        return build(m);
+    case 'Q':
+        return persistent(m);
+    default:
+        return unknown(m, opcode);
+    }
+}
+
+enum xt_status xt_pickle_read(struct xt_pickle *pickle, const uint8_t *bytes, size_t size,
+                              size_t *at, const struct xt_pickle_value **root, struct xt_err *err)
+{
+    struct machine m = {.pickle = pickle, .bytes = bytes, .size = size, .at = *at, .err = err};
+    m.left = 2 * (size - *at);
+    enum xt_status status = XT_OK;
+    while (!status && !m.stopped) {
+        const uint8_t *opcode = NULL;
+        m.opcode_at = m.at;
+        status = take(&m, 1, &opcode);
+        if (!status)
+            status = step(&m, *opcode);
+    }
+    if (!status) {
+        *root = top(&m);
+        *at = m.at;
+    }
+    free(m.stack);
+    free(m.marks);
+    free(m.memo);
+    return status;
+}
+
+static void free_items(struct xt_pickle_value *value)
+{
+    switch (value->kind) {
+    case XT_PICKLE_LIST:
+    case XT_PICKLE_TUPLE:
+    case XT_PICKLE_SET:
+    case XT_PICKLE_DICT:
+        free(value->list.items);
+        break;
+    default:
+        break;
+    }
+}
+
+void xt_pickle_clear(struct xt_pickle *pickle)
+{
+    while (pickle->blocks) {
+        struct xt_pickle_block *block = pickle->blocks;
+        pickle->blocks = block->next;
+        for (size_t i = 0; i < block->count; i++)
+            free_items(&block->values[i]);
+        free(block);
+    }
+    free(pickle->persistent);
+    *pickle = (struct xt_pickle){0};
+}
+
+bool xt_pickle_is_text(const struct xt_pickle_value *value, const char *text)
+{
+    return value->kind == XT_PICKLE_TEXT && is_word(value->text.bytes, value->text.length, text);
+}
+
+const char *xt_pickle_kind_name(enum xt_pickle_kind kind)
+{
+    switch (kind) {
+    case XT_PICKLE_NONE:
+        return "None";
+    case XT_PICKLE_BOOL:
+        return "a truth value";
+    case XT_PICKLE_INT:
+    case XT_PICKLE_LONG:
+    case XT_PICKLE_FLOAT:
+        return "a number";
+    case XT_PICKLE_TEXT:
+        return "a text";
+    case XT_PICKLE_BYTES:
+        return "a byte string";
+    case XT_PICKLE_LIST:
+        return "a list";
+    case XT_PICKLE_TUPLE:
+        return "a tuple";
+    case XT_PICKLE_SET:
+        return "a set";
+    case XT_PICKLE_DICT:
+        return "a dictionary";
+    default:
+        return "a single object";
+    }
+}

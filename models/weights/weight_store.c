@@ -1,0 +1,139 @@
+#include "models/weights/weight_store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+
+enum { NAME_BYTES_MAX = 512 };
+
+struct store {
+    void **blocks;
+    size_t count;
+    size_t capacity;
+};
+
+enum xt_status xt_weight_store_adopt(struct xt_weight_file *file, void *block, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    if (!file->owned)
+        status = xt_mem_calloc(&file->owned, 1, sizeof(struct store), "weights", err);
+    struct store *store = file->owned;
+    if (!status)
+        status = xt_mem_grow(&store->blocks, &store->capacity, store->count + 1,
+                             sizeof *store->blocks, "weights", err);
+    if (status) {
+        free(block);
+        return status;
+    }
+    store->blocks[store->count++] = block;
+    return XT_OK;
+}
+
+enum xt_status xt_weight_store_alloc(struct xt_weight_file *file, void *out, size_t count,
+                                     size_t size, const char *what, struct xt_err *err)
+{
+    void *block = NULL;
+    enum xt_status status = xt_mem_calloc(&block, count, size, what, err);
+    if (!status)
+        status = xt_weight_store_adopt(file, block, err);
+    if (!status)
+        memcpy(out, &block, sizeof block);
+    return status;
+}
+
+void xt_weight_file_clear(struct xt_weight_file *file)
+{
+    struct store *store = file->owned;
+    for (size_t i = 0; store && i < store->count; i++)
+        free(store->blocks[i]);
+    if (store)
+        free(store->blocks);
+    free(store);
+    *file = (struct xt_weight_file){0};
+}
+
+bool xt_weight_store_is_text(const char *bytes, size_t length, bool allow_controls)
+{
+    for (size_t at = 0; at < length;) {
+        uint32_t code = 0;
+        size_t step = xt_utf8_decode(bytes + at, length - at, &code);
+        if (step == 0 || code == 0)
+            return false;
+        if (!allow_controls && (code < 0x20 || (code >= 0x7F && code < 0xA0)))
+            return false;
+        at += step;
+    }
+    return true;
+}
+
+enum xt_status xt_weight_store_name(struct xt_weight_file *file, const char **out,
+                                    const char *bytes, size_t length, struct xt_err *err)
+{
+    if (length == 0 || length > NAME_BYTES_MAX)
+        return xt_err_set(err, XT_ERR_DATA, "a tensor's name has %zu bytes, not 1 to %d", length,
+                          NAME_BYTES_MAX);
+    if (!xt_weight_store_is_text(bytes, length, false)) {
+        char shown[96];
+        return xt_err_set(err, XT_ERR_DATA,
+                          "the tensor name '%s' is not UTF-8 or holds control characters",
+                          xt_weight_store_printable(shown, sizeof shown, bytes, length));
+    }
+    char *copy = NULL;
+    enum xt_status status = xt_weight_store_alloc(file, &copy, length + 1, 1, "a name", err);
+    if (status)
+        return status;
+    memcpy(copy, bytes, length);
+    *out = copy;
+    return XT_OK;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+enum xt_status xt_weight_store_check_unique(const struct xt_weight_file *file, struct xt_err *err)
+{
+    const char **names = NULL;
+    enum xt_status status = xt_mem_calloc(&names, file->count, sizeof *names, "names", err);
+    if (status)
+        return status;
+    for (size_t i = 0; i < file->count; i++)
+        names[i] = file->tensors[i].name;
+    qsort(names, file->count, sizeof *names, compare_names);
+    for (size_t i = 1; i < file->count && !status; i++)
+        if (!strcmp(names[i - 1], names[i]))
+            status =
+                xt_err_set(err, XT_ERR_DATA, "it holds two tensors of the name '%s'", names[i]);
+    free(names);
+    return status;
+}
+
+bool xt_weight_store_measure(const struct xt_file_tensor *tensor, size_t *bytes)
+{
+    /* Zero-sized dimensions last, so that the others must not overflow either. */
+    int64_t product = (int64_t)xt_file_dtype_size(tensor->dtype);
+    bool empty = false;
+    for (int i = 0; i < tensor->ndims; i++) {
+        if (tensor->dims[i] < 0)
+            return false;
+        if (tensor->dims[i] == 0)
+            empty = true;
+        else if (__builtin_mul_overflow(product, tensor->dims[i], &product))
+            return false;
+    }
+    *bytes = empty ? 0 : (size_t)product;
+    return true;
+}
+
+const char *xt_weight_store_printable(char *out, size_t size, const void *bytes, size_t length)
+{
+    const unsigned char *from = bytes;
+    size_t count = length < size - 1 ? length : size - 1;
+    for (size_t i = 0; i < count; i++)
+        out[i] = (char)(from[i] >= 0x20 && from[i] < 0x7F ? from[i] : '?');
+    out[count] = '\0';
+    return out;
+}

@@ -1,0 +1,50 @@
+/* Evaluation: a source through the network in evaluation mode, and the score. The last, smaller
+ * batch counts. */
+#ifndef XT_TRAIN_EVALUATE_H
+#define XT_TRAIN_EVALUATE_H
+
+#include "base/err.h"
+#include "data/loader.h"
+#include "data/sources/source.h"
+#include "train/losses/decode.h"
+#include "train/latency.h"
+#include "train/losses/metrics.h"
+#include "train/network.h"
+#include "train/losses/objective.h"
+#include "train/settings.h"
+
+struct xt_evaluation {
+    struct xt_score score;
+    size_t images;  /* that counted */
+    size_t correct; /* answered right: a whole plate, the likeliest class */
+    struct xt_metric metrics[XT_METRICS_MAX];
+    int metric_count;
+    double loss; /* the mean of the objective's; NAN where nothing was evaluated */
+    double seconds;
+    double images_per_s;
+    struct xt_latency_summary latency;
+    struct xt_bad_sample *bad; /* the images that could not be used, also after a failure */
+    size_t bad_images;
+};
+
+void xt_evaluation_clear(struct xt_evaluation *evaluation);
+
+/* Who watches an evaluation; each function may be NULL. */
+struct xt_evaluate_observer {
+    void *context;
+    /* After each batch: the images done so far. */
+    void (*progress)(void *context, size_t done, size_t all);
+    /* Each image, in order, with its label and answer. */
+    void (*answer)(void *context, size_t index, const int *label, int label_length,
+                   const struct xt_decoded *answer);
+};
+
+/* The caller clears `out`, also after a failure. A signal ends it with XT_INTERRUPTED or
+ * XT_STOPPED.
+ */
+enum xt_status xt_evaluate(struct xt_network *network, struct xt_objective *objective,
+                           const struct xt_source *source, const struct xt_settings *settings,
+                           const struct xt_evaluate_observer *observer, struct xt_evaluation *out,
+                           struct xt_err *err);
+
+#endif

@@ -1,0 +1,98 @@
+#include "train/losses/softmax.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+static float largest(const float *values, int count)
+{
+    float max = values[0];
+    for (int k = 1; k < count; k++)
+        max = values[k] > max ? values[k] : max;
+    return max;
+}
+
+/* The sum of e^(z - max). */
+static double exponentials(const float *logits, int classes, float max)
+{
+    double sum = 0;
+    for (int k = 0; k < classes; k++)
+        sum += (double)expf(logits[k] - max);
+    return sum;
+}
+
+void xt_softmax(const float *logits, int classes, float *out)
+{
+    float max = largest(logits, classes);
+    double sum = exponentials(logits, classes, max);
+    for (int k = 0; k < classes; k++)
+        out[k] = (float)((double)expf(logits[k] - max) / sum);
+}
+
+/* One sample's target: weights of two classes and of all of them alike. */
+struct target {
+    int first, second;
+    double first_weight, second_weight, every;
+};
+
+static struct target target_of(const struct xt_softmax_targets *targets, int sample, int classes)
+{
+    double kept = 1 - targets->smoothing;
+    struct target target = {.first = targets->labels[(size_t)sample * targets->stride],
+                            .first_weight = kept,
+                            .every = targets->smoothing / classes};
+    target.second = target.first;
+    if (targets->seconds) {
+        target.second = targets->seconds[sample];
+        target.first_weight = kept * (double)targets->share[sample];
+        target.second_weight = kept - target.first_weight;
+    }
+    assert(target.first < classes && target.second >= 0 && target.second < classes);
+    return target;
+}
+
+static float sample_loss(const float *logits, int classes, const struct target *target,
+                         double scale, float *grad)
+{
+    float max = largest(logits, classes);
+    double sum = exponentials(logits, classes, max);
+    double expected = target->first_weight * ((double)logits[target->first] - (double)max) +
+                      target->second_weight * ((double)logits[target->second] - (double)max);
+    for (int k = 0; k < classes && target->every > 0; k++)
+        expected += target->every * ((double)logits[k] - (double)max);
+    if (grad) {
+        double factor = scale / sum;
+        for (int k = 0; k < classes; k++)
+            grad[k] = (float)((double)expf(logits[k] - max) * factor - target->every * scale);
+        grad[target->first] -= (float)(target->first_weight * scale);
+        grad[target->second] -= (float)(target->second_weight * scale);
+    }
+    return (float)(log(sum) - expected);
+}
+
+double xt_softmax_loss(const float *logits, int n, int classes,
+                       const struct xt_softmax_targets *targets, float *losses, float *grad)
+{
+    assert(classes > 0);
+    int counted = 0;
+    for (int i = 0; i < n; i++)
+        counted += targets->labels[(size_t)i * targets->stride] >= 0;
+    double scale = counted ? 1.0 / counted : 0;
+#pragma omp parallel for schedule(static)
+    for (int i = 0; i < n; i++) {
+        size_t first = (size_t)i * (size_t)classes;
+        if (targets->labels[(size_t)i * targets->stride] < 0) {
+            losses[i] = 0;
+            if (grad)
+                memset(grad + first, 0, (size_t)classes * sizeof *grad);
+            continue;
+        }
+        struct target target = target_of(targets, i, classes);
+        losses[i] =
+            sample_loss(logits + first, classes, &target, scale, grad ? grad + first : NULL);
+    }
+    double total = 0;
+    for (int i = 0; i < n; i++)
+        total += (double)losses[i];
+    return total * scale;
+}

@@ -1,0 +1,30 @@
+/* Softmax cross entropy: loss and exact gradient with respect to the logits, threads over samples.
+ * Labels may be smoothed (Szegedy et al. 2016, arXiv:1512.00567) and be a mixture of two classes
+ * (mixup, Zhang et al. 2018, arXiv:1710.09412). Stateless, thread-safe.
+ */
+#ifndef XT_TRAIN_LOSSES_SOFTMAX_H
+#define XT_TRAIN_LOSSES_SOFTMAX_H
+
+#include <stddef.h>
+
+/* What the samples should be: (1 - smoothing) of the label and smoothing / classes of every class.
+ */
+struct xt_softmax_targets {
+    const int *labels;  /* sample i's class is labels[i * stride]; negative: it does not count */
+    size_t stride;      /* 1 for a plain array */
+    const int *seconds; /* [n] mixup's other class; NULL: none */
+    const float *share; /* [n] of the first class, the other has the rest; with seconds */
+    double smoothing;   /* in [0, 1) */
+};
+
+/* logits: [n][classes]. losses: [n], minus the expected log probability; 0 where the sample does
+ * not count. grad (may be NULL): [n][classes], d(mean)/d(logits). Returns the mean over the samples
+ * that count, 0 where none does. Logits that are not numbers give losses that are not. The result
+ * does not depend on the number of threads. */
+double xt_softmax_loss(const float *logits, int n, int classes,
+                       const struct xt_softmax_targets *targets, float *losses, float *grad);
+
+/* The softmax of one sample's logits: out[classes], which may be logits itself. */
+void xt_softmax(const float *logits, int classes, float *out);
+
+#endif

@@ -1,0 +1,102 @@
+/* A network ready to run: device, alphabet or classes, parameters and graph, made from the
+ * settings; and its weight files.
+ *
+ * A weight file is safetensors with the published parameter names and nothing else; its metadata
+ * holds what a reader of images needs: model, alphabet and context norm or class names, input size,
+ * mean and scale. What the metadata says counts where the settings leave it open. Not thread-safe.
+ *
+ * xt_network_init opens a network whose classes its weights know. Training learns the classes from
+ * its data: xt_network_open, a source by xt_network_source_options, xt_network_take_classes,
+ * xt_network_build.
+ */
+#ifndef XT_TRAIN_NETWORK_H
+#define XT_TRAIN_NETWORK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "data/alphabet.h"
+#include "data/sources/source.h"
+#include "device/device.h"
+#include "device/upload.h"
+#include "models/registry.h"
+#include "models/graph/ranges.h"
+#include "train/run/class_names.h"
+#include "train/memory_plan.h"
+#include "train/settings.h"
+
+struct xt_network {
+    const struct xt_model_info *model;
+    struct xt_device device;
+    enum xt_task task;
+    struct xt_alphabet *alphabet;      /* plates; NULL else */
+    struct xt_class_names class_names; /* classes; empty where they have none */
+    int classes;                       /* of the logits; 0: not known yet */
+    int height, width;                 /* of the images */
+    struct xt_params params;
+    struct xt_graph *graph;
+    struct xt_graph *inference; /* of the same parameters and batch; `graph` itself but for training
+                                   on an XPU, whose kernels are made for the one or the other */
+    struct xt_ranges ranges;    /* of an int8 graph (calibrate.h) */
+    struct xt_weight_file weights; /* --init, until the network is built */
+    bool has_weights;
+    struct xt_span build_span; /* what building took */
+    bool over_batch;           /* LPRNet's context norm */
+    bool bn_frozen;            /* training leaves the statistics alone */
+    int batch;
+};
+
+/* Which device the settings ask for, and how it keeps what it compiles. */
+struct xt_device_options xt_network_device_options(const struct xt_settings *settings);
+
+/* Opens the device and reads --alphabet and --init. The caller clears the network, also after a
+ * failure. */
+enum xt_status xt_network_open(struct xt_network *network, const struct xt_settings *settings,
+                               struct xt_err *err);
+/* Takes the classes that the images are of (for plates nothing), unless --classes says that there
+ * are more. */
+enum xt_status xt_network_take_classes(struct xt_network *network,
+                                       const struct xt_settings *settings,
+                                       const struct xt_source *source, struct xt_err *err);
+/* An error where nobody has said how many classes there are. */
+enum xt_status xt_network_check_classes(const struct xt_network *network,
+                                        const struct xt_settings *settings, struct xt_err *err);
+/* What building for `batch` would take of memory; nothing is allocated. XT_ERR_MEMORY where the
+ * device does not take a tensor of it in one piece. */
+enum xt_status xt_network_plan(struct xt_network *network, const struct xt_settings *settings,
+                               int batch, bool training, struct xt_memory_plan *plan,
+                               struct xt_err *err);
+/* Builds the graph for `batch` and fills it from --init or from `seed`. */
+enum xt_status xt_network_build(struct xt_network *network, const struct xt_settings *settings,
+                                int batch, bool training, struct xt_err *err);
+/* Builds another graph for inference in place of the one there is, over the same parameters and
+ * with settings->amp as its type: int8 where the network's ranges are known, float32 until then. */
+enum xt_status xt_network_rebuild(struct xt_network *network, const struct xt_settings *settings,
+                                  int batch, struct xt_err *err);
+/* Open and build. */
+enum xt_status xt_network_init(struct xt_network *network, const struct xt_settings *settings,
+                               int batch, bool training, struct xt_err *err);
+void xt_network_clear(struct xt_network *network);
+
+/* How batches of this network get to its device, over so many slots. */
+struct xt_upload_config xt_network_upload_config(struct xt_network *network,
+                                                 const struct xt_settings *settings, int slots);
+
+/* What a source of images for this network must be like. */
+struct xt_source_options xt_network_source_options(const struct xt_network *network);
+/* Opens images to evaluate on, whose classes are the network's. */
+enum xt_status xt_network_open_source(const struct xt_network *network, const char *spec,
+                                      struct xt_source **out, struct xt_err *err);
+
+/* Appends the name of a class, or its number where it has none. */
+enum xt_status xt_network_class_text(const struct xt_network *network, int index,
+                                     struct xt_str *out, struct xt_err *err);
+
+/* Writes the weights with their metadata: temporary name, synced, renamed. */
+enum xt_status xt_network_save(struct xt_network *network, const char *path, struct xt_err *err);
+
+/* Trained parameters, the padding of formats not counted. */
+size_t xt_network_parameter_count(const struct xt_network *network);
+
+#endif

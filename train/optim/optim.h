@@ -1,0 +1,75 @@
+/* Optimizers on flat float32 arenas: parameters, gradients and state are each one array, so one
+ * pass updates all.
+ *
+ * sgd (momentum, nesterov; PyTorch's form), adam and adamw (Kingma & Ba 2015; Loshchilov & Hutter
+ * 2019; betas 0.9 and 0.999, eps 1e-8), rmsprop (alpha 0.9, eps 1e-8, momentum). Weight decay is L2
+ * in the gradient but for adamw, where it is decoupled. The forms are PyTorch's (eps outside the
+ * root, no damping), in float32 with scalars worked out in double.
+ */
+#ifndef XT_TRAIN_OPTIM_OPTIM_H
+#define XT_TRAIN_OPTIM_OPTIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "train/settings.h"
+
+/* How many state arrays a kind keeps (0 to 2), and their names in a checkpoint: sgd "momentum"
+ * (where momentum is not 0); adam, adamw "momentum", "square"; rmsprop "square", "momentum" (where
+ * it is not 0). */
+int xt_optim_states(enum xt_optim_kind kind, double momentum);
+const char *xt_optim_state_name(enum xt_optim_kind kind, int index);
+
+/* What the kinds keep of what they had, and what keeps a quotient finite. */
+#define XT_ADAM_BETA1 0.9
+#define XT_ADAM_BETA2 0.999
+#define XT_RMSPROP_ALPHA 0.9
+#define XT_OPTIM_EPS 1e-8f
+
+struct xt_optim {
+    enum xt_optim_kind kind;
+    double momentum;
+    bool nesterov;
+    double weight_decay;
+    int64_t step;    /* updates done so far (Adam's bias correction, sgd's first momentum) */
+    float *state[2]; /* [count] each, the caller's, zeroed at the start; NULL where the kind keeps
+                        fewer */
+};
+
+/* One stretch of the arena, e.g. one parameter tensor. */
+struct xt_optim_range {
+    size_t offset;
+    size_t count;
+    bool decay;      /* weight decay applies */
+    float lr_factor; /* multiplies the rate (1 as a rule; 0 freezes: values and state stay) */
+};
+
+/* The scalars of the next update of one range. */
+struct xt_optim_rule {
+    float grad_scale;
+    float decay; /* times the value, added to the gradient */
+    float keep;  /* times the value: decoupled decay */
+    float lr;
+    float momentum;
+    bool nesterov;
+    float root_scale; /* Adam: times the root of the mean square */
+};
+struct xt_optim_rule xt_optim_rule_of(const struct xt_optim *optim,
+                                      const struct xt_optim_range *range, double lr,
+                                      float grad_scale);
+
+/* Updates `values` from `grads` (both arenas that the ranges point into), with gradients multiplied
+ * by `grad_scale` first (clipping, loss scaling). Threads over ranges and within large ones; the
+ * result does not depend on their number. */
+void xt_optim_update(struct xt_optim *optim, float *values, const float *grads,
+                     const struct xt_optim_range *ranges, size_t range_count, double lr,
+                     float grad_scale);
+
+/* The Euclidean norm of all ranges' gradients but the frozen ones, summed in double in an order
+ * that does not depend on the number of threads. */
+double xt_optim_grad_norm(const float *grads, const struct xt_optim_range *ranges,
+                          size_t range_count);
+
+#endif

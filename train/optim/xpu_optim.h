@@ -1,0 +1,31 @@
+/* The optimizers of optim.h on an XPU: the same rules, as oneDNN primitives on the device's arenas.
+ *
+ * Stretches of the arena that are updated alike are one stretch, so an update is a few primitives
+ * however many tensors there are. Gradients serve as scratch and are lost. The optimizer's state
+ * lies on the device; its arrays on the host (xt_optim) are brought there before the first update,
+ * and back when they are asked for. Not thread-safe.
+ */
+#ifndef XT_TRAIN_OPTIM_XPU_OPTIM_H
+#define XT_TRAIN_OPTIM_XPU_OPTIM_H
+
+#include "models/graph/params.h"
+#include "train/optim/optim.h"
+
+struct xt_xpu_optim;
+
+/* `optim`, whose arrays are there, and `params`, which are on the device with their gradients,
+ * outlive it; `ranges` are copied. Makes all primitives. */
+enum xt_status xt_xpu_optim_create(struct xt_xpu_optim **out, struct xt_device *device,
+                                   struct xt_optim *optim, struct xt_params *params,
+                                   const struct xt_optim_range *ranges, size_t range_count,
+                                   struct xt_err *err);
+void xt_xpu_optim_destroy(struct xt_xpu_optim *own);
+
+/* As xt_optim_grad_norm and xt_optim_update. The norm waits for the device. */
+enum xt_status xt_xpu_optim_grad_norm(struct xt_xpu_optim *own, double *norm, struct xt_err *err);
+enum xt_status xt_xpu_optim_update(struct xt_xpu_optim *own, double lr, float grad_scale,
+                                   struct xt_err *err);
+/* Brings the state to the host's arrays. */
+enum xt_status xt_xpu_optim_pull(struct xt_xpu_optim *own, struct xt_err *err);
+
+#endif

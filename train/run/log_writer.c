@@ -1,0 +1,188 @@
+#include "train/run/log_writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+static const size_t file_limit = (size_t)1 << 32;
+
+enum verdict { KEEP, LATER, BROKEN };
+
+static enum verdict judge_line(const char *line, size_t length, int64_t keep_through_step)
+{
+    cJSON *record = cJSON_ParseWithLength(line, length);
+    enum verdict verdict = BROKEN;
+    if (cJSON_IsObject(record)) {
+        const cJSON *step = cJSON_GetObjectItemCaseSensitive(record, "step");
+        verdict =
+            cJSON_IsNumber(step) && step->valuedouble > (double)keep_through_step ? LATER : KEEP;
+    }
+    cJSON_Delete(record);
+    return verdict;
+}
+
+/* Moves the lines to keep to the front of `text`; returns how many bytes they take. */
+static size_t keep_lines(char *text, size_t size, int64_t keep_through_step, size_t *broken)
+{
+    size_t kept = 0;
+    size_t at = 0;
+    *broken = 0;
+    while (at < size) {
+        const char *end = memchr(text + at, '\n', size - at);
+        if (!end)
+            break;
+        size_t length = (size_t)(end - (text + at)) + 1;
+        enum verdict verdict = judge_line(text + at, length, keep_through_step);
+        if (verdict == KEEP) {
+            memmove(text + kept, text + at, length);
+            kept += length;
+        }
+        *broken += verdict == BROKEN;
+        at += length;
+    }
+    return kept;
+}
+
+static enum xt_status mend(const char *path, int64_t keep_through_step, struct xt_err *err)
+{
+    uint8_t *text = NULL;
+    size_t capacity = 0;
+    size_t size = 0;
+    size_t broken = 0;
+    enum xt_status status = xt_file_read(path, file_limit, &text, &capacity, &size, err);
+    if (status)
+        goto out;
+    size_t kept = keep_lines((char *)text, size, keep_through_step, &broken);
+    if (broken)
+        xt_log_warn("%zu lines of %s were no JSON objects and are gone from it", broken, path);
+    if (kept < size)
+        status = xt_file_save(path, text, kept, err);
+out:
+    free(text);
+    return status;
+}
+
+enum xt_status xt_log_writer_open(struct xt_log_writer *writer, const char *path,
+                                  int64_t keep_through_step, struct xt_err *err)
+{
+    *writer = (struct xt_log_writer){.fd = -1};
+    enum xt_status status = xt_mem_strdup(&writer->path, path, err);
+    if (!status && xt_file_exists(path))
+        status = mend(path, keep_through_step, err);
+    if (status)
+        return status;
+    writer->fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    if (writer->fd < 0)
+        return xt_err_set(err, XT_ERR_RUN, "cannot write %s: %s", path, strerror(errno));
+    return XT_OK;
+}
+
+void xt_log_writer_close(struct xt_log_writer *writer)
+{
+    if (writer->path && writer->fd >= 0)
+        close(writer->fd);
+    free(writer->path);
+    *writer = (struct xt_log_writer){.fd = -1};
+}
+
+/* Appends to the line; one that does not fit is remembered by its length. */
+static void append(struct xt_log_writer *writer, const char *text)
+{
+    size_t length = strlen(text);
+    if (writer->length + length <= sizeof writer->line)
+        memcpy(writer->line + writer->length, text, length);
+    writer->length += length;
+}
+
+static void append_key(struct xt_log_writer *writer, const char *key)
+{
+    if (writer->length > 1)
+        append(writer, ",");
+    append(writer, "\"");
+    append(writer, key);
+    append(writer, "\":");
+}
+
+void xt_log_writer_begin(struct xt_log_writer *writer)
+{
+    writer->length = 0;
+    append(writer, "{");
+}
+
+void xt_log_writer_integer(struct xt_log_writer *writer, const char *key, int64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    append_key(writer, key);
+    append(writer, text);
+}
+
+/* The shortest of two forms that reads back as the same number, with a point whatever the locale
+ * has. */
+static void print_number(char *text, size_t size, double value)
+{
+    snprintf(text, size, "%.15g", value);
+    if (strtod(text, NULL) != value)
+        snprintf(text, size, "%.17g", value);
+    char *comma = strchr(text, ',');
+    if (comma)
+        *comma = '.';
+}
+
+void xt_log_writer_number(struct xt_log_writer *writer, const char *key, double value)
+{
+    char text[40] = "null";
+    if (isfinite(value))
+        print_number(text, sizeof text, value);
+    append_key(writer, key);
+    append(writer, text);
+}
+
+static bool write_whole(int fd, const char *bytes, size_t count)
+{
+    while (count > 0) {
+        ssize_t written = write(fd, bytes, count);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return false;
+        bytes += written;
+        count -= (size_t)written;
+    }
+    return true;
+}
+
+enum xt_status xt_log_writer_end(struct xt_log_writer *writer, struct xt_err *err)
+{
+    append(writer, "}\n");
+    if (writer->length > sizeof writer->line)
+        return xt_err_set(err, XT_ERR_RUN, "cannot write %s: a line of %zu bytes is too long",
+                          writer->path, writer->length);
+    off_t before = lseek(writer->fd, 0, SEEK_END);
+    if (write_whole(writer->fd, writer->line, writer->length))
+        return XT_OK;
+    int why = errno;
+    /* Best effort: opening the file again cuts a torn line too. */
+    if (before >= 0 && ftruncate(writer->fd, before))
+        xt_log_warn("%s may end in half a line: %s", writer->path, strerror(errno));
+    return xt_err_set(err, XT_ERR_RUN, "cannot write %s: %s", writer->path, strerror(why));
+}
+
+enum xt_status xt_log_writer_sync(struct xt_log_writer *writer, struct xt_err *err)
+{
+    /* EINVAL: a pipe or the like, which cannot. */
+    if (fdatasync(writer->fd) == 0 || errno == EINVAL)
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_RUN, "cannot write %s: %s", writer->path, strerror(errno));
+}

@@ -1,0 +1,48 @@
+/* The run's record for programs: <run>/metrics.jsonl, one JSON object a line.
+ *
+ * A line is built key by key (begin, integer, number, end) and written whole by end,
+ * so that a reader never waits for half of one for long. Keys are the caller's constants: `step`,
+ * `epoch`, `loss`, `lr`, `images_per_s`, `wait` in training lines; `step`, `epoch`, the plate
+ * score's keys and perhaps `val_loss` in evaluation lines. The caller owns the writer; one thread
+ * uses it at a time.
+ */
+#ifndef XT_TRAIN_RUN_LOG_WRITER_H
+#define XT_TRAIN_RUN_LOG_WRITER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum { XT_LOG_LINE_MAX = 2048 };
+
+struct xt_log_writer {
+    int fd;
+    char *path;
+    size_t length; /* of `line`; larger than it has room for: the line did not fit */
+    char line[XT_LOG_LINE_MAX];
+};
+
+/* Opens `path` to append, and makes it where it is missing. What an earlier run left is mended
+ * first: a last line without its end is cut off, and so are lines whose `step` is greater than
+ * keep_through_step (the step of the checkpoint that the run goes on from; INT64_MAX keeps all) and
+ * lines that are no JSON object. Errors (XT_ERR_RUN, XT_ERR_DATA) name the path; close may be
+ * called after one. */
+enum xt_status xt_log_writer_open(struct xt_log_writer *writer, const char *path,
+                                  int64_t keep_through_step, struct xt_err *err);
+
+/* Does nothing on a writer that failed to open or is closed. */
+void xt_log_writer_close(struct xt_log_writer *writer);
+
+/* A record: begin, then keys in the order wanted, then end. A number that is not finite becomes
+ * null. */
+void xt_log_writer_begin(struct xt_log_writer *writer);
+void xt_log_writer_integer(struct xt_log_writer *writer, const char *key, int64_t value);
+void xt_log_writer_number(struct xt_log_writer *writer, const char *key, double value);
+/* Hands the line to the system. After a failure (a full disk, say) the file ends in a whole line
+ * again, and more lines may be tried. */
+enum xt_status xt_log_writer_end(struct xt_log_writer *writer, struct xt_err *err);
+/* Waits until all lines are on the disk. */
+enum xt_status xt_log_writer_sync(struct xt_log_writer *writer, struct xt_err *err);
+
+#endif

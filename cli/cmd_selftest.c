@@ -13,7 +13,7 @@
 #include "cli/progress.h"
 #include "data/alphabet.h"
 #include "device/types.h"
-#include "models/graph/selftest.h"
+#include "models/selftest/selftest.h"
 
 enum { BATCH = 2, CLASSES = 10, NETWORKS_MAX = 8 };
 
@@ -118,7 +118,8 @@ static enum xt_status choose_subjects(struct command *command, struct xt_err *er
                                "the self-test", err);
     if (status)
         return status;
-    command->subjects[command->subject_count++] = (struct subject){.batch = 3};
+    command->subjects[command->subject_count++] =
+        (struct subject){.options = {.classes = CLASSES}, .batch = 3};
     if (command->options->values.small_shapes)
         return XT_OK;
     if (model)
@@ -154,8 +155,8 @@ static enum xt_status check_subject(struct command *command, struct subject *sub
     for (int i = 0; i < command->type_count * variants && !status; i++) {
         enum xt_amp type = command->types[i / variants];
         struct xt_selftest_options options = {.device = &command->device,
-                                              .describe = subject->model ? subject->model->describe
-                                                                         : xt_selftest_small,
+                                              .model = subject->model ? subject->model
+                                                                      : &xt_selftest_small,
                                               .network = subject->options,
                                               .batch = subject->batch,
                                               .dtype = types[type].dtype,

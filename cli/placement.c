@@ -13,12 +13,12 @@ void xt_placement_print(const struct xt_graph *graph, FILE *out)
             "output", "format", "forward", "backward");
     for (int i = 0; i < graph->op_count; i++) {
         const struct xt_op *op = graph->ops[i];
-        const char *forward = op->class->implementation(op, false);
-        const char *backward = graph->options.training ? op->class->implementation(op, true) : "";
+        const char *forward = xt_op_implementation(op, false);
+        const char *backward = graph->options.training ? xt_op_implementation(op, true) : "";
         char bytes[16];
         snprintf(bytes, sizeof bytes, "%.1f MB", (double)op->out_bytes / 1e6);
-        fprintf(out, "%-20s %-14s %-6s %-4s %-8s %-7s %-26s %s\n", op->name, op->class->kind,
-                op->device->place, xt_dtype_name(op->dtype), bytes, "nhwc",
+        fprintf(out, "%-20s %-14s %-6s %-4s %-8s %-7s %-26s %s\n", op->name, xt_op_kind_name(op),
+                graph->options.device->place, xt_dtype_name(op->dtype), bytes, "nhwc",
                 *forward ? forward : "-", *backward ? backward : "-");
     }
     for (int i = 0; i < graph->op_count && graph->options.dtype != XT_F32; i++)

@@ -325,6 +325,16 @@ enum xt_status xt_device_record_cache(struct xt_device *device, struct xt_err *e
     return status;
 }
 
+bool xt_device_is_apart(const struct xt_device *device)
+{
+    return device->kind == XT_DEVICE_XPU;
+}
+
+bool xt_device_sums_int8_in_32(const struct xt_device *device)
+{
+    return device->kind == XT_DEVICE_XPU || xt_device_cpu_has_vnni();
+}
+
 void xt_device_read(struct xt_device *device, struct xt_telemetry *out)
 {
     xt_level_zero_read(device->zero, device->kind == XT_DEVICE_XPU ? device->xpu.zero_index : -1,

@@ -41,7 +41,6 @@ struct builder {
     int columns[CHANNELS_MAX * 4]; /* the head's input channel i is the file's channel columns[i] */
     int column_count;
     int tap_start; /* the file's first channel of the tap being added */
-    struct xt_err *err;
 };
 
 /* A tensor of the current tap, whose channel i is the tap's channel channels[i] (NULL: i). */
@@ -49,7 +48,7 @@ static void add_tap(struct builder *b, int tap, struct xt_tensor *tensor, const 
 {
     b->context.taps[b->context.count] = tensor;
     b->context.group[b->context.count++] = tap;
-    for (int i = 0; i < tensor->c; i++)
+    for (int i = 0; tensor && i < tensor->c; i++)
         b->columns[b->column_count++] = b->tap_start + (channels ? channels[i] : i);
 }
 
@@ -67,7 +66,7 @@ static struct xt_tensor *conv(struct builder *b, struct xt_tensor *in, const cha
         .bias = true,
         .relu = relu,
     };
-    return in ? xt_graph_conv(b->graph, in, &spec, b->err) : NULL;
+    return xt_graph_conv(b->graph, in, &spec);
 }
 
 /* The small basic block up to its last ReLU; the last 1x1 convolution follows apart, since it may
@@ -76,7 +75,7 @@ static struct xt_tensor *block(struct builder *b, struct xt_tensor *in, int laye
 {
     static const int kernels[3][2] = {{1, 1}, {3, 1}, {1, 3}};
     struct xt_tensor *x = in;
-    for (int i = 0; i < 3 && x; i++) {
+    for (int i = 0; i < 3; i++) {
         char name[64];
         snprintf(name, sizeof name, "backbone.%d.block.%d", layer, 2 * i);
         x = conv(b, x, name, channels / 4, kernels[i][0], kernels[i][1], true);
@@ -91,9 +90,9 @@ struct pools {
 };
 
 /* One part of a block's last convolution and its BN. */
-static enum xt_status part(struct builder *b, struct xt_tensor *in, int layer, int file_count,
-                           const int *map, int channels, const struct pools *pools,
-                           struct xt_norm_outputs *out)
+static struct xt_norm_outputs part(struct builder *b, struct xt_tensor *in, int layer,
+                                   int file_count, const int *map, int channels,
+                                   const struct pools *pools)
 {
     char name[64];
     snprintf(name, sizeof name, "backbone.%d.block.6", layer);
@@ -103,9 +102,7 @@ static enum xt_status part(struct builder *b, struct xt_tensor *in, int layer, i
                                 .kernel_w = 1,
                                 .bias = true,
                                 .out = {.file_count = file_count, .map = map}};
-    struct xt_tensor *z = xt_graph_conv(b->graph, in, &spec, b->err);
-    if (!z)
-        return b->err->status;
+    struct xt_tensor *z = xt_graph_conv(b->graph, in, &spec);
     snprintf(name, sizeof name, "backbone.%d", layer + 1);
     struct xt_norm_spec norm = {.name = name,
                                 .relu = true,
@@ -113,7 +110,7 @@ static enum xt_status part(struct builder *b, struct xt_tensor *in, int layer, i
                                 .max = pools->max,
                                 .average = pools->average,
                                 .out = spec.out};
-    return xt_graph_norm(b->graph, z, &norm, out, b->err);
+    return xt_graph_norm(b->graph, z, &norm);
 }
 
 /* A block whose selected channels go on through a max pool and all of whose channels are a tap. */
@@ -125,15 +122,11 @@ static struct xt_tensor *tapped_block(struct builder *b, struct xt_tensor *in, i
     struct split split;
     split_init(&split, channels, every);
     struct xt_tensor *x = block(b, in, layer, channels);
-    if (!x)
-        return NULL;
-    struct xt_norm_outputs selected = {0};
-    struct xt_norm_outputs rest = {0};
-    if (part(b, x, layer, channels, split.selected, split.selected_count,
-             &(struct pools){.max = narrow, .average = average}, &selected) ||
-        part(b, x, layer, channels, split.rest, split.rest_count,
-             &(struct pools){.average = average}, &rest))
-        return NULL;
+    struct xt_norm_outputs selected =
+        part(b, x, layer, channels, split.selected, split.selected_count,
+             &(struct pools){.max = narrow, .average = average});
+    struct xt_norm_outputs rest = part(b, x, layer, channels, split.rest, split.rest_count,
+                                       &(struct pools){.average = average});
     add_tap(b, tap, selected.average, split.selected);
     add_tap(b, tap, rest.average, split.rest);
     b->tap_start += channels;
@@ -143,78 +136,57 @@ static struct xt_tensor *tapped_block(struct builder *b, struct xt_tensor *in, i
 static struct xt_tensor *stem(struct builder *b, const struct xt_model_info *model)
 {
     struct xt_tensor *x =
-        xt_graph_input(b->graph, model->height, model->width, model->mean, model->scale, b->err);
+        xt_graph_input(b->graph, model->height, model->width, model->mean, model->scale);
     x = conv(b, x, "backbone.0", 64, 3, 3, false);
-    if (!x)
-        return NULL;
     struct xt_norm_spec norm = {
         .name = "backbone.1",
         .relu = true,
         .max = {.kernel_h = 3, .kernel_w = 3, .stride_h = 1, .stride_w = 1},
         .average = {.kernel_h = 5, .kernel_w = 5, .stride_h = 5, .stride_w = 5},
     };
-    struct xt_norm_outputs out;
-    if (xt_graph_norm(b->graph, x, &norm, &out, b->err))
-        return NULL;
+    struct xt_norm_outputs out = xt_graph_norm(b->graph, x, &norm);
     add_tap(b, 0, out.average, NULL);
     b->tap_start += 64;
     return out.max;
 }
 
-static struct xt_tensor *plain_norm(struct builder *b, struct xt_tensor *in, const char *name,
-                                    struct xt_window average, struct xt_tensor **averaged)
+static struct xt_tensor *plain_norm(struct builder *b, struct xt_tensor *in, const char *name)
 {
-    if (!in)
-        return NULL;
-    struct xt_norm_outputs out;
-    struct xt_norm_spec norm = {
-        .name = name, .relu = true, .full = !average.kernel_h, .average = average};
-    if (xt_graph_norm(b->graph, in, &norm, &out, b->err))
-        return NULL;
-    if (averaged)
-        *averaged = out.average;
-    return out.full;
+    struct xt_norm_spec norm = {.name = name, .relu = true, .full = true};
+    return xt_graph_norm(b->graph, in, &norm).full;
 }
 
-/* Layers 15 to 22: dropout, 1x4, dropout, 13x1, whose output is the last tap. */
-static enum xt_status tail(struct builder *b, struct xt_tensor *x, int classes)
+/* Layers 15 to 22: dropout, 1x4, dropout, 13x1, whose output is the last tap. It is not pooled: a
+ * 1x1 window copies it to float32. */
+static void tail(struct builder *b, struct xt_tensor *in, int classes)
 {
-    /* The last tap is not pooled: a 1x1 window copies it to float32. */
-    static const struct xt_window copy = {
-        .kernel_h = 1, .kernel_w = 1, .stride_h = 1, .stride_w = 1};
-    x = x ? xt_graph_dropout(b->graph, x, "dropout.15", b->err) : NULL;
+    struct xt_norm_spec last = {
+        .name = "backbone.21",
+        .relu = true,
+        .average = {.kernel_h = 1, .kernel_w = 1, .stride_h = 1, .stride_w = 1}};
+    struct xt_tensor *x = xt_graph_dropout(b->graph, in, "dropout.15");
     x = conv(b, x, "backbone.16", 256, 1, 4, false);
-    x = plain_norm(b, x, "backbone.17", (struct xt_window){0}, NULL);
-    x = x ? xt_graph_dropout(b->graph, x, "dropout.19", b->err) : NULL;
+    x = plain_norm(b, x, "backbone.17");
+    x = xt_graph_dropout(b->graph, x, "dropout.19");
     x = conv(b, x, "backbone.20", classes, 13, 1, false);
-    struct xt_tensor *last = NULL;
-    plain_norm(b, x, "backbone.21", copy, &last);
-    if (!last)
-        return b->err->status;
-    add_tap(b, 3, last, NULL);
-    return XT_OK;
+    add_tap(b, 3, xt_graph_norm(b->graph, x, &last).average, NULL);
 }
 
-static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_options *options,
-                                  struct xt_err *err)
+static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_options *options)
 {
     static const struct xt_window second = {
         .kernel_h = 5, .kernel_w = 5, .stride_h = 5, .stride_w = 5};
     static const struct xt_window third = {
         .kernel_h = 4, .kernel_w = 10, .stride_h = 4, .stride_w = 2};
-    struct builder b = {.graph = graph, .err = err};
+    struct builder b = {.graph = graph};
     b.context.over_batch = options->context_over_batch;
     struct xt_tensor *x = stem(&b, &xt_model_lprnet);
-    x = x ? tapped_block(&b, x, 4, 128, 2, 1, second) : NULL;
-    x = x ? block(&b, x, 8, 256) : NULL;
+    x = tapped_block(&b, x, 4, 128, 2, 1, second);
+    x = block(&b, x, 8, 256);
     x = conv(&b, x, "backbone.8.block.6", 256, 1, 1, false);
-    x = plain_norm(&b, x, "backbone.9", (struct xt_window){0}, NULL);
-    x = x ? tapped_block(&b, x, 11, 256, 4, 2, third) : NULL;
-    if (!x || tail(&b, x, options->classes))
-        return NULL;
-    struct xt_tensor *context = xt_graph_context(graph, &b.context, err);
-    if (!context)
-        return NULL;
+    x = plain_norm(&b, x, "backbone.9");
+    x = tapped_block(&b, x, 11, 256, 4, 2, third);
+    tail(&b, x, options->classes);
     struct xt_conv_spec head = {
         .name = "container.0",
         .channels = options->classes,
@@ -224,7 +196,7 @@ static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_
         .why_f32 = "it reads the context, and its logits go into the loss",
         .in = {.file_count = b.column_count, .map = b.columns},
     };
-    return xt_graph_conv(graph, context, &head, err);
+    return xt_graph_conv(graph, xt_graph_context(graph, &b.context), &head);
 }
 
 static const struct xt_recipe_item recipe[] = {

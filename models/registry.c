@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "models/graph/ops.h"
 
 extern const struct xt_model_info xt_model_lprnet;
 extern const struct xt_model_info xt_model_resnet50;
@@ -40,6 +41,26 @@ enum xt_status xt_model_get(const char *name, const struct xt_model_info **out, 
                             name, xt_str_get(&names));
     xt_str_clear(&names);
     return status;
+}
+
+struct xt_tensor *xt_model_describe(const struct xt_model_info *model, struct xt_graph *graph,
+                                    const struct xt_model_options *options)
+{
+    if (options->height < model->smallest || options->width < model->smallest)
+        return xt_graph_refuse(graph, XT_ERR_USAGE,
+                               "--image-size: %s needs images of at least %dx%d", model->name,
+                               model->smallest, model->smallest);
+    struct xt_tensor *logits = model->describe(graph, options);
+    int columns = model->time_steps ? model->time_steps : 1;
+    if (logits && (logits->n != graph->options.batch || logits->h != 1 || logits->w != columns ||
+                   logits->c != options->classes))
+        return xt_graph_refuse(graph, XT_ERR_RUN,
+                               "%s: the logits %s are of %d rows, %d columns and %d classes, where "
+                               "the loss reads 1, %d and %d: the network's builder and its "
+                               "time_steps do not agree",
+                               model->name, logits->name, logits->h, logits->w, logits->c, columns,
+                               options->classes);
+    return logits;
 }
 
 const struct xt_recipe_item *xt_model_recipe(const char *name)

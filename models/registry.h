@@ -26,6 +26,7 @@ struct xt_model_info {
     const char *title; /* for people */
     int height, width; /* of the input, pixels; unless the run says otherwise where any_size */
     bool any_size;
+    int smallest;      /* height and width that it takes at least, where any_size */
     bool bgr;          /* pixel order; RGB else */
     float mean, scale; /* the network reads (byte - mean) * scale */
     int time_steps;    /* CTC: columns of the logits; 0 for a classifier */
@@ -35,9 +36,8 @@ struct xt_model_info {
     const char *default_val;
     const struct xt_recipe_item *recipe;
     /* Describes the network on a fresh graph; returns the logits, [n][1][time_steps][classes]
-     * ([n][1][1][classes] of a classifier). */
-    struct xt_tensor *(*describe)(struct xt_graph *graph, const struct xt_model_options *options,
-                                  struct xt_err *err);
+     * ([n][1][1][classes] of a classifier). Called by xt_model_describe. */
+    struct xt_tensor *(*describe)(struct xt_graph *graph, const struct xt_model_options *options);
 };
 
 /* NULL where there is none of that name. */
@@ -46,6 +46,11 @@ const struct xt_model_info *xt_model_find(const char *name);
 const struct xt_model_info *const *xt_model_all(size_t *count);
 /* As xt_model_find, with an error that names what there is. */
 enum xt_status xt_model_get(const char *name, const struct xt_model_info **out, struct xt_err *err);
+
+/* Describes the network on a fresh graph and checks what its builder hands over: logits of another
+ * shape than the loss reads are refused. NULL where that failed, with the failure in the graph. */
+struct xt_tensor *xt_model_describe(const struct xt_model_info *model, struct xt_graph *graph,
+                                    const struct xt_model_options *options);
 
 /* The recipe of a model by name, NULL where there is none: what the option parser asks for. */
 const struct xt_recipe_item *xt_model_recipe(const char *name);

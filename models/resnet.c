@@ -7,14 +7,9 @@
 
 extern const struct xt_model_info xt_model_resnet50;
 
-enum { EXPANSION = 4, SMALLEST = 32 };
+enum { EXPANSION = 4 };
 
-struct builder {
-    struct xt_graph *graph;
-    struct xt_err *err;
-};
-
-static struct xt_tensor *conv(struct builder *b, struct xt_tensor *in, const char *name,
+static struct xt_tensor *conv(struct xt_graph *graph, struct xt_tensor *in, const char *name,
                               int channels, int kernel, int stride)
 {
     struct xt_conv_spec spec = {
@@ -27,29 +22,27 @@ static struct xt_tensor *conv(struct builder *b, struct xt_tensor *in, const cha
         .pad_h = kernel / 2,
         .pad_w = kernel / 2,
     };
-    return in ? xt_graph_conv(b->graph, in, &spec, b->err) : NULL;
+    return xt_graph_conv(graph, in, &spec);
 }
 
 /* BN of a convolution's output, whose own output is the whole tensor. */
-static struct xt_tensor *norm(struct builder *b, struct xt_tensor *in, const char *name, bool relu)
+static struct xt_tensor *norm(struct xt_graph *graph, struct xt_tensor *in, const char *name,
+                              bool relu)
 {
     struct xt_norm_spec spec = {.name = name, .relu = relu, .full = true};
-    struct xt_norm_outputs out;
-    return in && !xt_graph_norm(b->graph, in, &spec, &out, b->err) ? out.full : NULL;
+    return xt_graph_norm(graph, in, &spec).full;
 }
 
-static struct xt_tensor *stem(struct builder *b, int h, int w)
+static struct xt_tensor *stem(struct xt_graph *graph, int h, int w)
 {
     const struct xt_model_info *model = &xt_model_resnet50;
-    struct xt_tensor *x = xt_graph_input(b->graph, h, w, model->mean, model->scale, b->err);
-    x = conv(b, x, "conv1", 64, 7, 2);
     struct xt_norm_spec spec = {
         .name = "bn1",
         .relu = true,
         .max = {
             .kernel_h = 3, .kernel_w = 3, .stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1}};
-    struct xt_norm_outputs out;
-    return x && !xt_graph_norm(b->graph, x, &spec, &out, b->err) ? out.max : NULL;
+    struct xt_tensor *x = xt_graph_input(graph, h, w, model->mean, model->scale);
+    return xt_graph_norm(graph, conv(graph, x, "conv1", 64, 7, 2), &spec).max;
 }
 
 /* Where a block stands, and what it is like. */
@@ -68,70 +61,59 @@ static const char *name_in(const struct block *block, const char *name, char *ou
 }
 
 /* The 1x1, 3x3 and 1x1 convolutions, the last one's BN left to the caller. */
-static struct xt_tensor *branch(struct builder *b, struct xt_tensor *in, const struct block *block)
+static struct xt_tensor *branch(struct xt_graph *graph, struct xt_tensor *in,
+                                const struct block *block)
 {
     char name[64];
     enum { SIZE = sizeof name };
-    struct xt_tensor *x = conv(b, in, name_in(block, "conv1", name, SIZE), block->width, 1, 1);
-    x = norm(b, x, name_in(block, "bn1", name, SIZE), true);
-    x = conv(b, x, name_in(block, "conv2", name, SIZE), block->width, 3, block->stride);
-    x = norm(b, x, name_in(block, "bn2", name, SIZE), true);
-    return conv(b, x, name_in(block, "conv3", name, SIZE), EXPANSION * block->width, 1, 1);
+    struct xt_tensor *x = conv(graph, in, name_in(block, "conv1", name, SIZE), block->width, 1, 1);
+    x = norm(graph, x, name_in(block, "bn1", name, SIZE), true);
+    x = conv(graph, x, name_in(block, "conv2", name, SIZE), block->width, 3, block->stride);
+    x = norm(graph, x, name_in(block, "bn2", name, SIZE), true);
+    return conv(graph, x, name_in(block, "conv3", name, SIZE), EXPANSION * block->width, 1, 1);
 }
 
 /* What is added to the branch: the block's input, brought to its output's size. */
-static struct xt_tensor *shortcut(struct builder *b, struct xt_tensor *in,
+static struct xt_tensor *shortcut(struct xt_graph *graph, struct xt_tensor *in,
                                   const struct block *block)
 {
     char name[64];
     enum { SIZE = sizeof name };
     if (!block->downsample)
         return in;
-    struct xt_tensor *x = conv(b, in, name_in(block, "downsample.0", name, SIZE),
+    struct xt_tensor *x = conv(graph, in, name_in(block, "downsample.0", name, SIZE),
                                EXPANSION * block->width, 1, block->stride);
-    return norm(b, x, name_in(block, "downsample.1", name, SIZE), false);
+    return norm(graph, x, name_in(block, "downsample.1", name, SIZE), false);
 }
 
-static struct xt_tensor *bottleneck(struct builder *b, struct xt_tensor *in,
+static struct xt_tensor *bottleneck(struct xt_graph *graph, struct xt_tensor *in,
                                     const struct block *block)
 {
     char name[64];
-    struct xt_tensor *x = branch(b, in, block);
+    struct xt_tensor *x = branch(graph, in, block);
     /* A file has the last BN before the shortcut, which has to run first. */
     name_in(block, "bn3", name, sizeof name);
-    struct xt_norm_params params;
-    if (!x || xt_graph_norm_params(b->graph, name, x->c, NULL, &params, b->err))
-        return NULL;
+    struct xt_norm_params params =
+        xt_graph_norm_params(graph, name, EXPANSION * block->width, NULL);
     struct xt_norm_spec spec = {.name = name,
                                 .relu = true,
-                                .residual = shortcut(b, in, block),
+                                .residual = shortcut(graph, in, block),
                                 .full = !block->last,
                                 .params = &params};
-    if (!spec.residual)
-        return NULL;
-    if (block->last)
+    if (block->last && x)
         spec.average = (struct xt_window){
             .kernel_h = x->h, .kernel_w = x->w, .stride_h = x->h, .stride_w = x->w};
-    struct xt_norm_outputs out;
-    if (xt_graph_norm(b->graph, x, &spec, &out, b->err))
-        return NULL;
+    struct xt_norm_outputs out = xt_graph_norm(graph, x, &spec);
     return block->last ? out.average : out.full;
 }
 
-static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_options *options,
-                                  struct xt_err *err)
+static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_options *options)
 {
     static const int depths[] = {3, 4, 6, 3};
     enum { STAGES = sizeof depths / sizeof depths[0] };
-    struct builder b = {.graph = graph, .err = err};
-    if (options->height < SMALLEST || options->width < SMALLEST) {
-        xt_err_set(err, XT_ERR_USAGE, "--image-size: resnet50 needs images of at least %dx%d",
-                   SMALLEST, SMALLEST);
-        return NULL;
-    }
-    struct xt_tensor *x = stem(&b, options->height, options->width);
+    struct xt_tensor *x = stem(graph, options->height, options->width);
     for (int stage = 0; stage < STAGES; stage++)
-        for (int i = 0; i < depths[stage] && x; i++) {
+        for (int i = 0; i < depths[stage]; i++) {
             struct block block = {
                 .width = 64 << stage,
                 .stride = stage > 0 && i == 0 ? 2 : 1,
@@ -139,7 +121,7 @@ static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_
                 .last = stage == STAGES - 1 && i == depths[stage] - 1,
             };
             snprintf(block.prefix, sizeof block.prefix, "layer%d.%d", stage + 1, i);
-            x = bottleneck(&b, x, &block);
+            x = bottleneck(graph, x, &block);
         }
     struct xt_conv_spec fc = {
         .name = "fc",
@@ -150,7 +132,7 @@ static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_
         .why_f32 = "it reads float32 means, and its logits go into the loss",
         .fully_connected = true,
     };
-    return x ? xt_graph_conv(graph, x, &fc, err) : NULL;
+    return xt_graph_conv(graph, x, &fc);
 }
 
 static const struct xt_recipe_item recipe[] = {
@@ -164,6 +146,7 @@ const struct xt_model_info xt_model_resnet50 = {
     .height = 224,
     .width = 224,
     .any_size = true,
+    .smallest = 32,
     .mean = 127.5f,
     .scale = 1 / 127.5f,
     .head = "fc",

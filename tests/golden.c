@@ -15,8 +15,9 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/span.h"
-#include "models/registry.h"
+#include "models/graph/executor.h"
 #include "models/graph/ranges.h"
+#include "models/registry.h"
 #include "train/losses/ctc.h"
 #include "train/losses/softmax.h"
 #include "train/optim/optim.h"
@@ -197,10 +198,9 @@ static enum xt_status build(struct run *run, const char *name,
                                        .int8 = int8};
     if (!status)
         status = xt_graph_create(&run->graph, &options, err);
-    struct xt_tensor *logits = status ? NULL : model->describe(run->graph, model_options, err);
-    if (!logits)
-        return err->status;
-    return xt_graph_build(run->graph, logits, err);
+    if (status)
+        return status;
+    return xt_graph_build(run->graph, xt_model_describe(model, run->graph, model_options), err);
 }
 
 static enum xt_status set_up_optimizer(struct run *run, struct xt_err *err)

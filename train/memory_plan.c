@@ -54,15 +54,6 @@ static void add_up(struct xt_memory_side *side)
         side->all += side->parts[i];
 }
 
-/* Until the kernels are bound it is not known which of them want weights in a format of their own:
- * forward and backward may. */
-static double working_of(const struct xt_graph *graph, double values)
-{
-    if (graph->working_bytes)
-        return (double)graph->working_bytes;
-    return graph->options.training ? 2 * values : values;
-}
-
 static void plan_cpu(const struct xt_graph *graph, const struct xt_memory_use *use,
                      struct xt_memory_plan *plan)
 {
@@ -70,8 +61,8 @@ static void plan_cpu(const struct xt_graph *graph, const struct xt_memory_use *u
     double values = (double)(params->value_floats * sizeof(float));
     double *parts = plan->host.parts;
     parts[XT_MEMORY_PARAMETERS] = values + (double)(params->stat_floats * sizeof(float));
-    parts[XT_MEMORY_WORKING] = working_of(graph, values);
-    parts[XT_MEMORY_ACTIVATIONS] = (double)graph->plan.bytes;
+    parts[XT_MEMORY_WORKING] = (double)xt_graph_working_bytes(graph);
+    parts[XT_MEMORY_ACTIVATIONS] = (double)graph->plan.bytes - parts[XT_MEMORY_WORKING];
     parts[XT_MEMORY_SLOTS] = slots_of(use) + order_of(use);
     parts[XT_MEMORY_CACHE] = use->cache;
     parts[XT_MEMORY_SCRATCH] =

@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "models/graph/graph.h"
+#include "models/graph/executor.h"
 
 struct xt_trainer;
 

@@ -157,8 +157,8 @@ static enum xt_status describe(struct xt_network *network, const struct xt_setti
     status = xt_graph_create(&draft->graph, &options, err);
     if (status)
         return status;
-    draft->logits = network->model->describe(draft->graph, &model_options, err);
-    return draft->logits ? XT_OK : err->status;
+    draft->logits = xt_model_describe(network->model, draft->graph, &model_options);
+    return XT_OK;
 }
 
 /* ---- memory ---- */

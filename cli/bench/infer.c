@@ -125,7 +125,7 @@ static enum xt_status sum_up(struct work *work, struct xt_bench_infer_run *run, 
         run->ops[i] =
             (struct xt_bench_infer_op){.dtype = op->dtype, .seconds = op->seconds[0] / passes};
         snprintf(run->ops[i].name, sizeof run->ops[i].name, "%s", op->name);
-        snprintf(run->ops[i].kind, sizeof run->ops[i].kind, "%s", op->class->kind);
+        snprintf(run->ops[i].kind, sizeof run->ops[i].kind, "%s", xt_op_kind_name(op));
     }
     run->pass_s = xt_bench_median(work->pass, work->samples);
     run->conv_s = xt_bench_median(work->conv, work->samples);

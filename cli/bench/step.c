@@ -253,7 +253,7 @@ static enum xt_status sum_up_profile(const struct bench *bench, struct xt_bench_
                                    .flops = {op->flops, op->backward_flops},
                                    .bytes = {op->bytes[0], op->bytes[1]}};
         snprintf(to->name, sizeof to->name, "%s", op->name);
-        snprintf(to->kind, sizeof to->kind, "%s", op->class->kind);
+        snprintf(to->kind, sizeof to->kind, "%s", xt_op_kind_name(op));
     }
     int middle = 0;
     for (int i = 0; i < bench->steps; i++)

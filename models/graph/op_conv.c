@@ -1,9 +1,9 @@
 /* Convolution with bias and ReLU: oneDNN's forward, data-gradient and weight-gradient primitives on
- * N, H, W, C tensors.
+ * N, H, W, C tensors, and what an inference graph makes of it: with the norm behind it in its
+ * weights and the residual added in place, in int8 too.
  *
- * The float32 master weights are kept in the weight gradient's format, so that the update is
- * element by element; working copies in the formats that the forward and data-gradient kernels want
- * follow each update.
+ * Each kernel that wants the weights in a format or type of its own has a working copy of them,
+ * which follows the parameters. Folded and int8 weights are made on the host, in float32.
  */
 #include <math.h>
 #include <stdio.h>
@@ -11,536 +11,350 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "models/graph/backend.h"
 #include "models/graph/ranges.h"
-#include "models/graph/xpu_ops.h"
+#include "models/graph/reference.h"
 
-static void step_clear(struct step *step)
+static const char what_forward[] = "the convolution";
+static const char what_data[] = "the convolution's data gradient";
+static const char what_weights[] = "the convolution's weight gradient";
+static const char what_working[] = "the working copy of the weights";
+
+static bool reads_int8(const struct xt_conv_op *conv)
 {
-    if (step->primitive)
-        xt_dnnl.primitive_destroy(step->primitive);
-    if (step->pd)
-        xt_dnnl.primitive_desc_destroy(step->pd);
+    return xt_dtype_is_int8(xt_op_in(&conv->op, 0)->dtype);
 }
 
-static void destroy(struct xt_op *op)
+/* Weights and bias are made in float32 from the parameters, and then brought to the kernel's type.
+ */
+static bool has_own_weights(const struct xt_conv_op *conv)
 {
-    struct conv *conv = (struct conv *)op;
-    step_clear(&conv->forward);
-    step_clear(&conv->backward_data);
-    step_clear(&conv->backward_weights);
-    step_clear(&conv->forward_weights.reorder);
-    step_clear(&conv->backward_weights_copy.reorder);
-    for (int i = 0; i < conv->memory_count; i++)
-        xt_dnnl.memory_destroy(conv->memories[i]);
-    free(conv->forward_weights.data);
-    free(conv->own_bias);
-    free(conv->weight_scales);
-    free(conv->backward_weights_copy.data);
+    return conv->folded || reads_int8(conv);
 }
 
-/* ---- descriptors ---- */
-
-bool xt_conv_reads_int8(const struct conv *conv)
+static bool has_bias(const struct xt_conv_op *conv)
 {
-    return xt_dtype_is_int8(conv->in->dtype);
+    return conv->bias >= 0 || has_own_weights(conv);
 }
 
-bool xt_conv_has_own_weights(const struct conv *conv)
+/* Numbers that make one output channel. */
+static size_t row_of(const struct xt_conv_op *conv)
 {
-    return conv->folded || xt_conv_reads_int8(conv);
+    return (size_t)(xt_op_in(&conv->op, 0)->c / conv->groups * conv->kernel[0] * conv->kernel[1]);
 }
 
-static enum xt_status tensor_md(const struct xt_tensor *t, enum xt_dtype dtype,
-                                dnnl_memory_desc_t *md, struct xt_err *err)
+static size_t weight_count(const struct xt_conv_op *conv)
 {
-    dnnl_dims_t dims = {t->n, t->c, t->h, t->w};
-    return xt_dnnl_check(
-        xt_dnnl.memory_desc_create_with_tag(md, 4, dims, xt_dtype_dnnl(dtype), dnnl_nhwc), t->name,
-        err);
+    return row_of(conv) * (size_t)xt_op_out(&conv->op, 0)->c;
 }
 
-/* The descriptors a convolution is made from; cleared after use, the primitives keep their own. */
-struct descs {
-    dnnl_memory_desc_t in, out, weights, bias, weights_grad;
+/* ---- the program ---- */
+
+/* O, I, H, W; with groups oneDNN wants G, O / G, I / G, H, W, which is the same memory. */
+static int weight_dims(const struct xt_conv_op *conv, dnnl_dims_t dims)
+{
+    int64_t groups = conv->groups;
+    int64_t out = xt_op_out(&conv->op, 0)->c / groups;
+    int64_t in = xt_op_in(&conv->op, 0)->c / groups;
+    int first = groups > 1;
+    if (first)
+        dims[0] = groups;
+    dims[first] = out;
+    dims[first + 1] = in;
+    dims[first + 2] = conv->kernel[0];
+    dims[first + 3] = conv->kernel[1];
+    return first + 4;
+}
+
+/* What a convolution's primitives are described with. */
+struct making {
+    struct xt_conv_op *conv;
+    struct xt_graph *graph;
+    struct xt_program *program;
+    dnnl_memory_desc_t in, out, weights, weights_grad, bias;
+    dnnl_memory_desc_t plain; /* of float32 weights */
     dnnl_primitive_attr_t attr, post_attr;
+    dnnl_primitive_desc_t forward, backward_weights, backward_data; /* the steps' own, once added */
+    const_dnnl_memory_desc_t master_md;
+    struct xt_location master, bias_at, scales_at;
 };
 
-static void descs_clear(struct descs *d)
+/* What follows the convolution in the same kernel: the residual, which its output's memory holds,
+ * is added; negative values become 0. */
+static struct xt_posts posts_of(const struct making *m, const struct xt_location *copy)
 {
-    dnnl_memory_desc_t all[] = {d->in, d->out, d->weights, d->bias, d->weights_grad};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (all[i])
-            xt_dnnl.memory_desc_destroy(all[i]);
-    if (d->attr)
-        xt_dnnl.primitive_attr_destroy(d->attr);
-    if (d->post_attr)
-        xt_dnnl.primitive_attr_destroy(d->post_attr);
-}
-
-bool xt_conv_copies_residual(const struct conv *conv)
-{
+    const struct xt_conv_op *conv = m->conv;
     const struct xt_tensor *residual = conv->fold.residual;
-    return conv->op.device->kind == XT_DEVICE_XPU && residual &&
-           residual->dtype != conv->out->dtype;
-}
-
-static enum xt_status append_copy(dnnl_post_ops_t ops, const struct conv *conv, struct xt_err *err)
-{
-    dnnl_memory_desc_t md = NULL;
-    enum xt_status status = tensor_md(conv->out, XT_F32, &md, err);
-    if (!status)
-        status = xt_dnnl_check(xt_dnnl.post_ops_append_binary(ops, dnnl_binary_add, md),
-                               "what is added to a convolution", err);
-    if (md)
-        xt_dnnl.memory_desc_destroy(md);
-    return status;
-}
-
-/* What follows the convolution in the same kernel: the residual (NULL: none), which its output's
- * memory holds, is added; negative values become 0. */
-static enum xt_status add_post_ops(dnnl_primitive_attr_t attr, const struct conv *conv,
-                                   struct xt_err *err)
-{
-    static const char what[] = "what follows a convolution";
-    const struct xt_tensor *residual = conv->fold.residual;
-    dnnl_post_ops_t ops = NULL;
-    enum xt_status status = xt_dnnl_check(xt_dnnl.post_ops_create(&ops), what, err);
-    if (status)
-        return status;
-    if (xt_conv_copies_residual(conv))
-        status = append_copy(ops, conv, err);
-    else if (residual)
-        status = xt_dnnl_check(
-            xt_dnnl.post_ops_append_sum(ops, residual->scale, 0, xt_dtype_dnnl(residual->dtype)),
-            what, err);
-    if (!status && conv->relu)
-        status =
-            xt_dnnl_check(xt_dnnl.post_ops_append_eltwise(ops, dnnl_eltwise_relu, 0, 0), what, err);
-    if (!status)
-        status = xt_dnnl_check(xt_dnnl.primitive_attr_set_post_ops(attr, ops), what, err);
-    xt_dnnl.post_ops_destroy(ops);
-    return status;
-}
-
-static enum xt_status create_attr(dnnl_primitive_attr_t *attr, struct xt_err *err)
-{
-    enum xt_status status =
-        xt_dnnl_check(xt_dnnl.primitive_attr_create(attr), "attributes of a convolution", err);
-    return status ? status
-                  : xt_dnnl_check(xt_dnnl.primitive_attr_set_scratchpad_mode(
-                                      *attr, dnnl_scratchpad_mode_user),
-                                  "attributes of a convolution", err);
+    struct xt_posts posts = {0};
+    if (copy->buffer) {
+        struct xt_operand with = xt_operand_tensor(residual, copy->buffer);
+        with.dtype = dnnl_f32;
+        posts.items[posts.count++] = xt_then_with(dnnl_binary_add, with);
+    } else if (residual) {
+        posts.items[posts.count] = xt_then_sum();
+        posts.items[posts.count].alpha = residual->scale;
+        posts.items[posts.count++].dtype = xt_dtype_dnnl(residual->dtype);
+    }
+    if (conv->relu)
+        posts.items[posts.count++] = xt_then(dnnl_eltwise_relu, 0, 0);
+    return posts;
 }
 
 /* int8: one step for the source, one for the destination, one for each output channel's weights. */
-static enum xt_status add_scales(dnnl_primitive_attr_t attr, const struct conv *conv,
-                                 struct xt_err *err)
+static void set_scales(const struct making *m)
 {
     static const char what[] = "the steps of an int8 convolution";
-    enum { EACH_CHANNEL = 1 };
-    enum xt_status status =
-        xt_dnnl_check(xt_dnnl.primitive_attr_set_scales_mask(attr, DNNL_ARG_SRC, 0), what, err);
-    if (!status)
-        status = xt_dnnl_check(
-            xt_dnnl.primitive_attr_set_scales_mask(attr, DNNL_ARG_WEIGHTS, EACH_CHANNEL), what,
-            err);
-    if (!status && xt_dtype_is_int8(conv->out->dtype))
-        status =
-            xt_dnnl_check(xt_dnnl.primitive_attr_set_scales_mask(attr, DNNL_ARG_DST, 0), what, err);
-    return status;
-}
-
-bool xt_conv_has_bias(const struct conv *conv)
-{
-    return conv->bias >= 0 || xt_conv_has_own_weights(conv);
-}
-
-static enum xt_status descs_init(const struct conv *conv, struct descs *d, struct xt_err *err)
-{
-    dnnl_dims_t weights = {conv->out->c, conv->in->c, conv->kernel[0], conv->kernel[1]};
-    dnnl_dims_t bias = {conv->out->c};
-    dnnl_data_type_t dtype = xt_conv_reads_int8(conv) ? dnnl_s8 : xt_dtype_dnnl(conv->in->dtype);
-    enum xt_status status = tensor_md(conv->in, conv->in->dtype, &d->in, err);
-    if (!status)
-        status = tensor_md(conv->out, conv->out->dtype, &d->out, err);
-    if (!status)
-        status = xt_dnnl_check(xt_dnnl.memory_desc_create_with_tag(&d->weights, 4, weights, dtype,
-                                                                   dnnl_format_tag_any),
-                               "the weights", err);
-    if (!status)
-        status = xt_dnnl_check(xt_dnnl.memory_desc_create_with_tag(&d->weights_grad, 4, weights,
-                                                                   dnnl_f32, dnnl_format_tag_any),
-                               "the weights' gradient", err);
-    if (!status && xt_conv_has_bias(conv))
-        status =
-            xt_dnnl_check(xt_dnnl.memory_desc_create_with_tag(&d->bias, 1, bias, dnnl_f32, dnnl_a),
-                          "the bias", err);
-    if (!status)
-        status = create_attr(&d->attr, err);
-    if (!status)
-        status = create_attr(&d->post_attr, err);
-    if (!status && (conv->fold.residual || conv->relu))
-        status = add_post_ops(d->post_attr, conv, err);
-    if (!status && xt_conv_reads_int8(conv))
-        status = add_scales(d->post_attr, conv, err);
-    return status;
-}
-
-static enum xt_status create_descriptors(struct conv *conv, const struct xt_graph *graph,
-                                         const struct descs *d, struct xt_err *err)
-{
-    dnnl_engine_t engine = graph->options.device->engine;
-    bool training = graph->options.training;
-    enum xt_status status = xt_dnnl_check(
-        xt_dnnl.convolution_forward_primitive_desc_create(
-            &conv->forward.pd, engine, training ? dnnl_forward_training : dnnl_forward_inference,
-            dnnl_convolution_direct, d->in, d->weights, d->bias, d->out, conv->strides,
-            conv->dilates, conv->pads, conv->pads, d->post_attr),
-        "the convolution", err);
-    if (status || !training || conv->op.frozen)
-        return status;
-    status = xt_dnnl_check(xt_dnnl.convolution_backward_weights_primitive_desc_create(
-                               &conv->backward_weights.pd, engine, dnnl_convolution_direct, d->in,
-                               d->weights_grad, d->bias, d->out, conv->strides, conv->dilates,
-                               conv->pads, conv->pads, conv->forward.pd, d->attr),
-                           "the convolution's weight gradient", err);
-    if (status || !conv->in->wants_grad)
-        return status;
-    return xt_dnnl_check(xt_dnnl.convolution_backward_data_primitive_desc_create(
-                             &conv->backward_data.pd, engine, dnnl_convolution_direct, d->in,
-                             d->weights, d->out, conv->strides, conv->dilates, conv->pads,
-                             conv->pads, conv->forward.pd, d->attr),
-                         "the convolution's data gradient", err);
-}
-
-static void count_scratchpad(const struct step *step, struct xt_graph *graph)
-{
-    if (!step->pd)
+    struct xt_program *p = m->program;
+    int each_channel = m->conv->groups > 1 ? 3 : 1;
+    if (xt_program_fails(p))
         return;
-    const_dnnl_memory_desc_t md =
-        xt_dnnl.primitive_desc_query_md(step->pd, dnnl_query_scratchpad_md, 0);
-    size_t bytes = md ? xt_dnnl.memory_desc_get_size(md) : 0;
-    if (bytes > graph->scratchpad_bytes)
-        graph->scratchpad_bytes = bytes;
+    xt_program_check(p, xt_dnnl.primitive_attr_set_scales_mask(m->post_attr, DNNL_ARG_SRC, 0),
+                     what);
+    xt_program_check(
+        p, xt_dnnl.primitive_attr_set_scales_mask(m->post_attr, DNNL_ARG_WEIGHTS, each_channel),
+        what);
+    if (xt_dtype_is_int8(xt_op_out(&m->conv->op, 0)->dtype))
+        xt_program_check(p, xt_dnnl.primitive_attr_set_scales_mask(m->post_attr, DNNL_ARG_DST, 0),
+                         what);
 }
 
-/* The master weights take the gradient's format. */
-static enum xt_status set_master_format(const struct conv *conv, struct xt_graph *graph,
-                                        struct xt_err *err)
+static void making_init(struct making *m, const struct xt_posts *posts)
 {
-    struct xt_param *weight = &graph->options.params->items[conv->weight];
-    if (graph->options.params->values || !conv->backward_weights.pd)
-        return XT_OK;
-    const_dnnl_memory_desc_t md =
-        xt_dnnl.primitive_desc_query_md(conv->backward_weights.pd, dnnl_query_diff_weights_md, 0);
-    return xt_dnnl_check(xt_dnnl.memory_desc_clone(&weight->md, md), weight->name, err);
+    const struct xt_conv_op *conv = m->conv;
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    struct xt_program *p = m->program;
+    dnnl_dims_t dims;
+    int ndims = weight_dims(conv, dims);
+    struct xt_operand from = xt_operand_tensor(in, NULL);
+    struct xt_operand to = xt_operand_tensor(out, NULL);
+    struct xt_operand plain = xt_operand_dense((struct xt_location){0}, dnnl_f32, ndims, dims);
+    struct xt_operand bias =
+        xt_operand_dense((struct xt_location){0}, dnnl_f32, 1, (int64_t[]){out->c});
+    m->in = xt_program_layout(p, &from);
+    m->out = xt_program_layout(p, &to);
+    m->plain = xt_program_layout(p, &plain);
+    m->weights = xt_program_layout_any(p, reads_int8(conv) ? dnnl_s8 : xt_dtype_dnnl(in->dtype),
+                                       ndims, dims);
+    m->weights_grad = xt_program_layout_any(p, dnnl_f32, ndims, dims);
+    m->bias = has_bias(conv) ? xt_program_layout(p, &bias) : NULL;
+    m->attr = xt_program_attr(p, NULL);
+    m->post_attr = xt_program_attr(p, posts);
+    if (reads_int8(conv))
+        set_scales(m);
 }
 
-enum xt_status xt_conv_use_buffers(struct conv *conv, struct xt_graph *graph, struct xt_err *err)
+static void make_primitives(struct making *m)
 {
-    int forward = xt_op_forward_time(&conv->op);
-    int backward = xt_op_backward_time(graph, &conv->op);
-    enum xt_status status = xt_graph_use_value(graph, conv->in, forward, err);
-    if (!status && conv->fold.residual) {
-        status = xt_graph_use_value(graph, conv->fold.residual, forward, err);
-        conv->out->value = conv->fold.residual->value;
-    }
-    if (!status)
-        status = xt_graph_use_value(graph, conv->out, forward, err);
-    if (status || !graph->options.training || conv->op.frozen)
-        return status;
-    status = xt_graph_use_value(graph, conv->in, backward, err);
-    if (!status && conv->relu)
-        status = xt_graph_use_value(graph, conv->out, backward, err);
-    for (int r = 0; r < conv->out->readers && !status; r++)
-        status = xt_graph_use_grad(graph, conv->out, r, backward, err);
-    if (!status && conv->in->wants_grad)
-        status = xt_graph_use_grad(graph, conv->in, conv->reader, backward, err);
-    return status;
+    struct xt_conv_op *c = m->conv;
+    struct xt_program *p = m->program;
+    dnnl_engine_t engine = p->device->engine;
+    dnnl_prop_kind_t kind =
+        m->graph->options.training ? dnnl_forward_training : dnnl_forward_inference;
+    bool learns = xt_op_learns(&c->op, m->graph);
+    if (!xt_program_fails(p))
+        xt_program_check(p,
+                         xt_dnnl.convolution_forward_primitive_desc_create(
+                             &m->forward, engine, kind, dnnl_convolution_direct, m->in, m->weights,
+                             m->bias, m->out, c->strides, c->dilates, c->pads, c->pads,
+                             m->post_attr),
+                         what_forward);
+    if (!xt_program_fails(p) && learns)
+        xt_program_check(p,
+                         xt_dnnl.convolution_backward_weights_primitive_desc_create(
+                             &m->backward_weights, engine, dnnl_convolution_direct, m->in,
+                             m->weights_grad, m->bias, m->out, c->strides, c->dilates, c->pads,
+                             c->pads, m->forward, m->attr),
+                         what_weights);
+    if (!xt_program_fails(p) && learns && xt_op_in(&c->op, 0)->wants_grad)
+        xt_program_check(p,
+                         xt_dnnl.convolution_backward_data_primitive_desc_create(
+                             &m->backward_data, engine, dnnl_convolution_direct, m->in, m->weights,
+                             m->out, c->strides, c->dilates, c->pads, c->pads, m->forward, m->attr),
+                         what_data);
 }
 
-enum xt_status xt_conv_describe(struct conv *conv, const struct xt_graph *graph, struct xt_err *err)
+/* Where the kernels' copies come from: the parameters, or what is made of them on the host. A back
+ * end may have trained weights lie as their gradient's primitive writes them, so that nothing has
+ * to be brought to another format before the update. */
+static void find_masters(struct making *m)
 {
-    if (conv->out->readers > 1 && !conv->relu)
-        return xt_err_set(err, XT_ERR_RUN,
-                          "a convolution without ReLU whose output has more than one reader");
-    struct descs d = {0};
-    enum xt_status status = descs_init(conv, &d, err);
-    if (!status)
-        status = create_descriptors(conv, graph, &d, err);
-    descs_clear(&d);
-    return status;
-}
-
-static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
-{
-    struct conv *conv = (struct conv *)op;
-    enum xt_status status = xt_conv_describe(conv, graph, err);
-    if (!status)
-        status = set_master_format(conv, graph, err);
-    if (!status)
-        status = xt_conv_use_buffers(conv, graph, err);
-    count_scratchpad(&conv->forward, graph);
-    count_scratchpad(&conv->backward_data, graph);
-    count_scratchpad(&conv->backward_weights, graph);
-    return status;
-}
-
-/* ---- memories ---- */
-
-static enum xt_status add_memory(struct conv *conv, const struct xt_graph *graph,
-                                 const_dnnl_memory_desc_t md, void *data, dnnl_memory_t *out,
-                                 struct xt_err *err)
-{
-    enum xt_status status = xt_dnnl_check(
-        xt_dnnl.memory_create(out, md, graph->options.device->engine, data), conv->op.name, err);
-    if (!status)
-        conv->memories[conv->memory_count++] = *out;
-    return status;
-}
-
-static void add_arg(struct step *step, int arg, dnnl_memory_t memory)
-{
-    step->args[step->arg_count++] = (dnnl_exec_arg_t){arg, memory};
-}
-
-static enum xt_status finish_step(struct conv *conv, const struct xt_graph *graph,
-                                  struct step *step, struct xt_err *err)
-{
-    enum xt_status status =
-        xt_dnnl_check(xt_dnnl.primitive_create(&step->primitive, step->pd), conv->op.name, err);
-    const_dnnl_memory_desc_t md =
-        xt_dnnl.primitive_desc_query_md(step->pd, dnnl_query_scratchpad_md, 0);
-    dnnl_memory_t scratchpad = NULL;
-    if (!status)
-        status = add_memory(conv, graph, md, graph->scratchpad->data, &scratchpad, err);
-    if (!status)
-        add_arg(step, DNNL_ARG_SCRATCHPAD, scratchpad);
-    return status;
-}
-
-/* A memory of the kernel's weight format: the master itself where format and type are the same,
- * else a copy of its own and the reorder that fills it. */
-static enum xt_status bind_working(struct conv *conv, struct xt_graph *graph, struct working *w,
-                                   const struct step *step, const_dnnl_memory_desc_t master_md,
-                                   dnnl_memory_t master, struct xt_err *err)
-{
-    const_dnnl_memory_desc_t md =
-        xt_dnnl.primitive_desc_query_md(step->pd, dnnl_query_weights_md, 0);
-    if (!xt_conv_has_own_weights(conv) && xt_dnnl.memory_desc_equal(md, master_md)) {
-        w->memory = master;
-        return XT_OK;
-    }
-    dnnl_engine_t engine = graph->options.device->engine;
-    size_t bytes = xt_dnnl.memory_desc_get_size(md);
-    enum xt_status status =
-        xt_mem_aligned(&w->data, bytes, 1, "working copies of the weights", err);
-    graph->working_bytes += bytes;
-    if (!status)
-        status = add_memory(conv, graph, md, w->data, &w->memory, err);
-    if (status || xt_conv_has_own_weights(conv))
-        return status;
-    if (!status)
-        status = xt_dnnl_check(xt_dnnl.reorder_primitive_desc_create(&w->reorder.pd, master_md,
-                                                                     engine, md, engine, NULL),
-                               "the working copy of the weights", err);
-    if (!status)
-        status = xt_dnnl_check(xt_dnnl.primitive_create(&w->reorder.primitive, w->reorder.pd),
-                               "the working copy of the weights", err);
-    add_arg(&w->reorder, DNNL_ARG_FROM, master);
-    add_arg(&w->reorder, DNNL_ARG_TO, w->memory);
-    return status;
-}
-
-/* The memories that the steps share. */
-struct shared {
-    const_dnnl_memory_desc_t master_md;
-    dnnl_memory_desc_t plain; /* owned; where the master has no format of its own */
-    dnnl_memory_t in, out, master, bias;
-};
-
-static enum xt_status bind_shared(struct conv *conv, struct xt_graph *graph, struct shared *s,
-                                  struct xt_err *err)
-{
-    struct xt_params *params = graph->options.params;
+    struct xt_conv_op *conv = m->conv;
+    struct xt_params *params = m->graph->options.params;
     struct xt_param *weight = &params->items[conv->weight];
-    dnnl_dims_t dims = {conv->out->c, conv->in->c, conv->kernel[0], conv->kernel[1]};
-    enum xt_status status = XT_OK;
-    if (!weight->md)
-        status = xt_dnnl_check(
-            xt_dnnl.memory_desc_create_with_tag(&s->plain, 4, dims, dnnl_f32, dnnl_oihw),
-            "the weights", err);
-    s->master_md = weight->md ? weight->md : s->plain;
-    if (!status)
-        status = add_memory(conv, graph,
-                            xt_dnnl.primitive_desc_query_md(conv->forward.pd, dnnl_query_src_md, 0),
-                            conv->in->value->data, &s->in, err);
-    if (!status)
-        status = add_memory(conv, graph,
-                            xt_dnnl.primitive_desc_query_md(conv->forward.pd, dnnl_query_dst_md, 0),
-                            conv->out->value->data, &s->out, err);
-    if (!status)
-        status =
-            add_memory(conv, graph, s->master_md, xt_params_value(params, weight), &s->master, err);
-    if (!status && xt_conv_has_own_weights(conv))
-        status = xt_mem_aligned(&conv->own_bias, (size_t)conv->out->c, sizeof(float),
-                                "a folded bias", err);
-    if (!status && xt_conv_has_bias(conv))
-        status = add_memory(
-            conv, graph,
-            xt_dnnl.primitive_desc_query_md(conv->forward.pd, dnnl_query_weights_md, 1),
-            conv->own_bias ? conv->own_bias : xt_params_value(params, &params->items[conv->bias]),
-            &s->bias, err);
-    return status;
+    size_t channels = (size_t)xt_op_out(&conv->op, 0)->c;
+    if (m->graph->backend->master_format && m->backward_weights && !params->values &&
+        conv->groups == 1)
+        xt_program_check(
+            m->program,
+            xt_dnnl.memory_desc_clone(
+                &weight->md, xt_layout_of(m->backward_weights, dnnl_query_diff_weights_md, 0)),
+            weight->name);
+    m->master_md = weight->md ? weight->md : m->plain;
+    m->master = xt_graph_value_of(m->graph, conv->weight);
+    if (has_own_weights(conv)) {
+        m->master_md = m->plain;
+        m->master = xt_graph_staging(m->graph, weight_count(conv));
+        m->bias_at =
+            xt_op_follow_host(&conv->op, m->graph, "folded bias", channels, &conv->host_bias);
+    } else if (conv->bias >= 0) {
+        m->bias_at = xt_graph_value_of(m->graph, conv->bias);
+    }
+    if (reads_int8(conv))
+        m->scales_at = xt_op_follow_host(&conv->op, m->graph, "steps of int8 weights", channels,
+                                         &conv->host_scales);
 }
 
-/* One float32, or one for each output channel, as an argument of the forward step. */
-static enum xt_status add_scale_arg(struct conv *conv, const struct xt_graph *graph, int arg,
-                                    float *scales, int count, struct xt_err *err)
+/* The weights as the primitive wants them: the parameter itself where that is so. */
+static struct xt_location working(const struct making *m, const_dnnl_primitive_desc_t pd)
 {
-    dnnl_memory_desc_t md = NULL;
-    dnnl_memory_t memory = NULL;
-    dnnl_dims_t dims = {count};
-    enum xt_status status = xt_dnnl_check(
-        xt_dnnl.memory_desc_create_with_tag(&md, 1, dims, dnnl_f32, dnnl_a), conv->op.name, err);
-    if (!status)
-        status = add_memory(conv, graph, md, scales, &memory, err);
-    if (md)
-        xt_dnnl.memory_desc_destroy(md);
-    if (!status)
-        add_arg(&conv->forward, DNNL_ARG_ATTR_SCALES | arg, memory);
-    return status;
+    const_dnnl_memory_desc_t md = xt_layout_of(pd, dnnl_query_weights_md, 0);
+    if (xt_program_fails(m->program) ||
+        (!has_own_weights(m->conv) && xt_dnnl.memory_desc_equal(md, m->master_md)))
+        return m->master;
+    struct xt_location copy = xt_in_buffer(
+        xt_graph_permanent(m->graph, m->conv->op.name, XT_WORKING_WEIGHTS, xt_layout_bytes(md)));
+    xt_program_reorder_md(m->program, XT_BEFORE, m->master_md, m->master, md, copy, what_working);
+    return copy;
 }
 
-static enum xt_status bind_scales(struct conv *conv, const struct xt_graph *graph,
-                                  struct xt_err *err)
+static void add_forward(struct making *m, const struct xt_posts *posts)
 {
-    enum xt_status status = xt_mem_aligned(&conv->weight_scales, (size_t)conv->out->c,
-                                           sizeof(float), "the steps of int8 weights", err);
-    if (!status)
-        status = add_scale_arg(conv, graph, DNNL_ARG_SRC, &conv->in->scale, 1, err);
-    if (!status)
-        status =
-            add_scale_arg(conv, graph, DNNL_ARG_WEIGHTS, conv->weight_scales, conv->out->c, err);
-    if (!status && xt_dtype_is_int8(conv->out->dtype))
-        status = add_scale_arg(conv, graph, DNNL_ARG_DST, &conv->out->scale, 1, err);
-    return status;
+    const struct xt_tensor *in = xt_op_in(&m->conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&m->conv->op, 0);
+    struct xt_location weights = working(m, m->forward);
+    struct xt_step *step = xt_program_add(m->program, XT_FORWARD, m->forward, what_forward);
+    xt_step_is_floor(step);
+    xt_step_arg(step, DNNL_ARG_SRC, xt_in_buffer(in->value));
+    xt_step_arg(step, DNNL_ARG_WEIGHTS, weights);
+    if (has_bias(m->conv))
+        xt_step_arg(step, DNNL_ARG_BIAS, m->bias_at);
+    xt_step_arg(step, DNNL_ARG_DST, xt_in_buffer(out->value));
+    xt_step_post_args(step, posts);
+    if (!reads_int8(m->conv))
+        return;
+    xt_step_scales(step, DNNL_ARG_SRC, xt_graph_scale_of(m->graph, in), 1);
+    xt_step_scales(step, DNNL_ARG_WEIGHTS, m->scales_at, out->c);
+    if (xt_dtype_is_int8(out->dtype))
+        xt_step_scales(step, DNNL_ARG_DST, xt_graph_scale_of(m->graph, out), 1);
 }
 
-static enum xt_status bind_forward(struct conv *conv, struct xt_graph *graph,
-                                   const struct shared *s, struct xt_err *err)
+/* The gradients of the output become one, before the ReLU. */
+static void add_relu_backward(const struct making *m)
 {
-    enum xt_status status = bind_working(conv, graph, &conv->forward_weights, &conv->forward,
-                                         s->master_md, s->master, err);
-    if (status)
-        return status;
-    add_arg(&conv->forward, DNNL_ARG_SRC, s->in);
-    add_arg(&conv->forward, DNNL_ARG_DST, s->out);
-    add_arg(&conv->forward, DNNL_ARG_WEIGHTS, conv->forward_weights.memory);
-    if (xt_conv_has_bias(conv))
-        add_arg(&conv->forward, DNNL_ARG_BIAS, s->bias);
-    if (xt_conv_reads_int8(conv))
-        status = bind_scales(conv, graph, err);
-    return status ? status : finish_step(conv, graph, &conv->forward, err);
+    const struct xt_tensor *out = xt_op_out(&m->conv->op, 0);
+    struct xt_operand y = xt_operand_tensor(out, out->value);
+    struct xt_operand dy = xt_operand_tensor(out, out->grad[0]);
+    struct xt_operand more = xt_operand_tensor(out, out->grad[1]);
+    if (out->readers > 1)
+        xt_program_binary(m->program, XT_BACKWARD, dnnl_binary_add, &dy, &more, &dy, NULL);
+    xt_program_eltwise_backward(m->program, dnnl_eltwise_relu, &y, &dy, &dy, "the ReLU's gradient");
 }
 
-static enum xt_status bind_backward_weights(struct conv *conv, struct xt_graph *graph,
-                                            const struct shared *s, dnnl_memory_t out_grad,
-                                            struct xt_err *err)
+/* In the primitive's format, then the parameters' where that is another. */
+static void add_weight_gradient(struct making *m)
 {
-    struct xt_params *params = graph->options.params;
-    struct step *step = &conv->backward_weights;
-    const_dnnl_memory_desc_t md =
-        xt_dnnl.primitive_desc_query_md(step->pd, dnnl_query_diff_weights_md, 0);
-    if (!xt_dnnl.memory_desc_equal(md, s->master_md))
-        return xt_err_set(err, XT_ERR_RUN,
-                          "the parameters were laid out for another graph's weight gradient");
-    dnnl_memory_t weights = NULL;
-    dnnl_memory_t bias = NULL;
-    enum xt_status status = add_memory(
-        conv, graph, md, xt_params_grad(params, &params->items[conv->weight]), &weights, err);
-    if (!status && conv->bias >= 0)
-        status = add_memory(
-            conv, graph, xt_dnnl.primitive_desc_query_md(step->pd, dnnl_query_diff_weights_md, 1),
-            xt_params_grad(params, &params->items[conv->bias]), &bias, err);
-    if (status)
-        return status;
-    add_arg(step, DNNL_ARG_SRC, s->in);
-    add_arg(step, DNNL_ARG_DIFF_DST, out_grad);
-    add_arg(step, DNNL_ARG_DIFF_WEIGHTS, weights);
+    struct xt_conv_op *conv = m->conv;
+    const_dnnl_memory_desc_t md = xt_layout_of(m->backward_weights, dnnl_query_diff_weights_md, 0);
+    struct xt_location grad = xt_graph_grad_of(m->graph, conv->weight);
+    struct xt_location written = grad;
+    if (xt_program_fails(m->program))
+        return;
+    bool direct = xt_dnnl.memory_desc_equal(md, m->master_md);
+    if (!direct)
+        written =
+            xt_in_buffer(xt_graph_temporary(m->graph, xt_op_out(&conv->op, 0), xt_layout_bytes(md),
+                                            xt_op_backward_time(m->graph, &conv->op)));
+    struct xt_step *step =
+        xt_program_add(m->program, XT_BACKWARD, m->backward_weights, what_weights);
+    xt_step_is_floor(step);
+    xt_step_arg(step, DNNL_ARG_SRC, xt_in_buffer(xt_op_in(&conv->op, 0)->value));
+    xt_step_arg(step, DNNL_ARG_DIFF_DST, xt_in_buffer(xt_op_out(&conv->op, 0)->grad[0]));
+    xt_step_arg(step, DNNL_ARG_DIFF_WEIGHTS, written);
     if (conv->bias >= 0)
-        add_arg(step, DNNL_ARG_DIFF_BIAS, bias);
-    return finish_step(conv, graph, step, err);
+        xt_step_arg(step, DNNL_ARG_DIFF_BIAS, xt_graph_grad_of(m->graph, conv->bias));
+    if (!direct)
+        xt_program_reorder_md(m->program, XT_BACKWARD, md, written, m->master_md, grad,
+                              "the weight gradient's format");
 }
 
-static enum xt_status bind_backward_data(struct conv *conv, struct xt_graph *graph,
-                                         const struct shared *s, dnnl_memory_t out_grad,
-                                         struct xt_err *err)
+static void add_data_gradient(struct making *m)
 {
-    struct step *step = &conv->backward_data;
-    dnnl_memory_t in_grad = NULL;
-    enum xt_status status =
-        bind_working(conv, graph, &conv->backward_weights_copy, step, s->master_md, s->master, err);
-    if (!status)
-        status = add_memory(conv, graph,
-                            xt_dnnl.primitive_desc_query_md(step->pd, dnnl_query_diff_src_md, 0),
-                            conv->in->grad[conv->reader]->data, &in_grad, err);
-    if (status)
-        return status;
-    add_arg(step, DNNL_ARG_DIFF_DST, out_grad);
-    add_arg(step, DNNL_ARG_WEIGHTS, conv->backward_weights_copy.memory);
-    add_arg(step, DNNL_ARG_DIFF_SRC, in_grad);
-    return finish_step(conv, graph, step, err);
+    struct xt_location weights = working(m, m->backward_data);
+    struct xt_step *step = xt_program_add(m->program, XT_BACKWARD, m->backward_data, what_data);
+    xt_step_is_floor(step);
+    xt_step_arg(step, DNNL_ARG_DIFF_DST, xt_in_buffer(xt_op_out(&m->conv->op, 0)->grad[0]));
+    xt_step_arg(step, DNNL_ARG_WEIGHTS, weights);
+    xt_step_arg(step, DNNL_ARG_DIFF_SRC, xt_in_buffer(xt_op_in_grad(&m->conv->op, 0)));
 }
 
-static enum xt_status bind_steps(struct conv *conv, struct xt_graph *graph, const struct shared *s,
-                                 struct xt_err *err)
+static void use_buffers(struct xt_conv_op *conv, struct xt_graph *graph)
 {
-    enum xt_status status = bind_forward(conv, graph, s, err);
-    if (status || !graph->options.training || conv->op.frozen)
-        return status;
-    dnnl_memory_t out_grad = NULL;
-    status = add_memory(
-        conv, graph,
-        xt_dnnl.primitive_desc_query_md(conv->backward_weights.pd, dnnl_query_diff_dst_md, 0),
-        conv->out->grad[0]->data, &out_grad, err);
-    if (!status)
-        status = bind_backward_weights(conv, graph, s, out_grad, err);
-    if (!status && conv->backward_data.pd)
-        status = bind_backward_data(conv, graph, s, out_grad, err);
-    return status;
+    struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    xt_graph_use_inputs(&conv->op, graph, 1);
+    if (conv->fold.residual)
+        out->value = conv->fold.residual->value;
+    xt_graph_use_outputs(&conv->op, graph, conv->relu ? 1 : 0);
 }
 
-static enum xt_status bind(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+/* Where what is added in place has to be of the output's own type: a residual with a sign below an
+ * output without one is added from a float32 copy, made before its memory becomes the output's. */
+static struct xt_location copy_residual(const struct making *m)
 {
-    struct conv *conv = (struct conv *)op;
-    struct shared s = {0};
-    enum xt_status status = bind_shared(conv, graph, &s, err);
-    if (!status)
-        status = bind_steps(conv, graph, &s, err);
-    if (s.plain)
-        xt_dnnl.memory_desc_destroy(s.plain);
-    return status;
+    const struct xt_tensor *residual = m->conv->fold.residual;
+    bool copies = residual && m->graph->backend->adds_own_type &&
+                  residual->dtype != xt_op_out(&m->conv->op, 0)->dtype;
+    if (!copies)
+        return (struct xt_location){0};
+    struct xt_location copy = xt_in_buffer(
+        xt_graph_temporary(m->graph, residual, xt_tensor_count(residual) * sizeof(float),
+                           xt_op_forward_time(&m->conv->op)));
+    struct xt_operand from = xt_operand_tensor(residual, residual->value);
+    struct xt_operand to = xt_operand_tensor(residual, copy.buffer);
+    to.dtype = dnnl_f32;
+    xt_program_dequantise(m->program, XT_FORWARD, &from, xt_graph_scale_of(m->graph, residual),
+                          &to);
+    return copy;
 }
 
-/* ---- running ---- */
-
-static enum xt_status execute(const struct step *step, const struct xt_graph *graph,
-                              const char *what, struct xt_err *err)
+static void describe(struct xt_op *op, struct xt_graph *graph)
 {
-    return xt_dnnl_check(xt_dnnl.primitive_execute(step->primitive, graph->options.device->stream,
-                                                   step->arg_count, step->args),
-                         what, err);
+    struct xt_conv_op *conv = (struct xt_conv_op *)op;
+    const struct xt_tensor *out = xt_op_out(op, 0);
+    if (out->readers > 1 && !conv->relu) {
+        xt_graph_refuse(graph, XT_ERR_RUN,
+                        "a convolution without ReLU whose output has more than one reader");
+        return;
+    }
+    struct making m = {.conv = conv, .graph = graph, .program = &op->program};
+    use_buffers(conv, graph);
+    struct xt_location copy = copy_residual(&m);
+    struct xt_posts posts = posts_of(&m, &copy);
+    making_init(&m, &posts);
+    make_primitives(&m);
+    find_masters(&m);
+    add_forward(&m, &posts);
+    bool by_program = !op->override || !op->override->backward;
+    if (xt_op_learns(op, graph) && conv->relu && by_program)
+        add_relu_backward(&m);
+    if (m.backward_weights)
+        add_weight_gradient(&m);
+    if (m.backward_data)
+        add_data_gradient(&m);
 }
+
+/* ---- weights that are made of the parameters ---- */
 
 /* scale[o] = gamma / sqrt(var + eps) of the folded norm, and own_bias, the bias that goes with it;
  * without a norm 1 and the bias as it is. */
-static void fold_bias(const struct conv *conv, struct xt_params *params, float *scale)
+static void fold_bias(const struct xt_conv_op *conv, struct xt_params *params, float *scale)
 {
     const float *own = conv->bias >= 0 ? xt_params_value(params, &params->items[conv->bias]) : NULL;
-    for (int o = 0; o < conv->out->c; o++) {
+    int channels = xt_op_out(&conv->op, 0)->c;
+    float *own_bias = conv->host_bias.host;
+    for (int o = 0; o < channels; o++) {
         scale[o] = 1;
-        conv->own_bias[o] = own ? own[o] : 0;
+        own_bias[o] = own ? own[o] : 0;
     }
     if (!conv->folded)
         return;
@@ -549,29 +363,35 @@ static void fold_bias(const struct conv *conv, struct xt_params *params, float *
     const float *beta = xt_params_value(params, &params->items[norm->shift]);
     const float *mean = xt_params_value(params, &params->items[norm->mean]);
     const float *var = xt_params_value(params, &params->items[norm->var]);
-    for (int o = 0; o < conv->out->c; o++) {
+    for (int o = 0; o < channels; o++) {
         double factor = (double)gamma[o] / sqrt((double)var[o] + XT_BN_EPS);
-        double bias = (double)conv->own_bias[o] - (double)mean[o];
+        double bias = (double)own_bias[o] - (double)mean[o];
         scale[o] = (float)factor;
-        conv->own_bias[o] = (float)((double)beta[o] + bias * factor);
+        own_bias[o] = (float)((double)beta[o] + bias * factor);
     }
 }
 
-/* On a CPU without VNNI two products are added up in 16 bits, which 7 bits of weight do not
- * overflow; where the source has a sign, oneDNN sees to that itself. */
-int xt_conv_weight_most(const struct conv *conv)
+/* The largest whole number that an int8 weight becomes. Where two products are added up in 16 bits,
+ * 7 bits of weight do not overflow them; where the source has a sign, oneDNN sees to that itself.
+ */
+static int weight_most(const struct xt_conv_op *conv, const struct xt_device *device)
 {
-    bool adds_in_32 = conv->op.device->kind == XT_DEVICE_XPU || xt_device_cpu_has_vnni();
-    return adds_in_32 || conv->in->dtype == XT_S8 ? 127 : 63;
+    bool safe = xt_device_sums_int8_in_32(device) || xt_op_in(&conv->op, 0)->dtype == XT_S8;
+    return safe ? 127 : 63;
 }
 
 /* Each output channel's weights become whole numbers, with a step so that the largest just fits;
  * what the source's offset adds goes into the bias. */
-static void quantise_weights(struct conv *conv, float *weights, size_t row)
+static void quantise_weights(const struct xt_conv_op *conv, const struct xt_device *device,
+                             float *weights)
 {
-    const float most = (float)xt_conv_weight_most(conv);
-    float offset = conv->in->offset * conv->in->scale;
-    for (size_t o = 0; o < (size_t)conv->out->c; o++) {
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    const float most = (float)weight_most(conv, device);
+    float *own_bias = conv->host_bias.host;
+    float *scales = conv->host_scales.host;
+    size_t row = row_of(conv);
+    float offset = in->offset * in->scale;
+    for (size_t o = 0; o < (size_t)xt_op_out(&conv->op, 0)->c; o++) {
         float *w = weights + o * row;
         float largest = 0;
         for (size_t i = 0; i < row; i++)
@@ -582,162 +402,274 @@ static void quantise_weights(struct conv *conv, float *weights, size_t row)
             w[i] = rintf(w[i] / step);
             sum += (double)w[i];
         }
-        conv->weight_scales[o] = step;
-        conv->own_bias[o] += (float)(sum * (double)step * (double)offset);
+        scales[o] = step;
+        own_bias[o] += (float)(sum * (double)step * (double)offset);
     }
 }
 
-enum xt_status xt_conv_make_weights(struct conv *conv, struct xt_params *params, float *weights,
-                                    struct xt_err *err)
-{
-    size_t channels = (size_t)conv->out->c;
-    size_t row = (size_t)(conv->in->c * conv->kernel[0] * conv->kernel[1]);
-    float *scale = NULL;
-    enum xt_status status = xt_mem_calloc(&scale, channels, sizeof *scale, "folded weights", err);
-    if (status)
-        return status;
-    fold_bias(conv, params, scale);
-    for (size_t o = 0; o < channels; o++)
-        for (size_t i = 0; i < row; i++)
-            weights[o * row + i] *= scale[o];
-    if (xt_conv_reads_int8(conv))
-        quantise_weights(conv, weights, row);
-    free(scale);
-    return XT_OK;
-}
-
-/* By way of `weights`, plain and in float32, into the kernel's format and type. */
-static enum xt_status refresh_by(struct conv *conv, struct xt_graph *graph, float *weights,
-                                 const_dnnl_memory_desc_t plain, struct xt_err *err)
+/* The parameter, plain, in the staging memory. */
+static enum xt_status stage(const struct xt_conv_op *conv, struct xt_graph *graph,
+                            struct xt_err *err)
 {
     struct xt_params *params = graph->options.params;
     const struct xt_param *weight = &params->items[conv->weight];
-    struct xt_device *device = graph->options.device;
-    enum xt_status status = xt_device_reorder(device, weight->md ? weight->md : plain,
-                                              xt_params_value(params, weight), plain, weights, err);
+    const float *value = xt_params_value(params, weight);
+    if (!weight->md) {
+        memcpy(graph->staging.host, value, weight_count(conv) * sizeof *value);
+        return XT_OK;
+    }
+    dnnl_dims_t dims;
+    int ndims = weight_dims(conv, dims);
+    struct xt_operand plain = xt_operand_dense((struct xt_location){0}, dnnl_f32, ndims, dims);
+    dnnl_memory_desc_t md = NULL;
+    enum xt_status status = xt_operand_desc(&plain, &md, err);
     if (!status)
-        status = xt_conv_make_weights(conv, params, weights, err);
-    const_dnnl_memory_desc_t md =
-        xt_dnnl.primitive_desc_query_md(conv->forward.pd, dnnl_query_weights_md, 0);
-    return status ? status
-                  : xt_device_reorder(device, plain, weights, md, conv->forward_weights.data, err);
-}
-
-static enum xt_status refresh_own(struct conv *conv, struct xt_graph *graph, struct xt_err *err)
-{
-    dnnl_dims_t dims = {conv->out->c, conv->in->c, conv->kernel[0], conv->kernel[1]};
-    size_t count = (size_t)(dims[0] * dims[1] * dims[2] * dims[3]);
-    dnnl_memory_desc_t plain = NULL;
-    float *weights = NULL;
-    enum xt_status status = xt_mem_aligned(&weights, count, sizeof *weights, "folded weights", err);
-    if (!status)
-        status =
-            xt_dnnl_check(xt_dnnl.memory_desc_create_with_tag(&plain, 4, dims, dnnl_f32, dnnl_oihw),
-                          "folded weights", err);
-    if (!status)
-        status = refresh_by(conv, graph, weights, plain, err);
-    if (plain)
-        xt_dnnl.memory_desc_destroy(plain);
-    free(weights);
+        status = xt_device_reorder(graph->options.device, weight->md, value, md,
+                                   graph->staging.host, err);
+    if (md)
+        xt_dnnl.memory_desc_destroy(md);
     return status;
 }
 
 static enum xt_status refresh(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
-    struct conv *conv = (struct conv *)op;
-    if (xt_conv_has_own_weights(conv))
-        return refresh_own(conv, graph, err);
-    struct working *copies[] = {&conv->forward_weights, &conv->backward_weights_copy};
-    for (int i = 0; i < 2; i++) {
-        if (!copies[i]->reorder.primitive)
-            continue;
-        enum xt_status status =
-            execute(&copies[i]->reorder, graph, "the working copy of the weights", err);
-        if (status)
-            return status;
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
+    size_t channels = (size_t)xt_op_out(op, 0)->c;
+    size_t row = row_of(conv);
+    float *weights = graph->staging.host;
+    float *scale = NULL;
+    if (!has_own_weights(conv))
+        return XT_OK;
+    enum xt_status status = xt_mem_calloc(&scale, channels, sizeof *scale, "folded weights", err);
+    if (!status)
+        status = stage(conv, graph, err);
+    if (!status) {
+        fold_bias(conv, graph->options.params, scale);
+        for (size_t i = 0; i < channels * row; i++)
+            weights[i] *= scale[i / row];
+        if (reads_int8(conv))
+            quantise_weights(conv, graph->options.device, weights);
     }
+    free(scale);
+    return status;
+}
+
+static void destroy(struct xt_op *op)
+{
+    struct xt_conv_op *conv = (struct xt_conv_op *)op;
+    xt_device_memory_destroy(&conv->host_bias);
+    xt_device_memory_destroy(&conv->host_scales);
+}
+
+/* ---- in double precision ---- */
+
+/* Which of the op's parameters is which: the weights, the bias, those of the norm that was taken
+ * in. */
+enum { WEIGHT = 0, NORM_PARAMS = 4 };
+
+static int bias_slot(const struct xt_conv_op *conv)
+{
+    return conv->bias >= 0 ? 1 : -1;
+}
+
+struct plain_work {
+    struct xt_reference_conv conv;
+    double *bias; /* NULL: none */
+    double step;  /* int8: the largest of the output channels' weights */
+};
+
+/* Scale and shift of the norm that the convolution took in go into weights and bias. */
+static void plain_fold(struct xt_plain *plain, double *bias)
+{
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)plain->op;
+    double *const *norm = &plain->param[plain->op->param_count - NORM_PARAMS];
+    size_t row = row_of(conv);
+    for (size_t o = 0; o < (size_t)xt_op_out(plain->op, 0)->c; o++) {
+        double factor = norm[0][o] / sqrt(norm[3][o] + XT_BN_EPS);
+        bias[o] = norm[1][o] + (bias[o] - norm[2][o]) * factor;
+        for (size_t i = 0; i < row; i++)
+            plain->param[WEIGHT][o * row + i] *= factor;
+    }
+}
+
+/* Each output channel's weights as whole numbers of steps. What lies outside of the input counts as
+ * a 0 that is held, so the input's offset is a part of the bias. */
+static void plain_quantise(struct xt_plain *plain, struct plain_work *work)
+{
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)plain->op;
+    const struct xt_tensor *in = xt_op_in(plain->op, 0);
+    size_t row = row_of(conv);
+    double offset = (double)in->offset * (double)in->scale;
+    for (size_t o = 0; o < (size_t)xt_op_out(plain->op, 0)->c; o++) {
+        double *weight = plain->param[WEIGHT] + o * row;
+        double step =
+            xt_plain_largest(weight, row) / weight_most(conv, plain->graph->options.device);
+        for (size_t i = 0; i < row && step > 0; i++) {
+            weight[i] = rint(weight[i] / step) * step;
+            work->bias[o] += weight[i] * offset;
+        }
+        work->step = fmax(work->step, step);
+    }
+    for (size_t i = 0; i < xt_tensor_count(in); i++)
+        plain->in[0][i] -= offset;
+}
+
+static struct xt_reference_conv reference_of(const struct xt_conv_op *conv)
+{
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    return (struct xt_reference_conv){
+        .in = {in->n, in->h, in->w, in->c},
+        .out = {out->n, out->h, out->w, out->c},
+        .kernel_h = (int)conv->kernel[0],
+        .kernel_w = (int)conv->kernel[1],
+        .stride_h = (int)conv->strides[0],
+        .stride_w = (int)conv->strides[1],
+        .pad_h = (int)conv->pads[0],
+        .pad_w = (int)conv->pads[1],
+        .groups = conv->groups,
+    };
+}
+
+/* Weights as the arithmetic takes them. */
+static enum xt_status plain_forward(struct xt_plain *plain)
+{
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)plain->op;
+    size_t channels = (size_t)xt_op_out(plain->op, 0)->c;
+    struct plain_work *work =
+        (struct plain_work *)(void *)xt_plain_take(plain, sizeof *work / sizeof(double) + 1);
+    double *bias = work && has_bias(conv) ? xt_plain_take(plain, channels) : NULL;
+    if (!work || (has_bias(conv) && !bias))
+        return plain->err->status;
+    plain->work = work;
+    work->conv = reference_of(conv);
+    work->bias = bias;
+    for (size_t o = 0; o < channels && conv->bias >= 0; o++)
+        bias[o] = plain->param[bias_slot(conv)][o];
+    if (conv->folded)
+        plain_fold(plain, bias);
+    if (reads_int8(conv))
+        plain_quantise(plain, work);
+    else
+        xt_plain_round(xt_op_in(plain->op, 0)->dtype, plain->param[WEIGHT], weight_count(conv));
     return XT_OK;
 }
 
-static enum xt_status forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+/* The ReLU's gradient goes by what came out, which has been checked. */
+static enum xt_status plain_backward(struct xt_plain *plain)
 {
-    struct conv *conv = (struct conv *)op;
-    enum xt_status status = execute(&conv->forward, graph, "the convolution", err);
-    if (!status && graph->recording && conv->out->dtype == XT_F32)
-        status = xt_recording_see(graph->recording, graph, conv->out, conv->out->value->data,
-                                  !conv->relu, err);
-    return status;
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)plain->op;
+    for (size_t i = 0; i < xt_tensor_count(xt_op_out(plain->op, 0)) && conv->relu; i++)
+        plain->out_grad[0][i] = plain->came[0][i] > 0 ? plain->out_grad[0][i] : 0;
+    return XT_OK;
 }
 
-static enum xt_status run_backward(struct conv *conv, struct xt_graph *graph, struct xt_err *err)
+/* An 8-bit type's ends. */
+static double cut_off(const struct xt_tensor *tensor, double value)
 {
-    enum xt_status status =
-        execute(&conv->backward_weights, graph, "the convolution's weight gradient", err);
-    if (!status && conv->backward_data.pd)
-        status = execute(&conv->backward_data, graph, "the convolution's data gradient", err);
-    return status;
+    double least = (tensor->dtype == XT_U8 ? 0 : -128) * (double)tensor->scale;
+    double most = (tensor->dtype == XT_U8 ? 255 : 127) * (double)tensor->scale;
+    return xt_dtype_is_int8(tensor->dtype) ? fmin(fmax(value, least), most) : value;
 }
 
-static void relu_backward(const struct conv *conv, const struct xt_graph *graph)
+static double element(const struct xt_plain *plain, enum xt_part part, int which, size_t i)
 {
-    const struct xt_tensor *out = conv->out;
-    size_t sample = xt_tensor_count(out) / (size_t)out->n;
-    size_t bytes = sample * xt_dtype_size(out->dtype);
-    const char *y = out->value->data;
-    char *dy = out->grad[0]->data;
-    const char *more = out->readers > 1 ? out->grad[1]->data : NULL;
-#pragma omp parallel for schedule(static)
-    for (int n = 0; n < out->n; n++)
-        graph->loops->relu_backward(out->dtype, y + (size_t)n * bytes, dy + (size_t)n * bytes,
-                                    more ? more + (size_t)n * bytes : NULL, sample);
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)plain->op;
+    const struct plain_work *work = plain->work;
+    const struct xt_tensor *out = xt_op_out(plain->op, 0);
+    size_t channels = (size_t)out->c;
+    double value = 0;
+    if (part == XT_PART_INPUT_GRAD)
+        return xt_reference_conv_input_grad(&work->conv, plain->out_grad[0], plain->param[WEIGHT],
+                                            i);
+    if (part == XT_PART_PARAM_GRAD && which == WEIGHT)
+        return xt_reference_conv_weight_grad(&work->conv, plain->in[0], plain->out_grad[0], i);
+    if (part == XT_PART_PARAM_GRAD) {
+        for (size_t k = i; k < xt_tensor_count(out); k += channels)
+            value += plain->out_grad[0][k];
+        return value;
+    }
+    value = xt_reference_conv_output(&work->conv, plain->in[0], plain->param[WEIGHT], i);
+    value += work->bias ? work->bias[i % channels] : 0;
+    value += conv->fold.residual ? plain->in[1][i] : 0;
+    return cut_off(out, conv->relu && value < 0 ? 0 : value);
 }
 
-static enum xt_status backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+static double terms(const struct xt_plain *plain, enum xt_part part, int which)
 {
-    struct conv *conv = (struct conv *)op;
-    if (conv->relu)
-        relu_backward(conv, graph);
-    return run_backward(conv, graph, err);
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)plain->op;
+    const struct xt_tensor *out = xt_op_out(plain->op, 0);
+    (void)which;
+    if (part == XT_PART_PARAM_GRAD)
+        return (double)out->n * out->h * out->w;
+    if (part == XT_PART_OUTPUT)
+        return (double)row_of(conv);
+    return (double)(out->c / conv->groups * conv->kernel[0] * conv->kernel[1]);
 }
 
-enum xt_status xt_conv_run_alone(struct xt_op *op, struct xt_graph *graph, bool is_backward,
-                                 struct xt_err *err)
+/* An output of int8 is right to half a step. Of thousands of weights that fall between two whole
+ * numbers a few do so either way. */
+static double int8_error(const struct xt_plain *plain, double count)
 {
-    if (op->program)
-        return xt_xpu_program_run_only(op->program, is_backward ? XT_XPU_BACKWARD : XT_XPU_FORWARD,
-                                       "the convolution", err);
-    return is_backward ? run_backward((struct conv *)op, graph, err) : forward(op, graph, err);
+    const struct plain_work *work = plain->work;
+    const struct xt_tensor *in = xt_op_in(plain->op, 0);
+    const struct xt_tensor *out = xt_op_out(plain->op, 0);
+    double turned = 2 + 1e-3 * count;
+    /* There oneDNN halves the weights of a source with a sign, rounding them once more. */
+    if (in->dtype == XT_S8 && !xt_device_sums_int8_in_32(plain->graph->options.device))
+        turned += sqrt(count);
+    double output = xt_dtype_is_int8(out->dtype) ? 0.501 * (double)out->scale : 0;
+    return output + turned * work->step * xt_plain_largest(plain->in[0], xt_tensor_count(in));
 }
 
-static const char *implementation(const struct xt_op *op, bool is_backward)
+static struct xt_bound bound(const struct xt_plain *plain, enum xt_part part, int which)
 {
-    const struct conv *conv = (const struct conv *)op;
-    const struct step *step = is_backward ? &conv->backward_weights : &conv->forward;
-    return step->pd ? xt_dnnl_implementation(step->pd) : "";
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)plain->op;
+    const struct xt_tensor *in = xt_op_in(plain->op, 0);
+    const struct xt_tensor *out = xt_op_out(plain->op, 0);
+    double count = terms(plain, part, which);
+    /* Two readers' gradients are rounded when they are added up. */
+    double sums = out->readers > 1 ? 2 : 0;
+    if (part == XT_PART_PARAM_GRAD)
+        return (struct xt_bound){.relative = xt_plain_relative(out->dtype, sums, count) +
+                                             xt_plain_relative(XT_F32, 2, count)};
+    if (part == XT_PART_INPUT_GRAD)
+        return (struct xt_bound){.relative = xt_plain_relative(in->dtype, 2 + sums, count)};
+    if (reads_int8(conv))
+        return (struct xt_bound){.relative = xt_plain_relative(XT_F32, 2, 1),
+                                 .absolute = int8_error(plain, count)};
+    /* Folded weights are rounded after the folding, which may go either way. */
+    return (struct xt_bound){.relative =
+                                 xt_plain_relative(out->dtype, conv->folded ? 3 : 2, count)};
 }
 
-const struct xt_op_class xt_op_conv = {
-    .kind = "convolution",
-    .prepare = prepare,
-    .bind = bind,
-    .forward = forward,
-    .backward = backward,
+const struct xt_op_kind xt_kind_conv = {
+    .name = "convolution",
+    .size = sizeof(struct xt_conv_op),
+    .describe = describe,
     .refresh = refresh,
-    .implementation = implementation,
+    .what = {what_forward, what_weights},
+    .plain = {.forward = plain_forward,
+              .backward = plain_backward,
+              .element = element,
+              .terms = terms,
+              .bound = bound},
+    .ranged = true,
     .destroy = destroy,
 };
 
 /* ---- describing ---- */
 
-static int add_params(struct xt_graph *graph, struct conv *conv, const struct xt_conv_spec *spec,
-                      struct xt_err *err)
+static void add_params(struct xt_graph *graph, struct xt_conv_op *conv,
+                       const struct xt_conv_spec *spec)
 {
+    int in = xt_op_in(&conv->op, 0)->c;
     struct xt_param weight = {
         .role = XT_PARAM_WEIGHT,
         .ndims = 4,
-        .dims = {spec->channels, conv->in->c, spec->kernel_h, spec->kernel_w},
+        .dims = {spec->channels, in / conv->groups, spec->kernel_h, spec->kernel_w},
         .file_dims = {spec->out.file_count ? spec->out.file_count : spec->channels,
-                      spec->in.file_count ? spec->in.file_count : conv->in->c, spec->kernel_h,
+                      spec->in.file_count ? spec->in.file_count : in / conv->groups, spec->kernel_h,
                       spec->kernel_w},
     };
     /* Maps are read and copied, never written. */
@@ -756,109 +688,116 @@ static int add_params(struct xt_graph *graph, struct conv *conv, const struct xt
     snprintf(bias.name, sizeof bias.name, "%s.bias", spec->name);
     if (spec->fully_connected) {
         weight.file_ndims = 2;
-        weight.uniform = bias.uniform = 1 / sqrtf((float)conv->in->c);
+        weight.uniform = bias.uniform = 1 / sqrtf((float)in);
     }
-    conv->weight = xt_graph_param(graph, &weight, err);
-    conv->bias = conv->weight >= 0 && spec->bias ? xt_graph_param(graph, &bias, err) : -1;
-    return conv->weight < 0 || (spec->bias && conv->bias < 0) ? -1 : 0;
+    conv->weight = xt_op_param(&conv->op, graph, &weight);
+    conv->bias = spec->bias ? xt_op_param(&conv->op, graph, &bias) : -1;
 }
 
-bool xt_is_conv(const struct xt_op *op)
+static struct xt_conv_op *find_conv(const struct xt_graph *graph, const struct xt_tensor *out)
 {
-    return op->class == &xt_op_conv || op->class == &xt_xpu_conv;
-}
-
-static struct conv *find_conv(const struct xt_graph *graph, const struct xt_tensor *out)
-{
-    for (int i = 0; i < graph->op_count; i++) {
-        struct conv *conv = (struct conv *)graph->ops[i];
-        if (xt_is_conv(graph->ops[i]) && conv->out == out)
-            return conv;
-    }
+    for (int i = 0; i < graph->op_count; i++)
+        if (graph->ops[i]->kind == &xt_kind_conv && xt_op_out(graph->ops[i], 0) == out)
+            return (struct xt_conv_op *)graph->ops[i];
     return NULL;
 }
 
-static void write_int8(const struct xt_graph *graph, struct conv *conv)
+static void write_int8(const struct xt_graph *graph, struct xt_conv_op *conv)
 {
-    xt_ranges_quantise(graph->options.int8, conv->out, !conv->relu);
-    conv->op.dtype = conv->out->dtype;
-    conv->op.out_bytes = xt_tensor_bytes(conv->out);
+    struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    xt_ranges_quantise(graph->options.int8, out);
+    conv->op.dtype = out->dtype;
+    conv->op.out_bytes = xt_tensor_bytes(out);
 }
 
 bool xt_conv_can_absorb(const struct xt_graph *graph, const struct xt_tensor *out,
                         const struct xt_tensor *residual)
 {
-    const struct conv *conv = find_conv(graph, out);
-    return conv && !conv->relu && !conv->folded && out->readers == 0 && conv->in != residual &&
-           !graph->options.training;
+    const struct xt_conv_op *conv = find_conv(graph, out);
+    return conv && !conv->relu && !conv->folded && out->readers == 0 &&
+           xt_op_in(&conv->op, 0) != residual && !graph->options.training;
 }
 
-enum xt_status xt_conv_absorb(struct xt_graph *graph, struct xt_tensor *out,
-                              const struct xt_fold *fold, struct xt_err *err)
+void xt_conv_absorb(struct xt_graph *graph, struct xt_tensor *out, const struct xt_fold *fold)
 {
-    struct conv *conv = find_conv(graph, out);
+    struct xt_conv_op *conv = find_conv(graph, out);
     struct xt_tensor *residual = fold->residual;
-    if (residual && (xt_tensor_bytes(residual) != xt_tensor_bytes(out) || residual->c != out->c))
-        return xt_err_set(err, XT_ERR_RUN, "%s: the residual %s has another shape", out->name,
-                          residual->name);
-    if (residual && xt_graph_read(residual, err) < 0)
-        return err->status;
+    if (residual && (xt_tensor_bytes(residual) != xt_tensor_bytes(out) || residual->c != out->c)) {
+        xt_graph_refuse(graph, XT_ERR_RUN, "%s: the residual %s has another shape", out->name,
+                        residual->name);
+        return;
+    }
+    if (residual && !xt_op_read(&conv->op, graph, residual))
+        return;
     if (residual)
         residual->overwritten = true;
     conv->folded = true;
     conv->fold = *fold;
     conv->relu = fold->relu;
+    out->above_0 = fold->relu;
+    const int params[NORM_PARAMS] = {fold->params.scale, fold->params.shift, fold->params.mean,
+                                     fold->params.var};
+    for (int i = 0; i < NORM_PARAMS; i++)
+        xt_op_take_param(&conv->op, graph, params[i]);
     if (xt_dtype_is_int8(out->dtype))
         write_int8(graph, conv);
     xt_graph_run_last(graph, &conv->op);
-    return XT_OK;
 }
 
-static int out_size(int in, int kernel, int stride, int pad)
+static int out_size(int in, int kernel, int64_t stride, int pad)
 {
-    return (in + 2 * pad - kernel) / stride + 1;
+    return in + 2 * pad < kernel ? 0 : (in + 2 * pad - kernel) / (int)stride + 1;
+}
+
+/* What a kernel would take for something else. */
+static bool check(struct xt_graph *graph, const struct xt_tensor *in,
+                  const struct xt_conv_spec *spec, int groups)
+{
+    if (groups < 1 || in->c % groups || spec->channels % groups)
+        return xt_graph_refuse(graph, XT_ERR_RUN,
+                               "%s: %d groups do not divide its %d input and %d output channels",
+                               spec->name, groups, in->c, spec->channels);
+    if (groups > 1 && (spec->in.map || spec->out.map))
+        return xt_graph_refuse(graph, XT_ERR_RUN, "%s: a grouped convolution of a part of a tensor",
+                               spec->name);
+    if (spec->why_f32 && in->dtype != XT_F32 && !xt_dtype_is_int8(in->dtype))
+        return xt_graph_refuse(graph, XT_ERR_RUN,
+                               "%s stays float32 (%s), but the tensor %s that it reads is in %s",
+                               spec->name, spec->why_f32, in->name, xt_dtype_name(in->dtype));
+    return true;
 }
 
 struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
-                                const struct xt_conv_spec *spec, struct xt_err *err)
+                                const struct xt_conv_spec *spec)
 {
-    struct conv *conv = xt_graph_add_op(
-        graph, sizeof *conv, xt_on_xpu(graph) ? &xt_xpu_conv : &xt_op_conv, spec->name, err);
-    if (!conv)
+    struct xt_conv_op *conv = xt_graph_add_op(graph, &xt_kind_conv, spec->name);
+    int groups = spec->groups ? spec->groups : 1;
+    if (!conv || !xt_op_read(&conv->op, graph, in) || !check(graph, in, spec, groups))
         return NULL;
-    conv->bias = -1;
-    conv->in = in;
-    conv->reader = xt_graph_read(in, err);
-    if (conv->reader < 0 || add_params(graph, conv, spec, err))
-        return NULL;
+    conv->groups = groups;
     conv->relu = spec->relu;
-    graph->options.params->items[conv->weight].frozen = conv->op.frozen;
-    if (conv->bias >= 0)
-        graph->options.params->items[conv->bias].frozen = conv->op.frozen;
     conv->kernel[0] = spec->kernel_h;
     conv->kernel[1] = spec->kernel_w;
     conv->strides[0] = spec->stride_h ? spec->stride_h : 1;
     conv->strides[1] = spec->stride_w ? spec->stride_w : 1;
     conv->pads[0] = spec->pad_h;
     conv->pads[1] = spec->pad_w;
-    int h = out_size(in->h, spec->kernel_h, (int)conv->strides[0], spec->pad_h);
-    int w = out_size(in->w, spec->kernel_w, (int)conv->strides[1], spec->pad_w);
-    if (h < 1 || w < 1) {
-        xt_err_set(err, XT_ERR_USAGE, "%s: an input of %dx%d is too small for this network",
-                   spec->name, in->h, in->w);
+    add_params(graph, conv, spec);
+    int h = out_size(in->h, spec->kernel_h, conv->strides[0], spec->pad_h);
+    int w = out_size(in->w, spec->kernel_w, conv->strides[1], spec->pad_w);
+    if (h < 1 || w < 1)
+        return xt_graph_refuse(graph, XT_ERR_USAGE,
+                               "%s: an input of %dx%d is too small for this network", spec->name,
+                               in->h, in->w);
+    struct xt_tensor *out = xt_op_write(&conv->op, graph, spec->name, in->n, h, w, spec->channels,
+                                        spec->why_f32 ? XT_F32 : graph->options.dtype);
+    if (!out)
         return NULL;
-    }
-    enum xt_dtype dtype = spec->why_f32 ? XT_F32 : graph->options.dtype;
-    conv->out = xt_graph_add_tensor(graph, spec->name, in->n, h, w, spec->channels, dtype, err);
-    if (!conv->out)
-        return NULL;
-    conv->out->wants_grad = !conv->op.frozen;
-    conv->op.dtype = dtype;
+    out->above_0 = spec->relu;
     conv->op.why_f32 = spec->why_f32;
-    conv->op.out_bytes = xt_tensor_bytes(conv->out);
-    if (!spec->why_f32 && xt_conv_reads_int8(conv))
+    if (!spec->why_f32 && reads_int8(conv))
         write_int8(graph, conv);
-    conv->op.flops = 2.0 * in->n * h * w * spec->channels * in->c * spec->kernel_h * spec->kernel_w;
+    conv->op.flops = 2.0 * in->n * h * w * spec->channels * (double)row_of(conv);
     conv->op.backward_flops = conv->op.frozen ? 0 : (in->wants_grad ? 2 : 1) * conv->op.flops;
-    return conv->out;
+    return out;
 }

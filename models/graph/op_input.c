@@ -1,104 +1,158 @@
-/* The network's input: the bytes of the batch slot as numbers, (v - mean) * scale. */
+/* The network's input: the bytes of the batch slot as numbers, (v - mean) * scale. The bytes are on
+ * the device already, or are read over the bus from pinned memory that they are copied to. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "models/graph/xpu_ops.h"
-
-static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
-{
-    struct input *input = (struct input *)op;
-    return xt_graph_use_value(graph, input->out, xt_op_forward_time(op), err);
-}
+#include "base/mem.h"
+#include "models/graph/executor.h"
+#include "models/graph/ops.h"
 
 /* q = v - 128 of the byte v = x / scale + mean. */
-float xt_input_quantised(const struct input *input, float x)
+float xt_input_quantised(const struct xt_input_op *input, float x)
 {
     float byte = rintf(x / input->scale + input->mean);
     return (byte < 0 ? 0 : byte > 255 ? 255 : byte) - 128;
 }
 
-static void quantise(const struct input *input, const float *from, int8_t *to)
+/* ---- the program ---- */
+
+/* Rounding to a 16-bit type comes last, as it does on the CPU: bytes are exact in all of them. */
+static void add_normalise(struct xt_input_op *input, const struct xt_operand *pixels,
+                          const struct xt_operand *out)
 {
-    size_t count = xt_tensor_count(input->out);
-    for (size_t i = 0; i < count; i++)
-        to[i] = (int8_t)xt_input_quantised(input, from[i]);
+    struct xt_program *program = &input->op.program;
+    xt_program_reorder(program, XT_FORWARD, pixels, out);
+    xt_program_eltwise(program, XT_FORWARD, dnnl_eltwise_linear, input->scale,
+                       -input->mean * input->scale, out, out);
 }
 
-static void convert_sample(const struct input *input, const struct xt_loops *loops,
-                           const uint8_t *pixels, size_t count, void *to)
+/* int8: a byte v becomes v - 128. */
+static void add_centre(struct xt_input_op *input, struct xt_graph *graph,
+                       const struct xt_operand *pixels, const struct xt_operand *out)
 {
-    if (input->out->dtype == XT_S8)
-        loops->centre(pixels, count, to);
+    float shift = -(xt_op_out(&input->op, 0)->offset + input->mean);
+    if (xt_graph_fails(graph) ||
+        xt_device_memory_create_bytes(graph->options.device, sizeof shift, XT_ON_DEVICE,
+                                      "what bytes are moved by", &input->shift, &graph->err) ||
+        xt_device_memory_write(&input->shift, &shift, sizeof shift, XT_CAUSE_OTHER, &graph->err))
+        return;
+    struct xt_operand by = xt_operand_scalar(xt_in_memory(&input->shift), 4);
+    xt_program_binary(&input->op.program, XT_FORWARD, dnnl_binary_add, pixels, &by, out, NULL);
+}
+
+static void describe(struct xt_op *op, struct xt_graph *graph)
+{
+    struct xt_input_op *input = (struct xt_input_op *)op;
+    const struct xt_tensor *tensor = xt_op_out(op, 0);
+    xt_graph_use(op, graph, 0, 0);
+    struct xt_operand pixels = xt_operand_tensor(tensor, NULL);
+    pixels.place = xt_in_memory(&input->pixels);
+    pixels.dtype = dnnl_u8;
+    xt_graph_pin(graph, &pixels, "the batch's images", &input->pixels);
+    struct xt_operand out = xt_operand_tensor(tensor, tensor->value);
+    if (xt_dtype_is_int8(tensor->dtype))
+        add_centre(input, graph, &pixels, &out);
     else
-        loops->normalise(input->out->dtype, pixels, count, input->mean, input->scale, to);
+        add_normalise(input, &pixels, &out);
 }
 
-static enum xt_status forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+/* Where the pixels are; they are brought to pinned memory where they are on neither side of it. */
+static struct xt_location find_pixels(struct xt_input_op *input, struct xt_graph *graph)
 {
-    (void)err;
-    struct input *input = (struct input *)op;
-    const struct xt_tensor *out = input->out;
-    size_t sample = (size_t)out->h * (size_t)out->w * (size_t)out->c;
-    size_t bytes = sample * xt_dtype_size(out->dtype);
-    const uint8_t *pixels = graph->pass.pixels;
-    char *to = out->value->data;
-    if (!pixels && out->dtype == XT_S8) {
-        quantise(input, graph->pass.floats, out->value->data);
+    const struct xt_graph_pass *pass = &graph->pass;
+    if (pass->uploaded)
+        return xt_in_memory(pass->uploaded);
+    memcpy(input->pixels.host, pass->pixels, input->pixels.bytes);
+    xt_traffic_add(graph->options.device, XT_CAUSE_IMAGES, true, input->pixels.bytes);
+    return xt_in_memory(&input->pixels);
+}
+
+/* Numbers that are normalised already. */
+static enum xt_status write_floats(const struct xt_input_op *input, struct xt_graph *graph,
+                                   struct xt_err *err)
+{
+    const struct xt_tensor *out = xt_op_out(&input->op, 0);
+    const float *floats = graph->pass.floats;
+    size_t count = xt_tensor_count(out);
+    if (!xt_dtype_is_int8(out->dtype))
+        return xt_graph_write(graph, out->value, out->dtype, floats, count, err);
+    float *held = NULL;
+    enum xt_status status = xt_mem_calloc(&held, count, sizeof *held, out->name, err);
+    for (size_t i = 0; i < count && !status; i++)
+        held[i] = xt_input_quantised(input, floats[i]);
+    if (!status)
+        status = xt_graph_write(graph, out->value, out->dtype, held, count, err);
+    free(held);
+    return status;
+}
+
+static enum xt_status before(struct xt_op *op, struct xt_graph *graph, bool backward, bool *runs,
+                             struct xt_err *err)
+{
+    enum { CONVERSION = 0 };
+    struct xt_input_op *input = (struct xt_input_op *)op;
+    const struct xt_graph_pass *pass = &graph->pass;
+    if (backward)
         return XT_OK;
-    }
-    if (!pixels) {
-        graph->loops->convert(out->dtype, graph->pass.floats, xt_tensor_count(out), to);
-        return XT_OK;
-    }
-#pragma omp parallel for schedule(static)
-    for (int n = 0; n < out->n; n++)
-        convert_sample(input, graph->loops, pixels + (size_t)n * sample, sample,
-                       to + (size_t)n * bytes);
+    *runs = pass->uploaded || pass->pixels;
+    if (!*runs)
+        return write_floats(input, graph, err);
+    struct xt_location place = find_pixels(input, graph);
+    return xt_program_point(&op->program, XT_FORWARD, CONVERSION, DNNL_ARG_SRC, &place, err);
+}
+
+static void destroy(struct xt_op *op)
+{
+    struct xt_input_op *input = (struct xt_input_op *)op;
+    xt_device_memory_destroy(&input->pixels);
+    xt_device_memory_destroy(&input->shift);
+}
+
+/* ---- in double precision ---- */
+
+static enum xt_status plain_forward(struct xt_plain *plain)
+{
+    const struct xt_input_op *input = (const struct xt_input_op *)plain->op;
+    for (size_t i = 0; i < xt_tensor_count(xt_op_out(plain->op, 0)); i++)
+        plain->out[0][i] =
+            ((double)plain->graph->pass.pixels[i] - (double)input->mean) * (double)input->scale;
     return XT_OK;
 }
 
-static enum xt_status backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+static struct xt_bound bound(const struct xt_plain *plain, enum xt_part part, int which)
 {
-    (void)op;
-    (void)graph;
-    (void)err;
-    return XT_OK;
+    (void)part;
+    (void)which;
+    return (struct xt_bound){.relative = xt_plain_relative(plain->op->dtype, 2, 1)};
 }
 
-static const char *implementation(const struct xt_op *op, bool is_backward)
-{
-    (void)op;
-    return is_backward ? "" : "xtrain loops";
-}
-
-static const struct xt_op_class class_input = {
-    .kind = "input",
-    .prepare = prepare,
-    .forward = forward,
-    .backward = backward,
-    .implementation = implementation,
+const struct xt_op_kind xt_kind_input = {
+    .name = "input",
+    .size = sizeof(struct xt_input_op),
+    .describe = describe,
+    .before = before,
+    .what = {xt_what_eltwise, NULL},
+    .plain = {.forward = plain_forward, .bound = bound},
+    .destroy = destroy,
 };
 
-struct xt_tensor *xt_graph_input(struct xt_graph *graph, int h, int w, float mean, float scale,
-                                 struct xt_err *err)
+struct xt_tensor *xt_graph_input(struct xt_graph *graph, int h, int w, float mean, float scale)
 {
-    struct input *input = xt_graph_add_op(
-        graph, sizeof *input, xt_on_xpu(graph) ? &xt_xpu_input : &class_input, "input", err);
-    if (!input)
+    struct xt_input_op *input = xt_graph_add_op(graph, &xt_kind_input, "input");
+    struct xt_tensor *out = xt_op_write(&input->op, graph, "input", graph->options.batch, h, w, 3,
+                                        graph->options.dtype);
+    if (!out)
         return NULL;
     input->mean = mean;
     input->scale = scale;
-    input->out = xt_graph_add_tensor(graph, "input", graph->options.batch, h, w, 3,
-                                     graph->options.dtype, err);
-    if (!input->out)
-        return NULL;
-    input->out->wants_grad = false;
+    out->wants_grad = false;
     if (graph->options.int8) {
-        input->out->dtype = XT_S8;
-        input->out->scale = scale;
-        input->out->offset = 128 - mean;
+        out->dtype = XT_S8;
+        out->scale = scale;
+        out->offset = 128 - mean;
+        input->op.dtype = XT_S8;
+        input->op.out_bytes = xt_tensor_bytes(out);
     }
-    input->op.dtype = input->out->dtype;
-    input->op.out_bytes = xt_tensor_bytes(input->out);
-    return input->out;
+    return out;
 }

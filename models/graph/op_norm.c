@@ -1,364 +1,486 @@
-/* Batch normalisation, the residual, ReLU and the pools that read it, as one op: two passes over
- * each sample forward (statistics; everything else) and two backward (the gradient before ReLU with
- * its sums; the input's gradient).
+/* Batch normalisation, the residual, ReLU and the pools that read it, as one op: oneDNN's primitive
+ * with the ReLU in it, or, where a residual is added in between, apart from it; then the pools.
+ *
+ * The running statistics follow the batch's for all norms at once (executor.c).
  */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "models/graph/xpu_ops.h"
+#include "models/graph/ops.h"
+#include "models/graph/reference.h"
 
-static void destroy(struct xt_op *op)
+static const char what_forward[] = "the batch norm";
+static const char what_backward[] = "the batch norm's gradient";
+
+enum { SCALE, SHIFT, MEAN, VARIANCE }; /* the op's parameters */
+
+static struct xt_tensor *residual_of(const struct xt_norm_op *norm)
 {
-    struct norm *norm = (struct norm *)op;
-    free(norm->mean);
+    return norm->spec.residual;
 }
 
-/* y's gradient is overwritten by the gradient before ReLU, which is the residual's gradient where
- * there is one, else what the input's gradient is made from in place: so they share memory. */
-enum xt_status xt_norm_share_gradients(struct norm *norm, struct xt_graph *graph,
-                                       struct xt_err *err)
+/* ---- buffers ---- */
+
+struct xt_buffer *xt_norm_gathered(const struct xt_norm_op *norm)
 {
-    int time = xt_op_backward_time(graph, &norm->op);
-    struct xt_tensor *residual = norm->spec.residual;
-    enum xt_status status = xt_graph_use_grad(graph, norm->in, norm->reader, time, err);
-    if (!status && residual)
-        status = xt_graph_use_grad(graph, residual, norm->residual_reader, time, err);
-    if (!status && norm->full)
-        norm->full->grad[0] =
-            residual ? residual->grad[norm->residual_reader] : norm->in->grad[norm->reader];
-    return status;
+    return xt_op_in_grad(&norm->op, residual_of(norm) ? 1 : 0);
 }
 
-enum xt_status xt_norm_use_outputs(struct norm *norm, struct xt_graph *graph, struct xt_err *err)
+void xt_norm_use(struct xt_norm_op *norm, struct xt_graph *graph, unsigned kept_inputs)
 {
-    struct xt_tensor *outputs[] = {norm->full, norm->max, norm->average};
-    bool learns = graph->options.training && !norm->op.frozen;
-    enum xt_status status = XT_OK;
-    for (int i = 0; i < 3; i++) {
-        if (!outputs[i])
-            continue;
-        if (!status)
-            status = xt_graph_use_value(graph, outputs[i], xt_op_forward_time(&norm->op), err);
-        for (int r = 0; r < outputs[i]->readers && !status && learns; r++)
-            status =
-                xt_graph_use_grad(graph, outputs[i], r, xt_op_backward_time(graph, &norm->op), err);
-    }
-    return status;
+    struct xt_op *op = &norm->op;
+    struct xt_tensor *full = xt_op_out(op, XT_NORM_FULL);
+    xt_graph_use_inputs(op, graph, kept_inputs);
+    /* Gradients pass through here, also where nobody before learns. */
+    for (int i = 0; i < op->input_count && xt_op_learns(op, graph); i++)
+        if (!op->inputs[i].tensor->wants_grad)
+            xt_graph_use_grad(graph, op->inputs[i].tensor, op->inputs[i].reader,
+                              xt_op_backward_time(graph, op));
+    if (full && xt_op_learns(op, graph))
+        full->grad[0] = xt_norm_gathered(norm);
+    xt_graph_use_outputs(op, graph, 0);
 }
 
-/* [n][2][c], alive at `time` alone; NULL with err set on failure. */
-static struct xt_buffer *add_sums(const struct norm *norm, struct xt_graph *graph, int time,
-                                  struct xt_err *err)
+/* ---- the program ---- */
+
+/* What the two directions share. */
+struct making {
+    struct xt_norm_op *norm;
+    struct xt_graph *graph;
+    struct xt_program *program;
+    const struct xt_tensor *in;
+    bool learns;            /* a backward pass follows */
+    bool own_stats;         /* of the batch; else the running ones */
+    bool fused_relu;        /* within the primitive */
+    unsigned flags;         /* of the primitive */
+    struct xt_buffer *y;    /* before the pools */
+    struct xt_buffer *relu; /* the fused ReLU's workspace */
+    dnnl_primitive_desc_t forward;
+    struct xt_pooling max, average;
+};
+
+static struct making making_of(struct xt_norm_op *norm, struct xt_graph *graph)
 {
-    size_t bytes = (size_t)norm->in->n * 2 * (size_t)norm->in->c * sizeof(double);
-    struct xt_buffer *sums = xt_graph_add_buffer(graph, norm->in->name, "sums", bytes, err);
-    if (sums)
-        xt_buffer_use(sums, time);
-    return sums;
+    bool training = graph->options.training;
+    struct making m = {
+        .norm = norm,
+        .graph = graph,
+        .program = &norm->op.program,
+        .in = xt_op_in(&norm->op, 0),
+        .learns = xt_op_learns(&norm->op, graph),
+        .own_stats = training && !norm->op.frozen && !graph->options.bn_frozen,
+        .fused_relu = norm->spec.relu && !residual_of(norm),
+        .flags = dnnl_use_scale | dnnl_use_shift,
+    };
+    if (m.fused_relu)
+        m.flags |= dnnl_fuse_norm_relu;
+    if (!m.own_stats)
+        m.flags |= dnnl_use_global_stats;
+    return m;
 }
 
-static enum xt_status use_training(struct norm *norm, struct xt_graph *graph, struct xt_err *err)
+static void use_buffers(struct making *m)
 {
-    int forward = xt_op_forward_time(&norm->op);
-    int backward = xt_op_backward_time(graph, &norm->op);
-    norm->forward_sums = add_sums(norm, graph, forward, err);
-    norm->backward_sums = norm->forward_sums ? add_sums(norm, graph, backward, err) : NULL;
-    if (!norm->backward_sums)
-        return err->status;
-    enum xt_status status = xt_graph_use_value(graph, norm->in, backward, err);
-    if (!status && norm->spec.residual)
-        status = xt_graph_use_value(graph, norm->spec.residual, backward, err);
-    if (!status)
-        status = xt_norm_share_gradients(norm, graph, err);
-    if (status || !norm->max)
-        return status;
-    norm->winners =
-        xt_graph_add_buffer(graph, norm->max->name, "winners", xt_tensor_count(norm->max), err);
-    if (!norm->winners)
-        return err->status;
-    xt_buffer_use(norm->winners, forward);
-    xt_buffer_use(norm->winners, backward);
-    return XT_OK;
+    struct xt_op *op = &m->norm->op;
+    const struct xt_tensor *full = xt_op_out(op, XT_NORM_FULL);
+    xt_norm_use(m->norm, m->graph, 1);
+    m->y =
+        full ? full->value
+             : xt_graph_temporary(m->graph, m->in, xt_tensor_bytes(m->in), xt_op_forward_time(op));
+    if (m->learns && m->norm->spec.relu && !m->fused_relu)
+        xt_buffer_use(m->y, xt_op_backward_time(m->graph, op));
 }
 
-static struct xt_norm_sample describe_sample(const struct norm *norm)
+static dnnl_primitive_desc_t make(struct making *m, bool backward)
 {
-    return (struct xt_norm_sample){
-        .dtype = norm->in->dtype,
-        .h = norm->in->h,
-        .w = norm->in->w,
-        .c = norm->in->c,
-        .relu = norm->spec.relu,
-        .scale = norm->scale,
-        .shift = norm->shift,
-        .max = norm->spec.max,
-        .average = norm->spec.average,
-        .pivot = norm->mean,
+    struct xt_program *p = m->program;
+    struct xt_operand in = xt_operand_tensor(m->in, NULL);
+    dnnl_memory_desc_t md = xt_program_layout(p, &in);
+    dnnl_primitive_attr_t attr = xt_program_attr(p, NULL);
+    dnnl_engine_t engine = p->device->engine;
+    dnnl_prop_kind_t kind = m->learns ? dnnl_forward_training : dnnl_forward_inference;
+    dnnl_primitive_desc_t pd = NULL;
+    if (xt_program_fails(p))
+        return NULL;
+    if (backward)
+        xt_program_check(p,
+                         xt_dnnl.batch_normalization_backward_primitive_desc_create(
+                             &pd, engine, dnnl_backward, md, md, md, (float)XT_BN_EPS, m->flags,
+                             m->forward, attr),
+                         what_backward);
+    else
+        xt_program_check(p,
+                         xt_dnnl.batch_normalization_forward_primitive_desc_create(
+                             &pd, engine, kind, md, md, (float)XT_BN_EPS, m->flags, attr),
+                         what_forward);
+    return pd;
+}
+
+static void add_statistics(const struct making *m, struct xt_step *step)
+{
+    const int params[] = {m->norm->param.mean, m->norm->param.var};
+    const int args[] = {DNNL_ARG_MEAN, DNNL_ARG_VARIANCE};
+    for (int i = 0; i < 2; i++)
+        xt_step_arg(step, args[i],
+                    m->own_stats ? xt_graph_batch_stat_of(m->graph, params[i])
+                                 : xt_graph_value_of(m->graph, params[i]));
+}
+
+static void add_norm(struct making *m)
+{
+    const struct xt_norm_op *norm = m->norm;
+    m->forward = make(m, false);
+    size_t relu =
+        m->learns ? xt_layout_bytes(xt_layout_of(m->forward, dnnl_query_workspace_md, 0)) : 0;
+    if (relu)
+        m->relu = xt_graph_kept(m->graph, &norm->op, "ReLU", relu);
+    struct xt_step *step = xt_program_add(m->program, XT_FORWARD, m->forward, what_forward);
+    xt_step_arg(step, DNNL_ARG_SRC, xt_in_buffer(m->in->value));
+    xt_step_arg(step, DNNL_ARG_DST, xt_in_buffer(m->y));
+    xt_step_arg(step, DNNL_ARG_SCALE, xt_graph_value_of(m->graph, norm->param.scale));
+    xt_step_arg(step, DNNL_ARG_SHIFT, xt_graph_value_of(m->graph, norm->param.shift));
+    add_statistics(m, step);
+    if (m->relu)
+        xt_step_arg(step, DNNL_ARG_WORKSPACE, xt_in_buffer(m->relu));
+}
+
+static void add_residual(const struct making *m)
+{
+    const struct xt_tensor *residual = residual_of(m->norm);
+    if (!residual)
+        return;
+    struct xt_operand y = xt_operand_tensor(m->in, m->y);
+    struct xt_operand with = xt_operand_tensor(residual, residual->value);
+    struct xt_posts posts = {.count = m->norm->spec.relu,
+                             .items = {xt_then(dnnl_eltwise_relu, 0, 0)}};
+    xt_program_binary(m->program, XT_FORWARD, dnnl_binary_add, &y, &with, &y, &posts);
+}
+
+static struct xt_pooling pooling_of(const struct making *m, enum xt_norm_output output)
+{
+    const struct xt_norm_op *norm = m->norm;
+    bool average = output == XT_NORM_AVERAGE;
+    return (struct xt_pooling){
+        .in = m->in,
+        .from = m->y,
+        .out = xt_op_out(&norm->op, output),
+        .window = average ? &norm->spec.average : &norm->spec.max,
+        .average = average,
+        .training = m->learns,
+        .forward = xt_op_forward_time(&norm->op),
+        .backward = xt_op_backward_time(m->graph, &norm->op),
     };
 }
 
-static enum xt_status prepare(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+static void add_pools(struct making *m)
 {
-    struct norm *norm = (struct norm *)op;
-    size_t c = (size_t)norm->in->c;
-    enum xt_status status = xt_mem_aligned(&norm->mean, 7 * c, sizeof(float), op->name, err);
-    if (status)
-        return status;
-    norm->invstd = norm->mean + c;
-    norm->scale = norm->invstd + c;
-    norm->shift = norm->scale + c;
-    norm->factors = norm->shift + c;
-    struct xt_norm_sample sample = describe_sample(norm);
-    size_t scratch = xt_norm_scratch(&sample);
-    if (scratch > graph->loop_scratch_floats)
-        graph->loop_scratch_floats = scratch;
-    status = xt_graph_use_value(graph, norm->in, xt_op_forward_time(op), err);
-    if (!status && norm->spec.residual)
-        status = xt_graph_use_value(graph, norm->spec.residual, xt_op_forward_time(op), err);
-    if (!status && graph->options.training && !op->frozen)
-        status = use_training(norm, graph, err);
-    return status ? status : xt_norm_use_outputs(norm, graph, err);
+    m->max = pooling_of(m, XT_NORM_MAX);
+    m->average = pooling_of(m, XT_NORM_AVERAGE);
+    if (m->max.out)
+        xt_pooling_forward(&m->norm->op, m->graph, &m->max);
+    if (m->average.out)
+        xt_pooling_forward(&m->norm->op, m->graph, &m->average);
 }
 
-/* Sample n of a tensor's value or gradient. */
-static void *sample_of(const struct xt_tensor *tensor, const struct xt_buffer *buffer, int n)
+static void add_to_gathered(const struct making *m, const struct xt_buffer *more)
 {
-    if (!tensor || !buffer)
+    struct xt_operand sum = xt_operand_tensor(m->in, xt_norm_gathered(m->norm));
+    struct xt_operand operand = xt_operand_tensor(m->in, more);
+    xt_program_binary(m->program, XT_BACKWARD, dnnl_binary_add, &sum, &operand, &sum, NULL);
+}
+
+/* A pool's gradient, into the sum or added to what is there. */
+static void gather_pool(struct making *m, const struct xt_pooling *pool, bool first)
+{
+    const struct xt_tensor *out = pool->out;
+    const struct xt_buffer *to =
+        first ? xt_norm_gathered(m->norm)
+              : xt_graph_temporary(m->graph, m->in, xt_tensor_bytes(m->in), pool->backward);
+    if (out->readers > 1) {
+        struct xt_operand a = xt_operand_tensor(out, out->grad[0]);
+        struct xt_operand b = xt_operand_tensor(out, out->grad[1]);
+        xt_program_binary(m->program, XT_BACKWARD, dnnl_binary_add, &a, &b, &a, NULL);
+    }
+    xt_pooling_backward(&m->norm->op, m->graph, pool, out->grad[0], to);
+    if (!first)
+        add_to_gathered(m, to);
+}
+
+static void gather(struct making *m)
+{
+    const struct xt_tensor *full = xt_op_out(&m->norm->op, XT_NORM_FULL);
+    bool first = !full;
+    /* full's own first gradient lies in the sum already. */
+    if (full && full->readers > 1)
+        add_to_gathered(m, full->grad[1]);
+    if (m->max.out) {
+        gather_pool(m, &m->max, first);
+        first = false;
+    }
+    if (m->average.out)
+        gather_pool(m, &m->average, first);
+}
+
+static void add_backward(struct making *m)
+{
+    const struct xt_norm_op *norm = m->norm;
+    gather(m);
+    if (norm->spec.relu && !m->fused_relu) {
+        struct xt_operand y = xt_operand_tensor(m->in, m->y);
+        struct xt_operand sum = xt_operand_tensor(m->in, xt_norm_gathered(norm));
+        xt_program_eltwise_backward(m->program, dnnl_eltwise_relu, &y, &sum, &sum,
+                                    "the ReLU's gradient");
+    }
+    struct xt_step *step = xt_program_add(m->program, XT_BACKWARD, make(m, true), what_backward);
+    xt_step_arg(step, DNNL_ARG_SRC, xt_in_buffer(m->in->value));
+    xt_step_arg(step, DNNL_ARG_DIFF_DST, xt_in_buffer(xt_norm_gathered(norm)));
+    xt_step_arg(step, DNNL_ARG_DIFF_SRC, xt_in_buffer(xt_op_in_grad(&norm->op, 0)));
+    xt_step_arg(step, DNNL_ARG_SCALE, xt_graph_value_of(m->graph, norm->param.scale));
+    xt_step_arg(step, DNNL_ARG_DIFF_SCALE, xt_graph_grad_of(m->graph, norm->param.scale));
+    xt_step_arg(step, DNNL_ARG_DIFF_SHIFT, xt_graph_grad_of(m->graph, norm->param.shift));
+    add_statistics(m, step);
+    if (m->relu)
+        xt_step_arg(step, DNNL_ARG_WORKSPACE, xt_in_buffer(m->relu));
+}
+
+static void describe(struct xt_op *op, struct xt_graph *graph)
+{
+    struct making m = making_of((struct xt_norm_op *)op, graph);
+    use_buffers(&m);
+    add_norm(&m);
+    add_residual(&m);
+    add_pools(&m);
+    if (m.learns)
+        add_backward(&m);
+}
+
+/* ---- in double precision ---- */
+
+struct plain_work {
+    struct xt_reference_norm norm;
+    double *before; /* the ReLU */
+    double *y;
+    double *doubt;    /* 1 where rounding may decide what the ReLU does */
+    double *lead;     /* of the max pool's windows */
+    double *sum;      /* the gradient before the ReLU */
+    double margin;    /* within which rounding may decide */
+    double magnitude; /* the largest term that is added */
+    double largest;   /* of the gradient; and by what it is multiplied at most */
+    double slope, steepest;
+};
+
+static bool uses_batch(const struct xt_plain *plain)
+{
+    const struct xt_graph_pass *pass = &plain->graph->pass;
+    return pass->training && !pass->bn_frozen && !plain->op->frozen;
+}
+
+/* The numbers that the norm is made with, and room for what comes of them. */
+static struct plain_work *begin(struct xt_plain *plain)
+{
+    const struct xt_tensor *in = xt_op_in(plain->op, 0);
+    const struct xt_tensor *max = xt_op_out(plain->op, XT_NORM_MAX);
+    size_t count = xt_tensor_count(in);
+    size_t c = (size_t)in->c;
+    struct plain_work *work =
+        (struct plain_work *)(void *)xt_plain_take(plain, sizeof *work / sizeof(double) + 1);
+    double *moments = work ? xt_plain_take(plain, 2 * c) : NULL;
+    double *arrays = moments ? xt_plain_take(plain, 4 * count) : NULL;
+    double *lead = arrays ? xt_plain_take(plain, max ? xt_tensor_count(max) : 1) : NULL;
+    if (!lead)
         return NULL;
-    return (char *)buffer->data + xt_tensor_bytes(tensor) / (size_t)tensor->n * (size_t)n;
-}
-
-static float *param(const struct xt_graph *graph, int index)
-{
-    struct xt_params *params = graph->options.params;
-    return xt_params_value(params, &params->items[index]);
-}
-
-static double *sum_of(const struct norm *norm, const struct xt_buffer *sums, int n, int which)
-{
-    size_t c = (size_t)norm->in->c;
-    return (double *)sums->data + ((size_t)n * 2 + (size_t)which) * c;
-}
-
-/* Adds the samples' sums in their order, so that the number of threads changes nothing. */
-static void total(const struct norm *norm, const struct xt_buffer *sums, size_t k, double *first,
-                  double *second)
-{
-    *first = *second = 0;
-    for (int n = 0; n < norm->in->n; n++) {
-        *first += sum_of(norm, sums, n, 0)[k];
-        *second += sum_of(norm, sums, n, 1)[k];
-    }
-}
-
-static float element(const struct xt_tensor *tensor, size_t i)
-{
-    if (tensor->dtype == XT_F32)
-        return ((const float *)tensor->value->data)[i];
-    uint32_t bits = (uint32_t)((const uint16_t *)tensor->value->data)[i] << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-/* Mean and variance of the batch; sums are taken around the first pixel, so that a large mean costs
- * no digits. */
-static void batch_statistics(struct norm *norm, struct xt_graph *graph)
-{
-    const struct xt_tensor *in = norm->in;
-    const struct xt_buffer *sums = norm->forward_sums;
-    size_t c = (size_t)in->c;
-    float *pivot = norm->factors;
-    for (size_t k = 0; k < c; k++)
-        pivot[k] = element(in, k);
-#pragma omp parallel for schedule(static)
-    for (int n = 0; n < in->n; n++)
-        graph->loops->statistics(
-            in->dtype, sample_of(in, in->value, n), (size_t)in->h * (size_t)in->w, in->c, pivot,
-            sum_of(norm, sums, n, 0), sum_of(norm, sums, n, 1), xt_graph_loop_scratch(graph));
-    double m = (double)in->n * in->h * in->w;
-    float *running_mean = param(graph, norm->param.mean);
-    float *running_var = param(graph, norm->param.var);
+    plain->work = work;
+    work->before = arrays;
+    work->y = arrays + count;
+    work->doubt = arrays + 2 * count;
+    work->sum = arrays + 3 * count;
+    work->lead = lead;
+    work->norm = (struct xt_reference_norm){.shape = {in->n, in->h, in->w, in->c},
+                                            .mean = moments,
+                                            .variance = moments + c,
+                                            .gamma = plain->param[SCALE],
+                                            .beta = plain->param[SHIFT],
+                                            .of_batch = uses_batch(plain)};
     for (size_t k = 0; k < c; k++) {
-        double sum = 0;
-        double square = 0;
-        total(norm, sums, k, &sum, &square);
-        double mean = sum / m;
-        double var = square / m - mean * mean;
-        var = var > 0 ? var : 0;
-        mean += (double)pivot[k];
-        norm->mean[k] = (float)mean;
-        norm->invstd[k] = (float)(1 / sqrt(var + XT_BN_EPS));
-        double unbiased = m > 1 ? var * m / (m - 1) : var;
-        running_mean[k] =
-            (float)((1 - XT_BN_MOMENTUM) * (double)running_mean[k] + XT_BN_MOMENTUM * mean);
-        running_var[k] =
-            (float)((1 - XT_BN_MOMENTUM) * (double)running_var[k] + XT_BN_MOMENTUM * unbiased);
+        moments[k] = plain->param[MEAN][k];
+        moments[c + k] = plain->param[VARIANCE][k];
+        if (work->norm.of_batch)
+            xt_reference_moments(&work->norm.shape, plain->in[0], (int)k, &moments[k],
+                                 &moments[c + k]);
+    }
+    return work;
+}
+
+/* Running mean and variance, which a pass with the batch's statistics moves on. */
+static void move_statistics(struct xt_plain *plain)
+{
+    const struct plain_work *work = plain->work;
+    const struct xt_reference_shape *shape = &work->norm.shape;
+    double pixels = (double)shape->n * shape->h * shape->w;
+    double unbiased = pixels > 1 ? pixels / (pixels - 1) : 1;
+    for (int k = 0; k < shape->c; k++) {
+        double mean = work->norm.mean[k];
+        double variance = work->norm.variance[k] * unbiased;
+        bool moves = work->norm.of_batch;
+        plain->statistic[MEAN][k] =
+            moves ? 0.9 * plain->param[MEAN][k] + 0.1 * mean : plain->param[MEAN][k];
+        plain->statistic[VARIANCE][k] =
+            moves ? 0.9 * plain->param[VARIANCE][k] + 0.1 * variance : plain->param[VARIANCE][k];
     }
 }
 
-static void running_statistics(struct norm *norm, const struct xt_graph *graph)
+static void find_margin(const struct xt_plain *plain, struct plain_work *work, size_t count)
 {
-    const float *running_mean = param(graph, norm->param.mean);
-    const float *running_var = param(graph, norm->param.var);
-    for (size_t k = 0; k < (size_t)norm->in->c; k++) {
-        norm->mean[k] = running_mean[k];
-        norm->invstd[k] = (float)(1 / sqrt((double)running_var[k] + XT_BN_EPS));
+    size_t c = (size_t)work->norm.shape.c;
+    for (size_t i = 0; i < count; i++) {
+        double scale = fabs(work->norm.gamma[i % c]) / sqrt(work->norm.variance[i % c] + XT_BN_EPS);
+        double term = fmax(fabs(plain->in[0][i]), fabs(work->norm.mean[i % c])) * scale;
+        work->magnitude = fmax(work->magnitude, term);
+    }
+    double largest = xt_plain_largest(work->before, count);
+    work->margin = 3 * xt_plain_rounding(xt_op_in(plain->op, 0)->dtype) * largest +
+                   16 * xt_plain_rounding(XT_F32) * fmax(largest, work->magnitude);
+}
+
+static enum xt_status plain_forward(struct xt_plain *plain)
+{
+    const struct xt_norm_op *norm = (const struct xt_norm_op *)plain->op;
+    size_t count = xt_tensor_count(xt_op_in(plain->op, 0));
+    struct plain_work *work = begin(plain);
+    if (!work)
+        return plain->err->status;
+    xt_reference_norm(&work->norm, plain->in[0], residual_of(norm) ? plain->in[1] : NULL,
+                      work->before);
+    find_margin(plain, work, count);
+    for (size_t i = 0; i < count; i++) {
+        bool cut = norm->spec.relu && work->before[i] < 0;
+        work->y[i] = cut ? 0 : work->before[i];
+        work->doubt[i] = norm->spec.relu && fabs(work->before[i]) < work->margin;
+        if (plain->out[XT_NORM_FULL])
+            plain->out[XT_NORM_FULL][i] = work->y[i];
+    }
+    if (plain->out[XT_NORM_MAX])
+        xt_reference_max_pool(&work->norm.shape, &norm->spec.max, work->y, plain->out[XT_NORM_MAX],
+                              work->lead);
+    if (plain->out[XT_NORM_AVERAGE])
+        xt_reference_average_pool(&work->norm.shape, &norm->spec.average, work->y,
+                                  plain->out[XT_NORM_AVERAGE]);
+    if (plain->statistic[MEAN])
+        move_statistics(plain);
+    return XT_OK;
+}
+
+/* 0 for elements, and for windows, in which something is in doubt. */
+static void certain(struct xt_plain *plain, int output, double *keep)
+{
+    const struct xt_norm_op *norm = (const struct xt_norm_op *)plain->op;
+    const struct plain_work *work = plain->work;
+    size_t count = xt_tensor_count(xt_op_out(plain->op, output));
+    /* The mean of the doubts is above 0 where there is one. */
+    if (output == XT_NORM_AVERAGE)
+        xt_reference_average_pool(&work->norm.shape, &norm->spec.average, work->doubt, keep);
+    for (size_t i = 0; i < count; i++) {
+        if (output == XT_NORM_MAX)
+            keep[i] = work->lead[i] > work->margin && plain->out[output][i] > work->margin;
+        else
+            keep[i] = !((output == XT_NORM_AVERAGE ? keep[i] : work->doubt[i]) > 0);
     }
 }
 
-/* What z is multiplied by and what is added, channel by channel. */
-static void scale_and_shift(struct norm *norm, struct xt_graph *graph)
+/* The gradient of y from all that reads it, then the one before the ReLU. */
+static void gather_plain(struct xt_plain *plain, size_t count)
 {
-    bool training = graph->pass.training;
-    if (training && !graph->pass.bn_frozen && !norm->op.frozen)
-        batch_statistics(norm, graph);
-    else
-        running_statistics(norm, graph);
-    const float *gamma = param(graph, norm->param.scale);
-    const float *beta = param(graph, norm->param.shift);
-    for (size_t k = 0; k < (size_t)norm->in->c; k++) {
-        norm->scale[k] = gamma[k] * norm->invstd[k];
-        norm->shift[k] = beta[k] - norm->mean[k] * norm->scale[k];
-    }
+    const struct xt_norm_op *norm = (const struct xt_norm_op *)plain->op;
+    struct plain_work *work = plain->work;
+    double *const *grads = plain->out_grad;
+    if (grads[XT_NORM_FULL])
+        memcpy(work->sum, grads[XT_NORM_FULL], count * sizeof *work->sum);
+    if (grads[XT_NORM_AVERAGE])
+        xt_reference_average_pool_grad(&work->norm.shape, &norm->spec.average,
+                                       grads[XT_NORM_AVERAGE], work->sum);
+    if (grads[XT_NORM_MAX])
+        xt_reference_max_pool_grad(&work->norm.shape, &norm->spec.max, work->y, grads[XT_NORM_MAX],
+                                   work->sum);
+    for (size_t i = 0; i < count && norm->spec.relu; i++)
+        work->sum[i] = work->before[i] > 0 ? work->sum[i] : 0;
 }
 
-static enum xt_status forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+static enum xt_status plain_backward(struct xt_plain *plain)
 {
-    (void)err;
-    struct norm *norm = (struct norm *)op;
-    const struct xt_tensor *in = norm->in;
-    bool training = graph->pass.training;
-    scale_and_shift(norm, graph);
-#pragma omp parallel for schedule(static)
-    for (int n = 0; n < in->n; n++) {
-        struct xt_norm_sample sample = describe_sample(norm);
-        sample.z = sample_of(in, in->value, n);
-        if (norm->spec.residual)
-            sample.residual = sample_of(norm->spec.residual, norm->spec.residual->value, n);
-        if (norm->full)
-            sample.y = sample_of(norm->full, norm->full->value, n);
-        if (norm->max)
-            sample.pooled = sample_of(norm->max, norm->max->value, n);
-        if (norm->winners && training)
-            sample.winner =
-                (uint8_t *)norm->winners->data + norm->winners->bytes / (size_t)in->n * (size_t)n;
-        if (norm->average)
-            sample.averaged = sample_of(norm->average, norm->average->value, n);
-        sample.scratch = xt_graph_loop_scratch(graph);
-        graph->loops->norm_forward(&sample);
+    const struct xt_norm_op *norm = (const struct xt_norm_op *)plain->op;
+    struct plain_work *work = plain->work;
+    size_t count = xt_tensor_count(xt_op_in(plain->op, 0));
+    gather_plain(plain, count);
+    xt_reference_norm_grad(&work->norm, plain->in[0], work->sum, plain->in_grad[0],
+                           plain->param_grad[SCALE], plain->param_grad[SHIFT]);
+    if (residual_of(norm))
+        memcpy(plain->in_grad[1], work->sum, count * sizeof *work->sum);
+    work->largest = xt_plain_largest(work->sum, count);
+    /* Of few numbers the variance may be tiny: (z - mean) / deviation cancels. */
+    work->steepest = 1;
+    for (int k = 0; k < work->norm.shape.c; k++) {
+        double invstd = 1 / sqrt(work->norm.variance[k] + XT_BN_EPS);
+        work->slope = fmax(work->slope, fabs(work->norm.gamma[k]) * invstd);
+        work->steepest = fmax(work->steepest, invstd);
     }
     return XT_OK;
 }
 
-/* The buffer that holds the gradient before ReLU between the two passes. */
-static struct xt_buffer *da_buffer(const struct norm *norm)
+static struct xt_bound bound(const struct xt_plain *plain, enum xt_part part, int which)
 {
-    const struct xt_tensor *residual = norm->spec.residual;
-    return residual ? residual->grad[norm->residual_reader] : norm->in->grad[norm->reader];
+    const struct xt_norm_op *norm = (const struct xt_norm_op *)plain->op;
+    const struct plain_work *work = plain->work;
+    const struct xt_tensor *in = xt_op_in(plain->op, 0);
+    double pixels = (double)in->n * in->h * in->w;
+    /* Up to two readers and two pools are added up, each time rounded. */
+    if (part == XT_PART_INPUT_GRAD && which == 0)
+        return (struct xt_bound){.floor = work->slope * work->largest,
+                                 .relative = xt_plain_relative(in->dtype, 5, pixels) +
+                                             work->steepest * xt_plain_relative(XT_F32, 4, 1)};
+    if (part == XT_PART_INPUT_GRAD)
+        return (struct xt_bound){.floor = work->largest,
+                                 .relative = xt_plain_relative(in->dtype, 4, 1)};
+    if (part == XT_PART_PARAM_GRAD)
+        return (struct xt_bound){.floor = work->largest,
+                                 .relative = xt_plain_relative(in->dtype, 4, pixels)};
+    if (part == XT_PART_STATISTIC)
+        return (struct xt_bound){.relative = xt_plain_relative(XT_F32, 4, pixels)};
+    /* Of the normalised value, and again with the residual added. */
+    return (struct xt_bound){.floor = work->magnitude,
+                             .relative =
+                                 xt_plain_relative(in->dtype, residual_of(norm) ? 3 : 2, 4)};
 }
 
-static void backward_sample(const struct norm *norm, const struct xt_graph *graph, int n)
-{
-    struct xt_norm_sample sample = describe_sample(norm);
-    const struct xt_tensor *in = norm->in;
-    sample.z = sample_of(in, in->value, n);
-    if (norm->spec.residual)
-        sample.residual = sample_of(norm->spec.residual, norm->spec.residual->value, n);
-    for (int r = 0; r < XT_READERS_MAX; r++) {
-        if (norm->full)
-            sample.dy[r] = sample_of(norm->full, norm->full->grad[r], n);
-        if (norm->max)
-            sample.dpooled[r] = sample_of(norm->max, norm->max->grad[r], n);
-    }
-    if (norm->average)
-        sample.daveraged = sample_of(norm->average, norm->average->grad[0], n);
-    if (norm->winners)
-        sample.winner =
-            (uint8_t *)norm->winners->data + norm->winners->bytes / (size_t)in->n * (size_t)n;
-    sample.da = sample_of(in, da_buffer(norm), n);
-    sample.sum_da = sum_of(norm, norm->backward_sums, n, 0);
-    sample.sum_da_z = sum_of(norm, norm->backward_sums, n, 1);
-    sample.scratch = xt_graph_loop_scratch(graph);
-    graph->loops->norm_backward(&sample);
-}
-
-/* The parameters' gradients, and dz = a * da + b * z + d. */
-static void combine(struct norm *norm, struct xt_graph *graph)
-{
-    struct xt_params *params = graph->options.params;
-    float *dgamma = xt_params_grad(params, &params->items[norm->param.scale]);
-    float *dbeta = xt_params_grad(params, &params->items[norm->param.shift]);
-    size_t c = (size_t)norm->in->c;
-    double m = (double)norm->in->n * norm->in->h * norm->in->w;
-    for (size_t k = 0; k < c; k++) {
-        double sum = 0;
-        double sum_z = 0;
-        total(norm, norm->backward_sums, k, &sum, &sum_z);
-        double invstd = (double)norm->invstd[k];
-        dbeta[k] = (float)sum;
-        dgamma[k] = (float)(sum_z * invstd);
-        double scale = (double)norm->scale[k];
-        double b = graph->pass.bn_frozen ? 0 : -scale * invstd * invstd * sum_z / m;
-        double d = graph->pass.bn_frozen ? 0 : -scale * sum / m - b * (double)norm->mean[k];
-        norm->factors[k] = (float)scale;
-        norm->factors[c + k] = (float)b;
-        norm->factors[2 * c + k] = (float)d;
-    }
-}
-
-static enum xt_status backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
-{
-    (void)err;
-    struct norm *norm = (struct norm *)op;
-    const struct xt_tensor *in = norm->in;
-    size_t c = (size_t)in->c;
-#pragma omp parallel for schedule(static)
-    for (int n = 0; n < in->n; n++)
-        backward_sample(norm, graph, n);
-    combine(norm, graph);
-#pragma omp parallel for schedule(static)
-    for (int n = 0; n < in->n; n++)
-        graph->loops->norm_backward_apply(
-            in->dtype, sample_of(in, da_buffer(norm), n), sample_of(in, in->value, n),
-            (size_t)in->h * (size_t)in->w, in->c, norm->factors, norm->factors + c,
-            norm->factors + 2 * c, sample_of(in, in->grad[norm->reader], n));
-    return XT_OK;
-}
-
-static const char *implementation(const struct xt_op *op, bool is_backward)
-{
-    return is_backward && op->frozen ? "" : "xtrain loops";
-}
-
-static const struct xt_op_class class_norm = {
-    .kind = "batch norm",
-    .prepare = prepare,
-    .forward = forward,
-    .backward = backward,
-    .implementation = implementation,
-    .destroy = destroy,
+const struct xt_op_kind xt_kind_norm = {
+    .name = "batch norm",
+    .size = sizeof(struct xt_norm_op),
+    .describe = describe,
+    .what = {what_forward, what_backward},
+    .plain = {.forward = plain_forward,
+              .backward = plain_backward,
+              .certain = certain,
+              .bound = bound,
+              .outputs = {"output", "max pool", "average pool"},
+              .inputs = {"input", "residual"}},
 };
 
 /* ---- describing ---- */
 
-enum xt_status xt_graph_norm_params(struct xt_graph *graph, const char *name, int channels,
-                                    const struct xt_channel_map *map, struct xt_norm_params *out,
-                                    struct xt_err *err)
+struct xt_norm_params xt_graph_norm_params(struct xt_graph *graph, const char *name, int channels,
+                                           const struct xt_channel_map *map)
 {
+    struct xt_norm_params out = {-1, -1, -1, -1};
     int unused = -1;
     const struct {
         const char *suffix;
         enum xt_param_role role;
         int *index;
     } kinds[] = {
-        {"weight", XT_PARAM_BN_SCALE, &out->scale},
-        {"bias", XT_PARAM_BN_SHIFT, &out->shift},
-        {"running_mean", XT_PARAM_BN_MEAN, &out->mean},
-        {"running_var", XT_PARAM_BN_VAR, &out->var},
+        {"weight", XT_PARAM_BN_SCALE, &out.scale},
+        {"bias", XT_PARAM_BN_SHIFT, &out.shift},
+        {"running_mean", XT_PARAM_BN_MEAN, &out.mean},
+        {"running_var", XT_PARAM_BN_VAR, &out.var},
         {"num_batches_tracked", XT_PARAM_BN_COUNT, &unused},
     };
     union {
@@ -374,154 +496,133 @@ enum xt_status xt_graph_norm_params(struct xt_graph *graph, const char *name, in
             .rows = kinds[i].role == XT_PARAM_BN_COUNT ? NULL : rows.out,
         };
         snprintf(item.name, sizeof item.name, "%s.%s", name, kinds[i].suffix);
-        *kinds[i].index = xt_graph_param(graph, &item, err);
-        if (*kinds[i].index < 0)
-            return err->status;
+        *kinds[i].index = xt_graph_param(graph, &item);
     }
-    return XT_OK;
+    return out;
 }
 
 static void fit_window(struct xt_window *window, const struct xt_tensor *in)
 {
-    window->out_h = (in->h + 2 * window->pad_h - window->kernel_h) / window->stride_h + 1;
-    window->out_w = (in->w + 2 * window->pad_w - window->kernel_w) / window->stride_w + 1;
+    int h = in->h + 2 * window->pad_h - window->kernel_h;
+    int w = in->w + 2 * window->pad_w - window->kernel_w;
+    window->out_h = h < 0 ? 0 : h / window->stride_h + 1;
+    window->out_w = w < 0 ? 0 : w / window->stride_w + 1;
 }
 
-static enum xt_status add_outputs(struct xt_graph *graph, struct norm *norm,
-                                  struct xt_norm_outputs *out, struct xt_err *err)
+/* A pool's output, or none. */
+static struct xt_tensor *write_pool(struct xt_graph *graph, struct xt_norm_op *norm,
+                                    struct xt_window *window, const char *which,
+                                    enum xt_dtype dtype)
 {
-    const struct xt_tensor *in = norm->in;
-    struct xt_norm_spec *spec = &norm->spec;
     char name[64];
-    if (spec->full) {
-        out->full = norm->full =
-            xt_graph_add_tensor(graph, norm->op.name, in->n, in->h, in->w, in->c, in->dtype, err);
-        if (!out->full)
-            return err->status;
+    const struct xt_tensor *in = xt_op_in(&norm->op, 0);
+    if (!window->kernel_h) {
+        xt_op_write_none(&norm->op);
+        return NULL;
     }
-    if (spec->max.kernel_h) {
-        fit_window(&spec->max, in);
-        snprintf(name, sizeof name, "%.50s max", norm->op.name);
-        out->max = norm->max = xt_graph_add_tensor(graph, name, in->n, spec->max.out_h,
-                                                   spec->max.out_w, in->c, in->dtype, err);
-        if (!out->max)
-            return err->status;
-    }
-    if (spec->average.kernel_h) {
-        fit_window(&spec->average, in);
-        snprintf(name, sizeof name, "%.50s average", norm->op.name);
-        out->average = norm->average = xt_graph_add_tensor(graph, name, in->n, spec->average.out_h,
-                                                           spec->average.out_w, in->c, XT_F32, err);
-        if (!out->average)
-            return err->status;
-        out->average->one_reader = true;
-    }
-    return XT_OK;
+    fit_window(window, in);
+    snprintf(name, sizeof name, "%.50s %s", norm->op.name, which);
+    return xt_op_write(&norm->op, graph, name, in->n, window->out_h, window->out_w, in->c, dtype);
 }
 
-static enum xt_status check_windows(const struct xt_norm_spec *spec, struct xt_err *err)
+static struct xt_norm_outputs write_outputs(struct xt_graph *graph, struct xt_norm_op *norm)
+{
+    const struct xt_tensor *in = xt_op_in(&norm->op, 0);
+    struct xt_norm_outputs out = {0};
+    if (norm->spec.full)
+        out.full =
+            xt_op_write(&norm->op, graph, norm->op.name, in->n, in->h, in->w, in->c, in->dtype);
+    else
+        xt_op_write_none(&norm->op);
+    out.max = write_pool(graph, norm, &norm->spec.max, "max", in->dtype);
+    out.average = write_pool(graph, norm, &norm->spec.average, "average", XT_F32);
+    if (out.average)
+        out.average->one_reader = true;
+    norm->op.dtype = in->dtype;
+    return out;
+}
+
+static bool check_windows(struct xt_graph *graph, const struct xt_norm_spec *spec)
 {
     if (spec->max.kernel_h && (!spec->relu || spec->max.kernel_h != 3 || spec->max.kernel_w != 3))
-        return xt_err_set(err, XT_ERR_RUN,
-                          "%s: a max pool without a ReLU before it, or of another size than 3x3",
-                          spec->name);
+        return xt_graph_refuse(
+            graph, XT_ERR_RUN,
+            "%s: a max pool without a ReLU before it, or of another size than 3x3", spec->name);
     if (spec->average.kernel_h && (spec->average.stride_h != spec->average.kernel_h ||
                                    spec->average.pad_h || spec->average.pad_w))
-        return xt_err_set(err, XT_ERR_RUN, "%s: an average pool with overlapping or padded rows",
-                          spec->name);
-    return XT_OK;
+        return xt_graph_refuse(graph, XT_ERR_RUN,
+                               "%s: an average pool with overlapping or padded rows", spec->name);
+    return true;
 }
 
-static enum xt_status find_params(struct xt_graph *graph, const struct xt_tensor *in,
-                                  const struct xt_norm_spec *spec, struct xt_norm_params *out,
-                                  struct xt_err *err)
+static struct xt_norm_outputs add(struct xt_graph *graph, struct xt_tensor *in,
+                                  const struct xt_norm_spec *spec,
+                                  const struct xt_norm_params *params)
 {
-    if (!spec->params)
-        return xt_graph_norm_params(graph, spec->name, in->c, &spec->out, out, err);
-    *out = *spec->params;
-    return XT_OK;
-}
-
-static enum xt_status add_norm(struct xt_graph *graph, struct xt_tensor *in,
-                               const struct xt_norm_spec *spec, const struct xt_norm_params *params,
-                               struct xt_norm_outputs *out, struct xt_err *err)
-{
-    struct norm *norm = xt_graph_add_op(
-        graph, sizeof *norm, xt_on_xpu(graph) ? &xt_xpu_norm : &class_norm, spec->name, err);
-    if (!norm)
-        return err->status;
+    const struct xt_norm_outputs none = {0};
+    struct xt_norm_op *norm = xt_graph_add_op(graph, &xt_kind_norm, spec->name);
+    if (!norm || !xt_op_read(&norm->op, graph, in))
+        return none;
     norm->spec = *spec;
     norm->spec.params = NULL;
     norm->param = *params;
-    norm->in = in;
-    norm->reader = xt_graph_read(in, err);
-    if (norm->reader < 0)
-        return err->status;
-    if (spec->residual) {
-        norm->residual_reader = xt_graph_read(spec->residual, err);
-        if (norm->residual_reader < 0)
-            return err->status;
+    const struct xt_tensor *residual = spec->residual;
+    if (residual && (!xt_op_read(&norm->op, graph, spec->residual) ||
+                     xt_tensor_count(residual) != xt_tensor_count(in) || residual->c != in->c)) {
+        xt_graph_refuse(graph, XT_ERR_RUN, "%s: the residual %s has another shape", spec->name,
+                        residual->name);
+        return none;
     }
-    enum xt_status status = add_outputs(graph, norm, out, err);
-    struct xt_tensor *outputs[] = {norm->full, norm->max, norm->average};
-    norm->op.dtype = in->dtype;
-    const int learnt[] = {norm->param.scale, norm->param.shift};
-    for (int i = 0; i < 2 && !status; i++)
-        graph->options.params->items[learnt[i]].frozen = norm->op.frozen;
-    for (int i = 0; i < 3 && !status; i++)
-        if (outputs[i]) {
-            outputs[i]->wants_grad = !norm->op.frozen;
-            norm->op.out_bytes += xt_tensor_bytes(outputs[i]);
-        }
-    return status;
+    const int all[] = {params->scale, params->shift, params->mean, params->var};
+    for (int i = 0; i < 4; i++)
+        xt_op_take_param(&norm->op, graph, all[i]);
+    return write_outputs(graph, norm);
 }
 
 static struct xt_tensor *add_pool(struct xt_graph *graph, struct xt_tensor *in,
-                                  const struct xt_norm_spec *spec, bool average, struct xt_err *err)
+                                  const struct xt_norm_spec *spec, bool average)
 {
     char name[64];
     struct xt_window window = average ? spec->average : spec->max;
+    if (!window.kernel_h)
+        return NULL;
     fit_window(&window, in);
     snprintf(name, sizeof name, "%.50s %s", spec->name, average ? "average" : "max");
-    return xt_graph_pool(graph, in, &window, average, name, err);
+    return xt_graph_pool(graph, in, &window, average, name);
 }
 
 /* All but the pools goes into the convolution before. */
-static enum xt_status fuse(struct xt_graph *graph, struct xt_tensor *in,
-                           const struct xt_norm_spec *spec, const struct xt_norm_params *params,
-                           struct xt_norm_outputs *out, struct xt_err *err)
+static struct xt_norm_outputs fuse(struct xt_graph *graph, struct xt_tensor *in,
+                                   const struct xt_norm_spec *spec,
+                                   const struct xt_norm_params *params)
 {
     struct xt_fold fold = {.params = *params, .residual = spec->residual, .relu = spec->relu};
-    enum xt_status status = xt_conv_absorb(graph, in, &fold, err);
-    if (!status && spec->max.kernel_h) {
-        out->max = add_pool(graph, in, spec, false, err);
-        status = out->max ? XT_OK : err->status;
-    }
-    if (!status && spec->average.kernel_h) {
-        out->average = add_pool(graph, in, spec, true, err);
-        status = out->average ? XT_OK : err->status;
-    }
-    if (!status && spec->full)
-        out->full = in;
-    return status;
+    xt_conv_absorb(graph, in, &fold);
+    struct xt_norm_outputs out = {.max = add_pool(graph, in, spec, false)};
+    out.average = add_pool(graph, in, spec, true);
+    out.full = spec->full && !xt_graph_fails(graph) ? in : NULL;
+    return out;
 }
 
-enum xt_status xt_graph_norm(struct xt_graph *graph, struct xt_tensor *in,
-                             const struct xt_norm_spec *spec, struct xt_norm_outputs *out,
-                             struct xt_err *err)
+struct xt_norm_outputs xt_graph_norm(struct xt_graph *graph, struct xt_tensor *in,
+                                     const struct xt_norm_spec *spec)
 {
-    *out = (struct xt_norm_outputs){0};
-    struct xt_norm_params params;
-    enum xt_status status = check_windows(spec, err);
-    if (!status)
-        status = find_params(graph, in, spec, &params, err);
-    if (status)
-        return status;
+    const struct xt_norm_outputs none = {0};
+    if (!in)
+        xt_graph_refuse(graph, XT_ERR_RUN, "%s reads a tensor that is not there", spec->name);
+    if (xt_graph_fails(graph) || !check_windows(graph, spec))
+        return none;
+    struct xt_norm_params params =
+        spec->params ? *spec->params : xt_graph_norm_params(graph, spec->name, in->c, &spec->out);
+    if (xt_graph_fails(graph))
+        return none;
     if (graph->options.fuse && xt_conv_can_absorb(graph, in, spec->residual))
-        return fuse(graph, in, spec, &params, out, err);
-    if (graph->options.int8)
-        return xt_err_set(err, XT_ERR_RUN,
-                          "%s: int8 needs a convolution before each batch norm that can take it in",
-                          spec->name);
-    return add_norm(graph, in, spec, &params, out, err);
+        return fuse(graph, in, spec, &params);
+    if (graph->options.int8) {
+        xt_graph_refuse(graph, XT_ERR_RUN,
+                        "%s: int8 needs a convolution before each batch norm that can take it in",
+                        spec->name);
+        return none;
+    }
+    return add(graph, in, spec, &params);
 }

@@ -98,12 +98,17 @@ enum xt_status xt_params_allocate(struct xt_params *params, bool gradients, stru
     return status;
 }
 
-static enum xt_status place_array(struct xt_device *device, size_t floats, const char *what,
-                                  struct xt_device_memory *out, struct xt_err *err)
+/* Where the device reaches the host's memory it works on the host's array. */
+static enum xt_status place_array(struct xt_device *device, float *host, size_t floats,
+                                  const char *what, struct xt_device_memory *out,
+                                  struct xt_err *err)
 {
-    return out->memory ? XT_OK
-                       : xt_device_memory_create_bytes(device, floats * sizeof(float), XT_ON_DEVICE,
-                                                       what, out, err);
+    size_t bytes = floats * sizeof(float);
+    if (out->memory)
+        return XT_OK;
+    return xt_device_is_apart(device)
+               ? xt_device_memory_create_bytes(device, bytes, XT_ON_DEVICE, what, out, err)
+               : xt_device_memory_view(device, host, bytes, out, err);
 }
 
 /* Padding between parameters and the gradients of frozen ones are never written, but are summed. */
@@ -121,20 +126,22 @@ enum xt_status xt_params_place(struct xt_params *params, struct xt_device *devic
                                struct xt_err *err)
 {
     struct xt_params_on_device *there = &params->device;
-    enum xt_status status =
-        place_array(device, params->value_floats, "the parameters", &there->values, err);
+    enum xt_status status = place_array(device, params->values, params->value_floats,
+                                        "the parameters", &there->values, err);
     if (!status)
-        status = place_array(device, params->stat_floats, "running statistics", &there->stats, err);
+        status = place_array(device, params->stats, params->stat_floats, "running statistics",
+                             &there->stats, err);
     if (status || !gradients || there->grads.memory)
         return status;
-    status = place_array(device, params->value_floats, "the gradients", &there->grads, err);
+    status = place_array(device, params->grads, params->value_floats, "the gradients",
+                         &there->grads, err);
     return status ? status : clear_array(&there->grads, err);
 }
 
 enum xt_status xt_params_push(struct xt_params *params, struct xt_err *err)
 {
     struct xt_params_on_device *there = &params->device;
-    if (!there->values.memory || there->pushed == params->version)
+    if (!there->values.memory || there->values.borrowed || there->pushed == params->version)
         return XT_OK;
     enum xt_status status =
         xt_device_memory_write(&there->values, params->values, params->value_floats * sizeof(float),
@@ -172,7 +179,7 @@ void xt_params_changed_on_device(struct xt_params *params)
 enum xt_status xt_params_pull_grads(struct xt_params *params, struct xt_err *err)
 {
     enum xt_status status = XT_OK;
-    if (!params->device.grads.memory)
+    if (!params->device.grads.memory || params->device.grads.borrowed)
         return XT_OK;
     if (!params->grads)
         status = xt_mem_aligned(&params->grads, params->value_floats, sizeof(float),

@@ -47,8 +47,8 @@ struct xt_param {
     size_t floats;         /* in its arena, padding of the format included */
 };
 
-/* The same arrays on an XPU, where passes and updates work on them; those on the host follow when
- * they are asked for. */
+/* The same arrays where the device's passes and updates work on them. On an XPU those on the host
+ * follow when they are asked for; on the CPU they are the host's own. */
 struct xt_params_on_device {
     struct xt_device_memory values, grads, stats;
     bool is_newer;   /* than the host's values and statistics */
@@ -66,7 +66,7 @@ struct xt_params {
     uint64_t version; /* goes up with every change to the values: working copies follow it */
     int64_t batches_tracked;
     bool frozen_at_init; /* read from weights whose running means are 0 and variances 1 (bn auto) */
-    struct xt_params_on_device device; /* zeroed on the CPU */
+    struct xt_params_on_device device; /* once placed */
 };
 
 bool xt_param_is_statistic(const struct xt_param *param);
@@ -81,7 +81,7 @@ void xt_params_lay_out(struct xt_params *params);
 enum xt_status xt_params_allocate(struct xt_params *params, bool gradients, struct xt_err *err);
 void xt_params_clear(struct xt_params *params);
 
-/* On an XPU: memory there, once; with gradients, also later. */
+/* Memory on the device, once; with gradients, also later. */
 enum xt_status xt_params_place(struct xt_params *params, struct xt_device *device, bool gradients,
                                struct xt_err *err);
 /* Brings what changed on the host (its version went up) to the device, and the other way round. On

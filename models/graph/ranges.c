@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "models/graph/graph_ops.h"
 
 enum {
     BINS = 2048,
@@ -116,7 +115,7 @@ static float largest_of(const struct xt_graph *graph, const float *values, size_
 }
 
 enum xt_status xt_recording_see(struct xt_recording *recording, const struct xt_graph *graph,
-                                const struct xt_tensor *tensor, const float *values, bool negative,
+                                const struct xt_tensor *tensor, const float *values,
                                 struct xt_err *err)
 {
     struct histogram **at = &recording->histograms[tensor->index];
@@ -125,7 +124,7 @@ enum xt_status xt_recording_see(struct xt_recording *recording, const struct xt_
         return err->status;
     struct histogram *h = *at;
     recording->tensors = graph->tensor_count;
-    h->negative = negative;
+    h->negative = !tensor->above_0;
     float largest = largest_of(graph, values, sample);
     h->broken |= !isfinite(largest);
     if (h->broken)
@@ -187,8 +186,9 @@ enum xt_status xt_recording_ranges(const struct xt_recording *recording,
     return XT_OK;
 }
 
-void xt_ranges_quantise(const struct xt_ranges *ranges, struct xt_tensor *tensor, bool negative)
+void xt_ranges_quantise(const struct xt_ranges *ranges, struct xt_tensor *tensor)
 {
+    bool negative = !tensor->above_0;
     float limit = ranges->limit[tensor->index];
     tensor->dtype = negative ? XT_S8 : XT_U8;
     tensor->scale = limit > 0 ? limit / (negative ? 127.0f : 255.0f) : 1;

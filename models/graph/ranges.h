@@ -29,9 +29,9 @@ enum xt_status xt_recording_create(struct xt_recording **out, struct xt_err *err
 void xt_recording_destroy(struct xt_recording *recording);
 
 /* Counts the tensor's values in the samples of the pass that matter. The tensor is float32, and
- * `values` are what it holds, on the host; `negative`: its int8 one has a sign. */
+ * `values` are what it holds, on the host. */
 enum xt_status xt_recording_see(struct xt_recording *recording, const struct xt_graph *graph,
-                                const struct xt_tensor *tensor, const float *values, bool negative,
+                                const struct xt_tensor *tensor, const float *values,
                                 struct xt_err *err);
 
 /* The ranges that follow. XT_ERR_DATA names a tensor that held something that is no number, or says
@@ -42,6 +42,6 @@ enum xt_status xt_recording_ranges(const struct xt_recording *recording,
 
 /* Makes the tensor int8, with the step that its range asks for: without a sign where nothing in it
  * is negative. */
-void xt_ranges_quantise(const struct xt_ranges *ranges, struct xt_tensor *tensor, bool negative);
+void xt_ranges_quantise(const struct xt_ranges *ranges, struct xt_tensor *tensor);
 
 #endif

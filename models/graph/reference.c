@@ -25,9 +25,26 @@ static struct place place_of(const struct xt_reference_shape *s, size_t index)
                           .k = (int)(index % c)};
 }
 
+static int groups_of(const struct xt_reference_conv *conv)
+{
+    return conv->groups ? conv->groups : 1;
+}
+
+/* The channels of the input that one output channel reads, and the first of them. */
+static int fan_in(const struct xt_reference_conv *conv)
+{
+    return conv->in.c / groups_of(conv);
+}
+
+static int first_in(const struct xt_reference_conv *conv, int o)
+{
+    return o / (conv->out.c / groups_of(conv)) * fan_in(conv);
+}
+
+/* `i` counts from the first channel that o reads. */
 static size_t weight_at(const struct xt_reference_conv *conv, int o, int i, int ky, int kx)
 {
-    size_t row = (size_t)o * (size_t)conv->in.c + (size_t)i;
+    size_t row = (size_t)o * (size_t)fan_in(conv) + (size_t)i;
     return (row * (size_t)conv->kernel_h + (size_t)ky) * (size_t)conv->kernel_w + (size_t)kx;
 }
 
@@ -45,8 +62,8 @@ double xt_reference_conv_output(const struct xt_reference_conv *conv, const doub
         for (int kx = 0; kx < conv->kernel_w; kx++) {
             int y = at.y * conv->stride_h - conv->pad_h + ky;
             int x = at.x * conv->stride_w - conv->pad_w + kx;
-            for (int i = 0; is_inside(&conv->in, y, x) && i < conv->in.c; i++)
-                sum += in[xt_reference_at(&conv->in, at.n, y, x, i)] *
+            for (int i = 0; is_inside(&conv->in, y, x) && i < fan_in(conv); i++)
+                sum += in[xt_reference_at(&conv->in, at.n, y, x, first_in(conv, at.k) + i)] *
                        weight[weight_at(conv, at.k, i, ky, kx)];
         }
     return sum;
@@ -56,6 +73,8 @@ double xt_reference_conv_input_grad(const struct xt_reference_conv *conv, const 
                                     const double *weight, size_t index)
 {
     struct place at = place_of(&conv->in, index);
+    int own = conv->out.c / groups_of(conv); /* output channels that read this one */
+    int first = at.k / fan_in(conv) * own;
     double sum = 0;
     for (int ky = 0; ky < conv->kernel_h; ky++)
         for (int kx = 0; kx < conv->kernel_w; kx++) {
@@ -65,9 +84,9 @@ double xt_reference_conv_input_grad(const struct xt_reference_conv *conv, const 
                 continue;
             int y = down / conv->stride_h;
             int x = right / conv->stride_w;
-            for (int o = 0; is_inside(&conv->out, y, x) && o < conv->out.c; o++)
+            for (int o = first; is_inside(&conv->out, y, x) && o < first + own; o++)
                 sum += out_grad[xt_reference_at(&conv->out, at.n, y, x, o)] *
-                       weight[weight_at(conv, o, at.k, ky, kx)];
+                       weight[weight_at(conv, o, at.k - first_in(conv, o), ky, kx)];
         }
     return sum;
 }
@@ -78,8 +97,8 @@ double xt_reference_conv_weight_grad(const struct xt_reference_conv *conv, const
     int kx = (int)(index % (size_t)conv->kernel_w);
     int ky = (int)(index / (size_t)conv->kernel_w % (size_t)conv->kernel_h);
     size_t row = index / (size_t)conv->kernel_w / (size_t)conv->kernel_h;
-    int i = (int)(row % (size_t)conv->in.c);
-    int o = (int)(row / (size_t)conv->in.c);
+    int o = (int)(row / (size_t)fan_in(conv));
+    int i = first_in(conv, o) + (int)(row % (size_t)fan_in(conv));
     double sum = 0;
     for (int n = 0; n < conv->out.n; n++)
         for (int oy = 0; oy < conv->out.h; oy++)

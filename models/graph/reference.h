@@ -33,6 +33,7 @@ struct xt_reference_conv {
     int kernel_h, kernel_w;
     int stride_h, stride_w;
     int pad_h, pad_w;
+    int groups; /* 0 counts as 1; weights are O, I / groups, H, W */
 };
 
 /* One element each, so that a caller may look at some of many. `index` counts the elements of the

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "models/graph/graph.h"
+#include "models/graph/executor.h"
 #include "models/graph/reference.h"
 
 enum { NET_TENSORS_MAX = 40, NET_LAYERS_MAX = 40 };
@@ -133,7 +133,7 @@ static inline struct net_layer *net_add_layer(struct net *net, enum net_kind kin
 static inline struct xt_tensor *net_described(struct net *net, struct xt_tensor *tensor)
 {
     if (!tensor)
-        print_error("%s\n", net->err.text);
+        print_error("%s\n", net->graph->err.text);
     assert_non_null(tensor);
     return tensor;
 }
@@ -141,8 +141,7 @@ static inline struct xt_tensor *net_described(struct net *net, struct xt_tensor 
 static inline struct xt_tensor *net_input(struct net *net, int h, int w)
 {
     struct net_layer *layer = net_add_layer(net, NET_INPUT, NULL);
-    layer->out =
-        net_described(net, xt_graph_input(net->graph, h, w, 127.5f, 1 / 128.0f, &net->err));
+    layer->out = net_described(net, xt_graph_input(net->graph, h, w, 127.5f, 1 / 128.0f));
     net_add_tensor(net, layer->out);
     net->x_count = xt_tensor_count(layer->out);
     net->x = calloc(net->x_count, sizeof *net->x);
@@ -158,7 +157,7 @@ static inline struct xt_tensor *net_conv(struct net *net, struct xt_tensor *in,
 {
     struct net_layer *layer = net_add_layer(net, NET_CONV, in);
     layer->conv = spec;
-    layer->out = net_described(net, xt_graph_conv(net->graph, in, &spec, &net->err));
+    layer->out = net_described(net, xt_graph_conv(net->graph, in, &spec));
     return net_add_tensor(net, layer->out);
 }
 
@@ -169,7 +168,9 @@ static inline struct xt_norm_outputs net_norm(struct net *net, struct xt_tensor 
     layer->norm = spec;
     layer->norm.name = layer->name;
     snprintf(layer->name, sizeof layer->name, "%s", spec.name);
-    net_ok(net, xt_graph_norm(net->graph, in, &spec, &layer->outputs, &net->err));
+    layer->outputs = xt_graph_norm(net->graph, in, &spec);
+    net->err = net->graph->err;
+    net_ok(net, net->err.status);
     net_add_tensor(net, layer->outputs.full);
     net_add_tensor(net, layer->outputs.max);
     net_add_tensor(net, layer->outputs.average);
@@ -180,7 +181,7 @@ static inline struct xt_tensor *net_context(struct net *net, struct xt_context_s
 {
     struct net_layer *layer = net_add_layer(net, NET_CONTEXT, NULL);
     layer->context = spec;
-    layer->out = net_described(net, xt_graph_context(net->graph, &spec, &net->err));
+    layer->out = net_described(net, xt_graph_context(net->graph, &spec));
     return net_add_tensor(net, layer->out);
 }
 
@@ -189,9 +190,9 @@ static inline void net_refuse_reader(struct net *net, struct xt_tensor *tensor)
 {
     struct xt_conv_spec once = {.name = "once", .channels = 2, .kernel_h = 1, .kernel_w = 1};
     struct xt_conv_spec again = {.name = "again", .channels = 2, .kernel_h = 1, .kernel_w = 1};
-    net_described(net, xt_graph_conv(net->graph, tensor, &once, &net->err));
-    assert_null(xt_graph_conv(net->graph, tensor, &again, &net->err));
-    support_assert_error(&net->err, XT_ERR_RUN, "has more than 1 reader");
+    net_described(net, xt_graph_conv(net->graph, tensor, &once));
+    assert_null(xt_graph_conv(net->graph, tensor, &again));
+    support_assert_error(&net->graph->err, XT_ERR_RUN, "has more than 1 reader");
 }
 
 /* A first 1x1 convolution: what its output's gradient holds after a backward pass is the gradient

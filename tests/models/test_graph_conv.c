@@ -190,9 +190,10 @@ static void a_third_reader_is_refused(void **state)
     net_outlet(&net, x, "first");
     net_outlet(&net, x, "second");
     struct xt_conv_spec third = {.name = "third", .channels = 1, .kernel_h = 1, .kernel_w = 1};
-    assert_null(xt_graph_conv(net.graph, x, &third, &net.err));
-    assert_string_equal(net.err.text, "tensor stem has more than 2 readers: the op that makes it "
-                                      "would lose the gradient of another one");
+    assert_null(xt_graph_conv(net.graph, x, &third));
+    assert_string_equal(net.graph->err.text,
+                        "tensor stem has more than 2 readers: the op that makes it "
+                        "would lose the gradient of another one");
     net_clear(&net);
 }
 
@@ -203,9 +204,9 @@ static void an_input_smaller_than_the_kernel_is_refused(void **state)
     net_open(&net, XT_F32, true);
     struct xt_tensor *x = net_stem(&net, 4, 5, 5);
     struct xt_conv_spec tall = {.name = "tall", .channels = 1, .kernel_h = 13, .kernel_w = 1};
-    assert_null(xt_graph_conv(net.graph, x, &tall, &net.err));
-    assert_int_equal(net.err.status, XT_ERR_USAGE);
-    assert_string_equal(net.err.text, "tall: an input of 4x5 is too small for this network");
+    assert_null(xt_graph_conv(net.graph, x, &tall));
+    assert_int_equal(net.graph->err.status, XT_ERR_USAGE);
+    assert_string_equal(net.graph->err.text, "tall: an input of 4x5 is too small for this network");
     net_clear(&net);
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/graph/executor.h"
 #include "models/registry.h"
 
 enum { CLASSES = 68, STEPS = 18 };
@@ -33,7 +34,7 @@ static void open_network(struct network *net, struct xt_device *device, int batc
                                        .dtype = XT_F32};
     struct xt_model_options model_options = {.classes = CLASSES};
     ok(net, xt_graph_create(&net->graph, &options, &net->err));
-    struct xt_tensor *logits = model->describe(net->graph, &model_options, &net->err);
+    struct xt_tensor *logits = xt_model_describe(model, net->graph, &model_options);
     assert_non_null(logits);
     ok(net, xt_graph_build(net->graph, logits, &net->err));
     ok(net, xt_params_initialise(&net->params, device, 1, model->initial_bias, &net->err));

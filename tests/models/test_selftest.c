@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/graph/executor.h"
 #include "models/graph/ops.h"
-#include "models/graph/selftest.h"
+#include "models/selftest/selftest.h"
 
 /* Spoils what one op reads, just before it runs. */
 struct saboteur {
@@ -35,31 +36,13 @@ static void spoil_buffer(struct saboteur *saboteur, struct xt_graph *graph,
     saboteur->spoiled = true;
 }
 
-static const struct xt_tensor *input_of(const struct xt_op *op)
-{
-    if (strcmp(op->class->kind, "convolution") == 0)
-        return ((const struct conv *)op)->in;
-    if (strcmp(op->class->kind, "batch norm") == 0)
-        return ((const struct norm *)op)->in;
-    if (strcmp(op->class->kind, "dropout") == 0)
-        return ((const struct dropout *)op)->in;
-    if (strcmp(op->class->kind, "pool") == 0)
-        return ((const struct pool *)op)->in;
-    assert_string_equal(op->class->kind, "global context");
-    return ((const struct context *)op)->spec.taps[0];
-}
-
 static const struct xt_tensor *output_of(const struct xt_op *op)
 {
-    if (strcmp(op->class->kind, "convolution") == 0)
-        return ((const struct conv *)op)->out;
-    if (strcmp(op->class->kind, "dropout") == 0)
-        return ((const struct dropout *)op)->out;
-    if (strcmp(op->class->kind, "global context") == 0)
-        return ((const struct context *)op)->out;
-    assert_string_equal(op->class->kind, "batch norm");
-    const struct norm *norm = (const struct norm *)op;
-    return norm->full ? norm->full : norm->average ? norm->average : norm->max;
+    for (int i = 0; i < op->output_count; i++)
+        if (op->outputs[i])
+            return op->outputs[i];
+    fail_msg("%s writes nothing", op->name);
+    return NULL;
 }
 
 static void spoil(void *context, struct xt_graph *graph, const struct xt_op *op, bool backward)
@@ -70,13 +53,13 @@ static void spoil(void *context, struct xt_graph *graph, const struct xt_op *op,
         graph->options.training != saboteur->training)
         return;
     strcpy(saboteur->name, op->name);
-    if (strcmp(op->class->kind, "input") == 0) {
+    if (op->kind == &xt_kind_input) {
         graph->pass.pixels = saboteur->other_pixels;
         saboteur->spoiled = true;
     } else if (backward) {
         spoil_buffer(saboteur, graph, output_of(op), output_of(op)->grad[0]);
     } else {
-        spoil_buffer(saboteur, graph, input_of(op), input_of(op)->value);
+        spoil_buffer(saboteur, graph, xt_op_in(op, 0), xt_op_in(op, 0)->value);
     }
 }
 
@@ -93,15 +76,16 @@ static struct xt_selftest run(struct subject subject, struct saboteur *saboteur)
     struct xt_selftest result = {0};
     if (xt_device_open(&device, "cpu", 0, &err))
         fail_msg("%s", err.text);
-    struct xt_selftest_options options = {.device = &device,
-                                          .describe = xt_selftest_small,
-                                          .network = {.context_over_batch = subject.over_batch},
-                                          .batch = 3,
-                                          .dtype = subject.dtype,
-                                          .int8 = subject.int8,
-                                          .thorough = subject.thorough,
-                                          .before = saboteur ? spoil : NULL,
-                                          .context = saboteur};
+    struct xt_selftest_options options = {
+        .device = &device,
+        .model = &xt_selftest_small,
+        .network = {.classes = 7, .context_over_batch = subject.over_batch},
+        .batch = 3,
+        .dtype = subject.dtype,
+        .int8 = subject.int8,
+        .thorough = subject.thorough,
+        .before = saboteur ? spoil : NULL,
+        .context = saboteur};
     if (xt_selftest_run(&result, &options, &err))
         fail_msg("%s", err.text);
     xt_device_close(&device);

@@ -1,7 +1,8 @@
 /* What a graph can do on an XPU beside its passes. */
 #include <stdlib.h>
 
-#include "models/graph/selftest.h"
+#include "models/graph/executor.h"
+#include "models/selftest/selftest.h"
 #include "support.h"
 
 static void its_convolutions_run_alone(void **state)
@@ -17,8 +18,8 @@ static void its_convolutions_run_alone(void **state)
     const struct xt_graph_options options = {
         .device = &device, .params = &params, .batch = 3, .fuse = true};
     assert_int_equal(xt_graph_create(&graph, &options, &err), XT_OK);
-    struct xt_tensor *logits = xt_selftest_small(graph, &(struct xt_model_options){0}, &err);
-    assert_non_null(logits);
+    struct xt_tensor *logits =
+        xt_model_describe(&xt_selftest_small, graph, &(struct xt_model_options){.classes = 7});
     if (xt_graph_build(graph, logits, &err) || xt_graph_convolutions_alone(graph, false, &err))
         fail_msg("%s", err.text);
     xt_graph_destroy(graph);

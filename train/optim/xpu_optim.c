@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "models/graph/xpu_program.h"
+#include "models/graph/program.h"
 
 /* What changes from update to update, as numbers on the device. */
 enum scalar { GRAD_SCALE, DECAY, LR, KEEP, ROOT_SQUARE, MOMENTUM, SCALARS };
@@ -26,8 +26,8 @@ struct xt_xpu_optim {
     struct xt_device_memory host_scalars, scalars;
     struct xt_device_memory ones, partial, norm, host_norm;
     struct xt_device_memory scratchpad;
-    struct xt_xpu_program update;
-    struct xt_xpu_program norms;
+    struct xt_program update;
+    struct xt_program norms;
     bool pushed;
 };
 
@@ -128,149 +128,144 @@ static enum xt_status create_memories(struct xt_xpu_optim *own, struct xt_err *e
 
 /* ---- describing ---- */
 
-static struct xt_xpu_operand part_of(const struct xt_device_memory *memory,
-                                     const struct stretch *stretch)
+static struct xt_operand part_of(const struct xt_device_memory *memory,
+                                 const struct stretch *stretch)
 {
-    return xt_xpu_matrix(xt_xpu_in_arena(memory, &stretch->range.offset), dnnl_f32, 1,
-                         stretch->range.count);
+    return xt_operand_matrix(xt_in_arena(memory, &stretch->range.offset), dnnl_f32, 1,
+                             stretch->range.count);
 }
 
-static struct xt_xpu_operand scalar_of(const struct xt_xpu_optim *own,
-                                       const struct stretch *stretch, enum scalar scalar)
+static struct xt_operand scalar_of(const struct xt_xpu_optim *own, const struct stretch *stretch,
+                                   enum scalar scalar)
 {
-    return xt_xpu_scalar(xt_xpu_in_arena(&own->scalars, &stretch->scalar_at[scalar]), 2);
+    return xt_operand_scalar(xt_in_arena(&own->scalars, &stretch->scalar_at[scalar]), 2);
 }
 
 /* The arrays of a stretch while its rule is described. */
 struct rule {
     struct xt_xpu_optim *own;
     const struct stretch *stretch;
-    struct xt_xpu_operand p, g, state[2];
-    struct xt_err *err;
+    struct xt_operand p, g, state[2];
 };
 
-static enum xt_status binary(struct rule *rule, dnnl_alg_kind_t alg, const struct xt_xpu_operand *a,
-                             const struct xt_xpu_operand *b, const struct xt_xpu_operand *to,
-                             const struct xt_xpu_posts *posts)
+static void binary(struct rule *rule, dnnl_alg_kind_t alg, const struct xt_operand *a,
+                   const struct xt_operand *b, const struct xt_operand *to,
+                   const struct xt_posts *posts)
 {
-    return xt_xpu_binary(&rule->own->update, XT_XPU_FORWARD, alg, a, b, to, posts, rule->err);
+    xt_program_binary(&rule->own->update, XT_FORWARD, alg, a, b, to, posts);
 }
 
-static enum xt_status times(struct rule *rule, const struct xt_xpu_operand *a, enum scalar scalar,
-                            const struct xt_xpu_operand *to, const struct xt_xpu_posts *posts)
+static void times(struct rule *rule, const struct xt_operand *a, enum scalar scalar,
+                  const struct xt_operand *to, const struct xt_posts *posts)
 {
-    struct xt_xpu_operand by = scalar_of(rule->own, rule->stretch, scalar);
-    return binary(rule, dnnl_binary_mul, a, &by, to, posts);
+    struct xt_operand by = scalar_of(rule->own, rule->stretch, scalar);
+    binary(rule, dnnl_binary_mul, a, &by, to, posts);
 }
 
-static enum xt_status scale(struct rule *rule, double factor, const struct xt_xpu_operand *from,
-                            const struct xt_xpu_operand *to)
+static void scale(struct rule *rule, double factor, const struct xt_operand *from,
+                  const struct xt_operand *to)
 {
-    return xt_xpu_eltwise(&rule->own->update, XT_XPU_FORWARD, dnnl_eltwise_linear, (float)factor, 0,
-                          from, to, rule->err);
+    xt_program_eltwise(&rule->own->update, XT_FORWARD, dnnl_eltwise_linear, (float)factor, 0, from,
+                       to);
+}
+
+static struct xt_posts then_add(const struct xt_operand *operand)
+{
+    return (struct xt_posts){.count = 1, .items = {xt_then_with(dnnl_binary_add, *operand)}};
 }
 
 /* g = grad_scale * g + decay * p */
-static enum xt_status describe_gradient(struct rule *rule)
+static void describe_gradient(struct rule *rule)
 {
     const struct xt_optim *optim = rule->own->optim;
-    enum xt_status status = times(rule, &rule->g, GRAD_SCALE, &rule->g, NULL);
     bool decays =
         rule->stretch->range.decay && optim->weight_decay != 0 && optim->kind != XT_OPTIM_ADAMW;
-    struct xt_xpu_posts add = {.count = 1, .items = {xt_xpu_then_with(dnnl_binary_add, rule->g)}};
-    return status || !decays ? status : times(rule, &rule->p, DECAY, &rule->g, &add);
+    struct xt_posts add = then_add(&rule->g);
+    times(rule, &rule->g, GRAD_SCALE, &rule->g, NULL);
+    if (decays)
+        times(rule, &rule->p, DECAY, &rule->g, &add);
 }
 
 /* p = p - lr * g */
-static enum xt_status describe_step(struct rule *rule)
+static void describe_step(struct rule *rule)
 {
-    enum xt_status status = times(rule, &rule->g, LR, &rule->g, NULL);
-    return status ? status : binary(rule, dnnl_binary_sub, &rule->p, &rule->g, &rule->p, NULL);
+    times(rule, &rule->g, LR, &rule->g, NULL);
+    binary(rule, dnnl_binary_sub, &rule->p, &rule->g, &rule->p, NULL);
 }
 
 /* v = momentum * v + g */
-static enum xt_status describe_velocity(struct rule *rule, const struct xt_xpu_operand *velocity)
+static void describe_velocity(struct rule *rule, const struct xt_operand *velocity)
 {
-    struct xt_xpu_posts add = {.count = 1, .items = {xt_xpu_then_with(dnnl_binary_add, rule->g)}};
-    return times(rule, velocity, MOMENTUM, velocity, &add);
+    struct xt_posts add = then_add(&rule->g);
+    times(rule, velocity, MOMENTUM, velocity, &add);
 }
 
-static enum xt_status describe_sgd(struct rule *rule)
+static void describe_sgd(struct rule *rule)
 {
-    struct xt_xpu_operand *v = &rule->state[0];
-    enum xt_status status = describe_gradient(rule);
-    if (status || !rule->own->optim->state[0])
-        return status ? status : describe_step(rule);
-    status = describe_velocity(rule, v);
-    struct xt_xpu_posts add = {.count = 1, .items = {xt_xpu_then_with(dnnl_binary_add, rule->g)}};
-    if (!status && rule->own->optim->nesterov)
-        status = times(rule, v, MOMENTUM, &rule->g, &add);
-    else if (!status)
-        status = scale(rule, 1, v, &rule->g);
-    return status ? status : describe_step(rule);
+    struct xt_operand *v = &rule->state[0];
+    struct xt_posts add = then_add(&rule->g);
+    describe_gradient(rule);
+    if (rule->own->optim->state[0]) {
+        describe_velocity(rule, v);
+        if (rule->own->optim->nesterov)
+            times(rule, v, MOMENTUM, &rule->g, &add);
+        else
+            scale(rule, 1, v, &rule->g);
+    }
+    describe_step(rule);
 }
 
 /* square = old * square + (1 - old) * g * g */
-static enum xt_status describe_square(struct rule *rule, const struct xt_xpu_operand *square,
-                                      double old)
+static void describe_square(struct rule *rule, const struct xt_operand *square, double old)
 {
-    enum xt_status status = scale(rule, old, square, square);
-    struct xt_xpu_posts posts = {.count = 2,
-                                 .items = {xt_xpu_then(dnnl_eltwise_linear, (float)(1 - old), 0),
-                                           xt_xpu_then_with(dnnl_binary_add, *square)}};
-    return status ? status : binary(rule, dnnl_binary_mul, &rule->g, &rule->g, square, &posts);
+    struct xt_posts posts = {.count = 2,
+                             .items = {xt_then(dnnl_eltwise_linear, (float)(1 - old), 0),
+                                       xt_then_with(dnnl_binary_add, *square)}};
+    scale(rule, old, square, square);
+    binary(rule, dnnl_binary_mul, &rule->g, &rule->g, square, &posts);
 }
 
-static enum xt_status describe_adam(struct rule *rule)
+static void describe_adam(struct rule *rule)
 {
-    struct xt_xpu_operand *mean = &rule->state[0];
-    struct xt_xpu_operand *square = &rule->state[1];
-    enum xt_status status = describe_gradient(rule);
-    struct xt_xpu_posts towards = {
+    struct xt_operand *mean = &rule->state[0];
+    struct xt_operand *square = &rule->state[1];
+    struct xt_posts towards = {
         .count = 2,
-        .items = {xt_xpu_then(dnnl_eltwise_linear, (float)(1 - XT_ADAM_BETA1), 0),
-                  xt_xpu_then_with(dnnl_binary_add, *mean)}};
-    if (!status)
-        status = binary(rule, dnnl_binary_sub, &rule->g, mean, mean, &towards);
-    if (!status)
-        status = describe_square(rule, square, XT_ADAM_BETA2);
-    struct xt_xpu_posts root = {.count = 2,
-                                .items = {xt_xpu_then(dnnl_eltwise_sqrt, 0, 0),
-                                          xt_xpu_then(dnnl_eltwise_linear, 1, XT_OPTIM_EPS)}};
-    if (!status)
-        status = times(rule, square, ROOT_SQUARE, &rule->g, &root);
-    struct xt_xpu_operand lr = scalar_of(rule->own, rule->stretch, LR);
-    struct xt_xpu_posts by_lr = {.count = 1, .items = {xt_xpu_then_with(dnnl_binary_mul, lr)}};
-    if (!status)
-        status = binary(rule, dnnl_binary_div, mean, &rule->g, &rule->g, &by_lr);
-    struct xt_xpu_posts minus = {.count = 1, .items = {xt_xpu_then_with(dnnl_binary_sub, rule->g)}};
-    return status ? status : times(rule, &rule->p, KEEP, &rule->p, &minus);
+        .items = {xt_then(dnnl_eltwise_linear, (float)(1 - XT_ADAM_BETA1), 0),
+                  xt_then_with(dnnl_binary_add, *mean)}};
+    struct xt_posts root = {
+        .count = 2,
+        .items = {xt_then(dnnl_eltwise_sqrt, 0, 0), xt_then(dnnl_eltwise_linear, 1, XT_OPTIM_EPS)}};
+    struct xt_operand lr = scalar_of(rule->own, rule->stretch, LR);
+    struct xt_posts by_lr = {.count = 1, .items = {xt_then_with(dnnl_binary_mul, lr)}};
+    struct xt_posts minus = {.count = 1, .items = {xt_then_with(dnnl_binary_sub, rule->g)}};
+    describe_gradient(rule);
+    binary(rule, dnnl_binary_sub, &rule->g, mean, mean, &towards);
+    describe_square(rule, square, XT_ADAM_BETA2);
+    times(rule, square, ROOT_SQUARE, &rule->g, &root);
+    binary(rule, dnnl_binary_div, mean, &rule->g, &rule->g, &by_lr);
+    times(rule, &rule->p, KEEP, &rule->p, &minus);
 }
 
-static enum xt_status describe_rmsprop(struct rule *rule)
+static void describe_rmsprop(struct rule *rule)
 {
-    struct xt_xpu_operand *square = &rule->state[0];
-    bool has_velocity = rule->own->optim->state[1] != NULL;
-    enum xt_status status = describe_gradient(rule);
-    if (!status)
-        status = describe_square(rule, square, XT_RMSPROP_ALPHA);
+    struct xt_operand *square = &rule->state[0];
     /* The root needs a place, and g has it: so g is multiplied by the inverse while it is read. */
-    struct xt_xpu_posts quotient = {.count = 4,
-                                    .items = {xt_xpu_then(dnnl_eltwise_sqrt, 0, 0),
-                                              xt_xpu_then(dnnl_eltwise_linear, 1, XT_OPTIM_EPS),
-                                              xt_xpu_then(dnnl_eltwise_pow, 1, -1),
-                                              xt_xpu_then_with(dnnl_binary_mul, rule->g)}};
-    if (!status)
-        status = times(rule, square, ROOT_SQUARE, &rule->g, &quotient);
-    if (!status && has_velocity)
-        status = describe_velocity(rule, &rule->state[1]);
-    if (!status && has_velocity)
-        status = scale(rule, 1, &rule->state[1], &rule->g);
-    return status ? status : describe_step(rule);
+    struct xt_posts quotient = {
+        .count = 4,
+        .items = {xt_then(dnnl_eltwise_sqrt, 0, 0), xt_then(dnnl_eltwise_linear, 1, XT_OPTIM_EPS),
+                  xt_then(dnnl_eltwise_pow, 1, -1), xt_then_with(dnnl_binary_mul, rule->g)}};
+    describe_gradient(rule);
+    describe_square(rule, square, XT_RMSPROP_ALPHA);
+    times(rule, square, ROOT_SQUARE, &rule->g, &quotient);
+    if (rule->own->optim->state[1]) {
+        describe_velocity(rule, &rule->state[1]);
+        scale(rule, 1, &rule->state[1], &rule->g);
+    }
+    describe_step(rule);
 }
 
-static enum xt_status describe_stretch(struct xt_xpu_optim *own, const struct stretch *stretch,
-                                       struct xt_err *err)
+static void describe_stretch(struct xt_xpu_optim *own, const struct stretch *stretch)
 {
     struct rule rule = {
         .own = own,
@@ -278,51 +273,50 @@ static enum xt_status describe_stretch(struct xt_xpu_optim *own, const struct st
         .p = part_of(&own->params->device.values, stretch),
         .g = part_of(&own->params->device.grads, stretch),
         .state = {part_of(&own->state[0], stretch), part_of(&own->state[1], stretch)},
-        .err = err,
     };
     switch (own->optim->kind) {
     case XT_OPTIM_SGD:
-        return describe_sgd(&rule);
+        describe_sgd(&rule);
+        break;
     case XT_OPTIM_ADAM:
     case XT_OPTIM_ADAMW:
-        return describe_adam(&rule);
+        describe_adam(&rule);
+        break;
     case XT_OPTIM_RMSPROP:
-        return describe_rmsprop(&rule);
+        describe_rmsprop(&rule);
+        break;
     }
-    return XT_OK;
 }
 
 /* Sums of squares of a chunk each, then their sum. Padding and frozen gradients are 0. */
-static enum xt_status describe_norm(struct xt_xpu_optim *own, struct xt_err *err)
+static void describe_norm(struct xt_xpu_optim *own)
 {
     size_t count = chunks(own);
-    struct xt_xpu_place grads = xt_xpu_in_memory(&own->params->device.grads);
-    struct xt_xpu_operand rows = xt_xpu_matrices(grads, dnnl_f32, count, 1, XT_PARAMS_CHUNK);
-    struct xt_xpu_operand sides = xt_xpu_transposed(rows);
-    struct xt_xpu_place partial = xt_xpu_in_memory(&own->partial);
-    struct xt_xpu_operand sums = xt_xpu_matrices(partial, dnnl_f32, count, 1, 1);
-    enum xt_status status =
-        xt_xpu_matmul(&own->norms, XT_XPU_FORWARD, &rows, &sides, &sums, NULL, err);
-    struct xt_xpu_operand row = xt_xpu_matrix(partial, dnnl_f32, 1, count);
-    struct xt_xpu_operand ones = xt_xpu_matrix(xt_xpu_in_memory(&own->ones), dnnl_f32, count, 1);
-    struct xt_xpu_operand norm = xt_xpu_matrix(xt_xpu_in_memory(&own->norm), dnnl_f32, 1, 1);
-    if (!status)
-        status = xt_xpu_matmul(&own->norms, XT_XPU_FORWARD, &row, &ones, &norm, NULL, err);
-    struct xt_xpu_operand host = norm;
-    host.place = xt_xpu_in_memory(&own->host_norm);
-    return status ? status : xt_xpu_reorder(&own->norms, XT_XPU_FORWARD, &norm, &host, err);
+    struct xt_location grads = xt_in_memory(&own->params->device.grads);
+    struct xt_operand rows = xt_operand_matrices(grads, dnnl_f32, count, 1, XT_PARAMS_CHUNK);
+    struct xt_operand sides = xt_operand_transposed(rows);
+    struct xt_location partial = xt_in_memory(&own->partial);
+    struct xt_operand sums = xt_operand_matrices(partial, dnnl_f32, count, 1, 1);
+    struct xt_operand row = xt_operand_matrix(partial, dnnl_f32, 1, count);
+    struct xt_operand ones = xt_operand_matrix(xt_in_memory(&own->ones), dnnl_f32, count, 1);
+    struct xt_operand norm = xt_operand_matrix(xt_in_memory(&own->norm), dnnl_f32, 1, 1);
+    struct xt_operand host = norm;
+    host.place = xt_in_memory(&own->host_norm);
+    xt_program_matmul(&own->norms, XT_FORWARD, &rows, &sides, &sums, NULL);
+    xt_program_matmul(&own->norms, XT_FORWARD, &row, &ones, &norm, NULL);
+    xt_program_reorder(&own->norms, XT_FORWARD, &norm, &host);
 }
 
-static enum xt_status describe(struct xt_xpu_optim *own, struct xt_err *err)
+static void describe(struct xt_xpu_optim *own)
 {
     size_t count = own->count * SCALARS;
-    struct xt_xpu_operand from =
-        xt_xpu_matrix(xt_xpu_in_memory(&own->host_scalars), dnnl_f32, 1, count);
-    struct xt_xpu_operand to = xt_xpu_matrix(xt_xpu_in_memory(&own->scalars), dnnl_f32, 1, count);
-    enum xt_status status = xt_xpu_reorder(&own->update, XT_XPU_FORWARD, &from, &to, err);
-    for (size_t i = 0; i < own->count && !status; i++)
-        status = describe_stretch(own, &own->stretches[i], err);
-    return status ? status : describe_norm(own, err);
+    struct xt_operand from =
+        xt_operand_matrix(xt_in_memory(&own->host_scalars), dnnl_f32, 1, count);
+    struct xt_operand to = xt_operand_matrix(xt_in_memory(&own->scalars), dnnl_f32, 1, count);
+    xt_program_reorder(&own->update, XT_FORWARD, &from, &to);
+    for (size_t i = 0; i < own->count; i++)
+        describe_stretch(own, &own->stretches[i]);
+    describe_norm(own);
 }
 
 static enum xt_status bind(struct xt_xpu_optim *own, struct xt_err *err)
@@ -332,10 +326,11 @@ static enum xt_status bind(struct xt_xpu_optim *own, struct xt_err *err)
         bytes = own->norms.scratchpad_bytes;
     enum xt_status status = create_floats(own->device, bytes / sizeof(float) + 1, XT_ON_DEVICE,
                                           "the optimizer's scratchpad", &own->scratchpad, err);
-    struct xt_xpu_place scratchpad = xt_xpu_in_memory(&own->scratchpad);
+    struct xt_location scratchpad = xt_in_memory(&own->scratchpad);
+    const struct xt_program_making quietly = {0};
     if (!status)
-        status = xt_xpu_program_bind(&own->update, scratchpad, NULL, err);
-    return status ? status : xt_xpu_program_bind(&own->norms, scratchpad, NULL, err);
+        status = xt_program_bind(&own->update, scratchpad, &quietly, err);
+    return status ? status : xt_program_bind(&own->norms, scratchpad, &quietly, err);
 }
 
 enum xt_status xt_xpu_optim_create(struct xt_xpu_optim **out, struct xt_device *device,
@@ -351,15 +346,16 @@ enum xt_status xt_xpu_optim_create(struct xt_xpu_optim **out, struct xt_device *
     own->device = device;
     own->optim = optim;
     own->params = params;
-    xt_xpu_program_init(&own->update, device, "the optimizer");
-    xt_xpu_program_init(&own->norms, device, "the gradient norm");
+    struct xt_err failure = {0};
+    xt_program_init(&own->update, device, "the optimizer", &failure);
+    xt_program_init(&own->norms, device, "the gradient norm", &failure);
     status = gather_all(own, ranges, range_count, err);
     if (!status)
         status = create_memories(own, err);
-    if (!status && describe(own, err)) {
-        xt_err_prefix(err, "the optimizer: ");
-        status = err->status;
-    }
+    if (!status)
+        describe(own);
+    if (!status && failure.status)
+        status = xt_err_set(err, failure.status, "the optimizer: %s", failure.text);
     if (!status)
         status = bind(own, err);
     if (status)
@@ -373,8 +369,8 @@ void xt_xpu_optim_destroy(struct xt_xpu_optim *own)
 {
     if (!own)
         return;
-    xt_xpu_program_clear(&own->update);
-    xt_xpu_program_clear(&own->norms);
+    xt_program_clear(&own->update);
+    xt_program_clear(&own->norms);
     struct xt_device_memory *all[] = {&own->state[0], &own->state[1],  &own->host_scalars,
                                       &own->scalars,  &own->ones,      &own->partial,
                                       &own->norm,     &own->host_norm, &own->scratchpad};
@@ -388,7 +384,7 @@ void xt_xpu_optim_destroy(struct xt_xpu_optim *own)
 
 enum xt_status xt_xpu_optim_grad_norm(struct xt_xpu_optim *own, double *norm, struct xt_err *err)
 {
-    enum xt_status status = xt_xpu_program_run(&own->norms, XT_XPU_FORWARD, err);
+    enum xt_status status = xt_program_run(&own->norms, XT_FORWARD, err);
     if (!status)
         status = xt_dnnl_check(xt_dnnl.stream_wait(own->device->stream), "the gradient norm", err);
     xt_traffic_add(own->device, XT_CAUSE_SCALARS, false, own->host_norm.bytes);
@@ -431,7 +427,7 @@ enum xt_status xt_xpu_optim_update(struct xt_xpu_optim *own, double lr, float gr
     if (status)
         return status;
     fill_scalars(own, lr, grad_scale);
-    status = xt_xpu_program_run(&own->update, XT_XPU_FORWARD, err);
+    status = xt_program_run(&own->update, XT_FORWARD, err);
     own->optim->step++;
     xt_params_changed_on_device(own->params);
     return status;

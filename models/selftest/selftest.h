@@ -1,5 +1,6 @@
-/* Holds each op of a network against plain loops in double precision (reference.h), one op alone at
- * a time, forward and backward, on the device and in the data type that a run would use.
+/* Holds each op of a network against plain loops in double precision (the ops' own, plain.h), one
+ * op alone at a time, forward and backward, on the device and in the data type that a run would
+ * use.
  *
  * An op reads random numbers of its own type, so a difference is the op's own; gradients are left
  * at 0 where rounding may decide (beside a ReLU's corner, between near equals of a max pool).
@@ -8,8 +9,8 @@
  * rounding and the length of the sums. What int8 makes of the weights is part of the plain loops:
  * the bound is half a step of the output. Not thread-safe.
  */
-#ifndef XT_MODELS_GRAPH_SELFTEST_H
-#define XT_MODELS_GRAPH_SELFTEST_H
+#ifndef XT_MODELS_SELFTEST_SELFTEST_H
+#define XT_MODELS_SELFTEST_SELFTEST_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,9 +43,7 @@ struct xt_selftest {
 
 struct xt_selftest_options {
     struct xt_device *device;
-    /* Describes the network: a model's describe, or xt_selftest_small. */
-    struct xt_tensor *(*describe)(struct xt_graph *graph, const struct xt_model_options *options,
-                                  struct xt_err *err);
+    const struct xt_model_info *model; /* or xt_selftest_small */
     struct xt_model_options network;
     int batch;
     enum xt_dtype dtype;
@@ -55,9 +54,9 @@ struct xt_selftest_options {
     void *context;
 };
 
-/* A network of every kind of op and of each way to use it, at small, odd shapes. */
-struct xt_tensor *xt_selftest_small(struct xt_graph *graph, const struct xt_model_options *options,
-                                    struct xt_err *err);
+/* A network of every kind of op and of each way to use it, at small, odd shapes (small.c). It is in
+ * no registry: it is not for training. */
+extern const struct xt_model_info xt_selftest_small;
 
 /* Adds what it finds to `out`, which starts as zeros. An op that is off is no failure, one that
  * cannot run is. XT_INTERRUPTED where a signal asked to stop. */

@@ -1,0 +1,39 @@
+/* Who runs a graph's ops. A back end is this table and what its overrides run: everything else
+ * follows from the ops' descriptions (ops.h). All constant.
+ */
+#ifndef XT_MODELS_GRAPH_BACKEND_H
+#define XT_MODELS_GRAPH_BACKEND_H
+
+#include "models/graph/ops.h"
+
+/* What a back end runs instead of a kind's program. */
+struct xt_override {
+    const struct xt_op_kind *kind;
+    /* Says which buffers are used when; the description is left out. NULL: the program is
+     * described, and runs where a function below is NULL. */
+    void (*prepare)(struct xt_op *op, struct xt_graph *graph);
+    enum xt_status (*forward)(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
+    enum xt_status (*backward)(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
+};
+
+struct xt_backend {
+    bool apart;         /* the device has memory of its own: parameters and logits cross */
+    bool compiles;      /* making primitives takes long: the observer is told, a signal ends it */
+    bool any_pass;      /* a pass may be another than the options say */
+    bool master_format; /* trained weights lie as their gradient's primitive writes them */
+    /* What a primitive adds to its result has to be of the result's own type, whatever oneDNN is
+     * told (3.13). */
+    bool adds_own_type;
+    enum xt_status (*begin)(struct xt_graph *graph, struct xt_err *err); /* NULL: nothing */
+    const struct xt_override *overrides; /* ends in one without a kind */
+};
+
+extern const struct xt_backend xt_backend_cpu, xt_backend_xpu;
+
+/* The one for the device. */
+const struct xt_backend *xt_backend_of(const struct xt_device *device);
+/* NULL: the op's program runs. */
+const struct xt_override *xt_backend_override(const struct xt_backend *backend,
+                                              const struct xt_op_kind *kind);
+
+#endif

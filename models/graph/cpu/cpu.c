@@ -1,0 +1,19 @@
+/* The back end of the CPU: convolutions and GELU are their programs, the rest are loops. */
+#include "models/graph/cpu/cpu.h"
+
+static const struct xt_override overrides[] = {
+    {&xt_kind_input, xt_cpu_input_prepare, xt_cpu_input_forward, NULL},
+    {&xt_kind_conv, NULL, NULL, xt_cpu_conv_backward},
+    {&xt_kind_norm, xt_cpu_norm_prepare, xt_cpu_norm_forward, xt_cpu_norm_backward},
+    {&xt_kind_pool, xt_cpu_pool_prepare, xt_cpu_pool_forward, NULL},
+    {&xt_kind_dropout, xt_dropout_use, xt_cpu_dropout_forward, xt_cpu_dropout_backward},
+    {&xt_kind_context, xt_cpu_context_prepare, xt_cpu_context_forward, xt_cpu_context_backward},
+    {NULL, NULL, NULL, NULL},
+};
+
+/* Its loops run whatever pass they are asked for. */
+const struct xt_backend xt_backend_cpu = {
+    .any_pass = true,
+    .master_format = true,
+    .overrides = overrides,
+};

@@ -1,0 +1,29 @@
+/* What the CPU runs instead of some kinds' primitives: the project's own loops (loops.h), over the
+ * samples in parallel, where they are faster. One file a kind; cpu.c lists them. */
+#ifndef XT_MODELS_GRAPH_CPU_CPU_H
+#define XT_MODELS_GRAPH_CPU_CPU_H
+
+#include "models/graph/backend.h"
+
+void xt_cpu_input_prepare(struct xt_op *op, struct xt_graph *graph);
+enum xt_status xt_cpu_input_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
+
+enum xt_status xt_cpu_conv_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
+
+void xt_cpu_norm_prepare(struct xt_op *op, struct xt_graph *graph);
+enum xt_status xt_cpu_norm_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
+enum xt_status xt_cpu_norm_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
+
+void xt_cpu_pool_prepare(struct xt_op *op, struct xt_graph *graph);
+enum xt_status xt_cpu_pool_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
+
+enum xt_status xt_cpu_dropout_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
+enum xt_status xt_cpu_dropout_backward(struct xt_op *op, struct xt_graph *graph,
+                                       struct xt_err *err);
+
+void xt_cpu_context_prepare(struct xt_op *op, struct xt_graph *graph);
+enum xt_status xt_cpu_context_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
+enum xt_status xt_cpu_context_backward(struct xt_op *op, struct xt_graph *graph,
+                                       struct xt_err *err);
+
+#endif

@@ -1,0 +1,278 @@
+/* Batch normalisation, the residual, ReLU and the pools that read it by loops: two passes over each
+ * sample forward (statistics; everything else) and two backward (the gradient before ReLU with its
+ * sums; the input's gradient).
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "models/graph/cpu/cpu.h"
+
+struct state {
+    const struct xt_norm_op *is;
+    const struct xt_tensor *in, *residual, *full, *max, *average; /* NULL: none */
+    struct xt_buffer *winners;
+    struct xt_buffer *forward_sums, *backward_sums; /* each sample's, double [n][2][c] */
+    float *mean;                                    /* [c] of the statistics used in this pass, */
+    float *invstd;                                  /* and so on */
+    float *scale;
+    float *shift;
+    float *factors; /* [3][c] of the backward's second pass */
+    float values[];
+};
+
+static struct xt_buffer *add_sums(const struct state *norm, struct xt_graph *graph, int time)
+{
+    size_t bytes = (size_t)norm->in->n * 2 * (size_t)norm->in->c * sizeof(double);
+    struct xt_buffer *sums = xt_graph_add_buffer(graph, norm->in->name, "sums", bytes);
+    xt_buffer_use(sums, time);
+    return sums;
+}
+
+static struct xt_norm_sample describe_sample(const struct state *norm)
+{
+    return (struct xt_norm_sample){
+        .dtype = norm->in->dtype,
+        .h = norm->in->h,
+        .w = norm->in->w,
+        .c = norm->in->c,
+        .relu = norm->is->spec.relu,
+        .scale = norm->scale,
+        .shift = norm->shift,
+        .max = norm->is->spec.max,
+        .average = norm->is->spec.average,
+        .pivot = norm->mean,
+    };
+}
+
+static struct state *create_state(struct xt_op *op, struct xt_graph *graph)
+{
+    const struct xt_norm_op *is = (const struct xt_norm_op *)op;
+    size_t c = (size_t)xt_op_in(op, 0)->c;
+    struct state *norm = NULL;
+    if (xt_mem_calloc(&norm, 1, sizeof *norm + 7 * c * sizeof(float), op->name, &graph->err))
+        return NULL;
+    *norm = (struct state){.is = is,
+                           .in = xt_op_in(op, 0),
+                           .residual = is->spec.residual,
+                           .full = xt_op_out(op, XT_NORM_FULL),
+                           .max = xt_op_out(op, XT_NORM_MAX),
+                           .average = xt_op_out(op, XT_NORM_AVERAGE)};
+    norm->mean = norm->values;
+    norm->invstd = norm->mean + c;
+    norm->scale = norm->invstd + c;
+    norm->shift = norm->scale + c;
+    norm->factors = norm->shift + c;
+    op->own = norm;
+    return norm;
+}
+
+void xt_cpu_norm_prepare(struct xt_op *op, struct xt_graph *graph)
+{
+    struct state *norm = create_state(op, graph);
+    if (!norm)
+        return;
+    struct xt_norm_sample sample = describe_sample(norm);
+    xt_graph_want_scratch(graph, xt_norm_scratch(&sample));
+    if (xt_op_learns(op, graph)) {
+        norm->forward_sums = add_sums(norm, graph, xt_op_forward_time(op));
+        norm->backward_sums = add_sums(norm, graph, xt_op_backward_time(graph, op));
+    }
+    /* The pass backward makes y again from the input and the residual. */
+    xt_norm_use((struct xt_norm_op *)op, graph, 3);
+    if (xt_op_learns(op, graph) && norm->max)
+        norm->winners = xt_graph_kept(graph, op, "winners", xt_tensor_count(norm->max));
+}
+
+static float *param(const struct xt_graph *graph, int index)
+{
+    struct xt_params *params = graph->options.params;
+    return xt_params_value(params, &params->items[index]);
+}
+
+static double *sum_of(const struct state *norm, const struct xt_buffer *sums, int n, int which)
+{
+    size_t c = (size_t)norm->in->c;
+    return (double *)sums->data + ((size_t)n * 2 + (size_t)which) * c;
+}
+
+/* Adds the samples' sums in their order, so that the number of threads changes nothing. */
+static void total(const struct state *norm, const struct xt_buffer *sums, size_t k, double *first,
+                  double *second)
+{
+    *first = *second = 0;
+    for (int n = 0; n < norm->in->n; n++) {
+        *first += sum_of(norm, sums, n, 0)[k];
+        *second += sum_of(norm, sums, n, 1)[k];
+    }
+}
+
+static float element(const struct xt_tensor *tensor, size_t i)
+{
+    if (tensor->dtype == XT_F32)
+        return ((const float *)tensor->value->data)[i];
+    uint32_t bits = (uint32_t)((const uint16_t *)tensor->value->data)[i] << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* Mean and variance of the batch; sums are taken around the first pixel, so that a large mean costs
+ * no digits. */
+static void batch_statistics(struct state *norm, struct xt_graph *graph)
+{
+    const struct xt_tensor *in = norm->in;
+    const struct xt_buffer *sums = norm->forward_sums;
+    size_t c = (size_t)in->c;
+    float *pivot = norm->factors;
+    for (size_t k = 0; k < c; k++)
+        pivot[k] = element(in, k);
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < in->n; n++)
+        graph->loops->statistics(in->dtype, xt_tensor_sample(in, in->value, n),
+                                 (size_t)in->h * (size_t)in->w, in->c, pivot,
+                                 sum_of(norm, sums, n, 0), sum_of(norm, sums, n, 1),
+                                 xt_graph_loop_scratch(graph));
+    double m = (double)in->n * in->h * in->w;
+    float *running_mean = param(graph, norm->is->param.mean);
+    float *running_var = param(graph, norm->is->param.var);
+    for (size_t k = 0; k < c; k++) {
+        double sum = 0;
+        double square = 0;
+        total(norm, sums, k, &sum, &square);
+        double mean = sum / m;
+        double var = square / m - mean * mean;
+        var = var > 0 ? var : 0;
+        mean += (double)pivot[k];
+        norm->mean[k] = (float)mean;
+        norm->invstd[k] = (float)(1 / sqrt(var + XT_BN_EPS));
+        double unbiased = m > 1 ? var * m / (m - 1) : var;
+        running_mean[k] =
+            (float)((1 - XT_BN_MOMENTUM) * (double)running_mean[k] + XT_BN_MOMENTUM * mean);
+        running_var[k] =
+            (float)((1 - XT_BN_MOMENTUM) * (double)running_var[k] + XT_BN_MOMENTUM * unbiased);
+    }
+}
+
+static void running_statistics(struct state *norm, const struct xt_graph *graph)
+{
+    const float *running_mean = param(graph, norm->is->param.mean);
+    const float *running_var = param(graph, norm->is->param.var);
+    for (size_t k = 0; k < (size_t)norm->in->c; k++) {
+        norm->mean[k] = running_mean[k];
+        norm->invstd[k] = (float)(1 / sqrt((double)running_var[k] + XT_BN_EPS));
+    }
+}
+
+/* What z is multiplied by and what is added, channel by channel. */
+static void scale_and_shift(struct state *norm, struct xt_graph *graph)
+{
+    bool training = graph->pass.training;
+    if (training && !graph->pass.bn_frozen && !norm->is->op.frozen)
+        batch_statistics(norm, graph);
+    else
+        running_statistics(norm, graph);
+    const float *gamma = param(graph, norm->is->param.scale);
+    const float *beta = param(graph, norm->is->param.shift);
+    for (size_t k = 0; k < (size_t)norm->in->c; k++) {
+        norm->scale[k] = gamma[k] * norm->invstd[k];
+        norm->shift[k] = beta[k] - norm->mean[k] * norm->scale[k];
+    }
+}
+
+enum xt_status xt_cpu_norm_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    (void)err;
+    struct state *norm = op->own;
+    const struct xt_tensor *in = norm->in;
+    bool training = graph->pass.training;
+    scale_and_shift(norm, graph);
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < in->n; n++) {
+        struct xt_norm_sample sample = describe_sample(norm);
+        sample.z = xt_tensor_sample(in, in->value, n);
+        if (norm->residual)
+            sample.residual = xt_tensor_sample(norm->residual, norm->residual->value, n);
+        if (norm->full)
+            sample.y = xt_tensor_sample(norm->full, norm->full->value, n);
+        if (norm->max)
+            sample.pooled = xt_tensor_sample(norm->max, norm->max->value, n);
+        if (norm->winners && training)
+            sample.winner =
+                (uint8_t *)norm->winners->data + norm->winners->bytes / (size_t)in->n * (size_t)n;
+        if (norm->average)
+            sample.averaged = xt_tensor_sample(norm->average, norm->average->value, n);
+        sample.scratch = xt_graph_loop_scratch(graph);
+        graph->loops->norm_forward(&sample);
+    }
+    return XT_OK;
+}
+
+static void backward_sample(const struct state *norm, const struct xt_graph *graph, int n)
+{
+    struct xt_norm_sample sample = describe_sample(norm);
+    const struct xt_tensor *in = norm->in;
+    sample.z = xt_tensor_sample(in, in->value, n);
+    if (norm->residual)
+        sample.residual = xt_tensor_sample(norm->residual, norm->residual->value, n);
+    for (int r = 0; r < XT_READERS_MAX; r++) {
+        if (norm->full)
+            sample.dy[r] = xt_tensor_sample(norm->full, norm->full->grad[r], n);
+        if (norm->max)
+            sample.dpooled[r] = xt_tensor_sample(norm->max, norm->max->grad[r], n);
+    }
+    if (norm->average)
+        sample.daveraged = xt_tensor_sample(norm->average, norm->average->grad[0], n);
+    if (norm->winners)
+        sample.winner =
+            (uint8_t *)norm->winners->data + norm->winners->bytes / (size_t)in->n * (size_t)n;
+    sample.da = xt_tensor_sample(in, xt_norm_gathered(norm->is), n);
+    sample.sum_da = sum_of(norm, norm->backward_sums, n, 0);
+    sample.sum_da_z = sum_of(norm, norm->backward_sums, n, 1);
+    sample.scratch = xt_graph_loop_scratch(graph);
+    graph->loops->norm_backward(&sample);
+}
+
+/* The parameters' gradients, and dz = a * da + b * z + d. */
+static void combine(struct state *norm, struct xt_graph *graph)
+{
+    struct xt_params *params = graph->options.params;
+    float *dgamma = xt_params_grad(params, &params->items[norm->is->param.scale]);
+    float *dbeta = xt_params_grad(params, &params->items[norm->is->param.shift]);
+    size_t c = (size_t)norm->in->c;
+    double m = (double)norm->in->n * norm->in->h * norm->in->w;
+    for (size_t k = 0; k < c; k++) {
+        double sum = 0;
+        double sum_z = 0;
+        total(norm, norm->backward_sums, k, &sum, &sum_z);
+        double invstd = (double)norm->invstd[k];
+        dbeta[k] = (float)sum;
+        dgamma[k] = (float)(sum_z * invstd);
+        double scale = (double)norm->scale[k];
+        double b = graph->pass.bn_frozen ? 0 : -scale * invstd * invstd * sum_z / m;
+        double d = graph->pass.bn_frozen ? 0 : -scale * sum / m - b * (double)norm->mean[k];
+        norm->factors[k] = (float)scale;
+        norm->factors[c + k] = (float)b;
+        norm->factors[2 * c + k] = (float)d;
+    }
+}
+
+enum xt_status xt_cpu_norm_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    (void)err;
+    struct state *norm = op->own;
+    const struct xt_tensor *in = norm->in;
+    size_t c = (size_t)in->c;
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < in->n; n++)
+        backward_sample(norm, graph, n);
+    combine(norm, graph);
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < in->n; n++)
+        graph->loops->norm_backward_apply(
+            in->dtype, xt_tensor_sample(in, xt_norm_gathered(norm->is), n),
+            xt_tensor_sample(in, in->value, n), (size_t)in->h * (size_t)in->w, in->c, norm->factors,
+            norm->factors + c, norm->factors + 2 * c,
+            xt_tensor_sample(in, xt_op_in_grad(op, 0), n));
+    return XT_OK;
+}

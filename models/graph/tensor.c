@@ -1,0 +1,28 @@
+#include "models/graph/tensor.h"
+
+size_t xt_tensor_count(const struct xt_tensor *tensor)
+{
+    return (size_t)tensor->n * (size_t)tensor->h * (size_t)tensor->w * (size_t)tensor->c;
+}
+
+size_t xt_tensor_bytes(const struct xt_tensor *tensor)
+{
+    return xt_tensor_count(tensor) * xt_dtype_size(tensor->dtype);
+}
+
+void *xt_tensor_sample(const struct xt_tensor *tensor, const struct xt_buffer *buffer, int n)
+{
+    if (!tensor || !buffer)
+        return NULL;
+    return (char *)buffer->data + xt_tensor_bytes(tensor) / (size_t)tensor->n * (size_t)n;
+}
+
+void xt_buffer_use(struct xt_buffer *buffer, int time)
+{
+    if (!buffer)
+        return;
+    if (time < buffer->first)
+        buffer->first = time;
+    if (time > buffer->last)
+        buffer->last = time;
+}

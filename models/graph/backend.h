@@ -29,6 +29,8 @@ struct xt_backend {
 };
 
 extern const struct xt_backend xt_backend_cpu, xt_backend_xpu;
+/* The CPU with no overrides: every op is its program, as on an XPU. Slower; for tests. */
+extern const struct xt_backend xt_backend_programs;
 
 /* The one for the device. */
 const struct xt_backend *xt_backend_of(const struct xt_device *device);

@@ -21,7 +21,7 @@ enum xt_status xt_graph_create(struct xt_graph **out, const struct xt_graph_opti
     if (status)
         return status;
     (*out)->options = *options;
-    (*out)->backend = xt_backend_of(options->device);
+    (*out)->backend = options->backend ? options->backend : xt_backend_of(options->device);
     (*out)->describing_frozen = options->learn_from != NULL;
     (*out)->loops = xt_loops_get();
     return XT_OK;

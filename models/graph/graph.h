@@ -105,6 +105,7 @@ struct xt_graph_options {
     const struct xt_ranges *int8;
     struct xt_graph_observer observer; /* zeroed: nobody */
     bool bn_frozen; /* what the passes will say: programs are made for the one or the other */
+    const struct xt_backend *backend; /* NULL: the device's own; for tests, backend.h */
     const char *learn_from; /* the ops described before the first of this name, or within a layer of
                                this name, are frozen; NULL: none. Outlives the building */
 };

@@ -584,6 +584,7 @@ static enum xt_status build(struct walk *walk, bool training, bool bn_frozen, bo
     const struct xt_selftest_options *o = walk->options;
     struct xt_graph_options options = {.device = o->device,
                                        .params = &walk->params,
+                                       .backend = o->backend,
                                        .batch = o->batch,
                                        .training = training,
                                        .bn_frozen = bn_frozen,

@@ -46,6 +46,7 @@ struct xt_selftest_options {
     const struct xt_model_info *model; /* or xt_selftest_small */
     struct xt_model_options network;
     int batch;
+    const struct xt_backend *backend; /* NULL: the device's */
     enum xt_dtype dtype;
     bool int8;     /* the fused graph alone, with its convolutions in int8 */
     bool thorough; /* also frozen statistics, and inference without fusing */

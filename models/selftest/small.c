@@ -141,7 +141,7 @@ static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_
                  .residual = half.shortcut.full,
                  .full = true,
                  .average = {.kernel_h = 2, .kernel_w = 2, .stride_h = 2, .stride_w = 1}});
-    x = xt_graph_dropout(graph, add_groups(graph, join.full), "dropout");
+    x = add_groups(graph, xt_graph_dropout(graph, join.full, "dropout"));
     x = conv(graph, x,
              (struct xt_conv_spec){
                  .name = "tail", .channels = 20, .kernel_h = 2, .kernel_w = 2, .bias = true});

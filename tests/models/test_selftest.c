@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/graph/backend.h"
 #include "models/graph/executor.h"
 #include "models/graph/ops.h"
 #include "models/selftest/selftest.h"
@@ -67,6 +68,7 @@ static void spoil(void *context, struct xt_graph *graph, const struct xt_op *op,
 struct subject {
     enum xt_dtype dtype;
     bool int8, thorough, over_batch;
+    const struct xt_backend *backend;
 };
 
 static struct xt_selftest run(struct subject subject, struct saboteur *saboteur)
@@ -83,6 +85,7 @@ static struct xt_selftest run(struct subject subject, struct saboteur *saboteur)
         .batch = 3,
         .dtype = subject.dtype,
         .int8 = subject.int8,
+        .backend = subject.backend,
         .thorough = subject.thorough,
         .before = saboteur ? spoil : NULL,
         .context = saboteur};
@@ -120,6 +123,15 @@ static void all_ops_are_right_in_int8(void **state)
 {
     (void)state;
     assert_all_right((struct subject){.int8 = true}, 8);
+}
+
+/* What an XPU runs, on this CPU: the same descriptions without the CPU's own loops. */
+static void all_ops_are_right_by_their_programs_alone(void **state)
+{
+    (void)state;
+    const struct xt_backend *programs = &xt_backend_programs;
+    assert_all_right((struct subject){.dtype = XT_F32, .thorough = true, .backend = programs}, 15);
+    assert_all_right((struct subject){.int8 = true, .backend = programs}, 8);
 }
 
 /* Each row with an op that is off names the one that was spoiled. */
@@ -184,6 +196,7 @@ int main(void)
         cmocka_unit_test(all_ops_are_right_in_f32),
         cmocka_unit_test(all_ops_are_right_in_bf16),
         cmocka_unit_test(all_ops_are_right_in_int8),
+        cmocka_unit_test(all_ops_are_right_by_their_programs_alone),
         cmocka_unit_test(each_op_that_goes_wrong_is_named),
         cmocka_unit_test(each_op_that_goes_wrong_in_int8_is_named),
         cmocka_unit_test(what_is_not_a_number_is_off),

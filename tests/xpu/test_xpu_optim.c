@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "models/graph/xpu_program.h"
+#include "models/graph/program.h"
 #include "support.h"
 
 enum { STEPS = 3 };
@@ -217,29 +217,30 @@ static void memory_on_another_device_is_refused_by_name(void **state)
     struct xt_device other = {.name = "cpu: another one"};
     struct xt_buffer buffer = {
         .tensor = "conv1", .kind = "value", .device = &other, .data = &other};
-    struct xt_xpu_program program;
-    struct xt_xpu_place place = xt_xpu_in_buffer(&buffer);
-    xt_xpu_program_init(&program, &f.device, "bn1");
-    assert_null(xt_xpu_address(&program, &place, &f.err));
+    struct xt_program program;
+    struct xt_location place = xt_in_buffer(&buffer);
+    xt_program_init(&program, &f.device, "bn1", &f.err);
+    assert_null(xt_program_address(&program, &place, &f.err));
     char expected[512];
     snprintf(expected, sizeof expected, "bn1 runs on %s, but its conv1 is on cpu: another one",
              f.device.name);
     assert_string_equal(f.err.text, expected);
-    xt_xpu_program_clear(&program);
+    xt_program_clear(&program);
 }
 
 static void what_there_is_no_kernel_for_is_named(void **state)
 {
     (void)state;
     need_double();
-    struct xt_xpu_program program;
-    struct xt_xpu_place place = xt_xpu_in_memory(&f.params.device.values);
-    struct xt_xpu_operand bytes = xt_xpu_matrix(place, dnnl_u8, 2, 3);
-    xt_xpu_program_init(&program, &f.device, "bn1");
-    assert_int_not_equal(
-        xt_xpu_matmul(&program, XT_XPU_FORWARD, &bytes, &bytes, &bytes, NULL, &f.err), XT_OK);
+    struct xt_program program;
+    struct xt_location place = xt_in_memory(&f.params.device.values);
+    struct xt_operand bytes = xt_operand_matrix(place, dnnl_u8, 2, 3);
+    f.err = (struct xt_err){0};
+    xt_program_init(&program, &f.device, "bn1", &f.err);
+    xt_program_matmul(&program, XT_FORWARD, &bytes, &bytes, &bytes, NULL);
+    assert_int_not_equal(f.err.status, XT_OK);
     assert_non_null(strstr(f.err.text, "a matrix product"));
-    xt_xpu_program_clear(&program);
+    xt_program_clear(&program);
 }
 
 int main(void)

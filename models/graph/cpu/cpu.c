@@ -11,6 +11,8 @@ static const struct xt_override overrides[] = {
     {NULL, NULL, NULL, NULL},
 };
 
+const struct xt_backend xt_backend_programs = {.master_format = true};
+
 /* Its loops run whatever pass they are asked for. */
 const struct xt_backend xt_backend_cpu = {
     .any_pass = true,

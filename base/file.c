@@ -169,7 +169,7 @@ void xt_file_abandon(struct xt_file_writer *writer)
 {
     if (!writer->path)
         return;
-    if (writer->fd >= 0) {
+    if (writer->fd >= 0 && writer->temporary) {
         close(writer->fd);
         unlinkat(writer->folder, xt_file_name(writer->temporary), 0);
     }

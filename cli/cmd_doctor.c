@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/process.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "device/device.h"
 #include "device/gpu/host_gpu.h"
-#include "device/isolate.h"
 #include "device/gpu/opencl.h"
 #include "device/probe.h"
 
@@ -152,8 +152,8 @@ static enum xt_status look_at_level_zero(struct report *report, struct level_zer
                                          struct xt_err *err)
 {
     struct xt_err why = {0};
-    enum xt_status status =
-        xt_isolate(see_level_zero, NULL, seen, sizeof *seen, DRIVER_SECONDS, NULL, &why);
+    const struct xt_process process = {.work = see_level_zero, .seconds = DRIVER_SECONDS};
+    enum xt_status status = xt_process_run(&process, seen, sizeof *seen, NULL, &why);
     if (status && status != XT_ERR_DEVICE)
         return xt_err_set(err, status, "%s", why.text);
     bool no_loader = !status && strstr(seen->why, "libze_loader") != NULL;
@@ -186,8 +186,8 @@ static enum xt_status look_at_opencl(struct report *report, struct xt_err *err)
 {
     struct opencl_seen seen;
     struct xt_err why = {0};
-    enum xt_status status =
-        xt_isolate(see_opencl, NULL, &seen, sizeof seen, DRIVER_SECONDS, NULL, &why);
+    const struct xt_process process = {.work = see_opencl, .seconds = DRIVER_SECONDS};
+    enum xt_status status = xt_process_run(&process, &seen, sizeof seen, NULL, &why);
     if (status && status != XT_ERR_DEVICE)
         return xt_err_set(err, status, "%s", why.text);
     if (!status && !seen.status && seen.count > 0) {

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/process.h"
 #include "base/thread.h"
 #include "device/device.h"
-#include "device/isolate.h"
 
 enum { LIST_SECONDS = 120, CHECK_SECONDS = 600 };
 
@@ -64,7 +64,8 @@ static void list_xpus(const void *argument, void *result)
 enum xt_status xt_probe_xpus(struct xt_probe *out, struct xt_err *err)
 {
     struct xt_err why = {0};
-    enum xt_status status = xt_isolate(list_xpus, NULL, out, sizeof *out, LIST_SECONDS, NULL, &why);
+    const struct xt_process process = {.work = list_xpus, .seconds = LIST_SECONDS};
+    enum xt_status status = xt_process_run(&process, out, sizeof *out, NULL, &why);
     if (status == XT_ERR_DEVICE) {
         /* It may have died half way: nothing of its result counts. */
         memset(out, 0, sizeof *out);
@@ -99,8 +100,9 @@ static void check_one(const void *argument, void *result)
 enum xt_status xt_probe_check(const char *spec, struct xt_probe_check *out, struct xt_err *err)
 {
     struct xt_err why = {0};
-    enum xt_status status =
-        xt_isolate(check_one, &spec, out, sizeof *out, CHECK_SECONDS, NULL, &why);
+    const struct xt_process process = {
+        .work = check_one, .argument = &spec, .seconds = CHECK_SECONDS};
+    enum xt_status status = xt_process_run(&process, out, sizeof *out, NULL, &why);
     if (status == XT_ERR_DEVICE) {
         memset(out, 0, sizeof *out);
         out->status = XT_ERR_DEVICE;

@@ -14,7 +14,7 @@
 #include "base/process.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
-#include "device/device.h"
+#include "device/check.h"
 #include "device/gpu/host_gpu.h"
 #include "device/gpu/opencl.h"
 #include "device/probe.h"
@@ -257,12 +257,12 @@ static enum xt_status look_at_onednn(struct report *report, struct xt_probe *pro
 static enum xt_status look_at_convolution(struct report *report, const struct xt_probe *probe,
                                           struct xt_err *err)
 {
-    struct xt_probe_check check;
+    struct xt_check check;
     if (probe->status || probe->xpus.count == 0) {
         add(report, "convolution", SKIPPED, "there is no engine");
         return XT_OK;
     }
-    enum xt_status status = xt_probe_check("xpu", &check, err);
+    enum xt_status status = xt_check_device("xpu", &check, err);
     if (status)
         return status;
     report->works = check.status == XT_OK;

@@ -10,24 +10,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/dtype.h"
 #include "base/err.h"
 #include "device/dnnl.h"
 #include "device/handle.h"
 #include "device/memory.h"
-
-/* The last two are an int8 network's: signed, and unsigned where nothing is negative. */
-enum xt_dtype { XT_F32, XT_BF16, XT_F16, XT_S8, XT_U8 };
-
-static inline bool xt_dtype_is_int8(enum xt_dtype dtype)
-{
-    return dtype == XT_S8 || dtype == XT_U8;
-}
-static inline size_t xt_dtype_size(enum xt_dtype dtype)
-{
-    return dtype == XT_F32 ? 4 : xt_dtype_is_int8(dtype) ? 1 : 2;
-}
-const char *xt_dtype_name(enum xt_dtype dtype); /* "f32", "bf16", "fp16", "s8", "u8" */
-dnnl_data_type_t xt_dtype_dnnl(enum xt_dtype dtype);
 
 struct xt_device_options {
     const char *spec;         /* "cpu" (also NULL), "auto", or what xt_xpu_choose takes */

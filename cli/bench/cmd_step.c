@@ -134,11 +134,6 @@ static enum xt_status pick(const struct xt_options *options, int index,
     return status;
 }
 
-static const char *type_name(const struct xt_settings *settings)
-{
-    return xt_dtype_name(settings->amp == XT_AMP_BF16 ? XT_BF16 : XT_F32);
-}
-
 /* What there is to compare with, before anything is measured. */
 static enum xt_status check_old(const struct command *command, struct xt_err *err)
 {
@@ -154,7 +149,7 @@ static enum xt_status check_old(const struct command *command, struct xt_err *er
                                 settings.against);
         if (!status)
             status = xt_bench_old_rate(command->old, settings.model, settings.device,
-                                       type_name(&settings), settings.batch, settings.threads,
+                                       xt_amp_name(settings.amp), settings.batch, settings.threads,
                                        &rate, err);
     }
     return status;
@@ -173,7 +168,7 @@ static enum xt_status run_one(struct command *command, int index, struct xt_err 
                                  : measure_apart(command, &settings, &run->result, err);
     if (status || !command->old)
         return status;
-    return xt_bench_old_rate(command->old, run->model, run->device, type_name(&settings),
+    return xt_bench_old_rate(command->old, run->model, run->device, xt_amp_name(settings.amp),
                              settings.batch, run->result.threads, &run->old_rate, err);
 }
 

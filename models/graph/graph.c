@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 #include "base/thread.h"
-#include "device/number.h"
+#include "base/number.h"
 #include "models/graph/xpu_ops.h"
 #include "models/graph/ranges.h"
 

@@ -31,9 +31,11 @@ say = $(if $(filter 1,$(V)),,@printf '  %-6s %s\n' $(1) $(2))
 WARN := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
 # The fuzzers are built by clang, whose OpenMP library is a package of its own: there the pragmas are ignored.
 OPENMP := $(if $(filter fuzzer,$(SAN)),-Wno-unknown-pragmas -Wno-source-uses-openmp,-fopenmp)
-SAN_address := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+SAN_address := -fsanitize=address,undefined,float-cast-overflow \
+  -fno-sanitize-recover=undefined,float-cast-overflow -fno-omit-frame-pointer
 SAN_thread := -fsanitize=thread -fno-omit-frame-pointer
-SAN_fuzzer := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+SAN_fuzzer := -fsanitize=fuzzer-no-link,address,undefined,float-cast-overflow \
+  -fno-sanitize-recover=undefined,float-cast-overflow -fno-omit-frame-pointer
 ifneq ($(SAN),)
 ifeq ($(SAN_$(SAN)),)
 $(error SAN=$(SAN) is not known: write SAN=address, SAN=thread or SAN=fuzzer)

@@ -3,9 +3,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -72,23 +74,58 @@ bool xt_file_read_at(int fd, uint64_t at, void *bytes, size_t count)
     return true;
 }
 
+static const char temporary_end[] = ".part-";
+
+static int open_folder_of(char *path)
+{
+    char *name = strrchr(path, '/');
+    if (!name)
+        return open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char first = *++name;
+    *name = '\0';
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *name = first;
+    return fd;
+}
+
+/* Under a name that nobody can have taken before: it is never a link to elsewhere. */
+static int open_temporary(const struct xt_file_writer *writer)
+{
+    return openat(writer->folder, xt_file_name(writer->temporary),
+                  O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+}
+
 enum xt_status xt_file_begin(struct xt_file_writer *writer, const char *path, struct xt_err *err)
 {
-    *writer = (struct xt_file_writer){.fd = -1};
+    uint64_t number = 0;
+    *writer = (struct xt_file_writer){.folder = -1, .fd = -1};
     enum xt_status status = xt_mem_strdup(&writer->path, path, err);
     if (status)
         return status;
-    if (asprintf(&writer->temporary, "%s.part-%ld", path, (long)getpid()) < 0) {
+    if (getrandom(&number, sizeof number, 0) != sizeof number) {
+        status = fail(err, XT_ERR_RUN, "cannot write", path);
+    } else if (asprintf(&writer->temporary, "%s%s%" PRIu64, path, temporary_end, number) < 0) {
         writer->temporary = NULL;
-        xt_file_abandon(writer);
-        return xt_err_no_memory(err, "a file name", strlen(path));
+        status = xt_err_no_memory(err, "a file name", strlen(path));
+    } else {
+        writer->folder = open_folder_of(writer->path);
+        writer->fd = writer->folder < 0 ? -1 : open_temporary(writer);
+        if (writer->fd < 0)
+            status = fail(err, XT_ERR_RUN, "cannot write", writer->temporary);
     }
-    writer->fd = open(writer->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (writer->fd >= 0)
-        return XT_OK;
-    status = fail(err, XT_ERR_RUN, "cannot write", writer->temporary);
-    xt_file_abandon(writer);
+    if (status)
+        xt_file_abandon(writer);
     return status;
+}
+
+bool xt_file_is_leftover(const char *name)
+{
+    size_t length = strlen(name);
+    size_t start = length;
+    while (start && name[start - 1] >= '0' && name[start - 1] <= '9')
+        start--;
+    size_t end = sizeof temporary_end - 1;
+    return start < length && start >= end && strncmp(name + start - end, temporary_end, end) == 0;
 }
 
 enum xt_status xt_file_write(struct xt_file_writer *writer, const void *bytes, size_t count,
@@ -107,24 +144,6 @@ enum xt_status xt_file_write(struct xt_file_writer *writer, const void *bytes, s
     return XT_OK;
 }
 
-static enum xt_status sync_folder_of(const char *path, struct xt_err *err)
-{
-    const char *slash = strrchr(path, '/');
-    char *folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
-    if (!folder)
-        return xt_err_no_memory(err, "a file name", strlen(path));
-    enum xt_status status = XT_OK;
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    /* Some network file systems cannot sync a folder and say EINVAL: the rename is all they offer.
-     */
-    if (fd < 0 || (fsync(fd) && errno != EINVAL))
-        status = fail(err, XT_ERR_RUN, "cannot sync", folder);
-    if (fd >= 0)
-        close(fd);
-    free(folder);
-    return status;
-}
-
 enum xt_status xt_file_commit(struct xt_file_writer *writer, struct xt_err *err)
 {
     enum xt_status status = XT_OK;
@@ -132,14 +151,16 @@ enum xt_status xt_file_commit(struct xt_file_writer *writer, struct xt_err *err)
         status = fail(err, XT_ERR_RUN, "cannot sync", writer->temporary);
     if (close(writer->fd) && !status)
         status = fail(err, XT_ERR_RUN, "cannot write", writer->temporary);
-    writer->fd = -1;
-    if (!status && rename(writer->temporary, writer->path))
+    if (!status && renameat(writer->folder, xt_file_name(writer->temporary), writer->folder,
+                            xt_file_name(writer->path)))
         status = fail(err, XT_ERR_RUN, "cannot write", writer->path);
-    if (!status) {
-        free(writer->temporary);
-        writer->temporary = NULL;
-        status = sync_folder_of(writer->path, err);
-    }
+    if (status)
+        unlinkat(writer->folder, xt_file_name(writer->temporary), 0);
+    /* Some network file systems cannot sync a folder and say EINVAL: the rename is all they offer.
+     */
+    else if (fsync(writer->folder) && errno != EINVAL)
+        status = fail(err, XT_ERR_RUN, "cannot sync the folder of", writer->path);
+    writer->fd = -1;
     xt_file_abandon(writer);
     return status;
 }
@@ -148,13 +169,15 @@ void xt_file_abandon(struct xt_file_writer *writer)
 {
     if (!writer->path)
         return;
-    if (writer->fd >= 0)
+    if (writer->fd >= 0 && writer->temporary) {
         close(writer->fd);
-    if (writer->temporary)
-        unlink(writer->temporary);
+        unlinkat(writer->folder, xt_file_name(writer->temporary), 0);
+    }
+    if (writer->folder >= 0)
+        close(writer->folder);
     free(writer->temporary);
     free(writer->path);
-    *writer = (struct xt_file_writer){.fd = -1};
+    *writer = (struct xt_file_writer){.folder = -1, .fd = -1};
 }
 
 enum xt_status xt_file_save(const char *path, const void *bytes, size_t count, struct xt_err *err)

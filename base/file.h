@@ -22,11 +22,12 @@ enum xt_status xt_file_read(const char *path, size_t limit, uint8_t **buffer, si
  * says why, 0 that the file ends before. */
 bool xt_file_read_at(int fd, uint64_t at, void *bytes, size_t count);
 
-/* A file being written under a temporary name in the same folder; nothing is seen at `path` before
- * commit. */
+/* A file being written under a temporary name that nobody can guess, in the same folder; nothing is
+ * seen at `path` before commit. It goes into the folder that was there at the beginning. */
 struct xt_file_writer {
     char *path;
     char *temporary;
+    int folder;
     int fd;
 };
 enum xt_status xt_file_begin(struct xt_file_writer *writer, const char *path, struct xt_err *err);
@@ -37,6 +38,9 @@ enum xt_status xt_file_write(struct xt_file_writer *writer, const void *bytes, s
 enum xt_status xt_file_commit(struct xt_file_writer *writer, struct xt_err *err);
 /* Removes the temporary file. Does nothing on a zeroed or committed writer. */
 void xt_file_abandon(struct xt_file_writer *writer);
+
+/* Whether a file's name is a temporary one: what a process that was killed left half-written. */
+bool xt_file_is_leftover(const char *name);
 
 /* begin, write, commit. */
 enum xt_status xt_file_save(const char *path, const void *bytes, size_t count, struct xt_err *err);

@@ -1,6 +1,7 @@
 #include "base/thread.h"
 
 #include <limits.h>
+#include <math.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/cgroup.h"
 
 static int from_affinity(void)
 {
@@ -23,119 +26,10 @@ static int from_affinity(void)
     return count;
 }
 
-/* The first line of `path` into `line`; 0 where it cannot be read. */
-static int first_line(const char *path, char *line, int size)
-{
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return 0;
-    int ok = fgets(line, size, file) != NULL;
-    fclose(file);
-    return ok;
-}
-
-/* This process's cgroup path for a controller ("" is the v2 hierarchy), as /proc/self/cgroup gives
- * it. */
-static void cgroup_path(const char *controller, char *out, size_t size)
-{
-    out[0] = '\0';
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    if (!file)
-        return;
-    char line[4096];
-    while (fgets(line, sizeof line, file)) {
-        line[strcspn(line, "\n")] = '\0';
-        char *name = strchr(line, ':');
-        char *path = name ? strchr(name + 1, ':') : NULL;
-        if (!path)
-            continue;
-        *path++ = '\0';
-        name++;
-        if (controller[0] ? strstr(name, controller) != NULL : name[0] == '\0') {
-            snprintf(out, size, "%s", path);
-            break;
-        }
-    }
-    fclose(file);
-}
-
-/* Calls read_one for the process's own group and each group above it (a limit anywhere above
- * binds). */
-static double least_up_the_tree(const char *mount, const char *controller,
-                                double (*read_one)(const char *folder))
-{
-    char group[4096];
-    cgroup_path(controller, group, sizeof group);
-    double least = 0;
-    for (;;) {
-        char folder[4200];
-        snprintf(folder, sizeof folder, "%s%s", mount, group);
-        double value = read_one(folder);
-        if (value > 0 && (least <= 0 || value < least))
-            least = value;
-        char *slash = strrchr(group, '/');
-        if (!slash)
-            return least;
-        *slash = '\0';
-    }
-}
-
-static double cpus_v2(const char *folder)
-{
-    char path[4300];
-    char line[128];
-    snprintf(path, sizeof path, "%s/cpu.max", folder);
-    double quota = 0;
-    double period = 0;
-    if (first_line(path, line, sizeof line) && sscanf(line, "%lf %lf", &quota, &period) == 2 &&
-        period > 0)
-        return quota / period;
-    return 0;
-}
-
-static double cpus_v1(const char *folder)
-{
-    char path[4300];
-    char quota[128];
-    char period[128];
-    snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder);
-    if (!first_line(path, quota, sizeof quota))
-        return 0;
-    snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
-    if (!first_line(path, period, sizeof period))
-        return 0;
-    double used = strtod(quota, NULL);
-    double whole = strtod(period, NULL);
-    return used > 0 && whole > 0 ? used / whole : 0;
-}
-
-static double number_in(const char *folder, const char *name)
-{
-    char path[4300];
-    char line[128];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return first_line(path, line, sizeof line) ? strtod(line, NULL) : 0;
-}
-
-static double memory_v2(const char *folder)
-{
-    return number_in(folder, "memory.max");
-}
-
-static double memory_v1(const char *folder)
-{
-    return number_in(folder, "memory.limit_in_bytes");
-}
-
 static int from_cgroup(void)
 {
-    double cpus = least_up_the_tree("/sys/fs/cgroup", "", cpus_v2);
-    if (cpus <= 0)
-        cpus = least_up_the_tree("/sys/fs/cgroup/cpu", "cpu", cpus_v1);
-    if (cpus <= 0 || cpus > INT_MAX)
-        return INT_MAX;
-    int whole = (int)cpus;
-    return whole < cpus ? whole + 1 : whole;
+    double cpus = ceil(xt_cgroup_cpus(""));
+    return cpus < INT_MAX ? (int)cpus : INT_MAX;
 }
 
 static int from_slurm(void)
@@ -167,34 +61,36 @@ int xt_thread_available(const char **why)
     return count == INT_MAX ? 1 : count;
 }
 
+/* 0 for what is not known, which is INFINITY. */
+static unsigned long long known(double bytes)
+{
+    return bytes < 0x1p63 ? (unsigned long long)bytes : 0;
+}
+
 unsigned long long xt_thread_memory_limit(void)
 {
-    double limit = least_up_the_tree("/sys/fs/cgroup", "", memory_v2);
-    if (limit <= 0)
-        limit = least_up_the_tree("/sys/fs/cgroup/memory", "memory", memory_v1);
     double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
-    if (machine > 0 && (limit <= 0 || machine < limit))
-        limit = machine;
-    return limit > 0 ? (unsigned long long)limit : 0;
+    return known(fmin(xt_cgroup_memory_limit(""), machine > 0 ? machine : INFINITY));
 }
 
 unsigned long long xt_thread_memory_used(void)
 {
-    char line[128];
     unsigned long long resident = 0;
-    if (!first_line("/proc/self/statm", line, sizeof line) ||
-        sscanf(line, "%*u %llu", &resident) != 1)
-        return 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (file && fscanf(file, "%*u %llu", &resident) != 1)
+        resident = 0;
+    if (file)
+        fclose(file);
     return resident * (unsigned long long)sysconf(_SC_PAGE_SIZE);
 }
 
-static unsigned long long machine_available(void)
+static double machine_available(void)
 {
     char line[128];
-    unsigned long long kilobytes = 0;
+    double kilobytes = INFINITY;
     FILE *file = fopen("/proc/meminfo", "re");
     while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "MemAvailable: %llu kB", &kilobytes) == 1)
+        if (sscanf(line, "MemAvailable: %lf kB", &kilobytes) == 1)
             break;
     if (file)
         fclose(file);
@@ -203,11 +99,7 @@ static unsigned long long machine_available(void)
 
 unsigned long long xt_thread_memory_available(void)
 {
-    unsigned long long machine = machine_available();
-    unsigned long long limit = xt_thread_memory_limit();
-    unsigned long long used = xt_thread_memory_used();
-    unsigned long long left = limit > used ? limit - used : 0;
-    return !machine || (limit && left < machine) ? left : machine;
+    return known(fmin(machine_available(), xt_cgroup_memory_left("")));
 }
 
 double xt_thread_seconds(void)

@@ -24,7 +24,8 @@ unsigned long long xt_thread_memory_limit(void);
 unsigned long long xt_thread_memory_used(void);
 
 /* The memory that this process can still have without swapping, in bytes: what the machine can give
- * (MemAvailable), or what its limit leaves where that is less; 0 if neither can be read. */
+ * (MemAvailable), or what its cgroup's limit leaves where that is less; 0 if neither can be read.
+ */
 unsigned long long xt_thread_memory_available(void);
 
 /* Seconds since some fixed moment, monotonic. */

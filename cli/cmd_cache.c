@@ -4,6 +4,7 @@
 #include <archive_entry.h>
 #include <cjson/cJSON.h>
 #include <dirent.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -444,25 +445,42 @@ static enum xt_status export_store(struct archive *archive, const struct store *
     return status;
 }
 
-static enum xt_status export(const struct stores *stores, const char *to, struct xt_err *err) {
-    char *part = NULL; size_t count = 0;
-    if (asprintf(&part, "%s.part-%ld", to, (long)getpid()) <
-        0) return xt_err_no_memory(err, "a file name", strlen(to));
+static la_ssize_t write_block(struct archive *archive, void *writer, const void *bytes, size_t size)
+{
+    if (!xt_file_write(writer, bytes, size, NULL))
+        return (la_ssize_t)size;
+    archive_set_error(archive, errno, "%s", strerror(errno));
+    return -1;
+}
+
+static enum xt_status write_archive(const struct stores *stores, struct xt_file_writer *writer,
+                                    size_t *count, struct xt_err *err)
+{
+    const char *to = writer->path;
     struct archive *archive = archive_write_new();
-    enum xt_status status = archive ? XT_OK : xt_err_no_memory(err, "an archive", 0);
-    if (!status && (archive_write_set_format_pax_restricted(archive) != ARCHIVE_OK ||
-                    archive_write_add_filter_gzip(archive) != ARCHIVE_OK ||
-                    archive_write_open_filename(archive, part) != ARCHIVE_OK))
+    if (!archive)
+        return xt_err_no_memory(err, "an archive", 0);
+    enum xt_status status = XT_OK;
+    if (archive_write_set_format_pax_restricted(archive) != ARCHIVE_OK ||
+        archive_write_add_filter_gzip(archive) != ARCHIVE_OK ||
+        archive_write_set_bytes_in_last_block(archive, 1) != ARCHIVE_OK ||
+        archive_write_open(archive, writer, NULL, write_block, NULL) != ARCHIVE_OK)
         status = archive_failed(archive, "write", to, XT_ERR_RUN, err);
     for (size_t i = 0; i < stores->count && !status; i++)
-        status = export_store(archive, &stores->items[i], to, &count, err);
+        status = export_store(archive, &stores->items[i], to, count, err);
     if (!status && archive_write_close(archive) != ARCHIVE_OK)
         status = archive_failed(archive, "write", to, XT_ERR_RUN, err);
-    if (archive) archive_write_free(archive);
-    if (!status && rename(part, to)) status = xt_err_set(err, XT_ERR_RUN, "cannot write %s", to);
-    if (status) unlink(part);
-    else printf("wrote %zu kernels to %s\n", count, to);
-    free(part);
+    archive_write_free(archive);
+    return status;
+}
+
+static enum xt_status export(const struct stores *stores, const char *to, struct xt_err *err) {
+    struct xt_file_writer writer = {0}; size_t count = 0;
+    enum xt_status status = xt_file_begin(&writer, to, err);
+    if (!status) status = write_archive(stores, &writer, &count, err);
+    if (!status) status = xt_file_commit(&writer, err);
+    xt_file_abandon(&writer);
+    if (!status) printf("wrote %zu kernels to %s\n", count, to);
     return status;
 }
 

@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/process.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
-#include "device/device.h"
+#include "device/check.h"
 #include "device/gpu/host_gpu.h"
-#include "device/isolate.h"
 #include "device/gpu/opencl.h"
 #include "device/probe.h"
 
@@ -152,8 +152,8 @@ static enum xt_status look_at_level_zero(struct report *report, struct level_zer
                                          struct xt_err *err)
 {
     struct xt_err why = {0};
-    enum xt_status status =
-        xt_isolate(see_level_zero, NULL, seen, sizeof *seen, DRIVER_SECONDS, NULL, &why);
+    const struct xt_process process = {.work = see_level_zero, .seconds = DRIVER_SECONDS};
+    enum xt_status status = xt_process_run(&process, seen, sizeof *seen, NULL, &why);
     if (status && status != XT_ERR_DEVICE)
         return xt_err_set(err, status, "%s", why.text);
     bool no_loader = !status && strstr(seen->why, "libze_loader") != NULL;
@@ -186,8 +186,8 @@ static enum xt_status look_at_opencl(struct report *report, struct xt_err *err)
 {
     struct opencl_seen seen;
     struct xt_err why = {0};
-    enum xt_status status =
-        xt_isolate(see_opencl, NULL, &seen, sizeof seen, DRIVER_SECONDS, NULL, &why);
+    const struct xt_process process = {.work = see_opencl, .seconds = DRIVER_SECONDS};
+    enum xt_status status = xt_process_run(&process, &seen, sizeof seen, NULL, &why);
     if (status && status != XT_ERR_DEVICE)
         return xt_err_set(err, status, "%s", why.text);
     if (!status && !seen.status && seen.count > 0) {
@@ -257,12 +257,12 @@ static enum xt_status look_at_onednn(struct report *report, struct xt_probe *pro
 static enum xt_status look_at_convolution(struct report *report, const struct xt_probe *probe,
                                           struct xt_err *err)
 {
-    struct xt_probe_check check;
+    struct xt_check check;
     if (probe->status || probe->xpus.count == 0) {
         add(report, "convolution", SKIPPED, "there is no engine");
         return XT_OK;
     }
-    enum xt_status status = xt_probe_check("xpu", &check, err);
+    enum xt_status status = xt_check_device("xpu", &check, err);
     if (status)
         return status;
     report->works = check.status == XT_OK;

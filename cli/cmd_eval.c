@@ -159,15 +159,6 @@ struct command {
     int count;
 };
 
-static const char *type_name(enum xt_amp amp)
-{
-    static const char *const names[] = {[XT_AMP_OFF] = "f32",
-                                        [XT_AMP_BF16] = "bf16",
-                                        [XT_AMP_FP16] = "fp16",
-                                        [XT_AMP_INT8] = "int8"};
-    return names[amp];
-}
-
 static bool is_comparison(const struct command *command)
 {
     return xt_options_source(command->options, "compare") == XT_SOURCE_COMMAND_LINE;
@@ -178,7 +169,7 @@ static bool is_comparison(const struct command *command)
 static bool add_result(cJSON *root, const struct run *run)
 {
     const struct xt_evaluation *e = &run->result;
-    bool ok = cJSON_AddStringToObject(root, "type", type_name(run->amp)) &&
+    bool ok = cJSON_AddStringToObject(root, "type", xt_amp_name(run->amp)) &&
               cJSON_AddNumberToObject(root, "images", (double)e->images) &&
               cJSON_AddNumberToObject(root, "correct", (double)e->correct);
     for (int i = 0; i < e->metric_count && ok; i++)
@@ -258,7 +249,7 @@ static enum xt_status print_result(const struct command *command, struct xt_err 
 static void print_row(const struct run *run, const struct run *first)
 {
     const struct xt_evaluation *e = &run->result;
-    printf("%-5s %8zu %8zu", type_name(run->amp), e->images, e->correct);
+    printf("%-5s %8zu %8zu", xt_amp_name(run->amp), e->images, e->correct);
     for (int i = 0; i < e->metric_count; i++)
         printf(" %12.2f %%", 100 * e->metrics[i].value);
     double change = 100 * (e->metrics[0].value - first->result.metrics[0].value);

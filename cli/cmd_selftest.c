@@ -17,19 +17,6 @@
 
 enum { BATCH = 2, CLASSES = 10, NETWORKS_MAX = 8 };
 
-/* What --amp names, in its order. */
-static const struct {
-    enum xt_dtype dtype;
-    bool int8;
-    const char *name;
-} types[] = {
-    [XT_AMP_OFF] = {.dtype = XT_F32, .name = "f32"},
-    [XT_AMP_BF16] = {.dtype = XT_BF16, .name = "bf16"},
-    [XT_AMP_FP16] = {.dtype = XT_F16, .name = "fp16"},
-    [XT_AMP_INT8] = {.dtype = XT_F32, .int8 = true, .name = "int8"},
-};
-enum { TYPES = sizeof types / sizeof types[0] };
-
 /* A network as it is checked. */
 struct subject {
     const struct xt_model_info *model; /* NULL: the small one */
@@ -41,7 +28,7 @@ struct subject {
 struct command {
     const struct xt_options *options;
     struct xt_device device;
-    enum xt_amp types[TYPES];
+    enum xt_amp types[XT_AMP_COUNT];
     int type_count;
     struct subject *subjects;
     int subject_count;
@@ -66,8 +53,8 @@ static enum xt_status choose_types(struct command *command, struct xt_err *err)
     bool said = xt_options_source(command->options, "amp") >= XT_SOURCE_CONFIG;
     if (said && !runs[asked])
         return xt_err_set(err, XT_ERR_DEVICE, "%s does not %s in %s", command->device.name,
-                          types[asked].int8 ? "infer" : "train", types[asked].name);
-    for (int type = 0; type < TYPES; type++)
+                          asked == XT_AMP_INT8 ? "infer" : "train", xt_amp_name(asked));
+    for (int type = 0; type < XT_AMP_COUNT; type++)
         if (runs[type] && (!said || (enum xt_amp)type == asked))
             command->types[command->type_count++] = (enum xt_amp)type;
     return command->type_count
@@ -159,8 +146,8 @@ static enum xt_status check_subject(struct command *command, struct subject *sub
                                                                       : &xt_selftest_small,
                                               .network = subject->options,
                                               .batch = subject->batch,
-                                              .dtype = types[type].dtype,
-                                              .int8 = types[type].int8,
+                                              .dtype = xt_amp_dtype(type),
+                                              .int8 = type == XT_AMP_INT8,
                                               .thorough = !subject->model,
                                               .before = show_op,
                                               .context = command};
@@ -169,7 +156,7 @@ static enum xt_status check_subject(struct command *command, struct subject *sub
         status = xt_selftest_run(&subject->result, &options, err);
         if (status)
             xt_err_prefix(err, "%s, %s: ", subject->model ? subject->model->name : "small shapes",
-                          types[type].name);
+                          xt_amp_name(type));
     }
     return status;
 }

@@ -12,7 +12,6 @@
 #include "train/trainer.h"
 
 static const char *const purposes[] = {"train", "eval", "predict"};
-static const char *const types[] = {"f32", "bf16", "fp16", "int8"};
 
 /* What one purpose and type came to. */
 struct warmed {
@@ -108,9 +107,9 @@ static enum xt_status warm(const struct xt_settings *settings, struct warmed *ou
                                 ? warm_training(&own, out, err)
                                 : warm_inference(&own, own.warm_for == XT_WARM_EVAL, out, err);
     out->span = xt_span_since(&start);
-    return status
-               ? xt_err_prefix(err, "warmup for %s in %s: ", purposes[own.warm_for], types[own.amp])
-               : XT_OK;
+    return status ? xt_err_prefix(err, "warmup for %s in %s: ", purposes[own.warm_for],
+                                  xt_amp_name(own.amp))
+                  : XT_OK;
 }
 
 static void print(const struct xt_settings *settings, const struct warmed *warmed)
@@ -118,12 +117,12 @@ static void print(const struct xt_settings *settings, const struct warmed *warme
     if (settings->json)
         printf("{\"for\": \"%s\", \"type\": \"%s\", \"compiled\": %d, \"kept\": %d, \"wall_s\": "
                "%.3f, \"cpu_s\": %.3f}\n",
-               purposes[settings->warm_for], types[settings->types], warmed->compiled, warmed->kept,
-               warmed->span.wall, warmed->span.cpu);
+               purposes[settings->warm_for], xt_amp_name(settings->types), warmed->compiled,
+               warmed->kept, warmed->span.wall, warmed->span.cpu);
     else
         printf("%-8s %-5s %4d kernel%s compiled, %4d in the cache before, %8.2f s, %8.2f s of CPU "
                "time\n",
-               purposes[settings->warm_for], types[settings->types], warmed->compiled,
+               purposes[settings->warm_for], xt_amp_name(settings->types), warmed->compiled,
                warmed->compiled == 1 ? " " : "s", warmed->kept, warmed->span.wall,
                warmed->span.cpu);
     fflush(stdout);

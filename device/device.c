@@ -16,40 +16,6 @@
 #include "device/primitive.h"
 #include "device/probe.h"
 
-const char *xt_dtype_name(enum xt_dtype dtype)
-{
-    switch (dtype) {
-    case XT_F32:
-        return "f32";
-    case XT_BF16:
-        return "bf16";
-    case XT_F16:
-        return "fp16";
-    case XT_S8:
-        return "s8";
-    case XT_U8:
-        return "u8";
-    }
-    return "";
-}
-
-dnnl_data_type_t xt_dtype_dnnl(enum xt_dtype dtype)
-{
-    switch (dtype) {
-    case XT_F32:
-        return dnnl_f32;
-    case XT_BF16:
-        return dnnl_bf16;
-    case XT_F16:
-        return dnnl_f16;
-    case XT_S8:
-        return dnnl_s8;
-    case XT_U8:
-        return dnnl_u8;
-    }
-    return dnnl_data_type_undef;
-}
-
 void xt_device_cpu_name(char *out, size_t size)
 {
     snprintf(out, size, "unknown CPU");

@@ -1,5 +1,4 @@
-/* A device that a graph runs on: its oneDNN engine and stream, and how many threads the host
- * computes with.
+/* Opening the device that a graph runs on.
  *
  * One device per process is open at a time; it outlives every graph, memory and primitive made on
  * it. What a user asked for is what opens, or an error says why not: nothing runs elsewhere
@@ -11,49 +10,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/dtype.h"
 #include "base/err.h"
-#include "base/span.h"
 #include "device/dnnl.h"
-#include "device/kernels/kernel_cache.h"
-#include "device/gpu/level_zero.h"
+#include "device/handle.h"
 #include "device/memory.h"
-#include "device/xpu.h"
-
-/* The last two are an int8 network's: signed, and unsigned where nothing is negative. */
-enum xt_dtype { XT_F32, XT_BF16, XT_F16, XT_S8, XT_U8 };
-
-static inline bool xt_dtype_is_int8(enum xt_dtype dtype)
-{
-    return dtype == XT_S8 || dtype == XT_U8;
-}
-static inline size_t xt_dtype_size(enum xt_dtype dtype)
-{
-    return dtype == XT_F32 ? 4 : xt_dtype_is_int8(dtype) ? 1 : 2;
-}
-const char *xt_dtype_name(enum xt_dtype dtype); /* "f32", "bf16", "fp16", "s8", "u8" */
-dnnl_data_type_t xt_dtype_dnnl(enum xt_dtype dtype);
-
-enum xt_device_kind { XT_DEVICE_CPU, XT_DEVICE_XPU };
-
-struct xt_device {
-    enum xt_device_kind kind;
-    dnnl_engine_t engine;
-    dnnl_stream_t stream;
-    int threads;
-    struct xt_span library_span; /* loading oneDNN took this */
-    struct xt_span engine_span;  /* and finding and opening the device that */
-    char place[16];              /* "cpu", "xpu:0" */
-    char name[128];   /* "cpu: Intel(R) Xeon(R) ..., 2 threads"; "xpu:0: Intel(R) Arc(TM) ..." */
-    char chosen[192]; /* why this one, where "auto" or "xpu" left a choice; else "" */
-    /* On an XPU alone: */
-    struct xt_xpu xpu;
-    struct xt_level_zero *zero; /* NULL: none */
-    char no_zero[256];          /* why there is none */
-    struct xt_kernel_cache cache;
-    struct xt_traffic traffic;
-    /* Makes memories on oneDNN's OpenCL runtime, where the device has unified shared memory. */
-    xt_dnnl_opencl_memory *opencl_memory;
-};
 
 struct xt_device_options {
     const char *spec;         /* "cpu" (also NULL), "auto", or what xt_xpu_choose takes */

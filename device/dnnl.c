@@ -287,3 +287,12 @@ const char *xt_dnnl_implementation(const_dnnl_primitive_desc_t pd)
         return "";
     return name;
 }
+
+dnnl_data_type_t xt_dtype_dnnl(enum xt_dtype dtype)
+{
+    static const dnnl_data_type_t types[XT_DTYPE_COUNT] = {
+        [XT_F32] = dnnl_f32, [XT_BF16] = dnnl_bf16, [XT_F16] = dnnl_f16,
+        [XT_S8] = dnnl_s8,   [XT_U8] = dnnl_u8,
+    };
+    return types[dtype];
+}

@@ -12,6 +12,7 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <stdbool.h>
 
+#include "base/dtype.h"
 #include "base/err.h"
 
 /* Each name is a oneDNN function without its dnnl_ prefix. */
@@ -125,6 +126,9 @@ void *xt_dnnl_symbol(const char *name);
 /* A oneDNN status as an error about `what`; XT_OK for success. Out of memory becomes XT_ERR_MEMORY.
  */
 enum xt_status xt_dnnl_check(dnnl_status_t status, const char *what, struct xt_err *err);
+
+/* oneDNN's name of a type; dnnl_data_type_undef for one that networks do not compute in. */
+dnnl_data_type_t xt_dtype_dnnl(enum xt_dtype dtype);
 
 /* "jit:avx512_core_amx" and the like; a constant of the library. "" where it cannot be asked. */
 const char *xt_dnnl_implementation(const_dnnl_primitive_desc_t pd);

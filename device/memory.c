@@ -6,7 +6,6 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "device/device.h"
 #include "device/primitive.h"
 
 const char *xt_cause_name(enum xt_cause cause)

@@ -14,33 +14,15 @@
 #ifndef XT_DEVICE_MEMORY_H
 #define XT_DEVICE_MEMORY_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
 #include "device/dnnl.h"
+#include "device/handle.h"
 
-struct xt_device;
-
-/* What bytes cross for. */
-enum xt_cause {
-    XT_CAUSE_IMAGES,
-    XT_CAUSE_LOGITS,
-    XT_CAUSE_GRADIENTS, /* of the logits */
-    XT_CAUSE_WEIGHTS,
-    XT_CAUSE_MASKS,   /* of dropout */
-    XT_CAUSE_SCALARS, /* learning rates, norms, flags */
-    XT_CAUSE_OTHER,
-    XT_CAUSE_COUNT,
-};
 const char *xt_cause_name(enum xt_cause cause);
-
-struct xt_traffic {
-    _Atomic uint64_t up[XT_CAUSE_COUNT]; /* host to device, bytes */
-    _Atomic uint64_t down[XT_CAUSE_COUNT];
-};
 
 /* Counts what a device's own primitives bring over the bus; on the CPU nothing. */
 void xt_traffic_add(struct xt_device *device, enum xt_cause cause, bool up, size_t bytes);

@@ -4,7 +4,9 @@
 #ifndef XT_DEVICE_PRIMITIVE_H
 #define XT_DEVICE_PRIMITIVE_H
 
-#include "device/device.h"
+#include "base/err.h"
+#include "device/dnnl.h"
+#include "device/handle.h"
 
 /* Whoever makes it destroys it. `what` names it in errors. A cache that cannot be read or written
  * costs the time to compile and nothing else. */

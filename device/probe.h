@@ -25,15 +25,4 @@ struct xt_probe {
 /* Fails only where no process can be started; what went wrong in it is in out->status and why. */
 enum xt_status xt_probe_xpus(struct xt_probe *out, struct xt_err *err);
 
-/* Opens what `spec` names and checks one convolution there, in a process of its own. */
-struct xt_probe_check {
-    enum xt_status status;
-    char why[1024];
-    char name[128];
-    double error;
-    double open_s; /* seconds until the device was open, and for the convolution */
-    double check_s;
-};
-enum xt_status xt_probe_check(const char *spec, struct xt_probe_check *out, struct xt_err *err);
-
 #endif

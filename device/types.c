@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device/device.h"
 #include "device/memory.h"
 #include "device/primitive.h"
 

@@ -5,7 +5,9 @@
 
 #include <stdbool.h>
 
+#include "base/err.h"
 #include "device/dnnl.h"
+#include "device/handle.h"
 
 struct xt_types {
     bool trains_f32; /* forward, and backward by data and by weights */
@@ -18,7 +20,6 @@ struct xt_types {
 
 void xt_types_ask(dnnl_engine_t engine, struct xt_types *out);
 
-struct xt_device;
 /* Computes one small convolution in f32 on the device and holds it against plain loops; *error gets
  * the largest difference, relative to the largest value. XT_ERR_DEVICE where it is off or fails. */
 enum xt_status xt_types_check(struct xt_device *device, double *error, struct xt_err *err);

@@ -366,7 +366,7 @@ static enum xt_status visit_all(struct run *run, const char *prefix,
         char name[160];
         snprintf(name, sizeof name, "%s%s", prefix, mine.items[i].name);
         const struct xt_file_tensor *tensor = xt_weight_file_find(&run->file, name);
-        if (mine.items[i].dtype != XT_FILE_F32 || (!tensor && view->stats))
+        if (mine.items[i].dtype != XT_F32 || (!tensor && view->stats))
             continue;
         status = tensor ? visit_one(&mine.items[i], tensor, visit, context, err)
                         : xt_err_set(err, XT_ERR_DATA, "the reference has no tensor %s", name);
@@ -490,7 +490,7 @@ static enum xt_status load_labels(const struct run *run, struct labels *out, str
     const struct xt_file_tensor *lengths = need(run, "label_lengths", err);
     if (!labels || !lengths)
         return err->status;
-    if (labels->dtype != XT_FILE_I32 || lengths->dtype != XT_FILE_I32 || run->n > 8)
+    if (labels->dtype != XT_I32 || lengths->dtype != XT_I32 || run->n > 8)
         return xt_err_set(err, XT_ERR_DATA, "the reference's labels are not int32");
     const int32_t *symbol = labels->data;
     const int32_t *length = lengths->data;

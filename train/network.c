@@ -86,20 +86,6 @@ static enum xt_status choose_model(struct xt_network *network, const struct xt_s
                       settings->init, own);
 }
 
-static enum xt_dtype dtype_of(const struct xt_settings *settings)
-{
-    switch (settings->amp) {
-    case XT_AMP_BF16:
-        return XT_BF16;
-    case XT_AMP_FP16:
-        return XT_F16;
-    case XT_AMP_INT8:
-    case XT_AMP_OFF:
-        break;
-    }
-    return XT_F32;
-}
-
 /* On the CPU fp16 is for fused inference: oneDNN's gradients in fp16 are by reference kernels. */
 static enum xt_status check_fp16(const struct xt_network *network,
                                  const struct xt_settings *settings, bool training,
@@ -140,7 +126,7 @@ static enum xt_status describe(struct xt_network *network, const struct xt_setti
         .params = draft->params,
         .batch = draft->batch,
         .training = training,
-        .dtype = dtype_of(settings),
+        .dtype = xt_amp_dtype(settings->amp),
         .fuse = !training && settings->fuse,
         .int8 = int8 && network->ranges.tensors ? &network->ranges : NULL,
         .bn_frozen = training && network->bn_frozen,

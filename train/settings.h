@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/dtype.h"
+
 enum xt_optim_kind { XT_OPTIM_SGD, XT_OPTIM_ADAM, XT_OPTIM_ADAMW, XT_OPTIM_RMSPROP };
 enum xt_sched_kind {
     XT_SCHED_CONSTANT,
@@ -18,7 +20,17 @@ enum xt_sched_kind {
 };
 enum xt_bn_mode { XT_BN_AUTO, XT_BN_BATCH, XT_BN_FROZEN };
 enum xt_context_norm { XT_CONTEXT_AUTO, XT_CONTEXT_SAMPLE, XT_CONTEXT_BATCH };
-enum xt_amp { XT_AMP_OFF, XT_AMP_BF16, XT_AMP_FP16, XT_AMP_INT8 };
+enum xt_amp { XT_AMP_OFF, XT_AMP_BF16, XT_AMP_FP16, XT_AMP_INT8, XT_AMP_COUNT };
+/* The type of a graph's tensors by it: an int8 network's are described in f32. */
+static inline enum xt_dtype xt_amp_dtype(enum xt_amp amp)
+{
+    return amp == XT_AMP_BF16 ? XT_BF16 : amp == XT_AMP_FP16 ? XT_F16 : XT_F32;
+}
+/* What reports call it: "f32", "bf16", "fp16", "int8". */
+static inline const char *xt_amp_name(enum xt_amp amp)
+{
+    return amp == XT_AMP_INT8 ? "int8" : xt_dtype_name(xt_amp_dtype(amp));
+}
 enum xt_warm_for { XT_WARM_TRAIN, XT_WARM_EVAL, XT_WARM_PREDICT };
 enum xt_cache_choice {
     XT_CACHE_CHOICE_OFF,

@@ -14,11 +14,11 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process.h"
 #include "base/stop.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "cli/bench/start_report.h"
-#include "device/isolate.h"
 #include "models/registry.h"
 
 /* More than any compiler takes. */
@@ -59,8 +59,9 @@ static enum xt_status measure(const struct xt_settings *settings, struct xt_star
                               struct xt_err *err)
 {
     struct outcome outcome;
-    enum xt_status status =
-        xt_isolate(start_once, settings, &outcome, sizeof outcome, SECONDS_MOST, NULL, err);
+    const struct xt_process process = {
+        .work = start_once, .argument = settings, .seconds = SECONDS_MOST};
+    enum xt_status status = xt_process_run(&process, &outcome, sizeof outcome, NULL, err);
     if (xt_stop_requested())
         return xt_err_set(err, XT_INTERRUPTED, "interrupted before all starts were timed");
     if (status)

@@ -3,17 +3,13 @@
  * Lists of devices, batches and types give a run each. Every one of several runs has a process of
  * its own, so that peak memory and first step are its alone.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process.h"
 #include "base/thread.h"
 #include "cli/bench/report.h"
 #include "cli/commands.h"
@@ -29,7 +25,6 @@ struct command {
     struct xt_bench_run *runs;
     int count;
     struct xt_bench_old *old;
-    bool is_child; /* this process measured one run for its parent, and has nothing to say */
 };
 
 static void show_progress(void *context, int done, int all)
@@ -68,99 +63,58 @@ static enum xt_status measure(const struct command *command, const struct xt_set
 
 /* ---- a run in a process of its own ---- */
 
+struct job {
+    const struct command *command;
+    const struct xt_settings *settings;
+};
+
 /* What the child sends; the profile's ops follow. */
 struct message {
     struct xt_err err;
     struct xt_bench_step result;
 };
 
-static bool send_all(int fd, const void *bytes, size_t count)
+static void do_job(const void *argument, void *result)
 {
-    const char *from = bytes;
-    while (count) {
-        ssize_t sent = write(fd, from, count);
-        if (sent < 0 && errno == EINTR)
-            continue;
-        if (sent <= 0)
-            return false;
-        from += sent;
-        count -= (size_t)sent;
-    }
-    return true;
+    const struct job *job = argument;
+    struct message *message = result;
+    measure(job->command, job->settings, &message->result, &message->err);
 }
 
-static bool receive_all(int fd, void *bytes, size_t count)
+static const void *ops_of(const void *result, size_t *bytes)
 {
-    char *to = bytes;
-    while (count) {
-        ssize_t got = read(fd, to, count);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return false;
-        to += got;
-        count -= (size_t)got;
-    }
-    return true;
+    const struct xt_bench_profile *profile = &((const struct message *)result)->result.profile;
+    *bytes = (size_t)profile->op_count * sizeof *profile->ops;
+    return profile->ops;
 }
 
-static enum xt_status be_child(const struct command *command, const struct xt_settings *settings,
-                               int fd)
-{
-    struct message message = {.err = {.status = XT_OK}};
-    measure(command, settings, &message.result, &message.err);
-    const struct xt_bench_profile *profile = &message.result.profile;
-    bool sent = send_all(fd, &message, sizeof message) &&
-                send_all(fd, profile->ops, (size_t)profile->op_count * sizeof *profile->ops);
-    xt_bench_step_clear(&message.result);
-    return sent ? XT_OK : XT_ERR_RUN;
-}
-
-static enum xt_status receive(int fd, struct xt_bench_step *result, struct xt_err *err)
+static enum xt_status measure_apart(const struct command *command,
+                                    const struct xt_settings *settings,
+                                    struct xt_bench_step *result, struct xt_err *err)
 {
     struct message message;
-    if (!receive_all(fd, &message, sizeof message))
-        return xt_err_set(err, XT_ERR_RUN,
-                          "the process of one run ended before it was done; where memory ran out, "
-                          "give a smaller --batch");
-    if (message.err.status) {
+    struct xt_str ops = {0};
+    struct xt_err why = {0};
+    const struct job job = {.command = command, .settings = settings};
+    const struct xt_process process = {
+        .work = do_job, .argument = &job, .speaks = true, .points_to = ops_of, .rest = &ops};
+    enum xt_status status = xt_process_run(&process, &message, sizeof message, NULL, &why);
+    if (status == XT_ERR_DEVICE)
+        status = xt_err_set(err, XT_ERR_RUN,
+                            "the process of one run ended before it was done: %s; where memory ran "
+                            "out, give a smaller --batch",
+                            why.text);
+    else if (status)
+        *err = why;
+    else if (message.err.status)
         *err = message.err;
+    if (status || message.err.status) {
+        xt_str_clear(&ops);
         return err->status;
     }
     *result = message.result;
-    size_t ops = (size_t)result->profile.op_count;
-    result->profile.ops = NULL;
-    enum xt_status status =
-        xt_mem_calloc(&result->profile.ops, ops, sizeof *result->profile.ops, "the profile", err);
-    if (!status && !receive_all(fd, result->profile.ops, ops * sizeof *result->profile.ops))
-        status = xt_err_set(err, XT_ERR_RUN, "the process of one run sent half of its results");
-    return status;
-}
-
-static enum xt_status measure_apart(struct command *command, const struct xt_settings *settings,
-                                    struct xt_bench_step *result, struct xt_err *err)
-{
-    int ends[2];
-    fflush(NULL);
-    if (pipe2(ends, O_CLOEXEC))
-        return xt_err_set(err, XT_ERR_RUN, "no pipe to a process of its own: %s", strerror(errno));
-    pid_t child = fork();
-    if (child == 0) {
-        command->is_child = true;
-        close(ends[0]);
-        enum xt_status status = be_child(command, settings, ends[1]);
-        close(ends[1]);
-        return status;
-    }
-    close(ends[1]);
-    enum xt_status status =
-        child < 0
-            ? xt_err_set(err, XT_ERR_RUN, "no process of its own for a run: %s", strerror(errno))
-            : receive(ends[0], result, err);
-    close(ends[0]);
-    while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
-        ;
-    return status;
+    result->profile.ops = (struct xt_bench_op *)(void *)ops.data;
+    return XT_OK;
 }
 
 /* ---- all runs ---- */
@@ -180,11 +134,6 @@ static enum xt_status pick(const struct xt_options *options, int index,
     return status;
 }
 
-static const char *type_name(const struct xt_settings *settings)
-{
-    return xt_dtype_name(settings->amp == XT_AMP_BF16 ? XT_BF16 : XT_F32);
-}
-
 /* What there is to compare with, before anything is measured. */
 static enum xt_status check_old(const struct command *command, struct xt_err *err)
 {
@@ -200,7 +149,7 @@ static enum xt_status check_old(const struct command *command, struct xt_err *er
                                 settings.against);
         if (!status)
             status = xt_bench_old_rate(command->old, settings.model, settings.device,
-                                       type_name(&settings), settings.batch, settings.threads,
+                                       xt_amp_name(settings.amp), settings.batch, settings.threads,
                                        &rate, err);
     }
     return status;
@@ -217,9 +166,9 @@ static enum xt_status run_one(struct command *command, int index, struct xt_err 
     run->device = settings.device;
     status = command->count == 1 ? measure(command, &settings, &run->result, err)
                                  : measure_apart(command, &settings, &run->result, err);
-    if (status || command->is_child || !command->old)
+    if (status || !command->old)
         return status;
-    return xt_bench_old_rate(command->old, run->model, run->device, type_name(&settings),
+    return xt_bench_old_rate(command->old, run->model, run->device, xt_amp_name(settings.amp),
                              settings.batch, run->result.threads, &run->old_rate, err);
 }
 
@@ -263,11 +212,8 @@ static enum xt_status run_all(struct command *command, struct xt_err *err)
 {
     const struct xt_settings *s = &command->options->values;
     enum xt_status status = XT_OK;
-    for (int i = 0; i < command->count && !status; i++) {
+    for (int i = 0; i < command->count && !status; i++)
         status = run_one(command, i, err);
-        if (command->is_child)
-            return status;
-    }
     if (!status && s->json)
         status = print_json(command, err);
     if (!status && !s->json)

@@ -443,7 +443,15 @@ static enum xt_status check_folders(const char *folder, struct xt_err *err)
     return status;
 }
 
-/* Takes the lock. Alone: *alone. A folder that cannot be written needs none. */
+static void share_lock(const struct xt_kernel_cache *cache)
+{
+    while (flock(cache->lock, LOCK_SH) && errno == EINTR)
+        continue;
+}
+
+/* Takes the lock, and keeps others out where it is alone (*alone): they come in with share_lock,
+ * when what they write cannot be taken for a leftover any more. A folder that cannot be written
+ * needs none. */
 static void take_lock(struct xt_kernel_cache *cache, bool *alone)
 {
     char *path = NULL;
@@ -455,7 +463,8 @@ static void take_lock(struct xt_kernel_cache *cache, bool *alone)
     cache->writable = cache->lock >= 0;
     if (cache->writable) {
         *alone = flock(cache->lock, LOCK_EX | LOCK_NB) == 0;
-        flock(cache->lock, LOCK_SH);
+        if (!*alone)
+            share_lock(cache);
     }
 }
 
@@ -543,6 +552,8 @@ static enum xt_status prepare_folder(struct xt_kernel_cache *cache, const char *
     /* What is compiled again may come to other bytes: the old record goes with the file. */
     if (!status && cache->left_out)
         status = xt_kernel_cache_record(cache, NULL, err);
+    if (alone)
+        share_lock(cache);
     xt_cache_files_clear(&files);
     free(where);
     return status;

@@ -10,7 +10,7 @@
  * Layout: BASE/kernels/KEY/, KEY from the files of oneDNN and of the drivers and from the devices;
  * "index.txt" there holds "# key: value" lines and "SHA256 BYTES NAME" lines; "lock" is held
  * (flock, shared) by each process that uses the folder, so that files not recorded yet are known to
- * be somebody's work.
+ * be somebody's work, and exclusively by one that comes alone while it removes what is nobody's.
  *
  * With oneDNN's OpenCL and Level Zero runtimes oneDNN's cache blobs lie in the same folder
  * (blob_cache.h), under the same rules; OpenCL's need no cache of the driver beside them.

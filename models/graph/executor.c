@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "base/thread.h"
-#include "device/number.h"
+#include "base/number.h"
 #include "models/graph/backend.h"
 #include "models/graph/ranges.h"
 

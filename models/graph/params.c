@@ -338,7 +338,7 @@ static enum xt_status add_tensor(const struct xt_params *params, const struct xt
     struct xt_file_tensor *tensor = &out->items[out->count++];
     *tensor = (struct xt_file_tensor){
         .name = param->name,
-        .dtype = is_count ? XT_FILE_I64 : XT_FILE_F32,
+        .dtype = is_count ? XT_I64 : XT_F32,
         .ndims = is_count ? 0 : param->file_ndims,
         .data = data,
         .bytes = count * size,
@@ -514,7 +514,7 @@ static void read_batches_tracked(struct xt_params *params, const struct xt_weigh
 {
     for (size_t i = 0; i < file->count; i++) {
         const struct xt_file_tensor *tensor = &file->tensors[i];
-        if (tensor->dtype == XT_FILE_I64 && tensor->bytes == sizeof(int64_t) &&
+        if (tensor->dtype == XT_I64 && tensor->bytes == sizeof(int64_t) &&
             xt_str_ends(tensor->name, "num_batches_tracked")) {
             memcpy(&params->batches_tracked, tensor->data, sizeof(int64_t));
             return;

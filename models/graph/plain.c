@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "device/number.h"
+#include "base/number.h"
 
 double *xt_plain_take(struct xt_plain *plain, size_t count)
 {

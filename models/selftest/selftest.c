@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/stop.h"
-#include "device/number.h"
+#include "base/number.h"
 #include "models/graph/executor.h"
 #include "models/graph/ops.h"
 #include "models/graph/ranges.h"

@@ -23,7 +23,7 @@ struct xt_pickle_global {
     const char *module;
     const char *name;
     enum xt_pickle_role role;
-    enum xt_file_dtype dtype;
+    enum xt_dtype dtype;
 };
 
 enum xt_pickle_kind {

@@ -53,7 +53,7 @@ static void reader_clear(struct reader *reader)
 
 /* ("storage", type, key, location, count[, view]) */
 static enum xt_status read_storage_id(const struct xt_pickle_value *persistent,
-                                      struct storage *storage, enum xt_file_dtype *dtype,
+                                      struct storage *storage, enum xt_dtype *dtype,
                                       struct xt_err *err)
 {
     const struct xt_pickle_value *id = persistent->id;
@@ -71,7 +71,7 @@ static enum xt_status read_storage_id(const struct xt_pickle_value *persistent,
     *dtype = items[1]->global->dtype;
     *storage = (struct storage){.key = items[2]->text.bytes,
                                 .key_length = items[2]->text.length,
-                                .width = xt_file_dtype_size(*dtype)};
+                                .width = xt_dtype_size(*dtype)};
     if (__builtin_mul_overflow((size_t)items[4]->integer, storage->width, &storage->size))
         return xt_err_set(err, XT_ERR_DATA, "a storage of %" PRId64 " elements cannot be meant",
                           items[4]->integer);
@@ -104,7 +104,7 @@ static enum xt_status collect_storages(struct reader *reader)
     if (status)
         return status;
     for (size_t i = 0; i < pickle->persistent_count && !status; i++) {
-        enum xt_file_dtype dtype = XT_FILE_F32;
+        enum xt_dtype dtype = XT_F32;
         status = read_storage_id(pickle->persistent[i], &reader->storages[i], &dtype, reader->err);
     }
     if (status)
@@ -166,7 +166,7 @@ static bool reach(const struct xt_file_tensor *tensor, int64_t offset, const int
 static void copy_strided(uint8_t *out, const uint8_t *from, const struct xt_file_tensor *tensor,
                          const int64_t *strides)
 {
-    size_t width = xt_file_dtype_size(tensor->dtype);
+    size_t width = xt_dtype_size(tensor->dtype);
     int64_t index[XT_FILE_DIMS_MAX] = {0};
     int64_t at = 0;
     for (size_t done = 0; done < tensor->bytes; done += width) {
@@ -207,7 +207,7 @@ static enum xt_status make_dense(struct reader *reader, struct xt_file_tensor *t
 static enum xt_status place(struct reader *reader, struct xt_file_tensor *tensor,
                             const struct storage *storage, int64_t offset, const int64_t *strides)
 {
-    size_t width = xt_file_dtype_size(tensor->dtype);
+    size_t width = xt_dtype_size(tensor->dtype);
     int64_t elements = (int64_t)(storage->size / width);
     tensor->data = storage->bytes;
     if (tensor->bytes == 0)

@@ -39,11 +39,8 @@ static enum xt_status read_dtype(struct placed *placed, const cJSON *item, struc
     const char *name = placed->tensor.name;
     if (!cJSON_IsString(item))
         return xt_err_set(err, XT_ERR_DATA, "tensor %s: its dtype is not a string", name);
-    for (int i = XT_FILE_F32; i <= XT_FILE_BOOL; i++) {
-        placed->tensor.dtype = (enum xt_file_dtype)i;
-        if (!strcmp(item->valuestring, xt_file_dtype_name(placed->tensor.dtype)))
-            return XT_OK;
-    }
+    if (xt_dtype_find_file_name(item->valuestring, &placed->tensor.dtype))
+        return XT_OK;
     char shown[32];
     return xt_err_set(err, XT_ERR_DATA,
                       "tensor %s: the data type '%s' cannot be read, only F32, F64, F16, BF16, "
@@ -356,7 +353,7 @@ static enum xt_status put_tensor(struct xt_str *out, const struct xt_file_tensor
     enum xt_status status = put_string(out, tensor->name, err);
     if (!status)
         status = xt_str_printf(out, err, ":{\"dtype\":\"%s\",\"shape\":[",
-                               xt_file_dtype_name(tensor->dtype));
+                               xt_dtype_file_name(tensor->dtype));
     for (int i = 0; i < tensor->ndims && !status; i++)
         status = xt_str_printf(out, err, "%s%" PRId64, i ? "," : "", tensor->dims[i]);
     if (!status)

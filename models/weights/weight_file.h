@@ -16,29 +16,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/dtype.h"
 #include "base/err.h"
 
 enum { XT_FILE_DIMS_MAX = 8 };
-
-enum xt_file_dtype {
-    XT_FILE_F32,
-    XT_FILE_F64,
-    XT_FILE_F16,
-    XT_FILE_BF16,
-    XT_FILE_I64,
-    XT_FILE_I32,
-    XT_FILE_I16,
-    XT_FILE_I8,
-    XT_FILE_U8,
-    XT_FILE_BOOL,
-};
 
 /* Row-major and dense. `data` points into memory that the xt_weight_file owns (or, when writing,
  * the caller); in a file that was read it may lie at any address, so take floats from it through
  * xt_file_tensor_floats. */
 struct xt_file_tensor {
     const char *name;
-    enum xt_file_dtype dtype;
+    enum xt_dtype dtype;
     int ndims; /* 0: a scalar */
     int64_t dims[XT_FILE_DIMS_MAX];
     const void *data;
@@ -83,8 +71,6 @@ const char *xt_weight_file_meta(const struct xt_weight_file *file, const char *k
 enum xt_status xt_file_tensor_floats(const struct xt_file_tensor *tensor, float *out, size_t count,
                                      struct xt_err *err);
 size_t xt_file_tensor_count(const struct xt_file_tensor *tensor);
-const char *xt_file_dtype_name(enum xt_file_dtype dtype); /* "F32", as in safetensors */
-size_t xt_file_dtype_size(enum xt_file_dtype dtype);
 
 /* Writes safetensors: temporary name, synced, renamed. Tensors keep the order given, without holes;
  * the first begins on a multiple of eight bytes. */

@@ -114,7 +114,7 @@ enum xt_status xt_weight_store_check_unique(const struct xt_weight_file *file, s
 bool xt_weight_store_measure(const struct xt_file_tensor *tensor, size_t *bytes)
 {
     /* Zero-sized dimensions last, so that the others must not overflow either. */
-    int64_t product = (int64_t)xt_file_dtype_size(tensor->dtype);
+    int64_t product = (int64_t)xt_dtype_size(tensor->dtype);
     bool empty = false;
     for (int i = 0; i < tensor->ndims; i++) {
         if (tensor->dims[i] < 0)

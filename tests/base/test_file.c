@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -121,6 +122,57 @@ static void nothing_is_seen_before_the_commit(void **state)
     assert_int_equal(xt_file_commit(&writer, &err), XT_OK);
     assert_holds(path, "new");
     assert_int_equal(entries_in(folder_of(state)), 1);
+}
+
+/* Whoever may write in the folder could plant a link at a name that is known ahead. */
+static void a_link_at_a_name_that_could_be_guessed_is_not_followed(void **state)
+{
+    struct xt_err err = {0};
+    const char *victim = support_path(folder_of(state), "victim");
+    const char *path = support_path(folder_of(state), "a");
+    char guess[4096];
+    support_write_file(victim, "mine", 4);
+    snprintf(guess, sizeof guess, "%s.part-%ld", path, (long)getpid());
+    assert_int_equal(symlink(victim, guess), 0);
+    assert_int_equal(xt_file_save(path, "plates", 6, &err), XT_OK);
+    assert_holds(victim, "mine");
+    assert_holds(path, "plates");
+    struct stat st;
+    assert_int_equal(lstat(path, &st), 0);
+    assert_true(S_ISREG(st.st_mode));
+}
+
+/* What is written goes where the file was begun, whatever has that folder's name by then. */
+static void a_folder_that_is_moved_takes_its_file_along(void **state)
+{
+    struct xt_err err = {0};
+    struct xt_file_writer writer = {0};
+    const char *folder = support_path(folder_of(state), "folder");
+    const char *moved = support_path(folder_of(state), "moved");
+    assert_int_equal(mkdir(folder, 0700), 0);
+    assert_int_equal(xt_file_begin(&writer, support_path(folder, "a"), &err), XT_OK);
+    assert_int_equal(rename(folder, moved), 0);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    assert_int_equal(xt_file_write(&writer, "plates", 6, &err), XT_OK);
+    assert_int_equal(xt_file_commit(&writer, &err), XT_OK);
+    assert_holds(support_path(moved, "a"), "plates");
+    assert_int_equal(entries_in(moved), 1);
+    assert_int_equal(entries_in(folder), 0);
+}
+
+static void what_a_killed_process_left_is_told_by_its_name(void **state)
+{
+    struct xt_err err = {0};
+    struct xt_file_writer writer = {0};
+    assert_int_equal(xt_file_begin(&writer, support_path(folder_of(state), "x"), &err), XT_OK);
+    assert_true(xt_file_is_leftover(xt_file_name(writer.temporary)));
+    xt_file_abandon(&writer);
+    assert_true(xt_file_is_leftover("my.part-list.part-123"));
+    assert_false(xt_file_is_leftover("my.part-list"));
+    assert_false(xt_file_is_leftover("my.part-"));
+    assert_false(xt_file_is_leftover("part-12"));
+    assert_false(xt_file_is_leftover("12"));
+    assert_false(xt_file_is_leftover(""));
 }
 
 static void an_abandoned_file_leaves_no_trace(void **state)
@@ -337,6 +389,9 @@ int main(void)
         IN_FOLDER(what_is_no_file_is_refused),
         IN_FOLDER(a_pipe_without_a_writer_does_not_hang),
         IN_FOLDER(nothing_is_seen_before_the_commit),
+        IN_FOLDER(a_link_at_a_name_that_could_be_guessed_is_not_followed),
+        IN_FOLDER(a_folder_that_is_moved_takes_its_file_along),
+        IN_FOLDER(what_a_killed_process_left_is_told_by_its_name),
         IN_FOLDER(an_abandoned_file_leaves_no_trace),
         IN_FOLDER(a_folder_that_is_not_there_cannot_be_written_to),
         IN_FOLDER(a_name_that_a_folder_has_cannot_be_written),

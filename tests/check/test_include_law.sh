@@ -39,5 +39,13 @@ put models/weights/pth.c '#include "device/device.h"'
 expect 1 'models/weights/pth.c:1: models/weights/ may not include device/'
 rm "$tree/models/weights/pth.c"
 
+put base/a.c '#include "base/b.h"'
+put base/b.h ''
+expect 0 'includes: 4 files keep the include law'
+put base/b.h '#include "base/a.h"'
+expect 1 'includes: a circle of includes:'
+expect 1 'base/b'
+rm "$tree/base/a.c" "$tree/base/b.h"
+
 put extra/thing.c '#include "base/err.h"'
 expect 1 'extra/thing.c: no folder of scripts/include-law.txt holds it'

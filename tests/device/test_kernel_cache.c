@@ -6,7 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "support.h"
@@ -193,6 +196,40 @@ static void another_process_at_work_keeps_its_unrecorded_files(void **state)
 }
 
 /* An image's cache is root's, and readable for all: a start of root's must not take that away. */
+/* Two processes: one cleans, and has a long file to hash; whoever comes meanwhile gets in when the
+ * folder is clean, so that nothing which that one writes can be taken for a leftover. */
+static void who_comes_while_the_folder_is_cleaned_waits(void **state)
+{
+    struct xt_kernel_cache cache;
+    struct inotify_event opened;
+    make_kernels(*state);
+    begin(&cache, *state);
+    char *lock = strdup(in(&cache, "lock"));
+    char *leftover = strdup(in(&cache, "leftover.cl_cache"));
+    xt_kernel_cache_end(&cache);
+    support_write_file(leftover, "", 0);
+    assert_int_equal(chmod(leftover, 0600), 0);
+    assert_int_equal(truncate(leftover, 256 << 20), 0);
+    int watch = inotify_init1(IN_CLOEXEC);
+    if (watch < 0 || inotify_add_watch(watch, leftover, IN_OPEN) < 0)
+        support_skip("files cannot be watched here");
+
+    pid_t child = fork();
+    if (child == 0) {
+        begin(&cache, *state);
+        _exit(0);
+    }
+    assert_int_equal(read(watch, &opened, sizeof opened), sizeof opened);
+    int fd = open(lock, O_RDWR | O_CLOEXEC);
+    assert_int_equal(flock(fd, LOCK_SH), 0);
+    assert_int_equal(access(leftover, F_OK), -1);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    close(fd);
+    close(watch);
+    free(leftover);
+    free(lock);
+}
+
 static void an_index_that_says_the_same_is_left_alone(void **state)
 {
     struct xt_kernel_cache cache;
@@ -331,6 +368,7 @@ int main(void)
         IN_FOLDER(what_is_compiled_again_is_recorded_again),
         IN_FOLDER(a_file_that_was_never_recorded_is_removed),
         IN_FOLDER(another_process_at_work_keeps_its_unrecorded_files),
+        IN_FOLDER(who_comes_while_the_folder_is_cleaned_waits),
         IN_FOLDER(an_index_that_says_the_same_is_left_alone),
         IN_FOLDER(a_folder_that_others_can_write_is_not_used),
         IN_FOLDER(a_folder_above_that_others_can_write_is_not_used),

@@ -284,7 +284,7 @@ static inline void net_fill(struct net *net)
     net_ok(net, xt_params_to_tensors(&net->params, &net->device, &view, &net->names, &net->err));
     for (int i = 0; i < net->names.count; i++) {
         const struct xt_file_tensor *tensor = &net->names.items[i];
-        if (tensor->dtype != XT_FILE_F32)
+        if (tensor->dtype != XT_F32)
             continue;
         struct net_param *param = &net->weights[net->weight_count++];
         *param = (struct net_param){.name = tensor->name, .count = xt_file_tensor_count(tensor)};

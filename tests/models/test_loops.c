@@ -1,4 +1,4 @@
-#include "device/number.h"
+#include "base/number.h"
 #include "loop_builds.h"
 #include "support.h"
 
@@ -554,11 +554,11 @@ static void bf16_rounds_to_nearest_even(void **state)
         }
 }
 
-/* Held against device/number.h's, but that numbers below the normal ones count as zero. */
+/* Vector code of every build against one number at a time. */
 static void fp16_is_rounded_and_read_as_elsewhere(void **state)
 {
     (void)state;
-    enum { COUNT = 0x7C01, SMALLEST = 0x0400, STEP = 64 };
+    enum { COUNT = 0x7C01, STEP = 64 };
     static uint16_t halves[COUNT], out[COUNT];
     static float floats[COUNT], back[COUNT], scratch[COUNT];
     const struct xt_window one = {
@@ -571,7 +571,7 @@ static void fp16_is_rounded_and_read_as_elsewhere(void **state)
     for (int b = 0; b < count; b++) {
         all[b]->average_pool_row(XT_F16, halves, COUNT, 1, &one, 0, 1, scratch, back);
         for (int i = 0; i < COUNT; i++)
-            assert_true(i < SMALLEST ? back[i] == 0 : back[i] == floats[i]);
+            assert_true(back[i] == floats[i]);
         /* Between each number and the next, too: where it rounds to. */
         for (int part = 0; part < STEP; part += 7) {
             float between[COUNT];
@@ -581,10 +581,9 @@ static void fp16_is_rounded_and_read_as_elsewhere(void **state)
             uint16_t wanted[COUNT];
             xt_number_from_float(XT_F16, between, COUNT, wanted);
             all[b]->convert(XT_F16, between, COUNT, out);
-            for (int i = SMALLEST; i < COUNT - 2; i++)
+            for (int i = 0; i < COUNT - 2; i++)
                 assert_int_equal(out[i], wanted[i]);
             assert_int_equal(out[COUNT - 1], 0xFBFF);
-            assert_int_equal(out[SMALLEST - 1], 0);
         }
         const float beyond[] = {65520, -INFINITY, NAN};
         all[b]->convert(XT_F16, beyond, 3, out);

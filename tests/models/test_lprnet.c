@@ -139,7 +139,7 @@ static void the_published_weights_come_out_as_they_went_in(void **state)
     for (int i = 0; i < tensors.count; i++) {
         const struct xt_file_tensor *wanted = xt_weight_file_find(&file, tensors.items[i].name);
         assert_int_equal(wanted->bytes, tensors.items[i].bytes);
-        if (wanted->dtype == XT_FILE_F32)
+        if (wanted->dtype == XT_F32)
             assert_memory_equal(wanted->data, tensors.items[i].data, wanted->bytes);
     }
     xt_params_free_tensors(&tensors);

@@ -118,7 +118,7 @@ static void make_file(struct fixture *f, struct file *file)
     for (int t = 0; t < names.count; t++) {
         file->tensors[t] = names.items[t];
         file->tensors[t].data = file->data[t];
-        if (names.items[t].dtype == XT_FILE_I64)
+        if (names.items[t].dtype == XT_I64)
             file->tensors[t].data = &file->batches;
         for (int i = 0; i < 256; i++)
             file->data[t][i] = (float)(100 * t + i);
@@ -170,7 +170,7 @@ static void tensors_have_the_files_names_shapes_and_order(void **state)
     assert_int_equal(split->dims[1], 3);
     const struct xt_file_tensor *count = find(&tensors, "norm.num_batches_tracked");
     assert_int_equal(count->ndims, 0);
-    assert_int_equal(count->dtype, XT_FILE_I64);
+    assert_int_equal(count->dtype, XT_I64);
     assert_int_equal(*(const int64_t *)count->data, 12);
     xt_params_free_tensors(&tensors);
     close_fixture(&f);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "device/number.h"
+#include "base/number.h"
 #include "models/graph/loops/loops.h"
 
 static double at(enum xt_dtype dtype, const void *data, size_t i)

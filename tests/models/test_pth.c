@@ -253,7 +253,7 @@ static void the_published_weights_are_read(void **state)
     size_t elements = 0;
     for (size_t i = 0; i < file.count; i++)
         elements += xt_file_tensor_count(&file.tensors[i]);
-    assert_int_equal(file.tensors[6].dtype, XT_FILE_I64);
+    assert_int_equal(file.tensors[6].dtype, XT_I64);
     assert_int_equal(xt_file_tensor_count(&file.tensors[6]), 1);
     assert_true(elements > 446976);
     free(values);

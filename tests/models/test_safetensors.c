@@ -93,7 +93,7 @@ static void what_is_written_is_read_back(void **state)
     const uint16_t halves[] = {0x3C00};
     const struct xt_file_tensor tensors[] = {
         {.name = "z.\"weight\"\\", .ndims = 2, .dims = {1, 3}, .data = weights, .bytes = 12},
-        {.name = "a", .dtype = XT_FILE_F16, .data = halves, .bytes = 2},
+        {.name = "a", .dtype = XT_F16, .data = halves, .bytes = 2},
         {.name = "none", .ndims = 1, .dims = {0}, .data = weights, .bytes = 0},
     };
     const struct xt_file_meta meta[] = {{"alphabet", "京\n\"-"}, {"empty", ""}};
@@ -348,7 +348,7 @@ static void every_half_converts_exactly(void **state)
     for (unsigned bits = 0; bits < 0x10000; bits++) {
         uint16_t half = (uint16_t)bits;
         const struct xt_file_tensor tensor = {
-            .name = "h", .dtype = XT_FILE_F16, .data = &half, .bytes = 2};
+            .name = "h", .dtype = XT_F16, .data = &half, .bytes = 2};
         float got = 0;
         assert_int_equal(xt_file_tensor_floats(&tensor, &got, 1, NULL), XT_OK);
         if ((bits & 0x7C00) == 0x7C00 && (bits & 0x3FF))
@@ -363,7 +363,7 @@ static void integers_and_wrong_counts_give_no_floats(void **state)
     (void)state;
     const int64_t number = 1;
     const struct xt_file_tensor tensor = {
-        .name = "n", .dtype = XT_FILE_I64, .data = &number, .bytes = 8};
+        .name = "n", .dtype = XT_I64, .data = &number, .bytes = 8};
     float got = 0;
     struct xt_err err;
     assert_int_equal(xt_file_tensor_floats(&tensor, &got, 1, &err), XT_ERR_DATA);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "device/isolate.h"
+#include "base/process.h"
 #include "support.h"
 #include "ze_play.h"
 
@@ -159,7 +159,8 @@ static void a_driver_that_crashes_ends_its_own_process_alone(void **state)
     struct seen seen;
     struct xt_err err = {0};
     play("two", &seen);
-    assert_int_equal(xt_isolate(look, "crash", &seen, sizeof seen, 60, NULL, &err), XT_ERR_DEVICE);
+    const struct xt_process process = {.work = look, .argument = "crash", .seconds = 60};
+    assert_int_equal(xt_process_run(&process, &seen, sizeof seen, NULL, &err), XT_ERR_DEVICE);
     support_assert_error(&err, XT_ERR_DEVICE, "it crashed (Aborted)");
 }
 
@@ -176,8 +177,9 @@ static void a_driver_that_hangs_is_stopped(void **state)
     (void)state;
     int result;
     struct xt_err err = {0};
-    struct xt_isolate_end end;
-    assert_int_equal(xt_isolate(hang, NULL, &result, sizeof result, 1, &end, &err), XT_ERR_DEVICE);
+    struct xt_process_end end;
+    const struct xt_process process = {.work = hang, .seconds = 1};
+    assert_int_equal(xt_process_run(&process, &result, sizeof result, &end, &err), XT_ERR_DEVICE);
     assert_true(end.timed_out);
     support_assert_error(&err, XT_ERR_DEVICE, "within 1 s");
 }

@@ -8,10 +8,11 @@
 #include <stdlib.h>
 
 #include "base/file.h"
-#include "device/isolate.h"
+#include "base/process.h"
 
 /* `look` gets `what`, the driver's part, as its argument. The driver lies beside this program. */
-static inline void ze_play(xt_isolated *look, const char *what, void *seen, size_t size)
+static inline void ze_play(void (*look)(const void *argument, void *result), const char *what,
+                           void *seen, size_t size)
 {
     char *folder = NULL;
     char *path = NULL;
@@ -24,7 +25,8 @@ static inline void ze_play(xt_isolated *look, const char *what, void *seen, size
     free(folder);
     if (!there)
         support_skip("the Level Zero headers are not installed: run \"make deps-check XPU=1\"");
-    if (xt_isolate(look, what, seen, size, 60, NULL, &err))
+    const struct xt_process process = {.work = look, .argument = what, .seconds = 60};
+    if (xt_process_run(&process, seen, size, NULL, &err))
         fail_msg("%s", err.text);
 }
 

@@ -24,12 +24,6 @@ struct contents {
     bool run;         /* a run's record, or a checkpoint */
 };
 
-static bool is_leftover(const char *name)
-{
-    const char *part = strstr(name, ".part-");
-    return part && part[6] && strspn(part + 6, "0123456789") == strlen(part + 6);
-}
-
 /* A folder that cannot be read counts as empty: writing in it will say why. With `clean` leftovers
  * are removed. */
 static struct contents look(const char *path, bool clean)
@@ -43,7 +37,7 @@ static struct contents look(const char *path, bool clean)
         if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, lock_name) == 0)
             continue;
         found.files++;
-        if (is_leftover(name)) {
+        if (xt_file_is_leftover(name)) {
             found.leftovers++;
             if (clean)
                 unlinkat(dirfd(dir), name, 0);

@@ -3,9 +3,9 @@
  * sums; the input's gradient).
  */
 #include <math.h>
-#include <string.h>
 
 #include "base/mem.h"
+#include "base/number.h"
 #include "models/graph/cpu/cpu.h"
 
 struct state {
@@ -111,10 +111,7 @@ static float element(const struct xt_tensor *tensor, size_t i)
 {
     if (tensor->dtype == XT_F32)
         return ((const float *)tensor->value->data)[i];
-    uint32_t bits = (uint32_t)((const uint16_t *)tensor->value->data)[i] << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    return xt_bf16_to_float(((const uint16_t *)tensor->value->data)[i]);
 }
 
 /* Mean and variance of the batch; sums are taken around the first pixel, so that a large mean costs

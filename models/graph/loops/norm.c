@@ -50,7 +50,7 @@ XT_INLINE void activate(const struct xt_norm_sample *s, size_t first, size_t pix
             if (residual)
                 v += load(s->residual, base + k, dtype);
             v = relu && v < 0 ? 0 : v; /* not-a-number stays one */
-            out[x * c + k] = dtype == XT_F32 ? v : as_float(round_bits(v) & 0xFFFF0000u);
+            out[x * c + k] = dtype == XT_F32 ? v : xt_float_of_bits(xt_bf16_round(v) & 0xFFFF0000u);
         }
     }
 }
@@ -84,13 +84,13 @@ XT_INLINE void across(const float *in, size_t c, int from, int count, float *bes
 #pragma omp simd
     for (size_t k = 0; k < c; k++) {
         if (dtype == XT_BF16) {
-            int32_t most = (int32_t)(as_bits(in[k]) | (uint32_t)(2 - from));
+            int32_t most = (int32_t)(xt_float_bits(in[k]) | (uint32_t)(2 - from));
             for (int i = 1; i < count; i++) {
                 int32_t other =
-                    (int32_t)(as_bits(in[(size_t)i * c + k]) | (uint32_t)(2 - from - i));
+                    (int32_t)(xt_float_bits(in[(size_t)i * c + k]) | (uint32_t)(2 - from - i));
                 most = other > most ? other : most;
             }
-            best[k] = as_float((uint32_t)most);
+            best[k] = xt_float_of_bits((uint32_t)most);
         } else {
             float most = in[k];
             int32_t code = 2 - from;
@@ -133,9 +133,9 @@ XT_INLINE void down(float *const best[KERNEL], int32_t *const place[KERNEL], siz
     for (size_t i = 0; i < n; i++) {
         int32_t code = 0;
         if (dtype == XT_BF16) {
-            int32_t most = (int32_t)(as_bits(best[0][i]) | (uint32_t)(2 - from) * 4);
+            int32_t most = (int32_t)(xt_float_bits(best[0][i]) | (uint32_t)(2 - from) * 4);
             for (int r = 1; r < count; r++) {
-                int32_t other = (int32_t)(as_bits(best[r][i]) | (uint32_t)(2 - from - r) * 4);
+                int32_t other = (int32_t)(xt_float_bits(best[r][i]) | (uint32_t)(2 - from - r) * 4);
                 most = other > most ? other : most;
             }
             ((uint16_t *)pooled)[i] = (uint16_t)((uint32_t)most >> 16);

@@ -1,7 +1,10 @@
-#include "device/number.h"
+#include "base/number.h"
 
 #include <math.h>
 #include <stdint.h>
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
 
 #include "support.h"
 
@@ -40,6 +43,42 @@ static void fp16_has_the_values_of_the_standard(void **state)
     assert_int_equal(half_of(XT_F16, 0x1p-14f), 0x0400);
     assert_int_equal(half_of(XT_F16, 0x1p-24f), 0x0001);
     assert_true(float_of(XT_F16, 0x3555) == 0.333251953125f);
+}
+
+/* The standard's words in double precision: steps of 2^(exponent - 10), the exponent at least -14.
+ */
+static double nearest_fp16(float value)
+{
+    int exponent = 0;
+    frexp((double)value, &exponent);
+    double step = ldexp(1, (exponent - 1 < -14 ? -14 : exponent - 1) - 10);
+    return rint((double)value / step) * step;
+}
+
+/* As in every thread that computes: float32's own smallest numbers count as zero. */
+static void fp16_is_exact_down_to_its_smallest_numbers(void **state)
+{
+    (void)state;
+    enum { COUNT = 100000 };
+    static float values[COUNT], back[COUNT];
+    static uint16_t halves[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        float size = 0x1p-26f * powf(2, 42 * (float)i / COUNT);
+        values[i] = i % 2 ? -size : size;
+    }
+#ifdef __SSE__
+    unsigned before = _mm_getcsr();
+    _mm_setcsr(before | _MM_FLUSH_ZERO_ON | 0x0040);
+#endif
+    xt_number_from_float(XT_F16, values, COUNT, halves);
+    xt_number_to_float(XT_F16, halves, COUNT, back);
+#ifdef __SSE__
+    _mm_setcsr(before);
+#endif
+    for (int i = 0; i < COUNT; i++)
+        if (fabsf(values[i]) < 65504 && (double)back[i] != nearest_fp16(values[i]))
+            fail_msg("%a became %a, the nearest is %a", (double)values[i], (double)back[i],
+                     nearest_fp16(values[i]));
 }
 
 static void ties_go_to_the_even_neighbour(void **state)
@@ -84,6 +123,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_half_comes_back_as_it_was),
         cmocka_unit_test(fp16_has_the_values_of_the_standard),
+        cmocka_unit_test(fp16_is_exact_down_to_its_smallest_numbers),
         cmocka_unit_test(ties_go_to_the_even_neighbour),
         cmocka_unit_test(what_fp16_cannot_hold_is_infinite_and_nan_stays_nan),
         cmocka_unit_test(eight_bits_hold_whole_numbers_to_their_ends),

@@ -1,0 +1,74 @@
+/* Numbers between float32 and a tensor's type, on the host. Rounds to nearest, ties to even; beyond
+ * fp16's range is infinity (IEEE 754), beyond an 8-bit type's its end. Thread-safe.
+ *
+ * Those of one number are plain arithmetic on bits without a branch, so that loops over them become
+ * vector code in every instruction set. They are exact for fp16's smallest numbers too, wherever
+ * the CPU counts float32's own smallest ones as zero: none of those is met on the way.
+ */
+#ifndef XT_BASE_NUMBER_H
+#define XT_BASE_NUMBER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/dtype.h"
+
+static inline float xt_float_of_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline uint32_t xt_float_bits(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline float xt_bf16_to_float(uint16_t half)
+{
+    return xt_float_of_bits((uint32_t)half << 16);
+}
+
+/* The nearest bf16 in the upper half; the lower half is not cleared. What is not a number stays so
+ * as arithmetic makes it, but may not with every upper bit of its fraction set. */
+static inline uint32_t xt_bf16_round(float value)
+{
+    uint32_t bits = xt_float_bits(value);
+    return bits + 0x7FFF + ((bits >> 16) & 1);
+}
+
+/* fp16 has 10 bits of fraction, exponents -14 to 15, and below them steps of 2^-24. */
+static inline float xt_fp16_to_float(uint16_t half)
+{
+    const uint32_t hidden = 113u << 23; /* 2^-14 */
+    uint32_t size = half & 0x7FFFu;
+    uint32_t shifted = size << 13;
+    uint32_t small = xt_float_bits(xt_float_of_bits(shifted + hidden) - 0x1p-14f);
+    uint32_t bits = shifted + (112u << 23);
+    bits = size < 0x0400 ? small : size >= 0x7C00 ? bits + (112u << 23) : bits;
+    return xt_float_of_bits(bits | (uint32_t)(half & 0x8000u) << 16);
+}
+
+static inline uint16_t xt_fp16_from_float(float value)
+{
+    uint32_t bits = xt_float_bits(value);
+    uint32_t size = bits & 0x7FFFFFFFu;
+    /* A float32 of 0.5 and more has steps of 2^-24: adding rounds to one. */
+    uint32_t small = xt_float_bits(xt_float_of_bits(size) + 0.5f) - xt_float_bits(0.5f);
+    uint32_t rounded = (size + 0xFFFu + (size >> 13 & 1u) - (112u << 23)) >> 13;
+    rounded = size < (113u << 23) ? small : size >= 0x477FF000u ? 0x7C00u : rounded;
+    rounded = size > 0x7F800000u ? 0x7E00u : rounded;
+    return (uint16_t)(rounded | (bits >> 16 & 0x8000u));
+}
+
+/* Arrays, for what is not done in every step: of a type that networks compute in. A bf16 that is
+ * not a number stays so whatever its bits. */
+void xt_number_from_float(enum xt_dtype dtype, const float *from, size_t count, void *to);
+/* And of f64, rounded; `from` may be any address. An empty array may be NULL. */
+void xt_number_to_float(enum xt_dtype dtype, const void *from, size_t count, float *to);
+
+#endif

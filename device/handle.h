@@ -1,0 +1,55 @@
+/* An open device: its oneDNN engine and stream, and how many threads the host computes with. What
+ * makes memories and primitives on it stands on this; device.h opens and closes it.
+ */
+#ifndef XT_DEVICE_HANDLE_H
+#define XT_DEVICE_HANDLE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/span.h"
+#include "device/dnnl.h"
+#include "device/gpu/level_zero.h"
+#include "device/kernels/kernel_cache.h"
+#include "device/xpu.h"
+
+/* What bytes cross the bus for. */
+enum xt_cause {
+    XT_CAUSE_IMAGES,
+    XT_CAUSE_LOGITS,
+    XT_CAUSE_GRADIENTS, /* of the logits */
+    XT_CAUSE_WEIGHTS,
+    XT_CAUSE_MASKS,   /* of dropout */
+    XT_CAUSE_SCALARS, /* learning rates, norms, flags */
+    XT_CAUSE_OTHER,
+    XT_CAUSE_COUNT,
+};
+
+struct xt_traffic {
+    _Atomic uint64_t up[XT_CAUSE_COUNT]; /* host to device, bytes */
+    _Atomic uint64_t down[XT_CAUSE_COUNT];
+};
+
+enum xt_device_kind { XT_DEVICE_CPU, XT_DEVICE_XPU };
+
+struct xt_device {
+    enum xt_device_kind kind;
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    int threads;
+    struct xt_span library_span; /* loading oneDNN took this */
+    struct xt_span engine_span;  /* and finding and opening the device that */
+    char place[16];              /* "cpu", "xpu:0" */
+    char name[128];   /* "cpu: Intel(R) Xeon(R) ..., 2 threads"; "xpu:0: Intel(R) Arc(TM) ..." */
+    char chosen[192]; /* why this one, where "auto" or "xpu" left a choice; else "" */
+    /* On an XPU alone: */
+    struct xt_xpu xpu;
+    struct xt_level_zero *zero; /* NULL: none */
+    char no_zero[256];          /* why there is none */
+    struct xt_kernel_cache cache;
+    struct xt_traffic traffic;
+    /* Makes memories on oneDNN's OpenCL runtime, where the device has unified shared memory. */
+    xt_dnnl_opencl_memory *opencl_memory;
+};
+
+#endif

@@ -1,0 +1,143 @@
+#include "support.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/process.h"
+
+struct answer {
+    int number;
+    int untouched;
+    const char *text;
+};
+
+static void add_one(const void *argument, void *result)
+{
+    struct answer *answer = result;
+    answer->number = *(const int *)argument + 1;
+    puts("not for the screen");
+    fputs("first line\nsecond line\n\n", stderr);
+}
+
+static void a_child_answers(void **state)
+{
+    (void)state;
+    const int argument = 41;
+    struct xt_err err = {0};
+    struct answer answer = {.untouched = 7};
+    struct xt_process_end end;
+    const struct xt_process process = {.work = add_one, .argument = &argument, .seconds = 60};
+    assert_int_equal(xt_process_run(&process, &answer, sizeof answer, &end, &err), XT_OK);
+    assert_int_equal(answer.number, 42);
+    assert_int_equal(answer.untouched, 0);
+    assert_int_equal(end.signal, 0);
+    assert_string_equal(end.said, "second line");
+}
+
+static void crash(const void *argument, void *result)
+{
+    (void)result;
+    fputs("it is a pity\n", stderr);
+    raise(*(const int *)argument);
+}
+
+static void a_signal_is_named_with_what_was_said_last(void **state)
+{
+    (void)state;
+    const int signal = SIGKILL;
+    struct xt_err err = {0};
+    struct answer answer;
+    struct xt_process_end end;
+    const struct xt_process process = {.work = crash, .argument = &signal};
+    assert_int_equal(xt_process_run(&process, &answer, sizeof answer, &end, &err), XT_ERR_DEVICE);
+    support_assert_error(&err, XT_ERR_DEVICE, "it crashed (Killed): it is a pity");
+    assert_int_equal(end.signal, SIGKILL);
+    assert_false(end.timed_out);
+}
+
+static void hang(const void *argument, void *result)
+{
+    (void)argument;
+    (void)result;
+    for (;;)
+        pause();
+}
+
+static void a_child_that_hangs_is_ended(void **state)
+{
+    (void)state;
+    struct xt_err err = {0};
+    struct answer answer;
+    struct xt_process_end end;
+    const struct xt_process process = {.work = hang, .seconds = 1};
+    assert_int_equal(xt_process_run(&process, &answer, sizeof answer, &end, &err), XT_ERR_DEVICE);
+    assert_true(end.timed_out);
+    support_assert_error(&err, XT_ERR_DEVICE, "it did not end within 1 s");
+}
+
+static void leave(const void *argument, void *result)
+{
+    (void)argument;
+    (void)result;
+    _exit(0);
+}
+
+static void a_child_that_leaves_without_an_answer_crashed(void **state)
+{
+    (void)state;
+    struct xt_err err = {0};
+    struct answer answer;
+    const struct xt_process process = {.work = leave};
+    assert_int_equal(xt_process_run(&process, &answer, sizeof answer, NULL, &err), XT_ERR_DEVICE);
+    support_assert_error(&err, XT_ERR_DEVICE, "it crashed (no result)");
+}
+
+enum { LONG = 100000 };
+
+static void write_long(const void *argument, void *result)
+{
+    struct answer *answer = result;
+    char *text = malloc(LONG);
+    memset(text, 'x', LONG);
+    answer->number = LONG;
+    answer->text = argument ? text : NULL;
+}
+
+static const void *text_of(const void *result, size_t *bytes)
+{
+    const struct answer *answer = result;
+    *bytes = answer->text ? (size_t)answer->number : 0;
+    return answer->text;
+}
+
+static void what_an_answer_points_to_comes_with_it(void **state)
+{
+    (void)state;
+    struct xt_err err = {0};
+    struct answer answer;
+    struct xt_str text = {0};
+    struct xt_process process = {
+        .work = write_long, .argument = "", .points_to = text_of, .rest = &text};
+    assert_int_equal(xt_process_run(&process, &answer, sizeof answer, NULL, &err), XT_OK);
+    assert_int_equal(text.length, LONG);
+    assert_int_equal(strspn(text.data, "x"), LONG);
+    xt_str_clear(&text);
+    process.argument = NULL;
+    assert_int_equal(xt_process_run(&process, &answer, sizeof answer, NULL, &err), XT_OK);
+    assert_int_equal(text.length, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_child_answers),
+        cmocka_unit_test(a_signal_is_named_with_what_was_said_last),
+        cmocka_unit_test(a_child_that_hangs_is_ended),
+        cmocka_unit_test(a_child_that_leaves_without_an_answer_crashed),
+        cmocka_unit_test(what_an_answer_points_to_comes_with_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

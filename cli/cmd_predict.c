@@ -195,7 +195,7 @@ static enum xt_status add_image(struct reader *reader, const char *path, struct 
         status = xt_resize(&reader->resizer, &reader->image, network->width, network->height,
                            reader->pixels + (size_t)reader->filled * bytes, err);
     if (status == XT_ERR_DATA) {
-        fprintf(stderr, "xtrain: %s\n", err->text);
+        xt_log_warn("%s", err->text);
         reader->unreadable++;
         return XT_OK;
     }

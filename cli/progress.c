@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/str.h"
 #include "base/thread.h"
 
@@ -162,7 +163,6 @@ void xt_progress_init(struct xt_progress *progress, bool quiet, bool json)
         return;
     if (live) {
         progress->mode = XT_PROGRESS_LIVE;
-        progress->out = stderr;
     } else if (!json) {
         progress->mode = XT_PROGRESS_PLAIN;
         progress->out = stdout;
@@ -181,20 +181,21 @@ static int columns_of(const struct xt_progress *progress)
     struct winsize window = {0};
     if (progress->mode != XT_PROGRESS_LIVE)
         return LINE_ROOM;
-    if (ioctl(fileno(progress->out), TIOCGWINSZ, &window) == 0 && window.ws_col > 1)
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1)
         return window.ws_col - 1;
     return USUAL_COLUMNS - 1;
 }
 
 static void show_text(struct xt_progress *progress, const char *text, double now)
 {
+    char line[LINE_ROOM];
     if (progress->mode == XT_PROGRESS_LIVE) {
-        fprintf(progress->out, "\r%.*s\033[K", columns_of(progress), text);
-        progress->has_line = true;
+        snprintf(line, sizeof line, "%.*s", columns_of(progress), text);
+        xt_log_show_line(line);
     } else {
         fprintf(progress->out, "%s\n", text);
+        fflush(progress->out);
     }
-    fflush(progress->out);
     progress->shown = now;
     progress->started = true;
 }
@@ -211,13 +212,10 @@ void xt_progress_show(struct xt_progress *progress, const struct xt_progress_sta
     show_text(progress, text, now);
 }
 
-void xt_progress_clear(struct xt_progress *progress)
+void xt_progress_clear(const struct xt_progress *progress)
 {
-    if (!progress->has_line)
-        return;
-    fputs("\r\033[K", progress->out);
-    fflush(progress->out);
-    progress->has_line = false;
+    if (progress->mode == XT_PROGRESS_LIVE)
+        xt_log_clear_line();
 }
 
 /* Kernels from a cache are there at once: nothing is shown before this many seconds. */

@@ -86,7 +86,7 @@ static enum xt_status choose_model(struct xt_network *network, const struct xt_s
                       settings->init, own);
 }
 
-static enum xt_dtype dtype_of(const struct xt_settings *settings)
+enum xt_dtype xt_network_dtype(const struct xt_settings *settings)
 {
     switch (settings->amp) {
     case XT_AMP_BF16:
@@ -140,7 +140,7 @@ static enum xt_status describe(struct xt_network *network, const struct xt_setti
         .params = draft->params,
         .batch = draft->batch,
         .training = training,
-        .dtype = dtype_of(settings),
+        .dtype = xt_network_dtype(settings),
         .fuse = !training && settings->fuse,
         .int8 = int8 && network->ranges.tensors ? &network->ranges : NULL,
         .bn_frozen = training && network->bn_frozen,

@@ -62,6 +62,8 @@ enum xt_status xt_network_take_classes(struct xt_network *network,
 /* An error where nobody has said how many classes there are. */
 enum xt_status xt_network_check_classes(const struct xt_network *network,
                                         const struct xt_settings *settings, struct xt_err *err);
+/* The type that settings->amp asks for; float32 for int8, whose graphs begin in it. */
+enum xt_dtype xt_network_dtype(const struct xt_settings *settings);
 /* What building for `batch` would take of memory; nothing is allocated. XT_ERR_MEMORY where the
  * device does not take a tensor of it in one piece. */
 enum xt_status xt_network_plan(struct xt_network *network, const struct xt_settings *settings,

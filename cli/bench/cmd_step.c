@@ -180,11 +180,6 @@ static enum xt_status pick(const struct xt_options *options, int index,
     return status;
 }
 
-static const char *type_name(const struct xt_settings *settings)
-{
-    return xt_dtype_name(settings->amp == XT_AMP_BF16 ? XT_BF16 : XT_F32);
-}
-
 /* What there is to compare with, before anything is measured. */
 static enum xt_status check_old(const struct command *command, struct xt_err *err)
 {
@@ -199,9 +194,7 @@ static enum xt_status check_old(const struct command *command, struct xt_err *er
                                 "the batch of that run",
                                 settings.against);
         if (!status)
-            status = xt_bench_old_rate(command->old, settings.model, settings.device,
-                                       type_name(&settings), settings.batch, settings.threads,
-                                       &rate, err);
+            status = xt_bench_old_rate(command->old, &settings, settings.threads, &rate, err);
     }
     return status;
 }
@@ -219,8 +212,7 @@ static enum xt_status run_one(struct command *command, int index, struct xt_err 
                                  : measure_apart(command, &settings, &run->result, err);
     if (status || command->is_child || !command->old)
         return status;
-    return xt_bench_old_rate(command->old, run->model, run->device, type_name(&settings),
-                             settings.batch, run->result.threads, &run->old_rate, err);
+    return xt_bench_old_rate(command->old, &settings, run->result.threads, &run->old_rate, err);
 }
 
 static void warn_of_others(const struct command *command)

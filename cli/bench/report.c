@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "train/network.h"
 
 enum { OLD_LIMIT = 16 << 20 };
 
@@ -249,6 +250,11 @@ void xt_bench_old_destroy(struct xt_bench_old *old)
     free(old);
 }
 
+static const char *type_name(const struct xt_settings *settings)
+{
+    return xt_dtype_name(xt_network_dtype(settings));
+}
+
 static bool is_text(const cJSON *run, const char *key, const char *text)
 {
     const char *own = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(run, key));
@@ -262,37 +268,35 @@ static double number(const cJSON *run, const char *key)
     return cJSON_IsNumber(item) ? item->valuedouble : 0;
 }
 
-static bool is_same(const cJSON *run, const char *model, const char *device, const char *type,
-                    int batch)
+static bool is_same(const cJSON *run, const struct xt_settings *settings)
 {
-    return is_text(run, "model", model) && is_text(run, "device", device) &&
-           is_text(run, "type", type) && number(run, "batch") == batch;
+    return is_text(run, "model", settings->model) && is_text(run, "device", settings->device) &&
+           is_text(run, "type", type_name(settings)) && number(run, "batch") == settings->batch;
 }
 
-static const cJSON *find_run(const cJSON *json, const char *model, const char *device,
-                             const char *type, int batch)
+static const cJSON *find_run(const cJSON *json, const struct xt_settings *settings)
 {
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(json, "runs");
     if (!list)
-        return is_same(json, model, device, type, batch) ? json : NULL;
+        return is_same(json, settings) ? json : NULL;
     const cJSON *run = NULL;
     cJSON_ArrayForEach(run, list)
     {
-        if (is_same(run, model, device, type, batch))
+        if (is_same(run, settings))
             return run;
     }
     return NULL;
 }
 
-enum xt_status xt_bench_old_rate(const struct xt_bench_old *old, const char *model,
-                                 const char *device, const char *type, int batch, int threads,
-                                 double *rate, struct xt_err *err)
+enum xt_status xt_bench_old_rate(const struct xt_bench_old *old, const struct xt_settings *settings,
+                                 int threads, double *rate, struct xt_err *err)
 {
-    const cJSON *run = find_run(old->json, model, device, type, batch);
+    const cJSON *run = find_run(old->json, settings);
     if (!run)
         return xt_err_set(err, XT_ERR_DATA,
                           "--against %s has no run of %s on %s in %s at batch %d to compare with",
-                          old->path, model, device, type, batch);
+                          old->path, settings->model, settings->device, type_name(settings),
+                          settings->batch);
     double old_threads = number(run, "threads");
     if (threads && old_threads != threads)
         return xt_err_set(err, XT_ERR_DATA,
@@ -303,7 +307,7 @@ enum xt_status xt_bench_old_rate(const struct xt_bench_old *old, const char *mod
     if (*rate > 0)
         return XT_OK;
     return xt_err_set(err, XT_ERR_DATA, "--against %s: the run of batch %d has no images_per_s",
-                      old->path, batch);
+                      old->path, settings->batch);
 }
 
 enum xt_status xt_bench_compare(const struct xt_bench_run *runs, int count, const char *path,

@@ -36,11 +36,10 @@ enum xt_status xt_bench_to_json(const struct xt_bench_run *runs, int count, bool
 struct xt_bench_old;
 enum xt_status xt_bench_old_read(struct xt_bench_old **out, const char *path, struct xt_err *err);
 void xt_bench_old_destroy(struct xt_bench_old *old);
-/* Images/s of a configuration into *rate; XT_ERR_DATA where the file has none that is the same.
- * `threads` 0: any. */
-enum xt_status xt_bench_old_rate(const struct xt_bench_old *old, const char *model,
-                                 const char *device, const char *type, int batch, int threads,
-                                 double *rate, struct xt_err *err);
+/* Images/s of a configuration (model, device, type and batch) into *rate; XT_ERR_DATA where the
+ * file has none that is the same. `threads` 0: any. */
+enum xt_status xt_bench_old_rate(const struct xt_bench_old *old, const struct xt_settings *settings,
+                                 int threads, double *rate, struct xt_err *err);
 /* XT_ERR_RUN names the first run that is too slow. */
 enum xt_status xt_bench_compare(const struct xt_bench_run *runs, int count, const char *path,
                                 struct xt_err *err);

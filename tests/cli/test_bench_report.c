@@ -26,6 +26,11 @@ static struct xt_bench_run run_of(enum xt_dtype dtype, int batch, double step_s)
     };
 }
 
+static struct xt_settings settings_of(enum xt_amp amp, int batch)
+{
+    return (struct xt_settings){.model = "lprnet", .device = "cpu", .amp = amp, .batch = batch};
+}
+
 /* Writes the runs as JSON to a file and reads them as an earlier run. */
 static struct xt_bench_old *written(const char *folder, const struct xt_bench_run *runs, int count)
 {
@@ -82,14 +87,18 @@ static void the_fastest_of_several_runs_is_named(void **state)
 static void the_same_configuration_is_found_among_several(void **state)
 {
     const struct xt_bench_run runs[] = {run_of(XT_F32, 32, 0.1), run_of(XT_BF16, 32, 0.05),
-                                        run_of(XT_F32, 64, 0.2)};
-    struct xt_bench_old *old = written(*state, runs, 3);
+                                        run_of(XT_F16, 32, 0.025), run_of(XT_F32, 64, 0.2)};
+    static const double rates[] = {[XT_AMP_OFF] = 320, [XT_AMP_BF16] = 640, [XT_AMP_FP16] = 1280};
+    struct xt_bench_old *old = written(*state, runs, 4);
     struct xt_err err = {0};
     double rate = 0;
-    assert_int_equal(xt_bench_old_rate(old, "lprnet", "cpu", "bf16", 32, 2, &rate, &err), XT_OK);
-    assert_true(rate == 640);
-    assert_int_equal(xt_bench_old_rate(old, "lprnet", "cpu", "bf16", 64, 2, &rate, &err),
-                     XT_ERR_DATA);
+    for (int amp = XT_AMP_OFF; amp <= XT_AMP_FP16; amp++) {
+        const struct xt_settings settings = settings_of((enum xt_amp)amp, 32);
+        assert_int_equal(xt_bench_old_rate(old, &settings, 2, &rate, &err), XT_OK);
+        assert_true(rate == rates[amp]);
+    }
+    const struct xt_settings other = settings_of(XT_AMP_BF16, 64);
+    assert_int_equal(xt_bench_old_rate(old, &other, 2, &rate, &err), XT_ERR_DATA);
     support_assert_error(&err, XT_ERR_DATA, "has no run of lprnet on cpu in bf16 at batch 64");
     xt_bench_old_destroy(old);
 }
@@ -97,13 +106,13 @@ static void the_same_configuration_is_found_among_several(void **state)
 static void another_number_of_threads_is_not_compared(void **state)
 {
     const struct xt_bench_run run = run_of(XT_F32, 32, 0.1);
+    const struct xt_settings settings = settings_of(XT_AMP_OFF, 32);
     struct xt_bench_old *old = written(*state, &run, 1);
     struct xt_err err = {0};
     double rate = 0;
-    assert_int_equal(xt_bench_old_rate(old, "lprnet", "cpu", "f32", 32, 8, &rate, &err),
-                     XT_ERR_DATA);
+    assert_int_equal(xt_bench_old_rate(old, &settings, 8, &rate, &err), XT_ERR_DATA);
     support_assert_error(&err, XT_ERR_DATA, "measured with 2 threads, this run with 8");
-    assert_int_equal(xt_bench_old_rate(old, "lprnet", "cpu", "f32", 32, 0, &rate, &err), XT_OK);
+    assert_int_equal(xt_bench_old_rate(old, &settings, 0, &rate, &err), XT_OK);
     xt_bench_old_destroy(old);
 }
 
@@ -142,6 +151,7 @@ static void json_of_another_kind_has_nothing_to_compare(void **state)
         "{\"model\": \"lprnet\", \"device\": 1, \"type\": \"f32\", \"batch\": \"32\"}",
         "{\"model\": \"lprnet\", \"device\": \"cpu\", \"type\": \"f32\", \"batch\": 32, "
         "\"threads\": 2, \"images_per_s\": \"fast\"}"};
+    const struct xt_settings settings = settings_of(XT_AMP_OFF, 32);
     const char *path = support_path(*state, "odd.json");
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct xt_bench_old *old = NULL;
@@ -149,8 +159,7 @@ static void json_of_another_kind_has_nothing_to_compare(void **state)
         double rate = 0;
         support_write_file(path, texts[i], strlen(texts[i]));
         assert_int_equal(xt_bench_old_read(&old, path, &err), XT_OK);
-        assert_int_equal(xt_bench_old_rate(old, "lprnet", "cpu", "f32", 32, 2, &rate, &err),
-                         XT_ERR_DATA);
+        assert_int_equal(xt_bench_old_rate(old, &settings, 2, &rate, &err), XT_ERR_DATA);
         xt_bench_old_destroy(old);
     }
 }

@@ -1,7 +1,9 @@
 #include "base/stop.h"
 
 #include <signal.h>
+#include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <time.h>
 
 #include "base/log.h"
@@ -53,4 +55,18 @@ enum xt_status xt_stop_status(void)
     default:
         return XT_STOPPED;
     }
+}
+
+enum xt_status xt_stop_check(struct xt_err *err, const char *rest, ...)
+{
+    char text[512];
+    va_list args;
+    enum xt_status status = xt_stop_status();
+    if (!status)
+        return XT_OK;
+    va_start(args, rest);
+    vsnprintf(text, sizeof text, rest, args);
+    va_end(args);
+    return xt_err_set(err, status, "%s %s", status == XT_INTERRUPTED ? "interrupted" : "stopped",
+                      text);
 }

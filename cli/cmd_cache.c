@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/sha256.h"
+#include "base/stop.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "device/dnnl.h"
@@ -81,6 +82,8 @@ static enum xt_status add_store(struct stores *stores, const char *folder, const
 {
     enum xt_status status = xt_mem_grow(&stores->items, &stores->capacity, stores->count + 1,
                                         sizeof *stores->items, "the list of caches", err);
+    if (!status)
+        status = xt_stop_check(err, "before all kernels were looked at");
     if (status)
         return status;
     struct store *store = &stores->items[stores->count];
@@ -285,7 +288,9 @@ static enum xt_status verify(const struct stores *stores, struct xt_err *err)
 static enum xt_status remove_file(const char *folder, const char *name, struct xt_err *err)
 {
     char *path = NULL;
-    enum xt_status status = xt_file_join(&path, folder, name, err);
+    enum xt_status status = xt_stop_check(err, "before all kernels that were to go were removed");
+    if (!status)
+        status = xt_file_join(&path, folder, name, err);
     if (!status && unlink(path))
         status = xt_err_set(err, XT_ERR_RUN, "cannot remove %s", path);
     free(path);
@@ -431,7 +436,9 @@ static enum xt_status export_store(struct archive *archive, const struct store *
             continue;
         snprintf(name, sizeof name, "kernels/%.16s/%.159s", xt_file_name(store->folder),
                  file->name);
-        status = xt_file_join(&path, store->folder, file->name, err);
+        status = xt_stop_check(err, "before all kernels were read; no archive was written");
+        if (!status)
+            status = xt_file_join(&path, store->folder, file->name, err);
         if (!status)
             status = xt_file_read(path, KERNEL_MAX, &bytes, &capacity, &size, err);
         if (!status)
@@ -627,7 +634,8 @@ static enum xt_status import(const struct stores *stores, const char *from, stru
         status = archive_failed(archive, "read", from, XT_ERR_DATA, err);
     while (!status) {
         struct archive_entry *entry = NULL;
-        int result = archive_read_next_header(archive, &entry);
+        status = xt_stop_check(err, "after %zu kernels, which stay", importer.taken);
+        int result = status ? ARCHIVE_EOF : archive_read_next_header(archive, &entry);
         if (result == ARCHIVE_EOF)
             break;
         status = result == ARCHIVE_OK ? take_entry(&importer, archive, entry, err)

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "base/stop.h"
 #include "base/thread.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
@@ -329,7 +330,10 @@ static enum xt_status split(const struct set *set, const struct xt_settings *s, 
     for (size_t i = 0; i < set->source->count && !status; i++) {
         struct xt_rng rng = xt_rng_begin(s->seed, i);
         int part = (double)xt_rng_uniform(&rng) < s->val_part;
-        status = add_line(set, i, &parts[part], err);
+        status = xt_stop_check(err, "after %zu of %zu images; no list was written", i,
+                               set->source->count);
+        if (!status)
+            status = add_line(set, i, &parts[part], err);
         counts[part]++;
     }
     if (!status && (!counts[0] || !counts[1]))

@@ -208,10 +208,9 @@ static enum xt_status predict_all(struct reader *reader, struct xt_err *err)
 {
     enum xt_status status = XT_OK;
     for (size_t i = 0; i < reader->files.count && !status; i++) {
-        if (xt_stop_requested())
-            return xt_err_set(err, XT_INTERRUPTED, "interrupted after %zu of %zu files", i,
-                              reader->files.count);
-        status = add_image(reader, reader->files.paths[i], err);
+        status = xt_stop_check(err, "after %zu of %zu files", i, reader->files.count);
+        if (!status)
+            status = add_image(reader, reader->files.paths[i], err);
         if (!status && reader->filled == reader->network.batch)
             status = run_batch(reader, err);
     }

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/stop.h"
 #include "base/thread.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
@@ -234,7 +235,9 @@ static enum xt_status measure(struct bench *bench, struct decoding *decodings, s
 {
     enum xt_status status = XT_OK;
     for (int i = 0; i < ROUNDS && !status; i++) {
-        status = loader_round(bench, err);
+        status = xt_stop_check(err, "before all rounds were timed");
+        if (!status)
+            status = loader_round(bench, err);
         /* The first round finds caches cold. */
         if (i == 0)
             bench->loader_images = bench->loader_seconds = 0;

@@ -61,8 +61,9 @@ static enum xt_status measure(const struct xt_settings *settings, struct xt_star
     struct outcome outcome;
     enum xt_status status =
         xt_isolate(start_once, settings, &outcome, sizeof outcome, SECONDS_MOST, NULL, err);
-    if (xt_stop_requested())
-        return xt_err_set(err, XT_INTERRUPTED, "interrupted before all starts were timed");
+    enum xt_status stop = xt_stop_check(err, "before all starts were timed");
+    if (stop)
+        return stop;
     if (status)
         return xt_err_prefix(err, "a start in a process of its own: ");
     if (outcome.err.status) {

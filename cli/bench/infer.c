@@ -48,9 +48,8 @@ static enum xt_status run_pass(struct work *work, struct xt_err *err)
 {
     struct xt_network *network = &work->network;
     network->graph->pass = (struct xt_graph_pass){.pixels = work->pixels, .count = network->batch};
-    if (xt_stop_requested())
-        return xt_err_set(err, XT_INTERRUPTED, "interrupted before all passes were timed");
-    return xt_graph_forward(network->graph, err);
+    enum xt_status stop = xt_stop_check(err, "before all passes were timed");
+    return stop ? stop : xt_graph_forward(network->graph, err);
 }
 
 static enum xt_status run_convolutions(struct work *work, struct xt_err *err)

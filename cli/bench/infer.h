@@ -48,7 +48,7 @@ struct xt_bench_infer_observer {
 };
 
 /* Times each run by `samples` (at least 1) samples of at least 20 ms each. Clear the result also
- * after a failure. XT_INTERRUPTED where a signal asked to stop. */
+ * after a failure. XT_INTERRUPTED or XT_STOPPED where a signal asked to stop. */
 enum xt_status xt_bench_infer(struct xt_bench_infer *bench, const struct xt_settings *settings,
                               int samples, const struct xt_bench_infer_observer *observer,
                               struct xt_err *err);

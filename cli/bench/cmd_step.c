@@ -15,7 +15,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
-#include "cli/bench/report.h"
+#include "cli/bench/against.h"
+#include "cli/bench/step_report.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "cli/progress.h"
@@ -227,28 +228,14 @@ static void warn_of_others(const struct command *command)
                     100 * most);
 }
 
-static enum xt_status print_json(const struct command *command, struct xt_err *err)
-{
-    struct xt_str text = {0};
-    enum xt_status status = xt_bench_to_json(command->runs, command->count,
-                                             command->options->values.profile, &text, err);
-    if (!status)
-        fputs(xt_str_get(&text), stdout);
-    xt_str_clear(&text);
-    return status;
-}
-
-static void print_text(const struct command *command)
+static enum xt_status report(const struct command *command, struct xt_err *err)
 {
     const struct xt_settings *s = &command->options->values;
-    printf("%s: training steps on random pictures in memory, %s\n", xt_model_find(s->model)->title,
-           command->runs[0].result.device);
-    xt_bench_print_table(command->runs, command->count, stdout);
-    for (int i = 0; s->profile && i < command->count; i++) {
-        const struct xt_bench_step *r = &command->runs[i].result;
-        printf("\n%s, %s, batch %d\n", command->runs[i].device, xt_dtype_name(r->dtype), r->batch);
-        xt_bench_print_profile(&r->profile, stdout);
-    }
+    struct xt_report *report = xt_report_create();
+    xt_report_line(report, "%s: training steps on random pictures in memory, %s",
+                   xt_model_find(s->model)->title, command->runs[0].result.device);
+    xt_bench_describe(report, command->runs, command->count, s->profile);
+    return xt_report_end(report, s->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
 
 static enum xt_status run_all(struct command *command, struct xt_err *err)
@@ -260,10 +247,8 @@ static enum xt_status run_all(struct command *command, struct xt_err *err)
         if (command->is_child)
             return status;
     }
-    if (!status && s->json)
-        status = print_json(command, err);
-    if (!status && !s->json)
-        print_text(command);
+    if (!status)
+        status = report(command, err);
     if (!status)
         warn_of_others(command);
     if (!status && command->old)

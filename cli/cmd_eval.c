@@ -67,7 +67,7 @@ static void show(void *context, size_t done, size_t all)
     struct xt_progress_state state = {
         .step = (int64_t)done,
         .steps = (int64_t)all,
-        .loss = NAN,
+        .no_loss = true,
         .lr = NAN,
         .images_per_s = elapsed > 0 ? (double)done / elapsed : NAN,
         .seconds_left = elapsed / (double)done * (double)(all - done),
@@ -145,7 +145,7 @@ static void describe_classes(struct xt_report *report, const struct view *view,
     }
 }
 
-/* Columns, of which the percentiles may be left to JSON. */
+/* Of which the percentiles may be left to JSON. */
 static void describe_times(struct xt_report *to, const char *mean, bool percentiles,
                            const struct xt_latency_figures *f)
 {
@@ -155,97 +155,64 @@ static void describe_times(struct xt_report *to, const char *mean, bool percenti
     xt_report_add(to, "p99", percentiles ? "p99" : NULL, "%8.3f", f->p99);
 }
 
-static void describe_no_latency(struct xt_report *at)
-{
-    xt_report_line(at, "latency: not measured (it takes at least %d batches)",
-                   2 * XT_LATENCY_LEFT_OUT + 1);
-}
-
-/* Of one type alone: a small table. */
-static void describe_latency(struct xt_report *at, const struct xt_latency_summary *latency)
-{
-    if (!latency->measured) {
-        xt_report_null(at, "latency_ms");
-        describe_no_latency(at);
-        return;
-    }
-    struct xt_report *to = xt_report_group(at, "latency_ms");
-    struct xt_report *table = xt_report_table(to, NULL);
-    struct xt_report *image = xt_report_group(table, "image");
-    xt_report_add(image, NULL, "latency", "%s", "an image");
-    describe_times(image, "mean ms", true, &latency->image);
-    struct xt_report *batch = xt_report_group(table, "batch");
-    xt_report_add(batch, NULL, "latency", "%s", "a batch");
-    describe_times(batch, "mean ms", true, &latency->batch);
-}
-
-static void describe_result(struct xt_report *report, const struct command *command)
-{
-    const struct xt_evaluation *e = &command->runs[0].result;
-    char score[128];
-    xt_report_add(report, "type", NULL, "%s", type_name(command->runs[0].amp));
-    xt_report_add(report, "images", NULL, "%zu", e->images);
-    xt_report_add(report, "correct", NULL, "%zu", e->correct);
-    for (int i = 0; i < e->metric_count; i++)
-        xt_report_add(report, e->metrics[i].key, NULL, "%f", e->metrics[i].value);
-    if (command->view.rows)
-        describe_classes(report, &command->view, command->network);
-    command->objective->class->describe(&e->score, score, sizeof score);
-    xt_report_line(report, "%s", score);
-    describe_latency(report, &e->latency);
-    xt_report_add(report, "images_per_s", "", "%.0f images/s", e->images_per_s);
-    xt_report_add(report, "bad_images", NULL, "%zu", e->bad_images);
-}
-
-/* The first figure is compared in percentage points, with the first type's. */
-static void describe_run(struct xt_report *table, const struct run *run, const struct run *first)
+/* The first of the metrics is compared in percentage points with the first type's. */
+static void describe_run(struct xt_report *to, const struct command *command, const struct run *run)
 {
     const struct xt_evaluation *e = &run->result;
-    struct xt_report *row = xt_report_group(table, NULL);
-    xt_report_add(row, "type", "type", "%-5s", type_name(run->amp));
-    xt_report_add(row, "images", "images", "%8zu", e->images);
-    xt_report_add(row, "correct", "right", "%8zu", e->correct);
+    const struct xt_evaluation *first = &command->runs[0].result;
+    xt_report_add(to, "type", "type", "%s", type_name(run->amp));
+    xt_report_add(to, "images", "images", "%9zu", e->images);
+    xt_report_add(to, "correct", "right", "%8zu", e->correct);
     for (int i = 0; i < e->metric_count; i++)
-        xt_report_scaled(row, e->metrics[i].key, e->metrics[i].key, 100, "%12.2f %%",
+        xt_report_scaled(to, e->metrics[i].key, e->metrics[i].key, 100, "%12.2f %%",
                          e->metrics[i].value);
-    if (run == first)
-        xt_report_add(row, NULL, "to first", "%9s", "");
-    else
-        xt_report_add(row, NULL, "to first", "%+9.2f",
-                      100 * (e->metrics[0].value - first->result.metrics[0].value));
+    if (e != first)
+        xt_report_add(to, NULL, "to first", "%+9.2f",
+                      100 * (e->metrics[0].value - first->metrics[0].value));
+    else if (is_comparison(command))
+        xt_report_add(to, NULL, "to first", "%9s", "");
     if (e->latency.measured) {
-        struct xt_report *to = xt_report_group(row, "latency_ms");
-        describe_times(xt_report_group(to, "image"), "ms/image", true, &e->latency.image);
-        describe_times(xt_report_group(to, "batch"), "ms/batch", false, &e->latency.batch);
+        struct xt_report *latency = xt_report_group(to, "latency_ms");
+        describe_times(xt_report_group(latency, "image"), "ms/image", true, &e->latency.image);
+        describe_times(xt_report_group(latency, "batch"), "ms/batch", !is_comparison(command),
+                       &e->latency.batch);
     } else {
-        xt_report_null(row, "latency_ms");
+        xt_report_null(to, "latency_ms");
     }
-    xt_report_add(row, "images_per_s", "images/s", "%9.0f", e->images_per_s);
-    xt_report_add(row, "bad_images", NULL, "%zu", e->bad_images);
+    xt_report_add(to, "images_per_s", "images/s", "%9.0f", e->images_per_s);
+    xt_report_add(to, "bad_images", NULL, "%zu", e->bad_images);
 }
 
-static void describe_comparison(struct xt_report *report, const struct command *command)
+/* One type as lines, several as a table. */
+static void describe_runs(struct xt_report *report, const struct command *command)
 {
-    struct xt_report *table = xt_report_table(report, "runs");
-    for (int i = 0; i < command->count; i++)
-        describe_run(table, &command->runs[i], &command->runs[0]);
-    if (!command->runs[0].result.latency.measured)
-        describe_no_latency(report);
+    const struct xt_evaluation *first = &command->runs[0].result;
+    char score[128];
+    if (is_comparison(command)) {
+        struct xt_report *table = xt_report_table(report, "runs");
+        for (int i = 0; i < command->count; i++)
+            describe_run(xt_report_group(table, NULL), command, &command->runs[i]);
+    } else {
+        if (command->view.rows)
+            describe_classes(report, &command->view, command->network);
+        command->objective->class->describe(&first->score, score, sizeof score);
+        xt_report_line(report, "%s", score);
+        describe_run(report, command, &command->runs[0]);
+    }
+    if (!first->latency.measured)
+        xt_report_line(report, "latency: not measured (it takes at least %d batches)",
+                       2 * XT_LATENCY_LEFT_OUT + 1);
+    if (first->bad_images)
+        xt_report_line(report, "%zu images could not be used and do not count", first->bad_images);
 }
 
 static enum xt_status report(const struct command *command, struct xt_err *err)
 {
     struct xt_report *report = xt_report_create();
-    size_t bad = command->runs[0].result.bad_images;
     xt_report_add(report, "data", NULL, "%s", command->data);
     xt_report_line(report, "%s, batch %d", command->source->description, command->network->batch);
     describe_calibration(report, command);
-    if (is_comparison(command))
-        describe_comparison(report, command);
-    else
-        describe_result(report, command);
-    if (bad)
-        xt_report_line(report, "%zu images could not be used and do not count", bad);
+    describe_runs(report, command);
     return xt_report_end(
         report, command->options->values.json ? XT_REPORT_JSON_LINE : XT_REPORT_TEXT, stdout, err);
 }

@@ -119,7 +119,8 @@ static void set_all(struct line *line, const struct xt_progress_state *state)
         set(line, PART_STEP, "step %lld/%lld", (long long)state->step, (long long)state->steps);
     else
         set(line, PART_STEP, "step %lld", (long long)state->step);
-    set(line, PART_LOSS, fabs(state->loss) < 1000 ? "loss %.4f" : "loss %.4g", state->loss);
+    if (!state->no_loss)
+        set(line, PART_LOSS, fabs(state->loss) < 1000 ? "loss %.4f" : "loss %.4g", state->loss);
     if (!isnan(state->lr)) {
         format_rate(state->lr, text, sizeof text);
         set(line, PART_RATE, "lr %s", text);
@@ -210,6 +211,18 @@ void xt_progress_show(struct xt_progress *progress, const struct xt_progress_sta
     char text[LINE_ROOM];
     xt_progress_format(state, (size_t)columns_of(progress), text, sizeof text);
     show_text(progress, text, now);
+}
+
+void xt_progress_count(void *progress, int done, int all)
+{
+    const struct xt_progress_state state = {.step = done,
+                                            .steps = all,
+                                            .no_loss = true,
+                                            .lr = NAN,
+                                            .images_per_s = NAN,
+                                            .seconds_left = NAN,
+                                            .wait = NAN};
+    xt_progress_show(progress, &state, xt_thread_seconds(), false);
 }
 
 void xt_progress_clear(const struct xt_progress *progress)

@@ -26,8 +26,9 @@ struct xt_progress_state {
     int epochs;
     int64_t step; /* steps done */
     int64_t steps;
-    double loss; /* this and the next three: NAN leaves them out, but a loss is shown as it is */
-    double lr;
+    bool no_loss; /* nothing is trained */
+    double loss;  /* shown as it is, also where it is no number */
+    double lr;    /* this and the next three: NAN leaves them out */
     double images_per_s;
     double seconds_left;
     double wait;                             /* part of the time spent waiting for data, 0 to 1 */
@@ -60,6 +61,8 @@ void xt_progress_init(struct xt_progress *progress, bool quiet, bool json);
  * epoch's end). `now` is in seconds, from any fixed moment. */
 void xt_progress_show(struct xt_progress *progress, const struct xt_progress_state *state,
                       double now, bool force);
+/* "step 3/12" and nothing else; the context is a struct xt_progress, as observers want it. */
+void xt_progress_count(void *progress, int done, int all);
 /* Wipes the live line, so that other output starts at an empty one. */
 void xt_progress_clear(const struct xt_progress *progress);
 

@@ -368,7 +368,8 @@ static void print_node(struct page *page, const struct xt_report *node)
             pad(page, node->label, page->labels, false);
             fputc(' ', page->out);
         }
-        fputs(node->text, page->out);
+        /* A width is for columns. */
+        fputs(node->text + (*node->label ? strspn(node->text, " ") : 0), page->out);
         page->begun = true;
         break;
     case LINE:

@@ -4,7 +4,7 @@
  * one conversion for its one value: JSON gets the value as it is, text what the format makes of it.
  * Key NULL leaves it out of JSON, label NULL out of text. As text
  *
- *     a label           begins a line: the label, then the value in a column of its own;
+ *     a label           begins a line: the label, then the value, all of them below each other;
  *     the label ""      goes on where the figure before it ended;
  *     in a table        each row is a group; labels are headings of columns as wide as what is in
  *                       them, and a figure labelled "" stands below its row.

@@ -4,9 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/log.h"
 #include "base/mem.h"
-#include "base/thread.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "cli/progress.h"
@@ -32,18 +30,6 @@ enum { TYPES = sizeof types / sizeof types[0] };
 
 static const int usual_batches[] = {1, 32};
 enum { USUAL_BATCHES = sizeof usual_batches / sizeof usual_batches[0] };
-
-static void show_progress(void *context, int done, int all)
-{
-    struct xt_progress_state state = {.step = done,
-                                      .steps = all,
-                                      .loss = NAN,
-                                      .lr = NAN,
-                                      .images_per_s = NAN,
-                                      .seconds_left = NAN,
-                                      .wait = NAN};
-    xt_progress_show(context, &state, xt_thread_seconds(), false);
-}
 
 /* Every type at each batch; --batch says which, else the usual ones. */
 static enum xt_status list_runs(const struct xt_options *options, struct xt_bench_infer *bench,
@@ -125,17 +111,6 @@ static enum xt_status report(const struct xt_options *options, const struct xt_b
     return xt_report_end(report, s->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
 
-static void warn_of_others(const struct xt_bench_infer *bench)
-{
-    double most = 0;
-    for (int i = 0; i < bench->count; i++)
-        most = fmax(most, bench->runs[i].others);
-    if (most > XT_CPU_OTHERS_MAX)
-        xt_log_warn("other processes took %.0f %% of this machine's CPU time meanwhile: the rates "
-                    "are too low, and ratios between runs are uncertain",
-                    100 * most);
-}
-
 static enum xt_status measure(const struct xt_options *options, struct xt_bench_infer *bench,
                               struct xt_err *err)
 {
@@ -146,8 +121,7 @@ static enum xt_status measure(const struct xt_options *options, struct xt_bench_
     int64_t samples = said ? s->steps : SAMPLES;
     /* Standard output belongs to the results. */
     xt_progress_init(&progress, s->quiet, true);
-    const struct xt_bench_infer_observer observer = {.context = &progress,
-                                                     .progress = show_progress};
+    const struct xt_bench_observer observer = {.context = &progress, .progress = xt_progress_count};
     enum xt_status status = xt_bench_infer(
         bench, s, samples > SAMPLES_MAX ? SAMPLES_MAX : (int)samples, &observer, err);
     xt_progress_clear(&progress);
@@ -157,13 +131,16 @@ static enum xt_status measure(const struct xt_options *options, struct xt_bench_
 enum xt_status xt_cmd_bench_infer(struct xt_options *options, struct xt_err *err)
 {
     struct xt_bench_infer bench = {0};
+    double others = 0;
     enum xt_status status = list_runs(options, &bench, err);
     if (!status)
         status = measure(options, &bench, err);
     if (!status)
         status = report(options, &bench, err);
+    for (int i = 0; i < bench.count; i++)
+        others = fmax(others, bench.runs[i].others);
     if (!status)
-        warn_of_others(&bench);
+        xt_cpu_warn_of_others(others);
     xt_bench_infer_clear(&bench);
     free(bench.runs);
     return status;

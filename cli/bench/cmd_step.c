@@ -12,9 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "base/mem.h"
-#include "base/thread.h"
 #include "cli/bench/against.h"
 #include "cli/bench/step_report.h"
 #include "cli/commands.h"
@@ -33,19 +31,6 @@ struct command {
     bool is_child; /* this process measured one run for its parent, and has nothing to say */
 };
 
-static void show_progress(void *context, int done, int all)
-{
-    struct xt_progress *progress = context;
-    struct xt_progress_state state = {.step = done,
-                                      .steps = all,
-                                      .loss = NAN,
-                                      .lr = NAN,
-                                      .images_per_s = NAN,
-                                      .seconds_left = NAN,
-                                      .wait = NAN};
-    xt_progress_show(progress, &state, xt_thread_seconds(), false);
-}
-
 static int steps_to_time(const struct xt_options *options)
 {
     /* A recipe's steps are the length of a training run. */
@@ -60,7 +45,7 @@ static enum xt_status measure(const struct command *command, const struct xt_set
     struct xt_progress progress;
     /* Standard output belongs to the results. */
     xt_progress_init(&progress, settings->quiet, true);
-    const struct xt_bench_observer observer = {.context = &progress, .progress = show_progress};
+    const struct xt_bench_observer observer = {.context = &progress, .progress = xt_progress_count};
     enum xt_status status =
         xt_bench_step(result, settings, steps_to_time(command->options), &observer, err);
     xt_progress_clear(&progress);
@@ -216,18 +201,6 @@ static enum xt_status run_one(struct command *command, int index, struct xt_err 
     return xt_bench_old_rate(command->old, &settings, run->result.threads, &run->old_rate, err);
 }
 
-static void warn_of_others(const struct command *command)
-{
-    double most = 0;
-    for (int i = 0; i < command->count; i++)
-        if (command->runs[i].result.others > most)
-            most = command->runs[i].result.others;
-    if (most > XT_CPU_OTHERS_MAX)
-        xt_log_warn("other processes took %.0f %% of this machine's CPU time meanwhile: the rates "
-                    "are too low, and ratios between runs are uncertain",
-                    100 * most);
-}
-
 static enum xt_status report(const struct command *command, struct xt_err *err)
 {
     const struct xt_settings *s = &command->options->values;
@@ -242,6 +215,7 @@ static enum xt_status run_all(struct command *command, struct xt_err *err)
 {
     const struct xt_settings *s = &command->options->values;
     enum xt_status status = XT_OK;
+    double others = 0;
     for (int i = 0; i < command->count && !status; i++) {
         status = run_one(command, i, err);
         if (command->is_child)
@@ -249,8 +223,10 @@ static enum xt_status run_all(struct command *command, struct xt_err *err)
     }
     if (!status)
         status = report(command, err);
+    for (int i = 0; i < command->count; i++)
+        others = fmax(others, command->runs[i].result.others);
     if (!status)
-        warn_of_others(command);
+        xt_cpu_warn_of_others(others);
     if (!status && command->old)
         status = xt_bench_compare(command->runs, command->count, s->against, err);
     return status;

@@ -7,7 +7,6 @@
 #include "base/rng.h"
 #include "base/stop.h"
 #include "base/thread.h"
-#include "cli/bench/step.h"
 #include "cli/bench/cpu_share.h"
 
 enum { WARM_UP = 2, IMAGENET_CLASSES = 1000, REPEATS_MAX = 10000 };
@@ -149,7 +148,7 @@ static enum xt_status measure(struct work *work, struct xt_bench_infer_run *run,
 }
 
 enum xt_status xt_bench_infer(struct xt_bench_infer *bench, const struct xt_settings *settings,
-                              int samples, const struct xt_bench_infer_observer *observer,
+                              int samples, const struct xt_bench_observer *observer,
                               struct xt_err *err)
 {
     struct work work = {.samples = samples};

@@ -48,6 +48,19 @@ static void what_is_not_known_is_left_out(void **state)
         "step 5 loss 3.0000");
 }
 
+static void what_does_not_train_has_no_loss(void **state)
+{
+    (void)state;
+    assert_line(&(struct xt_progress_state){.step = 64,
+                                            .steps = 150,
+                                            .no_loss = true,
+                                            .lr = NAN,
+                                            .images_per_s = 70,
+                                            .seconds_left = NAN,
+                                            .wait = NAN},
+                "step 64/150 70 img/s");
+}
+
 static void skipped_steps_are_counted_where_there_are_any(void **state)
 {
     (void)state;
@@ -343,6 +356,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_line_holds_what_a_person_wants_to_know),
         cmocka_unit_test(what_is_not_known_is_left_out),
+        cmocka_unit_test(what_does_not_train_has_no_loss),
         cmocka_unit_test(skipped_steps_are_counted_where_there_are_any),
         cmocka_unit_test(a_loss_that_is_no_number_or_large_is_shown),
         cmocka_unit_test(a_short_buffer_cuts_the_line),

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* What is longer is cut. */
 enum { MESSAGE_ROOM = 8192, LINE_ROOM = 512 };
 
 /* CHANGING: some line stands there, but which is not certain. */

@@ -1,33 +1,73 @@
 #include "base/log.h"
 
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
-/* One of the program's three pieces of global state. */
-static enum xt_log_level level = XT_LOG_NORMAL;
+/* What is longer is cut. */
+enum { MESSAGE_ROOM = 8192, LINE_ROOM = 512 };
+
+/* CHANGING: some line stands there, but which is not certain. */
+enum line { NO_LINE, CHANGING, STANDS };
+
+/* One of the program's three pieces of global state. The live line is here because there is one
+ * standard error: whoever writes a message, on whatever thread, has to know what stands there. */
+static struct {
+    enum xt_log_level level;
+    pthread_mutex_t lock;        /* one message or line at a time */
+    volatile sig_atomic_t state; /* enum line; a signal's handler reads it without the lock */
+    char line[LINE_ROOM];
+} log_state = {.level = XT_LOG_NORMAL, .lock = PTHREAD_MUTEX_INITIALIZER};
+
+static const char wipe[] = "\r\033[K";
 
 void xt_log_set_level(enum xt_log_level wanted)
 {
-    level = wanted;
+    log_state.level = wanted;
 }
 
 enum xt_log_level xt_log_level(void)
 {
-    return level;
+    return log_state.level;
 }
 
+/* Async-signal-safe; where standard error cannot be written there is nobody to tell. */
+static void put(const char *text)
+{
+    size_t left = strlen(text);
+    while (left) {
+        ssize_t wrote = write(STDERR_FILENO, text, left);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote <= 0)
+            return;
+        text += wrote;
+        left -= (size_t)wrote;
+    }
+}
+
+/* In one piece, so that what others write to the same terminal comes before or after it. */
 static void say(const char *prefix, const char *format, va_list args)
 {
-    flockfile(stderr);
-    fputs(prefix, stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-    funlockfile(stderr);
+    char message[MESSAGE_ROOM];
+    char text[MESSAGE_ROOM + LINE_ROOM + 32];
+    vsnprintf(message, sizeof message, format, args);
+    pthread_mutex_lock(&log_state.lock);
+    bool stands = log_state.state != NO_LINE;
+    snprintf(text, sizeof text, "%s%s%s\n%s", stands ? wipe : "", prefix, message,
+             stands ? log_state.line : "");
+    put(text);
+    pthread_mutex_unlock(&log_state.lock);
 }
 
 void xt_log_note(const char *format, ...)
 {
-    if (level < XT_LOG_NORMAL)
+    if (log_state.level < XT_LOG_NORMAL)
         return;
     va_list args;
     va_start(args, format);
@@ -45,10 +85,44 @@ void xt_log_warn(const char *format, ...)
 
 void xt_log_detail(const char *format, ...)
 {
-    if (level < XT_LOG_VERBOSE)
+    if (log_state.level < XT_LOG_VERBOSE)
         return;
     va_list args;
     va_start(args, format);
     say("", format, args);
     va_end(args);
+}
+
+void xt_log_show_line(const char *line)
+{
+    char text[LINE_ROOM + 8];
+    pthread_mutex_lock(&log_state.lock);
+    log_state.state = CHANGING;
+    snprintf(log_state.line, sizeof log_state.line, "%s", line);
+    snprintf(text, sizeof text, "\r%s\033[K", log_state.line);
+    put(text);
+    log_state.state = STANDS;
+    pthread_mutex_unlock(&log_state.lock);
+}
+
+void xt_log_clear_line(void)
+{
+    pthread_mutex_lock(&log_state.lock);
+    if (log_state.state != NO_LINE)
+        put(wipe);
+    log_state.state = NO_LINE;
+    pthread_mutex_unlock(&log_state.lock);
+}
+
+void xt_log_from_signal(const char *sentence)
+{
+    int before = errno;
+    sig_atomic_t state = log_state.state;
+    if (state != NO_LINE)
+        put(wipe);
+    put(sentence);
+    put("\n");
+    if (state == STANDS)
+        put(log_state.line);
+    errno = before;
 }

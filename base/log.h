@@ -1,6 +1,9 @@
 /* What the program says beside its results. Results go to standard output; everything here goes to
- * standard error, one sentence a line, so that a pipe sees results alone. Thread-safe; the level is
- * set once, before threads start.
+ * standard error, one sentence a line, so that a pipe sees results alone.
+ *
+ * On a terminal one line may stand at its end and be rewritten as things go on (cli/progress.h). A
+ * message takes that line's place, and the line comes again below it. Thread-safe; the level is set
+ * once, before threads start.
  */
 #ifndef XT_BASE_LOG_H
 #define XT_BASE_LOG_H
@@ -16,5 +19,14 @@ void xt_log_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void xt_log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A detail: printed with --verbose. */
 void xt_log_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* For terminals alone: the line (of at most 511 bytes, and no wider than the terminal) that stands
+ * at the end, in place of the one before. */
+void xt_log_show_line(const char *line);
+/* Wipes it, where one stands: before anything is written to a terminal by another way. */
+void xt_log_clear_line(void);
+
+/* A sentence at every level, from a signal's handler: async-signal-safe. */
+void xt_log_from_signal(const char *sentence);
 
 #endif

@@ -1,31 +1,18 @@
 #include "base/stop.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <stdbool.h>
+#include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <time.h>
-#include <unistd.h>
+
+#include "base/log.h"
 
 /* One of the program's three pieces of global state: the signal, and when it came. */
 static struct {
     volatile sig_atomic_t number;
     volatile sig_atomic_t second;
-    bool on_terminal; /* known before the handlers are installed */
 } requested;
-
-/* What is in hand, a kernel's compilation say, can take minutes. On a terminal a progress line may
- * stand there. */
-static void say_so(void)
-{
-    static const char text[] =
-        "\nxtrain: stopping after what is in hand; a second signal ends it\n";
-    int before = errno;
-    size_t from = requested.on_terminal ? 0 : 1;
-    ssize_t wrote = write(STDERR_FILENO, text + from, sizeof text - 1 - from);
-    (void)wrote;
-    errno = before;
-}
 
 /* timeout(1) and batch systems signal the process and then its group: what comes at once is the
  * same request. */
@@ -36,7 +23,8 @@ static void on_signal(int number)
     if (!requested.number) {
         requested.second = (sig_atomic_t)now.tv_sec;
         requested.number = number;
-        say_so();
+        /* A kernel's compilation, say, can take minutes. */
+        xt_log_from_signal("xtrain: stopping after what is in hand; a second signal ends it");
     } else if ((sig_atomic_t)now.tv_sec - requested.second > 1) {
         signal(number, SIG_DFL);
         raise(number);
@@ -46,7 +34,6 @@ static void on_signal(int number)
 void xt_stop_watch(void)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    requested.on_terminal = isatty(STDERR_FILENO);
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
@@ -68,4 +55,18 @@ enum xt_status xt_stop_status(void)
     default:
         return XT_STOPPED;
     }
+}
+
+enum xt_status xt_stop_check(struct xt_err *err, const char *rest, ...)
+{
+    char text[512];
+    va_list args;
+    enum xt_status status = xt_stop_status();
+    if (!status)
+        return XT_OK;
+    va_start(args, rest);
+    vsnprintf(text, sizeof text, rest, args);
+    va_end(args);
+    return xt_err_set(err, status, "%s %s", status == XT_INTERRUPTED ? "interrupted" : "stopped",
+                      text);
 }

@@ -1,6 +1,5 @@
 /* xtrain data check, data split and data pack: a look at a set of images before it is trained on,
  * cutting one in two, packing one into few files. */
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +8,11 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "base/stop.h"
 #include "base/thread.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
+#include "cli/report.h"
 #include "data/pack.h"
 #include "data/sheet.h"
 #include "data/survey.h"
@@ -102,116 +103,95 @@ static enum xt_status list_symbols(const struct set *set, const struct xt_survey
 
 /* ---- what is said ---- */
 
-static void print_sizes(const struct xt_survey *survey)
+static void describe_sizes(struct xt_report *report, const struct xt_survey *survey)
 {
     enum { SHOWN = 4 };
-    printf("  sizes        ");
-    for (size_t i = 0; i < survey->size_count && i < SHOWN; i++)
-        printf("%s%d x %d (%zu)", i ? ", " : "", survey->sizes[i].width, survey->sizes[i].height,
-               survey->sizes[i].count);
+    struct xt_report *sizes = xt_report_list(report, "sizes");
+    for (size_t i = 0; i < survey->size_count; i++) {
+        const struct xt_survey_size *size = &survey->sizes[i];
+        struct xt_report *item = xt_report_list(sizes, NULL);
+        const char *label = i == 0 ? "  sizes" : i < SHOWN ? "" : NULL;
+        xt_report_add(item, NULL, label, i ? ", %d" : "%d", size->width);
+        xt_report_add(item, NULL, i < SHOWN ? "" : NULL, " x %d", size->height);
+        xt_report_add(item, NULL, i < SHOWN ? "" : NULL, " (%zu)", size->count);
+    }
     if (survey->size_count > SHOWN)
-        printf(", and %zu more", survey->size_count - SHOWN);
-    printf("\n");
+        xt_report_add(report, NULL, "", ", and %zu more", survey->size_count - SHOWN);
 }
 
-static enum xt_status print_labels(const struct set *set, const struct xt_survey *survey,
-                                   struct xt_err *err)
+static void describe_channels(struct xt_report *report, const char *key, const char *label,
+                              const double values[3])
+{
+    struct xt_report *list = xt_report_list(report, key);
+    for (int i = 0; i < 3; i++)
+        xt_report_add(list, NULL, i ? "" : label, i ? " %.1f" : "%.1f", values[i]);
+}
+
+static void describe_counts(struct xt_report *report, const struct set *set,
+                            const struct xt_survey *survey)
+{
+    struct xt_report *counts = xt_report_group(report, set->alphabet ? "symbols" : "classes");
+    for (int i = 0; i < survey->symbols; i++)
+        if (!set->alphabet || i != xt_alphabet_blank(set->alphabet))
+            xt_report_add(counts, symbol_name(set, i), NULL, "%zu", survey->symbol_counts[i]);
+}
+
+static void describe_labels(struct xt_report *report, const struct set *set,
+                            const struct xt_survey *survey)
 {
     struct xt_str never = {0};
     struct xt_str rare = {0};
-    enum xt_status status = list_symbols(set, survey, 0, 0, &never, err);
-    if (!status)
-        status = list_symbols(set, survey, 1, RARE - 1, &rare, err);
-    if (!status) {
-        const char *what = set->alphabet ? "symbols" : "classes";
-        if (set->alphabet)
-            printf("  labels       %d to %d symbols long\n", survey->label_least,
-                   survey->label_most);
-        if (survey->unlabelled)
-            printf("  NO LABEL     %zu; %s\n", survey->unlabelled, set->labels.text);
-        printf("  never seen   %s: %s\n", what, never.length ? xt_str_get(&never) : "none");
-        printf("  rare         %s seen fewer than %d times: %s\n", what, RARE,
-               rare.length ? xt_str_get(&rare) : "none");
-    }
+    const char *what = set->alphabet ? "symbols" : "classes";
+    if (list_symbols(set, survey, 0, 0, &never, NULL) ||
+        list_symbols(set, survey, 1, RARE - 1, &rare, NULL))
+        xt_report_fail(report);
+    xt_report_add(report, "label_least", set->alphabet ? "  labels" : NULL, "%d",
+                  survey->label_least);
+    xt_report_add(report, "label_most", set->alphabet ? "" : NULL, " to %d symbols long",
+                  survey->label_most);
+    xt_report_add(report, "unlabelled", survey->unlabelled ? "  NO LABEL" : NULL, "%zu",
+                  survey->unlabelled);
+    if (survey->first_unlabelled)
+        xt_report_add(report, "first_unlabelled", "", "; %s", set->labels.text);
+    describe_counts(report, set, survey);
+    xt_report_add(report, NULL, "  never seen", "%s", what);
+    xt_report_add(report, NULL, "", ": %s", never.length ? xt_str_get(&never) : "none");
+    xt_report_add(report, NULL, "  rare", "%s", what);
+    xt_report_add(report, NULL, "", " seen fewer than %d times", RARE);
+    xt_report_add(report, NULL, "", ": %s", rare.length ? xt_str_get(&rare) : "none");
     xt_str_clear(&never);
     xt_str_clear(&rare);
-    return status;
 }
 
-static enum xt_status print_survey(const struct set *set, const struct xt_survey *survey,
-                                   struct xt_err *err)
+/* `against`: of --against, else NULL. */
+static enum xt_status report(const struct set *set, const struct xt_settings *s,
+                             const struct xt_survey *survey, const struct xt_survey *against,
+                             struct xt_err *err)
 {
-    printf("%s, looked at as %s reads them\n", set->source->description, set->model->name);
-    printf("  images       %zu\n", survey->count);
-    printf("  formats      %zu JPEG, %zu PNG, %zu of other kinds\n", survey->jpeg, survey->png,
-           survey->other);
-    print_sizes(survey);
-    printf("  bad          %zu%s%s\n", survey->bad, survey->first_bad ? "; the first: " : "",
-           survey->first_bad ? survey->first_bad : "");
-    printf("  duplicates   %zu have the pixels of another one\n", survey->duplicates);
-    printf("  mean         %.1f %.1f %.1f (%s)\n", survey->mean[0], survey->mean[1],
-           survey->mean[2], set->model->bgr ? "blue, green, red" : "red, green, blue");
-    printf("  deviation    %.1f %.1f %.1f\n", survey->deviation[0], survey->deviation[1],
-           survey->deviation[2]);
-    return print_labels(set, survey, err);
-}
-
-static bool add_counts(cJSON *json, const struct set *set, const struct xt_survey *survey)
-{
-    cJSON *counts = cJSON_AddObjectToObject(json, set->alphabet ? "symbols" : "classes");
-    bool good = counts != NULL;
-    for (int i = 0; i < survey->symbols && good; i++)
-        if (!set->alphabet || i != xt_alphabet_blank(set->alphabet))
-            good = cJSON_AddNumberToObject(counts, symbol_name(set, i),
-                                           (double)survey->symbol_counts[i]) != NULL;
-    return good;
-}
-
-static cJSON *survey_to_json(const struct set *set, const struct xt_survey *survey)
-{
-    cJSON *json = cJSON_CreateObject();
-    cJSON *sizes = json ? cJSON_AddArrayToObject(json, "sizes") : NULL;
-    cJSON *mean = json ? cJSON_CreateDoubleArray(survey->mean, 3) : NULL;
-    cJSON *deviation = json ? cJSON_CreateDoubleArray(survey->deviation, 3) : NULL;
-    bool good = sizes && cJSON_AddItemToObject(json, "mean", mean) &&
-                cJSON_AddItemToObject(json, "deviation", deviation) &&
-                cJSON_AddNumberToObject(json, "images", (double)survey->count) &&
-                cJSON_AddNumberToObject(json, "bad", (double)survey->bad) &&
-                cJSON_AddNumberToObject(json, "unlabelled", (double)survey->unlabelled) &&
-                cJSON_AddNumberToObject(json, "duplicates", (double)survey->duplicates) &&
-                cJSON_AddNumberToObject(json, "jpeg", (double)survey->jpeg) &&
-                cJSON_AddNumberToObject(json, "png", (double)survey->png) &&
-                cJSON_AddNumberToObject(json, "label_least", survey->label_least) &&
-                cJSON_AddNumberToObject(json, "label_most", survey->label_most) &&
-                add_counts(json, set, survey);
-    if (good && survey->first_bad)
-        good = cJSON_AddStringToObject(json, "first_bad", survey->first_bad) != NULL;
-    if (good && survey->first_unlabelled)
-        good = cJSON_AddStringToObject(json, "first_unlabelled", set->labels.text) != NULL;
-    for (size_t i = 0; i < survey->size_count && good; i++) {
-        const int size[3] = {survey->sizes[i].width, survey->sizes[i].height,
-                             (int)survey->sizes[i].count};
-        good = cJSON_AddItemToArray(sizes, cJSON_CreateIntArray(size, 3));
+    struct xt_report *report = xt_report_create();
+    xt_report_line(report, "%s, looked at as %s reads them", set->source->description,
+                   set->model->name);
+    xt_report_add(report, "images", "  images", "%zu", survey->count);
+    xt_report_add(report, "jpeg", "  formats", "%zu JPEG", survey->jpeg);
+    xt_report_add(report, "png", "", ", %zu PNG", survey->png);
+    xt_report_add(report, NULL, "", ", %zu of other kinds", survey->other);
+    describe_sizes(report, survey);
+    xt_report_add(report, "bad", "  bad", "%zu", survey->bad);
+    if (survey->first_bad)
+        xt_report_add(report, "first_bad", "", "; the first: %s", survey->first_bad);
+    xt_report_add(report, "duplicates", "  duplicates", "%zu have the pixels of another one",
+                  survey->duplicates);
+    describe_channels(report, "mean", "  mean", survey->mean);
+    xt_report_add(report, NULL, "", " (%s)",
+                  set->model->bgr ? "blue, green, red" : "red, green, blue");
+    describe_channels(report, "deviation", "  deviation", survey->deviation);
+    describe_labels(report, set, survey);
+    if (against) {
+        xt_report_add(report, "duplicates_across", "  across", "%zu have the pixels of one in ",
+                      xt_survey_common(survey, against));
+        xt_report_add(report, NULL, "", "%s", s->against);
     }
-    if (good)
-        return json;
-    cJSON_Delete(json);
-    return NULL;
-}
-
-static enum xt_status print_json(const struct set *set, const struct xt_survey *survey,
-                                 const struct xt_survey *against, struct xt_err *err)
-{
-    cJSON *json = survey_to_json(set, survey);
-    if (json && against)
-        cJSON_AddNumberToObject(json, "duplicates_across",
-                                (double)xt_survey_common(survey, against));
-    char *text = json ? cJSON_Print(json) : NULL;
-    if (text)
-        puts(text);
-    cJSON_free(text);
-    cJSON_Delete(json);
-    return text ? XT_OK : xt_err_no_memory(err, "the report", 0);
+    return xt_report_end(report, s->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
 
 /* ---- data check ---- */
@@ -256,11 +236,7 @@ static enum xt_status check(const struct set *set, const struct xt_settings *s, 
     if (!status && s->against)
         status = compare(s, &against, err);
     if (!status)
-        status = s->json ? print_json(set, &survey, s->against ? &against : NULL, err)
-                         : print_survey(set, &survey, err);
-    if (!status && s->against && !s->json)
-        printf("  across       %zu have the pixels of one in %s\n",
-               xt_survey_common(&survey, &against), s->against);
+        status = report(set, s, &survey, s->against ? &against : NULL, err);
     if (!status && survey.bad < survey.count)
         status = save_sheet(set, s, err);
     xt_survey_clear(&against);
@@ -329,7 +305,10 @@ static enum xt_status split(const struct set *set, const struct xt_settings *s, 
     for (size_t i = 0; i < set->source->count && !status; i++) {
         struct xt_rng rng = xt_rng_begin(s->seed, i);
         int part = (double)xt_rng_uniform(&rng) < s->val_part;
-        status = add_line(set, i, &parts[part], err);
+        status = xt_stop_check(err, "after %zu of %zu images; no list was written", i,
+                               set->source->count);
+        if (!status)
+            status = add_line(set, i, &parts[part], err);
         counts[part]++;
     }
     if (!status && (!counts[0] || !counts[1]))

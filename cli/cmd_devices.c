@@ -14,6 +14,7 @@
 #include "base/thread.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
+#include "cli/report.h"
 #include "device/device.h"
 #include "device/probe.h"
 
@@ -76,7 +77,7 @@ enum xt_status xt_cmd_version(struct xt_options *options, struct xt_err *err)
     return XT_OK;
 }
 
-/* --- as text
+/* --- devices
  * ------------------------------------------------------------------------------------*/
 struct cpu {
     char name[96];
@@ -86,25 +87,24 @@ struct cpu {
     double memory;
 };
 
-static void print_cpu(const struct cpu *cpu)
+static void describe_cpu(struct xt_report *devices, const struct cpu *cpu)
 {
-    printf("cpu    %s\n", cpu->name);
-    printf("       %d threads for this process (by %s), %.1f GB of memory\n", cpu->threads,
-           cpu->why, cpu->memory / 1e9);
-    printf("       instructions: %s\n", xt_device_cpu_isa());
-    printf("       trains in f32%s\n",
-           cpu->bf16 ? " and bf16" : "; bf16 runs too, but slower than f32");
-    printf("       infers in f32, bf16%s%s\n", xt_device_cpu_has_fp16() ? ", fp16" : "",
-           xt_device_cpu_has_vnni() ? " and int8" : "; int8 runs too, but slower");
-    printf("       oneDNN %s, %s\n", xt_dnnl_version_text().text, xt_dnnl_path());
-}
-
-static const char *types_text(const struct xt_types *types, char text[64])
-{
-    snprintf(text, 64, "%s%s%s%s", types->trains_f32 ? "f32" : "nothing",
-             types->trains_bf16 ? ", bf16" : "", types->trains_fp16 ? ", fp16" : "",
-             types->infers_int8 ? "; infers in int8 too" : "");
-    return text;
+    struct xt_report *to = xt_report_group(devices, NULL);
+    xt_report_add(to, "device", NULL, "%s", "cpu");
+    xt_report_add(to, "name", "cpu", "%s", cpu->name);
+    xt_report_add(to, "threads", "  threads", "%d for this process", cpu->threads);
+    xt_report_add(to, NULL, "", ", by %s", cpu->why);
+    xt_report_scaled(to, "memory_bytes", "  memory", 1e-9, "%.1f GB", cpu->memory);
+    xt_report_add(to, "instructions", "  instructions", "%s", xt_device_cpu_isa());
+    xt_report_add(to, NULL, "  trains in", "%s", "f32");
+    xt_report_flag(to, "fast_bf16", "", cpu->bf16, " and bf16",
+                   "; bf16 runs too, but slower than f32");
+    xt_report_add(to, NULL, "  infers in", "%s", "f32, bf16");
+    xt_report_flag(to, "infers_fp16", "", xt_device_cpu_has_fp16(), ", fp16", "");
+    xt_report_flag(to, "fast_int8", "", xt_device_cpu_has_vnni(), " and int8",
+                   "; int8 runs too, but slower");
+    xt_report_add(to, "onednn", "  oneDNN", "%s", xt_dnnl_version_text().text);
+    xt_report_add(to, "library", "", ", %s", xt_dnnl_path());
 }
 
 /* Whether the version is an older one than `since` ("3.6"). */
@@ -117,157 +117,110 @@ static bool is_before(const char *version, const char *since)
            (have[0] < need[0] || (have[0] == need[0] && have[1] < need[1]));
 }
 
-/* Machine code is many times quicker than what oneDNN has for every GPU. */
-static void print_kernels(const struct xt_probe *probe, int i)
+/* NULL for none, which JSON says as null. */
+static const char *or_null(const char *text)
 {
-    const struct xt_types *types = &probe->types[i];
-    struct xt_architecture is = xt_xpu_architecture(&probe->xpus.items[i].facts);
-    printf("       kernels: %s (%s)\n", types->machine_code ? "machine code" : "OpenCL C, slow",
-           types->implementation);
-    if (!types->machine_code && is.since && is_before(probe->version, is.since))
-        printf("       oneDNN %s has no machine code for it; oneDNN has from %s on\n",
-               probe->version, is.since);
+    return text && *text ? text : NULL;
 }
 
-static void print_xpu(const struct xt_probe *probe, int i)
-{
-    const struct xt_xpu *xpu = &probe->xpus.items[i];
-    const struct xt_gpu_facts *facts = &xpu->facts;
-    struct xt_architecture is = xt_xpu_architecture(facts);
-    char text[64];
-    printf("xpu:%-2d %s\n", i, facts->name);
-    printf("       %s, %s, %d execution units, %.1f GB of memory", is.name ? is.name : "Intel GPU",
-           facts->integrated ? "integrated" : "discrete", facts->units,
-           (double)facts->memory / 1e9);
-    if (probe->memory_free[i] >= 0)
-        printf(", %.1f GB free", probe->memory_free[i] / 1e9);
-    else
-        printf(", free: not readable: %s", probe->memory_why[i]);
-    if (facts->allocation_max)
-        printf("; at most %.1f GB in one allocation", (double)facts->allocation_max / 1e9);
-    printf("\n");
-    printf("       PCI %s, UUID %s\n",
-           facts->pci.known ? xt_pci_format(&facts->pci).text : "not told",
-           facts->uuid.known ? xt_uuid_format(&facts->uuid).text : "not told");
-    printf("       trains in %s\n", types_text(&probe->types[i], text));
-    print_kernels(probe, i);
-    printf("       driver %s, through %s\n", facts->driver,
-           *xpu->backend ? xpu->backend : "not told");
-    printf("       oneDNN %s, %s%s, %s\n", probe->version, probe->runtime,
-           probe->experimental ? " (experimental)" : "", probe->library);
-}
-
-static void print_text(const struct cpu *cpu, const struct xt_probe *probe, const char *masks)
-{
-    print_cpu(cpu);
-    for (int i = 0; i < probe->xpus.count; i++)
-        print_xpu(probe, i);
-    if (probe->status)
-        printf("xpu    none: %s\n", probe->why);
-    else if (probe->xpus.count == 0)
-        printf("xpu    none: oneDNN %s finds no Intel GPU; \"xtrain doctor\" looks at each step\n",
-               probe->version);
-    if (*masks)
-        printf("environment: %s\n", masks);
-}
-
-/* --- as JSON
- * ------------------------------------------------------------------------------------*/
-static bool add_cpu(cJSON *devices, const struct cpu *cpu)
-{
-    cJSON *device = cJSON_CreateObject();
-    return cJSON_AddItemToArray(devices, device) &&
-           cJSON_AddStringToObject(device, "device", "cpu") &&
-           cJSON_AddStringToObject(device, "name", cpu->name) &&
-           cJSON_AddStringToObject(device, "instructions", xt_device_cpu_isa()) &&
-           cJSON_AddNumberToObject(device, "threads", cpu->threads) &&
-           cJSON_AddNumberToObject(device, "memory_bytes", cpu->memory) &&
-           cJSON_AddBoolToObject(device, "fast_bf16", cpu->bf16) &&
-           cJSON_AddBoolToObject(device, "infers_fp16", xt_device_cpu_has_fp16()) &&
-           cJSON_AddBoolToObject(device, "fast_int8", xt_device_cpu_has_vnni()) &&
-           cJSON_AddStringToObject(device, "onednn", xt_dnnl_version_text().text) &&
-           cJSON_AddStringToObject(device, "library", xt_dnnl_path());
-}
-
-static bool add_types(cJSON *device, const struct xt_types *types)
+static void describe_types(struct xt_report *to, const char *key, const char *label,
+                           const struct xt_types *types, bool int8)
 {
     const struct {
         bool has;
         const char *name;
-    } all[] = {
-        {types->trains_f32, "f32"}, {types->trains_bf16, "bf16"}, {types->trains_fp16, "fp16"}};
-    cJSON *trains = cJSON_AddArrayToObject(device, "trains");
-    cJSON *infers = trains ? cJSON_AddArrayToObject(device, "infers") : NULL;
-    bool ok = infers != NULL;
-    for (size_t i = 0; i < sizeof all / sizeof *all && ok; i++)
-        if (all[i].has)
-            ok = cJSON_AddItemToArray(trains, cJSON_CreateString(all[i].name)) &&
-                 cJSON_AddItemToArray(infers, cJSON_CreateString(all[i].name));
-    if (ok && types->infers_int8)
-        ok = cJSON_AddItemToArray(infers, cJSON_CreateString("int8"));
-    return ok;
+    } all[] = {{types->trains_f32, "f32"},
+               {types->trains_bf16, "bf16"},
+               {types->trains_fp16, "fp16"},
+               {int8, "int8"}};
+    struct xt_report *list = xt_report_list(to, key);
+    bool any = false;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].has) {
+            xt_report_add(list, NULL, any ? "" : label, any ? ", %s" : "%s", all[i].name);
+            any = true;
+        }
+    if (!any)
+        xt_report_add(to, NULL, label, "%s", "nothing");
 }
 
-/* A text, or null where there is none. */
-static bool add_text(cJSON *object, const char *key, const char *text)
+/* Machine code is many times quicker than what oneDNN has for every GPU. */
+static void describe_kernels(struct xt_report *to, const struct xt_probe *probe, int i)
 {
-    return *text ? cJSON_AddStringToObject(object, key, text) != NULL
-                 : cJSON_AddNullToObject(object, key) != NULL;
+    const struct xt_types *types = &probe->types[i];
+    struct xt_architecture is = xt_xpu_architecture(&probe->xpus.items[i].facts);
+    bool newer_has = !types->machine_code && is.since && is_before(probe->version, is.since);
+    xt_report_flag(to, "machine_code", "  kernels", types->machine_code, "machine code",
+                   "OpenCL C, slow");
+    xt_report_add(to, "implementation", "", " (%s)", types->implementation);
+    xt_report_add(to, "machine_code_since", newer_has ? "" : NULL,
+                  "; oneDNN has machine code for it from %s on", or_null(is.since));
 }
 
-static bool add_xpu(cJSON *devices, const struct xt_probe *probe, int i)
+static void describe_memory(struct xt_report *to, const struct xt_probe *probe, int i)
+{
+    const struct xt_gpu_facts *facts = &probe->xpus.items[i].facts;
+    xt_report_scaled(to, "memory_bytes", "  memory", 1e-9, "%.1f GB", (double)facts->memory);
+    if (probe->memory_free[i] >= 0) {
+        xt_report_scaled(to, "memory_free_bytes", "", 1e-9, ", %.1f GB free",
+                         probe->memory_free[i]);
+    } else {
+        xt_report_null(to, "memory_free_bytes");
+        xt_report_add(to, "memory_free_why", "", ", free: not readable: %s", probe->memory_why[i]);
+    }
+    if (facts->allocation_max)
+        xt_report_scaled(to, "allocation_max_bytes", "", 1e-9,
+                         "; at most %.1f GB in one allocation", (double)facts->allocation_max);
+    else
+        xt_report_null(to, "allocation_max_bytes");
+}
+
+static void describe_xpu(struct xt_report *devices, const struct xt_probe *probe, int i)
 {
     const struct xt_xpu *xpu = &probe->xpus.items[i];
     const struct xt_gpu_facts *facts = &xpu->facts;
     struct xt_architecture is = xt_xpu_architecture(facts);
+    struct xt_report *to = xt_report_group(devices, NULL);
     char spec[16];
     snprintf(spec, sizeof spec, "xpu:%d", i);
-    cJSON *device = cJSON_CreateObject();
-    bool ok = cJSON_AddItemToArray(devices, device) &&
-              cJSON_AddStringToObject(device, "device", spec) &&
-              cJSON_AddStringToObject(device, "name", facts->name) &&
-              add_text(device, "architecture", is.name ? is.name : "") &&
-              cJSON_AddBoolToObject(device, "machine_code", probe->types[i].machine_code) &&
-              add_text(device, "machine_code_since", is.since ? is.since : "") &&
-              cJSON_AddStringToObject(device, "implementation", probe->types[i].implementation) &&
-              add_text(device, "pci", xt_pci_format(&facts->pci).text) &&
-              add_text(device, "uuid", xt_uuid_format(&facts->uuid).text) &&
-              cJSON_AddNumberToObject(device, "execution_units", facts->units) &&
-              cJSON_AddBoolToObject(device, "integrated", facts->integrated) &&
-              cJSON_AddNumberToObject(device, "memory_bytes", (double)facts->memory) &&
-              cJSON_AddStringToObject(device, "driver", facts->driver) &&
-              add_text(device, "backend", xpu->backend) &&
-              cJSON_AddStringToObject(device, "onednn", probe->version) &&
-              cJSON_AddStringToObject(device, "runtime", probe->runtime) &&
-              cJSON_AddBoolToObject(device, "experimental", probe->experimental) &&
-              cJSON_AddStringToObject(device, "library", probe->library) &&
-              add_types(device, &probe->types[i]);
-    if (ok && facts->allocation_max)
-        ok = cJSON_AddNumberToObject(device, "allocation_max_bytes", (double)facts->allocation_max);
-    else if (ok)
-        ok = cJSON_AddNullToObject(device, "allocation_max_bytes") != NULL;
-    if (!ok || probe->memory_free[i] >= 0)
-        return ok && cJSON_AddNumberToObject(device, "memory_free_bytes", probe->memory_free[i]);
-    return cJSON_AddNullToObject(device, "memory_free_bytes") &&
-           cJSON_AddStringToObject(device, "memory_free_why", probe->memory_why[i]);
+    xt_report_add(to, "device", NULL, "%s", spec);
+    xt_report_add(to, "name", spec, "%s", facts->name);
+    if (!is.name)
+        xt_report_null(to, "architecture");
+    xt_report_add(to, is.name ? "architecture" : NULL, "  is", "%s",
+                  is.name ? is.name : "Intel GPU");
+    xt_report_flag(to, "integrated", "", facts->integrated, ", integrated", ", discrete");
+    xt_report_add(to, "execution_units", "", ", %d execution units", facts->units);
+    describe_memory(to, probe, i);
+    xt_report_add(to, "pci", "  PCI", "%s", or_null(xt_pci_format(&facts->pci).text));
+    xt_report_add(to, "uuid", "  UUID", "%s", or_null(xt_uuid_format(&facts->uuid).text));
+    describe_types(to, "trains", "  trains in", &probe->types[i], false);
+    describe_types(to, "infers", "  infers in", &probe->types[i], probe->types[i].infers_int8);
+    describe_kernels(to, probe, i);
+    xt_report_add(to, "driver", "  driver", "%s", facts->driver);
+    xt_report_add(to, "backend", "", ", through %s", or_null(xpu->backend));
+    xt_report_add(to, "onednn", "  oneDNN", "%s", probe->version);
+    xt_report_add(to, "runtime", "", ", %s", probe->runtime);
+    xt_report_flag(to, "experimental", "", probe->experimental, " (experimental)", "");
+    xt_report_add(to, "library", "", ", %s", probe->library);
 }
 
-static enum xt_status print_json(const struct cpu *cpu, const struct xt_probe *probe,
-                                 const char *masks, struct xt_err *err)
+static enum xt_status report(const struct cpu *cpu, const struct xt_probe *probe, const char *masks,
+                             bool json, struct xt_err *err)
 {
-    cJSON *root = cJSON_CreateObject();
-    cJSON *devices = root ? cJSON_AddArrayToObject(root, "devices") : NULL;
-    bool ok = devices && add_cpu(devices, cpu);
-    for (int i = 0; i < probe->xpus.count && ok; i++)
-        ok = add_xpu(devices, probe, i);
-    ok = ok && add_text(root, "xpu_error", probe->status ? probe->why : "") &&
-         add_text(root, "environment", masks);
-    char *text = ok ? cJSON_Print(root) : NULL;
-    if (text)
-        printf("%s\n", text);
-    cJSON_free(text);
-    cJSON_Delete(root);
-    return text ? XT_OK : xt_err_no_memory(err, "the list of devices", 0);
+    struct xt_report *report = xt_report_create();
+    struct xt_report *devices = xt_report_list(report, "devices");
+    describe_cpu(devices, cpu);
+    for (int i = 0; i < probe->xpus.count; i++)
+        describe_xpu(devices, probe, i);
+    xt_report_add(report, "xpu_error", probe->status ? "xpu" : NULL, "none: %s",
+                  probe->status ? or_null(probe->why) : NULL);
+    if (!probe->status && probe->xpus.count == 0)
+        xt_report_add(report, NULL, "xpu",
+                      "none: oneDNN %s finds no Intel GPU; \"xtrain doctor\" looks at each step",
+                      probe->version);
+    xt_report_add(report, "environment", *masks ? "environment" : NULL, "%s", or_null(masks));
+    return xt_report_end(report, json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
 
 enum xt_status xt_cmd_devices(struct xt_options *options, struct xt_err *err)
@@ -289,10 +242,8 @@ enum xt_status xt_cmd_devices(struct xt_options *options, struct xt_err *err)
         cpu.bf16 = xt_device_cpu_has_bf16();
         cpu.memory = (double)xt_thread_memory_limit();
     }
-    if (!status && options->values.json)
-        status = print_json(&cpu, probe, xt_str_get(&masks), err);
-    else if (!status)
-        print_text(&cpu, probe, xt_str_get(&masks));
+    if (!status)
+        status = report(&cpu, probe, xt_str_get(&masks), options->values.json, err);
     xt_str_clear(&masks);
     free(probe);
     return status;

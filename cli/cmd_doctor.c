@@ -1,7 +1,6 @@
 /* xtrain doctor: what --xpu needs, looked at step by step from the kernel up to a computed
  * convolution, with the command that mends what is missing. Whatever calls into a driver runs in a
  * process of its own. */
-#include <cjson/cJSON.h>
 #include <grp.h>
 #include <pwd.h>
 #include <stdarg.h>
@@ -14,6 +13,7 @@
 #include "base/process.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
+#include "cli/report.h"
 #include "device/check.h"
 #include "device/gpu/host_gpu.h"
 #include "device/gpu/opencl.h"
@@ -22,54 +22,56 @@
 /* A fact is worth knowing and stops nothing. */
 enum state { PASSED, FAILED, FACT, SKIPPED };
 
-struct step {
-    const char *name;
-    enum state state;
-    char detail[512];
-    const char *debian; /* what mends it on Debian and Ubuntu; NULL: nothing to do */
-    const char *fedora; /* on Fedora and RHEL */
+struct look {
+    struct xt_report *steps; /* a table */
+    char failed[640];        /* the first step that failed, and why; "": none did */
+    bool works;              /* the device opens and computes right */
 };
 
-enum { STEPS_MAX = 16 };
-
-struct report {
-    struct step steps[STEPS_MAX];
-    int count;
-    bool works; /* the device opens and computes right */
-};
-
-__attribute__((format(printf, 4, 5))) static struct step *
-add(struct report *report, const char *name, enum state state, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static struct xt_report *
+add(struct look *look, const char *name, enum state state, const char *format, ...)
 {
-    struct step *step = &report->steps[report->count++];
+    static const char *const states[] = {"passed", "failed", "fact", "skipped"};
+    struct xt_report *step = xt_report_group(look->steps, NULL);
+    char detail[512];
     va_list args;
-    *step = (struct step){.name = name, .state = state};
     va_start(args, format);
-    vsnprintf(step->detail, sizeof step->detail, format, args);
+    vsnprintf(detail, sizeof detail, format, args);
     va_end(args);
+    xt_report_add(step, "state", "state", "%-8s", states[state]);
+    xt_report_add(step, "step", "step", "%-18s", name);
+    xt_report_add(step, "detail", "detail", "%s", detail);
+    if (state == FAILED && !*look->failed)
+        snprintf(look->failed, sizeof look->failed, "%s: %s", name, detail);
     return step;
 }
 
-static void mend(struct step *step, const char *debian, const char *fedora)
+/* What mends a step, on Debian and Ubuntu and on Fedora and RHEL. */
+static void mend(struct xt_report *step, const char *debian, const char *fedora)
 {
-    step->debian = debian;
-    step->fedora = fedora;
+    bool same = strcmp(debian, fedora) == 0;
+    xt_report_add(step, "debian", "",
+                  same ? "                         -> %s"
+                       : "                         -> Debian, Ubuntu: %s\n",
+                  debian);
+    xt_report_add(step, "fedora", same ? NULL : "",
+                  "                         -> Fedora, RHEL:   %s", fedora);
 }
 
 /* --- the kernel
  * ---------------------------------------------------------------------------------*/
-static void look_at_nodes(struct report *report, const struct xt_host_gpu *host)
+static void look_at_nodes(struct look *look, const struct xt_host_gpu *host)
 {
     if (host->count > 0) {
         const struct xt_render_node *node = &host->nodes[0];
-        add(report, "kernel driver", PASSED, "%d Intel GPU%s: %s, PCI %s, device %04x, driver %s",
+        add(look, "kernel driver", PASSED, "%d Intel GPU%s: %s, PCI %s, device %04x, driver %s",
             host->count, host->count == 1 ? "" : "s", node->path, node->pci, node->device,
             *node->kernel ? node->kernel : "not told");
     } else if (host->wsl) {
-        add(report, "kernel driver", PASSED, "WSL's /dev/dxg is there");
+        add(look, "kernel driver", PASSED, "WSL's /dev/dxg is there");
     } else {
-        struct step *step = add(
-            report, "kernel driver", FAILED,
+        struct xt_report *step = add(
+            look, "kernel driver", FAILED,
             "no Intel render node under /dev/dri%s: there is no Intel GPU, or its kernel driver "
             "(i915, xe) is not loaded; in a container, it was not passed in (--device "
             "/dev/dri)",
@@ -79,25 +81,25 @@ static void look_at_nodes(struct report *report, const struct xt_host_gpu *host)
     }
 }
 
-static void look_at_access(struct report *report, const struct xt_host_gpu *host)
+static void look_at_access(struct look *look, const struct xt_host_gpu *host)
 {
     const struct passwd *me = getpwuid(geteuid());
     const char *name = me ? me->pw_name : "this user";
     for (int i = 0; i < host->count; i++)
         if (!host->nodes[i].usable) {
-            struct step *step =
-                add(report, "access", FAILED, "%s may not open %s, which belongs to group %s", name,
+            struct xt_report *step =
+                add(look, "access", FAILED, "%s may not open %s, which belongs to group %s", name,
                     host->nodes[i].path, host->nodes[i].group);
             mend(step, XT_HOST_GPU_JOIN, XT_HOST_GPU_JOIN);
             return;
         }
     if (host->count > 0)
-        add(report, "access", PASSED, "%s may open every render node", name);
+        add(look, "access", PASSED, "%s may open every render node", name);
     else if (host->wsl)
-        add(report, "access", host->wsl_usable ? PASSED : FAILED, "%s %s open /dev/dxg", name,
+        add(look, "access", host->wsl_usable ? PASSED : FAILED, "%s %s open /dev/dxg", name,
             host->wsl_usable ? "may" : "may not");
     else
-        add(report, "access", SKIPPED, "there is no render node");
+        add(look, "access", SKIPPED, "there is no render node");
 }
 
 /* --- Level Zero and OpenCL
@@ -148,7 +150,7 @@ static void see_opencl(const void *argument, void *result)
 
 enum { DRIVER_SECONDS = 60 };
 
-static enum xt_status look_at_level_zero(struct report *report, struct level_zero_seen *seen,
+static enum xt_status look_at_level_zero(struct look *look, struct level_zero_seen *seen,
                                          struct xt_err *err)
 {
     struct xt_err why = {0};
@@ -157,22 +159,22 @@ static enum xt_status look_at_level_zero(struct report *report, struct level_zer
     if (status && status != XT_ERR_DEVICE)
         return xt_err_set(err, status, "%s", why.text);
     bool no_loader = !status && strstr(seen->why, "libze_loader") != NULL;
-    struct step *loader =
-        add(report, "Level Zero loader", no_loader ? FAILED : PASSED, "%s",
+    struct xt_report *loader =
+        add(look, "Level Zero loader", no_loader ? FAILED : PASSED, "%s",
             no_loader ? "libze_loader.so.1 is not here" : "libze_loader.so.1 is here");
     if (no_loader)
         mend(loader, "sudo apt-get install -y libze1", "sudo dnf install -y oneapi-level-zero");
-    struct step *driver = NULL;
+    struct xt_report *driver = NULL;
     if (no_loader)
-        add(report, "Level Zero driver", SKIPPED, "there is no loader");
+        add(look, "Level Zero driver", SKIPPED, "there is no loader");
     else if (status)
-        driver = add(report, "Level Zero driver", FAILED, "asking it failed: %.400s", why.text);
+        driver = add(look, "Level Zero driver", FAILED, "asking it failed: %.400s", why.text);
     else if (seen->status)
-        driver = add(report, "Level Zero driver", FAILED, "%.400s", seen->why);
+        driver = add(look, "Level Zero driver", FAILED, "%.400s", seen->why);
     else if (seen->count == 0)
-        driver = add(report, "Level Zero driver", FAILED, "it starts, and finds no GPU");
+        driver = add(look, "Level Zero driver", FAILED, "it starts, and finds no GPU");
     else
-        add(report, "Level Zero driver", PASSED, "driver %s finds %d: %s", seen->first.driver,
+        add(look, "Level Zero driver", PASSED, "driver %s finds %d: %s", seen->first.driver,
             seen->count, seen->first.name);
     if (driver)
         mend(driver,
@@ -182,7 +184,7 @@ static enum xt_status look_at_level_zero(struct report *report, struct level_zer
     return XT_OK;
 }
 
-static enum xt_status look_at_opencl(struct report *report, struct xt_err *err)
+static enum xt_status look_at_opencl(struct look *look, struct xt_err *err)
 {
     struct opencl_seen seen;
     struct xt_err why = {0};
@@ -191,33 +193,33 @@ static enum xt_status look_at_opencl(struct report *report, struct xt_err *err)
     if (status && status != XT_ERR_DEVICE)
         return xt_err_set(err, status, "%s", why.text);
     if (!status && !seen.status && seen.count > 0) {
-        add(report, "OpenCL driver", PASSED, "driver %s finds %d: %s", seen.driver, seen.count,
+        add(look, "OpenCL driver", PASSED, "driver %s finds %d: %s", seen.driver, seen.count,
             seen.name);
         return XT_OK;
     }
-    struct step *step = add(report, "OpenCL driver", FAILED, "%.500s",
-                            status        ? why.text
-                            : seen.status ? seen.why
-                                          : "no OpenCL driver offers a GPU");
+    struct xt_report *step = add(look, "OpenCL driver", FAILED, "%.500s",
+                                 status        ? why.text
+                                 : seen.status ? seen.why
+                                               : "no OpenCL driver offers a GPU");
     mend(step, "sudo apt-get install -y intel-opencl-icd", "sudo dnf install -y intel-opencl");
     return XT_OK;
 }
 
 /* --- oneDNN
  * -------------------------------------------------------------------------------------*/
-static void look_at_kernels(struct report *report, const struct xt_probe *probe)
+static void look_at_kernels(struct look *look, const struct xt_probe *probe)
 {
     const struct xt_xpu *xpu = &probe->xpus.items[0];
     const struct xt_types *types = &probe->types[0];
     struct xt_architecture is = xt_xpu_architecture(&xpu->facts);
     const char *name = is.name ? is.name : "this GPU's architecture";
     if (types->machine_code) {
-        add(report, "architecture", PASSED, "oneDNN %s has machine code for %s (%s)",
-            probe->version, name, types->implementation);
+        add(look, "architecture", PASSED, "oneDNN %s has machine code for %s (%s)", probe->version,
+            name, types->implementation);
         return;
     }
-    struct step *step = add(
-        report, "architecture", FACT,
+    struct xt_report *step = add(
+        look, "architecture", FACT,
         "oneDNN %s has no machine code for %s and takes OpenCL C kernels (%s), which are slow%s%s",
         probe->version, name, types->implementation, is.since ? "; there is from oneDNN " : "",
         is.since ? is.since : "");
@@ -225,81 +227,80 @@ static void look_at_kernels(struct report *report, const struct xt_probe *probe)
         mend(step, "make deps XPU=1", "make deps XPU=1");
 }
 
-static enum xt_status look_at_onednn(struct report *report, struct xt_probe *probe,
-                                     struct xt_err *err)
+static enum xt_status look_at_onednn(struct look *look, struct xt_probe *probe, struct xt_err *err)
 {
     enum xt_status status = xt_probe_xpus(probe, err);
     if (status)
         return status;
     if (!*probe->version) {
-        struct step *step = add(report, "oneDNN for GPUs", FAILED, "%.500s", probe->why);
+        struct xt_report *step = add(look, "oneDNN for GPUs", FAILED, "%.500s", probe->why);
         mend(step, "make deps XPU=1", "make deps XPU=1");
-        add(report, "engine", SKIPPED, "there is no oneDNN for GPUs");
+        add(look, "engine", SKIPPED, "there is no oneDNN for GPUs");
         return XT_OK;
     }
-    add(report, "oneDNN for GPUs", PASSED, "%s, runtime %s%s, %s", probe->version, probe->runtime,
+    add(look, "oneDNN for GPUs", PASSED, "%s, runtime %s%s, %s", probe->version, probe->runtime,
         probe->experimental ? " (experimental)" : "", probe->library);
     if (probe->status || probe->xpus.count == 0) {
-        struct step *step = add(report, "engine", FAILED, "%.500s",
-                                probe->status ? probe->why : "oneDNN finds no Intel GPU");
+        struct xt_report *step = add(look, "engine", FAILED, "%.500s",
+                                     probe->status ? probe->why : "oneDNN finds no Intel GPU");
         mend(step, "mend the first step above that failed",
              "mend the first step above that failed");
         return XT_OK;
     }
-    add(report, "engine", PASSED, "oneDNN lists %d: %s, through %s", probe->xpus.count,
+    add(look, "engine", PASSED, "oneDNN lists %d: %s, through %s", probe->xpus.count,
         probe->xpus.items[0].facts.name,
         *probe->xpus.items[0].backend ? probe->xpus.items[0].backend
                                       : "a backend it does not name");
-    look_at_kernels(report, probe);
+    look_at_kernels(look, probe);
     return XT_OK;
 }
 
-static enum xt_status look_at_convolution(struct report *report, const struct xt_probe *probe,
+static enum xt_status look_at_convolution(struct look *look, const struct xt_probe *probe,
                                           struct xt_err *err)
 {
     struct xt_check check;
     if (probe->status || probe->xpus.count == 0) {
-        add(report, "convolution", SKIPPED, "there is no engine");
+        add(look, "convolution", SKIPPED, "there is no engine");
         return XT_OK;
     }
     enum xt_status status = xt_check_device("xpu", &check, err);
     if (status)
         return status;
-    report->works = check.status == XT_OK;
-    if (report->works)
-        add(report, "convolution", PASSED,
+    look->works = check.status == XT_OK;
+    if (look->works)
+        add(look, "convolution", PASSED,
             "right to %.1g of the largest value; opened in %.2f s, compiled and run in %.2f s",
             check.error, check.open_s, check.check_s);
     else
-        add(report, "convolution", FAILED, "%.500s", check.why);
+        add(look, "convolution", FAILED, "%.500s", check.why);
     return XT_OK;
 }
 
 /* --- facts
  * --------------------------------------------------------------------------------------*/
-static void look_at_facts(struct report *report, const struct level_zero_seen *seen,
+static void look_at_facts(struct look *look, const struct level_zero_seen *seen,
                           const struct xt_host_gpu *host)
 {
     const struct xt_reading *limit = &seen->telemetry.power_limit;
     if (seen->count == 0)
         return;
     if (seen->bar == XT_NOT_KNOWN && host->count > 0 && !seen->first.integrated)
-        add(report, "Resizable BAR", FACT, "not readable: %s; the largest PCI region has %.1f GB",
+        add(look, "Resizable BAR", FACT, "not readable: %s; the largest PCI region has %.1f GB",
             seen->bar_why, (double)host->nodes[0].largest / 1e9);
     else if (seen->bar == XT_NOT_KNOWN)
-        add(report, "Resizable BAR", FACT, "not readable: %s", seen->bar_why);
+        add(look, "Resizable BAR", FACT, "not readable: %s", seen->bar_why);
     else
-        add(report, "Resizable BAR", FACT, "%s",
+        add(look, "Resizable BAR", FACT, "%s",
             seen->bar == XT_YES ? "on"
                                 : "off: uploads are slow; switch it on in the firmware's set-up "
                                   "(with Above 4G decoding)");
     if (limit->known)
-        add(report, "power limit", FACT, "%.0f W", limit->value);
+        add(look, "power limit", FACT, "%.0f W", limit->value);
     else
-        add(report, "power limit", FACT, "not readable: %s", limit->why);
+        add(look, "power limit", FACT, "not readable: %s", limit->why);
 }
 
-static enum xt_status look_at_cache(struct report *report, struct xt_err *err)
+static enum xt_status look_at_cache(struct look *look, struct xt_err *err)
 {
     char library[4096];
     struct xt_kernel_cache cache;
@@ -309,115 +310,58 @@ static enum xt_status look_at_cache(struct report *report, struct xt_err *err)
     if (status)
         return status;
     if (cache.folder)
-        add(report, "kernel cache", PASSED, "%s: %d kernels, %.1f MB%s", cache.folder, cache.kept,
+        add(look, "kernel cache", PASSED, "%s: %d kernels, %.1f MB%s", cache.folder, cache.kept,
             (double)cache.bytes / 1e6, cache.writable ? "" : ", read only");
     else
-        add(report, "kernel cache", FACT, "%s", cache.note);
+        add(look, "kernel cache", FACT, "%s", cache.note);
     xt_kernel_cache_end(&cache);
     return XT_OK;
 }
 
-/* --- the report
- * ---------------------------------------------------------------------------------*/
-static const char *state_name(enum state state)
-{
-    static const char *const names[] = {"passed", "failed", "fact", "skipped"};
-    return names[state];
-}
-
-static void print_text(const struct report *report, const char *masks)
-{
-    for (int i = 0; i < report->count; i++) {
-        const struct step *step = &report->steps[i];
-        printf("%-8s %-18s %s\n", state_name(step->state), step->name, step->detail);
-        if (step->state == PASSED || !step->debian)
-            continue;
-        if (strcmp(step->debian, step->fedora) == 0) {
-            printf("%28s%s\n", "-> ", step->debian);
-        } else {
-            printf("%28sDebian, Ubuntu: %s\n", "-> ", step->debian);
-            printf("%28sFedora, RHEL:   %s\n", "-> ", step->fedora);
-        }
-    }
-    if (*masks)
-        printf("environment: %s\n", masks);
-    printf("%s\n", report->works ? "--xpu works here" : "--xpu does not work here");
-}
-
-static enum xt_status print_json(const struct report *report, const char *masks, struct xt_err *err)
-{
-    cJSON *root = cJSON_CreateObject();
-    cJSON *steps = root ? cJSON_AddArrayToObject(root, "steps") : NULL;
-    bool ok = steps && cJSON_AddBoolToObject(root, "works", report->works) &&
-              cJSON_AddStringToObject(root, "environment", masks);
-    for (int i = 0; i < report->count && ok; i++) {
-        const struct step *step = &report->steps[i];
-        cJSON *item = cJSON_CreateObject();
-        ok = cJSON_AddItemToArray(steps, item) &&
-             cJSON_AddStringToObject(item, "step", step->name) &&
-             cJSON_AddStringToObject(item, "state", state_name(step->state)) &&
-             cJSON_AddStringToObject(item, "detail", step->detail);
-        if (ok && step->debian)
-            ok = cJSON_AddStringToObject(item, "debian", step->debian) &&
-                 cJSON_AddStringToObject(item, "fedora", step->fedora);
-    }
-    char *text = ok ? cJSON_Print(root) : NULL;
-    if (text)
-        printf("%s\n", text);
-    cJSON_free(text);
-    cJSON_Delete(root);
-    return text ? XT_OK : xt_err_no_memory(err, "the report", 0);
-}
-
-static enum xt_status look(struct report *report, struct xt_probe *probe, struct xt_err *err)
+/* --- all of it
+ * ----------------------------------------------------------------------------------*/
+static enum xt_status look_at_all(struct look *look, struct xt_probe *probe, struct xt_err *err)
 {
     struct xt_host_gpu host;
     struct level_zero_seen seen = {0};
     xt_host_gpu_read(&host, "");
-    look_at_nodes(report, &host);
-    look_at_access(report, &host);
-    enum xt_status status = look_at_level_zero(report, &seen, err);
+    look_at_nodes(look, &host);
+    look_at_access(look, &host);
+    enum xt_status status = look_at_level_zero(look, &seen, err);
     if (!status)
-        status = look_at_opencl(report, err);
+        status = look_at_opencl(look, err);
     if (!status)
-        status = look_at_onednn(report, probe, err);
+        status = look_at_onednn(look, probe, err);
     if (!status)
-        status = look_at_convolution(report, probe, err);
-    look_at_facts(report, &seen, &host);
-    return status ? status : look_at_cache(report, err);
-}
-
-static enum xt_status first_failure(const struct report *report, struct xt_err *err)
-{
-    for (int i = 0; i < report->count; i++)
-        if (report->steps[i].state == FAILED)
-            return xt_err_set(err, XT_ERR_DEVICE,
-                              "--xpu does not work here; the first step that "
-                              "failed: %s: %s",
-                              report->steps[i].name, report->steps[i].detail);
-    return xt_err_set(err, XT_ERR_DEVICE, "--xpu does not work here");
+        status = look_at_convolution(look, probe, err);
+    look_at_facts(look, &seen, &host);
+    return status ? status : look_at_cache(look, err);
 }
 
 enum xt_status xt_cmd_doctor(struct xt_options *options, struct xt_err *err)
 {
     struct xt_probe *probe = NULL;
-    struct report *report = NULL;
+    struct xt_report *report = xt_report_create();
+    struct look look = {.steps = xt_report_table(report, "steps")};
     struct xt_str masks = {0};
     enum xt_status status = xt_mem_calloc(&probe, 1, sizeof *probe, "the list of XPUs", err);
     if (!status)
-        status = xt_mem_calloc(&report, 1, sizeof *report, "the report", err);
-    if (!status)
-        status = look(report, probe, err);
+        status = look_at_all(&look, probe, err);
     if (!status)
         status = xt_xpu_masks(&masks, err);
-    if (!status && options->values.json)
-        status = print_json(report, xt_str_get(&masks), err);
-    else if (!status)
-        print_text(report, xt_str_get(&masks));
-    if (!status && !report->works)
-        status = first_failure(report, err);
+    xt_report_add(report, "environment", masks.length ? "environment" : NULL, "%s",
+                  xt_str_get(&masks));
+    xt_report_flag(report, "works", NULL, look.works, "", "");
+    xt_report_line(report, look.works ? "--xpu works here" : "--xpu does not work here");
+    if (status)
+        xt_report_destroy(report);
+    else
+        status = xt_report_end(report, options->values.json ? XT_REPORT_JSON : XT_REPORT_TEXT,
+                               stdout, err);
+    if (!status && !look.works)
+        status = xt_err_set(err, XT_ERR_DEVICE, "--xpu does not work here%s%s",
+                            *look.failed ? "; the first step that failed: " : "", look.failed);
     xt_str_clear(&masks);
-    free(report);
     free(probe);
     return status;
 }

@@ -1,5 +1,4 @@
 /* xtrain eval: trained weights on labelled images. */
-#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "cli/progress.h"
+#include "cli/report.h"
 #include "train/auto_batch.h"
 #include "train/calibrate.h"
 #include "train/evaluate.h"
@@ -67,77 +67,13 @@ static void show(void *context, size_t done, size_t all)
     struct xt_progress_state state = {
         .step = (int64_t)done,
         .steps = (int64_t)all,
-        .loss = NAN,
+        .no_loss = true,
         .lr = NAN,
         .images_per_s = elapsed > 0 ? (double)done / elapsed : NAN,
         .seconds_left = elapsed / (double)done * (double)(all - done),
         .wait = NAN,
     };
     xt_progress_show(&view->progress, &state, now, false);
-}
-
-static void print_figures(const char *what, const struct xt_latency_figures *f)
-{
-    printf("latency %s: mean %.3f ms, p50 %.3f, p95 %.3f, p99 %.3f\n", what, f->mean, f->p50,
-           f->p95, f->p99);
-}
-
-static void print_latency(const struct xt_latency_summary *latency)
-{
-    if (!latency->measured) {
-        printf("latency: not measured (it takes at least %d batches)\n",
-               2 * XT_LATENCY_LEFT_OUT + 1);
-        return;
-    }
-    print_figures("an image", &latency->image);
-    print_figures("a batch", &latency->batch);
-}
-
-/* printf counts bytes, of which a name may have more than columns. */
-static void print_class(const char *name, const struct class_row *row)
-{
-    enum { WIDTH = 24 };
-    int columns = xt_utf8_columns(name);
-    printf("%s%*s ", name, columns < WIDTH ? WIDTH - columns : 0, "");
-    if (row->images)
-        printf("%8zu %8zu %6.2f %%\n", row->images, row->right,
-               100.0 * (double)row->right / (double)row->images);
-    else
-        printf("%8d %8s %8s\n", 0, "-", "-");
-}
-
-static enum xt_status print_classes(const struct view *view, const struct xt_network *network,
-                                    struct xt_err *err)
-{
-    enum xt_status status = XT_OK;
-    printf("%-24s %8s %8s %8s\n", "class", "images", "right", "top-1");
-    for (int i = 0; i < network->classes && !status; i++) {
-        const struct class_row *row = &view->rows[i];
-        struct xt_str name = {0};
-        status = xt_network_class_text(network, i, &name, err);
-        if (!status)
-            print_class(xt_str_get(&name), row);
-        xt_str_clear(&name);
-    }
-    return status;
-}
-
-static bool add_figures(cJSON *to, const char *key, const struct xt_latency_figures *f)
-{
-    cJSON *object = cJSON_AddObjectToObject(to, key);
-    return object && cJSON_AddNumberToObject(object, "mean", f->mean) &&
-           cJSON_AddNumberToObject(object, "p50", f->p50) &&
-           cJSON_AddNumberToObject(object, "p95", f->p95) &&
-           cJSON_AddNumberToObject(object, "p99", f->p99);
-}
-
-static bool add_latency(cJSON *root, const struct xt_latency_summary *latency)
-{
-    if (!latency->measured)
-        return cJSON_AddNullToObject(root, "latency_ms");
-    cJSON *object = cJSON_AddObjectToObject(root, "latency_ms");
-    return object && add_figures(object, "image", &latency->image) &&
-           add_figures(object, "batch", &latency->batch);
 }
 
 /* One type of those that are compared, or the only one. */
@@ -164,123 +100,112 @@ static bool is_comparison(const struct command *command)
     return xt_options_source(command->options, "compare") == XT_SOURCE_COMMAND_LINE;
 }
 
-/* ---- JSON ---- */
+/* ---- what is said ---- */
 
-static bool add_result(cJSON *root, const struct run *run)
-{
-    const struct xt_evaluation *e = &run->result;
-    bool ok = cJSON_AddStringToObject(root, "type", xt_amp_name(run->amp)) &&
-              cJSON_AddNumberToObject(root, "images", (double)e->images) &&
-              cJSON_AddNumberToObject(root, "correct", (double)e->correct);
-    for (int i = 0; i < e->metric_count && ok; i++)
-        ok = cJSON_AddNumberToObject(root, e->metrics[i].key, e->metrics[i].value);
-    return ok && add_latency(root, &e->latency) &&
-           cJSON_AddNumberToObject(root, "images_per_s", e->images_per_s) &&
-           cJSON_AddNumberToObject(root, "bad_images", (double)e->bad_images);
-}
-
-static bool add_calibration(cJSON *root, const struct xt_calibration *calibration)
-{
-    if (!calibration->images)
-        return true;
-    cJSON *object = cJSON_AddObjectToObject(root, "calibration");
-    return object && cJSON_AddStringToObject(object, "source", calibration->source) &&
-           cJSON_AddNumberToObject(object, "images", (double)calibration->images);
-}
-
-static bool add_runs(cJSON *root, const struct command *command)
-{
-    cJSON *list = cJSON_AddArrayToObject(root, "runs");
-    bool ok = list != NULL;
-    for (int i = 0; i < command->count && ok; i++) {
-        cJSON *item = cJSON_CreateObject();
-        ok = item && cJSON_AddItemToArray(list, item) && add_result(item, &command->runs[i]);
-    }
-    return ok;
-}
-
-static enum xt_status print_json(const struct command *command, struct xt_err *err)
-{
-    cJSON *root = cJSON_CreateObject();
-    bool ok =
-        root && cJSON_AddStringToObject(root, "data", command->data) &&
-        add_calibration(root, &command->calibration) &&
-        (is_comparison(command) ? add_runs(root, command) : add_result(root, &command->runs[0]));
-    char *text = ok ? cJSON_PrintUnformatted(root) : NULL;
-    if (text)
-        printf("%s\n", text);
-    cJSON_free(text);
-    cJSON_Delete(root);
-    return text ? XT_OK : xt_err_no_memory(err, "the result as JSON", 0);
-}
-
-/* ---- text ---- */
-
-static void print_calibration(const struct command *command)
+static void describe_calibration(struct xt_report *report, const struct command *command)
 {
     const struct xt_calibration *c = &command->calibration;
     if (!c->images)
         return;
-    printf("int8: ranges from %zu of the %zu images of %s", c->images, c->all, c->source);
-    puts(command->calibrated_on_data ? ", which are those evaluated on; --calibrate takes others"
-                                     : "");
+    struct xt_report *to = xt_report_group(report, "calibration");
+    xt_report_add(to, "source", NULL, "%s", c->source);
+    xt_report_add(to, "images", "", "int8: ranges from %zu", c->images);
+    xt_report_add(to, NULL, "", " of the %zu images", c->all);
+    xt_report_add(to, NULL, "", " of %s", c->source);
+    if (command->calibrated_on_data)
+        xt_report_add(to, NULL, "", ", which are those evaluated on; %s takes others",
+                      "--calibrate");
 }
 
-static enum xt_status print_result(const struct command *command, struct xt_err *err)
+static void describe_classes(struct xt_report *report, const struct view *view,
+                             const struct xt_network *network)
 {
-    const struct view *view = &command->view;
-    const struct xt_evaluation *e = &command->runs[0].result;
-    char score[128];
-    enum xt_status status = XT_OK;
-    printf("%s\n", command->source->description);
-    print_calibration(command);
-    if (view->rows)
-        status = print_classes(view, command->network, err);
-    view->objective->class->describe(&e->score, score, sizeof score);
-    printf("%s\n", score);
-    print_latency(&e->latency);
-    printf("%.0f images/s\n", e->images_per_s);
-    if (e->bad_images)
-        printf("%zu images could not be used and do not count\n", e->bad_images);
-    return status;
+    struct xt_report *table = xt_report_table(report, NULL);
+    for (int i = 0; i < network->classes; i++) {
+        const struct class_row *class = &view->rows[i];
+        struct xt_report *row = xt_report_group(table, NULL);
+        struct xt_str name = {0};
+        if (xt_network_class_text(network, i, &name, NULL))
+            xt_report_fail(report);
+        xt_report_add(row, NULL, "class", "%-24s", xt_str_get(&name));
+        xt_report_add(row, NULL, "images", "%8zu", class->images);
+        xt_report_add(row, NULL, "right", "%8zu", class->right);
+        xt_report_scaled(row, NULL, "top-1", 100, "%6.2f %%",
+                         class->images ? (double)class->right / (double)class->images : NAN);
+        xt_str_clear(&name);
+    }
 }
 
-/* The first figure is compared in percentage points, with the first type's. */
-static void print_row(const struct run *run, const struct run *first)
+/* Of which the percentiles may be left to JSON. */
+static void describe_times(struct xt_report *to, const char *mean, bool percentiles,
+                           const struct xt_latency_figures *f)
+{
+    xt_report_add(to, "mean", mean, "%9.3f", f->mean);
+    xt_report_add(to, "p50", percentiles ? "p50" : NULL, "%8.3f", f->p50);
+    xt_report_add(to, "p95", percentiles ? "p95" : NULL, "%8.3f", f->p95);
+    xt_report_add(to, "p99", percentiles ? "p99" : NULL, "%8.3f", f->p99);
+}
+
+/* The first of the metrics is compared in percentage points with the first type's. */
+static void describe_run(struct xt_report *to, const struct command *command, const struct run *run)
 {
     const struct xt_evaluation *e = &run->result;
-    printf("%-5s %8zu %8zu", xt_amp_name(run->amp), e->images, e->correct);
+    const struct xt_evaluation *first = &command->runs[0].result;
+    xt_report_add(to, "type", "type", "%s", xt_amp_name(run->amp));
+    xt_report_add(to, "images", "images", "%9zu", e->images);
+    xt_report_add(to, "correct", "right", "%8zu", e->correct);
     for (int i = 0; i < e->metric_count; i++)
-        printf(" %12.2f %%", 100 * e->metrics[i].value);
-    double change = 100 * (e->metrics[0].value - first->result.metrics[0].value);
-    if (run == first)
-        printf(" %9s", "");
-    else
-        printf(" %+9.2f", change);
-    if (e->latency.measured)
-        printf(" %9.3f %8.3f %8.3f %8.3f %9.2f", e->latency.image.mean, e->latency.image.p50,
-               e->latency.image.p95, e->latency.image.p99, e->latency.batch.mean);
-    else
-        printf(" %9s %8s %8s %8s %9s", "-", "-", "-", "-", "-");
-    printf(" %9.0f\n", e->images_per_s);
+        xt_report_scaled(to, e->metrics[i].key, e->metrics[i].key, 100, "%12.2f %%",
+                         e->metrics[i].value);
+    if (e != first)
+        xt_report_add(to, NULL, "to first", "%+9.2f",
+                      100 * (e->metrics[0].value - first->metrics[0].value));
+    else if (is_comparison(command))
+        xt_report_add(to, NULL, "to first", "%9s", "");
+    if (e->latency.measured) {
+        struct xt_report *latency = xt_report_group(to, "latency_ms");
+        describe_times(xt_report_group(latency, "image"), "ms/image", true, &e->latency.image);
+        describe_times(xt_report_group(latency, "batch"), "ms/batch", !is_comparison(command),
+                       &e->latency.batch);
+    } else {
+        xt_report_null(to, "latency_ms");
+    }
+    xt_report_add(to, "images_per_s", "images/s", "%9.0f", e->images_per_s);
+    xt_report_add(to, "bad_images", NULL, "%zu", e->bad_images);
 }
 
-static void print_comparison(const struct command *command)
+/* One type as lines, several as a table. */
+static void describe_runs(struct xt_report *report, const struct command *command)
 {
     const struct xt_evaluation *first = &command->runs[0].result;
-    printf("%s, batch %d\n", command->source->description, command->network->batch);
-    print_calibration(command);
-    printf("%-5s %8s %8s", "type", "images", "right");
-    for (int i = 0; i < first->metric_count; i++)
-        printf(" %14s", first->metrics[i].key);
-    printf(" %9s %9s %8s %8s %8s %9s %9s\n", "to first", "ms/image", "p50", "p95", "p99",
-           "ms/batch", "images/s");
-    for (int i = 0; i < command->count; i++)
-        print_row(&command->runs[i], &command->runs[0]);
+    char score[128];
+    if (is_comparison(command)) {
+        struct xt_report *table = xt_report_table(report, "runs");
+        for (int i = 0; i < command->count; i++)
+            describe_run(xt_report_group(table, NULL), command, &command->runs[i]);
+    } else {
+        if (command->view.rows)
+            describe_classes(report, &command->view, command->network);
+        command->objective->class->describe(&first->score, score, sizeof score);
+        xt_report_line(report, "%s", score);
+        describe_run(report, command, &command->runs[0]);
+    }
     if (!first->latency.measured)
-        print_latency(&first->latency);
+        xt_report_line(report, "latency: not measured (it takes at least %d batches)",
+                       2 * XT_LATENCY_LEFT_OUT + 1);
     if (first->bad_images)
-        printf("%zu images could not be used and do not count\n", first->bad_images);
+        xt_report_line(report, "%zu images could not be used and do not count", first->bad_images);
+}
+
+static enum xt_status report(const struct command *command, struct xt_err *err)
+{
+    struct xt_report *report = xt_report_create();
+    xt_report_add(report, "data", NULL, "%s", command->data);
+    xt_report_line(report, "%s, batch %d", command->source->description, command->network->batch);
+    describe_calibration(report, command);
+    describe_runs(report, command);
+    return xt_report_end(
+        report, command->options->values.json ? XT_REPORT_JSON_LINE : XT_REPORT_TEXT, stdout, err);
 }
 
 /* Names the first of the images that could not be used. */
@@ -398,12 +323,8 @@ static enum xt_status evaluate_all(struct command *command, struct xt_err *err)
     enum xt_status status = open_view(command, err);
     for (int i = 0; i < command->count && !status; i++)
         status = evaluate(command, i, err);
-    if (!status && command->options->values.json)
-        status = print_json(command, err);
-    else if (!status && is_comparison(command))
-        print_comparison(command);
-    else if (!status)
-        status = print_result(command, err);
+    if (!status)
+        status = report(command, err);
     for (int i = 0; i < command->count; i++)
         xt_evaluation_clear(&command->runs[i].result);
     free(command->view.rows);

@@ -1,5 +1,4 @@
 /* xtrain predict: images through trained weights, one line of output each, in the order given. */
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "base/stop.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
+#include "cli/report.h"
 #include "data/image/resize.h"
 #include "train/auto_batch.h"
 #include "train/calibrate.h"
@@ -89,85 +89,54 @@ static enum xt_status list_files(struct reader *reader, const struct xt_options 
     return status;
 }
 
-static cJSON *number_array(const float *values, int count)
-{
-    cJSON *array = cJSON_CreateArray();
-    for (int i = 0; i < count && array; i++)
-        if (!cJSON_AddItemToArray(array, cJSON_CreateNumber((double)values[i]))) {
-            cJSON_Delete(array);
-            return NULL;
-        }
-    return array;
-}
-
-/* The likeliest classes and their probabilities. */
-static cJSON *class_array(const struct reader *reader, const struct xt_decoded *answer)
-{
-    cJSON *array = cJSON_CreateArray();
-    bool ok = array != NULL;
-    for (int i = 0; i < answer->length && ok; i++) {
-        struct xt_str name = {0};
-        cJSON *item = cJSON_CreateObject();
-        ok = item && cJSON_AddItemToArray(array, item) &&
-             !xt_network_class_text(&reader->network, answer->symbols[i], &name, NULL) &&
-             cJSON_AddStringToObject(item, "class", xt_str_get(&name)) &&
-             cJSON_AddNumberToObject(item, "probability", (double)answer->confidence[i]);
-        xt_str_clear(&name);
-    }
-    if (ok)
-        return array;
-    cJSON_Delete(array);
-    return NULL;
-}
-
-static enum xt_status print_json(const struct reader *reader, const char *path, const char *text,
-                                 bool rejected, const struct xt_decoded *answer, struct xt_err *err)
+/* A tab stands between the parts of a line, a blank between the confidences. */
+static void describe_confidences(struct xt_report *line, const struct reader *reader,
+                                 const struct xt_decoded *answer)
 {
     bool plates = reader->network.task == XT_TASK_PLATES;
-    cJSON *line = cJSON_CreateObject();
-    cJSON *details =
-        plates ? number_array(answer->confidence, answer->length) : class_array(reader, answer);
-    bool ok = line && details && cJSON_AddStringToObject(line, "path", path) &&
-              cJSON_AddStringToObject(line, plates ? "plate" : "class", text) &&
-              cJSON_AddNumberToObject(line, "confidence", answer->probability) &&
-              cJSON_AddBoolToObject(line, "rejected", rejected) &&
-              cJSON_AddItemToObject(line, plates ? "characters" : "top5", details);
-    if (!ok)
-        cJSON_Delete(details);
-    char *printed = ok ? cJSON_PrintUnformatted(line) : NULL;
-    if (printed)
-        printf("%s\n", printed);
-    cJSON_free(printed);
-    cJSON_Delete(line);
-    return printed ? XT_OK : xt_err_no_memory(err, "a line of JSON", 0);
+    struct xt_report *list = xt_report_list(line, plates ? "characters" : "top5");
+    for (int i = 0; i < answer->length; i++) {
+        struct xt_report *item = plates ? list : xt_report_group(list, NULL);
+        struct xt_str name = {0};
+        if (!plates && xt_network_class_text(&reader->network, answer->symbols[i], &name, NULL))
+            xt_report_fail(line);
+        if (!plates)
+            xt_report_add(item, "class", NULL, "%s", xt_str_get(&name));
+        xt_report_add(item, plates ? NULL : "probability", "", i ? " %.3f" : "\t%.3f",
+                      (double)answer->confidence[i]);
+        xt_str_clear(&name);
+    }
 }
 
-static void print_text(const char *path, const char *text, bool rejected,
-                       const struct xt_decoded *answer)
+static enum xt_status report(const struct reader *reader, const char *path, const char *text,
+                             const struct xt_decoded *answer, struct xt_err *err)
 {
-    printf("%s\t%s\t%.4f\t", path, rejected ? "-" : text, answer->probability);
-    for (int i = 0; i < answer->length; i++)
-        printf("%s%.3f", i ? " " : "", (double)answer->confidence[i]);
-    printf(rejected ? "\trejected %s\n" : "\n", text);
+    struct xt_report *line = xt_report_create();
+    bool rejected = answer->probability < reader->settings->reject;
+    xt_report_add(line, "path", "", "%s\t", path);
+    xt_report_add(line, reader->network.task == XT_TASK_PLATES ? "plate" : "class",
+                  rejected ? NULL : "", "%s", text);
+    if (rejected)
+        xt_report_add(line, NULL, "", "%s", "-");
+    xt_report_add(line, "confidence", "", "\t%.4f", answer->probability);
+    describe_confidences(line, reader, answer);
+    xt_report_flag(line, "rejected", "", rejected, "\trejected ", "");
+    if (rejected)
+        xt_report_add(line, NULL, "", "%s", text);
+    return xt_report_end(line, reader->settings->json ? XT_REPORT_JSON_LINE : XT_REPORT_TEXT,
+                         stdout, err);
 }
 
 static enum xt_status print_answer(const struct reader *reader, int sample, struct xt_err *err)
 {
-    const struct xt_settings *s = reader->settings;
     const struct xt_objective *objective = reader->objective;
     struct xt_decoded answer;
     struct xt_str text = {0};
     enum xt_status status = xt_objective_answer(objective, sample, &answer, err);
     if (!status)
         status = objective->class->text(objective, answer.symbols, answer.length, &text, err);
-    if (status)
-        return status;
-    bool rejected = answer.probability < s->reject;
-    const char *path = reader->names[sample];
-    if (s->json)
-        status = print_json(reader, path, xt_str_get(&text), rejected, &answer, err);
-    else
-        print_text(path, xt_str_get(&text), rejected, &answer);
+    if (!status)
+        status = report(reader, reader->names[sample], xt_str_get(&text), &answer, err);
     xt_str_clear(&text);
     return status;
 }
@@ -195,7 +164,7 @@ static enum xt_status add_image(struct reader *reader, const char *path, struct 
         status = xt_resize(&reader->resizer, &reader->image, network->width, network->height,
                            reader->pixels + (size_t)reader->filled * bytes, err);
     if (status == XT_ERR_DATA) {
-        fprintf(stderr, "xtrain: %s\n", err->text);
+        xt_log_warn("%s", err->text);
         reader->unreadable++;
         return XT_OK;
     }
@@ -208,10 +177,9 @@ static enum xt_status predict_all(struct reader *reader, struct xt_err *err)
 {
     enum xt_status status = XT_OK;
     for (size_t i = 0; i < reader->files.count && !status; i++) {
-        if (xt_stop_requested())
-            return xt_err_set(err, XT_INTERRUPTED, "interrupted after %zu of %zu files", i,
-                              reader->files.count);
-        status = add_image(reader, reader->files.paths[i], err);
+        status = xt_stop_check(err, "after %zu of %zu files", i, reader->files.count);
+        if (!status)
+            status = add_image(reader, reader->files.paths[i], err);
         if (!status && reader->filled == reader->network.batch)
             status = run_batch(reader, err);
     }

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "cli/placement.h"
+#include "cli/report.h"
 #include "device/upload.h"
 #include "train/calibrate.h"
 #include "train/feed.h"
@@ -112,20 +113,21 @@ static enum xt_status warm(const struct xt_settings *settings, struct warmed *ou
                   : XT_OK;
 }
 
-static void print(const struct xt_settings *settings, const struct warmed *warmed)
+static enum xt_status report(const struct xt_settings *settings, const struct warmed *warmed,
+                             struct xt_err *err)
 {
-    if (settings->json)
-        printf("{\"for\": \"%s\", \"type\": \"%s\", \"compiled\": %d, \"kept\": %d, \"wall_s\": "
-               "%.3f, \"cpu_s\": %.3f}\n",
-               purposes[settings->warm_for], xt_amp_name(settings->types), warmed->compiled,
-               warmed->kept, warmed->span.wall, warmed->span.cpu);
-    else
-        printf("%-8s %-5s %4d kernel%s compiled, %4d in the cache before, %8.2f s, %8.2f s of CPU "
-               "time\n",
-               purposes[settings->warm_for], xt_amp_name(settings->types), warmed->compiled,
-               warmed->compiled == 1 ? " " : "s", warmed->kept, warmed->span.wall,
-               warmed->span.cpu);
+    struct xt_report *line = xt_report_create();
+    xt_report_add(line, "for", "", "%-8s ", purposes[settings->warm_for]);
+    xt_report_add(line, "type", "", "%-5s ", xt_amp_name(settings->types));
+    xt_report_add(line, "compiled", "", "%4d", warmed->compiled);
+    xt_report_add(line, NULL, "", " kernel%-2scompiled", warmed->compiled == 1 ? "" : "s");
+    xt_report_add(line, "kept", "", ", %4d in the cache before", warmed->kept);
+    xt_report_add(line, "wall_s", "", ", %8.2f s", warmed->span.wall);
+    xt_report_add(line, "cpu_s", "", ", %8.2f s of CPU time", warmed->span.cpu);
+    enum xt_status status =
+        xt_report_end(line, settings->json ? XT_REPORT_JSON_LINE : XT_REPORT_TEXT, stdout, err);
     fflush(stdout);
+    return status;
 }
 
 enum xt_status xt_cmd_warmup(struct xt_options *options, struct xt_err *err)
@@ -141,7 +143,7 @@ enum xt_status xt_cmd_warmup(struct xt_options *options, struct xt_err *err)
             if (!status)
                 status = warm(&settings, &warmed, err);
             if (!status)
-                print(&settings, &warmed);
+                status = report(&settings, &warmed, err);
         }
     return status;
 }

@@ -154,6 +154,7 @@ int main(int argc, char **argv)
     if (!write_out() && status == XT_OK)
         status = xt_err_set(&err, XT_ERR_RUN, "cannot write to standard output: %s",
                             errno ? strerror(errno) : "an earlier write failed");
+    xt_log_clear_line();
     if (*err.text && status != XT_OK)
         fprintf(stderr, "xtrain: error: %s\n", err.text);
     return (int)status;

@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/str.h"
 #include "base/thread.h"
 
@@ -118,7 +119,8 @@ static void set_all(struct line *line, const struct xt_progress_state *state)
         set(line, PART_STEP, "step %lld/%lld", (long long)state->step, (long long)state->steps);
     else
         set(line, PART_STEP, "step %lld", (long long)state->step);
-    set(line, PART_LOSS, fabs(state->loss) < 1000 ? "loss %.4f" : "loss %.4g", state->loss);
+    if (!state->no_loss)
+        set(line, PART_LOSS, fabs(state->loss) < 1000 ? "loss %.4f" : "loss %.4g", state->loss);
     if (!isnan(state->lr)) {
         format_rate(state->lr, text, sizeof text);
         set(line, PART_RATE, "lr %s", text);
@@ -162,7 +164,6 @@ void xt_progress_init(struct xt_progress *progress, bool quiet, bool json)
         return;
     if (live) {
         progress->mode = XT_PROGRESS_LIVE;
-        progress->out = stderr;
     } else if (!json) {
         progress->mode = XT_PROGRESS_PLAIN;
         progress->out = stdout;
@@ -181,20 +182,21 @@ static int columns_of(const struct xt_progress *progress)
     struct winsize window = {0};
     if (progress->mode != XT_PROGRESS_LIVE)
         return LINE_ROOM;
-    if (ioctl(fileno(progress->out), TIOCGWINSZ, &window) == 0 && window.ws_col > 1)
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1)
         return window.ws_col - 1;
     return USUAL_COLUMNS - 1;
 }
 
 static void show_text(struct xt_progress *progress, const char *text, double now)
 {
+    char line[LINE_ROOM];
     if (progress->mode == XT_PROGRESS_LIVE) {
-        fprintf(progress->out, "\r%.*s\033[K", columns_of(progress), text);
-        progress->has_line = true;
+        snprintf(line, sizeof line, "%.*s", columns_of(progress), text);
+        xt_log_show_line(line);
     } else {
         fprintf(progress->out, "%s\n", text);
+        fflush(progress->out);
     }
-    fflush(progress->out);
     progress->shown = now;
     progress->started = true;
 }
@@ -211,13 +213,22 @@ void xt_progress_show(struct xt_progress *progress, const struct xt_progress_sta
     show_text(progress, text, now);
 }
 
-void xt_progress_clear(struct xt_progress *progress)
+void xt_progress_count(void *progress, int done, int all)
 {
-    if (!progress->has_line)
-        return;
-    fputs("\r\033[K", progress->out);
-    fflush(progress->out);
-    progress->has_line = false;
+    const struct xt_progress_state state = {.step = done,
+                                            .steps = all,
+                                            .no_loss = true,
+                                            .lr = NAN,
+                                            .images_per_s = NAN,
+                                            .seconds_left = NAN,
+                                            .wait = NAN};
+    xt_progress_show(progress, &state, xt_thread_seconds(), false);
+}
+
+void xt_progress_clear(const struct xt_progress *progress)
+{
+    if (progress->mode == XT_PROGRESS_LIVE)
+        xt_log_clear_line();
 }
 
 /* Kernels from a cache are there at once: nothing is shown before this many seconds. */

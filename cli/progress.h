@@ -3,8 +3,9 @@
  * On a terminal one line on standard error is rewritten in place, at most ten times a second, with
  * as much of it as the terminal is wide. Elsewhere (a log file, a batch system) whole lines go to
  * standard output, at most one each XT_PROGRESS_INTERVAL seconds. With --quiet nothing is shown;
- * with --json standard output belongs to the results, so only a terminal sees progress. Whoever
- * prints something else calls xt_progress_clear first. Not thread-safe: one thread shows.
+ * with --json standard output belongs to the results, so only a terminal sees progress. Messages of
+ * base/log know of the live line; whoever prints results calls xt_progress_clear first. Not
+ * thread-safe: one thread shows.
  */
 #ifndef XT_CLI_PROGRESS_H
 #define XT_CLI_PROGRESS_H
@@ -25,8 +26,9 @@ struct xt_progress_state {
     int epochs;
     int64_t step; /* steps done */
     int64_t steps;
-    double loss; /* this and the next three: NAN leaves them out, but a loss is shown as it is */
-    double lr;
+    bool no_loss; /* nothing is trained */
+    double loss;  /* shown as it is, also where it is no number */
+    double lr;    /* this and the next three: NAN leaves them out */
     double images_per_s;
     double seconds_left;
     double wait;                             /* part of the time spent waiting for data, 0 to 1 */
@@ -48,9 +50,8 @@ enum xt_progress_mode { XT_PROGRESS_OFF, XT_PROGRESS_PLAIN, XT_PROGRESS_LIVE };
 
 struct xt_progress {
     enum xt_progress_mode mode;
-    FILE *out;     /* where it goes; not owned */
-    double shown;  /* when, on the caller's clock */
-    bool has_line; /* a live line stands on the terminal */
+    FILE *out;    /* where plain lines go; not owned */
+    double shown; /* when, on the caller's clock */
     bool started;
 };
 
@@ -60,8 +61,10 @@ void xt_progress_init(struct xt_progress *progress, bool quiet, bool json);
  * epoch's end). `now` is in seconds, from any fixed moment. */
 void xt_progress_show(struct xt_progress *progress, const struct xt_progress_state *state,
                       double now, bool force);
+/* "step 3/12" and nothing else; the context is a struct xt_progress, as observers want it. */
+void xt_progress_count(void *progress, int done, int all);
 /* Wipes the live line, so that other output starts at an empty one. */
-void xt_progress_clear(struct xt_progress *progress);
+void xt_progress_clear(const struct xt_progress *progress);
 
 /* The same for an XPU's kernels while they are made: "compiling kernels 37/112", where it takes
  * more than a second. Stays where it is: the observer points to it. */

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
+#include "base/stop.h"
 #include "base/str.h"
 
 /* Sums over all pixels of all images. */
@@ -176,8 +177,11 @@ enum xt_status xt_survey_take(struct xt_survey *survey, const struct xt_source *
                                sizeof *survey->symbol_counts, "symbol counts", err);
     if (!status)
         status = xt_decoder_create(&decoder, err);
-    for (size_t i = 0; i < source->count && !status; i++)
-        status = add_sample(survey, source, i, decoder, &sample, &sums, err);
+    for (size_t i = 0; i < source->count && !status; i++) {
+        status = xt_stop_check(err, "after %zu of %zu images", i, source->count);
+        if (!status)
+            status = add_sample(survey, source, i, decoder, &sample, &sums, err);
+    }
     if (!status)
         finish(survey, &sums);
     xt_decoder_destroy(decoder);

@@ -34,7 +34,8 @@ struct xt_survey {
     double deviation[3];
 };
 
-/* `symbols` is the alphabet's or the classes' count. Clear the survey also after a failure. */
+/* `symbols` is the alphabet's or the classes' count. Clear the survey also after a failure, and
+ * where a signal asked to stop: XT_INTERRUPTED or XT_STOPPED. */
 enum xt_status xt_survey_take(struct xt_survey *survey, const struct xt_source *source, int symbols,
                               struct xt_err *err);
 void xt_survey_clear(struct xt_survey *survey);

@@ -16,9 +16,11 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/stop.h"
 #include "base/thread.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
+#include "cli/report.h"
 #include "device/upload.h"
 #include "models/registry.h"
 #include "cli/bench/upload.h"
@@ -234,7 +236,9 @@ static enum xt_status measure(struct bench *bench, struct decoding *decodings, s
 {
     enum xt_status status = XT_OK;
     for (int i = 0; i < ROUNDS && !status; i++) {
-        status = loader_round(bench, err);
+        status = xt_stop_check(err, "before all rounds were timed");
+        if (!status)
+            status = loader_round(bench, err);
         /* The first round finds caches cold. */
         if (i == 0)
             bench->loader_images = bench->loader_seconds = 0;
@@ -284,67 +288,57 @@ static enum xt_status measure_crossing(struct bench *bench, const struct xt_sett
     return XT_OK;
 }
 
-static void report_crossing_json(const struct bench *bench)
-{
-    printf(", \"device\": \"%s\", \"slots_are\": \"%s\", \"upload_ms\": %.4f, \"compute_ms\": "
-           "%.4f, \"uploads\": [",
-           bench->device.name, xt_pointer_kind_name(bench->crossing.slots),
-           1e3 * bench->crossing.upload_s, 1e3 * bench->crossing.compute_s);
-    for (int i = 0; i < XT_BENCH_UPLOAD_ROWS; i++) {
-        const struct xt_bench_upload_row *row = &bench->crossing.rows[i];
-        printf("%s{\"memory\": \"%s\", \"overlapped\": %s, \"bytes_per_s\": %.0f, "
-               "\"images_per_s\": %.1f}",
-               i ? ", " : "", row->pageable ? "pageable" : "pinned",
-               row->overlapped ? "true" : "false", row->bytes_per_s, row->images_per_s);
-    }
-    printf("]");
-}
-
-static void report_crossing(const struct bench *bench)
+static void describe_crossing(struct xt_report *report, const struct bench *bench)
 {
     const struct xt_bench_upload *crossing = &bench->crossing;
-    printf("to %s, beside work of the device that takes %.2f ms a batch\n"
-           "(an upload alone takes %.2f ms); of the slots that are to be pinned the driver says: "
-           "%s\n",
-           bench->device.name, 1e3 * crossing->compute_s, 1e3 * crossing->upload_s,
-           xt_pointer_kind_name(crossing->slots));
+    xt_report_add(report, "device", "  to", "%s", bench->device.name);
+    xt_report_add(report, "slots_are", "  slots", "the driver says of those to be pinned: %s",
+                  xt_pointer_kind_name(crossing->slots));
+    xt_report_add(report, "upload_ms", "  an upload", "%.2f ms a batch, alone",
+                  1e3 * crossing->upload_s);
+    xt_report_add(report, "compute_ms", "  beside it", "%.2f ms a batch, work of the device",
+                  1e3 * crossing->compute_s);
+    struct xt_report *table = xt_report_table(report, "uploads");
     for (int i = 0; i < XT_BENCH_UPLOAD_ROWS; i++) {
-        const struct xt_bench_upload_row *row = &crossing->rows[i];
-        printf("  %-9s %-14s %10.0f images/s %8.3f GB/s\n", row->pageable ? "pageable" : "pinned",
-               row->overlapped ? "while it works" : "in turn", row->images_per_s,
-               1e-9 * row->bytes_per_s);
+        const struct xt_bench_upload_row *upload = &crossing->rows[i];
+        struct xt_report *row = xt_report_group(table, NULL);
+        xt_report_add(row, "memory", "  memory", "  %s", upload->pageable ? "pageable" : "pinned");
+        xt_report_flag(row, "overlapped", "uploads", upload->overlapped, "while it works",
+                       "in turn");
+        xt_report_scaled(row, "bytes_per_s", "GB/s", 1e-9, "%8.3f", upload->bytes_per_s);
+        xt_report_add(row, "images_per_s", "images/s", "%10.0f", upload->images_per_s);
     }
 }
 
-static void report(const struct bench *bench, const struct xt_settings *s, size_t bad)
+static enum xt_status report(const struct bench *bench, const struct xt_settings *s, size_t bad,
+                             struct xt_err *err)
 {
     const struct xt_loader_config *c = &bench->config;
+    struct xt_report *report = xt_report_create();
     double rate = bench->loader_images / bench->loader_seconds;
     double decode_rate = bench->decode_images / bench->decode_seconds;
-    bool crosses = bench->device.kind == XT_DEVICE_XPU;
-    if (s->json) {
-        printf("{\"model\": \"%s\", \"images\": %zu, \"bad_images\": %zu, \"width\": %d, "
-               "\"height\": %d, \"batch\": %d, \"workers\": %d, \"slots\": %d, "
-               "\"images_per_s\": %.1f, \"decode_only_images_per_s\": %.1f, "
-               "\"efficiency\": %.4f",
-               bench->model->name, bench->source->count, bad, c->width, c->height, c->batch,
-               c->workers, c->slots, rate, decode_rate, rate / decode_rate);
-        if (crosses)
-            report_crossing_json(bench);
-        printf("}\n");
-        return;
-    }
-    printf("%s, brought to %d x %d, batches of %d, %d worker%s\n", bench->source->description,
-           c->width, c->height, c->batch, c->workers, c->workers == 1 ? "" : "s");
     bool keeps = s->cache == XT_CACHE_CHOICE_FILES && bench->source->class->keep;
-    printf("  loader       %10.0f images/s%s\n", rate,
-           keeps ? " (small files from memory; --cache off reads them each time)" : "");
-    printf("  decode only  %10.0f images/s (whole images, from memory)\n", decode_rate);
-    printf("  efficiency   %10.3f\n", rate / decode_rate);
-    if (bad)
-        printf("  %zu of the images cannot be used\n", bad);
-    if (crosses)
-        report_crossing(bench);
+    xt_report_line(report, "%s, brought to %d x %d, batches of %d, %d worker%s",
+                   bench->source->description, c->width, c->height, c->batch, c->workers,
+                   c->workers == 1 ? "" : "s");
+    xt_report_add(report, "model", NULL, "%s", bench->model->name);
+    xt_report_add(report, "images", NULL, "%zu", bench->source->count);
+    xt_report_add(report, "width", NULL, "%d", c->width);
+    xt_report_add(report, "height", NULL, "%d", c->height);
+    xt_report_add(report, "batch", NULL, "%d", c->batch);
+    xt_report_add(report, "workers", NULL, "%d", c->workers);
+    xt_report_add(report, "slots", NULL, "%d", c->slots);
+    xt_report_add(report, "images_per_s", "  loader", "%10.0f images/s", rate);
+    if (keeps)
+        xt_report_add(report, NULL, "", " (small files from memory; %s reads them each time)",
+                      "--cache off");
+    xt_report_add(report, "decode_only_images_per_s", "  decode only",
+                  "%10.0f images/s (whole images, from memory)", decode_rate);
+    xt_report_add(report, "efficiency", "  efficiency", "%10.3f", rate / decode_rate);
+    xt_report_add(report, "bad_images", bad ? "  bad" : NULL, "%10zu of the images", bad);
+    if (bench->device.kind == XT_DEVICE_XPU)
+        describe_crossing(report, bench);
+    return xt_report_end(report, s->json ? XT_REPORT_JSON_LINE : XT_REPORT_TEXT, stdout, err);
 }
 
 static enum xt_status run(struct bench *bench, const struct xt_settings *s, struct xt_err *err)
@@ -364,7 +358,7 @@ static enum xt_status run(struct bench *bench, const struct xt_settings *s, stru
     if (!status)
         status = measure_crossing(bench, s, err);
     if (!status)
-        report(bench, s, bad_count);
+        status = report(bench, s, bad_count, err);
     xt_loader_free_bad(bad, bad_count);
     return status;
 }

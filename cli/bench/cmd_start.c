@@ -3,7 +3,6 @@
  * Each start is a process of its own, with the same cache folder, which is made for the bench and
  * goes with it. On the CPU there is no such cache: there the second start shows what a first one
  * owes to files not being in memory yet. */
-#include <cjson/cJSON.h>
 #include <errno.h>
 #include <ftw.h>
 #include <signal.h>
@@ -19,6 +18,7 @@
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "cli/bench/start_report.h"
+#include "cli/report.h"
 #include "models/registry.h"
 
 /* More than any compiler takes. */
@@ -62,8 +62,9 @@ static enum xt_status measure(const struct xt_settings *settings, struct xt_star
     const struct xt_process process = {
         .work = start_once, .argument = settings, .seconds = SECONDS_MOST};
     enum xt_status status = xt_process_run(&process, &outcome, sizeof outcome, NULL, err);
-    if (xt_stop_requested())
-        return xt_err_set(err, XT_INTERRUPTED, "interrupted before all starts were timed");
+    enum xt_status stop = xt_stop_check(err, "before all starts were timed");
+    if (stop)
+        return stop;
     if (status)
         return xt_err_prefix(err, "a start in a process of its own: ");
     if (outcome.err.status) {
@@ -101,80 +102,71 @@ static struct xt_span ratio(const struct pair *pair)
                             .cpu = pair->cold.all.cpu / pair->warm.all.cpu};
 }
 
-static void print_line(const char *name, const struct xt_span *cold, const struct xt_span *warm)
+/* A phase of one of the starts: two columns of the phase's row. */
+static void add_span(struct xt_report *row, struct xt_report *start, const char *key,
+                     const char *title, const struct xt_span *span)
 {
-    printf("  %-20s %9.2f s %9.2f s   %9.2f s %9.2f s\n", name, cold->wall, cold->cpu, warm->wall,
-           warm->cpu);
+    struct xt_report *to = xt_report_group_in(row, start, key);
+    xt_report_add(to, "wall_s", title, "%9.2f s", span->wall);
+    xt_report_add(to, "cpu_s", "CPU time", "%9.2f s", span->cpu);
 }
 
-static void print_pair(const struct pair *pair, const char *first, const char *second)
+static void add_kernels(struct xt_report *at, struct xt_report *start, const char *title,
+                        const struct xt_start *from)
 {
-    char kernels[400];
-    char title[64];
-    snprintf(title, sizeof title, "%s", xt_dtype_name(pair->cold.dtype));
-    printf("%-22s %9s %11s   %11s %11s\n", title, first, "CPU time", second, "CPU time");
-    for (int i = 0; i < XT_START_PHASES; i++) {
-        struct xt_span cold = xt_start_phase(&pair->cold, i);
-        struct xt_span warm = xt_start_phase(&pair->warm, i);
-        print_line(xt_start_phase_name(i), &cold, &warm);
+    struct xt_report *to = xt_report_group_in(at, start, NULL);
+    if (from->has_cache) {
+        xt_report_add(to, "kernels_compiled", title, "kernels: %d compiled", from->compiled);
+        xt_report_add(to, "kernels_from_cache", "", ", %d from the cache", from->kept);
+    } else if (*from->no_cache) {
+        xt_report_add(to, NULL, title, "how many kernels were compiled is not known: %s",
+                      from->no_cache);
     }
-    print_line("to the first step", &pair->cold.all, &pair->warm.all);
-    struct xt_span times = ratio(pair);
-    printf("  %s / %s: %.1f, in CPU time %.1f\n", first, second, times.wall, times.cpu);
-    xt_start_describe_kernels(&pair->cold, kernels, sizeof kernels);
-    if (*kernels)
-        printf("  %s: %s\n", first, kernels);
-    xt_start_describe_kernels(&pair->warm, kernels, sizeof kernels);
-    if (*kernels)
-        printf("  %s: %s\n", second, kernels);
 }
 
-static void print_text(const struct bench *bench)
+static void describe_pair(struct xt_report *list, const struct pair *pair)
+{
+    struct xt_report *item = xt_report_group(list, NULL);
+    struct xt_report *cold = xt_report_group(item, "cold");
+    struct xt_report *warm = xt_report_group(item, "warm");
+    struct xt_span times = ratio(pair);
+    const char *type = xt_dtype_name(pair->cold.dtype);
+    bool cached = pair->cold.has_cache;
+    xt_report_add(item, "type", NULL, "%s", type);
+    struct xt_report *table = xt_report_table(item, NULL);
+    for (int i = 0; i <= XT_START_PHASES; i++) {
+        struct xt_report *row = xt_report_group(table, NULL);
+        struct xt_start_phase first = xt_start_phase(&pair->cold, i);
+        struct xt_start_phase second = xt_start_phase(&pair->warm, i);
+        xt_report_add(row, NULL, type, "  %-20s", first.name);
+        add_span(row, cold, first.key, cached ? "cold" : "first", &first.span);
+        add_span(row, warm, second.key, cached ? "warm" : "second", &second.span);
+    }
+    xt_report_add(item, "ratio", cached ? "  cold / warm:" : "  first / second:", "%.1f",
+                  times.wall);
+    xt_report_add(item, "cpu_ratio", "", ", in CPU time %.1f", times.cpu);
+    add_kernels(item, cold, cached ? "  cold" : "  first", &pair->cold);
+    add_kernels(item, warm, cached ? "  warm" : "  second", &pair->warm);
+}
+
+static enum xt_status report(const struct bench *bench, struct xt_err *err)
 {
     const struct xt_settings *s = &bench->options->values;
     const struct xt_start *first = &bench->pairs[0].cold;
-    bool cached = first->has_cache;
-    printf("%s, batches of %d, on %s: starts to the end of the first training step\n",
-           xt_model_find(s->model)->title, s->batch, first->device);
-    if (!cached && !*first->no_cache)
-        printf("the CPU has no kernel cache: its kernels are made anew in each start\n");
+    struct xt_report *report = xt_report_create();
+    xt_report_line(report, "%s, batches of %d, on %s: starts to the end of the first training step",
+                   xt_model_find(s->model)->title, s->batch, first->device);
+    if (!first->has_cache && !*first->no_cache)
+        xt_report_line(report,
+                       "the CPU has no kernel cache: its kernels are made anew in each start");
+    xt_report_add(report, "model", NULL, "%s", s->model);
+    xt_report_add(report, "batch", NULL, "%d", s->batch);
+    xt_report_add(report, "device", NULL, "%s", first->device);
+    xt_report_flag(report, "kernel_cache", NULL, first->has_cache, "", "");
+    struct xt_report *list = xt_report_list(report, "starts");
     for (int i = 0; i < bench->count; i++)
-        print_pair(&bench->pairs[i], cached ? "cold" : "first", cached ? "warm" : "second");
-}
-
-static bool add_pair(cJSON *list, const struct pair *pair)
-{
-    cJSON *item = cJSON_CreateObject();
-    if (!item || !cJSON_AddItemToArray(list, item)) {
-        cJSON_Delete(item);
-        return false;
-    }
-    struct xt_span times = ratio(pair);
-    return cJSON_AddStringToObject(item, "type", xt_dtype_name(pair->cold.dtype)) &&
-           cJSON_AddNumberToObject(item, "ratio", times.wall) &&
-           cJSON_AddNumberToObject(item, "cpu_ratio", times.cpu) &&
-           cJSON_AddItemToObject(item, "cold", xt_start_to_json(&pair->cold)) &&
-           cJSON_AddItemToObject(item, "warm", xt_start_to_json(&pair->warm));
-}
-
-static enum xt_status print_json(const struct bench *bench, struct xt_err *err)
-{
-    const struct xt_settings *s = &bench->options->values;
-    cJSON *root = cJSON_CreateObject();
-    bool ok = root && cJSON_AddStringToObject(root, "model", s->model) &&
-              cJSON_AddNumberToObject(root, "batch", s->batch) &&
-              cJSON_AddStringToObject(root, "device", bench->pairs[0].cold.device) &&
-              cJSON_AddBoolToObject(root, "kernel_cache", bench->pairs[0].cold.has_cache);
-    cJSON *list = ok ? cJSON_AddArrayToObject(root, "starts") : NULL;
-    ok = list != NULL;
-    for (int i = 0; i < bench->count && ok; i++)
-        ok = add_pair(list, &bench->pairs[i]);
-    char *text = ok ? cJSON_Print(root) : NULL;
-    if (text)
-        printf("%s\n", text);
-    cJSON_free(text);
-    cJSON_Delete(root);
-    return text ? XT_OK : xt_err_no_memory(err, "the result as JSON", 0);
+        describe_pair(list, &bench->pairs[i]);
+    return xt_report_end(report, s->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
 
 static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *place)
@@ -214,10 +206,8 @@ enum xt_status xt_cmd_bench_start(struct xt_options *options, struct xt_err *err
         status = make_folder(&bench, err);
     for (int i = 0; i < bench.count && !status; i++)
         status = measure_pair(&bench, i, err);
-    if (!status && options->values.json)
-        status = print_json(&bench, err);
-    else if (!status)
-        print_text(&bench);
+    if (!status)
+        status = report(&bench, err);
     remove_folder(&bench);
     free(bench.pairs);
     return status;

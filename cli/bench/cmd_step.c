@@ -7,11 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/process.h"
-#include "base/thread.h"
-#include "cli/bench/report.h"
+#include "cli/bench/against.h"
+#include "cli/bench/step_report.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "cli/progress.h"
@@ -27,19 +26,6 @@ struct command {
     struct xt_bench_old *old;
 };
 
-static void show_progress(void *context, int done, int all)
-{
-    struct xt_progress *progress = context;
-    struct xt_progress_state state = {.step = done,
-                                      .steps = all,
-                                      .loss = NAN,
-                                      .lr = NAN,
-                                      .images_per_s = NAN,
-                                      .seconds_left = NAN,
-                                      .wait = NAN};
-    xt_progress_show(progress, &state, xt_thread_seconds(), false);
-}
-
 static int steps_to_time(const struct xt_options *options)
 {
     /* A recipe's steps are the length of a training run. */
@@ -54,7 +40,7 @@ static enum xt_status measure(const struct command *command, const struct xt_set
     struct xt_progress progress;
     /* Standard output belongs to the results. */
     xt_progress_init(&progress, settings->quiet, true);
-    const struct xt_bench_observer observer = {.context = &progress, .progress = show_progress};
+    const struct xt_bench_observer observer = {.context = &progress, .progress = xt_progress_count};
     enum xt_status status =
         xt_bench_step(result, settings, steps_to_time(command->options), &observer, err);
     xt_progress_clear(&progress);
@@ -148,9 +134,7 @@ static enum xt_status check_old(const struct command *command, struct xt_err *er
                                 "the batch of that run",
                                 settings.against);
         if (!status)
-            status = xt_bench_old_rate(command->old, settings.model, settings.device,
-                                       xt_amp_name(settings.amp), settings.batch, settings.threads,
-                                       &rate, err);
+            status = xt_bench_old_rate(command->old, &settings, settings.threads, &rate, err);
     }
     return status;
 }
@@ -168,58 +152,32 @@ static enum xt_status run_one(struct command *command, int index, struct xt_err 
                                  : measure_apart(command, &settings, &run->result, err);
     if (status || !command->old)
         return status;
-    return xt_bench_old_rate(command->old, run->model, run->device, xt_amp_name(settings.amp),
-                             settings.batch, run->result.threads, &run->old_rate, err);
+    return xt_bench_old_rate(command->old, &settings, run->result.threads, &run->old_rate, err);
 }
 
-static void warn_of_others(const struct command *command)
-{
-    double most = 0;
-    for (int i = 0; i < command->count; i++)
-        if (command->runs[i].result.others > most)
-            most = command->runs[i].result.others;
-    if (most > XT_CPU_OTHERS_MAX)
-        xt_log_warn("other processes took %.0f %% of this machine's CPU time meanwhile: the rates "
-                    "are too low, and ratios between runs are uncertain",
-                    100 * most);
-}
-
-static enum xt_status print_json(const struct command *command, struct xt_err *err)
-{
-    struct xt_str text = {0};
-    enum xt_status status = xt_bench_to_json(command->runs, command->count,
-                                             command->options->values.profile, &text, err);
-    if (!status)
-        fputs(xt_str_get(&text), stdout);
-    xt_str_clear(&text);
-    return status;
-}
-
-static void print_text(const struct command *command)
+static enum xt_status report(const struct command *command, struct xt_err *err)
 {
     const struct xt_settings *s = &command->options->values;
-    printf("%s: training steps on random pictures in memory, %s\n", xt_model_find(s->model)->title,
-           command->runs[0].result.device);
-    xt_bench_print_table(command->runs, command->count, stdout);
-    for (int i = 0; s->profile && i < command->count; i++) {
-        const struct xt_bench_step *r = &command->runs[i].result;
-        printf("\n%s, %s, batch %d\n", command->runs[i].device, xt_dtype_name(r->dtype), r->batch);
-        xt_bench_print_profile(&r->profile, stdout);
-    }
+    struct xt_report *report = xt_report_create();
+    xt_report_line(report, "%s: training steps on random pictures in memory, %s",
+                   xt_model_find(s->model)->title, command->runs[0].result.device);
+    xt_bench_describe(report, command->runs, command->count, s->profile);
+    return xt_report_end(report, s->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
 
 static enum xt_status run_all(struct command *command, struct xt_err *err)
 {
     const struct xt_settings *s = &command->options->values;
     enum xt_status status = XT_OK;
+    double others = 0;
     for (int i = 0; i < command->count && !status; i++)
         status = run_one(command, i, err);
-    if (!status && s->json)
-        status = print_json(command, err);
-    if (!status && !s->json)
-        print_text(command);
     if (!status)
-        warn_of_others(command);
+        status = report(command, err);
+    for (int i = 0; i < command->count; i++)
+        others = fmax(others, command->runs[i].result.others);
+    if (!status)
+        xt_cpu_warn_of_others(others);
     if (!status && command->old)
         status = xt_bench_compare(command->runs, command->count, s->against, err);
     return status;

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/thread.h"
 
 struct xt_cpu_time xt_cpu_time(void)
@@ -38,4 +39,12 @@ double xt_cpu_share_of_others(const struct xt_cpu_time *before)
     double others = (now.all - before->all) - (now.own - before->own);
     double share = others / wall / (double)cpus;
     return share < 0 ? 0 : share;
+}
+
+void xt_cpu_warn_of_others(double share)
+{
+    if (share > XT_CPU_OTHERS_MAX)
+        xt_log_warn("other processes took %.0f %% of this machine's CPU time meanwhile: the rates "
+                    "are too low, and ratios between runs are uncertain",
+                    100 * share);
 }

@@ -6,6 +6,8 @@
 
 /* Part of the CPU time that others may take before a bench's figures are doubted. */
 #define XT_CPU_OTHERS_MAX 0.05
+/* Warns where others took more than that. */
+void xt_cpu_warn_of_others(double share);
 
 /* Seconds of CPU time: all that this machine's CPUs have worked (or were kept from it by other
  * guests of a virtual machine's host), and this process's part. Zeros where it cannot be read. */

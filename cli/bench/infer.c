@@ -7,7 +7,6 @@
 #include "base/rng.h"
 #include "base/stop.h"
 #include "base/thread.h"
-#include "cli/bench/step.h"
 #include "cli/bench/cpu_share.h"
 
 enum { WARM_UP = 2, IMAGENET_CLASSES = 1000, REPEATS_MAX = 10000 };
@@ -48,9 +47,8 @@ static enum xt_status run_pass(struct work *work, struct xt_err *err)
 {
     struct xt_network *network = &work->network;
     network->graph->pass = (struct xt_graph_pass){.pixels = work->pixels, .count = network->batch};
-    if (xt_stop_requested())
-        return xt_err_set(err, XT_INTERRUPTED, "interrupted before all passes were timed");
-    return xt_graph_forward(network->graph, err);
+    enum xt_status stop = xt_stop_check(err, "before all passes were timed");
+    return stop ? stop : xt_graph_forward(network->graph, err);
 }
 
 static enum xt_status run_convolutions(struct work *work, struct xt_err *err)
@@ -150,7 +148,7 @@ static enum xt_status measure(struct work *work, struct xt_bench_infer_run *run,
 }
 
 enum xt_status xt_bench_infer(struct xt_bench_infer *bench, const struct xt_settings *settings,
-                              int samples, const struct xt_bench_infer_observer *observer,
+                              int samples, const struct xt_bench_observer *observer,
                               struct xt_err *err)
 {
     struct work work = {.samples = samples};

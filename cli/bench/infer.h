@@ -9,6 +9,7 @@
 #define XT_CLI_BENCH_INFER_H
 
 #include "base/err.h"
+#include "cli/bench/step.h"
 #include "train/network.h"
 #include "train/settings.h"
 
@@ -42,15 +43,10 @@ struct xt_bench_infer {
     int count;
 };
 
-struct xt_bench_infer_observer {
-    void *context;
-    void (*progress)(void *context, int done, int all);
-};
-
 /* Times each run by `samples` (at least 1) samples of at least 20 ms each. Clear the result also
- * after a failure. XT_INTERRUPTED where a signal asked to stop. */
+ * after a failure. XT_INTERRUPTED or XT_STOPPED where a signal asked to stop. */
 enum xt_status xt_bench_infer(struct xt_bench_infer *bench, const struct xt_settings *settings,
-                              int samples, const struct xt_bench_infer_observer *observer,
+                              int samples, const struct xt_bench_observer *observer,
                               struct xt_err *err);
 void xt_bench_infer_clear(struct xt_bench_infer *bench);
 

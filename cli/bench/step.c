@@ -107,9 +107,7 @@ static void tell(const struct bench *bench, int done)
 
 static enum xt_status check_stop(struct xt_err *err)
 {
-    return xt_stop_requested()
-               ? xt_err_set(err, XT_INTERRUPTED, "interrupted before all steps were timed")
-               : XT_OK;
+    return xt_stop_check(err, "before all steps were timed");
 }
 
 static enum xt_status run_step(struct bench *bench, double *seconds, struct xt_err *err)

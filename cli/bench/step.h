@@ -56,8 +56,8 @@ struct xt_bench_observer {
     void (*progress)(void *context, int done, int all);
 };
 
-/* Times `steps` steps (at least 1). Clear the result also after a failure. XT_INTERRUPTED where a
- * signal asked to stop. */
+/* Times `steps` steps (at least 1). Clear the result also after a failure. XT_INTERRUPTED
+ * or XT_STOPPED where a signal asked to stop. */
 enum xt_status xt_bench_step(struct xt_bench_step *out, const struct xt_settings *settings,
                              int steps, const struct xt_bench_observer *observer,
                              struct xt_err *err);

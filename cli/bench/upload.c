@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/stop.h"
 #include "base/thread.h"
 #include "device/upload.h"
 
@@ -136,6 +137,9 @@ static enum xt_status measure(struct bench *bench, struct xt_bench_upload *out, 
         struct xt_upload *upload = &bench->ways[out->rows[row].pageable];
         int done = 0;
         double start = xt_thread_seconds();
+        status = xt_stop_check(err, "before all uploads were timed");
+        if (status)
+            break;
         status = out->rows[row].overlapped ? run_overlapped(bench, upload, &done, err)
                                            : run_in_turn(bench, upload, &done, err);
         /* The first round finds caches cold. */

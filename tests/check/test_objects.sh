@@ -20,7 +20,7 @@ expect 0 'hold no global state' 'static const char *const names[] = {"a", "b"}; 
 expect 1 'the variable calls is writable' 'int f(void) { static int calls; return ++calls; }'
 expect 1 'the variable seed is writable' 'int seed = 3;'
 expect 1 'the variable mine is writable' '_Thread_local int mine;'
-expect 0 'hold no global state' 'static int level = 1; void set(int l) { level = l; } int f(void) { return level; }' base/log
+expect 0 'hold no global state' 'static int log_state = 1; void set(int l) { log_state = l; } int f(void) { return log_state; }' base/log
 expect 1 'calls exit()' '#include <stdlib.h>
 void f(void) { exit(3); }'
 expect 0 'end no process' '#include <stdlib.h>

@@ -25,6 +25,23 @@ expect() {
   grep -qF -- "$want_text" <<<"$said" || fail "expected \"$want_text\" from: $*" "$said"
 }
 
+# stops CODE TEXT SIGNAL COMMAND...: the command, half a second after it listens to signals, gets one.
+stops() {
+  local want_code=$1 want_text=$2 signal=$3 code=0
+  shift 3
+  "$@" <&0 >"$tree/stopped-said" 2>&1 &
+  local child=$!
+  until grep -qs '^SigCgt:.*4002$' /proc/$child/status || ! kill -0 $child 2>/dev/null; do sleep 0.02; done
+  sleep 0.5
+  kill -"$signal" $child || fail "it ended before the signal: $*" "$(cat "$tree/stopped-said")"
+  for ((i = 0; i < 300; i++)); do kill -0 $child 2>/dev/null || break; sleep 0.1; done
+  kill -KILL $child 2>/dev/null && fail "half a minute after SIG$signal it goes on: $*"
+  wait $child || code=$?
+  said=$(cat "$tree/stopped-said")
+  [ "$code" = "$want_code" ] || fail "expected exit code $want_code by SIG$signal, got $code from: $*" "$said"
+  grep -qF -- "$want_text" <<<"$said" || fail "expected \"$want_text\" from: $*" "$said"
+}
+
 # The losses of a run, "step loss" a line.
 losses() {
   sed -n 's/^{"step":\([0-9]*\),.*"loss":\([^,]*\),.*/\1 \2/p' "$1/metrics.jsonl"

@@ -29,3 +29,5 @@ expect 0 'inference on random pictures of 32x32 in memory, 7 classes' \
 expect 2 'bench infer needs --model' "$xtrain" bench infer
 expect 2 'image-size' "$xtrain" bench infer --model resnet50 --image-size 20
 expect 2 '--steps takes' "$xtrain" bench infer --model lprnet --steps 0
+
+stops 75 'stopped before all passes were timed' TERM "$xtrain" bench infer --model lprnet --steps 10000 --threads 1

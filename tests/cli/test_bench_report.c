@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/bench/report.h"
+#include "cli/bench/against.h"
 #include "cli/options/options.h"
 
 static struct xt_bench_run run_of(enum xt_dtype dtype, int batch, double step_s)
@@ -26,15 +26,34 @@ static struct xt_bench_run run_of(enum xt_dtype dtype, int batch, double step_s)
     };
 }
 
+static struct xt_settings settings_of(enum xt_amp amp, int batch)
+{
+    return (struct xt_settings){.model = "lprnet", .device = "cpu", .amp = amp, .batch = batch};
+}
+
+/* The runs as text or JSON; the caller frees it. */
+static char *described(const struct xt_bench_run *runs, int count, enum xt_report_form form)
+{
+    struct xt_err err = {0};
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    struct xt_report *report = xt_report_create();
+    xt_bench_describe(report, runs, count, false);
+    assert_int_equal(xt_report_end(report, form, out, &err), XT_OK);
+    fclose(out);
+    return text;
+}
+
 /* Writes the runs as JSON to a file and reads them as an earlier run. */
 static struct xt_bench_old *written(const char *folder, const struct xt_bench_run *runs, int count)
 {
-    struct xt_str text = {0};
     struct xt_err err = {0};
-    assert_int_equal(xt_bench_to_json(runs, count, false, &text, &err), XT_OK);
+    char *text = described(runs, count, XT_REPORT_JSON);
     const char *path = support_path(folder, "old.json");
-    support_write_file(path, text.data, text.length);
-    xt_str_clear(&text);
+    support_write_file(path, text, strlen(text));
+    free(text);
     struct xt_bench_old *old = NULL;
     assert_int_equal(xt_bench_old_read(&old, path, &err), XT_OK);
     return old;
@@ -49,13 +68,11 @@ static void json_holds_the_keys_that_scripts_read(void **state)
         "\"planned_mb\":\t310",    "\"type\":\t\"bf16\"",   "\"others_cpu_share\":\t0.25",
     };
     struct xt_bench_run run = run_of(XT_BF16, 128, 0.2);
-    struct xt_str text = {0};
-    struct xt_err err = {0};
-    assert_int_equal(xt_bench_to_json(&run, 1, false, &text, &err), XT_OK);
+    char *text = described(&run, 1, XT_REPORT_JSON);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (!strstr(text.data, parts[i]))
-            fail_msg("no %s in\n%s", parts[i], text.data);
-    xt_str_clear(&text);
+        if (!strstr(text, parts[i]))
+            fail_msg("no %s in\n%s", parts[i], text);
+    free(text);
 }
 
 static void the_fastest_of_several_runs_is_named(void **state)
@@ -63,33 +80,30 @@ static void the_fastest_of_several_runs_is_named(void **state)
     (void)state;
     const struct xt_bench_run runs[] = {run_of(XT_F32, 32, 0.1), run_of(XT_BF16, 64, 0.1),
                                         run_of(XT_BF16, 128, 0.25)};
-    struct xt_str json = {0};
-    struct xt_err err = {0};
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    assert_non_null(out);
-    xt_bench_print_table(runs, 3, out);
-    fclose(out);
+    char *text = described(runs, 3, XT_REPORT_TEXT);
     assert_non_null(
         strstr(text, "\nfastest: --device cpu --amp bf16 --batch 64, 640.0 images/s\n"));
     free(text);
-    assert_int_equal(xt_bench_to_json(runs, 3, false, &json, &err), XT_OK);
-    assert_non_null(strstr(json.data, "\"fastest\":\t1"));
-    xt_str_clear(&json);
+    text = described(runs, 3, XT_REPORT_JSON);
+    assert_non_null(strstr(text, "\"fastest\":\t1"));
+    free(text);
 }
 
 static void the_same_configuration_is_found_among_several(void **state)
 {
     const struct xt_bench_run runs[] = {run_of(XT_F32, 32, 0.1), run_of(XT_BF16, 32, 0.05),
-                                        run_of(XT_F32, 64, 0.2)};
-    struct xt_bench_old *old = written(*state, runs, 3);
+                                        run_of(XT_F16, 32, 0.025), run_of(XT_F32, 64, 0.2)};
+    static const double rates[] = {[XT_AMP_OFF] = 320, [XT_AMP_BF16] = 640, [XT_AMP_FP16] = 1280};
+    struct xt_bench_old *old = written(*state, runs, 4);
     struct xt_err err = {0};
     double rate = 0;
-    assert_int_equal(xt_bench_old_rate(old, "lprnet", "cpu", "bf16", 32, 2, &rate, &err), XT_OK);
-    assert_true(rate == 640);
-    assert_int_equal(xt_bench_old_rate(old, "lprnet", "cpu", "bf16", 64, 2, &rate, &err),
-                     XT_ERR_DATA);
+    for (int amp = XT_AMP_OFF; amp <= XT_AMP_FP16; amp++) {
+        const struct xt_settings settings = settings_of((enum xt_amp)amp, 32);
+        assert_int_equal(xt_bench_old_rate(old, &settings, 2, &rate, &err), XT_OK);
+        assert_true(rate == rates[amp]);
+    }
+    const struct xt_settings other = settings_of(XT_AMP_BF16, 64);
+    assert_int_equal(xt_bench_old_rate(old, &other, 2, &rate, &err), XT_ERR_DATA);
     support_assert_error(&err, XT_ERR_DATA, "has no run of lprnet on cpu in bf16 at batch 64");
     xt_bench_old_destroy(old);
 }
@@ -97,13 +111,13 @@ static void the_same_configuration_is_found_among_several(void **state)
 static void another_number_of_threads_is_not_compared(void **state)
 {
     const struct xt_bench_run run = run_of(XT_F32, 32, 0.1);
+    const struct xt_settings settings = settings_of(XT_AMP_OFF, 32);
     struct xt_bench_old *old = written(*state, &run, 1);
     struct xt_err err = {0};
     double rate = 0;
-    assert_int_equal(xt_bench_old_rate(old, "lprnet", "cpu", "f32", 32, 8, &rate, &err),
-                     XT_ERR_DATA);
+    assert_int_equal(xt_bench_old_rate(old, &settings, 8, &rate, &err), XT_ERR_DATA);
     support_assert_error(&err, XT_ERR_DATA, "measured with 2 threads, this run with 8");
-    assert_int_equal(xt_bench_old_rate(old, "lprnet", "cpu", "f32", 32, 0, &rate, &err), XT_OK);
+    assert_int_equal(xt_bench_old_rate(old, &settings, 0, &rate, &err), XT_OK);
     xt_bench_old_destroy(old);
 }
 
@@ -142,6 +156,7 @@ static void json_of_another_kind_has_nothing_to_compare(void **state)
         "{\"model\": \"lprnet\", \"device\": 1, \"type\": \"f32\", \"batch\": \"32\"}",
         "{\"model\": \"lprnet\", \"device\": \"cpu\", \"type\": \"f32\", \"batch\": 32, "
         "\"threads\": 2, \"images_per_s\": \"fast\"}"};
+    const struct xt_settings settings = settings_of(XT_AMP_OFF, 32);
     const char *path = support_path(*state, "odd.json");
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct xt_bench_old *old = NULL;
@@ -149,8 +164,7 @@ static void json_of_another_kind_has_nothing_to_compare(void **state)
         double rate = 0;
         support_write_file(path, texts[i], strlen(texts[i]));
         assert_int_equal(xt_bench_old_read(&old, path, &err), XT_OK);
-        assert_int_equal(xt_bench_old_rate(old, "lprnet", "cpu", "f32", 32, 2, &rate, &err),
-                         XT_ERR_DATA);
+        assert_int_equal(xt_bench_old_rate(old, &settings, 2, &rate, &err), XT_ERR_DATA);
         xt_bench_old_destroy(old);
     }
 }

@@ -17,6 +17,12 @@ expect 0 '"duplicates_across":	40' "$xtrain" "${check[@]}" --json 'synth:shapes?
 expect 0 'symbols: I O' "$xtrain" "${check[@]}" 'synth:plates?count=300'
 expect 3 'cannot open the data' "$xtrain" "${check[@]}" "$tree/none"
 
+# Millions of images take hours; who asks to stop is heard at once, also while --against is looked at.
+stops 130 'interrupted after ' INT "$xtrain" "${check[@]}" 'synth:plates?count=3000000'
+grep -qF ' of 3000000 images' <<<"$said" || fail 'how far it came is not said' "$said"
+stops 75 'stopped after ' TERM "$xtrain" "${check[@]}" --model lprnet 'synth:plates?count=4' --against 'synth:plates?count=3000000'
+stops 75 'stopped before ' TERM "$xtrain" bench loader --model resnet50 --data 'synth:shapes?count=64' --workers 1
+
 pack=(data pack 'synth:plates?count=30')
 expect 2 'data pack takes two words' "$xtrain" "${pack[@]}" "$tree/p" more
 expect 0 "30 images (0.1 MB) in $tree/p/a-000000.tar" "$xtrain" "${pack[@]}" "$tree/p/a"

@@ -36,6 +36,14 @@ for bomb in bad/*bomb*; do
   expect 3 "$bomb" bash -c "ulimit -v 2000000; exec '$xtrain' predict w/last.safetensors --threads 1 $bomb"
 done
 
+# Who asks to stop is told how far it came.
+for ((i = 0; i < 100000; i++)); do echo good/京A12311_1.jpg; done >long
+for end in 'INT 130 interrupted' 'TERM 75 stopped'; do
+  read -r signal code word <<<"$end"
+  stops "$code" "$word after " "$signal" "$xtrain" predict w/last.safetensors --threads 1 - <long
+  grep -qF ' of 100000 files' <<<"$said" || fail 'how far it came is not said' "$(tail -1 <<<"$said")"
+done
+
 # The weights say which network they are of; where they do not, it has to be said.
 expect 2 'does not say which network it is of; say it with --model' \
   "$xtrain" predict "$fixtures/state.safetensors" good/京A12311_1.jpg

@@ -1,10 +1,16 @@
 #include "support.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/log.h"
+#include "base/stop.h"
+#include "base/str.h"
 #include "cli/progress.h"
 
 static const struct xt_progress_state usual = {
@@ -40,6 +46,19 @@ static void what_is_not_known_is_left_out(void **state)
         &(struct xt_progress_state){
             .step = 5, .loss = 3, .lr = NAN, .images_per_s = NAN, .seconds_left = NAN, .wait = NAN},
         "step 5 loss 3.0000");
+}
+
+static void what_does_not_train_has_no_loss(void **state)
+{
+    (void)state;
+    assert_line(&(struct xt_progress_state){.step = 64,
+                                            .steps = 150,
+                                            .no_loss = true,
+                                            .lr = NAN,
+                                            .images_per_s = 70,
+                                            .seconds_left = NAN,
+                                            .wait = NAN},
+                "step 64/150 70 img/s");
 }
 
 static void skipped_steps_are_counted_where_there_are_any(void **state)
@@ -152,35 +171,71 @@ static void times_are_written_as_clocks(void **state)
     }
 }
 
-/* What is printed by two lines close to each other, one later, and one forced. */
-static char *show_four(enum xt_progress_mode mode)
+/* Standard error goes to a file from here to captured(). */
+struct capture {
+    FILE *file;
+    int before;
+};
+
+static struct capture capture(void)
 {
-    char *text = NULL;
-    size_t size = 0;
-    struct xt_progress progress = {.mode = mode, .out = tmpfile()};
-    assert_non_null(progress.out);
-    struct xt_progress_state state = {
-        .lr = NAN, .images_per_s = NAN, .seconds_left = NAN, .wait = NAN};
-    static const double times[] = {100, 100.05, 120, 120.01};
-    for (int i = 0; i < 4; i++) {
-        state.step = i + 1;
-        xt_progress_show(&progress, &state, times[i], i == 3);
-    }
-    xt_progress_clear(&progress);
-    xt_progress_clear(&progress);
-    size = (size_t)ftell(progress.out);
-    text = calloc(size + 1, 1);
+    struct capture to = {.file = tmpfile(), .before = dup(STDERR_FILENO)};
+    assert_non_null(to.file);
+    assert_true(to.before >= 0);
+    assert_true(dup2(fileno(to.file), STDERR_FILENO) >= 0);
+    return to;
+}
+
+static char *read_all(FILE *file)
+{
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    size_t size = (size_t)ftell(file);
+    char *text = calloc(size + 1, 1);
     assert_non_null(text);
-    rewind(progress.out);
-    assert_int_equal(fread(text, 1, size, progress.out), size);
-    fclose(progress.out);
+    rewind(file);
+    assert_int_equal(fread(text, 1, size, file), size);
+    fclose(file);
     return text;
+}
+
+static char *captured(const struct capture *capture)
+{
+    assert_true(dup2(capture->before, STDERR_FILENO) >= 0);
+    close(capture->before);
+    return read_all(capture->file);
+}
+
+static void assert_captured(const struct capture *capture, const char *wanted)
+{
+    char *text = captured(capture);
+    assert_string_equal(text, wanted);
+    free(text);
+}
+
+static void show_step(struct xt_progress *progress, int step, double now, bool force)
+{
+    const struct xt_progress_state state = {
+        .step = step, .lr = NAN, .images_per_s = NAN, .seconds_left = NAN, .wait = NAN};
+    xt_progress_show(progress, &state, now, force);
+}
+
+/* What is printed by two lines close to each other, one later, and one forced. */
+static void show_four(struct xt_progress *progress)
+{
+    static const double times[] = {100, 100.05, 120, 120.01};
+    for (int i = 0; i < 4; i++)
+        show_step(progress, i + 1, times[i], i == 3);
+    xt_progress_clear(progress);
+    xt_progress_clear(progress);
 }
 
 static void plain_lines_come_at_intervals(void **state)
 {
     (void)state;
-    char *text = show_four(XT_PROGRESS_PLAIN);
+    struct xt_progress progress = {.mode = XT_PROGRESS_PLAIN, .out = tmpfile()};
+    assert_non_null(progress.out);
+    show_four(&progress);
+    char *text = read_all(progress.out);
     assert_string_equal(text, "step 1 loss 0.0000\nstep 3 loss 0.0000\nstep 4 loss 0.0000\n");
     free(text);
 }
@@ -188,17 +243,111 @@ static void plain_lines_come_at_intervals(void **state)
 static void a_live_line_is_rewritten_and_wiped_once(void **state)
 {
     (void)state;
-    char *text = show_four(XT_PROGRESS_LIVE);
-    assert_string_equal(text, "\rstep 1 loss 0.0000\033[K\rstep 3 loss 0.0000\033[K"
-                              "\rstep 4 loss 0.0000\033[K\r\033[K");
-    free(text);
+    struct xt_progress progress = {.mode = XT_PROGRESS_LIVE};
+    struct capture out = capture();
+    show_four(&progress);
+    assert_captured(&out, "\rstep 1 loss 0.0000\033[K\rstep 3 loss 0.0000\033[K"
+                          "\rstep 4 loss 0.0000\033[K\r\033[K");
 }
 
 static void nothing_is_shown_when_off(void **state)
 {
     (void)state;
-    char *text = show_four(XT_PROGRESS_OFF);
-    assert_string_equal(text, "");
+    struct xt_progress progress = {.mode = XT_PROGRESS_OFF};
+    struct capture out = capture();
+    show_four(&progress);
+    assert_captured(&out, "");
+}
+
+static void a_message_has_a_line_of_its_own_and_the_live_line_comes_again(void **state)
+{
+    (void)state;
+    struct xt_progress progress = {.mode = XT_PROGRESS_LIVE};
+    struct capture out = capture();
+    xt_log_warn("before");
+    show_step(&progress, 1, 100, false);
+    xt_log_warn("%d is odd", 3);
+    xt_log_note("and %d too", 5);
+    xt_progress_clear(&progress);
+    xt_log_warn("after");
+    assert_captured(&out, "warning: before\n\rstep 1 loss 0.0000\033[K"
+                          "\r\033[Kwarning: 3 is odd\nstep 1 loss 0.0000"
+                          "\r\033[Kand 5 too\nstep 1 loss 0.0000"
+                          "\r\033[Kwarning: after\n");
+}
+
+static void where_lines_are_plain_a_message_is_nothing_but_itself(void **state)
+{
+    (void)state;
+    struct xt_progress progress = {.mode = XT_PROGRESS_PLAIN, .out = tmpfile()};
+    assert_non_null(progress.out);
+    struct capture out = capture();
+    show_step(&progress, 1, 100, false);
+    xt_log_warn("3 is odd");
+    xt_progress_clear(&progress);
+    fclose(progress.out);
+    assert_captured(&out, "warning: 3 is odd\n");
+}
+
+static void the_answer_to_a_signal_leaves_the_live_line_too(void **state)
+{
+    (void)state;
+    struct xt_progress progress = {.mode = XT_PROGRESS_LIVE};
+    xt_stop_watch();
+    struct capture out = capture();
+    show_step(&progress, 1, 100, false);
+    raise(SIGINT);
+    xt_progress_clear(&progress);
+    signal(SIGINT, SIG_DFL);
+    assert_captured(&out,
+                    "\rstep 1 loss 0.0000\033[K"
+                    "\r\033[Kxtrain: stopping after what is in hand; a second signal ends it\n"
+                    "step 1 loss 0.0000\r\033[K");
+}
+
+enum { THREADS = 4, MESSAGES = 200 };
+
+static void *say_many(void *argument)
+{
+    for (int i = 0; i < MESSAGES; i++)
+        xt_log_warn("thread %d says %d", *(int *)argument, i);
+    return NULL;
+}
+
+/* What a terminal shows of it: what stands before a carriage return is written over. */
+static void messages_of_many_threads_stay_whole(void **state)
+{
+    (void)state;
+    struct xt_progress progress = {.mode = XT_PROGRESS_LIVE};
+    pthread_t threads[THREADS];
+    int numbers[THREADS];
+    struct capture out = capture();
+    for (int i = 0; i < THREADS; i++) {
+        numbers[i] = i;
+        assert_int_equal(pthread_create(&threads[i], NULL, say_many, &numbers[i]), 0);
+    }
+    for (int i = 0; i < MESSAGES; i++)
+        show_step(&progress, i, i, true);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    xt_progress_clear(&progress);
+    char *text = captured(&out);
+    int lines = 0;
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+        int thread = 0;
+        int number = 0;
+        int end = 0;
+        const char *shown = strrchr(line, '\r');
+        shown = shown ? shown + 1 : line;
+        if (xt_str_starts(shown, "\033[K"))
+            shown += 3;
+        if (sscanf(shown, "warning: thread %d says %d%n", &thread, &number, &end) == 2 &&
+            !shown[end])
+            lines++;
+        else if (*shown)
+            fail_msg("not a whole message: %s", shown);
+    }
+    assert_int_equal(lines, THREADS * MESSAGES);
     free(text);
 }
 
@@ -207,6 +356,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_line_holds_what_a_person_wants_to_know),
         cmocka_unit_test(what_is_not_known_is_left_out),
+        cmocka_unit_test(what_does_not_train_has_no_loss),
         cmocka_unit_test(skipped_steps_are_counted_where_there_are_any),
         cmocka_unit_test(a_loss_that_is_no_number_or_large_is_shown),
         cmocka_unit_test(a_short_buffer_cuts_the_line),
@@ -216,6 +366,10 @@ int main(void)
         cmocka_unit_test(plain_lines_come_at_intervals),
         cmocka_unit_test(a_live_line_is_rewritten_and_wiped_once),
         cmocka_unit_test(nothing_is_shown_when_off),
+        cmocka_unit_test(a_message_has_a_line_of_its_own_and_the_live_line_comes_again),
+        cmocka_unit_test(where_lines_are_plain_a_message_is_nothing_but_itself),
+        cmocka_unit_test(the_answer_to_a_signal_leaves_the_live_line_too),
+        cmocka_unit_test(messages_of_many_threads_stay_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

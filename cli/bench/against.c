@@ -1,0 +1,120 @@
+#include "cli/bench/against.h"
+
+#include <cjson/cJSON.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "train/network.h"
+
+enum { OLD_LIMIT = 16 << 20 };
+
+struct xt_bench_old {
+    char *path;
+    cJSON *json;
+};
+
+enum xt_status xt_bench_old_read(struct xt_bench_old **out, const char *path, struct xt_err *err)
+{
+    uint8_t *bytes = NULL;
+    size_t capacity = 0;
+    size_t size = 0;
+    enum xt_status status = xt_file_read(path, OLD_LIMIT, &bytes, &capacity, &size, err);
+    if (!status)
+        status = xt_mem_calloc(out, 1, sizeof **out, "an earlier run's results", err);
+    if (!status)
+        status = xt_mem_strdup(&(*out)->path, path, err);
+    if (!status) {
+        (*out)->json = cJSON_ParseWithLength((const char *)bytes, size);
+        if (!cJSON_IsObject((*out)->json))
+            status = xt_err_set(err, XT_ERR_DATA,
+                                "--against %s: this is not JSON; write the file with `xtrain bench "
+                                "step --json ... > FILE`",
+                                path);
+    }
+    free(bytes);
+    return status;
+}
+
+void xt_bench_old_destroy(struct xt_bench_old *old)
+{
+    if (!old)
+        return;
+    cJSON_Delete(old->json);
+    free(old->path);
+    free(old);
+}
+
+static bool is_text(const cJSON *run, const char *key, const char *text)
+{
+    const char *own = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(run, key));
+    return own && strcmp(own, text) == 0;
+}
+
+/* The number, 0 where there is none. */
+static double number(const cJSON *run, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(run, key);
+    return cJSON_IsNumber(item) ? item->valuedouble : 0;
+}
+
+static bool is_same(const cJSON *run, const struct xt_settings *settings)
+{
+    return is_text(run, "model", settings->model) && is_text(run, "device", settings->device) &&
+           is_text(run, "type", xt_amp_name(settings->amp)) &&
+           number(run, "batch") == settings->batch;
+}
+
+static const cJSON *find_run(const cJSON *json, const struct xt_settings *settings)
+{
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(json, "runs");
+    if (!list)
+        return is_same(json, settings) ? json : NULL;
+    const cJSON *run = NULL;
+    cJSON_ArrayForEach(run, list)
+    {
+        if (is_same(run, settings))
+            return run;
+    }
+    return NULL;
+}
+
+enum xt_status xt_bench_old_rate(const struct xt_bench_old *old, const struct xt_settings *settings,
+                                 int threads, double *rate, struct xt_err *err)
+{
+    const cJSON *run = find_run(old->json, settings);
+    if (!run)
+        return xt_err_set(err, XT_ERR_DATA,
+                          "--against %s has no run of %s on %s in %s at batch %d to compare with",
+                          old->path, settings->model, settings->device, xt_amp_name(settings->amp),
+                          settings->batch);
+    double old_threads = number(run, "threads");
+    if (threads && old_threads != threads)
+        return xt_err_set(err, XT_ERR_DATA,
+                          "--against %s was measured with %.0f threads, this run with %d; give "
+                          "--threads %.0f",
+                          old->path, old_threads, threads, old_threads);
+    *rate = number(run, "images_per_s");
+    if (*rate > 0)
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_DATA, "--against %s: the run of batch %d has no images_per_s",
+                      old->path, settings->batch);
+}
+
+enum xt_status xt_bench_compare(const struct xt_bench_run *runs, int count, const char *path,
+                                struct xt_err *err)
+{
+    for (int i = 0; i < count; i++) {
+        const struct xt_bench_step *r = &runs[i].result;
+        double rate = xt_bench_images_per_s(r);
+        if (rate < XT_BENCH_SLOWEST * runs[i].old_rate)
+            return xt_err_set(err, XT_ERR_RUN,
+                              "%s on %s in %s at batch %d: %.1f images/s, %.0f %% slower than the "
+                              "%.1f of %s",
+                              runs[i].model, runs[i].device, xt_dtype_name(r->dtype), r->batch,
+                              rate, 100 * (1 - rate / runs[i].old_rate), runs[i].old_rate, path);
+    }
+    return XT_OK;
+}

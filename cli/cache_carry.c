@@ -1,0 +1,310 @@
+#include "cli/cache_carry.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/sha256.h"
+#include "base/stop.h"
+
+/* ---- export ---- */
+enum { KERNEL_MAX = 1 << 30, ARCHIVE_FILES_MAX = 100000 };
+
+static enum xt_status archive_failed(struct archive *archive, const char *what, const char *path,
+                                     enum xt_status status, struct xt_err *err)
+{
+    const char *why = archive_error_string(archive);
+    return xt_err_set(err, status, "cannot %s %s: %s", what, path, why ? why : "not known why");
+}
+
+static enum xt_status add_bytes(struct archive *archive, const char *name, const void *bytes,
+                                size_t size, const char *path, struct xt_err *err)
+{
+    struct archive_entry *entry = archive_entry_new();
+    if (!entry)
+        return xt_err_no_memory(err, "an archive", size);
+    archive_entry_set_pathname(entry, name);
+    archive_entry_set_size(entry, (la_int64_t)size);
+    archive_entry_set_filetype(entry, AE_IFREG);
+    archive_entry_set_perm(entry, 0644);
+    enum xt_status status = XT_OK;
+    if (archive_write_header(archive, entry) != ARCHIVE_OK ||
+        archive_write_data(archive, bytes, size) != (la_ssize_t)size)
+        status = archive_failed(archive, "write", path, XT_ERR_RUN, err);
+    archive_entry_free(entry);
+    return status;
+}
+
+static enum xt_status export_store(struct archive *archive, const struct xt_cache_store *store,
+                                   const char *to, size_t *count, struct xt_err *err)
+{
+    uint8_t *bytes = NULL;
+    size_t capacity = 0;
+    size_t size = 0;
+    char name[256];
+    enum xt_status status = XT_OK;
+    /* What the index says comes first, so that the reader knows what the files are to be. */
+    struct xt_str index = {0};
+    status = xt_str_printf(&index, err, "%s", xt_str_get(&store->files.about));
+    for (size_t i = 0; i < store->files.count && !status; i++)
+        if (store->files.items[i].fine)
+            status = xt_str_printf(&index, err, "%s %llu %s\n", store->files.items[i].sha256,
+                                   (unsigned long long)store->files.items[i].bytes,
+                                   store->files.items[i].name);
+    snprintf(name, sizeof name, "kernels/%.16s/index.txt", xt_file_name(store->folder));
+    if (!status)
+        status = add_bytes(archive, name, xt_str_get(&index), index.length, to, err);
+    for (size_t i = 0; i < store->files.count && !status; i++) {
+        const struct xt_cache_file *file = &store->files.items[i];
+        char *path = NULL;
+        if (!file->fine)
+            continue;
+        snprintf(name, sizeof name, "kernels/%.16s/%.159s", xt_file_name(store->folder),
+                 file->name);
+        status = xt_stop_check(err, "before all kernels were read; no archive was written");
+        if (!status)
+            status = xt_file_join(&path, store->folder, file->name, err);
+        if (!status)
+            status = xt_file_read(path, KERNEL_MAX, &bytes, &capacity, &size, err);
+        if (!status)
+            status = add_bytes(archive, name, bytes, size, to, err);
+        *count += !status;
+        free(path);
+    }
+    xt_str_clear(&index);
+    free(bytes);
+    return status;
+}
+
+static la_ssize_t write_block(struct archive *archive, void *writer, const void *bytes, size_t size)
+{
+    if (!xt_file_write(writer, bytes, size, NULL))
+        return (la_ssize_t)size;
+    archive_set_error(archive, errno, "%s", strerror(errno));
+    return -1;
+}
+
+static enum xt_status write_archive(const struct xt_cache_stores *stores,
+                                    struct xt_file_writer *writer, size_t *count,
+                                    struct xt_err *err)
+{
+    const char *to = writer->path;
+    struct archive *archive = archive_write_new();
+    if (!archive)
+        return xt_err_no_memory(err, "an archive", 0);
+    enum xt_status status = XT_OK;
+    if (archive_write_set_format_pax_restricted(archive) != ARCHIVE_OK ||
+        archive_write_add_filter_gzip(archive) != ARCHIVE_OK ||
+        archive_write_set_bytes_in_last_block(archive, 1) != ARCHIVE_OK ||
+        archive_write_open(archive, writer, NULL, write_block, NULL) != ARCHIVE_OK)
+        status = archive_failed(archive, "write", to, XT_ERR_RUN, err);
+    for (size_t i = 0; i < stores->count && !status; i++)
+        status = export_store(archive, &stores->items[i], to, count, err);
+    if (!status && archive_write_close(archive) != ARCHIVE_OK)
+        status = archive_failed(archive, "write", to, XT_ERR_RUN, err);
+    archive_write_free(archive);
+    return status;
+}
+
+enum xt_status xt_cache_export(const struct xt_cache_stores *stores, const char *to,
+                               struct xt_err *err)
+{
+    struct xt_file_writer writer = {0};
+    size_t count = 0;
+    enum xt_status status = xt_file_begin(&writer, to, err);
+    if (!status)
+        status = write_archive(stores, &writer, &count, err);
+    if (!status)
+        status = xt_file_commit(&writer, err);
+    xt_file_abandon(&writer);
+    if (!status)
+        printf("wrote %zu kernels to %s\n", count, to);
+    return status;
+}
+
+/* ---- import ---- */
+struct importer {
+    const char *base;
+    const char *from;
+    struct xt_cache_files index; /* of the folder that is being read */
+    char key[17];
+    size_t taken;
+    size_t refused;
+    size_t seen;
+};
+
+/* "kernels/KEY/NAME" taken apart; false for anything else. */
+static bool split_name(const char *path, char key[17], const char **name)
+{
+    if (!path || strncmp(path, "kernels/", 8) != 0 || strlen(path) < 8 + 16 + 2 || path[24] != '/')
+        return false;
+    memcpy(key, path + 8, 16);
+    key[16] = '\0';
+    *name = path + 25;
+    return xt_cache_is_key(key) && **name && **name != '.' && !strchr(*name, '/');
+}
+
+static enum xt_status read_entry(struct archive *archive, struct archive_entry *entry,
+                                 const char *from, uint8_t **bytes, size_t *size,
+                                 struct xt_err *err)
+{
+    la_int64_t length = archive_entry_size(entry);
+    *bytes = NULL;
+    if (!archive_entry_size_is_set(entry) || length <= 0 || length > KERNEL_MAX)
+        return xt_err_set(err, XT_ERR_DATA, "%s: an entry has a size that no kernel has", from);
+    *size = (size_t)length;
+    enum xt_status status = xt_mem_calloc(bytes, *size + 1, 1, "a kernel", err);
+    if (!status && archive_read_data(archive, *bytes, *size) != (la_ssize_t)*size)
+        status = archive_failed(archive, "read", from, XT_ERR_DATA, err);
+    if (status) {
+        free(*bytes);
+        *bytes = NULL;
+    }
+    return status;
+}
+
+static enum xt_status folder_of(const struct importer *importer, char **out, struct xt_err *err)
+{
+    char *kernels = NULL;
+    enum xt_status status = xt_file_join(&kernels, importer->base, "kernels", err);
+    if (!status)
+        status = xt_file_join(out, kernels, importer->key, err);
+    free(kernels);
+    return status;
+}
+
+/* Ends a folder: what was taken into it is recorded. */
+static enum xt_status finish_folder(struct importer *importer, struct xt_err *err)
+{
+    char *folder = NULL;
+    if (!*importer->key)
+        return XT_OK;
+    enum xt_status status = folder_of(importer, &folder, err);
+    if (!status && xt_file_is_folder(folder))
+        status = xt_cache_files_record(folder, xt_str_get(&importer->index.about), err);
+    free(folder);
+    xt_cache_files_clear(&importer->index);
+    *importer->key = '\0';
+    return status;
+}
+
+static enum xt_status begin_folder(struct importer *importer, const char *key, uint8_t *text,
+                                   size_t size, struct xt_err *err)
+{
+    enum xt_status status = finish_folder(importer, err);
+    if (status)
+        return status;
+    memcpy(importer->key, key, sizeof importer->key);
+    text[size] = '\0';
+    status = xt_cache_files_parse(&importer->index, (char *)text, err);
+    if (!status)
+        printf("%s: %zu kernels%s%s", key, importer->index.count,
+               importer->index.about.length ? "\n" : "", xt_str_get(&importer->index.about));
+    return status;
+}
+
+static const struct xt_cache_file *expected(const struct importer *importer, const char *name)
+{
+    for (size_t i = 0; i < importer->index.count; i++)
+        if (strcmp(importer->index.items[i].name, name) == 0)
+            return &importer->index.items[i];
+    return NULL;
+}
+
+static enum xt_status take_kernel(struct importer *importer, const char *name, const uint8_t *bytes,
+                                  size_t size, struct xt_err *err)
+{
+    const struct xt_cache_file *file = expected(importer, name);
+    struct xt_sha256_digest digest = xt_sha256(bytes, size);
+    char *folder = NULL;
+    char *path = NULL;
+    if (!file || strcmp(xt_sha256_format(&digest).text, file->sha256) != 0) {
+        printf("refused: %s: %s\n", name,
+               file ? "its contents are not the recorded ones" : "it was not recorded");
+        importer->refused++;
+        return XT_OK;
+    }
+    enum xt_status status = folder_of(importer, &folder, err);
+    if (!status)
+        status = xt_file_make_folder(folder, err);
+    if (!status)
+        status = xt_kernel_cache_check_folder(folder, err);
+    if (!status)
+        status = xt_file_join(&path, folder, name, err);
+    if (!status)
+        status = xt_file_save(path, bytes, size, err);
+    importer->taken += !status;
+    free(path);
+    free(folder);
+    return status;
+}
+
+static enum xt_status take_entry(struct importer *importer, struct archive *archive,
+                                 struct archive_entry *entry, struct xt_err *err)
+{
+    char key[17];
+    const char *name = NULL;
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    if (++importer->seen > ARCHIVE_FILES_MAX)
+        return xt_err_set(err, XT_ERR_DATA, "%s: too many entries", importer->from);
+    if (archive_entry_filetype(entry) != AE_IFREG || archive_entry_hardlink(entry) ||
+        !split_name(archive_entry_pathname(entry), key, &name))
+        return xt_err_set(
+            err, XT_ERR_DATA,
+            "%s: it holds something else than kernels/KEY/FILE: it was not written by "
+            "xtrain cache export",
+            importer->from);
+    enum xt_status status = read_entry(archive, entry, importer->from, &bytes, &size, err);
+    if (status)
+        return status;
+    if (strcmp(name, "index.txt") == 0)
+        status = begin_folder(importer, key, bytes, size, err);
+    else if (strcmp(key, importer->key) != 0)
+        status = xt_err_set(err, XT_ERR_DATA, "%s: kernels/%s comes without its index",
+                            importer->from, key);
+    else
+        status = take_kernel(importer, name, bytes, size, err);
+    free(bytes);
+    return status;
+}
+
+enum xt_status xt_cache_import(const struct xt_cache_stores *stores, const char *from,
+                               struct xt_err *err)
+{
+    struct importer importer = {.base = stores->base, .from = from};
+    struct archive *archive = archive_read_new();
+    enum xt_status status = archive ? XT_OK : xt_err_no_memory(err, "an archive", 0);
+    printf("kernels are code that the GPU driver will load: this trusts whoever wrote %s\n", from);
+    mode_t before = umask(077);
+    if (!status && (archive_read_support_format_tar(archive) != ARCHIVE_OK ||
+                    archive_read_support_filter_gzip(archive) != ARCHIVE_OK ||
+                    archive_read_open_filename(archive, from, 1 << 16) != ARCHIVE_OK))
+        status = archive_failed(archive, "read", from, XT_ERR_DATA, err);
+    while (!status) {
+        struct archive_entry *entry = NULL;
+        status = xt_stop_check(err, "after %zu kernels, which stay", importer.taken);
+        int result = status ? ARCHIVE_EOF : archive_read_next_header(archive, &entry);
+        if (result == ARCHIVE_EOF)
+            break;
+        status = result == ARCHIVE_OK ? take_entry(&importer, archive, entry, err)
+                                      : archive_failed(archive, "read", from, XT_ERR_DATA, err);
+    }
+    struct xt_err *last = status ? NULL : err;
+    enum xt_status end = finish_folder(&importer, last);
+    umask(before);
+    if (archive)
+        archive_read_free(archive);
+    if (status || end)
+        return status ? status : end;
+    printf("took %zu kernels, refused %zu\n", importer.taken, importer.refused);
+    return importer.refused ? xt_err_set(err, XT_ERR_DATA, "%s: %zu kernels were refused", from,
+                                         importer.refused)
+                            : XT_OK;
+}

@@ -1,0 +1,44 @@
+/* The folders of kernels that are kept from one start to the next, as xtrain cache looks at them.
+ * Not thread-safe.
+ */
+#ifndef XT_CLI_CACHE_STORES_H
+#define XT_CLI_CACHE_STORES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "device/kernels/kernel_cache.h"
+
+/* One folder of kernels: those of one oneDNN, driver and device. */
+struct xt_cache_store {
+    char *folder;
+    bool ours; /* this machine would use it now */
+    struct xt_cache_files files;
+    uint64_t bytes;
+    int64_t used; /* the newest use of a file */
+    size_t bad;
+    char unsafe[320]; /* why it was not looked into; "" where it was */
+};
+
+struct xt_cache_stores {
+    char *base;
+    struct xt_cache_store *items;
+    size_t count;
+    size_t capacity;
+};
+
+/* `given`: --cache-dir, or NULL. Clear them also after a failure. */
+enum xt_status xt_cache_stores_read(struct xt_cache_stores *stores, const char *given,
+                                    struct xt_err *err);
+void xt_cache_stores_clear(struct xt_cache_stores *stores);
+
+/* The value of a "# key: value" line of the index; "not told" where there is none. */
+void xt_cache_store_about(const struct xt_cache_store *store, const char *key, char *out,
+                          size_t room);
+
+/* Whether a folder of this name is a cache: 16 hexadecimal digits. */
+bool xt_cache_is_key(const char *name);
+
+#endif

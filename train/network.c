@@ -7,10 +7,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "models/weights/weight_file.h"
 #include "train/auto_batch.h"
 #include "train/feed.h"
 #include "train/optim/optim.h"
+#include "train/param_files.h"
 
 static enum xt_status check_int8(bool training, struct xt_err *err)
 {

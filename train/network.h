@@ -22,6 +22,7 @@
 #include "device/upload.h"
 #include "models/registry.h"
 #include "models/graph/ranges.h"
+#include "models/weights/weight_file.h"
 #include "train/run/class_names.h"
 #include "train/memory_plan.h"
 #include "train/settings.h"

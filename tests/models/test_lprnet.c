@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "models/registry.h"
+#include "train/param_files.h"
 
 enum { CLASSES = 68, STEPS = 18 };
 

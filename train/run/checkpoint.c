@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "models/weights/weight_file.h"
 #include "train/optim/schedule.h"
+#include "train/param_files.h"
 
 static const char name_start[] = "state-";
 static const char name_end[] = ".safetensors";

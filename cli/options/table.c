@@ -1,10 +1,10 @@
-/* The table of options, and look-ups in it. */
-#include "cli/options/options.h"
+#include "cli/options/table.h"
 
 #include <string.h>
 
 #include "data/sources/source.h"
 #include "device/upload.h"
+#include "train/settings.h"
 
 /* Where the value lies in the settings. */
 #define FIELD(field) .offset = offsetof(struct xt_settings, field)

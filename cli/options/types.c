@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/options/options.h"
-
 /* ---- showing ---- */
 
 struct xt_shown xt_show(const char *text)

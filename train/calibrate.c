@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/stop.h"
 #include "train/feed.h"
+#include "train/network_build.h"
 
 enum { BATCH = 32, SLOTS = 3 };
 

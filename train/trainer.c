@@ -12,6 +12,7 @@
 #include "base/stop.h"
 #include "base/thread.h"
 #include "train/auto_batch.h"
+#include "train/network_build.h"
 #include "train/run/checkpoint.h"
 #include "train/feed.h"
 #include "train/run/resume.h"
@@ -156,6 +157,28 @@ enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_setti
     trainer->steps = settings->steps ? settings->steps : settings->epochs * trainer->epoch_steps;
     return xt_schedule_init(&trainer->schedule, settings, trainer->steps, trainer->epoch_steps,
                             err);
+}
+
+struct xt_memory_plan xt_trainer_memory_plan(const struct xt_trainer *trainer)
+{
+    const struct xt_network *network = &trainer->network;
+    const struct xt_graph *evaluation =
+        network->inference == network->graph ? NULL : network->inference;
+    /* By now there is no checkpoint, no evaluation and no order of the samples. */
+    const struct xt_memory_use now = {
+        .states = xt_optim_states(trainer->optim.kind, trainer->optim.momentum),
+        .slot_bytes = trainer->upload.bytes,
+        .slots = trainer->upload.count,
+        .pinned = !trainer->upload.pageable,
+    };
+    struct xt_memory_use use = now;
+    use.samples = trainer->source->count;
+    use.cache = xt_feed_cache_bytes(trainer->settings, &trainer->loader_config);
+    if (trainer->val) {
+        use.evaluation_slots = use.slots;
+        use.samples += trainer->val->count;
+    }
+    return xt_memory_plan_built(network->graph, evaluation, &now, &use);
 }
 
 void xt_trainer_clear(struct xt_trainer *trainer)

@@ -19,6 +19,7 @@
 #include "train/evaluate.h"
 #include "train/feed.h"
 #include "train/run/log_writer.h"
+#include "train/memory_plan.h"
 #include "train/network.h"
 #include "train/losses/objective.h"
 #include "train/optim/optim.h"
@@ -112,6 +113,9 @@ struct xt_trainer {
 enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_settings *settings,
                                struct xt_err *err);
 void xt_trainer_clear(struct xt_trainer *trainer);
+
+/* What an initialised trainer takes of memory, and will take. */
+struct xt_memory_plan xt_trainer_memory_plan(const struct xt_trainer *trainer);
 
 /* Opens the run's folder and record, and goes on from a checkpoint where --resume says so. */
 enum xt_status xt_trainer_open_run(struct xt_trainer *trainer, struct xt_err *err);

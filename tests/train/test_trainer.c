@@ -64,7 +64,7 @@ static void the_memory_plan_is_within_5_percent_of_the_peak(void **state)
     struct xt_trainer trainer;
     struct xt_err err = {0};
     assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
-    struct xt_memory_plan plan = xt_memory_plan(&trainer);
+    struct xt_memory_plan plan = xt_trainer_memory_plan(&trainer);
     assert_int_equal(xt_trainer_open_run(&trainer, &err), XT_OK);
     assert_int_equal(xt_trainer_run(&trainer, &(struct xt_train_observer){0}, &err), XT_OK);
     xt_trainer_clear(&trainer);

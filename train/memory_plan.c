@@ -172,7 +172,9 @@ struct xt_memory_plan xt_memory_plan_ahead(const struct xt_graph *graph,
                                            const struct xt_memory_use *use)
 {
     struct xt_memory_plan plan = make(graph, evaluation, use);
-    count_program(&plan, (double)xt_thread_memory_used());
+    plan.host.free += use->held;
+    plan.host.available += use->held;
+    count_program(&plan, (double)xt_thread_memory_used() - use->held);
     return plan;
 }
 

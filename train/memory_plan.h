@@ -52,6 +52,7 @@ struct xt_memory_use {
     bool pinned;
     size_t samples; /* in the sources */
     double cache;   /* that --cache takes of the host */
+    double held;    /* of a checkpoint's copies, by now: the run goes on */
 };
 
 /* Of planned graphs, nothing of which is allocated yet; `evaluation` is NULL where it is the graph

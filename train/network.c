@@ -9,6 +9,12 @@
 #include "base/str.h"
 #include "train/param_files.h"
 
+bool xt_network_freezes_bn(const struct xt_network *network, const struct xt_settings *settings)
+{
+    enum xt_bn_mode mode = settings->bn == XT_BN_AUTO ? network->bn_before : settings->bn;
+    return mode == XT_BN_FROZEN || (mode == XT_BN_AUTO && network->params.frozen_at_init);
+}
+
 enum xt_status xt_network_check_amp(const struct xt_network *network,
                                     const struct xt_settings *settings, struct xt_err *err)
 {

@@ -43,13 +43,18 @@ struct xt_network {
     bool has_weights;
     struct xt_span build_span; /* what building took */
     bool over_batch;           /* LPRNet's context norm */
-    bool bn_frozen;            /* training leaves the statistics alone */
+    enum xt_bn_mode bn_before; /* of the run that goes on, for --bn auto; XT_BN_AUTO: none does */
+    double checkpoint_bytes;   /* of that run, held in memory while the network is built */
+    bool bn_frozen;            /* training leaves the statistics alone; decided as it is built */
     int batch;
 };
 
 /* Which device the settings ask for, and how it keeps what it compiles. */
 struct xt_device_options xt_network_device_options(const struct xt_settings *settings);
 
+/* Whether training leaves the statistics of batch norms alone: by --bn, else as the run that goes
+ * on did, else by what the weights hold once they are there. */
+bool xt_network_freezes_bn(const struct xt_network *network, const struct xt_settings *settings);
 /* Whether its device can work in the type of --amp; a warning where slowly. */
 enum xt_status xt_network_check_amp(const struct xt_network *network,
                                     const struct xt_settings *settings, struct xt_err *err);

@@ -122,10 +122,11 @@ static enum xt_status fill(struct xt_network *network, const struct xt_settings 
 static void choose_bn(struct xt_network *network, const struct xt_settings *settings, bool training)
 {
     bool untouched = network->params.frozen_at_init;
-    network->bn_frozen = settings->bn == XT_BN_FROZEN || (settings->bn == XT_BN_AUTO && untouched);
+    network->bn_frozen = xt_network_freezes_bn(network, settings);
+    network->graph->options.bn_frozen = training && network->bn_frozen;
     if (!training || !untouched)
         return;
-    if (settings->bn == XT_BN_AUTO)
+    if (settings->bn == XT_BN_AUTO && network->bn_before == XT_BN_AUTO)
         xt_log_note("%s: its batch norm statistics are still 0 and 1, so it was trained without "
                     "them; they stay frozen, scale and shift go on learning (--bn frozen)",
                     settings->init);
@@ -176,7 +177,6 @@ static enum xt_status build_xpu(struct xt_network *network, const struct xt_sett
     if (status)
         return status;
     choose_bn(network, settings, training);
-    network->graph->options.bn_frozen = training && network->bn_frozen;
     if (xt_network_needs_evaluation(network, training)) {
         status = xt_network_describe(network, settings, &evaluation, err);
         network->inference = evaluation.graph;

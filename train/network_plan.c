@@ -63,7 +63,7 @@ enum xt_status xt_network_describe(struct xt_network *network, const struct xt_s
         .dtype = dtype_of(settings),
         .fuse = !training && settings->fuse,
         .int8 = int8 && network->ranges.tensors ? &network->ranges : NULL,
-        .bn_frozen = training && network->bn_frozen,
+        .bn_frozen = training && xt_network_freezes_bn(network, settings),
         .learn_from = training ? settings->freeze_until : NULL,
     };
     if (settings->kernels)
@@ -100,6 +100,7 @@ enum xt_status xt_network_plan_drafts(struct xt_network *network,
         .slots = slots,
         .evaluation_slots = draft->training ? slots : 0,
         .pinned = settings->pin_memory,
+        .held = network->checkpoint_bytes,
     };
     size_t most = xt_device_allocation_most(&network->device);
     enum xt_status status = xt_graph_plan(draft->graph, draft->logits, err);

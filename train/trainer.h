@@ -23,6 +23,7 @@
 #include "train/network.h"
 #include "train/losses/objective.h"
 #include "train/optim/optim.h"
+#include "train/run/resume.h"
 #include "train/run/run_folder.h"
 #include "train/optim/scaler.h"
 #include "train/optim/schedule.h"
@@ -78,6 +79,7 @@ struct xt_trainer {
     struct xt_optim_range ranges[XT_PARAMS_MAX];
     size_t range_count;
     struct xt_schedule schedule;
+    struct xt_resume resume; /* until the run is open */
     struct xt_run_folder folder;
     struct xt_log_writer log;
     int64_t epoch_steps;

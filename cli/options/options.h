@@ -77,6 +77,10 @@ enum xt_status xt_options_pick(const struct xt_options *options, const char *nam
 /* Takes what --batch auto came to for the value. */
 void xt_options_found_batch(struct xt_options *options, int batch);
 
+/* Of any settings, the options that shape what is trained, by the table (xt_list_options). */
+enum xt_status xt_options_list_run(const struct xt_settings *settings, struct xt_run_options *out,
+                                   struct xt_err *err);
+
 /* The settings of the command as a config file, each line with a comment that says where the value
  * came from. */
 enum xt_status xt_options_print(const struct xt_options *options, struct xt_str *out,

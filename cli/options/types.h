@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "train/settings.h"
 
 struct xt_option;
 
@@ -27,8 +28,9 @@ struct xt_option_type {
     /* Text values are stored as pointers to `text` itself. */
     enum xt_status (*parse)(const struct xt_option *option, const char *subject, const char *text,
                             void *value, struct xt_err *err);
-    /* Appends the value as a config file would hold it. */
-    enum xt_status (*print)(const struct xt_option *option, const void *value, struct xt_str *out,
+    /* Appends the value as the command line takes it; of a flag true or false, nothing where there
+     * is no value. */
+    enum xt_status (*spell)(const struct xt_option *option, const void *value, struct xt_str *out,
                             struct xt_err *err);
 };
 
@@ -63,6 +65,7 @@ struct xt_option {
     unsigned needed;   /* bits: who cannot do without it */
     unsigned lists;    /* bits: whose command line takes several values, with commas between */
     enum xt_option_group group;
+    enum xt_resume_rule resume; /* of what weights follow from */
     const char *value;          /* what help calls the value; NULL: the type's word */
     const char *fallback;       /* the default, as typed; NULL: not set */
     const char *const *choices; /* NULL-terminated, in the enum's order */
@@ -90,6 +93,10 @@ enum xt_status xt_option_list_choices(const char *const *choices, struct xt_str 
 /* What the option takes, in words: "a whole number from 1 to 64". */
 enum xt_status xt_option_describe(const struct xt_option *option, struct xt_str *out,
                                   struct xt_err *err);
+
+/* Appends the value as a config file holds it. */
+enum xt_status xt_option_print(const struct xt_option *option, const void *value,
+                               struct xt_str *out, struct xt_err *err);
 
 /* Appends `text` as a YAML scalar that is read back as the same text. */
 enum xt_status xt_option_quote(const char *text, struct xt_str *out, struct xt_err *err);

@@ -15,7 +15,7 @@ static enum xt_status check_int8(bool training, struct xt_err *err)
                       "then give --amp int8 to eval or predict");
 }
 
-static enum xt_dtype dtype_of(const struct xt_settings *settings)
+enum xt_dtype xt_network_dtype(const struct xt_settings *settings)
 {
     switch (settings->amp) {
     case XT_AMP_BF16:
@@ -60,7 +60,7 @@ enum xt_status xt_network_describe(struct xt_network *network, const struct xt_s
         .params = draft->params,
         .batch = draft->batch,
         .training = training,
-        .dtype = dtype_of(settings),
+        .dtype = xt_network_dtype(settings),
         .fuse = !training && settings->fuse,
         .int8 = int8 && network->ranges.tensors ? &network->ranges : NULL,
         .bn_frozen = training && xt_network_freezes_bn(network, settings),
@@ -93,12 +93,11 @@ enum xt_status xt_network_plan_drafts(struct xt_network *network,
                                       const struct xt_network_draft *evaluation,
                                       struct xt_memory_plan *plan, struct xt_err *err)
 {
-    int slots = xt_feed_slots(settings);
     struct xt_memory_use use = {
         .states = draft->training ? xt_optim_states(settings->optim, settings->momentum) : 0,
         .slot_bytes = slot_bytes(network, draft->batch),
-        .slots = slots,
-        .evaluation_slots = draft->training ? slots : 0,
+        .slots = draft->training ? xt_feed_slots(settings) : XT_FEED_EVALUATION_SLOTS,
+        .evaluation_slots = draft->training ? XT_FEED_EVALUATION_SLOTS : 0,
         .pinned = settings->pin_memory,
         .held = network->checkpoint_bytes,
     };

@@ -11,6 +11,9 @@
 #include "train/network.h"
 #include "train/settings.h"
 
+/* The type of activations that --amp asks for; of int8 that of what is left. */
+enum xt_dtype xt_network_dtype(const struct xt_settings *settings);
+
 /* What a graph is described with beside the settings, and the graph, which is the caller's. */
 struct xt_network_draft {
     struct xt_params *params;

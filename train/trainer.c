@@ -193,7 +193,7 @@ struct xt_memory_plan xt_trainer_memory_plan(const struct xt_trainer *trainer)
     use.samples = trainer->source->count;
     use.cache = xt_feed_cache_bytes(trainer->settings, &trainer->loader_config);
     if (trainer->val) {
-        use.evaluation_slots = use.slots;
+        use.evaluation_slots = XT_FEED_EVALUATION_SLOTS;
         use.samples += trainer->val->count;
     }
     return xt_memory_plan_built(network->graph, evaluation, &now, &use);

@@ -21,6 +21,7 @@
 #include "cli/progress.h"
 #include "models/registry.h"
 #include "cli/bench/cpu_share.h"
+#include "train/network_plan.h"
 
 enum { STEPS = 12, STEPS_MAX = 100000 };
 
@@ -182,7 +183,7 @@ static enum xt_status pick(const struct xt_options *options, int index,
 
 static const char *type_name(const struct xt_settings *settings)
 {
-    return xt_dtype_name(settings->amp == XT_AMP_BF16 ? XT_BF16 : XT_F32);
+    return xt_dtype_name(xt_network_dtype(settings));
 }
 
 /* What there is to compare with, before anything is measured. */

@@ -74,6 +74,24 @@ static void the_memory_plan_is_within_5_percent_of_the_peak(void **state)
         fail_msg("planned %.1f MB, took %.1f MB", all / 1e6, peak / 1e6);
 }
 
+static double planned_slots(int slots)
+{
+    struct xt_settings settings = small_run(NULL);
+    struct xt_trainer trainer;
+    struct xt_err err = {0};
+    settings.slots = slots;
+    assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
+    double bytes = xt_trainer_memory_plan(&trainer).host.parts[XT_MEMORY_SLOTS];
+    xt_trainer_clear(&trainer);
+    return bytes;
+}
+
+static void more_slots_are_planned_for_training_alone(void **state)
+{
+    (void)state;
+    assert_true(planned_slots(9) - planned_slots(4) == 5 * 4 * 24 * 94 * 3);
+}
+
 static void a_batch_beyond_the_memory_is_refused_with_one_that_fits(void **state)
 {
     (void)state;
@@ -282,6 +300,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_memory_plan_is_within_5_percent_of_the_peak),
+        TEST(more_slots_are_planned_for_training_alone),
         TEST(a_batch_beyond_the_memory_is_refused_with_one_that_fits),
         TEST(scaling_the_loss_changes_no_weight),
         TEST(a_step_whose_scaled_gradients_overflow_is_skipped),

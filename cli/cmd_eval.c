@@ -14,6 +14,7 @@
 #include "train/auto_batch.h"
 #include "train/calibrate.h"
 #include "train/evaluate.h"
+#include "train/network_build.h"
 
 /* How often each class was right. */
 struct class_row {

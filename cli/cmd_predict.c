@@ -15,6 +15,7 @@
 #include "train/auto_batch.h"
 #include "train/calibrate.h"
 #include "train/evaluate.h"
+#include "train/network_build.h"
 
 /* Everything that reading images into batches needs. */
 struct reader {

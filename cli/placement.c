@@ -64,7 +64,7 @@ static void print_bytes(const char *what, double host, const double *device)
 
 static void print_memory(const struct xt_trainer *trainer)
 {
-    struct xt_memory_plan plan = xt_memory_plan(trainer);
+    struct xt_memory_plan plan = xt_trainer_memory_plan(trainer);
     bool on_xpu = trainer->network.device.kind == XT_DEVICE_XPU;
     if (on_xpu)
         printf("%-30s %11s %13s\n", "memory", "host", trainer->network.device.place);

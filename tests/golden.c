@@ -20,6 +20,7 @@
 #include "models/registry.h"
 #include "train/losses/ctc.h"
 #include "train/losses/softmax.h"
+#include "train/param_files.h"
 #include "train/optim/optim.h"
 #include "train/optim/xpu_optim.h"
 

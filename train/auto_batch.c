@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "train/memory_plan.h"
+#include "train/network_plan.h"
 
 /* ---- the batches that are tried ---- */
 

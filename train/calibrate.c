@@ -5,8 +5,9 @@
 #include "base/log.h"
 #include "base/stop.h"
 #include "train/feed.h"
+#include "train/network_build.h"
 
-enum { BATCH = 32, SLOTS = 3 };
+enum { BATCH = 32 };
 
 static enum xt_status open_source(const struct xt_network *network, const char *spec,
                                   struct xt_source **out, struct xt_err *err)
@@ -74,7 +75,8 @@ static enum xt_status run(struct xt_network *network, const struct xt_settings *
 {
     struct xt_feed *feed = NULL;
     struct xt_upload upload;
-    const struct xt_upload_config way = xt_network_upload_config(network, settings, SLOTS);
+    const struct xt_upload_config way =
+        xt_network_upload_config(network, settings, XT_FEED_EVALUATION_SLOTS);
     enum xt_status status = xt_upload_init(&upload, &way, err);
     if (status)
         return status;

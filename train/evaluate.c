@@ -102,8 +102,8 @@ enum xt_status xt_evaluate(struct xt_network *network, struct xt_objective *obje
         .network = network, .objective = objective, .observer = observer, .out = out};
     struct xt_feed *feed = NULL;
     struct xt_upload upload;
-    enum { SLOTS = 3 };
-    const struct xt_upload_config way = xt_network_upload_config(network, settings, SLOTS);
+    const struct xt_upload_config way =
+        xt_network_upload_config(network, settings, XT_FEED_EVALUATION_SLOTS);
     enum xt_status status = xt_upload_init(&upload, &way, err);
     if (status)
         return status;

@@ -29,8 +29,9 @@ struct xt_feed_size {
 struct xt_loader_config xt_feed_config(const struct xt_settings *settings,
                                        const struct xt_feed_size *size, bool training);
 
-/* Batch slots: --slots, else 4. */
+/* Batch slots of training: --slots, else 4; and of whatever goes over its images once. */
 int xt_feed_slots(const struct xt_settings *settings);
+enum { XT_FEED_EVALUATION_SLOTS = 3 };
 
 /* Opens the cache that --cache asks for, and gives it to the loader's configuration; *out is NULL
  * where none is asked for, and where it is the files of `source`, config's, that are kept. `path`

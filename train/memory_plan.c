@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/thread.h"
-#include "train/trainer.h"
+#include "device/upload.h"
 
 const char *xt_memory_part_name(enum xt_memory_part part)
 {
@@ -163,31 +163,20 @@ struct xt_memory_plan xt_memory_plan_ahead(const struct xt_graph *graph,
                                            const struct xt_memory_use *use)
 {
     struct xt_memory_plan plan = make(graph, evaluation, use);
-    count_program(&plan, (double)xt_thread_memory_used());
+    plan.host.free += use->held;
+    plan.host.available += use->held;
+    count_program(&plan, (double)xt_thread_memory_used() - use->held);
     return plan;
 }
 
-struct xt_memory_plan xt_memory_plan(const struct xt_trainer *trainer)
+struct xt_memory_plan xt_memory_plan_built(const struct xt_graph *graph,
+                                           const struct xt_graph *evaluation,
+                                           const struct xt_memory_use *now,
+                                           const struct xt_memory_use *use)
 {
-    const struct xt_network *network = &trainer->network;
-    const struct xt_graph *evaluation =
-        network->inference == network->graph ? NULL : network->inference;
-    struct xt_memory_use use = {
-        .states = xt_optim_states(trainer->optim.kind, trainer->optim.momentum),
-        .slot_bytes = trainer->upload.bytes,
-        .slots = trainer->upload.count,
-        .pinned = !trainer->upload.pageable,
-    };
-    /* By now there is no checkpoint, no evaluation and no order of the samples. */
-    struct xt_memory_plan plan = make(network->graph, evaluation, &use);
+    struct xt_memory_plan plan = make(graph, evaluation, now);
     double held = plan.host.all - plan.host.parts[XT_MEMORY_FILES];
-    use.samples = trainer->source->count;
-    use.cache = xt_feed_cache_bytes(trainer->settings, &trainer->loader_config);
-    if (trainer->val) {
-        use.evaluation_slots = use.slots;
-        use.samples += trainer->val->count;
-    }
-    plan = make(network->graph, evaluation, &use);
+    plan = make(graph, evaluation, use);
     count_program(&plan, (double)xt_thread_memory_used() - held);
     return plan;
 }

@@ -11,8 +11,6 @@
 #include "base/err.h"
 #include "models/graph/executor.h"
 
-struct xt_trainer;
-
 enum xt_memory_part {
     XT_MEMORY_PARAMETERS, /* running statistics too */
     XT_MEMORY_GRADIENTS,  /* of the parameters */
@@ -54,6 +52,7 @@ struct xt_memory_use {
     bool pinned;
     size_t samples; /* in the sources */
     double cache;   /* that --cache takes of the host */
+    double held;    /* of a checkpoint's copies, by now: the run goes on */
 };
 
 /* Of planned graphs, nothing of which is allocated yet; `evaluation` is NULL where it is the graph
@@ -61,8 +60,12 @@ struct xt_memory_use {
 struct xt_memory_plan xt_memory_plan_ahead(const struct xt_graph *graph,
                                            const struct xt_graph *evaluation,
                                            const struct xt_memory_use *use);
-/* Of an initialised trainer. What the program takes is measured. */
-struct xt_memory_plan xt_memory_plan(const struct xt_trainer *trainer);
+/* Of built graphs, beside which there is `now` by now, and will be `use`. What the program takes is
+ * measured. */
+struct xt_memory_plan xt_memory_plan_built(const struct xt_graph *graph,
+                                           const struct xt_graph *evaluation,
+                                           const struct xt_memory_use *now,
+                                           const struct xt_memory_use *use);
 
 /* What a side has still to give. */
 double xt_memory_need(const struct xt_memory_side *side);

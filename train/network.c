@@ -7,22 +7,16 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "models/weights/weight_file.h"
-#include "train/auto_batch.h"
-#include "train/feed.h"
-#include "train/optim/optim.h"
+#include "train/param_files.h"
 
-static enum xt_status check_int8(bool training, struct xt_err *err)
+bool xt_network_freezes_bn(const struct xt_network *network, const struct xt_settings *settings)
 {
-    if (!training)
-        return XT_OK;
-    return xt_err_set(err, XT_ERR_USAGE,
-                      "--amp int8 is for networks that are trained: train with --amp off or bf16, "
-                      "then give --amp int8 to eval or predict");
+    enum xt_bn_mode mode = settings->bn == XT_BN_AUTO ? network->bn_before : settings->bn;
+    return mode == XT_BN_FROZEN || (mode == XT_BN_AUTO && network->params.frozen_at_init);
 }
 
-static enum xt_status check_amp(const struct xt_network *network,
-                                const struct xt_settings *settings, struct xt_err *err)
+enum xt_status xt_network_check_amp(const struct xt_network *network,
+                                    const struct xt_settings *settings, struct xt_err *err)
 {
     if (network->device.kind == XT_DEVICE_XPU)
         return XT_OK;
@@ -86,192 +80,7 @@ static enum xt_status choose_model(struct xt_network *network, const struct xt_s
                       settings->init, own);
 }
 
-/* On the CPU fp16 is for fused inference: oneDNN's gradients in fp16 are by reference kernels. */
-static enum xt_status check_fp16(const struct xt_network *network,
-                                 const struct xt_settings *settings, bool training,
-                                 struct xt_err *err)
-{
-    if (settings->amp != XT_AMP_FP16 || network->device.kind == XT_DEVICE_XPU)
-        return XT_OK;
-    if (training)
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "--amp fp16: oneDNN trains in 16-bit floats on the CPU by its reference "
-                          "kernels alone, which are far slower than float32; use --amp bf16");
-    if (!settings->fuse)
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "--amp fp16 runs fused on the CPU; leave --no-fuse out, or use bf16");
-    return XT_OK;
-}
-
-/* What a graph is described with beside the settings, and the graph. */
-struct draft {
-    struct xt_params *params;
-    int batch;
-    bool training;
-    struct xt_graph *graph; /* NULL: none yet */
-    struct xt_tensor *logits;
-};
-
-static enum xt_status describe(struct xt_network *network, const struct xt_settings *settings,
-                               struct draft *draft, struct xt_err *err)
-{
-    bool int8 = settings->amp == XT_AMP_INT8;
-    bool training = draft->training;
-    enum xt_status status =
-        int8 ? check_int8(training, err) : check_fp16(network, settings, training, err);
-    if (status)
-        return status;
-    struct xt_graph_options options = {
-        .device = &network->device,
-        .params = draft->params,
-        .batch = draft->batch,
-        .training = training,
-        .dtype = xt_amp_dtype(settings->amp),
-        .fuse = !training && settings->fuse,
-        .int8 = int8 && network->ranges.tensors ? &network->ranges : NULL,
-        .bn_frozen = training && network->bn_frozen,
-        .learn_from = training ? settings->freeze_until : NULL,
-    };
-    if (settings->kernels)
-        options.observer = *settings->kernels;
-    struct xt_model_options model_options = {
-        .classes = network->classes,
-        .height = network->height,
-        .width = network->width,
-        .context_over_batch = network->over_batch,
-    };
-    status = xt_graph_create(&draft->graph, &options, err);
-    if (status)
-        return status;
-    draft->logits = xt_model_describe(network->model, draft->graph, &model_options);
-    return XT_OK;
-}
-
-/* ---- memory ---- */
-
-static size_t slot_bytes(const struct xt_network *network, int batch)
-{
-    return (size_t)batch * (size_t)network->height * (size_t)network->width * 3;
-}
-
-/* Plans what is described, and a batch slot. `evaluation` may have no graph. The order of the
- * samples, a few bytes each, is not known here. */
-static enum xt_status plan_memory(struct xt_network *network, const struct xt_settings *settings,
-                                  const struct draft *draft, const struct draft *evaluation,
-                                  struct xt_memory_plan *plan, struct xt_err *err)
-{
-    int slots = xt_feed_slots(settings);
-    struct xt_memory_use use = {
-        .states = draft->training ? xt_optim_states(settings->optim, settings->momentum) : 0,
-        .slot_bytes = slot_bytes(network, draft->batch),
-        .slots = slots,
-        .evaluation_slots = draft->training ? slots : 0,
-        .pinned = settings->pin_memory,
-    };
-    size_t most = xt_device_allocation_most(&network->device);
-    enum xt_status status = xt_graph_plan(draft->graph, draft->logits, err);
-    if (!status && evaluation->graph)
-        status = xt_graph_plan(evaluation->graph, evaluation->logits, err);
-    if (!status && most && use.slot_bytes > most)
-        status = xt_device_refuse_piece(&network->device, "a batch slot", use.slot_bytes, err);
-    if (!status)
-        *plan = xt_memory_plan_ahead(draft->graph, evaluation->graph, &use);
-    return status;
-}
-
-/* An XPU's kernels are made for training or for evaluation. */
-static bool needs_evaluation(const struct xt_network *network, bool training)
-{
-    return training && network->device.kind == XT_DEVICE_XPU;
-}
-
-enum xt_status xt_network_plan(struct xt_network *network, const struct xt_settings *settings,
-                               int batch, bool training, struct xt_memory_plan *plan,
-                               struct xt_err *err)
-{
-    struct xt_params *params = NULL;
-    enum xt_status status = xt_mem_calloc(&params, 2, sizeof *params, "a plan's parameters", err);
-    if (status)
-        return status;
-    struct draft draft = {.params = &params[0], .batch = batch, .training = training};
-    struct draft evaluation = {.params = &params[1], .batch = batch};
-    status = describe(network, settings, &draft, err);
-    if (!status && needs_evaluation(network, training))
-        status = describe(network, settings, &evaluation, err);
-    if (!status)
-        status = plan_memory(network, settings, &draft, &evaluation, plan, err);
-    xt_graph_destroy(draft.graph);
-    xt_graph_destroy(evaluation.graph);
-    xt_params_clear(&params[0]);
-    xt_params_clear(&params[1]);
-    free(params);
-    return status;
-}
-
-/* XT_ERR_MEMORY with what to do: err says what is too large already, or the plan as a whole is. */
-static enum xt_status refuse(struct xt_network *network, const struct xt_settings *settings,
-                             const struct draft *draft, const struct xt_memory_plan *plan,
-                             struct xt_err *err)
-{
-    int fits = 0;
-    struct xt_err why = *err;
-    char advice[96] = "not even one image fits";
-    enum xt_status status = xt_auto_batch_find(network, settings, draft->training,
-                                               (size_t)draft->batch - 1, &fits, err);
-    if (status)
-        return status;
-    if (fits)
-        snprintf(advice, sizeof advice, "--batch %d fits, which --batch auto finds", fits);
-    return plan ? xt_memory_plan_refuse(plan, draft->graph, advice, err)
-                : xt_err_set(err, XT_ERR_MEMORY, "%s; %s", why.text, advice);
-}
-
-/* Builds what is described once it is known that there is memory for it. */
-static enum xt_status build_within_memory(struct xt_network *network,
-                                          const struct xt_settings *settings,
-                                          const struct draft *draft, const struct draft *evaluation,
-                                          struct xt_err *err)
-{
-    struct xt_memory_plan plan;
-    enum xt_status status = plan_memory(network, settings, draft, evaluation, &plan, err);
-    /* On the CPU nothing is too large in itself: then memory ran out in planning. */
-    if (status == XT_ERR_MEMORY && network->device.kind == XT_DEVICE_XPU)
-        return refuse(network, settings, draft, NULL, err);
-    if (!status && !xt_memory_plan_fits(&plan))
-        return refuse(network, settings, draft, &plan, err);
-    if (!status)
-        status = xt_graph_build(draft->graph, draft->logits, err);
-    if (!status && evaluation->graph)
-        status = xt_graph_build(evaluation->graph, evaluation->logits, err);
-    /* Others took what was free, or nobody could say what was. */
-    if (status == XT_ERR_MEMORY) {
-        struct xt_err why = *err;
-        xt_memory_plan_refuse(&plan, draft->graph, "a smaller --batch needs less", err);
-        xt_err_prefix(err, "%s: ", why.text);
-    }
-    return status;
-}
-
-/* Some state_dicts have the head as "fc.0": its tensors get the network's names. */
-static void rename_head(struct xt_network *network)
-{
-    char before[64];
-    snprintf(before, sizeof before, "%s.0.", network->model->head);
-    for (size_t i = 0; i < network->weights.count; i++) {
-        struct xt_file_tensor *tensor = &network->weights.tensors[i];
-        if (!xt_str_starts(tensor->name, before))
-            continue;
-        for (int k = 0; k < network->params.count; k++) {
-            const char *name = network->params.items[k].name;
-            if (xt_str_starts(name, network->model->head) &&
-                xt_str_ends(name, tensor->name + strlen(before)))
-                tensor->name = name;
-        }
-    }
-}
-
-/* The weights' own number of classes, 0 where they do not tell. */
-static int head_classes(const struct xt_network *network)
+int xt_network_head_classes(const struct xt_network *network)
 {
     static const char *const suffixes[] = {"weight", "0.weight"};
     for (int i = 0; i < 2 && network->model->head; i++) {
@@ -285,67 +94,6 @@ static int head_classes(const struct xt_network *network)
     return 0;
 }
 
-/* Whether the head of the weights is for other classes than these: it is then left out. */
-static enum xt_status is_other_head(const struct xt_network *network, bool *out, struct xt_err *err)
-{
-    *out = false;
-    if (!network->model->head)
-        return XT_OK;
-    int own = head_classes(network);
-    *out = own != network->classes;
-    const char *names = xt_weight_file_meta(&network->weights, "class_names");
-    if (*out || !names)
-        return XT_OK;
-    struct xt_class_names own_names;
-    enum xt_status status = xt_class_names_parse(&own_names, names, "--init", err);
-    if (!status)
-        *out = !xt_class_names_equal(&own_names, &network->class_names);
-    xt_class_names_clear(&own_names);
-    return status;
-}
-
-static enum xt_status fill(struct xt_network *network, const struct xt_settings *settings,
-                           bool training, struct xt_err *err)
-{
-    struct xt_params *params = &network->params;
-    bool other_head = false;
-    enum xt_status status =
-        network->has_weights && training ? is_other_head(network, &other_head, err) : XT_OK;
-    if (!status && (!network->has_weights || settings->init_partial || other_head))
-        status = xt_params_initialise(params, &network->device, settings->seed,
-                                      network->model->initial_bias, err);
-    if (status || !network->has_weights)
-        return status;
-    char head[64];
-    snprintf(head, sizeof head, "%s.", network->model->head ? network->model->head : "");
-    if (other_head)
-        xt_log_note("%s: its last layer %s is of %d classes, other than the %d of the data: it "
-                    "starts from random weights, all else is taken",
-                    settings->init, network->model->head, head_classes(network), network->classes);
-    if (network->model->head)
-        rename_head(network);
-    struct xt_params_view view = {params->values, params->stats};
-    return xt_params_from_file(params, &network->device, &view, &network->weights, settings->init,
-                               settings->init_partial, other_head ? head : NULL, err);
-}
-
-/* What freezing the statistics depends on, and says so where the weights decide. */
-static void choose_bn(struct xt_network *network, const struct xt_settings *settings, bool training)
-{
-    bool untouched = network->params.frozen_at_init;
-    network->bn_frozen = settings->bn == XT_BN_FROZEN || (settings->bn == XT_BN_AUTO && untouched);
-    if (!training || !untouched)
-        return;
-    if (settings->bn == XT_BN_AUTO)
-        xt_log_note("%s: its batch norm statistics are still 0 and 1, so it was trained without "
-                    "them; they stay frozen, scale and shift go on learning (--bn frozen)",
-                    settings->init);
-    else if (settings->bn == XT_BN_BATCH)
-        xt_log_warn("%s was trained without batch norm statistics (they are still 0 and 1); --bn "
-                    "batch will undo much of what it knows",
-                    settings->init);
-}
-
 /* What the weights say about classes; training may learn of others from its data. */
 static enum xt_status load_classes(struct xt_network *network, const struct xt_settings *settings,
                                    struct xt_err *err)
@@ -355,7 +103,7 @@ static enum xt_status load_classes(struct xt_network *network, const struct xt_s
     if (names)
         status = xt_class_names_parse(&network->class_names, names, settings->init, err);
     network->classes = network->class_names.count ? network->class_names.count
-                       : network->has_weights     ? head_classes(network)
+                       : network->has_weights     ? xt_network_head_classes(network)
                                                   : 0;
     return status;
 }
@@ -408,7 +156,7 @@ enum xt_status xt_network_open(struct xt_network *network, const struct xt_setti
                     "tested",
                     xt_dnnl_version_text().text, xt_dnnl_gpu_runtime());
     if (!status)
-        status = check_amp(network, settings, err);
+        status = xt_network_check_amp(network, settings, err);
     if (!status && settings->init) {
         status = xt_weight_file_read(&network->weights, settings->init, err);
         network->has_weights = !status;
@@ -457,55 +205,6 @@ enum xt_status xt_network_take_classes(struct xt_network *network,
                                : XT_OK;
 }
 
-/* So that a run that is killed later has not compiled for nothing; a cache that cannot be kept
- * stops no run. */
-static void keep_kernels(struct xt_network *network)
-{
-    struct xt_err why = {0};
-    if (xt_device_record_cache(&network->device, &why))
-        xt_log_warn("%s", why.text);
-}
-
-/* On the CPU the kernels decide how parameters lie, so these are filled last. On an XPU parameters
- * are plain, and which kernels there are depends on what the weights say about the statistics. */
-static enum xt_status build_cpu(struct xt_network *network, const struct xt_settings *settings,
-                                bool training, struct xt_err *err)
-{
-    struct draft draft = {&network->params, network->batch, training, NULL, NULL};
-    enum xt_status status = describe(network, settings, &draft, err);
-    network->graph = network->inference = draft.graph;
-    if (!status)
-        status =
-            build_within_memory(network, settings, &draft, &(struct draft){.graph = NULL}, err);
-    if (!status)
-        status = fill(network, settings, training, err);
-    if (!status)
-        choose_bn(network, settings, training);
-    return status;
-}
-
-static enum xt_status build_xpu(struct xt_network *network, const struct xt_settings *settings,
-                                bool training, struct xt_err *err)
-{
-    struct draft draft = {&network->params, network->batch, training, NULL, NULL};
-    struct draft evaluation = {&network->params, network->batch, false, NULL, NULL};
-    enum xt_status status = describe(network, settings, &draft, err);
-    network->graph = network->inference = draft.graph;
-    if (!status)
-        status = xt_params_allocate(&network->params, false, err);
-    if (!status)
-        status = fill(network, settings, training, err);
-    if (status)
-        return status;
-    choose_bn(network, settings, training);
-    network->graph->options.bn_frozen = training && network->bn_frozen;
-    if (needs_evaluation(network, training)) {
-        status = describe(network, settings, &evaluation, err);
-        network->inference = evaluation.graph;
-    }
-    return status ? status : build_within_memory(network, settings, &draft, &evaluation, err);
-}
-
 enum xt_status xt_network_check_classes(const struct xt_network *network,
                                         const struct xt_settings *settings, struct xt_err *err)
 {
@@ -514,48 +213,6 @@ enum xt_status xt_network_check_classes(const struct xt_network *network,
     return xt_err_set(err, XT_ERR_DATA,
                       "%s does not tell how many classes it is for: it has no %s.weight",
                       settings->init ? settings->init : "--init", network->model->head);
-}
-
-enum xt_status xt_network_build(struct xt_network *network, const struct xt_settings *settings,
-                                int batch, bool training, struct xt_err *err)
-{
-    struct xt_span start = xt_span_now();
-    network->batch = batch;
-    enum xt_status status = xt_network_check_classes(network, settings, err);
-    if (status)
-        return status;
-    status = network->device.kind == XT_DEVICE_XPU ? build_xpu(network, settings, training, err)
-                                                   : build_cpu(network, settings, training, err);
-    if (!status)
-        keep_kernels(network);
-    xt_weight_file_clear(&network->weights);
-    network->has_weights = false;
-    network->build_span = xt_span_since(&start);
-    return status;
-}
-
-enum xt_status xt_network_rebuild(struct xt_network *network, const struct xt_settings *settings,
-                                  int batch, struct xt_err *err)
-{
-    enum xt_status status = check_amp(network, settings, err);
-    if (status)
-        return status;
-    xt_graph_destroy(network->graph);
-    network->graph = network->inference = NULL;
-    network->batch = batch;
-    struct draft draft = {&network->params, batch, false, NULL, NULL};
-    status = describe(network, settings, &draft, err);
-    network->graph = network->inference = draft.graph;
-    return status ? status
-                  : build_within_memory(network, settings, &draft, &(struct draft){.graph = NULL},
-                                        err);
-}
-
-enum xt_status xt_network_init(struct xt_network *network, const struct xt_settings *settings,
-                               int batch, bool training, struct xt_err *err)
-{
-    enum xt_status status = xt_network_open(network, settings, err);
-    return status ? status : xt_network_build(network, settings, batch, training, err);
 }
 
 void xt_network_clear(struct xt_network *network)

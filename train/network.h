@@ -1,13 +1,13 @@
-/* A network ready to run: device, alphabet or classes, parameters and graph, made from the
- * settings; and its weight files.
+/* A network: device, alphabet or classes, parameters and graph, made from the settings; and its
+ * weight files.
  *
  * A weight file is safetensors with the published parameter names and nothing else; its metadata
  * holds what a reader of images needs: model, alphabet and context norm or class names, input size,
  * mean and scale. What the metadata says counts where the settings leave it open. Not thread-safe.
  *
- * xt_network_init opens a network whose classes its weights know. Training learns the classes from
- * its data: xt_network_open, a source by xt_network_source_options, xt_network_take_classes,
- * xt_network_build.
+ * It is opened here, planned in network_plan.h and built in network_build.h. Where its weights do
+ * not know its classes, the data of training does: xt_network_open, a source by
+ * xt_network_source_options, xt_network_take_classes, xt_network_build.
  */
 #ifndef XT_TRAIN_NETWORK_H
 #define XT_TRAIN_NETWORK_H
@@ -23,8 +23,8 @@
 #include "models/graph/executor.h"
 #include "models/graph/ranges.h"
 #include "models/registry.h"
+#include "models/weights/weight_file.h"
 #include "train/run/class_names.h"
-#include "train/memory_plan.h"
 #include "train/settings.h"
 
 struct xt_network {
@@ -44,13 +44,21 @@ struct xt_network {
     bool has_weights;
     struct xt_span build_span; /* what building took */
     bool over_batch;           /* LPRNet's context norm */
-    bool bn_frozen;            /* training leaves the statistics alone */
+    enum xt_bn_mode bn_before; /* of the run that goes on, for --bn auto; XT_BN_AUTO: none does */
+    double checkpoint_bytes;   /* of that run, held in memory while the network is built */
+    bool bn_frozen;            /* training leaves the statistics alone; decided as it is built */
     int batch;
 };
 
 /* Which device the settings ask for, and how it keeps what it compiles. */
 struct xt_device_options xt_network_device_options(const struct xt_settings *settings);
 
+/* Whether training leaves the statistics of batch norms alone: by --bn, else as the run that goes
+ * on did, else by what the weights hold once they are there. */
+bool xt_network_freezes_bn(const struct xt_network *network, const struct xt_settings *settings);
+/* Whether its device can work in the type of --amp; a warning where slowly. */
+enum xt_status xt_network_check_amp(const struct xt_network *network,
+                                    const struct xt_settings *settings, struct xt_err *err);
 /* Opens the device and reads --alphabet and --init. The caller clears the network, also after a
  * failure. */
 enum xt_status xt_network_open(struct xt_network *network, const struct xt_settings *settings,
@@ -60,24 +68,11 @@ enum xt_status xt_network_open(struct xt_network *network, const struct xt_setti
 enum xt_status xt_network_take_classes(struct xt_network *network,
                                        const struct xt_settings *settings,
                                        const struct xt_source *source, struct xt_err *err);
+/* The classes that the head of --init tells apart; 0 where it does not say. */
+int xt_network_head_classes(const struct xt_network *network);
 /* An error where nobody has said how many classes there are. */
 enum xt_status xt_network_check_classes(const struct xt_network *network,
                                         const struct xt_settings *settings, struct xt_err *err);
-/* What building for `batch` would take of memory; nothing is allocated. XT_ERR_MEMORY where the
- * device does not take a tensor of it in one piece. */
-enum xt_status xt_network_plan(struct xt_network *network, const struct xt_settings *settings,
-                               int batch, bool training, struct xt_memory_plan *plan,
-                               struct xt_err *err);
-/* Builds the graph for `batch` and fills it from --init or from `seed`. */
-enum xt_status xt_network_build(struct xt_network *network, const struct xt_settings *settings,
-                                int batch, bool training, struct xt_err *err);
-/* Builds another graph for inference in place of the one there is, over the same parameters and
- * with settings->amp as its type: int8 where the network's ranges are known, float32 until then. */
-enum xt_status xt_network_rebuild(struct xt_network *network, const struct xt_settings *settings,
-                                  int batch, struct xt_err *err);
-/* Open and build. */
-enum xt_status xt_network_init(struct xt_network *network, const struct xt_settings *settings,
-                               int batch, bool training, struct xt_err *err);
 void xt_network_clear(struct xt_network *network);
 
 /* How batches of this network get to its device, over so many slots. */

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/dtype.h"
+#include "base/err.h"
 
 enum xt_optim_kind { XT_OPTIM_SGD, XT_OPTIM_ADAM, XT_OPTIM_ADAMW, XT_OPTIM_RMSPROP };
 enum xt_sched_kind {
@@ -42,9 +43,25 @@ enum xt_pack_choice { XT_PACK_SHARDS, XT_PACK_PIXELS };
 enum xt_images_fit { XT_IMAGES_STRETCH, XT_IMAGES_CROP };
 enum xt_decode_kind { XT_DECODE_GREEDY, XT_DECODE_BEAM };
 
+/* What a run that goes on does about an option that is not what it was. */
+enum xt_resume_rule {
+    XT_RESUME_TAKES,   /* nothing: no weight follows from it */
+    XT_RESUME_SAYS,    /* goes on with it, and says so: the losses are others */
+    XT_RESUME_REFUSES, /* ends: it would be another run */
+};
+
 struct xt_graph_observer;
+struct xt_run_options;
+struct xt_settings;
+
+/* Lists the options of these settings that have one of the last two rules
+ * (train/run/run_options.h). */
+typedef enum xt_status xt_list_options(const struct xt_settings *settings,
+                                       struct xt_run_options *out, struct xt_err *err);
 
 struct xt_settings {
+    /* no option: from the option table, what a checkpoint records of the settings; NULL: nothing */
+    xt_list_options *list_options;
     /* no option: who is told of an XPU's kernels as they are made; NULL: nobody */
     const struct xt_graph_observer *kernels;
 

@@ -12,9 +12,8 @@
 #include "base/stop.h"
 #include "base/thread.h"
 #include "train/auto_batch.h"
-#include "train/run/checkpoint.h"
+#include "train/network_build.h"
 #include "train/feed.h"
-#include "train/run/resume.h"
 
 /* ---- opening ---- */
 
@@ -100,16 +99,34 @@ static enum xt_status open_optimizer(struct xt_trainer *trainer, struct xt_err *
     return status;
 }
 
+/* A run that goes on keeps its batch norms as they were, unless --bn says otherwise. */
+static enum xt_status read_checkpoint(struct xt_trainer *trainer, struct xt_err *err)
+{
+    enum xt_status status = xt_resume_read(&trainer->resume, trainer->settings, err);
+    const struct xt_checkpoint_file *from = &trainer->resume.from;
+    if (status || !from->path)
+        return status;
+    trainer->network.bn_before = from->state.bn_frozen ? XT_BN_FROZEN : XT_BN_BATCH;
+    for (size_t i = 0; i < from->file.count; i++)
+        trainer->network.checkpoint_bytes += (double)from->file.tensors[i].bytes;
+    return XT_OK;
+}
+
 /* --batch; auto (0) is what the run was begun with where it goes on, else what fits. */
 static enum xt_status choose_batch(struct xt_trainer *trainer, int *batch, struct xt_err *err)
 {
     const struct xt_settings *s = trainer->settings;
-    enum xt_status status = XT_OK;
+    const struct xt_checkpoint_file *from = &trainer->resume.from;
     *batch = s->batch;
-    if (!*batch)
-        status = xt_resume_batch(s, batch, err);
-    if (status || *batch)
+    if (*batch)
+        return XT_OK;
+    if (from->path) {
+        enum xt_status status = xt_checkpoint_batch(from, batch, err);
+        if (!status)
+            xt_log_note("--batch auto takes %d, with which the run of %s was begun", *batch,
+                        from->path);
         return status;
+    }
     return xt_auto_batch_take(&trainer->network, s, true, trainer->source->count, batch, err);
 }
 
@@ -136,6 +153,8 @@ enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_setti
     struct xt_network *network = &trainer->network;
     enum xt_status status = xt_network_open(network, settings, err);
     if (!status)
+        status = read_checkpoint(trainer, err);
+    if (!status)
         status = open_source(trainer, err);
     if (!status)
         status = xt_network_take_classes(network, settings, trainer->source, err);
@@ -158,6 +177,28 @@ enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_setti
                             err);
 }
 
+struct xt_memory_plan xt_trainer_memory_plan(const struct xt_trainer *trainer)
+{
+    const struct xt_network *network = &trainer->network;
+    const struct xt_graph *evaluation =
+        network->inference == network->graph ? NULL : network->inference;
+    /* By now there is no checkpoint, no evaluation and no order of the samples. */
+    const struct xt_memory_use now = {
+        .states = xt_optim_states(trainer->optim.kind, trainer->optim.momentum),
+        .slot_bytes = trainer->upload.bytes,
+        .slots = trainer->upload.count,
+        .pinned = !trainer->upload.pageable,
+    };
+    struct xt_memory_use use = now;
+    use.samples = trainer->source->count;
+    use.cache = xt_feed_cache_bytes(trainer->settings, &trainer->loader_config);
+    if (trainer->val) {
+        use.evaluation_slots = XT_FEED_EVALUATION_SLOTS;
+        use.samples += trainer->val->count;
+    }
+    return xt_memory_plan_built(network->graph, evaluation, &now, &use);
+}
+
 void xt_trainer_clear(struct xt_trainer *trainer)
 {
     xt_monitor_destroy(trainer->monitor);
@@ -173,6 +214,7 @@ void xt_trainer_clear(struct xt_trainer *trainer)
     xt_evaluation_clear(&trainer->last_evaluation);
     xt_bad_images_clear(&trainer->bad);
     xt_log_writer_close(&trainer->log);
+    xt_resume_clear(&trainer->resume);
     xt_run_folder_clear(&trainer->folder);
     xt_network_clear(&trainer->network);
     *trainer = (struct xt_trainer){.folder = {.lock = -1}, .log = {.fd = -1}};
@@ -207,11 +249,42 @@ static enum xt_status open_cache(struct xt_trainer *trainer, struct xt_err *err)
     return status;
 }
 
+static void take_state(struct xt_trainer *trainer, const struct xt_checkpoint *state)
+{
+    trainer->step = trainer->saved_step = state->step;
+    trainer->best_step = state->best_step;
+    trainer->best_accuracy = state->best_accuracy;
+    trainer->evaluated_step = state->evaluated_step;
+    trainer->loss_sum = state->loss_sum;
+    trainer->loss_steps = state->loss_steps;
+    if (trainer->scaler.on && state->scaler.on)
+        trainer->scaler = state->scaler;
+    trainer->earlier_seconds = state->seconds;
+}
+
+static enum xt_status go_on(struct xt_trainer *trainer, struct xt_err *err)
+{
+    const struct xt_resume_into into = {
+        .settings = trainer->settings,
+        .folder = &trainer->folder,
+        .schedule = &trainer->schedule,
+        .samples = trainer->source->count,
+        .network = &trainer->network,
+        .optim = &trainer->optim,
+    };
+    enum xt_status status = xt_resume_load(&trainer->resume, &into, err);
+    if (!status && trainer->resume.from.path)
+        take_state(trainer, &trainer->resume.from.state);
+    xt_resume_clear(&trainer->resume);
+    return status;
+}
+
 enum xt_status xt_trainer_open_run(struct xt_trainer *trainer, struct xt_err *err)
 {
-    enum xt_status status = xt_resume_open_folder(trainer, err);
+    enum xt_status status = xt_resume_open_folder(&trainer->folder, trainer->settings,
+                                                  trainer->network.model->name, err);
     if (!status)
-        status = xt_resume_load(trainer, err);
+        status = go_on(trainer, err);
     trainer->start_step = trainer->step;
     if (!status)
         status = open_record(trainer, err);
@@ -257,8 +330,7 @@ static enum xt_status save(struct xt_trainer *trainer, struct xt_err *err)
     struct xt_checkpoint checkpoint = {
         .step = trainer->step,
         .steps = trainer->steps,
-        .seed = trainer->settings->seed,
-        .batch = trainer->network.batch,
+        .optim_step = trainer->optim.step,
         .samples = trainer->source->count,
         .bn_frozen = trainer->network.bn_frozen,
         .best_step = trainer->best_step,

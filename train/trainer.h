@@ -19,9 +19,11 @@
 #include "train/evaluate.h"
 #include "train/feed.h"
 #include "train/run/log_writer.h"
+#include "train/memory_plan.h"
 #include "train/network.h"
 #include "train/losses/objective.h"
 #include "train/optim/optim.h"
+#include "train/run/resume.h"
 #include "train/run/run_folder.h"
 #include "train/optim/scaler.h"
 #include "train/optim/schedule.h"
@@ -77,6 +79,7 @@ struct xt_trainer {
     struct xt_optim_range ranges[XT_PARAMS_MAX];
     size_t range_count;
     struct xt_schedule schedule;
+    struct xt_resume resume; /* until the run is open */
     struct xt_run_folder folder;
     struct xt_log_writer log;
     int64_t epoch_steps;
@@ -112,6 +115,9 @@ struct xt_trainer {
 enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_settings *settings,
                                struct xt_err *err);
 void xt_trainer_clear(struct xt_trainer *trainer);
+
+/* What an initialised trainer takes of memory, and will take. */
+struct xt_memory_plan xt_trainer_memory_plan(const struct xt_trainer *trainer);
 
 /* Opens the run's folder and record, and goes on from a checkpoint where --resume says so. */
 enum xt_status xt_trainer_open_run(struct xt_trainer *trainer, struct xt_err *err);

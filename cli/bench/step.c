@@ -276,7 +276,7 @@ static enum xt_status report(struct bench *bench, struct xt_bench_step *out, str
     out->steps = bench->steps;
     out->peak_rss_bytes = peak_rss();
     /* A bench saves nothing. */
-    struct xt_memory_plan plan = xt_memory_plan(&bench->trainer);
+    struct xt_memory_plan plan = xt_trainer_memory_plan(&bench->trainer);
     out->planned_bytes = plan.host.all - plan.host.parts[XT_MEMORY_FILES];
     /* op_times is free again, and has room for the steps' times in a row. */
     for (int i = 0; i < bench->steps; i++)

@@ -1,5 +1,6 @@
 #include "cli/options/options.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 
 #include "base/mem.h"
 #include "cli/options/config.h"
+#include "train/run/run_options.h"
 
 enum { NAME_ROOM = 40, SUBJECT_ROOM = 640 };
 
@@ -798,7 +800,8 @@ enum xt_status xt_options_parse(struct xt_options *options, int argc, const char
                                 enum xt_command_id command, const struct xt_option_models *models,
                                 struct xt_err *err)
 {
-    *options = (struct xt_options){.command = command, .models = models};
+    *options = (struct xt_options){
+        .values.list_options = xt_options_list_run, .command = command, .models = models};
     enum xt_status status = set_defaults(options, err);
     if (status || asks_for_help(&options->values, argc, argv))
         return status;
@@ -859,6 +862,30 @@ void xt_options_found_batch(struct xt_options *options, int batch)
     options->origins[index_by_name("batch")].found = true;
 }
 
+enum xt_status xt_options_list_run(const struct xt_settings *settings, struct xt_run_options *out,
+                                   struct xt_err *err)
+{
+    size_t count = 0;
+    const struct xt_option *table = xt_option_table(&count);
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        const struct xt_option *option = &table[i];
+        if (option->resume == XT_RESUME_TAKES)
+            continue;
+        assert(out->count < XT_RUN_OPTIONS_MAX);
+        struct xt_run_option *item = &out->items[out->count++];
+        *item = (struct xt_run_option){
+            .name = option->name,
+            .is_flag = !option->type->takes_value,
+            .rule = option->resume,
+        };
+        spell(item->key, option->name, true);
+        status =
+            option->type->spell(option, (const char *)settings + option->offset, &item->value, err);
+    }
+    return status;
+}
+
 static enum xt_status print_origin(const struct xt_options *options, size_t index,
                                    struct xt_str *out, struct xt_err *err)
 {
@@ -899,7 +926,7 @@ static enum xt_status print_option(const struct xt_options *options, const struc
     size_t start = out->length;
     enum xt_status status = xt_str_printf(out, err, "%s: ", key);
     if (!status)
-        status = option->type->print(option, value_of(options, option), out, err);
+        status = xt_option_print(option, value_of(options, option), out, err);
     enum { COMMENT_COLUMN = 28 };
     size_t used = out->length - start;
     if (!status)

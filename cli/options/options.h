@@ -1,7 +1,5 @@
-/* The options: one table (cli/option_table.c) that drives the command line, the config file,
- * --help,
- * --print-config, the manual page and shell completion; and the parser that fills the settings of a
- * run from it.
+/* The parser of options: it fills the settings of a run from command line, config file and recipe,
+ * by the table (cli/options/table.h).
  *
  * What is set where: command line over config file over the model's recipe over the default; each
  * value remembers where it came from. A `struct xt_options` owns the strings that come from a
@@ -17,52 +15,9 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "cli/commands.h"
-#include "cli/options/types.h"
+#include "cli/options/table.h"
 #include "models/recipe.h"
 #include "train/settings.h"
-
-enum xt_option_group {
-    XT_GROUP_DATA,
-    XT_GROUP_RUN,
-    XT_GROUP_RECIPE,
-    XT_GROUP_MACHINE,
-    XT_GROUP_ANSWER,
-    XT_GROUP_OUTPUT,
-    XT_GROUP_COUNT,
-};
-
-struct xt_option {
-    const char *name; /* as typed, without "--"; the key of a config file has _ for - */
-    const struct xt_option_type *type;
-    size_t offset;     /* in struct xt_settings */
-    unsigned commands; /* bits 1 << enum xt_command_id: who has it */
-    unsigned needed;   /* bits: who cannot do without it */
-    unsigned lists;    /* bits: whose command line takes several values, with commas between */
-    enum xt_option_group group;
-    const char *value;          /* what help calls the value; NULL: the type's word */
-    const char *fallback;       /* the default, as typed; NULL: not set */
-    const char *const *choices; /* NULL-terminated, in the enum's order */
-    double min;                 /* numbers and durations */
-    double max;
-    unsigned automatic; /* bits: who takes auto, which is 0 */
-    bool above_min;     /* min itself is too small */
-    bool below_max;     /* max itself is too large */
-    bool by_model;      /* the model's recipe has a say */
-    bool not_in_config; /* makes sense on the command line alone */
-    const char *help;
-};
-
-enum { XT_OPTIONS_MAX = 96 };
-
-/* The table, in the order of help. */
-const struct xt_option *xt_option_table(size_t *count);
-const char *xt_option_group_title(enum xt_option_group group);
-/* The option called `name` (without "--", dashes), or NULL. */
-const struct xt_option *xt_option_find(const char *name);
-bool xt_option_is_for(const struct xt_option *option, enum xt_command_id command);
-/* True for flags with a --no- form. Requests (--help, --print-config) have none: they are made or
- * not. */
-bool xt_option_has_negation(const struct xt_option *option);
 
 enum xt_value_source {
     XT_SOURCE_DEFAULT,
@@ -121,6 +76,10 @@ enum xt_status xt_options_pick(const struct xt_options *options, const char *nam
 
 /* Takes what --batch auto came to for the value. */
 void xt_options_found_batch(struct xt_options *options, int batch);
+
+/* Of any settings, the options that shape what is trained, by the table (xt_list_options). */
+enum xt_status xt_options_list_run(const struct xt_settings *settings, struct xt_run_options *out,
+                                   struct xt_err *err);
 
 /* The settings of the command as a config file, each line with a comment that says where the value
  * came from. */

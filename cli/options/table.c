@@ -1,10 +1,12 @@
-/* The table of options, and look-ups in it. */
-#include "cli/options/options.h"
+#include "cli/options/table.h"
 
 #include <string.h>
 
 #include "data/sources/source.h"
 #include "device/upload.h"
+#include "train/optim/optim.h"
+#include "train/optim/schedule.h"
+#include "train/settings.h"
 
 /* Where the value lies in the settings. */
 #define FIELD(field) .offset = offsetof(struct xt_settings, field)
@@ -29,9 +31,6 @@ enum {
     EVERY = (1 << XT_COMMAND_COUNT) - 1,
 };
 
-static const char *const optim_names[] = {"sgd", "adam", "adamw", "rmsprop", NULL};
-static const char *const sched_names[] = {"constant", "step",     "multistep",
-                                          "cosine",   "onecycle", NULL};
 static const char *const bn_names[] = {"auto", "batch", "frozen", NULL};
 static const char *const norm_names[] = {"auto", "sample", "batch", NULL};
 static const char *const amp_names[] = {"off", "bf16", "fp16", "int8", NULL};
@@ -56,6 +55,7 @@ static const struct xt_option table[] = {
         .commands = NETWORK | BENCH | LOADER | CHECK | SPLIT | SELFTEST | PACK | INFER | WARM,
         .needed = WARM | TRAIN | BENCH | INFER | LOADER,
         .group = XT_GROUP_DATA,
+        .resume = XT_RESUME_REFUSES,
         .value = "NAME",
         .help = "the network",
     },
@@ -66,6 +66,7 @@ static const struct xt_option table[] = {
         .commands = TRAIN | EVAL | LOADER | WARM,
         .needed = LOADER,
         .group = XT_GROUP_DATA,
+        .resume = XT_RESUME_SAYS,
         .value = "DIR|LIST|synth:...",
         .help =
             "the images: a folder (the label is the file name up to the first _ or .), a list of "
@@ -120,6 +121,7 @@ static const struct xt_option table[] = {
         FIELD(classes),
         .commands = TRAIN | BENCH | WARM | SELFTEST | INFER,
         .group = XT_GROUP_DATA,
+        .resume = XT_RESUME_REFUSES,
         .fallback = "0",
         .max = XT_CLASSES_MAX,
         .help = "how many classes the network tells apart, where there are more than the images "
@@ -131,6 +133,7 @@ static const struct xt_option table[] = {
         FIELD(image_size),
         .commands = NETWORK | BENCH | LOADER | SELFTEST | PACK | INFER | WARM,
         .group = XT_GROUP_DATA,
+        .resume = XT_RESUME_REFUSES,
         .fallback = "0",
         .max = 4096,
         .help = "height and width that images are brought to, for networks that take any; 0: what "
@@ -142,6 +145,7 @@ static const struct xt_option table[] = {
         FIELD(augment),
         .commands = TRAIN | LOADER,
         .group = XT_GROUP_DATA,
+        .resume = XT_RESUME_SAYS,
         .fallback = "false",
         .by_model = true,
         .help = "vary the training images a little: shift, turn, scale, brightness, blur",
@@ -152,6 +156,7 @@ static const struct xt_option table[] = {
         FIELD(fit),
         .commands = TRAIN | EVAL | LOADER,
         .group = XT_GROUP_DATA,
+        .resume = XT_RESUME_SAYS,
         .fallback = "stretch",
         .choices = fit_names,
         .help = "how images are brought to the network's size: stretch resizes them whole; crop "
@@ -163,6 +168,7 @@ static const struct xt_option table[] = {
         FIELD(flip),
         .commands = TRAIN | LOADER,
         .group = XT_GROUP_DATA,
+        .resume = XT_RESUME_SAYS,
         .fallback = "false",
         .help = "mirror every second training image, left to right",
     },
@@ -172,6 +178,7 @@ static const struct xt_option table[] = {
         FIELD(jitter),
         .commands = TRAIN | LOADER,
         .group = XT_GROUP_DATA,
+        .resume = XT_RESUME_SAYS,
         .fallback = "0",
         .max = 1,
         .below_max = true,
@@ -184,6 +191,7 @@ static const struct xt_option table[] = {
         FIELD(hue),
         .commands = TRAIN | LOADER,
         .group = XT_GROUP_DATA,
+        .resume = XT_RESUME_SAYS,
         .fallback = "0",
         .max = 0.5,
         .help = "turn the colours of training images by up to this part of the colour circle; 0.5: "
@@ -303,6 +311,7 @@ static const struct xt_option table[] = {
         FIELD(seed),
         .commands = TRAIN | LOADER | CHECK | SPLIT | INFER,
         .group = XT_GROUP_RUN,
+        .resume = XT_RESUME_REFUSES,
         .fallback = "0",
         .help = "what initialisation, order, augmentation and dropout follow from",
     },
@@ -359,6 +368,7 @@ static const struct xt_option table[] = {
         .commands = NETWORK | BENCH | LOADER | SELFTEST | INFER | WARM,
         .lists = STEP | INFER,
         .group = XT_GROUP_RECIPE,
+        .resume = XT_RESUME_REFUSES,
         .fallback = "64",
         .min = 1,
         .max = 65536,
@@ -373,6 +383,7 @@ static const struct xt_option table[] = {
         FIELD(lr),
         .commands = TRAIN,
         .group = XT_GROUP_RECIPE,
+        .resume = XT_RESUME_SAYS,
         .fallback = "0.001",
         .max = 1000,
         .above_min = true,
@@ -385,8 +396,9 @@ static const struct xt_option table[] = {
         FIELD(optim),
         .commands = TRAIN | BENCH | WARM,
         .group = XT_GROUP_RECIPE,
+        .resume = XT_RESUME_REFUSES,
         .fallback = "adamw",
-        .choices = optim_names,
+        .choices = xt_optim_names,
         .by_model = true,
         .help = "the optimizer",
     },
@@ -396,6 +408,7 @@ static const struct xt_option table[] = {
         FIELD(momentum),
         .commands = TRAIN | BENCH | WARM,
         .group = XT_GROUP_RECIPE,
+        .resume = XT_RESUME_SAYS,
         .fallback = "0.9",
         .max = 1,
         .below_max = true,
@@ -408,6 +421,7 @@ static const struct xt_option table[] = {
         FIELD(nesterov),
         .commands = TRAIN | BENCH | WARM,
         .group = XT_GROUP_RECIPE,
+        .resume = XT_RESUME_SAYS,
         .fallback = "false",
         .by_model = true,
         .help = "Nesterov's momentum, for sgd",
@@ -418,6 +432,7 @@ static const struct xt_option table[] = {
         FIELD(weight_decay),
         .commands = TRAIN | BENCH | WARM,
         .group = XT_GROUP_RECIPE,
+        .resume = XT_RESUME_SAYS,
         .fallback = "0",
         .max = 10,
         .by_model = true,
@@ -429,6 +444,7 @@ static const struct xt_option table[] = {
         FIELD(decay_all),
         .commands = TRAIN | BENCH | WARM,
         .group = XT_GROUP_RECIPE,
+        .resume = XT_RESUME_SAYS,
         .fallback = "false",
         .by_model = true,
         .help = "weight decay on biases and BN too",
@@ -439,8 +455,9 @@ static const struct xt_option table[] = {
         FIELD(sched),
         .commands = TRAIN,
         .group = XT_GROUP_RECIPE,
+        .resume = XT_RESUME_SAYS,
         .fallback = "onecycle",
-        .choices = sched_names,
+        .choices = xt_schedule_names,
         .by_model = true,
         .help = "how the learning rate changes over the run",
     },
@@ -450,6 +467,7 @@ static const struct xt_option table[] = {
         FIELD(milestones),
         .commands = TRAIN,
         .group = XT_GROUP_RECIPE,
+        .resume = XT_RESUME_SAYS,
         .max = 1000000,
         .by_model = true,
         .help =
@@ -461,6 +479,7 @@ static const struct xt_option table[] = {
         FIELD(gamma),
         .commands = TRAIN,
         .group = XT_GROUP_RECIPE,
+        .resume = XT_RESUME_SAYS,
         .fallback = "0.1",
         .max = 1,
         .above_min = true,
@@ -473,6 +492,7 @@ static const struct xt_option table[] = {
         FIELD(warmup),
         .commands = TRAIN,
         .group = XT_GROUP_RECIPE,
+        .resume = XT_RESUME_SAYS,
         .fallback = "0",
         .max = 1,
         .below_max = true,
@@ -485,6 +505,7 @@ static const struct xt_option table[] = {
         FIELD(clip),
         .commands = TRAIN | BENCH | WARM,
         .group = XT_GROUP_RECIPE,
+        .resume = XT_RESUME_SAYS,
         .fallback = "0",
         .max = 1e9,
         .by_model = true,
@@ -496,6 +517,7 @@ static const struct xt_option table[] = {
         FIELD(dropout),
         .commands = TRAIN | BENCH | WARM,
         .group = XT_GROUP_RECIPE,
+        .resume = XT_RESUME_SAYS,
         .fallback = "0",
         .max = 1,
         .below_max = true,
@@ -508,6 +530,7 @@ static const struct xt_option table[] = {
         FIELD(label_smoothing),
         .commands = TRAIN | BENCH | WARM,
         .group = XT_GROUP_RECIPE,
+        .resume = XT_RESUME_SAYS,
         .fallback = "0",
         .max = 1,
         .below_max = true,
@@ -520,6 +543,7 @@ static const struct xt_option table[] = {
         FIELD(mixup),
         .commands = TRAIN | LOADER,
         .group = XT_GROUP_RECIPE,
+        .resume = XT_RESUME_SAYS,
         .value = "ALPHA",
         .fallback = "0",
         .max = 1000,
@@ -534,6 +558,7 @@ static const struct xt_option table[] = {
         FIELD(freeze_until),
         .commands = TRAIN | BENCH | WARM,
         .group = XT_GROUP_RECIPE,
+        .resume = XT_RESUME_SAYS,
         .value = "LAYER",
         .help = "the layers before this one (layer3, fc) keep their weights and statistics",
     },
@@ -543,6 +568,7 @@ static const struct xt_option table[] = {
         FIELD(head_lr_factor),
         .commands = TRAIN | BENCH | WARM,
         .group = XT_GROUP_RECIPE,
+        .resume = XT_RESUME_SAYS,
         .fallback = "1",
         .max = 1000,
         .above_min = true,
@@ -555,6 +581,7 @@ static const struct xt_option table[] = {
         FIELD(bn),
         .commands = TRAIN | BENCH | WARM,
         .group = XT_GROUP_RECIPE,
+        .resume = XT_RESUME_SAYS,
         .fallback = "auto",
         .choices = bn_names,
         .help =
@@ -567,6 +594,7 @@ static const struct xt_option table[] = {
         FIELD(lprnet_norm),
         .commands = NETWORK | BENCH | SELFTEST | INFER | WARM,
         .group = XT_GROUP_RECIPE,
+        .resume = XT_RESUME_REFUSES,
         .fallback = "auto",
         .choices = norm_names,
         .by_model = true,
@@ -602,6 +630,7 @@ static const struct xt_option table[] = {
         .commands = NETWORK | BENCH | SELFTEST,
         .lists = BENCH,
         .group = XT_GROUP_MACHINE,
+        .resume = XT_RESUME_SAYS,
         .fallback = "off",
         .choices = amp_names,
         .help = "mixed precision: the type of activations and of the arithmetic on them; weights "

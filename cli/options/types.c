@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/options/options.h"
-
 /* ---- showing ---- */
 
 struct xt_shown xt_show(const char *text)
@@ -149,7 +147,7 @@ static enum xt_status parse_integer(const struct xt_option *option, const char *
     return XT_OK;
 }
 
-static enum xt_status print_integer(const struct xt_option *option, const void *value,
+static enum xt_status spell_integer(const struct xt_option *option, const void *value,
                                     struct xt_str *out, struct xt_err *err)
 {
     (void)option;
@@ -172,12 +170,12 @@ static enum xt_status parse_batch(const struct xt_option *option, const char *su
     return parse_integer(option, subject, text, value, err);
 }
 
-static enum xt_status print_batch(const struct xt_option *option, const void *value,
+static enum xt_status spell_batch(const struct xt_option *option, const void *value,
                                   struct xt_str *out, struct xt_err *err)
 {
     int number = 0;
     memcpy(&number, value, sizeof number);
-    return number ? print_integer(option, value, out, err) : xt_str_printf(out, err, "auto");
+    return number ? spell_integer(option, value, out, err) : xt_str_printf(out, err, "auto");
 }
 
 static enum xt_status parse_int64(const struct xt_option *option, const char *subject,
@@ -190,7 +188,7 @@ static enum xt_status parse_int64(const struct xt_option *option, const char *su
     return status;
 }
 
-static enum xt_status print_int64(const struct xt_option *option, const void *value,
+static enum xt_status spell_int64(const struct xt_option *option, const void *value,
                                   struct xt_str *out, struct xt_err *err)
 {
     (void)option;
@@ -212,7 +210,7 @@ static enum xt_status parse_seed(const struct xt_option *option, const char *sub
     return XT_OK;
 }
 
-static enum xt_status print_seed(const struct xt_option *option, const void *value,
+static enum xt_status spell_seed(const struct xt_option *option, const void *value,
                                  struct xt_str *out, struct xt_err *err)
 {
     (void)option;
@@ -275,7 +273,7 @@ static enum xt_status append_real(double number, struct xt_str *out, struct xt_e
     return xt_str_printf(out, err, "%s", text);
 }
 
-static enum xt_status print_real(const struct xt_option *option, const void *value,
+static enum xt_status spell_real(const struct xt_option *option, const void *value,
                                  struct xt_str *out, struct xt_err *err)
 {
     (void)option;
@@ -315,7 +313,7 @@ static enum xt_status parse_duration(const struct xt_option *option, const char 
     return XT_OK;
 }
 
-static enum xt_status print_duration(const struct xt_option *option, const void *value,
+static enum xt_status spell_duration(const struct xt_option *option, const void *value,
                                      struct xt_str *out, struct xt_err *err)
 {
     (void)option;
@@ -342,7 +340,7 @@ static enum xt_status parse_flag(const struct xt_option *option, const char *sub
     return XT_OK;
 }
 
-static enum xt_status print_flag(const struct xt_option *option, const void *value,
+static enum xt_status spell_flag(const struct xt_option *option, const void *value,
                                  struct xt_str *out, struct xt_err *err)
 {
     (void)option;
@@ -373,12 +371,12 @@ static enum xt_status parse_choice(const struct xt_option *option, const char *s
     return refuse(option, subject, text, hint, err);
 }
 
-static enum xt_status print_choice(const struct xt_option *option, const void *value,
+static enum xt_status spell_choice(const struct xt_option *option, const void *value,
                                    struct xt_str *out, struct xt_err *err)
 {
     unsigned index = 0;
     memcpy(&index, value, sizeof index);
-    return xt_option_quote(option->choices[index], out, err);
+    return xt_str_printf(out, err, "%s", option->choices[index]);
 }
 
 /* ---- text ---- */
@@ -451,13 +449,13 @@ enum xt_status xt_option_quote(const char *text, struct xt_str *out, struct xt_e
     return status ? status : xt_str_printf(out, err, "\"");
 }
 
-static enum xt_status print_text(const struct xt_option *option, const void *value,
+static enum xt_status spell_text(const struct xt_option *option, const void *value,
                                  struct xt_str *out, struct xt_err *err)
 {
     (void)option;
     const char *text = NULL;
     memcpy(&text, value, sizeof text);
-    return xt_option_quote(text, out, err);
+    return xt_str_printf(out, err, "%s", text ? text : "");
 }
 
 /* "xpu:" and a number, or something that can be a name, a PCI address or a UUID; which one it is
@@ -519,16 +517,28 @@ static enum xt_status parse_epochs(const struct xt_option *option, const char *s
     return XT_OK;
 }
 
-static enum xt_status print_epochs(const struct xt_option *option, const void *value,
-                                   struct xt_str *out, struct xt_err *err)
+/* "10,20" as [10, 20] */
+static enum xt_status print_list(const char *text, struct xt_str *out, struct xt_err *err)
 {
-    (void)option;
-    const char *text = NULL;
-    memcpy(&text, value, sizeof text);
     enum xt_status status = xt_str_printf(out, err, "[");
     for (; *text && !status; text++)
         status = xt_str_append(out, *text == ',' ? ", " : text, *text == ',' ? 2 : 1, err);
     return status ? status : xt_str_printf(out, err, "]");
+}
+
+enum xt_status xt_option_print(const struct xt_option *option, const void *value,
+                               struct xt_str *out, struct xt_err *err)
+{
+    const struct xt_option_type *type = option->type;
+    if (!type->may_be_quoted)
+        return type->spell(option, value, out, err);
+    struct xt_str text = {0};
+    enum xt_status status = type->spell(option, value, &text, err);
+    if (!status)
+        status = type->is_list ? print_list(xt_str_get(&text), out, err)
+                               : xt_option_quote(xt_str_get(&text), out, err);
+    xt_str_clear(&text);
+    return status;
 }
 
 /* ---- the types ---- */
@@ -536,49 +546,49 @@ static enum xt_status print_epochs(const struct xt_option *option, const void *v
 const struct xt_option_type xt_type_flag = {
     .size = sizeof(bool),
     .parse = parse_flag,
-    .print = print_flag,
+    .spell = spell_flag,
 };
 const struct xt_option_type xt_type_integer = {
     .placeholder = "N",
     .size = sizeof(int),
     .takes_value = true,
     .parse = parse_integer,
-    .print = print_integer,
+    .spell = spell_integer,
 };
 const struct xt_option_type xt_type_batch = {
     .placeholder = "N",
     .size = sizeof(int),
     .takes_value = true,
     .parse = parse_batch,
-    .print = print_batch,
+    .spell = spell_batch,
 };
 const struct xt_option_type xt_type_int64 = {
     .placeholder = "N",
     .size = sizeof(int64_t),
     .takes_value = true,
     .parse = parse_int64,
-    .print = print_int64,
+    .spell = spell_int64,
 };
 const struct xt_option_type xt_type_seed = {
     .placeholder = "N",
     .size = sizeof(uint64_t),
     .takes_value = true,
     .parse = parse_seed,
-    .print = print_seed,
+    .spell = spell_seed,
 };
 const struct xt_option_type xt_type_real = {
     .placeholder = "X",
     .size = sizeof(double),
     .takes_value = true,
     .parse = parse_real,
-    .print = print_real,
+    .spell = spell_real,
 };
 const struct xt_option_type xt_type_duration = {
     .placeholder = "TIME",
     .size = sizeof(double),
     .takes_value = true,
     .parse = parse_duration,
-    .print = print_duration,
+    .spell = spell_duration,
 };
 const struct xt_option_type xt_type_choice = {
     .placeholder = "NAME",
@@ -586,7 +596,7 @@ const struct xt_option_type xt_type_choice = {
     .takes_value = true,
     .may_be_quoted = true,
     .parse = parse_choice,
-    .print = print_choice,
+    .spell = spell_choice,
 };
 const struct xt_option_type xt_type_text = {
     .placeholder = "TEXT",
@@ -595,7 +605,7 @@ const struct xt_option_type xt_type_text = {
     .may_be_quoted = true,
     .is_free_text = true,
     .parse = parse_text,
-    .print = print_text,
+    .spell = spell_text,
 };
 const struct xt_option_type xt_type_path = {
     .placeholder = "PATH",
@@ -604,7 +614,7 @@ const struct xt_option_type xt_type_path = {
     .may_be_quoted = true,
     .is_free_text = true,
     .parse = parse_text,
-    .print = print_text,
+    .spell = spell_text,
 };
 const struct xt_option_type xt_type_device = {
     .placeholder = "DEVICE",
@@ -612,7 +622,7 @@ const struct xt_option_type xt_type_device = {
     .takes_value = true,
     .may_be_quoted = true,
     .parse = parse_device,
-    .print = print_text,
+    .spell = spell_text,
 };
 const struct xt_option_type xt_type_epochs = {
     .placeholder = "N,N,...",
@@ -621,5 +631,5 @@ const struct xt_option_type xt_type_epochs = {
     .may_be_quoted = true,
     .is_list = true,
     .parse = parse_epochs,
-    .print = print_epochs,
+    .spell = spell_text,
 };

@@ -1,6 +1,6 @@
-/* The types of options: how a value is read from text, checked against its range, and written back.
- * Each type is a small table of functions; an option (cli/options.h) names its type, and nothing
- * else in the program turns text into settings.
+/* What an option is, and the types of options: how a value is read from text, checked against its
+ * range, and written back. Each type is a small table of functions; an option names its type, and
+ * nothing else in the program turns text into settings.
  *
  * A number is read whole and in decimal: no blanks, no hexadecimal, no leading zeros, no nan or
  * inf. Errors are XT_ERR_USAGE, begin with the caller's `subject` ("--batch", "run.yaml:3: batch")
@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "train/settings.h"
 
 struct xt_option;
 
@@ -27,8 +28,9 @@ struct xt_option_type {
     /* Text values are stored as pointers to `text` itself. */
     enum xt_status (*parse)(const struct xt_option *option, const char *subject, const char *text,
                             void *value, struct xt_err *err);
-    /* Appends the value as a config file would hold it. */
-    enum xt_status (*print)(const struct xt_option *option, const void *value, struct xt_str *out,
+    /* Appends the value as the command line takes it; of a flag true or false, nothing where there
+     * is no value. */
+    enum xt_status (*spell)(const struct xt_option *option, const void *value, struct xt_str *out,
                             struct xt_err *err);
 };
 
@@ -45,6 +47,38 @@ extern const struct xt_option_type xt_type_path;     /* as text; completed as a 
 extern const struct xt_option_type xt_type_device;   /* const char *: cpu, xpu, xpu:N, auto */
 extern const struct xt_option_type xt_type_epochs;   /* const char *: "10,20", rising */
 
+enum xt_option_group {
+    XT_GROUP_DATA,
+    XT_GROUP_RUN,
+    XT_GROUP_RECIPE,
+    XT_GROUP_MACHINE,
+    XT_GROUP_ANSWER,
+    XT_GROUP_OUTPUT,
+    XT_GROUP_COUNT,
+};
+
+struct xt_option {
+    const char *name; /* as typed, without "--"; the key of a config file has _ for - */
+    const struct xt_option_type *type;
+    size_t offset;     /* in struct xt_settings */
+    unsigned commands; /* bits 1 << enum xt_command_id: who has it */
+    unsigned needed;   /* bits: who cannot do without it */
+    unsigned lists;    /* bits: whose command line takes several values, with commas between */
+    enum xt_option_group group;
+    enum xt_resume_rule resume; /* of what weights follow from */
+    const char *value;          /* what help calls the value; NULL: the type's word */
+    const char *fallback;       /* the default, as typed; NULL: not set */
+    const char *const *choices; /* NULL-terminated, in the enum's order */
+    double min;                 /* numbers and durations */
+    double max;
+    unsigned automatic; /* bits: who takes auto, which is 0 */
+    bool above_min;     /* min itself is too small */
+    bool below_max;     /* max itself is too large */
+    bool by_model;      /* the model's recipe has a say */
+    bool not_in_config; /* makes sense on the command line alone */
+    const char *help;
+};
+
 /* Text from outside, made fit for a sentence: in double quotes, control bytes and bytes that are
  * not UTF-8 as \xNN, cut where it is long. */
 struct xt_shown {
@@ -59,6 +93,10 @@ enum xt_status xt_option_list_choices(const char *const *choices, struct xt_str 
 /* What the option takes, in words: "a whole number from 1 to 64". */
 enum xt_status xt_option_describe(const struct xt_option *option, struct xt_str *out,
                                   struct xt_err *err);
+
+/* Appends the value as a config file holds it. */
+enum xt_status xt_option_print(const struct xt_option *option, const void *value,
+                               struct xt_str *out, struct xt_err *err);
 
 /* Appends `text` as a YAML scalar that is read back as the same text. */
 enum xt_status xt_option_quote(const char *text, struct xt_str *out, struct xt_err *err);

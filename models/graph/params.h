@@ -14,7 +14,6 @@
 
 #include "base/err.h"
 #include "device/device.h"
-#include "models/weights/weight_file.h"
 
 enum { XT_PARAM_NAME_MAX = 96, XT_PARAMS_MAX = 512 };
 
@@ -111,25 +110,6 @@ enum xt_status xt_params_import(const struct xt_param *param, struct xt_device *
 enum xt_status xt_params_export(const struct xt_param *param, struct xt_device *device,
                                 const struct xt_params_view *view, float *plain,
                                 struct xt_err *err);
-
-/* The file's tensors, one for each name: shapes and freshly allocated data. Release with
- * xt_params_free_tensors. */
-struct xt_params_tensors {
-    struct xt_file_tensor *items;
-    int count;
-};
-enum xt_status xt_params_to_tensors(const struct xt_params *params, struct xt_device *device,
-                                    const struct xt_params_view *view,
-                                    struct xt_params_tensors *out, struct xt_err *err);
-void xt_params_free_tensors(struct xt_params_tensors *tensors);
-
-/* Takes the values from a weight file. Missing, extra and mis-shaped tensors are listed in the
- * error, unless `partial`: then what fits is taken and the rest is noted. Parameters and tensors
- * whose name begins with `except` (NULL: none) are passed over. */
-enum xt_status xt_params_from_file(struct xt_params *params, struct xt_device *device,
-                                   const struct xt_params_view *view,
-                                   const struct xt_weight_file *file, const char *file_name,
-                                   bool partial, const char *except, struct xt_err *err);
 
 /* Kaiming normal with fan-out for weights, `bias` for biases, BN 1 and 0, statistics 0 and 1, other
  * where the parameter says so; from seed and the tensor's name alone. He et al. 2015. */

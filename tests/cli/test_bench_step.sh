@@ -43,3 +43,7 @@ bench --batch 5 --against "$folder/fast.json" >/dev/null || code=$?
 code=0
 bench --batch 4 --device cpu,xpu >"$folder/table" || code=$?
 [ "$code" = 4 ] && [ ! -s "$folder/table" ] || fail "a device that is not there gave code $code"
+code=0
+sed 's/"type":\([[:space:]]*\)"f32"/"type":\1"fp16"/' "$folder/one.json" >"$folder/fp16.json"
+bench --batch 4 --amp fp16 --against "$folder/fp16.json" >/dev/null || code=$?
+[ "$code" = 2 ] && grep -q -- '--amp fp16: oneDNN trains' "$folder/said" || fail "fp16 against fp16 gave code $code"

@@ -6,6 +6,7 @@
 
 #include "cli/options/options.h"
 #include "models/registry.h"
+#include "train/run/run_options.h"
 
 static const char *const model_names[] = {"lprnet", "resnet50", NULL};
 
@@ -468,6 +469,101 @@ static void every_entry_of_the_table_is_whole(void **state)
     }
 }
 
+/* Options of training that a checkpoint does not record, and why a run need not know of a change.
+ */
+static const struct {
+    const char *name;
+    const char *reason;
+} unrecorded[] = {
+    {"val", "chooses the best weights, changes none"},
+    {"init", "a run that goes on has its weights; what they said is compared as other options"},
+    {"init-partial", "goes with init"},
+    {"alphabet", "its symbols are compared, not its name"},
+    {"strict-data", "ends a run or not"},
+    {"out", "where the run is saved"},
+    {"config", "gives other options"},
+    {"print-config", "trains nothing"},
+    {"dry-run", "trains nothing"},
+    {"resume", "is what compares"},
+    {"epochs", "the length of the run, which is compared in steps"},
+    {"steps", "the length of the run, which is compared as such"},
+    {"max-time", "where the run stops"},
+    {"stop-after", "where the run stops"},
+    {"log-every", "what is written down"},
+    {"eval-every", "chooses the best weights, changes none"},
+    {"save-every", "what is written down"},
+    {"keep", "what is written down"},
+    {"device", "recorded as what it came to, beside CPU and library: last digits"},
+    {"xpu", "the same as device"},
+    {"threads", "recorded as what it came to, beside CPU and library: last digits"},
+    {"workers", "the images are the same"},
+    {"slots", "the images are the same"},
+    {"cache", "the images are the same"},
+    {"cache-limit", "the images are the same"},
+    {"cache-file", "the images are the same"},
+    {"pin-memory", "the images are the same"},
+    {"cache-dir", "the kernels are the same"},
+    {"kernel-cache", "the kernels are the same"},
+    {"decode", "how evaluation reads plates"},
+    {"json", "what is said"},
+    {"quiet", "what is said"},
+    {"verbose", "what is said"},
+    {"version", "trains nothing"},
+    {"help", "trains nothing"},
+};
+
+static void an_option_of_training_is_recorded_or_has_a_reason(void **state)
+{
+    (void)state;
+    size_t count = 0;
+    const struct xt_option *table = xt_option_table(&count);
+    size_t reasons = 0;
+    for (size_t i = 0; i < count; i++) {
+        const char *reason = NULL;
+        for (size_t k = 0; k < sizeof unrecorded / sizeof *unrecorded; k++)
+            if (strcmp(unrecorded[k].name, table[i].name) == 0)
+                reason = unrecorded[k].reason;
+        bool recorded = table[i].resume != XT_RESUME_TAKES;
+        reasons += reason != NULL;
+        if (xt_option_is_for(&table[i], XT_COMMAND_TRAIN) && recorded == (reason != NULL))
+            fail_msg("--%s is %s", table[i].name, reason ? reason : "not recorded, for no reason");
+    }
+    assert_int_equal(reasons, sizeof unrecorded / sizeof *unrecorded);
+}
+
+static void what_a_run_records_is_spelt_as_it_would_be_typed(void **state)
+{
+    static const char *const wanted[][2] = {
+        {"model", "lprnet"},     {"data", "a \"b\""}, {"image_size", "0"},
+        {"augment", "true"},     {"flip", "false"},   {"seed", "18446744073709551615"},
+        {"batch", "32"},         {"lr", "0.05"},      {"optim", "sgd"},
+        {"sched", "multistep"},  {"clip", "5"},       {"milestones", "10,20"},
+        {"freeze_until", ""},    {"amp", "off"},      {"weight_decay", "1e-05"},
+        {"lprnet_norm", "auto"}, {"bn", "frozen"},
+    };
+    (void)state;
+    struct xt_options options;
+    struct line line;
+    struct xt_run_options list = {.count = 0};
+    struct xt_err err = {0};
+    parse_well(
+        &options, &line,
+        "--model lprnet --lr 5e-2 --seed 18446744073709551615 --sched multistep --milestones "
+        "10,20 --optim sgd --bn frozen --weight-decay 0.00001");
+    options.values.data = "a \"b\"";
+    assert_int_equal(options.values.list_options(&options.values, &list, &err), XT_OK);
+    size_t found = 0;
+    for (size_t i = 0; i < list.count; i++)
+        for (size_t k = 0; k < sizeof wanted / sizeof *wanted; k++)
+            if (strcmp(list.items[i].key, wanted[k][0]) == 0) {
+                assert_string_equal(xt_str_get(&list.items[i].value), wanted[k][1]);
+                found++;
+            }
+    assert_int_equal(found, sizeof wanted / sizeof *wanted);
+    xt_run_options_clear(&list);
+    xt_options_clear(&options);
+}
+
 /* Everything that --print-config shows but the comments. */
 static void without_comments(const char *text, char *out)
 {
@@ -567,6 +663,8 @@ int main(void)
         cmocka_unit_test(the_same_option_twice_with_one_value_is_fine),
         cmocka_unit_test(bytes_that_are_not_utf8_are_refused_and_shown_safely),
         cmocka_unit_test(every_entry_of_the_table_is_whole),
+        cmocka_unit_test(an_option_of_training_is_recorded_or_has_a_reason),
+        cmocka_unit_test(what_a_run_records_is_spelt_as_it_would_be_typed),
         cmocka_unit_test_setup_teardown(a_printed_config_gives_the_same_settings,
                                         support_make_folder, support_remove_folder),
         cmocka_unit_test_setup_teardown(a_printed_config_says_where_each_value_came_from,

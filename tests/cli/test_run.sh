@@ -25,16 +25,27 @@ expect 0 'is of a run of 12 steps, now there are 14; --sched onecycle follows th
 expect 2 'a/state-00000014.safetensors is of step 14, after the end of a run of 13 steps' \
   "${train[@]}" --steps 13 --resume auto --out a
 
-# What the sequence of losses depends on may not change; what else has changed is said.
-expect 2 'was made with --seed 0 --batch 4; give the same' "${train[@]}" --seed 1 --steps 20 --resume auto --out a
-expect 2 'was trained with another optimizer' "${train[@]}" --optim sgd --steps 20 --resume auto --out a
-expect 2 'was made with the context norm sample; give --lprnet-norm sample' \
+# What makes a run what it is may not change; what else has changed is said, as it would be typed.
+changed=("$xtrain" --model lprnet --data 'synth:plates?count=24&seed=3' --threads 1)
+expect 2 'was made with --seed 0 --batch 4; give the same' "${changed[@]}" --batch 3 --seed 1 --steps 40 --resume auto --out a
+expect 2 'was made with --seed 0; give the same' "${train[@]}" --seed 1 --steps 20 --resume auto --out a
+expect 2 'was made with --optim adamw; give the same' "${train[@]}" --optim sgd --steps 20 --resume auto --out a
+expect 2 'was made with --lprnet-norm sample; give the same' \
   "${train[@]}" --lprnet-norm batch --steps 20 --resume auto --out a
 cp -r whole b
-expect 0 'b/state-00000012.safetensors was made with --clip 5; the run goes on with 0' \
+expect 0 'b/state-00000012.safetensors was made with --clip 5; the run goes on with --clip 0' \
   "${train[@]}" --clip 0 --steps 13 --resume auto --out b
-! grep -qF 'threads' <<<"$said" || fail 'a change was said that is none' "$said"
+! grep -qF -e 'threads' -e '--lr' <<<"$said" || fail 'a change was said that is none' "$said"
 expect 0 'was made with threads "1", this is "2"' "$xtrain" "${small[@]}" --clip 0 --threads 2 --steps 14 --resume b
+expect 0 'was made with --no-augment; the run goes on with --augment' \
+  "${train[@]}" --clip 0 --amp bf16 --augment --freeze-until backbone.4 --bn frozen --steps 15 --resume b
+for change in 'no --freeze-until; the run goes on with --freeze-until backbone.4' '--amp off; the run goes on with --amp bf16' \
+  '--bn batch; the run goes on with --bn frozen'; do
+  grep -qF -- "was made with $change" <<<"$said" || fail "it is not said: $change" "$said"
+done
+expect 0 'was made with --bn frozen; the run goes on with --bn batch' \
+  "${train[@]}" --clip 0 --amp bf16 --augment --freeze-until backbone.4 --bn batch --steps 16 --resume b
+[ "$(grep -c 'the run goes on with' <<<"$said")" = 1 ] || fail 'a change was said that is none' "$said"
 
 # A damaged checkpoint: refused by name with an offer; auto takes the one before.
 cp -r whole c

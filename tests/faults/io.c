@@ -1,6 +1,8 @@
-/* Preloaded into xtrain by test_data.sh: reading a file whose path holds $XTRAIN_UNREADABLE is an
- * input/output error, and after $XTRAIN_DISK_ROOM bytes of pwrite the disk is full. */
+/* Preloaded into xtrain by test_data.sh and test_reads.sh: reading a file whose path holds
+ * $XTRAIN_UNREADABLE is an input/output error, after $XTRAIN_DISK_ROOM bytes of pwrite the disk is
+ * full, and how many bytes of which file were read goes into the file $XTRAIN_READS. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,19 +12,33 @@
 
 static _Atomic long written;
 
+static void note_reading(const char *path, long count)
+{
+    char line[4200];
+    const char *list = getenv("XTRAIN_READS");
+    int fd = list && count > 0 ? open(list, O_WRONLY | O_CREAT | O_APPEND, 0666) : -1;
+    int length = snprintf(line, sizeof line, "%ld %s\n", count, path);
+    if (fd >= 0 && syscall(SYS_write, fd, line, (size_t)length) < 0)
+        abort();
+    if (fd >= 0)
+        close(fd);
+}
+
 ssize_t read(int fd, void *bytes, size_t count)
 {
     char link[64];
     char path[4096];
     const char *bad = getenv("XTRAIN_UNREADABLE");
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t length = bad ? readlink(link, path, sizeof path - 1) : -1;
+    ssize_t length = readlink(link, path, sizeof path - 1);
     path[length > 0 ? length : 0] = '\0';
-    if (length > 0 && strstr(path, bad)) {
+    if (bad && strstr(path, bad)) {
         errno = EIO;
         return -1;
     }
-    return syscall(SYS_read, fd, bytes, count);
+    long got = syscall(SYS_read, fd, bytes, count);
+    note_reading(path, got);
+    return got;
 }
 
 ssize_t pwrite(int fd, const void *bytes, size_t count, off_t at)

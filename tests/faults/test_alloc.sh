@@ -48,8 +48,7 @@ every() { # NAME FIRST PARTS COMMAND...: spread over so many numbers, or all
 }
 
 every train 1 16 "$xtrain" --model lprnet --config ../run.yaml --data ../data --steps 1 --save-every 1 --json --out out
-# What comes before the checkpoint is read was met above.
-every resume 1100 12 "$xtrain" --model lprnet --data ../data --batch 1 --threads 1 --steps 3 --resume go
+every resume 1 20 "$xtrain" --model lprnet --data ../data --batch 1 --threads 1 --steps 3 --resume go
 every eval 1 8 "$xtrain" eval --init ../w/last.safetensors --data ../data --threads 1 --json
 every predict 1 8 "$xtrain" predict ../w/last.safetensors --threads 1 --json ../data
 every check 1 8 "$xtrain" data check --model lprnet ../mix.yaml

@@ -23,7 +23,7 @@ static void check_value(const struct xt_option *option, const char *text)
         assert(*err.text && err.status == XT_ERR_USAGE);
         return;
     }
-    assert(option->type->print(option, &value, &first, &err) == XT_OK && first.length > 0);
+    assert(xt_option_print(option, &value, &first, &err) == XT_OK && first.length > 0);
     xt_str_clear(&first);
 }
 

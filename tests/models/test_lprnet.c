@@ -6,6 +6,7 @@
 
 #include "models/graph/executor.h"
 #include "models/registry.h"
+#include "train/param_files.h"
 
 enum { CLASSES = 68, STEPS = 18 };
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "models/graph/params.h"
+#include "train/param_files.h"
 
 static const int even[] = {0, 2, 4};
 static const int odd[] = {3, 1};

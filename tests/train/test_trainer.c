@@ -64,7 +64,7 @@ static void the_memory_plan_is_within_5_percent_of_the_peak(void **state)
     struct xt_trainer trainer;
     struct xt_err err = {0};
     assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
-    struct xt_memory_plan plan = xt_memory_plan(&trainer);
+    struct xt_memory_plan plan = xt_trainer_memory_plan(&trainer);
     assert_int_equal(xt_trainer_open_run(&trainer, &err), XT_OK);
     assert_int_equal(xt_trainer_run(&trainer, &(struct xt_train_observer){0}, &err), XT_OK);
     xt_trainer_clear(&trainer);
@@ -72,6 +72,24 @@ static void the_memory_plan_is_within_5_percent_of_the_peak(void **state)
     double all = plan.host.all;
     if (all < 0.95 * peak || all > 1.05 * peak)
         fail_msg("planned %.1f MB, took %.1f MB", all / 1e6, peak / 1e6);
+}
+
+static double planned_slots(int slots)
+{
+    struct xt_settings settings = small_run(NULL);
+    struct xt_trainer trainer;
+    struct xt_err err = {0};
+    settings.slots = slots;
+    assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
+    double bytes = xt_trainer_memory_plan(&trainer).host.parts[XT_MEMORY_SLOTS];
+    xt_trainer_clear(&trainer);
+    return bytes;
+}
+
+static void more_slots_are_planned_for_training_alone(void **state)
+{
+    (void)state;
+    assert_true(planned_slots(9) - planned_slots(4) == 5 * 4 * 24 * 94 * 3);
 }
 
 static void a_batch_beyond_the_memory_is_refused_with_one_that_fits(void **state)
@@ -197,6 +215,49 @@ static void another_alphabet_cannot_go_on_with_a_run(void **state)
     xt_trainer_clear(&trainer);
 }
 
+/* An XPU's kernels are made for batch norms that learn, or for those that do not. */
+static void frozen_batch_norms_stay_frozen_from_the_building_on(void **state)
+{
+    struct xt_settings settings = small_run(support_path(*state, "run"));
+    struct xt_trainer trainer;
+    struct xt_err err = {0};
+    settings.bn = XT_BN_FROZEN;
+    open_and_run(&trainer, &settings);
+    xt_trainer_clear(&trainer);
+    settings.resume = "auto";
+    const struct {
+        enum xt_bn_mode said;
+        bool frozen;
+    } starts[] = {{XT_BN_AUTO, true}, {XT_BN_FROZEN, true}, {XT_BN_BATCH, false}};
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        settings.bn = starts[i].said;
+        assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
+        assert_int_equal(trainer.network.graph->options.bn_frozen, starts[i].frozen);
+        assert_int_equal(xt_trainer_open_run(&trainer, &err), XT_OK);
+        assert_int_equal(trainer.network.bn_frozen, starts[i].frozen);
+        xt_trainer_clear(&trainer);
+    }
+}
+
+/* What trained on between the reading of the checkpoint and the folder's lock. */
+static void a_checkpoint_that_came_meanwhile_is_not_set_aside(void **state)
+{
+    const char *run = support_path(*state, "run");
+    struct xt_settings settings = small_run(run);
+    struct xt_trainer trainer;
+    struct xt_err err = {0};
+    open_and_run(&trainer, &settings);
+    xt_trainer_clear(&trainer);
+    settings.resume = "auto";
+    settings.steps = 3;
+    assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
+    support_write_file(support_path(run, "state-00000003.safetensors"), "newer", 5);
+    assert_int_equal(xt_trainer_open_run(&trainer, &err), XT_ERR_USAGE);
+    support_assert_error(&err, XT_ERR_USAGE, "another xtrain has gone on with the run");
+    xt_trainer_clear(&trainer);
+    assert_true(xt_file_exists(support_path(run, "state-00000003.safetensors")));
+}
+
 static void any_flipped_bit_of_a_checkpoint_is_seen(void **state)
 {
     const char *run = support_path(*state, "run");
@@ -219,17 +280,17 @@ static void any_flipped_bit_of_a_checkpoint_is_seen(void **state)
         bytes[at] ^= (uint8_t)(1 << i % 8);
         support_write_file(path, bytes, size);
         bytes[at] ^= (uint8_t)(1 << i % 8);
-        char *found = NULL;
-        assert_int_equal(xt_checkpoint_newest(run, &found, &err), XT_OK);
-        if (found)
+        struct xt_checkpoint_file found;
+        assert_int_equal(xt_checkpoint_open_newest(&found, run, &err), XT_OK);
+        if (found.path)
             fail_msg("the flip at byte %zu of %zu was not seen", at, size);
     }
     support_write_file(path, bytes, size);
-    char *found = NULL;
-    assert_int_equal(xt_checkpoint_newest(run, &found, &err), XT_OK);
-    assert_string_equal(found, path);
+    struct xt_checkpoint_file found;
+    assert_int_equal(xt_checkpoint_open_newest(&found, run, &err), XT_OK);
+    assert_string_equal(found.path, path);
     xt_log_set_level(XT_LOG_NORMAL);
-    free(found);
+    xt_checkpoint_close(&found);
     free(bytes);
 }
 
@@ -239,11 +300,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_memory_plan_is_within_5_percent_of_the_peak),
+        TEST(more_slots_are_planned_for_training_alone),
         TEST(a_batch_beyond_the_memory_is_refused_with_one_that_fits),
         TEST(scaling_the_loss_changes_no_weight),
         TEST(a_step_whose_scaled_gradients_overflow_is_skipped),
         TEST(a_resumed_run_goes_on_with_its_loss_scale),
         TEST(another_alphabet_cannot_go_on_with_a_run),
+        TEST(frozen_batch_norms_stay_frozen_from_the_building_on),
+        TEST(a_checkpoint_that_came_meanwhile_is_not_set_aside),
         TEST(any_flipped_bit_of_a_checkpoint_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,8 @@
 #include "support.h"
 #include "train/auto_batch.h"
 #include "train/network.h"
+#include "train/network_build.h"
+#include "train/network_plan.h"
 
 /* Small enough for the double; the kernels are those of test_steps.sh. */
 enum { BATCH = 4 };

@@ -38,6 +38,14 @@ static bool next_chunk(struct walk *walk, size_t hand, const struct xt_optim_ran
     return false;
 }
 
+const char *const xt_optim_names[] = {
+    [XT_OPTIM_SGD] = "sgd",
+    [XT_OPTIM_ADAM] = "adam",
+    [XT_OPTIM_ADAMW] = "adamw",
+    [XT_OPTIM_RMSPROP] = "rmsprop",
+    NULL,
+};
+
 int xt_optim_states(enum xt_optim_kind kind, double momentum)
 {
     switch (kind) {

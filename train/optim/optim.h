@@ -16,6 +16,9 @@
 #include "base/err.h"
 #include "train/settings.h"
 
+/* As --optim takes them, in the enum's order; ends in NULL. */
+extern const char *const xt_optim_names[];
+
 /* How many state arrays a kind keeps (0 to 2), and their names in a checkpoint: sgd "momentum"
  * (where momentum is not 0); adam, adamw "momentum", "square"; rmsprop "square", "momentum" (where
  * it is not 0). */

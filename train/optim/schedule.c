@@ -4,15 +4,11 @@
 #include <math.h>
 #include <stdbool.h>
 
-const char *xt_schedule_name(enum xt_sched_kind kind)
-{
-    static const char *const names[] = {
-        [XT_SCHED_CONSTANT] = "constant",   [XT_SCHED_STEP] = "step",
-        [XT_SCHED_MULTISTEP] = "multistep", [XT_SCHED_COSINE] = "cosine",
-        [XT_SCHED_ONECYCLE] = "onecycle",
-    };
-    return names[kind];
-}
+const char *const xt_schedule_names[] = {
+    [XT_SCHED_CONSTANT] = "constant",   [XT_SCHED_STEP] = "step",
+    [XT_SCHED_MULTISTEP] = "multistep", [XT_SCHED_COSINE] = "cosine",
+    [XT_SCHED_ONECYCLE] = "onecycle",   NULL,
+};
 
 /* Reads digits at *text, up to INT_MAX; 0 where there are none, or too many. */
 static int read_epoch(const char **text)
@@ -39,7 +35,7 @@ static enum xt_status read_milestones(struct xt_schedule *schedule,
 {
     if (!settings->milestones)
         return xt_err_set(err, XT_ERR_USAGE, "--sched %s needs --milestones: %s",
-                          xt_schedule_name(schedule->kind),
+                          xt_schedule_names[schedule->kind],
                           schedule->kind == XT_SCHED_STEP
                               ? "after how many epochs the rate falls, each time (30, say)"
                               : "the epochs at which the rate falls (30,60,80, say)");

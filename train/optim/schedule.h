@@ -21,8 +21,8 @@ struct xt_schedule {
     int milestone_count;
 };
 
-/* As --sched takes it. */
-const char *xt_schedule_name(enum xt_sched_kind kind);
+/* As --sched takes them, in the enum's order; ends in NULL. */
+extern const char *const xt_schedule_names[];
 
 /* Reads "10,20,30" for step (one number) and multistep (each larger than the one before); errors
  * (XT_ERR_USAGE) name the option. `steps` and `epoch_steps` are at least 1. */

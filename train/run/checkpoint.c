@@ -16,8 +16,8 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/str.h"
-#include "models/weights/weight_file.h"
-#include "train/optim/schedule.h"
+#include "train/param_files.h"
+#include "train/run/run_options.h"
 
 static const char name_start[] = "state-";
 static const char name_end[] = ".safetensors";
@@ -188,18 +188,9 @@ static uint64_t hash_all(const struct xt_file_tensor *tensors, size_t count,
     return hash;
 }
 
-/* CPU and library: what a bit for bit continuation depends on. */
-static void describe_machine(char *cpu, size_t cpu_size, char *library, size_t library_size)
-{
-    xt_device_cpu_name(cpu, cpu_size);
-    const dnnl_version_t *version = xt_dnnl.version();
-    snprintf(library, library_size, "oneDNN %d.%d.%d %.12s", version->major, version->minor,
-             version->patch, version->hash);
-}
+enum { TEXTS = 32 + XT_RUN_OPTIONS_MAX };
 
-enum { TEXTS = 64 };
-
-/* Key and value pairs of the metadata. */
+/* Key and value pairs of the metadata; `values` holds those that are not someone else's. */
 struct texts {
     struct xt_file_meta meta[TEXTS];
     char values[TEXTS][128];
@@ -219,51 +210,25 @@ __attribute__((format(printf, 3, 4))) static void add_text(struct texts *texts, 
     texts->count++;
 }
 
-static const char *yes_no(bool value)
+/* What a bit for bit continuation depends on. */
+static void describe_machine(struct texts *texts, const struct xt_network *network)
 {
-    return value ? "on" : "off";
-}
-
-/* What may be changed from one start to the next, but changes the losses: option and value. */
-static void describe_recipe(struct texts *texts, const struct xt_settings *s,
-                            const struct xt_network *network)
-{
-    add_text(texts, "--lr", "%.9g", s->lr);
-    add_text(texts, "--momentum", "%.9g", s->momentum);
-    add_text(texts, "--nesterov", "%s", yes_no(s->nesterov));
-    add_text(texts, "--weight-decay", "%.9g", s->weight_decay);
-    add_text(texts, "--decay-all", "%s", yes_no(s->decay_all));
-    add_text(texts, "--sched", "%s", xt_schedule_name(s->sched));
-    add_text(texts, "--milestones", "%.100s", s->milestones ? s->milestones : "none");
-    add_text(texts, "--gamma", "%.9g", s->gamma);
-    add_text(texts, "--warmup", "%.9g", s->warmup);
-    add_text(texts, "--clip", "%.9g", s->clip);
-    add_text(texts, "--dropout", "%.9g", s->dropout);
-    add_text(texts, "--label-smoothing", "%.9g", s->label_smoothing);
-    add_text(texts, "--mixup", "%.9g", s->mixup);
-    add_text(texts, "--freeze-until", "%.100s", s->freeze_until ? s->freeze_until : "none");
-    add_text(texts, "--head-lr-factor", "%.9g", s->head_lr_factor);
-    add_text(texts, "--augment", "%s", yes_no(s->augment));
-    add_text(texts, "--fit", "%s", s->fit == XT_IMAGES_CROP ? "crop" : "stretch");
-    add_text(texts, "--flip", "%s", yes_no(s->flip));
-    add_text(texts, "--jitter", "%.9g", s->jitter);
-    add_text(texts, "--hue", "%.9g", s->hue);
-    add_text(texts, "--amp", "%s", xt_dtype_name(network->graph->options.dtype));
+    char cpu[96];
+    const dnnl_version_t *version = xt_dnnl.version();
+    xt_device_cpu_name(cpu, sizeof cpu);
+    add_text(texts, "cpu", "%s", cpu);
+    add_text(texts, "device", "%s", network->device.place);
+    add_text(texts, "library", "oneDNN %d.%d.%d %.12s", version->major, version->minor,
+             version->patch, version->hash);
+    add_text(texts, "threads", "%d", network->device.threads);
 }
 
 static void describe(struct texts *texts, const struct xt_checkpoint *c,
-                     const struct xt_network *network, const struct xt_optim *optim)
+                     const struct xt_network *network)
 {
-    char cpu[96];
-    char library[64];
-    describe_machine(cpu, sizeof cpu, library, sizeof library);
     add_text(texts, "xtrain_state", "%d", XT_CHECKPOINT_FORMAT);
-    add_text(texts, "model", "%s", network->model->name);
-    add_text(texts, "lprnet_norm", "%s", network->over_batch ? "batch" : "sample");
     add_text(texts, "step", "%" PRId64, c->step);
     add_text(texts, "steps", "%" PRId64, c->steps);
-    add_text(texts, "seed", "%" PRIu64, c->seed);
-    add_text(texts, "batch", "%d", c->batch);
     add_text(texts, "samples", "%zu", c->samples);
     add_text(texts, "bn_frozen", "%d", c->bn_frozen);
     add_text(texts, "best_step", "%" PRId64, c->best_step);
@@ -277,11 +242,8 @@ static void describe(struct texts *texts, const struct xt_checkpoint *c,
         add_text(texts, "loss_scale_fine_steps", "%d", c->scaler.fine);
         add_text(texts, "skipped_steps", "%" PRId64, c->scaler.skipped);
     }
-    add_text(texts, "optim", "%d", (int)optim->kind);
-    add_text(texts, "optim_step", "%" PRId64, optim->step);
-    add_text(texts, "cpu", "%s", cpu);
-    add_text(texts, "library", "%s", library);
-    add_text(texts, "threads", "%d", network->device.threads);
+    add_text(texts, "optim_step", "%" PRId64, c->optim_step);
+    describe_machine(texts, network);
     if (network->alphabet)
         texts->meta[texts->count++] =
             (struct xt_file_meta){.key = "alphabet", .value = xt_alphabet_text(network->alphabet)};
@@ -295,10 +257,15 @@ enum xt_status xt_checkpoint_save(const struct xt_checkpoint *checkpoint,
     struct contents contents = {0};
     struct texts texts = {0};
     struct xt_str names = {0};
+    struct xt_run_options options;
     char *path = NULL;
-    describe(&texts, checkpoint, network, optim);
-    describe_recipe(&texts, settings, network);
-    enum xt_status status = xt_class_names_print(&network->class_names, &names, err);
+    describe(&texts, checkpoint, network);
+    enum xt_status status = xt_run_options_init(&options, settings, network, err);
+    for (size_t i = 0; i < options.count; i++)
+        texts.meta[texts.count++] = (struct xt_file_meta){
+            .key = options.items[i].key, .value = xt_str_get(&options.items[i].value)};
+    if (!status)
+        status = xt_class_names_print(&network->class_names, &names, err);
     if (!status && network->class_names.count)
         texts.meta[texts.count++] =
             (struct xt_file_meta){.key = "class_names", .value = xt_str_get(&names)};
@@ -316,6 +283,7 @@ enum xt_status xt_checkpoint_save(const struct xt_checkpoint *checkpoint,
         status = remove_old(folder, keep, err);
     free(path);
     xt_str_clear(&names);
+    xt_run_options_clear(&options);
     contents_clear(&contents);
     return status;
 }
@@ -358,22 +326,27 @@ static enum xt_status need_real(const struct xt_weight_file *file, const char *p
     return status;
 }
 
-static enum xt_status check_kind(const struct xt_weight_file *file, const char *path,
-                                 const struct xt_optim *optim, struct xt_err *err)
+static enum xt_status check_format(const struct xt_weight_file *file, const char *path,
+                                   struct xt_err *err)
 {
     int64_t format = 0;
-    int64_t kind = 0;
     enum xt_status status = need_integer(file, path, "xtrain_state", &format, err);
     if (!status && format != XT_CHECKPOINT_FORMAT)
         return xt_err_set(err, XT_ERR_DATA,
                           "%s is a checkpoint of format %" PRId64 "; this xtrain reads format %d",
                           path, format, XT_CHECKPOINT_FORMAT);
-    if (!status)
-        status = need_integer(file, path, "optim", &kind, err);
-    if (!status && kind != (int64_t)optim->kind)
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "%s was trained with another optimizer; give the same --optim", path);
     return status;
+}
+
+/* Earlier versions wrote the optimizer as a number. */
+static void name_optimizer(struct xt_weight_file *file)
+{
+    for (size_t i = 0; i < file->meta_count; i++) {
+        struct xt_file_meta *meta = &file->meta[i];
+        if (strcmp(meta->key, "optim") == 0 && meta->value[0] >= '0' &&
+            meta->value[0] <= '0' + XT_OPTIM_RMSPROP && !meta->value[1])
+            meta->value = xt_optim_names[meta->value[0] - '0'];
+    }
 }
 
 /* A run without loss scaling keeps none. */
@@ -398,33 +371,27 @@ static enum xt_status read_scaler(struct xt_scaler *scaler, const struct xt_weig
     return status;
 }
 
-static enum xt_status read_numbers(struct xt_checkpoint *c, struct xt_optim *optim,
-                                   const struct xt_weight_file *file, const char *path,
-                                   struct xt_err *err)
+static enum xt_status read_numbers(struct xt_checkpoint *c, const struct xt_weight_file *file,
+                                   const char *path, struct xt_err *err)
 {
-    int64_t batch = 0;
     int64_t samples = 0;
     int64_t frozen = 0;
-    const char *seed = NULL;
     const struct {
         const char *key;
         int64_t *out;
     } integers[] = {
         {"step", &c->step},
         {"steps", &c->steps},
-        {"batch", &batch},
         {"samples", &samples},
         {"bn_frozen", &frozen},
         {"best_step", &c->best_step},
         {"loss_steps", &c->loss_steps},
         {"evaluated_step", &c->evaluated_step},
-        {"optim_step", &optim->step},
+        {"optim_step", &c->optim_step},
     };
-    enum xt_status status = check_kind(file, path, optim, err);
+    enum xt_status status = check_format(file, path, err);
     for (size_t i = 0; i < sizeof integers / sizeof integers[0] && !status; i++)
         status = need_integer(file, path, integers[i].key, integers[i].out, err);
-    if (!status)
-        status = need_text(file, path, "seed", &seed, err);
     if (!status)
         status = need_real(file, path, "best_accuracy", &c->best_accuracy, err);
     if (!status)
@@ -435,10 +402,8 @@ static enum xt_status read_numbers(struct xt_checkpoint *c, struct xt_optim *opt
         status = read_scaler(&c->scaler, file, path, err);
     if (status)
         return status;
-    c->batch = (int)batch;
     c->samples = (size_t)samples;
     c->bn_frozen = frozen != 0;
-    c->seed = strtoull(seed, NULL, 10);
     return XT_OK;
 }
 
@@ -446,7 +411,7 @@ static enum xt_status check_class_names(const struct xt_weight_file *file, const
                                         const struct xt_network *network, struct xt_err *err)
 {
     const char *text = xt_weight_file_meta(file, "class_names");
-    if (!text)
+    if (!text || network->task != XT_TASK_CLASSES)
         return XT_OK;
     struct xt_class_names names = {0};
     enum xt_status status = xt_class_names_parse(&names, text, path, err);
@@ -459,31 +424,21 @@ static enum xt_status check_class_names(const struct xt_weight_file *file, const
     return status;
 }
 
-/* What the weights mean must be what it was: the network, its symbols and its context norm. */
+/* What the weights mean must be what it was: the options that a run keeps, symbols and classes. */
 static enum xt_status check_meaning(const struct xt_weight_file *file, const char *path,
+                                    const struct xt_run_options *options,
                                     const struct xt_network *network, struct xt_err *err)
 {
-    const char *model = NULL;
-    const char *norm = NULL;
-    enum xt_status status = need_text(file, path, "model", &model, err);
-    if (!status)
-        status = need_text(file, path, "lprnet_norm", &norm, err);
-    if (status)
-        return status;
-    if (strcmp(model, network->model->name) != 0)
-        return xt_err_set(err, XT_ERR_USAGE, "%s is of the network %.40s, not of %s", path, model,
-                          network->model->name);
-    if (strcmp(norm, network->over_batch ? "batch" : "sample") != 0)
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "%s was made with the context norm %.40s; give --lprnet-norm %.40s", path,
-                          norm, norm);
+    enum xt_status status = check_class_names(file, path, network, err);
     const char *alphabet = xt_weight_file_meta(file, "alphabet");
-    if (network->alphabet && alphabet && strcmp(alphabet, xt_alphabet_text(network->alphabet)) != 0)
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "%s was made with another alphabet; give the --alphabet, or the --init, "
-                          "that the run began with",
-                          path);
-    return check_class_names(file, path, network, err);
+    if (!status && network->alphabet && alphabet &&
+        strcmp(alphabet, xt_alphabet_text(network->alphabet)) != 0)
+        status =
+            xt_err_set(err, XT_ERR_USAGE,
+                       "%s was made with another alphabet; give the --alphabet, or the --init, "
+                       "that the run began with",
+                       path);
+    return status ? status : xt_run_options_check(options, file, path, err);
 }
 
 static enum xt_status load_group(struct xt_network *network, const struct xt_params_view *view,
@@ -531,40 +486,17 @@ static enum xt_status load_weights(struct xt_network *network, const struct xt_w
     return status;
 }
 
-static void note_change(const char *path, const struct xt_weight_file *file, const char *key,
-                        const char *now)
-{
-    const char *then = xt_weight_file_meta(file, key);
-    if (then && strcmp(then, now) != 0)
-        xt_log_note("%s was made with %s \"%s\", this is \"%s\": the losses will differ in their "
-                    "last digits from a run that was not interrupted",
-                    path, key, then, now);
-}
-
-static void note_changes(const char *path, const struct xt_weight_file *file,
+static void note_machine(const char *path, const struct xt_weight_file *file,
                          const struct xt_network *network)
 {
-    char cpu[96];
-    char library[64];
-    char threads[16];
-    describe_machine(cpu, sizeof cpu, library, sizeof library);
-    snprintf(threads, sizeof threads, "%d", network->device.threads);
-    note_change(path, file, "cpu", cpu);
-    note_change(path, file, "library", library);
-    note_change(path, file, "threads", threads);
-}
-
-/* Says which options of the recipe have changed. */
-static void note_recipe(const char *path, const struct xt_weight_file *file,
-                        const struct xt_settings *settings, const struct xt_network *network)
-{
     struct texts now = {0};
-    describe_recipe(&now, settings, network);
+    describe_machine(&now, network);
     for (size_t i = 0; i < now.count; i++) {
         const char *then = xt_weight_file_meta(file, now.meta[i].key);
         if (then && strcmp(then, now.meta[i].value) != 0)
-            xt_log_note("%s was made with %s %s; the run goes on with %s", path, now.meta[i].key,
-                        then, now.meta[i].value);
+            xt_log_note("%s was made with %s \"%s\", this is \"%s\": the losses will differ in "
+                        "their last digits from a run that was not interrupted",
+                        path, now.meta[i].key, then, now.meta[i].value);
     }
 }
 
@@ -623,15 +555,11 @@ static void offer_before(const char *path, struct xt_err *err)
     free(folder);
 }
 
-static enum xt_status take(struct xt_checkpoint *checkpoint, const struct xt_weight_file *file,
-                           struct xt_network *network, struct xt_optim *optim, const char *path,
-                           struct xt_err *err)
+static enum xt_status load_states(struct xt_network *network, struct xt_optim *optim,
+                                  const struct xt_weight_file *file, const char *path,
+                                  struct xt_err *err)
 {
-    enum xt_status status = read_numbers(checkpoint, optim, file, path, err);
-    if (!status)
-        status = check_meaning(file, path, network, err);
-    if (!status)
-        status = load_weights(network, file, optim, path, err);
+    enum xt_status status = XT_OK;
     for (int i = 0; i < xt_optim_states(optim->kind, optim->momentum) && !status; i++) {
         char prefix[64];
         snprintf(prefix, sizeof prefix, "%s.", xt_optim_state_name(optim->kind, i));
@@ -641,39 +569,64 @@ static enum xt_status take(struct xt_checkpoint *checkpoint, const struct xt_wei
     return status;
 }
 
-enum xt_status xt_checkpoint_load(struct xt_checkpoint *checkpoint,
+enum xt_status xt_checkpoint_load(const struct xt_checkpoint_file *from,
                                   const struct xt_settings *settings, struct xt_network *network,
-                                  struct xt_optim *optim, const char *path, struct xt_err *err)
+                                  struct xt_optim *optim, struct xt_err *err)
 {
-    struct xt_weight_file file;
-    enum xt_status status = read_whole(&file, path, err);
-    if (status == XT_ERR_DATA)
-        offer_before(path, err);
-    if (status)
-        return status;
-    status = take(checkpoint, &file, network, optim, path, err);
+    struct xt_run_options options;
+    enum xt_status status = xt_run_options_init(&options, settings, network, err);
+    if (!status)
+        status = check_meaning(&from->file, from->path, &options, network, err);
+    if (!status)
+        status = load_weights(network, &from->file, optim, from->path, err);
+    if (!status)
+        status = load_states(network, optim, &from->file, from->path, err);
     if (!status) {
-        network->bn_frozen = checkpoint->bn_frozen;
-        note_changes(path, &file, network);
-        note_recipe(path, &file, settings, network);
+        optim->step = from->state.optim_step;
+        note_machine(from->path, &from->file, network);
+        status = xt_run_options_note(&options, &from->file, from->path, err);
     }
-    xt_weight_file_clear(&file);
+    xt_run_options_clear(&options);
     return status;
 }
 
-enum xt_status xt_checkpoint_batch(const char *path, int *batch, struct xt_err *err)
+enum xt_status xt_checkpoint_batch(const struct xt_checkpoint_file *from, int *batch,
+                                   struct xt_err *err)
 {
-    struct xt_weight_file file;
     int64_t number = 0;
-    enum xt_status status = read_whole(&file, path, err);
+    enum xt_status status = need_integer(&from->file, from->path, "batch", &number, err);
+    if (!status && (number < 1 || number > INT_MAX))
+        status = xt_err_set(err, XT_ERR_DATA, "%s is damaged: its batch is %" PRId64, from->path,
+                            number);
+    *batch = status ? 0 : (int)number;
+    return status;
+}
+
+/* Of a file that is whole. */
+static enum xt_status read_state(struct xt_checkpoint_file *out, struct xt_err *err)
+{
+    name_optimizer(&out->file);
+    return read_numbers(&out->state, &out->file, out->path, err);
+}
+
+enum xt_status xt_checkpoint_open(struct xt_checkpoint_file *out, const char *path,
+                                  struct xt_err *err)
+{
+    *out = (struct xt_checkpoint_file){.path = NULL};
+    enum xt_status status = xt_mem_strdup(&out->path, path, err);
     if (status)
         return status;
-    status = need_integer(&file, path, "batch", &number, err);
-    if (!status && (number < 1 || number > INT_MAX))
-        status = xt_err_set(err, XT_ERR_DATA, "%s is damaged: its batch is %" PRId64, path, number);
-    *batch = status ? 0 : (int)number;
-    xt_weight_file_clear(&file);
-    return status;
+    status = read_whole(&out->file, path, err);
+    if (status == XT_ERR_DATA)
+        offer_before(path, err);
+    return status ? status : read_state(out, err);
+}
+
+void xt_checkpoint_close(struct xt_checkpoint_file *file)
+{
+    xt_weight_file_clear(&file->file);
+    free(file->path);
+    *file = (struct xt_checkpoint_file){.path = NULL};
 }
 
 static enum xt_status rename_aside(const char *path, struct xt_err *err)
@@ -707,31 +660,38 @@ enum xt_status xt_checkpoint_set_aside(const char *folder, int64_t step, struct 
     return status;
 }
 
-enum xt_status xt_checkpoint_newest(const char *folder, char **out, struct xt_err *err)
+enum xt_status xt_checkpoint_newest_step(const char *folder, int64_t *step, struct xt_err *err)
 {
-    *out = NULL;
     int64_t *steps = NULL;
     size_t count = 0;
     enum xt_status status = list_steps(folder, &steps, &count, err);
-    for (size_t i = 0; i < count && !status && !*out; i++) {
-        char *path = NULL;
-        status = path_of(folder, steps[i], &path, err);
-        if (status)
-            break;
-        struct xt_weight_file file;
-        struct xt_err why = {0};
-        enum xt_status read = read_whole(&file, path, &why);
-        if (read == XT_OK) {
-            xt_weight_file_clear(&file);
-            *out = path;
-            break;
-        }
-        if (read == XT_ERR_DATA)
-            xt_log_warn("%s; taking the checkpoint before it", why.text);
-        else
-            status = xt_err_set(err, read, "%s", why.text);
-        free(path);
-    }
+    *step = count ? steps[0] : -1;
     free(steps);
     return status;
+}
+
+enum xt_status xt_checkpoint_open_newest(struct xt_checkpoint_file *out, const char *folder,
+                                         struct xt_err *err)
+{
+    *out = (struct xt_checkpoint_file){.path = NULL};
+    int64_t *steps = NULL;
+    size_t count = 0;
+    bool found = false;
+    enum xt_status status = list_steps(folder, &steps, &count, err);
+    for (size_t i = 0; i < count && !status && !found; i++) {
+        status = path_of(folder, steps[i], &out->path, err);
+        if (status)
+            break;
+        struct xt_err why = {0};
+        enum xt_status read = read_whole(&out->file, out->path, &why);
+        found = read == XT_OK;
+        if (!found)
+            xt_checkpoint_close(out);
+        if (read == XT_ERR_DATA)
+            xt_log_warn("%s; taking the checkpoint before it", why.text);
+        else if (!found)
+            status = xt_err_set(err, read, "%s", why.text);
+    }
+    free(steps);
+    return found ? read_state(out, err) : status;
 }

@@ -7,7 +7,6 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "train/run/checkpoint.h"
 
 static bool is_auto(const struct xt_settings *s)
 {
@@ -31,146 +30,135 @@ static enum xt_status folder_of(const char *path, char **out, struct xt_err *err
     return xt_mem_strdup(out, ".", err);
 }
 
-/* The folder may hold a run already where the checkpoint lies in it. */
-enum xt_status xt_resume_open_folder(struct xt_trainer *trainer, struct xt_err *err)
+/* The folder in which --resume looks for the newest checkpoint; NULL: it names a file, or there is
+ * no such folder yet. What is wrong with a folder is for whoever opens the run's to say. */
+static const char *folder_to_search(const struct xt_settings *s)
 {
-    const struct xt_settings *s = trainer->settings;
-    const char *model = trainer->network.model->name;
-    if (!s->resume)
-        return xt_run_folder_open(&trainer->folder, s->out, model, false, err);
-    if (is_auto(s) && !s->out)
+    const char *folder = is_auto(s) ? s->out : s->resume;
+    return xt_file_is_folder(folder) ? folder : NULL;
+}
+
+enum xt_status xt_resume_read(struct xt_resume *resume, const struct xt_settings *settings,
+                              struct xt_err *err)
+{
+    *resume = (struct xt_resume){.newest = -1};
+    if (!settings->resume)
+        return XT_OK;
+    if (is_auto(settings) && !settings->out)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--resume auto needs --out DIR: the run's folder to look in");
-    if (is_auto(s))
-        return xt_run_folder_open(&trainer->folder, s->out, model, true, err);
-    if (!xt_file_exists(s->resume))
+    if (!is_auto(settings) && !xt_file_exists(settings->resume))
         return xt_err_set(err, XT_ERR_DATA, "--resume %s: there is no such file or folder",
-                          s->resume);
-    char *folder = NULL;
-    enum xt_status status = folder_of(s->resume, &folder, err);
-    bool own = !s->out || (!status && xt_file_is_same(s->out, folder));
+                          settings->resume);
+    const char *folder = folder_to_search(settings);
+    if (!folder)
+        return is_auto(settings) ? XT_OK : xt_checkpoint_open(&resume->from, settings->resume, err);
+    enum xt_status status = xt_checkpoint_newest_step(folder, &resume->newest, err);
     if (!status)
-        status = xt_run_folder_open(&trainer->folder, s->out ? s->out : folder, model, own, err);
-    free(folder);
+        status = xt_checkpoint_open_newest(&resume->from, folder, err);
+    if (!status && !resume->from.path && !is_auto(settings))
+        status = xt_err_set(err, XT_ERR_DATA, "--resume %s: the folder holds no whole checkpoint",
+                            settings->resume);
     return status;
 }
 
-static enum xt_status check_same_run(const struct xt_trainer *trainer,
-                                     const struct xt_checkpoint *checkpoint, const char *path,
+void xt_resume_clear(struct xt_resume *resume)
+{
+    xt_checkpoint_close(&resume->from);
+}
+
+/* The folder may hold a run already where the checkpoint lies in it. */
+enum xt_status xt_resume_open_folder(struct xt_run_folder *folder,
+                                     const struct xt_settings *settings, const char *model,
                                      struct xt_err *err)
 {
-    const struct xt_settings *s = trainer->settings;
-    if (checkpoint->seed != s->seed || checkpoint->batch != trainer->network.batch)
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "%s was made with --seed %" PRIu64
-                          " --batch %d; give the same, since the "
-                          "order of the images depends on them",
-                          path, checkpoint->seed, checkpoint->batch);
-    if (checkpoint->step > trainer->steps)
+    const char *out = settings->out;
+    if (!settings->resume || is_auto(settings))
+        return xt_run_folder_open(folder, out, model, settings->resume != NULL, err);
+    char *own = NULL;
+    enum xt_status status = folder_of(settings->resume, &own, err);
+    bool is_own = !out || (!status && xt_file_is_same(out, own));
+    if (!status)
+        status = xt_run_folder_open(folder, out ? out : own, model, is_own, err);
+    free(own);
+    return status;
+}
+
+/* From the reading of the checkpoint to the lock of its folder another process may have trained. */
+static enum xt_status check_newest(const struct xt_resume *resume,
+                                   const struct xt_resume_into *into, struct xt_err *err)
+{
+    const char *folder = folder_to_search(into->settings);
+    if (!folder || !xt_file_is_same(folder, into->folder->path))
+        return XT_OK;
+    int64_t newest = -1;
+    enum xt_status status = xt_checkpoint_newest_step(folder, &newest, err);
+    if (!status && newest != resume->newest)
+        status = xt_err_set(err, XT_ERR_USAGE,
+                            "another xtrain has gone on with the run in %s meanwhile; start again",
+                            folder);
+    return status;
+}
+
+static enum xt_status check_same_run(const struct xt_checkpoint_file *from,
+                                     const struct xt_resume_into *into, struct xt_err *err)
+{
+    if (from->state.step > into->schedule->steps)
         return xt_err_set(err, XT_ERR_USAGE,
                           "%s is of step %" PRId64 ", after the end of a run of %" PRId64
                           " steps; give more --steps or --epochs",
-                          path, checkpoint->step, trainer->steps);
-    if (checkpoint->samples != trainer->source->count)
+                          from->path, from->state.step, into->schedule->steps);
+    if (from->state.samples != into->samples)
         xt_log_warn("%s was made on %zu images, --data now has %zu: the run goes on, in another "
                     "order of the images",
-                    path, checkpoint->samples, trainer->source->count);
+                    from->path, from->state.samples, into->samples);
     return XT_OK;
 }
 
 /* What another length of the run does to the learning rate. */
-static void note_length(const struct xt_trainer *trainer, const struct xt_checkpoint *checkpoint,
-                        const char *path)
+static void note_length(const struct xt_checkpoint_file *from, const struct xt_schedule *schedule)
 {
-    if (checkpoint->steps == trainer->steps)
+    if (from->state.steps == schedule->steps)
         return;
-    struct xt_schedule then = trainer->schedule;
-    then.steps = checkpoint->steps;
+    struct xt_schedule then = *schedule;
+    then.steps = from->state.steps;
     xt_log_note("%s is of a run of %" PRId64 " steps, now there are %" PRId64
                 "; --sched %s follows the new length: the rate of the next step is %.3g, where it "
                 "would have been %.3g",
-                path, checkpoint->steps, trainer->steps, xt_schedule_name(trainer->schedule.kind),
-                xt_schedule_lr(&trainer->schedule, checkpoint->step),
-                xt_schedule_lr(&then, checkpoint->step));
+                from->path, then.steps, schedule->steps, xt_schedule_names[schedule->kind],
+                xt_schedule_lr(schedule, from->state.step),
+                xt_schedule_lr(&then, from->state.step));
 }
 
-/* A checkpoint's file: --resume PATH itself, or the newest in a folder. NULL: start fresh. */
-static enum xt_status find_checkpoint(const struct xt_settings *s, const char *run_folder,
-                                      char **path, struct xt_err *err)
+static enum xt_status start_fresh(const struct xt_run_folder *folder, struct xt_err *err)
 {
-    if (is_auto(s))
-        return xt_checkpoint_newest(run_folder, path, err);
-    if (!xt_file_is_folder(s->resume))
-        return xt_mem_strdup(path, s->resume, err);
-    enum xt_status status = xt_checkpoint_newest(s->resume, path, err);
-    if (!status && !*path)
-        status = xt_err_set(err, XT_ERR_DATA, "--resume %s: the folder holds no whole checkpoint",
-                            s->resume);
-    return status;
-}
-
-enum xt_status xt_resume_batch(const struct xt_settings *settings, int *batch, struct xt_err *err)
-{
-    char *path = NULL;
-    *batch = 0;
-    /* What is wrong with the folder is for whoever opens it to say. */
-    const char *folder = settings->out ? settings->out : "";
-    if (!settings->resume || (is_auto(settings) && !xt_file_is_folder(folder)) ||
-        (!is_auto(settings) && !xt_file_exists(settings->resume)))
-        return XT_OK;
-    enum xt_status status = find_checkpoint(settings, folder, &path, err);
-    if (!status && path)
-        status = xt_checkpoint_batch(path, batch, err);
-    if (*batch)
-        xt_log_note("--batch auto takes %d, with which the run of %s was begun", *batch, path);
-    free(path);
-    return status;
-}
-
-static enum xt_status start_fresh(struct xt_trainer *trainer, struct xt_err *err)
-{
-    xt_log_note("no checkpoint in %s: starting from the beginning", trainer->folder.path);
-    enum xt_status status = xt_run_folder_set_aside(&trainer->folder, "last.safetensors", err);
+    xt_log_note("no checkpoint in %s: starting from the beginning", folder->path);
+    enum xt_status status = xt_run_folder_set_aside(folder, "last.safetensors", err);
     if (!status)
-        status = xt_run_folder_set_aside(&trainer->folder, "best.safetensors", err);
+        status = xt_run_folder_set_aside(folder, "best.safetensors", err);
     return status;
 }
 
-static void take(struct xt_trainer *trainer, const struct xt_checkpoint *checkpoint)
+enum xt_status xt_resume_load(const struct xt_resume *resume, const struct xt_resume_into *into,
+                              struct xt_err *err)
 {
-    trainer->step = trainer->saved_step = checkpoint->step;
-    trainer->best_step = checkpoint->best_step;
-    trainer->best_accuracy = checkpoint->best_accuracy;
-    trainer->evaluated_step = checkpoint->evaluated_step;
-    trainer->loss_sum = checkpoint->loss_sum;
-    trainer->loss_steps = checkpoint->loss_steps;
-    if (trainer->scaler.on && checkpoint->scaler.on)
-        trainer->scaler = checkpoint->scaler;
-    trainer->earlier_seconds = checkpoint->seconds;
-}
-
-enum xt_status xt_resume_load(struct xt_trainer *trainer, struct xt_err *err)
-{
-    if (!trainer->settings->resume)
+    const struct xt_checkpoint_file *from = &resume->from;
+    if (!into->settings->resume)
         return XT_OK;
-    char *path = NULL;
-    struct xt_checkpoint checkpoint = {0};
-    enum xt_status status = find_checkpoint(trainer->settings, trainer->folder.path, &path, err);
-    if (!status && path)
-        status = xt_checkpoint_load(&checkpoint, trainer->settings, &trainer->network,
-                                    &trainer->optim, path, err);
-    if (!status && path)
-        status = check_same_run(trainer, &checkpoint, path, err);
+    enum xt_status status = check_newest(resume, into, err);
+    if (!status && from->path)
+        status = xt_checkpoint_load(from, into->settings, into->network, into->optim, err);
+    if (!status && from->path)
+        status = check_same_run(from, into, err);
     if (!status)
-        status = xt_checkpoint_set_aside(trainer->folder.path, path ? checkpoint.step : -1, err);
-    if (!status && !path)
-        status = start_fresh(trainer, err);
-    if (!status && path) {
-        take(trainer, &checkpoint);
-        note_length(trainer, &checkpoint, path);
-        xt_log_note("going on from %s, step %" PRId64 " of %" PRId64, path, trainer->step,
-                    trainer->steps);
+        status =
+            xt_checkpoint_set_aside(into->folder->path, from->path ? from->state.step : -1, err);
+    if (!status && !from->path)
+        status = start_fresh(into->folder, err);
+    if (!status && from->path) {
+        note_length(from, into->schedule);
+        xt_log_note("going on from %s, step %" PRId64 " of %" PRId64, from->path, from->state.step,
+                    into->schedule->steps);
     }
-    free(path);
     return status;
 }

@@ -609,7 +609,7 @@ static enum xt_status check_lprnet(const struct check *check, struct xt_err *err
     char name[64];
     enum xt_status status = xt_device_open(&run.device, check->device, 0, err);
     if (!status)
-        status = xt_weight_file_read(&run.file, check->path, err);
+        status = xt_weight_file_read(&run.file, check->path, XT_MODEL_BYTES_MAX, err);
     if (!status)
         status = build(&run, "lprnet", &options, TRAINING, NULL, err);
     if (!status)
@@ -820,7 +820,7 @@ static enum xt_status check_resnet50(const struct check *check, struct xt_err *e
         .classes = run.classes, .height = IMAGE, .width = IMAGE};
     enum xt_status status = xt_device_open(&run.device, check->device, 0, err);
     if (!status)
-        status = xt_weight_file_read(&run.file, check->path, err);
+        status = xt_weight_file_read(&run.file, check->path, XT_MODEL_BYTES_MAX, err);
     if (!status)
         status = build(&run, "resnet50", &options, TRAINING, NULL, err);
     if (!status)

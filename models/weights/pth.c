@@ -14,6 +14,9 @@
 #include "models/weights/pickle.h"
 #include "models/weights/weight_store.h"
 
+/* PyTorch's are numbers; longer ones would make sorting slow. */
+enum { KEY_MAX = 64 };
+
 /* A storage that the pickle refers to; `bytes` is NULL until it is read, and stays so where no
  * tensor wants it (an optimizer's, say). */
 struct storage {
@@ -54,7 +57,7 @@ static enum xt_status read_storage_id(const struct xt_pickle_value *persistent,
     if (id->kind != XT_PICKLE_TUPLE || id->list.count < 5 ||
         !xt_pickle_is_text(items[0], "storage") || items[1]->kind != XT_PICKLE_GLOBAL ||
         items[1]->global->role != XT_PICKLE_ROLE_STORAGE || items[2]->kind != XT_PICKLE_TEXT ||
-        items[4]->kind != XT_PICKLE_INT || items[4]->integer < 0)
+        items[2]->text.length > KEY_MAX || items[4]->kind != XT_PICKLE_INT || items[4]->integer < 0)
         return xt_err_set(err, XT_ERR_DATA,
                           "its pickle refers to something outside that is no storage of numbers");
     if (id->list.count > 5 && items[5]->kind != XT_PICKLE_NONE)
@@ -263,17 +266,24 @@ static size_t count_tensors(const struct xt_pickle_value *value)
     return count;
 }
 
+/* What the dictionary holds under that name: of repeated keys the last, as in Python. */
+static const struct xt_pickle_value *find_key(const struct xt_pickle_value *dict, const char *name)
+{
+    for (size_t i = dict->list.count; i > 0; i -= 2)
+        if (xt_pickle_is_text(dict->list.items[i - 2], name))
+            return dict->list.items[i - 1];
+    return NULL;
+}
+
 /* The dictionary of tensors under one of the names that training scripts use, else the root. */
 static const struct xt_pickle_value *unwrap(const struct xt_pickle_value *root)
 {
     static const char *const names[] = {"state_dict", "model_state_dict", "model"};
-    if (root->kind != XT_PICKLE_DICT)
-        return root;
-    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
-        for (size_t i = 0; i < root->list.count; i += 2)
-            if (xt_pickle_is_text(root->list.items[i], names[n]) &&
-                count_tensors(root->list.items[i + 1]))
-                return root->list.items[i + 1];
+    for (size_t n = 0; root->kind == XT_PICKLE_DICT && n < sizeof names / sizeof *names; n++) {
+        const struct xt_pickle_value *inner = find_key(root, names[n]);
+        if (inner && count_tensors(inner))
+            return inner;
+    }
     return root;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -442,6 +443,90 @@ static void a_list_copied_often_is_refused(void **state)
     assert_refused(&made, "more than the stream can fill");
 }
 
+/* Of repeated keys the last counts, as in Python. */
+static void of_two_state_dicts_the_last_is_taken(void **state)
+{
+    (void)state;
+    struct claim second = good;
+    struct buffer pickle = {.size = 0};
+    struct buffer made = {.size = 0};
+    struct xt_weight_file file;
+    struct xt_err err;
+    second.name = "second";
+    put_text(&pickle, "}(");
+    for (int i = 0; i < 2; i++) {
+        put_name(&pickle, "state_dict");
+        put_text(&pickle, "}(");
+        put_tensor(&pickle, i ? &second : &good);
+        put_text(&pickle, "u");
+    }
+    put_text(&pickle, "u");
+    put_legacy(&made, &pickle);
+    assert_int_equal(parse(&file, &made, &err), XT_OK);
+    assert_int_equal(file.count, 1);
+    assert_string_equal(file.tensors[0].name, "second");
+    xt_weight_file_clear(&file);
+}
+
+/* A large legacy file being put together. */
+struct stream {
+    uint8_t *bytes;
+    size_t size;
+};
+
+static void repeat(struct stream *to, const char *part, size_t size, size_t often)
+{
+    to->bytes = realloc(to->bytes, to->size + often * size);
+    assert_non_null(to->bytes);
+    for (size_t i = 0; i < often; i++)
+        memcpy(to->bytes + to->size + i * size, part, size);
+    to->size += often * size;
+}
+
+#define REPEAT(to, part, often) repeat(to, part, sizeof(part) - 1, often)
+
+static void assert_refused_soon(struct stream *made, const char *why)
+{
+    struct xt_weight_file file;
+    struct xt_err err;
+    REPEAT(made, ".\x80\2].", 1);
+    clock_t before = clock();
+    assert_int_equal(xt_weight_file_parse(&file, made->bytes, made->size, "w.pth", &err),
+                     XT_ERR_DATA);
+    assert_true(clock() - before < CLOCKS_PER_SEC);
+    support_assert_error(&err, XT_ERR_DATA, why);
+    free(made->bytes);
+}
+
+/* One large dictionary, again and again under the same key. */
+static void repeated_keys_cost_no_time(void **state)
+{
+    (void)state;
+    struct stream made = {.size = 0};
+    repeat(&made, legacy_start, sizeof legacy_start - 1, 1);
+    REPEAT(&made, "}q\0(", 1);
+    REPEAT(&made, "NN", 200000);
+    REPEAT(&made, "u0}(\x8c\012state_dictq\1h\0", 1);
+    REPEAT(&made, "h\1h\0", 100000);
+    assert_int_equal(made.size / 1000, 800);
+    REPEAT(&made, "u", 1);
+    assert_refused_soon(&made, "no tensors were found");
+}
+
+/* One storage of a long name, which would be compared again and again. */
+static void long_names_of_storages_cost_no_time(void **state)
+{
+    (void)state;
+    struct stream made = {.size = 0};
+    repeat(&made, legacy_start, sizeof legacy_start - 1, 1);
+    REPEAT(&made, "X\0\0\10\0", 1);
+    REPEAT(&made, "k", 8 << 16);
+    REPEAT(&made, "q\0\x8c\7storageq\1ctorch\nFloatStorage\nq\2](", 1);
+    REPEAT(&made, "(h\1h\2h\0NK\4tQ", 60000);
+    REPEAT(&made, "e", 1);
+    assert_refused_soon(&made, "no storage of numbers");
+}
+
 static void a_file_without_tensors_says_what_it_holds(void **state)
 {
     (void)state;
@@ -738,6 +823,9 @@ int main(void)
         cmocka_unit_test(opcodes_that_weights_do_not_need_are_refused),
         cmocka_unit_test(a_damaged_pickle_is_refused),
         cmocka_unit_test(a_list_copied_often_is_refused),
+        cmocka_unit_test(of_two_state_dicts_the_last_is_taken),
+        cmocka_unit_test(repeated_keys_cost_no_time),
+        cmocka_unit_test(long_names_of_storages_cost_no_time),
         cmocka_unit_test(a_file_without_tensors_says_what_it_holds),
         cmocka_unit_test(a_pickle_of_something_else_is_refused),
         cmocka_unit_test(other_files_are_refused),

@@ -60,7 +60,7 @@ static void what_was_written_is_read(void **state)
 static void the_layout_is_the_one_of_the_header_file(void **state)
 {
     static const uint8_t start[24] = "XTTEST\0\0\3\0\0\0\7\0\0\0\6\0\0\0\0\0\0";
-    uint8_t whole[24 + 13];
+    uint8_t whole[24 + 14];
     uint8_t *bytes = NULL;
     size_t capacity = 0;
     size_t size = 0;
@@ -69,8 +69,8 @@ static void the_layout_is_the_one_of_the_header_file(void **state)
     assert_memory_equal(bytes, start, sizeof start);
     assert_memory_equal(bytes + XT_SEALED_HEAD, "the keya body", 13);
     memcpy(whole, start, sizeof start);
-    memcpy(whole + sizeof start, "the keya body", 13);
-    struct xt_sha256_digest sum = xt_sha256(whole, sizeof whole);
+    memcpy(whole + sizeof start, "the keya body", 14);
+    struct xt_sha256_digest sum = xt_sha256(whole, sizeof whole - 1);
     assert_memory_equal(bytes + 24, sum.bytes, sizeof sum.bytes);
     free(bytes);
 }
@@ -81,7 +81,7 @@ static void every_changed_bit_and_every_length_is_refused(void **state)
     uint8_t bytes[XT_SEALED_HEAD + 14] = {0};
     struct xt_sealed found;
     xt_sealed_head(&kind, &content, bytes);
-    memcpy(bytes + XT_SEALED_HEAD, "the keya body", 13);
+    memcpy(bytes + XT_SEALED_HEAD, "the keya body", 14);
     const size_t size = sizeof bytes - 1;
     for (size_t bit = 0; bit < 8 * size; bit++) {
         bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);

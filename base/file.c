@@ -19,18 +19,27 @@ static enum xt_status fail(struct xt_err *err, enum xt_status status, const char
     return xt_err_set(err, status, "%s %s: %s", what, path, strerror(errno));
 }
 
-static enum xt_status read_all(int fd, const char *path, size_t limit, uint8_t **buffer,
-                               size_t *capacity, size_t *size, struct xt_err *err)
+enum xt_status xt_file_open(const char *path, int *fd, size_t *size, struct xt_err *err)
 {
     struct stat st;
-    if (fstat(fd, &st))
-        return fail(err, XT_ERR_DATA, "cannot read", path);
-    if (!S_ISREG(st.st_mode))
-        return xt_err_set(err, XT_ERR_DATA, "cannot read %s: it is not a regular file", path);
-    if ((uint64_t)st.st_size > limit)
-        return xt_err_set(err, XT_ERR_DATA, "%s has %lld bytes, more than the %zu allowed here",
-                          path, (long long)st.st_size, limit);
-    size_t wanted = (size_t)st.st_size;
+    enum xt_status status = XT_OK;
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*fd < 0)
+        return fail(err, XT_ERR_DATA, "cannot open", path);
+    if (fstat(*fd, &st))
+        status = fail(err, XT_ERR_DATA, "cannot read", path);
+    else if (!S_ISREG(st.st_mode))
+        status = xt_err_set(err, XT_ERR_DATA, "cannot read %s: it is not a regular file", path);
+    else
+        *size = (size_t)st.st_size;
+    if (status)
+        close(*fd);
+    return status;
+}
+
+static enum xt_status read_all(int fd, const char *path, size_t wanted, uint8_t **buffer,
+                               size_t *capacity, size_t *size, struct xt_err *err)
+{
     enum xt_status status = xt_mem_grow(buffer, capacity, wanted + 1, 1, path, err);
     if (status)
         return status;
@@ -51,10 +60,16 @@ static enum xt_status read_all(int fd, const char *path, size_t limit, uint8_t *
 enum xt_status xt_file_read(const char *path, size_t limit, uint8_t **buffer, size_t *capacity,
                             size_t *size, struct xt_err *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return fail(err, XT_ERR_DATA, "cannot open", path);
-    enum xt_status status = read_all(fd, path, limit, buffer, capacity, size, err);
+    int fd = -1;
+    size_t wanted = 0;
+    enum xt_status status = xt_file_open(path, &fd, &wanted, err);
+    if (status)
+        return status;
+    if (wanted > limit)
+        status = xt_err_set(err, XT_ERR_DATA, "%s has %zu bytes, more than the %zu allowed here",
+                            path, wanted, limit);
+    else
+        status = read_all(fd, path, wanted, buffer, capacity, size, err);
     close(fd);
     return status;
 }

@@ -18,6 +18,9 @@
 enum xt_status xt_file_read(const char *path, size_t limit, uint8_t **buffer, size_t *capacity,
                             size_t *size, struct xt_err *err);
 
+/* Opens a regular file for reading; *size is its length now. */
+enum xt_status xt_file_open(const char *path, int *fd, size_t *size, struct xt_err *err);
+
 /* All `count` bytes at `at` of an open file into `bytes`. False where they cannot be read: errno
  * says why, 0 that the file ends before. */
 bool xt_file_read_at(int fd, uint64_t at, void *bytes, size_t count);

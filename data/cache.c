@@ -15,18 +15,19 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "base/sealed.h"
 #include "base/thread.h"
 
-/* The file: this head, a record a sample, then the pixels. */
-struct head {
-    char magic[16];
+/* The file: a seal over these, a record a sample, then the pixels. */
+struct shape {
     uint64_t count;
     uint32_t width;
     uint32_t height;
     uint32_t fit;
     uint32_t order;
 };
-static const char magic[16] = "xtrain cache 1\n";
+enum { SEAL = XT_SEALED_HEAD + sizeof(struct shape) };
+static const struct xt_sealed_kind file_kind = {"XTPIXEL", 2, SEAL};
 
 struct record {
     uint64_t stamp; /* of the sample's file; 0: nothing is here */
@@ -92,15 +93,13 @@ static enum xt_status create_in_memory(struct xt_cache *cache, struct xt_err *er
     return XT_OK;
 }
 
-static struct head head_of(const struct xt_cache *cache)
+static struct shape shape_of(const struct xt_cache *cache)
 {
-    struct head head = {.count = cache->config.source->count,
-                        .width = (uint32_t)cache->config.width,
-                        .height = (uint32_t)cache->config.height,
-                        .fit = (uint32_t)cache->config.fit,
-                        .order = (uint32_t)cache->config.order};
-    memcpy(head.magic, magic, sizeof magic);
-    return head;
+    return (struct shape){.count = cache->config.source->count,
+                          .width = (uint32_t)cache->config.width,
+                          .height = (uint32_t)cache->config.height,
+                          .fit = (uint32_t)cache->config.fit,
+                          .order = (uint32_t)cache->config.order};
 }
 
 static bool write_at(int fd, uint64_t at, const void *bytes, size_t count)
@@ -116,29 +115,52 @@ static bool write_at(int fd, uint64_t at, const void *bytes, size_t count)
     return true;
 }
 
+/* What the file is of; false where it is no whole file of pixels. */
+static bool read_seal(int fd, struct shape *found)
+{
+    uint8_t seal[SEAL];
+    struct xt_sealed content;
+    if (!xt_file_read_at(fd, 0, seal, sizeof seal) ||
+        !xt_sealed_check(&file_kind, seal, sizeof seal, &content) ||
+        content.key_size != sizeof *found)
+        return false;
+    memcpy(found, content.key, sizeof *found);
+    return true;
+}
+
+static bool write_seal(int fd, const struct shape *shape)
+{
+    uint8_t seal[SEAL];
+    const struct xt_sealed content = {.key = shape, .key_size = sizeof *shape};
+    xt_sealed_head(&file_kind, &content, seal);
+    memcpy(seal + XT_SEALED_HEAD, shape, sizeof *shape);
+    return !ftruncate(fd, 0) && write_at(fd, 0, seal, sizeof seal);
+}
+
 /* Whether the file is this cache's already; where not, it may be begun again unless *status says
  * otherwise. */
-static bool has_head(const struct xt_cache *cache, const struct head *wanted,
-                     enum xt_status *status, struct xt_err *err)
+static bool is_of(const struct xt_cache *cache, const struct shape *wanted, enum xt_status *status,
+                  struct xt_err *err)
 {
     const char *path = cache->config.path;
-    struct head found;
+    struct shape found;
     struct stat st;
     bool empty = fstat(cache->fd, &st) == 0 && st.st_size == 0;
-    bool whole = xt_file_read_at(cache->fd, 0, &found, sizeof found);
+    bool whole = read_seal(cache->fd, &found);
     if (whole && memcmp(&found, wanted, sizeof found) == 0)
         return true;
-    if (whole && memcmp(found.magic, magic, sizeof magic) == 0 && cache->config.shared)
+    if (whole && cache->config.shared)
         *status = xt_err_set(err, XT_ERR_DATA,
                              "%s holds %" PRIu64 " images of %u x %u pixels, and here are %" PRIu64
                              " of %u x %u; remove it, or give another file",
                              path, found.count, found.width, found.height, wanted->count,
                              wanted->width, wanted->height);
-    else if (!empty && (!whole || memcmp(found.magic, magic, sizeof magic) != 0) &&
-             cache->config.shared)
+    else if (!empty && cache->config.shared)
         *status =
             xt_err_set(err, XT_ERR_DATA,
-                       "%s is no cache of pixels and is left as it is; give another file", path);
+                       "%s is no cache of pixels and is left as it is; give another file (one "
+                       "that an older xtrain made may be removed)",
+                       path);
     return false;
 }
 
@@ -153,11 +175,11 @@ static enum xt_status create_on_disk(struct xt_cache *cache, struct xt_err *err)
     cache->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (cache->fd < 0)
         return xt_err_set(err, XT_ERR_RUN, "cannot open the cache %s: %s", path, strerror(errno));
-    struct head wanted = head_of(cache);
+    struct shape wanted = shape_of(cache);
     enum xt_status status = XT_OK;
-    if (has_head(cache, &wanted, &status, err) || status)
+    if (is_of(cache, &wanted, &status, err) || status)
         return status;
-    if (ftruncate(cache->fd, 0) || !write_at(cache->fd, 0, &wanted, sizeof wanted))
+    if (!write_seal(cache->fd, &wanted))
         return xt_err_set(err, XT_ERR_RUN, "cannot write the cache %s: %s", path, strerror(errno));
     return XT_OK;
 }
@@ -210,7 +232,7 @@ size_t xt_cache_room(const struct xt_cache *cache)
 
 static uint64_t record_at(size_t index)
 {
-    return sizeof(struct head) + index * sizeof(struct record);
+    return SEAL + index * sizeof(struct record);
 }
 
 static uint64_t pixels_at(const struct xt_cache *cache, size_t index)

@@ -1,11 +1,12 @@
 /* Decoded pixels kept from one epoch to the next, at the network's size, before anything random is
  * done to them: in memory, or in a file beside the run.
  *
- * The file outlives the run. What is in it counts only while the sample's file has the size and the
- * time that it had, and while the pixels have the checksum that was written with them: so a file
- * that shrinks, is damaged or half written costs decoding again and nothing else. It is read and
- * written by calls, not mapped, since a mapped file that shrinks kills the process. A disk that
- * becomes full is noted once, and what is there goes on being used.
+ * The file outlives the run, under a seal that says what it is of (base/sealed.h). What is in it
+ * counts only while the sample's file has the size and the time that it had, and while the pixels
+ * have the checksum that was written with them: so a file that shrinks, is damaged or half written
+ * costs decoding again and nothing else. It is read and written by calls, not mapped, since a
+ * mapped file that shrinks kills the process. A disk that becomes full is noted once, and what is
+ * there goes on being used.
  *
  * get and put may be called from several threads at once, also for the same sample.
  */

@@ -14,6 +14,10 @@
 #include "models/graph/graph.h"
 #include "models/recipe.h"
 
+/* More than the weights of any network here take in a file: ResNet-50 of the most classes takes 0.6
+ * GB, a checkpoint of it with two arrays of the optimizer three times that. */
+#define XT_MODEL_BYTES_MAX ((size_t)2 << 30)
+
 struct xt_model_options {
     int classes;             /* LPRNet: symbols, the blank included */
     int height, width;       /* of the images; the model's own unless it takes any_size */

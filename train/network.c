@@ -158,7 +158,7 @@ enum xt_status xt_network_open(struct xt_network *network, const struct xt_setti
     if (!status)
         status = xt_network_check_amp(network, settings, err);
     if (!status && settings->init) {
-        status = xt_weight_file_read(&network->weights, settings->init, err);
+        status = xt_weight_file_read(&network->weights, settings->init, XT_MODEL_BYTES_MAX, err);
         network->has_weights = !status;
     }
     if (status)

@@ -11,15 +11,10 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sealed.h"
 #include "base/sha256.h"
 
-/* The file: this head, then the key and the body, of which it has the checksum. */
-struct head {
-    char magic[16];
-    uint64_t size; /* of the file */
-    struct xt_sha256_digest sum;
-};
-static const char magic[16] = "xtrain index 1\n";
+static const struct xt_sealed_kind kind = {"XTINDEX", 2, XT_INDEX_BYTES_MAX};
 
 /* ---- a body ---- */
 
@@ -83,22 +78,12 @@ enum xt_status xt_index_put_text(struct xt_str *body, const char *text, size_t s
 bool xt_index_check(const uint8_t *bytes, size_t size, const char *key, const uint8_t **body,
                     size_t *body_size)
 {
-    struct head head;
-    if (size < sizeof head)
+    struct xt_sealed content;
+    if (!xt_sealed_check(&kind, bytes, size, &content) ||
+        !xt_sealed_is_of(&content, key, strlen(key)))
         return false;
-    memcpy(&head, bytes, sizeof head);
-    if (memcmp(head.magic, magic, sizeof magic) != 0 || head.size != size)
-        return false;
-    struct xt_index_reader reader = {.at = bytes + sizeof head, .left = size - sizeof head};
-    struct xt_sha256_digest sum = xt_sha256(reader.at, reader.left);
-    if (memcmp(&sum, &head.sum, sizeof sum) != 0)
-        return false;
-    size_t key_size = 0;
-    const char *found = xt_index_text(&reader, &key_size);
-    if (!found || key_size != strlen(key) || memcmp(found, key, key_size) != 0)
-        return false;
-    *body = reader.at;
-    *body_size = reader.left;
+    *body = content.body;
+    *body_size = content.body_size;
     return true;
 }
 
@@ -124,29 +109,24 @@ static enum xt_status path_of(char **out, const char *folder, const char *key, s
     return xt_file_join(out, folder, name.text, err);
 }
 
-static bool is_ours(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid();
-}
-
 static enum xt_status load_file(const char *path, const char *key, uint8_t **file,
                                 const uint8_t **body, size_t *size, struct xt_err *err)
 {
-    size_t capacity = 0;
-    size_t bytes = 0;
+    struct xt_sealed content;
     struct xt_err why;
-    if (!is_ours(path))
+    if (!xt_file_exists(path))
         return XT_OK;
-    enum xt_status status = xt_file_read(path, XT_INDEX_BYTES_MAX, file, &capacity, &bytes, &why);
+    enum xt_status status = xt_sealed_read(&kind, path, file, &content, &why);
     if (status == XT_ERR_MEMORY) {
         *err = why;
         return status;
     }
-    if (status)
-        xt_log_detail("%s", why.text);
-    else if (!xt_index_check(*file, bytes, key, body, size))
-        xt_log_detail("%s is damaged or of something else: it is made again", path);
+    if (status) {
+        xt_log_detail("%s; it is made again", why.text);
+    } else if (xt_sealed_is_of(&content, key, strlen(key))) {
+        *body = content.body;
+        *size = content.body_size;
+    }
     return XT_OK;
 }
 
@@ -189,42 +169,19 @@ static void prune(const char *folder)
         closedir(dir);
 }
 
-static enum xt_status save_file(const char *path, const char *key, const struct xt_str *body,
-                                struct xt_err *err)
-{
-    struct head head = {.size = sizeof head};
-    struct xt_str file = {0};
-    memcpy(head.magic, magic, sizeof magic);
-    enum xt_status status = xt_str_append(&file, (const char *)&head, sizeof head, err);
-    if (!status)
-        status = xt_index_put_text(&file, key, strlen(key), err);
-    if (!status)
-        status = xt_str_append(&file, xt_str_get(body), body->length, err);
-    if (!status && file.length > XT_INDEX_BYTES_MAX)
-        status = xt_err_set(err, XT_ERR_RUN, "%s would be larger than %d MB", path,
-                            XT_INDEX_BYTES_MAX >> 20);
-    if (!status) {
-        head.size = file.length;
-        head.sum = xt_sha256(file.data + sizeof head, file.length - sizeof head);
-        memcpy(file.data, &head, sizeof head);
-        status = xt_file_save(path, file.data, file.length, err);
-    }
-    xt_str_clear(&file);
-    return status;
-}
-
 void xt_index_save(const char *key, const struct xt_str *body)
 {
     char *folder = NULL;
     char *path = NULL;
     struct xt_err err;
+    const struct xt_sealed content = {key, strlen(key), xt_str_get(body), body->length};
     enum xt_status status = folder_of(&folder, &err);
     if (!status && folder)
         status = xt_file_make_folder(folder, &err);
     if (!status && folder)
         status = path_of(&path, folder, key, &err);
     if (!status && path)
-        status = save_file(path, key, body, &err);
+        status = xt_sealed_write(&kind, path, &content, &err);
     if (status)
         xt_log_detail("the list of files is not kept for the next start: %s", err.text);
     else if (folder)

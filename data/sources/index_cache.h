@@ -1,10 +1,10 @@
 /* Lists that take long to make and are asked for at every start, kept in files under the folder of
  * xt_file_cache_base, index/.
  *
- * Each has a key, a text that says what it is of. A file is used only where it is this user's, has
- * the length that it says and the checksum that was written with it, and holds the key; all others
- * count as missing, and are written over. Whether what is kept still holds is the caller's to find
- * out. Nothing here ends a run: what cannot be read or written is made again. Thread-safe.
+ * Each is a sealed file (base/sealed.h) with a key, a text that says what it is of. One that is not
+ * whole, of another key, or that somebody else than this user or root can have written counts as
+ * missing, and is written over. Whether what is kept still holds is the caller's to find out.
+ * Nothing here ends a run: what cannot be read or written is made again. Thread-safe.
  */
 #ifndef XT_DATA_SOURCES_INDEX_CACHE_H
 #define XT_DATA_SOURCES_INDEX_CACHE_H

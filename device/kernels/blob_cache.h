@@ -1,11 +1,10 @@
 /* Blobs in the kernel cache: what oneDNN's OpenCL and Level Zero runtimes compiled a primitive to,
  * kept for the next start.
  *
- * A blob lies in the kernel cache's folder (kernel_cache.h), under its rules, as the file
- * HASH.blob_cache, HASH from its id. The id is oneDNN's own: the primitive, the device, the driver,
- * oneDNN's version and commit. In the file: "XTBLOB1\n", the lengths of id and blob (8 bytes each,
- * little endian), the SHA-256 of both, the id, the blob. oneDNN looks at no bounds in a blob, so
- * what does not match its length and hash never reaches it. One thread.
+ * A blob lies in the kernel cache's folder (kernel_cache.h), under its rules, as the sealed file
+ * (base/sealed.h) HASH.blob_cache, HASH from its id, which is its key. The id is oneDNN's own: the
+ * primitive, the device, the driver, oneDNN's version and commit. oneDNN looks at no bounds in a
+ * blob, so what is not whole, or may be a stranger's, never reaches it. One thread.
  */
 #ifndef XT_DEVICE_KERNELS_BLOB_CACHE_H
 #define XT_DEVICE_KERNELS_BLOB_CACHE_H

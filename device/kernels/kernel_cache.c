@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/sha256.h"
+#include "base/trust.h"
 #include "device/gpu/host_gpu.h"
 
 enum { INDEX_LIMIT = 16 << 20, FILE_LIMIT = 1 << 30, INDEX_LINES_MAX = 100000 };
@@ -26,18 +27,6 @@ void xt_cache_files_clear(struct xt_cache_files *files)
     free(files->items);
     xt_str_clear(&files->about);
     *files = (struct xt_cache_files){0};
-}
-
-/* --- whose it is
- * --------------------------------------------------------------------------------*/
-/* NULL where only this user and root can have written it. */
-static const char *stranger(const struct stat *st)
-{
-    if (st->st_uid != geteuid() && st->st_uid != 0)
-        return "it belongs to another user";
-    if (st->st_mode & (S_IWGRP | S_IWOTH))
-        return "others can write it";
-    return NULL;
 }
 
 enum xt_status xt_kernel_cache_check_folder(const char *path, struct xt_err *err)
@@ -54,7 +43,7 @@ enum xt_status xt_kernel_cache_check_folder(const char *path, struct xt_err *err
     else if (!S_ISDIR(st.st_mode))
         why = "it is not a folder";
     else
-        why = stranger(&st);
+        why = xt_trust_stranger(&st);
     if (!why)
         return XT_OK;
     return xt_err_set(err, XT_ERR_DATA, "the kernel cache %s is not used: %s", path, why);
@@ -128,7 +117,7 @@ static char *index_text(const char *path)
     size_t capacity = 0;
     size_t size = 0;
     struct stat st;
-    if (lstat(path, &st) || !S_ISREG(st.st_mode) || stranger(&st))
+    if (lstat(path, &st) || !S_ISREG(st.st_mode) || xt_trust_stranger(&st))
         return NULL;
     if (xt_file_read(path, INDEX_LIMIT, &text, &capacity, &size, NULL)) {
         free(text);
@@ -187,65 +176,23 @@ static bool hash_file(int fd, uint64_t bytes, char out[65])
     return fine;
 }
 
-/* Opened without following links, and looked at through the descriptor that is read. NULL: *fd is
- * open on a file that may be trusted, else what is wrong with it. */
-static const char *open_file(int folder, const char *name, int *fd, struct stat *st)
-{
-    const char *why = NULL;
-    *fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (*fd < 0)
-        return errno == ELOOP ? "it is a symbolic link" : "it cannot be read";
-    if (fstat(*fd, st))
-        why = "it cannot be read";
-    else if (!S_ISREG(st->st_mode))
-        why = "it is not a file";
-    else if (st->st_nlink != 1)
-        why = "it has another name elsewhere";
-    else
-        why = stranger(st);
-    if (!why && (st->st_size <= 0 || st->st_size > FILE_LIMIT))
-        why = "its size is not that of a kernel";
-    if (why)
-        close(*fd);
-    return why;
-}
-
 /* What is wrong with the file itself, whatever the index says; NULL: nothing. Without `hash` its
  * contents are not looked at. */
 static const char *look_at(int folder, struct xt_cache_file *file, uint64_t *bytes, char hash[65])
 {
     struct stat st;
     int fd = -1;
-    const char *why = open_file(folder, file->name, &fd, &st);
+    const char *why = xt_trust_open(folder, file->name, &fd, &st);
     if (why)
         return why;
     *bytes = (uint64_t)st.st_size;
     file->used = st.st_mtime > st.st_atime ? st.st_mtime : st.st_atime;
-    if (hash && !hash_file(fd, *bytes, hash))
+    if (st.st_size <= 0 || st.st_size > FILE_LIMIT)
+        why = "its size is not that of a kernel";
+    else if (hash && !hash_file(fd, *bytes, hash))
         why = "it cannot be read";
     close(fd);
     return why;
-}
-
-bool xt_cache_file_load(const char *folder, const char *name, uint8_t **bytes, size_t *size)
-{
-    struct stat st;
-    int fd = -1;
-    int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    *bytes = NULL;
-    if (at < 0)
-        return false;
-    if (!open_file(at, name, &fd, &st)) {
-        *size = (size_t)st.st_size;
-        *bytes = malloc(*size);
-        if (*bytes && !xt_file_read_at(fd, 0, *bytes, *size)) {
-            free(*bytes);
-            *bytes = NULL;
-        }
-        close(fd);
-    }
-    close(at);
-    return *bytes;
 }
 
 static void check_file(int folder, struct xt_cache_file *file, bool hashed)

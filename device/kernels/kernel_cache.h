@@ -52,9 +52,6 @@ enum xt_status xt_cache_files_read(struct xt_cache_files *files, const char *fol
 /* Adds the lines of an index to `files`, as what is expected; `text` is taken apart. Damaged lines
  * are skipped. */
 enum xt_status xt_cache_files_parse(struct xt_cache_files *files, char *text, struct xt_err *err);
-/* One file's contents (*bytes: free), where it may be trusted as code as far as owner, permissions
- * and links go; whether it is what was written, the caller checks. */
-bool xt_cache_file_load(const char *folder, const char *name, uint8_t **bytes, size_t *size);
 /* Hashes what the index does not hold and writes the index anew, with `about` lines, where that
  * changes it. */
 enum xt_status xt_cache_files_record(const char *folder, const char *about, struct xt_err *err);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "models/weights/weight_input.h"
 #include "models/weights/weight_store.h"
 
 enum {
@@ -78,6 +79,10 @@ static enum xt_status damaged(struct machine *m, const char *why)
 
 static enum xt_status take(struct machine *m, uint64_t count, const uint8_t **out)
 {
+    if (count > m->size - m->at && m->size == XT_WEIGHT_HEADER_MAX)
+        return xt_err_set(m->err, XT_ERR_DATA,
+                          "its pickle is longer than the %d bytes that are read",
+                          XT_WEIGHT_HEADER_MAX);
     if (count > m->size - m->at)
         return xt_err_set(m->err, XT_ERR_DATA,
                           "its pickle ends early at byte %zu: the file was cut short or damaged, "

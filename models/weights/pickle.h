@@ -9,7 +9,7 @@
 #ifndef XT_MODELS_WEIGHTS_PICKLE_H
 #define XT_MODELS_WEIGHTS_PICKLE_H
 
-#include "models/weights/weight_file.h"
+#include "models/weights/weight_tensor.h"
 
 enum xt_pickle_role {
     XT_PICKLE_ROLE_DICT,      /* called, it makes a dictionary */

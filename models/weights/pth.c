@@ -3,44 +3,40 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/str.h"
 #include "models/weights/pickle.h"
 #include "models/weights/weight_store.h"
 
-/* A storage that the pickle refers to; `bytes` is NULL until it is found in the file. */
+/* PyTorch's are numbers; longer ones would make sorting slow. */
+enum { KEY_MAX = 64 };
+
+/* A storage that the pickle refers to; `bytes` is NULL until it is read, and stays so where no
+ * tensor wants it (an optimizer's, say). */
 struct storage {
     const uint8_t *key;
     size_t key_length;
     const uint8_t *bytes;
     size_t size;
     size_t width; /* of an element */
+    size_t at;    /* where it lies in a file of the legacy form; 0: not found yet */
+    bool wanted;
 };
 
 struct reader {
     struct xt_weight_file *file;
+    const struct xt_weight_input *input;
     struct xt_pickle pickle;
     struct storage *storages; /* sorted by key */
     size_t storage_count;
     size_t copy_left; /* bytes that strided tensors may yet take when made dense */
     struct xt_err *err;
-};
-
-/* An entry of the zip, its name without the archive's own folder. */
-struct entry {
-    char *name;
-    const uint8_t *bytes;
-    size_t size;
-};
-
-struct entry_list {
-    struct entry *entries;
-    size_t count;
-    size_t capacity;
-    size_t left; /* bytes that the entries may yet unpack to */
 };
 
 static const char again[] = "it was cut short or damaged, fetch or save it again";
@@ -61,7 +57,7 @@ static enum xt_status read_storage_id(const struct xt_pickle_value *persistent,
     if (id->kind != XT_PICKLE_TUPLE || id->list.count < 5 ||
         !xt_pickle_is_text(items[0], "storage") || items[1]->kind != XT_PICKLE_GLOBAL ||
         items[1]->global->role != XT_PICKLE_ROLE_STORAGE || items[2]->kind != XT_PICKLE_TEXT ||
-        items[4]->kind != XT_PICKLE_INT || items[4]->integer < 0)
+        items[2]->text.length > KEY_MAX || items[4]->kind != XT_PICKLE_INT || items[4]->integer < 0)
         return xt_err_set(err, XT_ERR_DATA,
                           "its pickle refers to something outside that is no storage of numbers");
     if (id->list.count > 5 && items[5]->kind != XT_PICKLE_NONE)
@@ -241,7 +237,7 @@ static enum xt_status read_tensor(struct reader *reader, struct xt_file_tensor *
     enum xt_status status = read_storage_id(items[0], &named, &tensor->dtype, reader->err);
     if (status)
         return status;
-    if (!xt_weight_store_measure(tensor, &tensor->bytes))
+    if (!xt_file_tensor_measure(tensor, &tensor->bytes))
         return xt_err_set(reader->err, XT_ERR_DATA, "tensor %s: its shape is too large to be meant",
                           tensor->name);
     const struct storage *storage = find_storage(reader, named.key, named.key_length);
@@ -270,17 +266,24 @@ static size_t count_tensors(const struct xt_pickle_value *value)
     return count;
 }
 
+/* What the dictionary holds under that name: of repeated keys the last, as in Python. */
+static const struct xt_pickle_value *find_key(const struct xt_pickle_value *dict, const char *name)
+{
+    for (size_t i = dict->list.count; i > 0; i -= 2)
+        if (xt_pickle_is_text(dict->list.items[i - 2], name))
+            return dict->list.items[i - 1];
+    return NULL;
+}
+
 /* The dictionary of tensors under one of the names that training scripts use, else the root. */
 static const struct xt_pickle_value *unwrap(const struct xt_pickle_value *root)
 {
     static const char *const names[] = {"state_dict", "model_state_dict", "model"};
-    if (root->kind != XT_PICKLE_DICT)
-        return root;
-    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
-        for (size_t i = 0; i < root->list.count; i += 2)
-            if (xt_pickle_is_text(root->list.items[i], names[n]) &&
-                count_tensors(root->list.items[i + 1]))
-                return root->list.items[i + 1];
+    for (size_t n = 0; root->kind == XT_PICKLE_DICT && n < sizeof names / sizeof *names; n++) {
+        const struct xt_pickle_value *inner = find_key(root, names[n]);
+        if (inner && count_tensors(inner))
+            return inner;
+    }
     return root;
 }
 
@@ -324,14 +327,45 @@ static enum xt_status add_tensor(struct reader *reader, const struct xt_pickle_v
     return status;
 }
 
-static enum xt_status read_state(struct reader *reader, const struct xt_pickle_value *root)
+/* Marks what the tensors of the dictionary lie in, and refuses what is too much to be read. */
+static enum xt_status want_storages(struct reader *reader, const struct xt_pickle_value *dict)
 {
-    const struct xt_pickle_value *dict = unwrap(root);
-    size_t count = count_tensors(dict);
-    if (count == 0)
-        return refuse_empty(root, reader->err);
+    size_t bytes = 0;
+    for (size_t i = 0; i < dict->list.count; i += 2) {
+        const struct xt_pickle_value *args = tensor_args(dict->list.items[i + 1]);
+        struct storage named;
+        enum xt_dtype dtype = XT_F32;
+        /* What is wrong with a tensor is said when it is read. */
+        if (!args || !args->list.count || args->list.items[0]->kind != XT_PICKLE_PERSISTENT ||
+            read_storage_id(args->list.items[0], &named, &dtype, NULL))
+            continue;
+        struct storage *storage = find_storage(reader, named.key, named.key_length);
+        if (!storage || storage->wanted)
+            continue;
+        storage->wanted = true;
+        if (__builtin_add_overflow(bytes, storage->size, &bytes))
+            bytes = SIZE_MAX;
+    }
+    enum xt_status status = xt_weight_input_check(reader->input, bytes, reader->err);
+    if (!status) {
+        size_t left = reader->input->most - bytes;
+        reader->copy_left = left < 4 * reader->input->size ? left : 4 * reader->input->size;
+    }
+    return status;
+}
+
+/* The dictionary of tensors, and its storages wanted. */
+static enum xt_status find_state(struct reader *reader, const struct xt_pickle_value *root,
+                                 const struct xt_pickle_value **dict)
+{
+    *dict = unwrap(root);
+    return count_tensors(*dict) ? want_storages(reader, *dict) : refuse_empty(root, reader->err);
+}
+
+static enum xt_status read_state(struct reader *reader, const struct xt_pickle_value *dict)
+{
     enum xt_status status =
-        xt_weight_store_alloc(reader->file, &reader->file->tensors, count,
+        xt_weight_store_alloc(reader->file, &reader->file->tensors, count_tensors(dict),
                               sizeof *reader->file->tensors, "the tensor list", reader->err);
     for (size_t i = 0; i < dict->list.count && !status; i += 2) {
         const struct xt_pickle_value *args = tensor_args(dict->list.items[i + 1]);
@@ -390,16 +424,17 @@ static enum xt_status read_preamble(struct reader *reader, const uint8_t *bytes,
 }
 
 /* A storage in the file: its number of elements in eight bytes, then the elements. */
-static enum xt_status read_storage(struct reader *reader, const struct xt_pickle_value *key,
-                                   const uint8_t *bytes, size_t size, size_t *at)
+static enum xt_status locate_storage(struct reader *reader, const struct xt_pickle_value *key,
+                                     size_t *at)
 {
     char shown[48] = "?";
+    size_t size = reader->input->size;
     struct storage *storage = NULL;
     if (key->kind == XT_PICKLE_TEXT) {
         storage = find_storage(reader, key->text.bytes, key->text.length);
         xt_weight_store_printable(shown, sizeof shown, key->text.bytes, key->text.length);
     }
-    if (!storage || storage->bytes)
+    if (!storage || storage->at)
         return xt_err_set(reader->err, XT_ERR_DATA,
                           "storage '%s' is in its list but in no tensor, or twice in its list",
                           shown);
@@ -408,51 +443,95 @@ static enum xt_status read_storage(struct reader *reader, const struct xt_pickle
         return xt_err_set(reader->err, XT_ERR_DATA,
                           "storage '%s' of %zu bytes ends beyond the file's %zu: %s", shown,
                           storage->size, size, again);
-    memcpy(&elements, bytes + *at, sizeof elements);
-    *at += sizeof elements;
+    enum xt_status status =
+        xt_weight_input_read(reader->input, *at, &elements, sizeof elements, reader->err);
+    if (status)
+        return status;
+    storage->at = *at + sizeof elements;
+    *at = storage->at + storage->size;
     if (elements != storage->size / storage->width)
         return xt_err_set(reader->err, XT_ERR_DATA,
                           "storage '%s' has %" PRIu64 " elements at byte %zu, which is not what "
                           "its pickle says: it is damaged",
-                          shown, elements, *at - sizeof elements);
-    storage->bytes = bytes + *at;
-    *at += storage->size;
+                          shown, elements, storage->at - sizeof elements);
     return XT_OK;
 }
 
-static enum xt_status read_legacy(struct reader *reader, const uint8_t *bytes, size_t size)
+static enum xt_status read_storage(struct reader *reader, struct storage *storage)
+{
+    uint8_t *bytes = NULL;
+    enum xt_status status =
+        xt_weight_store_alloc(reader->file, &bytes, storage->size, 1, "a storage", reader->err);
+    storage->bytes = bytes;
+    return status ? status
+                  : xt_weight_input_read(reader->input, storage->at, bytes, storage->size,
+                                         reader->err);
+}
+
+static enum xt_status read_legacy(struct reader *reader, const uint8_t *head, size_t size)
 {
     size_t at = 0;
     const struct xt_pickle_value *root = NULL;
     const struct xt_pickle_value *keys = NULL;
-    enum xt_status status = read_preamble(reader, bytes, size, &at);
+    const struct xt_pickle_value *dict = NULL;
+    enum xt_status status = read_preamble(reader, head, size, &at);
     if (!status)
-        status = xt_pickle_read(&reader->pickle, bytes, size, &at, &root, reader->err);
+        status = xt_pickle_read(&reader->pickle, head, size, &at, &root, reader->err);
     if (!status)
         status = collect_storages(reader);
     if (!status)
-        status = xt_pickle_read(&reader->pickle, bytes, size, &at, &keys, reader->err);
+        status = xt_pickle_read(&reader->pickle, head, size, &at, &keys, reader->err);
     if (!status && keys->kind != XT_PICKLE_LIST)
         status = xt_err_set(reader->err, XT_ERR_DATA, "its list of storages is %s",
                             xt_pickle_kind_name(keys->kind));
     for (size_t i = 0; !status && i < keys->list.count; i++)
-        status = read_storage(reader, keys->list.items[i], bytes, size, &at);
-    if (!status && at != size)
-        status = xt_err_set(reader->err, XT_ERR_DATA,
-                            "%zu bytes after its last storage belong to none", size - at);
-    return status ? status : read_state(reader, root);
+        status = locate_storage(reader, keys->list.items[i], &at);
+    if (!status && at != reader->input->size)
+        status =
+            xt_err_set(reader->err, XT_ERR_DATA, "%zu bytes after its last storage belong to none",
+                       reader->input->size - at);
+    if (!status)
+        status = find_state(reader, root, &dict);
+    for (size_t i = 0; !status && i < reader->storage_count; i++)
+        if (reader->storages[i].wanted && reader->storages[i].at)
+            status = read_storage(reader, &reader->storages[i]);
+    return status ? status : read_state(reader, dict);
 }
 
-enum xt_status xt_pth_parse_legacy(struct xt_weight_file *file, const uint8_t *bytes, size_t size,
+/* The pickles lie before all numbers. */
+enum xt_status xt_pth_parse_legacy(struct xt_weight_file *file, const struct xt_weight_input *input,
                                    struct xt_err *err)
 {
-    struct reader reader = {.file = file, .copy_left = 4 * size, .err = err};
-    enum xt_status status = read_legacy(&reader, bytes, size);
+    struct reader reader = {.file = file, .input = input, .err = err};
+    size_t size = input->size < XT_WEIGHT_HEADER_MAX ? input->size : XT_WEIGHT_HEADER_MAX;
+    uint8_t *head = NULL;
+    enum xt_status status = xt_mem_calloc(&head, size, 1, "a pickle", err);
+    if (!status)
+        status = xt_weight_input_read(input, 0, head, size, err);
+    if (!status)
+        status = read_legacy(&reader, head, size);
     reader_clear(&reader);
+    free(head);
     return status;
 }
 
-/* The zip form: NAME/data.pkl, NAME/byteorder, and a NAME/data/KEY for each storage. */
+/* The zip form: NAME/data.pkl, NAME/byteorder, and a NAME/data/KEY for each storage. It is gone
+ * through twice: for the pickle, then for the storages that its tensors want. */
+
+struct part {
+    const uint8_t *bytes; /* NULL: not there yet */
+    size_t size;
+};
+
+struct zip {
+    struct reader *reader;
+    struct archive *archive;
+    struct part pickle;
+    struct part order;
+};
+
+/* An entry, `name` without the archive's own folder. */
+typedef enum xt_status take_entry(struct zip *zip, const char *name, size_t size);
 
 static enum xt_status refuse_archive(struct archive *archive, struct xt_err *err)
 {
@@ -461,40 +540,73 @@ static enum xt_status refuse_archive(struct archive *archive, struct xt_err *err
                       why ? why : "no reason given", again);
 }
 
-/* PyTorch stores entries as they are, so that together they are smaller than the file. */
-static enum xt_status read_content(struct xt_weight_file *file, struct archive *archive,
-                                   struct entry_list *list, struct entry *entry, int64_t size,
-                                   struct xt_err *err)
+__attribute__((format(printf, 3, 4))) static enum xt_status
+refuse_entry(struct zip *zip, const char *name, const char *format, ...)
 {
-    if (size < 0 || (uint64_t)size > list->left)
-        return xt_err_set(err, XT_ERR_DATA,
-                          "entry %s of its zip archive unpacks to more than the file holds, where "
-                          "PyTorch stores entries uncompressed: save it again with torch.save",
-                          entry->name);
+    char shown[96];
+    char why[192];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, sizeof why, format, args);
+    va_end(args);
+    return xt_err_set(zip->reader->err, XT_ERR_DATA, "entry %s of its zip archive %s",
+                      xt_weight_store_printable(shown, sizeof shown, name, strlen(name)), why);
+}
+
+static enum xt_status read_content(struct zip *zip, const char *name, size_t size,
+                                   const uint8_t **out)
+{
+    struct reader *reader = zip->reader;
     uint8_t *content = NULL;
-    enum xt_status status =
-        xt_weight_store_alloc(file, &content, (size_t)size, 1, "an entry of a zip archive", err);
+    if (*out)
+        return xt_err_set(reader->err, XT_ERR_DATA, "its zip archive holds two entries %s", name);
+    enum xt_status status = xt_weight_store_alloc(reader->file, &content, size, 1,
+                                                  "an entry of a zip archive", reader->err);
     if (status)
         return status;
-    la_ssize_t got = archive_read_data(archive, content, (size_t)size);
+    la_ssize_t got = archive_read_data(zip->archive, content, size);
     /* The checksum is looked at behind the last byte. */
     uint8_t more = 0;
-    la_ssize_t behind = got == size ? archive_read_data(archive, &more, 1) : 0;
+    la_ssize_t behind = (size_t)got == size ? archive_read_data(zip->archive, &more, 1) : 0;
     if (got < 0 || behind < 0)
-        return refuse_archive(archive, err);
-    if (got != size || behind != 0)
-        return xt_err_set(err, XT_ERR_DATA,
-                          "entry %s of its zip archive is not of the size it claims: %s",
-                          entry->name, again);
-    list->left -= (size_t)size;
-    entry->bytes = content;
-    entry->size = (size_t)size;
+        return refuse_archive(zip->archive, reader->err);
+    if ((size_t)got != size || behind != 0)
+        return refuse_entry(zip, name, "is not of the size it claims: %s", again);
+    *out = content;
     return XT_OK;
 }
 
-static enum xt_status read_entry(struct xt_weight_file *file, struct archive *archive,
-                                 struct archive_entry *header, struct entry_list *list,
-                                 struct xt_err *err)
+static enum xt_status take_pickle(struct zip *zip, const char *name, size_t size)
+{
+    struct part *part = !strcmp(name, "data.pkl")    ? &zip->pickle
+                        : !strcmp(name, "byteorder") ? &zip->order
+                                                     : NULL;
+    if (!part)
+        return XT_OK;
+    if (size > XT_WEIGHT_HEADER_MAX)
+        return refuse_entry(zip, name, "has %zu bytes, more than the %d that are read", size,
+                            XT_WEIGHT_HEADER_MAX);
+    part->size = size;
+    return read_content(zip, name, size, &part->bytes);
+}
+
+static enum xt_status take_storage(struct zip *zip, const char *name, size_t size)
+{
+    static const char folder[] = "data/";
+    const char *key = name + sizeof folder - 1;
+    struct storage *storage =
+        xt_str_starts(name, folder) ? find_storage(zip->reader, key, strlen(key)) : NULL;
+    if (!storage || !storage->wanted)
+        return XT_OK;
+    if (storage->size != size)
+        return refuse_entry(zip, name, "has %zu bytes where its pickle says %zu", size,
+                            storage->size);
+    return read_content(zip, name, size, &storage->bytes);
+}
+
+/* PyTorch stores entries as they are, so that together they are smaller than the file. */
+static enum xt_status read_entry(struct zip *zip, struct archive_entry *header, size_t *left,
+                                 take_entry *take)
 {
     const char *path = archive_entry_pathname(header);
     if (!path)
@@ -502,130 +614,85 @@ static enum xt_status read_entry(struct xt_weight_file *file, struct archive *ar
     const char *slash = path ? strchr(path, '/') : NULL;
     if (!slash || !slash[1])
         return XT_OK;
-    enum xt_status status = xt_mem_grow(&list->entries, &list->capacity, list->count + 1,
-                                        sizeof *list->entries, "a zip archive", err);
-    if (status)
-        return status;
-    struct entry *entry = &list->entries[list->count];
-    size_t length = strlen(slash + 1);
-    *entry = (struct entry){0};
-    status = xt_weight_store_alloc(file, &entry->name, length + 1, 1, "a name", err);
-    if (status)
-        return status;
-    xt_weight_store_printable(entry->name, length + 1, slash + 1, length);
-    list->count++;
-    return read_content(file, archive, list, entry,
-                        archive_entry_size_is_set(header) ? archive_entry_size(header) : -1, err);
+    int64_t size = archive_entry_size_is_set(header) ? archive_entry_size(header) : -1;
+    if (size < 0 || (uint64_t)size > *left)
+        return refuse_entry(zip, slash + 1,
+                            "unpacks to more than the file holds, where PyTorch stores entries "
+                            "uncompressed: save it again with torch.save");
+    *left -= (size_t)size;
+    return take(zip, slash + 1, (size_t)size);
 }
 
-static enum xt_status read_entries(struct xt_weight_file *file, struct archive *archive,
-                                   struct entry_list *list, struct xt_err *err)
+static enum xt_status read_entries(struct zip *zip, take_entry *take)
 {
-    for (;;) {
-        struct archive_entry *header = NULL;
-        int result = archive_read_next_header(archive, &header);
-        if (result == ARCHIVE_EOF)
-            return XT_OK;
-        if (result != ARCHIVE_OK && result != ARCHIVE_WARN)
-            return refuse_archive(archive, err);
-        enum xt_status status = read_entry(file, archive, header, list, err);
-        if (status)
-            return status;
-    }
-}
-
-static enum xt_status unpack(struct xt_weight_file *file, const uint8_t *bytes, size_t size,
-                             struct entry_list *list, struct xt_err *err)
-{
-    struct archive *archive = archive_read_new();
-    if (!archive)
-        return xt_err_no_memory(err, "a zip archive", size);
+    size_t left = zip->reader->input->size;
     enum xt_status status = XT_OK;
-    if (archive_read_support_format_zip_seekable(archive) != ARCHIVE_OK ||
-        archive_read_open_memory(archive, bytes, size) != ARCHIVE_OK)
-        status = refuse_archive(archive, err);
-    if (!status)
-        status = read_entries(file, archive, list, err);
-    archive_read_free(archive);
+    while (!status) {
+        struct archive_entry *header = NULL;
+        int result = archive_read_next_header(zip->archive, &header);
+        if (result == ARCHIVE_EOF)
+            break;
+        status = result == ARCHIVE_OK || result == ARCHIVE_WARN
+                     ? read_entry(zip, header, &left, take)
+                     : refuse_archive(zip->archive, zip->reader->err);
+    }
     return status;
 }
 
-static int compare_entries(const void *a, const void *b)
+static int open_archive(struct archive *archive, const struct xt_weight_input *input)
 {
-    return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
+    enum { BLOCK = 1 << 16 };
+    if (input->bytes)
+        return archive_read_open_memory(archive, input->bytes, input->size);
+    return lseek(input->fd, 0, SEEK_SET) ? ARCHIVE_FATAL
+                                         : archive_read_open_fd(archive, input->fd, BLOCK);
 }
 
-static const struct entry *find_entry(const struct entry_list *list, const char *name)
+static enum xt_status visit_entries(struct zip *zip, take_entry *take)
 {
-    struct entry wanted = {.name = (char *)name};
-    return list->count
-               ? bsearch(&wanted, list->entries, list->count, sizeof wanted, compare_entries)
-               : NULL;
+    const struct xt_weight_input *input = zip->reader->input;
+    zip->archive = archive_read_new();
+    if (!zip->archive)
+        return xt_err_no_memory(zip->reader->err, "a zip archive", input->size);
+    bool open = archive_read_support_format_zip_seekable(zip->archive) == ARCHIVE_OK &&
+                open_archive(zip->archive, input) == ARCHIVE_OK;
+    enum xt_status status =
+        open ? read_entries(zip, take) : refuse_archive(zip->archive, zip->reader->err);
+    archive_read_free(zip->archive);
+    return status;
 }
 
-static enum xt_status sort_entries(struct entry_list *list, struct xt_err *err)
+static enum xt_status read_zip(struct zip *zip)
 {
-    if (list->count)
-        qsort(list->entries, list->count, sizeof *list->entries, compare_entries);
-    for (size_t i = 1; i < list->count; i++)
-        if (!compare_entries(&list->entries[i - 1], &list->entries[i]))
-            return xt_err_set(err, XT_ERR_DATA, "its zip archive holds two entries %s",
-                              list->entries[i].name);
-    return XT_OK;
-}
-
-static enum xt_status attach_storages(struct reader *reader, const struct entry_list *list)
-{
-    static const char folder[] = "data/";
-    for (size_t i = 0; i < list->count; i++) {
-        const struct entry *entry = &list->entries[i];
-        if (!xt_str_starts(entry->name, folder))
-            continue;
-        const char *key = entry->name + sizeof folder - 1;
-        struct storage *storage = find_storage(reader, key, strlen(key));
-        if (!storage)
-            continue;
-        if (storage->size != entry->size)
-            return xt_err_set(reader->err, XT_ERR_DATA,
-                              "entry %s of its zip archive has %zu bytes where its pickle says %zu",
-                              entry->name, entry->size, storage->size);
-        storage->bytes = entry->bytes;
-    }
-    return XT_OK;
-}
-
-static enum xt_status read_zip(struct reader *reader, struct entry_list *list)
-{
-    const struct entry *order = find_entry(list, "byteorder");
-    if (order && order->size == 3 && !memcmp(order->bytes, "big", 3))
-        return xt_err_set(reader->err, XT_ERR_DATA, "%s", big_endian);
-    const struct entry *pickle = find_entry(list, "data.pkl");
-    if (!pickle)
-        return xt_err_set(reader->err, XT_ERR_DATA,
-                          "it is a zip archive without a data.pkl: not a file that torch.save "
-                          "wrote");
+    struct reader *reader = zip->reader;
+    enum xt_status status = visit_entries(zip, take_pickle);
+    if (!status && zip->order.size == 3 && !memcmp(zip->order.bytes, "big", 3))
+        status = xt_err_set(reader->err, XT_ERR_DATA, "%s", big_endian);
+    if (!status && !zip->pickle.bytes)
+        status = xt_err_set(reader->err, XT_ERR_DATA,
+                            "it is a zip archive without a data.pkl: not a file that torch.save "
+                            "wrote");
     size_t at = 0;
     const struct xt_pickle_value *root = NULL;
-    enum xt_status status =
-        xt_pickle_read(&reader->pickle, pickle->bytes, pickle->size, &at, &root, reader->err);
+    const struct xt_pickle_value *dict = NULL;
+    if (!status)
+        status = xt_pickle_read(&reader->pickle, zip->pickle.bytes, zip->pickle.size, &at, &root,
+                                reader->err);
     if (!status)
         status = collect_storages(reader);
     if (!status)
-        status = attach_storages(reader, list);
-    return status ? status : read_state(reader, root);
+        status = find_state(reader, root, &dict);
+    if (!status)
+        status = visit_entries(zip, take_storage);
+    return status ? status : read_state(reader, dict);
 }
 
-enum xt_status xt_pth_parse_zip(struct xt_weight_file *file, const uint8_t *bytes, size_t size,
+enum xt_status xt_pth_parse_zip(struct xt_weight_file *file, const struct xt_weight_input *input,
                                 struct xt_err *err)
 {
-    struct reader reader = {.file = file, .copy_left = 4 * size, .err = err};
-    struct entry_list list = {.left = size};
-    enum xt_status status = unpack(file, bytes, size, &list, err);
-    if (!status)
-        status = sort_entries(&list, err);
-    if (!status)
-        status = read_zip(&reader, &list);
+    struct reader reader = {.file = file, .input = input, .err = err};
+    struct zip zip = {.reader = &reader};
+    enum xt_status status = read_zip(&zip);
     reader_clear(&reader);
-    free(list.entries);
     return status;
 }

@@ -5,14 +5,14 @@
 #ifndef XT_MODELS_WEIGHTS_PTH_H
 #define XT_MODELS_WEIGHTS_PTH_H
 
-#include "models/weights/weight_file.h"
+#include "models/weights/weight_input.h"
+#include "models/weights/weight_store.h"
 
-/* Fill `file`. Tensors of the legacy form point into `bytes` (or into the file's own memory where
- * they had to be made dense); those of the zip form never do. After a failure the caller clears
- * `file`. */
-enum xt_status xt_pth_parse_zip(struct xt_weight_file *file, const uint8_t *bytes, size_t size,
+/* Fill `file`; of the numbers only those are read that its tensors lie in. After a failure the
+ * caller clears `file`. */
+enum xt_status xt_pth_parse_zip(struct xt_weight_file *file, const struct xt_weight_input *input,
                                 struct xt_err *err);
-enum xt_status xt_pth_parse_legacy(struct xt_weight_file *file, const uint8_t *bytes, size_t size,
+enum xt_status xt_pth_parse_legacy(struct xt_weight_file *file, const struct xt_weight_input *input,
                                    struct xt_err *err);
 
 #endif

@@ -10,8 +10,7 @@
 #include "base/str.h"
 #include "models/weights/weight_store.h"
 
-/* Room for a hundred thousand tensors; the JSON tree takes up to 40 times its text. */
-enum { HEADER_BYTES_MAX = 16 << 20, PREFIX_BYTES = 8 };
+enum { PREFIX_BYTES = 8 };
 
 /* Whole numbers up to here are exact in a double, which is what cJSON reads them into. */
 static const double exact_max = 9007199254740992.0;
@@ -125,7 +124,7 @@ static enum xt_status read_entry(struct xt_weight_file *file, struct placed *pla
     status = read_fields(placed, entry, err);
     if (status)
         return status;
-    if (!xt_weight_store_measure(tensor, &tensor->bytes))
+    if (!xt_file_tensor_measure(tensor, &tensor->bytes))
         return xt_err_set(err, XT_ERR_DATA, "tensor %s: its shape is too large to be meant",
                           tensor->name);
     uint64_t range = placed->end - placed->begin;
@@ -212,8 +211,21 @@ static enum xt_status check_tiling(const struct placed *placed, size_t count, si
     return XT_OK;
 }
 
-static enum xt_status read_entries(struct xt_weight_file *file, const cJSON *root,
-                                   const uint8_t *data, size_t data_bytes, struct xt_err *err)
+/* The bytes of all tensors, which end the file. */
+static enum xt_status read_data(struct xt_weight_file *file, const struct xt_weight_input *input,
+                                size_t data_bytes, const uint8_t **out, struct xt_err *err)
+{
+    uint8_t *data = NULL;
+    enum xt_status status = xt_weight_input_check(input, data_bytes, err);
+    if (!status)
+        status = xt_weight_store_alloc(file, &data, data_bytes, 1, "weights", err);
+    *out = data;
+    return status ? status
+                  : xt_weight_input_read(input, input->size - data_bytes, data, data_bytes, err);
+}
+
+static enum xt_status read_entries(struct xt_weight_file *file, const struct xt_weight_input *input,
+                                   const cJSON *root, size_t data_bytes, struct xt_err *err)
 {
     size_t room = (size_t)cJSON_GetArraySize(root);
     struct placed *placed = NULL;
@@ -222,6 +234,7 @@ static enum xt_status read_entries(struct xt_weight_file *file, const cJSON *roo
         status = xt_weight_store_alloc(file, &file->tensors, room, sizeof *file->tensors,
                                        "the tensor list", err);
     size_t count = 0;
+    const uint8_t *data = NULL;
     const cJSON *entry = NULL;
     cJSON_ArrayForEach(entry, root)
     {
@@ -239,6 +252,8 @@ static enum xt_status read_entries(struct xt_weight_file *file, const cJSON *roo
         goto out;
     qsort(placed, count, sizeof *placed, compare_placed);
     status = check_tiling(placed, count, data_bytes, err);
+    if (!status)
+        status = read_data(file, input, data_bytes, &data, err);
     if (status)
         goto out;
     for (size_t i = 0; i < count; i++) {
@@ -274,33 +289,35 @@ static enum xt_status parse_header(cJSON **root, const char *text, size_t length
     return XT_OK;
 }
 
-enum xt_status xt_safetensors_parse(struct xt_weight_file *file, const uint8_t *bytes, size_t size,
-                                    struct xt_err *err)
+enum xt_status xt_safetensors_parse(struct xt_weight_file *file,
+                                    const struct xt_weight_input *input, struct xt_err *err)
 {
-    if (size < PREFIX_BYTES)
-        return xt_err_set(err, XT_ERR_DATA, "%zu bytes are too few for a file of weights", size);
     uint64_t length = 0;
-    memcpy(&length, bytes, sizeof length);
-    if (length > HEADER_BYTES_MAX)
+    if (input->size < PREFIX_BYTES)
+        return xt_err_set(err, XT_ERR_DATA, "%zu bytes are too few for a file of weights",
+                          input->size);
+    enum xt_status status = xt_weight_input_read(input, 0, &length, sizeof length, err);
+    if (status)
+        return status;
+    if (length > XT_WEIGHT_HEADER_MAX)
         return xt_err_set(err, XT_ERR_DATA,
                           "its header claims %" PRIu64 " bytes, more than the %d that are read",
-                          length, HEADER_BYTES_MAX);
-    if (length > size - PREFIX_BYTES)
+                          length, XT_WEIGHT_HEADER_MAX);
+    if (length > input->size - PREFIX_BYTES)
         return xt_err_set(err, XT_ERR_DATA,
                           "its header claims %" PRIu64
                           " bytes, but the file has only %zu: it was cut short, fetch or save it "
                           "again",
-                          length, size);
+                          length, input->size);
     char *text = NULL;
     cJSON *root = NULL;
-    enum xt_status status = xt_mem_calloc(&text, (size_t)length + 1, 1, "a header", err);
-    if (status)
-        return status;
-    memcpy(text, bytes + PREFIX_BYTES, (size_t)length);
-    status = parse_header(&root, text, (size_t)length, err);
+    status = xt_mem_calloc(&text, (size_t)length + 1, 1, "a header", err);
     if (!status)
-        status = read_entries(file, root, bytes + PREFIX_BYTES + length,
-                              size - PREFIX_BYTES - (size_t)length, err);
+        status = xt_weight_input_read(input, PREFIX_BYTES, text, (size_t)length, err);
+    if (!status)
+        status = parse_header(&root, text, (size_t)length, err);
+    if (!status)
+        status = read_entries(file, input, root, input->size - PREFIX_BYTES - (size_t)length, err);
     cJSON_Delete(root);
     free(text);
     return status;
@@ -344,7 +361,7 @@ static enum xt_status put_tensor(struct xt_str *out, const struct xt_file_tensor
 {
     size_t bytes = 0;
     if (tensor->ndims < 0 || tensor->ndims > XT_FILE_DIMS_MAX ||
-        !xt_weight_store_measure(tensor, &bytes) || bytes != tensor->bytes)
+        !xt_file_tensor_measure(tensor, &bytes) || bytes != tensor->bytes)
         return xt_err_set(err, XT_ERR_DATA,
                           "tensor %s cannot be saved: its %zu bytes do not match its shape",
                           tensor->name, tensor->bytes);
@@ -394,7 +411,7 @@ enum xt_status xt_safetensors_header(uint8_t **header, size_t *size,
 {
     struct xt_str out = {0};
     enum xt_status status = put_header(&out, tensors, count, meta, meta_count, err);
-    if (!status && out.length - PREFIX_BYTES > HEADER_BYTES_MAX)
+    if (!status && out.length - PREFIX_BYTES > XT_WEIGHT_HEADER_MAX)
         status = xt_err_set(err, XT_ERR_DATA, "names and texts are too large to be saved");
     if (status) {
         xt_str_clear(&out);

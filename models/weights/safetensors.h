@@ -4,11 +4,12 @@
 #ifndef XT_MODELS_WEIGHTS_SAFETENSORS_H
 #define XT_MODELS_WEIGHTS_SAFETENSORS_H
 
-#include "models/weights/weight_file.h"
+#include "models/weights/weight_input.h"
+#include "models/weights/weight_store.h"
 
-/* Fills `file`, whose tensors then point into `bytes`. After a failure the caller clears it. */
-enum xt_status xt_safetensors_parse(struct xt_weight_file *file, const uint8_t *bytes, size_t size,
-                                    struct xt_err *err);
+/* Fills `file`. After a failure the caller clears it. */
+enum xt_status xt_safetensors_parse(struct xt_weight_file *file,
+                                    const struct xt_weight_input *input, struct xt_err *err);
 
 /* The header with its length before it, padded with spaces so that the data begins on a multiple of
  * eight; `*header` is released with free. */

@@ -2,45 +2,55 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
-#include "base/mem.h"
-#include "base/number.h"
 #include "base/str.h"
 #include "models/weights/pth.h"
 #include "models/weights/safetensors.h"
-#include "models/weights/weight_store.h"
+#include "models/weights/weight_input.h"
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "weight files are little-endian");
+enum { START_BYTES = 9 };
 
-static const size_t file_bytes_max = (size_t)1 << 36;
-
-enum format { FORMAT_SAFETENSORS, FORMAT_ZIP, FORMAT_LEGACY, FORMAT_NONE };
-
-static enum format find_format(const uint8_t *bytes, size_t size)
+static bool is_zip(const uint8_t *start, size_t size)
 {
-    if (size >= 4 && bytes[0] == 'P' && bytes[1] == 'K' && bytes[2] < 8 && bytes[3] < 9)
-        return FORMAT_ZIP;
-    /* A pickle's third byte is an opcode, never 0; in a header's length it is, or the header is
-     * larger than can be read. */
-    if (size >= 3 && bytes[0] == 0x80 && bytes[1] >= 2 && bytes[1] <= 5 && bytes[2] != 0)
-        return FORMAT_LEGACY;
-    return size > 8 && bytes[8] != '{' ? FORMAT_NONE : FORMAT_SAFETENSORS;
+    return size >= 4 && start[0] == 'P' && start[1] == 'K' && start[2] < 8 && start[3] < 9;
 }
 
-static enum xt_status parse(struct xt_weight_file *file, enum format format, const uint8_t *bytes,
-                            size_t size, struct xt_err *err)
+/* A pickle's third byte is an opcode, never 0; in a header's length it is, or the header is larger
+ * than can be read. */
+static bool is_pickle(const uint8_t *start, size_t size)
 {
-    switch (format) {
-    case FORMAT_SAFETENSORS:
-        return xt_safetensors_parse(file, bytes, size, err);
-    case FORMAT_ZIP:
-        return xt_pth_parse_zip(file, bytes, size, err);
-    case FORMAT_LEGACY:
-        return xt_pth_parse_legacy(file, bytes, size, err);
-    case FORMAT_NONE:
-        break;
-    }
+    return size >= 3 && start[0] == 0x80 && start[1] >= 2 && start[1] <= 5 && start[2] != 0;
+}
+
+static bool is_safetensors(const uint8_t *start, size_t size)
+{
+    return size < START_BYTES || start[8] == '{';
+}
+
+/* By a file's first bytes; the first that it can be. */
+static const struct {
+    bool (*begins)(const uint8_t *start, size_t size);
+    enum xt_status (*parse)(struct xt_weight_file *file, const struct xt_weight_input *input,
+                            struct xt_err *err);
+} formats[] = {
+    {is_zip, xt_pth_parse_zip},
+    {is_pickle, xt_pth_parse_legacy},
+    {is_safetensors, xt_safetensors_parse},
+};
+
+static enum xt_status parse(struct xt_weight_file *file, const struct xt_weight_input *input,
+                            struct xt_err *err)
+{
+    uint8_t start[START_BYTES];
+    size_t size = input->size < sizeof start ? input->size : sizeof start;
+    enum xt_status status = xt_weight_input_read(input, 0, start, size, err);
+    if (status)
+        return status;
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (formats[i].begins(start, size))
+            return formats[i].parse(file, input, err);
     return xt_err_set(err, XT_ERR_DATA,
                       "it is neither safetensors nor a .pth file of PyTorch, the two kinds of "
                       "weights that can be read");
@@ -65,12 +75,12 @@ static void drop_wrappers(struct xt_weight_file *file)
         ;
 }
 
-enum xt_status xt_weight_file_parse(struct xt_weight_file *file, const uint8_t *bytes, size_t size,
-                                    const char *name, struct xt_err *err)
+static enum xt_status read_input(struct xt_weight_file *file, const struct xt_weight_input *input,
+                                 const char *name, struct xt_err *err)
 {
     struct xt_err own;
     *file = (struct xt_weight_file){0};
-    enum xt_status status = parse(file, find_format(bytes, size), bytes, size, &own);
+    enum xt_status status = parse(file, input, &own);
     if (!status) {
         drop_wrappers(file);
         return XT_OK;
@@ -79,61 +89,25 @@ enum xt_status xt_weight_file_parse(struct xt_weight_file *file, const uint8_t *
     return xt_err_set(err, status, "%s: %s", name, own.text);
 }
 
-enum xt_status xt_weight_file_read(struct xt_weight_file *file, const char *path,
+enum xt_status xt_weight_file_parse(struct xt_weight_file *file, const uint8_t *bytes, size_t size,
+                                    const char *name, struct xt_err *err)
+{
+    const struct xt_weight_input input = {
+        .size = size, .most = SIZE_MAX, .bytes = size ? bytes : (const uint8_t *)"", .fd = -1};
+    return read_input(file, &input, name, err);
+}
+
+enum xt_status xt_weight_file_read(struct xt_weight_file *file, const char *path, size_t most,
                                    struct xt_err *err)
 {
-    uint8_t *bytes = NULL;
-    size_t capacity = 0;
-    size_t size = 0;
+    struct xt_weight_input input = {.most = most};
     *file = (struct xt_weight_file){0};
-    enum xt_status status = xt_file_read(path, file_bytes_max, &bytes, &capacity, &size, err);
-    if (!status)
-        status = xt_weight_file_parse(file, bytes, size, path, err);
-    /* The zip form was unpacked: its tensors do not point into the bytes. */
-    if (status || find_format(bytes, size) == FORMAT_ZIP) {
-        free(bytes);
-        return status;
-    }
-    status = xt_weight_store_adopt(file, bytes, err);
+    enum xt_status status = xt_file_open(path, &input.fd, &input.size, err);
     if (status)
-        xt_weight_file_clear(file);
+        return status;
+    status = read_input(file, &input, path, err);
+    close(input.fd);
     return status;
-}
-
-const struct xt_file_tensor *xt_weight_file_find(const struct xt_weight_file *file,
-                                                 const char *name)
-{
-    for (size_t i = 0; i < file->count; i++)
-        if (!strcmp(file->tensors[i].name, name))
-            return &file->tensors[i];
-    return NULL;
-}
-
-const char *xt_weight_file_meta(const struct xt_weight_file *file, const char *key)
-{
-    for (size_t i = 0; i < file->meta_count; i++)
-        if (!strcmp(file->meta[i].key, key))
-            return file->meta[i].value;
-    return NULL;
-}
-
-size_t xt_file_tensor_count(const struct xt_file_tensor *tensor)
-{
-    return tensor->bytes / xt_dtype_size(tensor->dtype);
-}
-
-enum xt_status xt_file_tensor_floats(const struct xt_file_tensor *tensor, float *out, size_t count,
-                                     struct xt_err *err)
-{
-    if (count != xt_file_tensor_count(tensor))
-        return xt_err_set(err, XT_ERR_DATA, "tensor %s has %zu elements where %zu are wanted",
-                          tensor->name, xt_file_tensor_count(tensor), count);
-    if (!xt_dtype_is_float(tensor->dtype))
-        return xt_err_set(err, XT_ERR_DATA,
-                          "tensor %s holds %s where floating-point numbers are wanted",
-                          tensor->name, xt_dtype_file_name(tensor->dtype));
-    xt_number_to_float(tensor->dtype, tensor->data, count, out);
-    return XT_OK;
 }
 
 static enum xt_status write_all(struct xt_file_writer *writer, const uint8_t *header,

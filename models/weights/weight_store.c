@@ -14,7 +14,8 @@ struct store {
     size_t capacity;
 };
 
-enum xt_status xt_weight_store_adopt(struct xt_weight_file *file, void *block, struct xt_err *err)
+/* Hands a block over; it is freed too where this fails. */
+static enum xt_status adopt(struct xt_weight_file *file, void *block, struct xt_err *err)
 {
     enum xt_status status = XT_OK;
     if (!file->owned)
@@ -37,7 +38,7 @@ enum xt_status xt_weight_store_alloc(struct xt_weight_file *file, void *out, siz
     void *block = NULL;
     enum xt_status status = xt_mem_calloc(&block, count, size, what, err);
     if (!status)
-        status = xt_weight_store_adopt(file, block, err);
+        status = adopt(file, block, err);
     if (!status)
         memcpy(out, &block, sizeof block);
     return status;
@@ -52,6 +53,23 @@ void xt_weight_file_clear(struct xt_weight_file *file)
         free(store->blocks);
     free(store);
     *file = (struct xt_weight_file){0};
+}
+
+const struct xt_file_tensor *xt_weight_file_find(const struct xt_weight_file *file,
+                                                 const char *name)
+{
+    for (size_t i = 0; i < file->count; i++)
+        if (!strcmp(file->tensors[i].name, name))
+            return &file->tensors[i];
+    return NULL;
+}
+
+const char *xt_weight_file_meta(const struct xt_weight_file *file, const char *key)
+{
+    for (size_t i = 0; i < file->meta_count; i++)
+        if (!strcmp(file->meta[i].key, key))
+            return file->meta[i].value;
+    return NULL;
 }
 
 bool xt_weight_store_is_text(const char *bytes, size_t length, bool allow_controls)
@@ -109,23 +127,6 @@ enum xt_status xt_weight_store_check_unique(const struct xt_weight_file *file, s
                 xt_err_set(err, XT_ERR_DATA, "it holds two tensors of the name '%s'", names[i]);
     free(names);
     return status;
-}
-
-bool xt_weight_store_measure(const struct xt_file_tensor *tensor, size_t *bytes)
-{
-    /* Zero-sized dimensions last, so that the others must not overflow either. */
-    int64_t product = (int64_t)xt_dtype_size(tensor->dtype);
-    bool empty = false;
-    for (int i = 0; i < tensor->ndims; i++) {
-        if (tensor->dims[i] < 0)
-            return false;
-        if (tensor->dims[i] == 0)
-            empty = true;
-        else if (__builtin_mul_overflow(product, tensor->dims[i], &product))
-            return false;
-    }
-    *bytes = empty ? 0 : (size_t)product;
-    return true;
 }
 
 const char *xt_weight_store_printable(char *out, size_t size, const void *bytes, size_t length)

@@ -1,19 +1,40 @@
-/* What the readers of weight files share: the memory behind an xt_weight_file, and checked names.
+/* What was read from a weight file, and what its readers share: the memory behind it, and checked
+ * names.
  *
  * Everything allocated here belongs to the file and goes with xt_weight_file_clear, also after a
- * failure. Messages say what is wrong and leave the file's name to xt_weight_file_parse.
+ * failure. Messages say what is wrong and leave the file's name to xt_weight_file_parse. Different
+ * files may be used from different threads.
  */
 #ifndef XT_MODELS_WEIGHTS_WEIGHT_STORE_H
 #define XT_MODELS_WEIGHTS_WEIGHT_STORE_H
 
-#include "models/weights/weight_file.h"
+#include "models/weights/weight_tensor.h"
+
+struct xt_file_meta {
+    const char *key;
+    const char *value;
+};
+
+/* A zeroed struct is empty. It owns its names, its metadata and its tensors' bytes. */
+struct xt_weight_file {
+    struct xt_file_tensor
+        *tensors; /* in file order (safetensors: by offset; .pth: dictionary order) */
+    size_t count;
+    struct xt_file_meta *meta;
+    size_t meta_count;
+    void *owned; /* what the tensors point into; released by xt_weight_file_clear */
+};
+
+void xt_weight_file_clear(struct xt_weight_file *file);
+
+/* NULL where there is none. */
+const struct xt_file_tensor *xt_weight_file_find(const struct xt_weight_file *file,
+                                                 const char *name);
+const char *xt_weight_file_meta(const struct xt_weight_file *file, const char *key);
 
 /* count * size zeroed bytes into *out; `what` names them in the error. */
 enum xt_status xt_weight_store_alloc(struct xt_weight_file *file, void *out, size_t count,
                                      size_t size, const char *what, struct xt_err *err);
-
-/* Hands a block made by malloc over; it is freed too where this fails. */
-enum xt_status xt_weight_store_adopt(struct xt_weight_file *file, void *block, struct xt_err *err);
 
 /* A NUL-terminated copy of a tensor's name. Names are UTF-8 without control characters (so that
  * they can be printed), not empty, and at most a few hundred bytes. */
@@ -22,10 +43,6 @@ enum xt_status xt_weight_store_name(struct xt_weight_file *file, const char **ou
 
 /* Refuses two tensors of one name. */
 enum xt_status xt_weight_store_check_unique(const struct xt_weight_file *file, struct xt_err *err);
-
-/* The number of elements (the product of dims), false where a dimension is negative or the bytes
- * overflow. */
-bool xt_weight_store_measure(const struct xt_file_tensor *tensor, size_t *bytes);
 
 /* Copies at most `size - 1` bytes of text that may hold anything, in a form fit for a terminal. */
 const char *xt_weight_store_printable(char *out, size_t size, const void *bytes, size_t length);

@@ -111,7 +111,7 @@ static void its_tensors_are_those_of_the_published_weights(void **state)
     struct network net;
     open_network(&net, *state, 1, true);
     struct xt_weight_file file;
-    ok(&net, xt_weight_file_read(&file, path, &net.err));
+    ok(&net, xt_weight_file_read(&file, path, SIZE_MAX, &net.err));
     struct xt_params_tensors tensors = tensors_of(&net);
     assert_int_equal(tensors.count, file.count);
     for (int i = 0; i < tensors.count; i++) {
@@ -133,7 +133,7 @@ static void the_published_weights_come_out_as_they_went_in(void **state)
     struct network net;
     open_network(&net, *state, 1, true);
     struct xt_weight_file file;
-    ok(&net, xt_weight_file_read(&file, path, &net.err));
+    ok(&net, xt_weight_file_read(&file, path, SIZE_MAX, &net.err));
     load(&net, &file);
     assert_true(net.params.frozen_at_init);
     struct xt_params_tensors tensors = tensors_of(&net);
@@ -182,7 +182,7 @@ static void written_weights_give_the_same_answers(void **state)
     struct network net;
     open_network(&net, *state, 2, false);
     struct xt_weight_file file;
-    ok(&net, xt_weight_file_read(&file, path, &net.err));
+    ok(&net, xt_weight_file_read(&file, path, SIZE_MAX, &net.err));
     load(&net, &file);
     assert_false(net.params.frozen_at_init);
     xt_weight_file_clear(&file);

@@ -2,8 +2,12 @@
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "models/weights/weight_file.h"
@@ -175,7 +179,7 @@ static void assert_every_type_is_read(const char *path)
 {
     struct xt_weight_file file;
     struct xt_err err;
-    assert_int_equal(xt_weight_file_read(&file, path, &err), XT_OK);
+    assert_int_equal(xt_weight_file_read(&file, path, SIZE_MAX, &err), XT_OK);
     assert_int_equal(file.count, 13);
     assert_string_equal(file.tensors[0].name, "f32");
     assert_string_equal(file.tensors[12].name, "empty");
@@ -213,7 +217,7 @@ static void assert_checkpoint_is_read(const char *path)
 {
     struct xt_weight_file file;
     struct xt_err err;
-    assert_int_equal(xt_weight_file_read(&file, path, &err), XT_OK);
+    assert_int_equal(xt_weight_file_read(&file, path, SIZE_MAX, &err), XT_OK);
     assert_int_equal(file.count, 2);
     assert_floats(&file, "weight", (float[]){1, 2, 3, 4}, 4);
     assert_floats(&file, "bias", (float[]){5, 6}, 2);
@@ -233,8 +237,9 @@ static void the_published_weights_are_read(void **state)
     (void)state;
     struct xt_weight_file file;
     struct xt_err err;
-    assert_int_equal(
-        xt_weight_file_read(&file, support_shared("data/weights/lprnet_sirius.pth"), &err), XT_OK);
+    assert_int_equal(xt_weight_file_read(&file, support_shared("data/weights/lprnet_sirius.pth"),
+                                         SIZE_MAX, &err),
+                     XT_OK);
     assert_int_equal(file.count, 62);
     assert_string_equal(file.tensors[0].name, "backbone.0.weight");
     assert_string_equal(file.tensors[61].name, "container.0.bias");
@@ -438,6 +443,90 @@ static void a_list_copied_often_is_refused(void **state)
     assert_refused(&made, "more than the stream can fill");
 }
 
+/* Of repeated keys the last counts, as in Python. */
+static void of_two_state_dicts_the_last_is_taken(void **state)
+{
+    (void)state;
+    struct claim second = good;
+    struct buffer pickle = {.size = 0};
+    struct buffer made = {.size = 0};
+    struct xt_weight_file file;
+    struct xt_err err;
+    second.name = "second";
+    put_text(&pickle, "}(");
+    for (int i = 0; i < 2; i++) {
+        put_name(&pickle, "state_dict");
+        put_text(&pickle, "}(");
+        put_tensor(&pickle, i ? &second : &good);
+        put_text(&pickle, "u");
+    }
+    put_text(&pickle, "u");
+    put_legacy(&made, &pickle);
+    assert_int_equal(parse(&file, &made, &err), XT_OK);
+    assert_int_equal(file.count, 1);
+    assert_string_equal(file.tensors[0].name, "second");
+    xt_weight_file_clear(&file);
+}
+
+/* A large legacy file being put together. */
+struct stream {
+    uint8_t *bytes;
+    size_t size;
+};
+
+static void repeat(struct stream *to, const char *part, size_t size, size_t often)
+{
+    to->bytes = realloc(to->bytes, to->size + often * size);
+    assert_non_null(to->bytes);
+    for (size_t i = 0; i < often; i++)
+        memcpy(to->bytes + to->size + i * size, part, size);
+    to->size += often * size;
+}
+
+#define REPEAT(to, part, often) repeat(to, part, sizeof(part) - 1, often)
+
+static void assert_refused_soon(struct stream *made, const char *why)
+{
+    struct xt_weight_file file;
+    struct xt_err err;
+    REPEAT(made, ".\x80\2].", 1);
+    clock_t before = clock();
+    assert_int_equal(xt_weight_file_parse(&file, made->bytes, made->size, "w.pth", &err),
+                     XT_ERR_DATA);
+    assert_true(clock() - before < CLOCKS_PER_SEC);
+    support_assert_error(&err, XT_ERR_DATA, why);
+    free(made->bytes);
+}
+
+/* One large dictionary, again and again under the same key. */
+static void repeated_keys_cost_no_time(void **state)
+{
+    (void)state;
+    struct stream made = {.size = 0};
+    repeat(&made, legacy_start, sizeof legacy_start - 1, 1);
+    REPEAT(&made, "}q\0(", 1);
+    REPEAT(&made, "NN", 200000);
+    REPEAT(&made, "u0}(\x8c\012state_dictq\1h\0", 1);
+    REPEAT(&made, "h\1h\0", 100000);
+    assert_int_equal(made.size / 1000, 800);
+    REPEAT(&made, "u", 1);
+    assert_refused_soon(&made, "no tensors were found");
+}
+
+/* One storage of a long name, which would be compared again and again. */
+static void long_names_of_storages_cost_no_time(void **state)
+{
+    (void)state;
+    struct stream made = {.size = 0};
+    repeat(&made, legacy_start, sizeof legacy_start - 1, 1);
+    REPEAT(&made, "X\0\0\10\0", 1);
+    REPEAT(&made, "k", 8 << 16);
+    REPEAT(&made, "q\0\x8c\7storageq\1ctorch\nFloatStorage\nq\2](", 1);
+    REPEAT(&made, "(h\1h\2h\0NK\4tQ", 60000);
+    REPEAT(&made, "e", 1);
+    assert_refused_soon(&made, "no storage of numbers");
+}
+
 static void a_file_without_tensors_says_what_it_holds(void **state)
 {
     (void)state;
@@ -598,6 +687,123 @@ static void a_damaged_number_in_an_archive_is_seen(void **state)
     assert_refused(&made, "zip archive cannot be read");
 }
 
+/* Bytes and a hole and bytes: a file that claims far more than it takes on the disk. */
+static const char *write_sparse(void *folder, const struct buffer *made, size_t tail, size_t hole)
+{
+    const char *path = support_path(folder, "sparse.pth");
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    size_t head = made->size - tail;
+    assert_int_equal(pwrite(fd, made->bytes, head, 0), (long)head);
+    assert_int_equal(ftruncate(fd, (off_t)(head + hole)), 0);
+    assert_int_equal(pwrite(fd, made->bytes + head, tail, (off_t)(head + hole)), (long)tail);
+    close(fd);
+    return path;
+}
+
+/* With at most 1 MB of tensors, and little more memory than that. */
+static enum xt_status read_within_a_megabyte(struct xt_weight_file *file, const char *path,
+                                             struct xt_err *err)
+{
+    struct rusage before;
+    struct rusage after;
+    getrusage(RUSAGE_SELF, &before);
+    enum xt_status status = xt_weight_file_read(file, path, 1 << 20, err);
+    getrusage(RUSAGE_SELF, &after);
+    assert_true(after.ru_maxrss - before.ru_maxrss < 64 << 10);
+    return status;
+}
+
+static const size_t eight_gb = (size_t)8 << 30;
+
+static void a_large_legacy_file_takes_no_memory(void **state)
+{
+    struct claim claim = good;
+    struct xt_weight_file file;
+    struct xt_err err;
+    claim.elements = claim.dims[0] = (int64_t)eight_gb / 4;
+    claim.dims[1] = 1;
+    struct buffer made = make_legacy(&claim);
+    made.size -= 4 * sizeof(float) + 8;
+    put(&made, &claim.elements, 8);
+    const char *path = write_sparse(*state, &made, 0, eight_gb);
+    assert_int_equal(read_within_a_megabyte(&file, path, &err), XT_ERR_DATA);
+    support_assert_error(&err, XT_ERR_DATA, "sparse.pth: its tensors take 8589934592 bytes, more");
+    /* Its first bytes alone. */
+    made.size = sizeof legacy_start - 1;
+    path = write_sparse(*state, &made, 0, eight_gb);
+    assert_int_equal(read_within_a_megabyte(&file, path, &err), XT_ERR_DATA);
+    support_assert_error(&err, XT_ERR_DATA, "opcode 0x00");
+}
+
+/* What is of no use for the network, an optimizer's state, say, is not read. */
+static void other_storages_are_left_in_the_file(void **state)
+{
+    const int64_t count = (int64_t)eight_gb / 4;
+    struct claim other = good;
+    struct buffer pickle = {.size = 0};
+    struct buffer made = {.size = 0};
+    struct xt_weight_file file;
+    struct xt_err err;
+    other.elements = count;
+    put_text(&pickle, "}(");
+    put_name(&pickle, "model");
+    put_text(&pickle, "}(");
+    put_tensor(&pickle, &good);
+    put_text(&pickle, "u");
+    put_name(&pickle, "optimizer");
+    size_t from = pickle.size;
+    put_text(&pickle, "}(");
+    put_tensor(&pickle, &other);
+    put_text(&pickle, "uu");
+    uint8_t *key = memmem(pickle.bytes + from, pickle.size - from, "\x8c\0010", 3);
+    key[2] = '1';
+    put_legacy(&made, &pickle);
+    uint8_t *keys = memmem(made.bytes, made.size, "]\x8c\0010a.", 6);
+    size_t tail = made.size - (size_t)(keys + 6 - made.bytes);
+    uint8_t numbers[64];
+    memcpy(numbers, keys + 6, tail);
+    made.size -= tail + 2;
+    put_text(&made, "a");
+    put_name(&made, "1");
+    put_text(&made, "a.");
+    put(&made, numbers, tail);
+    put(&made, &count, 8);
+    const char *path = write_sparse(*state, &made, 0, eight_gb);
+    assert_int_equal(read_within_a_megabyte(&file, path, &err), XT_OK);
+    assert_floats(&file, "w", (float[]){1, 2, 3, 4}, 4);
+    xt_weight_file_clear(&file);
+}
+
+/* The archive's own directory stands behind the hole. */
+static void a_large_archive_takes_no_memory(void **state)
+{
+    const uint32_t size = 3U << 30;
+    struct claim claim = good;
+    struct buffer pickle = {.size = 0};
+    struct xt_weight_file file;
+    struct xt_err err;
+    claim.elements = size / 4;
+    put_text(&pickle, "\x80\2}(");
+    put_tensor(&pickle, &claim);
+    put_text(&pickle, "u.");
+    const struct content contents[] = {{"a/data.pkl", pickle.bytes, pickle.size},
+                                       {"a/data/0", "0123456789abcdef", 16}};
+    struct buffer made = make_zip(contents, 2, "store");
+    uint8_t *directory = memmem(made.bytes, made.size, "PK\1\2", 4);
+    uint8_t *second = memmem(directory + 4, 200, "PK\1\2", 4);
+    uint8_t *end = memmem(directory, 400, "PK\5\6", 4);
+    uint32_t begin = (uint32_t)(directory - made.bytes) + size;
+    for (int field = 20; field <= 24; field += 4)
+        memcpy(second + field, &size, sizeof size);
+    memcpy(end + 16, &begin, sizeof begin);
+    const char *path = write_sparse(*state, &made, made.size - (begin - size), size);
+    assert_int_equal(read_within_a_megabyte(&file, path, &err), XT_ERR_DATA);
+    support_assert_error(&err, XT_ERR_DATA, "its tensors take 3221225472 bytes, more than");
+}
+
+#define IN_FOLDER(test)                                                                            \
+    cmocka_unit_test_setup_teardown(test, support_make_folder, support_remove_folder)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -617,6 +823,9 @@ int main(void)
         cmocka_unit_test(opcodes_that_weights_do_not_need_are_refused),
         cmocka_unit_test(a_damaged_pickle_is_refused),
         cmocka_unit_test(a_list_copied_often_is_refused),
+        cmocka_unit_test(of_two_state_dicts_the_last_is_taken),
+        cmocka_unit_test(repeated_keys_cost_no_time),
+        cmocka_unit_test(long_names_of_storages_cost_no_time),
         cmocka_unit_test(a_file_without_tensors_says_what_it_holds),
         cmocka_unit_test(a_pickle_of_something_else_is_refused),
         cmocka_unit_test(other_files_are_refused),
@@ -625,6 +834,9 @@ int main(void)
         cmocka_unit_test(an_archive_that_unpacks_to_more_than_itself_is_refused),
         cmocka_unit_test(a_file_cut_anywhere_is_refused),
         cmocka_unit_test(a_damaged_number_in_an_archive_is_seen),
+        IN_FOLDER(a_large_legacy_file_takes_no_memory),
+        IN_FOLDER(other_storages_are_left_in_the_file),
+        IN_FOLDER(a_large_archive_takes_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "models/weights/weight_file.h"
@@ -70,7 +72,7 @@ static void what_python_wrote_is_read(void **state)
     (void)state;
     struct xt_weight_file file;
     struct xt_err err;
-    assert_int_equal(xt_weight_file_read(&file, FIXTURE, &err), XT_OK);
+    assert_int_equal(xt_weight_file_read(&file, FIXTURE, SIZE_MAX, &err), XT_OK);
     assert_int_equal(file.count, 13);
     assert_string_equal(xt_weight_file_meta(&file, "alphabet"), "京沪\n");
     assert_null(xt_weight_file_meta(&file, "nothing"));
@@ -101,7 +103,7 @@ static void what_is_written_is_read_back(void **state)
     struct xt_weight_file file;
     struct xt_err err;
     assert_int_equal(xt_weight_file_write(path, tensors, 3, meta, 2, &err), XT_OK);
-    assert_int_equal(xt_weight_file_read(&file, path, &err), XT_OK);
+    assert_int_equal(xt_weight_file_read(&file, path, SIZE_MAX, &err), XT_OK);
     assert_int_equal(file.count, 3);
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(file.tensors[i].ndims, tensors[i].ndims);
@@ -323,11 +325,34 @@ static void a_file_cut_anywhere_is_refused(void **state)
     free(bytes);
 }
 
+/* The file takes a few bytes on the disk. */
+static void a_large_file_takes_no_memory(void **state)
+{
+    const char *path = support_path(*state, "sparse");
+    struct made made = make("{" TENSOR("w", "[2147483648]", "0", "8589934592") "}", 0);
+    struct rusage before;
+    struct rusage after;
+    struct xt_weight_file file;
+    struct xt_err err;
+    support_write_file(path, made.bytes, made.size);
+    assert_int_equal(truncate(path, (off_t)made.size + 8589934592), 0);
+    getrusage(RUSAGE_SELF, &before);
+    assert_int_equal(xt_weight_file_read(&file, path, 1 << 20, &err), XT_ERR_DATA);
+    support_assert_error(&err, XT_ERR_DATA, "sparse: its tensors take 8589934592 bytes, more than");
+    support_write_file(path, "", 0);
+    assert_int_equal(truncate(path, 8589934592), 0);
+    assert_int_equal(xt_weight_file_read(&file, path, SIZE_MAX, &err), XT_ERR_DATA);
+    support_assert_error(&err, XT_ERR_DATA, "sparse: it is neither safetensors");
+    getrusage(RUSAGE_SELF, &after);
+    assert_true(after.ru_maxrss - before.ru_maxrss < 64 << 10);
+}
+
 static void a_missing_file_is_named(void **state)
 {
     struct xt_weight_file file;
     struct xt_err err;
-    assert_int_equal(xt_weight_file_read(&file, support_path(*state, "none"), &err), XT_ERR_DATA);
+    assert_int_equal(xt_weight_file_read(&file, support_path(*state, "none"), SIZE_MAX, &err),
+                     XT_ERR_DATA);
     support_assert_error(&err, XT_ERR_DATA, "/none");
     xt_weight_file_clear(&file);
 }
@@ -398,6 +423,7 @@ int main(void)
         cmocka_unit_test(metadata_must_be_strings),
         cmocka_unit_test(deep_nesting_is_refused),
         cmocka_unit_test(a_file_cut_anywhere_is_refused),
+        IN_FOLDER(a_large_file_takes_no_memory),
         IN_FOLDER(a_missing_file_is_named),
         cmocka_unit_test(every_half_converts_exactly),
         cmocka_unit_test(integers_and_wrong_counts_give_no_floats),

@@ -16,6 +16,8 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/str.h"
+#include "models/registry.h"
+#include "models/weights/weight_file.h"
 #include "train/param_files.h"
 #include "train/run/run_options.h"
 
@@ -503,7 +505,7 @@ static void note_machine(const char *path, const struct xt_weight_file *file,
 /* Reads the file and checks that it is what was written. */
 static enum xt_status read_whole(struct xt_weight_file *file, const char *path, struct xt_err *err)
 {
-    enum xt_status status = xt_weight_file_read(file, path, err);
+    enum xt_status status = xt_weight_file_read(file, path, XT_MODEL_BYTES_MAX, err);
     if (status)
         return status;
     const char *wanted = NULL;

@@ -6,9 +6,10 @@
 #include <strings.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/mem.h"
-#include "data/sources/index_tree.h"
 #include "data/sources/files.h"
+#include "data/sources/index_tree.h"
 
 /* Whether the folder right above the file is one that the form leaves out. */
 static bool is_left_out(const struct xt_source_files *set, const char *path)
@@ -62,16 +63,21 @@ static void describe(struct xt_source *source, const char *folder, size_t others
              source->count, source->count == 1 ? "" : "s", classes, folder, ignored);
 }
 
+/* What follows the tree's first folder and a slash; nothing of that folder itself. */
+static const char *below(const struct xt_file_tree *tree, const char *path)
+{
+    path += strlen(tree->folders[0].path);
+    return *path == '/' ? path + 1 : path;
+}
+
 /* The folders right under the tree's first one: the classes. *list borrows their paths. */
 static enum xt_status list_classes(struct xt_file_list *list, const struct xt_file_tree *tree,
                                    struct xt_err *err)
 {
-    size_t length = strlen(tree->folders[0].path);
-    length -= tree->folders[0].path[length - 1] == '/';
     enum xt_status status = XT_OK;
     for (size_t i = 1; i < tree->folder_count && !status; i++) {
         char *path = tree->folders[i].path;
-        if (strchr(path + length + 1, '/'))
+        if (strchr(below(tree, path), '/'))
             continue;
         status = xt_mem_grow(&list->paths, &list->capacity, list->count + 1, sizeof *list->paths,
                              "a list of folders", err);
@@ -79,6 +85,25 @@ static enum xt_status list_classes(struct xt_file_list *list, const struct xt_fi
             list->paths[list->count++] = path;
     }
     return status;
+}
+
+/* A folder that two classes lead to would be one of them without images, or with too few. */
+static enum xt_status check_again(const struct xt_file_tree *tree, struct xt_err *err)
+{
+    for (size_t i = 0; i < tree->again_count; i++) {
+        const struct xt_file_again *again = &tree->again[i];
+        const char *one = below(tree, again->path);
+        const char *other = below(tree, again->entered_as);
+        int size = (int)strcspn(one, "/");
+        int other_size = (int)strcspn(other, "/");
+        /* A link back to where the tree begins is of no class. */
+        if (other_size && (size != other_size || strncmp(one, other, (size_t)size) != 0))
+            return xt_err_set(err, XT_ERR_DATA,
+                              "%s is the folder %s: its images would be of the classes %.*s and "
+                              "%.*s; remove the link",
+                              again->path, again->entered_as, size, one, other_size, other);
+    }
+    return XT_OK;
 }
 
 static int compare_beginnings(const char *path, const char *folder, size_t length)
@@ -181,6 +206,8 @@ static enum xt_status add_classes(struct xt_source_files *set, const char *folde
     struct xt_file_list classes = {0};
     enum xt_status status = xt_index_tree(&tree, folder, err);
     if (!status)
+        status = check_again(&tree, err);
+    if (!status)
         status = list_classes(&classes, &tree, err);
     if (!status)
         status = add_classes_of(set, &tree, &classes, folder, others, err);
@@ -197,6 +224,10 @@ enum xt_status xt_source_files_add_tree(struct xt_source_files *set, const char 
     enum xt_status status = xt_index_tree(&tree, folder, err);
     if (!status)
         status = add_images(set, tree.files.paths, tree.files.count, -1, others, err);
+    if (!status && tree.again_count)
+        xt_log_detail("%s: links lead again to folders of it, %zu times (%s is %s): each folder's "
+                      "images are taken once",
+                      folder, tree.again_count, tree.again[0].path, tree.again[0].entered_as);
     xt_file_tree_clear(&tree);
     return status;
 }

@@ -110,6 +110,35 @@ static void classes_whose_names_begin_alike_are_kept_apart(void **state)
     }
 }
 
+static void a_class_folder_may_be_a_link(void **state)
+{
+    add_file(*state, "beside", "1.jpg");
+    mkdir(support_path(*state, "in"), 0777);
+    add_file(support_path(*state, "in"), "dog", "2.jpg");
+    assert_int_equal(symlink("../beside", support_path(*state, "in/cat")), 0);
+    assert_int_equal(symlink("..", support_path(*state, "in/dog/up")), 0);
+    open_good(support_path(*state, "in"));
+    assert_int_equal(source->count, 2);
+    assert_string_equal(xt_source_class_name(source, label_of(0)), "cat");
+}
+
+static void images_of_two_classes_are_refused(void **state)
+{
+    add_file(*state, "cat", "1.jpg");
+    add_file(*state, "dog", "2.jpg");
+    assert_int_equal(symlink("cat", support_path(*state, "ape")), 0);
+    assert_refused(*state, "/ape is the folder ");
+    assert_refused(*state, "/cat: its images would be of the classes ape and cat; remove the link");
+    assert_int_equal(unlink(support_path(*state, "ape")), 0);
+    mkdir(support_path(*state, "cat/deep"), 0777);
+    assert_int_equal(symlink("../cat/deep", support_path(*state, "dog/more")), 0);
+    assert_refused(*state, "would be of the classes dog and cat");
+    /* Without labels each is read once. */
+    options.labels_optional = true;
+    open_good(*state);
+    assert_int_equal(source->count, 2);
+}
+
 static void a_validation_set_takes_the_training_classes_by_name(void **state)
 {
     static const char *const names[] = {"ape", "cat", "dog"};
@@ -394,6 +423,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         classes_test(the_folders_sorted_by_name_are_the_classes),
         classes_test(classes_whose_names_begin_alike_are_kept_apart),
+        classes_test(a_class_folder_may_be_a_link),
+        classes_test(images_of_two_classes_are_refused),
         classes_test(a_validation_set_takes_the_training_classes_by_name),
         classes_test(one_class_only_is_refused),
         classes_test(an_empty_class_folder_is_refused),

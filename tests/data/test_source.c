@@ -219,12 +219,24 @@ static void the_real_plates_all_have_good_labels(void **state)
     assert_int_equal(source->count, 700);
 }
 
+static void images_that_links_lead_to_again_are_taken_once(void **state)
+{
+    mkdir(support_path(*state, "a"), 0777);
+    add_file(support_path(*state, "a"), "京A1.jpg");
+    assert_int_equal(symlink("a", support_path(*state, "b")), 0);
+    assert_int_equal(symlink("..", support_path(*state, "a/up")), 0);
+    open_good(*state);
+    assert_int_equal(source->count, 1);
+    assert_name(0, "/a/京A1.jpg");
+}
+
 #define source_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         source_test(a_folder_is_a_sorted_tree_of_images),
+        source_test(images_that_links_lead_to_again_are_taken_once),
         source_test(a_sample_has_pixels_and_label),
         source_test(bad_labels_name_the_first_and_count_the_rest),
         source_test(a_label_that_ctc_cannot_align_is_refused),

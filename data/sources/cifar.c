@@ -484,14 +484,14 @@ static const struct batch *batch_of(const struct cifar *set, size_t index)
 }
 
 static enum xt_status cifar_read(const struct xt_source *source, size_t index,
-                                 struct xt_decoder *decoder, struct xt_sample *sample,
-                                 struct xt_err *err)
+                                 const struct xt_want *want, struct xt_decoder *decoder,
+                                 struct xt_sample *sample, struct xt_err *err)
 {
     (void)decoder;
     const struct cifar *set = (const struct cifar *)source;
     const struct batch *batch = batch_of(set, index);
     uint8_t record[RECORD_MOST];
-    enum xt_status status = xt_image_reserve(&sample->image, SIDE, SIDE, err);
+    enum xt_status status = xt_image_reserve(&sample->picture.image, SIDE, SIDE, err);
     if (!status)
         status = read_record(set, batch, index - batch->first, record, err);
     if (status)
@@ -504,7 +504,8 @@ static enum xt_status cifar_read(const struct xt_source *source, size_t index,
     }
     for (size_t i = 0; i < PLANE; i++)
         for (size_t c = 0; c < 3; c++)
-            sample->image.pixels[3 * i + c] = planes[c][i];
+            sample->picture.image.pixels[3 * i + c] = planes[c][i];
+    xt_picture_whole(&sample->picture, want);
     return cifar_label(source, index, sample->label, &sample->label_length, err);
 }
 

@@ -34,13 +34,13 @@ static enum xt_status files_bytes(const struct xt_source *source, size_t index,
         return XT_OK;
     if (set->form && set->form->bytes)
         return set->form->bytes(set, index, decoder, bytes, size, err);
-    return xt_image_read(decoder, set->files[index].path, bytes, size, err);
+    return xt_decoder_read(decoder, set->files[index].path, bytes, size, err);
 }
 
 /* What is stored, from its bytes where they are kept. */
-static enum xt_status load_whole(const struct xt_source_files *set, size_t index,
-                                 struct xt_decoder *decoder, struct xt_image *image,
-                                 struct xt_err *err)
+static enum xt_status load_stored(const struct xt_source_files *set, size_t index,
+                                  const struct xt_want *want, struct xt_decoder *decoder,
+                                  struct xt_picture *picture, struct xt_err *err)
 {
     const char *path = set->files[index].path;
     const uint8_t *bytes = NULL;
@@ -49,22 +49,26 @@ static enum xt_status load_whole(const struct xt_source_files *set, size_t index
     enum xt_status status =
         kept ? XT_OK : files_bytes(&set->base, index, decoder, &bytes, &size, err);
     if (!status)
-        status = xt_image_decode(decoder, bytes, size, set->options.order, path, image, err);
+        status =
+            xt_decoder_decode(decoder, bytes, size, set->options.order, want, path, picture, err);
     if (!status && !kept && set->kept)
         xt_kept_put(set->kept, index, bytes, size);
     return status;
 }
 
 static enum xt_status files_read(const struct xt_source *source, size_t index,
-                                 struct xt_decoder *decoder, struct xt_sample *sample,
-                                 struct xt_err *err)
+                                 const struct xt_want *want, struct xt_decoder *decoder,
+                                 struct xt_sample *sample, struct xt_err *err)
 {
     const struct xt_source_files *set = (const struct xt_source_files *)source;
-    enum xt_status status = set->form && set->form->load
-                                ? set->form->load(set, index, decoder, &sample->image, err)
-                                : load_whole(set, index, decoder, &sample->image, err);
+    struct xt_picture *picture = &sample->picture;
+    bool made = set->form && set->form->load;
+    enum xt_status status = made ? set->form->load(set, index, decoder, &picture->image, err)
+                                 : load_stored(set, index, want, decoder, picture, err);
     if (status)
         return status;
+    if (made)
+        xt_picture_whole(picture, want);
     return files_label(source, index, sample->label, &sample->label_length, err);
 }
 

@@ -21,7 +21,7 @@ struct xt_source_form {
     enum xt_status (*bytes)(const struct xt_source_files *set, size_t index,
                             struct xt_decoder *decoder, const uint8_t **bytes, size_t *size,
                             struct xt_err *err);
-    /* Makes the sample's image, where it is not all that is stored. */
+    /* Makes the sample's whole image, where it is not all that is stored. */
     enum xt_status (*load)(const struct xt_source_files *set, size_t index,
                            struct xt_decoder *decoder, struct xt_image *image, struct xt_err *err);
     uint64_t (*stamp)(const struct xt_source_files *set, size_t index);

@@ -261,11 +261,11 @@ static const struct part *part_of(const struct xt_source *source, size_t index)
 }
 
 static enum xt_status mix_read(const struct xt_source *source, size_t index,
-                               struct xt_decoder *decoder, struct xt_sample *sample,
-                               struct xt_err *err)
+                               const struct xt_want *want, struct xt_decoder *decoder,
+                               struct xt_sample *sample, struct xt_err *err)
 {
     const struct part *part = part_of(source, index);
-    return part->source->class->read(part->source, index - part->first, decoder, sample, err);
+    return part->source->class->read(part->source, index - part->first, want, decoder, sample, err);
 }
 
 static enum xt_status mix_label(const struct xt_source *source, size_t index, int *label,

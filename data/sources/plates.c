@@ -298,21 +298,23 @@ static void swap_ends(uint8_t *pixels, size_t count)
 }
 
 static enum xt_status synth_read(const struct xt_source *source, size_t index,
-                                 struct xt_decoder *decoder, struct xt_sample *sample,
-                                 struct xt_err *err)
+                                 const struct xt_want *want, struct xt_decoder *decoder,
+                                 struct xt_sample *sample, struct xt_err *err)
 {
     (void)decoder;
     const struct synth *synth = synth_of(source);
-    enum xt_status status = xt_image_reserve(&sample->image, XT_PLATE_WIDTH, XT_PLATE_HEIGHT, err);
+    enum xt_status status =
+        xt_image_reserve(&sample->picture.image, XT_PLATE_WIDTH, XT_PLATE_HEIGHT, err);
     if (status)
         return status;
     struct xt_rng rng;
     int glyphs[XT_PLATE_SYMBOLS_MAX] = {0};
     enum xt_plate_style style = draw_plate(synth, index, &rng, glyphs);
     write_label(synth, style, glyphs, sample->label, &sample->label_length);
-    xt_plate_paint(synth->painter, style, glyphs, synth->hard, &rng, sample->image.pixels);
+    xt_plate_paint(synth->painter, style, glyphs, synth->hard, &rng, sample->picture.image.pixels);
     if (synth->order == XT_PIXEL_BGR)
-        swap_ends(sample->image.pixels, XT_PLATE_WIDTH * XT_PLATE_HEIGHT);
+        swap_ends(sample->picture.image.pixels, XT_PLATE_WIDTH * XT_PLATE_HEIGHT);
+    xt_picture_whole(&sample->picture, want);
     return XT_OK;
 }
 

@@ -321,17 +321,18 @@ static enum xt_status shapes_label(const struct xt_source *source, size_t index,
 }
 
 static enum xt_status shapes_read(const struct xt_source *source, size_t index,
-                                  struct xt_decoder *decoder, struct xt_sample *sample,
-                                  struct xt_err *err)
+                                  const struct xt_want *want, struct xt_decoder *decoder,
+                                  struct xt_sample *sample, struct xt_err *err)
 {
     (void)decoder;
     const struct shapes *set = shapes_of(source);
-    enum xt_status status = xt_image_reserve(&sample->image, set->size, set->size, err);
+    enum xt_status status = xt_image_reserve(&sample->picture.image, set->size, set->size, err);
     if (status)
         return status;
     struct xt_rng rng = xt_rng_begin(xt_rng_at(set->seed, stream_of_shapes, 0), index);
     /* The colours are random, so their order does not matter. */
-    paint(set, shapes[index % (size_t)set->made].edge, &rng, sample->image.pixels);
+    paint(set, shapes[index % (size_t)set->made].edge, &rng, sample->picture.image.pixels);
+    xt_picture_whole(&sample->picture, want);
     return shapes_label(source, index, sample->label, &sample->label_length, err);
 }
 

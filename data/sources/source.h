@@ -14,17 +14,17 @@
 
 #include "base/err.h"
 #include "data/alphabet.h"
-#include "data/image/image.h"
+#include "data/image/decoder.h"
 
 enum { XT_LABEL_MAX = 32, XT_CLASSES_MAX = 65535 };
 
 /* What a label is: a plate's symbols, or the index of one class. */
 enum xt_task { XT_TASK_PLATES, XT_TASK_CLASSES };
 
-/* One sample: an image of any size and its label (a plate's symbols; a class index alone is a label
- * of length 1). */
+/* One sample: a picture of any size and its label (a plate's symbols; a class index alone is a
+ * label of length 1). */
 struct xt_sample {
-    struct xt_image image;
+    struct xt_picture picture;
     int label[XT_LABEL_MAX];
     int label_length;
 };
@@ -32,10 +32,11 @@ struct xt_sample {
 struct xt_source;
 
 struct xt_source_class {
-    /* Fills the sample. Errors: XT_ERR_DATA with path and reason for a bad sample, others end the
-     * run. */
-    enum xt_status (*read)(const struct xt_source *source, size_t index, struct xt_decoder *decoder,
-                           struct xt_sample *sample, struct xt_err *err);
+    /* Fills the sample for what is wanted of it (NULL: all). Errors: XT_ERR_DATA with path and
+     * reason for a bad sample, others end the run. */
+    enum xt_status (*read)(const struct xt_source *source, size_t index, const struct xt_want *want,
+                           struct xt_decoder *decoder, struct xt_sample *sample,
+                           struct xt_err *err);
     /* The label alone, without decoding the image. */
     enum xt_status (*label)(const struct xt_source *source, size_t index, int *label, int *length,
                             struct xt_err *err);

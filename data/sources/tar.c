@@ -612,7 +612,9 @@ static enum xt_status bytes_of(const struct xt_source_files *set, size_t index,
                           "%s has %" PRIu64 " bytes, more than the %d of an image", name,
                           place->size, XT_IMAGE_BYTES_MAX);
     if (!bytes) {
-        status = xt_decoder_buffer(decoder, (size_t)place->size, &bytes, err);
+        status = xt_mem_grow(&decoder->bytes, &decoder->capacity, (size_t)place->size, 1,
+                             "an image file", err);
+        bytes = decoder->bytes;
         if (!status)
             status = read_file(shard, place, bytes, name, err);
     }

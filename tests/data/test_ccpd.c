@@ -16,14 +16,13 @@ static const char green[] =
 static struct xt_alphabet *alphabet;
 static struct xt_source *source;
 static struct xt_source_options options;
-static struct xt_decoder *decoder;
+static struct xt_decoder decoder;
 static struct xt_sample sample;
 static struct xt_err err;
 
 static int setup(void **state)
 {
-    if (support_make_folder(state) || xt_alphabet_load(&alphabet, NULL, &err) ||
-        xt_decoder_create(&decoder, &err))
+    if (support_make_folder(state) || xt_alphabet_load(&alphabet, NULL, &err))
         return -1;
     options = (struct xt_source_options){.alphabet = alphabet, .steps_max = 18};
     source = NULL;
@@ -34,8 +33,8 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     xt_source_destroy(source);
-    xt_image_clear(&sample.image);
-    xt_decoder_destroy(decoder);
+    xt_image_clear(&sample.picture.image);
+    xt_decoder_clear(&decoder);
     xt_alphabet_destroy(alphabet);
     return support_remove_folder(state);
 }
@@ -63,7 +62,7 @@ static void assert_refused(const char *path, const char *part)
 
 static void read_good(size_t index)
 {
-    if (source->class->read(source, index, decoder, &sample, &err))
+    if (source->class->read(source, index, NULL, &decoder, &sample, &err))
         fail_msg("%s", err.text);
 }
 
@@ -95,8 +94,7 @@ static void add_picture(const char *folder, const char *name)
             memset(pixels + (y * 40 + x) * 3, !inside ? 128 : x < 19 ? 0 : 255, 3);
         }
     struct xt_image image = {.width = 40, .height = 30, .pixels = pixels};
-    assert_int_equal(xt_image_save_png(support_path(folder, name), &image, XT_PIXEL_RGB, &err),
-                     XT_OK);
+    assert_int_equal(xt_png_save(support_path(folder, name), &image, XT_PIXEL_RGB, &err), XT_OK);
 }
 
 static const char slanted[] = "0-0_0-9&5_30&18-28&18_9&13_10&5_30&8-0_0_22_27_27_33_16-37-15.png";
@@ -167,9 +165,9 @@ static void a_slanted_plate_is_made_upright(void **state)
     assert_non_null(strstr(source->description, "1 plate of CCPD (cut out by corners) in "));
     read_good(0);
     assert_int_equal(sample.label_length, 7);
-    assert_int_equal(sample.image.width, 21);  /* of the longer edge, 20.2 */
-    assert_int_equal(sample.image.height, 11); /* 10.2 */
-    const uint8_t *pixels = sample.image.pixels;
+    assert_int_equal(sample.picture.image.width, 21);  /* of the longer edge, 20.2 */
+    assert_int_equal(sample.picture.image.height, 11); /* 10.2 */
+    const uint8_t *pixels = sample.picture.image.pixels;
     for (int y = 1; y < 10; y++) {
         for (int x = 1; x < 8; x++)
             assert_int_equal(pixels[(y * 21 + x) * 3], 0);
@@ -185,33 +183,24 @@ static void the_box_is_cut_out_as_it_is(void **state)
     snprintf(spec, sizeof spec, "%s?cut=box", (char *)*state);
     open_good(spec);
     read_good(0);
-    assert_int_equal(sample.image.width, 21);
-    assert_int_equal(sample.image.height, 13);
-    assert_int_equal(sample.image.pixels[0], 128);
-    assert_int_equal(sample.image.pixels[(6 * 21 + 4) * 3], 0);
-    assert_int_equal(sample.image.pixels[(6 * 21 + 15) * 3], 255);
+    assert_int_equal(sample.picture.image.width, 21);
+    assert_int_equal(sample.picture.image.height, 13);
+    assert_int_equal(sample.picture.image.pixels[0], 128);
+    assert_int_equal(sample.picture.image.pixels[(6 * 21 + 4) * 3], 0);
+    assert_int_equal(sample.picture.image.pixels[(6 * 21 + 15) * 3], 255);
     uint64_t stamp = source->class->stamp(source, 0);
     open_good(*state);
     assert_int_not_equal(source->class->stamp(source, 0), stamp);
-}
-
-/* The part that is wanted of a sample is a part of the plate. */
-static struct xt_box a_part(void *context, int width, int height)
-{
-    (void)context;
-    return (struct xt_box){0, 0, width, height};
 }
 
 static void what_the_loader_wants_is_not_wanted_of_the_picture(void **state)
 {
     add_picture(*state, slanted);
     open_good(*state);
-    struct xt_want want = {.width = 2, .height = 2, .part = a_part};
-    struct xt_box part;
-    xt_decoder_want(decoder, &want);
-    read_good(0);
-    assert_int_equal(sample.image.width, 21);
-    assert_false(xt_decoder_part(decoder, &part));
+    const struct xt_want want = {.width = 2, .height = 2, .fit = XT_FIT_CENTRE_CROP};
+    assert_int_equal(source->class->read(source, 0, &want, &decoder, &sample, &err), XT_OK);
+    assert_int_equal(sample.picture.image.width, 21);
+    assert_true(sample.picture.part.left > 0 && sample.picture.part.width < 11);
 }
 
 static void corners_outside_of_the_picture_make_a_bad_sample(void **state)
@@ -220,9 +209,9 @@ static void corners_outside_of_the_picture_make_a_bad_sample(void **state)
     add_picture(*state, "0-0_0-9&5_30&18-9&13_28&18_10&5_30&8-0_0_22_27_27_33_16-37-15.png");
     open_good(*state);
     assert_int_equal(source->count, 2);
-    assert_int_equal(source->class->read(source, 0, decoder, &sample, &err), XT_ERR_DATA);
+    assert_int_equal(source->class->read(source, 0, NULL, &decoder, &sample, &err), XT_ERR_DATA);
     support_assert_error(&err, XT_ERR_DATA, "41, 18, outside of the picture of 40 x 30");
-    assert_int_equal(source->class->read(source, 1, decoder, &sample, &err), XT_ERR_DATA);
+    assert_int_equal(source->class->read(source, 1, NULL, &decoder, &sample, &err), XT_ERR_DATA);
     support_assert_error(&err, XT_ERR_DATA, "16-37-15.png: the four corners");
 }
 
@@ -232,7 +221,7 @@ static void a_box_without_size_makes_a_bad_sample(void **state)
     add_picture(*state, "0-0_0-30&5_30&18-28&18_9&13_10&5_30&8-0_0_22_27_27_33_16-37-15.png");
     snprintf(spec, sizeof spec, "%s?cut=box", (char *)*state);
     open_good(spec);
-    assert_int_equal(source->class->read(source, 0, decoder, &sample, &err), XT_ERR_DATA);
+    assert_int_equal(source->class->read(source, 0, NULL, &decoder, &sample, &err), XT_ERR_DATA);
     support_assert_error(&err, XT_ERR_DATA, "has no size");
 }
 

@@ -250,13 +250,13 @@ static void cifar_batches_are_read_in_order(void **state)
     assert_int_equal(label_of(11), 1);
     assert_int_equal(label_of(13), 1);
     struct xt_sample sample = {0};
-    assert_int_equal(source->class->read(source, 13, NULL, &sample, &err), XT_OK);
-    assert_int_equal(sample.image.width, 32);
+    assert_int_equal(source->class->read(source, 13, NULL, NULL, &sample, &err), XT_OK);
+    assert_int_equal(sample.picture.image.width, 32);
     assert_int_equal(sample.label[0], 1);
-    assert_int_equal(sample.image.pixels[0], 100);
-    assert_int_equal(sample.image.pixels[(32 + 1) * 3 + 1], 101);
-    assert_int_equal(sample.image.pixels[(32 + 1) * 3 + 2], 1);
-    xt_image_clear(&sample.image);
+    assert_int_equal(sample.picture.image.pixels[0], 100);
+    assert_int_equal(sample.picture.image.pixels[(32 + 1) * 3 + 1], 101);
+    assert_int_equal(sample.picture.image.pixels[(32 + 1) * 3 + 2], 1);
+    xt_image_clear(&sample.picture.image);
     char name[512];
     source->class->name(source, 13, name, sizeof name);
     assert_non_null(strstr(name, "/data_batch_2.bin #1"));
@@ -326,10 +326,10 @@ static void a_batch_that_shrinks_is_a_bad_sample(void **state)
     open_good(*state);
     truncate(support_path(*state, "data_batch_1.bin"), 4000);
     struct xt_sample sample = {0};
-    assert_int_equal(source->class->read(source, 0, NULL, &sample, &err), XT_OK);
-    assert_int_equal(source->class->read(source, 1, NULL, &sample, &err), XT_ERR_DATA);
+    assert_int_equal(source->class->read(source, 0, NULL, NULL, &sample, &err), XT_OK);
+    assert_int_equal(source->class->read(source, 1, NULL, NULL, &sample, &err), XT_ERR_DATA);
     support_assert_error(&err, XT_ERR_DATA, "data_batch_1.bin: the file has become shorter");
-    xt_image_clear(&sample.image);
+    xt_image_clear(&sample.picture.image);
 }
 
 static void write_tar(const char *path, const char *member, size_t size)
@@ -357,8 +357,8 @@ static void batches_are_read_out_of_a_tar(void **state)
     open_good(path);
     assert_int_equal(source->count, 2);
     struct xt_sample sample = {0};
-    assert_int_equal(source->class->read(source, 1, NULL, &sample, &err), XT_OK);
-    xt_image_clear(&sample.image);
+    assert_int_equal(source->class->read(source, 1, NULL, NULL, &sample, &err), XT_OK);
+    xt_image_clear(&sample.picture.image);
     write_tar(path, "cifar-10-batches-bin/data_batch_1.bin", 3074);
     assert_refused(path, "data_batch_1.bin has 3074 bytes");
     write_tar(path, "other.bin", 10);
@@ -376,17 +376,17 @@ static void shapes_are_a_function_of_seed_and_index(void **state)
     assert_int_equal(source->count, 100);
     assert_int_equal(xt_source_class_count(source), 10);
     assert_string_equal(xt_source_class_name(source, 3), "star");
-    assert_int_equal(source->class->read(source, 13, NULL, &one, &err), XT_OK);
+    assert_int_equal(source->class->read(source, 13, NULL, NULL, &one, &err), XT_OK);
     assert_int_equal(one.label[0], 3);
-    assert_int_equal(one.image.width, 48);
+    assert_int_equal(one.picture.image.width, 48);
     open_good("synth:shapes?seed=3&size=48");
-    assert_int_equal(source->class->read(source, 13, NULL, &same, &err), XT_OK);
-    assert_memory_equal(one.image.pixels, same.image.pixels, 48 * 48 * 3);
+    assert_int_equal(source->class->read(source, 13, NULL, NULL, &same, &err), XT_OK);
+    assert_memory_equal(one.picture.image.pixels, same.picture.image.pixels, 48 * 48 * 3);
     open_good("synth:shapes?seed=4&size=48");
-    assert_int_equal(source->class->read(source, 13, NULL, &same, &err), XT_OK);
-    assert_memory_not_equal(one.image.pixels, same.image.pixels, 48 * 48 * 3);
-    xt_image_clear(&one.image);
-    xt_image_clear(&same.image);
+    assert_int_equal(source->class->read(source, 13, NULL, NULL, &same, &err), XT_OK);
+    assert_memory_not_equal(one.picture.image.pixels, same.picture.image.pixels, 48 * 48 * 3);
+    xt_image_clear(&one.picture.image);
+    xt_image_clear(&same.picture.image);
 }
 
 static void shapes_take_the_classes_that_they_are_given(void **state)

@@ -39,8 +39,7 @@ static void add_image(const char *folder, const char *name, int width, int heigh
     memset(pixels, 40, sizeof pixels);
     pixels[0] = 200;
     struct xt_image image = {.width = width, .height = height, .pixels = pixels};
-    assert_int_equal(xt_image_save_png(support_path(folder, name), &image, XT_PIXEL_RGB, &err),
-                     XT_OK);
+    assert_int_equal(xt_png_save(support_path(folder, name), &image, XT_PIXEL_RGB, &err), XT_OK);
 }
 
 static void open_good(const char *spec)
@@ -96,19 +95,18 @@ static void a_sample_has_pixels_and_label(void **state)
 {
     add_image(*state, "京A1.png", 5, 3);
     open_good(*state);
-    struct xt_decoder *decoder = NULL;
+    struct xt_decoder decoder = {0};
     struct xt_sample sample = {0};
-    assert_int_equal(xt_decoder_create(&decoder, &err), XT_OK);
-    assert_int_equal(source->class->read(source, 0, decoder, &sample, &err), XT_OK);
-    assert_int_equal(sample.image.width, 5);
-    assert_int_equal(sample.image.height, 3);
-    assert_int_equal(sample.image.pixels[2], 200); /* red, as the order is BGR */
+    assert_int_equal(source->class->read(source, 0, NULL, &decoder, &sample, &err), XT_OK);
+    assert_int_equal(sample.picture.image.width, 5);
+    assert_int_equal(sample.picture.image.height, 3);
+    assert_int_equal(sample.picture.image.pixels[2], 200); /* red, as the order is BGR */
     assert_int_equal(sample.label_length, 3);
     unlink(support_path(*state, "京A1.png"));
-    assert_int_equal(source->class->read(source, 0, decoder, &sample, &err), XT_ERR_DATA);
+    assert_int_equal(source->class->read(source, 0, NULL, &decoder, &sample, &err), XT_ERR_DATA);
     support_assert_error(&err, XT_ERR_DATA, "京A1.png");
-    xt_image_clear(&sample.image);
-    xt_decoder_destroy(decoder);
+    xt_image_clear(&sample.picture.image);
+    xt_decoder_clear(&decoder);
 }
 
 static void bad_labels_name_the_first_and_count_the_rest(void **state)

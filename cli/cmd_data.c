@@ -14,6 +14,7 @@
 #include "cli/options/options.h"
 #include "data/pack.h"
 #include "data/sheet.h"
+#include "data/sources/registry.h"
 #include "data/survey.h"
 #include "models/registry.h"
 #include "train/feed.h"

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/stop.h"
+#include "data/sources/registry.h"
 #include "train/feed.h"
 
 enum { BATCH = 32, SLOTS = 3 };

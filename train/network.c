@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "data/sources/registry.h"
 #include "models/weights/weight_file.h"
 #include "train/auto_batch.h"
 #include "train/feed.h"

@@ -19,6 +19,7 @@
 #include "base/thread.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
+#include "data/sources/registry.h"
 #include "device/upload.h"
 #include "models/registry.h"
 #include "cli/bench/upload.h"

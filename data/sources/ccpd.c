@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "data/sources/files.h"
+#include "data/sources/registry.h"
 
 /* Pictures without plates, in a folder of that name. */
 static const char without_plates[] = "ccpd_np";
@@ -336,55 +337,42 @@ static enum xt_status add_list(struct xt_source_files *set, const char *path, st
     return status;
 }
 
-static enum xt_status add_all(struct xt_source_files *set, const char *path, size_t *others,
-                              struct xt_err *err)
+static enum xt_status add_all(struct xt_source_files *set, const char *path, struct xt_err *err)
 {
     struct stat st;
     if (stat(path, &st))
         return xt_source_not_found(path, errno, err);
     if (!S_ISDIR(st.st_mode))
         return add_list(set, path, err);
-    enum xt_status status = xt_source_files_add_tree(set, path, others, err);
-    if (!status)
-        status = xt_source_files_finish(set, path, err);
-    if (!status && set->base.count == 0)
-        status = xt_source_files_no_images(path, *others, err);
-    return status;
+    enum xt_status status = xt_source_files_add_tree(set, path, err);
+    return status ? status : xt_source_files_finish_tree(set, path, err);
 }
 
-enum xt_status xt_source_open_ccpd(struct xt_source **out, const char *spec,
-                                   const struct xt_source_options *options, struct xt_err *err)
+static enum xt_status fill(struct xt_source_files *set, const char *spec, struct xt_err *err)
 {
-    *out = NULL;
-    if (options->task == XT_TASK_CLASSES)
+    char *path = NULL;
+    if (set->options.task == XT_TASK_CLASSES)
         return xt_err_set(err, XT_ERR_USAGE,
                           "ccpd:%s has plates, but the network tells classes apart", spec);
-    struct xt_source_files *set = NULL;
-    char *path = NULL;
-    size_t others = 0;
-    enum xt_status status = xt_source_files_create(&set, options, err);
-    if (status)
-        return status;
-    status = xt_mem_strdup(&path, spec, err);
+    enum xt_status status = xt_mem_strdup(&path, spec, err);
     if (!status)
         status = read_settings(path, &set->form, err);
     if (!status)
-        status = add_all(set, path, &others, err);
-    if (status) {
-        xt_source_destroy(&set->base);
-        free(path);
-        return status;
-    }
+        status = add_all(set, path, err);
     set->base.labels_in_names = true;
-    char ignored[64] = "";
-    if (others)
-        snprintf(ignored, sizeof ignored, " (%zu other file%s ignored)", others,
-                 others == 1 ? "" : "s");
-    snprintf(set->base.description, sizeof set->base.description,
-             "%zu plate%s of CCPD (cut out by %s) in %.120s%s", set->base.count,
-             set->base.count == 1 ? "" : "s", set->form == &by_box ? "box" : "corners", path,
-             ignored);
+    if (!status)
+        snprintf(set->base.description, sizeof set->base.description,
+                 "%zu plate%s of CCPD (cut out by %s) in %.120s", set->base.count,
+                 set->base.count == 1 ? "" : "s", set->form == &by_box ? "box" : "corners", path);
+    xt_source_files_describe_others(set);
     free(path);
-    *out = &set->base;
-    return XT_OK;
+    return status;
 }
+
+static enum xt_status open_ccpd(struct xt_source **out, const char *spec,
+                                const struct xt_source_options *options, struct xt_err *err)
+{
+    return xt_source_files_open(out, fill, spec, options, err);
+}
+
+const struct xt_source_kind xt_source_ccpd = {.prefix = "ccpd:", .open = open_ccpd};

@@ -17,6 +17,8 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "data/classes.h"
+#include "data/sources/registry.h"
+#include "data/sources/tar_reader.h"
 
 enum {
     SIDE = 32,
@@ -84,7 +86,8 @@ static const struct kind *kind_of(const char *name, bool *test)
     return NULL;
 }
 
-bool xt_source_is_cifar(const char *folder)
+/* Whether batches lie right in the folder. */
+static bool is_folder_of_batches(const char *folder)
 {
     DIR *dir = opendir(folder);
     bool found = false;
@@ -97,7 +100,7 @@ bool xt_source_is_cifar(const char *folder)
 }
 
 /* Looked through until a name tells. */
-bool xt_source_is_cifar_tar(const char *path)
+static bool is_tar_of_batches(const char *path)
 {
     struct archive *archive = archive_read_new();
     if (!archive)
@@ -558,8 +561,18 @@ static enum xt_status open_set(struct cifar *set, const char *path,
     return status ? status : name_classes(set, path, options, err);
 }
 
-enum xt_status xt_source_open_cifar(struct xt_source **out, const char *path,
-                                    const struct xt_source_options *options, struct xt_err *err)
+static bool is(const char *path, mode_t mode, enum xt_task task)
+{
+    if (task != XT_TASK_CLASSES)
+        return false;
+    if (S_ISDIR(mode))
+        return is_folder_of_batches(path);
+    return S_ISREG(mode) &&
+           (xt_tar_is_name(path) ? is_tar_of_batches(path) : xt_str_ends(path, ".bin"));
+}
+
+static enum xt_status open_cifar(struct xt_source **out, const char *path,
+                                 const struct xt_source_options *options, struct xt_err *err)
 {
     *out = NULL;
     struct cifar *set = NULL;
@@ -579,3 +592,5 @@ enum xt_status xt_source_open_cifar(struct xt_source **out, const char *path,
     *out = &set->base;
     return XT_OK;
 }
+
+const struct xt_source_kind xt_source_cifar = {.is = is, .open = open_cifar};

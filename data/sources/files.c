@@ -135,10 +135,45 @@ enum xt_status xt_source_files_create(struct xt_source_files **out,
     return status;
 }
 
-void xt_source_files_refuse(struct xt_source_files *set, const struct xt_err *why)
+enum xt_status xt_source_files_open(struct xt_source **out,
+                                    enum xt_status (*fill)(struct xt_source_files *set,
+                                                           const char *spec, struct xt_err *err),
+                                    const char *spec, const struct xt_source_options *options,
+                                    struct xt_err *err)
+{
+    *out = NULL;
+    struct xt_source_files *set = NULL;
+    enum xt_status status = xt_source_files_create(&set, options, err);
+    if (status)
+        return status;
+    status = fill(set, spec, err);
+    if (status)
+        xt_source_destroy(&set->base);
+    else
+        *out = &set->base;
+    return status;
+}
+
+void xt_source_files_describe_others(struct xt_source_files *set)
+{
+    char *text = set->base.description;
+    size_t used = strlen(text);
+    if (set->others)
+        snprintf(text + used, sizeof set->base.description - used, " (%zu other file%s ignored)",
+                 set->others, set->others == 1 ? "" : "s");
+}
+
+static void refuse(struct xt_source_files *set, const struct xt_err *why)
 {
     if (set->refused++ == 0)
         set->first_refused = *why;
+}
+
+void xt_source_files_refuse(struct xt_source_files *set, const char *where, const char *why)
+{
+    struct xt_err sentence;
+    xt_err_set(&sentence, XT_ERR_DATA, "%s: %s", where, why);
+    refuse(set, &sentence);
 }
 
 static enum xt_status refused_error(const struct xt_source_files *set, struct xt_err *err)
@@ -264,7 +299,7 @@ enum xt_status xt_source_files_add(struct xt_source_files *set, char *path, cons
                        where);
         else if (set->refused == 0)
             xt_err_prefix(&why, "%s: ", where);
-        xt_source_files_refuse(set, &why);
+        refuse(set, &why);
         free(path);
         return XT_OK;
     }
@@ -282,7 +317,7 @@ static enum xt_status add_formed(struct xt_source_files *set, char *path, const 
         return append(set, path, NULL, 0, err);
     if (set->refused == 0)
         xt_err_prefix(&why, "%s: ", path);
-    xt_source_files_refuse(set, &why);
+    refuse(set, &why);
     free(path);
     return XT_OK;
 }

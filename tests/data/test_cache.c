@@ -11,6 +11,7 @@
 
 #include "data/cache.h"
 #include "data/loader.h"
+#include "data/sources/registry.h"
 
 enum { W = 12, H = 7, SIZE = W * H * 3, COUNT = 20, SLOTS = 2 };
 

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "data/sources/source.h"
 #include "data/sources/ccpd.h"
+#include "data/sources/registry.h"
 
 /* A name of the data set's own description, and one of its green plates. */
 static const char blue[] =

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "data/sources/source.h"
+#include "data/sources/registry.h"
 
 static struct xt_source *source;
 static struct xt_source_options options;

@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "data/kept.h"
-#include "data/sources/source.h"
+#include "data/sources/registry.h"
 
 static struct xt_err err;
 static uint8_t shades[XT_KEPT_FILE_MAX + 1];

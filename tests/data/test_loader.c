@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "data/loader.h"
+#include "data/sources/registry.h"
 
 enum { W = 20, H = 8, SLOTS_MOST = 16, BATCH_MOST = 16 };
 
@@ -514,7 +515,7 @@ static void a_file_that_disappears_in_mid_epoch_is_a_bad_sample(void **state)
     struct xt_source *folder = NULL;
     xt_alphabet_load(&alphabet, NULL, &err);
     struct xt_source_options options = {.alphabet = alphabet};
-    assert_int_equal(xt_source_open_folder(&folder, *state, &options, &err), XT_OK);
+    assert_int_equal(xt_source_open(&folder, *state, &options, &err), XT_OK);
     setup(NULL);
     config.source = folder;
     unlink(support_path(*state, "京A2.png"));

@@ -7,6 +7,7 @@
 
 #include "data/loader.h"
 #include "data/sources/mix.h"
+#include "data/sources/registry.h"
 
 enum { BATCH = 4, SLOTS = 2, SIDE = 4 };
 

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "data/cache.h"
 #include "data/pack.h"
+#include "data/sources/registry.h"
 
 enum { COUNT = 12 };
 

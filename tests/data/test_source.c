@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "data/sources/source.h"
+#include "data/sources/registry.h"
 
 static struct xt_alphabet *alphabet;
 static struct xt_source *source;

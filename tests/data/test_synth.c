@@ -8,11 +8,19 @@
 #include <turbojpeg.h>
 
 #include "data/drawing/glyphs.h"
-#include "data/sources/source.h"
 #include "data/drawing/jpeg_artefacts.h"
 #include "data/drawing/plate.h"
+#include "data/sources/registry.h"
 
 enum { PIXELS = XT_PLATE_WIDTH * XT_PLATE_HEIGHT, BYTES = PIXELS * 3 };
+
+static enum xt_status open_made(struct xt_source **out, const char *query,
+                                const struct xt_source_options *options, struct xt_err *err)
+{
+    char spec[128];
+    snprintf(spec, sizeof spec, "synth:%s", query);
+    return xt_source_open(out, spec, options, err);
+}
 
 static struct xt_source *open_plates(const char *query, enum xt_pixel_order order)
 {
@@ -23,7 +31,7 @@ static struct xt_source *open_plates(const char *query, enum xt_pixel_order orde
         assert_int_equal(xt_alphabet_load(&alphabet, NULL, &err), XT_OK);
     struct xt_source_options options = {.alphabet = alphabet, .order = order, .steps_max = 18};
     struct xt_source *source;
-    enum xt_status status = xt_source_open_synth(&source, query, &options, &err);
+    enum xt_status status = open_made(&source, query, &options, &err);
     if (status)
         fail_msg("%s", err.text);
     return source;
@@ -288,7 +296,7 @@ static enum xt_status try_open(const char *query, const char *symbols, int steps
     assert_int_equal(xt_alphabet_create(&alphabet, symbols, strlen(symbols), "test", err), XT_OK);
     struct xt_source_options options = {.alphabet = alphabet, .steps_max = steps_max};
     struct xt_source *source;
-    enum xt_status status = xt_source_open_synth(&source, query, &options, err);
+    enum xt_status status = open_made(&source, query, &options, err);
     assert_true((status == XT_OK) == (source != NULL));
     xt_source_destroy(source);
     xt_alphabet_destroy(alphabet);
@@ -361,7 +369,7 @@ static void symbols_that_the_alphabet_lacks_are_not_drawn(void **state)
                      XT_OK);
     struct xt_source_options options = {.alphabet = alphabet, .steps_max = 18};
     struct xt_source *source;
-    assert_int_equal(xt_source_open_synth(&source, "plates", &options, &err), XT_OK);
+    assert_int_equal(xt_source_open(&source, "synth:plates", &options, &err), XT_OK);
     for (size_t i = 0; i < 100; i++) {
         int label[XT_LABEL_MAX];
         int length;

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "data/sources/source.h"
+#include "data/sources/registry.h"
 #include "data/survey.h"
 
 static struct xt_alphabet *alphabet;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "data/sources/source.h"
+#include "data/sources/registry.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -16,7 +16,7 @@ static void open_as(const char *path, enum xt_task task, bool labels_optional,
     struct xt_decoder decoder = {0};
     struct xt_sample sample = {0};
     struct xt_err err;
-    if (!xt_source_open_tar(&source, path, &options, &err)) {
+    if (!xt_source_tar.open(&source, path, &options, &err)) {
         for (size_t i = 0; i < source->count; i++) {
             char name[256];
             source->class->name(source, i, name, sizeof name);

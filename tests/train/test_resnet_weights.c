@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "support.h"
+#include "data/sources/registry.h"
 #include "train/network.h"
 
 static struct xt_settings settings_of(const char *init)

@@ -428,6 +428,26 @@ enum xt_status xt_file_list_tree(struct xt_file_list *list, const char *folder, 
     return status;
 }
 
+enum xt_status xt_file_list_folder(struct xt_file_list *list, const char *folder,
+                                   struct xt_err *err)
+{
+    DIR *dir = opendir(folder);
+    if (!dir)
+        return fail(err, XT_ERR_DATA, "cannot read the folder", folder);
+    enum xt_status status = XT_OK;
+    for (struct dirent *entry; !status && (entry = readdir(dir));) {
+        char *path = NULL;
+        if (entry->d_name[0] == '.')
+            continue;
+        status = xt_file_join(&path, folder, entry->d_name, err);
+        if (!status)
+            status = add_path(list, path, err);
+    }
+    closedir(dir);
+    sort_paths(list->paths, list->count, sizeof *list->paths);
+    return status;
+}
+
 void xt_file_list_clear(struct xt_file_list *list)
 {
     for (size_t i = 0; i < list->count; i++)

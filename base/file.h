@@ -59,6 +59,10 @@ struct xt_file_list {
  * bytes. No folder is entered twice: of its names the one without a link counts, else the first.
  * Clear the list also after a failure. */
 enum xt_status xt_file_list_tree(struct xt_file_list *list, const char *folder, struct xt_err *err);
+/* What lies right in `folder`, files and folders, hidden names left out, sorted by path bytes.
+ * Clear the list also after a failure. */
+enum xt_status xt_file_list_folder(struct xt_file_list *list, const char *folder,
+                                   struct xt_err *err);
 void xt_file_list_clear(struct xt_file_list *list);
 
 /* A folder, and how it was before its names were read: a name that comes, goes or changes later

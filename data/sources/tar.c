@@ -111,23 +111,16 @@ static enum xt_status add_path(struct tars *tars, char *path, struct xt_err *err
 
 static enum xt_status add_folder(struct tars *tars, const char *folder, struct xt_err *err)
 {
-    struct dirent **entries = NULL;
-    int count = scandir(folder, &entries, NULL, alphasort);
-    if (count < 0)
-        return xt_err_set(err, XT_ERR_DATA, "cannot read the folder %s: %s", folder,
-                          strerror(errno));
-    enum xt_status status = XT_OK;
-    for (int i = 0; i < count; i++) {
-        char *path = NULL;
-        const char *name = entries[i]->d_name;
-        if (!status && name[0] != '.' && xt_tar_is_name(name)) {
-            status = xt_file_join(&path, folder, name, err);
-            if (!status)
-                status = add_path(tars, path, err);
-        }
-        free(entries[i]);
+    struct xt_file_list list = {0};
+    enum xt_status status = xt_file_list_folder(&list, folder, err);
+    for (size_t i = 0; i < list.count && !status; i++) {
+        char *path = list.paths[i];
+        if (!xt_tar_is_name(path))
+            continue;
+        list.paths[i] = NULL;
+        status = add_path(tars, path, err);
     }
-    free(entries);
+    xt_file_list_clear(&list);
     return status;
 }
 

@@ -211,6 +211,23 @@ static void a_tree_is_listed_in_order_without_hidden_names(void **state)
     assert_int_equal(list.count, 0);
 }
 
+static void a_folder_is_listed_without_what_lies_deeper(void **state)
+{
+    struct xt_err err = {0};
+    const char *root = folder_of(state);
+    assert_int_equal(xt_file_make_folder(support_path(root, "b/c"), &err), XT_OK);
+    support_write_file(support_path(root, "a"), "", 0);
+    support_write_file(support_path(root, ".hidden"), "", 0);
+    struct xt_file_list list = {0};
+    assert_int_equal(xt_file_list_folder(&list, root, &err), XT_OK);
+    assert_int_equal(list.count, 2);
+    assert_string_equal(list.paths[0], support_path(root, "a"));
+    assert_string_equal(list.paths[1], support_path(root, "b"));
+    xt_file_list_clear(&list);
+    xt_file_list_folder(&list, support_path(root, "none"), &err);
+    support_assert_error(&err, XT_ERR_DATA, "none: No such file");
+}
+
 static void a_loop_of_links_ends(void **state)
 {
     struct xt_err err = {0};
@@ -382,6 +399,7 @@ int main(void)
         IN_FOLDER(folders_are_made_with_those_above),
         IN_FOLDER(a_file_is_no_folder),
         IN_FOLDER(a_tree_is_listed_in_order_without_hidden_names),
+        IN_FOLDER(a_folder_is_listed_without_what_lies_deeper),
         IN_FOLDER(a_loop_of_links_ends),
         IN_FOLDER(a_folder_that_links_lead_to_is_entered_once),
         IN_FOLDER(a_tree_that_is_not_there_is_an_error),

@@ -1,5 +1,5 @@
 /* Sources whose labels are classes: folders, lists, CIFAR's batches, made shapes. */
-#include "support.h"
+#include "support_source.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -7,62 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "data/sources/registry.h"
-
-static struct xt_source *source;
-static struct xt_source_options options;
-static struct xt_err err;
-
-static int setup(void **state)
-{
-    if (support_make_folder(state))
-        return -1;
-    options = (struct xt_source_options){.task = XT_TASK_CLASSES};
-    source = NULL;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    xt_source_destroy(source);
-    return support_remove_folder(state);
-}
-
-static void open_good(const char *spec)
-{
-    xt_source_destroy(source);
-    source = NULL;
-    if (xt_source_open(&source, spec, &options, &err))
-        fail_msg("%s", err.text);
-}
-
-static void assert_refused_with(enum xt_status status, const char *spec, const char *part)
-{
-    xt_source_destroy(source);
-    source = NULL;
-    xt_source_open(&source, spec, &options, &err);
-    assert_null(source);
-    support_assert_error(&err, status, part);
-}
-
-static void assert_refused(const char *spec, const char *part)
-{
-    assert_refused_with(XT_ERR_DATA, spec, part);
-}
-
 static void add_file(const char *folder, const char *class, const char *name)
 {
     mkdir(support_path(folder, class), 0777);
     support_write_file(support_path(support_path(folder, class), name), "x", 1);
-}
-
-static int label_of(size_t index)
-{
-    int label[XT_LABEL_MAX] = {-1};
-    int length = -1;
-    assert_int_equal(source->class->label(source, index, label, &length, &err), XT_OK);
-    assert_int_equal(length, 1);
-    return label[0];
 }
 
 static void the_folders_sorted_by_name_are_the_classes(void **state)
@@ -249,14 +197,12 @@ static void cifar_batches_are_read_in_order(void **state)
     assert_string_equal(xt_source_class_name(source, 9), "truck");
     assert_int_equal(label_of(11), 1);
     assert_int_equal(label_of(13), 1);
-    struct xt_sample sample = {0};
-    assert_int_equal(source->class->read(source, 13, NULL, NULL, &sample, &err), XT_OK);
+    read_good(13);
     assert_int_equal(sample.picture.image.width, 32);
     assert_int_equal(sample.label[0], 1);
     assert_int_equal(sample.picture.image.pixels[0], 100);
     assert_int_equal(sample.picture.image.pixels[(32 + 1) * 3 + 1], 101);
     assert_int_equal(sample.picture.image.pixels[(32 + 1) * 3 + 2], 1);
-    xt_image_clear(&sample.picture.image);
     char name[512];
     source->class->name(source, 13, name, sizeof name);
     assert_non_null(strstr(name, "/data_batch_2.bin #1"));
@@ -325,11 +271,8 @@ static void a_batch_that_shrinks_is_a_bad_sample(void **state)
     write_batch(*state, "data_batch_1.bin", 1, 4);
     open_good(*state);
     truncate(support_path(*state, "data_batch_1.bin"), 4000);
-    struct xt_sample sample = {0};
-    assert_int_equal(source->class->read(source, 0, NULL, NULL, &sample, &err), XT_OK);
-    assert_int_equal(source->class->read(source, 1, NULL, NULL, &sample, &err), XT_ERR_DATA);
-    support_assert_error(&err, XT_ERR_DATA, "data_batch_1.bin: the file has become shorter");
-    xt_image_clear(&sample.picture.image);
+    read_good(0);
+    assert_bad(1, "data_batch_1.bin: the file has become shorter");
 }
 
 static void write_tar(const char *path, const char *member, size_t size)
@@ -356,9 +299,7 @@ static void batches_are_read_out_of_a_tar(void **state)
     write_tar(path, "cifar-10-batches-bin/data_batch_1.bin", (size_t)2 * 3073);
     open_good(path);
     assert_int_equal(source->count, 2);
-    struct xt_sample sample = {0};
-    assert_int_equal(source->class->read(source, 1, NULL, NULL, &sample, &err), XT_OK);
-    xt_image_clear(&sample.picture.image);
+    read_good(1);
     write_tar(path, "cifar-10-batches-bin/data_batch_1.bin", 3074);
     assert_refused(path, "data_batch_1.bin has 3074 bytes");
     write_tar(path, "other.bin", 10);
@@ -416,7 +357,7 @@ static void settings_of_shapes_are_checked(void **state)
     assert_refused_with(XT_ERR_USAGE, "synth:shapes", "has classes and no plates");
 }
 
-#define classes_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define classes_test(f) cmocka_unit_test_setup_teardown(f, setup_classes, teardown)
 
 int main(void)
 {

@@ -1,31 +1,14 @@
-#include "support.h"
+#include "support_source.h"
 
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "data/sources/registry.h"
-
-static struct xt_alphabet *alphabet;
-static struct xt_source *source;
-static struct xt_source_options options;
-static struct xt_err err;
-
-static int setup(void **state)
+static int setup_bgr(void **state)
 {
-    if (support_make_folder(state) || xt_alphabet_load(&alphabet, NULL, &err))
-        return -1;
-    options =
-        (struct xt_source_options){.alphabet = alphabet, .order = XT_PIXEL_BGR, .steps_max = 18};
-    source = NULL;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    xt_source_destroy(source);
-    xt_alphabet_destroy(alphabet);
-    return support_remove_folder(state);
+    int bad = setup_plates(state);
+    options.order = XT_PIXEL_BGR;
+    return bad;
 }
 
 static void add_file(const char *folder, const char *name)
@@ -40,37 +23,6 @@ static void add_image(const char *folder, const char *name, int width, int heigh
     pixels[0] = 200;
     struct xt_image image = {.width = width, .height = height, .pixels = pixels};
     assert_int_equal(xt_png_save(support_path(folder, name), &image, XT_PIXEL_RGB, &err), XT_OK);
-}
-
-static void open_good(const char *spec)
-{
-    if (xt_source_open(&source, spec, &options, &err))
-        fail_msg("%s", err.text);
-}
-
-static void assert_refused(const char *spec, const char *part)
-{
-    xt_source_open(&source, spec, &options, &err);
-    assert_null(source);
-    support_assert_error(&err, XT_ERR_DATA, part);
-}
-
-static void assert_name(size_t index, const char *ending)
-{
-    char name[512];
-    source->class->name(source, index, name, sizeof name);
-    assert_true(xt_str_ends(name, ending));
-}
-
-static void assert_label(size_t index, const char *text)
-{
-    int label[XT_LABEL_MAX];
-    int length = -1;
-    assert_int_equal(source->class->label(source, index, label, &length, &err), XT_OK);
-    struct xt_str str = {0};
-    assert_int_equal(xt_alphabet_decode(alphabet, label, length, &str, &err), XT_OK);
-    assert_string_equal(xt_str_get(&str), text);
-    xt_str_clear(&str);
 }
 
 static void a_folder_is_a_sorted_tree_of_images(void **state)
@@ -95,18 +47,13 @@ static void a_sample_has_pixels_and_label(void **state)
 {
     add_image(*state, "京A1.png", 5, 3);
     open_good(*state);
-    struct xt_decoder decoder = {0};
-    struct xt_sample sample = {0};
-    assert_int_equal(source->class->read(source, 0, NULL, &decoder, &sample, &err), XT_OK);
+    read_good(0);
     assert_int_equal(sample.picture.image.width, 5);
     assert_int_equal(sample.picture.image.height, 3);
     assert_int_equal(sample.picture.image.pixels[2], 200); /* red, as the order is BGR */
     assert_int_equal(sample.label_length, 3);
     unlink(support_path(*state, "京A1.png"));
-    assert_int_equal(source->class->read(source, 0, NULL, &decoder, &sample, &err), XT_ERR_DATA);
-    support_assert_error(&err, XT_ERR_DATA, "京A1.png");
-    xt_image_clear(&sample.picture.image);
-    xt_decoder_clear(&decoder);
+    assert_bad(0, "京A1.png");
 }
 
 static void bad_labels_name_the_first_and_count_the_rest(void **state)
@@ -228,7 +175,7 @@ static void images_that_links_lead_to_again_are_taken_once(void **state)
     assert_name(0, "/a/京A1.jpg");
 }
 
-#define source_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define source_test(f) cmocka_unit_test_setup_teardown(f, setup_bgr, teardown)
 
 int main(void)
 {

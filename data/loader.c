@@ -174,15 +174,16 @@ static enum xt_status try_read(struct worker *worker, uint64_t epoch, uint64_t p
 {
     struct xt_loader *loader = worker->loader;
     const struct xt_loader_config *config = &loader->config;
-    const struct xt_want want = {
+    struct xt_want want = {
         .width = config->width,
         .height = config->height,
         .fit = config->fit,
         .crop_least = config->crop_least,
         .crop = place_rng(config->seed, STREAM_CROP, epoch, position),
-        /* Plates are varied from one memory into another. */
-        .into = config->augment ? NULL : pixels,
     };
+    /* Plates are varied from one memory into another. */
+    if (!config->augment)
+        want.into = pixels;
     enum xt_status status = config->source->class->read(
         config->source, index, &want, &worker->decoder, &worker->sample, &worker->err);
     *good = status == XT_OK;

@@ -13,19 +13,27 @@
 
 /* In the order in which they are asked. */
 static const struct xt_source_kind *const kinds[] = {
-    &xt_source_plates, &xt_source_shapes, &xt_source_ccpd,   &xt_source_cifar, &xt_source_tar,
-    &xt_source_folder, &xt_source_mix,    &xt_source_single, &xt_source_list,
+    &xt_source_plates, /* "synth:plates?count=N&seed=S&style=..." */
+    &xt_source_shapes, /* "synth:shapes?count=N&seed=S&classes=C..." */
+    &xt_source_ccpd,   /* "ccpd:" and a folder or list of CCPD's pictures, and perhaps "?cut=box" */
+    &xt_source_cifar,  /* CIFAR's binary batches: a folder of them, one of them, or a tar of them */
+    &xt_source_tar,    /* shards: one tar, several ("x-{000..015}.tar"), or a folder of them */
+    &xt_source_folder, /* plates: the label is the file name up to _ or .; classes: a folder each */
+    &xt_source_mix,    /* a mixture of others: a .yaml file */
+    &xt_source_single, /* one image, where labels are optional */
+    &xt_source_list,   /* a text file: path, tab, label; relative paths start at its folder */
 };
 
 static const char made_prefix[] = "synth:";
 
-/* What follows the kind's prefix; NULL where the spec has another. */
-static const char *after_prefix(const struct xt_source_kind *kind, const char *spec)
+/* How much of the spec is the kind's prefix; 0 where it has another. */
+static size_t prefix_of(const struct xt_source_kind *kind, const char *spec)
 {
     if (!kind->prefix || !xt_str_starts(spec, kind->prefix))
-        return NULL;
-    const char *rest = spec + strlen(kind->prefix);
-    return rest[-1] == ':' || *rest == '?' || *rest == '\0' ? rest : NULL;
+        return 0;
+    size_t length = strlen(kind->prefix);
+    char next = spec[length];
+    return kind->prefix[length - 1] == ':' || next == '?' || next == '\0' ? length : 0;
 }
 
 /* The entry of `folder` whose name is nearest to `name`, or NULL. Release with free. */
@@ -96,9 +104,9 @@ enum xt_status xt_source_open(struct xt_source **out, const char *spec,
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         const struct xt_source_kind *kind = kinds[i];
         bool is_path = kind->is && kind->is(spec, error ? 0 : st.st_mode, options->task);
-        const char *rest = is_path ? spec : after_prefix(kind, spec);
-        if (rest)
-            return kind->open(out, rest, options, err);
+        size_t prefix = prefix_of(kind, spec);
+        if (is_path || prefix)
+            return kind->open(out, spec + prefix, options, err);
     }
     if (xt_str_starts(spec, made_prefix))
         return not_made(spec, options->task, err);
@@ -116,11 +124,11 @@ enum xt_status xt_source_spec_from(char **out, const char *path, const char *spe
     *out = NULL;
     if (xt_str_starts(spec, made_prefix))
         return xt_mem_strdup(out, spec, err);
-    const char *name = spec;
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && name == spec; i++)
-        name = after_prefix(kinds[i], spec) ? after_prefix(kinds[i], spec) : spec;
-    int folder = *name == '/' ? 0 : (int)(xt_file_name(path) - path);
-    if (asprintf(out, "%.*s%.*s%s", (int)(name - spec), spec, folder, path, name) >= 0)
+    size_t prefix = 0;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && !prefix; i++)
+        prefix = prefix_of(kinds[i], spec);
+    int folder = spec[prefix] == '/' ? 0 : (int)(xt_file_name(path) - path);
+    if (asprintf(out, "%.*s%.*s%s", (int)prefix, spec, folder, path, spec + prefix) >= 0)
         return XT_OK;
     *out = NULL;
     return xt_err_no_memory(err, "a file name", strlen(path));

@@ -1,7 +1,7 @@
 /* The kinds of sources, and which of them opens what --data and --val name.
  *
- * A new kind is one file that defines a `struct xt_source_kind`, and its line here and in the table
- * of registry.c. All constant.
+ * A new kind is one file that defines a `struct xt_source_kind`, its name below, and its line in
+ * the table of registry.c. All constant.
  */
 #ifndef XT_DATA_SOURCES_REGISTRY_H
 #define XT_DATA_SOURCES_REGISTRY_H
@@ -21,15 +21,16 @@ struct xt_source_kind {
                            const struct xt_source_options *options, struct xt_err *err);
 };
 
-extern const struct xt_source_kind xt_source_plates; /* "synth:plates?count=N&seed=S&style=..." */
-extern const struct xt_source_kind xt_source_shapes; /* "synth:shapes?count=N&classes=C..." */
-extern const struct xt_source_kind xt_source_ccpd;   /* "ccpd:", a folder or list, "?cut=box" */
-extern const struct xt_source_kind xt_source_cifar; /* a folder of batches, one, or a tar of them */
-extern const struct xt_source_kind xt_source_tar;   /* a shard, "x-{000..015}.tar", or a folder */
-extern const struct xt_source_kind xt_source_folder; /* names are labels, or a folder a class */
-extern const struct xt_source_kind xt_source_mix;    /* a .yaml file: see mix.h */
-extern const struct xt_source_kind xt_source_single; /* one image, where labels are optional */
-extern const struct xt_source_kind xt_source_list;   /* a text file: path, tab, label */
+/* The table's. */
+extern const struct xt_source_kind xt_source_plates;
+extern const struct xt_source_kind xt_source_shapes;
+extern const struct xt_source_kind xt_source_ccpd;
+extern const struct xt_source_kind xt_source_cifar;
+extern const struct xt_source_kind xt_source_tar;
+extern const struct xt_source_kind xt_source_folder;
+extern const struct xt_source_kind xt_source_mix;
+extern const struct xt_source_kind xt_source_single;
+extern const struct xt_source_kind xt_source_list;
 
 /* Opens what is named. Every label is checked here; the first error names file and reason, and says
  * how many more there are. Destroy with xt_source_destroy. */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -251,26 +252,21 @@ bool xt_file_is_same(const char *a, const char *b)
            one.st_ino == other.st_ino;
 }
 
-/* The folders above the one being read, to see a loop of links. */
+/* A tree that is being walked. */
 struct walk {
-    const struct walk *above;
-    dev_t device;
-    ino_t inode;
+    struct xt_file_tree *tree;
+    void *entered;             /* of struct entered, for tsearch */
+    struct xt_file_list links; /* to folders, still to be followed */
 };
 
-static bool is_loop(const struct walk *walk, const struct stat *st)
-{
-    for (; walk; walk = walk->above)
-        if (walk->device == st->st_dev && walk->inode == st->st_ino)
-            return true;
-    return false;
-}
-
-static enum xt_status walk_folder(struct xt_file_tree *tree, const char *folder,
-                                  const struct walk *above, struct xt_err *err);
+struct entered {
+    dev_t device;
+    ino_t inode;
+    const char *path; /* the tree's */
+};
 
 /* Takes over `path`. */
-static enum xt_status add_file(struct xt_file_list *list, char *path, struct xt_err *err)
+static enum xt_status add_path(struct xt_file_list *list, char *path, struct xt_err *err)
 {
     enum xt_status status = xt_mem_grow(&list->paths, &list->capacity, list->count + 1,
                                         sizeof *list->paths, "a list of files", err);
@@ -281,26 +277,29 @@ static enum xt_status add_file(struct xt_file_list *list, char *path, struct xt_
     return status;
 }
 
-static enum xt_status walk_entry(struct xt_file_tree *tree, const char *folder,
-                                 const struct dirent *entry, const struct walk *walk,
-                                 struct xt_err *err)
+/* Puts the entry among the files, the folders `below` or the links, by what it is. */
+static enum xt_status walk_entry(struct walk *walk, const char *folder, const struct dirent *entry,
+                                 struct xt_file_list *below, struct xt_err *err)
 {
     char *path = NULL;
     enum xt_status status = xt_file_join(&path, folder, entry->d_name, err);
     if (status)
         return status;
-    /* Most file systems tell at once what is a file. */
-    if (entry->d_type == DT_REG)
-        return add_file(&tree->files, path, err);
     struct stat st;
+    /* Most file systems tell at once what it is. */
+    unsigned type = entry->d_type;
+    if (type == DT_UNKNOWN)
+        type = lstat(path, &st) ? DT_REG : IFTODT(st.st_mode);
+    bool link = type == DT_LNK;
     /* A link to nothing stays in the list: the reader names it as a file that cannot be opened. */
-    bool found = stat(path, &st) == 0;
-    if (!found || S_ISREG(st.st_mode))
-        return add_file(&tree->files, path, err);
-    if (S_ISDIR(st.st_mode) && !is_loop(walk, &st))
-        status = walk_folder(tree, path, walk, err);
+    if (link)
+        type = stat(path, &st) ? DT_REG : IFTODT(st.st_mode);
+    if (type == DT_REG)
+        return add_path(&walk->tree->files, path, err);
+    if (type == DT_DIR)
+        return add_path(link ? &walk->links : below, path, err);
     free(path);
-    return status;
+    return XT_OK;
 }
 
 static struct xt_file_folder folder_of(const struct stat *st)
@@ -328,45 +327,110 @@ static enum xt_status add_folder(struct xt_file_tree *tree, const char *path, co
     return status;
 }
 
-static enum xt_status walk_folder(struct xt_file_tree *tree, const char *folder,
-                                  const struct walk *above, struct xt_err *err)
+static enum xt_status add_again(struct xt_file_tree *tree, const char *path, const char *entered_as,
+                                struct xt_err *err)
 {
-    DIR *dir = opendir(folder);
-    struct stat st;
-    if (!dir || fstat(dirfd(dir), &st)) {
-        enum xt_status status = fail(err, XT_ERR_DATA, "cannot read the folder", folder);
-        if (dir)
-            closedir(dir);
-        return status;
-    }
-    struct walk walk = {.above = above, .device = st.st_dev, .inode = st.st_ino};
-    enum xt_status status = add_folder(tree, folder, &st, err);
-    for (struct dirent *entry; !status && (entry = readdir(dir));)
-        if (entry->d_name[0] != '.')
-            status = walk_entry(tree, folder, entry, &walk, err);
-    closedir(dir);
+    struct xt_file_again again = {.entered_as = entered_as};
+    enum xt_status status = xt_mem_grow(&tree->again, &tree->again_capacity, tree->again_count + 1,
+                                        sizeof *tree->again, "a list of folders", err);
+    if (!status)
+        status = xt_mem_strdup(&again.path, path, err);
+    if (!status)
+        tree->again[tree->again_count++] = again;
     return status;
 }
 
+static int compare_entered(const void *a, const void *b)
+{
+    const struct entered *one = a;
+    const struct entered *other = b;
+    if (one->device != other->device)
+        return one->device < other->device ? -1 : 1;
+    return one->inode < other->inode ? -1 : one->inode > other->inode;
+}
+
+/* Takes the folder into the tree, or, where it is there under another name, this name. */
+static enum xt_status enter(struct walk *walk, const char *path, const struct stat *st, bool *first,
+                            struct xt_err *err)
+{
+    struct entered *entered = NULL;
+    enum xt_status status = xt_mem_calloc(&entered, 1, sizeof *entered, "a list of folders", err);
+    if (status)
+        return status;
+    *entered = (struct entered){.device = st->st_dev, .inode = st->st_ino};
+    struct entered **found = tsearch(entered, &walk->entered, compare_entered);
+    *first = found && *found == entered;
+    if (!*first)
+        free(entered);
+    if (!found)
+        return xt_err_no_memory(err, "a list of folders", sizeof *entered);
+    if (!*first)
+        return add_again(walk->tree, path, (*found)->path, err);
+    status = add_folder(walk->tree, path, st, err);
+    if (!status)
+        entered->path = walk->tree->folders[walk->tree->folder_count - 1].path;
+    return status;
+}
+
+/* Files, folders and their other names all begin with a path. */
 static int compare_paths(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int compare_folders(const void *a, const void *b)
+static void sort_paths(void *items, size_t count, size_t size)
 {
-    return strcmp(((const struct xt_file_folder *)a)->path,
-                  ((const struct xt_file_folder *)b)->path);
+    if (count)
+        qsort(items, count, size, compare_paths);
+}
+
+static enum xt_status walk_folder(struct walk *walk, const char *folder, struct xt_err *err);
+
+/* Walks the folders in the order of their names, and clears the list. */
+static enum xt_status walk_all(struct walk *walk, struct xt_file_list *folders, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    sort_paths(folders->paths, folders->count, sizeof *folders->paths);
+    for (size_t i = 0; i < folders->count && !status; i++)
+        status = walk_folder(walk, folders->paths[i], err);
+    xt_file_list_clear(folders);
+    return status;
+}
+
+static enum xt_status walk_folder(struct walk *walk, const char *folder, struct xt_err *err)
+{
+    struct xt_file_list below = {0};
+    struct stat st;
+    bool first = false;
+    DIR *dir = opendir(folder);
+    enum xt_status status = !dir || fstat(dirfd(dir), &st)
+                                ? fail(err, XT_ERR_DATA, "cannot read the folder", folder)
+                                : enter(walk, folder, &st, &first, err);
+    for (struct dirent *entry; !status && first && (entry = readdir(dir));)
+        if (entry->d_name[0] != '.')
+            status = walk_entry(walk, folder, entry, &below, err);
+    if (dir)
+        closedir(dir);
+    if (!status)
+        return walk_all(walk, &below, err);
+    xt_file_list_clear(&below);
+    return status;
 }
 
 enum xt_status xt_file_walk(struct xt_file_tree *tree, const char *folder, struct xt_err *err)
 {
-    struct xt_file_list *files = &tree->files;
-    enum xt_status status = walk_folder(tree, folder, NULL, err);
-    if (!status && files->count)
-        qsort(files->paths, files->count, sizeof *files->paths, compare_paths);
-    if (!status)
-        qsort(tree->folders, tree->folder_count, sizeof *tree->folders, compare_folders);
+    struct walk walk = {.tree = tree};
+    enum xt_status status = walk_folder(&walk, folder, err);
+    while (!status && walk.links.count) {
+        struct xt_file_list links = walk.links;
+        walk.links = (struct xt_file_list){0};
+        status = walk_all(&walk, &links, err);
+    }
+    xt_file_list_clear(&walk.links);
+    tdestroy(walk.entered, free);
+    sort_paths(tree->files.paths, tree->files.count, sizeof *tree->files.paths);
+    sort_paths(tree->folders, tree->folder_count, sizeof *tree->folders);
+    sort_paths(tree->again, tree->again_count, sizeof *tree->again);
     return status;
 }
 
@@ -374,7 +438,10 @@ void xt_file_tree_clear(struct xt_file_tree *tree)
 {
     for (size_t i = 0; i < tree->folder_count; i++)
         free(tree->folders[i].path);
+    for (size_t i = 0; i < tree->again_count; i++)
+        free(tree->again[i].path);
     free(tree->folders);
+    free(tree->again);
     xt_file_list_clear(&tree->files);
     *tree = (struct xt_file_tree){0};
 }
@@ -396,6 +463,26 @@ enum xt_status xt_file_list_tree(struct xt_file_list *list, const char *folder, 
     *list = tree.files;
     tree.files = (struct xt_file_list){0};
     xt_file_tree_clear(&tree);
+    return status;
+}
+
+enum xt_status xt_file_list_folder(struct xt_file_list *list, const char *folder,
+                                   struct xt_err *err)
+{
+    DIR *dir = opendir(folder);
+    if (!dir)
+        return fail(err, XT_ERR_DATA, "cannot read the folder", folder);
+    enum xt_status status = XT_OK;
+    for (struct dirent *entry; !status && (entry = readdir(dir));) {
+        char *path = NULL;
+        if (entry->d_name[0] == '.')
+            continue;
+        status = xt_file_join(&path, folder, entry->d_name, err);
+        if (!status)
+            status = add_path(list, path, err);
+    }
+    closedir(dir);
+    sort_paths(list->paths, list->count, sizeof *list->paths);
     return status;
 }
 

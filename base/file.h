@@ -62,10 +62,14 @@ struct xt_file_list {
     size_t count;
     size_t capacity;
 };
-/* Every regular file under `folder`, hidden names left out, symbolic links followed but no folder
- * entered twice (so a loop of links ends), sorted by path bytes. Clear the list also after a
- * failure. */
+/* Every regular file under `folder`, hidden names left out, symbolic links followed, sorted by path
+ * bytes. No folder is entered twice: of its names the one without a link counts, else the first.
+ * Clear the list also after a failure. */
 enum xt_status xt_file_list_tree(struct xt_file_list *list, const char *folder, struct xt_err *err);
+/* What lies right in `folder`, files and folders, hidden names left out, sorted by path bytes.
+ * Clear the list also after a failure. */
+enum xt_status xt_file_list_folder(struct xt_file_list *list, const char *folder,
+                                   struct xt_err *err);
 void xt_file_list_clear(struct xt_file_list *list);
 
 /* A folder, and how it was before its names were read: a name that comes, goes or changes later
@@ -77,13 +81,21 @@ struct xt_file_folder {
     int64_t modified; /* ns since 1970 */
     int64_t changed;
 };
-/* A tree's files, as xt_file_list_tree lists them, and its folders, the first one included; both
- * sorted by path bytes. */
+/* A name under which a folder was not entered, since it was under another one. */
+struct xt_file_again {
+    char *path;
+    const char *entered_as; /* the folder's path */
+};
+/* A tree's files, as xt_file_list_tree lists them, its folders, the first one included, and the
+ * folders' other names; all sorted by path bytes. */
 struct xt_file_tree {
     struct xt_file_list files;
     struct xt_file_folder *folders;
     size_t folder_count;
     size_t folder_capacity;
+    struct xt_file_again *again;
+    size_t again_count;
+    size_t again_capacity;
 };
 /* Clear the tree also after a failure. */
 enum xt_status xt_file_walk(struct xt_file_tree *tree, const char *folder, struct xt_err *err);

@@ -15,6 +15,7 @@
 #include "cli/report.h"
 #include "data/pack.h"
 #include "data/sheet.h"
+#include "data/sources/registry.h"
 #include "data/survey.h"
 #include "models/registry.h"
 #include "train/feed.h"

@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "cli/report.h"
+#include "data/image/decoder.h"
 #include "data/image/resize.h"
 #include "train/auto_batch.h"
 #include "train/calibrate.h"
@@ -23,9 +24,9 @@ struct reader {
     struct xt_objective *objective;
     const struct xt_settings *settings;
     struct xt_file_list files;
-    struct xt_decoder *decoder;
+    struct xt_decoder decoder;
     struct xt_resizer resizer;
-    struct xt_image image;
+    struct xt_picture picture;
     uint8_t *pixels;    /* [batch][height][width][3] */
     const char **names; /* [batch] */
     int filled;
@@ -160,10 +161,11 @@ static enum xt_status add_image(struct reader *reader, const char *path, struct 
     const struct xt_network *network = &reader->network;
     size_t bytes = (size_t)network->height * (size_t)network->width * 3;
     enum xt_pixel_order order = network->model->bgr ? XT_PIXEL_BGR : XT_PIXEL_RGB;
-    enum xt_status status = xt_image_load(reader->decoder, path, order, &reader->image, err);
+    enum xt_status status =
+        xt_decoder_load(&reader->decoder, path, order, NULL, &reader->picture, err);
     if (!status)
-        status = xt_resize(&reader->resizer, &reader->image, network->width, network->height,
-                           reader->pixels + (size_t)reader->filled * bytes, err);
+        status = xt_resize(&reader->resizer, &reader->picture.image, network->width,
+                           network->height, reader->pixels + (size_t)reader->filled * bytes, err);
     if (status == XT_ERR_DATA) {
         xt_log_warn("%s", err->text);
         reader->unreadable++;
@@ -197,9 +199,7 @@ static enum xt_status open_reader(struct reader *reader, struct xt_err *err)
     const struct xt_network *network = &reader->network;
     size_t batch = (size_t)network->batch;
     size_t bytes = (size_t)network->height * (size_t)network->width * 3;
-    enum xt_status status = xt_decoder_create(&reader->decoder, err);
-    if (!status)
-        status = xt_objective_create(&reader->objective, network, reader->settings, err);
+    enum xt_status status = xt_objective_create(&reader->objective, network, reader->settings, err);
     if (!status)
         status = xt_mem_aligned(&reader->pixels, batch, bytes, "a batch of images", err);
     if (!status)
@@ -257,10 +257,10 @@ enum xt_status xt_cmd_predict(struct xt_options *options, struct xt_err *err)
         status = open_reader(&reader, err);
     if (!status)
         status = predict_all(&reader, err);
-    xt_decoder_destroy(reader.decoder);
+    xt_decoder_clear(&reader.decoder);
     xt_objective_destroy(reader.objective);
     xt_resizer_clear(&reader.resizer);
-    xt_image_clear(&reader.image);
+    xt_image_clear(&reader.picture.image);
     free(reader.pixels);
     free(reader.names);
     xt_file_list_clear(&reader.files);

@@ -39,13 +39,10 @@ struct slot {
 struct worker {
     pthread_t thread;
     struct xt_loader *loader;
-    struct xt_decoder *decoder;
+    struct xt_decoder decoder;
     struct xt_resizer resizer;
     struct xt_sample sample;
     struct xt_image scratch;
-    struct xt_want want;
-    struct xt_rng crop; /* of the sample at hand */
-    struct xt_box part; /* of its image */
     struct xt_err err;
 };
 
@@ -170,31 +167,26 @@ static enum xt_status note_bad(struct xt_loader *loader, size_t index, struct xt
     return judge_bad(loader, err);
 }
 
-static struct xt_box choose_part(void *context, int width, int height)
-{
-    struct worker *worker = context;
-    const struct xt_loader_config *config = &worker->loader->config;
-    return xt_transform_part(config->fit, width, height, config->width, config->height,
-                             config->crop_least, &worker->crop);
-}
-
 /* Reads sample `index`, if it can be straight into its row, `pixels`. *good is false where it is
  * bad and the run goes on. */
 static enum xt_status try_read(struct worker *worker, uint64_t epoch, uint64_t position,
                                size_t index, uint8_t *pixels, bool *good)
 {
     struct xt_loader *loader = worker->loader;
-    const struct xt_source *source = loader->config.source;
-    const struct xt_image *image = &worker->sample.image;
-    worker->crop = place_rng(loader->config.seed, STREAM_CROP, epoch, position);
+    const struct xt_loader_config *config = &loader->config;
+    struct xt_want want = {
+        .width = config->width,
+        .height = config->height,
+        .fit = config->fit,
+        .crop_least = config->crop_least,
+        .crop = place_rng(config->seed, STREAM_CROP, epoch, position),
+    };
     /* Plates are varied from one memory into another. */
-    worker->want.into = loader->config.augment ? NULL : pixels;
-    xt_decoder_want(worker->decoder, &worker->want);
-    enum xt_status status =
-        source->class->read(source, index, worker->decoder, &worker->sample, &worker->err);
+    if (!config->augment)
+        want.into = pixels;
+    enum xt_status status = config->source->class->read(
+        config->source, index, &want, &worker->decoder, &worker->sample, &worker->err);
     *good = status == XT_OK;
-    if (!status && !xt_decoder_part(worker->decoder, &worker->part))
-        worker->part = choose_part(worker, image->width, image->height);
     if (status != XT_ERR_DATA)
         return status;
     pthread_mutex_lock(&loader->lock);
@@ -240,19 +232,20 @@ static enum xt_status transform(struct worker *worker, uint64_t epoch, uint64_t 
                                 bool cached, size_t index, uint8_t *pixels)
 {
     const struct xt_loader_config *config = &worker->loader->config;
-    const struct xt_image *image = &worker->sample.image;
+    const struct xt_picture *picture = &worker->sample.picture;
+    const struct xt_image *image = &picture->image;
     struct xt_rng rng = place_rng(config->seed, STREAM_AUGMENT, epoch, position);
     bool mirrored = config->flip && xt_rng_below(&rng, 2);
     /* Where the part is the same each time, what is kept is not mirrored. */
     bool fixed = config->fit != XT_FIT_RANDOM_CROP;
-    bool in_place = !cached && xt_decoder_went_into(worker->decoder);
+    bool in_place = !cached && picture->in_place;
     bool mirror_late = mirrored && (fixed || in_place);
     bool as_it_is =
         !cached && config->augment && !config->cache && !mirror_late &&
-        xt_resize_is_copy(image, &worker->part, mirrored, config->width, config->height);
+        xt_resize_is_copy(image, &picture->part, mirrored, config->width, config->height);
     enum xt_status status = XT_OK;
     if (!cached && !in_place && !as_it_is)
-        status = xt_resize_part(&worker->resizer, image, &worker->part, mirrored && !fixed,
+        status = xt_resize_part(&worker->resizer, image, &picture->part, mirrored && !fixed,
                                 config->width, config->height, pixels, &worker->err);
     if (!status && !cached && config->cache)
         xt_cache_put(config->cache, index, pixels);
@@ -537,25 +530,17 @@ static enum xt_status create_workers(struct xt_loader *loader, struct xt_err *er
     /* On cache lines of their own, as each is written by its own thread. */
     enum xt_status status = xt_mem_aligned(&loader->workers, (size_t)loader->config.workers_most,
                                            sizeof *loader->workers, "loader threads", err);
-    for (int i = 0; !status && i < loader->config.workers_most; i++) {
+    for (int i = 0; !status && i < loader->config.workers_most; i++)
         loader->workers[i].loader = loader;
-        loader->workers[i].want = (struct xt_want){.width = loader->config.width,
-                                                   .height = loader->config.height,
-                                                   .part = choose_part,
-                                                   .context = loader->workers + i};
-    }
     return status;
 }
 
 static enum xt_status start_worker(struct xt_loader *loader, struct xt_err *err)
 {
     struct worker *worker = loader->workers + loader->started;
-    enum xt_status status = worker->decoder ? XT_OK : xt_decoder_create(&worker->decoder, err);
-    if (status)
-        return status;
     char what[32];
     snprintf(what, sizeof what, "loader thread %d", loader->started + 1);
-    status = xt_thread_start(&worker->thread, work, worker, what, err);
+    enum xt_status status = xt_thread_start(&worker->thread, work, worker, what, err);
     loader->started += !status;
     return status;
 }
@@ -636,9 +621,9 @@ static void stop_workers(struct xt_loader *loader)
 
 static void clear_worker(struct worker *worker)
 {
-    xt_decoder_destroy(worker->decoder);
+    xt_decoder_clear(&worker->decoder);
     xt_resizer_clear(&worker->resizer);
-    xt_image_clear(&worker->sample.image);
+    xt_image_clear(&worker->sample.picture.image);
     xt_image_clear(&worker->scratch);
 }
 

@@ -10,7 +10,6 @@
 #include "base/mem.h"
 #include "base/stop.h"
 #include "data/cache.h"
-#include "data/image/jpeg.h"
 #include "data/loader.h"
 
 /* What a tar adds to a file: its header and the end of its last block, at most. */
@@ -19,7 +18,7 @@ enum { BLOCK = 512, FILE_MODE = 0644 };
 struct packing {
     const struct xt_pack_config *config;
     struct xt_packed *packed;
-    struct xt_decoder *decoder;
+    struct xt_decoder decoder;
     struct xt_sample sample; /* as the source gives it */
     struct xt_str encoded;
     struct xt_str label;
@@ -155,7 +154,7 @@ static enum xt_status encode(struct packing *packing, size_t index, const char *
 {
     const uint8_t *stored = NULL;
     struct xt_err own;
-    if (xt_source_bytes(packing->config->source, index, packing->decoder, &stored, size, &own) ==
+    if (xt_source_bytes(packing->config->source, index, &packing->decoder, &stored, size, &own) ==
             XT_OK &&
         stored) {
         *ending = xt_jpeg_is(stored, *size) ? "jpg" : "png";
@@ -163,8 +162,8 @@ static enum xt_status encode(struct packing *packing, size_t index, const char *
         return XT_OK;
     }
     packing->encoded.length = 0;
-    enum xt_status status =
-        xt_image_encode_png(&packing->sample.image, packing->config->order, &packing->encoded, err);
+    enum xt_status status = xt_png_encode(&packing->sample.picture.image, packing->config->order,
+                                          &packing->encoded, err);
     *ending = "png";
     *bytes = packing->encoded.data;
     *size = packing->encoded.length;
@@ -223,7 +222,7 @@ static enum xt_status pack_sample(struct packing *packing, size_t index, struct 
     if (status)
         return status;
     struct xt_err why;
-    status = source->class->read(source, index, packing->decoder, &packing->sample, &why);
+    status = source->class->read(source, index, NULL, &packing->decoder, &packing->sample, &why);
     if (status == XT_ERR_DATA)
         return count_bad(packing, &why, err);
     if (status) {
@@ -251,8 +250,8 @@ static void clear(struct packing *packing)
     /* An archive that is not closed writes its end when it is freed; nobody will read it. */
     archive_write_free(packing->archive);
     xt_file_abandon(&packing->file);
-    xt_decoder_destroy(packing->decoder);
-    xt_image_clear(&packing->sample.image);
+    xt_decoder_clear(&packing->decoder);
+    xt_image_clear(&packing->sample.picture.image);
     xt_str_clear(&packing->encoded);
     xt_str_clear(&packing->label);
 }
@@ -263,8 +262,6 @@ enum xt_status xt_pack_shards(const struct xt_pack_config *config, struct xt_pac
     *packed = (struct xt_packed){0};
     struct packing packing = {.config = config, .packed = packed, .file = {.fd = -1}};
     enum xt_status status = make_folder_of(config->prefix, err);
-    if (!status)
-        status = xt_decoder_create(&packing.decoder, err);
     for (size_t i = 0; i < config->source->count && !status; i++)
         status = pack_sample(&packing, i, err);
     if (!status && packing.archive)

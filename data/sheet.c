@@ -99,17 +99,17 @@ static enum xt_status label_text(const struct xt_loader_config *config,
 static enum xt_status make_plain(const struct xt_loader_config *config, size_t index,
                                  uint8_t *pixels, struct xt_err *err)
 {
-    struct xt_decoder *decoder = NULL;
+    struct xt_decoder decoder = {0};
     struct xt_sample sample = {0};
     struct xt_resizer resizer = {0};
-    enum xt_status status = xt_decoder_create(&decoder, err);
+    enum xt_status status =
+        config->source->class->read(config->source, index, NULL, &decoder, &sample, err);
     if (!status)
-        status = config->source->class->read(config->source, index, decoder, &sample, err);
-    if (!status)
-        status = xt_resize(&resizer, &sample.image, config->width, config->height, pixels, err);
-    xt_decoder_destroy(decoder);
+        status =
+            xt_resize(&resizer, &sample.picture.image, config->width, config->height, pixels, err);
+    xt_decoder_clear(&decoder);
     xt_resizer_clear(&resizer);
-    xt_image_clear(&sample.image);
+    xt_image_clear(&sample.picture.image);
     return status;
 }
 
@@ -187,7 +187,7 @@ enum xt_status xt_sheet_save(const char *path, const struct xt_loader_config *co
     if (!status)
         status = draw(&sheet, &own, alphabet, &batch, err);
     if (!status)
-        status = xt_image_save_png(path, &sheet.image, XT_PIXEL_RGB, err);
+        status = xt_png_save(path, &sheet.image, XT_PIXEL_RGB, err);
     xt_loader_destroy(loader);
     xt_image_clear(&sheet.image);
     for (int i = 0; i < SLOTS; i++)

@@ -118,7 +118,7 @@ static enum xt_status add_sample(struct xt_survey *survey, const struct xt_sourc
     struct xt_err why;
     source->class->name(source, index, name, sizeof name);
     add_format(survey, name);
-    enum xt_status read = source->class->read(source, index, decoder, sample, &why);
+    enum xt_status read = source->class->read(source, index, NULL, decoder, sample, &why);
     enum xt_status status = add_label(survey, source, index, name, read == XT_ERR_DATA, err);
     if (status)
         return status;
@@ -130,9 +130,9 @@ static enum xt_status add_sample(struct xt_survey *survey, const struct xt_sourc
         *err = why;
         return read;
     }
-    survey->hashes[index] = hash_image(&sample->image);
-    add_pixels(sums, &sample->image);
-    return add_size(survey, &sample->image, err);
+    survey->hashes[index] = hash_image(&sample->picture.image);
+    add_pixels(sums, &sample->picture.image);
+    return add_size(survey, &sample->picture.image, err);
 }
 
 static int compare_hashes(const void *a, const void *b)
@@ -167,7 +167,7 @@ enum xt_status xt_survey_take(struct xt_survey *survey, const struct xt_source *
                               struct xt_err *err)
 {
     *survey = (struct xt_survey){.count = source->count, .symbols = symbols};
-    struct xt_decoder *decoder = NULL;
+    struct xt_decoder decoder = {0};
     struct xt_sample sample = {0};
     struct sums sums = {0};
     enum xt_status status = xt_mem_calloc(&survey->hashes, source->count, sizeof *survey->hashes,
@@ -175,17 +175,15 @@ enum xt_status xt_survey_take(struct xt_survey *survey, const struct xt_source *
     if (!status)
         status = xt_mem_calloc(&survey->symbol_counts, (size_t)symbols,
                                sizeof *survey->symbol_counts, "symbol counts", err);
-    if (!status)
-        status = xt_decoder_create(&decoder, err);
     for (size_t i = 0; i < source->count && !status; i++) {
         status = xt_stop_check(err, "after %zu of %zu images", i, source->count);
         if (!status)
-            status = add_sample(survey, source, i, decoder, &sample, &sums, err);
+            status = add_sample(survey, source, i, &decoder, &sample, &sums, err);
     }
     if (!status)
         finish(survey, &sums);
-    xt_decoder_destroy(decoder);
-    xt_image_clear(&sample.image);
+    xt_decoder_clear(&decoder);
+    xt_image_clear(&sample.picture.image);
     return status;
 }
 

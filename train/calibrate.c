@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/stop.h"
+#include "data/sources/registry.h"
 #include "train/feed.h"
 #include "train/network_build.h"
 

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "data/sources/registry.h"
 #include "train/param_files.h"
 
 bool xt_network_freezes_bn(const struct xt_network *network, const struct xt_settings *settings)

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/stop.h"
 #include "base/thread.h"
+#include "data/sources/registry.h"
 #include "train/auto_batch.h"
 #include "train/network_build.h"
 #include "train/feed.h"

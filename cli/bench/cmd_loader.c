@@ -21,6 +21,7 @@
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "cli/report.h"
+#include "data/sources/registry.h"
 #include "device/upload.h"
 #include "models/registry.h"
 #include "cli/bench/upload.h"
@@ -59,7 +60,7 @@ struct bench {
 struct decoding {
     pthread_t thread;
     const struct bench *bench;
-    struct xt_decoder *decoder;
+    struct xt_decoder decoder;
     struct xt_sample sample;
     _Atomic size_t *next; /* shared: the next sample to decode */
     double until;
@@ -150,10 +151,10 @@ static enum xt_status decode_one(struct decoding *decoding, size_t index)
     const struct bench *bench = decoding->bench;
     const struct file *file = &bench->files[index];
     if (!file->bytes)
-        return bench->source->class->read(bench->source, index, decoding->decoder,
+        return bench->source->class->read(bench->source, index, NULL, &decoding->decoder,
                                           &decoding->sample, &decoding->err);
-    return xt_image_decode(decoding->decoder, file->bytes, file->size, bench->config.order,
-                           "an image", &decoding->sample.image, &decoding->err);
+    return xt_decoder_decode(&decoding->decoder, file->bytes, file->size, bench->config.order, NULL,
+                             "an image", &decoding->sample.picture, &decoding->err);
 }
 
 static void *decode(void *argument)
@@ -258,13 +259,12 @@ static enum xt_status measure_all(struct bench *bench, struct xt_err *err)
     for (int i = 0; i < count && !status; i++) {
         decodings[i].bench = bench;
         decodings[i].next = &next;
-        status = xt_decoder_create(&decodings[i].decoder, err);
     }
     if (!status)
         status = measure(bench, decodings, err);
     for (int i = 0; decodings && i < count; i++) {
-        xt_decoder_destroy(decodings[i].decoder);
-        xt_image_clear(&decodings[i].sample.image);
+        xt_decoder_clear(&decodings[i].decoder);
+        xt_image_clear(&decodings[i].sample.picture.image);
     }
     free(decodings);
     return status;

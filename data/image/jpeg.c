@@ -126,9 +126,8 @@ static void read_rows(struct jpeg_decompress_struct *library, struct job *job)
         jpeg_finish_decompress(library);
 }
 
-enum xt_status xt_jpeg_init(struct xt_jpeg *jpeg, struct xt_err *err)
+static enum xt_status begin(struct xt_jpeg *jpeg, struct xt_err *err)
 {
-    *jpeg = (struct xt_jpeg){0};
     enum xt_status status =
         xt_mem_calloc(&jpeg->state, 1, sizeof *jpeg->state, "a JPEG decoder", err);
     if (status)
@@ -204,27 +203,20 @@ static void cover(double from, double length, unsigned size, unsigned *first, un
     *count = last > *first ? last - *first : 1;
 }
 
-/* Says what to decode, and *part in its pixels before `left` and `top` are taken off. */
+/* Says what to decode, and *part in its pixels. */
 static void plan(const struct jpeg_decompress_struct *library, const struct xt_want *want,
                  struct job *job, struct xt_box *part)
 {
     unsigned width = library->image_width;
     unsigned height = library->image_height;
-    job->reduction = 1;
-    if (want) {
-        *part = want->part(want->context, (int)width, (int)height);
-        job->reduction = choose_reduction(want, part);
-        part->left /= job->reduction;
-        part->top /= job->reduction;
-        part->width /= job->reduction;
-        part->height /= job->reduction;
-        width = (width + job->reduction - 1) / job->reduction;
-        height = (height + job->reduction - 1) / job->reduction;
-    }
-    job->width = width;
-    job->height = height;
-    if (!want)
-        return;
+    *part = xt_want_part(want, (int)width, (int)height);
+    job->reduction = want ? choose_reduction(want, part) : 1;
+    part->left /= job->reduction;
+    part->top /= job->reduction;
+    part->width /= job->reduction;
+    part->height /= job->reduction;
+    width = (width + job->reduction - 1) / job->reduction;
+    height = (height + job->reduction - 1) / job->reduction;
     cover(part->left, part->width, width, &job->left, &job->width);
     cover(part->top, part->height, height, &job->top, &job->height);
 }
@@ -245,49 +237,50 @@ static bool is_sane(const struct jpeg_decompress_struct *library)
 
 enum xt_status xt_jpeg_decode(struct xt_jpeg *jpeg, const uint8_t *bytes, size_t size,
                               enum xt_pixel_order order, const struct xt_want *want,
-                              const char *name, struct xt_image *out, struct xt_box *part,
-                              struct xt_err *err)
+                              const char *name, struct xt_picture *out, struct xt_err *err)
 {
+    enum xt_status status = jpeg->state ? XT_OK : begin(jpeg, err);
+    if (status)
+        return status;
     struct xt_jpeg_state *state = jpeg->state;
     struct jpeg_decompress_struct *library = &state->library;
     struct job job = {.bytes = bytes, .size = size};
     if (!attempt(state, read_header, &job))
         return bad_jpeg(state, name, err);
     /* Refused by what the file says, before the library allocates for it. */
-    enum xt_status status =
-        is_sane(library)
-            ? xt_image_check((int)library->image_width, (int)library->image_height, err)
-            : xt_err_set(err, XT_ERR_DATA, "the image is too large");
+    status = is_sane(library)
+                 ? xt_image_check((int)library->image_width, (int)library->image_height, err)
+                 : xt_err_set(err, XT_ERR_DATA, "the image is too large");
     if (status) {
         jpeg_abort_decompress(library);
         return xt_err_prefix(err, "%s: ", name);
     }
-    plan(library, want, &job, part);
+    out->width = (int)library->image_width;
+    out->height = (int)library->image_height;
+    plan(library, want, &job, &out->part);
     bool inks = library->num_components == 4;
     bool inverted = library->saw_Adobe_marker;
     job.colours = inks ? JCS_CMYK : order == XT_PIXEL_RGB ? JCS_RGB : JCS_EXT_BGR;
     job.pixel_bytes = inks ? 4 : 3;
     if (!attempt(state, start, &job))
         return bad_jpeg(state, name, err);
-    jpeg->went_into = want && want->into && !inks && is_wanted_as_it_is(library, want, part);
+    out->in_place = want && want->into && !inks && is_wanted_as_it_is(library, want, &out->part);
     size_t pixels = (size_t)job.width * job.height;
-    if (!jpeg->went_into)
-        status = xt_image_reserve(out, (int)job.width, (int)job.height, err);
+    if (!out->in_place)
+        status = xt_image_reserve(&out->image, (int)job.width, (int)job.height, err);
     if (!status && inks)
         status = xt_mem_grow(&jpeg->inks, &jpeg->inks_capacity, pixels * 4, 1, name, err);
     if (status) {
         jpeg_abort_decompress(library);
         return status;
     }
-    job.out = inks ? jpeg->inks : jpeg->went_into ? want->into : out->pixels;
+    job.out = inks ? jpeg->inks : out->in_place ? want->into : out->image.pixels;
     if (!attempt(state, read_rows, &job))
         return bad_jpeg(state, name, err);
     jpeg_abort_decompress(library);
     if (inks)
-        pixels_from_inks(jpeg->inks, pixels, inverted, order, out->pixels);
-    if (want) {
-        part->left -= job.left;
-        part->top -= job.top;
-    }
+        pixels_from_inks(jpeg->inks, pixels, inverted, order, out->image.pixels);
+    out->part.left -= job.left;
+    out->part.top -= job.top;
     return XT_OK;
 }

@@ -1,4 +1,4 @@
-/* JPEG through libjpeg-turbo, for image.c. One per thread; zeroed is empty.
+/* JPEG through libjpeg-turbo, for decoder.c. One per thread; zeroed is empty.
  *
  * Of an image of which only a part is wanted, or which will be made much smaller, only that is
  * decoded: at a half, a quarter or an eighth of its size (the cosine transform's own scaling), and
@@ -7,9 +7,7 @@
 #ifndef XT_DATA_IMAGE_JPEG_H
 #define XT_DATA_IMAGE_JPEG_H
 
-#include <stdbool.h>
-
-#include "data/image/image.h"
+#include "data/image/transform.h"
 
 struct xt_jpeg_state;
 
@@ -17,17 +15,13 @@ struct xt_jpeg {
     struct xt_jpeg_state *state;
     uint8_t *inks; /* [height][width][4] of a CMYK image */
     size_t inks_capacity;
-    bool went_into; /* the last image, into want->into */
 };
 
-enum xt_status xt_jpeg_init(struct xt_jpeg *jpeg, struct xt_err *err);
 void xt_jpeg_clear(struct xt_jpeg *jpeg);
 
 bool xt_jpeg_is(const uint8_t *bytes, size_t size);
-/* `want` may be NULL: the whole image; else *part gets the wanted part's place in `out`. */
 enum xt_status xt_jpeg_decode(struct xt_jpeg *jpeg, const uint8_t *bytes, size_t size,
                               enum xt_pixel_order order, const struct xt_want *want,
-                              const char *name, struct xt_image *out, struct xt_box *part,
-                              struct xt_err *err);
+                              const char *name, struct xt_picture *out, struct xt_err *err);
 
 #endif

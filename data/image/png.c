@@ -7,7 +7,6 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/str.h"
 
 /* One image being read or written. libpng leaves an error by longjmp: whatever is needed after it
  * stands here and not in locals, and nothing that is released stands in locals. */
@@ -229,8 +228,8 @@ static enum xt_status write_guarded(struct work *work)
     return XT_OK;
 }
 
-enum xt_status xt_image_encode_png(const struct xt_image *image, enum xt_pixel_order order,
-                                   struct xt_str *out, struct xt_err *err)
+enum xt_status xt_png_encode(const struct xt_image *image, enum xt_pixel_order order,
+                             struct xt_str *out, struct xt_err *err)
 {
     struct xt_image view = *image;
     struct work work = {
@@ -245,11 +244,11 @@ enum xt_status xt_image_encode_png(const struct xt_image *image, enum xt_pixel_o
     return status;
 }
 
-enum xt_status xt_image_save_png(const char *path, const struct xt_image *image,
-                                 enum xt_pixel_order order, struct xt_err *err)
+enum xt_status xt_png_save(const char *path, const struct xt_image *image,
+                           enum xt_pixel_order order, struct xt_err *err)
 {
     struct xt_str bytes = {0};
-    enum xt_status status = xt_image_encode_png(image, order, &bytes, err);
+    enum xt_status status = xt_png_encode(image, order, &bytes, err);
     if (!status)
         status = xt_file_save(path, bytes.data, bytes.length, err);
     xt_str_clear(&bytes);

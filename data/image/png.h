@@ -1,9 +1,8 @@
-/* PNG through libpng, for image.c. One per thread; zeroed is empty. */
+/* PNG through libpng, read and written. One per thread; zeroed is empty. */
 #ifndef XT_DATA_IMAGE_PNG_H
 #define XT_DATA_IMAGE_PNG_H
 
-#include <stdbool.h>
-
+#include "base/str.h"
 #include "data/image/image.h"
 
 struct xt_png {
@@ -17,5 +16,12 @@ bool xt_png_is(const uint8_t *bytes, size_t size);
 enum xt_status xt_png_decode(struct xt_png *state, const uint8_t *bytes, size_t size,
                              enum xt_pixel_order order, const char *name, struct xt_image *out,
                              struct xt_err *err);
+
+/* Appends the image as an 8-bit PNG; `order` says what the pixels hold. */
+enum xt_status xt_png_encode(const struct xt_image *image, enum xt_pixel_order order,
+                             struct xt_str *out, struct xt_err *err);
+/* Writes it, under a temporary name, then renamed. */
+enum xt_status xt_png_save(const char *path, const struct xt_image *image,
+                           enum xt_pixel_order order, struct xt_err *err);
 
 #endif

@@ -39,12 +39,23 @@ static struct xt_box random_part(int in_width, int in_height, double least, stru
     return middle(in_width, in_height, 3, 4, 1);
 }
 
-struct xt_box xt_transform_part(enum xt_fit fit, int in_width, int in_height, int width, int height,
-                                float least, struct xt_rng *rng)
+struct xt_box xt_want_part(const struct xt_want *want, int width, int height)
 {
-    if (fit == XT_FIT_CENTRE_CROP)
-        return middle(in_width, in_height, width, height, 7.0 / 8);
-    if (fit == XT_FIT_RANDOM_CROP)
-        return random_part(in_width, in_height, least > 0 ? (double)least : 0.08, rng);
-    return (struct xt_box){.width = in_width, .height = in_height};
+    if (want && want->box)
+        return *want->box;
+    if (want && want->fit == XT_FIT_CENTRE_CROP)
+        return middle(width, height, want->width, want->height, 7.0 / 8);
+    struct xt_rng rng = want ? want->crop : (struct xt_rng){0};
+    if (want && want->fit == XT_FIT_RANDOM_CROP)
+        return random_part(width, height, want->crop_least > 0 ? (double)want->crop_least : 0.08,
+                           &rng);
+    return (struct xt_box){.width = width, .height = height};
+}
+
+void xt_picture_whole(struct xt_picture *picture, const struct xt_want *want)
+{
+    picture->width = picture->image.width;
+    picture->height = picture->image.height;
+    picture->part = xt_want_part(want, picture->width, picture->height);
+    picture->in_place = false;
 }

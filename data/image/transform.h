@@ -1,5 +1,7 @@
-/* Which part of an image becomes the network's input: the choice alone; decoding and resizing do
- * the work. Thread-safe.
+/* A question and its answer: what is wanted of an image, and what came of it. Whoever reads a
+ * sample gets the one and fills the other; decoding and resizing do the work.
+ *
+ * Thread-safe.
  */
 #ifndef XT_DATA_IMAGE_TRANSFORM_H
 #define XT_DATA_IMAGE_TRANSFORM_H
@@ -15,10 +17,34 @@ enum xt_fit {
     XT_FIT_RANDOM_CROP, /* a random part (RandomResizedCrop), resized: training on photographs */
 };
 
-/* The part of an image of in_width x in_height that is resized to width x height. For random crops:
- * an area of `least` (0: 0.08) to all of the image's, a shape of 3/4 to 4/3 of the image's own
- * pixels, drawn from `rng` (torchvision's RandomResizedCrop). */
-struct xt_box xt_transform_part(enum xt_fit fit, int in_width, int in_height, int width, int height,
-                                float least, struct xt_rng *rng);
+/* A part of an image, which will be resized to width x height. Where only that is decoded, it is
+ * still at least as large. */
+struct xt_want {
+    int width;
+    int height;
+    enum xt_fit fit;
+    float crop_least;         /* of random crops: the least part of the area; 0 means 0.08 */
+    struct xt_rng crop;       /* of random crops: the part is drawn from here on */
+    const struct xt_box *box; /* this part, whatever `fit` says; NULL: as `fit` says */
+    uint8_t *into; /* [height][width][3], or NULL: where an image that has this size already
+                      may be put, instead of into a picture */
+};
+
+/* The part of an image of this size. For random crops: an area of `crop_least` to all of the
+ * image's, a shape of 3/4 to 4/3 of the image's own pixels (torchvision's RandomResizedCrop).
+ * NULL: all of it. */
+struct xt_box xt_want_part(const struct xt_want *want, int width, int height);
+
+/* Zeroed is empty; the image's memory is used again. */
+struct xt_picture {
+    struct xt_image image; /* as much of what is stored as was needed, perhaps made smaller */
+    struct xt_box part;    /* where what was wanted lies in it */
+    bool in_place;         /* what was wanted is at `into`, and `image` is as it was */
+    int width;             /* of what is stored */
+    int height;
+};
+
+/* The answer of one who has put the whole image into the picture. */
+void xt_picture_whole(struct xt_picture *picture, const struct xt_want *want);
 
 #endif

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "data/sources/files.h"
+#include "data/sources/registry.h"
 
 /* Pictures without plates, in a folder of that name. */
 static const char without_plates[] = "ccpd_np";
@@ -135,51 +136,15 @@ enum xt_status xt_ccpd_read_name(const char *name, struct xt_ccpd_name *out, str
 
 /* ---- the picture ---- */
 
-/* What of a picture is decoded, and what is known of it once that was asked for. */
+/* How a plate is cut out of its picture. */
 struct cut {
-    struct xt_box box;
-    bool outside;
-    int width;
-    int height;
+    /* The part of the picture that is needed; XT_ERR_DATA where the name's numbers are none. */
+    enum xt_status (*find)(const struct xt_ccpd_name *name, struct xt_box *box, struct xt_err *err);
+    /* What lies at `place` in the image, decoded at its own size, was at `box` in the picture. */
+    enum xt_status (*take)(const struct xt_image *image, const struct xt_ccpd_name *name,
+                           const struct xt_box *box, const struct xt_box *place,
+                           struct xt_image *out, struct xt_err *err);
 };
-
-static bool lies_within(const struct xt_box *box, int width, int height)
-{
-    return box->left + box->width <= width && box->top + box->height <= height;
-}
-
-static struct xt_box part_of(void *context, int width, int height)
-{
-    struct cut *cut = context;
-    cut->width = width;
-    cut->height = height;
-    cut->outside = !lies_within(&cut->box, width, height);
-    return cut->outside ? (struct xt_box){0, 0, width, height} : cut->box;
-}
-
-/* Decodes the part of the picture at `cut->box` at its own size; *place is where it lies in
- * `image`. */
-static enum xt_status load_part(struct xt_decoder *decoder, const char *path,
-                                enum xt_pixel_order order, struct cut *cut, struct xt_image *image,
-                                struct xt_box *place, struct xt_err *err)
-{
-    const struct xt_want want = {.width = (int)cut->box.width,
-                                 .height = (int)cut->box.height,
-                                 .part = part_of,
-                                 .context = cut};
-    xt_decoder_want(decoder, &want);
-    enum xt_status status = xt_image_load(decoder, path, order, image, err);
-    (void)xt_decoder_part(decoder, place);
-    /* What the caller wants is a part of the plate, not of the picture. */
-    xt_decoder_want(decoder, NULL);
-    if (!status && cut->outside)
-        status = xt_err_set(err, XT_ERR_DATA,
-                            "%s: its name says that the plate reaches to %.0f, %.0f, outside of "
-                            "the picture of %d x %d",
-                            path, cut->box.left + cut->box.width, cut->box.top + cut->box.height,
-                            cut->width, cut->height);
-    return status;
-}
 
 static struct xt_box box_around(const struct xt_point *points, size_t count)
 {
@@ -192,72 +157,102 @@ static struct xt_box box_around(const struct xt_point *points, size_t count)
     return (struct xt_box){least.x, least.y, most.x - least.x, most.y - least.y};
 }
 
+static enum xt_status find_corners(const struct xt_ccpd_name *name, struct xt_box *box,
+                                   struct xt_err *err)
+{
+    const struct xt_corners *q = &name->corners;
+    const struct xt_point points[] = {q->left_top, q->right_top, q->right_bottom, q->left_bottom};
+    *box = box_around(points, 4);
+    if (xt_corners_are_convex(q))
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_DATA,
+                      "the four corners in its name are none of a plate: they do not go round from "
+                      "the right-bottom one over the left-bottom one");
+}
+
 static struct xt_point moved(struct xt_point point, const struct xt_box *from,
                              const struct xt_box *to)
 {
     return (struct xt_point){point.x - from->left + to->left, point.y - from->top + to->top};
 }
 
-static enum xt_status read_name(const char *path, struct xt_ccpd_name *name, struct xt_err *err)
+static enum xt_status take_upright(const struct xt_image *image, const struct xt_ccpd_name *name,
+                                   const struct xt_box *box, const struct xt_box *place,
+                                   struct xt_image *out, struct xt_err *err)
 {
-    enum xt_status status = xt_ccpd_read_name(xt_file_name(path), name, err);
-    return status ? xt_err_prefix(err, "%s: ", path) : XT_OK;
+    const struct xt_corners there = {
+        .left_top = moved(name->corners.left_top, box, place),
+        .right_top = moved(name->corners.right_top, box, place),
+        .right_bottom = moved(name->corners.right_bottom, box, place),
+        .left_bottom = moved(name->corners.left_bottom, box, place),
+    };
+    return xt_straighten(image, &there, out, err);
+}
+
+static enum xt_status find_box(const struct xt_ccpd_name *name, struct xt_box *box,
+                               struct xt_err *err)
+{
+    *box = box_around(name->box, 2);
+    if (name->box[0].x < name->box[1].x && name->box[0].y < name->box[1].y)
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_DATA, "the box in its name has no size");
+}
+
+static enum xt_status take_as_it_is(const struct xt_image *image, const struct xt_ccpd_name *name,
+                                    const struct xt_box *box, const struct xt_box *place,
+                                    struct xt_image *out, struct xt_err *err)
+{
+    (void)name;
+    enum xt_status status = xt_image_reserve(out, (int)box->width, (int)box->height, err);
+    size_t row_bytes = (size_t)box->width * 3;
+    for (size_t row = 0; !status && row < (size_t)box->height; row++) {
+        size_t from = ((size_t)place->top + row) * (size_t)image->width + (size_t)place->left;
+        memcpy(out->pixels + row * row_bytes, image->pixels + from * 3, row_bytes);
+    }
+    return status;
+}
+
+static const struct cut corners_cut = {find_corners, take_upright};
+static const struct cut box_cut = {find_box, take_as_it_is};
+
+static enum xt_status load(const struct xt_source_files *set, size_t index, const struct cut *cut,
+                           struct xt_decoder *decoder, struct xt_image *image, struct xt_err *err)
+{
+    const char *path = set->files[index].path;
+    struct xt_picture *picture = &decoder->picture;
+    struct xt_ccpd_name name;
+    struct xt_box box = {0};
+    enum xt_status status = xt_ccpd_read_name(xt_file_name(path), &name, err);
+    if (!status)
+        status = cut->find(&name, &box, err);
+    if (status)
+        return xt_err_prefix(err, "%s: ", path);
+    /* What the caller wants is a part of the plate, not of the picture. */
+    const struct xt_want want = {.width = (int)box.width, .height = (int)box.height, .box = &box};
+    status = xt_decoder_load(decoder, path, set->options.order, &want, picture, err);
+    if (status)
+        return status;
+    if (box.left + box.width > picture->width || box.top + box.height > picture->height)
+        return xt_err_set(err, XT_ERR_DATA,
+                          "%s: its name says that the plate reaches to %.0f, %.0f, outside of the "
+                          "picture of %d x %d",
+                          path, box.left + box.width, box.top + box.height, picture->width,
+                          picture->height);
+    return cut->take(&picture->image, &name, &box, &picture->part, image, err);
 }
 
 static enum xt_status load_corners(const struct xt_source_files *set, size_t index,
                                    struct xt_decoder *decoder, struct xt_image *image,
                                    struct xt_err *err)
 {
-    const char *path = set->files[index].path;
-    struct xt_ccpd_name name;
-    struct xt_image *picture = xt_decoder_scratch(decoder);
-    struct xt_box place = {0};
-    enum xt_status status = read_name(path, &name, err);
-    if (status)
-        return status;
-    if (!xt_corners_are_convex(&name.corners))
-        return xt_err_set(err, XT_ERR_DATA,
-                          "%s: the four corners in its name are none of a plate: they do not go "
-                          "round from the right-bottom one over the left-bottom one",
-                          path);
-    const struct xt_corners *q = &name.corners;
-    const struct xt_point points[] = {q->left_top, q->right_top, q->right_bottom, q->left_bottom};
-    struct cut cut = {.box = box_around(points, 4)};
-    status = load_part(decoder, path, set->options.order, &cut, picture, &place, err);
-    const struct xt_corners there = {
-        .left_top = moved(q->left_top, &cut.box, &place),
-        .right_top = moved(q->right_top, &cut.box, &place),
-        .right_bottom = moved(q->right_bottom, &cut.box, &place),
-        .left_bottom = moved(q->left_bottom, &cut.box, &place),
-    };
-    return status ? status : xt_straighten(picture, &there, image, err);
+    return load(set, index, &corners_cut, decoder, image, err);
 }
 
 static enum xt_status load_box(const struct xt_source_files *set, size_t index,
                                struct xt_decoder *decoder, struct xt_image *image,
                                struct xt_err *err)
 {
-    const char *path = set->files[index].path;
-    struct xt_ccpd_name name;
-    struct xt_image *picture = xt_decoder_scratch(decoder);
-    struct xt_box place = {0};
-    enum xt_status status = read_name(path, &name, err);
-    if (status)
-        return status;
-    struct cut cut = {.box = box_around(name.box, 2)};
-    if (name.box[0].x >= name.box[1].x || name.box[0].y >= name.box[1].y)
-        return xt_err_set(err, XT_ERR_DATA, "%s: the box in its name has no size", path);
-    status = load_part(decoder, path, set->options.order, &cut, picture, &place, err);
-    int width = (int)cut.box.width;
-    int height = (int)cut.box.height;
-    if (!status)
-        status = xt_image_reserve(image, width, height, err);
-    for (int row = 0; !status && row < height; row++) {
-        size_t from = ((size_t)place.top + (size_t)row) * (size_t)picture->width;
-        memcpy(image->pixels + (size_t)row * (size_t)width * 3,
-               picture->pixels + (from + (size_t)place.left) * 3, (size_t)width * 3);
-    }
-    return status;
+    return load(set, index, &box_cut, decoder, image, err);
 }
 
 static enum xt_status label_of(const char *name, char *label, size_t size, struct xt_err *err)
@@ -342,55 +337,42 @@ static enum xt_status add_list(struct xt_source_files *set, const char *path, st
     return status;
 }
 
-static enum xt_status add_all(struct xt_source_files *set, const char *path, size_t *others,
-                              struct xt_err *err)
+static enum xt_status add_all(struct xt_source_files *set, const char *path, struct xt_err *err)
 {
     struct stat st;
     if (stat(path, &st))
         return xt_source_not_found(path, errno, err);
     if (!S_ISDIR(st.st_mode))
         return add_list(set, path, err);
-    enum xt_status status = xt_source_files_add_tree(set, path, others, err);
-    if (!status)
-        status = xt_source_files_finish(set, path, err);
-    if (!status && set->base.count == 0)
-        status = xt_source_files_no_images(path, *others, err);
-    return status;
+    enum xt_status status = xt_source_files_add_tree(set, path, err);
+    return status ? status : xt_source_files_finish_tree(set, path, err);
 }
 
-enum xt_status xt_source_open_ccpd(struct xt_source **out, const char *spec,
-                                   const struct xt_source_options *options, struct xt_err *err)
+static enum xt_status fill(struct xt_source_files *set, const char *spec, struct xt_err *err)
 {
-    *out = NULL;
-    if (options->task == XT_TASK_CLASSES)
+    char *path = NULL;
+    if (set->options.task == XT_TASK_CLASSES)
         return xt_err_set(err, XT_ERR_USAGE,
                           "ccpd:%s has plates, but the network tells classes apart", spec);
-    struct xt_source_files *set = NULL;
-    char *path = NULL;
-    size_t others = 0;
-    enum xt_status status = xt_source_files_create(&set, options, err);
-    if (status)
-        return status;
-    status = xt_mem_strdup(&path, spec, err);
+    enum xt_status status = xt_mem_strdup(&path, spec, err);
     if (!status)
         status = read_settings(path, &set->form, err);
     if (!status)
-        status = add_all(set, path, &others, err);
-    if (status) {
-        xt_source_destroy(&set->base);
-        free(path);
-        return status;
-    }
+        status = add_all(set, path, err);
     set->base.labels_in_names = true;
-    char ignored[64] = "";
-    if (others)
-        snprintf(ignored, sizeof ignored, " (%zu other file%s ignored)", others,
-                 others == 1 ? "" : "s");
-    snprintf(set->base.description, sizeof set->base.description,
-             "%zu plate%s of CCPD (cut out by %s) in %.120s%s", set->base.count,
-             set->base.count == 1 ? "" : "s", set->form == &by_box ? "box" : "corners", path,
-             ignored);
+    if (!status)
+        snprintf(set->base.description, sizeof set->base.description,
+                 "%zu plate%s of CCPD (cut out by %s) in %.120s", set->base.count,
+                 set->base.count == 1 ? "" : "s", set->form == &by_box ? "box" : "corners", path);
+    xt_source_files_describe_others(set);
     free(path);
-    *out = &set->base;
-    return XT_OK;
+    return status;
 }
+
+static enum xt_status open_ccpd(struct xt_source **out, const char *spec,
+                                const struct xt_source_options *options, struct xt_err *err)
+{
+    return xt_source_files_open(out, fill, spec, options, err);
+}
+
+const struct xt_source_kind xt_source_ccpd = {.prefix = "ccpd:", .open = open_ccpd};

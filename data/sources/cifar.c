@@ -17,6 +17,8 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "data/classes.h"
+#include "data/sources/registry.h"
+#include "data/sources/tar_reader.h"
 
 enum {
     SIDE = 32,
@@ -84,7 +86,8 @@ static const struct kind *kind_of(const char *name, bool *test)
     return NULL;
 }
 
-bool xt_source_is_cifar(const char *folder)
+/* Whether batches lie right in the folder. */
+static bool is_folder_of_batches(const char *folder)
 {
     DIR *dir = opendir(folder);
     bool found = false;
@@ -96,23 +99,39 @@ bool xt_source_is_cifar(const char *folder)
     return found;
 }
 
-/* Looked through until a name tells. */
-bool xt_source_is_cifar_tar(const char *path)
+static enum xt_status bad_archive(struct archive *archive, const char *path, struct xt_err *err)
 {
-    struct archive *archive = archive_read_new();
-    if (!archive)
-        return false;
-    archive_read_support_format_tar(archive);
-    archive_read_support_filter_all(archive);
-    bool found = false;
-    bool image = false;
-    bool good = archive_read_open_filename(archive, path, 1 << 16) == ARCHIVE_OK;
+    const char *reason = archive_error_string(archive);
+    return xt_err_set(err, XT_ERR_DATA, "%s cannot be read as a tar: %s", path,
+                      reason ? reason : "it is damaged");
+}
+
+/* A tar, compressed or not, into *out; archive_read_free it also after a failure. */
+static enum xt_status open_tar(struct archive **out, const char *path, struct xt_err *err)
+{
+    *out = archive_read_new();
+    if (!*out)
+        return xt_err_no_memory(err, "a reader of archives", 0);
+    archive_read_support_format_tar(*out);
+    archive_read_support_filter_all(*out);
+    return archive_read_open_filename(*out, path, 1 << 16) == ARCHIVE_OK
+               ? XT_OK
+               : bad_archive(*out, path, err);
+}
+
+/* Looked through until a name tells. */
+static bool is_tar_of_batches(const char *path)
+{
+    struct archive *archive = NULL;
     struct archive_entry *entry = NULL;
-    while (good && !found && !image && archive_read_next_header(archive, &entry) == ARCHIVE_OK) {
+    struct xt_err why;
+    bool found = false;
+    bool other = open_tar(&archive, path, &why) != XT_OK;
+    while (!found && !other && archive_read_next_header(archive, &entry) == ARCHIVE_OK) {
         const char *name = archive_entry_pathname(entry);
         bool test;
         found = name && kind_of(xt_file_name(name), &test);
-        image = name && (xt_image_is_name(name) || xt_str_ends(name, ".cls"));
+        other = name && (xt_image_is_name(name) || xt_str_ends(name, ".cls"));
     }
     archive_read_free(archive);
     return found;
@@ -186,24 +205,15 @@ static enum xt_status read_names(struct cifar *set, const char *path, struct xt_
 
 static enum xt_status read_folder(struct cifar *set, const char *folder, struct xt_err *err)
 {
-    struct dirent **entries = NULL;
-    int count = scandir(folder, &entries, NULL, alphasort);
-    if (count < 0)
-        return xt_err_set(err, XT_ERR_DATA, "cannot read the folder %s: %s", folder,
-                          strerror(errno));
-    enum xt_status status = XT_OK;
-    for (int i = 0; i < count; i++) {
+    struct xt_file_list list = {0};
+    enum xt_status status = xt_file_list_folder(&list, folder, err);
+    for (size_t i = 0; i < list.count && !status; i++) {
         bool test;
-        char *path = NULL;
-        const struct kind *kind = kind_of(entries[i]->d_name, &test);
-        if (kind && !status)
-            status = xt_file_join(&path, folder, entries[i]->d_name, err);
-        if (kind && !status)
-            status = add_file(set, kind, path, test, err);
-        free(path);
-        free(entries[i]);
+        const struct kind *kind = kind_of(xt_file_name(list.paths[i]), &test);
+        if (kind)
+            status = add_file(set, kind, list.paths[i], test, err);
     }
-    free(entries);
+    xt_file_list_clear(&list);
     char *names = NULL;
     if (!status)
         status = xt_file_join(&names, folder, set->kind->names, err);
@@ -222,13 +232,6 @@ static enum xt_status read_single(struct cifar *set, const char *path, struct xt
     if (!kind && stat(path, &st) == 0 && (size_t)st.st_size % record_size(&kinds[1]) == 0)
         kind = &kinds[1];
     return add_file(set, kind ? kind : &kinds[0], path, false, err);
-}
-
-static enum xt_status bad_archive(struct archive *archive, const char *path, struct xt_err *err)
-{
-    const char *reason = archive_error_string(archive);
-    return xt_err_set(err, XT_ERR_DATA, "%s cannot be read as a tar: %s", path,
-                      reason ? reason : "it is damaged");
 }
 
 /* The member's bytes and a zero byte after them. */
@@ -295,14 +298,8 @@ static int compare_batches(const void *a, const void *b)
 
 static enum xt_status read_tar(struct cifar *set, const char *path, struct xt_err *err)
 {
-    struct archive *archive = archive_read_new();
-    if (!archive)
-        return xt_err_no_memory(err, "a reader of archives", 0);
-    archive_read_support_format_tar(archive);
-    archive_read_support_filter_all(archive);
-    enum xt_status status = XT_OK;
-    if (archive_read_open_filename(archive, path, 1 << 16) != ARCHIVE_OK)
-        status = bad_archive(archive, path, err);
+    struct archive *archive = NULL;
+    enum xt_status status = open_tar(&archive, path, err);
     while (!status) {
         struct archive_entry *entry = NULL;
         int got = archive_read_next_header(archive, &entry);
@@ -484,14 +481,14 @@ static const struct batch *batch_of(const struct cifar *set, size_t index)
 }
 
 static enum xt_status cifar_read(const struct xt_source *source, size_t index,
-                                 struct xt_decoder *decoder, struct xt_sample *sample,
-                                 struct xt_err *err)
+                                 const struct xt_want *want, struct xt_decoder *decoder,
+                                 struct xt_sample *sample, struct xt_err *err)
 {
     (void)decoder;
     const struct cifar *set = (const struct cifar *)source;
     const struct batch *batch = batch_of(set, index);
     uint8_t record[RECORD_MOST];
-    enum xt_status status = xt_image_reserve(&sample->image, SIDE, SIDE, err);
+    enum xt_status status = xt_image_reserve(&sample->picture.image, SIDE, SIDE, err);
     if (!status)
         status = read_record(set, batch, index - batch->first, record, err);
     if (status)
@@ -504,7 +501,8 @@ static enum xt_status cifar_read(const struct xt_source *source, size_t index,
     }
     for (size_t i = 0; i < PLANE; i++)
         for (size_t c = 0; c < 3; c++)
-            sample->image.pixels[3 * i + c] = planes[c][i];
+            sample->picture.image.pixels[3 * i + c] = planes[c][i];
+    xt_picture_whole(&sample->picture, want);
     return cifar_label(source, index, sample->label, &sample->label_length, err);
 }
 
@@ -557,8 +555,18 @@ static enum xt_status open_set(struct cifar *set, const char *path,
     return status ? status : name_classes(set, path, options, err);
 }
 
-enum xt_status xt_source_open_cifar(struct xt_source **out, const char *path,
-                                    const struct xt_source_options *options, struct xt_err *err)
+static bool is(const char *path, mode_t mode, enum xt_task task)
+{
+    if (task != XT_TASK_CLASSES)
+        return false;
+    if (S_ISDIR(mode))
+        return is_folder_of_batches(path);
+    return S_ISREG(mode) &&
+           (xt_tar_is_name(path) ? is_tar_of_batches(path) : xt_str_ends(path, ".bin"));
+}
+
+static enum xt_status open_cifar(struct xt_source **out, const char *path,
+                                 const struct xt_source_options *options, struct xt_err *err)
 {
     *out = NULL;
     struct cifar *set = NULL;
@@ -578,3 +586,5 @@ enum xt_status xt_source_open_cifar(struct xt_source **out, const char *path,
     *out = &set->base;
     return XT_OK;
 }
+
+const struct xt_source_kind xt_source_cifar = {.is = is, .open = open_cifar};

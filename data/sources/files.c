@@ -34,13 +34,13 @@ static enum xt_status files_bytes(const struct xt_source *source, size_t index,
         return XT_OK;
     if (set->form && set->form->bytes)
         return set->form->bytes(set, index, decoder, bytes, size, err);
-    return xt_image_read(decoder, set->files[index].path, bytes, size, err);
+    return xt_decoder_read(decoder, set->files[index].path, bytes, size, err);
 }
 
 /* What is stored, from its bytes where they are kept. */
-static enum xt_status load_whole(const struct xt_source_files *set, size_t index,
-                                 struct xt_decoder *decoder, struct xt_image *image,
-                                 struct xt_err *err)
+static enum xt_status load_stored(const struct xt_source_files *set, size_t index,
+                                  const struct xt_want *want, struct xt_decoder *decoder,
+                                  struct xt_picture *picture, struct xt_err *err)
 {
     const char *path = set->files[index].path;
     const uint8_t *bytes = NULL;
@@ -49,22 +49,26 @@ static enum xt_status load_whole(const struct xt_source_files *set, size_t index
     enum xt_status status =
         kept ? XT_OK : files_bytes(&set->base, index, decoder, &bytes, &size, err);
     if (!status)
-        status = xt_image_decode(decoder, bytes, size, set->options.order, path, image, err);
+        status =
+            xt_decoder_decode(decoder, bytes, size, set->options.order, want, path, picture, err);
     if (!status && !kept && set->kept)
         xt_kept_put(set->kept, index, bytes, size);
     return status;
 }
 
 static enum xt_status files_read(const struct xt_source *source, size_t index,
-                                 struct xt_decoder *decoder, struct xt_sample *sample,
-                                 struct xt_err *err)
+                                 const struct xt_want *want, struct xt_decoder *decoder,
+                                 struct xt_sample *sample, struct xt_err *err)
 {
     const struct xt_source_files *set = (const struct xt_source_files *)source;
-    enum xt_status status = set->form && set->form->load
-                                ? set->form->load(set, index, decoder, &sample->image, err)
-                                : load_whole(set, index, decoder, &sample->image, err);
+    struct xt_picture *picture = &sample->picture;
+    bool made = set->form && set->form->load;
+    enum xt_status status = made ? set->form->load(set, index, decoder, &picture->image, err)
+                                 : load_stored(set, index, want, decoder, picture, err);
     if (status)
         return status;
+    if (made)
+        xt_picture_whole(picture, want);
     return files_label(source, index, sample->label, &sample->label_length, err);
 }
 
@@ -131,10 +135,45 @@ enum xt_status xt_source_files_create(struct xt_source_files **out,
     return status;
 }
 
-void xt_source_files_refuse(struct xt_source_files *set, const struct xt_err *why)
+enum xt_status xt_source_files_open(struct xt_source **out,
+                                    enum xt_status (*fill)(struct xt_source_files *set,
+                                                           const char *spec, struct xt_err *err),
+                                    const char *spec, const struct xt_source_options *options,
+                                    struct xt_err *err)
+{
+    *out = NULL;
+    struct xt_source_files *set = NULL;
+    enum xt_status status = xt_source_files_create(&set, options, err);
+    if (status)
+        return status;
+    status = fill(set, spec, err);
+    if (status)
+        xt_source_destroy(&set->base);
+    else
+        *out = &set->base;
+    return status;
+}
+
+void xt_source_files_describe_others(struct xt_source_files *set)
+{
+    char *text = set->base.description;
+    size_t used = strlen(text);
+    if (set->others)
+        snprintf(text + used, sizeof set->base.description - used, " (%zu other file%s ignored)",
+                 set->others, set->others == 1 ? "" : "s");
+}
+
+static void refuse(struct xt_source_files *set, const struct xt_err *why)
 {
     if (set->refused++ == 0)
         set->first_refused = *why;
+}
+
+void xt_source_files_refuse(struct xt_source_files *set, const char *where, const char *why)
+{
+    struct xt_err sentence;
+    xt_err_set(&sentence, XT_ERR_DATA, "%s: %s", where, why);
+    refuse(set, &sentence);
 }
 
 static enum xt_status refused_error(const struct xt_source_files *set, struct xt_err *err)
@@ -260,7 +299,7 @@ enum xt_status xt_source_files_add(struct xt_source_files *set, char *path, cons
                        where);
         else if (set->refused == 0)
             xt_err_prefix(&why, "%s: ", where);
-        xt_source_files_refuse(set, &why);
+        refuse(set, &why);
         free(path);
         return XT_OK;
     }
@@ -278,7 +317,7 @@ static enum xt_status add_formed(struct xt_source_files *set, char *path, const 
         return append(set, path, NULL, 0, err);
     if (set->refused == 0)
         xt_err_prefix(&why, "%s: ", path);
-    xt_source_files_refuse(set, &why);
+    refuse(set, &why);
     free(path);
     return XT_OK;
 }

@@ -21,7 +21,7 @@ struct xt_source_form {
     enum xt_status (*bytes)(const struct xt_source_files *set, size_t index,
                             struct xt_decoder *decoder, const uint8_t **bytes, size_t *size,
                             struct xt_err *err);
-    /* Makes the sample's image, where it is not all that is stored. */
+    /* Makes the sample's whole image, where it is not all that is stored. */
     enum xt_status (*load)(const struct xt_source_files *set, size_t index,
                            struct xt_decoder *decoder, struct xt_image *image, struct xt_err *err);
     uint64_t (*stamp)(const struct xt_source_files *set, size_t index);
@@ -47,18 +47,27 @@ struct xt_source_files {
     size_t label_count;
     size_t label_capacity;
     struct xt_classes classes; /* while the set is being filled */
+    size_t others;             /* files that are no samples */
     size_t refused;
     struct xt_err first_refused;
 };
 
 enum xt_status xt_source_files_create(struct xt_source_files **out,
                                       const struct xt_source_options *options, struct xt_err *err);
+/* Creates a set and has it filled from `spec`, finished and described. */
+enum xt_status xt_source_files_open(struct xt_source **out,
+                                    enum xt_status (*fill)(struct xt_source_files *set,
+                                                           const char *spec, struct xt_err *err),
+                                    const char *spec, const struct xt_source_options *options,
+                                    struct xt_err *err);
+/* Adds to the description how many files are no samples, where there are any. */
+void xt_source_files_describe_others(struct xt_source_files *set);
 /* Adds a file; `path` is the set's from here on, also after a failure. `where` names the place in
  * messages: the path, or the list and its line. */
 enum xt_status xt_source_files_add(struct xt_source_files *set, char *path, const char *label,
                                    size_t label_size, const char *where, struct xt_err *err);
-/* Counts an entry that is wrong in another way. */
-void xt_source_files_refuse(struct xt_source_files *set, const struct xt_err *why);
+/* Counts the entry at `where`, which is wrong in another way. */
+void xt_source_files_refuse(struct xt_source_files *set, const char *where, const char *why);
 /* Ends the set: the error for the entries refused so far; for classes, numbers them in order and
  * names them. `where` is the set's in messages. */
 enum xt_status xt_source_files_finish(struct xt_source_files *set, const char *where,
@@ -73,11 +82,12 @@ enum xt_status xt_source_files_parse(struct xt_source_files *set, const char *te
 /* Adds the lines of the list at `path`; relative paths start at `folder` (NULL: the list's own). */
 enum xt_status xt_source_files_add_list(struct xt_source_files *set, const char *path,
                                         const char *folder, struct xt_err *err);
-/* Adds the images of a tree; *others counts the files that are something else. */
+/* Adds the images of a tree. */
 enum xt_status xt_source_files_add_tree(struct xt_source_files *set, const char *folder,
-                                        size_t *others, struct xt_err *err);
-/* The error for a tree without images. */
-enum xt_status xt_source_files_no_images(const char *folder, size_t others, struct xt_err *err);
+                                        struct xt_err *err);
+/* Ends the set of a tree: also without images it is an error. */
+enum xt_status xt_source_files_finish_tree(struct xt_source_files *set, const char *folder,
+                                           struct xt_err *err);
 /* Adds one file, its label read off its name. */
 enum xt_status xt_source_files_add_named(struct xt_source_files *set, char *path,
                                          struct xt_err *err);

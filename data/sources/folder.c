@@ -4,11 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/mem.h"
-#include "data/sources/index_tree.h"
 #include "data/sources/files.h"
+#include "data/sources/index_tree.h"
+#include "data/sources/registry.h"
 
 /* Whether the folder right above the file is one that the form leaves out. */
 static bool is_left_out(const struct xt_source_files *set, const char *path)
@@ -20,15 +23,14 @@ static bool is_left_out(const struct xt_source_files *set, const char *path)
            memcmp(name - 1 - length, folder, length) == 0;
 }
 
-/* Moves the images of `count` paths into the set, of class `class` where that is not negative;
- * *others counts the files that are something else. */
+/* Moves the images of `count` paths into the set, of class `class` where that is not negative. */
 static enum xt_status add_images(struct xt_source_files *set, char **paths, size_t count, int class,
-                                 size_t *others, struct xt_err *err)
+                                 struct xt_err *err)
 {
     enum xt_status status = XT_OK;
     for (size_t i = 0; !status && i < count; i++) {
         if (!xt_image_is_name(paths[i]) || is_left_out(set, paths[i])) {
-            ++*others;
+            set->others++;
             continue;
         }
         char *path = paths[i];
@@ -39,39 +41,46 @@ static enum xt_status add_images(struct xt_source_files *set, char **paths, size
     return status;
 }
 
-enum xt_status xt_source_files_no_images(const char *folder, size_t others, struct xt_err *err)
+enum xt_status xt_source_files_finish_tree(struct xt_source_files *set, const char *folder,
+                                           struct xt_err *err)
 {
-    if (others)
+    enum xt_status status = xt_source_files_finish(set, folder, err);
+    if (status || set->base.count)
+        return status;
+    if (set->others)
         return xt_err_set(err, XT_ERR_DATA,
                           "there is no image in %s: none of its %zu files ends in .jpg, .jpeg or "
                           ".png",
-                          folder, others);
+                          folder, set->others);
     return xt_err_set(err, XT_ERR_DATA, "there is no image in %s: the folder is empty", folder);
 }
 
-static void describe(struct xt_source *source, const char *folder, size_t others)
+static void describe(struct xt_source_files *set, const char *folder)
 {
+    struct xt_source *source = &set->base;
     char classes[32] = "";
     if (source->class_count)
         snprintf(classes, sizeof classes, " of %d classes", source->class_count);
-    char ignored[64] = "";
-    if (others)
-        snprintf(ignored, sizeof ignored, " (%zu other file%s ignored)", others,
-                 others == 1 ? "" : "s");
-    snprintf(source->description, sizeof source->description, "%zu image%s%s in %.150s%s",
-             source->count, source->count == 1 ? "" : "s", classes, folder, ignored);
+    snprintf(source->description, sizeof source->description, "%zu image%s%s in %.150s",
+             source->count, source->count == 1 ? "" : "s", classes, folder);
+    xt_source_files_describe_others(set);
+}
+
+/* What follows the tree's first folder and a slash; nothing of that folder itself. */
+static const char *below(const struct xt_file_tree *tree, const char *path)
+{
+    path += strlen(tree->folders[0].path);
+    return *path == '/' ? path + 1 : path;
 }
 
 /* The folders right under the tree's first one: the classes. *list borrows their paths. */
 static enum xt_status list_classes(struct xt_file_list *list, const struct xt_file_tree *tree,
                                    struct xt_err *err)
 {
-    size_t length = strlen(tree->folders[0].path);
-    length -= tree->folders[0].path[length - 1] == '/';
     enum xt_status status = XT_OK;
     for (size_t i = 1; i < tree->folder_count && !status; i++) {
         char *path = tree->folders[i].path;
-        if (strchr(path + length + 1, '/'))
+        if (strchr(below(tree, path), '/'))
             continue;
         status = xt_mem_grow(&list->paths, &list->capacity, list->count + 1, sizeof *list->paths,
                              "a list of folders", err);
@@ -79,6 +88,25 @@ static enum xt_status list_classes(struct xt_file_list *list, const struct xt_fi
             list->paths[list->count++] = path;
     }
     return status;
+}
+
+/* A folder that two classes lead to would be one of them without images, or with too few. */
+static enum xt_status check_again(const struct xt_file_tree *tree, struct xt_err *err)
+{
+    for (size_t i = 0; i < tree->again_count; i++) {
+        const struct xt_file_again *again = &tree->again[i];
+        const char *one = below(tree, again->path);
+        const char *other = below(tree, again->entered_as);
+        int size = (int)strcspn(one, "/");
+        int other_size = (int)strcspn(other, "/");
+        /* A link back to where the tree begins is of no class. */
+        if (other_size && (size != other_size || strncmp(one, other, (size_t)size) != 0))
+            return xt_err_set(err, XT_ERR_DATA,
+                              "%s is the folder %s: its images would be of the classes %.*s and "
+                              "%.*s; remove the link",
+                              again->path, again->entered_as, size, one, other_size, other);
+    }
+    return XT_OK;
 }
 
 static int compare_beginnings(const char *path, const char *folder, size_t length)
@@ -123,7 +151,7 @@ struct class_files {
 };
 
 static enum xt_status add_class(struct xt_source_files *set, char **paths,
-                                const struct class_files *files, size_t *others, struct xt_err *err)
+                                const struct class_files *files, struct xt_err *err)
 {
     const char *name = xt_file_name(files->folder);
     int class = 0;
@@ -131,7 +159,7 @@ static enum xt_status add_class(struct xt_source_files *set, char **paths,
     enum xt_status status = xt_classes_add(&set->classes, name, strlen(name), &class, err);
     if (status)
         return xt_err_prefix(err, "%s: ", files->folder);
-    status = add_images(set, paths + files->first, files->end - files->first, class, others, err);
+    status = add_images(set, paths + files->first, files->end - files->first, class, err);
     if (!status && set->base.count == before && !set->options.labels_optional)
         status = xt_err_set(err, XT_ERR_DATA,
                             "the class folder %s holds no image (.jpg, .jpeg, .png); remove it or "
@@ -150,7 +178,7 @@ static enum xt_status no_class_folders(const char *folder, struct xt_err *err)
 
 static enum xt_status add_classes_of(struct xt_source_files *set, const struct xt_file_tree *tree,
                                      const struct xt_file_list *classes, const char *folder,
-                                     size_t *others, struct xt_err *err)
+                                     struct xt_err *err)
 {
     if (classes->count == 0)
         return no_class_folders(folder, err);
@@ -169,21 +197,23 @@ static enum xt_status add_classes_of(struct xt_source_files *set, const struct x
             .end = first_within(&tree->files, classes->paths[i], true),
         };
     for (size_t i = 0; i < classes->count && !status; i++)
-        status = add_class(set, tree->files.paths, &files[i], others, err);
+        status = add_class(set, tree->files.paths, &files[i], err);
     free(files);
     return status;
 }
 
-static enum xt_status add_classes(struct xt_source_files *set, const char *folder, size_t *others,
+static enum xt_status add_classes(struct xt_source_files *set, const char *folder,
                                   struct xt_err *err)
 {
     struct xt_file_tree tree = {0};
     struct xt_file_list classes = {0};
     enum xt_status status = xt_index_tree(&tree, folder, err);
     if (!status)
+        status = check_again(&tree, err);
+    if (!status)
         status = list_classes(&classes, &tree, err);
     if (!status)
-        status = add_classes_of(set, &tree, &classes, folder, others, err);
+        status = add_classes_of(set, &tree, &classes, folder, err);
     free(classes.paths);
     xt_file_tree_clear(&tree);
     return status;
@@ -191,37 +221,43 @@ static enum xt_status add_classes(struct xt_source_files *set, const char *folde
 
 /* Without labels (predict) a folder of classes is a tree of images like any other. */
 enum xt_status xt_source_files_add_tree(struct xt_source_files *set, const char *folder,
-                                        size_t *others, struct xt_err *err)
+                                        struct xt_err *err)
 {
     struct xt_file_tree tree = {0};
     enum xt_status status = xt_index_tree(&tree, folder, err);
     if (!status)
-        status = add_images(set, tree.files.paths, tree.files.count, -1, others, err);
+        status = add_images(set, tree.files.paths, tree.files.count, -1, err);
+    if (!status && tree.again_count)
+        xt_log_detail("%s: links lead again to folders of it, %zu times (%s is %s): each folder's "
+                      "images are taken once",
+                      folder, tree.again_count, tree.again[0].path, tree.again[0].entered_as);
     xt_file_tree_clear(&tree);
     return status;
 }
 
-enum xt_status xt_source_open_folder(struct xt_source **out, const char *folder,
-                                     const struct xt_source_options *options, struct xt_err *err)
+static bool is(const char *path, mode_t mode, enum xt_task task)
 {
-    *out = NULL;
-    struct xt_source_files *set = NULL;
-    size_t others = 0;
-    enum xt_status status = xt_source_files_create(&set, options, err);
-    if (status)
-        return status;
-    bool classes = options->task == XT_TASK_CLASSES && !options->labels_optional;
-    status = classes ? add_classes(set, folder, &others, err)
-                     : xt_source_files_add_tree(set, folder, &others, err);
-    if (!status)
-        status = xt_source_files_finish(set, folder, err);
-    if (!status && set->base.count == 0)
-        status = xt_source_files_no_images(folder, others, err);
-    if (status) {
-        xt_source_destroy(&set->base);
-        return status;
-    }
-    describe(&set->base, folder, others);
-    *out = &set->base;
-    return XT_OK;
+    (void)path;
+    (void)task;
+    return S_ISDIR(mode);
 }
+
+static enum xt_status fill(struct xt_source_files *set, const char *folder, struct xt_err *err)
+{
+    bool classes = set->options.task == XT_TASK_CLASSES && !set->options.labels_optional;
+    enum xt_status status =
+        classes ? add_classes(set, folder, err) : xt_source_files_add_tree(set, folder, err);
+    if (!status)
+        status = xt_source_files_finish_tree(set, folder, err);
+    if (!status)
+        describe(set, folder);
+    return status;
+}
+
+static enum xt_status open_folder(struct xt_source **out, const char *folder,
+                                  const struct xt_source_options *options, struct xt_err *err)
+{
+    return xt_source_files_open(out, fill, folder, options, err);
+}
+
+const struct xt_source_kind xt_source_folder = {.is = is, .open = open_folder};

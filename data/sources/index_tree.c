@@ -247,7 +247,8 @@ enum xt_status xt_index_tree(struct xt_file_tree *tree, const char *folder, stru
     int64_t began = now();
     char *real = realpath(folder, NULL);
     struct xt_str key = {0};
-    enum xt_status status = real ? xt_str_printf(&key, err, "tree %s", real) : XT_OK;
+    enum xt_status status =
+        real ? xt_str_printf(&key, err, "tree, each folder once: %s", real) : XT_OK;
     if (!status && real)
         status = load(tree, folder, key.data, err);
     bool kept = tree->folder_count > 0;
@@ -256,7 +257,8 @@ enum xt_status xt_index_tree(struct xt_file_tree *tree, const char *folder, stru
     if (!status && kept)
         xt_log_detail("the list of the %zu files in %s is the one kept from an earlier start",
                       tree->files.count, folder);
-    else if (!status && real && tree->files.count >= XT_INDEX_TREE_LEAST && is_settled(tree, began))
+    else if (!status && real && tree->files.count >= XT_INDEX_TREE_LEAST && !tree->again_count &&
+             is_settled(tree, began))
         save(tree, folder, key.data);
     xt_str_clear(&key);
     free(real);

@@ -1,9 +1,10 @@
-/* The list of a tree's files, kept for the next start (data/index_cache.h) where the tree is large.
+/* The list of a tree's files, kept for the next start (data/sources/index_cache.h) where the tree
+ * is large.
  *
  * It is used again only while each folder of the tree is the same one with the same times: a file
  * or folder that came, went or got another name shows there. What is in the files does not matter
  * to the list. A tree that was changed within the last seconds is not kept, since a further change
- * might have the same time.
+ * might have the same time, and none whose folders have other names: the list does not hold these.
  */
 #ifndef XT_DATA_SOURCES_INDEX_TREE_H
 #define XT_DATA_SOURCES_INDEX_TREE_H

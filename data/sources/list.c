@@ -1,9 +1,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "data/sources/files.h"
+#include "data/sources/registry.h"
 
 enum { LIST_BYTES_MAX = 1 << 30 };
 
@@ -30,14 +32,6 @@ static bool next_line(const char **text, size_t *left, struct line *line)
     return true;
 }
 
-static enum xt_status refuse(struct xt_source_files *set, const char *where, const char *reason)
-{
-    struct xt_err why;
-    xt_err_set(&why, XT_ERR_DATA, "%s: %s", where, reason);
-    xt_source_files_refuse(set, &why);
-    return XT_OK;
-}
-
 /* The path of `size` bytes, from the list's folder, into *out. */
 static enum xt_status full_path(char **out, const char *folder, const char *text, size_t size,
                                 struct xt_err *err)
@@ -50,6 +44,19 @@ static enum xt_status full_path(char **out, const char *folder, const char *text
     return status;
 }
 
+/* What is wrong with a line's form, or NULL. */
+static const char *fault_of(const struct xt_source_files *set, const struct line *line,
+                            size_t path_size, bool named)
+{
+    if (memchr(line->text, '\0', line->size))
+        return "a zero byte; a list is text: path, tab, label";
+    if (path_size == 0)
+        return "no path before the tab";
+    if (path_size == line->size && !named && !set->options.labels_optional)
+        return "no tab; a line is path, tab, label";
+    return NULL;
+}
+
 static enum xt_status add_line(struct xt_source_files *set, const struct line *line,
                                const char *folder, const char *name, struct xt_err *err)
 {
@@ -57,14 +64,13 @@ static enum xt_status add_line(struct xt_source_files *set, const struct line *l
     snprintf(where, sizeof where, "%.400s line %zu", name, line->number);
     const char *tab = memchr(line->text, '\t', line->size);
     size_t path_size = tab ? (size_t)(tab - line->text) : line->size;
-    if (memchr(line->text, '\0', line->size))
-        return refuse(set, where, "a zero byte; a list is text: path, tab, label");
-    if (path_size == 0)
-        return refuse(set, where, "no path before the tab");
     bool named = set->form && set->form->label && !tab;
-    if (!tab && !named && !set->options.labels_optional)
-        return refuse(set, where, "no tab; a line is path, tab, label");
+    const char *fault = fault_of(set, line, path_size, named);
     char *path = NULL;
+    if (fault) {
+        xt_source_files_refuse(set, where, fault);
+        return XT_OK;
+    }
     enum xt_status status = full_path(&path, folder, line->text, path_size, err);
     if (status)
         return status;
@@ -130,21 +136,25 @@ enum xt_status xt_source_files_add_list(struct xt_source_files *set, const char 
     return status;
 }
 
-enum xt_status xt_source_open_list(struct xt_source **out, const char *path,
-                                   const struct xt_source_options *options, struct xt_err *err)
+static bool is(const char *path, mode_t mode, enum xt_task task)
 {
-    *out = NULL;
-    struct xt_source_files *set = NULL;
-    enum xt_status status = xt_source_files_create(&set, options, err);
-    if (status)
-        return status;
-    status = xt_source_files_add_list(set, path, NULL, err);
-    if (status) {
-        xt_source_destroy(&set->base);
-        return status;
-    }
+    (void)path;
+    (void)task;
+    return S_ISREG(mode);
+}
+
+static enum xt_status fill(struct xt_source_files *set, const char *path, struct xt_err *err)
+{
+    enum xt_status status = xt_source_files_add_list(set, path, NULL, err);
     snprintf(set->base.description, sizeof set->base.description, "%zu image%s listed in %.160s",
              set->base.count, set->base.count == 1 ? "" : "s", path);
-    *out = &set->base;
-    return XT_OK;
+    return status;
 }
+
+static enum xt_status open_list(struct xt_source **out, const char *path,
+                                const struct xt_source_options *options, struct xt_err *err)
+{
+    return xt_source_files_open(out, fill, path, options, err);
+}
+
+const struct xt_source_kind xt_source_list = {.is = is, .open = open_list};

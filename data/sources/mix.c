@@ -4,13 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/yaml.h"
-#include "data/sources/source.h"
+#include "data/sources/registry.h"
 
 enum { FILE_BYTES_MAX = 1 << 20 };
 static const double weight_max = 1e6;
@@ -261,11 +262,11 @@ static const struct part *part_of(const struct xt_source *source, size_t index)
 }
 
 static enum xt_status mix_read(const struct xt_source *source, size_t index,
-                               struct xt_decoder *decoder, struct xt_sample *sample,
-                               struct xt_err *err)
+                               const struct xt_want *want, struct xt_decoder *decoder,
+                               struct xt_sample *sample, struct xt_err *err)
 {
     const struct part *part = part_of(source, index);
-    return part->source->class->read(part->source, index - part->first, decoder, sample, err);
+    return part->source->class->read(part->source, index - part->first, want, decoder, sample, err);
 }
 
 static enum xt_status mix_label(const struct xt_source *source, size_t index, int *label,
@@ -345,6 +346,11 @@ static const struct xt_source_class mix_class = {
     .destroy = mix_destroy,
 };
 
+static bool is_name(const char *path)
+{
+    return xt_str_ends(path, ".yaml") || xt_str_ends(path, ".yml");
+}
+
 /* Opens a part; what it is relative to is the folder of the mixture's file. */
 static enum xt_status open_part(struct mix *mix, const char *path, const struct xt_mix_part *wanted,
                                 const struct xt_source_options *options, struct xt_err *err)
@@ -352,7 +358,7 @@ static enum xt_status open_part(struct mix *mix, const char *path, const struct 
     struct xt_source_options own = *options;
     struct part *part = &mix->parts[mix->count];
     char *spec = NULL;
-    if (xt_source_is_mix(wanted->data))
+    if (is_name(wanted->data))
         return xt_err_set(err, XT_ERR_USAGE,
                           "%s:%d: %s is a mixture itself; write its sources here", path,
                           wanted->line, wanted->data);
@@ -441,8 +447,14 @@ static enum xt_status read_file(struct xt_mix_plan *plan, const char *path, stru
     return status;
 }
 
-enum xt_status xt_source_open_mix(struct xt_source **out, const char *path,
-                                  const struct xt_source_options *options, struct xt_err *err)
+static bool is(const char *path, mode_t mode, enum xt_task task)
+{
+    (void)task;
+    return S_ISREG(mode) && is_name(path);
+}
+
+static enum xt_status open_mix(struct xt_source **out, const char *path,
+                               const struct xt_source_options *options, struct xt_err *err)
 {
     *out = NULL;
     struct mix *mix = NULL;
@@ -461,3 +473,5 @@ enum xt_status xt_source_open_mix(struct xt_source **out, const char *path,
         *out = &mix->base;
     return status;
 }
+
+const struct xt_source_kind xt_source_mix = {.is = is, .open = open_mix};

@@ -1,8 +1,5 @@
 /* Plates made on the fly: sample i is drawn from seed and i alone, its label first and then its
  * picture. */
-#include "data/sources/source.h"
-
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,14 +10,14 @@
 #include "base/str.h"
 #include "data/drawing/glyphs.h"
 #include "data/drawing/plate.h"
+#include "data/sources/query.h"
+#include "data/sources/registry.h"
 
 /* Keeps these numbers apart from others that are drawn from the same seed. */
 static const uint64_t stream_of_plates = 0x706C61746573u;
 
 static const uint64_t count_max = (uint64_t)1 << 31;
 static const char what[] = "synth:plates";
-static const char *const keys[] = {"count", "seed", "style", "hard"};
-enum { KEYS = sizeof keys / sizeof keys[0], KEY_COUNT = 0, KEY_SEED, KEY_STYLE, KEY_HARD };
 
 static const char *const style_names[XT_PLATE_STYLES] = {"blue", "green", "yellow", "white"};
 /* How often a style comes, among those that were asked for. */
@@ -49,55 +46,18 @@ struct synth {
     int symbols[XT_GLYPH_COUNT]; /* a glyph's index in the alphabet, or -1 */
 };
 
-/* A piece of the query. */
-struct piece {
-    const char *text;
-    size_t length;
-};
-
-static struct piece cut(const char **at, char separator)
+static enum xt_status parse_styles(struct synth *synth, struct xt_query_piece value,
+                                   struct xt_err *err)
 {
-    const char *end = strchrnul(*at, separator);
-    struct piece piece = {*at, (size_t)(end - *at)};
-    *at = *end ? end + 1 : NULL;
-    return piece;
-}
-
-static bool piece_is(struct piece piece, const char *word)
-{
-    return strlen(word) == piece.length && !memcmp(piece.text, word, piece.length);
-}
-
-static enum xt_status parse_number(struct piece value, const char *key, uint64_t low, uint64_t high,
-                                   uint64_t *out, struct xt_err *err)
-{
-    uint64_t number = 0;
-    bool good = value.length > 0;
-    for (size_t i = 0; i < value.length && good; i++) {
-        unsigned digit = (unsigned)(value.text[i] - '0');
-        good = digit <= 9 && !__builtin_mul_overflow(number, 10, &number) &&
-               !__builtin_add_overflow(number, digit, &number);
-    }
-    if (!good || number < low || number > high)
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "%s: %s is \"%.*s\", but must be a whole number from %" PRIu64
-                          " to %" PRIu64,
-                          what, key, (int)value.length, value.text, low, high);
-    *out = number;
-    return XT_OK;
-}
-
-static enum xt_status parse_styles(struct synth *synth, struct piece value, struct xt_err *err)
-{
-    bool all = piece_is(value, all_styles);
+    bool all = xt_query_piece_is(value, all_styles);
     for (int style = 0; style < XT_PLATE_STYLES; style++)
         synth->styles[style] = all;
     for (size_t at = 0; !all && at <= value.length;) {
         const char *from = value.text + at;
         const char *comma = memchr(from, ',', value.length - at);
-        struct piece name = {from, comma ? (size_t)(comma - from) : value.length - at};
+        struct xt_query_piece name = {from, comma ? (size_t)(comma - from) : value.length - at};
         int style = 0;
-        while (style < XT_PLATE_STYLES && !piece_is(name, style_names[style]))
+        while (style < XT_PLATE_STYLES && !xt_query_piece_is(name, style_names[style]))
             style++;
         if (style == XT_PLATE_STYLES || synth->styles[style])
             return xt_err_set(err, XT_ERR_USAGE,
@@ -111,68 +71,22 @@ static enum xt_status parse_styles(struct synth *synth, struct piece value, stru
     return XT_OK;
 }
 
-static enum xt_status unknown_key(struct piece key, struct xt_err *err)
-{
-    char word[32];
-    snprintf(word, sizeof word, "%.*s", (int)key.length, key.text);
-    const char *nearest = xt_str_nearest(word, keys, KEYS);
-    return xt_err_set(err, XT_ERR_USAGE,
-                      "%s has no setting \"%.*s\"%s%s%s; the settings are count, seed, style and "
-                      "hard",
-                      what, (int)key.length, key.text, nearest ? " (did you mean " : "",
-                      nearest ? nearest : "", nearest ? "?)" : "");
-}
-
-static enum xt_status parse_setting(struct synth *synth, struct piece setting, bool *seen,
-                                    struct xt_err *err)
-{
-    const char *equals = memchr(setting.text, '=', setting.length);
-    size_t length = equals ? (size_t)(equals - setting.text) : setting.length;
-    struct piece key = {setting.text, length};
-    struct piece value = {equals ? equals + 1 : NULL, equals ? setting.length - length - 1 : 0};
-    int which = 0;
-    while (which < KEYS && !piece_is(key, keys[which]))
-        which++;
-    if (which == KEYS)
-        return unknown_key(key, err);
-    if (!equals)
-        return xt_err_set(err, XT_ERR_USAGE, "%s: %s has no value; write %s=...", what, keys[which],
-                          keys[which]);
-    if (seen[which])
-        return xt_err_set(err, XT_ERR_USAGE, "%s: %s is given twice; keep one", what, keys[which]);
-    seen[which] = true;
-    if (which == KEY_STYLE)
-        return parse_styles(synth, value, err);
-    static const uint64_t lows[KEYS] = {[KEY_COUNT] = 1};
-    const uint64_t highs[KEYS] = {
-        [KEY_COUNT] = count_max, [KEY_SEED] = UINT64_MAX, [KEY_HARD] = XT_PLATE_HARD_MAX};
-    uint64_t number = 0;
-    enum xt_status status =
-        parse_number(value, keys[which], lows[which], highs[which], &number, err);
-    if (status)
-        return status;
-    if (which == KEY_COUNT)
-        synth->base.count = (size_t)number;
-    else if (which == KEY_SEED)
-        synth->seed = number;
-    else
-        synth->hard = (int)number;
-    return XT_OK;
-}
-
 static enum xt_status parse(struct synth *synth, const char *query, struct xt_err *err)
 {
-    const char *at = query;
-    struct piece name = cut(&at, '?');
-    if (!piece_is(name, "plates"))
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "synth:%.*s is not known; plates are all that is made: "
-                          "synth:plates?count=N&seed=S&style=blue,green&hard=H",
-                          (int)name.length, name.text);
-    bool seen[KEYS] = {false};
-    enum xt_status status = XT_OK;
-    while (at && !status)
-        status = parse_setting(synth, cut(&at, '&'), seen, err);
+    enum { COUNT, SEED, STYLE, HARD, SETTINGS };
+    struct xt_query_setting settings[SETTINGS] = {
+        [COUNT] = {.key = "count", .low = 1, .high = count_max, .number = 50000},
+        [SEED] = {.key = "seed", .high = UINT64_MAX, .number = 1},
+        [STYLE] = {.key = "style"},
+        [HARD] = {.key = "hard", .high = XT_PLATE_HARD_MAX, .number = 3},
+    };
+    synth->styles[XT_PLATE_BLUE] = synth->styles[XT_PLATE_GREEN] = true;
+    enum xt_status status = xt_query_read(what, query, settings, SETTINGS, err);
+    if (!status && settings[STYLE].given)
+        status = parse_styles(synth, settings[STYLE].text, err);
+    synth->base.count = (size_t)settings[COUNT].number;
+    synth->seed = settings[SEED].number;
+    synth->hard = (int)settings[HARD].number;
     return status;
 }
 
@@ -298,21 +212,23 @@ static void swap_ends(uint8_t *pixels, size_t count)
 }
 
 static enum xt_status synth_read(const struct xt_source *source, size_t index,
-                                 struct xt_decoder *decoder, struct xt_sample *sample,
-                                 struct xt_err *err)
+                                 const struct xt_want *want, struct xt_decoder *decoder,
+                                 struct xt_sample *sample, struct xt_err *err)
 {
     (void)decoder;
     const struct synth *synth = synth_of(source);
-    enum xt_status status = xt_image_reserve(&sample->image, XT_PLATE_WIDTH, XT_PLATE_HEIGHT, err);
+    enum xt_status status =
+        xt_image_reserve(&sample->picture.image, XT_PLATE_WIDTH, XT_PLATE_HEIGHT, err);
     if (status)
         return status;
     struct xt_rng rng;
     int glyphs[XT_PLATE_SYMBOLS_MAX] = {0};
     enum xt_plate_style style = draw_plate(synth, index, &rng, glyphs);
     write_label(synth, style, glyphs, sample->label, &sample->label_length);
-    xt_plate_paint(synth->painter, style, glyphs, synth->hard, &rng, sample->image.pixels);
+    xt_plate_paint(synth->painter, style, glyphs, synth->hard, &rng, sample->picture.image.pixels);
     if (synth->order == XT_PIXEL_BGR)
-        swap_ends(sample->image.pixels, XT_PLATE_WIDTH * XT_PLATE_HEIGHT);
+        swap_ends(sample->picture.image.pixels, XT_PLATE_WIDTH * XT_PLATE_HEIGHT);
+    xt_picture_whole(&sample->picture, want);
     return XT_OK;
 }
 
@@ -343,19 +259,20 @@ static void synth_destroy(struct xt_source *source)
 static const struct xt_source_class synth_class = {
     .read = synth_read, .label = synth_label, .name = synth_name, .destroy = synth_destroy};
 
-enum xt_status xt_source_open_synth(struct xt_source **out, const char *query,
-                                    const struct xt_source_options *options, struct xt_err *err)
+static enum xt_status open_plates(struct xt_source **out, const char *query,
+                                  const struct xt_source_options *options, struct xt_err *err)
 {
     *out = NULL;
+    if (options->task == XT_TASK_CLASSES)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "%s has plates and no classes; made pictures with classes are "
+                          "synth:shapes",
+                          what);
     struct synth *synth;
     enum xt_status status = xt_mem_calloc(&synth, 1, sizeof *synth, "the made plates", err);
     if (status)
         return status;
     synth->base.class = &synth_class;
-    synth->base.count = 50000;
-    synth->seed = 1;
-    synth->hard = 3;
-    synth->styles[XT_PLATE_BLUE] = synth->styles[XT_PLATE_GREEN] = true;
     synth->order = options->order;
     status = parse(synth, query, err);
     if (!status)
@@ -372,3 +289,5 @@ enum xt_status xt_source_open_synth(struct xt_source **out, const char *query,
     *out = &synth->base;
     return XT_OK;
 }
+
+const struct xt_source_kind xt_source_plates = {.prefix = what, .open = open_plates};

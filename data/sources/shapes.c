@@ -7,26 +7,15 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "base/str.h"
 #include "data/classes.h"
+#include "data/sources/query.h"
+#include "data/sources/registry.h"
 
 /* Keeps these numbers apart from others that are drawn from the same seed. */
 static const uint64_t stream_of_shapes = 0x736861706573u;
 
 static const char what[] = "synth:shapes";
-static const char *const keys[] = {"count", "seed", "classes", "size", "noise"};
-enum {
-    KEY_COUNT,
-    KEY_SEED,
-    KEY_CLASSES,
-    KEY_SIZE,
-    KEY_NOISE,
-    KEYS,
-    CLASSES_LEAST = 2,
-    SIZE_LEAST = 8,
-    SIZE_MOST = 1024,
-    NOISE_MOST = 100,
-};
+enum { CLASSES_LEAST = 2, SIZE_LEAST = 8, SIZE_MOST = 1024, NOISE_MOST = 100 };
 
 /* Where a shape is at a point of its own plane: positive inside, in units of its half width. */
 typedef float edge_function(float x, float y);
@@ -129,82 +118,14 @@ struct shapes {
     int labels[SHAPES];
 };
 
-static enum xt_status parse_number(const char *text, size_t size, const char *key, uint64_t low,
-                                   uint64_t high, uint64_t *out, struct xt_err *err)
-{
-    uint64_t number = 0;
-    bool good = size > 0;
-    for (size_t i = 0; i < size && good; i++) {
-        unsigned digit = (unsigned)(text[i] - '0');
-        good = digit <= 9 && !__builtin_mul_overflow(number, 10, &number) &&
-               !__builtin_add_overflow(number, digit, &number);
-    }
-    if (!good || number < low || number > high)
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "%s: %s is \"%.*s\", but must be a whole number from %" PRIu64
-                          " to %" PRIu64,
-                          what, key, (int)(size < 100 ? size : 100), text, low, high);
-    *out = number;
-    return XT_OK;
-}
-
-static enum xt_status unknown_key(const char *text, size_t size, struct xt_err *err)
-{
-    char word[32];
-    snprintf(word, sizeof word, "%.*s", (int)(size < 30 ? size : 30), text);
-    const char *nearest = xt_str_nearest(word, keys, KEYS);
-    return xt_err_set(err, XT_ERR_USAGE,
-                      "%s has no setting \"%s\"%s%s%s; the settings are count, seed, classes, size "
-                      "and noise",
-                      what, word, nearest ? " (did you mean " : "", nearest ? nearest : "",
-                      nearest ? "?)" : "");
-}
-
-/* One "key=value". */
-static enum xt_status parse_setting(const char *text, size_t size, uint64_t *values, bool *seen,
-                                    struct xt_err *err)
-{
-    static const uint64_t lows[KEYS] = {1, 0, CLASSES_LEAST, SIZE_LEAST, 0};
-    static const uint64_t highs[KEYS] = {(uint64_t)1 << 31, UINT64_MAX, SHAPES, SIZE_MOST,
-                                         NOISE_MOST};
-    const char *equals = memchr(text, '=', size);
-    size_t length = equals ? (size_t)(equals - text) : size;
-    int key = 0;
-    while (key < KEYS && (strlen(keys[key]) != length || memcmp(keys[key], text, length) != 0))
-        key++;
-    if (key == KEYS)
-        return unknown_key(text, length, err);
-    if (!equals)
-        return xt_err_set(err, XT_ERR_USAGE, "%s: %s has no value; write %s=...", what, keys[key],
-                          keys[key]);
-    if (seen[key])
-        return xt_err_set(err, XT_ERR_USAGE, "%s: %s is given twice; keep one", what, keys[key]);
-    seen[key] = true;
-    return parse_number(equals + 1, size - length - 1, keys[key], lows[key], highs[key],
-                        &values[key], err);
-}
-
-static enum xt_status parse(const char *query, uint64_t *values, bool *seen, struct xt_err *err)
-{
-    if (*query != '\0' && *query != '?')
-        return xt_err_set(err, XT_ERR_USAGE, "synth:shapes%s is not known; write %s?count=N&seed=S",
-                          query, what);
-    enum xt_status status = XT_OK;
-    for (const char *at = *query ? query + 1 : NULL; at && !status;) {
-        const char *end = strchrnul(at, '&');
-        status = parse_setting(at, (size_t)(end - at), values, seen, err);
-        at = *end ? end + 1 : NULL;
-    }
-    return status;
-}
-
 /* Which classes are made, and what their labels are: the set's own, or those of the options that
  * are called as shapes are. */
 static enum xt_status choose_classes(struct shapes *set, const struct xt_source_options *options,
-                                     int count, bool count_given, struct xt_err *err)
+                                     const struct xt_query_setting *wanted, struct xt_err *err)
 {
+    int count = (int)wanted->number;
     bool by_count = options->class_count > 0 && !options->class_names;
-    if (by_count && !count_given)
+    if (by_count && !wanted->given)
         count = options->class_count < SHAPES ? options->class_count : SHAPES;
     struct xt_classes classes;
     enum xt_status status = xt_classes_init(&classes, options, err);
@@ -321,17 +242,18 @@ static enum xt_status shapes_label(const struct xt_source *source, size_t index,
 }
 
 static enum xt_status shapes_read(const struct xt_source *source, size_t index,
-                                  struct xt_decoder *decoder, struct xt_sample *sample,
-                                  struct xt_err *err)
+                                  const struct xt_want *want, struct xt_decoder *decoder,
+                                  struct xt_sample *sample, struct xt_err *err)
 {
     (void)decoder;
     const struct shapes *set = shapes_of(source);
-    enum xt_status status = xt_image_reserve(&sample->image, set->size, set->size, err);
+    enum xt_status status = xt_image_reserve(&sample->picture.image, set->size, set->size, err);
     if (status)
         return status;
     struct xt_rng rng = xt_rng_begin(xt_rng_at(set->seed, stream_of_shapes, 0), index);
     /* The colours are random, so their order does not matter. */
-    paint(set, shapes[index % (size_t)set->made].edge, &rng, sample->image.pixels);
+    paint(set, shapes[index % (size_t)set->made].edge, &rng, sample->picture.image.pixels);
+    xt_picture_whole(&sample->picture, want);
     return shapes_label(source, index, sample->label, &sample->label_length, err);
 }
 
@@ -350,27 +272,33 @@ static void shapes_destroy(struct xt_source *source)
 static const struct xt_source_class shapes_class = {
     .read = shapes_read, .label = shapes_label, .name = shapes_name, .destroy = shapes_destroy};
 
-enum xt_status xt_source_open_shapes(struct xt_source **out, const char *query,
-                                     const struct xt_source_options *options, struct xt_err *err)
+static enum xt_status open_shapes(struct xt_source **out, const char *query,
+                                  const struct xt_source_options *options, struct xt_err *err)
 {
     *out = NULL;
     if (options->task != XT_TASK_CLASSES)
         return xt_err_set(err, XT_ERR_USAGE,
                           "%s has classes and no plates; made plates are synth:plates", what);
-    uint64_t values[KEYS] = {50000, 1, SHAPES, 64, 12};
-    bool seen[KEYS] = {false};
-    enum xt_status status = parse(query, values, seen, err);
+    enum { COUNT, SEED, CLASSES, SIZE, NOISE, SETTINGS };
+    struct xt_query_setting settings[SETTINGS] = {
+        [COUNT] = {.key = "count", .low = 1, .high = (uint64_t)1 << 31, .number = 50000},
+        [SEED] = {.key = "seed", .high = UINT64_MAX, .number = 1},
+        [CLASSES] = {.key = "classes", .low = CLASSES_LEAST, .high = SHAPES, .number = SHAPES},
+        [SIZE] = {.key = "size", .low = SIZE_LEAST, .high = SIZE_MOST, .number = 64},
+        [NOISE] = {.key = "noise", .high = NOISE_MOST, .number = 12},
+    };
+    enum xt_status status = xt_query_read(what, query, settings, SETTINGS, err);
     struct shapes *set = NULL;
     if (!status)
         status = xt_mem_calloc(&set, 1, sizeof *set, "the made shapes", err);
     if (status)
         return status;
     set->base.class = &shapes_class;
-    set->base.count = (size_t)values[KEY_COUNT];
-    set->seed = values[KEY_SEED];
-    set->size = (int)values[KEY_SIZE];
-    set->noise = (int)values[KEY_NOISE];
-    status = choose_classes(set, options, (int)values[KEY_CLASSES], seen[KEY_CLASSES], err);
+    set->base.count = (size_t)settings[COUNT].number;
+    set->seed = settings[SEED].number;
+    set->size = (int)settings[SIZE].number;
+    set->noise = (int)settings[NOISE].number;
+    status = choose_classes(set, options, &settings[CLASSES], err);
     if (status) {
         shapes_destroy(&set->base);
         return status;
@@ -381,3 +309,5 @@ enum xt_status xt_source_open_shapes(struct xt_source **out, const char *query,
     *out = &set->base;
     return XT_OK;
 }
+
+const struct xt_source_kind xt_source_shapes = {.prefix = what, .open = open_shapes};

@@ -1,9 +1,9 @@
-/* Where samples come from: one interface, one file a kind (source_folder.c, source_list.c,
- * source_synth.c...).
+/* Where samples come from: what a source is, and how it is read. The kinds, a file each, are in
+ * registry.h, which opens them.
  *
  * A source knows how many samples it has and makes the i-th; order, batches, threads and
- * augmentation are the loader's. xt_source_read may be called from several threads at once, each
- * with its own decoder and sample.
+ * augmentation are the loader's. The class's functions that take a const source may be called from
+ * several threads at once, each with its own decoder and sample.
  */
 #ifndef XT_DATA_SOURCES_SOURCE_H
 #define XT_DATA_SOURCES_SOURCE_H
@@ -14,17 +14,17 @@
 
 #include "base/err.h"
 #include "data/alphabet.h"
-#include "data/image/image.h"
+#include "data/image/decoder.h"
 
 enum { XT_LABEL_MAX = 32, XT_CLASSES_MAX = 65535 };
 
 /* What a label is: a plate's symbols, or the index of one class. */
 enum xt_task { XT_TASK_PLATES, XT_TASK_CLASSES };
 
-/* One sample: an image of any size and its label (a plate's symbols; a class index alone is a label
- * of length 1). */
+/* One sample: a picture of any size and its label (a plate's symbols; a class index alone is a
+ * label of length 1). */
 struct xt_sample {
-    struct xt_image image;
+    struct xt_picture picture;
     int label[XT_LABEL_MAX];
     int label_length;
 };
@@ -32,10 +32,11 @@ struct xt_sample {
 struct xt_source;
 
 struct xt_source_class {
-    /* Fills the sample. Errors: XT_ERR_DATA with path and reason for a bad sample, others end the
-     * run. */
-    enum xt_status (*read)(const struct xt_source *source, size_t index, struct xt_decoder *decoder,
-                           struct xt_sample *sample, struct xt_err *err);
+    /* Fills the sample for what is wanted of it (NULL: all). Errors: XT_ERR_DATA with path and
+     * reason for a bad sample, others end the run. */
+    enum xt_status (*read)(const struct xt_source *source, size_t index, const struct xt_want *want,
+                           struct xt_decoder *decoder, struct xt_sample *sample,
+                           struct xt_err *err);
     /* The label alone, without decoding the image. */
     enum xt_status (*label)(const struct xt_source *source, size_t index, int *label, int *length,
                             struct xt_err *err);
@@ -84,15 +85,6 @@ struct xt_source_options {
     bool held_out;        /* of a set with both parts (CIFAR's batches): the one to evaluate on */
 };
 
-/* Opens what --data and --val name: a folder (plates: the label is the file name up to the first _
- * or .; classes: a folder a class), a list file (path, tab, label; relative paths start at the
- * list's folder), CIFAR's binary batches (a folder of them, one of them, or their .tar.gz),
- * "ccpd:" and a folder or list of CCPD's pictures, a mixture's file (.yaml), or
- * "synth:plates?count=N&seed=S&style=...", "synth:shapes?..." . Every label is checked here; the
- * first error names file and reason, and says how many more there are. Destroy with
- * xt_source_destroy. */
-enum xt_status xt_source_open(struct xt_source **out, const char *spec,
-                              const struct xt_source_options *options, struct xt_err *err);
 void xt_source_destroy(struct xt_source *source);
 /* The class's `bytes` (NULL where it has none) and `keep`. */
 enum xt_status xt_source_bytes(const struct xt_source *source, size_t index,
@@ -110,46 +102,5 @@ uint64_t xt_source_stamp_of(const char *path, const struct stat *st);
 int xt_source_class_count(const struct xt_source *source);
 /* What a class is called: its folder's name, or its number where it has no name. */
 const char *xt_source_class_name(const struct xt_source *source, int index);
-
-/* The kinds, each in its own file; xt_source_open picks. */
-enum xt_status xt_source_open_folder(struct xt_source **out, const char *folder,
-                                     const struct xt_source_options *options, struct xt_err *err);
-enum xt_status xt_source_open_list(struct xt_source **out, const char *path,
-                                   const struct xt_source_options *options, struct xt_err *err);
-/* CIFAR's binary batches: a folder that holds them, one of them, or a tar of them. */
-enum xt_status xt_source_open_cifar(struct xt_source **out, const char *path,
-                                    const struct xt_source_options *options, struct xt_err *err);
-/* CCPD's pictures: `spec` is what follows "ccpd:", a folder or a list of paths, and perhaps
- * "?cut=box". */
-enum xt_status xt_source_open_ccpd(struct xt_source **out, const char *spec,
-                                   const struct xt_source_options *options, struct xt_err *err);
-/* Shards, as WebDataset has them: one tar, several ("x-{000..015}.tar"), or a folder of them. */
-enum xt_status xt_source_open_tar(struct xt_source **out, const char *spec,
-                                  const struct xt_source_options *options, struct xt_err *err);
-/* Whether a path is named as a tar is; whether tars lie right in the folder, and no
- * images or folders. */
-bool xt_source_is_tar(const char *path);
-bool xt_source_is_tar_folder(const char *folder);
-/* A mixture of other sources: see data/source_mix.h. */
-enum xt_status xt_source_open_mix(struct xt_source **out, const char *path,
-                                  const struct xt_source_options *options, struct xt_err *err);
-/* `query` is what follows "synth:", e.g. "plates?count=1000&seed=7". */
-enum xt_status xt_source_open_synth(struct xt_source **out, const char *query,
-                                    const struct xt_source_options *options, struct xt_err *err);
-/* `query` is what follows "synth:shapes", e.g. "?count=1000&seed=7&classes=4". */
-enum xt_status xt_source_open_shapes(struct xt_source **out, const char *query,
-                                     const struct xt_source_options *options, struct xt_err *err);
-
-/* Whether what is given is a mixture's file. */
-bool xt_source_is_mix(const char *spec);
-/* What `spec`, written in the file at `path`, means from here: a relative path starts at that
- * file's folder. Into *out (release with free). */
-enum xt_status xt_source_spec_from(char **out, const char *path, const char *spec,
-                                   struct xt_err *err);
-/* The error for a name that leads to nothing: with the nearest one that is there. */
-enum xt_status xt_source_not_found(const char *spec, int error, struct xt_err *err);
-/* Whether the folder, or the tar, holds CIFAR's binary batches. */
-bool xt_source_is_cifar(const char *folder);
-bool xt_source_is_cifar_tar(const char *path);
 
 #endif

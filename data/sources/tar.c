@@ -20,6 +20,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "data/sources/files.h"
+#include "data/sources/registry.h"
 #include "data/sources/tar_reader.h"
 
 enum { LABEL_BYTES_MAX = 4096, SHARDS_MAX = 100000, FILES_SPARE = 64 };
@@ -47,7 +48,6 @@ struct tars {
     struct place *places; /* one a sample */
     size_t place_capacity;
     uint64_t unpacked; /* bytes in memory */
-    size_t others;     /* files that are none of a sample */
     size_t lost;       /* shards that are cut short or damaged */
 };
 
@@ -68,27 +68,14 @@ struct members {
 
 /* ---- names ---- */
 
-static bool is_compressed_name(const char *path)
-{
-    static const char *const endings[] = {".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst"};
-    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++)
-        if (xt_str_ends(path, endings[i]))
-            return true;
-    return false;
-}
-
-bool xt_source_is_tar(const char *path)
-{
-    return xt_str_ends(path, ".tar") || is_compressed_name(path);
-}
-
 static bool is_folder_in(DIR *dir, const char *name)
 {
     struct stat st;
     return fstatat(dirfd(dir), name, &st, 0) == 0 && S_ISDIR(st.st_mode);
 }
 
-bool xt_source_is_tar_folder(const char *folder)
+/* Whether tars lie right in the folder, and no images or folders. */
+static bool is_folder_of_tars(const char *folder)
 {
     DIR *dir = opendir(folder);
     bool found = false;
@@ -96,7 +83,7 @@ bool xt_source_is_tar_folder(const char *folder)
     for (struct dirent *entry; dir && !other && (entry = readdir(dir));) {
         if (entry->d_name[0] == '.')
             continue;
-        bool tar = xt_source_is_tar(entry->d_name);
+        bool tar = xt_tar_is_name(entry->d_name);
         found |= tar;
         other = !tar && (xt_image_is_name(entry->d_name) || is_folder_in(dir, entry->d_name));
     }
@@ -124,23 +111,16 @@ static enum xt_status add_path(struct tars *tars, char *path, struct xt_err *err
 
 static enum xt_status add_folder(struct tars *tars, const char *folder, struct xt_err *err)
 {
-    struct dirent **entries = NULL;
-    int count = scandir(folder, &entries, NULL, alphasort);
-    if (count < 0)
-        return xt_err_set(err, XT_ERR_DATA, "cannot read the folder %s: %s", folder,
-                          strerror(errno));
-    enum xt_status status = XT_OK;
-    for (int i = 0; i < count; i++) {
-        char *path = NULL;
-        const char *name = entries[i]->d_name;
-        if (!status && name[0] != '.' && xt_source_is_tar(name)) {
-            status = xt_file_join(&path, folder, name, err);
-            if (!status)
-                status = add_path(tars, path, err);
-        }
-        free(entries[i]);
+    struct xt_file_list list = {0};
+    enum xt_status status = xt_file_list_folder(&list, folder, err);
+    for (size_t i = 0; i < list.count && !status; i++) {
+        char *path = list.paths[i];
+        if (!xt_tar_is_name(path))
+            continue;
+        list.paths[i] = NULL;
+        status = add_path(tars, path, err);
     }
-    free(entries);
+    xt_file_list_clear(&list);
     return status;
 }
 
@@ -262,7 +242,7 @@ static enum xt_status open_shard(struct tars *tars, struct shard *shard, struct 
     shard->size = (uint64_t)shard->st.st_size;
     if (shard->size == 0)
         return xt_err_set(err, XT_ERR_DATA, "%s is empty (zero bytes)", shard->path);
-    return is_compressed_name(shard->path) ? unpack(tars, shard, err) : XT_OK;
+    return xt_tar_is_compressed(shard->path) ? unpack(tars, shard, err) : XT_OK;
 }
 
 /* ---- a shard's files ---- */
@@ -341,14 +321,6 @@ static enum xt_status add_place(struct xt_source_files *set, struct place place,
     return status;
 }
 
-static enum xt_status refuse(struct xt_source_files *set, const char *where, const char *why)
-{
-    struct xt_err sentence;
-    xt_err_set(&sentence, XT_ERR_DATA, "%s: %s", where, why);
-    xt_source_files_refuse(set, &sentence);
-    return XT_OK;
-}
-
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
@@ -387,9 +359,9 @@ static enum xt_status add_sample(struct xt_source_files *set, struct xt_tar_read
         set, (struct place){.shard = (uint32_t)shard, .at = image->at, .size = image->size}, err);
     bool labelled = read_label(set, reader, group, label, &size);
     if (!status && !labelled && !set->options.labels_optional)
-        status = refuse(set, path,
-                        group->label ? "its label cannot be read"
-                                     : "there is no .cls file with its class beside it");
+        xt_source_files_refuse(set, path,
+                               group->label ? "its label cannot be read"
+                                            : "there is no .cls file with its class beside it");
     else if (!status && labelled) {
         status = xt_source_files_add(set, path, label, size, path, err);
         path = NULL;
@@ -431,7 +403,6 @@ static enum xt_status make_group(struct xt_source_files *set, const struct xt_ta
                                  const struct member *members, size_t count, struct group *group,
                                  struct xt_err *err)
 {
-    struct tars *tars = set->extra;
     const char *wanted = set->options.task == XT_TASK_CLASSES ? ".cls" : ".txt";
     *group = (struct group){.number = members[0].number};
     for (size_t i = 0; i < count; i++) {
@@ -445,7 +416,7 @@ static enum xt_status make_group(struct xt_source_files *set, const struct xt_ta
         if (slot)
             *slot = member;
         else
-            tars->others++;
+            set->others++;
     }
     return XT_OK;
 }
@@ -462,7 +433,6 @@ static enum xt_status group_members(struct xt_source_files *set, const struct xt
                                     struct members *members, struct group **groups, size_t *count,
                                     struct xt_err *err)
 {
-    struct tars *tars = set->extra;
     *count = 0;
     enum xt_status status =
         xt_mem_calloc(groups, members->count, sizeof **groups, "a shard's index", err);
@@ -478,7 +448,7 @@ static enum xt_status group_members(struct xt_source_files *set, const struct xt
         if (group->image)
             ++*count;
         else
-            tars->others += group->label != NULL;
+            set->others += group->label != NULL;
         i = end;
     }
     if (!status && *count)
@@ -612,7 +582,9 @@ static enum xt_status bytes_of(const struct xt_source_files *set, size_t index,
                           "%s has %" PRIu64 " bytes, more than the %d of an image", name,
                           place->size, XT_IMAGE_BYTES_MAX);
     if (!bytes) {
-        status = xt_decoder_buffer(decoder, (size_t)place->size, &bytes, err);
+        status = xt_mem_grow(&decoder->bytes, &decoder->capacity, (size_t)place->size, 1,
+                             "an image file", err);
+        bytes = decoder->bytes;
         if (!status)
             status = read_file(shard, place, bytes, name, err);
     }
@@ -651,12 +623,42 @@ static const struct xt_source_form form = {.bytes = bytes_of, .stamp = stamp, .c
 
 /* ---- the set ---- */
 
+static bool is(const char *path, mode_t mode, enum xt_task task)
+{
+    (void)task;
+    if (S_ISDIR(mode))
+        return is_folder_of_tars(path);
+    return (S_ISREG(mode) || (!mode && strchr(path, '{'))) && xt_tar_is_name(path);
+}
+
+static void describe(struct xt_source_files *set, const struct tars *tars, const char *spec)
+{
+    struct xt_source *source = &set->base;
+    char *text = source->description;
+    char classes[32] = "";
+    if (source->class_count)
+        snprintf(classes, sizeof classes, " of %d classes", source->class_count);
+    snprintf(text, sizeof source->description, "%zu image%s%s in %zu shard%s %.80s", source->count,
+             source->count == 1 ? "" : "s", classes, tars->count, tars->count == 1 ? "" : "s",
+             spec);
+    xt_source_files_describe_others(set);
+    size_t used = strlen(text);
+    if (tars->lost)
+        snprintf(text + used, sizeof source->description - used,
+                 " (%zu SHARD%s CUT SHORT OR DAMAGED)", tars->lost, tars->lost == 1 ? "" : "S");
+}
+
 static enum xt_status fill(struct xt_source_files *set, const char *spec, struct xt_err *err)
 {
-    struct tars *tars = set->extra;
-    enum xt_status status = add_paths(tars, spec, err);
-    allow_files(tars->count);
-    for (size_t i = 0; i < tars->count && !status; i++) {
+    struct tars *tars = NULL;
+    set->form = &form;
+    enum xt_status status = xt_mem_calloc(&tars, 1, sizeof *tars, "a data source", err);
+    set->extra = tars;
+    if (!status)
+        status = add_paths(tars, spec, err);
+    if (!status)
+        allow_files(tars->count);
+    for (size_t i = 0; !status && i < tars->count; i++) {
         status = open_shard(tars, &tars->shards[i], err);
         if (!status)
             status = index_shard(set, i, err);
@@ -667,45 +669,16 @@ static enum xt_status fill(struct xt_source_files *set, const char *spec, struct
         status = xt_err_set(err, XT_ERR_DATA,
                             "there is no image in %s: none of the %zu files in its %zu shard%s "
                             "ends in .jpg, .jpeg or .png",
-                            spec, tars->others, tars->count, tars->count == 1 ? "" : "s");
+                            spec, set->others, tars->count, tars->count == 1 ? "" : "s");
+    if (!status)
+        describe(set, tars, spec);
     return status;
 }
 
-static void describe(struct xt_source *source, const struct tars *tars, const char *spec)
+static enum xt_status open_tar(struct xt_source **out, const char *spec,
+                               const struct xt_source_options *options, struct xt_err *err)
 {
-    char classes[32] = "";
-    char others[64] = "";
-    char lost[64] = "";
-    if (source->class_count)
-        snprintf(classes, sizeof classes, " of %d classes", source->class_count);
-    if (tars->others)
-        snprintf(others, sizeof others, " (%zu other file%s ignored)", tars->others,
-                 tars->others == 1 ? "" : "s");
-    if (tars->lost)
-        snprintf(lost, sizeof lost, " (%zu SHARD%s CUT SHORT OR DAMAGED)", tars->lost,
-                 tars->lost == 1 ? "" : "S");
-    snprintf(source->description, sizeof source->description,
-             "%zu image%s%s in %zu shard%s %.80s%s%s", source->count, source->count == 1 ? "" : "s",
-             classes, tars->count, tars->count == 1 ? "" : "s", spec, others, lost);
+    return xt_source_files_open(out, fill, spec, options, err);
 }
 
-enum xt_status xt_source_open_tar(struct xt_source **out, const char *spec,
-                                  const struct xt_source_options *options, struct xt_err *err)
-{
-    *out = NULL;
-    struct xt_source_files *set = NULL;
-    enum xt_status status = xt_source_files_create(&set, options, err);
-    if (status)
-        return status;
-    set->form = &form;
-    status = xt_mem_calloc(&set->extra, 1, sizeof(struct tars), "a data source", err);
-    if (!status)
-        status = fill(set, spec, err);
-    if (status) {
-        xt_source_destroy(&set->base);
-        return status;
-    }
-    describe(&set->base, set->extra, spec);
-    *out = &set->base;
-    return XT_OK;
-}
+const struct xt_source_kind xt_source_tar = {.is = is, .open = open_tar};

@@ -9,6 +9,20 @@
 #include "base/file.h"
 #include "base/mem.h"
 
+bool xt_tar_is_compressed(const char *name)
+{
+    static const char *const endings[] = {".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst"};
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++)
+        if (xt_str_ends(name, endings[i]))
+            return true;
+    return false;
+}
+
+bool xt_tar_is_name(const char *name)
+{
+    return xt_str_ends(name, ".tar") || xt_tar_is_compressed(name);
+}
+
 enum { BLOCK = 512, NAME_BYTES_MAX = 1 << 16, PAX_BYTES_MAX = 1 << 20 };
 static const uint64_t size_max = (uint64_t)1 << 62;
 

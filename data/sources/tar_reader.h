@@ -38,6 +38,10 @@ struct xt_tar_reader {
     size_t window_size;
 };
 
+/* Whether a file's name ends as a tar's does, compressed or not; whether as a compressed one's. */
+bool xt_tar_is_name(const char *name);
+bool xt_tar_is_compressed(const char *name);
+
 /* To the next regular file, or *end. XT_ERR_DATA where the tar is cut short or damaged; it cannot
  * be read further then. */
 enum xt_status xt_tar_next(struct xt_tar_reader *reader, bool *end, struct xt_err *err);

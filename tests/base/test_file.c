@@ -262,6 +262,23 @@ static void a_tree_is_listed_in_order_without_hidden_names(void **state)
     assert_int_equal(list.count, 0);
 }
 
+static void a_folder_is_listed_without_what_lies_deeper(void **state)
+{
+    struct xt_err err = {0};
+    const char *root = folder_of(state);
+    assert_int_equal(xt_file_make_folder(support_path(root, "b/c"), &err), XT_OK);
+    support_write_file(support_path(root, "a"), "", 0);
+    support_write_file(support_path(root, ".hidden"), "", 0);
+    struct xt_file_list list = {0};
+    assert_int_equal(xt_file_list_folder(&list, root, &err), XT_OK);
+    assert_int_equal(list.count, 2);
+    assert_string_equal(list.paths[0], support_path(root, "a"));
+    assert_string_equal(list.paths[1], support_path(root, "b"));
+    xt_file_list_clear(&list);
+    xt_file_list_folder(&list, support_path(root, "none"), &err);
+    support_assert_error(&err, XT_ERR_DATA, "none: No such file");
+}
+
 static void a_loop_of_links_ends(void **state)
 {
     struct xt_err err = {0};
@@ -280,28 +297,65 @@ static void a_loop_of_links_ends(void **state)
     xt_file_list_clear(&list);
 }
 
+static void a_folder_that_links_lead_to_is_entered_once(void **state)
+{
+    struct xt_err err = {0};
+    const char *root = folder_of(state);
+    char beside[256];
+    char walked[256];
+    snprintf(beside, sizeof beside, "%s/beside", root);
+    snprintf(walked, sizeof walked, "%s/walked", root);
+    assert_int_equal(xt_file_make_folder(support_path(beside, "deep"), &err), XT_OK);
+    assert_int_equal(xt_file_make_folder(support_path(walked, "m/n"), &err), XT_OK);
+    support_write_file(support_path(beside, "deep/1.jpg"), "", 0);
+    support_write_file(support_path(walked, "m/n/2.jpg"), "", 0);
+    /* The folder itself goes before links to it, of two links the first one, whole, by its name. */
+    assert_int_equal(symlink("m/n", support_path(walked, "a")), 0);
+    assert_int_equal(symlink("../../beside", support_path(walked, "m/y")), 0);
+    assert_int_equal(symlink("../beside/deep", support_path(walked, "m-first")), 0);
+    assert_int_equal(symlink("../beside", support_path(walked, "z")), 0);
+    assert_int_equal(symlink("../walked", support_path(beside, "back")), 0);
+
+    struct xt_file_tree tree = {0};
+    assert_int_equal(xt_file_walk(&tree, walked, &err), XT_OK);
+    assert_int_equal(tree.files.count, 2);
+    assert_string_equal(tree.files.paths[0], support_path(walked, "m-first/1.jpg"));
+    assert_string_equal(tree.files.paths[1], support_path(walked, "m/n/2.jpg"));
+    assert_int_equal(tree.folder_count, 5);
+    static const char *const again[][2] = {
+        {"/a", "/m/n"}, {"/m/y/back", ""}, {"/m/y/deep", "/m-first"}, {"/z", "/m/y"}};
+    assert_int_equal(tree.again_count, 4);
+    for (size_t i = 0; i < tree.again_count; i++) {
+        assert_string_equal(tree.again[i].path + strlen(walked), again[i][0]);
+        assert_string_equal(tree.again[i].entered_as + strlen(walked), again[i][1]);
+    }
+    xt_file_tree_clear(&tree);
+}
+
 static void a_walk_says_how_the_folders_were(void **state)
 {
     struct xt_err err = {0};
     const char *root = folder_of(state);
-    assert_int_equal(xt_file_make_folder(support_path(root, "b/c"), &err), XT_OK);
-    support_write_file(support_path(root, "b/x"), "", 0);
-    assert_int_equal(symlink("b/c", support_path(root, "a")), 0);
+    char walked[256];
+    snprintf(walked, sizeof walked, "%s/walked", root);
+    assert_int_equal(xt_file_make_folder(support_path(root, "beside/c"), &err), XT_OK);
+    assert_int_equal(xt_file_make_folder(support_path(walked, "b"), &err), XT_OK);
+    support_write_file(support_path(walked, "b/x"), "", 0);
+    assert_int_equal(symlink("../beside/c", support_path(walked, "a")), 0);
 
     struct xt_file_tree tree = {0};
-    assert_int_equal(xt_file_walk(&tree, root, &err), XT_OK);
+    assert_int_equal(xt_file_walk(&tree, walked, &err), XT_OK);
     assert_int_equal(tree.files.count, 1);
-    assert_int_equal(tree.folder_count, 4);
-    assert_string_equal(tree.folders[0].path, root);
-    assert_string_equal(tree.folders[1].path, support_path(root, "a"));
-    assert_string_equal(tree.folders[3].path, support_path(root, "b/c"));
+    assert_int_equal(tree.folder_count, 3);
+    assert_string_equal(tree.folders[0].path, walked);
+    assert_string_equal(tree.folders[1].path, support_path(walked, "a"));
+    assert_string_equal(tree.folders[2].path, support_path(walked, "b"));
     for (size_t i = 0; i < tree.folder_count; i++)
         assert_true(xt_file_folder_is_same(&tree.folders[i]));
-    support_write_file(support_path(root, "b/c/y"), "", 0);
+    support_write_file(support_path(root, "beside/c/y"), "", 0);
     assert_true(xt_file_folder_is_same(&tree.folders[0]));
     assert_false(xt_file_folder_is_same(&tree.folders[1])); /* the link leads there */
     assert_true(xt_file_folder_is_same(&tree.folders[2]));
-    assert_false(xt_file_folder_is_same(&tree.folders[3]));
     xt_file_tree_clear(&tree);
 }
 
@@ -399,7 +453,9 @@ int main(void)
         IN_FOLDER(folders_are_made_with_those_above),
         IN_FOLDER(a_file_is_no_folder),
         IN_FOLDER(a_tree_is_listed_in_order_without_hidden_names),
+        IN_FOLDER(a_folder_is_listed_without_what_lies_deeper),
         IN_FOLDER(a_loop_of_links_ends),
+        IN_FOLDER(a_folder_that_links_lead_to_is_entered_once),
         IN_FOLDER(a_tree_that_is_not_there_is_an_error),
         IN_FOLDER(a_walk_says_how_the_folders_were),
         IN_FOLDER(the_cache_lies_where_the_environment_says),

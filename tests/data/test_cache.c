@@ -11,6 +11,7 @@
 
 #include "data/cache.h"
 #include "data/loader.h"
+#include "data/sources/registry.h"
 
 enum { W = 12, H = 7, SIZE = W * H * 3, COUNT = 20, SLOTS = 2 };
 
@@ -29,8 +30,7 @@ static void save_image(const char *folder, int number, int shade)
     for (size_t i = 0; i < sizeof pixels; i++)
         pixels[i] = (uint8_t)(shade + (int)i * number);
     snprintf(name, sizeof name, "%d/%d.png", number % 2, number + 10);
-    assert_int_equal(xt_image_save_png(support_path(folder, name), &image, XT_PIXEL_RGB, &err),
-                     XT_OK);
+    assert_int_equal(xt_png_save(support_path(folder, name), &image, XT_PIXEL_RGB, &err), XT_OK);
 }
 
 static int setup(void **state)

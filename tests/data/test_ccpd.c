@@ -1,10 +1,9 @@
-#include "support.h"
+#include "support_source.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "data/sources/source.h"
 #include "data/sources/ccpd.h"
 
 /* A name of the data set's own description, and one of its green plates. */
@@ -13,69 +12,11 @@ static const char blue[] =
 static const char green[] =
     "04-90_267-158&448_542&553-541&553_162&551_158&448_542&453-0_1_3_24_27_33_30_24-99-116.jpg";
 
-static struct xt_alphabet *alphabet;
-static struct xt_source *source;
-static struct xt_source_options options;
-static struct xt_decoder *decoder;
-static struct xt_sample sample;
-static struct xt_err err;
-
-static int setup(void **state)
-{
-    if (support_make_folder(state) || xt_alphabet_load(&alphabet, NULL, &err) ||
-        xt_decoder_create(&decoder, &err))
-        return -1;
-    options = (struct xt_source_options){.alphabet = alphabet, .steps_max = 18};
-    source = NULL;
-    sample = (struct xt_sample){0};
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    xt_source_destroy(source);
-    xt_image_clear(&sample.image);
-    xt_decoder_destroy(decoder);
-    xt_alphabet_destroy(alphabet);
-    return support_remove_folder(state);
-}
-
 static const char *spec_of(const char *path)
 {
-    static char spec[512];
+    static char spec[1024];
     snprintf(spec, sizeof spec, "ccpd:%s", path);
     return spec;
-}
-
-static void open_good(const char *path)
-{
-    xt_source_destroy(source);
-    if (xt_source_open(&source, spec_of(path), &options, &err))
-        fail_msg("%s", err.text);
-}
-
-static void assert_refused(const char *path, const char *part)
-{
-    assert_int_not_equal(xt_source_open(&source, spec_of(path), &options, &err), XT_OK);
-    assert_null(source);
-    support_assert_error(&err, err.status, part);
-}
-
-static void read_good(size_t index)
-{
-    if (source->class->read(source, index, decoder, &sample, &err))
-        fail_msg("%s", err.text);
-}
-
-static void assert_label(size_t index, const char *text)
-{
-    int label[XT_LABEL_MAX];
-    int length = -1;
-    struct xt_str str = {0};
-    assert_int_equal(source->class->label(source, index, label, &length, &err), XT_OK);
-    assert_int_equal(xt_alphabet_decode(alphabet, label, length, &str, &err), XT_OK);
-    assert_string_equal(xt_str_get(&str), text);
-    xt_str_clear(&str);
 }
 
 /* A picture of 40 x 30: its left half is dark inside of the quadrangle 10,5 30,8 28,18 9,13 (as
@@ -95,8 +36,7 @@ static void add_picture(const char *folder, const char *name)
             memset(pixels + (y * 40 + x) * 3, !inside ? 128 : x < 19 ? 0 : 255, 3);
         }
     struct xt_image image = {.width = 40, .height = 30, .pixels = pixels};
-    assert_int_equal(xt_image_save_png(support_path(folder, name), &image, XT_PIXEL_RGB, &err),
-                     XT_OK);
+    assert_int_equal(xt_png_save(support_path(folder, name), &image, XT_PIXEL_RGB, &err), XT_OK);
 }
 
 static const char slanted[] = "0-0_0-9&5_30&18-28&18_9&13_10&5_30&8-0_0_22_27_27_33_16-37-15.png";
@@ -162,14 +102,14 @@ static void a_wrong_name_is_refused(void **state)
 static void a_slanted_plate_is_made_upright(void **state)
 {
     add_picture(*state, slanted);
-    open_good(*state);
+    open_good(spec_of(*state));
     assert_label(0, "皖AY339S");
     assert_non_null(strstr(source->description, "1 plate of CCPD (cut out by corners) in "));
     read_good(0);
     assert_int_equal(sample.label_length, 7);
-    assert_int_equal(sample.image.width, 21);  /* of the longer edge, 20.2 */
-    assert_int_equal(sample.image.height, 11); /* 10.2 */
-    const uint8_t *pixels = sample.image.pixels;
+    assert_int_equal(sample.picture.image.width, 21);  /* of the longer edge, 20.2 */
+    assert_int_equal(sample.picture.image.height, 11); /* 10.2 */
+    const uint8_t *pixels = sample.picture.image.pixels;
     for (int y = 1; y < 10; y++) {
         for (int x = 1; x < 8; x++)
             assert_int_equal(pixels[(y * 21 + x) * 3], 0);
@@ -183,47 +123,36 @@ static void the_box_is_cut_out_as_it_is(void **state)
     add_picture(*state, slanted);
     char spec[512];
     snprintf(spec, sizeof spec, "%s?cut=box", (char *)*state);
-    open_good(spec);
+    open_good(spec_of(spec));
     read_good(0);
-    assert_int_equal(sample.image.width, 21);
-    assert_int_equal(sample.image.height, 13);
-    assert_int_equal(sample.image.pixels[0], 128);
-    assert_int_equal(sample.image.pixels[(6 * 21 + 4) * 3], 0);
-    assert_int_equal(sample.image.pixels[(6 * 21 + 15) * 3], 255);
+    assert_int_equal(sample.picture.image.width, 21);
+    assert_int_equal(sample.picture.image.height, 13);
+    assert_int_equal(sample.picture.image.pixels[0], 128);
+    assert_int_equal(sample.picture.image.pixels[(6 * 21 + 4) * 3], 0);
+    assert_int_equal(sample.picture.image.pixels[(6 * 21 + 15) * 3], 255);
     uint64_t stamp = source->class->stamp(source, 0);
-    open_good(*state);
+    open_good(spec_of(*state));
     assert_int_not_equal(source->class->stamp(source, 0), stamp);
-}
-
-/* The part that is wanted of a sample is a part of the plate. */
-static struct xt_box a_part(void *context, int width, int height)
-{
-    (void)context;
-    return (struct xt_box){0, 0, width, height};
 }
 
 static void what_the_loader_wants_is_not_wanted_of_the_picture(void **state)
 {
     add_picture(*state, slanted);
-    open_good(*state);
-    struct xt_want want = {.width = 2, .height = 2, .part = a_part};
-    struct xt_box part;
-    xt_decoder_want(decoder, &want);
-    read_good(0);
-    assert_int_equal(sample.image.width, 21);
-    assert_false(xt_decoder_part(decoder, &part));
+    open_good(spec_of(*state));
+    const struct xt_want want = {.width = 2, .height = 2, .fit = XT_FIT_CENTRE_CROP};
+    assert_int_equal(source->class->read(source, 0, &want, &decoder, &sample, &err), XT_OK);
+    assert_int_equal(sample.picture.image.width, 21);
+    assert_true(sample.picture.part.left > 0 && sample.picture.part.width < 11);
 }
 
 static void corners_outside_of_the_picture_make_a_bad_sample(void **state)
 {
     add_picture(*state, "0-0_0-9&5_30&18-41&18_9&13_10&5_30&8-0_0_22_27_27_33_16-37-15.png");
     add_picture(*state, "0-0_0-9&5_30&18-9&13_28&18_10&5_30&8-0_0_22_27_27_33_16-37-15.png");
-    open_good(*state);
+    open_good(spec_of(*state));
     assert_int_equal(source->count, 2);
-    assert_int_equal(source->class->read(source, 0, decoder, &sample, &err), XT_ERR_DATA);
-    support_assert_error(&err, XT_ERR_DATA, "41, 18, outside of the picture of 40 x 30");
-    assert_int_equal(source->class->read(source, 1, decoder, &sample, &err), XT_ERR_DATA);
-    support_assert_error(&err, XT_ERR_DATA, "16-37-15.png: the four corners");
+    assert_bad(0, "41, 18, outside of the picture of 40 x 30");
+    assert_bad(1, "16-37-15.png: the four corners");
 }
 
 static void a_box_without_size_makes_a_bad_sample(void **state)
@@ -231,9 +160,8 @@ static void a_box_without_size_makes_a_bad_sample(void **state)
     char spec[512];
     add_picture(*state, "0-0_0-30&5_30&18-28&18_9&13_10&5_30&8-0_0_22_27_27_33_16-37-15.png");
     snprintf(spec, sizeof spec, "%s?cut=box", (char *)*state);
-    open_good(spec);
-    assert_int_equal(source->class->read(source, 0, decoder, &sample, &err), XT_ERR_DATA);
-    support_assert_error(&err, XT_ERR_DATA, "has no size");
+    open_good(spec_of(spec));
+    assert_bad(0, "has no size");
 }
 
 static void pictures_without_plates_are_left_out(void **state)
@@ -241,7 +169,7 @@ static void pictures_without_plates_are_left_out(void **state)
     mkdir(support_path(*state, "ccpd_np"), 0777);
     support_write_file(support_path(*state, "ccpd_np/1234.jpg"), "x", 1);
     support_write_file(support_path(*state, blue), "x", 1);
-    open_good(*state);
+    open_good(spec_of(*state));
     assert_int_equal(source->count, 1);
     assert_non_null(strstr(source->description, "(1 other file ignored)"));
 }
@@ -254,12 +182,12 @@ static void the_paths_of_a_list_start_at_it_or_above(void **state)
     snprintf(text, sizeof text, "ccpd_base/%s\r\nccpd_base/%s\n", slanted, green);
     support_write_file(support_path(*state, "splits/train.txt"), text, strlen(text));
     add_picture(support_path(*state, "ccpd_base"), slanted);
-    open_good(support_path(*state, "splits/train.txt"));
+    open_good(spec_of(support_path(*state, "splits/train.txt")));
     assert_int_equal(source->count, 2);
     assert_label(1, "皖BD03960");
     read_good(0);
     support_write_file(support_path(*state, "train.txt"), text, strlen(text));
-    open_good(support_path(*state, "train.txt"));
+    open_good(spec_of(support_path(*state, "train.txt")));
     read_good(0);
 }
 
@@ -267,19 +195,19 @@ static void refusals_name_the_file(void **state)
 {
     support_write_file(support_path(*state, "a.jpg"), "x", 1);
     support_write_file(support_path(*state, "b.jpg"), "x", 1);
-    assert_refused(*state, "/a.jpg: the name is not CCPD's");
-    assert_refused(*state, "(and 1 more like it)");
-    assert_refused(support_path(*state, "none"), "No such file");
+    assert_refused(spec_of(*state), "/a.jpg: the name is not CCPD's");
+    assert_refused(spec_of(*state), "(and 1 more like it)");
+    assert_refused(spec_of(support_path(*state, "none")), "No such file");
     support_write_file(support_path(*state, "list.txt"), "\n\n", 2);
-    assert_refused(support_path(*state, "list.txt"), "lists no image; a line is a path");
+    assert_refused(spec_of(support_path(*state, "list.txt")), "lists no image; a line is a path");
     char spec[512];
     snprintf(spec, sizeof spec, "%s?cut=bxo", (char *)*state);
-    assert_refused(spec, "has no setting \"cut=bxo\"");
+    assert_refused_with(XT_ERR_USAGE, spec_of(spec), "has no setting \"cut=bxo\"");
     options.task = XT_TASK_CLASSES;
-    assert_refused(*state, "tells classes apart");
+    assert_refused_with(XT_ERR_USAGE, spec_of(*state), "tells classes apart");
 }
 
-#define ccpd_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define ccpd_test(f) cmocka_unit_test_setup_teardown(f, setup_plates, teardown)
 
 int main(void)
 {

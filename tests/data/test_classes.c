@@ -1,5 +1,5 @@
 /* Sources whose labels are classes: folders, lists, CIFAR's batches, made shapes. */
-#include "support.h"
+#include "support_source.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -7,62 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "data/sources/source.h"
-
-static struct xt_source *source;
-static struct xt_source_options options;
-static struct xt_err err;
-
-static int setup(void **state)
-{
-    if (support_make_folder(state))
-        return -1;
-    options = (struct xt_source_options){.task = XT_TASK_CLASSES};
-    source = NULL;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    xt_source_destroy(source);
-    return support_remove_folder(state);
-}
-
-static void open_good(const char *spec)
-{
-    xt_source_destroy(source);
-    source = NULL;
-    if (xt_source_open(&source, spec, &options, &err))
-        fail_msg("%s", err.text);
-}
-
-static void assert_refused_with(enum xt_status status, const char *spec, const char *part)
-{
-    xt_source_destroy(source);
-    source = NULL;
-    xt_source_open(&source, spec, &options, &err);
-    assert_null(source);
-    support_assert_error(&err, status, part);
-}
-
-static void assert_refused(const char *spec, const char *part)
-{
-    assert_refused_with(XT_ERR_DATA, spec, part);
-}
-
 static void add_file(const char *folder, const char *class, const char *name)
 {
     mkdir(support_path(folder, class), 0777);
     support_write_file(support_path(support_path(folder, class), name), "x", 1);
-}
-
-static int label_of(size_t index)
-{
-    int label[XT_LABEL_MAX] = {-1};
-    int length = -1;
-    assert_int_equal(source->class->label(source, index, label, &length, &err), XT_OK);
-    assert_int_equal(length, 1);
-    return label[0];
 }
 
 static void the_folders_sorted_by_name_are_the_classes(void **state)
@@ -108,6 +56,35 @@ static void classes_whose_names_begin_alike_are_kept_apart(void **state)
         assert_int_equal(source->class->label(source, i, &label, &length, &err), XT_OK);
         assert_int_equal(label, i / 2);
     }
+}
+
+static void a_class_folder_may_be_a_link(void **state)
+{
+    add_file(*state, "beside", "1.jpg");
+    mkdir(support_path(*state, "in"), 0777);
+    add_file(support_path(*state, "in"), "dog", "2.jpg");
+    assert_int_equal(symlink("../beside", support_path(*state, "in/cat")), 0);
+    assert_int_equal(symlink("..", support_path(*state, "in/dog/up")), 0);
+    open_good(support_path(*state, "in"));
+    assert_int_equal(source->count, 2);
+    assert_string_equal(xt_source_class_name(source, label_of(0)), "cat");
+}
+
+static void images_of_two_classes_are_refused(void **state)
+{
+    add_file(*state, "cat", "1.jpg");
+    add_file(*state, "dog", "2.jpg");
+    assert_int_equal(symlink("cat", support_path(*state, "ape")), 0);
+    assert_refused(*state, "/ape is the folder ");
+    assert_refused(*state, "/cat: its images would be of the classes ape and cat; remove the link");
+    assert_int_equal(unlink(support_path(*state, "ape")), 0);
+    mkdir(support_path(*state, "cat/deep"), 0777);
+    assert_int_equal(symlink("../cat/deep", support_path(*state, "dog/more")), 0);
+    assert_refused(*state, "would be of the classes dog and cat");
+    /* Without labels each is read once. */
+    options.labels_optional = true;
+    open_good(*state);
+    assert_int_equal(source->count, 2);
 }
 
 static void a_validation_set_takes_the_training_classes_by_name(void **state)
@@ -220,14 +197,12 @@ static void cifar_batches_are_read_in_order(void **state)
     assert_string_equal(xt_source_class_name(source, 9), "truck");
     assert_int_equal(label_of(11), 1);
     assert_int_equal(label_of(13), 1);
-    struct xt_sample sample = {0};
-    assert_int_equal(source->class->read(source, 13, NULL, &sample, &err), XT_OK);
-    assert_int_equal(sample.image.width, 32);
+    read_good(13);
+    assert_int_equal(sample.picture.image.width, 32);
     assert_int_equal(sample.label[0], 1);
-    assert_int_equal(sample.image.pixels[0], 100);
-    assert_int_equal(sample.image.pixels[(32 + 1) * 3 + 1], 101);
-    assert_int_equal(sample.image.pixels[(32 + 1) * 3 + 2], 1);
-    xt_image_clear(&sample.image);
+    assert_int_equal(sample.picture.image.pixels[0], 100);
+    assert_int_equal(sample.picture.image.pixels[(32 + 1) * 3 + 1], 101);
+    assert_int_equal(sample.picture.image.pixels[(32 + 1) * 3 + 2], 1);
     char name[512];
     source->class->name(source, 13, name, sizeof name);
     assert_non_null(strstr(name, "/data_batch_2.bin #1"));
@@ -296,11 +271,8 @@ static void a_batch_that_shrinks_is_a_bad_sample(void **state)
     write_batch(*state, "data_batch_1.bin", 1, 4);
     open_good(*state);
     truncate(support_path(*state, "data_batch_1.bin"), 4000);
-    struct xt_sample sample = {0};
-    assert_int_equal(source->class->read(source, 0, NULL, &sample, &err), XT_OK);
-    assert_int_equal(source->class->read(source, 1, NULL, &sample, &err), XT_ERR_DATA);
-    support_assert_error(&err, XT_ERR_DATA, "data_batch_1.bin: the file has become shorter");
-    xt_image_clear(&sample.image);
+    read_good(0);
+    assert_bad(1, "data_batch_1.bin: the file has become shorter");
 }
 
 static void write_tar(const char *path, const char *member, size_t size)
@@ -327,9 +299,7 @@ static void batches_are_read_out_of_a_tar(void **state)
     write_tar(path, "cifar-10-batches-bin/data_batch_1.bin", (size_t)2 * 3073);
     open_good(path);
     assert_int_equal(source->count, 2);
-    struct xt_sample sample = {0};
-    assert_int_equal(source->class->read(source, 1, NULL, &sample, &err), XT_OK);
-    xt_image_clear(&sample.image);
+    read_good(1);
     write_tar(path, "cifar-10-batches-bin/data_batch_1.bin", 3074);
     assert_refused(path, "data_batch_1.bin has 3074 bytes");
     write_tar(path, "other.bin", 10);
@@ -347,17 +317,17 @@ static void shapes_are_a_function_of_seed_and_index(void **state)
     assert_int_equal(source->count, 100);
     assert_int_equal(xt_source_class_count(source), 10);
     assert_string_equal(xt_source_class_name(source, 3), "star");
-    assert_int_equal(source->class->read(source, 13, NULL, &one, &err), XT_OK);
+    assert_int_equal(source->class->read(source, 13, NULL, NULL, &one, &err), XT_OK);
     assert_int_equal(one.label[0], 3);
-    assert_int_equal(one.image.width, 48);
+    assert_int_equal(one.picture.image.width, 48);
     open_good("synth:shapes?seed=3&size=48");
-    assert_int_equal(source->class->read(source, 13, NULL, &same, &err), XT_OK);
-    assert_memory_equal(one.image.pixels, same.image.pixels, 48 * 48 * 3);
+    assert_int_equal(source->class->read(source, 13, NULL, NULL, &same, &err), XT_OK);
+    assert_memory_equal(one.picture.image.pixels, same.picture.image.pixels, 48 * 48 * 3);
     open_good("synth:shapes?seed=4&size=48");
-    assert_int_equal(source->class->read(source, 13, NULL, &same, &err), XT_OK);
-    assert_memory_not_equal(one.image.pixels, same.image.pixels, 48 * 48 * 3);
-    xt_image_clear(&one.image);
-    xt_image_clear(&same.image);
+    assert_int_equal(source->class->read(source, 13, NULL, NULL, &same, &err), XT_OK);
+    assert_memory_not_equal(one.picture.image.pixels, same.picture.image.pixels, 48 * 48 * 3);
+    xt_image_clear(&one.picture.image);
+    xt_image_clear(&same.picture.image);
 }
 
 static void shapes_take_the_classes_that_they_are_given(void **state)
@@ -387,13 +357,15 @@ static void settings_of_shapes_are_checked(void **state)
     assert_refused_with(XT_ERR_USAGE, "synth:shapes", "has classes and no plates");
 }
 
-#define classes_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define classes_test(f) cmocka_unit_test_setup_teardown(f, setup_classes, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         classes_test(the_folders_sorted_by_name_are_the_classes),
         classes_test(classes_whose_names_begin_alike_are_kept_apart),
+        classes_test(a_class_folder_may_be_a_link),
+        classes_test(images_of_two_classes_are_refused),
         classes_test(a_validation_set_takes_the_training_classes_by_name),
         classes_test(one_class_only_is_refused),
         classes_test(an_empty_class_folder_is_refused),

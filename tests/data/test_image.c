@@ -6,22 +6,22 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "data/image/image.h"
+#include "data/image/decoder.h"
 
-static struct xt_decoder *decoder;
-static struct xt_image image;
+static struct xt_decoder decoder;
+static struct xt_picture decoded;
 static struct xt_err err;
 
 static int setup(void **state)
 {
     err.text[0] = '\0';
-    return support_make_folder(state) || xt_decoder_create(&decoder, &err);
+    return support_make_folder(state);
 }
 
 static int teardown(void **state)
 {
-    xt_decoder_destroy(decoder);
-    xt_image_clear(&image);
+    xt_decoder_clear(&decoder);
+    xt_image_clear(&decoded.image);
     return support_remove_folder(state);
 }
 
@@ -32,7 +32,8 @@ static const char *fixture(const char *name)
 
 static void assert_pixel(int x, int y, int r, int g, int b, int tolerance)
 {
-    const uint8_t *pixel = image.pixels + ((size_t)y * (size_t)image.width + (size_t)x) * 3;
+    const uint8_t *pixel =
+        decoded.image.pixels + ((size_t)y * (size_t)decoded.image.width + (size_t)x) * 3;
     const int wanted[3] = {r, g, b};
     for (int c = 0; c < 3; c++)
         if (abs(pixel[c] - wanted[c]) > tolerance)
@@ -43,12 +44,14 @@ static void assert_pixel(int x, int y, int r, int g, int b, int tolerance)
 /* The fixtures are 24 x 16 pixels of (200, 100, 50). */
 static void assert_flat(const char *name)
 {
-    assert_int_equal(xt_image_load(decoder, fixture(name), XT_PIXEL_RGB, &image, &err), XT_OK);
-    assert_int_equal(image.width, 24);
-    assert_int_equal(image.height, 16);
+    assert_int_equal(xt_decoder_load(&decoder, fixture(name), XT_PIXEL_RGB, NULL, &decoded, &err),
+                     XT_OK);
+    assert_int_equal(decoded.image.width, 24);
+    assert_int_equal(decoded.image.height, 16);
     assert_pixel(0, 0, 200, 100, 50, 3);
     assert_pixel(23, 15, 200, 100, 50, 3);
-    assert_int_equal(xt_image_load(decoder, fixture(name), XT_PIXEL_BGR, &image, &err), XT_OK);
+    assert_int_equal(xt_decoder_load(&decoder, fixture(name), XT_PIXEL_BGR, NULL, &decoded, &err),
+                     XT_OK);
     assert_pixel(12, 8, 50, 100, 200, 3);
 }
 
@@ -73,8 +76,8 @@ static void cmyk_jpeg_is_turned_into_light_whichever_way_its_inks_run(void **sta
 static void grey_jpeg_has_three_equal_channels(void **state)
 {
     (void)state;
-    assert_int_equal(xt_image_load(decoder, fixture("grey.jpg"), XT_PIXEL_RGB, &image, &err),
-                     XT_OK);
+    assert_int_equal(
+        xt_decoder_load(&decoder, fixture("grey.jpg"), XT_PIXEL_RGB, NULL, &decoded, &err), XT_OK);
     assert_pixel(5, 5, 90, 90, 90, 1);
 }
 
@@ -134,8 +137,8 @@ static struct bytes make_png(const struct picture *picture, uint8_t *rows, size_
 
 static void decode(const struct bytes *bytes)
 {
-    enum xt_status status =
-        xt_image_decode(decoder, bytes->data, bytes->size, XT_PIXEL_RGB, "a test", &image, &err);
+    enum xt_status status = xt_decoder_decode(&decoder, bytes->data, bytes->size, XT_PIXEL_RGB,
+                                              NULL, "a test", &decoded, &err);
     if (status)
         fail_msg("%s", err.text);
 }
@@ -228,18 +231,18 @@ static void a_saved_png_is_read_back(void **state)
     for (size_t i = 0; i < sizeof pixels; i++)
         pixels[i] = (uint8_t)(i * 13);
     struct xt_image saved = {.width = 3, .height = 2, .pixels = pixels};
-    assert_int_equal(xt_image_save_png(path, &saved, XT_PIXEL_BGR, &err), XT_OK);
-    assert_int_equal(xt_image_load(decoder, path, XT_PIXEL_BGR, &image, &err), XT_OK);
-    assert_memory_equal(image.pixels, pixels, sizeof pixels);
-    assert_int_equal(xt_image_load(decoder, path, XT_PIXEL_RGB, &image, &err), XT_OK);
-    assert_int_equal(image.pixels[0], pixels[2]);
+    assert_int_equal(xt_png_save(path, &saved, XT_PIXEL_BGR, &err), XT_OK);
+    assert_int_equal(xt_decoder_load(&decoder, path, XT_PIXEL_BGR, NULL, &decoded, &err), XT_OK);
+    assert_memory_equal(decoded.image.pixels, pixels, sizeof pixels);
+    assert_int_equal(xt_decoder_load(&decoder, path, XT_PIXEL_RGB, NULL, &decoded, &err), XT_OK);
+    assert_int_equal(decoded.image.pixels[0], pixels[2]);
 }
 
 static void saving_where_there_is_no_folder_says_so(void **state)
 {
     uint8_t pixels[3] = {0};
     struct xt_image saved = {.width = 1, .height = 1, .pixels = pixels};
-    xt_image_save_png(support_path(*state, "none/out.png"), &saved, XT_PIXEL_RGB, &err);
+    xt_png_save(support_path(*state, "none/out.png"), &saved, XT_PIXEL_RGB, &err);
     support_assert_error(&err, XT_ERR_RUN, "none/out.png");
 }
 
@@ -262,8 +265,8 @@ static void a_file_cut_anywhere_is_an_error_and_not_grey(void **state)
         /* Without its end marker alone a JPEG is whole. */
         for (size_t size = 0; size < bytes.size - (jpeg ? 3 : 0); size++) {
             err.status = XT_OK;
-            enum xt_status status =
-                xt_image_decode(decoder, bytes.data, size, XT_PIXEL_RGB, names[i], &image, &err);
+            enum xt_status status = xt_decoder_decode(&decoder, bytes.data, size, XT_PIXEL_RGB,
+                                                      NULL, names[i], &decoded, &err);
             if (status != XT_ERR_DATA)
                 fail_msg("%s cut to %zu bytes was taken", names[i], size);
             support_assert_error(&err, XT_ERR_DATA, names[i]);
@@ -277,7 +280,8 @@ static void a_flipped_byte_in_the_pixels_of_a_png_is_seen(void **state)
     struct bytes bytes;
     read_fixture("rgba.png", &bytes);
     bytes.data[bytes.size - 20] ^= 0x10;
-    xt_image_decode(decoder, bytes.data, bytes.size, XT_PIXEL_RGB, "x.png", &image, &err);
+    xt_decoder_decode(&decoder, bytes.data, bytes.size, XT_PIXEL_RGB, NULL, "x.png", &decoded,
+                      &err);
     support_assert_error(&err, XT_ERR_DATA, "x.png is a damaged or incomplete PNG");
 }
 
@@ -290,7 +294,8 @@ static void a_bomb_is_refused_before_memory_is_asked_for(void **state)
     uint8_t *frame = memmem(bytes.data, bytes.size, "\xFF\xC0", 2);
     assert_non_null(frame);
     memcpy(frame + 5, "\x75\x30\x75\x30", 4);
-    xt_image_decode(decoder, bytes.data, bytes.size, XT_PIXEL_RGB, "bomb.jpg", &image, &err);
+    xt_decoder_decode(&decoder, bytes.data, bytes.size, XT_PIXEL_RGB, NULL, "bomb.jpg", &decoded,
+                      &err);
     support_assert_error(&err, XT_ERR_DATA, "bomb.jpg: the image says it has 30000 x 30000");
     uint8_t row[30000 / 8] = {0};
     struct picture picture = {.width = 30000, .height = 1, .depth = 1, .type = PNG_COLOR_TYPE_GRAY};
@@ -306,7 +311,8 @@ static void a_bomb_is_refused_before_memory_is_asked_for(void **state)
     crc = ~crc;
     for (size_t i = 0; i < 4; i++)
         bytes.data[29 + i] = (uint8_t)(crc >> (24 - 8 * i));
-    xt_image_decode(decoder, bytes.data, bytes.size, XT_PIXEL_RGB, "bomb.png", &image, &err);
+    xt_decoder_decode(&decoder, bytes.data, bytes.size, XT_PIXEL_RGB, NULL, "bomb.png", &decoded,
+                      &err);
     support_assert_error(&err, XT_ERR_DATA, "bomb.png: the image says it has 30000 x 30000");
 }
 
@@ -316,7 +322,7 @@ static void the_content_decides_and_not_the_name(void **state)
     read_fixture("ycc_444.jpg", &bytes);
     const char *path = support_path(*state, "plate.png");
     support_write_file(path, bytes.data, bytes.size);
-    assert_int_equal(xt_image_load(decoder, path, XT_PIXEL_RGB, &image, &err), XT_OK);
+    assert_int_equal(xt_decoder_load(&decoder, path, XT_PIXEL_RGB, NULL, &decoded, &err), XT_OK);
 }
 
 static void what_is_no_image_is_named_with_the_reason(void **state)
@@ -333,11 +339,11 @@ static void what_is_no_image_is_named_with_the_reason(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const char *path = support_path(*state, "a.jpg");
         support_write_file(path, cases[i].content, strlen(cases[i].content));
-        xt_image_load(decoder, path, XT_PIXEL_RGB, &image, &err);
+        xt_decoder_load(&decoder, path, XT_PIXEL_RGB, NULL, &decoded, &err);
         support_assert_error(&err, XT_ERR_DATA, cases[i].reason);
         support_assert_error(&err, XT_ERR_DATA, "a.jpg");
     }
-    xt_image_load(decoder, support_path(*state, "gone.jpg"), XT_PIXEL_RGB, &image, &err);
+    xt_decoder_load(&decoder, support_path(*state, "gone.jpg"), XT_PIXEL_RGB, NULL, &decoded, &err);
     support_assert_error(&err, XT_ERR_DATA, "gone.jpg: No such file");
 }
 
@@ -347,10 +353,10 @@ static void a_plate_has_the_pixels_that_other_readers_see(void **state)
 {
     (void)state;
     const char *path = support_shared("data/plates/train/川JK0707.jpg");
-    assert_int_equal(xt_image_load(decoder, path, XT_PIXEL_RGB, &image, &err), XT_OK);
+    assert_int_equal(xt_decoder_load(&decoder, path, XT_PIXEL_RGB, NULL, &decoded, &err), XT_OK);
     uint64_t hash = 14695981039346656037u;
     for (size_t i = 0; i < 94 * 24 * 3; i++)
-        hash = (hash ^ image.pixels[i]) * 1099511628211u;
+        hash = (hash ^ decoded.image.pixels[i]) * 1099511628211u;
     assert_int_equal(hash, 0x6ec58240ba577f2eu);
 }
 

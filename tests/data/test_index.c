@@ -31,7 +31,7 @@ static int setup(void **state)
     support_write_file(support_path(root, "b/1.jpg"), "x", 1);
     support_write_file(support_path(root, "c.jpg"), "x", 1);
     char *real = realpath(root, NULL);
-    snprintf(key, sizeof key, "tree %s", real);
+    snprintf(key, sizeof key, "tree, each folder once: %s", real);
     free(real);
     return 0;
 }

@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "data/kept.h"
-#include "data/sources/source.h"
+#include "data/sources/registry.h"
 
 static struct xt_err err;
 static uint8_t shades[XT_KEPT_FILE_MAX + 1];
@@ -98,7 +98,7 @@ static enum xt_status read_twice(const char *folder, uint64_t limit)
     size_t capacity = 0;
     size_t size = 0;
     struct xt_source *source = NULL;
-    struct xt_decoder *decoder = NULL;
+    struct xt_decoder decoder = {0};
     struct xt_sample sample = {0};
     snprintf(path, sizeof path, "%s/京A12345.jpg", folder);
     assert_int_equal(xt_file_read("tests/fuzz/corpus/image/ycc_444.jpg", XT_KEPT_FILE_MAX, &bytes,
@@ -107,15 +107,15 @@ static enum xt_status read_twice(const char *folder, uint64_t limit)
     support_write_file(path, bytes, size);
     free(bytes);
     assert_int_equal(xt_source_open(&source, folder, &options, &err), XT_OK);
-    assert_int_equal(xt_decoder_create(&decoder, &err), XT_OK);
     if (limit)
         assert_int_equal(xt_source_keep(source, limit, &err), XT_OK);
-    assert_int_equal(source->class->read(source, 0, decoder, &sample, &err), XT_OK);
+    assert_int_equal(source->class->read(source, 0, NULL, &decoder, &sample, &err), XT_OK);
     assert_int_equal(unlink(path), 0);
-    enum xt_status status = source->class->read(source, 0, decoder, &sample, &err);
-    assert_true(status || (sample.image.width == 24 && sample.image.pixels[0] > 150));
-    xt_image_clear(&sample.image);
-    xt_decoder_destroy(decoder);
+    enum xt_status status = source->class->read(source, 0, NULL, &decoder, &sample, &err);
+    assert_true(status ||
+                (sample.picture.image.width == 24 && sample.picture.image.pixels[0] > 150));
+    xt_image_clear(&sample.picture.image);
+    xt_decoder_clear(&decoder);
     xt_source_destroy(source);
     return status;
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "data/loader.h"
+#include "data/sources/registry.h"
 
 enum { W = 20, H = 8, SLOTS_MOST = 16, BATCH_MOST = 16 };
 
@@ -20,8 +21,8 @@ struct made {
 };
 
 static enum xt_status made_read(const struct xt_source *source, size_t index,
-                                struct xt_decoder *decoder, struct xt_sample *sample,
-                                struct xt_err *err)
+                                const struct xt_want *want, struct xt_decoder *decoder,
+                                struct xt_sample *sample, struct xt_err *err)
 {
     (void)decoder;
     const struct made *made = (const struct made *)source;
@@ -31,9 +32,10 @@ static enum xt_status made_read(const struct xt_source *source, size_t index,
         return xt_err_set(err, made->bad_status, "made #%zu is bad", index);
     /* Some have the loader's size, some not. */
     int width = index % 3 ? W : W + (int)(index % 7);
-    enum xt_status status = xt_image_reserve(&sample->image, width, H, err);
+    enum xt_status status = xt_image_reserve(&sample->picture.image, width, H, err);
     for (int i = 0; !status && i < width * H * 3; i++)
-        sample->image.pixels[i] = (uint8_t)(index * 31 + (size_t)i * (index % 5));
+        sample->picture.image.pixels[i] = (uint8_t)(index * 31 + (size_t)i * (index % 5));
+    xt_picture_whole(&sample->picture, want);
     sample->label[0] = (int)index;
     sample->label_length = 1;
     return status;
@@ -507,13 +509,13 @@ static void a_file_that_disappears_in_mid_epoch_is_a_bad_sample(void **state)
     char name[32];
     for (int i = 0; i < 4; i++) {
         snprintf(name, sizeof name, "京A%d.png", i);
-        xt_image_save_png(support_path(*state, name), &image, XT_PIXEL_RGB, &err);
+        xt_png_save(support_path(*state, name), &image, XT_PIXEL_RGB, &err);
     }
     struct xt_alphabet *alphabet = NULL;
     struct xt_source *folder = NULL;
     xt_alphabet_load(&alphabet, NULL, &err);
     struct xt_source_options options = {.alphabet = alphabet};
-    assert_int_equal(xt_source_open_folder(&folder, *state, &options, &err), XT_OK);
+    assert_int_equal(xt_source_open(&folder, *state, &options, &err), XT_OK);
     setup(NULL);
     config.source = folder;
     unlink(support_path(*state, "京A2.png"));

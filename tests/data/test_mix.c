@@ -1,4 +1,4 @@
-#include "support.h"
+#include "support_source.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,27 +10,13 @@
 
 enum { BATCH = 4, SLOTS = 2, SIDE = 4 };
 
-static struct xt_alphabet *alphabet;
-static struct xt_source *source;
-static struct xt_source_options options;
-static struct xt_err err;
 static char path[512];
 
 static int setup(void **state)
 {
-    if (support_make_folder(state) || xt_alphabet_load(&alphabet, NULL, &err))
-        return -1;
-    options = (struct xt_source_options){.alphabet = alphabet, .steps_max = 18};
-    source = NULL;
+    int bad = setup_plates(state);
     snprintf(path, sizeof path, "%s", support_path(*state, "mix.yaml"));
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    xt_source_destroy(source);
-    xt_alphabet_destroy(alphabet);
-    return support_remove_folder(state);
+    return bad;
 }
 
 static void write_mix(const char *text)
@@ -38,20 +24,16 @@ static void write_mix(const char *text)
     support_write_file(path, text, strlen(text));
 }
 
-static void open_good(const char *text)
+static void open_mix(const char *text)
 {
     write_mix(text);
-    xt_source_destroy(source);
-    if (xt_source_open(&source, path, &options, &err))
-        fail_msg("%s", err.text);
+    open_good(path);
 }
 
-static void assert_refused(const char *text, enum xt_status status, const char *part)
+static void refuse_mix(const char *text, enum xt_status status, const char *part)
 {
     write_mix(text);
-    xt_source_open(&source, path, &options, &err);
-    assert_null(source);
-    support_assert_error(&err, status, part);
+    assert_refused_with(status, path, part);
 }
 
 /* Counts how often each sample stands in an epoch. */
@@ -100,7 +82,7 @@ static const char three_to_one[] = "epoch: 40\n"
 static void weights_say_what_an_epoch_holds(void **state)
 {
     (void)state;
-    open_good(three_to_one);
+    open_mix(three_to_one);
     assert_int_equal(source->count, 110);
     assert_int_equal(source->epoch_length, 40);
     assert_non_null(strstr(source->description, "110 images of 2 sources in "));
@@ -116,7 +98,7 @@ static void weights_say_what_an_epoch_holds(void **state)
 static void no_sample_comes_again_before_all_others_came(void **state)
 {
     (void)state;
-    open_good(three_to_one);
+    open_mix(three_to_one);
     int counts[110] = {0};
     for (uint64_t epoch = 0; epoch < 10; epoch++)
         count_epoch(1, epoch, counts);
@@ -129,7 +111,7 @@ static void no_sample_comes_again_before_all_others_came(void **state)
 static void seed_and_epoch_change_the_order(void **state)
 {
     (void)state;
-    open_good(three_to_one);
+    open_mix(three_to_one);
     int differ[2] = {0};
     for (size_t i = 0; i < 40; i++) {
         size_t index = source->class->draw(source, 1, 0, i);
@@ -173,7 +155,7 @@ static void run(int workers, uint64_t first, int steps, size_t *indices)
 static void batches_are_the_same_with_more_workers_and_after_a_stop(void **state)
 {
     (void)state;
-    open_good(three_to_one);
+    open_mix(three_to_one);
     size_t all[25 * BATCH];
     size_t others[25 * BATCH];
     run(1, 0, 25, all);
@@ -195,7 +177,7 @@ static void batches_are_the_same_with_more_workers_and_after_a_stop(void **state
 static void evaluation_has_each_sample_once(void **state)
 {
     (void)state;
-    open_good(three_to_one);
+    open_mix(three_to_one);
     struct xt_loader_config config = {.source = source, .batch = 10};
     assert_int_equal(xt_loader_epoch_steps(&config), 11);
 }
@@ -205,8 +187,8 @@ static void paths_start_at_the_file(void **state)
     mkdir(support_path(*state, "set"), 0777);
     support_write_file(support_path(*state, "set/京A1.jpg"), "x", 1);
     support_write_file(support_path(*state, "list.txt"), "x.jpg\t沪B2\n", 12);
-    open_good("sources:\n- data: set\n- {data: list.txt, weight: 0.5}\n"
-              "- weight: 2\n  data: 'synth:plates?count=3'\n");
+    open_mix("sources:\n- data: set\n- {data: list.txt, weight: 0.5}\n"
+             "- weight: 2\n  data: 'synth:plates?count=3'\n");
     assert_int_equal(source->count, 5);
     assert_int_equal(source->epoch_length, 5);
     char name[512];
@@ -247,7 +229,7 @@ static void classes_are_those_of_the_first_source(void **state)
     make_class(*state, "one", "eel");
     make_class(*state, "two", "dog");
     make_class(*state, "two", "eel");
-    open_good("sources:\n- data: one\n- data: two\n");
+    open_mix("sources:\n- data: one\n- data: two\n");
     assert_int_equal(xt_source_class_count(source), 3);
     assert_string_equal(xt_source_class_name(source, 2), "eel");
     int label[XT_LABEL_MAX];
@@ -257,10 +239,10 @@ static void classes_are_those_of_the_first_source(void **state)
     make_class(*state, "two", "emu");
     xt_source_destroy(source);
     source = NULL;
-    assert_refused("sources:\n- data: one\n- data: two\n", XT_ERR_DATA,
-                   "the class \"emu\" is not among the 3");
-    assert_refused("sources:\n- data: one\n- data: two\n", XT_ERR_DATA, "mix.yaml:3: ");
-    assert_refused("sources:\n- data: one\n- data: synth:plates\n", XT_ERR_USAGE, "mix.yaml:3: ");
+    refuse_mix("sources:\n- data: one\n- data: two\n", XT_ERR_DATA,
+               "the class \"emu\" is not among the 3");
+    refuse_mix("sources:\n- data: one\n- data: two\n", XT_ERR_DATA, "mix.yaml:3: ");
+    refuse_mix("sources:\n- data: one\n- data: synth:plates\n", XT_ERR_USAGE, "mix.yaml:3: ");
 }
 
 static void a_wrong_file_is_named_with_its_line(void **state)
@@ -297,8 +279,8 @@ static void a_wrong_file_is_named_with_its_line(void **state)
          ":5: of an epoch of 3 samples this source's weight leaves it none"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        assert_refused(cases[i].text, XT_ERR_USAGE, cases[i].part);
-    assert_refused("sources:\n- data: none\n", XT_ERR_DATA, "mix.yaml:2: cannot open the data");
+        refuse_mix(cases[i].text, XT_ERR_USAGE, cases[i].part);
+    refuse_mix("sources:\n- data: none\n", XT_ERR_DATA, "mix.yaml:2: cannot open the data");
 }
 
 #define mix_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "data/cache.h"
 #include "data/pack.h"
+#include "data/sources/registry.h"
 
 enum { COUNT = 12 };
 
@@ -31,8 +32,7 @@ static void save_plate(const char *folder, int number)
     for (size_t i = 0; i < sizeof pixels; i++)
         pixels[i] = (uint8_t)((int)i * (number + 3) / 2);
     snprintf(name, sizeof name, "in/京A%d.png", 10000 + number);
-    assert_int_equal(xt_image_save_png(support_path(folder, name), &image, XT_PIXEL_RGB, &err),
-                     XT_OK);
+    assert_int_equal(xt_png_save(support_path(folder, name), &image, XT_PIXEL_RGB, &err), XT_OK);
 }
 
 static void open_source(const char *spec)
@@ -137,23 +137,22 @@ static void a_made_image_becomes_a_png_of_its_pixels(void **state)
     xt_source_destroy(source);
     open_source("synth:plates?count=3&seed=4");
     pack();
-    struct xt_decoder *decoder = NULL;
+    struct xt_decoder decoder = {0};
     struct xt_sample sample = {0};
-    struct xt_image image = {0};
+    struct xt_picture picture = {0};
     size_t size = 0;
     uint8_t *bytes = read_member(0, "00000002.png", &size);
     assert_non_null(bytes);
-    assert_int_equal(xt_decoder_create(&decoder, &err), XT_OK);
-    assert_int_equal(source->class->read(source, 2, decoder, &sample, &err), XT_OK);
-    assert_int_equal(xt_image_decode(decoder, bytes, size, XT_PIXEL_BGR, "it", &image, &err),
-                     XT_OK);
-    assert_int_equal(image.width, sample.image.width);
-    assert_int_equal(image.height, sample.image.height);
-    assert_memory_equal(image.pixels, sample.image.pixels,
-                        (size_t)(image.width * image.height * 3));
-    xt_image_clear(&sample.image);
-    xt_image_clear(&image);
-    xt_decoder_destroy(decoder);
+    assert_int_equal(source->class->read(source, 2, NULL, &decoder, &sample, &err), XT_OK);
+    assert_int_equal(
+        xt_decoder_decode(&decoder, bytes, size, XT_PIXEL_BGR, NULL, "it", &picture, &err), XT_OK);
+    assert_int_equal(picture.image.width, sample.picture.image.width);
+    assert_int_equal(picture.image.height, sample.picture.image.height);
+    assert_memory_equal(picture.image.pixels, sample.picture.image.pixels,
+                        (size_t)(picture.image.width * picture.image.height * 3));
+    xt_image_clear(&sample.picture.image);
+    xt_image_clear(&picture.image);
+    xt_decoder_clear(&decoder);
     free(bytes);
 }
 
@@ -235,26 +234,25 @@ static void shards_are_read_as_the_set_that_was_packed(void **state)
     assert_true(packed.shards > 2);
     struct xt_source_options options = {.alphabet = alphabet, .order = XT_PIXEL_BGR};
     struct xt_source *shards = NULL;
-    struct xt_decoder *decoder = NULL;
+    struct xt_decoder decoder = {0};
     struct xt_sample a = {0};
     struct xt_sample b = {0};
-    assert_int_equal(xt_decoder_create(&decoder, &err), XT_OK);
     if (xt_source_open(&shards, support_path(*state, "out"), &options, &err))
         fail_msg("%s", err.text);
     assert_int_equal(shards->count, COUNT);
     for (size_t i = 0; i < COUNT; i++) {
-        assert_int_equal(source->class->read(source, i, decoder, &a, &err), XT_OK);
-        assert_int_equal(shards->class->read(shards, i, decoder, &b, &err), XT_OK);
+        assert_int_equal(source->class->read(source, i, NULL, &decoder, &a, &err), XT_OK);
+        assert_int_equal(shards->class->read(shards, i, NULL, &decoder, &b, &err), XT_OK);
         assert_int_equal(a.label_length, b.label_length);
         assert_memory_equal(a.label, b.label, (size_t)a.label_length * sizeof a.label[0]);
-        assert_int_equal(a.image.width, b.image.width);
-        assert_int_equal(a.image.height, b.image.height);
-        assert_memory_equal(a.image.pixels, b.image.pixels,
-                            (size_t)(a.image.width * a.image.height * 3));
+        assert_int_equal(a.picture.image.width, b.picture.image.width);
+        assert_int_equal(a.picture.image.height, b.picture.image.height);
+        assert_memory_equal(a.picture.image.pixels, b.picture.image.pixels,
+                            (size_t)(a.picture.image.width * a.picture.image.height * 3));
     }
-    xt_image_clear(&a.image);
-    xt_image_clear(&b.image);
-    xt_decoder_destroy(decoder);
+    xt_image_clear(&a.picture.image);
+    xt_image_clear(&b.picture.image);
+    xt_decoder_clear(&decoder);
     xt_source_destroy(shards);
 }
 

@@ -1,31 +1,14 @@
-#include "support.h"
+#include "support_source.h"
 
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "data/sources/source.h"
-
-static struct xt_alphabet *alphabet;
-static struct xt_source *source;
-static struct xt_source_options options;
-static struct xt_err err;
-
-static int setup(void **state)
+static int setup_bgr(void **state)
 {
-    if (support_make_folder(state) || xt_alphabet_load(&alphabet, NULL, &err))
-        return -1;
-    options =
-        (struct xt_source_options){.alphabet = alphabet, .order = XT_PIXEL_BGR, .steps_max = 18};
-    source = NULL;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    xt_source_destroy(source);
-    xt_alphabet_destroy(alphabet);
-    return support_remove_folder(state);
+    int bad = setup_plates(state);
+    options.order = XT_PIXEL_BGR;
+    return bad;
 }
 
 static void add_file(const char *folder, const char *name)
@@ -39,39 +22,7 @@ static void add_image(const char *folder, const char *name, int width, int heigh
     memset(pixels, 40, sizeof pixels);
     pixels[0] = 200;
     struct xt_image image = {.width = width, .height = height, .pixels = pixels};
-    assert_int_equal(xt_image_save_png(support_path(folder, name), &image, XT_PIXEL_RGB, &err),
-                     XT_OK);
-}
-
-static void open_good(const char *spec)
-{
-    if (xt_source_open(&source, spec, &options, &err))
-        fail_msg("%s", err.text);
-}
-
-static void assert_refused(const char *spec, const char *part)
-{
-    xt_source_open(&source, spec, &options, &err);
-    assert_null(source);
-    support_assert_error(&err, XT_ERR_DATA, part);
-}
-
-static void assert_name(size_t index, const char *ending)
-{
-    char name[512];
-    source->class->name(source, index, name, sizeof name);
-    assert_true(xt_str_ends(name, ending));
-}
-
-static void assert_label(size_t index, const char *text)
-{
-    int label[XT_LABEL_MAX];
-    int length = -1;
-    assert_int_equal(source->class->label(source, index, label, &length, &err), XT_OK);
-    struct xt_str str = {0};
-    assert_int_equal(xt_alphabet_decode(alphabet, label, length, &str, &err), XT_OK);
-    assert_string_equal(xt_str_get(&str), text);
-    xt_str_clear(&str);
+    assert_int_equal(xt_png_save(support_path(folder, name), &image, XT_PIXEL_RGB, &err), XT_OK);
 }
 
 static void a_folder_is_a_sorted_tree_of_images(void **state)
@@ -96,19 +47,13 @@ static void a_sample_has_pixels_and_label(void **state)
 {
     add_image(*state, "京A1.png", 5, 3);
     open_good(*state);
-    struct xt_decoder *decoder = NULL;
-    struct xt_sample sample = {0};
-    assert_int_equal(xt_decoder_create(&decoder, &err), XT_OK);
-    assert_int_equal(source->class->read(source, 0, decoder, &sample, &err), XT_OK);
-    assert_int_equal(sample.image.width, 5);
-    assert_int_equal(sample.image.height, 3);
-    assert_int_equal(sample.image.pixels[2], 200); /* red, as the order is BGR */
+    read_good(0);
+    assert_int_equal(sample.picture.image.width, 5);
+    assert_int_equal(sample.picture.image.height, 3);
+    assert_int_equal(sample.picture.image.pixels[2], 200); /* red, as the order is BGR */
     assert_int_equal(sample.label_length, 3);
     unlink(support_path(*state, "京A1.png"));
-    assert_int_equal(source->class->read(source, 0, decoder, &sample, &err), XT_ERR_DATA);
-    support_assert_error(&err, XT_ERR_DATA, "京A1.png");
-    xt_image_clear(&sample.image);
-    xt_decoder_destroy(decoder);
+    assert_bad(0, "京A1.png");
 }
 
 static void bad_labels_name_the_first_and_count_the_rest(void **state)
@@ -219,12 +164,24 @@ static void the_real_plates_all_have_good_labels(void **state)
     assert_int_equal(source->count, 700);
 }
 
-#define source_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+static void images_that_links_lead_to_again_are_taken_once(void **state)
+{
+    mkdir(support_path(*state, "a"), 0777);
+    add_file(support_path(*state, "a"), "京A1.jpg");
+    assert_int_equal(symlink("a", support_path(*state, "b")), 0);
+    assert_int_equal(symlink("..", support_path(*state, "a/up")), 0);
+    open_good(*state);
+    assert_int_equal(source->count, 1);
+    assert_name(0, "/a/京A1.jpg");
+}
+
+#define source_test(f) cmocka_unit_test_setup_teardown(f, setup_bgr, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         source_test(a_folder_is_a_sorted_tree_of_images),
+        source_test(images_that_links_lead_to_again_are_taken_once),
         source_test(a_sample_has_pixels_and_label),
         source_test(bad_labels_name_the_first_and_count_the_rest),
         source_test(a_label_that_ctc_cannot_align_is_refused),

@@ -8,11 +8,19 @@
 #include <turbojpeg.h>
 
 #include "data/drawing/glyphs.h"
-#include "data/sources/source.h"
 #include "data/drawing/jpeg_artefacts.h"
 #include "data/drawing/plate.h"
+#include "data/sources/registry.h"
 
 enum { PIXELS = XT_PLATE_WIDTH * XT_PLATE_HEIGHT, BYTES = PIXELS * 3 };
+
+static enum xt_status open_made(struct xt_source **out, const char *query,
+                                const struct xt_source_options *options, struct xt_err *err)
+{
+    char spec[128];
+    snprintf(spec, sizeof spec, "synth:%s", query);
+    return xt_source_open(out, spec, options, err);
+}
 
 static struct xt_source *open_plates(const char *query, enum xt_pixel_order order)
 {
@@ -23,7 +31,7 @@ static struct xt_source *open_plates(const char *query, enum xt_pixel_order orde
         assert_int_equal(xt_alphabet_load(&alphabet, NULL, &err), XT_OK);
     struct xt_source_options options = {.alphabet = alphabet, .order = order, .steps_max = 18};
     struct xt_source *source;
-    enum xt_status status = xt_source_open_synth(&source, query, &options, &err);
+    enum xt_status status = open_made(&source, query, &options, &err);
     if (status)
         fail_msg("%s", err.text);
     return source;
@@ -32,9 +40,9 @@ static struct xt_source *open_plates(const char *query, enum xt_pixel_order orde
 static void read_plate(const struct xt_source *source, size_t index, struct xt_sample *sample)
 {
     struct xt_err err = {0};
-    assert_int_equal(source->class->read(source, index, NULL, sample, &err), XT_OK);
-    assert_int_equal(sample->image.width, XT_PLATE_WIDTH);
-    assert_int_equal(sample->image.height, XT_PLATE_HEIGHT);
+    assert_int_equal(source->class->read(source, index, NULL, NULL, sample, &err), XT_OK);
+    assert_int_equal(sample->picture.image.width, XT_PLATE_WIDTH);
+    assert_int_equal(sample->picture.image.height, XT_PLATE_HEIGHT);
 }
 
 /* 64-bit FNV-1a. */
@@ -54,14 +62,14 @@ static uint64_t checksum_of(const char *query, size_t plates, int *mean)
     uint64_t all = 0;
     for (size_t i = 0; i < plates; i++) {
         read_plate(source, i, &sample);
-        sum = checksum(sum, sample.image.pixels, BYTES);
+        sum = checksum(sum, sample.picture.image.pixels, BYTES);
         for (int s = 0; s < sample.label_length; s++)
             sum = checksum(sum, &(uint8_t){(uint8_t)sample.label[s]}, 1);
         for (size_t b = 0; b < BYTES; b++)
-            all += sample.image.pixels[b];
+            all += sample.picture.image.pixels[b];
     }
     *mean = (int)(all * 1000 / (plates * BYTES));
-    xt_image_clear(&sample.image);
+    xt_image_clear(&sample.picture.image);
     xt_source_destroy(source);
     return sum;
 }
@@ -98,12 +106,12 @@ static void a_plate_is_the_same_whenever_it_is_read(void **state)
     for (size_t i = 100; i-- > 90;) {
         read_plate(first, i, &a);
         read_plate(second, i, &b);
-        assert_memory_equal(a.image.pixels, b.image.pixels, BYTES);
+        assert_memory_equal(a.picture.image.pixels, b.picture.image.pixels, BYTES);
         assert_int_equal(a.label_length, b.label_length);
         assert_memory_equal(a.label, b.label, (size_t)a.label_length * sizeof *a.label);
     }
-    xt_image_clear(&a.image);
-    xt_image_clear(&b.image);
+    xt_image_clear(&a.picture.image);
+    xt_image_clear(&b.picture.image);
     xt_source_destroy(first);
     xt_source_destroy(second);
 }
@@ -152,7 +160,7 @@ static void the_label_alone_is_the_read_one(void **state)
         assert_int_equal(length, sample.label_length);
         assert_memory_equal(label, sample.label, (size_t)length * sizeof *label);
     }
-    xt_image_clear(&sample.image);
+    xt_image_clear(&sample.picture.image);
     xt_source_destroy(source);
 }
 
@@ -220,10 +228,11 @@ static void bgr_is_rgb_with_the_ends_swapped(void **state)
         read_plate(bgr, i, &b);
         for (size_t p = 0; p < PIXELS; p++)
             for (size_t c = 0; c < 3; c++)
-                assert_int_equal(a.image.pixels[3 * p + c], b.image.pixels[3 * p + 2 - c]);
+                assert_int_equal(a.picture.image.pixels[3 * p + c],
+                                 b.picture.image.pixels[3 * p + 2 - c]);
     }
-    xt_image_clear(&a.image);
-    xt_image_clear(&b.image);
+    xt_image_clear(&a.picture.image);
+    xt_image_clear(&b.picture.image);
     xt_source_destroy(rgb);
     xt_source_destroy(bgr);
 }
@@ -237,11 +246,11 @@ static void mean_colour(const char *query, int mean[3])
     for (size_t i = 0; i < 20; i++) {
         read_plate(source, i, &sample);
         for (size_t b = 0; b < BYTES; b++)
-            sum[b % 3] += sample.image.pixels[b];
+            sum[b % 3] += sample.picture.image.pixels[b];
     }
     for (int c = 0; c < 3; c++)
         mean[c] = (int)(sum[c] / (20 * PIXELS));
-    xt_image_clear(&sample.image);
+    xt_image_clear(&sample.picture.image);
     xt_source_destroy(source);
 }
 
@@ -287,7 +296,7 @@ static enum xt_status try_open(const char *query, const char *symbols, int steps
     assert_int_equal(xt_alphabet_create(&alphabet, symbols, strlen(symbols), "test", err), XT_OK);
     struct xt_source_options options = {.alphabet = alphabet, .steps_max = steps_max};
     struct xt_source *source;
-    enum xt_status status = xt_source_open_synth(&source, query, &options, err);
+    enum xt_status status = open_made(&source, query, &options, err);
     assert_true((status == XT_OK) == (source != NULL));
     xt_source_destroy(source);
     xt_alphabet_destroy(alphabet);
@@ -360,7 +369,7 @@ static void symbols_that_the_alphabet_lacks_are_not_drawn(void **state)
                      XT_OK);
     struct xt_source_options options = {.alphabet = alphabet, .steps_max = 18};
     struct xt_source *source;
-    assert_int_equal(xt_source_open_synth(&source, "plates", &options, &err), XT_OK);
+    assert_int_equal(xt_source_open(&source, "synth:plates", &options, &err), XT_OK);
     for (size_t i = 0; i < 100; i++) {
         int label[XT_LABEL_MAX];
         int length;
@@ -434,7 +443,7 @@ static void artefacts_are_those_of_a_real_jpeg(void **state)
     long lost = 0;
     for (size_t i = 0; i < 20; i++) {
         read_plate(source, i, &sample);
-        uint8_t *pixels = sample.image.pixels;
+        uint8_t *pixels = sample.picture.image.pixels;
         uint8_t before[BYTES];
         uint8_t expected[BYTES];
         int quality = 30 + 3 * (int)i;
@@ -449,7 +458,7 @@ static void artefacts_are_those_of_a_real_jpeg(void **state)
     /* Roundings differ, and now and then move a coefficient by a step. */
     if (apart * 6 > lost)
         fail_msg("a sum of %ld apart, where the library loses %ld", apart, lost);
-    xt_image_clear(&sample.image);
+    xt_image_clear(&sample.picture.image);
     xt_source_destroy(source);
 }
 

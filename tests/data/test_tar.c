@@ -1,4 +1,4 @@
-#include "support.h"
+#include "support_source.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -9,83 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "data/sources/source.h"
 #include "data/survey.h"
-
-static struct xt_alphabet *alphabet;
-static struct xt_source *source;
-static struct xt_source_options options;
-static struct xt_decoder *decoder;
-static struct xt_sample sample;
-static struct xt_err err;
-
-static int setup(void **state)
-{
-    if (support_make_folder(state) || xt_alphabet_load(&alphabet, NULL, &err) ||
-        xt_decoder_create(&decoder, &err))
-        return -1;
-    options = (struct xt_source_options){.task = XT_TASK_CLASSES};
-    source = NULL;
-    sample = (struct xt_sample){0};
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    xt_source_destroy(source);
-    xt_image_clear(&sample.image);
-    xt_decoder_destroy(decoder);
-    xt_alphabet_destroy(alphabet);
-    return support_remove_folder(state);
-}
-
-static void read_plates(void)
-{
-    options = (struct xt_source_options){.alphabet = alphabet, .steps_max = 18};
-}
-
-static void open_good(const char *spec)
-{
-    xt_source_destroy(source);
-    if (xt_source_open(&source, spec, &options, &err))
-        fail_msg("%s", err.text);
-}
-
-static void assert_refused(const char *spec, const char *part)
-{
-    xt_source_destroy(source);
-    assert_int_not_equal(xt_source_open(&source, spec, &options, &err), XT_OK);
-    assert_null(source);
-    support_assert_error(&err, err.status, part);
-}
-
-static void read_good(size_t index)
-{
-    if (source->class->read(source, index, decoder, &sample, &err))
-        fail_msg("%s", err.text);
-}
-
-static void assert_bad(size_t index, const char *part)
-{
-    assert_int_equal(source->class->read(source, index, decoder, &sample, &err), XT_ERR_DATA);
-    support_assert_error(&err, XT_ERR_DATA, part);
-}
-
-static void assert_name(size_t index, const char *ending)
-{
-    char name[1024];
-    source->class->name(source, index, name, sizeof name);
-    if (!xt_str_ends(name, ending))
-        fail_msg("%s does not end in %s", name, ending);
-}
-
-static int label_of(size_t index)
-{
-    int label[XT_LABEL_MAX] = {-1};
-    int length = 0;
-    assert_int_equal(source->class->label(source, index, label, &length, &err), XT_OK);
-    return length ? label[0] : -1;
-}
 
 /* A tar that is being written. */
 struct writer {
@@ -141,7 +65,7 @@ static void add_image(struct writer *writer, const char *name, int width)
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
-    assert_int_equal(xt_image_save_png(path, &image, XT_PIXEL_RGB, &err), XT_OK);
+    assert_int_equal(xt_png_save(path, &image, XT_PIXEL_RGB, &err), XT_OK);
     assert_int_equal(xt_file_read(path, 100000, &bytes, &capacity, &size, &err), XT_OK);
     add(writer, name, bytes, size);
     unlink(path);
@@ -183,7 +107,7 @@ static void files_of_one_key_are_a_sample(void **state)
     assert_int_equal(label_of(2), 0);
     for (int i = 2; i >= 0; i--) {
         read_good((size_t)i);
-        assert_int_equal(sample.image.width, i + 1);
+        assert_int_equal(sample.picture.image.width, i + 1);
         assert_int_equal(sample.label[0], i % 2);
     }
     assert_name(0, "data.tar:a/001.png");
@@ -213,7 +137,7 @@ static void a_plate_is_in_the_text_or_in_the_name(void **state)
     assert_int_equal(source->class->label(source, 1, label, &length, &err), XT_OK);
     assert_int_equal(length, 3);
     read_good(1);
-    assert_int_equal(sample.image.width, 2);
+    assert_int_equal(sample.picture.image.width, 2);
 }
 
 static void labels_that_cannot_be_used_are_refused(void **state)
@@ -257,11 +181,14 @@ static void several_shards_are_one_set(void **state)
     assert_int_equal(source->count, 6);
     assert_name(5, "x-10.tar:b.d/001.png");
     read_good(5);
-    assert_int_equal(sample.image.width, 3);
+    assert_int_equal(sample.picture.image.width, 3);
     assert_refused(support_path(*state, "set/x-{09..12}.tar"), "x-11.tar: No such file");
-    assert_refused(support_path(*state, "set/x-{10..09}.tar"), "between the braces");
-    assert_refused(support_path(*state, "set/x-{a..b}.tar"), "between the braces");
-    assert_refused(support_path(*state, "set/x-{1..2}-{1..2}.tar"), "between the braces");
+    assert_refused_with(XT_ERR_USAGE, support_path(*state, "set/x-{10..09}.tar"),
+                        "between the braces");
+    assert_refused_with(XT_ERR_USAGE, support_path(*state, "set/x-{a..b}.tar"),
+                        "between the braces");
+    assert_refused_with(XT_ERR_USAGE, support_path(*state, "set/x-{1..2}-{1..2}.tar"),
+                        "between the braces");
     assert_refused(support_path(*state, "set/y.tar"), "cannot open the data");
     /* With folders beside it a tar is no shard. */
     mkdir(support_path(*state, "set/cat"), 0777);
@@ -275,7 +202,7 @@ static void a_compressed_shard_is_read_through_memory(void **state)
     open_good(path);
     assert_int_equal(source->count, 3);
     read_good(2);
-    assert_int_equal(sample.image.width, 3);
+    assert_int_equal(sample.picture.image.width, 3);
     xt_source_destroy(source);
     source = NULL;
     support_write_file(path, "\x1f\x8b\x08 no gzip", 11);
@@ -306,7 +233,7 @@ static void long_names_are_whole_in_every_format(void **state)
         assert_name(0, name);
         assert_name(1, "long.tar:short.png");
         read_good(0);
-        assert_int_equal(sample.image.width, 7);
+        assert_int_equal(sample.picture.image.width, 7);
         assert_int_equal(label_of(1), 1);
     }
 }
@@ -415,7 +342,7 @@ static void a_tar_without_images_is_refused(void **state)
     assert_refused(path, "none of the 1 files in its 1 shard");
 }
 
-#define tar_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define tar_test(f) cmocka_unit_test_setup_teardown(f, setup_classes, teardown)
 
 int main(void)
 {

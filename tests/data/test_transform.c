@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "data/image/augment.h"
+#include "data/image/decoder.h"
 #include "data/image/loops/pixels.h"
 #include "data/image/resize.h"
-#include "data/image/transform.h"
 
 static struct xt_err err;
 
@@ -21,8 +21,9 @@ static void a_random_part_lies_within_and_has_area_and_shape(void **state)
     double least = 1;
     double most = 0;
     for (uint64_t i = 0; i < 2000; i++) {
-        struct xt_rng rng = xt_rng_begin(i, 0);
-        struct xt_box box = xt_transform_part(XT_FIT_RANDOM_CROP, 500, 375, 224, 224, 0, &rng);
+        const struct xt_want want = {
+            .width = 224, .height = 224, .fit = XT_FIT_RANDOM_CROP, .crop = xt_rng_begin(i, 0)};
+        struct xt_box box = xt_want_part(&want, 500, 375);
         double area = box.width * box.height / (500 * 375);
         double ratio = box.width / box.height;
         assert_true(box.left >= 0 && box.top >= 0);
@@ -38,45 +39,36 @@ static void a_random_part_lies_within_and_has_area_and_shape(void **state)
 static void a_long_image_gives_its_middle(void **state)
 {
     (void)state;
-    struct xt_rng rng = xt_rng_begin(1, 0);
-    struct xt_box box = xt_transform_part(XT_FIT_RANDOM_CROP, 1000, 10, 224, 224, 0.9F, &rng);
+    const struct xt_want want = {.width = 224,
+                                 .height = 224,
+                                 .fit = XT_FIT_RANDOM_CROP,
+                                 .crop_least = 0.9F,
+                                 .crop = xt_rng_begin(1, 0)};
+    struct xt_box box = xt_want_part(&want, 1000, 10);
     assert_true(box.height <= 10 && box.width < 14 && box.left > 490);
 }
 
 static void the_centre_crop_has_the_target_s_shape(void **state)
 {
     (void)state;
-    struct xt_box box = xt_transform_part(XT_FIT_CENTRE_CROP, 500, 400, 200, 100, 0, NULL);
+    const struct xt_want want = {.width = 200, .height = 100, .fit = XT_FIT_CENTRE_CROP};
+    struct xt_box box = xt_want_part(&want, 500, 400);
     assert_true(fabs(box.width - 437.5) < 1e-9 && fabs(box.height - 218.75) < 1e-9);
     assert_true(fabs(box.left - 31.25) < 1e-9);
 }
 
-/* The box that the test wants, whatever the image. */
-static struct xt_box given_part(void *context, int width, int height)
-{
-    struct xt_box *box = context;
-    assert_true(box->left + box->width <= width && box->top + box->height <= height);
-    return *box;
-}
-
-static struct xt_decoder *decoder;
+static struct xt_decoder decoder;
 static struct xt_resizer resizer;
-static struct xt_image whole;
-static struct xt_image part;
-
-static int setup(void **state)
-{
-    (void)state;
-    return xt_decoder_create(&decoder, &err) != XT_OK;
-}
+static struct xt_picture whole;
+static struct xt_picture part;
 
 static int teardown(void **state)
 {
     (void)state;
-    xt_decoder_destroy(decoder);
+    xt_decoder_clear(&decoder);
     xt_resizer_clear(&resizer);
-    xt_image_clear(&whole);
-    xt_image_clear(&part);
+    xt_image_clear(&whole.image);
+    xt_image_clear(&part.image);
     return 0;
 }
 
@@ -105,18 +97,16 @@ static void assert_part_as_of_the_whole(const char *path, struct xt_box box, dou
     enum { SIDE = 64 };
     static uint8_t from_whole[SIDE * SIDE * 3];
     static uint8_t from_part[SIDE * SIDE * 3];
-    struct xt_want want = {.width = SIDE, .height = SIDE, .part = given_part, .context = &box};
-    struct xt_box place;
-    xt_decoder_want(decoder, NULL);
-    assert_int_equal(xt_image_load(decoder, path, XT_PIXEL_RGB, &whole, &err), XT_OK);
-    assert_false(xt_decoder_part(decoder, &place));
-    xt_decoder_want(decoder, &want);
-    assert_int_equal(xt_image_load(decoder, path, XT_PIXEL_RGB, &part, &err), XT_OK);
-    assert_true(xt_decoder_part(decoder, &place));
-    assert_int_equal(xt_resize_part(&resizer, &whole, &box, false, SIDE, SIDE, from_whole, &err),
-                     XT_OK);
-    assert_int_equal(xt_resize_part(&resizer, &part, &place, false, SIDE, SIDE, from_part, &err),
-                     XT_OK);
+    const struct xt_want want = {.width = SIDE, .height = SIDE, .box = &box};
+    assert_int_equal(xt_decoder_load(&decoder, path, XT_PIXEL_RGB, NULL, &whole, &err), XT_OK);
+    assert_true(whole.part.left == 0 && whole.part.width == whole.image.width);
+    assert_int_equal(xt_decoder_load(&decoder, path, XT_PIXEL_RGB, &want, &part, &err), XT_OK);
+    assert_int_equal(part.width, whole.image.width);
+    assert_int_equal(
+        xt_resize_part(&resizer, &whole.image, &box, false, SIDE, SIDE, from_whole, &err), XT_OK);
+    assert_int_equal(
+        xt_resize_part(&resizer, &part.image, &part.part, false, SIDE, SIDE, from_part, &err),
+        XT_OK);
     double difference = mean_difference(from_whole, from_part, sizeof from_part);
     if (difference > limit)
         fail_msg("%s: the part at %g, %g differs by %g on average", path, box.left, box.top,
@@ -129,24 +119,23 @@ static void a_jpeg_of_the_wanted_size_is_decoded_to_where_it_is_wanted(void **st
     static uint8_t row[24 * 16 * 3];
     const char *path = support_path("tests/fuzz/corpus/image", "ycc_420.jpg");
     struct xt_box box = {0, 0, 24, 16};
-    struct xt_want want = {
-        .width = 24, .height = 16, .part = given_part, .context = &box, .into = row};
-    xt_decoder_want(decoder, NULL);
-    assert_int_equal(xt_image_load(decoder, path, XT_PIXEL_BGR, &whole, &err), XT_OK);
-    xt_decoder_want(decoder, &want);
-    assert_int_equal(xt_image_load(decoder, path, XT_PIXEL_BGR, &part, &err), XT_OK);
-    assert_true(xt_decoder_went_into(decoder));
-    assert_memory_equal(row, whole.pixels, sizeof row);
+    struct xt_want want = {.width = 24, .height = 16, .box = &box, .into = row};
+    assert_int_equal(xt_decoder_load(&decoder, path, XT_PIXEL_BGR, NULL, &whole, &err), XT_OK);
+    assert_false(whole.in_place);
+    assert_int_equal(xt_decoder_load(&decoder, path, XT_PIXEL_BGR, &want, &part, &err), XT_OK);
+    assert_true(part.in_place);
+    assert_memory_equal(row, whole.image.pixels, sizeof row);
     /* A part of it, and what is no JPEG, go into the image. */
     box.width = 23;
-    assert_int_equal(xt_image_load(decoder, path, XT_PIXEL_BGR, &part, &err), XT_OK);
-    assert_false(xt_decoder_went_into(decoder));
+    assert_int_equal(xt_decoder_load(&decoder, path, XT_PIXEL_BGR, &want, &part, &err), XT_OK);
+    assert_false(part.in_place);
+    part.in_place = true;
     box = (struct xt_box){0, 0, 7, 5};
     want.width = 7;
     want.height = 5;
     path = support_path("tests/fuzz/corpus/image", "rgba.png");
-    assert_int_equal(xt_image_load(decoder, path, XT_PIXEL_BGR, &part, &err), XT_OK);
-    assert_false(xt_decoder_went_into(decoder));
+    assert_int_equal(xt_decoder_load(&decoder, path, XT_PIXEL_BGR, &want, &part, &err), XT_OK);
+    assert_false(part.in_place);
 }
 
 static void a_part_that_is_decoded_alone_looks_as_in_the_whole(void **state)
@@ -154,8 +143,7 @@ static void a_part_that_is_decoded_alone_looks_as_in_the_whole(void **state)
     (void)state;
     char path[1024];
     first_photo(path, sizeof path);
-    xt_decoder_want(decoder, NULL);
-    assert_int_equal(xt_image_load(decoder, path, XT_PIXEL_RGB, &whole, &err), XT_OK);
+    assert_int_equal(xt_decoder_load(&decoder, path, XT_PIXEL_RGB, NULL, &whole, &err), XT_OK);
     int width = whole.width;
     int height = whole.height;
     /* At full size, but for the edges of the blocks; at a half and a quarter, but for the filter.
@@ -173,14 +161,16 @@ static void a_part_is_resized_as_if_it_was_cut_out(void **state)
     uint8_t of_part[20 * 12 * 3];
     uint8_t of_cut[20 * 12 * 3];
     struct xt_image cut = {0};
-    assert_int_equal(xt_image_reserve(&whole, 61, 43, &err), XT_OK);
+    assert_int_equal(xt_image_reserve(&whole.image, 61, 43, &err), XT_OK);
     assert_int_equal(xt_image_reserve(&cut, 37, 26, &err), XT_OK);
     for (int i = 0; i < 61 * 43 * 3; i++)
-        whole.pixels[i] = (uint8_t)(i * i * 7 + i);
+        whole.image.pixels[i] = (uint8_t)(i * i * 7 + i);
     for (int y = 0; y < 26; y++)
-        memcpy(cut.pixels + (size_t)y * 37 * 3, whole.pixels + ((y + 9) * 61 + 11) * 3, 37 * 3);
+        memcpy(cut.pixels + (size_t)y * 37 * 3, whole.image.pixels + ((y + 9) * 61 + 11) * 3,
+               37 * 3);
     struct xt_box box = {11, 9, 37, 26};
-    assert_int_equal(xt_resize_part(&resizer, &whole, &box, false, 20, 12, of_part, &err), XT_OK);
+    assert_int_equal(xt_resize_part(&resizer, &whole.image, &box, false, 20, 12, of_part, &err),
+                     XT_OK);
     assert_int_equal(xt_resize(&resizer, &cut, 20, 12, of_cut, &err), XT_OK);
     assert_memory_equal(of_part, of_cut, sizeof of_cut);
     xt_image_clear(&cut);
@@ -194,12 +184,12 @@ static void a_mirrored_image_is_the_image_backwards(void **state)
         int width = sizes[s];
         static uint8_t plain[37 * 21 * 3];
         static uint8_t mirrored[37 * 21 * 3];
-        assert_int_equal(xt_image_reserve(&whole, width, 21, &err), XT_OK);
+        assert_int_equal(xt_image_reserve(&whole.image, width, 21, &err), XT_OK);
         for (int i = 0; i < width * 21 * 3; i++)
-            whole.pixels[i] = (uint8_t)(i * i * 7 + i);
+            whole.image.pixels[i] = (uint8_t)(i * i * 7 + i);
         struct xt_box box = {.width = width, .height = 21};
-        xt_resize_part(&resizer, &whole, &box, false, 37, 21, plain, &err);
-        xt_resize_part(&resizer, &whole, &box, true, 37, 21, mirrored, &err);
+        xt_resize_part(&resizer, &whole.image, &box, false, 37, 21, plain, &err);
+        xt_resize_part(&resizer, &whole.image, &box, true, 37, 21, mirrored, &err);
         for (int y = 0; y < 21; y++)
             for (int x = 0; x < 37; x++)
                 for (int c = 0; c < 3; c++)
@@ -213,9 +203,10 @@ static void a_part_outside_is_refused(void **state)
 {
     (void)state;
     uint8_t out[3];
-    xt_image_reserve(&whole, 4, 4, &err);
+    xt_image_reserve(&whole.image, 4, 4, &err);
     struct xt_box box = {2, 0, 3, 4};
-    assert_int_equal(xt_resize_part(&resizer, &whole, &box, false, 1, 1, out, &err), XT_ERR_DATA);
+    assert_int_equal(xt_resize_part(&resizer, &whole.image, &box, false, 1, 1, out, &err),
+                     XT_ERR_DATA);
 }
 
 static void colours_stay_where_the_change_is_nothing_and_grey_stays_grey(void **state)
@@ -354,7 +345,7 @@ static void every_instruction_set_gives_the_same_bytes(void **state)
 #endif
 }
 
-#define transform_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define transform_test(f) cmocka_unit_test_teardown(f, teardown)
 
 int main(void)
 {

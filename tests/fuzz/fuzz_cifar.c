@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "data/sources/source.h"
+#include "data/sources/registry.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -20,11 +20,11 @@ static void open_as(const char *ending, const uint8_t *data, size_t size)
     struct xt_source *source = NULL;
     struct xt_sample sample = {0};
     struct xt_err err;
-    if (!xt_source_open_cifar(&source, path, &options, &err) &&
-        (source->class->read(source, source->count - 1, NULL, &sample, &err) ||
+    if (!xt_source_cifar.open(&source, path, &options, &err) &&
+        (source->class->read(source, source->count - 1, NULL, NULL, &sample, &err) ||
          sample.label[0] < 0 || sample.label[0] >= source->class_count))
         abort();
-    xt_image_clear(&sample.image);
+    xt_image_clear(&sample.picture.image);
     xt_source_destroy(source);
     unlink(path);
 }

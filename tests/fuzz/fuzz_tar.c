@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "data/sources/source.h"
+#include "data/sources/registry.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -13,21 +13,21 @@ static void open_as(const char *path, enum xt_task task, bool labels_optional,
     struct xt_source_options options = {
         .task = task, .alphabet = alphabet, .labels_optional = labels_optional};
     struct xt_source *source = NULL;
-    struct xt_decoder *decoder = NULL;
+    struct xt_decoder decoder = {0};
     struct xt_sample sample = {0};
     struct xt_err err;
-    if (!xt_decoder_create(&decoder, &err) && !xt_source_open_tar(&source, path, &options, &err)) {
+    if (!xt_source_tar.open(&source, path, &options, &err)) {
         for (size_t i = 0; i < source->count; i++) {
             char name[256];
             source->class->name(source, i, name, sizeof name);
-            enum xt_status status = source->class->read(source, i, decoder, &sample, &err);
+            enum xt_status status = source->class->read(source, i, NULL, &decoder, &sample, &err);
             if (status != XT_OK && status != XT_ERR_DATA && status != XT_ERR_MEMORY)
                 abort();
         }
     }
     xt_source_destroy(source);
-    xt_image_clear(&sample.image);
-    xt_decoder_destroy(decoder);
+    xt_image_clear(&sample.picture.image);
+    xt_decoder_clear(&decoder);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

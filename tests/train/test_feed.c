@@ -19,8 +19,8 @@ struct made {
 };
 
 static enum xt_status made_read(const struct xt_source *source, size_t index,
-                                struct xt_decoder *decoder, struct xt_sample *sample,
-                                struct xt_err *err)
+                                const struct xt_want *want, struct xt_decoder *decoder,
+                                struct xt_sample *sample, struct xt_err *err)
 {
     (void)decoder;
     const struct made *made = (const struct made *)source;
@@ -28,9 +28,10 @@ static enum xt_status made_read(const struct xt_source *source, size_t index,
         usleep((unsigned)made->delay_us);
     if (index == made->broken)
         return xt_err_set(err, XT_ERR_RUN, "the disk is gone");
-    enum xt_status status = xt_image_reserve(&sample->image, W, H, err);
+    enum xt_status status = xt_image_reserve(&sample->picture.image, W, H, err);
     for (size_t i = 0; !status && i < W * H * 3; i++)
-        sample->image.pixels[i] = (uint8_t)(index * 31 + i);
+        sample->picture.image.pixels[i] = (uint8_t)(index * 31 + i);
+    xt_picture_whole(&sample->picture, want);
     sample->label[0] = (int)index;
     sample->label[1] = 7;
     sample->label_length = 2;

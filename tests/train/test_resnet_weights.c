@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "support.h"
+#include "data/sources/registry.h"
 #include "train/network.h"
 #include "train/network_build.h"
 #include "train/param_files.h"

@@ -1,4 +1,5 @@
 /* Batches that cross to the test double of a GPU (run through double.sh; skipped elsewhere). */
+#include "data/sources/registry.h"
 #include "device/upload.h"
 
 #include <stdlib.h>

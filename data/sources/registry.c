@@ -1,0 +1,135 @@
+#include "data/sources/registry.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+/* In the order in which they are asked. */
+static const struct xt_source_kind *const kinds[] = {
+    &xt_source_plates, /* "synth:plates?count=N&seed=S&style=..." */
+    &xt_source_shapes, /* "synth:shapes?count=N&seed=S&classes=C..." */
+    &xt_source_ccpd,   /* "ccpd:" and a folder or list of CCPD's pictures, and perhaps "?cut=box" */
+    &xt_source_cifar,  /* CIFAR's binary batches: a folder of them, one of them, or a tar of them */
+    &xt_source_tar,    /* shards: one tar, several ("x-{000..015}.tar"), or a folder of them */
+    &xt_source_folder, /* plates: the label is the file name up to _ or .; classes: a folder each */
+    &xt_source_mix,    /* a mixture of others: a .yaml file */
+    &xt_source_single, /* one image, where labels are optional */
+    &xt_source_list,   /* a text file: path, tab, label; relative paths start at its folder */
+};
+
+static const char made_prefix[] = "synth:";
+
+/* How much of the spec is the kind's prefix; 0 where it has another. */
+static size_t prefix_of(const struct xt_source_kind *kind, const char *spec)
+{
+    if (!kind->prefix || !xt_str_starts(spec, kind->prefix))
+        return 0;
+    size_t length = strlen(kind->prefix);
+    char next = spec[length];
+    return kind->prefix[length - 1] == ':' || next == '?' || next == '\0' ? length : 0;
+}
+
+/* The entry of `folder` whose name is nearest to `name`, or NULL. Release with free. */
+static char *nearest_entry(const char *folder, const char *name)
+{
+    DIR *dir = opendir(folder);
+    char *nearest = NULL;
+    int best = 0;
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        const char *candidate = entry->d_name;
+        if (candidate[0] == '.' || !xt_str_nearest(name, &candidate, 1))
+            continue;
+        int distance = xt_str_distance(name, candidate);
+        if (nearest && distance >= best)
+            continue;
+        free(nearest);
+        nearest = strdup(candidate);
+        best = distance;
+    }
+    if (dir)
+        closedir(dir);
+    return nearest;
+}
+
+enum xt_status xt_source_not_found(const char *spec, int error, struct xt_err *err)
+{
+    if (xt_str_starts(spec, "synth") || xt_str_starts(spec, "plates"))
+        return xt_err_set(err, XT_ERR_DATA,
+                          "there is no folder or file %s; made plates are written synth:plates",
+                          spec);
+    /* Slashes at the end would leave no name to compare. */
+    size_t length = strlen(spec);
+    while (length > 1 && spec[length - 1] == '/')
+        length--;
+    char *path = strndup(spec, length);
+    const char *name = path ? xt_file_name(path) : "";
+    size_t above = path ? (size_t)(name - path) : 0;
+    char *folder = above ? strndup(spec, above) : strdup(".");
+    char *nearest = folder ? nearest_entry(folder, name) : NULL;
+    enum xt_status status =
+        nearest ? xt_err_set(err, XT_ERR_DATA, "cannot open the data %s: %s; did you mean %.*s%s?",
+                             spec, strerror(error), (int)above, spec, nearest)
+                : xt_err_set(err, XT_ERR_DATA,
+                             "cannot open the data %s: %s; give a folder of images, a list file or "
+                             "synth:plates",
+                             spec, strerror(error));
+    free(nearest);
+    free(folder);
+    free(path);
+    return status;
+}
+
+static enum xt_status not_made(const char *spec, enum xt_task task, struct xt_err *err)
+{
+    return xt_err_set(err, XT_ERR_USAGE, "%s is not known; %s", spec,
+                      task == XT_TASK_CLASSES
+                          ? "made pictures with classes are synth:shapes?count=N&seed=S&classes=C"
+                          : "plates are all that is made: "
+                            "synth:plates?count=N&seed=S&style=blue,green&hard=H");
+}
+
+enum xt_status xt_source_open(struct xt_source **out, const char *spec,
+                              const struct xt_source_options *options, struct xt_err *err)
+{
+    *out = NULL;
+    struct stat st = {0};
+    int error = stat(spec, &st) ? errno : 0;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        const struct xt_source_kind *kind = kinds[i];
+        bool is_path = kind->is && kind->is(spec, error ? 0 : st.st_mode, options->task);
+        size_t prefix = prefix_of(kind, spec);
+        if (is_path || prefix)
+            return kind->open(out, spec + prefix, options, err);
+    }
+    if (xt_str_starts(spec, made_prefix))
+        return not_made(spec, options->task, err);
+    if (error)
+        return xt_source_not_found(spec, error, err);
+    return xt_err_set(err, XT_ERR_DATA,
+                      "%s is neither a folder of images nor a list file: it is a device, pipe or "
+                      "socket",
+                      spec);
+}
+
+enum xt_status xt_source_spec_from(char **out, const char *path, const char *spec,
+                                   struct xt_err *err)
+{
+    *out = NULL;
+    if (xt_str_starts(spec, made_prefix))
+        return xt_mem_strdup(out, spec, err);
+    size_t prefix = 0;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && !prefix; i++)
+        prefix = prefix_of(kinds[i], spec);
+    int folder = spec[prefix] == '/' ? 0 : (int)(xt_file_name(path) - path);
+    if (asprintf(out, "%.*s%.*s%s", (int)prefix, spec, folder, path, spec + prefix) >= 0)
+        return XT_OK;
+    *out = NULL;
+    return xt_err_no_memory(err, "a file name", strlen(path));
+}

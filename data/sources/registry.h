@@ -1,0 +1,47 @@
+/* The kinds of sources, and which of them opens what --data and --val name.
+ *
+ * A new kind is one file that defines a `struct xt_source_kind`, its name below, and its line in
+ * the table of registry.c. All constant.
+ */
+#ifndef XT_DATA_SOURCES_REGISTRY_H
+#define XT_DATA_SOURCES_REGISTRY_H
+
+#include <sys/types.h>
+
+#include "data/sources/source.h"
+
+struct xt_source_kind {
+    /* What stands before its own part, "ccpd:", or all of it but the settings, "synth:plates"; NULL
+     * where it is known by `is`. */
+    const char *prefix;
+    /* Whether the path names one: `mode` is of what lies there, 0 where there is nothing. */
+    bool (*is)(const char *path, mode_t mode, enum xt_task task);
+    /* Opens what follows the prefix. */
+    enum xt_status (*open)(struct xt_source **out, const char *spec,
+                           const struct xt_source_options *options, struct xt_err *err);
+};
+
+/* The table's. */
+extern const struct xt_source_kind xt_source_plates;
+extern const struct xt_source_kind xt_source_shapes;
+extern const struct xt_source_kind xt_source_ccpd;
+extern const struct xt_source_kind xt_source_cifar;
+extern const struct xt_source_kind xt_source_tar;
+extern const struct xt_source_kind xt_source_folder;
+extern const struct xt_source_kind xt_source_mix;
+extern const struct xt_source_kind xt_source_single;
+extern const struct xt_source_kind xt_source_list;
+
+/* Opens what is named. Every label is checked here; the first error names file and reason, and says
+ * how many more there are. Destroy with xt_source_destroy. */
+enum xt_status xt_source_open(struct xt_source **out, const char *spec,
+                              const struct xt_source_options *options, struct xt_err *err);
+
+/* What `spec`, written in the file at `path`, means from here: a relative path starts at that
+ * file's folder. Into *out (release with free). */
+enum xt_status xt_source_spec_from(char **out, const char *path, const char *spec,
+                                   struct xt_err *err);
+/* The error for a name that leads to nothing: with the nearest one that is there. */
+enum xt_status xt_source_not_found(const char *spec, int error, struct xt_err *err);
+
+#endif

@@ -1,0 +1,43 @@
+/* One image: to predict. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "data/sources/files.h"
+#include "data/sources/registry.h"
+
+static bool is(const char *path, mode_t mode, enum xt_task task)
+{
+    (void)task;
+    uint8_t start[8] = {0};
+    int fd = S_ISREG(mode) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return false;
+    ssize_t got = read(fd, start, sizeof start);
+    close(fd);
+    size_t size = got > 0 ? (size_t)got : 0;
+    return xt_jpeg_is(start, size) || xt_png_is(start, size);
+}
+
+static enum xt_status fill(struct xt_source_files *set, const char *path, struct xt_err *err)
+{
+    char *copy = NULL;
+    if (!set->options.labels_optional)
+        return xt_err_set(err, XT_ERR_DATA,
+                          "%s is one image; give the folder that holds it, or a list file (path, "
+                          "tab, label)",
+                          path);
+    snprintf(set->base.description, sizeof set->base.description, "the image %.200s", path);
+    enum xt_status status = xt_mem_strdup(&copy, path, err);
+    return status ? status : xt_source_files_add_named(set, copy, err);
+}
+
+static enum xt_status open_single(struct xt_source **out, const char *path,
+                                  const struct xt_source_options *options, struct xt_err *err)
+{
+    return xt_source_files_open(out, fill, path, options, err);
+}
+
+const struct xt_source_kind xt_source_single = {.is = is, .open = open_single};

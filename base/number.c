@@ -39,7 +39,7 @@ void xt_number_from_float(enum xt_dtype dtype, const float *from, size_t count, 
             ((uint8_t *)to)[i] = (uint8_t)to_whole(from[i], 0, UINT8_MAX);
         break;
     default:
-        assert(!"a type that networks compute in");
+        assert(false); /* no type that networks compute in */
     }
 }
 
@@ -86,6 +86,6 @@ void xt_number_to_float(enum xt_dtype dtype, const void *from, size_t count, flo
             to[i] = ((const uint8_t *)from)[i];
         break;
     default:
-        assert(!"a floating-point type, or one of 8 bits");
+        assert(false); /* neither floating-point nor of 8 bits */
     }
 }

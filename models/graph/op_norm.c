@@ -164,7 +164,7 @@ static struct xt_pooling pooling_of(const struct making *m, enum xt_norm_output 
     return (struct xt_pooling){
         .in = m->in,
         .from = m->y,
-        .out = xt_op_out(&norm->op, output),
+        .out = xt_op_out(&norm->op, (int)output),
         .window = average ? &norm->spec.average : &norm->spec.max,
         .average = average,
         .training = m->learns,

@@ -24,19 +24,32 @@ static void note_reading(const char *path, long count)
         close(fd);
 }
 
-ssize_t read(int fd, void *bytes, size_t count)
+/* Whether reading what `fd` is open on may go on; `path` becomes its name. */
+static int may_read(int fd, char path[4096])
 {
     char link[64];
-    char path[4096];
     const char *bad = getenv("XTRAIN_UNREADABLE");
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t length = readlink(link, path, sizeof path - 1);
+    ssize_t length = readlink(link, path, 4095);
     path[length > 0 ? length : 0] = '\0';
-    if (bad && strstr(path, bad)) {
-        errno = EIO;
-        return -1;
-    }
-    long got = syscall(SYS_read, fd, bytes, count);
+    if (!bad || !strstr(path, bad))
+        return 1;
+    errno = EIO;
+    return 0;
+}
+
+ssize_t read(int fd, void *bytes, size_t count)
+{
+    char path[4096];
+    long got = may_read(fd, path) ? syscall(SYS_read, fd, bytes, count) : -1;
+    note_reading(path, got);
+    return got;
+}
+
+ssize_t pread(int fd, void *bytes, size_t count, off_t at)
+{
+    char path[4096];
+    long got = may_read(fd, path) ? syscall(SYS_pread64, fd, bytes, count, at) : -1;
     note_reading(path, got);
     return got;
 }

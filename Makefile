@@ -125,7 +125,15 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(SUPPORT) $(BUILD)/libxtrain.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIBS) $(TEST_LIBS) -o $@
 
-tests: $(TESTS) $(TOOLS)
+# The program with one network more: what adding one takes.
+SEPARABLE := $(BUILD)/tests/models/xtrain-separable
+SEPARABLE_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/models/separable/*.c))
+$(SEPARABLE): $(BUILD)/obj/cli/main.o $(SEPARABLE_OBJECTS) $(BUILD)/libxtrain.a
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -o $@
+
+tests: $(TESTS) $(TOOLS) $(if $(SAN),,$(SEPARABLE))
 fuzzers: $(FUZZERS)
 # Object files are kept, also those that make only sees as a step on the way.
 .SECONDARY:
@@ -180,7 +188,7 @@ endif
 include tests/xpu/xpu.mk
 
 # --- check: the laws of the tree -------------------------------------------------------------------------------------
-FORMATTED := $(SOURCES) $(HEADERS) $(wildcard tests/*.c tests/*/*.[ch])
+FORMATTED := $(SOURCES) $(HEADERS) $(wildcard tests/*.c tests/*/*.[ch] tests/*/*/*.[ch])
 TIDY_OK := $(SOURCES:%=$(BUILD)/check/%.tidy)
 HEADERS_OK := $(HEADERS:%=$(BUILD)/check/%.alone)
 CLANG_LANGUAGE := $(filter-out -fopenmp,$(LANGUAGE)) -Wno-unknown-pragmas -DXT_LOOPS_ISA=base
@@ -224,7 +232,7 @@ clean:
 	rm -rf $(BUILD)
 
 -include $(LIB_OBJECTS:.o=.d) $(BUILD)/obj/cli/main.d $(TESTS:$(BUILD)/%=$(BUILD)/obj/%.d) \
-  $(TOOLS:$(BUILD)/%=$(BUILD)/obj/%.d) $(FUZZERS:$(BUILD)/%=$(BUILD)/obj/%.d) $(SUPPORT:.o=.d)
+  $(TOOLS:$(BUILD)/%=$(BUILD)/obj/%.d) $(FUZZERS:$(BUILD)/%=$(BUILD)/obj/%.d) $(SUPPORT:.o=.d) $(SEPARABLE_OBJECTS:.o=.d)
 
 #: make             the program: build/xtrain
 #: make deps        what the build needs: Debian packages, oneDNN; with XPU=1 also oneDNN's GPU build

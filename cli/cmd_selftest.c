@@ -46,7 +46,7 @@ static enum xt_status choose_types(struct command *command, struct xt_err *err)
     const bool runs[] = {
         [XT_AMP_OFF] = has.trains_f32,
         [XT_AMP_BF16] = has.trains_bf16,
-        [XT_AMP_FP16] = has.trains_fp16 && command->device.kind == XT_DEVICE_XPU,
+        [XT_AMP_FP16] = has.trains_fp16 && command->device.trains_fp16,
         [XT_AMP_INT8] = has.infers_int8,
     };
     enum xt_amp asked = command->options->values.amp;

@@ -31,7 +31,7 @@ static void count(const struct xt_device *device, struct warmed *out)
 /* The CPU has no kernels to keep. Where there is no cache, what is compiled is lost at once. */
 static enum xt_status check(const struct xt_device *device, struct xt_err *err)
 {
-    if (device->kind == XT_DEVICE_CPU)
+    if (!device->compiles)
         return xt_err_set(err, XT_ERR_USAGE,
                           "warmup is for XPUs: the CPU's kernels are made anew at each start, in "
                           "under a second; add --xpu");

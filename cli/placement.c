@@ -29,7 +29,7 @@ void xt_placement_print(const struct xt_graph *graph, FILE *out)
         return;
     fprintf(out,
             "batch norm: statistics and sums in f32, from and to %s tensors; average pools in %s\n",
-            type, graph->options.device->kind == XT_DEVICE_XPU ? type : "f32");
+            type, xt_graph_averages_in_f32(graph) ? "f32" : type);
     fprintf(out, "weights: f32 masters, gradients and update; %s working copies\n", type);
 }
 
@@ -65,18 +65,18 @@ static void print_bytes(const char *what, double host, const double *device)
 static void print_memory(const struct xt_trainer *trainer)
 {
     struct xt_memory_plan plan = xt_trainer_memory_plan(trainer);
-    bool on_xpu = trainer->network.device.kind == XT_DEVICE_XPU;
-    if (on_xpu)
+    bool has_own = trainer->network.device.own_memory;
+    if (has_own)
         printf("%-30s %11s %13s\n", "memory", "host", trainer->network.device.place);
     else
         printf("memory\n");
     for (int i = 0; i < XT_MEMORY_PARTS; i++)
         if (plan.host.parts[i] > 0 || plan.device.parts[i] > 0)
             print_bytes(xt_memory_part_name((enum xt_memory_part)i), plan.host.parts[i],
-                        on_xpu ? &plan.device.parts[i] : NULL);
-    print_bytes("all", plan.host.all, on_xpu ? &plan.device.all : NULL);
+                        has_own ? &plan.device.parts[i] : NULL);
+    print_bytes("all", plan.host.all, has_own ? &plan.device.all : NULL);
     if (plan.host.limit > 0)
-        print_bytes("of what may be used", plan.host.limit, on_xpu ? &plan.device.limit : NULL);
+        print_bytes("of what may be used", plan.host.limit, has_own ? &plan.device.limit : NULL);
 }
 
 enum xt_status xt_placement_dry_run(const struct xt_options *options, struct xt_trainer *trainer,

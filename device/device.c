@@ -208,6 +208,7 @@ static enum xt_status open_xpu(struct xt_device *device, const char *spec,
     char library[PATH_MAX];
     struct xt_span start = xt_span_now();
     device->kind = XT_DEVICE_XPU;
+    device->own_memory = device->compiles = device->trains_fp16 = true;
     enum xt_status status = xt_dnnl_find(XT_DNNL_GPU, library, sizeof library, err);
     if (!status)
         status = xt_kernel_cache_begin(&device->cache, options->cache_folder, options->no_cache,
@@ -291,9 +292,12 @@ enum xt_status xt_device_record_cache(struct xt_device *device, struct xt_err *e
     return status;
 }
 
-bool xt_device_is_apart(const struct xt_device *device)
+bool xt_device_computes_in(const struct xt_device *device, enum xt_dtype dtype)
 {
-    return device->kind == XT_DEVICE_XPU;
+    if (device->kind == XT_DEVICE_XPU)
+        return true;
+    return dtype == XT_BF16 ? xt_device_cpu_has_bf16()
+                            : dtype != XT_F16 || xt_device_cpu_has_fp16();
 }
 
 bool xt_device_sums_int8_in_32(const struct xt_device *device)

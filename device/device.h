@@ -35,8 +35,8 @@ void xt_device_close(struct xt_device *device);
 /* Records what the driver compiled since in the kernel cache; also done by close. */
 enum xt_status xt_device_record_cache(struct xt_device *device, struct xt_err *err);
 
-/* Whether its memory is apart from the host's: what both need crosses between them. */
-bool xt_device_is_apart(const struct xt_device *device);
+/* Whether it has instructions for the type; what an XPU has not is seen when kernels are made. */
+bool xt_device_computes_in(const struct xt_device *device, enum xt_dtype dtype);
 /* Whether products of 8-bit numbers are added up in 32 bits; on a CPU without VNNI in 16. */
 bool xt_device_sums_int8_in_32(const struct xt_device *device);
 

@@ -5,6 +5,7 @@
 #define XT_DEVICE_HANDLE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/span.h"
@@ -33,7 +34,11 @@ struct xt_traffic {
 enum xt_device_kind { XT_DEVICE_CPU, XT_DEVICE_XPU };
 
 struct xt_device {
-    enum xt_device_kind kind;
+    enum xt_device_kind kind; /* for those who open it, and for what is said of it */
+    /* What others ask instead, in which devices differ: */
+    bool own_memory;  /* apart from the host's: parameters, images and logits cross */
+    bool compiles;    /* kernels are compiled when they are made, for one kind of pass and one shape */
+    bool trains_fp16; /* with kernels that are fast */
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     int threads;

@@ -68,7 +68,7 @@ void xt_crossed_format(const struct xt_crossed *sum, int64_t steps, char *text, 
 
 static bool crosses(const struct xt_device *device)
 {
-    return device->kind == XT_DEVICE_XPU;
+    return device->own_memory;
 }
 
 static void count_up(struct xt_device *device, enum xt_cause cause, size_t bytes)

@@ -72,7 +72,7 @@ enum xt_status xt_upload_init(struct xt_upload *upload, const struct xt_upload_c
     *upload = (struct xt_upload){
         .device = config->device,
         .bytes = (size_t)config->batch * (size_t)config->height * (size_t)config->width * 3,
-        .crosses = config->device && (config->device->kind == XT_DEVICE_XPU || config->copied),
+        .crosses = config->device && (config->device->own_memory || config->copied),
     };
     upload->pageable = !upload->crosses || config->pageable;
     enum xt_status status = upload->crosses ? create_way(upload, config, err)

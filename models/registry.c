@@ -5,25 +5,19 @@
 #include "base/str.h"
 #include "models/graph/ops.h"
 
-extern const struct xt_model_info xt_model_lprnet;
-extern const struct xt_model_info xt_model_resnet50;
-
-static const struct xt_model_info *const models[] = {
-    &xt_model_lprnet,
-    &xt_model_resnet50,
-};
-
 const struct xt_model_info *const *xt_model_all(size_t *count)
 {
-    *count = sizeof models / sizeof models[0];
-    return models;
+    *count = 0;
+    while (xt_models[*count])
+        ++*count;
+    return xt_models;
 }
 
 const struct xt_model_info *xt_model_find(const char *name)
 {
-    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++)
-        if (strcmp(models[i]->name, name) == 0)
-            return models[i];
+    for (const struct xt_model_info *const *model = xt_models; *model; model++)
+        if (strcmp((*model)->name, name) == 0)
+            return *model;
     return NULL;
 }
 
@@ -34,8 +28,8 @@ enum xt_status xt_model_get(const char *name, const struct xt_model_info **out, 
         return XT_OK;
     struct xt_str names = {0};
     enum xt_status status = XT_OK;
-    for (size_t i = 0; i < sizeof models / sizeof models[0] && !status; i++)
-        status = xt_str_printf(&names, err, "%s%s", i ? ", " : "", models[i]->name);
+    for (size_t i = 0; xt_models[i] && !status; i++)
+        status = xt_str_printf(&names, err, "%s%s", i ? ", " : "", xt_models[i]->name);
     if (!status)
         status = xt_err_set(err, XT_ERR_USAGE, "--model %s: there is no such network; there is %s",
                             name, xt_str_get(&names));

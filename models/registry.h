@@ -1,8 +1,7 @@
 /* The networks: what each one reads, how it is described as a graph, and the recipe that trains it
  * well.
  *
- * A new network is one file that defines a `struct xt_model_info` and one line in model.c's
- * registry. All constant.
+ * A new network is one file that defines a `struct xt_model_info` and one line in list.c. All constant.
  */
 #ifndef XT_MODELS_REGISTRY_H
 #define XT_MODELS_REGISTRY_H
@@ -43,6 +42,9 @@ struct xt_model_info {
      * ([n][1][1][classes] of a classifier). Called by xt_model_describe. */
     struct xt_tensor *(*describe)(struct xt_graph *graph, const struct xt_model_options *options);
 };
+
+/* The networks that there are, in list.c; ends in NULL. A test may link a list of its own. */
+extern const struct xt_model_info *const xt_models[];
 
 /* NULL where there is none of that name. */
 const struct xt_model_info *xt_model_find(const char *name);

@@ -66,7 +66,7 @@ enum xt_status xt_auto_batch_find(struct xt_network *network, const struct xt_se
 static void describe_side(const struct xt_network *network, const struct xt_memory_plan *plan,
                           char *text, size_t size)
 {
-    bool of_device = network->device.kind == XT_DEVICE_XPU;
+    bool of_device = network->device.own_memory;
     const struct xt_memory_side *side = of_device ? &plan->device : &plan->host;
     snprintf(text, size, "%.2f GB of the %.2f GB %s%s", xt_memory_need(side) / 1e9,
              side->available / 1e9, of_device ? "on " : "of memory",
@@ -101,12 +101,12 @@ static void note(const struct xt_network *network, const struct xt_settings *set
 static enum xt_status check_readable(const struct xt_network *network,
                                      const struct xt_memory_plan *plan, struct xt_err *err)
 {
-    bool on_xpu = network->device.kind == XT_DEVICE_XPU;
-    if (plan->host.limit > 0 && (!on_xpu || plan->device.limit > 0))
+    bool has_own = network->device.own_memory;
+    if (plan->host.limit > 0 && (!has_own || plan->device.limit > 0))
         return XT_OK;
     return xt_err_set(err, XT_ERR_USAGE,
                       "--batch auto: how much memory %s has cannot be read; give --batch N",
-                      on_xpu && plan->host.limit > 0 ? network->device.name : "this machine");
+                      has_own && plan->host.limit > 0 ? network->device.name : "this machine");
 }
 
 enum xt_status xt_auto_batch_take(struct xt_network *network, const struct xt_settings *settings,

@@ -19,11 +19,11 @@ static enum xt_status open_source(const struct xt_network *network, const char *
     return status ? xt_err_prefix(err, "--calibrate: ") : XT_OK;
 }
 
-/* On an XPU that of the graph that there is: kernels for other shapes would be compiled for this
- * alone. */
+/* That of the graph that there is, where kernels for other shapes would be compiled for this alone.
+ */
 static int batch_of(const struct xt_network *network)
 {
-    return network->device.kind == XT_DEVICE_XPU ? network->batch : BATCH;
+    return network->device.compiles ? network->batch : BATCH;
 }
 
 /* One batch, of which at most `room` images are looked at. */

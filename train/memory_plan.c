@@ -31,7 +31,7 @@ const char *xt_memory_part_name(enum xt_memory_part part)
 
 static bool on_xpu(const struct xt_graph *graph)
 {
-    return graph->options.device->kind == XT_DEVICE_XPU;
+    return graph->options.device->own_memory;
 }
 
 /* Of the slots' pixels, which evaluation has too. */

@@ -19,12 +19,11 @@ bool xt_network_freezes_bn(const struct xt_network *network, const struct xt_set
 enum xt_status xt_network_check_amp(const struct xt_network *network,
                                     const struct xt_settings *settings, struct xt_err *err)
 {
-    if (network->device.kind == XT_DEVICE_XPU)
-        return XT_OK;
-    if (settings->amp == XT_AMP_FP16 && !xt_device_cpu_has_fp16())
+    bool has_type = xt_device_computes_in(&network->device, xt_amp_dtype(settings->amp));
+    if (settings->amp == XT_AMP_FP16 && !has_type)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--amp fp16: this CPU has no fp16 arithmetic (AVX512_FP16); use bf16");
-    if (settings->amp == XT_AMP_BF16 && !xt_device_cpu_has_bf16())
+    if (settings->amp == XT_AMP_BF16 && !has_type)
         xt_log_warn(
             "--amp bf16: this CPU has no bf16 instructions (AVX512_BF16 or AMX); bf16 will be "
             "slower than --amp off");
@@ -152,7 +151,7 @@ enum xt_status xt_network_open(struct xt_network *network, const struct xt_setti
     if (!status && *network->device.chosen)
         xt_log_note("--device %s: %s (%s)", settings->device, network->device.name,
                     network->device.chosen);
-    if (!status && network->device.kind == XT_DEVICE_XPU && xt_dnnl_is_experimental())
+    if (!status && network->device.own_memory && xt_dnnl_is_experimental())
         xt_log_note("oneDNN %s runs GPUs with %s here, which is experimental; SYCL is what is "
                     "tested",
                     xt_dnnl_version_text().text, xt_dnnl_gpu_runtime());

@@ -38,7 +38,7 @@ static enum xt_status build_within_memory(struct xt_network *network,
     enum xt_status status =
         xt_network_plan_drafts(network, settings, draft, evaluation, &plan, err);
     /* On the CPU nothing is too large in itself: then memory ran out in planning. */
-    if (status == XT_ERR_MEMORY && network->device.kind == XT_DEVICE_XPU)
+    if (status == XT_ERR_MEMORY && network->device.own_memory)
         return refuse(network, settings, draft, NULL, err);
     if (!status && !xt_memory_plan_fits(&plan))
         return refuse(network, settings, draft, &plan, err);
@@ -192,7 +192,7 @@ enum xt_status xt_network_build(struct xt_network *network, const struct xt_sett
     enum xt_status status = xt_network_check_classes(network, settings, err);
     if (status)
         return status;
-    status = network->device.kind == XT_DEVICE_XPU ? build_xpu(network, settings, training, err)
+    status = network->device.compiles ? build_xpu(network, settings, training, err)
                                                    : build_cpu(network, settings, training, err);
     if (!status)
         keep_kernels(network);

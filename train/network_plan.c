@@ -20,7 +20,7 @@ static enum xt_status check_fp16(const struct xt_network *network,
                                  const struct xt_settings *settings, bool training,
                                  struct xt_err *err)
 {
-    if (settings->amp != XT_AMP_FP16 || network->device.kind == XT_DEVICE_XPU)
+    if (settings->amp != XT_AMP_FP16 || network->device.trains_fp16)
         return XT_OK;
     if (training)
         return xt_err_set(err, XT_ERR_USAGE,
@@ -100,7 +100,7 @@ enum xt_status xt_network_plan_drafts(struct xt_network *network,
 
 bool xt_network_needs_evaluation(const struct xt_network *network, bool training)
 {
-    return training && network->device.kind == XT_DEVICE_XPU;
+    return training && network->device.compiles;
 }
 
 enum xt_status xt_network_plan(struct xt_network *network, const struct xt_settings *settings,

@@ -280,7 +280,7 @@ static enum xt_status measure_crossing(struct bench *bench, const struct xt_sett
     enum xt_status status = xt_device_open_with(&bench->device, &options, err);
     if (status)
         return status;
-    if (bench->device.kind == XT_DEVICE_XPU)
+    if (bench->device.own_memory)
         return xt_bench_upload(&bench->crossing, &bench->device, bench->config.batch,
                                bench->config.height, bench->config.width, err);
     xt_log_note("--device %s: %s (%s): nothing crosses", s->device, bench->device.name,
@@ -336,7 +336,7 @@ static enum xt_status report(const struct bench *bench, const struct xt_settings
                   "%10.0f images/s (whole images, from memory)", decode_rate);
     xt_report_add(report, "efficiency", "  efficiency", "%10.3f", rate / decode_rate);
     xt_report_add(report, "bad_images", bad ? "  bad" : NULL, "%10zu of the images", bad);
-    if (bench->device.kind == XT_DEVICE_XPU)
+    if (bench->device.own_memory)
         describe_crossing(report, bench);
     return xt_report_end(report, s->json ? XT_REPORT_JSON_LINE : XT_REPORT_TEXT, stdout, err);
 }

@@ -15,13 +15,13 @@ void xt_start_read(const struct xt_trainer *trainer, struct xt_start *out)
         .network = {network->build_span.wall + trainer->prepare_span.wall,
                     network->build_span.cpu + trainer->prepare_span.cpu},
         .first_step = trainer->first_step,
-        .has_cache = device->kind == XT_DEVICE_XPU && device->cache.folder,
+        .has_cache = device->compiles && device->cache.folder,
         .kept = device->cache.kept,
     };
     snprintf(out->device, sizeof out->device, "%s", device->name);
     if (out->has_cache)
         out->compiled = xt_kernel_cache_count(&device->cache) - out->kept;
-    else if (device->kind == XT_DEVICE_XPU)
+    else if (device->compiles)
         snprintf(out->no_cache, sizeof out->no_cache, "%s",
                  *device->cache.note ? device->cache.note : "it is switched off");
 }

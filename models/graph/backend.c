@@ -2,7 +2,7 @@
 
 const struct xt_backend *xt_backend_of(const struct xt_device *device)
 {
-    return xt_device_is_apart(device) ? &xt_backend_xpu : &xt_backend_cpu;
+    return device->own_memory ? &xt_backend_xpu : &xt_backend_cpu;
 }
 
 const struct xt_override *xt_backend_override(const struct xt_backend *backend,

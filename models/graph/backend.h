@@ -17,8 +17,7 @@ struct xt_override {
 };
 
 struct xt_backend {
-    bool apart;         /* the device has memory of its own: parameters and logits cross */
-    bool compiles;      /* making primitives takes long: the observer is told, a signal ends it */
+    bool averages_in_f32;
     bool any_pass;      /* a pass may be another than the options say */
     bool master_format; /* trained weights lie as their gradient's primitive writes them */
     /* What a primitive adds to its result has to be of the result's own type, whatever oneDNN is

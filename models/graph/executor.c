@@ -115,7 +115,7 @@ static const struct xt_buffer *logits_grad(const struct xt_graph *graph)
 /* The logits' way to the host and their gradient's way back. */
 static void describe_crossing(struct xt_graph *graph)
 {
-    if (!graph->backend->apart || xt_graph_fails(graph))
+    if (!graph->options.device->own_memory || xt_graph_fails(graph))
         return;
     add_crossing(graph, XT_FORWARD, graph->logits->value, &graph->host_logits);
     if (graph->options.training)
@@ -238,7 +238,7 @@ static enum xt_status allocate_params(struct xt_graph *graph, struct xt_err *err
     bool training = graph->options.training;
     enum xt_status status =
         params->values ? XT_OK
-                       : xt_params_allocate(params, training && !graph->backend->apart, err);
+                       : xt_params_allocate(params, training && !graph->options.device->own_memory, err);
     return status ? status : xt_params_place(params, graph->options.device, training, err);
 }
 
@@ -391,7 +391,7 @@ static enum xt_status bind(struct xt_graph *graph, struct xt_err *err)
     enum xt_status status = XT_OK;
     for (int i = 0; i < count && !status; i++)
         status = xt_program_bind(programs[i], xt_in_buffer(graph->scratchpad),
-                                 graph->backend->compiles ? &making : NULL, err);
+                                 graph->options.device->compiles ? &making : NULL, err);
     return status;
 }
 
@@ -518,7 +518,7 @@ static enum xt_status after_forward(struct xt_graph *graph, struct xt_err *err)
     enum xt_status status = XT_OK;
     if (graph->moves_statistics) {
         status = xt_program_run(&graph->statistics, XT_FORWARD, err);
-        graph->options.params->device.is_newer = graph->backend->apart;
+        graph->options.params->device.is_newer = graph->options.device->own_memory;
     }
     if (!status)
         status = xt_program_run(&graph->crossing, XT_FORWARD, err);
@@ -559,12 +559,17 @@ enum xt_status xt_graph_convolutions_alone(struct xt_graph *graph, bool training
 
 float *xt_graph_logits(struct xt_graph *graph)
 {
-    return graph->backend->apart ? graph->host_logits.host : graph->logits->value->data;
+    return graph->options.device->own_memory ? graph->host_logits.host : graph->logits->value->data;
 }
 
 float *xt_graph_logits_grad(struct xt_graph *graph)
 {
-    return graph->backend->apart ? graph->host_logits_grad.host : logits_grad(graph)->data;
+    return graph->options.device->own_memory ? graph->host_logits_grad.host : logits_grad(graph)->data;
+}
+
+bool xt_graph_averages_in_f32(const struct xt_graph *graph)
+{
+    return graph->backend->averages_in_f32;
 }
 
 const char *xt_op_kind_name(const struct xt_op *op)

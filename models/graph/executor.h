@@ -34,6 +34,8 @@ enum xt_status xt_graph_convolutions_alone(struct xt_graph *graph, bool training
 float *xt_graph_logits(struct xt_graph *graph);      /* [n][h * w][c], on the host */
 float *xt_graph_logits_grad(struct xt_graph *graph); /* the same shape */
 
+/* Whether average pools of a 16-bit tensor are taken in float32, else in the tensor's type. */
+bool xt_graph_averages_in_f32(const struct xt_graph *graph);
 const char *xt_op_kind_name(const struct xt_op *op); /* "convolution" */
 /* For the placement table: "jit:avx512_core_amx" or "xtrain loops"; "" where nothing runs. */
 const char *xt_op_implementation(const struct xt_op *op, bool backward);

@@ -103,7 +103,7 @@ static enum xt_status place_array(struct xt_device *device, float *host, size_t 
     size_t bytes = floats * sizeof(float);
     if (out->memory)
         return XT_OK;
-    return xt_device_is_apart(device)
+    return device->own_memory
                ? xt_device_memory_create_bytes(device, bytes, XT_ON_DEVICE, what, out, err)
                : xt_device_memory_view(device, host, bytes, out, err);
 }

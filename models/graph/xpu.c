@@ -17,8 +17,6 @@ static enum xt_status begin(struct xt_graph *graph, struct xt_err *err)
 }
 
 const struct xt_backend xt_backend_xpu = {
-    .apart = true,
-    .compiles = true,
     .adds_own_type = true,
     .begin = begin,
 };

@@ -24,7 +24,7 @@ struct seen {
 static void look(const void *argument, void *result)
 {
     struct seen *seen = result;
-    struct xt_device device = {.kind = XT_DEVICE_XPU};
+    struct xt_device device = {.kind = XT_DEVICE_XPU, .own_memory = true};
     struct xt_monitor *monitor = NULL;
     setenv("XT_ZE_TEST", argument, 1);
     if (xt_level_zero_open(&device.zero, NULL))

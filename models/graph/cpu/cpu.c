@@ -15,6 +15,7 @@ const struct xt_backend xt_backend_programs = {.master_format = true};
 
 /* Its loops run whatever pass they are asked for. */
 const struct xt_backend xt_backend_cpu = {
+    .averages_in_f32 = true,
     .any_pass = true,
     .master_format = true,
     .overrides = overrides,

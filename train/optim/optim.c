@@ -5,12 +5,8 @@
 
 #include <assert.h>
 #include <math.h>
-#ifdef __SSE__
-#include <xmmintrin.h>
-#endif
 
-/* A block is what one inner loop is given: its scratch stays in the first cache. */
-enum { CHUNK = 16384, BLOCK = 1024, HANDS = 64, LANES = 8 };
+enum { CHUNK = 16384, BLOCK = XT_OPTIM_BLOCK, HANDS = 64, LANES = 8 };
 
 /* The next chunk that a hand has in the ranges. Start with a zeroed walk. */
 struct walk {
@@ -46,122 +42,28 @@ const char *const xt_optim_names[] = {
     NULL,
 };
 
+static const struct xt_optim_class *const classes[] = {
+    [XT_OPTIM_SGD] = &xt_optim_sgd,
+    [XT_OPTIM_ADAM] = &xt_optim_adam,
+    [XT_OPTIM_ADAMW] = &xt_optim_adamw,
+    [XT_OPTIM_RMSPROP] = &xt_optim_rmsprop,
+};
+
+const struct xt_optim_class *xt_optim_class_of(enum xt_optim_kind kind)
+{
+    return classes[kind];
+}
+
 int xt_optim_states(enum xt_optim_kind kind, double momentum)
 {
-    switch (kind) {
-    case XT_OPTIM_SGD:
-        return momentum != 0;
-    case XT_OPTIM_ADAM:
-    case XT_OPTIM_ADAMW:
-        return 2;
-    case XT_OPTIM_RMSPROP:
-        return momentum != 0 ? 2 : 1;
-    }
-    return 0;
+    const struct xt_optim_class *class = classes[kind];
+    int count = (class->states[0] != NULL) + (class->states[1] != NULL);
+    return class->last_is_momentum && momentum == 0 ? count - 1 : count;
 }
 
 const char *xt_optim_state_name(enum xt_optim_kind kind, int index)
 {
-    bool square_first = kind == XT_OPTIM_RMSPROP;
-    return (index == 0) == square_first ? "square" : "momentum";
-}
-
-static void sgd(const struct xt_optim_rule *rule, size_t count, float *restrict values,
-                const float *restrict grads)
-{
-    const float scale = rule->grad_scale;
-    const float decay = rule->decay;
-    const float lr = rule->lr;
-#pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        values[i] -= lr * (scale * grads[i] + decay * values[i]);
-}
-
-static void sgd_momentum(const struct xt_optim_rule *rule, size_t count, float *restrict values,
-                         const float *restrict grads, float *restrict velocity)
-{
-    const float scale = rule->grad_scale;
-    const float decay = rule->decay;
-    const float lr = rule->lr;
-    const float momentum = rule->momentum;
-    /* Nesterov's step is g + momentum * v, the plain one v. */
-    const float of_grad = rule->nesterov ? 1 : 0;
-    const float of_velocity = rule->nesterov ? momentum : 1;
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) {
-        float g = scale * grads[i] + decay * values[i];
-        float v = momentum * velocity[i] + g;
-        velocity[i] = v;
-        values[i] -= lr * (of_grad * g + of_velocity * v);
-    }
-}
-
-/* sqrtf may set errno, and a loop that calls it does not become vector code: so the roots of a
- * block are taken here, to the same bits. */
-static void take_roots(float *values, size_t count)
-{
-    size_t i = 0;
-#ifdef __SSE__
-    for (; i + 4 <= count; i += 4)
-        _mm_storeu_ps(values + i, _mm_sqrt_ps(_mm_loadu_ps(values + i)));
-#endif
-    for (; i < count; i++)
-        values[i] = sqrtf(values[i]);
-}
-
-static void adam(const struct xt_optim_rule *rule, size_t count, float *restrict values,
-                 const float *restrict grads, float *restrict mean, float *restrict square)
-{
-    const float scale = rule->grad_scale;
-    const float decay = rule->decay;
-    const float keep = rule->keep;
-    const float lr = rule->lr;
-    const float root_scale = rule->root_scale;
-    const float new_mean = (float)(1 - XT_ADAM_BETA1);
-    const float old_square = (float)XT_ADAM_BETA2;
-    const float new_square = (float)(1 - XT_ADAM_BETA2);
-    float roots[BLOCK];
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) {
-        float g = scale * grads[i] + decay * values[i];
-        mean[i] += new_mean * (g - mean[i]);
-        roots[i] = square[i] = old_square * square[i] + new_square * g * g;
-    }
-    take_roots(roots, count);
-#pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        values[i] = keep * values[i] - lr * (mean[i] / (roots[i] * root_scale + XT_OPTIM_EPS));
-}
-
-/* `velocity` is NULL where there is no momentum. */
-static void rmsprop(const struct xt_optim_rule *rule, size_t count, float *restrict values,
-                    const float *restrict grads, float *restrict square, float *restrict velocity)
-{
-    const float scale = rule->grad_scale;
-    const float decay = rule->decay;
-    const float lr = rule->lr;
-    const float momentum = rule->momentum;
-    const float old_square = (float)XT_RMSPROP_ALPHA;
-    const float new_square = (float)(1 - XT_RMSPROP_ALPHA);
-    float roots[BLOCK];
-    float steps[BLOCK];
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) {
-        float g = scale * grads[i] + decay * values[i];
-        steps[i] = g;
-        roots[i] = square[i] = old_square * square[i] + new_square * g * g;
-    }
-    take_roots(roots, count);
-#pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        steps[i] /= roots[i] + XT_OPTIM_EPS;
-    if (velocity)
-#pragma omp simd
-        for (size_t i = 0; i < count; i++)
-            steps[i] = velocity[i] = momentum * velocity[i] + steps[i];
-#pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        values[i] -= lr * steps[i];
+    return classes[kind]->states[index];
 }
 
 struct xt_optim_rule xt_optim_rule_of(const struct xt_optim *optim,
@@ -178,15 +80,13 @@ struct xt_optim_rule xt_optim_rule_of(const struct xt_optim *optim,
         .momentum = (float)optim->momentum,
         .nesterov = optim->nesterov,
     };
-    if (optim->kind == XT_OPTIM_ADAMW) {
+    const struct xt_optim_class *class = classes[optim->kind];
+    if (class->decoupled) {
         rule.decay = 0;
         rule.keep = (float)(1 - lr * decay);
     }
-    if (optim->kind == XT_OPTIM_ADAM || optim->kind == XT_OPTIM_ADAMW) {
-        double step = (double)optim->step + 1;
-        rule.lr = (float)(lr / (1 - pow(XT_ADAM_BETA1, step)));
-        rule.root_scale = (float)(1 / sqrt(1 - pow(XT_ADAM_BETA2, step)));
-    }
+    if (class->correct)
+        class->correct(optim, lr, &rule);
     return rule;
 }
 
@@ -196,25 +96,8 @@ static void update_block(const struct xt_optim *optim, const struct xt_optim_rul
     float *state[2];
     for (int i = 0; i < 2; i++)
         state[i] = optim->state[i] ? optim->state[i] + offset : NULL;
-    values += offset;
-    grads += offset;
-    switch (optim->kind) {
-    case XT_OPTIM_SGD:
-        if (state[0])
-            sgd_momentum(rule, count, values, grads, state[0]);
-        else
-            sgd(rule, count, values, grads);
-        break;
-    case XT_OPTIM_ADAM:
-    case XT_OPTIM_ADAMW:
-        assert(state[0] && state[1]);
-        adam(rule, count, values, grads, state[0], state[1]);
-        break;
-    case XT_OPTIM_RMSPROP:
-        assert(state[0]);
-        rmsprop(rule, count, values, grads, state[0], state[1]);
-        break;
-    }
+    assert(xt_optim_states(optim->kind, optim->momentum) == 0 || state[0]);
+    classes[optim->kind]->update(rule, count, values + offset, grads + offset, state);
 }
 
 static void update_chunk(const struct xt_optim *optim, const struct xt_optim_rule *rule,

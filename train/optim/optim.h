@@ -14,32 +14,19 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "train/optim/rule.h"
 #include "train/settings.h"
 
 /* As --optim takes them, in the enum's order; ends in NULL. */
 extern const char *const xt_optim_names[];
+/* What a kind is. */
+const struct xt_optim_class *xt_optim_class_of(enum xt_optim_kind kind);
 
 /* How many state arrays a kind keeps (0 to 2), and their names in a checkpoint: sgd "momentum"
  * (where momentum is not 0); adam, adamw "momentum", "square"; rmsprop "square", "momentum" (where
  * it is not 0). */
 int xt_optim_states(enum xt_optim_kind kind, double momentum);
 const char *xt_optim_state_name(enum xt_optim_kind kind, int index);
-
-/* What the kinds keep of what they had, and what keeps a quotient finite. */
-#define XT_ADAM_BETA1 0.9
-#define XT_ADAM_BETA2 0.999
-#define XT_RMSPROP_ALPHA 0.9
-#define XT_OPTIM_EPS 1e-8f
-
-struct xt_optim {
-    enum xt_optim_kind kind;
-    double momentum;
-    bool nesterov;
-    double weight_decay;
-    int64_t step;    /* updates done so far (Adam's bias correction, sgd's first momentum) */
-    float *state[2]; /* [count] each, the caller's, zeroed at the start; NULL where the kind keeps
-                        fewer */
-};
 
 /* One stretch of the arena, e.g. one parameter tensor. */
 struct xt_optim_range {
@@ -50,15 +37,6 @@ struct xt_optim_range {
 };
 
 /* The scalars of the next update of one range. */
-struct xt_optim_rule {
-    float grad_scale;
-    float decay; /* times the value, added to the gradient */
-    float keep;  /* times the value: decoupled decay */
-    float lr;
-    float momentum;
-    bool nesterov;
-    float root_scale; /* Adam: times the root of the mean square */
-};
 struct xt_optim_rule xt_optim_rule_of(const struct xt_optim *optim,
                                       const struct xt_optim_range *range, double lr,
                                       float grad_scale);

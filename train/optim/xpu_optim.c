@@ -6,14 +6,12 @@
 
 #include "base/mem.h"
 #include "models/graph/program.h"
-
-/* What changes from update to update, as numbers on the device. */
-enum scalar { GRAD_SCALE, DECAY, LR, KEEP, ROOT_SQUARE, MOMENTUM, SCALARS };
+#include "train/optim/steps.h"
 
 /* A stretch of the arenas that is updated by one rule. */
 struct stretch {
     struct xt_optim_range range;
-    size_t scalar_at[SCALARS]; /* in the scalars' memory, floats */
+    size_t scalar_at[XT_OPTIM_SCALARS]; /* in the scalars' memory, floats */
 };
 
 struct xt_xpu_optim {
@@ -74,8 +72,8 @@ static enum xt_status gather_all(struct xt_xpu_optim *own, const struct xt_optim
         gather(own, &sorted[i]);
     free(sorted);
     for (size_t i = 0; i < own->count && !status; i++)
-        for (size_t k = 0; k < SCALARS; k++)
-            own->stretches[i].scalar_at[k] = i * SCALARS + k;
+        for (size_t k = 0; k < XT_OPTIM_SCALARS; k++)
+            own->stretches[i].scalar_at[k] = i * XT_OPTIM_SCALARS + k;
     return status;
 }
 
@@ -97,7 +95,7 @@ static enum xt_status create_memories(struct xt_xpu_optim *own, struct xt_err *e
 {
     static const char what[] = "the optimizer's state";
     struct xt_device *device = own->device;
-    size_t scalars = own->count * SCALARS;
+    size_t scalars = own->count * XT_OPTIM_SCALARS;
     enum xt_status status = XT_OK;
     for (int i = 0; i < 2 && !status; i++)
         if (own->optim->state[i])
@@ -135,157 +133,20 @@ static struct xt_operand part_of(const struct xt_device_memory *memory,
                              stretch->range.count);
 }
 
-static struct xt_operand scalar_of(const struct xt_xpu_optim *own, const struct stretch *stretch,
-                                   enum scalar scalar)
-{
-    return xt_operand_scalar(xt_in_arena(&own->scalars, &stretch->scalar_at[scalar]), 2);
-}
-
-/* The arrays of a stretch while its rule is described. */
-struct rule {
-    struct xt_xpu_optim *own;
-    const struct stretch *stretch;
-    struct xt_operand p, g, state[2];
-};
-
-static void binary(struct rule *rule, dnnl_alg_kind_t alg, const struct xt_operand *a,
-                   const struct xt_operand *b, const struct xt_operand *to,
-                   const struct xt_posts *posts)
-{
-    xt_program_binary(&rule->own->update, XT_FORWARD, alg, a, b, to, posts);
-}
-
-static void times(struct rule *rule, const struct xt_operand *a, enum scalar scalar,
-                  const struct xt_operand *to, const struct xt_posts *posts)
-{
-    struct xt_operand by = scalar_of(rule->own, rule->stretch, scalar);
-    binary(rule, dnnl_binary_mul, a, &by, to, posts);
-}
-
-static void scale(struct rule *rule, double factor, const struct xt_operand *from,
-                  const struct xt_operand *to)
-{
-    xt_program_eltwise(&rule->own->update, XT_FORWARD, dnnl_eltwise_linear, (float)factor, 0, from,
-                       to);
-}
-
-static struct xt_posts then_add(const struct xt_operand *operand)
-{
-    return (struct xt_posts){.count = 1, .items = {xt_then_with(dnnl_binary_add, *operand)}};
-}
-
-/* g = grad_scale * g + decay * p */
-static void describe_gradient(struct rule *rule)
-{
-    const struct xt_optim *optim = rule->own->optim;
-    bool decays =
-        rule->stretch->range.decay && optim->weight_decay != 0 && optim->kind != XT_OPTIM_ADAMW;
-    struct xt_posts add = then_add(&rule->g);
-    times(rule, &rule->g, GRAD_SCALE, &rule->g, NULL);
-    if (decays)
-        times(rule, &rule->p, DECAY, &rule->g, &add);
-}
-
-/* p = p - lr * g */
-static void describe_step(struct rule *rule)
-{
-    times(rule, &rule->g, LR, &rule->g, NULL);
-    binary(rule, dnnl_binary_sub, &rule->p, &rule->g, &rule->p, NULL);
-}
-
-/* v = momentum * v + g */
-static void describe_velocity(struct rule *rule, const struct xt_operand *velocity)
-{
-    struct xt_posts add = then_add(&rule->g);
-    times(rule, velocity, MOMENTUM, velocity, &add);
-}
-
-static void describe_sgd(struct rule *rule)
-{
-    struct xt_operand *v = &rule->state[0];
-    struct xt_posts add = then_add(&rule->g);
-    describe_gradient(rule);
-    if (rule->own->optim->state[0]) {
-        describe_velocity(rule, v);
-        if (rule->own->optim->nesterov)
-            times(rule, v, MOMENTUM, &rule->g, &add);
-        else
-            scale(rule, 1, v, &rule->g);
-    }
-    describe_step(rule);
-}
-
-/* square = old * square + (1 - old) * g * g */
-static void describe_square(struct rule *rule, const struct xt_operand *square, double old)
-{
-    struct xt_posts posts = {.count = 2,
-                             .items = {xt_then(dnnl_eltwise_linear, (float)(1 - old), 0),
-                                       xt_then_with(dnnl_binary_add, *square)}};
-    scale(rule, old, square, square);
-    binary(rule, dnnl_binary_mul, &rule->g, &rule->g, square, &posts);
-}
-
-static void describe_adam(struct rule *rule)
-{
-    struct xt_operand *mean = &rule->state[0];
-    struct xt_operand *square = &rule->state[1];
-    struct xt_posts towards = {
-        .count = 2,
-        .items = {xt_then(dnnl_eltwise_linear, (float)(1 - XT_ADAM_BETA1), 0),
-                  xt_then_with(dnnl_binary_add, *mean)}};
-    struct xt_posts root = {
-        .count = 2,
-        .items = {xt_then(dnnl_eltwise_sqrt, 0, 0), xt_then(dnnl_eltwise_linear, 1, XT_OPTIM_EPS)}};
-    struct xt_operand lr = scalar_of(rule->own, rule->stretch, LR);
-    struct xt_posts by_lr = {.count = 1, .items = {xt_then_with(dnnl_binary_mul, lr)}};
-    struct xt_posts minus = {.count = 1, .items = {xt_then_with(dnnl_binary_sub, rule->g)}};
-    describe_gradient(rule);
-    binary(rule, dnnl_binary_sub, &rule->g, mean, mean, &towards);
-    describe_square(rule, square, XT_ADAM_BETA2);
-    times(rule, square, ROOT_SQUARE, &rule->g, &root);
-    binary(rule, dnnl_binary_div, mean, &rule->g, &rule->g, &by_lr);
-    times(rule, &rule->p, KEEP, &rule->p, &minus);
-}
-
-static void describe_rmsprop(struct rule *rule)
-{
-    struct xt_operand *square = &rule->state[0];
-    /* The root needs a place, and g has it: so g is multiplied by the inverse while it is read. */
-    struct xt_posts quotient = {
-        .count = 4,
-        .items = {xt_then(dnnl_eltwise_sqrt, 0, 0), xt_then(dnnl_eltwise_linear, 1, XT_OPTIM_EPS),
-                  xt_then(dnnl_eltwise_pow, 1, -1), xt_then_with(dnnl_binary_mul, rule->g)}};
-    describe_gradient(rule);
-    describe_square(rule, square, XT_RMSPROP_ALPHA);
-    times(rule, square, ROOT_SQUARE, &rule->g, &quotient);
-    if (rule->own->optim->state[1]) {
-        describe_velocity(rule, &rule->state[1]);
-        scale(rule, 1, &rule->state[1], &rule->g);
-    }
-    describe_step(rule);
-}
-
 static void describe_stretch(struct xt_xpu_optim *own, const struct stretch *stretch)
 {
-    struct rule rule = {
-        .own = own,
-        .stretch = stretch,
+    struct xt_optim_update update = {
+        .program = &own->update,
+        .optim = own->optim,
+        .decay = stretch->range.decay,
         .p = part_of(&own->params->device.values, stretch),
         .g = part_of(&own->params->device.grads, stretch),
         .state = {part_of(&own->state[0], stretch), part_of(&own->state[1], stretch)},
     };
-    switch (own->optim->kind) {
-    case XT_OPTIM_SGD:
-        describe_sgd(&rule);
-        break;
-    case XT_OPTIM_ADAM:
-    case XT_OPTIM_ADAMW:
-        describe_adam(&rule);
-        break;
-    case XT_OPTIM_RMSPROP:
-        describe_rmsprop(&rule);
-        break;
-    }
+    for (int i = 0; i < XT_OPTIM_SCALARS; i++)
+        update.scalars[i] =
+            xt_operand_scalar(xt_in_arena(&own->scalars, &stretch->scalar_at[i]), 2);
+    xt_optim_class_of(own->optim->kind)->describe(&update);
 }
 
 /* Sums of squares of a chunk each, then their sum. Padding and frozen gradients are 0. */
@@ -309,7 +170,7 @@ static void describe_norm(struct xt_xpu_optim *own)
 
 static void describe(struct xt_xpu_optim *own)
 {
-    size_t count = own->count * SCALARS;
+    size_t count = own->count * XT_OPTIM_SCALARS;
     struct xt_operand from =
         xt_operand_matrix(xt_in_memory(&own->host_scalars), dnnl_f32, 1, count);
     struct xt_operand to = xt_operand_matrix(xt_in_memory(&own->scalars), dnnl_f32, 1, count);
@@ -398,13 +259,13 @@ static void fill_scalars(struct xt_xpu_optim *own, double lr, float grad_scale)
     for (size_t i = 0; i < own->count; i++) {
         struct xt_optim_rule rule =
             xt_optim_rule_of(own->optim, &own->stretches[i].range, lr, grad_scale);
-        float *scalars = all + i * SCALARS;
-        scalars[GRAD_SCALE] = rule.grad_scale;
-        scalars[LR] = rule.lr;
-        scalars[KEEP] = rule.keep;
-        scalars[DECAY] = rule.decay;
-        scalars[ROOT_SQUARE] = rule.root_scale > 0 ? rule.root_scale * rule.root_scale : 1;
-        scalars[MOMENTUM] = rule.momentum;
+        float *scalars = all + i * XT_OPTIM_SCALARS;
+        scalars[XT_OPTIM_GRAD_SCALE] = rule.grad_scale;
+        scalars[XT_OPTIM_LR] = rule.lr;
+        scalars[XT_OPTIM_KEEP] = rule.keep;
+        scalars[XT_OPTIM_DECAY] = rule.decay;
+        scalars[XT_OPTIM_ROOT_SQUARE] = rule.root_scale > 0 ? rule.root_scale * rule.root_scale : 1;
+        scalars[XT_OPTIM_MOMENTUM] = rule.momentum;
     }
     xt_traffic_add(own->device, XT_CAUSE_SCALARS, true, own->host_scalars.bytes);
 }

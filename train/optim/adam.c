@@ -1,0 +1,78 @@
+/* Adam (Kingma & Ba 2015) and AdamW, whose weight decay is no part of the gradient (Loshchilov &
+ * Hutter 2019); betas 0.9 and 0.999. */
+#include <math.h>
+
+#include "train/optim/steps.h"
+
+#define XT_ADAM_BETA1 0.9
+#define XT_ADAM_BETA2 0.999
+
+static void update(const struct xt_optim_rule *rule, size_t count, float *restrict values,
+                   const float *restrict grads, float *restrict const state[2])
+{
+    float *restrict mean = state[0];
+    float *restrict square = state[1];
+    const float scale = rule->grad_scale;
+    const float decay = rule->decay;
+    const float keep = rule->keep;
+    const float lr = rule->lr;
+    const float root_scale = rule->root_scale;
+    const float new_mean = (float)(1 - XT_ADAM_BETA1);
+    const float old_square = (float)XT_ADAM_BETA2;
+    const float new_square = (float)(1 - XT_ADAM_BETA2);
+    float roots[XT_OPTIM_BLOCK];
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) {
+        float g = scale * grads[i] + decay * values[i];
+        mean[i] += new_mean * (g - mean[i]);
+        roots[i] = square[i] = old_square * square[i] + new_square * g * g;
+    }
+    xt_optim_roots(roots, count);
+#pragma omp simd
+    for (size_t i = 0; i < count; i++)
+        values[i] = keep * values[i] - lr * (mean[i] / (roots[i] * root_scale + XT_OPTIM_EPS));
+}
+
+static void correct(const struct xt_optim *optim, double lr, struct xt_optim_rule *rule)
+{
+    double step = (double)optim->step + 1;
+    rule->lr = (float)(lr / (1 - pow(XT_ADAM_BETA1, step)));
+    rule->root_scale = (float)(1 / sqrt(1 - pow(XT_ADAM_BETA2, step)));
+}
+
+static void describe(struct xt_optim_update *u)
+{
+    const struct xt_operand *mean = &u->state[0];
+    const struct xt_operand *square = &u->state[1];
+    struct xt_posts towards = {
+        .count = 2,
+        .items = {xt_then(dnnl_eltwise_linear, (float)(1 - XT_ADAM_BETA1), 0),
+                  xt_then_with(dnnl_binary_add, *mean)}};
+    struct xt_posts root = {
+        .count = 2,
+        .items = {xt_then(dnnl_eltwise_sqrt, 0, 0), xt_then(dnnl_eltwise_linear, 1, XT_OPTIM_EPS)}};
+    struct xt_posts by_lr = {.count = 1,
+                             .items = {xt_then_with(dnnl_binary_mul, u->scalars[XT_OPTIM_LR])}};
+    struct xt_posts minus = {.count = 1, .items = {xt_then_with(dnnl_binary_sub, u->g)}};
+    xt_optim_gradient(u);
+    xt_optim_binary(u, dnnl_binary_sub, &u->g, mean, mean, &towards);
+    xt_optim_square(u, square, XT_ADAM_BETA2);
+    xt_optim_times(u, square, XT_OPTIM_ROOT_SQUARE, &u->g, &root);
+    xt_optim_binary(u, dnnl_binary_div, mean, &u->g, &u->g, &by_lr);
+    xt_optim_times(u, &u->p, XT_OPTIM_KEEP, &u->p, &minus);
+}
+
+const struct xt_optim_class xt_optim_adam = {
+    .states = {"momentum", "square"},
+    .correct = correct,
+    .update = update,
+    .describe = describe,
+};
+
+const struct xt_optim_class xt_optim_adamw = {
+    .states = {"momentum", "square"},
+    .decoupled = true,
+    .correct = correct,
+    .update = update,
+    .describe = describe,
+};

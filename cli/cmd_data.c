@@ -257,6 +257,22 @@ enum xt_status xt_cmd_data_check(struct xt_options *options, struct xt_err *err)
 
 /* ---- data split ---- */
 
+/* A list has no way to say a path with a tab or a line's end, nor a class with blanks behind it. */
+static enum xt_status check_line(const char *path, const char *class, struct xt_err *err)
+{
+    size_t length = class ? strlen(class) : 0;
+    if (strpbrk(path, "\t\r\n"))
+        return xt_err_set(err, XT_ERR_DATA,
+                          "the path %s holds a tab or a line's end, which a list cannot say; "
+                          "rename it",
+                          xt_str_quote(path, strlen(path)).text);
+    if (length && class[length - 1] == ' ')
+        return xt_err_set(err, XT_ERR_DATA,
+                          "the class \"%s\" ends in a blank, which a list cannot say; rename it",
+                          class);
+    return XT_OK;
+}
+
 /* A sample's line of a list: its whole path, so that the list may lie anywhere. */
 static enum xt_status add_line(const struct set *set, size_t index, struct xt_str *out,
                                struct xt_err *err)
@@ -270,18 +286,40 @@ static enum xt_status add_line(const struct set *set, size_t index, struct xt_st
         return xt_err_set(err, XT_ERR_DATA, "%s is no file: only sets of image files can be split",
                           name);
     enum xt_status status = set->source->class->label(set->source, index, label, &length, err);
+    bool labelled = !set->source->labels_in_names;
+    bool class = labelled && !set->alphabet;
+    if (!status)
+        status = check_line(path, class ? xt_source_class_name(set->source, label[0]) : NULL, err);
     if (!status)
         status = xt_str_printf(out, err, "%s", path);
-    bool labelled = !set->source->labels_in_names;
     if (!status && labelled)
         status = xt_str_append(out, "\t", 1, err);
     if (!status && labelled && set->alphabet)
         status = xt_alphabet_decode(set->alphabet, label, length, out, err);
-    else if (!status && labelled)
+    else if (!status && class)
         status = xt_str_printf(out, err, "%s", xt_source_class_name(set->source, label[0]));
     if (!status)
         status = xt_str_append(out, "\n", 1, err);
     free(path);
+    return status;
+}
+
+/* Lists of another seed would have images of one side on the other. */
+static enum xt_status refuse_lists(const char *folder, struct xt_err *err)
+{
+    static const char *const names[] = {"train.txt", "val.txt"};
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && !status; i++) {
+        char *path = NULL;
+        status = xt_file_join(&path, folder, names[i], err);
+        if (!status && xt_file_exists(path))
+            status = xt_err_set(err, XT_ERR_RUN,
+                                "%s is there already; what was trained on it may be what another "
+                                "split evaluates on: give another --out, or remove train.txt and "
+                                "val.txt",
+                                path);
+        free(path);
+    }
     return status;
 }
 
@@ -352,7 +390,9 @@ enum xt_status xt_cmd_data_split(struct xt_options *options, struct xt_err *err)
     struct set set = {0};
     if (!s->out)
         return xt_err_set(err, XT_ERR_USAGE, "data split needs --out DIR: where the lists go");
-    enum xt_status status = open_whole_set(&set, s, options->arguments[0], "split", err);
+    enum xt_status status = refuse_lists(s->out, err);
+    if (!status)
+        status = open_whole_set(&set, s, options->arguments[0], "split", err);
     if (!status)
         status = split(&set, s, err);
     clear_set(&set);

@@ -32,6 +32,27 @@ expect 1 'a-000000.tar is there already' "$xtrain" "${pack[@]}" "$tree/p/a"
 expect 2 'use --cache ram' "$xtrain" "${pack[@]}" "$tree/p/b" --as pixels
 expect 2 'give both' "$xtrain" "${loader[@]}" --cache ram --cache-file "$tree/p/b"
 
+# What is split can be read again, or is not split.
+images=(tests/fuzz/corpus/image/*.jpg)
+mkdir -p "$tree"/set/{'a dog','cat "x"'}
+for i in 1 2 3 4 5 6; do cp "${images[0]}" "$tree/set/a dog/$i.jpg"; cp "${images[0]}" "$tree/set/cat \"x\"/$i ä.jpg"; done
+split=(data split "$tree/set" --val-part 0.5 --out)
+expect 0 "$tree/s1/val.txt" "$xtrain" "${split[@]}" "$tree/s1"
+cat "$tree"/s1/*.txt >"$tree/both.txt"
+expect 0 '"a dog":	6' "$xtrain" "${check[@]}" --json "$tree/both.txt"
+expect 0 '"cat \"x\"":	6' "$xtrain" "${check[@]}" --json "$tree/both.txt"
+expect 1 "$tree/s1/train.txt is there already" "$xtrain" "${split[@]}" "$tree/s1" --seed 5
+rm "$tree/s1/train.txt"
+expect 1 "$tree/s1/val.txt is there already" "$xtrain" "${split[@]}" "$tree/s1" --seed 5
+mv "$tree/set/a dog/1.jpg" "$tree/set/a dog/"$'1\t2.jpg'
+expect 3 'a dog/1?2.jpg holds a tab' "$xtrain" "${split[@]}" "$tree/s2"
+mv "$tree/set/a dog/"$'1\t2.jpg' "$tree/set/a dog/"$'1\n.jpg'
+expect 3 'a dog/1?.jpg holds a tab' "$xtrain" "${split[@]}" "$tree/s2"
+mv "$tree/set/a dog/"$'1\n.jpg' "$tree/set/a dog/1.jpg"
+mv "$tree/set/a dog" "$tree/set/a dog "
+expect 3 'the class "a dog " ends in a blank' "$xtrain" "${split[@]}" "$tree/s2"
+[ ! -e "$tree/s2" ] || fail 'a list was written'
+
 plates=${XTRAIN_SHARED:-../shared}/data/plates/val
 if [ -d "$plates" ]; then
   expect 2 'needs --out DIR' "$xtrain" data split "$plates"

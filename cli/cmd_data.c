@@ -27,6 +27,7 @@ struct set {
     const struct xt_model_info *model;
     struct xt_alphabet *alphabet;
     struct xt_source *source;
+    bool held_out;        /* of a set with both parts: the one to evaluate on */
     struct xt_err labels; /* what opening it strictly says; status XT_OK: all labels are good */
 };
 
@@ -37,23 +38,29 @@ static void clear_set(struct set *set)
     *set = (struct set){0};
 }
 
-/* Without --model: classes where there are such, else plates. */
-static const char *guess_model(const char *spec)
+/* Without --model and one that is known already: classes where there are such, else plates. */
+static enum xt_status choose_model(struct set *set, const struct xt_settings *s, const char *spec,
+                                   struct xt_err *err)
 {
-    struct xt_source_options options = {.task = XT_TASK_CLASSES};
-    struct xt_source *source = NULL;
-    struct xt_err err;
-    bool classes = xt_source_open(&source, spec, &options, &err) == XT_OK;
-    xt_source_destroy(source);
-    return classes ? "resnet50" : "lprnet";
+    const char *model = s->model ? s->model : set->model ? set->model->name : NULL;
+    enum xt_status status = xt_alphabet_load(&set->alphabet, s->alphabet, err);
+    if (status)
+        return status;
+    if (!model)
+        model =
+            xt_source_guess_task(spec, set->alphabet) == XT_TASK_CLASSES ? "resnet50" : "lprnet";
+    status = xt_model_get(model, &set->model, err);
+    if (!status && !set->model->time_steps) {
+        xt_alphabet_destroy(set->alphabet);
+        set->alphabet = NULL;
+    }
+    return status;
 }
 
 static enum xt_status open_set(struct set *set, const struct xt_settings *s, const char *spec,
                                struct xt_err *err)
 {
-    enum xt_status status = xt_model_get(s->model ? s->model : guess_model(spec), &set->model, err);
-    if (!status && set->model->time_steps)
-        status = xt_alphabet_load(&set->alphabet, s->alphabet, err);
+    enum xt_status status = choose_model(set, s, spec, err);
     if (status)
         return status;
     struct xt_source_options options = {
@@ -61,6 +68,7 @@ static enum xt_status open_set(struct set *set, const struct xt_settings *s, con
         .alphabet = set->alphabet,
         .order = set->model->bgr ? XT_PIXEL_BGR : XT_PIXEL_RGB,
         .steps_max = set->model->time_steps,
+        .held_out = set->held_out,
     };
     set->labels.status = XT_OK;
     status = xt_source_open(&set->source, spec, &options, &set->labels);
@@ -68,7 +76,7 @@ static enum xt_status open_set(struct set *set, const struct xt_settings *s, con
         return XT_OK;
     /* Labels that cannot be used are a finding here, and no end. */
     options.labels_optional = true;
-    if (options.task == XT_TASK_CLASSES || status != XT_ERR_DATA ||
+    if (s->strict_data || options.task == XT_TASK_CLASSES || status != XT_ERR_DATA ||
         xt_source_open(&set->source, spec, &options, err)) {
         *err = set->labels;
         return status;
@@ -164,7 +172,13 @@ static void describe_labels(struct xt_report *report, const struct set *set,
     xt_str_clear(&rare);
 }
 
-/* `against`: of --against, else NULL. */
+/* The other images, of which none should be among these. */
+static const char *others_of(const struct xt_settings *s)
+{
+    return s->against ? s->against : s->val;
+}
+
+/* `against`: of the others, else NULL. */
 static enum xt_status report(const struct set *set, const struct xt_settings *s,
                              const struct xt_survey *survey, const struct xt_survey *against,
                              struct xt_err *err)
@@ -190,7 +204,7 @@ static enum xt_status report(const struct set *set, const struct xt_settings *s,
     if (against) {
         xt_report_add(report, "duplicates_across", "  across", "%zu have the pixels of one in ",
                       xt_survey_common(survey, against));
-        xt_report_add(report, NULL, "", "%s", s->against);
+        xt_report_add(report, NULL, "", "%s", others_of(s));
     }
     return xt_report_end(report, s->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
@@ -217,14 +231,38 @@ static enum xt_status save_sheet(const struct set *set, const struct xt_settings
     return status;
 }
 
-/* Looks at --against, whose pictures must not be among the others'. */
-static enum xt_status compare(const struct xt_settings *s, struct xt_survey *survey,
-                              struct xt_err *err)
+static bool is_usable(const struct xt_survey *survey)
 {
-    struct set set = {0};
-    enum xt_status status = open_set(&set, s, s->against, err);
+    return survey->bad < survey->count && !xt_loader_is_too_bad(survey->bad, survey->count);
+}
+
+/* What would end a training run ends this with the same code, once all is said. */
+static enum xt_status judge(const struct set *set, const struct xt_survey *survey,
+                            struct xt_err *err)
+{
+    if (set->labels.status) {
+        *err = set->labels;
+        return err->status;
+    }
+    if (is_usable(survey))
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_DATA,
+                      "%zu of %zu images cannot be used, more than the 1 %% that is let pass; the "
+                      "first: %s",
+                      survey->bad, survey->count, survey->first_bad);
+}
+
+/* Looks at the others, whose pictures must not be among the set's; what is wrong with them goes to
+ * *fault. */
+static enum xt_status compare(const struct xt_model_info *model, const struct xt_settings *s,
+                              struct xt_survey *survey, struct xt_err *fault, struct xt_err *err)
+{
+    struct set set = {.model = model, .held_out = true};
+    enum xt_status status = open_set(&set, s, others_of(s), err);
     if (!status)
-        status = xt_survey_take(survey, set.source, symbols_of(&set), err);
+        status = xt_survey_take(survey, set.source, symbols_of(&set), s->strict_data, err);
+    if (!status)
+        judge(&set, survey, fault);
     clear_set(&set);
     return status;
 }
@@ -233,13 +271,22 @@ static enum xt_status check(const struct set *set, const struct xt_settings *s, 
 {
     struct xt_survey survey = {0};
     struct xt_survey against = {0};
-    enum xt_status status = xt_survey_take(&survey, set->source, symbols_of(set), err);
-    if (!status && s->against)
-        status = compare(s, &against, err);
+    struct xt_err fault = {.status = XT_OK};
+    bool others = others_of(s) != NULL;
+    enum xt_status status =
+        xt_survey_take(&survey, set->source, symbols_of(set), s->strict_data, err);
+    if (!status && others)
+        status = compare(set->model, s, &against, &fault, err);
     if (!status)
-        status = report(set, s, &survey, s->against ? &against : NULL, err);
-    if (!status && survey.bad < survey.count)
+        status = report(set, s, &survey, others ? &against : NULL, err);
+    if (!status && is_usable(&survey))
         status = save_sheet(set, s, err);
+    if (!status)
+        status = judge(set, &survey, err);
+    if (!status && fault.status) {
+        *err = fault;
+        status = err->status;
+    }
     xt_survey_clear(&against);
     xt_survey_clear(&survey);
     return status;

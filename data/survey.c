@@ -164,7 +164,7 @@ static void finish(struct xt_survey *survey, const struct sums *sums)
 }
 
 enum xt_status xt_survey_take(struct xt_survey *survey, const struct xt_source *source, int symbols,
-                              struct xt_err *err)
+                              bool strict, struct xt_err *err)
 {
     *survey = (struct xt_survey){.count = source->count, .symbols = symbols};
     struct xt_decoder decoder = {0};
@@ -179,6 +179,8 @@ enum xt_status xt_survey_take(struct xt_survey *survey, const struct xt_source *
         status = xt_stop_check(err, "after %zu of %zu images", i, source->count);
         if (!status)
             status = add_sample(survey, source, i, &decoder, &sample, &sums, err);
+        if (!status && strict && survey->bad)
+            status = xt_err_set(err, XT_ERR_DATA, "%s", survey->first_bad);
     }
     if (!status)
         finish(survey, &sums);

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/stop.h"
 #include "base/thread.h"
+#include "data/overlap.h"
 #include "data/sources/registry.h"
 #include "train/auto_batch.h"
 #include "train/network_build.h"
@@ -34,6 +35,20 @@ static enum xt_status open_source(struct xt_trainer *trainer, struct xt_err *err
     return status;
 }
 
+/* What is evaluated on images that were trained on says nothing. */
+static enum xt_status warn_of_shared(const struct xt_trainer *trainer, const char *val,
+                                     struct xt_err *err)
+{
+    struct xt_overlap overlap;
+    enum xt_status status = xt_overlap_find(&overlap, trainer->val, trainer->source, err);
+    if (!status && overlap.count)
+        xt_log_warn("%zu of the %zu image%s to evaluate on (%s) %s among the training images too, "
+                    "so that results look better than they are; the first: %s",
+                    overlap.count, trainer->val->count, trainer->val->count == 1 ? "" : "s", val,
+                    overlap.count == 1 ? "is" : "are", overlap.first);
+    return status;
+}
+
 /* The images to evaluate on: --val, else those that stand beside the training images in CIFAR's
  * batches, else the model's own where the training images are. */
 static enum xt_status open_val(struct xt_trainer *trainer, struct xt_err *err)
@@ -43,7 +58,10 @@ static enum xt_status open_val(struct xt_trainer *trainer, struct xt_err *err)
                       : !s->data                        ? trainer->network.model->default_val
                       : trainer->source->has_other_part ? s->data
                                                         : NULL;
-    return val ? xt_network_open_source(&trainer->network, val, &trainer->val, err) : XT_OK;
+    if (!val)
+        return XT_OK;
+    enum xt_status status = xt_network_open_source(&trainer->network, val, &trainer->val, err);
+    return status ? status : warn_of_shared(trainer, val, err);
 }
 
 static enum xt_status open_upload(struct xt_trainer *trainer, struct xt_err *err)

@@ -378,7 +378,7 @@ static void a_survey_counts_what_is_lost_as_bad(void **state)
     cut(path, st.st_size - 1536);
     struct xt_survey survey;
     open_good(path);
-    assert_int_equal(xt_survey_take(&survey, source, 2, &err), XT_OK);
+    assert_int_equal(xt_survey_take(&survey, source, 2, false, &err), XT_OK);
     assert_int_equal(survey.bad, 1);
     assert_int_equal(survey.unlabelled, 0);
     assert_non_null(strstr(survey.first_bad, "data.tar is cut short"));

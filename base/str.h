@@ -49,6 +49,9 @@ struct xt_quoted {
 };
 struct xt_quoted xt_str_quote(const char *bytes, size_t size);
 
+/* What a noun ends in after this count: "" or "s". */
+const char *xt_str_plural(uint64_t count);
+
 /* Whether JSON holds the escape \u0000, at which cJSON would cut a string off unseen. */
 bool xt_str_has_json_nul(const char *json);
 

@@ -95,6 +95,13 @@ static const char *symbol_name(const struct set *set, int index)
                          : xt_source_class_name(set->source, index);
 }
 
+/* Names stand between blanks; one that has a blank itself stands in quotes. */
+static enum xt_status add_name(struct xt_str *out, const char *name, struct xt_err *err)
+{
+    const char *quote = strchr(name, ' ') ? "\"" : "";
+    return xt_str_printf(out, err, "%s%s%s%s", out->length ? " " : "", quote, name, quote);
+}
+
 /* The symbols that labels have `least` to `most` times; the blank is none. */
 static enum xt_status list_symbols(const struct set *set, const struct xt_survey *survey,
                                    size_t least, size_t most, struct xt_str *out,
@@ -105,7 +112,7 @@ static enum xt_status list_symbols(const struct set *set, const struct xt_survey
         bool blank = set->alphabet && i == xt_alphabet_blank(set->alphabet);
         size_t count = survey->symbol_counts[i];
         if (!blank && count >= least && count <= most)
-            status = xt_str_printf(out, err, "%s%s", out->length ? " " : "", symbol_name(set, i));
+            status = add_name(out, symbol_name(set, i), err);
     }
     return status;
 }
@@ -156,8 +163,8 @@ static void describe_labels(struct xt_report *report, const struct set *set,
         xt_report_fail(report);
     xt_report_add(report, "label_least", set->alphabet ? "  labels" : NULL, "%d",
                   survey->label_least);
-    xt_report_add(report, "label_most", set->alphabet ? "" : NULL, " to %d symbols long",
-                  survey->label_most);
+    xt_report_add(report, "label_most", set->alphabet ? "" : NULL, " to %d symbol%s long",
+                  survey->label_most, xt_str_plural((uint64_t)survey->label_most));
     xt_report_add(report, "unlabelled", survey->unlabelled ? "  NO LABEL" : NULL, "%zu",
                   survey->unlabelled);
     if (survey->first_unlabelled)
@@ -247,9 +254,9 @@ static enum xt_status judge(const struct set *set, const struct xt_survey *surve
     if (is_usable(survey))
         return XT_OK;
     return xt_err_set(err, XT_ERR_DATA,
-                      "%zu of %zu images cannot be used, more than the 1 %% that is let pass; the "
+                      "%zu of %zu image%s cannot be used, more than the 1 %% that is let pass; the "
                       "first: %s",
-                      survey->bad, survey->count, survey->first_bad);
+                      survey->bad, survey->count, xt_str_plural(survey->count), survey->first_bad);
 }
 
 /* Looks at the others, whose pictures must not be among the set's; what is wrong with them goes to
@@ -391,17 +398,18 @@ static enum xt_status split(const struct set *set, const struct xt_settings *s, 
     for (size_t i = 0; i < set->source->count && !status; i++) {
         struct xt_rng rng = xt_rng_begin(s->seed, i);
         int part = (double)xt_rng_uniform(&rng) < s->val_part;
-        status = xt_stop_check(err, "after %zu of %zu images; no list was written", i,
-                               set->source->count);
+        status = xt_stop_check(err, "after %zu of %zu image%s; no list was written", i,
+                               set->source->count, xt_str_plural(set->source->count));
         if (!status)
             status = add_line(set, i, &parts[part], err);
         counts[part]++;
     }
     if (!status && (!counts[0] || !counts[1]))
-        status = xt_err_set(err, XT_ERR_USAGE,
-                            "of %zu images %zu would be left for training and %zu for evaluation; "
-                            "give another --val-part",
-                            set->source->count, counts[0], counts[1]);
+        status =
+            xt_err_set(err, XT_ERR_USAGE,
+                       "of %zu image%s %zu would be left for training and %zu for evaluation; "
+                       "give another --val-part",
+                       set->source->count, xt_str_plural(set->source->count), counts[0], counts[1]);
     if (!status)
         status = xt_file_make_folder(s->out, err);
     if (!status)
@@ -409,8 +417,8 @@ static enum xt_status split(const struct set *set, const struct xt_settings *s, 
     if (!status)
         status = save_list(s->out, "val.txt", &parts[1], err);
     if (!status)
-        printf("%zu images in %s/train.txt, %zu in %s/val.txt\n", counts[0], s->out, counts[1],
-               s->out);
+        printf("%zu image%s in %s/train.txt, %zu in %s/val.txt\n", counts[0],
+               xt_str_plural(counts[0]), s->out, counts[1], s->out);
     xt_str_clear(&parts[0]);
     xt_str_clear(&parts[1]);
     return status;
@@ -437,9 +445,9 @@ enum xt_status xt_cmd_data_split(struct xt_options *options, struct xt_err *err)
     struct set set = {0};
     if (!s->out)
         return xt_err_set(err, XT_ERR_USAGE, "data split needs --out DIR: where the lists go");
-    enum xt_status status = refuse_lists(s->out, err);
+    enum xt_status status = open_whole_set(&set, s, options->arguments[0], "split", err);
     if (!status)
-        status = open_whole_set(&set, s, options->arguments[0], "split", err);
+        status = refuse_lists(s->out, err);
     if (!status)
         status = split(&set, s, err);
     clear_set(&set);
@@ -452,21 +460,22 @@ static void tell_packed(const struct xt_packed *packed, const struct xt_settings
                         const char *out)
 {
     double megabytes = (double)packed->bytes / 1e6;
+    const char *many = xt_str_plural(packed->images);
     if (packed->bad)
         xt_log_warn("%zu image%s could not be used and %s left out; the first: %s", packed->bad,
-                    packed->bad == 1 ? "" : "s", packed->bad == 1 ? "was" : "were",
+                    xt_str_plural(packed->bad), packed->bad == 1 ? "was" : "were",
                     packed->first_bad);
     if (s->quiet)
         return;
     if (s->pack_as == XT_PACK_PIXELS)
-        printf("%zu images (%.1f MB of pixels) in %s; training takes them with --cache disk "
+        printf("%zu image%s (%.1f MB of pixels) in %s; training takes them with --cache disk "
                "--cache-file %s\n",
-               packed->images, megabytes, out, out);
+               packed->images, many, megabytes, out, out);
     else if (packed->shards == 1)
-        printf("%zu images (%.1f MB) in %s-000000.tar\n", packed->images, megabytes, out);
+        printf("%zu image%s (%.1f MB) in %s-000000.tar\n", packed->images, many, megabytes, out);
     else
-        printf("%zu images (%.1f MB) in %zu shards, %s-000000.tar to %s-%06zu.tar\n",
-               packed->images, megabytes, packed->shards, out, out, packed->shards - 1);
+        printf("%zu image%s (%.1f MB) in %zu shards, %s-000000.tar to %s-%06zu.tar\n",
+               packed->images, many, megabytes, packed->shards, out, out, packed->shards - 1);
 }
 
 static enum xt_status pack(const struct set *set, const struct xt_settings *s, const char *out,

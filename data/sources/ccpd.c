@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "data/sources/files.h"
 #include "data/sources/registry.h"
 
@@ -367,7 +368,7 @@ static enum xt_status fill(struct xt_source_files *set, const char *spec, struct
     if (!status)
         snprintf(set->base.description, sizeof set->base.description,
                  "%zu plate%s of CCPD (cut out by %s) in %.120s", set->base.count,
-                 set->base.count == 1 ? "" : "s", set->form == &by_box ? "box" : "corners", path);
+                 xt_str_plural(set->base.count), set->form == &by_box ? "box" : "corners", path);
     xt_source_files_describe_others(set);
     free(path);
     return status;

@@ -17,6 +17,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "base/thread.h"
 #include "data/sources/archive.h"
 #include "data/sources/files.h"
@@ -642,8 +643,7 @@ static void describe(struct xt_source_files *set, const struct tars *tars, const
     if (source->class_count)
         snprintf(classes, sizeof classes, " of %d classes", source->class_count);
     snprintf(text, sizeof source->description, "%zu image%s%s in %zu shard%s %.80s", source->count,
-             source->count == 1 ? "" : "s", classes, tars->count, tars->count == 1 ? "" : "s",
-             spec);
+             xt_str_plural(source->count), classes, tars->count, xt_str_plural(tars->count), spec);
     xt_source_files_describe_others(set);
     size_t used = strlen(text);
     if (tars->lost)
@@ -670,9 +670,10 @@ static enum xt_status fill(struct xt_source_files *set, const char *spec, struct
         status = xt_source_files_finish(set, spec, err);
     if (!status && set->base.count == tars->lost)
         status = xt_err_set(err, XT_ERR_DATA,
-                            "there is no image in %s: none of the %zu files in its %zu shard%s "
+                            "there is no image in %s: none of the %zu file%s in its %zu shard%s "
                             "ends in .jpg, .jpeg or .png",
-                            spec, set->others, tars->count, tars->count == 1 ? "" : "s");
+                            spec, set->others, xt_str_plural(set->others), tars->count,
+                            xt_str_plural(tars->count));
     if (!status)
         describe(set, tars, spec);
     return status;

@@ -65,6 +65,17 @@ cp "$tree/x1.jpg" "$tree/x2.jpg"
 expect 3 '2 of 8 images cannot be used' "$xtrain" "${check[@]}" "$tree/plates.txt"
 grep -qF 'formats' <<<"$said" || fail 'the report is missing' "$said"
 
+# One is one, and what was said of it is not said again.
+cp "$tree/1.jpg" "$tree/x2.jpg"
+sed -n '1,4p' "$tree/plates.txt" >"$tree/bad.txt"
+expect 0 '1 step of 2 images' "$xtrain" train --model lprnet --device cpu --out "$tree/run1" --steps 1 --data "$tree/plates.txt" --batch 2
+expect 0 '1 image could not be used and does not count' "$xtrain" train --model lprnet --device cpu --out "$tree/run2" --steps 3 \
+  --eval-every 1 --data "$tree/bad.txt" --val "$tree/bad.txt" --batch 1
+[ "$(grep -c 'could not be used' <<<"$said")" = 1 ] || fail 'it is said at each evaluation' "$said"
+sed 's/cat$/a cat/' "$tree/classes.txt" >"$tree/blank.txt"
+cp "$tree/1.jpg" "$tree/x1.jpg"
+expect 0 'classes seen fewer than 5 times: TRUCK "a cat"' "$xtrain" "${check[@]}" "$tree/blank.txt"
+
 # Evaluating on what is trained on is said.
 sed -n '3,8p' "$tree/plates.txt" >"$tree/both.txt"
 expect 0 "6 of the 6 images to evaluate on ($tree/both.txt) are among the training images too" \

@@ -391,7 +391,7 @@ static void a_tar_without_images_is_refused(void **state)
     struct writer writer = begin(path);
     add_text(&writer, "readme.md", "x");
     end(&writer);
-    assert_refused(path, "none of the 1 files in its 1 shard");
+    assert_refused(path, "none of the 1 file in its 1 shard");
 }
 
 #define tar_test(f) cmocka_unit_test_setup_teardown(f, setup_classes, teardown)

@@ -131,6 +131,45 @@ const char *xt_str_nearest(const char *word, const char *const *candidates, size
     return nearest;
 }
 
+bool xt_utf8_is_control(uint32_t code)
+{
+    return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0xFEFF;
+}
+
+struct xt_quoted xt_str_quote(const char *bytes, size_t size)
+{
+    struct xt_quoted quoted = {{0}};
+    size_t length = 0;
+    uint32_t code = 0;
+    for (size_t at = 0; at < size;) {
+        size_t used = xt_utf8_decode(bytes + at, size - at, &code);
+        bool plain = used && !xt_utf8_is_control(code);
+        size_t wanted = plain ? used : 1;
+        if (length + wanted + sizeof "..." > sizeof quoted.text) {
+            memcpy(quoted.text + length, "...", sizeof "...");
+            break;
+        }
+        memcpy(quoted.text + length, plain ? bytes + at : "?", wanted);
+        length += wanted;
+        at += used ? used : 1;
+    }
+    return quoted;
+}
+
+const char *xt_str_plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+bool xt_str_has_json_nul(const char *json)
+{
+    /* What follows a backslash is escaped, also another one. */
+    for (const char *at = strchr(json, '\\'); at && at[1]; at = strchr(at + 2, '\\'))
+        if (strncmp(at, "\\u0000", 6) == 0)
+            return true;
+    return false;
+}
+
 bool xt_str_starts(const char *text, const char *prefix)
 {
     return strncmp(text, prefix, strlen(prefix)) == 0;

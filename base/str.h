@@ -39,6 +39,22 @@ int xt_str_distance(const char *a, const char *b);
 /* The candidate nearest to `word`, or NULL where none is near enough to be meant. */
 const char *xt_str_nearest(const char *word, const char *const *candidates, size_t count);
 
+/* Whether a character is a control one (C0, DEL, C1), or the mark of the byte order. */
+bool xt_utf8_is_control(uint32_t code);
+
+/* Bytes as they may be printed: cut where they are long, a question mark for a control character
+ * and for what is not UTF-8. */
+struct xt_quoted {
+    char text[128];
+};
+struct xt_quoted xt_str_quote(const char *bytes, size_t size);
+
+/* What a noun ends in after this count: "" or "s". */
+const char *xt_str_plural(uint64_t count);
+
+/* Whether JSON holds the escape \u0000, at which cJSON would cut a string off unseen. */
+bool xt_str_has_json_nul(const char *json);
+
 bool xt_str_starts(const char *text, const char *prefix);
 bool xt_str_ends(const char *text, const char *suffix);
 

@@ -27,6 +27,7 @@ struct set {
     const struct xt_model_info *model;
     struct xt_alphabet *alphabet;
     struct xt_source *source;
+    bool held_out;        /* of a set with both parts: the one to evaluate on */
     struct xt_err labels; /* what opening it strictly says; status XT_OK: all labels are good */
 };
 
@@ -37,23 +38,29 @@ static void clear_set(struct set *set)
     *set = (struct set){0};
 }
 
-/* Without --model: classes where there are such, else plates. */
-static const char *guess_model(const char *spec)
+/* Without --model and one that is known already: classes where there are such, else plates. */
+static enum xt_status choose_model(struct set *set, const struct xt_settings *s, const char *spec,
+                                   struct xt_err *err)
 {
-    struct xt_source_options options = {.task = XT_TASK_CLASSES};
-    struct xt_source *source = NULL;
-    struct xt_err err;
-    bool classes = xt_source_open(&source, spec, &options, &err) == XT_OK;
-    xt_source_destroy(source);
-    return classes ? "resnet50" : "lprnet";
+    const char *model = s->model ? s->model : set->model ? set->model->name : NULL;
+    enum xt_status status = xt_alphabet_load(&set->alphabet, s->alphabet, err);
+    if (status)
+        return status;
+    if (!model)
+        model =
+            xt_source_guess_task(spec, set->alphabet) == XT_TASK_CLASSES ? "resnet50" : "lprnet";
+    status = xt_model_get(model, &set->model, err);
+    if (!status && !set->model->time_steps) {
+        xt_alphabet_destroy(set->alphabet);
+        set->alphabet = NULL;
+    }
+    return status;
 }
 
 static enum xt_status open_set(struct set *set, const struct xt_settings *s, const char *spec,
                                struct xt_err *err)
 {
-    enum xt_status status = xt_model_get(s->model ? s->model : guess_model(spec), &set->model, err);
-    if (!status && set->model->time_steps)
-        status = xt_alphabet_load(&set->alphabet, s->alphabet, err);
+    enum xt_status status = choose_model(set, s, spec, err);
     if (status)
         return status;
     struct xt_source_options options = {
@@ -61,6 +68,7 @@ static enum xt_status open_set(struct set *set, const struct xt_settings *s, con
         .alphabet = set->alphabet,
         .order = set->model->bgr ? XT_PIXEL_BGR : XT_PIXEL_RGB,
         .steps_max = set->model->time_steps,
+        .held_out = set->held_out,
     };
     set->labels.status = XT_OK;
     status = xt_source_open(&set->source, spec, &options, &set->labels);
@@ -68,7 +76,7 @@ static enum xt_status open_set(struct set *set, const struct xt_settings *s, con
         return XT_OK;
     /* Labels that cannot be used are a finding here, and no end. */
     options.labels_optional = true;
-    if (options.task == XT_TASK_CLASSES || status != XT_ERR_DATA ||
+    if (s->strict_data || options.task == XT_TASK_CLASSES || status != XT_ERR_DATA ||
         xt_source_open(&set->source, spec, &options, err)) {
         *err = set->labels;
         return status;
@@ -87,6 +95,13 @@ static const char *symbol_name(const struct set *set, int index)
                          : xt_source_class_name(set->source, index);
 }
 
+/* Names stand between blanks; one that has a blank itself stands in quotes. */
+static enum xt_status add_name(struct xt_str *out, const char *name, struct xt_err *err)
+{
+    const char *quote = strchr(name, ' ') ? "\"" : "";
+    return xt_str_printf(out, err, "%s%s%s%s", out->length ? " " : "", quote, name, quote);
+}
+
 /* The symbols that labels have `least` to `most` times; the blank is none. */
 static enum xt_status list_symbols(const struct set *set, const struct xt_survey *survey,
                                    size_t least, size_t most, struct xt_str *out,
@@ -97,7 +112,7 @@ static enum xt_status list_symbols(const struct set *set, const struct xt_survey
         bool blank = set->alphabet && i == xt_alphabet_blank(set->alphabet);
         size_t count = survey->symbol_counts[i];
         if (!blank && count >= least && count <= most)
-            status = xt_str_printf(out, err, "%s%s", out->length ? " " : "", symbol_name(set, i));
+            status = add_name(out, symbol_name(set, i), err);
     }
     return status;
 }
@@ -148,8 +163,8 @@ static void describe_labels(struct xt_report *report, const struct set *set,
         xt_report_fail(report);
     xt_report_add(report, "label_least", set->alphabet ? "  labels" : NULL, "%d",
                   survey->label_least);
-    xt_report_add(report, "label_most", set->alphabet ? "" : NULL, " to %d symbols long",
-                  survey->label_most);
+    xt_report_add(report, "label_most", set->alphabet ? "" : NULL, " to %d symbol%s long",
+                  survey->label_most, xt_str_plural((uint64_t)survey->label_most));
     xt_report_add(report, "unlabelled", survey->unlabelled ? "  NO LABEL" : NULL, "%zu",
                   survey->unlabelled);
     if (survey->first_unlabelled)
@@ -164,7 +179,13 @@ static void describe_labels(struct xt_report *report, const struct set *set,
     xt_str_clear(&rare);
 }
 
-/* `against`: of --against, else NULL. */
+/* The other images, of which none should be among these. */
+static const char *others_of(const struct xt_settings *s)
+{
+    return s->against ? s->against : s->val;
+}
+
+/* `against`: of the others, else NULL. */
 static enum xt_status report(const struct set *set, const struct xt_settings *s,
                              const struct xt_survey *survey, const struct xt_survey *against,
                              struct xt_err *err)
@@ -190,7 +211,7 @@ static enum xt_status report(const struct set *set, const struct xt_settings *s,
     if (against) {
         xt_report_add(report, "duplicates_across", "  across", "%zu have the pixels of one in ",
                       xt_survey_common(survey, against));
-        xt_report_add(report, NULL, "", "%s", s->against);
+        xt_report_add(report, NULL, "", "%s", others_of(s));
     }
     return xt_report_end(report, s->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
@@ -217,14 +238,38 @@ static enum xt_status save_sheet(const struct set *set, const struct xt_settings
     return status;
 }
 
-/* Looks at --against, whose pictures must not be among the others'. */
-static enum xt_status compare(const struct xt_settings *s, struct xt_survey *survey,
-                              struct xt_err *err)
+static bool is_usable(const struct xt_survey *survey)
 {
-    struct set set = {0};
-    enum xt_status status = open_set(&set, s, s->against, err);
+    return survey->bad < survey->count && !xt_loader_is_too_bad(survey->bad, survey->count);
+}
+
+/* What would end a training run ends this with the same code, once all is said. */
+static enum xt_status judge(const struct set *set, const struct xt_survey *survey,
+                            struct xt_err *err)
+{
+    if (set->labels.status) {
+        *err = set->labels;
+        return err->status;
+    }
+    if (is_usable(survey))
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_DATA,
+                      "%zu of %zu image%s cannot be used, more than the 1 %% that is let pass; the "
+                      "first: %s",
+                      survey->bad, survey->count, xt_str_plural(survey->count), survey->first_bad);
+}
+
+/* Looks at the others, whose pictures must not be among the set's; what is wrong with them goes to
+ * *fault. */
+static enum xt_status compare(const struct xt_model_info *model, const struct xt_settings *s,
+                              struct xt_survey *survey, struct xt_err *fault, struct xt_err *err)
+{
+    struct set set = {.model = model, .held_out = true};
+    enum xt_status status = open_set(&set, s, others_of(s), err);
     if (!status)
-        status = xt_survey_take(survey, set.source, symbols_of(&set), err);
+        status = xt_survey_take(survey, set.source, symbols_of(&set), s->strict_data, err);
+    if (!status)
+        judge(&set, survey, fault);
     clear_set(&set);
     return status;
 }
@@ -233,13 +278,22 @@ static enum xt_status check(const struct set *set, const struct xt_settings *s, 
 {
     struct xt_survey survey = {0};
     struct xt_survey against = {0};
-    enum xt_status status = xt_survey_take(&survey, set->source, symbols_of(set), err);
-    if (!status && s->against)
-        status = compare(s, &against, err);
+    struct xt_err fault = {.status = XT_OK};
+    bool others = others_of(s) != NULL;
+    enum xt_status status =
+        xt_survey_take(&survey, set->source, symbols_of(set), s->strict_data, err);
+    if (!status && others)
+        status = compare(set->model, s, &against, &fault, err);
     if (!status)
-        status = report(set, s, &survey, s->against ? &against : NULL, err);
-    if (!status && survey.bad < survey.count)
+        status = report(set, s, &survey, others ? &against : NULL, err);
+    if (!status && is_usable(&survey))
         status = save_sheet(set, s, err);
+    if (!status)
+        status = judge(set, &survey, err);
+    if (!status && fault.status) {
+        *err = fault;
+        status = err->status;
+    }
     xt_survey_clear(&against);
     xt_survey_clear(&survey);
     return status;
@@ -257,6 +311,22 @@ enum xt_status xt_cmd_data_check(struct xt_options *options, struct xt_err *err)
 
 /* ---- data split ---- */
 
+/* A list has no way to say a path with a tab or a line's end, nor a class with blanks behind it. */
+static enum xt_status check_line(const char *path, const char *class, struct xt_err *err)
+{
+    size_t length = class ? strlen(class) : 0;
+    if (strpbrk(path, "\t\r\n"))
+        return xt_err_set(err, XT_ERR_DATA,
+                          "the path %s holds a tab or a line's end, which a list cannot say; "
+                          "rename it",
+                          xt_str_quote(path, strlen(path)).text);
+    if (length && class[length - 1] == ' ')
+        return xt_err_set(err, XT_ERR_DATA,
+                          "the class \"%s\" ends in a blank, which a list cannot say; rename it",
+                          class);
+    return XT_OK;
+}
+
 /* A sample's line of a list: its whole path, so that the list may lie anywhere. */
 static enum xt_status add_line(const struct set *set, size_t index, struct xt_str *out,
                                struct xt_err *err)
@@ -270,18 +340,40 @@ static enum xt_status add_line(const struct set *set, size_t index, struct xt_st
         return xt_err_set(err, XT_ERR_DATA, "%s is no file: only sets of image files can be split",
                           name);
     enum xt_status status = set->source->class->label(set->source, index, label, &length, err);
+    bool labelled = !set->source->labels_in_names;
+    bool class = labelled && !set->alphabet;
+    if (!status)
+        status = check_line(path, class ? xt_source_class_name(set->source, label[0]) : NULL, err);
     if (!status)
         status = xt_str_printf(out, err, "%s", path);
-    bool labelled = !set->source->labels_in_names;
     if (!status && labelled)
         status = xt_str_append(out, "\t", 1, err);
     if (!status && labelled && set->alphabet)
         status = xt_alphabet_decode(set->alphabet, label, length, out, err);
-    else if (!status && labelled)
+    else if (!status && class)
         status = xt_str_printf(out, err, "%s", xt_source_class_name(set->source, label[0]));
     if (!status)
         status = xt_str_append(out, "\n", 1, err);
     free(path);
+    return status;
+}
+
+/* Lists of another seed would have images of one side on the other. */
+static enum xt_status refuse_lists(const char *folder, struct xt_err *err)
+{
+    static const char *const names[] = {"train.txt", "val.txt"};
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && !status; i++) {
+        char *path = NULL;
+        status = xt_file_join(&path, folder, names[i], err);
+        if (!status && xt_file_exists(path))
+            status = xt_err_set(err, XT_ERR_RUN,
+                                "%s is there already; what was trained on it may be what another "
+                                "split evaluates on: give another --out, or remove train.txt and "
+                                "val.txt",
+                                path);
+        free(path);
+    }
     return status;
 }
 
@@ -306,17 +398,18 @@ static enum xt_status split(const struct set *set, const struct xt_settings *s, 
     for (size_t i = 0; i < set->source->count && !status; i++) {
         struct xt_rng rng = xt_rng_begin(s->seed, i);
         int part = (double)xt_rng_uniform(&rng) < s->val_part;
-        status = xt_stop_check(err, "after %zu of %zu images; no list was written", i,
-                               set->source->count);
+        status = xt_stop_check(err, "after %zu of %zu image%s; no list was written", i,
+                               set->source->count, xt_str_plural(set->source->count));
         if (!status)
             status = add_line(set, i, &parts[part], err);
         counts[part]++;
     }
     if (!status && (!counts[0] || !counts[1]))
-        status = xt_err_set(err, XT_ERR_USAGE,
-                            "of %zu images %zu would be left for training and %zu for evaluation; "
-                            "give another --val-part",
-                            set->source->count, counts[0], counts[1]);
+        status =
+            xt_err_set(err, XT_ERR_USAGE,
+                       "of %zu image%s %zu would be left for training and %zu for evaluation; "
+                       "give another --val-part",
+                       set->source->count, xt_str_plural(set->source->count), counts[0], counts[1]);
     if (!status)
         status = xt_file_make_folder(s->out, err);
     if (!status)
@@ -324,8 +417,8 @@ static enum xt_status split(const struct set *set, const struct xt_settings *s, 
     if (!status)
         status = save_list(s->out, "val.txt", &parts[1], err);
     if (!status)
-        printf("%zu images in %s/train.txt, %zu in %s/val.txt\n", counts[0], s->out, counts[1],
-               s->out);
+        printf("%zu image%s in %s/train.txt, %zu in %s/val.txt\n", counts[0],
+               xt_str_plural(counts[0]), s->out, counts[1], s->out);
     xt_str_clear(&parts[0]);
     xt_str_clear(&parts[1]);
     return status;
@@ -354,6 +447,8 @@ enum xt_status xt_cmd_data_split(struct xt_options *options, struct xt_err *err)
         return xt_err_set(err, XT_ERR_USAGE, "data split needs --out DIR: where the lists go");
     enum xt_status status = open_whole_set(&set, s, options->arguments[0], "split", err);
     if (!status)
+        status = refuse_lists(s->out, err);
+    if (!status)
         status = split(&set, s, err);
     clear_set(&set);
     return status;
@@ -365,21 +460,22 @@ static void tell_packed(const struct xt_packed *packed, const struct xt_settings
                         const char *out)
 {
     double megabytes = (double)packed->bytes / 1e6;
+    const char *many = xt_str_plural(packed->images);
     if (packed->bad)
         xt_log_warn("%zu image%s could not be used and %s left out; the first: %s", packed->bad,
-                    packed->bad == 1 ? "" : "s", packed->bad == 1 ? "was" : "were",
+                    xt_str_plural(packed->bad), packed->bad == 1 ? "was" : "were",
                     packed->first_bad);
     if (s->quiet)
         return;
     if (s->pack_as == XT_PACK_PIXELS)
-        printf("%zu images (%.1f MB of pixels) in %s; training takes them with --cache disk "
+        printf("%zu image%s (%.1f MB of pixels) in %s; training takes them with --cache disk "
                "--cache-file %s\n",
-               packed->images, megabytes, out, out);
+               packed->images, many, megabytes, out, out);
     else if (packed->shards == 1)
-        printf("%zu images (%.1f MB) in %s-000000.tar\n", packed->images, megabytes, out);
+        printf("%zu image%s (%.1f MB) in %s-000000.tar\n", packed->images, many, megabytes, out);
     else
-        printf("%zu images (%.1f MB) in %zu shards, %s-000000.tar to %s-%06zu.tar\n",
-               packed->images, megabytes, packed->shards, out, out, packed->shards - 1);
+        printf("%zu image%s (%.1f MB) in %zu shards, %s-000000.tar to %s-%06zu.tar\n",
+               packed->images, many, megabytes, packed->shards, out, out, packed->shards - 1);
 }
 
 static enum xt_status pack(const struct set *set, const struct xt_settings *s, const char *out,

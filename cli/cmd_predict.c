@@ -180,7 +180,8 @@ static enum xt_status predict_all(struct reader *reader, struct xt_err *err)
 {
     enum xt_status status = XT_OK;
     for (size_t i = 0; i < reader->files.count && !status; i++) {
-        status = xt_stop_check(err, "after %zu of %zu files", i, reader->files.count);
+        status = xt_stop_check(err, "after %zu of %zu file%s", i, reader->files.count,
+                               xt_str_plural(reader->files.count));
         if (!status)
             status = add_image(reader, reader->files.paths[i], err);
         if (!status && reader->filled == reader->network.batch)
@@ -189,8 +190,9 @@ static enum xt_status predict_all(struct reader *reader, struct xt_err *err)
     if (!status)
         status = run_batch(reader, err);
     if (!status && reader->unreadable)
-        status = xt_err_set(err, XT_ERR_DATA, "%zu of %zu files could not be read",
-                            reader->unreadable, reader->files.count);
+        status =
+            xt_err_set(err, XT_ERR_DATA, "%zu of %zu file%s could not be read", reader->unreadable,
+                       reader->files.count, xt_str_plural(reader->files.count));
     return status;
 }
 

@@ -19,7 +19,8 @@
 struct view {
     const struct xt_trainer *trainer;
     struct xt_progress progress;
-    bool silent; /* --quiet, or standard output belongs to --json */
+    size_t bad_images; /* as they were said last */
+    bool silent;       /* --quiet, or standard output belongs to --json */
 };
 
 /* Where the start took its time, if it took any. */
@@ -64,8 +65,10 @@ static void show_evaluation(void *context, const struct xt_train_progress *p,
     view->trainer->objective->class->describe(&evaluation->score, score, sizeof score);
     printf("step %" PRId64 ": %s, loss %.4f%s\n", p->step, score, evaluation->loss,
            best ? "; the best so far" : "");
-    if (evaluation->bad_images)
-        printf("%zu images could not be used and do not count\n", evaluation->bad_images);
+    if (evaluation->bad_images != view->bad_images)
+        printf("%zu image%s could not be used and do%s not count\n", evaluation->bad_images,
+               xt_str_plural(evaluation->bad_images), evaluation->bad_images == 1 ? "es" : "");
+    view->bad_images = evaluation->bad_images;
     fflush(stdout);
 }
 
@@ -81,8 +84,10 @@ static void describe_run(const struct xt_trainer *trainer)
     printf("on %s, %s, from %s\n", trainer->network.device.name,
            xt_dtype_name(trainer->network.graph->options.dtype),
            s->init ? s->init : "random weights");
-    printf("%" PRId64 " steps of %d images (%" PRId64 " steps an epoch), %zu parameters\n",
-           trainer->steps, trainer->network.batch, trainer->epoch_steps,
+    printf("%" PRId64 " step%s of %d image%s (%" PRId64 " step%s an epoch), %zu parameters\n",
+           trainer->steps, xt_str_plural((uint64_t)trainer->steps), trainer->network.batch,
+           xt_str_plural((uint64_t)trainer->network.batch), trainer->epoch_steps,
+           xt_str_plural((uint64_t)trainer->epoch_steps),
            xt_network_parameter_count(&trainer->network));
     printf("saving to %s\n", trainer->folder.path);
     fflush(stdout);

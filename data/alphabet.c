@@ -29,11 +29,6 @@ static bool is_space(uint32_t code)
     return code == ' ' || (code >= '\t' && code <= '\r') || code == 0xA0 || code == 0x3000;
 }
 
-static bool is_control(uint32_t code)
-{
-    return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == BOM;
-}
-
 static int compare_entries(const void *a, const void *b)
 {
     const struct entry *x = a;
@@ -46,7 +41,7 @@ static int compare_entries(const void *a, const void *b)
 static enum xt_status add_symbol(struct xt_alphabet *alphabet, const char *bytes, size_t size,
                                  uint32_t code, int line, const char *name, struct xt_err *err)
 {
-    if (is_control(code))
+    if (xt_utf8_is_control(code))
         return xt_err_set(err, XT_ERR_DATA,
                           "%s line %d: the control character U+%04X cannot be a symbol", name, line,
                           (unsigned)code);
@@ -187,36 +182,11 @@ const char *xt_alphabet_text(const struct xt_alphabet *alphabet)
     return xt_str_get(&alphabet->text);
 }
 
-/* A label as it may be printed: cut where it is long, a question mark for a control byte. */
-struct quoted {
-    char text[128];
-};
-
-static struct quoted quote(const char *label, size_t size)
+static enum xt_status unknown_symbol(const struct xt_alphabet *alphabet,
+                                     const struct xt_quoted *label, const char *bytes, size_t size,
+                                     uint32_t code, struct xt_err *err)
 {
-    struct quoted quoted = {{0}};
-    size_t length = 0;
-    uint32_t code = 0;
-    for (size_t at = 0; at < size;) {
-        size_t used = xt_utf8_decode(label + at, size - at, &code);
-        bool plain = used && !is_control(code);
-        size_t wanted = plain ? used : 1;
-        if (length + wanted + sizeof "..." > sizeof quoted.text) {
-            memcpy(quoted.text + length, "...", sizeof "...");
-            break;
-        }
-        memcpy(quoted.text + length, plain ? label + at : "?", wanted);
-        length += wanted;
-        at += used ? used : 1;
-    }
-    return quoted;
-}
-
-static enum xt_status unknown_symbol(const struct xt_alphabet *alphabet, const struct quoted *label,
-                                     const char *bytes, size_t size, uint32_t code,
-                                     struct xt_err *err)
-{
-    if (is_control(code) || is_space(code))
+    if (xt_utf8_is_control(code) || is_space(code))
         return xt_err_set(err, XT_ERR_DATA, "the label \"%s\" has the character U+%04X",
                           label->text, (unsigned)code);
     bool small = code >= 'a' && code <= 'z' && xt_alphabet_find(alphabet, code - 'a' + 'A') >= 0;
@@ -236,7 +206,7 @@ static enum xt_status encode_symbol(const struct xt_alphabet *alphabet, const ch
     *symbol = *used ? xt_alphabet_find(alphabet, code) : -1;
     if (*symbol >= 0 && *symbol != xt_alphabet_blank(alphabet))
         return XT_OK;
-    struct quoted quoted = quote(label, size);
+    struct xt_quoted quoted = xt_str_quote(label, size);
     if (!*used)
         return xt_err_set(err, XT_ERR_DATA, "the label \"%s\" is not UTF-8", quoted.text);
     if (*symbol < 0)
@@ -263,7 +233,7 @@ enum xt_status xt_alphabet_encode(const struct xt_alphabet *alphabet, const char
             return status;
         if (count == limit)
             return xt_err_set(err, XT_ERR_DATA, "the label \"%s\" has more than %d symbols",
-                              quote(label, size).text, limit);
+                              xt_str_quote(label, size).text, limit);
         symbols[count++] = symbol;
     }
     *length = count;

@@ -132,14 +132,41 @@ static enum xt_status refuse(const struct xt_classes *classes, const char *name,
         return xt_err_set(err, XT_ERR_DATA,
                           "the label %d is out of range: there are %d classes, 0 to %d", number,
                           classes->count, classes->count - 1);
-    char word[128];
-    snprintf(word, sizeof word, "%.*s", (int)(size < 100 ? size : 100), name);
+    struct xt_quoted word = xt_str_quote(name, size);
     const char *nearest =
-        xt_str_nearest(word, (const char *const *)classes->names, (size_t)classes->count);
+        xt_str_nearest(word.text, (const char *const *)classes->names, (size_t)classes->count);
     return xt_err_set(err, XT_ERR_DATA,
-                      "the class \"%s\" is not among the %d that the network knows%s%s%s", word,
-                      classes->count, nearest ? "; did you mean \"" : "", nearest ? nearest : "",
-                      nearest ? "\"?" : "");
+                      "the class \"%s\" is not among the %d that the network knows%s%s%s",
+                      word.text, classes->count, nearest ? "; did you mean \"" : "",
+                      nearest ? nearest : "", nearest ? "\"?" : "");
+}
+
+/* What keeps a new name from being a class's, or NULL. */
+static const char *fault_of(const char *name, size_t size)
+{
+    uint32_t code = 0;
+    if (size == 0)
+        return "is empty";
+    if (size > XT_CLASS_NAME_MAX)
+        return "is longer than 255 bytes";
+    for (size_t at = 0, used = 0; at < size; at += used) {
+        used = xt_utf8_decode(name + at, size - at, &code);
+        if (!used)
+            return "is not UTF-8 (it may be GBK; convmv changes the names of folders, iconv lists)";
+        if (xt_utf8_is_control(code))
+            return "holds a control character";
+    }
+    return NULL;
+}
+
+static enum xt_status add_new(struct xt_classes *classes, const char *name, size_t size,
+                              struct xt_err *err)
+{
+    const char *fault = fault_of(name, size);
+    if (!fault)
+        return append(classes, name, size, err);
+    return xt_err_set(err, XT_ERR_DATA, "the class name \"%s\" %s", xt_str_quote(name, size).text,
+                      fault);
 }
 
 enum xt_status xt_classes_add(struct xt_classes *classes, const char *name, size_t size, int *index,
@@ -157,7 +184,7 @@ enum xt_status xt_classes_add(struct xt_classes *classes, const char *name, size
     if (classes->fixed)
         return refuse(classes, name, size, err);
     *index = classes->count;
-    return append(classes, name, size, err);
+    return add_new(classes, name, size, err);
 }
 
 struct named {

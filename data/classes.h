@@ -23,7 +23,8 @@ void xt_classes_clear(struct xt_classes *classes);
 /* The number of a name, or -1. */
 int xt_classes_find(const struct xt_classes *classes, const char *name, size_t size);
 /* The number of a name, which is added where it is new. XT_ERR_DATA where classes are fixed and it
- * is not among them, or there are too many. */
+ * is not among them, where there are too many, and where it is no name that weights can carry and
+ * lists can say: UTF-8 without control characters, not too long. */
 enum xt_status xt_classes_add(struct xt_classes *classes, const char *name, size_t size, int *index,
                               struct xt_err *err);
 /* Puts them in order, unless they are fixed: by number where all names are numbers (then every

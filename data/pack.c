@@ -43,10 +43,10 @@ static enum xt_status check_stop(const struct packing *packing, struct xt_err *e
     if (!stop)
         return XT_OK;
     return xt_err_set(err, stop,
-                      "stopped after %zu of %zu images; the %zu shards that are there are whole, "
-                      "but the set is not",
+                      "stopped after %zu of %zu image%s; what is there is whole shards (%zu), "
+                      "but not the whole set",
                       packing->packed->images, packing->config->source->count,
-                      packing->packed->shards);
+                      xt_str_plural(packing->config->source->count), packing->packed->shards);
 }
 
 static enum xt_status count_bad(struct packing *packing, const struct xt_err *why,
@@ -61,8 +61,8 @@ static enum xt_status count_bad(struct packing *packing, const struct xt_err *wh
             return status;
     }
     if (packing->config->strict || xt_loader_is_too_bad(packed->bad, count))
-        return xt_err_set(err, XT_ERR_DATA, "%zu of %zu images cannot be used; the first: %s",
-                          packed->bad, count, packed->first_bad);
+        return xt_err_set(err, XT_ERR_DATA, "%zu of %zu image%s cannot be used; the first: %s",
+                          packed->bad, count, xt_str_plural(count), packed->first_bad);
     return XT_OK;
 }
 

@@ -164,7 +164,7 @@ static void finish(struct xt_survey *survey, const struct sums *sums)
 }
 
 enum xt_status xt_survey_take(struct xt_survey *survey, const struct xt_source *source, int symbols,
-                              struct xt_err *err)
+                              bool strict, struct xt_err *err)
 {
     *survey = (struct xt_survey){.count = source->count, .symbols = symbols};
     struct xt_decoder decoder = {0};
@@ -176,9 +176,12 @@ enum xt_status xt_survey_take(struct xt_survey *survey, const struct xt_source *
         status = xt_mem_calloc(&survey->symbol_counts, (size_t)symbols,
                                sizeof *survey->symbol_counts, "symbol counts", err);
     for (size_t i = 0; i < source->count && !status; i++) {
-        status = xt_stop_check(err, "after %zu of %zu images", i, source->count);
+        status = xt_stop_check(err, "after %zu of %zu image%s", i, source->count,
+                               xt_str_plural(source->count));
         if (!status)
             status = add_sample(survey, source, i, &decoder, &sample, &sums, err);
+        if (!status && strict && survey->bad)
+            status = xt_err_set(err, XT_ERR_DATA, "%s", survey->first_bad);
     }
     if (!status)
         finish(survey, &sums);

@@ -34,10 +34,11 @@ struct xt_survey {
     double deviation[3];
 };
 
-/* `symbols` is the alphabet's or the classes' count. Clear the survey also after a failure, and
+/* `symbols` is the alphabet's or the classes' count; `strict`: the first sample that cannot be used
+ * is an error (XT_ERR_DATA). Clear the survey also after a failure, and
  * where a signal asked to stop: XT_INTERRUPTED or XT_STOPPED. */
 enum xt_status xt_survey_take(struct xt_survey *survey, const struct xt_source *source, int symbols,
-                              struct xt_err *err);
+                              bool strict, struct xt_err *err);
 void xt_survey_clear(struct xt_survey *survey);
 
 /* How many samples of `a` have the same pixels as one of `b`. */

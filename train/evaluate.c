@@ -74,7 +74,8 @@ static enum xt_status run_all(struct work *work, struct xt_feed *feed, size_t al
             return status;
         status = xt_stop_status();
         if (status)
-            xt_err_set(err, status, "interrupted after %zu of %zu images", done, all);
+            xt_err_set(err, status, "interrupted after %zu of %zu image%s", done, all,
+                       xt_str_plural(all));
         if (!status)
             status = run_batch(work, &batch, err);
         done += (size_t)batch.host.count;

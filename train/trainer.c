@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/stop.h"
 #include "base/thread.h"
+#include "data/overlap.h"
 #include "data/sources/registry.h"
 #include "train/auto_batch.h"
 #include "train/network_build.h"
@@ -26,11 +27,25 @@ static enum xt_status open_source(struct xt_trainer *trainer, struct xt_err *err
     enum xt_status status = xt_source_open(&trainer->source, data, &options, err);
     /* --batch auto takes no more than there are. */
     if (!status && trainer->source->count < (size_t)s->batch)
-        status =
-            xt_err_set(err, XT_ERR_USAGE,
-                       "--data %s has %zu images, fewer than one batch; give a smaller --batch "
-                       "than %d",
-                       data, trainer->source->count, s->batch);
+        status = xt_err_set(
+            err, XT_ERR_USAGE,
+            "--data %s has %zu image%s, fewer than one batch; give a smaller --batch "
+            "than %d",
+            data, trainer->source->count, xt_str_plural(trainer->source->count), s->batch);
+    return status;
+}
+
+/* What is evaluated on images that were trained on says nothing. */
+static enum xt_status warn_of_shared(const struct xt_trainer *trainer, const char *val,
+                                     struct xt_err *err)
+{
+    struct xt_overlap overlap;
+    enum xt_status status = xt_overlap_find(&overlap, trainer->val, trainer->source, err);
+    if (!status && overlap.count)
+        xt_log_warn("%zu of the %zu image%s to evaluate on (%s) %s among the training images too, "
+                    "so that results look better than they are; the first: %s",
+                    overlap.count, trainer->val->count, xt_str_plural(trainer->val->count), val,
+                    overlap.count == 1 ? "is" : "are", overlap.first);
     return status;
 }
 
@@ -43,7 +58,10 @@ static enum xt_status open_val(struct xt_trainer *trainer, struct xt_err *err)
                       : !s->data                        ? trainer->network.model->default_val
                       : trainer->source->has_other_part ? s->data
                                                         : NULL;
-    return val ? xt_network_open_source(&trainer->network, val, &trainer->val, err) : XT_OK;
+    if (!val)
+        return XT_OK;
+    enum xt_status status = xt_network_open_source(&trainer->network, val, &trainer->val, err);
+    return status ? status : warn_of_shared(trainer, val, err);
 }
 
 static enum xt_status open_upload(struct xt_trainer *trainer, struct xt_err *err)

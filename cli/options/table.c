@@ -79,11 +79,11 @@ static const struct xt_option table[] = {
         .name = "val",
         .type = &xt_type_path,
         FIELD(val),
-        .commands = TRAIN | EVAL,
+        .commands = TRAIN | EVAL | CHECK,
         .group = XT_GROUP_DATA,
         .value = "DIR|LIST|synth:...",
         .help = "images to evaluate on while training, given as for --data; eval takes them where "
-                "--data is not on its command line",
+                "--data is not on its command line, and data check looks for images that both have",
     },
     {
         .name = "init",
@@ -201,7 +201,7 @@ static const struct xt_option table[] = {
         .name = "strict-data",
         .type = &xt_type_flag,
         FIELD(strict_data),
-        .commands = TRAIN | EVAL | PACK,
+        .commands = TRAIN | EVAL | PACK | CHECK,
         .group = XT_GROUP_DATA,
         .fallback = "false",
         .help =

@@ -61,14 +61,16 @@ static void on_output(j_common_ptr library)
     (void)library;
 }
 
-/* A small file of very many scans would take for ever. */
+/* A small file of very many scans would take for ever: each goes over all of the pixels. */
 static void on_progress(j_common_ptr library)
 {
-    enum { SCANS_MOST = 500 };
+    enum { SCANS_MOST = 100, PIXELS_MOST = 2000 * 1000 * 1000 };
     struct xt_jpeg_state *state = state_of(library);
-    if (state->library.input_scan_number <= SCANS_MOST)
+    uint64_t pixels = (uint64_t)state->library.image_width * state->library.image_height;
+    uint64_t most = pixels * SCANS_MOST > PIXELS_MOST ? PIXELS_MOST / pixels : SCANS_MOST;
+    if ((uint64_t)state->library.input_scan_number <= most)
         return;
-    snprintf(state->reason, sizeof state->reason, "it has more than %d scans", SCANS_MOST);
+    snprintf(state->reason, sizeof state->reason, "it has more than %d scans", (int)most);
     longjmp(state->escape, 1);
 }
 

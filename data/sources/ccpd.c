@@ -9,9 +9,11 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "data/sources/files.h"
 #include "data/sources/registry.h"
 
@@ -302,17 +304,20 @@ static enum xt_status read_settings(char *path, const struct xt_source_form **fo
 static enum xt_status start_of_paths(const char *list, char **out, struct xt_err *err)
 {
     char line[4096] = "";
-    FILE *file = fopen(list, "re");
-    bool read = file && fgets(line, sizeof line, file);
-    if (file)
-        fclose(file);
+    int fd = -1;
+    size_t list_size = 0;
     *out = NULL;
+    enum xt_status status = xt_file_open(list, &fd, &list_size, err);
+    if (status)
+        return status;
+    bool read = xt_file_read_at(fd, 0, line, list_size < sizeof line ? list_size : sizeof line - 1);
+    close(fd);
     line[strcspn(line, "\t\r\n")] = '\0';
     size_t length = (size_t)(xt_file_name(list) - list);
     char *folder = strndup(length ? list : "./", length ? length : 2);
     char *beside = NULL;
     char *above = NULL;
-    enum xt_status status = folder ? XT_OK : xt_err_no_memory(err, "a file name", length);
+    status = folder ? XT_OK : xt_err_no_memory(err, "a file name", length);
     if (!status)
         status = xt_file_join(&beside, folder, line, err);
     if (!status)
@@ -363,7 +368,7 @@ static enum xt_status fill(struct xt_source_files *set, const char *spec, struct
     if (!status)
         snprintf(set->base.description, sizeof set->base.description,
                  "%zu plate%s of CCPD (cut out by %s) in %.120s", set->base.count,
-                 set->base.count == 1 ? "" : "s", set->form == &by_box ? "box" : "corners", path);
+                 xt_str_plural(set->base.count), set->form == &by_box ? "box" : "corners", path);
     xt_source_files_describe_others(set);
     free(path);
     return status;

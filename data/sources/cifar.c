@@ -2,11 +2,9 @@
  * one) and 32 x 32 bytes each of red, green and blue. Files are read record by record as they are
  * wanted; what comes out of a tar is kept in memory. The labels are all read when the set is
  * opened. */
-#include <archive.h>
 #include <archive_entry.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +15,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "data/classes.h"
+#include "data/sources/archive.h"
 #include "data/sources/registry.h"
 #include "data/sources/tar_reader.h"
 
@@ -25,7 +24,6 @@ enum {
     PLANE = SIDE * SIDE,
     RECORD_MOST = 2 + 3 * PLANE,
     NAMES_BYTES_MAX = 1 << 20,
-    BATCH_BYTES_MAX = 1 << 30,
     BATCHES_MAX = 1000,
 };
 
@@ -68,6 +66,7 @@ struct cifar {
     uint8_t *labels;       /* as in the records */
     uint16_t classes[256]; /* of a record's label */
     char *names;           /* the text of the file of names, or NULL */
+    size_t room;           /* bytes that a tar may still be unpacked to */
 };
 
 static size_t record_size(const struct kind *kind)
@@ -113,7 +112,7 @@ static enum xt_status open_tar(struct archive **out, const char *path, struct xt
     if (!*out)
         return xt_err_no_memory(err, "a reader of archives", 0);
     archive_read_support_format_tar(*out);
-    archive_read_support_filter_all(*out);
+    xt_archive_allow_filters(*out);
     return archive_read_open_filename(*out, path, 1 << 16) == ARCHIVE_OK
                ? XT_OK
                : bad_archive(*out, path, err);
@@ -167,21 +166,14 @@ static enum xt_status add_batch(struct cifar *set, const struct kind *kind, stru
 static enum xt_status add_file(struct cifar *set, const struct kind *kind, const char *path,
                                bool test, struct xt_err *err)
 {
-    struct batch batch = {.test = test, .fd = open(path, O_RDONLY | O_CLOEXEC)};
-    struct stat st;
-    enum xt_status status = XT_OK;
-    if (batch.fd < 0 || fstat(batch.fd, &st))
-        status = xt_err_set(err, XT_ERR_DATA, "cannot read %s: %s", path, strerror(errno));
-    else if (!S_ISREG(st.st_mode))
-        status = xt_err_set(err, XT_ERR_DATA, "%s is not a regular file", path);
+    struct batch batch = {.test = test, .fd = -1};
+    enum xt_status status = xt_file_open(path, &batch.fd, &batch.size, err);
+    if (status)
+        return status;
+    status = xt_mem_strdup(&batch.path, path, err);
     if (!status)
-        status = xt_mem_strdup(&batch.path, path, err);
-    if (!status) {
-        batch.size = (size_t)st.st_size;
         return add_batch(set, kind, batch, err);
-    }
-    if (batch.fd >= 0)
-        close(batch.fd);
+    close(batch.fd);
     return status;
 }
 
@@ -254,8 +246,10 @@ static enum xt_status read_member(struct archive *archive, const char *path, con
             break;
         *size += (size_t)got;
         if (*size > limit)
-            return xt_err_set(err, XT_ERR_DATA, "%s: %s is larger than %zu MB", path, name,
-                              limit >> 20);
+            return xt_err_set(err, XT_ERR_DATA,
+                              "%s: up to %s it takes too much memory once it is unpacked; unpack "
+                              "it on disk (tar xf) and give the folder",
+                              path, name);
     }
     (*bytes)[*size] = '\0';
     return XT_OK;
@@ -273,9 +267,8 @@ static enum xt_status add_member(struct cifar *set, struct archive *archive, con
     if (!kind && !names)
         return XT_OK;
     struct batch batch = {.fd = -1, .test = test};
-    enum xt_status status =
-        read_member(archive, path, name, names ? NAMES_BYTES_MAX : BATCH_BYTES_MAX, &batch.bytes,
-                    &batch.size, err);
+    enum xt_status status = read_member(archive, path, name, names ? NAMES_BYTES_MAX : set->room,
+                                        &batch.bytes, &batch.size, err);
     if (!status && names) {
         free(set->names);
         set->names = (char *)batch.bytes;
@@ -285,6 +278,7 @@ static enum xt_status add_member(struct cifar *set, struct archive *archive, con
         batch.path = NULL;
         status = xt_err_no_memory(err, "a file name", strlen(member));
     }
+    set->room -= status ? 0 : batch.size;
     if (!status)
         return add_batch(set, kind, batch, err);
     free(batch.bytes);
@@ -299,7 +293,9 @@ static int compare_batches(const void *a, const void *b)
 static enum xt_status read_tar(struct cifar *set, const char *path, struct xt_err *err)
 {
     struct archive *archive = NULL;
+    struct stat st;
     enum xt_status status = open_tar(&archive, path, err);
+    set->room = xt_archive_unpacked_most(stat(path, &st) ? 0 : (uint64_t)st.st_size);
     while (!status) {
         struct archive_entry *entry = NULL;
         int got = archive_read_next_header(archive, &entry);
@@ -581,8 +577,9 @@ static enum xt_status open_cifar(struct xt_source **out, const char *path,
         return status;
     }
     snprintf(set->base.description, sizeof set->base.description,
-             "%zu images of %d classes in %.150s (%s, %s)", set->base.count, set->base.class_count,
-             path, set->kind->title, set->batches[0].test ? "test batch" : "training batches");
+             "%zu image%s of %d classes in %.150s (%s, %s)", set->base.count,
+             xt_str_plural(set->base.count), set->base.class_count, path, set->kind->title,
+             set->batches[0].test ? "test batch" : "training batches");
     *out = &set->base;
     return XT_OK;
 }

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/str.h"
 
 static const struct xt_source_file *file_at(const struct xt_source *source, size_t index)
 {
@@ -160,7 +161,7 @@ void xt_source_files_describe_others(struct xt_source_files *set)
     size_t used = strlen(text);
     if (set->others)
         snprintf(text + used, sizeof set->base.description - used, " (%zu other file%s ignored)",
-                 set->others, set->others == 1 ? "" : "s");
+                 set->others, xt_str_plural(set->others));
 }
 
 static void refuse(struct xt_source_files *set, const struct xt_err *why)

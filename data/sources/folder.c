@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "data/sources/files.h"
 #include "data/sources/index_tree.h"
 #include "data/sources/registry.h"
@@ -49,9 +50,9 @@ enum xt_status xt_source_files_finish_tree(struct xt_source_files *set, const ch
         return status;
     if (set->others)
         return xt_err_set(err, XT_ERR_DATA,
-                          "there is no image in %s: none of its %zu files ends in .jpg, .jpeg or "
+                          "there is no image in %s: none of its %zu file%s ends in .jpg, .jpeg or "
                           ".png",
-                          folder, set->others);
+                          folder, set->others, xt_str_plural(set->others));
     return xt_err_set(err, XT_ERR_DATA, "there is no image in %s: the folder is empty", folder);
 }
 
@@ -62,7 +63,7 @@ static void describe(struct xt_source_files *set, const char *folder)
     if (source->class_count)
         snprintf(classes, sizeof classes, " of %d classes", source->class_count);
     snprintf(source->description, sizeof source->description, "%zu image%s%s in %.150s",
-             source->count, source->count == 1 ? "" : "s", classes, folder);
+             source->count, xt_str_plural(source->count), classes, folder);
     xt_source_files_describe_others(set);
 }
 

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/str.h"
 #include "data/sources/files.h"
 #include "data/sources/registry.h"
 
@@ -147,7 +148,7 @@ static enum xt_status fill(struct xt_source_files *set, const char *path, struct
 {
     enum xt_status status = xt_source_files_add_list(set, path, NULL, err);
     snprintf(set->base.description, sizeof set->base.description, "%zu image%s listed in %.160s",
-             set->base.count, set->base.count == 1 ? "" : "s", path);
+             set->base.count, xt_str_plural(set->base.count), path);
     return status;
 }
 

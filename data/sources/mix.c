@@ -400,9 +400,10 @@ static enum xt_status deal(struct mix *mix, const char *path, const struct xt_mi
             i + 1 < mix->count ? (uint64_t)((double)length * (before / all) + 0.5) : length;
         if (part->place_after <= part->place)
             return xt_err_set(err, XT_ERR_USAGE,
-                              "%s:%d: of an epoch of %llu samples this source's weight leaves it "
+                              "%s:%d: of an epoch of %llu sample%s this source's weight leaves it "
                               "none; raise the weight, or epoch",
-                              path, plan->parts[i].line, (unsigned long long)length);
+                              path, plan->parts[i].line, (unsigned long long)length,
+                              xt_str_plural(length));
     }
     mix->base.epoch_length = (size_t)length;
     return XT_OK;
@@ -411,7 +412,8 @@ static enum xt_status deal(struct mix *mix, const char *path, const struct xt_mi
 static void describe(struct mix *mix, const char *path, const struct xt_mix_plan *plan)
 {
     snprintf(mix->base.description, sizeof mix->base.description,
-             "%zu images of %zu sources in %.150s, %zu an epoch", mix->base.count, mix->count, path,
+             "%zu image%s of %zu source%s in %.150s, %zu an epoch", mix->base.count,
+             xt_str_plural(mix->base.count), mix->count, xt_str_plural(mix->count), path,
              mix->base.epoch_length);
     for (size_t i = 0; i < mix->count; i++) {
         const struct part *part = &mix->parts[i];

@@ -151,7 +151,7 @@ static void describe(struct synth *synth)
     }
     snprintf(synth->base.description, sizeof synth->base.description,
              "%zu made plate%s (%s, seed %" PRIu64 ", %s)", synth->base.count,
-             synth->base.count == 1 ? "" : "s", what, synth->seed, styles);
+             xt_str_plural(synth->base.count), what, synth->seed, styles);
 }
 
 static const struct synth *synth_of(const struct xt_source *source)

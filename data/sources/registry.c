@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 
@@ -95,8 +96,8 @@ static enum xt_status not_made(const char *spec, enum xt_task task, struct xt_er
                             "synth:plates?count=N&seed=S&style=blue,green&hard=H");
 }
 
-enum xt_status xt_source_open(struct xt_source **out, const char *spec,
-                              const struct xt_source_options *options, struct xt_err *err)
+static enum xt_status open_kind(struct xt_source **out, const char *spec,
+                                const struct xt_source_options *options, struct xt_err *err)
 {
     *out = NULL;
     struct stat st = {0};
@@ -116,6 +117,121 @@ enum xt_status xt_source_open(struct xt_source **out, const char *spec,
                       "%s is neither a folder of images nor a list file: it is a device, pipe or "
                       "socket",
                       spec);
+}
+
+/* ---- plates or classes ---- */
+
+/* Whether a label reads like a plate, and not like a word or a number: letters and digits. */
+static bool is_like_plate(const struct xt_alphabet *alphabet, const int *symbols, int length)
+{
+    enum { SHORTEST = 5 };
+    int digits = 0;
+    for (int i = 0; i < length; i++) {
+        const char *symbol = xt_alphabet_symbol(alphabet, symbols[i]);
+        digits += symbol[0] >= '0' && symbol[0] <= '9';
+    }
+    return length >= SHORTEST && digits && digits < length;
+}
+
+/* Whether the classes are the plates of a list: nearly each image has one of its own. */
+static bool classes_are_plates(const struct xt_source *source, const struct xt_alphabet *alphabet)
+{
+    enum { IMAGES_A_PLATE = 4 };
+    int plates = 0;
+    for (int i = 0; i < source->class_count; i++) {
+        int symbols[XT_LABEL_MAX];
+        int length = 0;
+        struct xt_err why;
+        const char *name = source->class_names[i];
+        plates += !xt_alphabet_encode(alphabet, name, strlen(name), symbols, XT_LABEL_MAX, &length,
+                                      &why) &&
+                  is_like_plate(alphabet, symbols, length);
+    }
+    return plates > source->class_count / 2 &&
+           source->count <= (size_t)source->class_count * IMAGES_A_PLATE;
+}
+
+static bool labels_are_plates(const struct xt_source *source, const struct xt_alphabet *alphabet)
+{
+    enum { LOOKS = 1000 };
+    size_t looks = source->count < LOOKS ? source->count : LOOKS;
+    size_t plates = 0;
+    for (size_t i = 0; i < looks; i++) {
+        int symbols[XT_LABEL_MAX];
+        int length = 0;
+        struct xt_err why;
+        if (!source->class->label(source, source->count / looks * i, symbols, &length, &why))
+            plates += is_like_plate(alphabet, symbols, length);
+    }
+    return plates > looks / 2;
+}
+
+/* Whether the set opens as one of the other task, and then looks like it. */
+static bool opens_as(enum xt_task task, const char *spec, const struct xt_alphabet *alphabet)
+{
+    struct xt_source_options options = {.task = task, .alphabet = alphabet};
+    struct xt_source *source = NULL;
+    struct xt_err why;
+    bool is = !open_kind(&source, spec, &options, &why) &&
+              (task == XT_TASK_PLATES ? labels_are_plates(source, alphabet)
+                                      : !classes_are_plates(source, alphabet));
+    xt_source_destroy(source);
+    return is;
+}
+
+/* How many labels of plates are none does not matter where some look like plates. */
+static bool has_plates(const char *spec, const struct xt_alphabet *alphabet)
+{
+    struct xt_source_options options = {.alphabet = alphabet, .labels_optional = true};
+    struct xt_source *source = NULL;
+    struct xt_err why;
+    bool has = !open_kind(&source, spec, &options, &why) && labels_are_plates(source, alphabet);
+    xt_source_destroy(source);
+    return has;
+}
+
+/* Whether the images are more likely meant for the other task; `source` is NULL where they could
+ * not be opened. */
+static bool is_for_other_task(const char *spec, const struct xt_source_options *options,
+                              const struct xt_source *source, const struct xt_alphabet *alphabet)
+{
+    if (options->task == XT_TASK_CLASSES)
+        return source ? classes_are_plates(source, alphabet)
+                      : opens_as(XT_TASK_PLATES, spec, alphabet);
+    /* A list says what its labels are; folders may be of anything. */
+    return xt_file_is_folder(spec) &&
+           !(source ? labels_are_plates(source, alphabet) : has_plates(spec, alphabet)) &&
+           opens_as(XT_TASK_CLASSES, spec, alphabet);
+}
+
+enum xt_status xt_source_open(struct xt_source **out, const char *spec,
+                              const struct xt_source_options *options, struct xt_err *err)
+{
+    enum xt_status status = open_kind(out, spec, options, err);
+    if (options->labels_optional || options->class_count || (status && status != XT_ERR_DATA))
+        return status;
+    struct xt_alphabet *own = NULL;
+    struct xt_err why;
+    if (!options->alphabet && xt_alphabet_load(&own, NULL, &why))
+        return status;
+    const struct xt_alphabet *alphabet = options->alphabet ? options->alphabet : own;
+    const char *hint = options->task == XT_TASK_CLASSES
+                           ? "if the labels are plates, give --model lprnet"
+                           : "if there is a folder for each class, give --model resnet50";
+    bool other = is_for_other_task(spec, options, *out, alphabet);
+    xt_alphabet_destroy(own);
+    if (other && status) {
+        why = *err;
+        return xt_err_set(err, status, "%.900s; %s", why.text, hint);
+    }
+    if (other)
+        xt_log_warn("%s: %s", spec, hint);
+    return status;
+}
+
+enum xt_task xt_source_guess_task(const char *spec, const struct xt_alphabet *alphabet)
+{
+    return opens_as(XT_TASK_CLASSES, spec, alphabet) ? XT_TASK_CLASSES : XT_TASK_PLATES;
 }
 
 enum xt_status xt_source_spec_from(char **out, const char *path, const char *spec,

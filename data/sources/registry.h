@@ -33,9 +33,14 @@ extern const struct xt_source_kind xt_source_single;
 extern const struct xt_source_kind xt_source_list;
 
 /* Opens what is named. Every label is checked here; the first error names file and reason, and says
- * how many more there are. Destroy with xt_source_destroy. */
+ * how many more there are. What looks like plates where classes are wanted, or like classes, gets a
+ * hint: in the error, or as a warning. Destroy with xt_source_destroy. */
 enum xt_status xt_source_open(struct xt_source **out, const char *spec,
                               const struct xt_source_options *options, struct xt_err *err);
+
+/* What the labels of a set are that nobody said it of: classes where it opens as such, and they are
+ * no plates. */
+enum xt_task xt_source_guess_task(const char *spec, const struct xt_alphabet *alphabet);
 
 /* What `spec`, written in the file at `path`, means from here: a relative path starts at that
  * file's folder. Into *out (release with free). */

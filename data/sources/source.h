@@ -16,7 +16,8 @@
 #include "data/alphabet.h"
 #include "data/image/decoder.h"
 
-enum { XT_LABEL_MAX = 32, XT_CLASSES_MAX = 65535 };
+/* The name of a class is as long as any folder's. */
+enum { XT_LABEL_MAX = 32, XT_CLASSES_MAX = 65535, XT_CLASS_NAME_MAX = 255 };
 
 /* What a label is: a plate's symbols, or the index of one class. */
 enum xt_task { XT_TASK_PLATES, XT_TASK_CLASSES };

@@ -2,7 +2,6 @@
  * or .png is an image, KEY.txt its plate, KEY.cls its class; KEY goes up to the first point of the
  * name. Only where each image lies is kept, so that any can be read at any time, from several
  * threads; a compressed shard is unpacked into memory when the set is opened. */
-#include <archive.h>
 #include <archive_entry.h>
 #include <dirent.h>
 #include <errno.h>
@@ -18,7 +17,9 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "base/thread.h"
+#include "data/sources/archive.h"
 #include "data/sources/files.h"
 #include "data/sources/registry.h"
 #include "data/sources/tar_reader.h"
@@ -47,7 +48,8 @@ struct tars {
     size_t capacity;
     struct place *places; /* one a sample */
     size_t place_capacity;
-    uint64_t unpacked; /* bytes in memory */
+    uint64_t packed;   /* bytes of the compressed shards */
+    uint64_t unpacked; /* and in memory */
     size_t lost;       /* shards that are cut short or damaged */
 };
 
@@ -188,7 +190,7 @@ static enum xt_status unpack_from(struct tars *tars, struct shard *shard, struct
                                   struct xt_err *err)
 {
     enum { STEP = 1 << 20 };
-    uint64_t limit = xt_thread_memory_limit() / 2;
+    uint64_t limit = xt_archive_unpacked_most(tars->packed);
     size_t capacity = 0;
     struct archive_entry *entry = NULL;
     ssize_t got = 1;
@@ -201,11 +203,12 @@ static enum xt_status unpack_from(struct tars *tars, struct shard *shard, struct
             return status;
         got = archive_read_data(archive, shard->bytes + shard->size, STEP);
         shard->size += got > 0 ? (uint64_t)got : 0;
-        if (limit && tars->unpacked + shard->size > limit)
+        if (tars->unpacked + shard->size > limit)
             return xt_err_set(err, XT_ERR_DATA,
                               "%s is compressed, and with the shards before it takes more than "
-                              "half of the memory (%" PRIu64 " MB) once it is unpacked; unpack the "
-                              "shards on disk (gunzip) and give the .tar files",
+                              "%" PRIu64 " MB of memory once it is unpacked (half of it all, or 32 "
+                              "times its length on disk); unpack the shards on disk (gunzip) and "
+                              "give the .tar files",
                               shard->path, limit >> 20);
     }
     tars->unpacked += shard->size;
@@ -218,7 +221,8 @@ static enum xt_status unpack(struct tars *tars, struct shard *shard, struct xt_e
     if (!archive)
         return xt_err_no_memory(err, "a reader of archives", 0);
     archive_read_support_format_raw(archive);
-    archive_read_support_filter_all(archive);
+    xt_archive_allow_filters(archive);
+    tars->packed += shard->size;
     shard->size = 0;
     enum xt_status status = archive_read_open_fd(archive, shard->fd, 1 << 16) == ARCHIVE_OK
                                 ? unpack_from(tars, shard, archive, err)
@@ -229,7 +233,7 @@ static enum xt_status unpack(struct tars *tars, struct shard *shard, struct xt_e
 
 static enum xt_status open_shard(struct tars *tars, struct shard *shard, struct xt_err *err)
 {
-    shard->fd = open(shard->path, O_RDONLY | O_CLOEXEC);
+    shard->fd = open(shard->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (shard->fd < 0 && errno == EMFILE)
         return xt_err_set(err, XT_ERR_DATA,
                           "cannot open %s: this process may not have %zu files open; raise the "
@@ -639,8 +643,7 @@ static void describe(struct xt_source_files *set, const struct tars *tars, const
     if (source->class_count)
         snprintf(classes, sizeof classes, " of %d classes", source->class_count);
     snprintf(text, sizeof source->description, "%zu image%s%s in %zu shard%s %.80s", source->count,
-             source->count == 1 ? "" : "s", classes, tars->count, tars->count == 1 ? "" : "s",
-             spec);
+             xt_str_plural(source->count), classes, tars->count, xt_str_plural(tars->count), spec);
     xt_source_files_describe_others(set);
     size_t used = strlen(text);
     if (tars->lost)
@@ -667,9 +670,10 @@ static enum xt_status fill(struct xt_source_files *set, const char *spec, struct
         status = xt_source_files_finish(set, spec, err);
     if (!status && set->base.count == tars->lost)
         status = xt_err_set(err, XT_ERR_DATA,
-                            "there is no image in %s: none of the %zu files in its %zu shard%s "
+                            "there is no image in %s: none of the %zu file%s in its %zu shard%s "
                             "ends in .jpg, .jpeg or .png",
-                            spec, set->others, tars->count, tars->count == 1 ? "" : "s");
+                            spec, set->others, xt_str_plural(set->others), tars->count,
+                            xt_str_plural(tars->count));
     if (!status)
         describe(set, tars, spec);
     return status;

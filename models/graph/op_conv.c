@@ -5,6 +5,7 @@
  * Each kernel that wants the weights in a format or type of its own has a working copy of them,
  * which follows the parameters. Folded and int8 weights are made on the host, in float32.
  */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -396,7 +397,8 @@ static void quantise_weights(const struct xt_conv_op *conv, const struct xt_devi
         float largest = 0;
         for (size_t i = 0; i < row; i++)
             largest = fmaxf(largest, fabsf(w[i]));
-        float step = largest > 0 ? largest / most : 1;
+        /* Weights below what a float can tell apart become zeros. */
+        float step = largest / most >= FLT_MIN ? largest / most : 1;
         double sum = 0;
         for (size_t i = 0; i < row; i++) {
             w[i] = rintf(w[i] / step);

@@ -1,5 +1,6 @@
 #include "models/graph/ranges.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -13,6 +14,9 @@ enum {
     LARGE = 65536, /* numbers of a sample, of which one in so many is counted: */
     TAKEN = 5,
 };
+/* What a float32 network writes is at least so large, or nothing: the bins of less, and the steps
+ * of int8, would be too small for a float. */
+static const float nothing = 1e-30f;
 
 /* How often magnitudes were seen: bin i holds those from i to i + 1 in units of top / BINS. Each
  * sample's numbers count by one over the sum of their squares, so that an image that excites the
@@ -20,7 +24,7 @@ enum {
 struct histogram {
     bool negative;
     bool broken; /* something was infinite or not a number */
-    float top;   /* 0: nothing but zeros so far */
+    double top;  /* may be beyond float's numbers; 0: nothing but zeros so far */
     double counts[BINS];
 };
 
@@ -46,18 +50,20 @@ void xt_recording_destroy(struct xt_recording *recording)
 }
 
 /* Room for magnitudes up to `largest`: twice as wide bins, as often as it takes. */
-static void widen(struct histogram *h, float largest)
+static void widen(struct histogram *h, double largest)
 {
-    if (h->top <= 0)
+    if (h->top <= 0 && largest >= (double)nothing)
         h->top = largest;
+    if (h->top <= 0)
+        return;
     for (; h->top < largest; h->top *= 2)
         for (int i = 0; i < BINS; i++)
             h->counts[i] = i < BINS / 2 ? h->counts[2 * i] + h->counts[2 * i + 1] : 0;
 }
 
-static void count_sample(const float *values, size_t count, float top, uint32_t bins[BINS])
+static void count_sample(const float *values, size_t count, double top, uint32_t bins[BINS])
 {
-    float per_bin = BINS / top;
+    float per_bin = (float)(BINS / top);
     size_t stride = count > LARGE ? TAKEN : 1;
     memset(bins, 0, BINS * sizeof *bins);
     for (size_t i = 0; i < count; i += stride) {
@@ -68,7 +74,7 @@ static void count_sample(const float *values, size_t count, float top, uint32_t 
 
 static void add_sample(struct histogram *h, const uint32_t bins[BINS])
 {
-    double width = (double)h->top / BINS;
+    double width = h->top / BINS;
     double squares = 0;
     for (int i = 1; i < BINS; i++)
         squares += bins[i] * (i + 0.5) * (i + 0.5) * width * width;
@@ -129,7 +135,7 @@ enum xt_status xt_recording_see(struct xt_recording *recording, const struct xt_
     h->broken |= !isfinite(largest);
     if (h->broken)
         return XT_OK;
-    widen(h, largest);
+    widen(h, (double)largest);
     return h->top > 0 ? count(recording, h, graph, values, sample, err) : XT_OK;
 }
 
@@ -138,7 +144,7 @@ enum xt_status xt_recording_see(struct xt_recording *recording, const struct xt_
 static double error_at(const struct histogram *h, double limit)
 {
     double step = limit / (h->negative ? 127 : 255);
-    double width = (double)h->top / BINS;
+    double width = h->top / BINS;
     double rounding = step * step / 12;
     double error = 0;
     for (int i = 0; i < BINS; i++) {
@@ -153,7 +159,7 @@ static double error_at(const struct histogram *h, double limit)
 
 static float best_limit(const struct histogram *h)
 {
-    double best = (double)h->top;
+    double best = h->top;
     double least = error_at(h, best);
     double limit = best;
     for (int i = 1; i < LIMITS; i++) {
@@ -164,7 +170,7 @@ static float best_limit(const struct histogram *h)
             best = limit;
         }
     }
-    return (float)best;
+    return (float)fmin(best, FLT_MAX);
 }
 
 enum xt_status xt_recording_ranges(const struct xt_recording *recording,

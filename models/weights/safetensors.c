@@ -277,7 +277,7 @@ static enum xt_status parse_header(cJSON **root, const char *text, size_t length
                                    struct xt_err *err)
 {
     /* Both would cut a name short unseen. */
-    if (memchr(text, 0, length) || strstr(text, "\\u0000"))
+    if (memchr(text, 0, length) || xt_str_has_json_nul(text))
         return xt_err_set(err, XT_ERR_DATA, "its header holds a NUL character");
     const char *end = text;
     *root = cJSON_ParseWithLengthOpts(text, length, &end, false);

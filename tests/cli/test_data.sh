@@ -32,6 +32,75 @@ expect 1 'a-000000.tar is there already' "$xtrain" "${pack[@]}" "$tree/p/a"
 expect 2 'use --cache ram' "$xtrain" "${pack[@]}" "$tree/p/b" --as pixels
 expect 2 'give both' "$xtrain" "${loader[@]}" --cache ram --cache-file "$tree/p/b"
 
+images=(tests/fuzz/corpus/image/*.jpg)
+
+# What the labels are of shows in them; what would end training ends this, once it is all said.
+cp "${images[0]}" "$tree/1.jpg"
+for i in 1 2 3 4 5 6 7 8; do cp "$tree/1.jpg" "$tree/x$i.jpg"; printf 'x%d.jpg\t京A1234%d\n' $i $i; done >"$tree/plates.txt"
+sed 's/京A1234[1-4]/cat/; s/京A1234[5-8]/TRUCK/' "$tree/plates.txt" >"$tree/classes.txt"
+expect 0 'looked at as lprnet' "$xtrain" "${check[@]}" "$tree/plates.txt"
+expect 0 'looked at as resnet50' "$xtrain" "${check[@]}" "$tree/classes.txt"
+expect 0 'if the labels are plates, give --model lprnet' "$xtrain" "${check[@]}" "$tree/plates.txt" --model resnet50
+train=(train --steps 1 --device cpu --out "$tree/run" --quiet)
+mkdir -p "$tree/flat" "$tree/folders"/{cat,dog}
+cp "$tree/1.jpg" "$tree/flat/京A12345.jpg"
+cp "$tree/1.jpg" "$tree/flat/京A12346.jpg"
+cp "$tree/1.jpg" "$tree/folders/cat/a.jpg"
+cp "$tree/1.jpg" "$tree/folders/dog/0007.jpg"
+expect 3 'if the labels are plates, give --model lprnet' "$xtrain" "${train[@]}" --model resnet50 --data "$tree/flat" --batch 1
+expect 3 'if there is a folder for each class, give --model resnet50' "$xtrain" "${train[@]}" --model lprnet --data "$tree/folders" --batch 1
+rm "$tree/folders/cat/a.jpg"
+cp "$tree/1.jpg" "$tree/folders/cat/0008.jpg"
+expect 0 'if there is a folder for each class, give --model resnet50' "$xtrain" "${check[@]}" --model lprnet "$tree/folders"
+printf '1.jpg\t京A12345\n1.jpg\t京a\n' >"$tree/unusable.txt"
+expect 3 'has the symbol a' "$xtrain" "${check[@]}" --model lprnet "$tree/unusable.txt"
+grep -qF 'NO LABEL' <<<"$said" || fail 'the report is missing' "$said"
+expect 3 'has the symbol a' "$xtrain" "${check[@]}" --model lprnet "$tree/plates.txt" --val "$tree/unusable.txt"
+expect 0 '"duplicates_across":	8' "$xtrain" "${check[@]}" "$tree/plates.txt" --val "$tree/classes.txt" --model resnet50 --json
+echo no image >"$tree/x1.jpg"
+expect 0 'bad          1; the first' "$xtrain" "${check[@]}" "$tree/plates.txt"
+expect 3 'x1.jpg is neither a JPEG nor a PNG' "$xtrain" "${check[@]}" "$tree/plates.txt" --strict-data
+grep -q 'formats' <<<"$said" && fail 'it went on' "$said"
+cp "$tree/x1.jpg" "$tree/x2.jpg"
+expect 3 '2 of 8 images cannot be used' "$xtrain" "${check[@]}" "$tree/plates.txt"
+grep -qF 'formats' <<<"$said" || fail 'the report is missing' "$said"
+
+# One is one, and what was said of it is not said again.
+cp "$tree/1.jpg" "$tree/x2.jpg"
+sed -n '1,4p' "$tree/plates.txt" >"$tree/bad.txt"
+expect 0 '1 step of 2 images' "$xtrain" train --model lprnet --device cpu --out "$tree/run1" --steps 1 --data "$tree/plates.txt" --batch 2
+expect 0 '1 image could not be used and does not count' "$xtrain" train --model lprnet --device cpu --out "$tree/run2" --steps 3 \
+  --eval-every 1 --data "$tree/bad.txt" --val "$tree/bad.txt" --batch 1
+[ "$(grep -c 'could not be used' <<<"$said")" = 1 ] || fail 'it is said at each evaluation' "$said"
+sed 's/cat$/a cat/' "$tree/classes.txt" >"$tree/blank.txt"
+cp "$tree/1.jpg" "$tree/x1.jpg"
+expect 0 'classes seen fewer than 5 times: TRUCK "a cat"' "$xtrain" "${check[@]}" "$tree/blank.txt"
+
+# Evaluating on what is trained on is said.
+sed -n '3,8p' "$tree/plates.txt" >"$tree/both.txt"
+expect 0 "6 of the 6 images to evaluate on ($tree/both.txt) are among the training images too" \
+  "$xtrain" "${train[@]}" --model lprnet --data "$tree/both.txt" --val "$tree/both.txt" --batch 2
+
+# What is split can be read again, or is not split.
+mkdir -p "$tree"/set/{'a dog','cat "x"'}
+for i in 1 2 3 4 5 6; do cp "${images[0]}" "$tree/set/a dog/$i.jpg"; cp "${images[0]}" "$tree/set/cat \"x\"/$i ä.jpg"; done
+split=(data split "$tree/set" --val-part 0.5 --out)
+expect 0 "$tree/s1/val.txt" "$xtrain" "${split[@]}" "$tree/s1"
+cat "$tree"/s1/*.txt >"$tree/both.txt"
+expect 0 '"a dog":	6' "$xtrain" "${check[@]}" --json "$tree/both.txt"
+expect 0 '"cat \"x\"":	6' "$xtrain" "${check[@]}" --json "$tree/both.txt"
+expect 1 "$tree/s1/train.txt is there already" "$xtrain" "${split[@]}" "$tree/s1" --seed 5
+rm "$tree/s1/train.txt"
+expect 1 "$tree/s1/val.txt is there already" "$xtrain" "${split[@]}" "$tree/s1" --seed 5
+mv "$tree/set/a dog/1.jpg" "$tree/set/a dog/"$'1\t2.jpg'
+expect 3 'a dog/1?2.jpg holds a tab' "$xtrain" "${split[@]}" "$tree/s2"
+mv "$tree/set/a dog/"$'1\t2.jpg' "$tree/set/a dog/"$'1\n.jpg'
+expect 3 'a dog/1?.jpg holds a tab' "$xtrain" "${split[@]}" "$tree/s2"
+mv "$tree/set/a dog/"$'1\n.jpg' "$tree/set/a dog/1.jpg"
+mv "$tree/set/a dog" "$tree/set/a dog "
+expect 3 'the class "a dog " ends in a blank' "$xtrain" "${split[@]}" "$tree/s2"
+[ ! -e "$tree/s2" ] || fail 'a list was written'
+
 plates=${XTRAIN_SHARED:-../shared}/data/plates/val
 if [ -d "$plates" ]; then
   expect 2 'needs --out DIR' "$xtrain" data split "$plates"

@@ -275,6 +275,23 @@ static void a_batch_that_shrinks_is_a_bad_sample(void **state)
     assert_bad(1, "data_batch_1.bin: the file has become shorter");
 }
 
+/* Whoever opened it to read would wait for a writer. */
+static void a_pipe_among_the_data_is_refused_at_once(void **state)
+{
+    alarm(20);
+    const char *pipe = support_path(*state, "data_batch_1.bin");
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    assert_refused(*state, "not a regular file");
+    assert_refused(pipe, "it is a device, pipe or socket");
+    char spec[512];
+    snprintf(spec, sizeof spec, "ccpd:%s", pipe);
+    read_plates();
+    assert_refused(spec, "not a regular file");
+    assert_int_equal(rename(pipe, support_path(*state, "x.tar")), 0);
+    assert_refused(*state, "not a regular file");
+    alarm(0);
+}
+
 static void write_tar(const char *path, const char *member, size_t size)
 {
     static uint8_t bytes[2 * 3073];
@@ -381,6 +398,7 @@ int main(void)
         classes_test(a_wrong_record_length_is_refused),
         classes_test(a_label_out_of_range_is_refused),
         classes_test(a_batch_that_shrinks_is_a_bad_sample),
+        classes_test(a_pipe_among_the_data_is_refused_at_once),
         classes_test(batches_are_read_out_of_a_tar),
         classes_test(shapes_are_a_function_of_seed_and_index),
         classes_test(shapes_take_the_classes_that_they_are_given),

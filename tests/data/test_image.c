@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <jpeglib.h>
+
 #include "base/str.h"
 #include "data/image/decoder.h"
 
@@ -285,6 +287,61 @@ static void a_flipped_byte_in_the_pixels_of_a_png_is_seen(void **state)
     support_assert_error(&err, XT_ERR_DATA, "x.png is a damaged or incomplete PNG");
 }
 
+/* A grey progressive JPEG: a coefficient a scan, and then again for its next bit. */
+static uint8_t *write_scans(int side, int count, unsigned long *size)
+{
+    static jpeg_scan_info scans[256];
+    struct jpeg_compress_struct library;
+    struct jpeg_error_mgr errors;
+    uint8_t *bytes = NULL;
+    library.err = jpeg_std_error(&errors);
+    jpeg_create_compress(&library);
+    jpeg_mem_dest(&library, &bytes, size);
+    library.image_width = library.image_height = (unsigned)side;
+    library.input_components = 1;
+    library.in_color_space = JCS_GRAYSCALE;
+    jpeg_set_defaults(&library);
+    scans[0] = (jpeg_scan_info){.comps_in_scan = 1};
+    for (int i = 1; i < count; i++) {
+        int bit = 3 - (i - 1) / 63;
+        int place = 1 + (i - 1) % 63;
+        scans[i] = (jpeg_scan_info){1, {0}, place, place, bit == 3 ? 0 : bit + 1, bit};
+    }
+    library.scan_info = scans;
+    library.num_scans = count;
+    jpeg_start_compress(&library, TRUE);
+    uint8_t *row = calloc((size_t)side, 1);
+    assert_non_null(row);
+    while (library.next_scanline < library.image_height)
+        jpeg_write_scanlines(&library, &row, 1);
+    jpeg_finish_compress(&library);
+    jpeg_destroy_compress(&library);
+    free(row);
+    return bytes;
+}
+
+static void a_jpeg_of_very_many_scans_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        int side;
+        int scans;
+        const char *part; /* NULL: it is read */
+    } cases[] = {{16, 64, NULL},
+                 {16, 253, "x.jpg is a damaged or incomplete JPEG: it has more than 100 scans"},
+                 {8000, 40, "it has more than 31 scans"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        unsigned long size = 0;
+        uint8_t *bytes = write_scans(cases[i].side, cases[i].scans, &size);
+        enum xt_status status =
+            xt_decoder_decode(&decoder, bytes, size, XT_PIXEL_RGB, NULL, "x.jpg", &decoded, &err);
+        if (cases[i].part)
+            support_assert_error(&err, XT_ERR_DATA, cases[i].part);
+        assert_int_equal(status, cases[i].part ? XT_ERR_DATA : XT_OK);
+        free(bytes);
+    }
+}
+
 static void a_bomb_is_refused_before_memory_is_asked_for(void **state)
 {
     (void)state;
@@ -375,6 +432,7 @@ int main(void)
         image_test(saving_where_there_is_no_folder_says_so),
         image_test(a_file_cut_anywhere_is_an_error_and_not_grey),
         image_test(a_flipped_byte_in_the_pixels_of_a_png_is_seen),
+        image_test(a_jpeg_of_very_many_scans_is_refused),
         image_test(a_bomb_is_refused_before_memory_is_asked_for),
         image_test(the_content_decides_and_not_the_name),
         image_test(what_is_no_image_is_named_with_the_reason),

@@ -211,6 +211,58 @@ static void a_compressed_shard_is_read_through_memory(void **state)
     assert_refused(path, "is empty");
 }
 
+/* libarchive would have lrzip, lzop and grzip undone by whatever PATH has of these names. */
+static void no_program_is_started_for_a_shard(void **state)
+{
+    static const struct {
+        const char *program;
+        const char *start;
+        size_t size;
+    } packers[] = {
+        {"lrzip", "LRZI\0\6", 6},
+        {"lzop", "\x89LZO\0\r\n\x1a\n", 9},
+        {"grzip", "GRZipII\0\2\4:)", 12},
+    };
+    const char *trace = support_path(*state, "started");
+    char *before = strdup(getenv("PATH"));
+    char bytes[1024] = "";
+    char script[512];
+    assert_non_null(before);
+    snprintf(script, sizeof script, "#!/bin/sh\n: > '%s'\n", trace);
+    setenv("PATH", *state, 1);
+    for (size_t i = 0; i < sizeof packers / sizeof packers[0]; i++) {
+        const char *program = support_path(*state, packers[i].program);
+        const char *path = support_path(*state, "data.tar.gz");
+        support_write_file(program, script, strlen(script));
+        assert_int_equal(chmod(program, 0700), 0);
+        memcpy(bytes, packers[i].start, packers[i].size);
+        support_write_file(path, bytes, sizeof bytes);
+        assert_refused(path, "cannot be read as a tar");
+        options.task = XT_TASK_CLASSES;
+        assert_int_equal(xt_source_cifar.open(&source, path, &options, &err), XT_ERR_DATA);
+        assert_false(xt_file_exists(trace));
+    }
+    setenv("PATH", before, 1);
+    free(before);
+}
+
+/* 70 MB of zeros in a file of 70 kB. */
+static void a_shard_that_grows_beyond_all_images_is_refused(void **state)
+{
+    enum { MANY = 70 << 20 };
+    const char *path = support_path(*state, "data.tar.gz");
+    uint8_t *zeros = calloc(MANY, 1);
+    assert_non_null(zeros);
+    static const char *const names[] = {"001.png", "data_batch_1.bin"};
+    for (size_t i = 0; i < 2; i++) {
+        struct writer writer = begin(path);
+        add(&writer, names[i], zeros, MANY);
+        end(&writer);
+        assert_refused(path, "memory once it is unpacked");
+    }
+    free(zeros);
+}
+
 static void long_names_are_whole_in_every_format(void **state)
 {
     static int (*const formats[])(struct archive *) = {
@@ -326,7 +378,7 @@ static void a_survey_counts_what_is_lost_as_bad(void **state)
     cut(path, st.st_size - 1536);
     struct xt_survey survey;
     open_good(path);
-    assert_int_equal(xt_survey_take(&survey, source, 2, &err), XT_OK);
+    assert_int_equal(xt_survey_take(&survey, source, 2, false, &err), XT_OK);
     assert_int_equal(survey.bad, 1);
     assert_int_equal(survey.unlabelled, 0);
     assert_non_null(strstr(survey.first_bad, "data.tar is cut short"));
@@ -339,7 +391,7 @@ static void a_tar_without_images_is_refused(void **state)
     struct writer writer = begin(path);
     add_text(&writer, "readme.md", "x");
     end(&writer);
-    assert_refused(path, "none of the 1 files in its 1 shard");
+    assert_refused(path, "none of the 1 file in its 1 shard");
 }
 
 #define tar_test(f) cmocka_unit_test_setup_teardown(f, setup_classes, teardown)
@@ -353,6 +405,8 @@ int main(void)
         tar_test(a_key_has_one_image_and_one_label),
         tar_test(several_shards_are_one_set),
         tar_test(a_compressed_shard_is_read_through_memory),
+        tar_test(no_program_is_started_for_a_shard),
+        tar_test(a_shard_that_grows_beyond_all_images_is_refused),
         tar_test(long_names_are_whole_in_every_format),
         tar_test(a_shard_that_is_cut_short_is_named_and_counted),
         tar_test(a_damaged_header_ends_a_shard),

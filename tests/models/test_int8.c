@@ -311,6 +311,56 @@ static void a_range_that_is_no_number_is_refused(void **state)
     net_clear(&net);
 }
 
+/* In float32 a bin of 1e-36 / 2048 is nothing, and twice 3e38 is infinite. */
+static void ranges_of_any_size_are_finite(void **state)
+{
+    (void)state;
+    static const float largest[][2] = {{1e-36f, 0}, {1e-45f, 1e-38f}, {1e-36f, 2}, {1, 3e38f}};
+    struct net net = {.fuse = true};
+    net_open(&net, XT_F32, false);
+    net_build(&net, one_conv(&net));
+    const struct xt_tensor *tensor = net.layers[1].out;
+    size_t count = xt_tensor_count(tensor);
+    float *values = calloc(count, sizeof *values);
+    assert_non_null(values);
+    net.graph->pass = net.pass;
+    for (size_t i = 0; i < sizeof largest / sizeof largest[0]; i++) {
+        struct xt_recording *recording = NULL;
+        struct xt_ranges ranges;
+        net_ok(&net, xt_recording_create(&recording, &net.err));
+        for (int pass = 0; pass < 2; pass++) {
+            for (size_t at = 0; at < count; at++)
+                values[at] = largest[i][pass] * ((float)(at % 5) / 4);
+            net_ok(&net, xt_recording_see(recording, net.graph, tensor, values, &net.err));
+        }
+        net_ok(&net, xt_recording_ranges(recording, net.graph, &ranges, &net.err));
+        float limit = ranges.limit[tensor->index];
+        float wanted = fmaxf(largest[i][0], largest[i][1]);
+        assert_true(wanted < 1e-30f ? limit == 0 : limit > wanted / 256 && limit <= wanted);
+        xt_recording_destroy(recording);
+    }
+    free(values);
+    net_clear(&net);
+}
+
+static void weights_below_all_steps_are_zeros(void **state)
+{
+    (void)state;
+    struct xt_ranges ranges;
+    record(one_conv, &ranges);
+    struct net net = {.fuse = true, .int8 = &ranges};
+    net_open(&net, XT_F32, false);
+    net_build(&net, one_conv(&net));
+    struct net_param *weight = net_find(&net, "conv", "weight");
+    for (size_t i = 0; i < 27; i++)
+        weight->value[i] = 1e-45 * (double)(i % 3);
+    net_put(&net);
+    net_forward(&net);
+    net_loss(&net);
+    net_check_logits(&net, 3e-2);
+    net_clear(&net);
+}
+
 static void one_value_that_is_no_number_is_seen(void **state)
 {
     (void)state;
@@ -365,6 +415,8 @@ int main(void)
         cmocka_unit_test(an_outlier_does_not_take_the_others_steps),
         cmocka_unit_test(a_channel_of_zeros_stays_finite),
         cmocka_unit_test(a_range_that_is_no_number_is_refused),
+        cmocka_unit_test(ranges_of_any_size_are_finite),
+        cmocka_unit_test(weights_below_all_steps_are_zeros),
         cmocka_unit_test(one_value_that_is_no_number_is_seen),
         cmocka_unit_test(training_and_unfused_graphs_are_refused),
         cmocka_unit_test(ranges_of_another_network_are_refused),

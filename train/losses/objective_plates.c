@@ -58,9 +58,9 @@ static int metrics(const struct xt_score *score, size_t *images, size_t *correct
 static void describe(const struct xt_score *score, char *out, size_t size)
 {
     const struct xt_plate_score *plates = &score->plates;
-    snprintf(out, size, "%zu of %zu plates read right (%.2f %%), %.2f %% of the characters",
-             plates->correct, plates->images, 100 * xt_plate_score_accuracy(plates),
-             100 * xt_plate_score_char_accuracy(plates));
+    snprintf(out, size, "%zu of %zu plate%s read right (%.2f %%), %.2f %% of the characters",
+             plates->correct, plates->images, xt_str_plural(plates->images),
+             100 * xt_plate_score_accuracy(plates), 100 * xt_plate_score_char_accuracy(plates));
 }
 
 static void destroy(struct xt_objective *objective)

@@ -8,8 +8,6 @@
 #include "base/mem.h"
 #include "data/sources/source.h"
 
-enum { NAME_MAX_BYTES = 200 };
-
 static enum xt_status allocate(struct xt_class_names *out, int count, struct xt_err *err)
 {
     *out = (struct xt_class_names){0};
@@ -49,10 +47,10 @@ static enum xt_status take_names(struct xt_class_names *out, const cJSON *array,
         if (status)
             break;
         const char *name = cJSON_GetStringValue(item);
-        if (!name || !*name || strlen(name) > NAME_MAX_BYTES)
+        if (!name || !*name || strlen(name) > XT_CLASS_NAME_MAX)
             status = xt_err_set(err, XT_ERR_DATA,
                                 "%s: entry %d of class_names is not a name of 1 to %d bytes", where,
-                                i, NAME_MAX_BYTES);
+                                i, XT_CLASS_NAME_MAX);
         else
             status = xt_mem_strdup(&out->names[i++], name, err);
     }
@@ -63,6 +61,9 @@ enum xt_status xt_class_names_parse(struct xt_class_names *out, const char *text
                                     struct xt_err *err)
 {
     *out = (struct xt_class_names){0};
+    if (xt_str_has_json_nul(text))
+        return xt_err_set(err, XT_ERR_DATA, "%s: a name in class_names holds a NUL character",
+                          where);
     cJSON *array = cJSON_Parse(text);
     enum xt_status status = take_names(out, array, where, err);
     cJSON_Delete(array);

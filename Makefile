@@ -75,7 +75,7 @@ TOOLS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter-out tests/support.c,$(wi
 SUPPORT := $(patsubst tests/%.c,$(BUILD)/obj/tests/%.o,$(wildcard tests/support.c))
 FUZZERS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
 
-.PHONY: all deps deps-check demo test test-all check install uninstall bundle clean help tests fuzzers FORCE
+.PHONY: all deps deps-check demo test test-all check install uninstall bundle clean help tests fuzzers fuzz-libs FORCE
 all: $(BUILD)/xtrain
 
 help:
@@ -115,10 +115,13 @@ $(BUILD)/xtrain: $(BUILD)/obj/cli/main.o $(BUILD)/libxtrain.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -o $@
 
-$(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/libxtrain.a
+# Image libraries that the fuzzers see into, where `make fuzz-libs` has built them.
+FUZZ_LIBS ?= deps/fuzz-libs
+FUZZ_IMAGES := $(wildcard $(FUZZ_LIBS)/lib/libjpeg.a $(FUZZ_LIBS)/lib/libpng.a)
+$(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/libxtrain.a $(FUZZ_IMAGES)
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer $^ $(LIBS) -o $@
+	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer $^ $(LIBS) $(if $(FUZZ_IMAGES),-lz) -o $@
 
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(SUPPORT) $(BUILD)/libxtrain.a
 	$(call say,LINK,$@)
@@ -135,6 +138,8 @@ $(SEPARABLE): $(BUILD)/obj/cli/main.o $(SEPARABLE_OBJECTS) $(BUILD)/libxtrain.a
 
 tests: $(TESTS) $(TOOLS) $(if $(SAN),,$(SEPARABLE))
 fuzzers: $(FUZZERS)
+fuzz-libs:
+	@scripts/fuzz-libs.sh $(FUZZ_LIBS)
 # Object files are kept, also those that make only sees as a step on the way.
 .SECONDARY:
 
@@ -237,6 +242,7 @@ clean:
 #: make             the program: build/xtrain
 #: make deps        what the build needs: Debian packages, oneDNN; with XPU=1 also oneDNN's GPU build
 #: make deps-check  what `make check` and the fuzzers need: clang and its tools
+#: make fuzz-libs   the image libraries built for the fuzzers, from Debian's source packages
 #: make demo        deps, make, and a first training run with plates that the program draws
 #: make test        every test; the last line counts them
 #: make test-all    the long ones too: fuzzing, sanitizers

@@ -2,14 +2,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "base/mem.h"
 
 static bool write_all(int fd, const char *bytes, size_t count)
 {
@@ -163,4 +167,47 @@ enum xt_status xt_process_run(const struct xt_process *process, void *result, si
     if (said >= 0)
         close(said);
     return status;
+}
+
+_Noreturn static void keep_busy(pid_t parent)
+{
+    volatile unsigned turns = 0;
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
+        _exit(1);
+    for (;;)
+        turns++;
+}
+
+enum xt_status xt_process_load_begin(struct xt_process_load *load, int count, struct xt_err *err)
+{
+    *load = (struct xt_process_load){0};
+    enum xt_status status = xt_mem_calloc(&load->children, (size_t)count, sizeof *load->children,
+                                          "the list of busy processes", err);
+    pid_t parent = getpid();
+    while (!status && load->count < count) {
+        pid_t child = fork();
+        if (child == 0)
+            keep_busy(parent);
+        if (child < 0)
+            status =
+                xt_err_set(err, XT_ERR_RUN, "cannot start a busy process: %s", strerror(errno));
+        else
+            load->children[load->count++] = child;
+    }
+    if (status)
+        xt_process_load_end(load);
+    return status;
+}
+
+void xt_process_load_end(struct xt_process_load *load)
+{
+    for (int i = 0; i < load->count; i++)
+        kill(load->children[i], SIGKILL);
+    for (int i = 0; i < load->count; i++)
+        while (waitpid(load->children[i], NULL, 0) < 0 && errno == EINTR)
+            continue;
+    free(load->children);
+    *load = (struct xt_process_load){0};
 }

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "base/str.h"
@@ -28,6 +29,17 @@ struct xt_process_end {
     bool timed_out; /* it ran longer than it may */
     char said[256]; /* the last line that it or a library wrote; "" where there is none */
 };
+
+/* Processes that only keep CPUs busy, to measure beside them. They end with this one, however it
+ * ends. */
+struct xt_process_load {
+    pid_t *children;
+    int count;
+};
+/* Starts `count` of them; XT_ERR_RUN where there can be no child. Ends all that were started on
+ * failure. */
+enum xt_status xt_process_load_begin(struct xt_process_load *load, int count, struct xt_err *err);
+void xt_process_load_end(struct xt_process_load *load);
 
 /* Runs the work in a child, and copies its `size` bytes of result. XT_ERR_RUN where there can be
  * no child, XT_ERR_DEVICE where it crashed or hung; *end (may be NULL) says more. */

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,97 @@ int xt_thread_available(const char **why)
     if (why)
         *why = name;
     return count == INT_MAX ? 1 : count;
+}
+
+/* Whether the system counts more processes that want a CPU than this one. */
+static bool others_run(void)
+{
+    char line[4096];
+    int running = 0;
+    FILE *file = fopen("/proc/stat", "re");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "procs_running %d", &running) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return running > 1;
+}
+
+struct probe {
+    pthread_t thread;
+    bool started;
+    double until;
+    double seconds; /* of CPU time that it got */
+};
+
+static void *compute_for_nothing(void *argument)
+{
+    struct probe *probe = argument;
+    struct timespec used;
+    while (xt_thread_seconds() < probe->until)
+        continue;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    probe->seconds = (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
+    return NULL;
+}
+
+/* The part of a CPU that each of `count` threads gets; 1 where that cannot be found. */
+static double share_of(int count)
+{
+    const double length = 0.1;
+    double sum = 0;
+    int started = 0;
+    struct probe *probes = calloc((size_t)count, sizeof *probes);
+    if (!probes)
+        return 1;
+    double until = xt_thread_seconds() + length;
+    for (int i = 0; i < count; i++) {
+        probes[i].until = until;
+        probes[i].started =
+            !xt_thread_start(&probes[i].thread, compute_for_nothing, &probes[i], "a thread", NULL);
+    }
+    for (int i = 0; i < count; i++)
+        if (probes[i].started) {
+            pthread_join(probes[i].thread, NULL);
+            sum += probes[i].seconds;
+            started++;
+        }
+    free(probes);
+    return started && sum < started * length ? sum / (started * length) : 1;
+}
+
+int xt_thread_best(int most, double others)
+{
+    int best = most;
+    double best_rate = 0;
+    /* Less is what any system does beside: it is no reason for other sums from run to run. */
+    if (others < 0.5)
+        return most;
+    for (int count = most; count > 0; count--) {
+        double rate = count * pow(fmin(1, most / (others + count)), count);
+        if (rate > best_rate) {
+            best_rate = rate;
+            best = count;
+        }
+    }
+    return best;
+}
+
+/* A run that lasts hours should not go by what somebody else did for a moment as it started. */
+enum { LOOKS = 3 };
+
+int xt_thread_beside_others(int most)
+{
+    const struct timespec pause = {.tv_nsec = 200000000};
+    int best = 0;
+    for (int look = 0; look < LOOKS && best < most; look++) {
+        if (look)
+            nanosleep(&pause, NULL);
+        double share = most < 2 || !others_run() ? 1 : share_of(most);
+        int count = xt_thread_best(most, most * (1 / fmax(share, 1e-3) - 1));
+        best = count > best ? count : best;
+    }
+    return best;
 }
 
 /* 0 for what is not known, which is INFINITY. */

@@ -7,14 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/sha256.h"
 #include "base/stop.h"
+#include "cli/options/types.h"
 
 /* ---- export ---- */
-enum { KERNEL_MAX = 1 << 30, ARCHIVE_FILES_MAX = 100000 };
 
 static enum xt_status archive_failed(struct archive *archive, const char *what, const char *path,
                                      enum xt_status status, struct xt_err *err)
@@ -71,7 +72,7 @@ static enum xt_status export_store(struct archive *archive, const struct xt_cach
         if (!status)
             status = xt_file_join(&path, store->folder, file->name, err);
         if (!status)
-            status = xt_file_read(path, KERNEL_MAX, &bytes, &capacity, &size, err);
+            status = xt_file_read(path, XT_CACHE_FILE_MAX, &bytes, &capacity, &size, err);
         if (!status)
             status = add_bytes(archive, name, bytes, size, to, err);
         *count += !status;
@@ -129,10 +130,17 @@ enum xt_status xt_cache_export(const struct xt_cache_stores *stores, const char 
 }
 
 /* ---- import ---- */
+
+/* What an archive may hold: more than any cache does. Kernels become four to ten times smaller when
+ * they are packed, gzip makes a thousand times of what it likes. */
+enum { ENTRIES_MAX = 100000, FOLDERS_MAX = 100, RATIO_MAX = 100, RATIO_FREE = 1 << 20 };
+
 struct importer {
     const char *base;
     const char *from;
-    struct xt_cache_files index; /* of the folder that is being read */
+    uint64_t left; /* bytes that may still come out of the archive */
+    size_t folders;
+    struct xt_cache_files index; /* of the folder that is being read; fine: was taken */
     char key[17];
     size_t taken;
     size_t refused;
@@ -150,15 +158,22 @@ static bool split_name(const char *path, char key[17], const char **name)
     return xt_cache_is_key(key) && **name && **name != '.' && !strchr(*name, '/');
 }
 
-static enum xt_status read_entry(struct archive *archive, struct archive_entry *entry,
-                                 const char *from, uint8_t **bytes, size_t *size,
-                                 struct xt_err *err)
+static enum xt_status read_entry(struct importer *importer, struct archive *archive,
+                                 struct archive_entry *entry, la_int64_t most, uint8_t **bytes,
+                                 size_t *size, struct xt_err *err)
 {
+    const char *from = importer->from;
     la_int64_t length = archive_entry_size(entry);
     *bytes = NULL;
-    if (!archive_entry_size_is_set(entry) || length <= 0 || length > KERNEL_MAX)
+    if (!archive_entry_size_is_set(entry) || length <= 0 || length > most)
         return xt_err_set(err, XT_ERR_DATA, "%s: an entry has a size that no kernel has", from);
     *size = (size_t)length;
+    if (*size > importer->left)
+        return xt_err_set(err, XT_ERR_DATA,
+                          "%s: more comes out of it than of any cache of kernels; what was taken "
+                          "before stays",
+                          from);
+    importer->left -= *size;
     enum xt_status status = xt_mem_calloc(bytes, *size + 1, 1, "a kernel", err);
     if (!status && archive_read_data(archive, *bytes, *size) != (la_ssize_t)*size)
         status = archive_failed(archive, "read", from, XT_ERR_DATA, err);
@@ -179,15 +194,18 @@ static enum xt_status folder_of(const struct importer *importer, char **out, str
     return status;
 }
 
-/* Ends a folder: what was taken into it is recorded. */
+/* Ends a folder: what was taken into it is recorded, and nothing else that lies there. */
 static enum xt_status finish_folder(struct importer *importer, struct xt_err *err)
 {
     char *folder = NULL;
     if (!*importer->key)
         return XT_OK;
     enum xt_status status = folder_of(importer, &folder, err);
-    if (!status && xt_file_is_folder(folder))
-        status = xt_cache_files_record(folder, xt_str_get(&importer->index.about), err);
+    bool any = false;
+    for (size_t i = 0; i < importer->index.count; i++)
+        any |= importer->index.items[i].fine;
+    if (!status && any)
+        status = xt_cache_files_record_taken(folder, &importer->index, err);
     free(folder);
     xt_cache_files_clear(&importer->index);
     *importer->key = '\0';
@@ -198,47 +216,61 @@ static enum xt_status begin_folder(struct importer *importer, const char *key, u
                                    size_t size, struct xt_err *err)
 {
     enum xt_status status = finish_folder(importer, err);
+    if (!status && ++importer->folders > FOLDERS_MAX)
+        status = xt_err_set(err, XT_ERR_DATA, "%s: too many folders", importer->from);
     if (status)
         return status;
     memcpy(importer->key, key, sizeof importer->key);
     text[size] = '\0';
     status = xt_cache_files_parse(&importer->index, (char *)text, err);
     if (!status)
-        printf("%s: %zu kernels%s%s", key, importer->index.count,
-               importer->index.about.length ? "\n" : "", xt_str_get(&importer->index.about));
+        printf("%s: %zu kernels\n%s", key, importer->index.count,
+               xt_str_get(&importer->index.about));
     return status;
 }
 
-static const struct xt_cache_file *expected(const struct importer *importer, const char *name)
+/* The folder, made where it is not there, as safe as runs want it. */
+static enum xt_status make_folder(const char *folder, struct xt_err *err)
 {
-    for (size_t i = 0; i < importer->index.count; i++)
-        if (strcmp(importer->index.items[i].name, name) == 0)
-            return &importer->index.items[i];
-    return NULL;
+    enum xt_status status = xt_kernel_cache_check_folders(folder, err);
+    if (!status)
+        status = xt_file_make_folder(folder, err);
+    return status ? status : xt_kernel_cache_check_folders(folder, err);
+}
+
+static const char *why_refused(const struct xt_cache_file *file, const uint8_t *bytes, size_t size)
+{
+    struct xt_sha256_digest digest = xt_sha256(bytes, size);
+    if (!file)
+        return "it was not recorded";
+    if (file->fine)
+        return "it comes twice";
+    return strcmp(xt_sha256_format(&digest).text, file->sha256) == 0
+               ? NULL
+               : "its contents are not the recorded ones";
 }
 
 static enum xt_status take_kernel(struct importer *importer, const char *name, const uint8_t *bytes,
                                   size_t size, struct xt_err *err)
 {
-    const struct xt_cache_file *file = expected(importer, name);
-    struct xt_sha256_digest digest = xt_sha256(bytes, size);
+    struct xt_cache_file *file = xt_cache_files_find(&importer->index, name);
+    const char *why = why_refused(file, bytes, size);
     char *folder = NULL;
     char *path = NULL;
-    if (!file || strcmp(xt_sha256_format(&digest).text, file->sha256) != 0) {
-        printf("refused: %s: %s\n", name,
-               file ? "its contents are not the recorded ones" : "it was not recorded");
+    if (!file || why) {
+        printf("refused: %s: %s\n", xt_show(name).text, why);
         importer->refused++;
         return XT_OK;
     }
     enum xt_status status = folder_of(importer, &folder, err);
     if (!status)
-        status = xt_file_make_folder(folder, err);
-    if (!status)
-        status = xt_kernel_cache_check_folder(folder, err);
+        status = make_folder(folder, err);
     if (!status)
         status = xt_file_join(&path, folder, name, err);
     if (!status)
         status = xt_file_save(path, bytes, size, err);
+    file->bytes = size;
+    file->fine = !status;
     importer->taken += !status;
     free(path);
     free(folder);
@@ -252,7 +284,7 @@ static enum xt_status take_entry(struct importer *importer, struct archive *arch
     const char *name = NULL;
     uint8_t *bytes = NULL;
     size_t size = 0;
-    if (++importer->seen > ARCHIVE_FILES_MAX)
+    if (++importer->seen > ENTRIES_MAX)
         return xt_err_set(err, XT_ERR_DATA, "%s: too many entries", importer->from);
     if (archive_entry_filetype(entry) != AE_IFREG || archive_entry_hardlink(entry) ||
         !split_name(archive_entry_pathname(entry), key, &name))
@@ -261,10 +293,13 @@ static enum xt_status take_entry(struct importer *importer, struct archive *arch
             "%s: it holds something else than kernels/KEY/FILE: it was not written by "
             "xtrain cache export",
             importer->from);
-    enum xt_status status = read_entry(archive, entry, importer->from, &bytes, &size, err);
+    bool is_index = strcmp(name, "index.txt") == 0;
+    enum xt_status status =
+        read_entry(importer, archive, entry, is_index ? XT_CACHE_INDEX_MAX : XT_CACHE_FILE_MAX,
+                   &bytes, &size, err);
     if (status)
         return status;
-    if (strcmp(name, "index.txt") == 0)
+    if (is_index)
         status = begin_folder(importer, key, bytes, size, err);
     else if (strcmp(key, importer->key) != 0)
         status = xt_err_set(err, XT_ERR_DATA, "%s: kernels/%s comes without its index",
@@ -279,13 +314,20 @@ enum xt_status xt_cache_import(const struct xt_cache_stores *stores, const char 
                                struct xt_err *err)
 {
     struct importer importer = {.base = stores->base, .from = from};
+    int fd = -1;
+    size_t size = 0;
+    enum xt_status status = xt_file_open(from, &fd, &size, err);
+    if (status)
+        return status;
     struct archive *archive = archive_read_new();
-    enum xt_status status = archive ? XT_OK : xt_err_no_memory(err, "an archive", 0);
+    status = archive ? XT_OK : xt_err_no_memory(err, "an archive", 0);
+    importer.left = size < XT_KERNEL_CACHE_MOST / RATIO_MAX ? size * RATIO_MAX + RATIO_FREE
+                                                            : XT_KERNEL_CACHE_MOST;
     printf("kernels are code that the GPU driver will load: this trusts whoever wrote %s\n", from);
     mode_t before = umask(077);
     if (!status && (archive_read_support_format_tar(archive) != ARCHIVE_OK ||
                     archive_read_support_filter_gzip(archive) != ARCHIVE_OK ||
-                    archive_read_open_filename(archive, from, 1 << 16) != ARCHIVE_OK))
+                    archive_read_open_fd(archive, fd, 1 << 16) != ARCHIVE_OK))
         status = archive_failed(archive, "read", from, XT_ERR_DATA, err);
     while (!status) {
         struct archive_entry *entry = NULL;
@@ -301,6 +343,7 @@ enum xt_status xt_cache_import(const struct xt_cache_stores *stores, const char 
     umask(before);
     if (archive)
         archive_read_free(archive);
+    close(fd);
     if (status || end)
         return status ? status : end;
     printf("took %zu kernels, refused %zu\n", importer.taken, importer.refused);

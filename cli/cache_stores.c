@@ -96,6 +96,8 @@ enum xt_status xt_cache_stores_read(struct xt_cache_stores *stores, const char *
     if (!status)
         status = our_folder(stores->base, &ours, err);
     if (!status)
+        status = xt_kernel_cache_check_folder(stores->base, err);
+    if (!status)
         status = xt_kernel_cache_check_folder(kernels, err);
     int count = status ? 0 : scandir(kernels, &entries, is_key_entry, by_name);
     for (int i = 0; i < count; i++) {

@@ -179,7 +179,7 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
     if (!view.silent)
         describe_run(trainer);
     if (s->verbose) {
-        xt_placement_print_threads(s, stderr);
+        xt_placement_print_threads(s, trainer->network.device.threads, stderr);
         xt_placement_print(trainer->network.graph, stderr);
     }
     struct xt_train_observer observer = {

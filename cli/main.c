@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/options/help.h"
 #include "cli/options/options.h"
+#include "cli/placement.h"
 #include "cli/progress.h"
 #include "models/registry.h"
 
@@ -89,6 +90,9 @@ static enum xt_status run_command(struct xt_options *options, bool named, struct
     xt_log_set_level(values->quiet     ? XT_LOG_QUIET
                      : values->verbose ? XT_LOG_VERBOSE
                                        : XT_LOG_NORMAL);
+    enum xt_status status = xt_placement_check_threads(values, err);
+    if (status)
+        return status;
     struct xt_kernel_progress kernels;
     xt_kernel_progress_init(&kernels, values->quiet, values->json);
     options->values.kernels = &kernels.observer;

@@ -33,10 +33,27 @@ void xt_placement_print(const struct xt_graph *graph, FILE *out)
     fprintf(out, "weights: f32 masters, gradients and update; %s working copies\n", type);
 }
 
-void xt_placement_print_threads(const struct xt_settings *settings, FILE *out)
+enum xt_status xt_placement_check_threads(const struct xt_settings *settings, struct xt_err *err)
 {
-    const char *why = "--threads";
-    int count = settings->threads ? settings->threads : xt_thread_available(&why);
+    const char *why = NULL;
+    int may = xt_thread_available(&why);
+    if (settings->threads <= may || settings->oversubscribe)
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_USAGE,
+                      "--threads %d: this process may use %d, by %s, and threads that share a CPU "
+                      "wait for each other; leave --threads out, or add --oversubscribe",
+                      settings->threads, may, why);
+}
+
+void xt_placement_print_threads(const struct xt_settings *settings, int count, FILE *out)
+{
+    const char *why = NULL;
+    int may = xt_thread_available(&why);
+    if (settings->threads)
+        why = "--threads";
+    else if (count < may)
+        why = settings->resume ? "the checkpoint, or what other processes leave"
+                               : "what other processes leave";
     struct xt_numa numa;
     xt_numa_read(&numa, NULL);
     fprintf(out, "threads\n  compute  %d, by %s\n", count, why);
@@ -95,7 +112,7 @@ enum xt_status xt_placement_dry_run(const struct xt_options *options, struct xt_
     printf("%zu parameters\n\n", xt_network_parameter_count(&trainer->network));
     print_memory(trainer);
     printf("\n");
-    xt_placement_print_threads(&options->values, stdout);
+    xt_placement_print_threads(&options->values, trainer->network.device.threads, stdout);
     printf("\nplacement\n");
     xt_placement_print(trainer->network.graph, stdout);
     printf("\nnothing was trained and nothing was written (--dry-run)\n");

@@ -11,8 +11,12 @@
  * written. */
 void xt_placement_print(const struct xt_graph *graph, FILE *out);
 
-/* How many threads compute and load images, why, and where they stay. */
-void xt_placement_print_threads(const struct xt_settings *settings, FILE *out);
+/* XT_ERR_USAGE where --threads are more than this process may use, and --oversubscribe does not say
+ * that they are meant. */
+enum xt_status xt_placement_check_threads(const struct xt_settings *settings, struct xt_err *err);
+
+/* How many threads compute (`count`, the device's) and load images, why, and where they stay. */
+void xt_placement_print_threads(const struct xt_settings *settings, int count, FILE *out);
 
 /* Settings, parameters, memory by kind, placement: what the run would be, and nothing written. */
 enum xt_status xt_placement_dry_run(const struct xt_options *options, struct xt_trainer *trainer,

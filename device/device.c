@@ -104,11 +104,33 @@ static enum xt_status open_stream(struct xt_device *device, dnnl_engine_kind_t k
     return status;
 }
 
-static void prepare_threads(struct xt_device *device, int threads)
+/* As many threads as OpenMP really gives: oneDNN's own barriers wait for ever for one that it does
+ * not (OMP_THREAD_LIMIT). */
+static int take_threads(int wanted)
 {
-    device->threads = threads > 0 ? threads : xt_thread_available(NULL);
-    omp_set_num_threads(device->threads);
+    int given = 1;
     omp_set_dynamic(0);
+    omp_set_num_threads(wanted);
+#pragma omp parallel
+#pragma omp single
+    given = omp_get_num_threads();
+    omp_set_num_threads(given);
+    return given;
+}
+
+static void prepare_threads(struct xt_device *device, int asked)
+{
+    int may = xt_thread_available(NULL);
+    int wanted = asked > 0 ? asked : xt_thread_beside_others(may);
+    device->threads = take_threads(wanted);
+    if (device->threads < wanted)
+        xt_log_warn("OpenMP gives %d of the %d threads that were to compute (OMP_THREAD_LIMIT): "
+                    "computing with %d",
+                    device->threads, wanted, device->threads);
+    else if (!asked && wanted < may)
+        xt_log_note("other processes hold the CPUs: computing with %d of the %d threads that may "
+                    "be used, which is faster then; --threads %d takes them all the same",
+                    wanted, may, may);
     flush_denormals();
 }
 

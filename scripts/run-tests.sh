@@ -108,6 +108,8 @@ run_fuzzer() {
   rm -rf "$corpus" && mkdir "$corpus"
   local seeds=tests/fuzz/corpus/$reader
   [ -d "$seeds" ] || seeds=
+  # Files that PyTorch wrote.
+  case $reader in pickle | safetensors) seeds="$seeds tests/models/fixtures" ;; esac
   limit=$((fuzz_seconds + 60)) run_one "$(name_of "$1")" "$1" -max_total_time="$fuzz_seconds" -timeout=10 -rss_limit_mb=2048 \
     -verbosity=0 -artifact_prefix="${FUZZ_ARTIFACTS:-$(dirname "$1")/}" "$corpus" $seeds
 }

@@ -126,7 +126,8 @@ struct xt_settings {
     bool kernel_cache;     /* keep them */
     int max_size;          /* of that cache, MB; 0: no limit */
     double max_age;        /* of kernels in it, seconds; 0: no limit */
-    int threads;           /* 0: what the process may use */
+    int threads;           /* 0: what the process may use, fewer where others hold the CPUs */
+    bool oversubscribe;    /* more than that is meant */
     int workers;           /* 0: found from threads */
     int slots;             /* batches that are made ahead; 0: found */
     enum xt_cache_choice cache;
@@ -154,6 +155,7 @@ struct xt_settings {
     int shard_size;              /* data pack: MiB */
     double val_part;             /* data split: for evaluation */
     bool small_shapes;           /* selftest: nothing else */
+    int beside;                  /* busy processes to measure beside */
     const char *against;         /* the results of an earlier run, as --json wrote them */
 
     /* what it says */

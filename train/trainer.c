@@ -118,11 +118,17 @@ static enum xt_status open_optimizer(struct xt_trainer *trainer, struct xt_err *
     return status;
 }
 
-/* A run that goes on keeps its batch norms as they were, unless --bn says otherwise. */
-static enum xt_status read_checkpoint(struct xt_trainer *trainer, struct xt_err *err)
+/* A run that goes on keeps its batch norms as they were, unless --bn says otherwise, and the number
+ * of its threads, which its last bits depend on, unless --threads does. */
+static enum xt_status open_network(struct xt_trainer *trainer, struct xt_err *err)
 {
-    enum xt_status status = xt_resume_read(&trainer->resume, trainer->settings, err);
+    struct xt_settings settings = *trainer->settings;
+    enum xt_status status = xt_resume_read(&trainer->resume, &settings, err);
     const struct xt_checkpoint_file *from = &trainer->resume.from;
+    if (!status && from->path && !settings.threads)
+        settings.threads = xt_checkpoint_threads(from);
+    if (!status)
+        status = xt_network_open(&trainer->network, &settings, err);
     if (status || !from->path)
         return status;
     trainer->network.bn_before = from->state.bn_frozen ? XT_BN_FROZEN : XT_BN_BATCH;
@@ -170,9 +176,7 @@ enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_setti
                                    .evaluated_step = -1,
                                    .saved_step = -1};
     struct xt_network *network = &trainer->network;
-    enum xt_status status = xt_network_open(network, settings, err);
-    if (!status)
-        status = read_checkpoint(trainer, err);
+    enum xt_status status = open_network(trainer, err);
     if (!status)
         status = open_source(trainer, err);
     if (!status)

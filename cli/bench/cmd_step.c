@@ -162,6 +162,8 @@ static enum xt_status report(const struct command *command, struct xt_err *err)
     struct xt_report *report = xt_report_create();
     xt_report_line(report, "%s: training steps on random pictures in memory, %s",
                    xt_model_find(s->model)->title, command->runs[0].result.device);
+    if (s->beside)
+        xt_report_add(report, "beside", "beside busy processes", "%d", s->beside);
     xt_bench_describe(report, command->runs, command->count, s->profile);
     return xt_report_end(report, s->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
@@ -171,13 +173,17 @@ static enum xt_status run_all(struct command *command, struct xt_err *err)
     const struct xt_settings *s = &command->options->values;
     enum xt_status status = XT_OK;
     double others = 0;
+    struct xt_process_load load = {0};
+    if (s->beside)
+        status = xt_process_load_begin(&load, s->beside, err);
     for (int i = 0; i < command->count && !status; i++)
         status = run_one(command, i, err);
+    xt_process_load_end(&load);
     if (!status)
         status = report(command, err);
     for (int i = 0; i < command->count; i++)
         others = fmax(others, command->runs[i].result.others);
-    if (!status)
+    if (!status && !s->beside)
         xt_cpu_warn_of_others(others);
     if (!status && command->old)
         status = xt_bench_compare(command->runs, command->count, s->against, err);

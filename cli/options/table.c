@@ -644,7 +644,17 @@ static const struct xt_option table[] = {
         .group = XT_GROUP_MACHINE,
         .fallback = "0",
         .max = 4096,
-        .help = "threads that compute; 0: as many as the process may use",
+        .help = "threads that compute; 0: as many as the process may use, fewer where other "
+                "processes hold the CPUs at the start",
+    },
+    {
+        .name = "oversubscribe",
+        .type = &xt_type_flag,
+        FIELD(oversubscribe),
+        .commands = NETWORK | BENCH | SELFTEST | INFER | WARM,
+        .group = XT_GROUP_MACHINE,
+        .fallback = "false",
+        .help = "take --threads also where the process may not use as many",
     },
     {
         .name = "workers",
@@ -914,6 +924,17 @@ static const struct xt_option table[] = {
         .fallback = "false",
         .not_in_config = true,
         .help = "the time of each part of the step, with its arithmetic and memory traffic",
+    },
+    {
+        .name = "beside",
+        .type = &xt_type_integer,
+        FIELD(beside),
+        .commands = STEP,
+        .group = XT_GROUP_MACHINE,
+        .fallback = "0",
+        .max = 4096,
+        .not_in_config = true,
+        .help = "measure beside that many processes that keep CPUs busy",
     },
     {
         .name = "against",

@@ -18,7 +18,7 @@
 #include "base/trust.h"
 #include "device/gpu/host_gpu.h"
 
-enum { INDEX_LIMIT = 16 << 20, FILE_LIMIT = 1 << 30, INDEX_LINES_MAX = 100000 };
+enum { INDEX_LINES_MAX = 100000 };
 static const char index_name[] = "index.txt";
 static const char lock_name[] = "lock";
 
@@ -58,12 +58,24 @@ static bool is_kernel_name(const char *name)
            strcmp(name + length - 6, "_cache") == 0 && !strchr(name, '/');
 }
 
-static struct xt_cache_file *find_file(struct xt_cache_files *files, const char *name)
+static int by_name(const void *a, const void *b)
 {
-    for (size_t i = 0; i < files->count; i++)
-        if (strcmp(files->items[i].name, name) == 0)
-            return &files->items[i];
-    return NULL;
+    const struct xt_cache_file *x = a;
+    const struct xt_cache_file *y = b;
+    int order = strcmp(x->name, y->name);
+    return order ? order : strcmp(x->sha256, y->sha256);
+}
+
+static int named(const void *name, const void *file)
+{
+    return strcmp(name, ((const struct xt_cache_file *)file)->name);
+}
+
+struct xt_cache_file *xt_cache_files_find(const struct xt_cache_files *files, const char *name)
+{
+    return files->recorded
+               ? bsearch(name, files->items, files->recorded, sizeof *files->items, named)
+               : NULL;
 }
 
 static enum xt_status add_file(struct xt_cache_files *files, const char *name,
@@ -80,17 +92,28 @@ static enum xt_status add_file(struct xt_cache_files *files, const char *name,
     return XT_OK;
 }
 
+/* What is shown on terminals as it stands. */
+static bool is_plain(const char *line)
+{
+    for (; *line; line++)
+        if ((unsigned char)*line < ' ' || *line == 0x7f)
+            return false;
+    return true;
+}
+
 /* One line of the index, which is this program's own but may be damaged: what does not read is
  * skipped, and so leaves its file unrecorded. */
 static enum xt_status take_line(struct xt_cache_files *files, const char *line, struct xt_err *err)
 {
+    if (*line == '#' && !is_plain(line))
+        return XT_OK;
     if (*line == '#')
         return xt_str_printf(&files->about, err, "%s\n", line);
     char hash[65] = "";
     char name[160] = "";
     unsigned long long bytes = 0;
     if (sscanf(line, "%64[0-9a-f] %llu %159s", hash, &bytes, name) != 3 || strlen(hash) != 64 ||
-        !is_kernel_name(name) || find_file(files, name) || files->count >= INDEX_LINES_MAX)
+        !is_kernel_name(name) || files->count >= INDEX_LINES_MAX)
         return XT_OK;
     struct xt_cache_file *file = NULL;
     enum xt_status status = add_file(files, name, &file, err);
@@ -107,6 +130,12 @@ enum xt_status xt_cache_files_parse(struct xt_cache_files *files, char *text, st
     for (char *line = strsep(&text, "\n"); line && !status; line = strsep(&text, "\n"))
         if (*line)
             status = take_line(files, line, err);
+    if (files->count)
+        qsort(files->items, files->count, sizeof *files->items, by_name);
+    for (size_t i = 0; i < files->count; i++)
+        if (!i || strcmp(files->items[i].name, files->items[files->recorded - 1].name) != 0)
+            files->items[files->recorded++] = files->items[i];
+    files->count = files->recorded;
     return status;
 }
 
@@ -119,7 +148,7 @@ static char *index_text(const char *path)
     struct stat st;
     if (lstat(path, &st) || !S_ISREG(st.st_mode) || xt_trust_stranger(&st))
         return NULL;
-    if (xt_file_read(path, INDEX_LIMIT, &text, &capacity, &size, NULL)) {
+    if (xt_file_read(path, XT_CACHE_INDEX_MAX, &text, &capacity, &size, NULL)) {
         free(text);
         return NULL;
     }
@@ -187,7 +216,7 @@ static const char *look_at(int folder, struct xt_cache_file *file, uint64_t *byt
         return why;
     *bytes = (uint64_t)st.st_size;
     file->used = st.st_mtime > st.st_atime ? st.st_mtime : st.st_atime;
-    if (st.st_size <= 0 || st.st_size > FILE_LIMIT)
+    if (st.st_size <= 0 || st.st_size > XT_CACHE_FILE_MAX)
         why = "its size is not that of a kernel";
     else if (hash && !hash_file(fd, *bytes, hash))
         why = "it cannot be read";
@@ -214,7 +243,7 @@ static void check_file(int folder, struct xt_cache_file *file, bool hashed)
 static enum xt_status take_entry(struct xt_cache_files *files, int folder, const char *name,
                                  bool hashed, struct xt_err *err)
 {
-    struct xt_cache_file *file = find_file(files, name);
+    struct xt_cache_file *file = xt_cache_files_find(files, name);
     enum xt_status status = file ? XT_OK : add_file(files, name, &file, err);
     if (!status)
         check_file(folder, file, hashed);
@@ -244,6 +273,7 @@ static void drop_gone(struct xt_cache_files *files)
         if (files->items[i].fine || strcmp(files->items[i].why, "it is gone") != 0)
             files->items[kept++] = files->items[i];
     files->count = kept;
+    files->recorded = 0; /* these are no longer the first ones */
 }
 
 static enum xt_status read_files(struct xt_cache_files *files, const char *folder, bool hashed,
@@ -278,7 +308,19 @@ static void adopt(int folder, struct xt_cache_file *file)
     }
 }
 
-enum xt_status xt_cache_files_record(const char *folder, const char *about, struct xt_err *err)
+/* A file that was taken has the record that came with it, whatever was recorded before. */
+static void take_over(int folder, const struct xt_cache_files *taken, struct xt_cache_file *file)
+{
+    const struct xt_cache_file *from = xt_cache_files_find(taken, file->name);
+    if (!from || !from->fine)
+        return;
+    memcpy(file->sha256, from->sha256, sizeof file->sha256);
+    file->bytes = from->bytes;
+    check_file(folder, file, true);
+}
+
+static enum xt_status record(const char *folder, const char *about,
+                             const struct xt_cache_files *taken, struct xt_err *err)
 {
     struct xt_cache_files files;
     struct xt_str text = {0};
@@ -289,7 +331,10 @@ enum xt_status xt_cache_files_record(const char *folder, const char *about, stru
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     status = xt_str_printf(&text, err, "%s", about ? about : xt_str_get(&files.about));
     for (size_t i = 0; i < files.count && !status; i++) {
-        adopt(fd, &files.items[i]);
+        if (taken)
+            take_over(fd, taken, &files.items[i]);
+        else
+            adopt(fd, &files.items[i]);
         if (files.items[i].fine)
             status = xt_str_printf(&text, err, "%s %llu %s\n", files.items[i].sha256,
                                    (unsigned long long)files.items[i].bytes, files.items[i].name);
@@ -301,6 +346,17 @@ enum xt_status xt_cache_files_record(const char *folder, const char *about, stru
     xt_str_clear(&text);
     xt_cache_files_clear(&files);
     return status;
+}
+
+enum xt_status xt_cache_files_record(const char *folder, const char *about, struct xt_err *err)
+{
+    return record(folder, about, NULL, err);
+}
+
+enum xt_status xt_cache_files_record_taken(const char *folder, const struct xt_cache_files *taken,
+                                           struct xt_err *err)
+{
+    return record(folder, xt_str_get(&taken->about), taken, err);
 }
 
 /* --- choosing the folder
@@ -371,8 +427,7 @@ enum xt_status xt_kernel_cache_folder(const char *base, const char *library, cha
     return status;
 }
 
-/* The folder and the two above it: the base and "kernels". */
-static enum xt_status check_folders(const char *folder, struct xt_err *err)
+enum xt_status xt_kernel_cache_check_folders(const char *folder, struct xt_err *err)
 {
     char path[PATH_MAX];
     size_t length = strlen(folder);
@@ -484,11 +539,11 @@ static enum xt_status prepare_folder(struct xt_kernel_cache *cache, const char *
     /* Whoever sets a loose umask gets a tight folder all the same. */
     mode_t before = umask(077);
     if (!status)
-        status = check_folders(cache->folder, err);
+        status = xt_kernel_cache_check_folders(cache->folder, err);
     if (!status)
         status = xt_file_make_folder(cache->folder, err);
     if (!status)
-        status = check_folders(cache->folder, err);
+        status = xt_kernel_cache_check_folders(cache->folder, err);
     if (!status)
         take_lock(cache, &alone);
     umask(before);

@@ -42,8 +42,12 @@ struct xt_cache_files {
     struct xt_cache_file *items;
     size_t count;
     size_t capacity;
+    size_t recorded;     /* the first so many are of the index, sorted by name */
     struct xt_str about; /* the "# key: value" lines of the index */
 };
+/* Bytes of an index and of a kernel, at most. */
+enum { XT_CACHE_INDEX_MAX = 16 << 20, XT_CACHE_FILE_MAX = 256 << 20 };
+
 void xt_cache_files_clear(struct xt_cache_files *files);
 
 /* Reads a cache folder and checks each file. An unsafe or unreadable folder is XT_ERR_DATA. */
@@ -52,9 +56,16 @@ enum xt_status xt_cache_files_read(struct xt_cache_files *files, const char *fol
 /* Adds the lines of an index to `files`, as what is expected; `text` is taken apart. Damaged lines
  * are skipped. */
 enum xt_status xt_cache_files_parse(struct xt_cache_files *files, char *text, struct xt_err *err);
+/* One that the index holds, NULL where it does not. After xt_cache_files_parse. */
+struct xt_cache_file *xt_cache_files_find(const struct xt_cache_files *files, const char *name);
 /* Hashes what the index does not hold and writes the index anew, with `about` lines, where that
  * changes it. */
 enum xt_status xt_cache_files_record(const char *folder, const char *about, struct xt_err *err);
+
+/* Writes the index with those of `taken` that are fine, under the records they came with, and with
+ * what was recorded before; other files in the folder stay unrecorded. */
+enum xt_status xt_cache_files_record_taken(const char *folder, const struct xt_cache_files *taken,
+                                           struct xt_err *err);
 
 /* BASE: `given` (--cache-dir) or $XTRAIN_CACHE_DIR, else $XDG_CACHE_HOME/xtrain, else
  * ~/.cache/xtrain; into *out (free). */
@@ -68,6 +79,9 @@ enum xt_status xt_kernel_cache_folder(const char *base, const char *library, cha
 /* Whether `path`, a folder, and its files may be trusted as code: XT_OK, or XT_ERR_DATA with the
  * reason. A missing folder is XT_OK. */
 enum xt_status xt_kernel_cache_check_folder(const char *path, struct xt_err *err);
+
+/* The same of BASE/kernels/KEY and of the two folders above it. */
+enum xt_status xt_kernel_cache_check_folders(const char *path, struct xt_err *err);
 
 enum { XT_KERNEL_CACHE_MOST = 1 << 30 }; /* bytes; what is older is the driver's to throw out */
 

@@ -130,6 +130,20 @@ static void what_an_answer_points_to_comes_with_it(void **state)
     assert_int_equal(text.length, 0);
 }
 
+static void busy_processes_end_with_what_they_were_started_for(void **state)
+{
+    (void)state;
+    struct xt_process_load load;
+    struct xt_err err = {0};
+    assert_int_equal(xt_process_load_begin(&load, 2, &err), XT_OK);
+    const pid_t children[] = {load.children[0], load.children[1]};
+    assert_int_equal(kill(children[0], 0), 0);
+    xt_process_load_end(&load);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(kill(children[i], 0), -1);
+    xt_process_load_end(&load);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -138,6 +152,7 @@ int main(void)
         cmocka_unit_test(a_child_that_hangs_is_ended),
         cmocka_unit_test(a_child_that_leaves_without_an_answer_crashed),
         cmocka_unit_test(what_an_answer_points_to_comes_with_it),
+        cmocka_unit_test(busy_processes_end_with_what_they_were_started_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,3 +47,10 @@ code=0
 sed 's/"type":\([[:space:]]*\)"f32"/"type":\1"fp16"/' "$folder/one.json" >"$folder/fp16.json"
 bench --batch 4 --amp fp16 --against "$folder/fp16.json" >/dev/null || code=$?
 [ "$code" = 2 ] && grep -q -- '--amp fp16: oneDNN trains' "$folder/said" || fail "fp16 against fp16 gave code $code"
+
+# Beside processes that keep the CPUs busy, which end with it.
+bench --batch 2 --threads 1 --beside 2 --json >"$folder/beside.json" || fail "--beside 2 failed"
+[ "$(number "$folder/beside.json" beside)" = 2 ] || fail "$(cat "$folder/beside.json")"
+awk -v x="$(number "$folder/beside.json" others_cpu_share)" 'BEGIN { exit !(x > 0) }' || fail "nobody was beside it"
+! grep -q 'other processes took' "$folder/said" || fail "the load that was asked for is warned of"
+[ "$(pgrep -cf -- "bench step .*--batch 2 --threads 1 --beside 2")" = 0 ] || fail "busy processes were left"

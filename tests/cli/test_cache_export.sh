@@ -19,3 +19,59 @@ mv cache exported
 expect 0 'a.cl_cache' tar -tzf kernels.tar.gz
 expect 0 '' "$xtrain" cache import kernels.tar.gz
 cmp "exported/kernels/0123456789abcdef/a.cl_cache" "$kernels/a.cl_cache" || fail 'the kernel came back as another'
+
+# Only what came with the archive is recorded: what somebody else laid into the folder stays a stranger's.
+rm "$kernels/index.txt"
+echo code >"$kernels/stranger_cache"
+expect 0 'took 1 kernels' "$xtrain" cache import kernels.tar.gz
+! grep -q stranger "$kernels/index.txt" || fail 'an import recorded what it did not bring' "$(cat "$kernels/index.txt")"
+expect 1 'stranger_cache: it was not recorded' "$xtrain" cache verify
+rm "$kernels/stranger_cache"
+expect 0 '1 kernels are as they were recorded' "$xtrain" cache verify
+
+# One that is there already, as another: the new one counts.
+echo other >"$kernels/a.cl_cache"
+expect 0 'took 1 kernels' "$xtrain" cache import kernels.tar.gz
+expect 0 '1 kernels are as they were recorded' "$xtrain" cache verify
+
+# pack INDEX-LINE FILE...: an archive of other.tar.gz
+key=kernels/fedcba9876543210
+pack() { (cd "$tree/made" && tar -czf "$tree/other.tar.gz" $key/index.txt "$@"); }
+mkdir -p made/$key
+line() { printf '%s %s %s\n' "$(sha256sum <"made/$key/$1" | cut -c1-64)" "$(stat -c %s "made/$key/$1")" "$1"; }
+
+# Much from little, in one file and in many.
+truncate -s 200M "made/$key/large_cache"
+line large_cache >"made/$key/index.txt"
+pack $key/large_cache
+expect 3 'more comes out of it than of any cache of kernels' "$xtrain" cache import other.tar.gz
+[ ! -e "$XTRAIN_CACHE_DIR/$key/large_cache" ] || fail 'a bomb was unpacked'
+truncate -s 300M "made/$key/large_cache"
+pack $key/large_cache
+expect 3 'a size that no kernel has' "$xtrain" cache import other.tar.gz
+rm "made/$key/large_cache"
+for i in {1..40}; do truncate -s 1M "made/$key/${i}_cache" && line "${i}_cache"; done >"made/$key/index.txt"
+pack $(cd made && echo $key/*_cache)
+expect 3 'more comes out of it than of any cache of kernels' "$xtrain" cache import other.tar.gz
+mkfifo fifo
+expect 3 'fifo' timeout 20 "$xtrain" cache import fifo
+
+# The same name twice; an index as long as may be, in no time.
+rm -r "made/$key" && mkdir "made/$key"
+echo code >"made/$key/a_cache"
+line a_cache >"made/$key/index.txt"
+pack $key/a_cache $key/a_cache --hard-dereference
+expect 3 'it comes twice' "$xtrain" cache import other.tar.gz
+awk 'BEGIN { for (i = 0; i < 120000; i++) printf "%064x 5 kernel-%d_cache\n", i, i }' >>"made/$key/index.txt"
+pack $key/a_cache
+expect 0 'took 1 kernels' timeout 20 "$xtrain" cache import other.tar.gz
+
+# Folders that others can write, from the base down, are refused as runs refuse them.
+chmod 777 cache
+expect 3 'others can write it' "$xtrain" cache import kernels.tar.gz
+expect 3 'others can write it' "$xtrain" cache verify
+chmod 700 cache
+if [ "$(id -u)" = 0 ]; then
+  chown 12345 cache
+  expect 3 'it belongs to another user' "$xtrain" cache import kernels.tar.gz
+fi

@@ -36,7 +36,7 @@ cp -r whole b
 expect 0 'b/state-00000012.safetensors was made with --clip 5; the run goes on with --clip 0' \
   "${train[@]}" --clip 0 --steps 13 --resume auto --out b
 ! grep -qF -e 'threads' -e '--lr' <<<"$said" || fail 'a change was said that is none' "$said"
-expect 0 'was made with threads "1", this is "2"' "$xtrain" "${small[@]}" --clip 0 --threads 2 --steps 14 --resume b
+expect 0 'was made with threads "1", this is "2"' "$xtrain" "${small[@]}" --clip 0 --threads 2 --oversubscribe --steps 14 --resume b
 expect 0 'was made with --no-augment; the run goes on with --augment' \
   "${train[@]}" --clip 0 --amp bf16 --augment --freeze-until backbone.4 --bn frozen --steps 15 --resume b
 for change in 'no --freeze-until; the run goes on with --freeze-until backbone.4' '--amp off; the run goes on with --amp bf16' \
@@ -77,6 +77,17 @@ expect 0 'no checkpoint in f/g: starting from the beginning' "${train[@]}" --ste
 mkdir h && touch h/thesis.tex
 expect 2 'h holds files, but no run' "${train[@]}" --steps 1 --resume auto --out h
 expect 2 '--resume auto needs --out' "${train[@]}" --steps 1 --resume auto
+
+# As many threads as before, unless --threads says otherwise.
+cp -r whole u
+expect 0 'going on from u/state-00000012.safetensors' "$xtrain" "${small[@]}" --steps 13 --resume u
+! grep -qF 'was made with threads' <<<"$said" || fail 'a resumed run took other threads' "$said"
+expect 2 'add --oversubscribe' "$xtrain" "${small[@]}" --steps 1 --threads 4000 --out o
+expect 2 'this process may use 1, by SLURM_CPUS_PER_TASK' env SLURM_CPUS_PER_TASK=1 "$xtrain" "${small[@]}" --steps 1 --threads 2
+expect 0 '' env SLURM_CPUS_PER_TASK=1 "$xtrain" "${small[@]}" --steps 1 --threads 2 --oversubscribe --quiet --out o
+# As many as OpenMP really gives: it waited for ever for the second.
+expect 0 'OpenMP gives 1 of the 2 threads' env OMP_THREAD_LIMIT=1 timeout 120 "$xtrain" "${small[@]}" --amp bf16 --steps 2 \
+  --threads 2 --oversubscribe --out l
 
 # Why as many threads.
 expect 0 'compute  1, by SLURM_CPUS_PER_TASK' env SLURM_CPUS_PER_TASK=1 "$xtrain" "${small[@]}" --steps 1 --verbose --out v

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The self-test's command: a table and a verdict, JSON alone on standard output, and what cannot be asked for.
 . tests/cli/common.sh
-expect 0 'all within their bounds' "$xtrain" selftest --model lprnet --batch 1 --amp off --threads 2
+expect 0 'all within their bounds' "$xtrain" selftest --model lprnet --batch 1 --amp off --threads 2 --oversubscribe
 grep -q '^lprnet, 94x24, batch 1$' <<<"$said" || fail 'the network and its shape are named' "$said"
 grep -Eq '^convolution +f32 +backward +[0-9]+ ' <<<"$said" || fail 'there is a row for each kind, type and pass' "$said"
 expect 0 '"wrong":	0' "$xtrain" selftest --model lprnet --batch 1 --amp off --json

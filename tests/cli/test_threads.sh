@@ -5,7 +5,7 @@
 . tests/cli/common.sh
 for threads in 1 2; do
   "$xtrain" --model lprnet --data 'synth:plates?count=80&seed=3' --batch 4 --steps 20 --lr 1e-4 --log-every 1 \
-    --threads $threads --out "$tree/$threads" --quiet
+    --threads $threads --oversubscribe --out "$tree/$threads" --quiet
 done
 join <(losses "$tree/1" | sort) <(losses "$tree/2" | sort) >"$tree/both"
 [ "$(wc -l <"$tree/both")" = 20 ] || fail 'there are not 20 losses' "$(cat "$tree/both")"

@@ -10,8 +10,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void open_as(const char *ending, const uint8_t *data, size_t size)
 {
     char path[64];
-    snprintf(path, sizeof path, "/tmp/xtrain-fuzz-%ld%s", (long)getpid(), ending);
-    FILE *file = fopen(path, "wb");
+    snprintf(path, sizeof path, "/tmp/xtrain-fuzz-XXXXXX%s", ending);
+    int fd = mkstemps(path, 4);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "wb");
     if (!file)
         return;
     fwrite(data, 1, size, file);

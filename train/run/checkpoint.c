@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/str.h"
+#include "base/thread.h"
 #include "models/registry.h"
 #include "models/weights/weight_file.h"
 #include "train/param_files.h"
@@ -602,6 +603,13 @@ enum xt_status xt_checkpoint_batch(const struct xt_checkpoint_file *from, int *b
                             number);
     *batch = status ? 0 : (int)number;
     return status;
+}
+
+int xt_checkpoint_threads(const struct xt_checkpoint_file *from)
+{
+    const char *text = xt_weight_file_meta(&from->file, "threads");
+    long count = text ? strtol(text, NULL, 10) : 0;
+    return count > 0 && count <= xt_thread_available(NULL) ? (int)count : 0;
 }
 
 /* Of a file that is whole. */

@@ -60,6 +60,9 @@ void xt_checkpoint_close(struct xt_checkpoint_file *file);
 enum xt_status xt_checkpoint_batch(const struct xt_checkpoint_file *from, int *batch,
                                    struct xt_err *err);
 
+/* The threads that the run computed with; 0 where that is not known or more than there are here. */
+int xt_checkpoint_threads(const struct xt_checkpoint_file *from);
+
 /* Puts weights and arrays into network and optimizer. XT_ERR_USAGE where the settings are those of
  * another run. Where CPU, library or thread count have changed, it says which, since the losses
  * will then differ in their last bits; where an option has that changes the losses, it says that

@@ -69,8 +69,10 @@ static void show_evaluation(void *context, const struct xt_train_progress *p,
     fflush(stdout);
 }
 
-static void describe_run(const struct xt_trainer *trainer)
+static enum xt_status describe_run(const struct xt_options *options,
+                                   const struct xt_trainer *trainer, struct xt_err *err)
 {
+    struct xt_str recipe = {0};
     const struct xt_settings *s = trainer->settings;
     printf("training %s on %s%s\n", trainer->network.model->title, trainer->source->description,
            s->data ? "" : " (no --data was given)");
@@ -84,8 +86,11 @@ static void describe_run(const struct xt_trainer *trainer)
     printf("%" PRId64 " steps of %d images (%" PRId64 " steps an epoch), %zu parameters\n",
            trainer->steps, trainer->network.batch, trainer->epoch_steps,
            xt_network_parameter_count(&trainer->network));
-    printf("saving to %s\n", trainer->folder.path);
+    enum xt_status status = xt_options_print_recipe(options, &recipe, err);
+    printf("%ssaving to %s\n", xt_str_get(&recipe), trainer->folder.path);
     fflush(stdout);
+    xt_str_clear(&recipe);
+    return status;
 }
 
 /* The settings of the first start beside the results, as a file that --config takes. */
@@ -169,10 +174,10 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
     enum xt_status status = xt_trainer_open_run(trainer, err);
     if (!status)
         status = save_settings(options, trainer, err);
+    if (!status && !view.silent)
+        status = describe_run(options, trainer, err);
     if (status)
         return status;
-    if (!view.silent)
-        describe_run(trainer);
     if (s->verbose) {
         xt_placement_print_threads(s, stderr);
         xt_placement_print(trainer->network.graph, stderr);

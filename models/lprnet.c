@@ -205,6 +205,11 @@ static const struct xt_recipe_item recipe[] = {
     {"dropout", "0.5"}, {NULL, NULL},
 };
 
+static const struct xt_recipe_item fine_tune[] = {
+    {"augment", "true"}, {"epochs", "40"}, {"lr", "1e-4"},
+    {"warmup", "0.2"},   {"dropout", "0"}, {NULL, NULL},
+};
+
 const struct xt_model_info xt_model_lprnet = {
     .name = "lprnet",
     .title = "LPRNet, licence plates",
@@ -217,6 +222,6 @@ const struct xt_model_info xt_model_lprnet = {
     .initial_bias = 0.01f,
     .default_data = "synth:plates?count=50000&seed=1",
     .default_val = "synth:plates?count=1000&seed=2",
-    .recipe = recipe,
+    .recipes = {recipe, fine_tune},
     .describe = describe,
 };

@@ -63,8 +63,8 @@ struct xt_tensor *xt_model_describe(const struct xt_model_info *model, struct xt
     return logits;
 }
 
-const struct xt_recipe_item *xt_model_recipe(const char *name)
+struct xt_recipes xt_model_recipes(const char *name)
 {
     const struct xt_model_info *model = xt_model_find(name);
-    return model ? model->recipe : NULL;
+    return model ? model->recipes : (struct xt_recipes){NULL, NULL};
 }

@@ -1,4 +1,4 @@
-/* The networks: what each one reads, how it is described as a graph, and the recipe that trains it
+/* The networks: what each one reads, how it is described as a graph, and the recipes that train it
  * well.
  *
  * A new network is one file that defines a `struct xt_model_info` and one line in model.c's
@@ -38,7 +38,7 @@ struct xt_model_info {
     float initial_bias;
     const char *default_data; /* trained on when no --data is given */
     const char *default_val;
-    const struct xt_recipe_item *recipe;
+    struct xt_recipes recipes;
     /* Describes the network on a fresh graph; returns the logits, [n][1][time_steps][classes]
      * ([n][1][1][classes] of a classifier). Called by xt_model_describe. */
     struct xt_tensor *(*describe)(struct xt_graph *graph, const struct xt_model_options *options);
@@ -56,7 +56,7 @@ enum xt_status xt_model_get(const char *name, const struct xt_model_info **out, 
 struct xt_tensor *xt_model_describe(const struct xt_model_info *model, struct xt_graph *graph,
                                     const struct xt_model_options *options);
 
-/* The recipe of a model by name, NULL where there is none: what the option parser asks for. */
-const struct xt_recipe_item *xt_model_recipe(const char *name);
+/* The recipes of a model by name, empty where there is none: what the option parser asks for. */
+struct xt_recipes xt_model_recipes(const char *name);
 
 #endif

@@ -140,6 +140,14 @@ static const struct xt_recipe_item recipe[] = {
     {"momentum", "0.9"}, {"sched", "constant"}, {"log-every", "50"}, {NULL, NULL},
 };
 
+/* The last layer is new as a rule: the rate falls from what it needs to what the others keep. */
+static const struct xt_recipe_item fine_tune[] = {
+    {"epochs", "5"},
+    {"sched", "cosine"},
+    {"flip", "true"},
+    {NULL, NULL},
+};
+
 const struct xt_model_info xt_model_resnet50 = {
     .name = "resnet50",
     .title = "ResNet-50, images by class",
@@ -152,6 +160,6 @@ const struct xt_model_info xt_model_resnet50 = {
     .head = "fc",
     .default_data = "synth:shapes?count=20000&seed=1",
     .default_val = "synth:shapes?count=1000&seed=2",
-    .recipe = recipe,
+    .recipes = {recipe, fine_tune},
     .describe = describe,
 };

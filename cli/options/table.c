@@ -170,6 +170,7 @@ static const struct xt_option table[] = {
         .group = XT_GROUP_DATA,
         .resume = XT_RESUME_SAYS,
         .fallback = "false",
+        .by_model = true,
         .help = "mirror every second training image, left to right",
     },
     {

@@ -62,8 +62,11 @@ static void show_evaluation(void *context, const struct xt_train_progress *p,
         return;
     char score[128];
     view->trainer->objective->class->describe(&evaluation->score, score, sizeof score);
-    printf("step %" PRId64 ": %s, loss %.4f%s\n", p->step, score, evaluation->loss,
-           best ? "; the best so far" : "");
+    if (p->step == 0)
+        printf("the given weights: %s, loss %.4f\n", score, evaluation->loss);
+    else
+        printf("step %" PRId64 ": %s, loss %.4f%s\n", p->step, score, evaluation->loss,
+               best ? "; the best so far" : "");
     if (evaluation->bad_images)
         printf("%zu images could not be used and do not count\n", evaluation->bad_images);
     fflush(stdout);
@@ -129,7 +132,7 @@ static enum xt_status print_json(const struct xt_trainer *trainer, struct xt_err
         ok = add_result(root, trainer);
     if (ok && trainer->best_step >= 0)
         ok = cJSON_AddNumberToObject(root, "best_step", (double)trainer->best_step) &&
-             cJSON_AddNumberToObject(root, "best_accuracy", trainer->best_accuracy);
+             cJSON_AddNumberToObject(root, "best_accuracy", trainer->best.accuracy);
     char *text = ok ? cJSON_PrintUnformatted(root) : NULL;
     if (text)
         printf("%s\n", text);
@@ -158,9 +161,13 @@ static void describe_end(const struct xt_trainer *trainer)
     if (*crossed)
         printf("crossed the bus in each step: %s\n", crossed);
     const char *path = trainer->folder.path;
-    if (trainer->best_step >= 0)
+    if (trainer->best_step == 0)
+        printf("training did not improve on the given weights\n"
+               "  %s/best.safetensors  the best weights, as they were given: %.1f %%\n",
+               path, 100 * trainer->best.accuracy);
+    else if (trainer->best_step > 0)
         printf("  %s/best.safetensors  the best weights: %.1f %% at step %" PRId64 "\n", path,
-               100 * trainer->best_accuracy, trainer->best_step);
+               100 * trainer->best.accuracy, trainer->best_step);
     printf("  %s/last.safetensors  the last weights\n", path);
     printf("  %s/metrics.jsonl     losses and evaluations\n", path);
 }

@@ -229,7 +229,7 @@ static enum xt_status open_record(struct xt_trainer *trainer, struct xt_err *err
     char *bad = NULL;
     enum xt_status status = xt_run_folder_file(&trainer->folder, "metrics.jsonl", &log, err);
     if (!status)
-        status = xt_log_writer_open(&trainer->log, log, trainer->step, err);
+        status = xt_log_writer_open(&trainer->log, log, trainer->saved_step, err);
     if (!status)
         status = xt_run_folder_file(&trainer->folder, "bad_images.txt", &bad, err);
     if (!status)
@@ -254,7 +254,7 @@ static void take_state(struct xt_trainer *trainer, const struct xt_checkpoint *s
 {
     trainer->step = trainer->saved_step = state->step;
     trainer->best_step = state->best_step;
-    trainer->best_accuracy = state->best_accuracy;
+    trainer->best = state->best;
     trainer->evaluated_step = state->evaluated_step;
     trainer->loss_sum = state->loss_sum;
     trainer->loss_steps = state->loss_steps;
@@ -335,7 +335,7 @@ static enum xt_status save(struct xt_trainer *trainer, struct xt_err *err)
         .samples = trainer->source->count,
         .bn_frozen = trainer->network.bn_frozen,
         .best_step = trainer->best_step,
-        .best_accuracy = trainer->best_accuracy,
+        .best = trainer->best,
         .evaluated_step = trainer->evaluated_step,
         .loss_sum = trainer->loss_sum,
         .loss_steps = trainer->loss_steps,
@@ -483,7 +483,7 @@ static struct xt_train_progress progress_now(const struct xt_trainer *trainer)
     return (struct xt_train_progress){
         .step = trainer->step,
         .steps = trainer->steps,
-        .epoch = (int)((trainer->step - 1) / trainer->epoch_steps) + 1,
+        .epoch = trainer->step ? (int)((trainer->step - 1) / trainer->epoch_steps) + 1 : 0,
         .epochs = (int)((trainer->steps + trainer->epoch_steps - 1) / trainer->epoch_steps),
         .loss = trainer->loss_steps ? trainer->loss_sum / (double)trainer->loss_steps : NAN,
         .lr = xt_schedule_lr(&trainer->schedule, trainer->step ? trainer->step - 1 : 0),
@@ -614,11 +614,11 @@ static enum xt_status evaluate(struct xt_trainer *trainer, struct xt_err *err)
         return status;
     trainer->evaluated_step = trainer->step;
     trainer->saved_step = -1;
-    double accuracy = evaluation->metrics[0].value;
-    bool best = trainer->best_step < 0 || accuracy > trainer->best_accuracy;
+    const struct xt_merit merit = xt_evaluation_merit(trainer->objective, evaluation);
+    bool best = trainer->best_step < 0 || xt_merit_is_better(&merit, &trainer->best);
     if (best) {
         trainer->best_step = trainer->step;
-        trainer->best_accuracy = accuracy;
+        trainer->best = merit;
         status = save_weights(trainer, "best.safetensors", err);
     }
     if (!status)
@@ -629,11 +629,14 @@ static enum xt_status evaluate(struct xt_trainer *trainer, struct xt_err *err)
     return status;
 }
 
+/* Given weights are evaluated before the first step: they may be the best there are. */
 static bool evaluation_is_due(const struct xt_trainer *trainer)
 {
+    if (trainer->step == 0)
+        return trainer->settings->init;
     int64_t epoch = trainer->step / trainer->epoch_steps;
     int every = trainer->settings->eval_every;
-    return every && epoch > 0 && trainer->step % trainer->epoch_steps == 0 && epoch % every == 0 &&
+    return every && trainer->step % trainer->epoch_steps == 0 && epoch % every == 0 &&
            trainer->step < trainer->steps;
 }
 

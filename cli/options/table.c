@@ -337,7 +337,8 @@ static const struct xt_option table[] = {
         .fallback = "1",
         .max = 1000000,
         .by_model = true,
-        .help = "epochs from one evaluation to the next; 0: at the end alone",
+        .help = "epochs from one evaluation to the next; 0: at the end alone; weights of --init "
+                "are evaluated before the first step too",
     },
     {
         .name = "save-every",

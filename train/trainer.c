@@ -303,10 +303,35 @@ static double seconds_trained(const struct xt_trainer *trainer)
     return trainer->earlier_seconds + xt_thread_seconds() - trainer->start_time;
 }
 
+/* A diverging run may have a finite loss to its end: a batch's own statistics hide how large the
+ * numbers are, and the running ones overflow. On an XPU they are those that came to the host last.
+ */
+static enum xt_status check_statistics(const struct xt_trainer *trainer, struct xt_err *err)
+{
+    const struct xt_params *params = &trainer->network.params;
+    for (int i = 0; i < params->count; i++) {
+        const struct xt_param *param = &params->items[i];
+        if (param->role != XT_PARAM_BN_MEAN && param->role != XT_PARAM_BN_VAR)
+            continue;
+        for (size_t k = 0; k < (size_t)param->dims[0]; k++)
+            if (!isfinite(params->stats[param->offset + k]))
+                return xt_err_set(err, XT_ERR_RUN,
+                                  "%s is infinite or not a number by step %" PRId64
+                                  ": the run has diverged; a lower --lr, or --clip 5, may help%s",
+                                  param->name, trainer->step + 1,
+                                  trainer->saved_step >= 0 ? "; the last checkpoint is whole" : "");
+    }
+    return XT_OK;
+}
+
 static enum xt_status save_weights(struct xt_trainer *trainer, const char *name, struct xt_err *err)
 {
     char *path = NULL;
     enum xt_status status = xt_run_folder_file(&trainer->folder, name, &path, err);
+    if (!status)
+        status = xt_params_pull(&trainer->network.params, err);
+    if (!status)
+        status = check_statistics(trainer, err);
     if (!status)
         status = xt_network_save(&trainer->network, path, err);
     free(path);
@@ -348,8 +373,6 @@ static enum xt_status save(struct xt_trainer *trainer, struct xt_err *err)
         status = xt_log_writer_sync(&trainer->log, err);
     if (!status)
         status = save_weights(trainer, "last.safetensors", err);
-    if (!status)
-        status = xt_params_pull(&trainer->network.params, err);
     if (!status && trainer->xpu_optim)
         status = xt_xpu_optim_pull(trainer->xpu_optim, err);
     if (!status)
@@ -436,6 +459,9 @@ static enum xt_status run_step(struct xt_trainer *trainer, const struct xt_feed_
             "the loss of step %" PRId64 " is not a number; a lower --lr, or --clip 5, "
             "may help%s",
             trainer->step + 1, trainer->saved_step >= 0 ? "; the last checkpoint is whole" : "");
+    status = check_statistics(trainer, err);
+    if (status)
+        return status;
     xt_scaler_apply(&trainer->scaler, xt_graph_logits_grad(graph), xt_tensor_count(graph->logits));
     double after_loss = xt_thread_seconds();
     status = xt_graph_backward(graph, err);

@@ -284,6 +284,27 @@ static void of_many_zeros_the_one_with_the_least_loss_is_the_best(void **state)
     xt_trainer_clear(&trainer);
 }
 
+/* A batch's own statistics hide it: the loss stays a number. */
+static void running_statistics_that_overflow_end_the_run(void **state)
+{
+    const char *run = support_path(*state, "run");
+    struct xt_settings settings = small_run(run);
+    struct xt_trainer trainer;
+    struct xt_err err = {0};
+    assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
+    assert_int_equal(xt_trainer_open_run(&trainer, &err), XT_OK);
+    struct xt_params *params = &trainer.network.params;
+    for (size_t i = 0; i < params->items[0].floats; i++)
+        params->values[params->items[0].offset + i] *= 1e25F;
+    params->version++;
+    assert_int_equal(xt_trainer_run(&trainer, &(struct xt_train_observer){0}, &err), XT_ERR_RUN);
+    support_assert_error(&err, XT_ERR_RUN,
+                         "backbone.1.running_var is infinite or not a number by "
+                         "step 1");
+    xt_trainer_clear(&trainer);
+    assert_false(xt_file_exists(support_path(run, "last.safetensors")));
+}
+
 /* The same number of symbols, in another order. */
 static void another_alphabet_cannot_go_on_with_a_run(void **state)
 {
@@ -405,6 +426,7 @@ int main(void)
         TEST(given_weights_are_evaluated_first_and_may_be_the_best),
         TEST(of_equal_accuracies_characters_and_then_the_loss_decide),
         TEST(of_many_zeros_the_one_with_the_least_loss_is_the_best),
+        TEST(running_statistics_that_overflow_end_the_run),
         TEST(another_alphabet_cannot_go_on_with_a_run),
         TEST(frozen_batch_norms_stay_frozen_from_the_building_on),
         TEST(a_checkpoint_that_came_meanwhile_is_not_set_aside),

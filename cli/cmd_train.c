@@ -86,6 +86,8 @@ static enum xt_status describe_run(const struct xt_options *options,
     printf("on %s, %s, from %s\n", trainer->network.device.name,
            xt_dtype_name(trainer->network.graph->options.dtype),
            s->init ? s->init : "random weights");
+    printf("pixels normalised by %s (%s)\n", trainer->network.normalise_text,
+           trainer->network.normalise_by);
     printf("%" PRId64 " steps of %d images (%" PRId64 " steps an epoch), %zu parameters\n",
            trainer->steps, trainer->network.batch, trainer->epoch_steps,
            xt_network_parameter_count(&trainer->network));

@@ -19,8 +19,9 @@
 #define XT_MODEL_BYTES_MAX ((size_t)2 << 30)
 
 struct xt_model_options {
-    int classes;             /* LPRNet: symbols, the blank included */
-    int height, width;       /* of the images; the model's own unless it takes any_size */
+    int classes;                   /* LPRNet: symbols, the blank included */
+    int height, width;             /* of the images; the model's own unless it takes any_size */
+    struct xt_normalise normalise; /* zeroed: the model's own */
     bool context_over_batch; /* LPRNet's global context as published: the mean square over the batch
                               */
 };
@@ -32,9 +33,12 @@ struct xt_model_info {
     bool any_size;
     int smallest;      /* height and width that it takes at least, where any_size */
     bool bgr;          /* pixel order; RGB else */
-    float mean, scale; /* the network reads (byte - mean) * scale */
-    int time_steps;    /* CTC: columns of the logits; 0 for a classifier */
-    const char *head;  /* the layer that is one of classes and replaced with them; NULL: none */
+    float mean, scale; /* the network reads (byte - mean) * scale, unless the run says otherwise */
+    /* What weights from elsewhere read, which do not say it themselves: a name of
+     * xt_normalise_parse; NULL: the same. */
+    const char *published;
+    int time_steps;   /* CTC: columns of the logits; 0 for a classifier */
+    const char *head; /* the layer that is one of classes and replaced with them; NULL: none */
     float initial_bias;
     const char *default_data; /* trained on when no --data is given */
     const char *default_val;
@@ -43,6 +47,9 @@ struct xt_model_info {
      * ([n][1][1][classes] of a classifier). Called by xt_model_describe. */
     struct xt_tensor *(*describe)(struct xt_graph *graph, const struct xt_model_options *options);
 };
+
+/* What the model reads unless someone says otherwise. */
+struct xt_normalise xt_model_normalise(const struct xt_model_info *model);
 
 /* NULL where there is none of that name. */
 const struct xt_model_info *xt_model_find(const char *name);

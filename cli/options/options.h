@@ -2,9 +2,10 @@
  * by the table (cli/options/table.h).
  *
  * What is set where: command line over config file over the model's recipe for given weights
- * (--init, in training) over its recipe over the default; each value remembers where it came from. A `struct xt_options` owns the strings that come from a
- * config file; those of the command line stay in argv, which must outlive it. Errors are
- * XT_ERR_USAGE. Not thread-safe while parsing; afterwards it is only read.
+ * (--init, in training) over its recipe over the default; each value remembers where it came from.
+ * A `struct xt_options` owns the strings that come from a config file; those of the command line
+ * stay in argv, which must outlive it. Errors are XT_ERR_USAGE. Not thread-safe while parsing;
+ * afterwards it is only read.
  */
 #ifndef XT_CLI_OPTIONS_OPTIONS_H
 #define XT_CLI_OPTIONS_OPTIONS_H
@@ -38,7 +39,7 @@ struct xt_origin {
 
 /* What the parser has to know about the networks. */
 struct xt_option_models {
-    const char *const *names; /* NULL-terminated */
+    const char *const *names;                           /* NULL-terminated */
     struct xt_recipes (*recipes_of)(const char *model); /* NULL: there are none */
 };
 

@@ -49,7 +49,8 @@ struct xt_objective_class {
     /* Appends a label, or an answer as far as it would be one, as text. */
     enum xt_status (*text)(const struct xt_objective *objective, const int *label, int length,
                            struct xt_str *out, struct xt_err *err);
-    /* So many of the figures, in their order, say which weights are the best; then the loss does. */
+    /* So many of the figures, in their order, say which weights are the best; then the loss does.
+     */
     int deciding;
     /* The count and the figures; returns how many figures. */
     int (*metrics)(const struct xt_score *score, size_t *images, size_t *correct,

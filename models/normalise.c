@@ -75,6 +75,14 @@ enum xt_status xt_normalise_parse(struct xt_normalise *out, const char *text, bo
     return XT_OK;
 }
 
+static bool are_same(const struct xt_normalise *a, const struct xt_normalise *b)
+{
+    for (int k = 0; k < 3; k++)
+        if (a->mean[k] != b->mean[k] || a->scale[k] != b->scale[k])
+            return false;
+    return true;
+}
+
 /* "1,2,3", or "1" where all are the same. */
 static int print_numbers(const double numbers[3], char *out, size_t size)
 {
@@ -89,7 +97,7 @@ void xt_normalise_print(const struct xt_normalise *normalise, bool bgr, char out
     double deviation[3];
     for (int i = 0; i < PRESETS; i++) {
         struct xt_normalise preset = of_bytes(presets[i].mean, presets[i].deviation, bgr);
-        if (memcmp(&preset, normalise, sizeof preset) == 0) {
+        if (are_same(&preset, normalise)) {
             snprintf(out, XT_NORMALISE_TEXT, "%s", presets[i].name);
             return;
         }

@@ -63,8 +63,11 @@ static void show_evaluation(void *context, const struct xt_train_progress *p,
         return;
     char score[128];
     view->trainer->objective->class->describe(&evaluation->score, score, sizeof score);
-    printf("step %" PRId64 ": %s, loss %.4f%s\n", p->step, score, evaluation->loss,
-           best ? "; the best so far" : "");
+    if (p->step == 0)
+        printf("the given weights: %s, loss %.4f\n", score, evaluation->loss);
+    else
+        printf("step %" PRId64 ": %s, loss %.4f%s\n", p->step, score, evaluation->loss,
+               best ? "; the best so far" : "");
     if (evaluation->bad_images != view->bad_images)
         printf("%zu image%s could not be used and do%s not count\n", evaluation->bad_images,
                xt_str_plural(evaluation->bad_images), evaluation->bad_images == 1 ? "es" : "");
@@ -72,8 +75,10 @@ static void show_evaluation(void *context, const struct xt_train_progress *p,
     fflush(stdout);
 }
 
-static void describe_run(const struct xt_trainer *trainer)
+static enum xt_status describe_run(const struct xt_options *options,
+                                   const struct xt_trainer *trainer, struct xt_err *err)
 {
+    struct xt_str recipe = {0};
     const struct xt_settings *s = trainer->settings;
     printf("training %s on %s%s\n", trainer->network.model->title, trainer->source->description,
            s->data ? "" : " (no --data was given)");
@@ -84,13 +89,18 @@ static void describe_run(const struct xt_trainer *trainer)
     printf("on %s, %s, from %s\n", trainer->network.device.name,
            xt_dtype_name(trainer->network.graph->options.dtype),
            s->init ? s->init : "random weights");
+    printf("pixels normalised by %s (%s)\n", trainer->network.normalise_text,
+           trainer->network.normalise_by);
     printf("%" PRId64 " step%s of %d image%s (%" PRId64 " step%s an epoch), %zu parameters\n",
            trainer->steps, xt_str_plural((uint64_t)trainer->steps), trainer->network.batch,
            xt_str_plural((uint64_t)trainer->network.batch), trainer->epoch_steps,
            xt_str_plural((uint64_t)trainer->epoch_steps),
            xt_network_parameter_count(&trainer->network));
-    printf("saving to %s\n", trainer->folder.path);
+    enum xt_status status = xt_options_print_recipe(options, &recipe, err);
+    printf("%ssaving to %s\n", xt_str_get(&recipe), trainer->folder.path);
     fflush(stdout);
+    xt_str_clear(&recipe);
+    return status;
 }
 
 /* The settings of the first start beside the results, as a file that --config takes. */
@@ -129,7 +139,7 @@ static enum xt_status print_json(const struct xt_trainer *trainer, struct xt_err
         ok = add_result(root, trainer);
     if (ok && trainer->best_step >= 0)
         ok = cJSON_AddNumberToObject(root, "best_step", (double)trainer->best_step) &&
-             cJSON_AddNumberToObject(root, "best_accuracy", trainer->best_accuracy);
+             cJSON_AddNumberToObject(root, "best_accuracy", trainer->best.accuracy);
     char *text = ok ? cJSON_PrintUnformatted(root) : NULL;
     if (text)
         printf("%s\n", text);
@@ -158,9 +168,13 @@ static void describe_end(const struct xt_trainer *trainer)
     if (*crossed)
         printf("crossed the bus in each step: %s\n", crossed);
     const char *path = trainer->folder.path;
-    if (trainer->best_step >= 0)
+    if (trainer->best_step == 0)
+        printf("training did not improve on the given weights\n"
+               "  %s/best.safetensors  the best weights, as they were given: %.1f %%\n",
+               path, 100 * trainer->best.accuracy);
+    else if (trainer->best_step > 0)
         printf("  %s/best.safetensors  the best weights: %.1f %% at step %" PRId64 "\n", path,
-               100 * trainer->best_accuracy, trainer->best_step);
+               100 * trainer->best.accuracy, trainer->best_step);
     printf("  %s/last.safetensors  the last weights\n", path);
     printf("  %s/metrics.jsonl     losses and evaluations\n", path);
 }
@@ -174,10 +188,10 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
     enum xt_status status = xt_trainer_open_run(trainer, err);
     if (!status)
         status = save_settings(options, trainer, err);
+    if (!status && !view.silent)
+        status = describe_run(options, trainer, err);
     if (status)
         return status;
-    if (!view.silent)
-        describe_run(trainer);
     if (s->verbose) {
         xt_placement_print_threads(s, trainer->network.device.threads, stderr);
         xt_placement_print(trainer->network.graph, stderr);

@@ -112,7 +112,7 @@ static void list_models(const char *names[MODELS_MAX + 1])
 static enum xt_status run(int argc, const char *const *argv, struct xt_err *err)
 {
     const char *names[MODELS_MAX + 1] = {NULL};
-    const struct xt_option_models models = {.names = names, .recipe_of = xt_model_recipe};
+    const struct xt_option_models models = {.names = names, .recipes_of = xt_model_recipes};
     list_models(names);
     enum xt_command_id command = XT_COMMAND_TRAIN;
     int words = 0;

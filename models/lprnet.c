@@ -133,10 +133,10 @@ static struct xt_tensor *tapped_block(struct builder *b, struct xt_tensor *in, i
     return selected.max;
 }
 
-static struct xt_tensor *stem(struct builder *b, const struct xt_model_info *model)
+static struct xt_tensor *stem(struct builder *b, const struct xt_normalise *normalise)
 {
     struct xt_tensor *x =
-        xt_graph_input(b->graph, model->height, model->width, model->mean, model->scale);
+        xt_graph_input(b->graph, xt_model_lprnet.height, xt_model_lprnet.width, normalise);
     x = conv(b, x, "backbone.0", 64, 3, 3, false);
     struct xt_norm_spec norm = {
         .name = "backbone.1",
@@ -180,7 +180,7 @@ static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_
         .kernel_h = 4, .kernel_w = 10, .stride_h = 4, .stride_w = 2};
     struct builder b = {.graph = graph};
     b.context.over_batch = options->context_over_batch;
-    struct xt_tensor *x = stem(&b, &xt_model_lprnet);
+    struct xt_tensor *x = stem(&b, &options->normalise);
     x = tapped_block(&b, x, 4, 128, 2, 1, second);
     x = block(&b, x, 8, 256);
     x = conv(&b, x, "backbone.8.block.6", 256, 1, 1, false);
@@ -205,6 +205,11 @@ static const struct xt_recipe_item recipe[] = {
     {"dropout", "0.5"}, {NULL, NULL},
 };
 
+static const struct xt_recipe_item fine_tune[] = {
+    {"augment", "true"}, {"epochs", "40"}, {"lr", "1e-4"},
+    {"warmup", "0.2"},   {"dropout", "0"}, {NULL, NULL},
+};
+
 const struct xt_model_info xt_model_lprnet = {
     .name = "lprnet",
     .title = "LPRNet, licence plates",
@@ -217,6 +222,6 @@ const struct xt_model_info xt_model_lprnet = {
     .initial_bias = 0.01f,
     .default_data = "synth:plates?count=50000&seed=1",
     .default_val = "synth:plates?count=1000&seed=2",
-    .recipe = recipe,
+    .recipes = {recipe, fine_tune},
     .describe = describe,
 };

@@ -37,6 +37,12 @@ enum xt_status xt_model_get(const char *name, const struct xt_model_info **out, 
     return status;
 }
 
+struct xt_normalise xt_model_normalise(const struct xt_model_info *model)
+{
+    return (struct xt_normalise){{model->mean, model->mean, model->mean},
+                                 {model->scale, model->scale, model->scale}};
+}
+
 struct xt_tensor *xt_model_describe(const struct xt_model_info *model, struct xt_graph *graph,
                                     const struct xt_model_options *options)
 {
@@ -44,7 +50,10 @@ struct xt_tensor *xt_model_describe(const struct xt_model_info *model, struct xt
         return xt_graph_refuse(graph, XT_ERR_USAGE,
                                "--image-size: %s needs images of at least %dx%d", model->name,
                                model->smallest, model->smallest);
-    struct xt_tensor *logits = model->describe(graph, options);
+    struct xt_model_options chosen = *options;
+    if (chosen.normalise.scale[0] == 0)
+        chosen.normalise = xt_model_normalise(model);
+    struct xt_tensor *logits = model->describe(graph, &chosen);
     int columns = model->time_steps ? model->time_steps : 1;
     if (logits && (logits->n != graph->options.batch || logits->h != 1 || logits->w != columns ||
                    logits->c != options->classes))
@@ -57,8 +66,8 @@ struct xt_tensor *xt_model_describe(const struct xt_model_info *model, struct xt
     return logits;
 }
 
-const struct xt_recipe_item *xt_model_recipe(const char *name)
+struct xt_recipes xt_model_recipes(const char *name)
 {
     const struct xt_model_info *model = xt_model_find(name);
-    return model ? model->recipe : NULL;
+    return model ? model->recipes : (struct xt_recipes){NULL, NULL};
 }

@@ -1,7 +1,8 @@
-/* The networks: what each one reads, how it is described as a graph, and the recipe that trains it
+/* The networks: what each one reads, how it is described as a graph, and the recipes that train it
  * well.
  *
- * A new network is one file that defines a `struct xt_model_info` and one line in list.c. All constant.
+ * A new network is one file that defines a `struct xt_model_info` and one line in list.c. All
+ * constant.
  */
 #ifndef XT_MODELS_REGISTRY_H
 #define XT_MODELS_REGISTRY_H
@@ -18,8 +19,9 @@
 #define XT_MODEL_BYTES_MAX ((size_t)2 << 30)
 
 struct xt_model_options {
-    int classes;             /* LPRNet: symbols, the blank included */
-    int height, width;       /* of the images; the model's own unless it takes any_size */
+    int classes;                   /* LPRNet: symbols, the blank included */
+    int height, width;             /* of the images; the model's own unless it takes any_size */
+    struct xt_normalise normalise; /* zeroed: the model's own */
     bool context_over_batch; /* LPRNet's global context as published: the mean square over the batch
                               */
 };
@@ -31,13 +33,16 @@ struct xt_model_info {
     bool any_size;
     int smallest;      /* height and width that it takes at least, where any_size */
     bool bgr;          /* pixel order; RGB else */
-    float mean, scale; /* the network reads (byte - mean) * scale */
-    int time_steps;    /* CTC: columns of the logits; 0 for a classifier */
-    const char *head;  /* the layer that is one of classes and replaced with them; NULL: none */
+    float mean, scale; /* the network reads (byte - mean) * scale, unless the run says otherwise */
+    /* What weights from elsewhere read, which do not say it themselves: a name of
+     * xt_normalise_parse; NULL: the same. */
+    const char *published;
+    int time_steps;   /* CTC: columns of the logits; 0 for a classifier */
+    const char *head; /* the layer that is one of classes and replaced with them; NULL: none */
     float initial_bias;
     const char *default_data; /* trained on when no --data is given */
     const char *default_val;
-    const struct xt_recipe_item *recipe;
+    struct xt_recipes recipes;
     /* Describes the network on a fresh graph; returns the logits, [n][1][time_steps][classes]
      * ([n][1][1][classes] of a classifier). Called by xt_model_describe. */
     struct xt_tensor *(*describe)(struct xt_graph *graph, const struct xt_model_options *options);
@@ -45,6 +50,9 @@ struct xt_model_info {
 
 /* The networks that there are, in list.c; ends in NULL. A test may link a list of its own. */
 extern const struct xt_model_info *const xt_models[];
+
+/* What the model reads unless someone says otherwise. */
+struct xt_normalise xt_model_normalise(const struct xt_model_info *model);
 
 /* NULL where there is none of that name. */
 const struct xt_model_info *xt_model_find(const char *name);
@@ -58,7 +66,7 @@ enum xt_status xt_model_get(const char *name, const struct xt_model_info **out, 
 struct xt_tensor *xt_model_describe(const struct xt_model_info *model, struct xt_graph *graph,
                                     const struct xt_model_options *options);
 
-/* The recipe of a model by name, NULL where there is none: what the option parser asks for. */
-const struct xt_recipe_item *xt_model_recipe(const char *name);
+/* The recipes of a model by name, empty where there is none: what the option parser asks for. */
+struct xt_recipes xt_model_recipes(const char *name);
 
 #endif

@@ -93,6 +93,25 @@ void xt_evaluation_clear(struct xt_evaluation *evaluation)
     *evaluation = (struct xt_evaluation){.loss = NAN};
 }
 
+struct xt_merit xt_evaluation_merit(const struct xt_objective *objective,
+                                    const struct xt_evaluation *evaluation)
+{
+    return (struct xt_merit){
+        .accuracy = evaluation->metrics[0].value,
+        .second = objective->class->deciding > 1 ? evaluation->metrics[1].value : 0,
+        .loss = evaluation->loss,
+    };
+}
+
+bool xt_merit_is_better(const struct xt_merit *merit, const struct xt_merit *than)
+{
+    if (merit->accuracy != than->accuracy)
+        return merit->accuracy > than->accuracy;
+    if (merit->second != than->second)
+        return merit->second > than->second;
+    return merit->loss < than->loss || (isnan(than->loss) && !isnan(merit->loss));
+}
+
 enum xt_status xt_evaluate(struct xt_network *network, struct xt_objective *objective,
                            const struct xt_source *source, const struct xt_settings *settings,
                            const struct xt_evaluate_observer *observer, struct xt_evaluation *out,

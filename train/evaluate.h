@@ -3,6 +3,8 @@
 #ifndef XT_TRAIN_EVALUATE_H
 #define XT_TRAIN_EVALUATE_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 #include "data/loader.h"
 #include "data/sources/source.h"
@@ -28,6 +30,16 @@ struct xt_evaluation {
 };
 
 void xt_evaluation_clear(struct xt_evaluation *evaluation);
+
+/* What says which of two evaluations is the better one: the accuracy, of equal ones the second
+ * figure (0 where the objective has none that decides), then the smaller loss. */
+struct xt_merit {
+    double accuracy, second, loss;
+};
+struct xt_merit xt_evaluation_merit(const struct xt_objective *objective,
+                                    const struct xt_evaluation *evaluation);
+/* A loss that is not a number is worse than any. */
+bool xt_merit_is_better(const struct xt_merit *merit, const struct xt_merit *than);
 
 /* Who watches an evaluation; each function may be NULL. */
 struct xt_evaluate_observer {

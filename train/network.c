@@ -132,6 +132,38 @@ static enum xt_status choose_size(struct xt_network *network, const struct xt_se
     return XT_OK;
 }
 
+/* What is read of pixels: --normalize, else what the weights say, else what those read that others
+ * publish, else the model's own. */
+static enum xt_status choose_normalise(struct xt_network *network,
+                                       const struct xt_settings *settings,
+                                       const struct xt_weight_file *weights, struct xt_err *err)
+{
+    const struct xt_model_info *model = network->model;
+    const char *mean = weights ? xt_weight_file_meta(weights, "mean") : NULL;
+    const char *scale = weights ? xt_weight_file_meta(weights, "scale") : NULL;
+    bool is_said = settings->normalize && strcmp(settings->normalize, "auto") != 0;
+    enum xt_status status = XT_OK;
+    network->normalise = xt_model_normalise(model);
+    network->normalise_by = "the network's own";
+    if (is_said) {
+        network->normalise_by = "--normalize";
+        status = xt_normalise_parse(&network->normalise, settings->normalize, model->bgr, err);
+    } else if (mean && scale) {
+        network->normalise_by = "as the weights say";
+        status = xt_normalise_from_meta(&network->normalise, mean, scale, settings->init, err);
+    } else if (weights && model->published) {
+        network->normalise_by = "as published weights read them";
+        status = xt_normalise_parse(&network->normalise, model->published, model->bgr, err);
+        xt_log_note(
+            "%s does not say what it reads of pixels: --normalize %s is taken, as published "
+            "weights of %s do",
+            settings->init, model->published, model->name);
+    }
+    if (!status)
+        xt_normalise_print(&network->normalise, model->bgr, network->normalise_text);
+    return status;
+}
+
 struct xt_device_options xt_network_device_options(const struct xt_settings *settings)
 {
     return (struct xt_device_options){
@@ -169,6 +201,8 @@ enum xt_status xt_network_open(struct xt_network *network, const struct xt_setti
         return status;
     network->task = network->model->time_steps ? XT_TASK_PLATES : XT_TASK_CLASSES;
     status = choose_size(network, settings, err);
+    if (!status)
+        status = choose_normalise(network, settings, weights, err);
     if (!status && network->task == XT_TASK_CLASSES)
         return load_classes(network, settings, err);
     if (!status && settings->classes)
@@ -299,11 +333,11 @@ static enum xt_status task_meta(const struct xt_network *network, struct xt_file
 enum xt_status xt_network_save(struct xt_network *network, const char *path, struct xt_err *err)
 {
     char size[32];
-    char mean[32];
-    char scale[32];
+    char mean[XT_NORMALISE_TEXT];
+    char scale[XT_NORMALISE_TEXT];
     snprintf(size, sizeof size, "%dx%d", network->width, network->height);
-    snprintf(mean, sizeof mean, "%.9g", (double)network->model->mean);
-    snprintf(scale, sizeof scale, "%.9g", (double)network->model->scale);
+    xt_normalise_to_meta(network->normalise.mean, mean);
+    xt_normalise_to_meta(network->normalise.scale, scale);
     struct xt_file_meta meta[16] = {
         {"format", "pt"},
         {"model", network->model->name},

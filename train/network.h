@@ -22,6 +22,7 @@
 #include "device/upload.h"
 #include "models/graph/executor.h"
 #include "models/graph/ranges.h"
+#include "models/normalise.h"
 #include "models/registry.h"
 #include "models/weights/weight_file.h"
 #include "train/run/class_names.h"
@@ -35,6 +36,9 @@ struct xt_network {
     struct xt_class_names class_names; /* classes; empty where they have none */
     int classes;                       /* of the logits; 0: not known yet */
     int height, width;                 /* of the images */
+    struct xt_normalise normalise;     /* what it reads of them */
+    char normalise_text[XT_NORMALISE_TEXT];
+    const char *normalise_by; /* who says so */
     struct xt_params params;
     struct xt_graph *graph;
     struct xt_graph *inference; /* of the same parameters and batch; `graph` itself but for training

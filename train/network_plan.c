@@ -58,6 +58,7 @@ enum xt_status xt_network_describe(struct xt_network *network, const struct xt_s
         .classes = network->classes,
         .height = network->height,
         .width = network->width,
+        .normalise = network->normalise,
         .context_over_batch = network->over_batch,
     };
     status = xt_graph_create(&draft->graph, &options, err);

@@ -1,6 +1,7 @@
 #include "train/param_files.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,8 +139,51 @@ static enum xt_status mismatch_shape(struct mismatches *list, const struct xt_pa
     return mismatch(list, "of another shape", text, err);
 }
 
+/* Whose weights they are, and where they come from. */
+struct origin {
+    const struct xt_weight_file *file;
+    const char *name;
+    bool checked; /* weights are; an optimizer's arrays are not */
+};
+
+/* "[3, 0, 1, 2]". */
+static void print_place(char *out, size_t size, const struct xt_file_tensor *tensor, size_t element)
+{
+    size_t within = xt_file_tensor_count(tensor);
+    size_t at = 0;
+    for (int i = 0; i < tensor->ndims && at < size; i++) {
+        within /= (size_t)tensor->dims[i];
+        at += (size_t)snprintf(out + at, size - at, "%s%zu", i ? ", " : "[", element / within);
+        element %= within;
+    }
+    if (at < size)
+        snprintf(out + at, size - at, "]");
+}
+
+/* What no training leaves behind, and no answer should come from. */
+static enum xt_status check_numbers(const struct xt_param *param, const struct origin *from,
+                                    const struct xt_file_tensor *tensor, const float *numbers,
+                                    struct xt_err *err)
+{
+    bool is_variance = param->role == XT_PARAM_BN_VAR;
+    size_t count = xt_file_tensor_count(tensor);
+    size_t i = 0;
+    while (i < count && isfinite(numbers[i]) && !(is_variance && numbers[i] < 0))
+        i++;
+    if (i == count)
+        return XT_OK;
+    char place[96];
+    print_place(place, sizeof place, tensor, i);
+    return xt_err_set(err, XT_ERR_DATA,
+                      "%s: %s%s is %g, %s; these weights cannot be used: take those of an earlier "
+                      "checkpoint",
+                      from->name, tensor->name, place, (double)numbers[i],
+                      isfinite(numbers[i]) ? "and a variance is not below 0"
+                                           : "which is no number that a network works with");
+}
+
 static enum xt_status take_tensor(const struct xt_param *param, struct xt_device *device,
-                                  const struct xt_params_view *view,
+                                  const struct xt_params_view *view, const struct origin *from,
                                   const struct xt_file_tensor *tensor, struct xt_err *err)
 {
     size_t count = xt_file_tensor_count(tensor);
@@ -147,6 +191,8 @@ static enum xt_status take_tensor(const struct xt_param *param, struct xt_device
     enum xt_status status = xt_mem_aligned(&plain, count, sizeof *plain, tensor->name, err);
     if (!status)
         status = xt_file_tensor_floats(tensor, plain, count, err);
+    if (!status && from->checked)
+        status = check_numbers(param, from, tensor, plain, err);
     if (!status)
         status = xt_params_import(param, device, view, plain, err);
     free(plain);
@@ -232,7 +278,7 @@ static void read_batches_tracked(struct xt_params *params, const struct xt_weigh
 }
 
 static enum xt_status take_all(struct xt_params *params, struct xt_device *device,
-                               const struct xt_params_view *view, const struct xt_weight_file *file,
+                               const struct xt_params_view *view, const struct origin *from,
                                const char *except, struct xt_err *err)
 {
     enum xt_status status = XT_OK;
@@ -241,9 +287,9 @@ static enum xt_status take_all(struct xt_params *params, struct xt_device *devic
         if (param->role == XT_PARAM_BN_COUNT || !in_view(param, view) ||
             is_excepted(param->name, except))
             continue;
-        const struct xt_file_tensor *tensor = xt_weight_file_find(file, param->name);
+        const struct xt_file_tensor *tensor = xt_weight_file_find(from->file, param->name);
         if (tensor && same_shape(param, tensor))
-            status = take_tensor(param, device, view, tensor, err);
+            status = take_tensor(param, device, view, from, tensor, err);
     }
     return status;
 }
@@ -253,6 +299,8 @@ enum xt_status xt_params_from_file(struct xt_params *params, struct xt_device *d
                                    const struct xt_weight_file *file, const char *file_name,
                                    bool partial, const char *except, struct xt_err *err)
 {
+    const bool are_weights = view->values == params->values;
+    const struct origin from = {file, file_name, are_weights};
     struct mismatches list = {0};
     enum xt_status status = check_shapes(params, view, file, except, &list, err);
     if (!status)
@@ -269,8 +317,8 @@ enum xt_status xt_params_from_file(struct xt_params *params, struct xt_device *d
                     list.count > 8 ? ", ..." : "");
     xt_str_clear(&list.text);
     if (!status)
-        status = take_all(params, device, view, file, except, err);
-    if (!status && view->values == params->values) {
+        status = take_all(params, device, view, &from, except, err);
+    if (!status && are_weights) {
         read_batches_tracked(params, file);
         params->frozen_at_init = statistics_untouched(params);
         params->version++;

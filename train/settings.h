@@ -74,6 +74,7 @@ struct xt_settings {
     const char *alphabet;
     int classes;    /* 0: as many as the data or the weights have */
     int image_size; /* height and width; 0: what the weights were trained at, or the network's */
+    const char *normalize; /* of pixels; "auto" or NULL: what the weights say or are */
     bool augment;
     enum xt_images_fit fit;
     bool flip;

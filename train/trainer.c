@@ -251,7 +251,7 @@ static enum xt_status open_record(struct xt_trainer *trainer, struct xt_err *err
     char *bad = NULL;
     enum xt_status status = xt_run_folder_file(&trainer->folder, "metrics.jsonl", &log, err);
     if (!status)
-        status = xt_log_writer_open(&trainer->log, log, trainer->step, err);
+        status = xt_log_writer_open(&trainer->log, log, trainer->saved_step, err);
     if (!status)
         status = xt_run_folder_file(&trainer->folder, "bad_images.txt", &bad, err);
     if (!status)
@@ -276,7 +276,7 @@ static void take_state(struct xt_trainer *trainer, const struct xt_checkpoint *s
 {
     trainer->step = trainer->saved_step = state->step;
     trainer->best_step = state->best_step;
-    trainer->best_accuracy = state->best_accuracy;
+    trainer->best = state->best;
     trainer->evaluated_step = state->evaluated_step;
     trainer->loss_sum = state->loss_sum;
     trainer->loss_steps = state->loss_steps;
@@ -325,10 +325,35 @@ static double seconds_trained(const struct xt_trainer *trainer)
     return trainer->earlier_seconds + xt_thread_seconds() - trainer->start_time;
 }
 
+/* A diverging run may have a finite loss to its end: a batch's own statistics hide how large the
+ * numbers are, and the running ones overflow. On an XPU they are those that came to the host last.
+ */
+static enum xt_status check_statistics(const struct xt_trainer *trainer, struct xt_err *err)
+{
+    const struct xt_params *params = &trainer->network.params;
+    for (int i = 0; i < params->count; i++) {
+        const struct xt_param *param = &params->items[i];
+        if (param->role != XT_PARAM_BN_MEAN && param->role != XT_PARAM_BN_VAR)
+            continue;
+        for (size_t k = 0; k < (size_t)param->dims[0]; k++)
+            if (!isfinite(params->stats[param->offset + k]))
+                return xt_err_set(err, XT_ERR_RUN,
+                                  "%s is infinite or not a number by step %" PRId64
+                                  ": the run has diverged; a lower --lr, or --clip 5, may help%s",
+                                  param->name, trainer->step + 1,
+                                  trainer->saved_step >= 0 ? "; the last checkpoint is whole" : "");
+    }
+    return XT_OK;
+}
+
 static enum xt_status save_weights(struct xt_trainer *trainer, const char *name, struct xt_err *err)
 {
     char *path = NULL;
     enum xt_status status = xt_run_folder_file(&trainer->folder, name, &path, err);
+    if (!status)
+        status = xt_params_pull(&trainer->network.params, err);
+    if (!status)
+        status = check_statistics(trainer, err);
     if (!status)
         status = xt_network_save(&trainer->network, path, err);
     free(path);
@@ -357,7 +382,7 @@ static enum xt_status save(struct xt_trainer *trainer, struct xt_err *err)
         .samples = trainer->source->count,
         .bn_frozen = trainer->network.bn_frozen,
         .best_step = trainer->best_step,
-        .best_accuracy = trainer->best_accuracy,
+        .best = trainer->best,
         .evaluated_step = trainer->evaluated_step,
         .loss_sum = trainer->loss_sum,
         .loss_steps = trainer->loss_steps,
@@ -370,8 +395,6 @@ static enum xt_status save(struct xt_trainer *trainer, struct xt_err *err)
         status = xt_log_writer_sync(&trainer->log, err);
     if (!status)
         status = save_weights(trainer, "last.safetensors", err);
-    if (!status)
-        status = xt_params_pull(&trainer->network.params, err);
     if (!status && trainer->xpu_optim)
         status = xt_xpu_optim_pull(trainer->xpu_optim, err);
     if (!status)
@@ -458,6 +481,9 @@ static enum xt_status run_step(struct xt_trainer *trainer, const struct xt_feed_
             "the loss of step %" PRId64 " is not a number; a lower --lr, or --clip 5, "
             "may help%s",
             trainer->step + 1, trainer->saved_step >= 0 ? "; the last checkpoint is whole" : "");
+    status = check_statistics(trainer, err);
+    if (status)
+        return status;
     xt_scaler_apply(&trainer->scaler, xt_graph_logits_grad(graph), xt_tensor_count(graph->logits));
     double after_loss = xt_thread_seconds();
     status = xt_graph_backward(graph, err);
@@ -505,7 +531,7 @@ static struct xt_train_progress progress_now(const struct xt_trainer *trainer)
     return (struct xt_train_progress){
         .step = trainer->step,
         .steps = trainer->steps,
-        .epoch = (int)((trainer->step - 1) / trainer->epoch_steps) + 1,
+        .epoch = trainer->step ? (int)((trainer->step - 1) / trainer->epoch_steps) + 1 : 0,
         .epochs = (int)((trainer->steps + trainer->epoch_steps - 1) / trainer->epoch_steps),
         .loss = trainer->loss_steps ? trainer->loss_sum / (double)trainer->loss_steps : NAN,
         .lr = xt_schedule_lr(&trainer->schedule, trainer->step ? trainer->step - 1 : 0),
@@ -636,11 +662,11 @@ static enum xt_status evaluate(struct xt_trainer *trainer, struct xt_err *err)
         return status;
     trainer->evaluated_step = trainer->step;
     trainer->saved_step = -1;
-    double accuracy = evaluation->metrics[0].value;
-    bool best = trainer->best_step < 0 || accuracy > trainer->best_accuracy;
+    const struct xt_merit merit = xt_evaluation_merit(trainer->objective, evaluation);
+    bool best = trainer->best_step < 0 || xt_merit_is_better(&merit, &trainer->best);
     if (best) {
         trainer->best_step = trainer->step;
-        trainer->best_accuracy = accuracy;
+        trainer->best = merit;
         status = save_weights(trainer, "best.safetensors", err);
     }
     if (!status)
@@ -651,11 +677,14 @@ static enum xt_status evaluate(struct xt_trainer *trainer, struct xt_err *err)
     return status;
 }
 
+/* Given weights are evaluated before the first step: they may be the best there are. */
 static bool evaluation_is_due(const struct xt_trainer *trainer)
 {
+    if (trainer->step == 0)
+        return trainer->settings->init;
     int64_t epoch = trainer->step / trainer->epoch_steps;
     int every = trainer->settings->eval_every;
-    return every && epoch > 0 && trainer->step % trainer->epoch_steps == 0 && epoch % every == 0 &&
+    return every && trainer->step % trainer->epoch_steps == 0 && epoch % every == 0 &&
            trainer->step < trainer->steps;
 }
 

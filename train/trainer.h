@@ -35,7 +35,7 @@
 struct xt_train_progress {
     int64_t step; /* done */
     int64_t steps;
-    int epoch; /* 1-based, of the step just done */
+    int epoch; /* 1-based, of the step just done; 0 before the first */
     int epochs;
     double loss;
     double lr;
@@ -86,8 +86,8 @@ struct xt_trainer {
     int64_t steps;
     int64_t step;
     int64_t start_step; /* where this process began */
-    int64_t best_step;  /* -1: none */
-    double best_accuracy;
+    int64_t best_step;  /* -1: none; 0: the given weights */
+    struct xt_merit best;
     double earlier_seconds; /* trained by processes before this one */
     double start_time;
     int64_t evaluated_step; /* -1: none */

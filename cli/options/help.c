@@ -347,7 +347,8 @@ enum xt_status xt_help_man(const struct xt_option_models *models, struct xt_str 
         ".SH CONFIG FILE\n"
         "A flat YAML mapping of options to values, keys with _ for \\-. Only true and false "
         "are booleans; numbers are written without quotes. The command line wins over the "
-        "file, the file over the model's recipe, the recipe over the default.\n"
+        "file, the file over the model's recipes, the one for given weights (\\-\\-init) "
+        "over the other, these over the default.\n"
         ".B \\-\\-print\\-config\nwrites such a file.\n.SH EXIT STATUS\n");
     for (size_t i = 0; i < EXIT_CODES; i++) {
         put(&writer, ".TP\n.B %d\n", exit_codes[i].code);

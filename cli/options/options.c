@@ -614,15 +614,11 @@ static enum xt_status check_model(const struct xt_options *options,
     return status;
 }
 
-static enum xt_status apply_recipe(struct xt_options *options,
-                                   const struct xt_option_models *models, struct xt_err *err)
+static enum xt_status apply_recipe(struct xt_options *options, const struct xt_recipe_item *item,
+                                   enum xt_value_source source, struct xt_err *err)
 {
     const char *model = options->values.model;
-    if (!model || !models)
-        return XT_OK;
-    enum xt_status status = check_model(options, models, err);
-    const struct xt_recipe_item *item =
-        status || !models->recipe_of ? NULL : models->recipe_of(model);
+    enum xt_status status = XT_OK;
     for (; item && item->option && !status; item++) {
         const struct xt_option *option = xt_option_find(item->option);
         if (!option)
@@ -632,8 +628,26 @@ static enum xt_status apply_recipe(struct xt_options *options,
         snprintf(subject, sizeof subject, "the recipe of %s: %s", model, option->name);
         if (xt_option_is_for(option, options->command))
             status = set(options, option, subject, item->value,
-                         (struct xt_origin){.source = XT_SOURCE_RECIPE}, err);
+                         (struct xt_origin){.source = source}, err);
     }
+    return status;
+}
+
+/* The second recipe is for whoever trains from given weights, or compiles for that. */
+static enum xt_status apply_recipes(struct xt_options *options,
+                                    const struct xt_option_models *models, struct xt_err *err)
+{
+    const char *model = options->values.model;
+    if (!model || !models)
+        return XT_OK;
+    enum xt_status status = check_model(options, models, err);
+    if (status || !models->recipes_of)
+        return status;
+    const struct xt_recipes recipes = models->recipes_of(model);
+    bool trains = options->command == XT_COMMAND_TRAIN || options->command == XT_COMMAND_WARMUP;
+    status = apply_recipe(options, recipes.train, XT_SOURCE_RECIPE, err);
+    if (!status && trains && options->values.init)
+        status = apply_recipe(options, recipes.fine_tune, XT_SOURCE_FINE_TUNE, err);
     return status;
 }
 
@@ -813,7 +827,7 @@ enum xt_status xt_options_parse(struct xt_options *options, int argc, const char
     if (!status && options->values.config)
         status = xt_config_read(options->values.config, take_entry, options, err);
     if (!status)
-        status = apply_recipe(options, models, err);
+        status = apply_recipes(options, models, err);
     if (!status)
         status = settle(options, err);
     if (!status)
@@ -886,6 +900,59 @@ enum xt_status xt_options_list_run(const struct xt_settings *settings, struct xt
     return status;
 }
 
+/* True where there is a value to write: text that was given, a number in its range. */
+static bool is_set(const struct xt_options *options, const struct xt_option *option)
+{
+    const void *value = value_of(options, option);
+    if (option->fallback)
+        return true;
+    static const char zeros[sizeof(double)] = {0};
+    return memcmp(value, zeros, option->type->size) != 0;
+}
+
+/* "lr 0.001, augment" of the options that a recipe may set and this source did. */
+static enum xt_status print_set_by(const struct xt_options *options, enum xt_value_source source,
+                                   struct xt_str *out, struct xt_err *err)
+{
+    size_t count = 0;
+    const struct xt_option *table = xt_option_table(&count);
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        const struct xt_option *option = &table[i];
+        const void *value = value_of(options, option);
+        bool is_flag = !option->type->takes_value;
+        if (!option->by_model || options->origins[i].source != source ||
+            !xt_option_is_for(option, options->command) || !is_set(options, option))
+            continue;
+        status = xt_str_printf(out, err, "%s%s%s%s", out->length ? ", " : "",
+                               is_flag && !*(const bool *)value ? "no-" : "", option->name,
+                               is_flag ? "" : " ");
+        if (!status && !is_flag)
+            status = option->type->spell(option, value, out, err);
+    }
+    return status;
+}
+
+enum xt_status xt_options_print_recipe(const struct xt_options *options, struct xt_str *out,
+                                       struct xt_err *err)
+{
+    static const char *const sources[] = {
+        [XT_SOURCE_RECIPE] = "the recipe",
+        [XT_SOURCE_FINE_TUNE] = "the recipe for given weights",
+        [XT_SOURCE_CONFIG] = "the config file",
+        [XT_SOURCE_COMMAND_LINE] = "the command line",
+    };
+    enum xt_status status = XT_OK;
+    for (int source = XT_SOURCE_RECIPE; source <= XT_SOURCE_COMMAND_LINE && !status; source++) {
+        struct xt_str values = {0};
+        status = print_set_by(options, (enum xt_value_source)source, &values, err);
+        if (!status && values.length)
+            status = xt_str_printf(out, err, "by %s: %s\n", sources[source], values.data);
+        xt_str_clear(&values);
+    }
+    return status;
+}
+
 static enum xt_status print_origin(const struct xt_options *options, size_t index,
                                    struct xt_str *out, struct xt_err *err)
 {
@@ -900,20 +967,12 @@ static enum xt_status print_origin(const struct xt_options *options, size_t inde
                              origin->line);
     case XT_SOURCE_RECIPE:
         return xt_str_printf(out, err, "recipe of %s", options->values.model);
+    case XT_SOURCE_FINE_TUNE:
+        return xt_str_printf(out, err, "recipe of %s for given weights", options->values.model);
     case XT_SOURCE_DEFAULT:
         break;
     }
     return xt_str_printf(out, err, "default");
-}
-
-/* True where there is a value to write: text that was given, a number in its range. */
-static bool is_set(const struct xt_options *options, const struct xt_option *option)
-{
-    const void *value = value_of(options, option);
-    if (option->fallback)
-        return true;
-    static const char zeros[sizeof(double)] = {0};
-    return memcmp(value, zeros, option->type->size) != 0;
 }
 
 static enum xt_status print_option(const struct xt_options *options, const struct xt_option *option,

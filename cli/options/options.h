@@ -1,10 +1,11 @@
 /* The parser of options: it fills the settings of a run from command line, config file and recipe,
  * by the table (cli/options/table.h).
  *
- * What is set where: command line over config file over the model's recipe over the default; each
- * value remembers where it came from. A `struct xt_options` owns the strings that come from a
- * config file; those of the command line stay in argv, which must outlive it. Errors are
- * XT_ERR_USAGE. Not thread-safe while parsing; afterwards it is only read.
+ * What is set where: command line over config file over the model's recipe for given weights
+ * (--init, in training) over its recipe over the default; each value remembers where it came from.
+ * A `struct xt_options` owns the strings that come from a config file; those of the command line
+ * stay in argv, which must outlive it. Errors are XT_ERR_USAGE. Not thread-safe while parsing;
+ * afterwards it is only read.
  */
 #ifndef XT_CLI_OPTIONS_OPTIONS_H
 #define XT_CLI_OPTIONS_OPTIONS_H
@@ -22,6 +23,7 @@
 enum xt_value_source {
     XT_SOURCE_DEFAULT,
     XT_SOURCE_RECIPE,
+    XT_SOURCE_FINE_TUNE,
     XT_SOURCE_CONFIG,
     XT_SOURCE_COMMAND_LINE
 };
@@ -37,9 +39,8 @@ struct xt_origin {
 
 /* What the parser has to know about the networks. */
 struct xt_option_models {
-    const char *const *names; /* NULL-terminated */
-    /* Ends in an item without a name; NULL: no recipe. */
-    const struct xt_recipe_item *(*recipe_of)(const char *model);
+    const char *const *names;                           /* NULL-terminated */
+    struct xt_recipes (*recipes_of)(const char *model); /* NULL: there are none */
 };
 
 struct xt_options {
@@ -73,6 +74,11 @@ int xt_options_count(const struct xt_options *options, const char *name);
 /* Puts value `index` of the option into `settings`. */
 enum xt_status xt_options_pick(const struct xt_options *options, const char *name, int index,
                                struct xt_settings *settings, struct xt_err *err);
+
+/* Which options of the recipe have another value than the default, and from where: a line for each
+ * source. */
+enum xt_status xt_options_print_recipe(const struct xt_options *options, struct xt_str *out,
+                                       struct xt_err *err);
 
 /* Takes what --batch auto came to for the value. */
 void xt_options_found_batch(struct xt_options *options, int batch);

@@ -140,6 +140,19 @@ static const struct xt_option table[] = {
                 "the weights were trained at, else the network's own",
     },
     {
+        .name = "normalize",
+        .type = &xt_type_text,
+        FIELD(normalize),
+        .commands = NETWORK | INFER | WARM,
+        .group = XT_GROUP_DATA,
+        .resume = XT_RESUME_REFUSES,
+        .fallback = "auto",
+        .value = "auto|imagenet|half|MEAN/STD",
+        .help = "what pixels become, (v / 255 - MEAN) / STD, one number or three (red, green, "
+                "blue); auto: what the weights say, imagenet for torchvision's, else the network's "
+                "own",
+    },
+    {
         .name = "augment",
         .type = &xt_type_flag,
         FIELD(augment),
@@ -170,6 +183,7 @@ static const struct xt_option table[] = {
         .group = XT_GROUP_DATA,
         .resume = XT_RESUME_SAYS,
         .fallback = "false",
+        .by_model = true,
         .help = "mirror every second training image, left to right",
     },
     {
@@ -336,7 +350,8 @@ static const struct xt_option table[] = {
         .fallback = "1",
         .max = 1000000,
         .by_model = true,
-        .help = "epochs from one evaluation to the next; 0: at the end alone",
+        .help = "epochs from one evaluation to the next; 0: at the end alone; weights of --init "
+                "are evaluated before the first step too",
     },
     {
         .name = "save-every",

@@ -158,8 +158,17 @@ struct xt_graph {
 
 /* ---- describing; each function appends one op and gives its outputs ---- */
 
-/* The u8 batch slot, [n][h][w][3], as (v - mean) * scale. */
-struct xt_tensor *xt_graph_input(struct xt_graph *graph, int h, int w, float mean, float scale);
+/* What a network reads of a byte v: (v - mean) * scale, of each channel in the batch slot's order.
+ */
+struct xt_normalise {
+    float mean[3], scale[3];
+};
+/* The same for all channels. */
+bool xt_normalise_is_uniform(const struct xt_normalise *normalise);
+
+/* The u8 batch slot, [n][h][w][3], normalised. */
+struct xt_tensor *xt_graph_input(struct xt_graph *graph, int h, int w,
+                                 const struct xt_normalise *normalise);
 
 /* A part of a file's tensor: which of its rows (output channels) or columns (input channels) belong
  * here. */

@@ -1,5 +1,9 @@
-/* The network's input: the bytes of the batch slot as numbers, (v - mean) * scale. The bytes are on
- * the device already, or are read over the bus from pinned memory that they are copied to. */
+/* The network's input: the bytes of the batch slot as numbers, (v - mean) * scale of each channel.
+ * The bytes are on the device already, or are read over the bus from pinned memory that they are
+ * copied to.
+ *
+ * An int8 tensor has one step: where all channels are normalised alike, a byte is held as it is,
+ * v - 128; else the normalised number is rounded to a step that its farthest end sets. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +12,30 @@
 #include "models/graph/executor.h"
 #include "models/graph/ops.h"
 
-/* q = v - 128 of the byte v = x / scale + mean. */
+bool xt_normalise_is_uniform(const struct xt_normalise *normalise)
+{
+    for (int k = 1; k < 3; k++)
+        if (normalise->mean[k] != normalise->mean[0] || normalise->scale[k] != normalise->scale[0])
+            return false;
+    return true;
+}
+
+/* What is held, and 128, is a byte. */
 float xt_input_quantised(const struct xt_input_op *input, float x)
 {
-    float byte = rintf(x / input->scale + input->mean);
+    const struct xt_tensor *out = xt_op_out(&input->op, 0);
+    float byte = rintf(x / out->scale + (128 - out->offset));
     return (byte < 0 ? 0 : byte > 255 ? 255 : byte) - 128;
+}
+
+/* The largest magnitude that a byte comes to. */
+static float farthest(const struct xt_normalise *normalise)
+{
+    float most = 0;
+    for (int k = 0; k < 3; k++)
+        most =
+            fmaxf(most, fmaxf(normalise->mean[k], 255 - normalise->mean[k]) * normalise->scale[k]);
+    return most;
 }
 
 /* ---- the program ---- */
@@ -23,15 +46,54 @@ static void add_normalise(struct xt_input_op *input, const struct xt_operand *pi
 {
     struct xt_program *program = &input->op.program;
     xt_program_reorder(program, XT_FORWARD, pixels, out);
-    xt_program_eltwise(program, XT_FORWARD, dnnl_eltwise_linear, input->scale,
-                       -input->mean * input->scale, out, out);
+    xt_program_eltwise(program, XT_FORWARD, dnnl_eltwise_linear, input->normalise.scale[0],
+                       -input->normalise.mean[0] * input->normalise.scale[0], out, out);
+}
+
+/* One number for each channel of [n][c][h][w]. */
+static struct xt_operand of_channels(const struct xt_device_memory *memory,
+                                     const size_t *floats_before)
+{
+    static const int64_t dims[] = {1, 3, 1, 1};
+    return xt_operand_dense(xt_in_arena(memory, floats_before), dnnl_f32, 4, dims);
+}
+
+/* v * scale - mean * scale, which is rounded once; int8's in steps of the tensor's. */
+static void add_normalise_channels(struct xt_input_op *input, struct xt_graph *graph,
+                                   const struct xt_operand *pixels, const struct xt_operand *out)
+{
+    enum { LINE = 16 }; /* floats: each array begins a line of the cache */
+    static const size_t added_at = LINE;
+    const struct xt_tensor *tensor = xt_op_out(&input->op, 0);
+    const struct xt_normalise *normalise = &input->normalise;
+    struct xt_program *program = &input->op.program;
+    float factors[2 * LINE] = {0};
+    for (int k = 0; k < 3; k++) {
+        factors[k] = normalise->scale[k] / tensor->scale;
+        factors[LINE + k] = -normalise->mean[k] * factors[k];
+    }
+    if (xt_graph_fails(graph) ||
+        xt_device_memory_create_bytes(graph->options.device, sizeof factors, XT_ON_DEVICE,
+                                      "what pixels are normalised with", &input->factors,
+                                      &graph->err) ||
+        xt_device_memory_write(&input->factors, factors, sizeof factors, XT_CAUSE_OTHER,
+                               &graph->err))
+        return;
+    const struct xt_operand scales = of_channels(&input->factors, NULL);
+    struct xt_posts posts = {
+        1, {xt_then_with(dnnl_binary_add, of_channels(&input->factors, &added_at))}};
+    bool is_int8 = xt_dtype_is_int8(tensor->dtype);
+    if (!is_int8)
+        xt_program_reorder(program, XT_FORWARD, pixels, out);
+    xt_program_binary(program, XT_FORWARD, dnnl_binary_mul, is_int8 ? pixels : out, &scales, out,
+                      &posts);
 }
 
 /* int8: a byte v becomes v - 128. */
 static void add_centre(struct xt_input_op *input, struct xt_graph *graph,
                        const struct xt_operand *pixels, const struct xt_operand *out)
 {
-    float shift = -(xt_op_out(&input->op, 0)->offset + input->mean);
+    float shift = -(xt_op_out(&input->op, 0)->offset + input->normalise.mean[0]);
     if (xt_graph_fails(graph) ||
         xt_device_memory_create_bytes(graph->options.device, sizeof shift, XT_ON_DEVICE,
                                       "what bytes are moved by", &input->shift, &graph->err) ||
@@ -51,7 +113,9 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
     pixels.dtype = dnnl_u8;
     xt_graph_pin(graph, &pixels, "the batch's images", &input->pixels);
     struct xt_operand out = xt_operand_tensor(tensor, tensor->value);
-    if (xt_dtype_is_int8(tensor->dtype))
+    if (!xt_normalise_is_uniform(&input->normalise))
+        add_normalise_channels(input, graph, &pixels, &out);
+    else if (xt_dtype_is_int8(tensor->dtype))
         add_centre(input, graph, &pixels, &out);
     else
         add_normalise(input, &pixels, &out);
@@ -107,16 +171,17 @@ static void destroy(struct xt_op *op)
     struct xt_input_op *input = (struct xt_input_op *)op;
     xt_device_memory_destroy(&input->pixels);
     xt_device_memory_destroy(&input->shift);
+    xt_device_memory_destroy(&input->factors);
 }
 
 /* ---- in double precision ---- */
 
 static enum xt_status plain_forward(struct xt_plain *plain)
 {
-    const struct xt_input_op *input = (const struct xt_input_op *)plain->op;
+    const struct xt_normalise *by = &((const struct xt_input_op *)plain->op)->normalise;
     for (size_t i = 0; i < xt_tensor_count(xt_op_out(plain->op, 0)); i++)
-        plain->out[0][i] =
-            ((double)plain->graph->pass.pixels[i] - (double)input->mean) * (double)input->scale;
+        plain->out[0][i] = ((double)plain->graph->pass.pixels[i] - (double)by->mean[i % 3]) *
+                           (double)by->scale[i % 3];
     return XT_OK;
 }
 
@@ -124,7 +189,11 @@ static struct xt_bound bound(const struct xt_plain *plain, enum xt_part part, in
 {
     (void)part;
     (void)which;
-    return (struct xt_bound){.relative = xt_plain_relative(plain->op->dtype, 2, 1)};
+    const struct xt_input_op *input = (const struct xt_input_op *)plain->op;
+    const struct xt_tensor *out = xt_op_out(plain->op, 0);
+    bool is_rounded = xt_dtype_is_int8(out->dtype) && !xt_normalise_is_uniform(&input->normalise);
+    return (struct xt_bound){.relative = xt_plain_relative(plain->op->dtype, 2, 1),
+                             .absolute = is_rounded ? 0.501 * (double)out->scale : 0};
 }
 
 const struct xt_op_kind xt_kind_input = {
@@ -132,25 +201,25 @@ const struct xt_op_kind xt_kind_input = {
     .size = sizeof(struct xt_input_op),
     .describe = describe,
     .before = before,
-    .what = {xt_what_eltwise, NULL},
     .plain = {.forward = plain_forward, .bound = bound},
     .destroy = destroy,
 };
 
-struct xt_tensor *xt_graph_input(struct xt_graph *graph, int h, int w, float mean, float scale)
+struct xt_tensor *xt_graph_input(struct xt_graph *graph, int h, int w,
+                                 const struct xt_normalise *normalise)
 {
     struct xt_input_op *input = xt_graph_add_op(graph, &xt_kind_input, "input");
     struct xt_tensor *out = xt_op_write(&input->op, graph, "input", graph->options.batch, h, w, 3,
                                         graph->options.dtype);
     if (!out)
         return NULL;
-    input->mean = mean;
-    input->scale = scale;
+    input->normalise = *normalise;
     out->wants_grad = false;
     if (graph->options.int8) {
         out->dtype = XT_S8;
-        out->scale = scale;
-        out->offset = 128 - mean;
+        bool is_uniform = xt_normalise_is_uniform(normalise);
+        out->scale = is_uniform ? normalise->scale[0] : farthest(normalise) / 127;
+        out->offset = is_uniform ? 128 - normalise->mean[0] : 0;
         input->op.dtype = XT_S8;
         input->op.out_bytes = xt_tensor_bytes(out);
     }

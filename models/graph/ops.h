@@ -137,9 +137,10 @@ extern const struct xt_op_kind xt_kind_input, xt_kind_conv, xt_kind_norm, xt_kin
 
 struct xt_input_op {
     struct xt_op op;
-    float mean, scale;
-    struct xt_device_memory pixels; /* pinned, for those that are not on the device yet */
-    struct xt_device_memory shift;  /* int8: one number, what a byte is moved by */
+    struct xt_normalise normalise;
+    struct xt_device_memory pixels;  /* pinned, for those that are not on the device yet */
+    struct xt_device_memory shift;   /* int8: one number, what a byte is moved by */
+    struct xt_device_memory factors; /* of the channels: scales, and what is added then */
 };
 /* int8: the number that is held for x. */
 float xt_input_quantised(const struct xt_input_op *input, float x);

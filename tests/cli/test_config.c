@@ -346,14 +346,16 @@ static void a_file_over_the_limit_is_refused(void **state)
 static void the_configs_of_the_repository_are_read(void **state)
 {
     (void)state;
-    static const char *const paths[] = {"configs/lprnet.yaml", "configs/lprnet-finetune.yaml"};
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+    static const struct {
+        const char *path, *model;
+    } files[] = {{"configs/lprnet.yaml", "lprnet"}, {"configs/resnet50-cifar10.yaml", "resnet50"}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         struct xt_options options;
         struct xt_err err = {0};
-        const char *const words[] = {"--config", paths[i]};
+        const char *const words[] = {"--config", files[i].path};
         if (xt_options_parse(&options, 2, words, XT_COMMAND_TRAIN, &models, &err) != XT_OK)
             fail_msg("%s", err.text);
-        assert_string_equal(options.values.model, "lprnet");
+        assert_string_equal(options.values.model, files[i].model);
         xt_options_clear(&options);
     }
 }

@@ -10,7 +10,7 @@
 
 static const char *const model_names[] = {"lprnet", "resnet50", NULL};
 
-static const struct xt_recipe_item *recipe_of(const char *model)
+static struct xt_recipes recipes_of(const char *model)
 {
     static const struct xt_recipe_item lprnet[] = {{"batch", "32"},   {"lr", "0.002"},
                                                    {"steps", "1400"}, {"augment", "true"},
@@ -20,10 +20,13 @@ static const struct xt_recipe_item *recipe_of(const char *model)
                                                      {"sched", "multistep"},
                                                      {"milestones", "30,60"},
                                                      {NULL, NULL}};
-    return strcmp(model, "lprnet") == 0 ? lprnet : resnet50;
+    static const struct xt_recipe_item given[] = {
+        {"epochs", "40"}, {"lr", "1e-4"}, {"augment", "false"}, {NULL, NULL}};
+    return strcmp(model, "lprnet") == 0 ? (struct xt_recipes){lprnet, given}
+                                        : (struct xt_recipes){resnet50, NULL};
 }
 
-static const struct xt_option_models models = {.names = model_names, .recipe_of = recipe_of};
+static const struct xt_option_models models = {.names = model_names, .recipes_of = recipes_of};
 
 enum { WORDS_MAX = 32 };
 
@@ -337,6 +340,46 @@ static void the_recipe_stands_between_default_and_command_line(void **state)
     xt_options_clear(&options);
 }
 
+static void given_weights_take_the_second_recipe_over_the_first(void **state)
+{
+    (void)state;
+    struct xt_options options;
+    struct line line;
+    struct xt_str text = {0};
+    struct xt_err err = {0};
+    parse_well(&options, &line, "--model lprnet --init w.pth --batch 8");
+    assert_true(options.values.lr == 1e-4 && options.values.epochs == 40);
+    assert_true(options.values.steps == 0 && !options.values.augment);
+    assert_int_equal(xt_options_source(&options, "lr"), XT_SOURCE_FINE_TUNE);
+    assert_int_equal(xt_options_source(&options, "clip"), XT_SOURCE_RECIPE);
+    assert_int_equal(xt_options_print_recipe(&options, &text, &err), XT_OK);
+    assert_string_equal(text.data, "by the recipe: clip 5\n"
+                                   "by the recipe for given weights: no-augment, epochs 40, "
+                                   "lr 0.0001\n"
+                                   "by the command line: batch 8\n");
+    xt_str_clear(&text);
+    assert_int_equal(xt_options_print(&options, &text, &err), XT_OK);
+    assert_non_null(strstr(text.data, "# recipe of lprnet for given weights\n"));
+    xt_str_clear(&text);
+    xt_options_clear(&options);
+    parse_well(&options, &line, "--model lprnet");
+    assert_true(options.values.lr == 0.002 && options.values.augment);
+    xt_options_clear(&options);
+}
+
+static void evaluation_of_given_weights_takes_no_recipe_of_training(void **state)
+{
+    (void)state;
+    const char *const words[] = {"--model", "lprnet", "--init", "w.pth"};
+    struct xt_options options;
+    struct xt_err err = {0};
+    assert_int_equal(xt_options_parse(&options, 4, words, XT_COMMAND_EVAL, &models, &err), XT_OK);
+    assert_int_equal(xt_options_source(&options, "batch"), XT_SOURCE_RECIPE);
+    for (int i = 0; i < XT_OPTIONS_MAX; i++)
+        assert_int_not_equal(options.origins[i].source, XT_SOURCE_FINE_TUNE);
+    xt_options_clear(&options);
+}
+
 static void the_recipes_of_all_networks_are_taken(void **state)
 {
     (void)state;
@@ -344,11 +387,11 @@ static void the_recipes_of_all_networks_are_taken(void **state)
     const struct xt_model_info *const *all = xt_model_all(&count);
     for (size_t i = 0; i < count; i++) {
         const char *const names[] = {all[i]->name, NULL};
-        const struct xt_option_models one = {.names = names, .recipe_of = xt_model_recipe};
-        const char *const words[] = {"--model", all[i]->name};
+        const struct xt_option_models one = {.names = names, .recipes_of = xt_model_recipes};
+        const char *const words[] = {"--model", all[i]->name, "--init", "weights.pth"};
         struct xt_options options;
         struct xt_err err = {0};
-        if (xt_options_parse(&options, 2, words, XT_COMMAND_TRAIN, &one, &err) != XT_OK)
+        if (xt_options_parse(&options, 4, words, XT_COMMAND_TRAIN, &one, &err) != XT_OK)
             fail_msg("%s", err.text);
         xt_options_clear(&options);
     }
@@ -654,6 +697,8 @@ int main(void)
         cmocka_unit_test(wrong_command_lines_end_with_a_sentence_and_code_2),
         cmocka_unit_test(values_are_read_as_their_types),
         cmocka_unit_test(the_recipe_stands_between_default_and_command_line),
+        cmocka_unit_test(given_weights_take_the_second_recipe_over_the_first),
+        cmocka_unit_test(evaluation_of_given_weights_takes_no_recipe_of_training),
         cmocka_unit_test(the_recipes_of_all_networks_are_taken),
         cmocka_unit_test(epochs_of_the_command_line_beat_steps_of_the_recipe),
         cmocka_unit_test(what_only_the_recipe_asked_for_gives_way),

@@ -7,6 +7,8 @@
 #include "models/graph/executor.h"
 #include "models/registry.h"
 
+static const struct xt_normalise plain = {{0, 0, 0}, {1, 1, 1}};
+
 struct bench {
     struct xt_device device;
     struct xt_params params;
@@ -49,7 +51,7 @@ static struct xt_tensor *conv(struct bench *b, struct xt_tensor *in, struct xt_c
 
 static struct xt_tensor *stem(struct bench *b)
 {
-    return conv(b, xt_graph_input(b->graph, 8, 24, 0, 1),
+    return conv(b, xt_graph_input(b->graph, 8, 24, &plain),
                 (struct xt_conv_spec){
                     .name = "stem", .channels = 4, .kernel_h = 8, .kernel_w = 1, .bias = true});
 }
@@ -57,7 +59,7 @@ static struct xt_tensor *stem(struct bench *b)
 /* Logits of 24 columns, for a loss that reads as many as the network says it has. */
 static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_options *options)
 {
-    struct xt_tensor *x = xt_graph_input(graph, 8, 24, 0, 1);
+    struct xt_tensor *x = xt_graph_input(graph, 8, 24, &plain);
     struct xt_conv_spec head = {.name = "head",
                                 .channels = options->classes,
                                 .kernel_h = 8,

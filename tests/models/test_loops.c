@@ -627,6 +627,8 @@ static void builds_agree_bit_by_bit_on_bytes_and_masks(void **state)
     enum { COUNT = 1037 };
     const struct xt_loops *all[BUILDS_MAX];
     int count = builds(all);
+    static const float mean[] = {127.5f, 100, 30.25f};
+    static const float scale[] = {1 / 128.0f, 1 / 64.0f, 0.25f};
     uint8_t bytes[COUNT];
     for (int i = 0; i < COUNT; i++)
         bytes[i] = (uint8_t)i;
@@ -636,9 +638,9 @@ static void builds_agree_bit_by_bit_on_bytes_and_masks(void **state)
         size_t size = COUNT * xt_dtype_size((enum xt_dtype)dtype);
         for (int b = 0; b < count; b++) {
             struct array out = make((enum xt_dtype)dtype, COUNT);
-            all[b]->normalise((enum xt_dtype)dtype, bytes, COUNT, 127.5f, 1 / 128.0f, out.data);
+            all[b]->normalise((enum xt_dtype)dtype, bytes, COUNT, mean, scale, out.data);
             for (size_t i = 0; i < COUNT; i++) {
-                set(&first, i, ((double)bytes[i] - 127.5) / 128);
+                set(&first, i, ((double)bytes[i] - (double)mean[i % 3]) * (double)scale[i % 3]);
                 assert_true(get(&out, i) == get(&first, i));
             }
             all[b]->dropout((enum xt_dtype)dtype, out.data, out.data, COUNT, 77, 5, 1u << 30,

@@ -1,5 +1,6 @@
 #include "support.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -319,7 +320,7 @@ static void a_partial_file_gives_what_fits(void **state)
     file.tensors[4].name = "norm.shift";
     for (int t = 0; t < 8; t++)
         for (int i = 0; i < 256; i++)
-            file.data[t][i] = -5;
+            file.data[t][i] = t == 6 ? 5 : -5; /* a variance is not below 0 */
     ok(&f, take(&f, &file, true));
     struct xt_params_tensors tensors = tensors_of(&f);
     assert_true(((const float *)find(&tensors, "whole.weight")->data)[1] == 1);
@@ -343,7 +344,7 @@ static void what_is_excepted_is_passed_over(void **state)
     file.tensors[0].bytes = 19 * 3 * 2 * sizeof(float);
     for (int t = 0; t < 8; t++)
         for (int i = 0; i < 256; i++)
-            file.data[t][i] = -5;
+            file.data[t][i] = t == 6 ? 5 : -5; /* a variance is not below 0 */
     ok(&f, take_except(&f, &file, "whole"));
     struct xt_params_tensors tensors = tensors_of(&f);
     assert_true(((const float *)find(&tensors, "whole.weight")->data)[1] == 1);
@@ -355,6 +356,36 @@ static void what_is_excepted_is_passed_over(void **state)
     assert_string_equal(f.err.text, "some.pth does not fit the network; 2 tensors differ: missing "
                                     "split.weight, extra other.weight; --init-partial takes the "
                                     "ones that fit");
+    close_fixture(&f);
+}
+
+static void numbers_that_no_training_leaves_behind_are_refused(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct file file;
+    open_fixture(&f);
+    make_file(&f, &file);
+    const struct {
+        int tensor, element;
+        float value;
+        const char *said;
+    } cases[] = {
+        {0, 7, NAN, "some.pth: whole.weight[1, 0, 0, 1] is nan, which is no number"},
+        {1, 3, INFINITY, "some.pth: whole.bias[3] is inf, which is no number"},
+        {5, 4, -INFINITY, "some.pth: norm.running_mean[4] is -inf, which is no number"},
+        {6, 2, -0.25F, "some.pth: norm.running_var[2] is -0.25, and a variance is not below 0"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        float *value = &file.data[cases[i].tensor][cases[i].element];
+        float before = *value;
+        *value = cases[i].value;
+        assert_int_equal(take(&f, &file, false), XT_ERR_DATA);
+        support_assert_error(&f.err, XT_ERR_DATA, cases[i].said);
+        *value = before;
+    }
+    file.data[6][2] = 0;
+    ok(&f, take(&f, &file, false));
     close_fixture(&f);
 }
 
@@ -489,6 +520,7 @@ int main(void)
         cmocka_unit_test(a_file_that_does_not_fit_is_refused_and_changes_nothing),
         cmocka_unit_test(a_partial_file_gives_what_fits),
         cmocka_unit_test(what_is_excepted_is_passed_over),
+        cmocka_unit_test(numbers_that_no_training_leaves_behind_are_refused),
         cmocka_unit_test(a_long_list_of_differences_is_cut),
         cmocka_unit_test(untouched_statistics_are_noticed),
         cmocka_unit_test(initialisation_is_a_function_of_seed_and_name),

@@ -127,6 +127,37 @@ static void a_head_called_fc_0_is_the_head(void **state)
     xt_network_clear(&first);
 }
 
+/* Weights from elsewhere say nothing, and are torchvision's; ours say it, also to evaluation. */
+static void pixels_are_normalised_as_the_weights_say_or_are(void **state)
+{
+    struct xt_err err;
+    const char *foreign = support_path(*state, "foreign.safetensors");
+    const char *own = support_path(*state, "own.safetensors");
+    struct xt_settings fresh = settings_of(NULL);
+    struct xt_settings tuned = settings_of(foreign);
+    struct xt_settings used = settings_of(own);
+    struct xt_network network;
+    assert_int_equal(train_on(&network, &fresh, 4, &err), XT_OK);
+    assert_string_equal(network.normalise_text, "half");
+    save_with_other_head(&network, foreign);
+    xt_network_clear(&network);
+    assert_int_equal(train_on(&network, &tuned, 4, &err), XT_OK);
+    assert_string_equal(network.normalise_text, "imagenet");
+    assert_int_equal(xt_network_save(&network, own, &err), XT_OK);
+    xt_network_clear(&network);
+    assert_int_equal(xt_network_init(&network, &used, 1, false, &err), XT_OK);
+    assert_string_equal(network.normalise_text, "imagenet");
+    xt_network_clear(&network);
+    used.normalize = "0.1,0.2,0.3/0.5";
+    assert_int_equal(xt_network_init(&network, &used, 1, false, &err), XT_OK);
+    assert_string_equal(network.normalise_by, "--normalize");
+    assert_true(network.normalise.mean[2] == 76.5F);
+    xt_network_clear(&network);
+    used.normalize = "zero";
+    assert_int_equal(xt_network_init(&network, &used, 1, false, &err), XT_ERR_USAGE);
+    xt_network_clear(&network);
+}
+
 static void fewer_classes_than_the_images_show_are_refused(void **state)
 {
     (void)state;
@@ -187,6 +218,7 @@ int main(void)
         TEST_IN_FOLDER(a_head_of_other_classes_starts_anew_and_all_else_is_taken),
         TEST_IN_FOLDER(weights_say_their_classes_and_image_size),
         TEST_IN_FOLDER(a_head_called_fc_0_is_the_head),
+        TEST_IN_FOLDER(pixels_are_normalised_as_the_weights_say_or_are),
         cmocka_unit_test(fewer_classes_than_the_images_show_are_refused),
         cmocka_unit_test(images_below_32_are_refused),
         cmocka_unit_test(a_layer_to_freeze_until_must_be_there),

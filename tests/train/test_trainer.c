@@ -1,6 +1,7 @@
 /* A trainer driven as a library; runs of the whole program are tested by tests/cli/test_*.sh. */
 #include "train/trainer.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,6 +188,123 @@ static void a_resumed_run_goes_on_with_its_loss_scale(void **state)
     xt_trainer_clear(&trainer);
 }
 
+/* How often the record holds the text. */
+static int count_in_record(const char *run, const char *text)
+{
+    uint8_t *bytes = NULL;
+    size_t capacity = 0;
+    size_t size = 0;
+    struct xt_err err = {0};
+    int count = 0;
+    const char *path = support_path(run, "metrics.jsonl");
+    assert_int_equal(xt_file_read(path, 1 << 20, &bytes, &capacity, &size, &err), XT_OK);
+    for (size_t at = 0; at + strlen(text) <= size; at++)
+        count += memcmp(bytes + at, text, strlen(text)) == 0;
+    free(bytes);
+    return count;
+}
+
+static void assert_same_file(const char *a, const char *b)
+{
+    uint8_t *bytes[2] = {NULL, NULL};
+    size_t capacity[2] = {0, 0};
+    size_t size[2];
+    struct xt_err err = {0};
+    assert_int_equal(xt_file_read(a, 1 << 24, &bytes[0], &capacity[0], &size[0], &err), XT_OK);
+    assert_int_equal(xt_file_read(b, 1 << 24, &bytes[1], &capacity[1], &size[1], &err), XT_OK);
+    assert_int_equal(size[0], size[1]);
+    assert_memory_equal(bytes[0], bytes[1], size[0]);
+    free(bytes[0]);
+    free(bytes[1]);
+}
+
+static void given_weights_are_evaluated_first_and_may_be_the_best(void **state)
+{
+    const char *first = support_path(*state, "first");
+    const char *second = support_path(*state, "second");
+    struct xt_settings settings = small_run(first);
+    struct xt_trainer trainer;
+    settings.val = NULL;
+    open_and_run(&trainer, &settings);
+    xt_trainer_clear(&trainer);
+    settings = small_run(second);
+    settings.init = support_path(first, "last.safetensors");
+    settings.lr = 1e-30; /* too little to change anything */
+    settings.bn = XT_BN_FROZEN;
+    open_and_run(&trainer, &settings);
+    assert_int_equal(trainer.best_step, 0);
+    xt_trainer_clear(&trainer);
+    assert_same_file(settings.init, support_path(second, "best.safetensors"));
+    assert_int_equal(count_in_record(second, "{\"step\":0,\"epoch\":0,\"images\":5"), 1);
+
+    /* Begun again for want of a checkpoint: the record has the line once. */
+    assert_int_equal(remove(support_path(second, "state-00000002.safetensors")), 0);
+    settings.resume = "auto";
+    open_and_run(&trainer, &settings);
+    assert_int_equal(trainer.best_step, 0);
+    xt_trainer_clear(&trainer);
+    assert_int_equal(count_in_record(second, "{\"step\":0,"), 1);
+    assert_int_equal(count_in_record(second, "{\"step\":2,"), 2);
+}
+
+static void of_equal_accuracies_characters_and_then_the_loss_decide(void **state)
+{
+    (void)state;
+    const struct xt_merit best = {0.5, 0.8, 2};
+    const struct {
+        struct xt_merit merit;
+        bool better;
+    } cases[] = {
+        {{0.6, 0.1, 9}, true},    {{0.4, 0.9, 1}, false},  {{0.5, 0.9, 9}, true},
+        {{0.5, 0.7, 1}, false},   {{0.5, 0.8, 1.9}, true}, {{0.5, 0.8, 2}, false},
+        {{0.5, 0.8, NAN}, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(xt_merit_is_better(&cases[i].merit, &best), cases[i].better);
+    assert_true(xt_merit_is_better(&best, &(struct xt_merit){0.5, 0.8, NAN}));
+}
+
+/* From scratch no plate is read yet, and not one character: the loss alone falls. */
+static void of_many_zeros_the_one_with_the_least_loss_is_the_best(void **state)
+{
+    struct xt_settings settings = small_run(support_path(*state, "run"));
+    struct xt_trainer trainer;
+    settings.steps = 18; /* three evaluations */
+    settings.lr = 3e-3;
+    open_and_run(&trainer, &settings);
+    assert_true(trainer.best.accuracy == 0);
+    assert_true(trainer.best_step > 6);
+    struct xt_merit best = trainer.best;
+    xt_trainer_clear(&trainer);
+    settings.resume = "auto";
+    struct xt_err err = {0};
+    assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
+    assert_int_equal(xt_trainer_open_run(&trainer, &err), XT_OK);
+    assert_memory_equal(&trainer.best, &best, sizeof best);
+    xt_trainer_clear(&trainer);
+}
+
+/* A batch's own statistics hide it: the loss stays a number. */
+static void running_statistics_that_overflow_end_the_run(void **state)
+{
+    const char *run = support_path(*state, "run");
+    struct xt_settings settings = small_run(run);
+    struct xt_trainer trainer;
+    struct xt_err err = {0};
+    assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
+    assert_int_equal(xt_trainer_open_run(&trainer, &err), XT_OK);
+    struct xt_params *params = &trainer.network.params;
+    for (size_t i = 0; i < params->items[0].floats; i++)
+        params->values[params->items[0].offset + i] *= 1e25F;
+    params->version++;
+    assert_int_equal(xt_trainer_run(&trainer, &(struct xt_train_observer){0}, &err), XT_ERR_RUN);
+    support_assert_error(&err, XT_ERR_RUN,
+                         "backbone.1.running_var is infinite or not a number by "
+                         "step 1");
+    xt_trainer_clear(&trainer);
+    assert_false(xt_file_exists(support_path(run, "last.safetensors")));
+}
+
 /* The same number of symbols, in another order. */
 static void another_alphabet_cannot_go_on_with_a_run(void **state)
 {
@@ -305,6 +423,10 @@ int main(void)
         TEST(scaling_the_loss_changes_no_weight),
         TEST(a_step_whose_scaled_gradients_overflow_is_skipped),
         TEST(a_resumed_run_goes_on_with_its_loss_scale),
+        TEST(given_weights_are_evaluated_first_and_may_be_the_best),
+        TEST(of_equal_accuracies_characters_and_then_the_loss_decide),
+        TEST(of_many_zeros_the_one_with_the_least_loss_is_the_best),
+        TEST(running_statistics_that_overflow_end_the_run),
         TEST(another_alphabet_cannot_go_on_with_a_run),
         TEST(frozen_batch_norms_stay_frozen_from_the_building_on),
         TEST(a_checkpoint_that_came_meanwhile_is_not_set_aside),

@@ -27,7 +27,7 @@ struct xt_score {
 
 enum { XT_METRICS_MAX = 2 };
 
-/* One figure of a score. The first of a score is the one by which the best weights are chosen. */
+/* One figure of a score. */
 struct xt_metric {
     const char *key; /* in records: "plate_accuracy" */
     double value;    /* a fraction */
@@ -49,6 +49,9 @@ struct xt_objective_class {
     /* Appends a label, or an answer as far as it would be one, as text. */
     enum xt_status (*text)(const struct xt_objective *objective, const int *label, int length,
                            struct xt_str *out, struct xt_err *err);
+    /* So many of the figures, in their order, say which weights are the best; then the loss does.
+     */
+    int deciding;
     /* The count and the figures; returns how many figures. */
     int (*metrics)(const struct xt_score *score, size_t *images, size_t *correct,
                    struct xt_metric *out);

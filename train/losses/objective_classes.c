@@ -105,6 +105,7 @@ static const struct xt_objective_class class_classes = {
     .answer = answer,
     .add = add,
     .text = text,
+    .deciding = 1,
     .metrics = metrics,
     .describe = describe,
     .destroy = destroy,

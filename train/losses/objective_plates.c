@@ -76,6 +76,7 @@ static const struct xt_objective_class class_plates = {
     .answer = answer,
     .add = add,
     .text = text,
+    .deciding = 2,
     .metrics = metrics,
     .describe = describe,
     .destroy = destroy,

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -235,7 +236,9 @@ static void describe(struct texts *texts, const struct xt_checkpoint *c,
     add_text(texts, "samples", "%zu", c->samples);
     add_text(texts, "bn_frozen", "%d", c->bn_frozen);
     add_text(texts, "best_step", "%" PRId64, c->best_step);
-    add_text(texts, "best_accuracy", "%a", c->best_accuracy);
+    add_text(texts, "best_accuracy", "%a", c->best.accuracy);
+    add_text(texts, "best_second", "%a", c->best.second);
+    add_text(texts, "best_loss", "%a", c->best.loss);
     add_text(texts, "evaluated_step", "%" PRId64, c->evaluated_step);
     add_text(texts, "loss_sum", "%a", c->loss_sum);
     add_text(texts, "loss_steps", "%" PRId64, c->loss_steps);
@@ -396,7 +399,13 @@ static enum xt_status read_numbers(struct xt_checkpoint *c, const struct xt_weig
     for (size_t i = 0; i < sizeof integers / sizeof integers[0] && !status; i++)
         status = need_integer(file, path, integers[i].key, integers[i].out, err);
     if (!status)
-        status = need_real(file, path, "best_accuracy", &c->best_accuracy, err);
+        status = need_real(file, path, "best_accuracy", &c->best.accuracy, err);
+    /* Earlier versions kept the first of equal ones, and what they wrote still does. */
+    c->best.second = INFINITY;
+    if (!status && xt_weight_file_meta(file, "best_second"))
+        status = need_real(file, path, "best_second", &c->best.second, err);
+    if (!status && xt_weight_file_meta(file, "best_loss"))
+        status = need_real(file, path, "best_loss", &c->best.loss, err);
     if (!status)
         status = need_real(file, path, "loss_sum", &c->loss_sum, err);
     if (!status)

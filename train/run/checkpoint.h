@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "models/weights/weight_file.h"
+#include "train/evaluate.h"
 #include "train/network.h"
 #include "train/optim/optim.h"
 #include "train/optim/scaler.h"
@@ -25,7 +26,7 @@ struct xt_checkpoint {
     size_t samples; /* in the training source */
     bool bn_frozen;
     int64_t best_step; /* -1: none yet */
-    double best_accuracy;
+    struct xt_merit best;
     int64_t evaluated_step; /* the last evaluation, -1: none */
     double loss_sum;        /* over the steps since the last line of metrics.jsonl */
     int64_t loss_steps;

@@ -16,6 +16,7 @@ enum xt_status xt_run_options_init(struct xt_run_options *options,
     found.batch = network->batch;
     found.image_size = network->model->any_size ? network->height : 0;
     found.classes = network->task == XT_TASK_CLASSES ? network->classes : 0;
+    found.normalize = network->normalise_text;
     found.bn = network->bn_frozen ? XT_BN_FROZEN : XT_BN_BATCH;
     found.lprnet_norm = network->over_batch ? XT_CONTEXT_BATCH : XT_CONTEXT_SAMPLE;
     return settings->list_options(&found, options, err);

@@ -26,6 +26,10 @@ enum xt_status xt_cpu_input_forward(struct xt_op *op, struct xt_graph *graph, st
     const struct xt_tensor *out = xt_op_out(op, 0);
     size_t sample = xt_tensor_count(out) / (size_t)out->n;
     const uint8_t *pixels = graph->pass.pixels;
+    bool centred = out->dtype == XT_S8 && xt_normalise_is_uniform(&input->normalise);
+    float scale[3];
+    for (int k = 0; k < 3; k++)
+        scale[k] = input->normalise.scale[k] / out->scale;
     (void)err;
     if (!pixels) {
         take_floats(input, graph);
@@ -35,10 +39,10 @@ enum xt_status xt_cpu_input_forward(struct xt_op *op, struct xt_graph *graph, st
     for (int n = 0; n < out->n; n++) {
         const uint8_t *from = pixels + (size_t)n * sample;
         void *to = xt_tensor_sample(out, out->value, n);
-        if (out->dtype == XT_S8)
+        if (centred)
             graph->loops->centre(from, sample, to);
         else
-            graph->loops->normalise(out->dtype, from, sample, input->mean, input->scale, to);
+            graph->loops->normalise(out->dtype, from, sample, input->normalise.mean, scale, to);
     }
     return XT_OK;
 }

@@ -4,6 +4,7 @@
 #ifndef XT_MODELS_GRAPH_LOOPS_ELEMENT_H
 #define XT_MODELS_GRAPH_LOOPS_ELEMENT_H
 
+#include <math.h>
 #include <stdint.h>
 
 #include "base/number.h"
@@ -30,6 +31,8 @@ XT_INLINE void store(void *data, size_t i, float value, enum xt_dtype dtype)
         ((float *)data)[i] = value;
     else if (dtype == XT_F16)
         ((uint16_t *)data)[i] = xt_fp16_from_float(value);
+    else if (dtype == XT_S8)
+        ((int8_t *)data)[i] = (int8_t)rintf(value);
     else
         ((uint16_t *)data)[i] = (uint16_t)(xt_bf16_round(value) >> 16);
 }

@@ -84,12 +84,25 @@ XT_INLINE void narrow(const float *in, size_t count, void *out, enum xt_dtype dt
         store(out, i, in[i], dtype);
 }
 
-XT_INLINE void normalise(const uint8_t *in, size_t count, float mean, float scale, void *out,
-                         enum xt_dtype dtype)
+/* In stretches of whole vectors and of whole pixels, so that a channel has its place in each. */
+XT_INLINE void normalise(const uint8_t *in, size_t count, const float mean[3], const float scale[3],
+                         void *out, enum xt_dtype dtype)
 {
+    enum { STRETCH = 48 };
+    float means[STRETCH];
+    float scales[STRETCH];
+    for (size_t k = 0; k < STRETCH; k++) {
+        means[k] = mean[k % 3];
+        scales[k] = scale[k % 3];
+    }
+    size_t whole = count - count % STRETCH;
+    for (size_t i = 0; i < whole; i += STRETCH) {
 #pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        store(out, i, ((float)in[i] - mean) * scale, dtype);
+        for (size_t k = 0; k < STRETCH; k++)
+            store(out, i + k, ((float)in[i + k] - means[k]) * scales[k], dtype);
+    }
+    for (size_t i = whole; i < count; i++)
+        store(out, i, ((float)in[i] - mean[i % 3]) * scale[i % 3], dtype);
 }
 
 void XT_LOOPS_NAME(convert)(enum xt_dtype dtype, const float *in, size_t count, void *out)
@@ -104,13 +117,15 @@ void XT_LOOPS_NAME(convert)(enum xt_dtype dtype, const float *in, size_t count, 
         narrow(in, count, out, XT_BF16);
 }
 
-void XT_LOOPS_NAME(normalise)(enum xt_dtype dtype, const uint8_t *in, size_t count, float mean,
-                              float scale, void *out)
+void XT_LOOPS_NAME(normalise)(enum xt_dtype dtype, const uint8_t *in, size_t count,
+                              const float mean[3], const float scale[3], void *out)
 {
     if (dtype == XT_F32)
         normalise(in, count, mean, scale, out, XT_F32);
     else if (dtype == XT_F16)
         normalise(in, count, mean, scale, out, XT_F16);
+    else if (dtype == XT_S8)
+        normalise(in, count, mean, scale, out, XT_S8);
     else
         normalise(in, count, mean, scale, out, XT_BF16);
 }

@@ -89,9 +89,10 @@ struct xt_loops {
     void (*sum_rows)(const float *in, int h, int w, int c, float factor, float *out, size_t stride);
     /* Float32 to the tensor's type. */
     void (*convert)(enum xt_dtype dtype, const float *in, size_t count, void *out);
-    /* out = (in - mean) * scale from bytes. */
-    void (*normalise)(enum xt_dtype dtype, const uint8_t *in, size_t count, float mean, float scale,
-                      void *out);
+    /* out = (in - mean) * scale from bytes, of three channels in turn; rounded for s8, whose range
+     * it must not leave. */
+    void (*normalise)(enum xt_dtype dtype, const uint8_t *in, size_t count, const float mean[3],
+                      const float scale[3], void *out);
     /* out = in - 128. */
     void (*centre)(const uint8_t *in, size_t count, int8_t *out);
     /* The largest magnitude of `count` numbers; not-a-number where one of them is not finite. */

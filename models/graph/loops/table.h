@@ -33,8 +33,8 @@ double XT_LOOPS_NAME(square_sum)(const float *in, size_t count);
 void XT_LOOPS_NAME(sum_rows)(const float *in, int h, int w, int c, float factor, float *out,
                              size_t stride);
 void XT_LOOPS_NAME(convert)(enum xt_dtype dtype, const float *in, size_t count, void *out);
-void XT_LOOPS_NAME(normalise)(enum xt_dtype dtype, const uint8_t *in, size_t count, float mean,
-                              float scale, void *out);
+void XT_LOOPS_NAME(normalise)(enum xt_dtype dtype, const uint8_t *in, size_t count,
+                              const float mean[3], const float scale[3], void *out);
 void XT_LOOPS_NAME(centre)(const uint8_t *in, size_t count, int8_t *out);
 float XT_LOOPS_NAME(largest)(const float *in, size_t count);
 extern const struct xt_loops XT_LOOPS_NAME(table);

@@ -55,8 +55,7 @@ static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_
     const struct xt_window narrow = {.kernel_h = 3, .kernel_w = 3, .stride_h = 1, .stride_w = 2};
     const struct xt_window dense = {.kernel_h = 3, .kernel_w = 3, .stride_h = 1, .stride_w = 1};
     const struct xt_window column = {.kernel_h = 8, .kernel_w = 1, .stride_h = 8, .stride_w = 1};
-    struct xt_tensor *x =
-        xt_graph_input(graph, model->height, model->width, model->mean, model->scale);
+    struct xt_tensor *x = xt_graph_input(graph, model->height, model->width, &options->normalise);
     x = conv(graph, x,
              (struct xt_conv_spec){.name = "stem",
                                    .channels = 32,
@@ -99,6 +98,6 @@ const struct xt_model_info xt_model_separable = {
     .time_steps = 18,
     .default_data = "synth:plates?count=100000&seed=1",
     .default_val = "synth:plates?count=1000&seed=2",
-    .recipe = recipe,
+    .recipes = {.train = recipe},
     .describe = describe,
 };

@@ -39,6 +39,9 @@ int xt_str_distance(const char *a, const char *b);
 /* The candidate nearest to `word`, or NULL where none is near enough to be meant. */
 const char *xt_str_nearest(const char *word, const char *const *candidates, size_t count);
 
+/* Appends the text as a word that a shell reads as it is. */
+enum xt_status xt_str_append_word(struct xt_str *str, const char *text, struct xt_err *err);
+
 bool xt_str_starts(const char *text, const char *prefix);
 bool xt_str_ends(const char *text, const char *suffix);
 

@@ -106,7 +106,8 @@ static enum xt_status fill(struct xt_network *network, const struct xt_settings 
         return status;
     char head[64];
     snprintf(head, sizeof head, "%s.", network->model->head ? network->model->head : "");
-    if (other_head)
+    /* What a run that goes on begins with is in its checkpoint. */
+    if (other_head && network->bn_before == XT_BN_AUTO)
         xt_log_note("%s: its last layer %s is of %d classes, other than the %d of the data: it "
                     "starts from random weights, all else is taken",
                     settings->init, network->model->head, xt_network_head_classes(network),

@@ -49,5 +49,5 @@ losses() {
 
 # What training wrote, without the times that differ from run to run.
 record() {
-  sed 's/,"images_per_s":[^,}]*,"wait":[^,}]*//' "$1/metrics.jsonl"
+  sed 's/,"time":[^,}]*//; s/,"images_per_s":[^,}]*,"wait":[^,}]*//' "$1/metrics.jsonl"
 }

@@ -605,7 +605,13 @@ static enum xt_status find_config(struct xt_options *options, struct xt_err *err
         status = keep_string(options, path, &values->config, err);
     free(folder);
     free(path);
-    return status;
+    if (status || options->goes_on || values->model)
+        return status;
+    return xt_err_set(err, XT_ERR_DATA, "--resume %s: %s", values->resume,
+                      xt_file_exists(values->resume)
+                          ? "no config.yaml is beside the checkpoints; give --model and whatever "
+                            "else the run began with"
+                          : "there is no such file or folder");
 }
 
 /* ---- the recipe, and what goes with what ---- */

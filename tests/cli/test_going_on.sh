@@ -78,3 +78,6 @@ done
 expect 3 'whole/last.safetensors is no checkpoint; --resume takes' "$xtrain" --resume whole/last.safetensors
 expect 0 'is of a run of 8 steps, now there are 10' "$xtrain" --resume whole --steps 10 --sched constant --warmup 0
 ! grep -q 'the rate of the next step' <<<"$said" || fail 'a rate that stays is called another' "$said"
+rm whole/config.yaml
+expect 3 'no config.yaml is beside the checkpoints; give --model' "$xtrain" --resume whole
+expect 3 'there is no such file or folder' "$xtrain" --resume nowhere

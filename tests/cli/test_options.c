@@ -535,10 +535,10 @@ static void what_a_run_records_is_spelt_as_it_would_be_typed(void **state)
 {
     static const char *const wanted[][2] = {
         {"model", "lprnet"},     {"data", "/a \"b\""}, {"image_size", "0"},
-        {"augment", "true"},     {"flip", "false"},   {"seed", "18446744073709551615"},
-        {"batch", "32"},         {"lr", "0.05"},      {"optim", "sgd"},
-        {"sched", "multistep"},  {"clip", "5"},       {"milestones", "10,20"},
-        {"freeze_until", ""},    {"amp", "off"},      {"weight_decay", "1e-05"},
+        {"augment", "true"},     {"flip", "false"},    {"seed", "18446744073709551615"},
+        {"batch", "32"},         {"lr", "0.05"},       {"optim", "sgd"},
+        {"sched", "multistep"},  {"clip", "5"},        {"milestones", "10,20"},
+        {"freeze_until", ""},    {"amp", "off"},       {"weight_decay", "1e-05"},
         {"lprnet_norm", "auto"}, {"bn", "frozen"},
     };
     (void)state;

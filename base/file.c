@@ -506,6 +506,28 @@ enum xt_status xt_file_join(char **out, const char *folder, const char *name, st
     return xt_err_no_memory(err, "a file name", length);
 }
 
+enum xt_status xt_file_folder_of(char **out, const char *path, struct xt_err *err)
+{
+    const char *name = xt_file_is_folder(path) ? path + strlen(path) : xt_file_name(path);
+    size_t length = (size_t)(name - path);
+    /* The slash at the end goes, but not that of the root. */
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    *out = length ? strndup(path, length) : strdup(".");
+    return *out ? XT_OK : xt_err_no_memory(err, "a file name", length);
+}
+
+enum xt_status xt_file_working_folder(char **out, struct xt_err *err)
+{
+    char *here = getcwd(NULL, 0);
+    int wrote = here ? asprintf(out, "%s/", here) : -1;
+    free(here);
+    if (wrote >= 0)
+        return XT_OK;
+    *out = NULL;
+    return xt_err_set(err, XT_ERR_RUN, "cannot tell the working directory: %s", strerror(errno));
+}
+
 const char *xt_file_name(const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -105,6 +105,10 @@ bool xt_file_folder_is_same(const struct xt_file_folder *folder);
 
 /* "a/b" from "a" and "b" into *out (release with free); an absolute `name` is taken as it is. */
 enum xt_status xt_file_join(char **out, const char *folder, const char *name, struct xt_err *err);
+/* `path` where it is a folder, else the folder that it lies in; into *out (release with free). */
+enum xt_status xt_file_folder_of(char **out, const char *path, struct xt_err *err);
+/* The working directory with a slash behind it, into *out (release with free). */
+enum xt_status xt_file_working_folder(char **out, struct xt_err *err);
 /* The part after the last slash (a pointer into `path`). */
 const char *xt_file_name(const char *path);
 /* Where this program keeps what it can make again: $XTRAIN_CACHE_DIR, else $XDG_CACHE_HOME/xtrain,

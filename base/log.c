@@ -1,12 +1,16 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* What is longer is cut. */
@@ -22,7 +26,9 @@ static struct {
     pthread_mutex_t lock;        /* one message or line at a time */
     volatile sig_atomic_t state; /* enum line; a signal's handler reads it without the lock */
     char line[LINE_ROOM];
-} log_state = {.level = XT_LOG_NORMAL, .lock = PTHREAD_MUTEX_INITIALIZER};
+    volatile sig_atomic_t ending; /* a signal asked to stop */
+    int signal_fd;                /* where a handler writes; -1: nowhere */
+} log_state = {.level = XT_LOG_NORMAL, .lock = PTHREAD_MUTEX_INITIALIZER, .signal_fd = -1};
 
 static const char wipe[] = "\r\033[K";
 
@@ -36,12 +42,24 @@ enum xt_log_level xt_log_level(void)
     return log_state.level;
 }
 
-/* Async-signal-safe; where standard error cannot be written there is nobody to tell. */
+/* Whether a pipe takes PIPE_BUF bytes. Waits for that, but not for long once the program is to
+ * end: a reader that takes nothing must not keep it. */
+static bool takes_some(void)
+{
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+    int ready;
+    while ((ready = poll(&out, 1, 1000)) <= 0)
+        if ((ready < 0 && errno != EINTR) || (ready == 0 && log_state.ending))
+            return false;
+    return true;
+}
+
+/* Where standard error cannot be written there is nobody to tell. */
 static void put(const char *text)
 {
     size_t left = strlen(text);
-    while (left) {
-        ssize_t wrote = write(STDERR_FILENO, text, left);
+    while (left && takes_some()) {
+        ssize_t wrote = write(STDERR_FILENO, text, left < PIPE_BUF ? left : PIPE_BUF);
         if (wrote < 0 && errno == EINTR)
             continue;
         if (wrote <= 0)
@@ -114,15 +132,42 @@ void xt_log_clear_line(void)
     pthread_mutex_unlock(&log_state.lock);
 }
 
+void xt_log_end(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say("xtrain: ", format, args);
+    va_end(args);
+}
+
+void xt_log_prepare_signal(void)
+{
+    struct stat status;
+    if (fstat(STDERR_FILENO, &status) == 0 && S_ISREG(status.st_mode))
+        log_state.signal_fd = STDERR_FILENO;
+    else
+        log_state.signal_fd = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
+/* What does not fit is lost. */
+static void try_to_put(const char *text)
+{
+    if (log_state.signal_fd >= 0 && write(log_state.signal_fd, text, strlen(text)) < 0)
+        return;
+}
+
 void xt_log_from_signal(const char *sentence)
 {
     int before = errno;
     sig_atomic_t state = log_state.state;
-    if (state != NO_LINE)
-        put(wipe);
-    put(sentence);
-    put("\n");
-    if (state == STANDS)
-        put(log_state.line);
+    log_state.ending = 1;
+    if (log_state.level >= XT_LOG_NORMAL) {
+        if (state != NO_LINE)
+            try_to_put(wipe);
+        try_to_put(sentence);
+        try_to_put("\n");
+        if (state == STANDS)
+            try_to_put(log_state.line);
+    }
     errno = before;
 }

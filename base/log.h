@@ -26,7 +26,14 @@ void xt_log_show_line(const char *line);
 /* Wipes it, where one stands: before anything is written to a terminal by another way. */
 void xt_log_clear_line(void);
 
-/* A sentence at every level, from a signal's handler: async-signal-safe. */
+/* The sentence that the program ends with, at every level: "xtrain: ...". */
+void xt_log_end(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Opens what xt_log_from_signal writes to: standard error without waiting. Once, before handlers
+ * are installed. */
+void xt_log_prepare_signal(void);
+/* A note from a signal's handler that asks to stop: async-signal-safe, and never waits. From then
+ * on no message waits longer than a second for a reader of standard error that takes nothing. */
 void xt_log_from_signal(const char *sentence);
 
 #endif

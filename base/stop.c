@@ -14,6 +14,9 @@ static struct {
     volatile sig_atomic_t second;
 } requested;
 
+static const int asking[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGXCPU};
+enum { ASKING_COUNT = sizeof asking / sizeof *asking };
+
 /* timeout(1) and batch systems signal the process and then its group: what comes at once is the
  * same request. */
 static void on_signal(int number)
@@ -25,7 +28,7 @@ static void on_signal(int number)
         requested.number = number;
         /* A kernel's compilation, say, can take minutes. */
         xt_log_from_signal("xtrain: stopping after what is in hand; a second signal ends it");
-    } else if ((sig_atomic_t)now.tv_sec - requested.second > 1) {
+    } else if (number != SIGXCPU && (sig_atomic_t)now.tv_sec - requested.second > 1) {
         signal(number, SIG_DFL);
         raise(number);
     }
@@ -35,14 +38,21 @@ void xt_stop_watch(void)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    xt_log_prepare_signal();
+    for (int i = 0; i < ASKING_COUNT; i++) {
+        struct sigaction before;
+        sigaction(asking[i], NULL, &before);
+        if (asking[i] != SIGHUP || before.sa_handler != SIG_IGN)
+            sigaction(asking[i], &action, NULL);
+    }
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
 }
 
-int xt_stop_requested(void)
+void xt_stop_forget(void)
 {
-    return requested.number;
+    for (int i = 0; i < ASKING_COUNT; i++)
+        signal(asking[i], SIG_DFL);
 }
 
 enum xt_status xt_stop_status(void)

@@ -170,6 +170,19 @@ bool xt_str_has_json_nul(const char *json)
     return false;
 }
 
+enum xt_status xt_str_append_word(struct xt_str *str, const char *text, struct xt_err *err)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,+@%";
+    if (*text && !text[strspn(text, plain)])
+        return xt_str_append(str, text, strlen(text), err);
+    enum xt_status status = xt_str_append(str, "'", 1, err);
+    for (; *text && !status; text++)
+        status =
+            *text == '\'' ? xt_str_append(str, "'\\''", 4, err) : xt_str_append(str, text, 1, err);
+    return status ? status : xt_str_append(str, "'", 1, err);
+}
+
 bool xt_str_starts(const char *text, const char *prefix)
 {
     return strncmp(text, prefix, strlen(prefix)) == 0;

@@ -55,6 +55,9 @@ const char *xt_str_plural(uint64_t count);
 /* Whether JSON holds the escape \u0000, at which cJSON would cut a string off unseen. */
 bool xt_str_has_json_nul(const char *json);
 
+/* Appends the text as a word that a shell reads as it is. */
+enum xt_status xt_str_append_word(struct xt_str *str, const char *text, struct xt_err *err);
+
 bool xt_str_starts(const char *text, const char *prefix);
 bool xt_str_ends(const char *text, const char *suffix);
 

@@ -1,16 +1,14 @@
 /* xtrain selftest: every op of the networks on this device against plain loops. */
-#include <cjson/cJSON.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/thread.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "cli/progress.h"
+#include "cli/report.h"
 #include "data/alphabet.h"
 #include "device/types.h"
 #include "models/selftest/selftest.h"
@@ -123,14 +121,7 @@ static void show_op(void *context, struct xt_graph *graph, const struct xt_op *o
     struct command *command = context;
     (void)op;
     (void)backward;
-    struct xt_progress_state state = {.step = op->index + 1,
-                                      .steps = graph->op_count,
-                                      .loss = NAN,
-                                      .lr = NAN,
-                                      .images_per_s = NAN,
-                                      .seconds_left = NAN,
-                                      .wait = NAN};
-    xt_progress_show(&command->progress, &state, xt_thread_seconds(), false);
+    xt_progress_count(&command->progress, op->index + 1, graph->op_count);
 }
 
 static enum xt_status check_subject(struct command *command, struct subject *subject,
@@ -172,18 +163,36 @@ static void title_of(const struct subject *subject, char *out, size_t size)
         snprintf(out, size, "small shapes, batch %d", subject->batch);
 }
 
-static void print_subject(const struct subject *subject)
+static void add_row(struct xt_report *table, const struct xt_selftest_row *row)
 {
+    struct xt_report *item = xt_report_group(table, NULL);
+    xt_report_add(item, "op", "op", "%s", row->kind);
+    xt_report_add(item, "type", "type", "%s", xt_dtype_name(row->dtype));
+    xt_report_add(item, "pass", "pass", "%s", xt_selftest_pass_name(row->pass));
+    xt_report_add(item, "ops", "ops", "%d", row->ops);
+    xt_report_add(item, "wrong", NULL, "%d", row->wrong);
+    xt_report_add(item, "error", "error", "%.1e", row->error);
+    xt_report_add(item, "bound", "bound", "%.1e", row->bound);
+    xt_report_add(item, "where", NULL, "%s", row->where);
+    xt_report_add(item, NULL, "nearest", row->wrong ? "WRONG %s" : "%s", row->where);
+}
+
+static void add_subject(struct xt_report *list, const struct subject *subject)
+{
+    struct xt_report *item = xt_report_group(list, NULL);
     char title[96];
     title_of(subject, title, sizeof title);
-    printf("\n%s\n%-15s %-5s %-10s %4s %10s %10s\n", title, "op", "type", "pass", "ops", "error",
-           "bound");
-    for (int i = 0; i < subject->result.row_count; i++) {
-        const struct xt_selftest_row *row = &subject->result.rows[i];
-        printf("%-15s %-5s %-10s %4d %10.1e %10.1e  %s%s\n", row->kind, xt_dtype_name(row->dtype),
-               xt_selftest_pass_name(row->pass), row->ops, row->error, row->bound,
-               row->wrong ? "WRONG " : "", row->where);
+    xt_report_line(item, "\n%s", title);
+    xt_report_add(item, "network", NULL, "%s",
+                  subject->model ? subject->model->name : "small shapes");
+    xt_report_add(item, "batch", NULL, "%d", subject->batch);
+    if (subject->model) {
+        xt_report_add(item, "width", NULL, "%d", subject->options.width);
+        xt_report_add(item, "height", NULL, "%d", subject->options.height);
     }
+    struct xt_report *table = xt_report_table(item, "rows");
+    for (int i = 0; i < subject->result.row_count; i++)
+        add_row(table, &subject->result.rows[i]);
 }
 
 static int count_ops(const struct command *command)
@@ -203,64 +212,26 @@ static int count_wrong(const struct command *command)
     return count;
 }
 
-static void print_text(const struct command *command)
+static enum xt_status print(const struct command *command, struct xt_err *err)
 {
-    printf("%s: each op alone against plain loops in double precision\n"
-           "errors are of the tensor's largest number; shown is what came nearest to its bound\n",
-           command->device.name);
-    for (int i = 0; i < command->subject_count; i++)
-        print_subject(&command->subjects[i]);
+    struct xt_report *report = xt_report_create();
     int wrong = count_wrong(command);
-    printf("\n%d passes of ops checked, ", count_ops(command));
-    printf(wrong ? "%d WRONG\n" : "all within their bounds\n", wrong);
-}
-
-static bool add_row(cJSON *rows, const struct xt_selftest_row *row)
-{
-    cJSON *item = cJSON_CreateObject();
-    return cJSON_AddItemToArray(rows, item) && cJSON_AddStringToObject(item, "op", row->kind) &&
-           cJSON_AddStringToObject(item, "type", xt_dtype_name(row->dtype)) &&
-           cJSON_AddStringToObject(item, "pass", xt_selftest_pass_name(row->pass)) &&
-           cJSON_AddNumberToObject(item, "ops", row->ops) &&
-           cJSON_AddNumberToObject(item, "wrong", row->wrong) &&
-           cJSON_AddNumberToObject(item, "error", row->error) &&
-           cJSON_AddNumberToObject(item, "bound", row->bound) &&
-           cJSON_AddStringToObject(item, "where", row->where);
-}
-
-static bool add_subject(cJSON *networks, const struct subject *subject)
-{
-    cJSON *item = cJSON_CreateObject();
-    bool ok = cJSON_AddItemToArray(networks, item) &&
-              cJSON_AddStringToObject(item, "network",
-                                      subject->model ? subject->model->name : "small shapes") &&
-              cJSON_AddNumberToObject(item, "batch", subject->batch);
-    if (ok && subject->model)
-        ok = cJSON_AddNumberToObject(item, "width", subject->options.width) &&
-             cJSON_AddNumberToObject(item, "height", subject->options.height);
-    cJSON *rows = ok ? cJSON_AddArrayToObject(item, "rows") : NULL;
-    ok = rows != NULL;
-    for (int i = 0; i < subject->result.row_count && ok; i++)
-        ok = add_row(rows, &subject->result.rows[i]);
-    return ok;
-}
-
-static enum xt_status print_json(const struct command *command, struct xt_err *err)
-{
-    cJSON *root = cJSON_CreateObject();
-    bool ok = root && cJSON_AddStringToObject(root, "device", command->device.name) &&
-              cJSON_AddNumberToObject(root, "ops", count_ops(command)) &&
-              cJSON_AddNumberToObject(root, "wrong", count_wrong(command));
-    cJSON *networks = ok ? cJSON_AddArrayToObject(root, "networks") : NULL;
-    ok = networks != NULL;
-    for (int i = 0; i < command->subject_count && ok; i++)
-        ok = add_subject(networks, &command->subjects[i]);
-    char *text = ok ? cJSON_Print(root) : NULL;
-    if (text)
-        printf("%s\n", text);
-    cJSON_free(text);
-    cJSON_Delete(root);
-    return text ? XT_OK : xt_err_no_memory(err, "the self-test's results", 0);
+    xt_report_line(report, "%s: each op alone against plain loops in double precision",
+                   command->device.name);
+    xt_report_line(report, "errors are of the tensor's largest number; shown is what came nearest "
+                           "to its bound");
+    xt_report_add(report, "device", NULL, "%s", command->device.name);
+    xt_report_add(report, "ops", NULL, "%d", count_ops(command));
+    xt_report_add(report, "wrong", NULL, "%d", wrong);
+    struct xt_report *networks = xt_report_list(report, "networks");
+    for (int i = 0; i < command->subject_count; i++)
+        add_subject(networks, &command->subjects[i]);
+    char verdict[32] = "all within their bounds";
+    if (wrong)
+        snprintf(verdict, sizeof verdict, "%d WRONG", wrong);
+    xt_report_line(report, "\n%d passes of ops checked, %s", count_ops(command), verdict);
+    return xt_report_end(report, command->options->values.json ? XT_REPORT_JSON : XT_REPORT_TEXT,
+                         stdout, err);
 }
 
 /* Of the first network with an op that is off. */
@@ -299,10 +270,8 @@ enum xt_status xt_cmd_selftest(struct xt_options *options, struct xt_err *err)
     for (int i = 0; i < command.subject_count && !status; i++)
         status = check_subject(&command, &command.subjects[i], err);
     xt_progress_clear(&command.progress);
-    if (!status && s->json)
-        status = print_json(&command, err);
-    else if (!status)
-        print_text(&command);
+    if (!status)
+        status = print(&command, err);
     if (!status)
         status = verdict(&command, err);
     free(command.subjects);

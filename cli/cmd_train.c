@@ -1,5 +1,5 @@
 /* xtrain train: a run from settings to trained weights, shown as it goes. */
-#include <cjson/cJSON.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,11 +8,14 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/stop.h"
+#include "base/str.h"
 #include "base/thread.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "cli/placement.h"
 #include "cli/progress.h"
+#include "cli/report.h"
 #include "cli/bench/start_report.h"
 #include "train/trainer.h"
 
@@ -21,6 +24,7 @@ struct view {
     struct xt_progress progress;
     size_t bad_images; /* as they were said last */
     bool silent;       /* --quiet, or standard output belongs to --json */
+    double loss;       /* the mean of the last steps; NAN before the first */
 };
 
 /* Where the start took its time, if it took any. */
@@ -36,6 +40,7 @@ static void show_start(struct view *view)
 static void show_progress(void *context, const struct xt_train_progress *p)
 {
     struct view *view = context;
+    view->loss = p->loss;
     if (p->step == view->trainer->start_step + 1 && !view->silent)
         show_start(view);
     struct xt_progress_state state = {
@@ -86,9 +91,12 @@ static enum xt_status describe_run(const struct xt_options *options,
         printf("evaluating on %s\n", trainer->val->description);
     else
         printf("no --val was given: nothing is evaluated, and last.safetensors is the result\n");
+    char from[64] = "random weights";
+    if (trainer->saved_step >= 0)
+        snprintf(from, sizeof from, "its weights of step %" PRId64, trainer->saved_step);
     printf("on %s, %s, from %s\n", trainer->network.device.name,
            xt_dtype_name(trainer->network.graph->options.dtype),
-           s->init ? s->init : "random weights");
+           s->init && trainer->saved_step < 0 ? s->init : from);
     printf("pixels normalised by %s (%s)\n", trainer->network.normalise_text,
            trainer->network.normalise_by);
     printf("%" PRId64 " step%s of %d image%s (%" PRId64 " step%s an epoch), %zu parameters\n",
@@ -103,87 +111,181 @@ static enum xt_status describe_run(const struct xt_options *options,
     return status;
 }
 
-/* The settings of the first start beside the results, as a file that --config takes. */
+/* The settings beside the results, as a file that --config takes and --resume reads. */
 static enum xt_status save_settings(const struct xt_options *options,
                                     const struct xt_trainer *trainer, struct xt_err *err)
 {
     struct xt_str text = {0};
     char *path = NULL;
-    enum xt_status status = xt_options_print(options, &text, err);
+    enum xt_status status = xt_options_print_run(options, &text, err);
     if (!status)
         status = xt_run_folder_file(&trainer->folder, "config.yaml", &path, err);
-    if (!status && !xt_file_exists(path))
+    if (!status)
         status = xt_file_save(path, text.data, text.length, err);
     free(path);
     xt_str_clear(&text);
     return status;
 }
 
-static bool add_result(cJSON *root, const struct xt_trainer *trainer)
+/* ---- the end ---- */
+
+static void add_evaluation(struct xt_report *to, const struct xt_trainer *trainer)
 {
     const struct xt_evaluation *e = &trainer->last_evaluation;
-    bool ok = cJSON_AddNumberToObject(root, "images", (double)e->images) &&
-              cJSON_AddNumberToObject(root, "correct", (double)e->correct) &&
-              cJSON_AddNumberToObject(root, "bad_images", (double)e->bad_images);
-    for (int i = 0; i < e->metric_count && ok; i++)
-        ok = cJSON_AddNumberToObject(root, e->metrics[i].key, e->metrics[i].value);
-    return ok;
+    if (!e->images)
+        return;
+    xt_report_add(to, "images", NULL, "%zu", e->images);
+    xt_report_add(to, "correct", NULL, "%zu", e->correct);
+    xt_report_add(to, "bad_images", NULL, "%zu", e->bad_images);
+    for (int i = 0; i < e->metric_count; i++)
+        xt_report_add(to, e->metrics[i].key, NULL, "%f", e->metrics[i].value);
+    xt_report_add(to, "evaluated_step", NULL, "%lld", (long long)trainer->evaluated_step);
 }
 
-static enum xt_status print_json(const struct xt_trainer *trainer, struct xt_err *err)
+/* A file of the run, where it is there; `about` with one %s, the path, or NULL. */
+static void add_file(struct xt_report *to, const struct xt_trainer *trainer, const char *key,
+                     const char *name, const char *about)
 {
-    cJSON *root = cJSON_CreateObject();
-    bool ok = root && cJSON_AddStringToObject(root, "run", trainer->folder.path) &&
-              cJSON_AddNumberToObject(root, "step", (double)trainer->step);
-    if (ok && trainer->last_evaluation.images)
-        ok = add_result(root, trainer);
-    if (ok && trainer->best_step >= 0)
-        ok = cJSON_AddNumberToObject(root, "best_step", (double)trainer->best_step) &&
-             cJSON_AddNumberToObject(root, "best_accuracy", trainer->best.accuracy);
-    char *text = ok ? cJSON_PrintUnformatted(root) : NULL;
-    if (text)
-        printf("%s\n", text);
-    cJSON_free(text);
-    cJSON_Delete(root);
-    return text ? XT_OK : xt_err_no_memory(err, "the result as JSON", 0);
+    struct xt_err err;
+    char *path = NULL;
+    if (xt_run_folder_file(&trainer->folder, name, &path, &err)) {
+        xt_report_fail(to);
+    } else if (xt_file_exists(path)) {
+        xt_report_add(to, key, NULL, "%s", path);
+        if (about)
+            xt_report_line(to, "  %s  %s", path, about);
+    }
+    free(path);
 }
 
-static void describe_end(const struct xt_trainer *trainer)
+static void add_checkpoint(struct xt_report *to, const struct xt_trainer *trainer)
 {
-    char time[32];
-    xt_progress_format_time(trainer->earlier_seconds + xt_thread_seconds() - trainer->start_time,
-                            time, sizeof time);
-    printf("done: %" PRId64 " steps in %s\n", trainer->step, time);
-    if (trainer->scaler.on)
-        printf("%" PRId64
-               " steps were skipped, their gradients beyond fp16; the loss scale is %g\n",
-               trainer->scaler.skipped, (double)trainer->scaler.scale);
+    struct xt_err err;
+    char *path = NULL;
+    if (trainer->saved_step < 0)
+        return;
+    if (xt_checkpoint_path(trainer->folder.path, trainer->saved_step, &path, &err))
+        xt_report_fail(to);
+    else
+        xt_report_add(to, "checkpoint", NULL, "%s", path);
+    free(path);
+}
+
+static void add_files(struct xt_report *report, const struct xt_trainer *trainer)
+{
+    struct xt_report *files = xt_report_group(report, "files");
+    char best[96];
+    if (trainer->best_step == 0)
+        snprintf(best, sizeof best, "the best weights, as they were given: %.1f %%",
+                 100 * trainer->best.accuracy);
+    else
+        snprintf(best, sizeof best, "the best weights: %.1f %% at step %" PRId64,
+                 100 * trainer->best.accuracy, trainer->best_step);
+    add_file(files, trainer, "best", "best.safetensors", best);
+    add_file(files, trainer, "last", "last.safetensors", "the last weights");
+    add_checkpoint(files, trainer);
+    add_file(files, trainer, "metrics", "metrics.jsonl", "   losses and evaluations");
+    add_file(files, trainer, "config", "config.yaml", NULL);
+    add_file(files, trainer, "bad_images", "bad_images.txt", NULL);
+}
+
+static const char *why_ended(const struct xt_trainer *trainer, enum xt_status status,
+                             const struct xt_err *err)
+{
+    if (status == XT_OK)
+        return trainer->step < trainer->steps ? "max-time" : "done";
+    if (status == XT_INTERRUPTED)
+        return "interrupted";
+    if (status == XT_STOPPED)
+        return xt_stop_status() ? "signal" : "stop-after";
+    return err->text;
+}
+
+static void add_device(struct xt_report *report, const struct xt_trainer *trainer)
+{
     char device[160];
     xt_monitor_format_run(&trainer->device_figures, device, sizeof device);
     if (*device)
-        printf("device: %s\n", device);
+        xt_report_line(report, "device: %s", device);
     char crossed[256];
     xt_crossed_format(&trainer->crossed, trainer->step - trainer->start_step, crossed,
                       sizeof crossed);
     if (*crossed)
-        printf("crossed the bus in each step: %s\n", crossed);
-    const char *path = trainer->folder.path;
+        xt_report_line(report, "crossed the bus in each step: %s", crossed);
+}
+
+static struct xt_report *describe_end(const struct view *view, enum xt_status status,
+                                      const struct xt_err *err)
+{
+    const struct xt_trainer *trainer = view->trainer;
+    struct xt_report *report = xt_report_create();
+    double seconds = xt_trainer_seconds(trainer);
+    char time[32];
+    xt_progress_format_time(seconds, time, sizeof time);
+    xt_report_add(report, "run", NULL, "%s", trainer->folder.path);
+    xt_report_add(report, "step", NULL, "%lld", (long long)trainer->step);
+    add_evaluation(report, trainer);
+    if (trainer->best_step >= 0) {
+        xt_report_add(report, "best_step", NULL, "%lld", (long long)trainer->best_step);
+        xt_report_add(report, "best_accuracy", NULL, "%f", trainer->best.accuracy);
+    }
+    xt_report_add(report, "steps", NULL, "%lld", (long long)trainer->steps);
+    xt_report_add(report, "loss", NULL, "%f", view->loss);
+    xt_report_add(report, "seconds", NULL, "%f", seconds);
+    xt_report_line(report, "done: %" PRId64 " step%s in %s", trainer->step,
+                   trainer->step == 1 ? "" : "s", time);
+    if (trainer->scaler.on) {
+        xt_report_add(report, "skipped_steps", NULL, "%lld", (long long)trainer->scaler.skipped);
+        xt_report_add(report, "loss_scale", NULL, "%f", (double)trainer->scaler.scale);
+        xt_report_line(report,
+                       "%" PRId64 " steps were skipped, their gradients beyond fp16; the loss "
+                       "scale is %g",
+                       trainer->scaler.skipped, (double)trainer->scaler.scale);
+    }
+    add_device(report, trainer);
     if (trainer->best_step == 0)
-        printf("training did not improve on the given weights\n"
-               "  %s/best.safetensors  the best weights, as they were given: %.1f %%\n",
-               path, 100 * trainer->best.accuracy);
-    else if (trainer->best_step > 0)
-        printf("  %s/best.safetensors  the best weights: %.1f %% at step %" PRId64 "\n", path,
-               100 * trainer->best.accuracy, trainer->best_step);
-    printf("  %s/last.safetensors  the last weights\n", path);
-    printf("  %s/metrics.jsonl     losses and evaluations\n", path);
+        xt_report_line(report, "training did not improve on the given weights");
+    add_files(report, trainer);
+    xt_report_add(report, "exit_code", NULL, "%d", (int)status);
+    xt_report_add(report, "exit_reason", NULL, "%s", why_ended(trainer, status, err));
+    return report;
+}
+
+/* As text what the run came to; of one that did not come to its end the error says it all. */
+static enum xt_status report_end(const struct view *view, enum xt_status status, struct xt_err *err)
+{
+    bool json = view->trainer->settings->json;
+    if (status && !json)
+        return status;
+    struct xt_err own;
+    struct xt_report *report = describe_end(view, status, err);
+    enum xt_status printed = xt_report_end(report, json ? XT_REPORT_JSON_LINE : XT_REPORT_TEXT,
+                                           stdout, status ? &own : err);
+    return status ? status : printed;
+}
+
+/* The command that goes on, as it can be pasted. */
+static void add_command(const struct xt_trainer *trainer, struct xt_err *err)
+{
+    const char *path = trainer->folder.path;
+    bool looks_else = *path == '-' || strcmp(path, "auto") == 0;
+    struct xt_err stopped = *err;
+    struct xt_str line = {0};
+    struct xt_str folder = {0};
+    if (xt_str_printf(&folder, NULL, "%s%s", looks_else ? "./" : "", path) == XT_OK &&
+        xt_str_append_word(&line, program_invocation_name, NULL) == XT_OK &&
+        xt_str_append(&line, " --resume ", 10, NULL) == XT_OK &&
+        xt_str_append_word(&line, xt_str_get(&folder), NULL) == XT_OK)
+        xt_err_set(err, stopped.status, "%s; this goes on: %s", stopped.text, xt_str_get(&line));
+    xt_str_clear(&line);
+    xt_str_clear(&folder);
 }
 
 static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer,
                           struct xt_err *err)
 {
     const struct xt_settings *s = &options->values;
-    struct view view = {.trainer = trainer, .silent = s->quiet || s->json};
+    struct view view = {.trainer = trainer, .silent = s->quiet || s->json, .loss = NAN};
     xt_progress_init(&view.progress, s->quiet, s->json);
     enum xt_status status = xt_trainer_open_run(trainer, err);
     if (!status)
@@ -200,10 +302,9 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
         .context = &view, .progress = show_progress, .evaluated = show_evaluation};
     status = xt_trainer_run(trainer, &observer, err);
     xt_progress_clear(&view.progress);
-    if (!status && s->json)
-        return print_json(trainer, err);
-    if (!status && !view.silent)
-        describe_end(trainer);
+    status = report_end(&view, status, err);
+    if (status == XT_STOPPED || status == XT_INTERRUPTED)
+        add_command(trainer, err);
     return status;
 }
 

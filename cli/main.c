@@ -1,6 +1,7 @@
 /* The program: finds the command, reads its options, runs it, and turns what came of it into an
  * exit code. The only file that ends the process. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -149,9 +150,19 @@ static bool write_out(void)
     return fine;
 }
 
+/* Without them the first files that are opened would be taken for them. open takes the lowest
+ * number that is free. */
+static void open_standard_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+            return;
+}
+
 int main(int argc, char **argv)
 {
     struct xt_err err = {.status = XT_OK};
+    open_standard_streams();
     xt_stop_watch();
     enum xt_status status =
         run(argc > 0 ? argc - 1 : 0, (const char *const *)argv + (argc > 0), &err);
@@ -159,7 +170,8 @@ int main(int argc, char **argv)
         status = xt_err_set(&err, XT_ERR_RUN, "cannot write to standard output: %s",
                             errno ? strerror(errno) : "an earlier write failed");
     xt_log_clear_line();
+    bool as_asked = status == XT_STOPPED || status == XT_INTERRUPTED;
     if (*err.text && status != XT_OK)
-        fprintf(stderr, "xtrain: error: %s\n", err.text);
+        xt_log_end("%s%s", as_asked ? "" : "error: ", err.text);
     return (int)status;
 }

@@ -39,14 +39,11 @@ void xt_packed_clear(struct xt_packed *packed)
 
 static enum xt_status check_stop(const struct packing *packing, struct xt_err *err)
 {
-    enum xt_status stop = xt_stop_status();
-    if (!stop)
-        return XT_OK;
-    return xt_err_set(err, stop,
-                      "stopped after %zu of %zu image%s; what is there is whole shards (%zu), "
-                      "but not the whole set",
-                      packing->packed->images, packing->config->source->count,
-                      xt_str_plural(packing->config->source->count), packing->packed->shards);
+    return xt_stop_check(err,
+                         "after %zu of %zu image%s; the %zu shards that are there are whole, but "
+                         "the set is not",
+                         packing->packed->images, packing->config->source->count,
+                         xt_str_plural(packing->config->source->count), packing->packed->shards);
 }
 
 static enum xt_status count_bad(struct packing *packing, const struct xt_err *why,
@@ -287,11 +284,10 @@ static enum xt_status run_loader(struct xt_loader *loader, size_t count, struct 
             break;
         packed->images += (size_t)batch.count;
         xt_loader_release(loader, &batch);
-        if (xt_stop_requested())
-            status = xt_err_set(err, XT_INTERRUPTED,
-                                "interrupted after %zu of %zu images; what is there stays and is "
-                                "used when it is packed again",
-                                packed->images, count);
+        status = xt_stop_check(err,
+                               "after %zu of %zu images; what is there stays and is used when it "
+                               "is packed again",
+                               packed->images, count);
     }
     return status;
 }

@@ -9,7 +9,7 @@
  * Pixels are the file that data/cache.h reads and writes.
  *
  * A sample that cannot be used is left out and counted, up to the loader's limit. A request to stop
- * ends both with XT_INTERRUPTED.
+ * ends both with XT_INTERRUPTED or XT_STOPPED.
  */
 #ifndef XT_DATA_PACK_H
 #define XT_DATA_PACK_H

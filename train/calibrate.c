@@ -30,9 +30,9 @@ static int batch_of(const struct xt_network *network)
 static enum xt_status look_at(struct xt_network *network, const struct xt_feed_batch *batch,
                               size_t room, size_t *done, struct xt_err *err)
 {
-    enum xt_status stop = xt_stop_status();
+    enum xt_status stop = xt_stop_check(err, "while looking for int8's ranges");
     if (stop)
-        return xt_err_set(err, stop, "interrupted while looking for int8's ranges");
+        return stop;
     int count = (size_t)batch->host.count < room ? batch->host.count : (int)room;
     network->graph->pass = (struct xt_graph_pass){
         .pixels = batch->host.pixels, .uploaded = batch->uploaded, .count = count};

@@ -193,6 +193,11 @@ enum xt_status xt_network_open(struct xt_network *network, const struct xt_setti
         status = xt_weight_file_read(&network->weights, settings->init, XT_MODEL_BYTES_MAX, err);
         network->has_weights = !status;
     }
+    if (!status && xt_weight_file_meta(&network->weights, XT_CHECKPOINT_KEY))
+        status = xt_err_set(err, XT_ERR_DATA,
+                            "%s is a checkpoint, which --resume goes on from; the weights are "
+                            "last.safetensors and best.safetensors beside it",
+                            settings->init);
     if (status)
         return status;
     const struct xt_weight_file *weights = network->has_weights ? &network->weights : NULL;

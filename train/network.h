@@ -28,6 +28,9 @@
 #include "train/run/class_names.h"
 #include "train/settings.h"
 
+/* The key in a file's metadata by which a checkpoint is told from weights. */
+#define XT_CHECKPOINT_KEY "xtrain_state"
+
 struct xt_network {
     const struct xt_model_info *model;
     struct xt_device device;

@@ -106,7 +106,8 @@ static enum xt_status fill(struct xt_network *network, const struct xt_settings 
         return status;
     char head[64];
     snprintf(head, sizeof head, "%s.", network->model->head ? network->model->head : "");
-    if (other_head)
+    /* What a run that goes on begins with is in its checkpoint. */
+    if (other_head && network->bn_before == XT_BN_AUTO)
         xt_log_note("%s: its last layer %s is of %d classes, other than the %d of the data: it "
                     "starts from random weights, all else is taken",
                     settings->init, network->model->head, xt_network_head_classes(network),
@@ -193,7 +194,7 @@ enum xt_status xt_network_build(struct xt_network *network, const struct xt_sett
     if (status)
         return status;
     status = network->device.compiles ? build_xpu(network, settings, training, err)
-                                                   : build_cpu(network, settings, training, err);
+                                      : build_cpu(network, settings, training, err);
     if (!status)
         keep_kernels(network);
     xt_weight_file_clear(&network->weights);

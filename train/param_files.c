@@ -265,16 +265,27 @@ static bool statistics_untouched(const struct xt_params *params)
     return any;
 }
 
-static void read_batches_tracked(struct xt_params *params, const struct xt_weight_file *file)
+static enum xt_status read_batches_tracked(struct xt_params *params,
+                                           const struct xt_weight_file *file, const char *file_name,
+                                           struct xt_err *err)
 {
+    /* What a double holds exactly: it goes on being counted. */
+    static const int64_t most = INT64_C(1) << 53;
     for (size_t i = 0; i < file->count; i++) {
         const struct xt_file_tensor *tensor = &file->tensors[i];
         if (tensor->dtype == XT_I64 && tensor->bytes == sizeof(int64_t) &&
             xt_str_ends(tensor->name, "num_batches_tracked")) {
-            memcpy(&params->batches_tracked, tensor->data, sizeof(int64_t));
-            return;
+            int64_t count;
+            memcpy(&count, tensor->data, sizeof count);
+            if (count < 0 || count > most)
+                return xt_err_set(err, XT_ERR_DATA,
+                                  "%s is damaged: its %s is %" PRId64 ", outside 0 to %" PRId64,
+                                  file_name, tensor->name, count, most);
+            params->batches_tracked = count;
+            return XT_OK;
         }
     }
+    return XT_OK;
 }
 
 static enum xt_status take_all(struct xt_params *params, struct xt_device *device,
@@ -318,8 +329,9 @@ enum xt_status xt_params_from_file(struct xt_params *params, struct xt_device *d
     xt_str_clear(&list.text);
     if (!status)
         status = take_all(params, device, view, &from, except, err);
+    if (!status && are_weights)
+        status = read_batches_tracked(params, file, file_name, err);
     if (!status && are_weights) {
-        read_batches_tracked(params, file);
         params->frozen_at_init = statistics_untouched(params);
         params->version++;
     }

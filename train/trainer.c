@@ -249,9 +249,13 @@ static enum xt_status open_record(struct xt_trainer *trainer, struct xt_err *err
 {
     char *log = NULL;
     char *bad = NULL;
+    /* An evaluation that is not in the checkpoint is made again, a mean that is not ended goes on.
+     */
+    const struct xt_log_keep keep = {.training = trainer->step - trainer->loss_steps,
+                                     .evaluations = trainer->evaluated_step};
     enum xt_status status = xt_run_folder_file(&trainer->folder, "metrics.jsonl", &log, err);
     if (!status)
-        status = xt_log_writer_open(&trainer->log, log, trainer->saved_step, err);
+        status = xt_log_writer_open(&trainer->log, log, keep, err);
     if (!status)
         status = xt_run_folder_file(&trainer->folder, "bad_images.txt", &bad, err);
     if (!status)
@@ -320,7 +324,7 @@ enum xt_status xt_trainer_open_run(struct xt_trainer *trainer, struct xt_err *er
     return status;
 }
 
-static double seconds_trained(const struct xt_trainer *trainer)
+double xt_trainer_seconds(const struct xt_trainer *trainer)
 {
     return trainer->earlier_seconds + xt_thread_seconds() - trainer->start_time;
 }
@@ -387,7 +391,7 @@ static enum xt_status save(struct xt_trainer *trainer, struct xt_err *err)
         .loss_sum = trainer->loss_sum,
         .loss_steps = trainer->loss_steps,
         .scaler = trainer->scaler,
-        .seconds = seconds_trained(trainer),
+        .seconds = xt_trainer_seconds(trainer),
     };
     enum xt_status status = list_bad_images(trainer, err);
     /* What the record says must not be younger than the checkpoint, also when the power fails. */
@@ -562,13 +566,20 @@ static void log_device(struct xt_log_writer *log, const struct xt_monitor_figure
                              lines[i].reading->known ? lines[i].reading->value : NAN);
 }
 
+/* What each line begins with; the time in milliseconds, over all starts. */
+static void begin_line(struct xt_trainer *trainer, const struct xt_train_progress *p)
+{
+    xt_log_writer_begin(&trainer->log);
+    xt_log_writer_integer(&trainer->log, "step", p->step);
+    xt_log_writer_integer(&trainer->log, "epoch", p->epoch);
+    xt_log_writer_number(&trainer->log, "time", round(1000 * xt_trainer_seconds(trainer)) / 1000);
+}
+
 static enum xt_status log_step(struct xt_trainer *trainer, const struct xt_train_progress *p,
                                struct xt_err *err)
 {
     struct xt_log_writer *log = &trainer->log;
-    xt_log_writer_begin(log);
-    xt_log_writer_integer(log, "step", p->step);
-    xt_log_writer_integer(log, "epoch", p->epoch);
+    begin_line(trainer, p);
     xt_log_writer_number(log, "loss", p->loss);
     xt_log_writer_number(log, "lr", p->lr);
     xt_log_writer_number(log, "images_per_s", p->images_per_s);
@@ -586,9 +597,7 @@ static enum xt_status log_evaluation(struct xt_trainer *trainer, const struct xt
                                      const struct xt_evaluation *evaluation, struct xt_err *err)
 {
     struct xt_log_writer *log = &trainer->log;
-    xt_log_writer_begin(log);
-    xt_log_writer_integer(log, "step", p->step);
-    xt_log_writer_integer(log, "epoch", p->epoch);
+    begin_line(trainer, p);
     xt_log_writer_integer(log, "images", (int64_t)evaluation->images);
     xt_log_writer_integer(log, "correct", (int64_t)evaluation->correct);
     for (int i = 0; i < evaluation->metric_count; i++)
@@ -634,6 +643,16 @@ static enum xt_status report(struct xt_trainer *trainer, struct xt_err *err)
     trainer->loss_steps = 0;
     begin_rates(trainer);
     return status;
+}
+
+/* The steps since the last line, where the run ends among them. A run that goes on drops that line
+ * and ends the mean. */
+static enum xt_status log_rest(struct xt_trainer *trainer, struct xt_err *err)
+{
+    if (!trainer->loss_steps)
+        return XT_OK;
+    struct xt_train_progress progress = progress_now(trainer);
+    return log_step(trainer, &progress, err);
 }
 
 /* The list counts also where the evaluation failed of it; its error is the one to tell then. */
@@ -737,7 +756,7 @@ static enum xt_status why_stop(const struct xt_trainer *trainer, bool *done)
         return asked;
     if (s->stop_after > 0 && here >= s->stop_after)
         return XT_STOPPED;
-    *done = s->max_time > 0 && seconds_trained(trainer) >= s->max_time;
+    *done = s->max_time > 0 && xt_trainer_seconds(trainer) >= s->max_time;
     return XT_OK;
 }
 
@@ -746,11 +765,9 @@ static enum xt_status stop(struct xt_trainer *trainer, enum xt_status why, struc
     enum xt_status status = save(trainer, err);
     if (status)
         return status;
-    return xt_err_set(err, why,
-                      "%s at step %" PRId64 " of %" PRId64
-                      "; all is saved: --resume auto --out %s goes on from here",
+    return xt_err_set(err, why, "%s at step %" PRId64 " of %" PRId64 "; all is saved",
                       why == XT_INTERRUPTED ? "interrupted" : "stopped", trainer->step,
-                      trainer->steps, trainer->folder.path);
+                      trainer->steps);
 }
 
 /* Steps up to the end of the run or of --max-time; XT_STOPPED or XT_INTERRUPTED where it is to be
@@ -768,6 +785,9 @@ static enum xt_status train(struct xt_trainer *trainer, struct xt_err *err)
     }
     xt_feed_note_waits(trainer->feed, &trainer->loader_config,
                        xt_thread_seconds() - trainer->start_time);
+    struct xt_err own;
+    enum xt_status logged = log_rest(trainer, status ? &own : err);
+    status = status ? status : logged;
     return status ? status : evaluate(trainer, err);
 }
 

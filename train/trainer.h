@@ -128,6 +128,9 @@ enum xt_status xt_trainer_open_run(struct xt_trainer *trainer, struct xt_err *er
 enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_observer *observer,
                               struct xt_err *err);
 
+/* What the run has taken so far, over all starts. */
+double xt_trainer_seconds(const struct xt_trainer *trainer);
+
 /* One step on a batch: forward, loss, backward, update. For benches and tests
  * too. */
 enum xt_status xt_trainer_step(struct xt_trainer *trainer, const struct xt_feed_batch *batch,

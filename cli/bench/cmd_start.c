@@ -5,7 +5,6 @@
  * owes to files not being in memory yet. */
 #include <errno.h>
 #include <ftw.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,8 +46,7 @@ static void start_once(const void *argument, void *result)
 {
     const struct xt_settings *settings = argument;
     struct outcome *outcome = result;
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
+    xt_stop_forget();
     unsetenv("NEO_CACHE_DIR");
     unsetenv("NEO_CACHE_PERSISTENT");
     unsetenv("cl_cache_dir");

@@ -396,7 +396,7 @@ static void bash_values(struct writer *writer, const struct xt_option *option)
         put(writer, " COMPREPLY=($(compgen -W '");
         put_words(writer, words);
         put(writer, "' -- \"$current\")); return ;;\n");
-    } else if (option->type == &xt_type_path) {
+    } else if (option->type->absolute) {
         put(writer,
             " compopt -o filenames; COMPREPLY=($(compgen -f -- \"$current\")); return ;;\n");
     } else {
@@ -469,7 +469,7 @@ static void zsh_option(struct writer *writer, const struct xt_option *option,
         put_words(writer, words);
         put(writer, ")");
     } else if (option->type->takes_value) {
-        put(writer, ":value:%s", option->type == &xt_type_path ? "_files" : "");
+        put(writer, ":value:%s", option->type->absolute ? "_files" : "");
     }
     put(writer, "'\n");
     if (xt_option_has_negation(option))
@@ -521,7 +521,7 @@ static void fish_option(struct writer *writer, const struct xt_option *option,
     fish_condition(writer, command);
     put(writer, " -l %s", option->name);
     if (option->type->takes_value)
-        put(writer, option->type == &xt_type_path ? " -r -F" : " -x");
+        put(writer, option->type->absolute ? " -r -F" : " -x");
     if (words) {
         put(writer, " -a '");
         put_words(writer, words);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "cli/options/config.h"
 #include "train/run/run_options.h"
@@ -541,6 +542,14 @@ static enum xt_status unknown_key(const char *file, const struct xt_config_entry
                       xt_show(entry->key).text, hint);
 }
 
+/* What is not the run's: where it lies, as --resume says now, and how much is said. */
+static bool is_of_one_start(const struct xt_option *option)
+{
+    return option->offset == offsetof(struct xt_settings, out) ||
+           option->offset == offsetof(struct xt_settings, resume) ||
+           option->group == XT_GROUP_OUTPUT;
+}
+
 static enum xt_status take_entry(void *context, const struct xt_config_entry *entry,
                                  struct xt_err *err)
 {
@@ -570,12 +579,39 @@ static enum xt_status take_entry(void *context, const struct xt_config_entry *en
         status = keep_string(options, entry->text, &text, err);
     if (status)
         return status;
+    if (options->goes_on && is_of_one_start(option))
+        return XT_OK;
     struct xt_origin origin = {.source = XT_SOURCE_CONFIG, .line = entry->line};
     if (xt_option_is_for(option, options->command))
         return set(options, option, subject, text, origin, err);
     /* Of another command: one file may serve training and evaluation. Checked, and left alone. */
     struct xt_options aside = {0};
     return set(&aside, option, subject, text, origin, err);
+}
+
+/* The file of the run that --resume PATH names, where there is one and no other is given. */
+static enum xt_status find_config(struct xt_options *options, struct xt_err *err)
+{
+    struct xt_settings *values = &options->values;
+    if (values->config || !values->resume || strcmp(values->resume, "auto") == 0)
+        return XT_OK;
+    char *folder = NULL;
+    char *path = NULL;
+    enum xt_status status = xt_file_folder_of(&folder, values->resume, err);
+    if (!status)
+        status = xt_file_join(&path, folder, "config.yaml", err);
+    options->goes_on = !status && xt_file_exists(path);
+    if (options->goes_on)
+        status = keep_string(options, path, &values->config, err);
+    free(folder);
+    free(path);
+    if (status || options->goes_on || values->model)
+        return status;
+    return xt_err_set(err, XT_ERR_DATA, "--resume %s: %s", values->resume,
+                      xt_file_exists(values->resume)
+                          ? "no config.yaml is beside the checkpoints; give --model and whatever "
+                            "else the run began with"
+                          : "there is no such file or folder");
 }
 
 /* ---- the recipe, and what goes with what ---- */
@@ -824,6 +860,8 @@ enum xt_status xt_options_parse(struct xt_options *options, int argc, const char
     struct cursor cursor = {.options = options, .argc = argc, .argv = argv};
     if (!status)
         status = read_command_line(&cursor, err);
+    if (!status)
+        status = find_config(options, err);
     if (!status && options->values.config)
         status = xt_config_read(options->values.config, take_entry, options, err);
     if (!status)
@@ -876,12 +914,33 @@ void xt_options_found_batch(struct xt_options *options, int batch)
     options->origins[index_by_name("batch")].found = true;
 }
 
+/* A value as it is right from everywhere. */
+struct said {
+    const void *value;
+    char *path; /* what it points to, where that is owned */
+};
+
+/* `folder`: where relative paths begin; NULL: they stay. Release said->path. */
+static enum xt_status say_from(struct said *said, const struct xt_option *option, const void *value,
+                               const char *folder, struct xt_err *err)
+{
+    const char *text = NULL;
+    *said = (struct said){.value = value};
+    if (option->type->absolute)
+        memcpy(&text, value, sizeof text);
+    if (!folder || !text)
+        return XT_OK;
+    said->value = &said->path;
+    return option->type->absolute(&said->path, folder, text, err);
+}
+
 enum xt_status xt_options_list_run(const struct xt_settings *settings, struct xt_run_options *out,
                                    struct xt_err *err)
 {
     size_t count = 0;
     const struct xt_option *table = xt_option_table(&count);
-    enum xt_status status = XT_OK;
+    char *folder = NULL;
+    enum xt_status status = xt_file_working_folder(&folder, err);
     for (size_t i = 0; i < count && !status; i++) {
         const struct xt_option *option = &table[i];
         if (option->resume == XT_RESUME_TAKES)
@@ -894,9 +953,13 @@ enum xt_status xt_options_list_run(const struct xt_settings *settings, struct xt
             .rule = option->resume,
         };
         spell(item->key, option->name, true);
-        status =
-            option->type->spell(option, (const char *)settings + option->offset, &item->value, err);
+        struct said said;
+        status = say_from(&said, option, (const char *)settings + option->offset, folder, err);
+        if (!status)
+            status = option->type->spell(option, said.value, &item->value, err);
+        free(said.path);
     }
+    free(folder);
     return status;
 }
 
@@ -975,17 +1038,23 @@ static enum xt_status print_origin(const struct xt_options *options, size_t inde
     return xt_str_printf(out, err, "default");
 }
 
+/* `folder`: for a run to keep, and where relative paths begin; else NULL. */
 static enum xt_status print_option(const struct xt_options *options, const struct xt_option *option,
-                                   struct xt_str *out, struct xt_err *err)
+                                   const char *folder, struct xt_str *out, struct xt_err *err)
 {
     char key[NAME_ROOM + 4];
     spell(key, option->name, true);
-    if (!is_set(options, option))
+    bool of_this_start = folder && option->offset == offsetof(struct xt_settings, resume);
+    if (!is_set(options, option) || of_this_start)
         return xt_str_printf(out, err, "# %s is not set\n", key);
     size_t start = out->length;
-    enum xt_status status = xt_str_printf(out, err, "%s: ", key);
+    struct said said;
+    enum xt_status status = say_from(&said, option, value_of(options, option), folder, err);
     if (!status)
-        status = xt_option_print(option, value_of(options, option), out, err);
+        status = xt_str_printf(out, err, "%s: ", key);
+    if (!status)
+        status = xt_option_print(option, said.value, out, err);
+    free(said.path);
     enum { COMMENT_COLUMN = 28 };
     size_t used = out->length - start;
     if (!status)
@@ -1004,8 +1073,8 @@ static bool is_printed(const struct xt_options *options, const struct xt_option 
     return xt_option_is_for(option, options->command) && !option->not_in_config && !open_xpu;
 }
 
-enum xt_status xt_options_print(const struct xt_options *options, struct xt_str *out,
-                                struct xt_err *err)
+static enum xt_status print_all(const struct xt_options *options, const char *folder,
+                                struct xt_str *out, struct xt_err *err)
 {
     size_t count = 0;
     const struct xt_option *table = xt_option_table(&count);
@@ -1021,7 +1090,24 @@ enum xt_status xt_options_print(const struct xt_options *options, struct xt_str 
             status = xt_str_printf(out, err, "\n# %s\n", xt_option_group_title(table[i].group));
         }
         if (!status)
-            status = print_option(options, &table[i], out, err);
+            status = print_option(options, &table[i], folder, out, err);
     }
+    return status;
+}
+
+enum xt_status xt_options_print(const struct xt_options *options, struct xt_str *out,
+                                struct xt_err *err)
+{
+    return print_all(options, NULL, out, err);
+}
+
+enum xt_status xt_options_print_run(const struct xt_options *options, struct xt_str *out,
+                                    struct xt_err *err)
+{
+    char *folder = NULL;
+    enum xt_status status = xt_file_working_folder(&folder, err);
+    if (!status)
+        status = print_all(options, folder, out, err);
+    free(folder);
     return status;
 }

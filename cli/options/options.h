@@ -54,10 +54,12 @@ struct xt_options {
     char **strings;                           /* what `values` points to, from the config file */
     size_t string_count;
     size_t string_capacity;
+    bool goes_on; /* values.config is that of the run that --resume names */
 };
 
 /* Reads the arguments after the command's name (argv[0] is the first of them), then the config file
- * and the recipe. `options` need not be initialised; clear it also after a failure. With --help or
+ * (without --config that of the run that --resume PATH names) and the recipe. `options` need not be
+ * initialised; clear it also after a failure. With --help or
  * --version among the arguments nothing else is checked. `models` may be NULL: any model, no
  * recipe.
  */
@@ -91,5 +93,8 @@ enum xt_status xt_options_list_run(const struct xt_settings *settings, struct xt
  * came from. */
 enum xt_status xt_options_print(const struct xt_options *options, struct xt_str *out,
                                 struct xt_err *err);
+/* The same for a run to keep: with paths that are right from everywhere, and without --resume. */
+enum xt_status xt_options_print_run(const struct xt_options *options, struct xt_str *out,
+                                    struct xt_err *err);
 
 #endif

@@ -61,7 +61,7 @@ static const struct xt_option table[] = {
     },
     {
         .name = "data",
-        .type = &xt_type_path,
+        .type = &xt_type_source,
         FIELD(data),
         .commands = TRAIN | EVAL | LOADER | WARM,
         .needed = LOADER,
@@ -77,7 +77,7 @@ static const struct xt_option table[] = {
     },
     {
         .name = "val",
-        .type = &xt_type_path,
+        .type = &xt_type_source,
         FIELD(val),
         .commands = TRAIN | EVAL | CHECK,
         .group = XT_GROUP_DATA,
@@ -272,8 +272,9 @@ static const struct xt_option table[] = {
         .group = XT_GROUP_RUN,
         .value = "auto|PATH",
         .help =
-            "go on from a checkpoint or run folder; auto: from the newest valid one in --out, or "
-            "from the start where there is none",
+            "go on from a checkpoint or run folder, with the settings of the run's config.yaml; "
+            "auto: from the newest valid one in --out, or from the start where there is none, with "
+            "those that are typed",
     },
     {
         .name = "epochs",
@@ -829,7 +830,7 @@ static const struct xt_option table[] = {
     },
     {
         .name = "calibrate",
-        .type = &xt_type_path,
+        .type = &xt_type_source,
         FIELD(calibrate),
         .commands = EVAL | PREDICT,
         .group = XT_GROUP_MACHINE,

@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
+#include "data/sources/registry.h"
+
 /* ---- showing ---- */
 
 struct xt_shown xt_show(const char *text)
@@ -615,6 +618,17 @@ const struct xt_option_type xt_type_path = {
     .is_free_text = true,
     .parse = parse_text,
     .spell = spell_text,
+    .absolute = xt_file_join,
+};
+const struct xt_option_type xt_type_source = {
+    .placeholder = "PATH",
+    .size = sizeof(const char *),
+    .takes_value = true,
+    .may_be_quoted = true,
+    .is_free_text = true,
+    .parse = parse_text,
+    .spell = spell_text,
+    .absolute = xt_source_spec_from,
 };
 const struct xt_option_type xt_type_device = {
     .placeholder = "DEVICE",

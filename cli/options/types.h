@@ -32,6 +32,10 @@ struct xt_option_type {
      * is no value. */
     enum xt_status (*spell)(const struct xt_option *option, const void *value, struct xt_str *out,
                             struct xt_err *err);
+    /* Of a path: what `text` is called elsewhere, where it was said in `folder` (which ends in a
+     * slash); release with free. NULL: no path. */
+    enum xt_status (*absolute)(char **out, const char *folder, const char *text,
+                               struct xt_err *err);
 };
 
 extern const struct xt_option_type xt_type_flag;     /* bool */
@@ -44,6 +48,7 @@ extern const struct xt_option_type xt_type_duration; /* double, seconds: "90s", 
 extern const struct xt_option_type xt_type_choice;   /* an enum: the index into the choices */
 extern const struct xt_option_type xt_type_text;     /* const char *, UTF-8, not empty */
 extern const struct xt_option_type xt_type_path;     /* as text; completed as a file name */
+extern const struct xt_option_type xt_type_source;   /* as path; images, also made ones */
 extern const struct xt_option_type xt_type_device;   /* const char *: cpu, xpu, xpu:N, auto */
 extern const struct xt_option_type xt_type_epochs;   /* const char *: "10,20", rising */
 

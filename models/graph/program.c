@@ -579,12 +579,9 @@ static bool needs_scratchpad(const struct xt_step *step)
 /* A kernel's compilation is not broken off, but no other is begun. */
 static enum xt_status check_stop(const struct xt_device *device, struct xt_err *err)
 {
-    enum xt_status stop = xt_stop_status();
-    if (!stop)
-        return XT_OK;
-    return xt_err_set(err, stop, "%s before all kernels were made%s",
-                      stop == XT_INTERRUPTED ? "interrupted" : "stopped",
-                      device->cache.folder ? "; those that were compiled stay in the cache" : "");
+    return xt_stop_check(err, "before all kernels were made%s",
+                         device->cache.folder ? "; those that were compiled stay in the cache"
+                                              : "");
 }
 
 enum xt_status xt_program_bind(struct xt_program *program, struct xt_location scratchpad,

@@ -628,8 +628,8 @@ static enum xt_status walk_graph(struct xt_selftest *out, const struct xt_selfte
     status = build(walk, training, bn_frozen, fuse, err);
     for (int i = 0; !status && i < walk->graph->op_count; i++) {
         status = check_op(walk, walk->graph->ops[i], err);
-        if (!status && xt_stop_requested())
-            status = xt_err_set(err, XT_INTERRUPTED, "interrupted before all ops were checked");
+        if (!status)
+            status = xt_stop_check(err, "before all ops were checked");
     }
     if (!status && training)
         status = check_statistics(walk, err);

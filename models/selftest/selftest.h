@@ -60,7 +60,7 @@ struct xt_selftest_options {
 extern const struct xt_model_info xt_selftest_small;
 
 /* Adds what it finds to `out`, which starts as zeros. An op that is off is no failure, one that
- * cannot run is. XT_INTERRUPTED where a signal asked to stop. */
+ * cannot run is. XT_INTERRUPTED or XT_STOPPED where a signal asked to stop. */
 enum xt_status xt_selftest_run(struct xt_selftest *out, const struct xt_selftest_options *options,
                                struct xt_err *err);
 

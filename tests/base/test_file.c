@@ -433,6 +433,23 @@ static void the_program_knows_its_folder(void **state)
 #define IN_FOLDER(test)                                                                            \
     cmocka_unit_test_setup_teardown(test, support_make_folder, support_remove_folder)
 
+static void a_path_is_a_folder_or_lies_in_one(void **state)
+{
+    const char *folder = folder_of(state);
+    const char *file = support_path(folder, "file");
+    const char *slashed = support_path(folder, "");
+    const struct {
+        const char *path, *folder;
+    } paths[] = {{folder, folder}, {file, folder}, {slashed, folder}, {"file", "."},
+                 {"/", "/"},       {"/file", "/"}, {"a/b", "a"}};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        char *found = NULL;
+        assert_int_equal(xt_file_folder_of(&found, paths[i].path, NULL), XT_OK);
+        assert_string_equal(found, paths[i].folder);
+        free(found);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -459,6 +476,7 @@ int main(void)
         IN_FOLDER(a_tree_that_is_not_there_is_an_error),
         IN_FOLDER(a_walk_says_how_the_folders_were),
         IN_FOLDER(the_cache_lies_where_the_environment_says),
+        IN_FOLDER(a_path_is_a_folder_or_lies_in_one),
         cmocka_unit_test(names_are_joined),
         cmocka_unit_test(the_program_knows_its_folder),
     };

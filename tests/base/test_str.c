@@ -181,6 +181,26 @@ static void text_is_appended_as_far_as_there_is_room(void **state)
     assert_string_equal(text, "ab12cde");
 }
 
+static void a_word_is_quoted_where_a_shell_would_not_take_it_as_it_is(void **state)
+{
+    static const char *const words[][2] = {
+        {"runs/a-1", "runs/a-1"},
+        {"", "''"},
+        {"a b", "'a b'"},
+        {"it's", "'it'\\''s'"},
+        {"$HOME", "'$HOME'"},
+        {"~", "'~'"},
+        {"\xe4\xba\xac", "'\xe4\xba\xac'"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        struct xt_str str = {0};
+        assert_int_equal(xt_str_append_word(&str, words[i][0], NULL), XT_OK);
+        assert_string_equal(xt_str_get(&str), words[i][1]);
+        xt_str_clear(&str);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +217,7 @@ int main(void)
         cmocka_unit_test(the_nearest_word_is_found),
         cmocka_unit_test(a_word_like_none_has_no_nearest),
         cmocka_unit_test(starts_and_ends),
+        cmocka_unit_test(a_word_is_quoted_where_a_shell_would_not_take_it_as_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

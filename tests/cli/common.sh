@@ -31,7 +31,7 @@ stops() {
   shift 3
   "$@" <&0 >"$tree/stopped-said" 2>&1 &
   local child=$!
-  until grep -qs '^SigCgt:.*4002$' /proc/$child/status || ! kill -0 $child 2>/dev/null; do sleep 0.02; done
+  until grep -qs '^SigCgt:.*[4-7c-f][0-9a-f]\{3\}$' /proc/$child/status || ! kill -0 $child 2>/dev/null; do sleep 0.02; done
   sleep 0.5
   kill -"$signal" $child || fail "it ended before the signal: $*" "$(cat "$tree/stopped-said")"
   for ((i = 0; i < 300; i++)); do kill -0 $child 2>/dev/null || break; sleep 0.1; done
@@ -49,5 +49,5 @@ losses() {
 
 # What training wrote, without the times that differ from run to run.
 record() {
-  sed 's/,"images_per_s":[^,}]*,"wait":[^,}]*//' "$1/metrics.jsonl"
+  sed 's/,"time":[^,}]*//; s/,"images_per_s":[^,}]*,"wait":[^,}]*//' "$1/metrics.jsonl"
 }

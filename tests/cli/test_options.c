@@ -577,11 +577,11 @@ static void an_option_of_training_is_recorded_or_has_a_reason(void **state)
 static void what_a_run_records_is_spelt_as_it_would_be_typed(void **state)
 {
     static const char *const wanted[][2] = {
-        {"model", "lprnet"},     {"data", "a \"b\""}, {"image_size", "0"},
-        {"augment", "true"},     {"flip", "false"},   {"seed", "18446744073709551615"},
-        {"batch", "32"},         {"lr", "0.05"},      {"optim", "sgd"},
-        {"sched", "multistep"},  {"clip", "5"},       {"milestones", "10,20"},
-        {"freeze_until", ""},    {"amp", "off"},      {"weight_decay", "1e-05"},
+        {"model", "lprnet"},     {"data", "/a \"b\""}, {"image_size", "0"},
+        {"augment", "true"},     {"flip", "false"},    {"seed", "18446744073709551615"},
+        {"batch", "32"},         {"lr", "0.05"},       {"optim", "sgd"},
+        {"sched", "multistep"},  {"clip", "5"},        {"milestones", "10,20"},
+        {"freeze_until", ""},    {"amp", "off"},       {"weight_decay", "1e-05"},
         {"lprnet_norm", "auto"}, {"bn", "frozen"},
     };
     (void)state;
@@ -593,7 +593,7 @@ static void what_a_run_records_is_spelt_as_it_would_be_typed(void **state)
         &options, &line,
         "--model lprnet --lr 5e-2 --seed 18446744073709551615 --sched multistep --milestones "
         "10,20 --optim sgd --bn frozen --weight-decay 0.00001");
-    options.values.data = "a \"b\"";
+    options.values.data = "/a \"b\"";
     assert_int_equal(options.values.list_options(&options.values, &list, &err), XT_OK);
     size_t found = 0;
     for (size_t i = 0; i < list.count; i++)

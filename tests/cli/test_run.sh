@@ -100,7 +100,7 @@ expect 0 '' "${train[@]}" --steps 4 --save-every 1 --keep 3 --out k --quiet
 long=(--steps 100000 --val 'synth:plates?count=6&seed=4')
 expect 0 'of 6 plates read right' "${train[@]}" "${long[@]}" --max-time 1s --out t
 [ -s t/best.safetensors ] && ls t/state-* >t/list || fail 'a spent --max-time left no result' "$(ls t)"
-expect 75 'all is saved: --resume auto --out s goes on from here' "${train[@]}" "${long[@]}" --stop-after 1s --out s
+expect 75 'all is saved; this goes on: '"$xtrain --resume s" "${train[@]}" "${long[@]}" --stop-after 1s --out s
 # signalled CODE TEXT SIGNAL FILE PATTERN COMMAND...: the command gets the signal once the file holds the pattern.
 signalled() {
   local want=$1 text=$2 signal=$3 file=$4 pattern=$5 code=0
@@ -150,3 +150,24 @@ expect 5 ' fits, which --batch auto finds' "$xtrain" --model lprnet --data 'synt
 mkdir 'a "b\c'
 "${train[@]}" --steps 1 --val 'synth:plates?count=6&seed=4' --json --out 'a "b\c/r' >json 2>/dev/null
 grep -qF '{"run":"a \"b\\c/r","step":1,"images":6,' json || fail 'the JSON is not what it should be' "$(cat json)"
+
+# One object on one line, however it ends; with --quiet the results alone.
+json() { # CODE COMMAND...
+  local want=$1 code=0
+  shift
+  "$@" --json >json 2>/dev/null || code=$?
+  [ "$code" = "$want" ] && [ "$(wc -l <json)" = 1 ] || fail "it ended with code $code, not $want" "$(cat json)"
+}
+json 75 "${train[@]}" --steps 100000 --stop-after 1s --out j
+for key in '"run":"j"' '"steps":100000' '"loss":[0-9]' '"seconds":[0-9]' '"last":"j/last.safetensors"' \
+  '"checkpoint":"j/state-[0-9]*.safetensors"' '"metrics":"j/metrics.jsonl"' '"exit_code":75,"exit_reason":"stop-after"}$'; do
+  grep -q "$key" json || fail "the JSON has no $key" "$(cat json)"
+done
+[ -s "$(sed 's/.*"checkpoint":"\([^"]*\)".*/\1/' json)" ] || fail 'there is no such checkpoint' "$(cat json)"
+! grep -q '"best"' json || fail 'there is no best' "$(cat json)"
+json 0 "${train[@]}" "${long[@]}" --max-time 1s --out jt
+grep -q '"best_step":.*"files":{"best":"jt/best.safetensors",.*"exit_code":0,"exit_reason":"max-time"' json || fail 'the JSON is wrong' "$(cat json)"
+json 1 "${train[@]}" --steps 60 --lr 1000 --weight-decay 10 --decay-all --clip 0 --sched constant --out jn
+grep -q '"exit_code":1,"exit_reason":"[^"]*is not a number' json || fail 'the JSON does not say why' "$(cat json)"
+[ "$("${train[@]}" --steps 1 --quiet --out q 2>&1 | sed 's/in .*:.*/in TIME/' | tr '\n' ';')" = 'done: 1 step in TIME;  q/last.safetensors  the last weights;  q/metrics.jsonl     losses and evaluations;' ] ||
+  fail '--quiet says more than the results, or less'

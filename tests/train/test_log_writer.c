@@ -36,7 +36,10 @@ static struct xt_log_writer open_writer(const char *path, int64_t keep_through_s
 {
     struct xt_log_writer writer;
     struct xt_err err;
-    assert_int_equal(xt_log_writer_open(&writer, path, keep_through_step, &err), XT_OK);
+    assert_int_equal(xt_log_writer_open(&writer, path,
+                                        (struct xt_log_keep){keep_through_step, keep_through_step},
+                                        &err),
+                     XT_OK);
     return writer;
 }
 
@@ -114,7 +117,7 @@ static void a_folder_that_is_missing_is_named(void **state)
     const char *path = support_path(*state, "missing/metrics.jsonl");
     struct xt_log_writer writer;
     struct xt_err err;
-    xt_log_writer_open(&writer, path, 0, &err);
+    xt_log_writer_open(&writer, path, (struct xt_log_keep){0, 0}, &err);
     support_assert_error(&err, XT_ERR_RUN, path);
     xt_log_writer_close(&writer);
 }

@@ -412,6 +412,66 @@ static void any_flipped_bit_of_a_checkpoint_is_seen(void **state)
     free(bytes);
 }
 
+static void save_with(const struct xt_trainer *trainer, const struct xt_checkpoint *state,
+                      const char *refused)
+{
+    struct xt_network network = trainer->network;
+    struct xt_err err = {0};
+    assert_int_equal(xt_checkpoint_save(state, trainer->settings, &network, &trainer->optim,
+                                        trainer->folder.path, 1000, &err),
+                     XT_OK);
+    struct xt_checkpoint_file file;
+    char *path = NULL;
+    assert_int_equal(xt_checkpoint_path(trainer->folder.path, state->step, &path, &err), XT_OK);
+    enum xt_status status = xt_checkpoint_open(&file, path, &err);
+    if (refused)
+        support_assert_error(&err, XT_ERR_DATA, refused);
+    assert_int_equal(status, refused ? XT_ERR_DATA : XT_OK);
+    xt_checkpoint_close(&file);
+    assert_int_equal(remove(path), 0);
+    free(path);
+}
+
+static void counters_that_cannot_be_are_refused(void **state)
+{
+    struct xt_settings settings = small_run(support_path(*state, "run"));
+    struct xt_trainer trainer;
+    open_and_run(&trainer, &settings);
+    const struct xt_checkpoint good = {
+        .step = 7, .steps = 9, .optim_step = 7, .samples = 24, .best_step = 6, .loss_steps = 2};
+    struct xt_checkpoint bad[10];
+    for (size_t i = 0; i < 10; i++)
+        bad[i] = good;
+    bad[0].step = bad[0].steps = INT64_MAX;
+    bad[1].steps = INT64_MAX;
+    bad[2].steps = 6;
+    bad[3].samples = INT64_MAX;
+    bad[4].samples = 0;
+    bad[5].best_step = INT64_MAX;
+    bad[6].evaluated_step = INT64_MAX;
+    bad[7].loss_steps = INT64_MAX;
+    bad[8].optim_step = INT64_MAX;
+    bad[9].seconds = INFINITY;
+    save_with(&trainer, &good, NULL);
+    for (size_t i = 0; i < 10; i++)
+        save_with(&trainer, &bad[i], i < 9 ? "is damaged: its \"" : "\"seconds\" is not a number");
+    struct xt_network *network = &trainer.network;
+    network->params.batches_tracked = INT64_MAX;
+    struct xt_err err = {0};
+    struct xt_checkpoint_file file = {.path = NULL};
+    char *path = NULL;
+    assert_int_equal(xt_checkpoint_save(&good, &settings, network, &trainer.optim,
+                                        trainer.folder.path, 1000, &err),
+                     XT_OK);
+    assert_int_equal(xt_checkpoint_path(trainer.folder.path, good.step, &path, &err), XT_OK);
+    assert_int_equal(xt_checkpoint_open(&file, path, &err), XT_OK);
+    xt_checkpoint_load(&file, &settings, network, &trainer.optim, &err);
+    support_assert_error(&err, XT_ERR_DATA, "num_batches_tracked is 9223372036854775807");
+    xt_checkpoint_close(&file);
+    free(path);
+    xt_trainer_clear(&trainer);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, support_make_folder, support_remove_folder)
 
 int main(void)
@@ -431,6 +491,7 @@ int main(void)
         TEST(frozen_batch_norms_stay_frozen_from_the_building_on),
         TEST(a_checkpoint_that_came_meanwhile_is_not_set_aside),
         TEST(any_flipped_bit_of_a_checkpoint_is_seen),
+        TEST(counters_that_cannot_be_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,16 +24,22 @@
 #include "train/run/run_options.h"
 
 static const char name_start[] = "state-";
-static const char name_end[] = ".safetensors";
+enum { NAME_ROOM = 48 };
 
-/* The step in a checkpoint's file name, -1 where it is none. */
+static void name_of(int64_t step, char out[NAME_ROOM])
+{
+    snprintf(out, NAME_ROOM, "%s%08" PRId64 ".safetensors", name_start, step);
+}
+
+/* The step in a checkpoint's file name, -1 where it is none that name_of gives. */
 static int64_t step_of(const char *name)
 {
-    if (!xt_str_starts(name, name_start) || !xt_str_ends(name, name_end))
+    char own[NAME_ROOM];
+    if (!xt_str_starts(name, name_start))
         return -1;
-    char *end = NULL;
-    long long step = strtoll(name + strlen(name_start), &end, 10);
-    return end && strcmp(end, name_end) == 0 && step >= 0 ? step : -1;
+    int64_t step = strtoll(name + strlen(name_start), NULL, 10);
+    name_of(step, own);
+    return step >= 0 && strcmp(name, own) == 0 ? step : -1;
 }
 
 /* The steps of the folder's checkpoints, newest first. */
@@ -64,12 +70,11 @@ static enum xt_status list_steps(const char *folder, int64_t **steps, size_t *co
     return status;
 }
 
-static enum xt_status path_of(const char *folder, int64_t step, char **out, struct xt_err *err)
+enum xt_status xt_checkpoint_path(const char *folder, int64_t step, char **out, struct xt_err *err)
 {
-    if (asprintf(out, "%s/%s%08" PRId64 "%s", folder, name_start, step, name_end) >= 0)
-        return XT_OK;
-    *out = NULL;
-    return xt_err_no_memory(err, "a file name", strlen(folder));
+    char name[NAME_ROOM];
+    name_of(step, name);
+    return xt_file_join(out, folder, name, err);
 }
 
 static enum xt_status remove_old(const char *folder, int keep, struct xt_err *err)
@@ -79,7 +84,7 @@ static enum xt_status remove_old(const char *folder, int keep, struct xt_err *er
     enum xt_status status = list_steps(folder, &steps, &count, err);
     for (size_t i = (size_t)keep; i < count && !status; i++) {
         char *path = NULL;
-        status = path_of(folder, steps[i], &path, err);
+        status = xt_checkpoint_path(folder, steps[i], &path, err);
         if (!status)
             unlink(path);
         free(path);
@@ -230,7 +235,7 @@ static void describe_machine(struct texts *texts, const struct xt_network *netwo
 static void describe(struct texts *texts, const struct xt_checkpoint *c,
                      const struct xt_network *network)
 {
-    add_text(texts, "xtrain_state", "%d", XT_CHECKPOINT_FORMAT);
+    add_text(texts, XT_CHECKPOINT_KEY, "%d", XT_CHECKPOINT_FORMAT);
     add_text(texts, "step", "%" PRId64, c->step);
     add_text(texts, "steps", "%" PRId64, c->steps);
     add_text(texts, "samples", "%zu", c->samples);
@@ -281,7 +286,7 @@ enum xt_status xt_checkpoint_save(const struct xt_checkpoint *checkpoint,
         add_text(&texts, hash_key, "%016" PRIx64,
                  hash_all(contents.tensors, contents.count, texts.meta, texts.count));
     if (!status)
-        status = path_of(folder, checkpoint->step, &path, err);
+        status = xt_checkpoint_path(folder, checkpoint->step, &path, err);
     if (!status)
         status = xt_weight_file_write(path, contents.tensors, contents.count, texts.meta,
                                       texts.count, err);
@@ -295,6 +300,9 @@ enum xt_status xt_checkpoint_save(const struct xt_checkpoint *checkpoint,
 }
 
 /* ---- reading ---- */
+
+/* What a double holds exactly. */
+static const int64_t count_most = INT64_C(1) << 53;
 
 static enum xt_status need_text(const struct xt_weight_file *file, const char *path,
                                 const char *key, const char **out, struct xt_err *err)
@@ -327,8 +335,27 @@ static enum xt_status need_real(const struct xt_weight_file *file, const char *p
 {
     const char *text = NULL;
     enum xt_status status = need_text(file, path, key, &text, err);
-    if (!status)
-        *out = strtod(text, NULL);
+    if (status)
+        return status;
+    char *end = NULL;
+    *out = strtod(text, &end);
+    if (end == text || *end || !isfinite(*out))
+        return xt_err_set(err, XT_ERR_DATA, "%s: its \"%s\" is not a number: %.40s", path, key,
+                          text);
+    return XT_OK;
+}
+
+/* A step, or a count of what happened in steps. */
+static enum xt_status need_count(const struct xt_weight_file *file, const char *path,
+                                 const char *key, int64_t least, int64_t most, int64_t *out,
+                                 struct xt_err *err)
+{
+    enum xt_status status = need_integer(file, path, key, out, err);
+    if (!status && (*out < least || *out > most))
+        status =
+            xt_err_set(err, XT_ERR_DATA,
+                       "%s is damaged: its \"%s\" is %" PRId64 ", outside %" PRId64 " to %" PRId64,
+                       path, key, *out, least, most);
     return status;
 }
 
@@ -336,7 +363,7 @@ static enum xt_status check_format(const struct xt_weight_file *file, const char
                                    struct xt_err *err)
 {
     int64_t format = 0;
-    enum xt_status status = need_integer(file, path, "xtrain_state", &format, err);
+    enum xt_status status = need_integer(file, path, XT_CHECKPOINT_KEY, &format, err);
     if (!status && format != XT_CHECKPOINT_FORMAT)
         return xt_err_set(err, XT_ERR_DATA,
                           "%s is a checkpoint of format %" PRId64 "; this xtrain reads format %d",
@@ -366,10 +393,10 @@ static enum xt_status read_scaler(struct xt_scaler *scaler, const struct xt_weig
         return XT_OK;
     enum xt_status status = need_real(file, path, "loss_scale", &scale, err);
     if (!status)
-        status = need_integer(file, path, "loss_scale_fine_steps", &fine, err);
+        status = need_count(file, path, "loss_scale_fine_steps", 0, INT32_MAX, &fine, err);
     if (!status)
-        status = need_integer(file, path, "skipped_steps", &scaler->skipped, err);
-    if (!status && (scale < 1 || scale > 1e9 || fine < 0 || fine > INT32_MAX))
+        status = need_count(file, path, "skipped_steps", 0, count_most, &scaler->skipped, err);
+    if (!status && (scale < 1 || scale > 1e9))
         status = xt_err_set(err, XT_ERR_DATA, "%s holds a loss scale of %g, which cannot be", path,
                             scale);
     scaler->scale = (float)scale;
@@ -382,22 +409,25 @@ static enum xt_status read_numbers(struct xt_checkpoint *c, const struct xt_weig
 {
     int64_t samples = 0;
     int64_t frozen = 0;
+    enum xt_status status = check_format(file, path, err);
+    if (!status)
+        status = need_count(file, path, "step", 0, count_most, &c->step, err);
     const struct {
         const char *key;
         int64_t *out;
-    } integers[] = {
-        {"step", &c->step},
-        {"steps", &c->steps},
-        {"samples", &samples},
-        {"bn_frozen", &frozen},
-        {"best_step", &c->best_step},
-        {"loss_steps", &c->loss_steps},
-        {"evaluated_step", &c->evaluated_step},
-        {"optim_step", &c->optim_step},
+        int64_t least, most;
+    } counts[] = {
+        {"steps", &c->steps, c->step, count_most},
+        {"samples", &samples, 1, count_most},
+        {"bn_frozen", &frozen, 0, 1},
+        {"best_step", &c->best_step, -1, c->step},
+        {"loss_steps", &c->loss_steps, 0, c->step},
+        {"evaluated_step", &c->evaluated_step, -1, c->step},
+        {"optim_step", &c->optim_step, 0, c->step},
     };
-    enum xt_status status = check_format(file, path, err);
-    for (size_t i = 0; i < sizeof integers / sizeof integers[0] && !status; i++)
-        status = need_integer(file, path, integers[i].key, integers[i].out, err);
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0] && !status; i++)
+        status = need_count(file, path, counts[i].key, counts[i].least, counts[i].most,
+                            counts[i].out, err);
     if (!status)
         status = need_real(file, path, "best_accuracy", &c->best.accuracy, err);
     /* Earlier versions kept the first of equal ones, and what they wrote still does. */
@@ -518,6 +548,14 @@ static enum xt_status read_whole(struct xt_weight_file *file, const char *path, 
     enum xt_status status = xt_weight_file_read(file, path, XT_MODEL_BYTES_MAX, err);
     if (status)
         return status;
+    if (!xt_weight_file_meta(file, XT_CHECKPOINT_KEY)) {
+        xt_weight_file_clear(file);
+        return xt_err_set(
+            err, XT_ERR_DATA,
+            "%s is no checkpoint; --resume takes a run's folder or a state-... in it, "
+            "--init the weights that a new run begins with",
+            path);
+    }
     const char *wanted = NULL;
     char hash[32];
     snprintf(hash, sizeof hash, "%016" PRIx64,
@@ -553,9 +591,10 @@ static void offer_before(const char *path, struct xt_err *err)
     struct xt_err none;
     if (folder && step >= 0 && list_steps(*folder ? folder : ".", &steps, &count, &none) == XT_OK)
         for (size_t i = 0; i < count; i++) {
+            char own[NAME_ROOM];
             char before[4096];
-            snprintf(before, sizeof before, "%s%s%08" PRId64 "%s", folder, name_start, steps[i],
-                     name_end);
+            name_of(steps[i], own);
+            snprintf(before, sizeof before, "%s%s", folder, own);
             if (steps[i] >= step || !is_whole(before))
                 continue;
             struct xt_err why = *err;
@@ -670,7 +709,7 @@ enum xt_status xt_checkpoint_set_aside(const char *folder, int64_t step, struct 
     enum xt_status status = list_steps(folder, &steps, &count, err);
     for (size_t i = 0; i < count && steps[i] > step && !status; i++) {
         char *path = NULL;
-        status = path_of(folder, steps[i], &path, err);
+        status = xt_checkpoint_path(folder, steps[i], &path, err);
         if (!status)
             status = rename_aside(path, err);
         free(path);
@@ -698,7 +737,7 @@ enum xt_status xt_checkpoint_open_newest(struct xt_checkpoint_file *out, const c
     bool found = false;
     enum xt_status status = list_steps(folder, &steps, &count, err);
     for (size_t i = 0; i < count && !status && !found; i++) {
-        status = path_of(folder, steps[i], &out->path, err);
+        status = xt_checkpoint_path(folder, steps[i], &out->path, err);
         if (status)
             break;
         struct xt_err why = {0};

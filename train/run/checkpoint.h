@@ -47,6 +47,9 @@ enum xt_status xt_checkpoint_save(const struct xt_checkpoint *checkpoint,
                                   const struct xt_optim *optim, const char *folder, int keep,
                                   struct xt_err *err);
 
+/* The file of that step, whether it is there or not, into *out (release with free). */
+enum xt_status xt_checkpoint_path(const char *folder, int64_t step, char **out, struct xt_err *err);
+
 /* Reads the file, once for all that is asked of it. A damaged one is XT_ERR_DATA, and the sentence
  * offers the checkpoint before it. Close it also after a failure. */
 enum xt_status xt_checkpoint_open(struct xt_checkpoint_file *out, const char *path,

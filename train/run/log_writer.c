@@ -19,21 +19,21 @@ static const size_t file_limit = (size_t)1 << 32;
 
 enum verdict { KEEP, LATER, BROKEN };
 
-static enum verdict judge_line(const char *line, size_t length, int64_t keep_through_step)
+static enum verdict judge_line(const char *line, size_t length, struct xt_log_keep keep)
 {
     cJSON *record = cJSON_ParseWithLength(line, length);
     enum verdict verdict = BROKEN;
     if (cJSON_IsObject(record)) {
         const cJSON *step = cJSON_GetObjectItemCaseSensitive(record, "step");
-        verdict =
-            cJSON_IsNumber(step) && step->valuedouble > (double)keep_through_step ? LATER : KEEP;
+        int64_t last = cJSON_HasObjectItem(record, "val_loss") ? keep.evaluations : keep.training;
+        verdict = cJSON_IsNumber(step) && step->valuedouble > (double)last ? LATER : KEEP;
     }
     cJSON_Delete(record);
     return verdict;
 }
 
 /* Moves the lines to keep to the front of `text`; returns how many bytes they take. */
-static size_t keep_lines(char *text, size_t size, int64_t keep_through_step, size_t *broken)
+static size_t keep_lines(char *text, size_t size, struct xt_log_keep keep, size_t *broken)
 {
     size_t kept = 0;
     size_t at = 0;
@@ -43,7 +43,7 @@ static size_t keep_lines(char *text, size_t size, int64_t keep_through_step, siz
         if (!end)
             break;
         size_t length = (size_t)(end - (text + at)) + 1;
-        enum verdict verdict = judge_line(text + at, length, keep_through_step);
+        enum verdict verdict = judge_line(text + at, length, keep);
         if (verdict == KEEP) {
             memmove(text + kept, text + at, length);
             kept += length;
@@ -54,7 +54,7 @@ static size_t keep_lines(char *text, size_t size, int64_t keep_through_step, siz
     return kept;
 }
 
-static enum xt_status mend(const char *path, int64_t keep_through_step, struct xt_err *err)
+static enum xt_status mend(const char *path, struct xt_log_keep keep, struct xt_err *err)
 {
     uint8_t *text = NULL;
     size_t capacity = 0;
@@ -63,7 +63,7 @@ static enum xt_status mend(const char *path, int64_t keep_through_step, struct x
     enum xt_status status = xt_file_read(path, file_limit, &text, &capacity, &size, err);
     if (status)
         goto out;
-    size_t kept = keep_lines((char *)text, size, keep_through_step, &broken);
+    size_t kept = keep_lines((char *)text, size, keep, &broken);
     if (broken)
         xt_log_warn("%zu lines of %s were no JSON objects and are gone from it", broken, path);
     if (kept < size)
@@ -74,12 +74,12 @@ out:
 }
 
 enum xt_status xt_log_writer_open(struct xt_log_writer *writer, const char *path,
-                                  int64_t keep_through_step, struct xt_err *err)
+                                  struct xt_log_keep keep, struct xt_err *err)
 {
     *writer = (struct xt_log_writer){.fd = -1};
     enum xt_status status = xt_mem_strdup(&writer->path, path, err);
     if (!status && xt_file_exists(path))
-        status = mend(path, keep_through_step, err);
+        status = mend(path, keep, err);
     if (status)
         return status;
     writer->fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);

@@ -2,8 +2,8 @@
  *
  * A line is built key by key (begin, integer, number, end) and written whole by end,
  * so that a reader never waits for half of one for long. Keys are the caller's constants: `step`,
- * `epoch`, `loss`, `lr`, `images_per_s`, `wait` in training lines; `step`, `epoch`, the plate
- * score's keys and perhaps `val_loss` in evaluation lines. The caller owns the writer; one thread
+ * `epoch`, `time`, `loss`, `lr`, `images_per_s`, `wait` in training lines; `step`, `epoch`, `time`,
+ * the plate score's keys and `val_loss` in evaluation lines. The caller owns the writer; one thread
  * uses it at a time.
  */
 #ifndef XT_TRAIN_RUN_LOG_WRITER_H
@@ -23,13 +23,19 @@ struct xt_log_writer {
     char line[XT_LOG_LINE_MAX];
 };
 
+/* The last steps whose lines stay, as the checkpoint that a run goes on from knows them; INT64_MAX:
+ * all do. */
+struct xt_log_keep {
+    int64_t training;
+    int64_t evaluations; /* of lines with `val_loss` */
+};
+
 /* Opens `path` to append, and makes it where it is missing. What an earlier run left is mended
- * first: a last line without its end is cut off, and so are lines whose `step` is greater than
- * keep_through_step (the step of the checkpoint that the run goes on from; INT64_MAX keeps all) and
- * lines that are no JSON object. Errors (XT_ERR_RUN, XT_ERR_DATA) name the path; close may be
- * called after one. */
+ * first: a last line without its end is cut off, and so are lines whose `step` is greater than what
+ * is to be kept and lines that are no JSON object. Errors (XT_ERR_RUN, XT_ERR_DATA) name the path;
+ * close may be called after one. */
 enum xt_status xt_log_writer_open(struct xt_log_writer *writer, const char *path,
-                                  int64_t keep_through_step, struct xt_err *err);
+                                  struct xt_log_keep keep, struct xt_err *err);
 
 /* Does nothing on a writer that failed to open or is closed. */
 void xt_log_writer_close(struct xt_log_writer *writer);

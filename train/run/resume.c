@@ -1,33 +1,17 @@
 #include "train/run/resume.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/log.h"
-#include "base/mem.h"
+#include "base/str.h"
 
 static bool is_auto(const struct xt_settings *s)
 {
     return strcmp(s->resume, "auto") == 0;
-}
-
-/* The folder that --resume PATH is, or lies in. */
-static enum xt_status folder_of(const char *path, char **out, struct xt_err *err)
-{
-    enum xt_status status = xt_mem_strdup(out, path, err);
-    if (status || xt_file_is_folder(path))
-        return status;
-    char *slash = strrchr(*out, '/');
-    if (slash == *out)
-        slash++;
-    if (slash) {
-        *slash = '\0';
-        return XT_OK;
-    }
-    free(*out);
-    return xt_mem_strdup(out, ".", err);
 }
 
 /* The folder in which --resume looks for the newest checkpoint; NULL: it names a file, or there is
@@ -36,6 +20,20 @@ static const char *folder_to_search(const struct xt_settings *s)
 {
     const char *folder = is_auto(s) ? s->out : s->resume;
     return xt_file_is_folder(folder) ? folder : NULL;
+}
+
+/* Before the network is built, of which nothing would fit. */
+static enum xt_status check_network(const struct xt_checkpoint_file *from,
+                                    const struct xt_settings *settings, struct xt_err *err)
+{
+    const char *model = from->path ? xt_weight_file_meta(&from->file, "model") : NULL;
+    if (!model || strcmp(model, settings->model) == 0)
+        return XT_OK;
+    return xt_err_set(
+        err, XT_ERR_USAGE,
+        "%s is a checkpoint of %s, and --model is %s; go on with --model %s, or begin "
+        "a run in another folder",
+        from->path, model, settings->model, model);
 }
 
 enum xt_status xt_resume_read(struct xt_resume *resume, const struct xt_settings *settings,
@@ -51,15 +49,17 @@ enum xt_status xt_resume_read(struct xt_resume *resume, const struct xt_settings
         return xt_err_set(err, XT_ERR_DATA, "--resume %s: there is no such file or folder",
                           settings->resume);
     const char *folder = folder_to_search(settings);
-    if (!folder)
-        return is_auto(settings) ? XT_OK : xt_checkpoint_open(&resume->from, settings->resume, err);
-    enum xt_status status = xt_checkpoint_newest_step(folder, &resume->newest, err);
-    if (!status)
+    enum xt_status status = XT_OK;
+    if (folder)
+        status = xt_checkpoint_newest_step(folder, &resume->newest, err);
+    if (!status && folder)
         status = xt_checkpoint_open_newest(&resume->from, folder, err);
+    else if (!is_auto(settings) && !status)
+        status = xt_checkpoint_open(&resume->from, settings->resume, err);
     if (!status && !resume->from.path && !is_auto(settings))
         status = xt_err_set(err, XT_ERR_DATA, "--resume %s: the folder holds no whole checkpoint",
                             settings->resume);
-    return status;
+    return status ? status : check_network(&resume->from, settings, err);
 }
 
 void xt_resume_clear(struct xt_resume *resume)
@@ -76,7 +76,7 @@ enum xt_status xt_resume_open_folder(struct xt_run_folder *folder,
     if (!settings->resume || is_auto(settings))
         return xt_run_folder_open(folder, out, model, settings->resume != NULL, err);
     char *own = NULL;
-    enum xt_status status = folder_of(settings->resume, &own, err);
+    enum xt_status status = xt_file_folder_of(&own, settings->resume, err);
     bool is_own = !out || (!status && xt_file_is_same(out, own));
     if (!status)
         status = xt_run_folder_open(folder, out ? out : own, model, is_own, err);
@@ -122,12 +122,20 @@ static void note_length(const struct xt_checkpoint_file *from, const struct xt_s
         return;
     struct xt_schedule then = *schedule;
     then.steps = from->state.steps;
-    xt_log_note("%s is of a run of %" PRId64 " steps, now there are %" PRId64
-                "; --sched %s follows the new length: the rate of the next step is %.3g, where it "
-                "would have been %.3g",
-                from->path, then.steps, schedule->steps, xt_schedule_names[schedule->kind],
-                xt_schedule_lr(schedule, from->state.step),
-                xt_schedule_lr(&then, from->state.step));
+    char now[32];
+    char before[32];
+    char follows[192] = "";
+    snprintf(now, sizeof now, "%.3g", xt_schedule_lr(schedule, from->state.step));
+    snprintf(before, sizeof before, "%.3g", xt_schedule_lr(&then, from->state.step));
+    if (schedule->kind != XT_SCHED_CONSTANT)
+        snprintf(follows, sizeof follows, "; --sched %s follows the new length",
+                 xt_schedule_names[schedule->kind]);
+    if (from->state.step < schedule->steps && strcmp(now, before) != 0)
+        xt_str_append_to(follows, sizeof follows,
+                         "%s the rate of the next step is %s, where it would have been %s",
+                         *follows ? ":" : ";", now, before);
+    xt_log_note("%s is of a run of %" PRId64 " steps, now there are %" PRId64 "%s", from->path,
+                then.steps, schedule->steps, follows);
 }
 
 static enum xt_status start_fresh(const struct xt_run_folder *folder, struct xt_err *err)

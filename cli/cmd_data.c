@@ -411,6 +411,8 @@ static enum xt_status split(const struct set *set, const struct xt_settings *s, 
                        "give another --val-part",
                        set->source->count, xt_str_plural(set->source->count), counts[0], counts[1]);
     if (!status)
+        status = refuse_lists(s->out, err);
+    if (!status)
         status = xt_file_make_folder(s->out, err);
     if (!status)
         status = save_list(s->out, "train.txt", &parts[0], err);
@@ -446,8 +448,6 @@ enum xt_status xt_cmd_data_split(struct xt_options *options, struct xt_err *err)
     if (!s->out)
         return xt_err_set(err, XT_ERR_USAGE, "data split needs --out DIR: where the lists go");
     enum xt_status status = open_whole_set(&set, s, options->arguments[0], "split", err);
-    if (!status)
-        status = refuse_lists(s->out, err);
     if (!status)
         status = split(&set, s, err);
     clear_set(&set);

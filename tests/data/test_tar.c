@@ -224,7 +224,8 @@ static void no_program_is_started_for_a_shard(void **state)
         {"grzip", "GRZipII\0\2\4:)", 12},
     };
     const char *trace = support_path(*state, "started");
-    char *before = strdup(getenv("PATH"));
+    const char *given = getenv("PATH");
+    char *before = strdup(given ? given : "");
     char bytes[1024] = "";
     char script[512];
     assert_non_null(before);

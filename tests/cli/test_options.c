@@ -539,6 +539,7 @@ static const struct {
     {"device", "recorded as what it came to, beside CPU and library: last digits"},
     {"xpu", "the same as device"},
     {"threads", "recorded as what it came to, beside CPU and library: last digits"},
+    {"oversubscribe", "says only that --threads is meant"},
     {"workers", "the images are the same"},
     {"slots", "the images are the same"},
     {"cache", "the images are the same"},

@@ -9,9 +9,11 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/sha256.h"
 #include "base/stop.h"
+#include "base/str.h"
 
 /* ---- export ---- */
 enum { KERNEL_MAX = 1 << 30, ARCHIVE_FILES_MAX = 100000 };
@@ -124,7 +126,7 @@ enum xt_status xt_cache_export(const struct xt_cache_stores *stores, const char 
         status = xt_file_commit(&writer, err);
     xt_file_abandon(&writer);
     if (!status)
-        printf("wrote %zu kernels to %s\n", count, to);
+        xt_log_result(stdout, "wrote %s to %s", xt_count((long long)count, "kernel").text, to);
     return status;
 }
 
@@ -194,6 +196,17 @@ static enum xt_status finish_folder(struct importer *importer, struct xt_err *er
     return status;
 }
 
+/* Its index speaks of it in lines of its own. */
+static void describe_folder(const struct importer *importer)
+{
+    const char *line = xt_str_get(&importer->index.about);
+    xt_log_result(stdout, "%s: %s", importer->key,
+                  xt_count((long long)importer->index.count, "kernel").text);
+    for (size_t length; (length = strcspn(line, "\n")) || *line;
+         line += length + (line[length] != 0))
+        xt_log_result(stdout, "%.*s", (int)length, line);
+}
+
 static enum xt_status begin_folder(struct importer *importer, const char *key, uint8_t *text,
                                    size_t size, struct xt_err *err)
 {
@@ -204,8 +217,7 @@ static enum xt_status begin_folder(struct importer *importer, const char *key, u
     text[size] = '\0';
     status = xt_cache_files_parse(&importer->index, (char *)text, err);
     if (!status)
-        printf("%s: %zu kernels%s%s", key, importer->index.count,
-               importer->index.about.length ? "\n" : "", xt_str_get(&importer->index.about));
+        describe_folder(importer);
     return status;
 }
 
@@ -225,8 +237,8 @@ static enum xt_status take_kernel(struct importer *importer, const char *name, c
     char *folder = NULL;
     char *path = NULL;
     if (!file || strcmp(xt_sha256_format(&digest).text, file->sha256) != 0) {
-        printf("refused: %s: %s\n", name,
-               file ? "its contents are not the recorded ones" : "it was not recorded");
+        xt_log_result(stdout, "refused: %s: %s", name,
+                      file ? "its contents are not the recorded ones" : "it was not recorded");
         importer->refused++;
         return XT_OK;
     }
@@ -281,7 +293,9 @@ enum xt_status xt_cache_import(const struct xt_cache_stores *stores, const char 
     struct importer importer = {.base = stores->base, .from = from};
     struct archive *archive = archive_read_new();
     enum xt_status status = archive ? XT_OK : xt_err_no_memory(err, "an archive", 0);
-    printf("kernels are code that the GPU driver will load: this trusts whoever wrote %s\n", from);
+    xt_log_result(stdout,
+                  "kernels are code that the GPU driver will load: this trusts whoever wrote %s",
+                  from);
     mode_t before = umask(077);
     if (!status && (archive_read_support_format_tar(archive) != ARCHIVE_OK ||
                     archive_read_support_filter_gzip(archive) != ARCHIVE_OK ||
@@ -289,7 +303,8 @@ enum xt_status xt_cache_import(const struct xt_cache_stores *stores, const char 
         status = archive_failed(archive, "read", from, XT_ERR_DATA, err);
     while (!status) {
         struct archive_entry *entry = NULL;
-        status = xt_stop_check(err, "after %zu kernels, which stay", importer.taken);
+        status = xt_stop_check(err, "after %s, which stay",
+                               xt_count((long long)importer.taken, "kernel").text);
         int result = status ? ARCHIVE_EOF : archive_read_next_header(archive, &entry);
         if (result == ARCHIVE_EOF)
             break;
@@ -303,8 +318,9 @@ enum xt_status xt_cache_import(const struct xt_cache_stores *stores, const char 
         archive_read_free(archive);
     if (status || end)
         return status ? status : end;
-    printf("took %zu kernels, refused %zu\n", importer.taken, importer.refused);
-    return importer.refused ? xt_err_set(err, XT_ERR_DATA, "%s: %zu kernels were refused", from,
-                                         importer.refused)
+    xt_log_result(stdout, "took %s, refused %zu",
+                  xt_count((long long)importer.taken, "kernel").text, importer.refused);
+    return importer.refused ? xt_err_set(err, XT_ERR_DATA, "%s: refused %s", from,
+                                         xt_count((long long)importer.refused, "kernel").text)
                             : XT_OK;
 }

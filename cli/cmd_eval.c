@@ -111,7 +111,7 @@ static void describe_calibration(struct xt_report *report, const struct command 
     struct xt_report *to = xt_report_group(report, "calibration");
     xt_report_add(to, "source", NULL, "%s", c->source);
     xt_report_add(to, "images", "", "int8: ranges from %zu", c->images);
-    xt_report_add(to, NULL, "", " of the %zu images", c->all);
+    xt_report_add(to, NULL, "", " of the %s", xt_count((long long)c->all, "image").text);
     xt_report_add(to, NULL, "", " of %s", c->source);
     if (command->calibrated_on_data)
         xt_report_add(to, NULL, "", ", which are those evaluated on; %s takes others",
@@ -195,7 +195,9 @@ static void describe_runs(struct xt_report *report, const struct command *comman
         xt_report_line(report, "latency: not measured (it takes at least %d batches)",
                        2 * XT_LATENCY_LEFT_OUT + 1);
     if (first->bad_images)
-        xt_report_line(report, "%zu images could not be used and do not count", first->bad_images);
+        xt_report_line(report, "%s could not be used and %s not count",
+                       xt_count((long long)first->bad_images, "image").text,
+                       first->bad_images == 1 ? "does" : "do");
 }
 
 static enum xt_status report(const struct command *command, struct xt_err *err)
@@ -205,8 +207,8 @@ static enum xt_status report(const struct command *command, struct xt_err *err)
     xt_report_line(report, "%s, batch %d", command->source->description, command->network->batch);
     describe_calibration(report, command);
     describe_runs(report, command);
-    return xt_report_end(
-        report, command->options->values.json ? XT_REPORT_JSON_LINE : XT_REPORT_TEXT, stdout, err);
+    return xt_report_end(report, command->options->values.json ? XT_REPORT_JSON : XT_REPORT_TEXT,
+                         stdout, err);
 }
 
 /* Names the first of the images that could not be used. */
@@ -219,7 +221,8 @@ static void warn_of_bad(const struct xt_source *source, const struct xt_evaluati
         xt_log_warn("%s is left out: %s", name, e->bad[i].reason);
     }
     if (e->bad_images > NAMED)
-        xt_log_warn("%zu more images are left out", e->bad_images - NAMED);
+        xt_log_warn("left out beside these: %s",
+                    xt_count((long long)(e->bad_images - NAMED), "image").text);
 }
 
 /* --data on the command line, else --val: in a run's config file `data` is what it was trained on.

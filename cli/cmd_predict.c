@@ -125,8 +125,8 @@ static enum xt_status report(const struct reader *reader, const char *path, cons
     xt_report_flag(line, "rejected", "", rejected, "\trejected ", "");
     if (rejected)
         xt_report_add(line, NULL, "", "%s", text);
-    return xt_report_end(line, reader->settings->json ? XT_REPORT_JSON_LINE : XT_REPORT_TEXT,
-                         stdout, err);
+    return xt_report_end(line, reader->settings->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout,
+                         err);
 }
 
 static enum xt_status print_answer(const struct reader *reader, int sample, struct xt_err *err)

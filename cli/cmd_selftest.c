@@ -255,7 +255,7 @@ static enum xt_status print_json(const struct command *command, struct xt_err *e
     ok = networks != NULL;
     for (int i = 0; i < command->subject_count && ok; i++)
         ok = add_subject(networks, &command->subjects[i]);
-    char *text = ok ? cJSON_Print(root) : NULL;
+    char *text = ok ? cJSON_PrintUnformatted(root) : NULL;
     if (text)
         printf("%s\n", text);
     cJSON_free(text);

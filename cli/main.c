@@ -156,6 +156,6 @@ int main(int argc, char **argv)
                             errno ? strerror(errno) : "an earlier write failed");
     xt_log_clear_line();
     if (*err.text && status != XT_OK)
-        fprintf(stderr, "xtrain: error: %s\n", err.text);
+        xt_log_error("%s", err.text);
     return (int)status;
 }

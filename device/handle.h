@@ -41,7 +41,7 @@ struct xt_device {
     struct xt_span engine_span;  /* and finding and opening the device that */
     char place[16];              /* "cpu", "xpu:0" */
     char name[128];   /* "cpu: Intel(R) Xeon(R) ..., 2 threads"; "xpu:0: Intel(R) Arc(TM) ..." */
-    char chosen[192]; /* why this one, where "auto" or "xpu" left a choice; else "" */
+    char chosen[1088]; /* why this one, where "auto" or "xpu" left a choice; else "" */
     /* On an XPU alone: */
     struct xt_xpu xpu;
     struct xt_level_zero *zero; /* NULL: none */

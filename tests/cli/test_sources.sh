@@ -31,5 +31,5 @@ expect 3 'is no file' "$xtrain" data split x-0.tar --out lists
 # A shard that is cut short: one bad image, and with --strict-data the end.
 truncate -s 3000 x-1.tar
 expect 0 'x-1.tar is cut short' "$xtrain" data check 'x-{0..1}.tar' --sheet s.png
-expect 0 '1 images could not be used' "$xtrain" eval --init run/last.safetensors --data 'x-{0..1}.tar'
+expect 0 '1 image could not be used' "$xtrain" eval --init run/last.safetensors --data 'x-{0..1}.tar'
 expect 3 'x-1.tar is cut short' "$xtrain" --model lprnet --data 'x-{0..1}.tar' --batch 2 --epochs 2 --strict-data --out run3

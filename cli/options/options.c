@@ -440,6 +440,17 @@ static enum xt_status take_long(struct cursor *cursor, struct xt_err *err)
                                      : take_flag(cursor, option, on, value, err);
 }
 
+/* The flag whose short form this is, or NULL. */
+static const struct xt_option *find_short(const char *arg)
+{
+    size_t count = 0;
+    const struct xt_option *table = xt_option_table(&count);
+    for (size_t i = 0; i < count; i++)
+        if (table[i].letter && arg[1] == table[i].letter && !arg[2])
+            return &table[i];
+    return NULL;
+}
+
 static enum xt_status unknown_short(const char *arg, enum xt_command_id command, struct xt_err *err)
 {
     char name[NAME_ROOM];
@@ -447,14 +458,25 @@ static enum xt_status unknown_short(const char *arg, enum xt_command_id command,
     static const struct {
         const char *letter;
         const char *option;
-    } usual[] = {{"b", "batch"},   {"c", "config"},  {"d", "data"},    {"e", "epochs"},
-                 {"j", "workers"}, {"m", "model"},   {"o", "out"},     {"q", "quiet"},
-                 {"s", "seed"},    {"t", "threads"}, {"v", "verbose"}, {"w", "workers"}};
+    } usual[] = {{"b", "batch"},   {"c", "config"}, {"d", "data"}, {"e", "epochs"},
+                 {"j", "workers"}, {"m", "model"},  {"o", "out"},  {"s", "seed"},
+                 {"t", "threads"}, {"w", "workers"}};
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
         if (strcmp(usual[i].letter, name) == 0)
             return xt_err_set(err, XT_ERR_USAGE, "there is no option %s; did you mean --%s?",
                               xt_show(arg).text, usual[i].option);
     return unknown_option(arg, name, command, err);
+}
+
+static enum xt_status take_short(struct cursor *cursor, struct xt_err *err)
+{
+    const char *arg = cursor->argv[cursor->at];
+    enum xt_command_id command = cursor->options->command;
+    const struct xt_option *option = find_short(arg);
+    if (!option)
+        return unknown_short(arg, command, err);
+    return xt_option_is_for(option, command) ? take_flag(cursor, option, true, NULL, err)
+                                             : wrong_command(option, command, err);
 }
 
 static enum xt_status take_argument(struct xt_options *options, const char *arg, struct xt_err *err)
@@ -485,7 +507,7 @@ static enum xt_status read_command_line(struct cursor *cursor, struct xt_err *er
         else if (arg[1] == '-')
             status = take_long(cursor, err);
         else
-            status = unknown_short(arg, cursor->options->command, err);
+            status = take_short(cursor, err);
     }
     return status;
 }
@@ -493,6 +515,12 @@ static enum xt_status read_command_line(struct cursor *cursor, struct xt_err *er
 /* Whoever asks for help gets it, whatever else is wrong. */
 static bool asks_for_help(struct xt_settings *values, int argc, const char *const *argv)
 {
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--model") == 0 && i + 1 < argc)
+            values->model = argv[i + 1];
+        else if (xt_str_starts(argv[i], "--model="))
+            values->model = argv[i] + strlen("--model=");
+    }
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
             return values->help = true;
@@ -772,7 +800,9 @@ static enum xt_status check_needed(const struct xt_options *options,
                                    const struct xt_option_models *models, struct xt_err *err)
 {
     const struct xt_command *command = xt_command_get(options->command);
-    if (options->argument_count < command->least_arguments)
+    bool has_data = options->command == XT_COMMAND_PREDICT &&
+                    xt_options_source(options, "data") == XT_SOURCE_COMMAND_LINE;
+    if (options->argument_count < command->least_arguments - has_data)
         return xt_err_set(err, XT_ERR_USAGE, "xtrain %s needs %s; `xtrain %s --help` tells more",
                           command->name, command->arguments, command->name);
     size_t count = 0;
@@ -805,6 +835,7 @@ enum xt_status xt_options_parse(struct xt_options *options, int argc, const char
     enum xt_status status = set_defaults(options, err);
     if (status || asks_for_help(&options->values, argc, argv))
         return status;
+    options->values.model = NULL;
     status = xt_mem_calloc(&options->arguments, (size_t)argc, sizeof *options->arguments,
                            "the arguments", err);
     struct cursor cursor = {.options = options, .argc = argc, .argv = argv};

@@ -115,7 +115,8 @@ static enum xt_status run_command(struct xt_options *options, bool named, struct
     struct xt_kernel_progress kernels;
     xt_kernel_progress_init(&kernels, values->quiet, values->json);
     options->values.kernels = &kernels.observer;
-    return functions[options->command](options, err);
+    enum xt_status status = xt_options_find_weights(options, err);
+    return status ? status : functions[options->command](options, err);
 }
 
 enum { MODELS_MAX = 31 };

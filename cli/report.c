@@ -211,7 +211,7 @@ void xt_report_add(struct xt_report *at, const char *key, const char *label, con
         char *text = NULL;
         double value = read_number(conversion, args);
         if (label && isnan(value))
-            text = strdup("-");
+            text = print_value("%.*s-", (int)strcspn(format, "%"), format);
         else if (label && vasprintf(&text, format, again) < 0)
             text = NULL;
         add_number(at, key, label, value, text);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "cli/options/config.h"
 #include "train/run/run_options.h"
@@ -915,6 +917,30 @@ enum xt_status xt_options_list_run(const struct xt_settings *settings, struct xt
             option->type->spell(option, (const char *)settings + option->offset, &item->value, err);
     }
     return status;
+}
+
+enum xt_status xt_options_find_weights(struct xt_options *options, struct xt_err *err)
+{
+    static const char *const names[] = {"best.safetensors", "last.safetensors"};
+    const char *folder = options->values.init;
+    if (!folder || !xt_file_is_folder(folder))
+        return XT_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = NULL;
+        enum xt_status status = xt_file_join(&path, folder, names[i], err);
+        bool found = !status && xt_file_exists(path);
+        if (found)
+            status = keep_string(options, path, &options->values.init, err);
+        if (found && !status)
+            xt_log_note("taking the weights %s", path);
+        free(path);
+        if (found || status)
+            return status;
+    }
+    return xt_err_set(err, XT_ERR_DATA,
+                      "%s is a folder with neither best.safetensors nor last.safetensors in it; "
+                      "give a run's folder, or a file of weights",
+                      folder);
 }
 
 static enum xt_status print_origin(const struct xt_options *options, size_t index,

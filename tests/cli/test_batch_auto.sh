@@ -23,7 +23,7 @@ expect 0 '3 steps of 6 images' "$xtrain" "${train[@]}" --steps 3 --batch auto --
 says "--batch auto takes 6, with which the run of $tree/six/state-00000002.safetensors was begun"
 expect 0 '4 steps of 6 images' "$xtrain" "${train[@]}" --steps 4 --batch auto --resume "$tree/six"
 printf 'batch: auto\n' >"$tree/auto.yaml"
-expect 0 '1 steps of 24 images' "$xtrain" "${images[@]}" --config "$tree/auto.yaml" --steps 1 --dry-run
+expect 0 '1 step of 24 images' "$xtrain" "${images[@]}" --config "$tree/auto.yaml" --steps 1 --dry-run
 expect 3 'there is no such file' "$xtrain" "${train[@]}" --batch auto --resume "$tree/nowhere"
 
 # Evaluation and prediction.

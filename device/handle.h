@@ -40,7 +40,7 @@ struct xt_device {
     struct xt_span library_span; /* loading oneDNN took this */
     struct xt_span engine_span;  /* and finding and opening the device that */
     char place[16];              /* "cpu", "xpu:0" */
-    char name[128];   /* "cpu: Intel(R) Xeon(R) ..., 2 threads"; "xpu:0: Intel(R) Arc(TM) ..." */
+    char name[128];    /* "cpu: Intel(R) Xeon(R) ..., 2 threads"; "xpu:0: Intel(R) Arc(TM) ..." */
     char chosen[1088]; /* why this one, where "auto" or "xpu" left a choice; else "" */
     /* On an XPU alone: */
     struct xt_xpu xpu;

@@ -249,6 +249,7 @@ clean:
 #: make test-xpu    the XPU path on doubles of an Intel GPU (after `make deps XPU=1`)
 #: make check       include law, format, clang-tidy, headers, globals
 #: make install     PREFIX=/usr/local, DESTDIR=
+#: make uninstall takes away what make install put there, and says what
 #: make bundle      a tarball that runs on a machine without root or network
 #: make SAN=address a build with a sanitizer (also SAN=thread) under build/san-address; `make SAN=address test`
 #: make clean       remove what was built (deps/ stays)

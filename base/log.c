@@ -11,10 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/str.h"
+
 /* What is longer is cut. */
-enum { MESSAGE_ROOM = 8192, LINE_ROOM = 512 };
+enum { MESSAGE_ROOM = 8192, LINE_ROOM = 512, STAMP_ROOM = 32 };
 
 /* CHANGING: some line stands there, but which is not certain. */
 enum line { NO_LINE, CHANGING, STANDS };
@@ -23,6 +26,7 @@ enum line { NO_LINE, CHANGING, STANDS };
  * standard error: whoever writes a message, on whatever thread, has to know what stands there. */
 static struct {
     enum xt_log_level level;
+    bool time;                   /* messages begin with it */
     pthread_mutex_t lock;        /* one message or line at a time */
     volatile sig_atomic_t state; /* enum line; a signal's handler reads it without the lock */
     char line[LINE_ROOM];
@@ -69,15 +73,39 @@ static void put(const char *text)
     }
 }
 
+void xt_log_set_time(bool on)
+{
+    log_state.time = on;
+}
+
+/* "2026-11-22T09:15:02+0100 ", or nothing. */
+static void stamp(char out[STAMP_ROOM])
+{
+    time_t now = time(NULL);
+    struct tm local;
+    *out = '\0';
+    if (log_state.time && localtime_r(&now, &local))
+        strftime(out, STAMP_ROOM, "%Y-%m-%dT%H:%M:%S%z ", &local);
+}
+
+static void format_line(char out[MESSAGE_ROOM], const char *format, va_list args)
+{
+    char message[MESSAGE_ROOM];
+    vsnprintf(message, sizeof message, format, args);
+    xt_str_escape(message, out, MESSAGE_ROOM);
+}
+
 /* In one piece, so that what others write to the same terminal comes before or after it. */
 static void say(const char *prefix, const char *format, va_list args)
 {
     char message[MESSAGE_ROOM];
-    char text[MESSAGE_ROOM + LINE_ROOM + 32];
-    vsnprintf(message, sizeof message, format, args);
+    char when[STAMP_ROOM];
+    char text[MESSAGE_ROOM + LINE_ROOM + STAMP_ROOM + 32];
+    format_line(message, format, args);
+    stamp(when);
     pthread_mutex_lock(&log_state.lock);
     bool stands = log_state.state != NO_LINE;
-    snprintf(text, sizeof text, "%s%s%s\n%s", stands ? wipe : "", prefix, message,
+    snprintf(text, sizeof text, "%s%s%s%s\n%s", stands ? wipe : "", when, prefix, message,
              stands ? log_state.line : "");
     put(text);
     pthread_mutex_unlock(&log_state.lock);
@@ -111,12 +139,42 @@ void xt_log_detail(const char *format, ...)
     va_end(args);
 }
 
+void xt_log_error(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say("xtrain: error: ", format, args);
+    va_end(args);
+}
+
+void xt_log_progress(FILE *out, const char *format, ...)
+{
+    char line[MESSAGE_ROOM];
+    char when[STAMP_ROOM];
+    va_list args;
+    va_start(args, format);
+    format_line(line, format, args);
+    va_end(args);
+    stamp(when);
+    fprintf(out, "%s%s\n", when, line);
+}
+
+void xt_log_result(FILE *out, const char *format, ...)
+{
+    char line[MESSAGE_ROOM];
+    va_list args;
+    va_start(args, format);
+    format_line(line, format, args);
+    va_end(args);
+    fprintf(out, "%s\n", line);
+}
+
 void xt_log_show_line(const char *line)
 {
     char text[LINE_ROOM + 8];
     pthread_mutex_lock(&log_state.lock);
     log_state.state = CHANGING;
-    snprintf(log_state.line, sizeof log_state.line, "%s", line);
+    xt_str_escape(line, log_state.line, sizeof log_state.line);
     snprintf(text, sizeof text, "\r%s\033[K", log_state.line);
     put(text);
     log_state.state = STANDS;

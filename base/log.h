@@ -4,14 +4,24 @@
  * On a terminal one line may stand at its end and be rewritten as things go on (cli/progress.h). A
  * message takes that line's place, and the line comes again below it. Thread-safe; the level is set
  * once, before threads start.
+ *
+ * Names from files, archives and weights end up in what is said. Whatever is printed here is one
+ * line: what would end it, or be a command to the terminal, is escaped (xt_str_escape), so that no
+ * caller has to think of it.
  */
 #ifndef XT_BASE_LOG_H
 #define XT_BASE_LOG_H
+
+#include <stdbool.h>
+#include <stdio.h>
 
 enum xt_log_level { XT_LOG_QUIET, XT_LOG_NORMAL, XT_LOG_VERBOSE };
 
 void xt_log_set_level(enum xt_log_level level);
 enum xt_log_level xt_log_level(void);
+
+/* Whether messages begin with date and time; set once, before threads start. */
+void xt_log_set_time(bool on);
 
 /* A fact worth knowing: printed unless --quiet. */
 void xt_log_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -19,6 +29,13 @@ void xt_log_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void xt_log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A detail: printed with --verbose. */
 void xt_log_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* How the program fails: "xtrain: error: ..."; printed at every level. */
+void xt_log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* A line of progress, to `out`: with date and time where messages have them. */
+void xt_log_progress(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A line of a result, to `out`. */
+void xt_log_result(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* For terminals alone: the line (of at most 511 bytes, and no wider than the terminal) that stands
  * at the end, in place of the one before. */

@@ -70,6 +70,59 @@ size_t xt_utf8_decode(const char *text, size_t left, uint32_t *code)
     return length;
 }
 
+static bool turns_or_ends_lines(uint32_t code)
+{
+    return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x061C ||
+           (code >= 0x200E && code <= 0x200F) || (code >= 0x2028 && code <= 0x202E) ||
+           (code >= 0x2066 && code <= 0x2069);
+}
+
+static size_t escape(const char *text, char *out, size_t size, bool controls)
+{
+    const char *at = text;
+    size_t used = 0;
+    size_t left = strlen(text);
+    while (left) {
+        uint32_t code = 0;
+        size_t length = xt_utf8_decode(at, left, &code);
+        bool stays = length && !(controls && turns_or_ends_lines(code));
+        size_t taken = length ? length : 1;
+        if (used + (stays ? taken : 4 * taken) >= size)
+            break;
+        if (stays)
+            memcpy(out + used, at, taken);
+        for (size_t i = 0; i < taken && !stays; i++)
+            snprintf(out + used + 4 * i, 5, "\\x%02X", (unsigned char)at[i]);
+        used += stays ? taken : 4 * taken;
+        at += taken;
+        left -= taken;
+    }
+    if (size)
+        out[used] = '\0';
+    return (size_t)(at - text);
+}
+
+size_t xt_str_escape(const char *text, char *out, size_t size)
+{
+    return escape(text, out, size, true);
+}
+
+size_t xt_str_escape_bytes(const char *text, char *out, size_t size)
+{
+    return escape(text, out, size, false);
+}
+
+struct xt_counted xt_count(long long count, const char *thing)
+{
+    struct xt_counted counted;
+    bool hisses = xt_str_ends(thing, "ch") || xt_str_ends(thing, "s");
+    snprintf(counted.text, sizeof counted.text, "%lld %s%s", count, thing,
+             count == 1 ? ""
+             : hisses   ? "es"
+                        : "s");
+    return counted;
+}
+
 int xt_utf8_columns(const char *text)
 {
     int columns = 0;

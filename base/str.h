@@ -30,6 +30,22 @@ const char *xt_str_get(const struct xt_str *str);
  * 0. */
 size_t xt_utf8_decode(const char *text, size_t left, uint32_t *code);
 
+/* Text from outside, made fit for a line that is printed: control characters (C0, DEL, C1), line
+ * and paragraph separators, marks that turn the direction of text, and bytes that are not UTF-8
+ * become \xNN, a byte each; all else stays as it is. Fills `out` as far as there is room, whole
+ * characters alone, and ends it; returns how many bytes of the text it took. Four times the text's
+ * length and one byte always suffice. */
+size_t xt_str_escape(const char *text, char *out, size_t size);
+/* The same of the bytes that are not UTF-8 alone: for JSON, which writes control characters in its
+ * own way. */
+size_t xt_str_escape_bytes(const char *text, char *out, size_t size);
+
+/* A number of things in words: "1 image", "24 images", "2 batches". */
+struct xt_counted {
+    char text[64];
+};
+struct xt_counted xt_count(long long count, const char *thing);
+
 /* How many columns the text takes on a terminal (CJK takes two). Invalid bytes count one. */
 int xt_utf8_columns(const char *text);
 

@@ -10,10 +10,12 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/sha256.h"
 #include "base/stop.h"
 #include "cli/options/types.h"
+#include "base/str.h"
 
 /* ---- export ---- */
 
@@ -125,7 +127,7 @@ enum xt_status xt_cache_export(const struct xt_cache_stores *stores, const char 
         status = xt_file_commit(&writer, err);
     xt_file_abandon(&writer);
     if (!status)
-        printf("wrote %zu kernels to %s\n", count, to);
+        xt_log_result(stdout, "wrote %s to %s", xt_count((long long)count, "kernel").text, to);
     return status;
 }
 
@@ -212,6 +214,17 @@ static enum xt_status finish_folder(struct importer *importer, struct xt_err *er
     return status;
 }
 
+/* Its index speaks of it in lines of its own. */
+static void describe_folder(const struct importer *importer)
+{
+    const char *line = xt_str_get(&importer->index.about);
+    xt_log_result(stdout, "%s: %s", importer->key,
+                  xt_count((long long)importer->index.count, "kernel").text);
+    for (size_t length; (length = strcspn(line, "\n")) || *line;
+         line += length + (line[length] != 0))
+        xt_log_result(stdout, "%.*s", (int)length, line);
+}
+
 static enum xt_status begin_folder(struct importer *importer, const char *key, uint8_t *text,
                                    size_t size, struct xt_err *err)
 {
@@ -224,8 +237,7 @@ static enum xt_status begin_folder(struct importer *importer, const char *key, u
     text[size] = '\0';
     status = xt_cache_files_parse(&importer->index, (char *)text, err);
     if (!status)
-        printf("%s: %zu kernels\n%s", key, importer->index.count,
-               xt_str_get(&importer->index.about));
+        describe_folder(importer);
     return status;
 }
 
@@ -258,7 +270,7 @@ static enum xt_status take_kernel(struct importer *importer, const char *name, c
     char *folder = NULL;
     char *path = NULL;
     if (!file || why) {
-        printf("refused: %s: %s\n", xt_show(name).text, why);
+        xt_log_result(stdout, "refused: %s: %s", name, why);
         importer->refused++;
         return XT_OK;
     }
@@ -323,7 +335,9 @@ enum xt_status xt_cache_import(const struct xt_cache_stores *stores, const char 
     status = archive ? XT_OK : xt_err_no_memory(err, "an archive", 0);
     importer.left = size < XT_KERNEL_CACHE_MOST / RATIO_MAX ? size * RATIO_MAX + RATIO_FREE
                                                             : XT_KERNEL_CACHE_MOST;
-    printf("kernels are code that the GPU driver will load: this trusts whoever wrote %s\n", from);
+    xt_log_result(stdout,
+                  "kernels are code that the GPU driver will load: this trusts whoever wrote %s",
+                  from);
     mode_t before = umask(077);
     if (!status && (archive_read_support_format_tar(archive) != ARCHIVE_OK ||
                     archive_read_support_filter_gzip(archive) != ARCHIVE_OK ||
@@ -331,7 +345,8 @@ enum xt_status xt_cache_import(const struct xt_cache_stores *stores, const char 
         status = archive_failed(archive, "read", from, XT_ERR_DATA, err);
     while (!status) {
         struct archive_entry *entry = NULL;
-        status = xt_stop_check(err, "after %zu kernels, which stay", importer.taken);
+        status = xt_stop_check(err, "after %s, which stay",
+                               xt_count((long long)importer.taken, "kernel").text);
         int result = status ? ARCHIVE_EOF : archive_read_next_header(archive, &entry);
         if (result == ARCHIVE_EOF)
             break;
@@ -346,8 +361,9 @@ enum xt_status xt_cache_import(const struct xt_cache_stores *stores, const char 
     close(fd);
     if (status || end)
         return status ? status : end;
-    printf("took %zu kernels, refused %zu\n", importer.taken, importer.refused);
-    return importer.refused ? xt_err_set(err, XT_ERR_DATA, "%s: %zu kernels were refused", from,
-                                         importer.refused)
+    xt_log_result(stdout, "took %s, refused %zu",
+                  xt_count((long long)importer.taken, "kernel").text, importer.refused);
+    return importer.refused ? xt_err_set(err, XT_ERR_DATA, "%s: refused %s", from,
+                                         xt_count((long long)importer.refused, "kernel").text)
                             : XT_OK;
 }

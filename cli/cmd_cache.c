@@ -43,7 +43,8 @@ static void describe_all(struct xt_report *report, const struct xt_cache_stores 
                   ours ? xt_file_name(ours->folder)
                        : "none yet: the first run on an XPU makes one");
     if (ours)
-        xt_report_add(report, NULL, "", ": %zu kernels", ours->files.count);
+        xt_report_add(report, NULL, "", ": %s",
+                      xt_count((long long)ours->files.count, "kernel").text);
     if (ours)
         xt_report_add(report, NULL, "", ", %.1f MB", (double)ours->bytes / 1e6);
 }
@@ -91,25 +92,44 @@ static enum xt_status report(const struct xt_cache_stores *stores, bool each, bo
     return xt_report_end(report, json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
 
-static enum xt_status verify(const struct xt_cache_stores *stores, struct xt_err *err)
+static enum xt_report_form form_of(const struct xt_settings *settings)
 {
+    return settings->json ? XT_REPORT_JSON : XT_REPORT_TEXT;
+}
+
+static enum xt_status verify(const struct xt_cache_stores *stores,
+                             const struct xt_settings *settings, struct xt_err *err)
+{
+    struct xt_report *report = xt_report_create();
+    struct xt_report *faults = xt_report_list(report, "faults");
     size_t fine = 0;
     size_t bad = 0;
     for (size_t i = 0; i < stores->count; i++) {
         const struct xt_cache_store *store = &stores->items[i];
         if (*store->unsafe) {
-            printf("%s\n", store->unsafe);
+            xt_report_add(faults, NULL, "", "%s\n", store->unsafe);
             bad++;
         }
         for (size_t f = 0; f < store->files.count; f++) {
             const struct xt_cache_file *file = &store->files.items[f];
-            if (!file->fine)
-                printf("%s/%s: %s\n", xt_file_name(store->folder), file->name, file->why);
+            struct xt_report *fault = file->fine ? NULL : xt_report_group(faults, NULL);
+            if (fault) {
+                xt_report_add(fault, "cache", "", "%s/", xt_file_name(store->folder));
+                xt_report_add(fault, "file", "", "%s: ", file->name);
+                xt_report_add(fault, "why", "", "%s\n", file->why);
+            }
             fine += file->fine;
             bad += !file->fine;
         }
     }
-    printf("%zu kernels are as they were recorded, %zu are not\n", fine, bad);
+    xt_report_add(report, "fine", "",
+                  fine == 1 ? "%zu kernel is as it was recorded"
+                            : "%zu kernels are as they were recorded",
+                  fine);
+    xt_report_add(report, "bad", "", bad == 1 ? ", %zu is not" : ", %zu are not", bad);
+    enum xt_status status = xt_report_end(report, form_of(settings), stdout, err);
+    if (status)
+        return status;
     return bad ? xt_err_set(
                      err, XT_ERR_RUN,
                      "%zu of the cached kernels do not match; they will not be used, and the "
@@ -163,6 +183,17 @@ static enum xt_status sort_files(const struct xt_cache_stores *stores, struct ag
     return status;
 }
 
+static enum xt_status report_removed(size_t removed, uint64_t freed, uint64_t left,
+                                     const struct xt_settings *settings, struct xt_err *err)
+{
+    struct xt_report *report = xt_report_create();
+    xt_report_add(report, "removed", NULL, "%zu", removed);
+    xt_report_add(report, NULL, "", "removed %s", xt_count((long long)removed, "kernel").text);
+    xt_report_scaled(report, "bytes", "", 1e-6, ", %.1f MB", (double)freed);
+    xt_report_scaled(report, "bytes_left", "", 1e-6, "; %.1f MB are left", (double)left);
+    return xt_report_end(report, form_of(settings), stdout, err);
+}
+
 /* The oldest first, until what is left is young enough and small enough. Indexes keep the names of
  * files that are gone; the next run drops them. */
 static enum xt_status prune(const struct xt_cache_stores *stores,
@@ -188,31 +219,31 @@ static enum xt_status prune(const struct xt_cache_stores *stores,
         freed += status ? 0 : file->bytes;
     }
     free(files);
-    if (!status)
-        printf("removed %zu kernels, %.1f MB; %.1f MB are left\n", removed, (double)freed / 1e6,
-               (double)(bytes - freed) / 1e6);
-    return status;
+    return status ? status : report_removed(removed, freed, bytes - freed, settings, err);
 }
 
 /* Only what this program or a driver writes there is removed; a folder with anything else stays. */
-static enum xt_status clear(const struct xt_cache_stores *stores, struct xt_err *err)
+static enum xt_status clear(const struct xt_cache_stores *stores,
+                            const struct xt_settings *settings, struct xt_err *err)
 {
     static const char *const own[] = {"index.txt", "lock", "config.file"};
     size_t removed = 0;
+    uint64_t bytes = 0;
+    uint64_t freed = 0;
     enum xt_status status = XT_OK;
     for (size_t i = 0; i < stores->count && !status; i++) {
         const struct xt_cache_store *store = &stores->items[i];
+        bytes += store->bytes;
         for (size_t f = 0; f < store->files.count && !status; f++) {
             status = remove_file(store->folder, store->files.items[f].name, err);
             removed += !status;
+            freed += status ? 0 : store->files.items[f].bytes;
         }
         for (size_t o = 0; o < sizeof own / sizeof *own && !*store->unsafe; o++)
             remove_file(store->folder, own[o], NULL);
         rmdir(store->folder);
     }
-    if (!status)
-        printf("removed %zu kernels\n", removed);
-    return status;
+    return status ? status : report_removed(removed, freed, bytes - freed, settings, err);
 }
 
 /* ---- the command ---- */
@@ -250,11 +281,11 @@ enum xt_status xt_cmd_cache(struct xt_options *options, struct xt_err *err)
     if (!status && (verb == INFO || verb == LIST))
         status = report(&stores, verb == LIST, options->values.json, err);
     else if (!status && verb == VERIFY)
-        status = verify(&stores, err);
+        status = verify(&stores, &options->values, err);
     else if (!status && verb == PRUNE)
         status = prune(&stores, &options->values, err);
     else if (!status && verb == CLEAR)
-        status = clear(&stores, err);
+        status = clear(&stores, &options->values, err);
     else if (!status && verb == EXPORT)
         status = xt_cache_export(&stores, options->arguments[1], err);
     else if (!status && verb == IMPORT)

@@ -26,12 +26,39 @@ struct view {
     struct xt_progress progress;
     double start;
     const struct xt_objective *objective;
-    struct class_row *rows; /* [classes]; NULL: no table is wanted */
+    const struct xt_source *source;
+    struct xt_report *answers; /* of --show with --json; NULL: they are printed as they come */
+    struct class_row *rows;    /* [classes]; NULL: no table is wanted */
     size_t show;
 };
 
-static void print_answer(const struct view *view, const int *label, int label_length,
-                         const struct xt_decoded *answer, bool right)
+/* What one image was answered. */
+struct answer {
+    const char *wanted;
+    const char *got;
+    double confidence;
+    bool right;
+};
+
+static void describe_answer(const struct view *view, size_t index, const struct answer *a)
+{
+    if (!view->answers) {
+        xt_log_result(stdout, "  %s  %s  read as  %s  confidence %.3f",
+                      a->right ? "right" : "wrong", a->wanted, a->got, a->confidence);
+        return;
+    }
+    char name[4096];
+    struct xt_report *to = xt_report_group(view->answers, NULL);
+    view->source->class->name(view->source, index, name, sizeof name);
+    xt_report_add(to, "path", NULL, "%s", name);
+    xt_report_add(to, "label", NULL, "%s", a->wanted);
+    xt_report_add(to, "answer", NULL, "%s", a->got);
+    xt_report_add(to, "confidence", NULL, "%f", a->confidence);
+    xt_report_flag(to, "right", NULL, a->right, "", "");
+}
+
+static void show_answer(const struct view *view, size_t index, const int *label, int label_length,
+                        const struct xt_decoded *answer, bool right)
 {
     const struct xt_objective *objective = view->objective;
     struct xt_err err;
@@ -39,8 +66,9 @@ static void print_answer(const struct view *view, const int *label, int label_le
     struct xt_str got = {0};
     if (!objective->class->text(objective, label, label_length, &wanted, &err) &&
         !objective->class->text(objective, answer->symbols, answer->length, &got, &err))
-        printf("  %s  %s  read as  %s  confidence %.3f\n", right ? "right" : "wrong",
-               xt_str_get(&wanted), xt_str_get(&got), answer->probability);
+        describe_answer(
+            view, index,
+            &(struct answer){xt_str_get(&wanted), xt_str_get(&got), answer->probability, right});
     xt_str_clear(&wanted);
     xt_str_clear(&got);
 }
@@ -57,7 +85,7 @@ static void see_answer(void *context, size_t index, const int *label, int label_
     if (index >= view->show)
         return;
     xt_progress_clear(&view->progress);
-    print_answer(view, label, label_length, answer, right);
+    show_answer(view, index, label, label_length, answer, right);
 }
 
 static void show(void *context, size_t done, size_t all)
@@ -111,7 +139,7 @@ static void describe_calibration(struct xt_report *report, const struct command 
     struct xt_report *to = xt_report_group(report, "calibration");
     xt_report_add(to, "source", NULL, "%s", c->source);
     xt_report_add(to, "images", "", "int8: ranges from %zu", c->images);
-    xt_report_add(to, NULL, "", " of the %zu image%s", c->all, xt_str_plural(c->all));
+    xt_report_add(to, NULL, "", " of the %s", xt_count((long long)c->all, "image").text);
     xt_report_add(to, NULL, "", " of %s", c->source);
     if (command->calibrated_on_data)
         xt_report_add(to, NULL, "", ", which are those evaluated on; %s takes others",
@@ -195,20 +223,20 @@ static void describe_runs(struct xt_report *report, const struct command *comman
         xt_report_line(report, "latency: not measured (it takes at least %d batches)",
                        2 * XT_LATENCY_LEFT_OUT + 1);
     if (first->bad_images)
-        xt_report_line(report, "%zu image%s could not be used and do%s not count",
-                       first->bad_images, xt_str_plural(first->bad_images),
-                       first->bad_images == 1 ? "es" : "");
+        xt_report_line(report, "%s could not be used and %s not count",
+                       xt_count((long long)first->bad_images, "image").text,
+                       first->bad_images == 1 ? "does" : "do");
 }
 
-static enum xt_status report(const struct command *command, struct xt_err *err)
+/* Prints the report that evaluate_all began. */
+static enum xt_status end_report(const struct command *command, struct xt_report *report,
+                                 struct xt_err *err)
 {
-    struct xt_report *report = xt_report_create();
-    xt_report_add(report, "data", NULL, "%s", command->data);
     xt_report_line(report, "%s, batch %d", command->source->description, command->network->batch);
     describe_calibration(report, command);
     describe_runs(report, command);
-    return xt_report_end(
-        report, command->options->values.json ? XT_REPORT_JSON_LINE : XT_REPORT_TEXT, stdout, err);
+    return xt_report_end(report, command->options->values.json ? XT_REPORT_JSON : XT_REPORT_TEXT,
+                         stdout, err);
 }
 
 /* Names the first of the images that could not be used. */
@@ -221,8 +249,8 @@ static void warn_of_bad(const struct xt_source *source, const struct xt_evaluati
         xt_log_warn("%s is left out: %s", name, e->bad[i].reason);
     }
     if (e->bad_images > NAMED)
-        xt_log_warn("%zu more %s left out", e->bad_images - NAMED,
-                    e->bad_images == NAMED + 1 ? "is" : "are");
+        xt_log_warn("left out beside these: %s",
+                    xt_count((long long)(e->bad_images - NAMED), "image").text);
 }
 
 /* --data on the command line, else --val: in a run's config file `data` is what it was trained on.
@@ -315,7 +343,7 @@ static enum xt_status open_view(struct command *command, struct xt_err *err)
     command->view.objective = command->objective;
     if (is_comparison(command))
         return status;
-    command->view.show = s->json ? 0 : (size_t)s->show;
+    command->view.show = (size_t)s->show;
     if (!status && network->task == XT_TASK_CLASSES)
         status = xt_mem_calloc(&command->view.rows, (size_t)network->classes,
                                sizeof *command->view.rows, "the table of classes", err);
@@ -324,11 +352,18 @@ static enum xt_status open_view(struct command *command, struct xt_err *err)
 
 static enum xt_status evaluate_all(struct command *command, struct xt_err *err)
 {
+    struct xt_report *said = xt_report_create();
+    xt_report_add(said, "data", NULL, "%s", command->data);
+    command->view.source = command->source;
+    if (command->options->values.json && command->options->values.show && !is_comparison(command))
+        command->view.answers = xt_report_list(said, "answers");
     enum xt_status status = open_view(command, err);
     for (int i = 0; i < command->count && !status; i++)
         status = evaluate(command, i, err);
     if (!status)
-        status = report(command, err);
+        status = end_report(command, said, err);
+    else
+        xt_report_destroy(said);
     for (int i = 0; i < command->count; i++)
         xt_evaluation_clear(&command->runs[i].result);
     free(command->view.rows);

@@ -259,8 +259,8 @@ static enum xt_status report_end(const struct view *view, enum xt_status status,
         return status;
     struct xt_err own;
     struct xt_report *report = describe_end(view, status, err);
-    enum xt_status printed = xt_report_end(report, json ? XT_REPORT_JSON_LINE : XT_REPORT_TEXT,
-                                           stdout, status ? &own : err);
+    enum xt_status printed =
+        xt_report_end(report, json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, status ? &own : err);
     return status ? status : printed;
 }
 

@@ -126,7 +126,7 @@ static enum xt_status report(const struct xt_settings *settings, const struct wa
     xt_report_add(line, "wall_s", "", ", %8.2f s", warmed->span.wall);
     xt_report_add(line, "cpu_s", "", ", %8.2f s of CPU time", warmed->span.cpu);
     enum xt_status status =
-        xt_report_end(line, settings->json ? XT_REPORT_JSON_LINE : XT_REPORT_TEXT, stdout, err);
+        xt_report_end(line, settings->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
     fflush(stdout);
     return status;
 }

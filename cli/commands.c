@@ -3,6 +3,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/str.h"
+
 static const struct xt_command commands[XT_COMMAND_COUNT] = {
     [XT_COMMAND_TRAIN] =
         {
@@ -21,10 +23,12 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
         {
             .name = "predict",
             .summary = "read images with trained weights, one line of output each",
-            .arguments = "WEIGHTS FILE|DIR|-...",
+            .arguments = "WEIGHTS FILE|DIR|LIST|-...",
             .least_arguments = 2,
-            .details = "Takes files, folders, or - for a list of paths on standard input, one a "
-                       "line.",
+            .details = "WEIGHTS is a file or a run's folder. Images are files, or whatever --data "
+                       "takes; labels are not needed. - is a list of paths on standard input, one "
+                       "a line. A line of output is path, answer, confidence, and those of its "
+                       "parts, with tabs between.",
         },
     [XT_COMMAND_DEVICES] =
         {
@@ -129,6 +133,7 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
             .name = "help",
             .summary = "show help on xtrain, or on one command",
             .arguments = "[COMMAND]",
+            .details = "With --model it shows that network's defaults.",
         },
     [XT_COMMAND_MAN] =
         {
@@ -143,6 +148,18 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
             .least_arguments = 1,
             .details = "For this bash session: source <(xtrain completion bash)",
         },
+};
+
+/* What other programs call it. */
+static const struct {
+    const char *word;
+    const char *command;
+} habits[] = {
+    {"test", "eval"},         {"evaluate", "eval"},        {"evaluation", "eval"},
+    {"val", "eval"},          {"validate", "eval"},        {"infer", "predict"},
+    {"inference", "predict"}, {"detect", "predict"},       {"read", "predict"},
+    {"fit", "train"},         {"check", "data check"},     {"split", "data split"},
+    {"pack", "data pack"},    {"benchmark", "bench step"}, {"info", "devices"},
 };
 
 const struct xt_command *xt_command_get(enum xt_command_id id)
@@ -172,4 +189,24 @@ enum xt_command_id xt_command_find(const char *const *argv, int argc, int *words
             return (enum xt_command_id)id;
     }
     return XT_COMMAND_COUNT;
+}
+
+bool xt_command_is_group(const char *word)
+{
+    size_t length = strlen(word);
+    for (int id = 0; id < XT_COMMAND_COUNT; id++)
+        if (strncmp(commands[id].name, word, length) == 0 && commands[id].name[length] == ' ')
+            return true;
+    return false;
+}
+
+const char *xt_command_meant(const char *word)
+{
+    const char *names[XT_COMMAND_COUNT];
+    for (size_t i = 0; i < sizeof habits / sizeof *habits; i++)
+        if (strcmp(habits[i].word, word) == 0)
+            return habits[i].command;
+    for (int id = 0; id < XT_COMMAND_COUNT; id++)
+        names[id] = commands[id].name;
+    return xt_str_nearest(word, names, XT_COMMAND_COUNT);
 }

@@ -5,6 +5,7 @@
 #ifndef XT_CLI_COMMANDS_H
 #define XT_CLI_COMMANDS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -46,6 +47,12 @@ const struct xt_command *xt_command_get(enum xt_command_id id);
 /* The command that the first one or two words name; *words (may be NULL) gets how many. Returns
  * XT_COMMAND_COUNT where there is none of that name. */
 enum xt_command_id xt_command_find(const char *const *argv, int argc, int *words);
+
+/* Whether the word is the first of commands of two words: "data", "bench". */
+bool xt_command_is_group(const char *word);
+/* The command that is meant by a word that is none: what other programs call it, or one spelt
+ * nearly so; NULL: none. */
+const char *xt_command_meant(const char *word);
 
 /* Each returns the exit code; the error's sentence is printed by main. */
 enum xt_status xt_cmd_train(struct xt_options *options, struct xt_err *err);

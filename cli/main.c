@@ -48,21 +48,43 @@ static enum xt_status unknown_command(const char *word, const struct xt_option_m
             return xt_err_set(err, XT_ERR_USAGE,
                               "there is no command %s; to train that network write --model %s",
                               xt_show(word).text, word);
-    const char *names[XT_COMMAND_COUNT];
-    for (int id = 0; id < XT_COMMAND_COUNT; id++)
-        names[id] = xt_command_get((enum xt_command_id)id)->name;
-    const char *near = xt_str_nearest(word, names, XT_COMMAND_COUNT);
+    const char *near = xt_command_meant(word);
     return xt_err_set(err, XT_ERR_USAGE, "there is no command %s; %s%s%s", xt_show(word).text,
                       near ? "did you mean " : "`xtrain help` lists them", near ? near : "",
                       near ? "?" : "");
+}
+
+/* "xtrain data": asked for help it lists what there is, else it says what is missing. */
+static enum xt_status run_group(int argc, const char *const *argv,
+                                const struct xt_option_models *models, struct xt_err *err)
+{
+    struct xt_str text = {0};
+    bool asks = argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+    if (argc > 1 && argv[1][0] != '-') {
+        char both[64];
+        snprintf(both, sizeof both, "%.30s %.30s", argv[0], argv[1]);
+        return unknown_command(both, models, err);
+    }
+    enum xt_status status = xt_help_group(argv[0], &text, err);
+    if (!status && asks)
+        fputs(xt_str_get(&text), stdout);
+    else if (!status)
+        status = xt_err_set(err, XT_ERR_USAGE,
+                            "xtrain %s needs its command; `xtrain %s --help` "
+                            "lists them",
+                            argv[0], argv[0]);
+    xt_str_clear(&text);
+    return status;
 }
 
 /* What --help shows: everything where no command was named. */
 static enum xt_status show_help(const struct xt_options *options, bool named, struct xt_err *err)
 {
     struct xt_str text = {0};
-    enum xt_status status = named ? xt_help_command(options->command, options->models, &text, err)
-                                  : xt_help_overview(options->models, &text, err);
+    const char *model = options->values.model;
+    enum xt_status status =
+        named ? xt_help_command(options->command, options->models, model, &text, err)
+              : xt_help_overview(options->models, model, &text, err);
     if (!status)
         fputs(xt_str_get(&text), stdout);
     xt_str_clear(&text);
@@ -91,13 +113,15 @@ static enum xt_status run_command(struct xt_options *options, bool named, struct
     xt_log_set_level(values->quiet     ? XT_LOG_QUIET
                      : values->verbose ? XT_LOG_VERBOSE
                                        : XT_LOG_NORMAL);
+    xt_log_set_time(values->log_time);
     enum xt_status status = xt_placement_check_threads(values, err);
     if (status)
         return status;
     struct xt_kernel_progress kernels;
     xt_kernel_progress_init(&kernels, values->quiet, values->json);
     options->values.kernels = &kernels.observer;
-    return functions[options->command](options, err);
+    status = xt_options_find_weights(options, err);
+    return status ? status : functions[options->command](options, err);
 }
 
 enum { MODELS_MAX = 31 };
@@ -119,6 +143,8 @@ static enum xt_status run(int argc, const char *const *argv, struct xt_err *err)
     int words = 0;
     if (argc > 0 && argv[0][0] != '-') {
         command = xt_command_find(argv, argc, &words);
+        if (command == XT_COMMAND_COUNT && xt_command_is_group(argv[0]))
+            return run_group(argc, argv, &models, err);
         if (command == XT_COMMAND_COUNT)
             return unknown_command(argv[0], &models, err);
     }
@@ -171,7 +197,9 @@ int main(int argc, char **argv)
                             errno ? strerror(errno) : "an earlier write failed");
     xt_log_clear_line();
     bool as_asked = status == XT_STOPPED || status == XT_INTERRUPTED;
-    if (*err.text && status != XT_OK)
-        xt_log_end("%s%s", as_asked ? "" : "error: ", err.text);
+    if (*err.text && status != XT_OK && as_asked)
+        xt_log_end("%s", err.text);
+    else if (*err.text && status != XT_OK)
+        xt_log_error("%s", err.text);
     return (int)status;
 }

@@ -1,9 +1,10 @@
 #include "cli/placement.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
+#include "base/log.h"
 #include "base/numa.h"
+#include "base/str.h"
 #include "base/thread.h"
 #include "train/memory_plan.h"
 
@@ -105,10 +106,11 @@ enum xt_status xt_placement_dry_run(const struct xt_options *options, struct xt_
         return status;
     printf("settings\n%s\n", xt_str_get(&text));
     xt_str_clear(&text);
-    printf("%s on %s, %s\n", trainer->network.model->title, trainer->source->description,
-           trainer->network.device.name);
-    printf("%" PRId64 " steps of %d images, %" PRId64 " steps an epoch\n", trainer->steps,
-           trainer->network.batch, trainer->epoch_steps);
+    xt_log_result(stdout, "%s on %s, %s", trainer->network.model->title,
+                  trainer->source->description, trainer->network.device.name);
+    printf("%s of %s, %s an epoch\n", xt_count(trainer->steps, "step").text,
+           xt_count(trainer->network.batch, "image").text,
+           xt_count(trainer->epoch_steps, "step").text);
     printf("%zu parameters\n\n", xt_network_parameter_count(&trainer->network));
     print_memory(trainer);
     printf("\n");

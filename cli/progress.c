@@ -194,7 +194,7 @@ static void show_text(struct xt_progress *progress, const char *text, double now
         snprintf(line, sizeof line, "%.*s", columns_of(progress), text);
         xt_log_show_line(line);
     } else {
-        fprintf(progress->out, "%s\n", text);
+        xt_log_progress(progress->out, "%s", text);
         fflush(progress->out);
     }
     progress->shown = now;

@@ -146,6 +146,16 @@ static char *print_value(const char *format, ...)
     return length < 0 ? NULL : text;
 }
 
+/* The text as xt_str_escape or xt_str_escape_bytes has it; NULL for want of memory. */
+static char *escaped(const char *text, size_t (*escape)(const char *text, char *out, size_t size))
+{
+    size_t room = 4 * strlen(text) + 1;
+    char *out = malloc(room);
+    if (out)
+        escape(text, out, room);
+    return out;
+}
+
 static void add_number(struct xt_report *at, const char *key, const char *label, double value,
                        char *text)
 {
@@ -160,10 +170,16 @@ static void add_number(struct xt_report *at, const char *key, const char *label,
 static void add_string(struct xt_report *at, const char *key, const char *label, const char *format,
                        const char *value)
 {
-    if (wants_json(at, key))
-        put_json(at, key, value ? cJSON_CreateString(value) : cJSON_CreateNull());
-    if (label)
-        put_text(at, label, false, print_value(format, value ? value : "not told"));
+    char *bytes = escaped(value ? value : "not told", xt_str_escape_bytes);
+    char *shown = escaped(value ? value : "not told", xt_str_escape);
+    if (!bytes || !shown)
+        xt_report_fail(at);
+    else if (wants_json(at, key))
+        put_json(at, key, value ? cJSON_CreateString(bytes) : cJSON_CreateNull());
+    if (label && shown)
+        put_text(at, label, false, print_value(format, shown));
+    free(bytes);
+    free(shown);
 }
 
 static double read_number(const char *conversion, va_list args)
@@ -195,7 +211,7 @@ void xt_report_add(struct xt_report *at, const char *key, const char *label, con
         char *text = NULL;
         double value = read_number(conversion, args);
         if (label && isnan(value))
-            text = strdup("-");
+            text = print_value("%.*s-", (int)strcspn(format, "%"), format);
         else if (label && vasprintf(&text, format, again) < 0)
             text = NULL;
         add_number(at, key, label, value, text);
@@ -240,12 +256,15 @@ void xt_report_line(struct xt_report *at, const char *format, ...)
     va_list args;
     if (!line)
         return;
+    char *text = NULL;
     va_start(args, format);
-    if (vasprintf(&line->text, format, args) < 0) {
-        line->text = NULL;
-        xt_report_fail(at);
-    }
+    if (vasprintf(&text, format, args) < 0)
+        text = NULL;
     va_end(args);
+    line->text = text ? escaped(text, xt_str_escape) : NULL;
+    if (!line->text)
+        xt_report_fail(at);
+    free(text);
 }
 
 /* ---- printing as text ---- */
@@ -417,9 +436,9 @@ void xt_report_destroy(struct xt_report *report)
     destroy_nodes(report);
 }
 
-static bool print_json(const struct xt_report *report, bool one_line, FILE *out)
+static bool print_json(const struct xt_report *report, FILE *out)
 {
-    char *text = one_line ? cJSON_PrintUnformatted(report->json) : cJSON_Print(report->json);
+    char *text = cJSON_PrintUnformatted(report->json);
     if (text)
         fprintf(out, "%s\n", text);
     cJSON_free(text);
@@ -435,7 +454,7 @@ enum xt_status xt_report_end(struct xt_report *report, enum xt_report_form form,
         print_node(&page, report);
         end_line(&page);
     } else if (fine) {
-        fine = print_json(report, form == XT_REPORT_JSON_LINE, out);
+        fine = print_json(report, out);
     }
     xt_report_destroy(report);
     return fine ? XT_OK : xt_err_no_memory(err, "the report", 0);

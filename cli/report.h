@@ -9,6 +9,9 @@
  *     in a table        each row is a group; labels are headings of columns as wide as what is in
  *                       them, and a figure labelled "" stands below its row.
  *
+ * Strings may come from files: text is printed by xt_str_escape, so that a line stays one, and JSON
+ * is always UTF-8 (xt_str_escape_bytes).
+ *
  * Running out of memory sticks: describing goes on without asking, also with a NULL where a group
  * could not be made, and xt_report_end says so. Keys are copied, as labels and texts are. Not
  * thread-safe.
@@ -58,7 +61,8 @@ void xt_report_line(struct xt_report *at, const char *format, ...)
 /* For want of memory something could not be described. */
 void xt_report_fail(struct xt_report *at);
 
-enum xt_report_form { XT_REPORT_TEXT, XT_REPORT_JSON, XT_REPORT_JSON_LINE };
+/* JSON is one object on one line. */
+enum xt_report_form { XT_REPORT_TEXT, XT_REPORT_JSON };
 
 /* Prints the report and destroys it; of one that lacks something nothing is printed. */
 enum xt_status xt_report_end(struct xt_report *report, enum xt_report_form form, FILE *out,

@@ -269,7 +269,7 @@ static enum xt_status open_auto(struct xt_device *device, const struct xt_device
     if (probe.status == XT_OK && probe.xpus.count > 0)
         return open_xpu(device, "xpu", options, err);
     status = open_cpu(device, options->threads, err);
-    snprintf(device->chosen, sizeof device->chosen, "no XPU: %.170s",
+    snprintf(device->chosen, sizeof device->chosen, "no XPU: %s",
              probe.status ? probe.why : "oneDNN finds no Intel GPU");
     return status;
 }

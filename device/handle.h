@@ -36,8 +36,8 @@ enum xt_device_kind { XT_DEVICE_CPU, XT_DEVICE_XPU };
 struct xt_device {
     enum xt_device_kind kind; /* for those who open it, and for what is said of it */
     /* What others ask instead, in which devices differ: */
-    bool own_memory;  /* apart from the host's: parameters, images and logits cross */
-    bool compiles;    /* kernels are compiled when they are made, for one kind of pass and one shape */
+    bool own_memory; /* apart from the host's: parameters, images and logits cross */
+    bool compiles; /* kernels are compiled when they are made, for one kind of pass and one shape */
     bool trains_fp16; /* with kernels that are fast */
     dnnl_engine_t engine;
     dnnl_stream_t stream;
@@ -45,8 +45,8 @@ struct xt_device {
     struct xt_span library_span; /* loading oneDNN took this */
     struct xt_span engine_span;  /* and finding and opening the device that */
     char place[16];              /* "cpu", "xpu:0" */
-    char name[128];   /* "cpu: Intel(R) Xeon(R) ..., 2 threads"; "xpu:0: Intel(R) Arc(TM) ..." */
-    char chosen[192]; /* why this one, where "auto" or "xpu" left a choice; else "" */
+    char name[128];    /* "cpu: Intel(R) Xeon(R) ..., 2 threads"; "xpu:0: Intel(R) Arc(TM) ..." */
+    char chosen[1088]; /* why this one, where "auto" or "xpu" left a choice; else "" */
     /* On an XPU alone: */
     struct xt_xpu xpu;
     struct xt_level_zero *zero; /* NULL: none */

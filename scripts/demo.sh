@@ -1,8 +1,13 @@
 #!/usr/bin/env bash
 # make demo: trains LPRNet from nothing on plates that the program makes itself, and reads plates that it has never seen.
-# Each command is shown before it runs, so that you can go on from here by yourself.
+# Each command is shown before it runs, so that you can go on from here by yourself. Started by itself, on a machine that
+# need not have make yet, it installs what is missing and builds first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+if [ -z "${XTRAIN:-}" ]; then
+    scripts/deps.sh
+    make all
+fi
 xtrain=${XTRAIN:-build/xtrain}
 
 show() {

@@ -2,7 +2,7 @@
 # Installs the program under a prefix, or takes it away again.
 #
 #   install.sh PROGRAM PREFIX      PREFIX with DESTDIR before it
-#   install.sh --remove PREFIX
+#   install.sh --remove PREFIX     what the installation there recorded in share/xtrain/installed, and nothing else
 #
 # bin/xtrain, lib/xtrain/libdnnl.so.3 (where oneDNN is not the system's), lib/xtrain-xpu (oneDNN's GPU build and what it
 # loads, where `make deps XPU=1` brought it), share/xtrain/configs, manual page and completions, which the program writes
@@ -12,16 +12,36 @@ cd "$(dirname "$0")/.."
 
 if [ "$1" = --remove ]; then
   prefix=${2%/}
-  rm -f "$prefix/bin/xtrain" "$prefix/share/man/man1/xtrain.1" "$prefix/share/bash-completion/completions/xtrain" \
-    "$prefix/share/zsh/site-functions/_xtrain" "$prefix/share/fish/vendor_completions.d/xtrain.fish"
-  rm -rf "$prefix/lib/xtrain" "$prefix/lib/xtrain-xpu" "$prefix/share/xtrain"
-  echo "removed xtrain from $prefix"
+  installed=$prefix/share/xtrain/installed
+  if [ ! -f "$installed" ]; then
+    echo "nothing was removed: $installed, which an installation writes, is not there" >&2
+    exit 1
+  fi
+  count=0
+  while IFS= read -r file; do
+    case /$file/ in */../*) continue ;; esac
+    if [ -e "$prefix/$file" ] || [ -L "$prefix/$file" ]; then
+      rm -f "$prefix/$file"
+      echo "removed $prefix/$file"
+      count=$((count + 1))
+    fi
+  done <"$installed"
+  rm -f "$installed"
+  for folder in lib/xtrain lib/xtrain-xpu share/xtrain; do
+    [ ! -d "$prefix/$folder" ] || find "$prefix/$folder" -depth -type d -empty -delete
+    [ ! -d "$prefix/$folder" ] || echo "left $prefix/$folder: it holds what was not installed"
+  done
+  echo "removed $count files of xtrain from $prefix"
   exit
 fi
 
 program=$1
 prefix=${2%/}
-put() { install -D -m "$1" "$2" "$prefix/$3"; }
+installed=
+put() {
+  install -D -m "$1" "$2" "$prefix/$3"
+  installed+=$3$'\n'
+}
 # Written by the program into a file first, so that a program that fails leaves no empty page behind.
 written=$(mktemp -d)
 trap 'rm -rf "$written"' EXIT
@@ -34,6 +54,7 @@ if [ -e deps/xpu/licences ]; then
   for file in deps/xpu/lib/lib*.so*; do
     case ${file##*/} in libintelocl* | libcommon_clang* | libocl_svml*) continue ;; esac
     cp -dp "$file" "$prefix/lib/xtrain-xpu/"
+    installed+=lib/xtrain-xpu/${file##*/}$'\n'
   done
 fi
 for config in configs/*.y*ml; do
@@ -50,4 +71,6 @@ put 644 "$written/xtrain.1" share/man/man1/xtrain.1
 put 644 "$written/bash" share/bash-completion/completions/xtrain
 put 644 "$written/zsh" share/zsh/site-functions/_xtrain
 put 644 "$written/fish" share/fish/vendor_completions.d/xtrain.fish
+printf %s "$installed" >"$written/installed"
+put 644 "$written/installed" share/xtrain/installed
 echo "installed xtrain in $prefix: run $prefix/bin/xtrain"

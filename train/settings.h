@@ -147,6 +147,7 @@ struct xt_settings {
     int calibrate_images;  /* at most so many of them */
     enum xt_decode_kind decode;
     int show;      /* evaluation prints the answers to this many images */
+    int top;       /* prediction names this many of the likeliest classes */
     double reject; /* predictions below this confidence are rejected; 0: none */
 
     /* benches */
@@ -163,6 +164,7 @@ struct xt_settings {
     bool json;
     bool quiet;
     bool verbose;
+    bool log_time;
     bool version;
     bool help;
 };

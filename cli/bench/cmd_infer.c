@@ -63,7 +63,8 @@ static void describe_profile(struct xt_report *row, const struct xt_bench_infer_
 {
     struct xt_report *profile = xt_report_group(row, NULL);
     double sum = 0;
-    xt_report_line(profile, "\n%s, batch %d", type, run->batch);
+    xt_report_line(profile, "%s", "");
+    xt_report_line(profile, "%s, batch %d", type, run->batch);
     struct xt_report *table = xt_report_table(profile, "ops");
     for (int i = 0; i < run->op_count; i++) {
         const struct xt_bench_infer_op *op = &run->ops[i];

@@ -338,7 +338,7 @@ static enum xt_status report(const struct bench *bench, const struct xt_settings
     xt_report_add(report, "bad_images", bad ? "  bad" : NULL, "%10zu of the images", bad);
     if (bench->device.own_memory)
         describe_crossing(report, bench);
-    return xt_report_end(report, s->json ? XT_REPORT_JSON_LINE : XT_REPORT_TEXT, stdout, err);
+    return xt_report_end(report, s->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
 
 static enum xt_status run(struct bench *bench, const struct xt_settings *s, struct xt_err *err)

@@ -79,7 +79,8 @@ static void describe_profile(struct xt_report *row, const struct xt_bench_run *r
 {
     const struct xt_bench_profile *p = &run->result.profile;
     struct xt_report *to = xt_report_group(row, "profile");
-    xt_report_line(to, "\n%s, %s, batch %d", run->device, xt_dtype_name(run->result.dtype),
+    xt_report_line(to, "%s", "");
+    xt_report_line(to, "%s, %s, batch %d", run->device, xt_dtype_name(run->result.dtype),
                    run->result.batch);
     xt_report_add(to, "step_ms", NULL, "%f", 1e3 * p->step_s);
     xt_report_add(to, "sum_ms", NULL, "%f", 1e3 * p->sum_s);

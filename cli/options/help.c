@@ -37,6 +37,7 @@ enum { EXAMPLES = sizeof examples / sizeof *examples };
 /* Remembers the first failure, so that text can be put down without a check at each line. */
 struct writer {
     const struct xt_option_models *models;
+    const char *model; /* whose defaults are shown; NULL: none */
     struct xt_str *out;
     struct xt_err *err;
     enum xt_status status;
@@ -106,6 +107,18 @@ static const char *const *words_of(const struct writer *writer, const struct xt_
     return option->type == &xt_type_device ? devices : option->choices;
 }
 
+/* The default that the recipe of the chosen network has for the option, or NULL. */
+static const char *recipe_value(const struct writer *writer, const struct xt_option *option)
+{
+    bool known = writer->model && writer->models && writer->models->recipes_of;
+    const struct xt_recipe_item *item =
+        known ? writer->models->recipes_of(writer->model).train : NULL;
+    for (; item && item->option; item++)
+        if (strcmp(item->option, option->name) == 0)
+            return item->value;
+    return NULL;
+}
+
 /* The choices, and the default or that there must be a value: "sgd or adam; default: adam". */
 static enum xt_status describe_values(struct writer *writer, const struct xt_option *option,
                                       enum xt_command_id command, struct xt_str *text)
@@ -119,10 +132,17 @@ static enum xt_status describe_values(struct writer *writer, const struct xt_opt
         return status;
     if (option->needed >> command & 1)
         return xt_str_printf(text, err, "%sneeded", between);
-    if (option->by_model && option->fallback && !is_flag)
+    const char *own = recipe_value(writer, option);
+    if (own && is_flag)
+        own = strcmp(own, "true") == 0 ? "on" : "off";
+    if (own)
+        return xt_str_printf(text, err, "%sdefault of %s: %s", between, writer->model, own);
+    if (writer->model && option->by_model && !option->fallback)
+        return XT_OK;
+    if (!writer->model && option->by_model && option->fallback && !is_flag)
         return xt_str_printf(text, err, "%sdefault: the model's, else %s", between,
                              option->fallback);
-    if (option->by_model)
+    if (!writer->model && option->by_model)
         return xt_str_printf(text, err, "%sdefault: the model's", between);
     if (option->fallback && !is_flag)
         return xt_str_printf(text, err, "%sdefault: %s", between, option->fallback);
@@ -203,9 +223,9 @@ static void put_exit_codes(struct writer *writer)
 }
 
 enum xt_status xt_help_command(enum xt_command_id id, const struct xt_option_models *models,
-                               struct xt_str *out, struct xt_err *err)
+                               const char *model, struct xt_str *out, struct xt_err *err)
 {
-    struct writer writer = {.models = models, .out = out, .err = err};
+    struct writer writer = {.models = models, .model = model, .out = out, .err = err};
     const struct xt_command *command = xt_command_get(id);
     put_usage(&writer, id);
     put(&writer, "\nxtrain %s: %s.\n", command->name, command->summary);
@@ -215,21 +235,38 @@ enum xt_status xt_help_command(enum xt_command_id id, const struct xt_option_mod
     return writer.status;
 }
 
-enum xt_status xt_help_overview(const struct xt_option_models *models, struct xt_str *out,
-                                struct xt_err *err)
+static void put_summary(struct writer *writer, const struct xt_command *command)
 {
-    struct writer writer = {.models = models, .out = out, .err = err};
+    size_t start = writer->out->length;
+    put(writer, "  %s", command->name);
+    put_wrapped(writer, writer->out->length - start, COMMAND_COLUMN, command->summary);
+}
+
+enum xt_status xt_help_group(const char *group, struct xt_str *out, struct xt_err *err)
+{
+    struct writer writer = {.out = out, .err = err};
+    size_t length = strlen(group);
+    put(&writer, "Usage: xtrain %s COMMAND [OPTIONS]\n", group);
+    put_heading(&writer, "Commands (with --help each tells more)");
+    for (int id = 0; id < XT_COMMAND_COUNT; id++) {
+        const struct xt_command *command = xt_command_get((enum xt_command_id)id);
+        if (strncmp(command->name, group, length) == 0 && command->name[length] == ' ')
+            put_summary(&writer, command);
+    }
+    return writer.status;
+}
+
+enum xt_status xt_help_overview(const struct xt_option_models *models, const char *model,
+                                struct xt_str *out, struct xt_err *err)
+{
+    struct writer writer = {.models = models, .model = model, .out = out, .err = err};
     put(&writer, "xtrain trains image networks on Intel hardware: CPUs, and GPUs by --xpu.\n\n"
                  "Usage: xtrain [COMMAND] [OPTIONS]\n\nExamples:\n");
     for (size_t i = 0; i < EXAMPLES; i++)
         put(&writer, "  %-62s # %s\n", examples[i].command, examples[i].what);
     put_heading(&writer, "Commands (`xtrain COMMAND --help` tells more)");
-    for (int id = 0; id < XT_COMMAND_COUNT; id++) {
-        const struct xt_command *command = xt_command_get((enum xt_command_id)id);
-        size_t start = out->length;
-        put(&writer, "  %s", command->name);
-        put_wrapped(&writer, out->length - start, COMMAND_COLUMN, command->summary);
-    }
+    for (int id = 0; id < XT_COMMAND_COUNT; id++)
+        put_summary(&writer, xt_command_get((enum xt_command_id)id));
     put(&writer, "\nThe options of train follow.\n");
     for_options(&writer, XT_COMMAND_TRAIN, put_heading, put_option);
     put_exit_codes(&writer);
@@ -372,10 +409,65 @@ static void put_words(struct writer *writer, const char *const *words)
         put(writer, "%s%s", i ? " " : "", words[i]);
 }
 
+static bool is_of_group(int id, const char *name, size_t length)
+{
+    const char *other = xt_command_get((enum xt_command_id)id)->name;
+    return strncmp(other, name, length) == 0 && other[length] == ' ';
+}
+
+/* The first words of commands, each once. */
 static void put_commands(struct writer *writer)
 {
-    for (int id = 0; id < XT_COMMAND_COUNT; id++)
-        put(writer, "%s%s", id ? " " : "", xt_command_get((enum xt_command_id)id)->name);
+    for (int id = 0; id < XT_COMMAND_COUNT; id++) {
+        const char *name = xt_command_get((enum xt_command_id)id)->name;
+        size_t length = strcspn(name, " ");
+        bool again = false;
+        for (int before = 0; before < id && name[length]; before++)
+            again = again || is_of_group(before, name, length);
+        if (!again)
+            put(writer, "%s%.*s", id ? " " : "", (int)length, name);
+    }
+}
+
+/* The words that may follow the command's first one: "info list" for "info|list", and the second
+ * words of all commands that begin like this one. False where there are none. */
+static bool put_second_words(struct writer *writer, enum xt_command_id id, const char *before)
+{
+    const struct xt_command *command = xt_command_get(id);
+    size_t length = strcspn(command->name, " ");
+    const char *words = command->arguments;
+    if (command->name[length]) {
+        for (int earlier = 0; earlier < (int)id; earlier++)
+            if (is_of_group(earlier, command->name, length))
+                return false;
+        put(writer, "%s", before);
+        for (int other = (int)id; other < XT_COMMAND_COUNT; other++)
+            if (is_of_group(other, command->name, length))
+                put(writer, " %s", xt_command_get((enum xt_command_id)other)->name + length + 1);
+        return true;
+    }
+    if (!words || *words < 'a' || *words > 'z')
+        return false;
+    put(writer, "%s", before);
+    while (*words) {
+        put(writer, " %.*s", (int)strcspn(words, " |"), words);
+        words += strcspn(words, "|");
+        words += *words == '|';
+    }
+    return true;
+}
+
+/* "    before WORD) COMPREPLY...", by the format's two places. */
+static void for_second_words(struct writer *writer, const char *start, const char *middle,
+                             const char *end)
+{
+    for (int id = 0; id < XT_COMMAND_COUNT; id++) {
+        const char *name = xt_command_get((enum xt_command_id)id)->name;
+        char head[128];
+        snprintf(head, sizeof head, "%s%.*s%s", start, (int)strcspn(name, " "), name, middle);
+        if (put_second_words(writer, (enum xt_command_id)id, head))
+            put(writer, "%s", end);
+    }
 }
 
 static void bash_name(struct writer *writer, const struct xt_option *option,
@@ -411,15 +503,30 @@ static void bash_script(struct writer *writer)
     put(writer, "# bash completion of xtrain; load it with: source <(xtrain completion bash)\n"
                 "_xtrain()\n{\n"
                 "    local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}\n"
-                "    local options\n    COMPREPLY=()\n"
+                "    local start=\n    COMPREPLY=()\n"
+                "    # --option=value: three words where = divides words, else one.\n"
+                "    if [[ $current == = ]]; then\n        current=\n"
+                "    elif [[ $before == = ]]; then\n"
+                "        before=${COMP_WORDS[COMP_CWORD - 2]}\n"
+                "    elif [[ $current == --*=* ]]; then\n"
+                "        start=${current%%=*}= before=${current%%=*} current=${current#*=}\n"
+                "    fi\n"
+                "    _xtrain_words\n"
+                "    COMPREPLY=(\"${COMPREPLY[@]/#/$start}\")\n"
+                "}\n"
+                "_xtrain_words()\n{\n"
+                "    local options\n"
                 "    case $before in\n");
     for (size_t i = 0; i < count; i++)
         if (table[i].type->takes_value)
             bash_values(writer, &table[i]);
-    put(writer,
-        "    completion) COMPREPLY=($(compgen -W 'bash zsh fish' -- \"$current\")); return ;;\n"
-        "    esac\n"
-        "    case \"${COMP_WORDS[1]} ${COMP_WORDS[2]} \" in\n");
+    put(writer, "    esac\n"
+                "    if ((COMP_CWORD == 2)) && [[ $current != -* ]]; then\n"
+                "        case $before in\n");
+    for_second_words(writer, "        ", ") COMPREPLY=($(compgen -W '",
+                     "' -- \"$current\")); return ;;\n");
+    put(writer, "        esac\n    fi\n"
+                "    case \"${COMP_WORDS[1]} ${COMP_WORDS[2]} \" in\n");
     for (int id = XT_COMMAND_COUNT - 1; id >= 0; id--) {
         const char *name = xt_command_get((enum xt_command_id)id)->name;
         if (id == XT_COMMAND_TRAIN)
@@ -484,7 +591,11 @@ static void zsh_script(struct writer *writer)
                 "  local -a options\n"
                 "  if (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then\n    compadd -- ");
     put_commands(writer);
-    put(writer, "\n    return\n  fi\n  case \"$words[2] $words[3] \" in\n");
+    put(writer, "\n    return\n  fi\n"
+                "  if (( CURRENT == 3 )) && [[ $words[3] != -* ]]; then\n"
+                "    case $words[2] in\n");
+    for_second_words(writer, "    (", ") compadd --", "; return ;;\n");
+    put(writer, "    esac\n  fi\n  case \"$words[2] $words[3] \" in\n");
     for (int id = XT_COMMAND_COUNT - 1; id >= 0; id--) {
         const char *name = xt_command_get((enum xt_command_id)id)->name;
         if (id == XT_COMMAND_TRAIN)
@@ -502,14 +613,20 @@ static void zsh_script(struct writer *writer)
 
 static void fish_condition(struct writer *writer, enum xt_command_id command)
 {
+    const char *name = xt_command_get(command)->name;
+    size_t length = strcspn(name, " ");
     if (command != XT_COMMAND_TRAIN) {
-        put(writer, "'__fish_seen_subcommand_from %s'", xt_command_get(command)->name);
+        put(writer, "'__fish_seen_subcommand_from %.*s", (int)length, name);
+        if (name[length])
+            put(writer, "; and __fish_seen_subcommand_from %s", name + length + 1);
+        put(writer, "'");
         return;
     }
     put(writer, "'not __fish_seen_subcommand_from");
     for (int id = 0; id < XT_COMMAND_COUNT; id++)
         if (id != XT_COMMAND_TRAIN)
-            put(writer, " %s", xt_command_get((enum xt_command_id)id)->name);
+            put(writer, " %.*s", (int)strcspn(xt_command_get((enum xt_command_id)id)->name, " "),
+                xt_command_get((enum xt_command_id)id)->name);
     put(writer, "'");
 }
 
@@ -534,16 +651,15 @@ static void fish_option(struct writer *writer, const struct xt_option *option,
 
 static void fish_script(struct writer *writer)
 {
-    put(writer, "# fish completion of xtrain; load it with: xtrain completion fish | source\n");
+    put(writer, "# fish completion of xtrain; load it with: xtrain completion fish | source\n"
+                "complete -c xtrain -f -n __fish_use_subcommand -a '");
+    put_commands(writer);
+    put(writer, "'\n");
     for (int id = 0; id < XT_COMMAND_COUNT; id++) {
-        const struct xt_command *command = xt_command_get((enum xt_command_id)id);
-        put(writer, "complete -c xtrain -f -n __fish_use_subcommand -a '%s' -d '", command->name);
-        put_clause(writer, command->summary, "\\");
-        put(writer, "'\n");
         for_options(writer, (enum xt_command_id)id, NULL, fish_option);
     }
-    put(writer, "complete -c xtrain -f -n '__fish_seen_subcommand_from completion' -a 'bash zsh "
-                "fish'\n");
+    for_second_words(writer, "complete -c xtrain -f -n '__fish_seen_subcommand_from ", "' -a '",
+                     "'\n");
 }
 
 enum xt_status xt_help_completion(const char *shell, const struct xt_option_models *models,
@@ -576,15 +692,20 @@ static enum xt_status show(struct xt_str *text, enum xt_status status)
 enum xt_status xt_cmd_help(struct xt_options *options, struct xt_err *err)
 {
     struct xt_str text = {0};
-    if (options->argument_count == 0)
-        return show(&text, xt_help_overview(options->models, &text, err));
+    const char *model = options->values.model;
     int words = 0;
+    if (options->argument_count == 0)
+        return show(&text, xt_help_overview(options->models, model, &text, err));
+    if (options->argument_count == 1 && xt_command_is_group(options->arguments[0]))
+        return show(&text, xt_help_group(options->arguments[0], &text, err));
     enum xt_command_id id = xt_command_find(options->arguments, options->argument_count, &words);
+    const char *near = xt_command_meant(options->arguments[0]);
     if (id == XT_COMMAND_COUNT || words != options->argument_count)
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "there is no command %s; `xtrain help` lists the commands",
-                          xt_show(options->arguments[0]).text);
-    return show(&text, xt_help_command(id, options->models, &text, err));
+        return xt_err_set(err, XT_ERR_USAGE, "there is no command %s; %s%s%s",
+                          xt_show(options->arguments[0]).text,
+                          near ? "did you mean " : "`xtrain help` lists the commands",
+                          near ? near : "", near ? "?" : "");
+    return show(&text, xt_help_command(id, options->models, model, &text, err));
 }
 
 enum xt_status xt_cmd_man(struct xt_options *options, struct xt_err *err)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "cli/options/config.h"
 #include "train/run/run_options.h"
@@ -441,6 +442,17 @@ static enum xt_status take_long(struct cursor *cursor, struct xt_err *err)
                                      : take_flag(cursor, option, on, value, err);
 }
 
+/* The flag whose short form this is, or NULL. */
+static const struct xt_option *find_short(const char *arg)
+{
+    size_t count = 0;
+    const struct xt_option *table = xt_option_table(&count);
+    for (size_t i = 0; i < count; i++)
+        if (table[i].letter && arg[1] == table[i].letter && !arg[2])
+            return &table[i];
+    return NULL;
+}
+
 static enum xt_status unknown_short(const char *arg, enum xt_command_id command, struct xt_err *err)
 {
     char name[NAME_ROOM];
@@ -448,14 +460,25 @@ static enum xt_status unknown_short(const char *arg, enum xt_command_id command,
     static const struct {
         const char *letter;
         const char *option;
-    } usual[] = {{"b", "batch"},   {"c", "config"},  {"d", "data"},    {"e", "epochs"},
-                 {"j", "workers"}, {"m", "model"},   {"o", "out"},     {"q", "quiet"},
-                 {"s", "seed"},    {"t", "threads"}, {"v", "verbose"}, {"w", "workers"}};
+    } usual[] = {{"b", "batch"},   {"c", "config"}, {"d", "data"}, {"e", "epochs"},
+                 {"j", "workers"}, {"m", "model"},  {"o", "out"},  {"s", "seed"},
+                 {"t", "threads"}, {"w", "workers"}};
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
         if (strcmp(usual[i].letter, name) == 0)
             return xt_err_set(err, XT_ERR_USAGE, "there is no option %s; did you mean --%s?",
                               xt_show(arg).text, usual[i].option);
     return unknown_option(arg, name, command, err);
+}
+
+static enum xt_status take_short(struct cursor *cursor, struct xt_err *err)
+{
+    const char *arg = cursor->argv[cursor->at];
+    enum xt_command_id command = cursor->options->command;
+    const struct xt_option *option = find_short(arg);
+    if (!option)
+        return unknown_short(arg, command, err);
+    return xt_option_is_for(option, command) ? take_flag(cursor, option, true, NULL, err)
+                                             : wrong_command(option, command, err);
 }
 
 static enum xt_status take_argument(struct xt_options *options, const char *arg, struct xt_err *err)
@@ -486,7 +509,7 @@ static enum xt_status read_command_line(struct cursor *cursor, struct xt_err *er
         else if (arg[1] == '-')
             status = take_long(cursor, err);
         else
-            status = unknown_short(arg, cursor->options->command, err);
+            status = take_short(cursor, err);
     }
     return status;
 }
@@ -494,6 +517,12 @@ static enum xt_status read_command_line(struct cursor *cursor, struct xt_err *er
 /* Whoever asks for help gets it, whatever else is wrong. */
 static bool asks_for_help(struct xt_settings *values, int argc, const char *const *argv)
 {
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--model") == 0 && i + 1 < argc)
+            values->model = argv[i + 1];
+        else if (xt_str_starts(argv[i], "--model="))
+            values->model = argv[i] + strlen("--model=");
+    }
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
             return values->help = true;
@@ -822,7 +851,9 @@ static enum xt_status check_needed(const struct xt_options *options,
                                    const struct xt_option_models *models, struct xt_err *err)
 {
     const struct xt_command *command = xt_command_get(options->command);
-    if (options->argument_count < command->least_arguments)
+    bool has_data = options->command == XT_COMMAND_PREDICT &&
+                    xt_options_source(options, "data") == XT_SOURCE_COMMAND_LINE;
+    if (options->argument_count < command->least_arguments - has_data)
         return xt_err_set(err, XT_ERR_USAGE, "xtrain %s needs %s; `xtrain %s --help` tells more",
                           command->name, command->arguments, command->name);
     size_t count = 0;
@@ -855,6 +886,7 @@ enum xt_status xt_options_parse(struct xt_options *options, int argc, const char
     enum xt_status status = set_defaults(options, err);
     if (status || asks_for_help(&options->values, argc, argv))
         return status;
+    options->values.model = NULL;
     status = xt_mem_calloc(&options->arguments, (size_t)argc, sizeof *options->arguments,
                            "the arguments", err);
     struct cursor cursor = {.options = options, .argc = argc, .argv = argv};
@@ -1014,6 +1046,30 @@ enum xt_status xt_options_print_recipe(const struct xt_options *options, struct 
         xt_str_clear(&values);
     }
     return status;
+}
+
+enum xt_status xt_options_find_weights(struct xt_options *options, struct xt_err *err)
+{
+    static const char *const names[] = {"best.safetensors", "last.safetensors"};
+    const char *folder = options->values.init;
+    if (!folder || !xt_file_is_folder(folder))
+        return XT_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = NULL;
+        enum xt_status status = xt_file_join(&path, folder, names[i], err);
+        bool found = !status && xt_file_exists(path);
+        if (found)
+            status = keep_string(options, path, &options->values.init, err);
+        if (found && !status)
+            xt_log_note("taking the weights %s", path);
+        free(path);
+        if (found || status)
+            return status;
+    }
+    return xt_err_set(err, XT_ERR_DATA,
+                      "%s is a folder with neither best.safetensors nor last.safetensors in it; "
+                      "give a run's folder, or a file of weights",
+                      folder);
 }
 
 static enum xt_status print_origin(const struct xt_options *options, size_t index,

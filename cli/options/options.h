@@ -89,6 +89,9 @@ void xt_options_found_batch(struct xt_options *options, int batch);
 enum xt_status xt_options_list_run(const struct xt_settings *settings, struct xt_run_options *out,
                                    struct xt_err *err);
 
+/* Where --init is a run's folder, takes the weights in it: the best, else the last. */
+enum xt_status xt_options_find_weights(struct xt_options *options, struct xt_err *err);
+
 /* The settings of the command as a config file, each line with a comment that says where the value
  * came from. */
 enum xt_status xt_options_print(const struct xt_options *options, struct xt_str *out,

@@ -6,6 +6,7 @@
 #include "device/upload.h"
 #include "train/optim/optim.h"
 #include "train/optim/schedule.h"
+#include "train/losses/decode.h"
 #include "train/settings.h"
 
 /* Where the value lies in the settings. */
@@ -27,8 +28,10 @@ enum {
     DOCTOR = 1 << XT_COMMAND_DOCTOR,
     SELFTEST = 1 << XT_COMMAND_SELFTEST,
     CACHE = 1 << XT_COMMAND_CACHE,
+    HELP = 1 << XT_COMMAND_HELP,
     NETWORK = TRAIN | EVAL | PREDICT, /* whatever runs a network */
     EVERY = (1 << XT_COMMAND_COUNT) - 1,
+    WORKS = EVERY & ~(HELP | 1 << XT_COMMAND_MAN | 1 << XT_COMMAND_COMPLETION),
 };
 
 static const char *const bn_names[] = {"auto", "batch", "frozen", NULL};
@@ -52,7 +55,8 @@ static const struct xt_option table[] = {
         .name = "model",
         .type = &xt_type_text,
         FIELD(model),
-        .commands = NETWORK | BENCH | LOADER | CHECK | SPLIT | SELFTEST | PACK | INFER | WARM,
+        .commands =
+            NETWORK | BENCH | LOADER | CHECK | SPLIT | SELFTEST | PACK | INFER | WARM | HELP,
         .needed = WARM | TRAIN | BENCH | INFER | LOADER,
         .group = XT_GROUP_DATA,
         .resume = XT_RESUME_REFUSES,
@@ -63,7 +67,7 @@ static const struct xt_option table[] = {
         .name = "data",
         .type = &xt_type_source,
         FIELD(data),
-        .commands = TRAIN | EVAL | LOADER | WARM,
+        .commands = NETWORK | LOADER | WARM,
         .needed = LOADER,
         .group = XT_GROUP_DATA,
         .resume = XT_RESUME_SAYS,
@@ -872,6 +876,17 @@ static const struct xt_option table[] = {
         .help = "print the answers to the first so many images beside their labels",
     },
     {
+        .name = "top",
+        .type = &xt_type_integer,
+        FIELD(top),
+        .commands = PREDICT,
+        .group = XT_GROUP_ANSWER,
+        .fallback = "5",
+        .min = 1,
+        .max = XT_DECODE_MAX,
+        .help = "how many of the likeliest classes to name",
+    },
+    {
         .name = "reject",
         .type = &xt_type_real,
         FIELD(reject),
@@ -989,20 +1004,30 @@ static const struct xt_option table[] = {
         .name = "quiet",
         .type = &xt_type_flag,
         FIELD(quiet),
-        .commands =
-            NETWORK | DEVICES | BENCH | LOADER | CHECK | SPLIT | SELFTEST | PACK | INFER | WARM,
+        .commands = WORKS,
+        .letter = 'q',
         .group = XT_GROUP_OUTPUT,
         .fallback = "false",
-        .help = "results, warnings and errors alone",
+        .help = "results, warnings and errors alone; also -q",
     },
     {
         .name = "verbose",
         .type = &xt_type_flag,
         FIELD(verbose),
-        .commands = NETWORK | DEVICES | BENCH | LOADER | CHECK | PACK | INFER | WARM,
+        .commands = WORKS,
+        .letter = 'v',
         .group = XT_GROUP_OUTPUT,
         .fallback = "false",
-        .help = "more about what is done and where",
+        .help = "more about what is done and where; also -v",
+    },
+    {
+        .name = "log-time",
+        .type = &xt_type_flag,
+        FIELD(log_time),
+        .commands = WORKS,
+        .group = XT_GROUP_OUTPUT,
+        .fallback = "false",
+        .help = "begin messages and lines of progress with date and time",
     },
     {
         .name = "version",

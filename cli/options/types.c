@@ -15,26 +15,10 @@
 
 struct xt_shown xt_show(const char *text)
 {
-    struct xt_shown shown = {0};
-    enum { ROOM = sizeof shown.text - 6 }; /* for ..." and the end */
-    char *out = shown.text;
-    size_t used = 0;
-    size_t left = strlen(text);
-    out[used++] = '"';
-    while (left && used + 4 <= ROOM) {
-        uint32_t code = 0;
-        size_t length = xt_utf8_decode(text, left, &code);
-        if (length && code >= 0x20 && code != 0x7F && !(code >= 0x80 && code < 0xA0)) {
-            memcpy(out + used, text, length);
-            used += length;
-        } else {
-            length = 1;
-            used += (size_t)snprintf(out + used, 5, "\\x%02X", (unsigned char)*text);
-        }
-        text += length;
-        left -= length;
-    }
-    memcpy(out + used, left ? "...\"" : "\"", left ? 5 : 2);
+    struct xt_shown shown = {.text = "\""};
+    enum { ROOM = sizeof shown.text - 5 }; /* for ..." and the quote before */
+    size_t taken = xt_str_escape(text, shown.text + 1, ROOM);
+    xt_str_append_to(shown.text, sizeof shown.text, "%s\"", text[taken] ? "..." : "");
     return shown;
 }
 

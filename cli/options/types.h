@@ -69,6 +69,7 @@ struct xt_option {
     unsigned commands; /* bits 1 << enum xt_command_id: who has it */
     unsigned needed;   /* bits: who cannot do without it */
     unsigned lists;    /* bits: whose command line takes several values, with commas between */
+    char letter;       /* of the short form: -v; 0: none */
     enum xt_option_group group;
     enum xt_resume_rule resume; /* of what weights follow from */
     const char *value;          /* what help calls the value; NULL: the type's word */

@@ -201,6 +201,55 @@ static void a_word_is_quoted_where_a_shell_would_not_take_it_as_it_is(void **sta
     }
 }
 
+/* Commands to a terminal, ends of lines, marks that turn the direction of text. */
+static void what_is_no_text_is_escaped(void **state)
+{
+    (void)state;
+    const struct {
+        const char *text, *line, *bytes;
+    } cases[] = {
+        {"京A12345 é \xf0\x9f\x9a\x97 \\", "京A12345 é \xf0\x9f\x9a\x97 \\", NULL},
+        {"a\033[2Jb\n\t\x7f", "a\\x1B[2Jb\\x0A\\x09\\x7F", NULL},
+        {"\xc2\x9b"
+         "2J",
+         "\\xC2\\x9B2J", NULL},
+        {"x\xe2\x80\xaegpj", "x\\xE2\\x80\\xAEgpj", NULL},
+        {"\xbe\xa9"
+         "A",
+         "\\xBE\\xA9A", "\\xBE\\xA9A"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char out[64];
+        assert_int_equal(xt_str_escape(cases[i].text, out, sizeof out), strlen(cases[i].text));
+        assert_string_equal(out, cases[i].line);
+        xt_str_escape_bytes(cases[i].text, out, sizeof out);
+        assert_string_equal(out, cases[i].bytes ? cases[i].bytes : cases[i].text);
+    }
+}
+
+static void escaping_cuts_between_characters(void **state)
+{
+    (void)state;
+    char out[7];
+    assert_int_equal(xt_str_escape("京\n京", out, sizeof out), 3);
+    assert_string_equal(out, "京");
+    assert_int_equal(xt_str_escape("京\n京", out, 4), 3);
+    assert_string_equal(out, "京");
+    assert_int_equal(xt_str_escape("京", out, 3), 0);
+    assert_string_equal(out, "");
+    assert_int_equal(xt_str_escape("京", out, 0), 0);
+}
+
+static void one_thing_is_singular(void **state)
+{
+    (void)state;
+    assert_string_equal(xt_count(0, "image").text, "0 images");
+    assert_string_equal(xt_count(1, "image").text, "1 image");
+    assert_string_equal(xt_count(1, "batch").text, "1 batch");
+    assert_string_equal(xt_count(2, "batch").text, "2 batches");
+    assert_string_equal(xt_count(3, "class").text, "3 classes");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +267,9 @@ int main(void)
         cmocka_unit_test(a_word_like_none_has_no_nearest),
         cmocka_unit_test(starts_and_ends),
         cmocka_unit_test(a_word_is_quoted_where_a_shell_would_not_take_it_as_it_is),
+        cmocka_unit_test(what_is_no_text_is_escaped),
+        cmocka_unit_test(escaping_cuts_between_characters),
+        cmocka_unit_test(one_thing_is_singular),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,14 +12,14 @@ fail() {
   exit 1
 }
 # number FILE KEY: the first value of a key
-number() { sed -n "s/.*\"$2\":[[:space:]]*\([0-9.e+-]*\).*/\1/p" "$1" | head -n 1; }
+number() { grep -o "\"$2\":[0-9.e+-]*" "$1" | head -n 1 | cut -d: -f2; }
 
 bench --batch 4 --json --profile >"$folder/one.json" || fail "a plain run failed"
 for key in images_per_s step_ms conv_ms share first_step_s peak_rss_mb planned_mb; do
   awk -v x="$(number "$folder/one.json" "$key")" 'BEGIN { exit !(x > 0) }' || fail "$key is not above 0"
 done
 sum=$(number "$folder/one.json" sum_ms)
-step=$(sed -n '/"profile"/,$p' "$folder/one.json" | number /dev/stdin step_ms)
+step=$(sed 's/.*"profile"//' "$folder/one.json" | number /dev/stdin step_ms)
 awk -v a="$sum" -v b="$step" 'BEGIN { exit !(a > 0.97 * b && a <= b) }' || fail "parts of $sum ms in a step of $step ms"
 
 bench --batch 2,4 --amp off,bf16 >"$folder/table" || fail "a table of four failed"
@@ -29,8 +29,8 @@ bench --batch 4 --profile >"$folder/profile" || fail "--profile failed"
 grep -q '^these parts add up to .* % of the .* ms' "$folder/profile" || fail "$(cat "$folder/profile")"
 
 # Against itself made slow: fine; made fast beyond belief: 1.
-sed 's/"images_per_s":.*/"images_per_s": 0.001,/' "$folder/one.json" >"$folder/slow.json"
-sed 's/"images_per_s":.*/"images_per_s": 1e9,/' "$folder/one.json" >"$folder/fast.json"
+sed 's/"images_per_s":[^,]*/"images_per_s":0.001/g' "$folder/one.json" >"$folder/slow.json"
+sed 's/"images_per_s":[^,]*/"images_per_s":1e9/g' "$folder/one.json" >"$folder/fast.json"
 bench --batch 4 --against "$folder/slow.json" >/dev/null || fail "quicker than before, and yet it failed"
 code=0
 bench --batch 4 --against "$folder/fast.json" >/dev/null || code=$?
@@ -44,7 +44,7 @@ code=0
 bench --batch 4 --device cpu,xpu >"$folder/table" || code=$?
 [ "$code" = 4 ] && [ ! -s "$folder/table" ] || fail "a device that is not there gave code $code"
 code=0
-sed 's/"type":\([[:space:]]*\)"f32"/"type":\1"fp16"/' "$folder/one.json" >"$folder/fp16.json"
+sed 's/"type":"f32"/"type":"fp16"/' "$folder/one.json" >"$folder/fp16.json"
 bench --batch 4 --amp fp16 --against "$folder/fp16.json" >/dev/null || code=$?
 [ "$code" = 2 ] && grep -q -- '--amp fp16: oneDNN trains' "$folder/said" || fail "fp16 against fp16 gave code $code"
 

@@ -12,7 +12,7 @@ cd "$tree"
 echo before >kernels.tar.gz
 expect 1 'cannot write kernels.tar.gz: File too large' bash -c "ulimit -f 100; trap '' XFSZ; exec '$xtrain' cache export kernels.tar.gz"
 [ "$(cat kernels.tar.gz)" = before ] || fail 'an export that failed took the place of the one before'
-expect 0 'wrote 1 kernels to kernels.tar.gz' "$xtrain" cache export kernels.tar.gz
+expect 0 'wrote 1 kernel to kernels.tar.gz' "$xtrain" cache export kernels.tar.gz
 [ "$(ls)" = $'cache\nkernels.tar.gz' ] || fail 'an export left something beside it' "$(ls)"
 
 mv cache exported

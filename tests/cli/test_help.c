@@ -42,7 +42,8 @@ static void each_command_shows_its_options_and_no_other(void **state)
     for (int id = 0; id < XT_COMMAND_COUNT; id++) {
         struct xt_str text = {0};
         struct xt_err err = {0};
-        assert_int_equal(xt_help_command((enum xt_command_id)id, &models, &text, &err), XT_OK);
+        assert_int_equal(xt_help_command((enum xt_command_id)id, &models, NULL, &text, &err),
+                         XT_OK);
         assert_lines_fit(text.data);
         for (size_t i = 0; i < count; i++)
             assert_int_equal(shows(text.data, &table[i]),
@@ -56,7 +57,7 @@ static void the_overview_shows_commands_train_and_exit_codes(void **state)
     (void)state;
     struct xt_str text = {0};
     struct xt_err err = {0};
-    assert_int_equal(xt_help_overview(&models, &text, &err), XT_OK);
+    assert_int_equal(xt_help_overview(&models, NULL, &text, &err), XT_OK);
     assert_lines_fit(text.data);
     for (int id = 0; id < XT_COMMAND_COUNT; id++)
         assert_non_null(strstr(text.data, xt_command_get((enum xt_command_id)id)->summary));
@@ -120,19 +121,66 @@ static void bash_completes(void **state)
     const char *script = support_path(*state, "xtrain.bash");
     support_write_file(script, text.data, text.length);
     xt_str_clear(&text);
-    char command[1024];
+    char command[2048];
     snprintf(
         command, sizeof command,
         "bash -c 'source %s; "
         "try() { COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _xtrain; echo ${COMPREPLY[@]}; }; "
-        "try xtrain --optim ad; try xtrain eval --lp; try xtrain eval --epo; try xtrain pre' 2>&1",
+        "try xtrain --optim ad; try xtrain eval --lp; try xtrain eval --epo; try xtrain pre; "
+        "try xtrain data \"\"; try xtrain bench st; try xtrain cache e; try xtrain st; "
+        "try xtrain completion z; try xtrain --optim = ad; try xtrain --optim =; "
+        "try xtrain --optim=adamw' 2>&1",
         script);
     FILE *pipe = popen(command, "r");
-    char answer[256] = {0};
+    char answer[512] = {0};
     assert_non_null(pipe);
     assert_true(fread(answer, 1, sizeof answer - 1, pipe) > 0);
     assert_int_equal(pclose(pipe), 0);
-    assert_string_equal(answer, "adam adamw\n--lprnet-norm\n\npredict\n");
+    assert_string_equal(answer, "adam adamw\n--lprnet-norm\n\npredict\n"
+                                "check split pack\nstep start\nexport\n\nzsh\nadam adamw\n"
+                                "sgd adam adamw rmsprop\n--optim=adamw\n");
+}
+
+static struct xt_recipes recipes_of(const char *model)
+{
+    static const struct xt_recipe_item items[] = {
+        {"lr", "0.25"}, {"augment", "true"}, {NULL, NULL}};
+    return (struct xt_recipes){.train = strcmp(model, "lprnet") == 0 ? items : NULL};
+}
+
+static void a_chosen_network_shows_its_own_defaults(void **state)
+{
+    (void)state;
+    const struct xt_option_models known = {.names = model_names, .recipes_of = recipes_of};
+    struct xt_str text = {0};
+    struct xt_err err = {0};
+    assert_int_equal(xt_help_command(XT_COMMAND_TRAIN, &known, "lprnet", &text, &err), XT_OK);
+    assert_non_null(strstr(text.data, "(default of lprnet: 0.25)"));
+    assert_non_null(strstr(text.data, "(default of lprnet: on)"));
+    assert_null(strstr(text.data, "the model's"));
+    xt_str_clear(&text);
+}
+
+static void a_group_of_commands_lists_them(void **state)
+{
+    (void)state;
+    struct xt_str text = {0};
+    struct xt_err err = {0};
+    assert_true(xt_command_is_group("data") && !xt_command_is_group("dat"));
+    assert_int_equal(xt_help_group("data", &text, &err), XT_OK);
+    assert_lines_fit(text.data);
+    assert_non_null(strstr(text.data, "\n  data check  "));
+    assert_null(strstr(text.data, "bench"));
+    xt_str_clear(&text);
+}
+
+static void what_other_programs_call_it_is_known(void **state)
+{
+    (void)state;
+    assert_string_equal(xt_command_meant("evaluate"), "eval");
+    assert_string_equal(xt_command_meant("test"), "eval");
+    assert_string_equal(xt_command_meant("data chek"), "data check");
+    assert_null(xt_command_meant("xyzzy plugh"));
 }
 
 static void an_unknown_shell_is_refused(void **state)
@@ -153,6 +201,9 @@ int main(void)
         cmocka_unit_test(the_manual_page_names_every_option),
         cmocka_unit_test(completion_knows_every_option_and_choice),
         cmocka_unit_test_setup_teardown(bash_completes, support_make_folder, support_remove_folder),
+        cmocka_unit_test(a_chosen_network_shows_its_own_defaults),
+        cmocka_unit_test(a_group_of_commands_lists_them),
+        cmocka_unit_test(what_other_programs_call_it_is_known),
         cmocka_unit_test(an_unknown_shell_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -272,9 +272,10 @@ static const struct {
     {"eval --model lprnet", "xtrain eval needs --init FILE (trained weights to begin with: "
                             ".safetensors, or PyTorch's .pth); `xtrain eval --help` tells more"},
     {"eval --model lprnet --init w.pth extra", "eval takes options alone, but \"extra\" was given"},
-    {"predict", "xtrain predict needs WEIGHTS FILE|DIR|-...; `xtrain predict --help` tells more"},
+    {"predict",
+     "xtrain predict needs WEIGHTS FILE|DIR|LIST|-...; `xtrain predict --help` tells more"},
     {"predict w.pth",
-     "xtrain predict needs WEIGHTS FILE|DIR|-...; `xtrain predict --help` tells more"},
+     "xtrain predict needs WEIGHTS FILE|DIR|LIST|-...; `xtrain predict --help` tells more"},
     {"predict w.pth a.jpg --epochs 3", "--epochs belongs to train, not to predict"},
     {"predict w.pth a.jpg --reject 2", "--reject takes a number from 0 to 1, not \"2\""},
     {"predict w.pth a.jpg --json true",
@@ -474,6 +475,22 @@ static void help_is_given_whatever_else_is_wrong(void **state)
     xt_options_clear(&options);
 }
 
+static void short_forms_are_what_they_stand_for(void **state)
+{
+    (void)state;
+    struct xt_options options;
+    struct line line;
+    parse_well(&options, &line, "--model lprnet -v");
+    assert_true(options.values.verbose && !options.values.quiet);
+    xt_options_clear(&options);
+    parse_well(&options, &line, "devices -q");
+    assert_true(options.values.quiet);
+    xt_options_clear(&options);
+    parse_well(&options, &line, "help train --model lprnet");
+    assert_string_equal(options.values.model, "lprnet");
+    xt_options_clear(&options);
+}
+
 static void the_same_option_twice_with_one_value_is_fine(void **state)
 {
     (void)state;
@@ -552,6 +569,7 @@ static const struct {
     {"json", "what is said"},
     {"quiet", "what is said"},
     {"verbose", "what is said"},
+    {"log-time", "what is said"},
     {"version", "trains nothing"},
     {"help", "trains nothing"},
 };
@@ -706,6 +724,7 @@ int main(void)
         cmocka_unit_test(the_device_says_it_all_after_xpu),
         cmocka_unit_test(arguments_are_kept_in_order),
         cmocka_unit_test(help_is_given_whatever_else_is_wrong),
+        cmocka_unit_test(short_forms_are_what_they_stand_for),
         cmocka_unit_test(the_same_option_twice_with_one_value_is_fine),
         cmocka_unit_test(bytes_that_are_not_utf8_are_refused_and_shown_safely),
         cmocka_unit_test(every_entry_of_the_table_is_whole),

@@ -307,6 +307,15 @@ static void the_answer_to_a_signal_leaves_the_live_line_too(void **state)
 
 enum { THREADS = 4, MESSAGES = 200 };
 
+static void what_is_said_stays_one_line_and_no_command(void **state)
+{
+    (void)state;
+    struct capture out = capture();
+    xt_log_warn("%s: no image", "a\033[2J\nb");
+    xt_log_error("%s", "c\rd");
+    assert_captured(&out, "warning: a\\x1B[2J\\x0Ab: no image\nxtrain: error: c\\x0Dd\n");
+}
+
 static void *say_many(void *argument)
 {
     for (int i = 0; i < MESSAGES; i++)
@@ -366,6 +375,7 @@ int main(void)
         cmocka_unit_test(plain_lines_come_at_intervals),
         cmocka_unit_test(a_live_line_is_rewritten_and_wiped_once),
         cmocka_unit_test(nothing_is_shown_when_off),
+        cmocka_unit_test(what_is_said_stays_one_line_and_no_command),
         cmocka_unit_test(a_message_has_a_line_of_its_own_and_the_live_line_comes_again),
         cmocka_unit_test(where_lines_are_plain_a_message_is_nothing_but_itself),
         cmocka_unit_test(the_answer_to_a_signal_leaves_the_live_line_too),

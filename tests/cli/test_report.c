@@ -24,7 +24,7 @@ typedef struct xt_report *describe_function(void);
 static void assert_both(describe_function *describe, const char *text, const char *json)
 {
     assert_printed(describe(), XT_REPORT_TEXT, text);
-    assert_printed(describe(), XT_REPORT_JSON_LINE, json);
+    assert_printed(describe(), XT_REPORT_JSON, json);
 }
 
 static struct xt_report *describe_lines(void)
@@ -120,10 +120,28 @@ static void lists_and_groups_may_be_in_one_form_alone(void **state)
                 "\"cold\":{\"all\":{\"wall_s\":1.5}}}\n");
 }
 
+static struct xt_report *describe_hostile(void)
+{
+    struct xt_report *report = xt_report_create();
+    xt_report_add(report, "name", "name", "%s\t", "a\033[2J\nb\"");
+    xt_report_add(report, "bytes", "", "%s", "\xff京");
+    xt_report_line(report, "in %s", "a\rb");
+    return report;
+}
+
+static void names_from_outside_are_one_line_and_valid_json(void **state)
+{
+    (void)state;
+    assert_both(describe_hostile,
+                "name           a\\x1B[2J\\x0Ab\"\t\\xFF京\n"
+                "in a\\x0Db\n",
+                "{\"name\":\"a\\u001b[2J\\nb\\\"\",\"bytes\":\"\\\\xFF京\"}\n");
+}
+
 static void what_could_not_be_described_is_not_printed(void **state)
 {
     (void)state;
-    for (int form = XT_REPORT_TEXT; form <= XT_REPORT_JSON_LINE; form++) {
+    for (int form = XT_REPORT_TEXT; form <= XT_REPORT_JSON; form++) {
         struct xt_err err = {0};
         struct xt_report *report = xt_report_create();
         FILE *out = tmpfile();
@@ -162,6 +180,7 @@ int main(void)
         cmocka_unit_test(labels_stand_in_a_column_and_values_behind_them),
         cmocka_unit_test(a_tables_columns_are_as_wide_as_what_is_in_them),
         cmocka_unit_test(lists_and_groups_may_be_in_one_form_alone),
+        cmocka_unit_test(names_from_outside_are_one_line_and_valid_json),
         cmocka_unit_test(what_could_not_be_described_is_not_printed),
         cmocka_unit_test(describing_goes_on_without_a_report),
     };

@@ -9,7 +9,7 @@ grep -q '0x56a0' "$work/said" || fail 'the device is an A770'
 grep -q '"architecture":.*Xe-HPG' "$work/said" || fail 'the architecture is known'
 grep -q '"machine_code":.*true' "$work/said" || fail 'oneDNN has machine code'
 grep -q '"implementation":.*jit:' "$work/said" || fail 'the convolution is jit'
-grep -q '"trains":.*"f32", "bf16", "fp16"' "$work/said" || fail 'f32, bf16 and fp16 train'
+grep -q '"trains":.*"f32","bf16","fp16"' "$work/said" || fail 'f32, bf16 and fp16 train'
 grep -q '"infers":.*"int8"' "$work/said" || fail 'int8 infers'
 
 # The driver's own limit of one allocation; what is larger is refused before anything is made.

@@ -9,6 +9,7 @@
 struct classes {
     struct xt_objective objective;
     int count;
+    int answers; /* how many classes an answer has */
     double smoothing;
     float *losses; /* [batch] */
     int *labels;   /* [batch]; -1 where a sample does not count */
@@ -49,7 +50,7 @@ static enum xt_status answer(const struct xt_objective *objective, const float *
     (void)err;
     const struct classes *classes = (const struct classes *)objective;
     xt_softmax(logits, classes->count, classes->values);
-    out->length = xt_top_classes(classes->values, classes->count, XT_TOP, out->symbols);
+    out->length = xt_top_classes(classes->values, classes->count, classes->answers, out->symbols);
     for (int i = 0; i < out->length; i++)
         out->confidence[i] = classes->values[out->symbols[i]];
     out->probability = (double)out->confidence[0];
@@ -60,7 +61,8 @@ static void add(struct xt_score *score, const int *label, int length,
                 const struct xt_decoded *answered)
 {
     (void)length;
-    xt_class_score_add(&score->classes, label[0], answered->symbols, answered->length);
+    xt_class_score_add(&score->classes, label[0], answered->symbols,
+                       answered->length < XT_TOP ? answered->length : XT_TOP);
 }
 
 static enum xt_status text(const struct xt_objective *objective, const int *label, int length,
@@ -122,6 +124,7 @@ enum xt_status xt_objective_create_classes(struct xt_objective **out,
         return status;
     classes->objective.class = &class_classes;
     classes->count = network->classes;
+    classes->answers = settings->top > XT_TOP ? settings->top : XT_TOP;
     classes->smoothing = settings->label_smoothing;
     status = xt_mem_calloc(&classes->losses, batch, sizeof(float), "the losses", err);
     if (!status)

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# make uninstall says what it removed, and leaves what make install did not put there.
+. tests/cli/common.sh
+prefix=$tree/prefix
+expect 1 'nothing was removed' scripts/install.sh --remove "$prefix"
+mkdir -p "$prefix/bin" && echo other >"$prefix/bin/other"
+expect 0 'installed xtrain in' scripts/install.sh "$xtrain" "$prefix"
+[ -x "$prefix/bin/xtrain" ] && [ -s "$prefix/share/man/man1/xtrain.1" ] || fail 'it is not installed' "$(find "$prefix")"
+echo mine >"$prefix/share/xtrain/configs/mine.yaml"
+expect 0 "removed $prefix/bin/xtrain" scripts/install.sh --remove "$prefix"
+grep -qF "left $prefix/share/xtrain: it holds what was not installed" <<<"$said" || fail 'what stays is not said' "$said"
+[ "$(find "$prefix" -type f | sort)" = "$(printf '%s\n' "$prefix/bin/other" "$prefix/share/xtrain/configs/mine.yaml")" ] ||
+  fail 'it removed too much or too little' "$(find "$prefix" -type f)"
+make help | grep -q '^make uninstall' || fail 'make help does not know uninstall'

@@ -182,7 +182,8 @@ static void add_subject(struct xt_report *list, const struct subject *subject)
     struct xt_report *item = xt_report_group(list, NULL);
     char title[96];
     title_of(subject, title, sizeof title);
-    xt_report_line(item, "\n%s", title);
+    xt_report_line(item, "%s", "");
+    xt_report_line(item, "%s", title);
     xt_report_add(item, "network", NULL, "%s",
                   subject->model ? subject->model->name : "small shapes");
     xt_report_add(item, "batch", NULL, "%d", subject->batch);
@@ -229,7 +230,8 @@ static enum xt_status print(const struct command *command, struct xt_err *err)
     char verdict[32] = "all within their bounds";
     if (wrong)
         snprintf(verdict, sizeof verdict, "%d WRONG", wrong);
-    xt_report_line(report, "\n%d passes of ops checked, %s", count_ops(command), verdict);
+    xt_report_line(report, "%s", "");
+    xt_report_line(report, "%d passes of ops checked, %s", count_ops(command), verdict);
     return xt_report_end(report, command->options->values.json ? XT_REPORT_JSON : XT_REPORT_TEXT,
                          stdout, err);
 }

@@ -23,16 +23,16 @@ cmp "exported/kernels/0123456789abcdef/a.cl_cache" "$kernels/a.cl_cache" || fail
 # Only what came with the archive is recorded: what somebody else laid into the folder stays a stranger's.
 rm "$kernels/index.txt"
 echo code >"$kernels/stranger_cache"
-expect 0 'took 1 kernels' "$xtrain" cache import kernels.tar.gz
+expect 0 'took 1 kernel,' "$xtrain" cache import kernels.tar.gz
 ! grep -q stranger "$kernels/index.txt" || fail 'an import recorded what it did not bring' "$(cat "$kernels/index.txt")"
 expect 1 'stranger_cache: it was not recorded' "$xtrain" cache verify
 rm "$kernels/stranger_cache"
-expect 0 '1 kernels are as they were recorded' "$xtrain" cache verify
+expect 0 '1 kernel is as it was recorded' "$xtrain" cache verify
 
 # One that is there already, as another: the new one counts.
 echo other >"$kernels/a.cl_cache"
-expect 0 'took 1 kernels' "$xtrain" cache import kernels.tar.gz
-expect 0 '1 kernels are as they were recorded' "$xtrain" cache verify
+expect 0 'took 1 kernel,' "$xtrain" cache import kernels.tar.gz
+expect 0 '1 kernel is as it was recorded' "$xtrain" cache verify
 
 # pack INDEX-LINE FILE...: an archive of other.tar.gz
 key=kernels/fedcba9876543210
@@ -64,7 +64,7 @@ pack $key/a_cache $key/a_cache --hard-dereference
 expect 3 'it comes twice' "$xtrain" cache import other.tar.gz
 awk 'BEGIN { for (i = 0; i < 120000; i++) printf "%064x 5 kernel-%d_cache\n", i, i }' >>"made/$key/index.txt"
 pack $key/a_cache
-expect 0 'took 1 kernels' timeout 20 "$xtrain" cache import other.tar.gz
+expect 0 'took 1 kernel,' timeout 20 "$xtrain" cache import other.tar.gz
 
 # Folders that others can write, from the base down, are refused as runs refuse them.
 chmod 777 cache

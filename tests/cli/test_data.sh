@@ -56,7 +56,7 @@ printf '1.jpg\t京A12345\n1.jpg\t京a\n' >"$tree/unusable.txt"
 expect 3 'has the symbol a' "$xtrain" "${check[@]}" --model lprnet "$tree/unusable.txt"
 grep -qF 'NO LABEL' <<<"$said" || fail 'the report is missing' "$said"
 expect 3 'has the symbol a' "$xtrain" "${check[@]}" --model lprnet "$tree/plates.txt" --val "$tree/unusable.txt"
-expect 0 '"duplicates_across":	8' "$xtrain" "${check[@]}" "$tree/plates.txt" --val "$tree/classes.txt" --model resnet50 --json
+expect 0 '"duplicates_across":8' "$xtrain" "${check[@]}" "$tree/plates.txt" --val "$tree/classes.txt" --model resnet50 --json
 echo no image >"$tree/x1.jpg"
 expect 0 'bad          1; the first' "$xtrain" "${check[@]}" "$tree/plates.txt"
 expect 3 'x1.jpg is neither a JPEG nor a PNG' "$xtrain" "${check[@]}" "$tree/plates.txt" --strict-data
@@ -87,8 +87,8 @@ for i in 1 2 3 4 5 6; do cp "${images[0]}" "$tree/set/a dog/$i.jpg"; cp "${image
 split=(data split "$tree/set" --val-part 0.5 --out)
 expect 0 "$tree/s1/val.txt" "$xtrain" "${split[@]}" "$tree/s1"
 cat "$tree"/s1/*.txt >"$tree/both.txt"
-expect 0 '"a dog":	6' "$xtrain" "${check[@]}" --json "$tree/both.txt"
-expect 0 '"cat \"x\"":	6' "$xtrain" "${check[@]}" --json "$tree/both.txt"
+expect 0 '"a dog":6' "$xtrain" "${check[@]}" --json "$tree/both.txt"
+expect 0 '"cat \"x\"":6' "$xtrain" "${check[@]}" --json "$tree/both.txt"
 expect 1 "$tree/s1/train.txt is there already" "$xtrain" "${split[@]}" "$tree/s1" --seed 5
 rm "$tree/s1/train.txt"
 expect 1 "$tree/s1/val.txt is there already" "$xtrain" "${split[@]}" "$tree/s1" --seed 5

@@ -133,7 +133,7 @@ kill -INT $first
 wait $first || true
 
 # 1: numbers that are none.
-expect 1 'is not a number; a lower --lr' \
+expect 1 'the run has diverged; a lower --lr' \
   "${train[@]}" --steps 60 --lr 1000 --weight-decay 10 --decay-all --clip 0 --sched constant --out nan
 
 # 4 and 2: devices and types.

@@ -235,7 +235,7 @@ static void given_weights_are_evaluated_first_and_may_be_the_best(void **state)
     assert_int_equal(trainer.best_step, 0);
     xt_trainer_clear(&trainer);
     assert_same_file(settings.init, support_path(second, "best.safetensors"));
-    assert_int_equal(count_in_record(second, "{\"step\":0,\"epoch\":0,\"images\":5"), 1);
+    assert_int_equal(count_in_record(second, "{\"step\":0,\"epoch\":0,"), 1);
 
     /* Begun again for want of a checkpoint: the record has the line once. */
     assert_int_equal(remove(support_path(second, "state-00000002.safetensors")), 0);

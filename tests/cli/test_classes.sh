@@ -61,6 +61,6 @@ expect 2 'c/state-00000002.safetensors was made with --image-size 32; give the s
 # The run's own settings are what is not said again.
 expect 0 'going on from c/' "${resnet[@]}" --resume c
 expect 2 'was made on other classes than those of --data' "${resnet[@]}" "${going[@]}" --image-size 32 --classes 3
-expect 2 'was made with --model resnet50 --classes 2 --image-size 32 --normalize half; give the same' \
+expect 2 'is a checkpoint of resnet50, and --model is lprnet' \
   "$xtrain" --model lprnet --data 'synth:plates?count=8' --batch 2 --optim sgd --threads 1 --steps 3 --resume c
 expect 0 'going on from c/' "${resnet[@]}" "${going[@]}" --image-size 32 --classes 2

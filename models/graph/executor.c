@@ -237,8 +237,9 @@ static enum xt_status allocate_params(struct xt_graph *graph, struct xt_err *err
     struct xt_params *params = graph->options.params;
     bool training = graph->options.training;
     enum xt_status status =
-        params->values ? XT_OK
-                       : xt_params_allocate(params, training && !graph->options.device->own_memory, err);
+        params->values
+            ? XT_OK
+            : xt_params_allocate(params, training && !graph->options.device->own_memory, err);
     return status ? status : xt_params_place(params, graph->options.device, training, err);
 }
 
@@ -564,7 +565,8 @@ float *xt_graph_logits(struct xt_graph *graph)
 
 float *xt_graph_logits_grad(struct xt_graph *graph)
 {
-    return graph->options.device->own_memory ? graph->host_logits_grad.host : logits_grad(graph)->data;
+    return graph->options.device->own_memory ? graph->host_logits_grad.host
+                                             : logits_grad(graph)->data;
 }
 
 bool xt_graph_averages_in_f32(const struct xt_graph *graph)

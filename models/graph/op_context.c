@@ -77,6 +77,14 @@ static void add_tap(struct making *m, int i)
     tap->flat.value = average;
 }
 
+/* Every tap has its tensor by now. */
+static const struct tap *tap_of(const struct making *m, int i)
+{
+    const struct tap *tap = &m->taps[i];
+    assert(tap->tensor);
+    return tap;
+}
+
 static struct xt_pooling pooling_of(const struct making *m, const struct tap *tap)
 {
     return (struct xt_pooling){
@@ -133,7 +141,7 @@ static void add_inverse(struct making *m)
     struct xt_operand sums[XT_TAPS_MAX] = {{.ndims = 0}};
     const struct xt_post add_eps = xt_then(dnnl_eltwise_linear, 1, (float)XT_CONTEXT_EPS);
     for (int i = 0; i < context->spec.count; i++) {
-        const struct tap *tap = &m->taps[i];
+        const struct tap *tap = tap_of(m, i);
         sums[i] = add_matrix(m, tap->tensor, 1, m->forward, false);
         add_products(m, XT_FORWARD, &tap->values, &tap->values, &sums[i]);
     }
@@ -160,7 +168,7 @@ static void add_forward(struct making *m)
     struct xt_operand parts[XT_TAPS_MAX] = {{.ndims = 0}};
     add_inverse(m);
     for (int i = 0; i < context->spec.count; i++) {
-        const struct tap *tap = &m->taps[i];
+        const struct tap *tap = tap_of(m, i);
         struct xt_pooling pooling = pooling_of(m, tap);
         if (tap->tensor->h > 1)
             xt_pooling_forward(&m->context->op, m->graph, &pooling);
@@ -178,7 +186,7 @@ static void add_forward(struct making *m)
 static struct xt_operand add_slice(const struct making *m, int i)
 {
     struct xt_context_op *context = m->context;
-    const struct tap *tap = &m->taps[i];
+    const struct tap *tap = tap_of(m, i);
     const struct xt_tensor *out = xt_op_out(&context->op, 0);
     struct xt_operand slice =
         add_matrix(m, tap->tensor, per_sample(&tap->flat), m->backward, false);
@@ -194,7 +202,7 @@ static struct xt_operand add_slice(const struct making *m, int i)
 /* The gradient that comes through the average: slice / mean square, spread over the height. */
 static void add_direct(const struct making *m, int i, const struct xt_operand *slice)
 {
-    const struct tap *tap = &m->taps[i];
+    const struct tap *tap = tap_of(m, i);
     struct xt_operand scaled =
         xt_operand_matrix(xt_in_buffer(tap->grad), dnnl_f32, m->n, per_sample(&tap->flat));
     if (tap->tensor->h > 1)
@@ -221,7 +229,7 @@ static void add_through(const struct making *m, const struct xt_operand *slopes)
                           &through[g], &again);
     }
     for (int i = 0; i < context->spec.count; i++) {
-        const struct tap *tap = &m->taps[i];
+        const struct tap *tap = tap_of(m, i);
         struct xt_operand grad = tap->values;
         grad.place = xt_in_buffer(tap->grad);
         struct xt_posts posts = {.count = 1, .items = {xt_then_with(dnnl_binary_add, grad)}};
@@ -235,7 +243,7 @@ static void add_backward(const struct making *m)
 {
     struct xt_operand slopes[XT_TAPS_MAX] = {{.ndims = 0}};
     for (int i = 0; i < m->context->spec.count; i++) {
-        const struct tap *tap = &m->taps[i];
+        const struct tap *tap = tap_of(m, i);
         struct xt_operand slice = add_slice(m, i);
         slopes[i] = add_matrix(m, tap->tensor, 1, m->backward, false);
         add_products(m, XT_BACKWARD, &slice, &tap->average, &slopes[i]);
@@ -301,7 +309,7 @@ static enum xt_status before(struct xt_op *op, struct xt_graph *graph, bool back
                              struct xt_err *err)
 {
     struct xt_context_op *context = (struct xt_context_op *)op;
-    (void)runs;
+    *runs = true;
     if (backward || context->means_of == graph->pass.count)
         return XT_OK;
     fill_means(context, graph->pass.count);

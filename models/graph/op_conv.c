@@ -606,7 +606,8 @@ static double terms(const struct xt_plain *plain, enum xt_part part, int which)
         return (double)out->n * out->h * out->w;
     if (part == XT_PART_OUTPUT)
         return (double)row_of(conv);
-    return (double)(out->c / conv->groups * conv->kernel[0] * conv->kernel[1]);
+    int64_t channels = out->c / conv->groups;
+    return (double)(channels * conv->kernel[0] * conv->kernel[1]);
 }
 
 /* An output of int8 is right to half a step. Of thousands of weights that fall between two whole

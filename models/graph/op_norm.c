@@ -608,8 +608,10 @@ struct xt_norm_outputs xt_graph_norm(struct xt_graph *graph, struct xt_tensor *i
                                      const struct xt_norm_spec *spec)
 {
     const struct xt_norm_outputs none = {0};
-    if (!in)
+    if (!in) {
         xt_graph_refuse(graph, XT_ERR_RUN, "%s reads a tensor that is not there", spec->name);
+        return none;
+    }
     if (xt_graph_fails(graph) || !check_windows(graph, spec))
         return none;
     struct xt_norm_params params =

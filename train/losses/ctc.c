@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/number.h"
 
 /* Two states of probability zero stand before state 0 in every row, so that s - 1 and s - 2 need no
  * test. */
@@ -54,20 +55,6 @@ struct workspace {
     float *beta;  /* [2][PAD + states] */
 };
 
-static inline uint32_t bits_of(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static inline float float_of(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 /* e^x for x <= 0 (or not a number), to 2 units in the last place: 2^n times the Taylor series of
  * e^r, |r| <= ln 2 / 2. Below -87 it is 0. Choices
  * are arithmetic, here and below, because a branch would keep loops from becoming vector code. */
@@ -84,9 +71,9 @@ static inline float exp_of_negative(float x)
     p = p * r + 1.0f / 6;
     p = p * r + 0.5f;
     p = p * r * r + r + 1.0f;
-    uint32_t bits = bits_of(shifted) - 0x4B400000u + 127u;
+    uint32_t bits = xt_float_bits(shifted) - 0x4B400000u + 127u;
     uint32_t kept = (uint32_t)(x < -87.0f) - 1u;
-    return float_of(bits_of(p * float_of(bits << 23)) & kept);
+    return xt_float_of_bits(xt_float_bits(p * xt_float_of_bits(bits << 23)) & kept);
 }
 
 /* ln x for x in [1, 3] (something finite for 0), by the series of 2 artanh((x - 1) / (x + 1)); x
@@ -94,7 +81,7 @@ static inline float exp_of_negative(float x)
 static inline float log_of_1_to_3(float x)
 {
     uint32_t large = (uint32_t)(x < 1.7320508f) - 1u;
-    float y = x - x * float_of(bits_of(2.0f / 3) & large);
+    float y = x - x * xt_float_of_bits(xt_float_bits(2.0f / 3) & large);
     float z = (y - 1.0f) / (y + 1.0f);
     float w = z * z;
     float p = 1.0f / 13;
@@ -103,7 +90,7 @@ static inline float log_of_1_to_3(float x)
     p = p * w + 1.0f / 7;
     p = p * w + 1.0f / 5;
     p = p * w + 1.0f / 3;
-    return 2.0f * (z + z * w * p) + float_of(bits_of(1.0986123f) & large);
+    return 2.0f * (z + z * w * p) + xt_float_of_bits(xt_float_bits(1.0986123f) & large);
 }
 
 static inline int symbol_at(const struct reading *label, int index)

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/sha256.h"
-#include "base/trust.h"
+#include "base/system/trust.h"
 
 struct head {
     char magic[8];

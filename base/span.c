@@ -2,7 +2,7 @@
 
 #include <time.h>
 
-#include "base/thread.h"
+#include "base/system/thread.h"
 
 struct xt_span xt_span_now(void)
 {

@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sha256.h"
-#include "base/stop.h"
+#include "base/system/stop.h"
 #include "cli/options/types.h"
 #include "base/str.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/stop.h"
+#include "base/system/stop.h"
 #include "device/dnnl.h"
 
 void xt_cache_stores_clear(struct xt_cache_stores *stores)

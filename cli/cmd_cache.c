@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/stop.h"
+#include "base/system/stop.h"
 #include "cli/cache_carry.h"
 #include "cli/cache_stores.h"
 #include "cli/commands.h"

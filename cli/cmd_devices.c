@@ -11,7 +11,7 @@
 #include <yaml.h>
 
 #include "base/mem.h"
-#include "base/thread.h"
+#include "base/system/thread.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "cli/report.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "base/process.h"
+#include "base/system/process.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "cli/report.h"

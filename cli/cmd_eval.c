@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/thread.h"
+#include "base/system/thread.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "cli/progress.h"

@@ -8,9 +8,9 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "base/stop.h"
+#include "base/system/stop.h"
 #include "base/str.h"
-#include "base/thread.h"
+#include "base/system/thread.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "cli/placement.h"

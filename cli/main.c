@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/stop.h"
+#include "base/system/stop.h"
 #include "cli/commands.h"
 #include "cli/options/help.h"
 #include "cli/options/options.h"

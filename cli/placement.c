@@ -3,9 +3,9 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "base/numa.h"
+#include "base/system/numa.h"
 #include "base/str.h"
-#include "base/thread.h"
+#include "base/system/thread.h"
 #include "train/memory_plan.h"
 
 void xt_placement_print(const struct xt_graph *graph, FILE *out)

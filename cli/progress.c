@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
-#include "base/thread.h"
+#include "base/system/thread.h"
 
 static const double live_interval = 0.1;
 

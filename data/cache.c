@@ -16,7 +16,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/sealed.h"
-#include "base/thread.h"
+#include "base/system/thread.h"
 
 /* The file: a seal over these, a record a sample, then the pixels. */
 struct shape {

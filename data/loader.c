@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/numa.h"
+#include "base/system/numa.h"
 #include "base/rng.h"
-#include "base/thread.h"
+#include "base/system/thread.h"
 #include "data/image/augment.h"
 #include "data/image/resize.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/stop.h"
+#include "base/system/stop.h"
 #include "data/cache.h"
 #include "data/loader.h"
 

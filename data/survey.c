@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "base/stop.h"
+#include "base/system/stop.h"
 #include "base/str.h"
 
 /* Sums over all pixels of all images. */

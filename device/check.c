@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/process.h"
+#include "base/system/process.h"
 #include "base/str.h"
-#include "base/thread.h"
+#include "base/system/thread.h"
 #include "device/device.h"
 #include "device/types.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
-#include "base/thread.h"
+#include "base/system/thread.h"
 #include "device/kernels/engine_blob.h"
 #include "device/gpu/host_gpu.h"
 #include "device/primitive.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/process.h"
+#include "base/system/process.h"
 #include "base/str.h"
 
 enum { LIST_SECONDS = 120 };

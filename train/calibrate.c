@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "base/stop.h"
+#include "base/system/stop.h"
 #include "data/sources/registry.h"
 #include "train/feed.h"
 #include "train/network_build.h"

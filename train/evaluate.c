@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/stop.h"
-#include "base/thread.h"
+#include "base/system/stop.h"
+#include "base/system/thread.h"
 #include "device/upload.h"
 #include "train/feed.h"
 

@@ -8,8 +8,8 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/numa.h"
-#include "base/thread.h"
+#include "base/system/numa.h"
+#include "base/system/thread.h"
 
 enum { SLOTS = 4 };
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/thread.h"
+#include "base/system/thread.h"
 #include "device/upload.h"
 
 const char *xt_memory_part_name(enum xt_memory_part part)

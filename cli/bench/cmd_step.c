@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "base/process.h"
+#include "base/system/process.h"
 #include "cli/bench/against.h"
 #include "cli/bench/step_report.h"
 #include "cli/commands.h"

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/thread.h"
+#include "base/system/thread.h"
 
 struct xt_cpu_time xt_cpu_time(void)
 {

@@ -5,8 +5,8 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "base/stop.h"
-#include "base/thread.h"
+#include "base/system/stop.h"
+#include "base/system/thread.h"
 #include "cli/bench/cpu_share.h"
 #include "train/network_build.h"
 

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "base/stop.h"
-#include "base/thread.h"
+#include "base/system/stop.h"
+#include "base/system/thread.h"
 #include "cli/bench/cpu_share.h"
 #include "train/memory_plan.h"
 #include "cli/bench/random_batch.h"

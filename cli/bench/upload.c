@@ -3,8 +3,8 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "base/stop.h"
-#include "base/thread.h"
+#include "base/system/stop.h"
+#include "base/system/thread.h"
 #include "device/upload.h"
 
 enum { SLOTS = 2, ROUNDS = 6, WORK_MOST = 1000 };

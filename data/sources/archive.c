@@ -1,6 +1,6 @@
 #include "data/sources/archive.h"
 
-#include "base/thread.h"
+#include "base/system/thread.h"
 
 void xt_archive_allow_filters(struct archive *archive)
 {

@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "data/sources/files.h"
+#include "data/sources/index/files.h"
 #include "data/sources/registry.h"
 
 /* Pictures without plates, in a folder of that name. */

@@ -10,8 +10,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "data/sources/files.h"
-#include "data/sources/index_tree.h"
+#include "data/sources/index/files.h"
+#include "data/sources/index/index_tree.h"
 #include "data/sources/registry.h"
 
 /* Whether the folder right above the file is one that the form leaves out. */

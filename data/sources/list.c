@@ -5,7 +5,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
-#include "data/sources/files.h"
+#include "data/sources/index/files.h"
 #include "data/sources/registry.h"
 
 enum { LIST_BYTES_MAX = 1 << 30 };

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "data/sources/files.h"
+#include "data/sources/index/files.h"
 #include "data/sources/registry.h"
 
 static bool is(const char *path, mode_t mode, enum xt_task task)

@@ -18,9 +18,9 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/thread.h"
+#include "base/system/thread.h"
 #include "data/sources/archive.h"
-#include "data/sources/files.h"
+#include "data/sources/index/files.h"
 #include "data/sources/registry.h"
 #include "data/sources/tar_reader.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/thread.h"
+#include "base/system/thread.h"
 
 /* A mean that grows. */
 struct mean {

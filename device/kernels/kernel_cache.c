@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/sha256.h"
-#include "base/trust.h"
+#include "base/system/trust.h"
 #include "device/gpu/host_gpu.h"
 
 enum { INDEX_LINES_MAX = 100000 };

@@ -4,7 +4,7 @@
 #ifndef XT_MODELS_GRAPH_BACKEND_H
 #define XT_MODELS_GRAPH_BACKEND_H
 
-#include "models/graph/ops.h"
+#include "models/graph/ops/ops.h"
 
 /* What a back end runs instead of a kind's program. */
 struct xt_override {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/thread.h"
+#include "base/system/thread.h"
 #include "base/number.h"
 #include "models/graph/backend.h"
 #include "models/graph/ranges.h"

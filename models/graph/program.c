@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/stop.h"
+#include "base/system/stop.h"
 #include "device/primitive.h"
 
 enum { ARGS_MAX = 16 };

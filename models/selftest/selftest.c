@@ -7,10 +7,10 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "base/stop.h"
+#include "base/system/stop.h"
 #include "base/number.h"
 #include "models/graph/executor.h"
-#include "models/graph/ops.h"
+#include "models/graph/ops/ops.h"
 #include "models/graph/ranges.h"
 
 /* Multiplications that the plain loops spend on one part of an op. */

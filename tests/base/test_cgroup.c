@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cgroup.h"
+#include "base/system/cgroup.h"
 #include "base/file.h"
 
 /* The folder of the test is the root of a machine: its /proc/self/cgroup, then FILE, TEXT pairs. */

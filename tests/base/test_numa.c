@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/numa.h"
+#include "base/system/numa.h"
 
 static int count_cpus(const struct xt_cpus *cpus)
 {

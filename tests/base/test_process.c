@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/process.h"
+#include "base/system/process.h"
 
 struct answer {
     int number;

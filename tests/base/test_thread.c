@@ -5,8 +5,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/process.h"
-#include "base/thread.h"
+#include "base/system/process.h"
+#include "base/system/thread.h"
 
 static void at_least_one_thread_and_no_more_than_the_machine_has(void **state)
 {

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "data/sources/index_cache.h"
-#include "data/sources/index_tree.h"
+#include "data/sources/index/index_cache.h"
+#include "data/sources/index/index_tree.h"
 
 static struct xt_file_tree tree;
 static struct xt_err err;

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/sources/index_cache.h"
-#include "data/sources/index_tree.h"
+#include "data/sources/index/index_cache.h"
+#include "data/sources/index/index_tree.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,5 +1,5 @@
 /* Any bytes as a list of images. */
-#include "data/sources/files.h"
+#include "data/sources/index/files.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

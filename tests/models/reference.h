@@ -16,7 +16,7 @@
 
 #include "base/rng.h"
 #include "models/graph/executor.h"
-#include "models/graph/reference.h"
+#include "models/graph/ops/reference.h"
 #include "train/param_files.h"
 
 enum { NET_TENSORS_MAX = 40, NET_LAYERS_MAX = 40 };

@@ -7,7 +7,7 @@
 
 #include "models/graph/backend.h"
 #include "models/graph/executor.h"
-#include "models/graph/ops.h"
+#include "models/graph/ops/ops.h"
 #include "models/selftest/selftest.h"
 
 /* Spoils what one op reads, just before it runs. */

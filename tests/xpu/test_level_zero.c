@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/process.h"
+#include "base/system/process.h"
 #include "support.h"
 #include "ze_play.h"
 

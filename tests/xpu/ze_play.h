@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/file.h"
-#include "base/process.h"
+#include "base/system/process.h"
 
 /* `look` gets `what`, the driver's part, as its argument. The driver lies beside this program. */
 static inline void ze_play(void (*look)(const void *argument, void *result), const char *what,

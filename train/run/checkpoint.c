@@ -17,7 +17,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/str.h"
-#include "base/thread.h"
+#include "base/system/thread.h"
 #include "models/registry.h"
 #include "models/weights/weight_file.h"
 #include "train/param_files.h"

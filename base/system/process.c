@@ -1,0 +1,213 @@
+#include "base/system/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+static bool write_all(int fd, const char *bytes, size_t count)
+{
+    while (count) {
+        ssize_t wrote = write(fd, bytes, count);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote <= 0)
+            return false;
+        bytes += wrote;
+        count -= (size_t)wrote;
+    }
+    return true;
+}
+
+static size_t read_all(int fd, char *bytes, size_t count)
+{
+    size_t have = 0;
+    while (have < count) {
+        ssize_t got = read(fd, bytes + have, count - have);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        have += (size_t)got;
+    }
+    return have;
+}
+
+static bool send_result(const struct xt_process *process, const void *result, size_t size, int to)
+{
+    size_t count = 0;
+    const void *rest = process->points_to ? process->points_to(result, &count) : NULL;
+    return write_all(to, result, size) && write_all(to, (const char *)&count, sizeof count) &&
+           (!rest || write_all(to, rest, count));
+}
+
+/* Not *whole: the child did not send all of it. */
+static enum xt_status receive_result(const struct xt_process *process, void *result, size_t size,
+                                     int from, bool *whole, struct xt_err *err)
+{
+    char block[4096];
+    size_t left = 0;
+    enum xt_status status = XT_OK;
+    *whole = read_all(from, result, size) == size &&
+             read_all(from, (char *)&left, sizeof left) == sizeof left;
+    while (*whole && left && !status) {
+        size_t count = left < sizeof block ? left : sizeof block;
+        *whole = read_all(from, block, count) == count;
+        status = xt_str_append(process->rest, block, count, err);
+        left -= count;
+    }
+    return status;
+}
+
+_Noreturn static void be_the_child(const struct xt_process *process, size_t size, int to, int said)
+{
+    const struct rlimit no_core = {0, 0};
+    char *result = calloc(1, size);
+    setrlimit(RLIMIT_CORE, &no_core);
+    if (!process->speaks) {
+        dup2(said, STDOUT_FILENO);
+        dup2(said, STDERR_FILENO);
+    }
+    alarm(process->seconds);
+    if (result)
+        process->work(process->argument, result);
+    bool sent = result && send_result(process, result, size, to);
+    if (process->speaks)
+        fflush(NULL);
+    /* Without the libraries' exit handlers: some drivers crash in theirs. */
+    _exit(sent ? 0 : 1);
+}
+
+/* The last line that is not empty. */
+static void last_line(int fd, char *out, size_t room)
+{
+    char text[2048];
+    off_t size = lseek(fd, 0, SEEK_END);
+    off_t from = size > (off_t)sizeof text - 1 ? size - (off_t)sizeof text + 1 : 0;
+    ssize_t got = size < 0 ? 0 : pread(fd, text, sizeof text - 1, from);
+    text[got > 0 ? got : 0] = '\0';
+    while (got > 0 && strchr("\r\n \t", text[got - 1]))
+        text[--got] = '\0';
+    const char *line = strrchr(text, '\n');
+    line = line ? line + 1 : text;
+    size_t fits = strnlen(line, room - 1);
+    memcpy(out, line, fits);
+    out[fits] = '\0';
+}
+
+static enum xt_status wait_for(pid_t child, struct xt_process_end *end, struct xt_err *err)
+{
+    int how = 0;
+    while (waitpid(child, &how, 0) < 0)
+        if (errno != EINTR)
+            return xt_err_set(err, XT_ERR_RUN, "cannot wait for a child process: %s",
+                              strerror(errno));
+    if (WIFSIGNALED(how)) {
+        end->signal = WTERMSIG(how);
+        end->timed_out = end->signal == SIGALRM;
+    }
+    return XT_OK;
+}
+
+/* What became of the child, for whoever reads it. */
+static enum xt_status judge(const struct xt_process_end *end, unsigned seconds, bool whole,
+                            struct xt_err *err)
+{
+    if (end->timed_out)
+        return xt_err_set(err, XT_ERR_DEVICE, "it did not end within %u s", seconds);
+    if (end->signal || !whole)
+        return xt_err_set(err, XT_ERR_DEVICE, "it crashed (%s)%s%s",
+                          end->signal ? strsignal(end->signal) : "no result",
+                          *end->said ? ": " : "", end->said);
+    return XT_OK;
+}
+
+enum xt_status xt_process_run(const struct xt_process *process, void *result, size_t size,
+                              struct xt_process_end *end, struct xt_err *err)
+{
+    struct xt_process_end unused;
+    struct xt_process_end *how = end ? end : &unused;
+    int pipes[2] = {-1, -1};
+    bool whole = false;
+    *how = (struct xt_process_end){0};
+    memset(result, 0, size);
+    fflush(NULL);
+    int said = memfd_create("xtrain-child", MFD_CLOEXEC);
+    pid_t child = said < 0 || pipe2(pipes, O_CLOEXEC) ? -1 : fork();
+    if (child == 0) {
+        close(pipes[0]);
+        be_the_child(process, size, pipes[1], said);
+    }
+    enum xt_status status = XT_OK;
+    if (child < 0)
+        status = xt_err_set(err, XT_ERR_RUN, "cannot start a child process: %s", strerror(errno));
+    if (pipes[1] >= 0)
+        close(pipes[1]);
+    if (!status) {
+        status = receive_result(process, result, size, pipes[0], &whole, err);
+        close(pipes[0]);
+        pipes[0] = -1;
+        enum xt_status waited = wait_for(child, how, status ? NULL : err);
+        last_line(said, how->said, sizeof how->said);
+        if (!status)
+            status = waited ? waited : judge(how, process->seconds, whole, err);
+    }
+    if (pipes[0] >= 0)
+        close(pipes[0]);
+    if (said >= 0)
+        close(said);
+    return status;
+}
+
+_Noreturn static void keep_busy(pid_t parent)
+{
+    volatile unsigned turns = 0;
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
+        _exit(1);
+    for (;;)
+        turns++;
+}
+
+enum xt_status xt_process_load_begin(struct xt_process_load *load, int count, struct xt_err *err)
+{
+    *load = (struct xt_process_load){0};
+    enum xt_status status = xt_mem_calloc(&load->children, (size_t)count, sizeof *load->children,
+                                          "the list of busy processes", err);
+    pid_t parent = getpid();
+    while (!status && load->count < count) {
+        pid_t child = fork();
+        if (child == 0)
+            keep_busy(parent);
+        if (child < 0)
+            status =
+                xt_err_set(err, XT_ERR_RUN, "cannot start a busy process: %s", strerror(errno));
+        else
+            load->children[load->count++] = child;
+    }
+    if (status)
+        xt_process_load_end(load);
+    return status;
+}
+
+void xt_process_load_end(struct xt_process_load *load)
+{
+    for (int i = 0; i < load->count; i++)
+        kill(load->children[i], SIGKILL);
+    for (int i = 0; i < load->count; i++)
+        while (waitpid(load->children[i], NULL, 0) < 0 && errno == EINTR)
+            continue;
+    free(load->children);
+    *load = (struct xt_process_load){0};
+}

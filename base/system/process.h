@@ -1,0 +1,49 @@
+/* Work in a process of its own: for asking a driver that may crash or hang, for loading a library
+ * that this process must not load, and for measuring what a process takes. To be called before
+ * threads are started.
+ */
+#ifndef XT_BASE_SYSTEM_PROCESS_H
+#define XT_BASE_SYSTEM_PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+struct xt_process {
+    /* Fills `result` (zeroed before) from `argument`. */
+    void (*work)(const void *argument, void *result);
+    const void *argument;
+    unsigned seconds; /* that it may run; 0: no limit */
+    bool speaks;      /* it writes where this process does; else only its last line is kept */
+    /* What a result points to does not come with it: the bytes to send after it, and their number.
+     * NULL: nothing. They are appended to *rest. */
+    const void *(*points_to)(const void *result, size_t *bytes);
+    struct xt_str *rest;
+};
+
+struct xt_process_end {
+    int signal;     /* that ended it; 0: none */
+    bool timed_out; /* it ran longer than it may */
+    char said[256]; /* the last line that it or a library wrote; "" where there is none */
+};
+
+/* Processes that only keep CPUs busy, to measure beside them. They end with this one, however it
+ * ends. */
+struct xt_process_load {
+    pid_t *children;
+    int count;
+};
+/* Starts `count` of them; XT_ERR_RUN where there can be no child. Ends all that were started on
+ * failure. */
+enum xt_status xt_process_load_begin(struct xt_process_load *load, int count, struct xt_err *err);
+void xt_process_load_end(struct xt_process_load *load);
+
+/* Runs the work in a child, and copies its `size` bytes of result. XT_ERR_RUN where there can be
+ * no child, XT_ERR_DEVICE where it crashed or hung; *end (may be NULL) says more. */
+enum xt_status xt_process_run(const struct xt_process *process, void *result, size_t size,
+                              struct xt_process_end *end, struct xt_err *err);
+
+#endif

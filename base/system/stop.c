@@ -1,0 +1,82 @@
+#include "base/system/stop.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "base/log.h"
+
+/* One of the program's three pieces of global state: the signal, and when it came. */
+static struct {
+    volatile sig_atomic_t number;
+    volatile sig_atomic_t second;
+} requested;
+
+static const int asking[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGXCPU};
+enum { ASKING_COUNT = sizeof asking / sizeof *asking };
+
+/* timeout(1) and batch systems signal the process and then its group: what comes at once is the
+ * same request. */
+static void on_signal(int number)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (!requested.number) {
+        requested.second = (sig_atomic_t)now.tv_sec;
+        requested.number = number;
+        /* A kernel's compilation, say, can take minutes. */
+        xt_log_from_signal("xtrain: stopping after what is in hand; a second signal ends it");
+    } else if (number != SIGXCPU && (sig_atomic_t)now.tv_sec - requested.second > 1) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+}
+
+void xt_stop_watch(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    xt_log_prepare_signal();
+    for (int i = 0; i < ASKING_COUNT; i++) {
+        struct sigaction before;
+        sigaction(asking[i], NULL, &before);
+        if (asking[i] != SIGHUP || before.sa_handler != SIG_IGN)
+            sigaction(asking[i], &action, NULL);
+    }
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+}
+
+void xt_stop_forget(void)
+{
+    for (int i = 0; i < ASKING_COUNT; i++)
+        signal(asking[i], SIG_DFL);
+}
+
+enum xt_status xt_stop_status(void)
+{
+    switch (requested.number) {
+    case 0:
+        return XT_OK;
+    case SIGINT:
+        return XT_INTERRUPTED;
+    default:
+        return XT_STOPPED;
+    }
+}
+
+enum xt_status xt_stop_check(struct xt_err *err, const char *rest, ...)
+{
+    char text[512];
+    va_list args;
+    enum xt_status status = xt_stop_status();
+    if (!status)
+        return XT_OK;
+    va_start(args, rest);
+    vsnprintf(text, sizeof text, rest, args);
+    va_end(args);
+    return xt_err_set(err, status, "%s %s", status == XT_INTERRUPTED ? "interrupted" : "stopped",
+                      text);
+}

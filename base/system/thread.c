@@ -1,0 +1,216 @@
+#include "base/system/thread.h"
+
+#include <limits.h>
+#include <math.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/system/cgroup.h"
+
+static int from_affinity(void)
+{
+    /* Larger than CPU_SETSIZE serves machines of more than 1024 CPUs. */
+    enum { CPUS = 8192 };
+    cpu_set_t *set = CPU_ALLOC(CPUS);
+    if (!set)
+        return INT_MAX;
+    int count = INT_MAX;
+    if (sched_getaffinity(0, CPU_ALLOC_SIZE(CPUS), set) == 0)
+        count = CPU_COUNT_S(CPU_ALLOC_SIZE(CPUS), set);
+    CPU_FREE(set);
+    return count;
+}
+
+static int from_cgroup(void)
+{
+    double cpus = ceil(xt_cgroup_cpus(""));
+    return cpus < INT_MAX ? (int)cpus : INT_MAX;
+}
+
+static int from_slurm(void)
+{
+    const char *text = getenv("SLURM_CPUS_PER_TASK");
+    long count = text ? strtol(text, NULL, 10) : 0;
+    return count > 0 && count < INT_MAX ? (int)count : INT_MAX;
+}
+
+int xt_thread_available(const char **why)
+{
+    struct {
+        int count;
+        const char *why;
+    } limits[] = {
+        {from_affinity(), "CPU affinity"},
+        {from_cgroup(), "the cgroup's CPU limit"},
+        {from_slurm(), "SLURM_CPUS_PER_TASK"},
+    };
+    int count = INT_MAX;
+    const char *name = "one, as nothing says how many";
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++)
+        if (limits[i].count < count) {
+            count = limits[i].count;
+            name = limits[i].why;
+        }
+    if (why)
+        *why = name;
+    return count == INT_MAX ? 1 : count;
+}
+
+/* Whether the system counts more processes that want a CPU than this one. */
+static bool others_run(void)
+{
+    char line[4096];
+    int running = 0;
+    FILE *file = fopen("/proc/stat", "re");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "procs_running %d", &running) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return running > 1;
+}
+
+struct probe {
+    pthread_t thread;
+    bool started;
+    double until;
+    double seconds; /* of CPU time that it got */
+};
+
+static void *compute_for_nothing(void *argument)
+{
+    struct probe *probe = argument;
+    struct timespec used;
+    while (xt_thread_seconds() < probe->until)
+        continue;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    probe->seconds = (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
+    return NULL;
+}
+
+/* The part of a CPU that each of `count` threads gets; 1 where that cannot be found. */
+static double share_of(int count)
+{
+    const double length = 0.1;
+    double sum = 0;
+    int started = 0;
+    struct probe *probes = calloc((size_t)count, sizeof *probes);
+    if (!probes)
+        return 1;
+    double until = xt_thread_seconds() + length;
+    for (int i = 0; i < count; i++) {
+        probes[i].until = until;
+        probes[i].started =
+            !xt_thread_start(&probes[i].thread, compute_for_nothing, &probes[i], "a thread", NULL);
+    }
+    for (int i = 0; i < count; i++)
+        if (probes[i].started) {
+            pthread_join(probes[i].thread, NULL);
+            sum += probes[i].seconds;
+            started++;
+        }
+    free(probes);
+    return started && sum < started * length ? sum / (started * length) : 1;
+}
+
+int xt_thread_best(int most, double others)
+{
+    int best = most;
+    double best_rate = 0;
+    /* Less is what any system does beside: it is no reason for other sums from run to run. */
+    if (others < 0.5)
+        return most;
+    for (int count = most; count > 0; count--) {
+        double rate = count * pow(fmin(1, most / (others + count)), count);
+        if (rate > best_rate) {
+            best_rate = rate;
+            best = count;
+        }
+    }
+    return best;
+}
+
+/* A run that lasts hours should not go by what somebody else did for a moment as it started. */
+enum { LOOKS = 3 };
+
+int xt_thread_beside_others(int most)
+{
+    const struct timespec pause = {.tv_nsec = 200000000};
+    int best = 0;
+    for (int look = 0; look < LOOKS && best < most; look++) {
+        if (look)
+            nanosleep(&pause, NULL);
+        double share = most < 2 || !others_run() ? 1 : share_of(most);
+        int count = xt_thread_best(most, most * (1 / fmax(share, 1e-3) - 1));
+        best = count > best ? count : best;
+    }
+    return best;
+}
+
+/* 0 for what is not known, which is INFINITY. */
+static unsigned long long known(double bytes)
+{
+    return bytes < 0x1p63 ? (unsigned long long)bytes : 0;
+}
+
+unsigned long long xt_thread_memory_limit(void)
+{
+    double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
+    return known(fmin(xt_cgroup_memory_limit(""), machine > 0 ? machine : INFINITY));
+}
+
+unsigned long long xt_thread_memory_used(void)
+{
+    unsigned long long resident = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (file && fscanf(file, "%*u %llu", &resident) != 1)
+        resident = 0;
+    if (file)
+        fclose(file);
+    return resident * (unsigned long long)sysconf(_SC_PAGE_SIZE);
+}
+
+static double machine_available(void)
+{
+    char line[128];
+    double kilobytes = INFINITY;
+    FILE *file = fopen("/proc/meminfo", "re");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "MemAvailable: %lf kB", &kilobytes) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return kilobytes * 1024;
+}
+
+unsigned long long xt_thread_memory_available(void)
+{
+    return known(fmin(machine_available(), xt_cgroup_memory_left("")));
+}
+
+double xt_thread_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+enum xt_status xt_thread_start(pthread_t *thread, void *(*work)(void *argument), void *argument,
+                               const char *what, struct xt_err *err)
+{
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(thread, NULL, work, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error)
+        return xt_err_set(err, XT_ERR_RUN, "%s cannot be started: %s", what, strerror(error));
+    return XT_OK;
+}

@@ -1,0 +1,152 @@
+/* Dropout (Srivastava et al. 2014), in place. The mask is a function of seed, step, op and element,
+ * the same on every device: in the program it is made on the host as bytes, read by the device over
+ * the bus and kept there for the backward pass.
+ */
+#include "base/rng.h"
+#include "models/graph/ops/ops.h"
+#include "models/graph/ops/reference.h"
+
+uint32_t xt_dropout_key(const struct xt_op *op, const struct xt_graph_pass *pass, int n)
+{
+    uint64_t key = xt_rng_at(pass->seed, pass->step, (uint64_t)op->index);
+    return (uint32_t)xt_rng_mix(key ^ (uint64_t)n);
+}
+
+uint32_t xt_dropout_threshold(const struct xt_graph_pass *pass)
+{
+    return (uint32_t)(pass->dropout * 4294967296.0);
+}
+
+/* ---- the program ---- */
+
+void xt_dropout_use(struct xt_op *op, struct xt_graph *graph)
+{
+    xt_graph_use_inputs(op, graph, 0);
+    xt_op_out(op, 0)->value = xt_op_in(op, 0)->value;
+    if (xt_op_learns(op, graph))
+        xt_op_out(op, 0)->grad[0] = xt_op_in_grad(op, 0);
+}
+
+/* data = data * mask * factor */
+static void add_drop(struct xt_op *op, enum xt_phase phase, const struct xt_buffer *data,
+                     const struct xt_operand *mask, const struct xt_operand *factor)
+{
+    struct xt_operand operand = xt_operand_tensor(xt_op_in(op, 0), data);
+    struct xt_posts posts = {.count = 1, .items = {xt_then_with(dnnl_binary_mul, *factor)}};
+    xt_program_binary(&op->program, phase, dnnl_binary_mul, &operand, mask, &operand, &posts);
+}
+
+static void describe(struct xt_op *op, struct xt_graph *graph)
+{
+    struct xt_dropout_op *dropout = (struct xt_dropout_op *)op;
+    const struct xt_tensor *in = xt_op_in(op, 0);
+    xt_dropout_use(op, graph);
+    if (!graph->options.training)
+        return;
+    struct xt_operand keep = xt_operand_tensor(in, NULL);
+    keep.dtype = dnnl_u8;
+    keep.place = xt_in_memory(&dropout->keep);
+    struct xt_operand host_factor = xt_operand_scalar(xt_in_memory(&dropout->factor), 4);
+    xt_graph_pin(graph, &keep, "a dropout mask", &dropout->keep);
+    xt_graph_pin(graph, &host_factor, "a dropout factor", &dropout->factor);
+    struct xt_operand mask =
+        xt_operand_tensor(in, xt_graph_kept(graph, op, "mask", xt_tensor_bytes(in)));
+    struct xt_operand factor = xt_operand_scalar(
+        xt_in_buffer(xt_graph_permanent(graph, op->name, "factor", sizeof(float))), 4);
+    xt_program_reorder(&op->program, XT_FORWARD, &host_factor, &factor);
+    xt_program_reorder(&op->program, XT_FORWARD, &keep, &mask);
+    add_drop(op, XT_FORWARD, in->value, &mask, &factor);
+    if (!op->frozen)
+        add_drop(op, XT_BACKWARD, xt_op_in_grad(op, 0), &mask, &factor);
+}
+
+static void fill_mask(const struct xt_dropout_op *dropout, const struct xt_graph *graph)
+{
+    const struct xt_tensor *t = xt_op_in(&dropout->op, 0);
+    size_t sample = xt_tensor_count(t) / (size_t)t->n;
+    uint8_t *keep = dropout->keep.host;
+    float *factor = dropout->factor.host;
+    *factor = (float)(1 / (1 - graph->pass.dropout));
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < t->n; n++)
+        graph->loops->keep(keep + (size_t)n * sample, sample,
+                           xt_dropout_key(&dropout->op, &graph->pass, n), 0,
+                           xt_dropout_threshold(&graph->pass));
+    xt_traffic_add(graph->options.device, XT_CAUSE_MASKS, true, dropout->keep.bytes);
+}
+
+static enum xt_status before(struct xt_op *op, struct xt_graph *graph, bool backward, bool *runs,
+                             struct xt_err *err)
+{
+    (void)err;
+    *runs = graph->pass.training && graph->pass.dropout > 0;
+    if (*runs && !backward)
+        fill_mask((struct xt_dropout_op *)op, graph);
+    return XT_OK;
+}
+
+static void destroy(struct xt_op *op)
+{
+    struct xt_dropout_op *dropout = (struct xt_dropout_op *)op;
+    xt_device_memory_destroy(&dropout->keep);
+    xt_device_memory_destroy(&dropout->factor);
+}
+
+/* ---- in double precision ---- */
+
+static void drop(const struct xt_plain *plain, const double *from, double *to)
+{
+    const struct xt_graph_pass *pass = &plain->graph->pass;
+    const struct xt_tensor *in = xt_op_in(plain->op, 0);
+    size_t count = xt_tensor_count(in);
+    size_t sample = count / (size_t)in->n;
+    for (size_t i = 0; i < count; i++) {
+        bool keeps = !pass->training ||
+                     xt_reference_dropout_keeps(pass->seed, pass->step, plain->op->index,
+                                                (int)(i / sample), i % sample, pass->dropout);
+        to[i] = keeps ? from[i] / (pass->training ? 1 - pass->dropout : 1) : 0;
+    }
+}
+
+static enum xt_status plain_forward(struct xt_plain *plain)
+{
+    drop(plain, plain->in[0], plain->out[0]);
+    return XT_OK;
+}
+
+static enum xt_status plain_backward(struct xt_plain *plain)
+{
+    drop(plain, plain->out_grad[0], plain->in_grad[0]);
+    return XT_OK;
+}
+
+static struct xt_bound bound(const struct xt_plain *plain, enum xt_part part, int which)
+{
+    (void)part;
+    (void)which;
+    return (struct xt_bound){.relative = xt_plain_relative(xt_op_in(plain->op, 0)->dtype, 2, 1)};
+}
+
+const struct xt_op_kind xt_kind_dropout = {
+    .name = "dropout",
+    .size = sizeof(struct xt_dropout_op),
+    .describe = describe,
+    .before = before,
+    .what = {xt_what_binary, xt_what_binary},
+    .plain = {.forward = plain_forward, .backward = plain_backward, .bound = bound},
+    .destroy = destroy,
+};
+
+struct xt_tensor *xt_graph_dropout(struct xt_graph *graph, struct xt_tensor *in, const char *name)
+{
+    struct xt_op *op = xt_graph_add_op(graph, &xt_kind_dropout, name);
+    if (!xt_op_read(op, graph, in))
+        return NULL;
+    struct xt_tensor *out = xt_op_write(op, graph, name, in->n, in->h, in->w, in->c, in->dtype);
+    if (!out)
+        return NULL;
+    out->scale = in->scale;
+    out->one_reader = true;
+    op->out_bytes = 0; /* the input's memory */
+    return out;
+}

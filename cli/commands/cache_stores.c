@@ -1,4 +1,4 @@
-#include "cli/cache_stores.h"
+#include "cli/commands/cache_stores.h"
 
 #include <dirent.h>
 #include <limits.h>

@@ -1,8 +1,8 @@
 /* The folders of kernels that are kept from one start to the next, as xtrain cache looks at them.
  * Not thread-safe.
  */
-#ifndef XT_CLI_CACHE_STORES_H
-#define XT_CLI_CACHE_STORES_H
+#ifndef XT_CLI_COMMANDS_CACHE_STORES_H
+#define XT_CLI_COMMANDS_CACHE_STORES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "cli/cache_carry.h"
+#include "cli/commands/cache_carry.h"
 
 #include <archive.h>
 #include <archive_entry.h>

@@ -209,11 +209,6 @@ struct xt_quoted xt_str_quote(const char *bytes, size_t size)
     return quoted;
 }
 
-const char *xt_str_plural(uint64_t count)
-{
-    return count == 1 ? "" : "s";
-}
-
 bool xt_str_has_json_nul(const char *json)
 {
     /* What follows a backslash is escaped, also another one. */

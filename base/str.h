@@ -42,7 +42,7 @@ size_t xt_str_escape_bytes(const char *text, char *out, size_t size);
 
 /* A number of things in words: "1 image", "24 images", "2 batches". */
 struct xt_counted {
-    char text[64];
+    char text[40];
 };
 struct xt_counted xt_count(long long count, const char *thing);
 
@@ -64,9 +64,6 @@ struct xt_quoted {
     char text[128];
 };
 struct xt_quoted xt_str_quote(const char *bytes, size_t size);
-
-/* What a noun ends in after this count: "" or "s". */
-const char *xt_str_plural(uint64_t count);
 
 /* Whether JSON holds the escape \u0000, at which cJSON would cut a string off unseen. */
 bool xt_str_has_json_nul(const char *json);

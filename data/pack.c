@@ -40,10 +40,10 @@ void xt_packed_clear(struct xt_packed *packed)
 static enum xt_status check_stop(const struct packing *packing, struct xt_err *err)
 {
     return xt_stop_check(err,
-                         "after %zu of %zu image%s; the %zu shards that are there are whole, but "
+                         "after %zu of %zu images; the %zu shards that are there are whole, but "
                          "the set is not",
                          packing->packed->images, packing->config->source->count,
-                         xt_str_plural(packing->config->source->count), packing->packed->shards);
+                         packing->packed->shards);
 }
 
 static enum xt_status count_bad(struct packing *packing, const struct xt_err *why,
@@ -58,8 +58,8 @@ static enum xt_status count_bad(struct packing *packing, const struct xt_err *wh
             return status;
     }
     if (packing->config->strict || xt_loader_is_too_bad(packed->bad, count))
-        return xt_err_set(err, XT_ERR_DATA, "%zu of %zu image%s cannot be used; the first: %s",
-                          packed->bad, count, xt_str_plural(count), packed->first_bad);
+        return xt_err_set(err, XT_ERR_DATA, "%zu of %s cannot be used; the first: %s", packed->bad,
+                          xt_count((long long)count, "image").text, packed->first_bad);
     return XT_OK;
 }
 

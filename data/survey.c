@@ -176,8 +176,7 @@ enum xt_status xt_survey_take(struct xt_survey *survey, const struct xt_source *
         status = xt_mem_calloc(&survey->symbol_counts, (size_t)symbols,
                                sizeof *survey->symbol_counts, "symbol counts", err);
     for (size_t i = 0; i < source->count && !status; i++) {
-        status = xt_stop_check(err, "after %zu of %zu image%s", i, source->count,
-                               xt_str_plural(source->count));
+        status = xt_stop_check(err, "after %zu of %zu images", i, source->count);
         if (!status)
             status = add_sample(survey, source, i, &decoder, &sample, &sums, err);
         if (!status && strict && survey->bad)

@@ -136,7 +136,7 @@ static void prepare_threads(struct xt_device *device, int asked)
 
 static enum xt_status open_cpu(struct xt_device *device, int threads, struct xt_err *err)
 {
-    char cpu[96];
+    char cpu[80];
     struct xt_span start = xt_span_now();
     enum xt_status status = xt_dnnl_load(XT_DNNL_CPU, err);
     device->library_span = xt_span_since(&start);
@@ -148,8 +148,8 @@ static enum xt_status open_cpu(struct xt_device *device, int threads, struct xt_
     device->engine_span = xt_span_since(&start);
     xt_device_cpu_name(cpu, sizeof cpu);
     snprintf(device->place, sizeof device->place, "cpu");
-    snprintf(device->name, sizeof device->name, "cpu: %s, %d thread%s", cpu, device->threads,
-             device->threads == 1 ? "" : "s");
+    snprintf(device->name, sizeof device->name, "cpu: %s, %s", cpu,
+             xt_count((long long)device->threads, "thread").text);
     return status;
 }
 

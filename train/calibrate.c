@@ -65,8 +65,8 @@ static void warn_of_bad(struct xt_feed *feed, const struct xt_source *source)
         return;
     if (count) {
         source->class->name(source, bad[0].index, name, sizeof name);
-        xt_log_warn("--calibrate: %zu image%s could not be read: %s: %s", count,
-                    count == 1 ? "" : "s", name, bad[0].reason);
+        xt_log_warn("--calibrate: %s could not be read: %s: %s",
+                    xt_count((long long)count, "image").text, name, bad[0].reason);
     }
     xt_loader_free_bad(bad, count);
 }

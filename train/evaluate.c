@@ -72,7 +72,8 @@ static enum xt_status run_all(struct work *work, struct xt_feed *feed, size_t al
         enum xt_status status = xt_feed_next(feed, &batch, &end, NULL, err);
         if (status || end)
             return status;
-        status = xt_stop_check(err, "after %zu of %zu image%s", done, all, xt_str_plural(all));
+        status =
+            xt_stop_check(err, "after %zu of %s", done, xt_count((long long)all, "image").text);
         if (!status)
             status = run_batch(work, &batch, err);
         done += (size_t)batch.host.count;

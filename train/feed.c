@@ -308,15 +308,15 @@ static void fit_workers(struct xt_feed *feed)
     if (wanted > before)
         xt_loader_grow(feed->loader, wanted < INT_MAX ? (int)wanted : INT_MAX);
     int now = xt_loader_workers(feed->loader);
-    const char *many = now == 1 ? "" : "s";
+    const struct xt_counted threads = xt_count(now, "thread");
     if (now > before && feed->training)
-        xt_log_note("loader: %d thread%s from here on; each makes %.0f images/s, the steps take "
+        xt_log_note("loader: %s from here on; each makes %.0f images/s, the steps take "
                     "%.0f",
-                    now, many, rate, need);
+                    threads.text, rate, need);
     else
-        xt_log_detail("loader: %d thread%s, of %d that this process may use; each makes %.0f "
+        xt_log_detail("loader: %s, of %d that this process may use; each makes %.0f "
                       "images/s, the steps take %.0f",
-                      now, many, xt_thread_available(NULL), rate, need);
+                      threads.text, xt_thread_available(NULL), rate, need);
 }
 
 /* Between two batches the consumer computes. The first steps are not as the others are; later it is

@@ -27,11 +27,11 @@ static enum xt_status open_source(struct xt_trainer *trainer, struct xt_err *err
     enum xt_status status = xt_source_open(&trainer->source, data, &options, err);
     /* --batch auto takes no more than there are. */
     if (!status && trainer->source->count < (size_t)s->batch)
-        status = xt_err_set(
-            err, XT_ERR_USAGE,
-            "--data %s has %zu image%s, fewer than one batch; give a smaller --batch "
-            "than %d",
-            data, trainer->source->count, xt_str_plural(trainer->source->count), s->batch);
+        status =
+            xt_err_set(err, XT_ERR_USAGE,
+                       "--data %s has %s, fewer than one batch; give a smaller --batch "
+                       "than %d",
+                       data, xt_count((long long)trainer->source->count, "image").text, s->batch);
     return status;
 }
 
@@ -42,9 +42,9 @@ static enum xt_status warn_of_shared(const struct xt_trainer *trainer, const cha
     struct xt_overlap overlap;
     enum xt_status status = xt_overlap_find(&overlap, trainer->val, trainer->source, err);
     if (!status && overlap.count)
-        xt_log_warn("%zu of the %zu image%s to evaluate on (%s) %s among the training images too, "
+        xt_log_warn("%zu of the %s to evaluate on (%s) %s among the training images too, "
                     "so that results look better than they are; the first: %s",
-                    overlap.count, trainer->val->count, xt_str_plural(trainer->val->count), val,
+                    overlap.count, xt_count((long long)trainer->val->count, "image").text, val,
                     overlap.count == 1 ? "is" : "are", overlap.first);
     return status;
 }

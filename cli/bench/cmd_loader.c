@@ -318,9 +318,8 @@ static enum xt_status report(const struct bench *bench, const struct xt_settings
     double rate = bench->loader_images / bench->loader_seconds;
     double decode_rate = bench->decode_images / bench->decode_seconds;
     bool keeps = s->cache == XT_CACHE_CHOICE_FILES && bench->source->class->keep;
-    xt_report_line(report, "%s, brought to %d x %d, batches of %d, %d worker%s",
-                   bench->source->description, c->width, c->height, c->batch, c->workers,
-                   c->workers == 1 ? "" : "s");
+    xt_report_line(report, "%s, brought to %d x %d, batches of %d, %s", bench->source->description,
+                   c->width, c->height, c->batch, xt_count((long long)c->workers, "worker").text);
     xt_report_add(report, "model", NULL, "%s", bench->model->name);
     xt_report_add(report, "images", NULL, "%zu", bench->source->count);
     xt_report_add(report, "width", NULL, "%d", c->width);

@@ -32,8 +32,8 @@ void xt_start_print(const struct xt_start *start, double least, FILE *out)
         any = true;
     }
     if (any && start->has_cache)
-        fprintf(out, "start: %d kernel%s compiled, %d from the cache\n", start->compiled,
-                start->compiled == 1 ? "" : "s", start->kept);
+        fprintf(out, "start: %s compiled, %d from the cache\n",
+                xt_count((long long)start->compiled, "kernel").text, start->kept);
     else if (any && *start->no_cache)
         fprintf(out, "start: how many kernels were compiled is not known: %s\n", start->no_cache);
 }

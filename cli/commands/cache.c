@@ -287,9 +287,9 @@ enum xt_status xt_cmd_cache(struct xt_options *options, struct xt_err *err)
     else if (!status && verb == CLEAR)
         status = clear(&stores, &options->values, err);
     else if (!status && verb == EXPORT)
-        status = xt_cache_export(&stores, options->arguments[1], err);
+        status = xt_cache_export(&stores, options->arguments[1], form_of(&options->values), err);
     else if (!status && verb == IMPORT)
-        status = xt_cache_import(&stores, options->arguments[1], err);
+        status = xt_cache_import(&stores, options->arguments[1], form_of(&options->values), err);
     xt_cache_stores_clear(&stores);
     return status;
 }

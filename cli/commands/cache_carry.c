@@ -116,7 +116,7 @@ static enum xt_status write_archive(const struct xt_cache_stores *stores,
 }
 
 enum xt_status xt_cache_export(const struct xt_cache_stores *stores, const char *to,
-                               struct xt_err *err)
+                               enum xt_report_form form, struct xt_err *err)
 {
     struct xt_file_writer writer = {0};
     size_t count = 0;
@@ -126,9 +126,13 @@ enum xt_status xt_cache_export(const struct xt_cache_stores *stores, const char 
     if (!status)
         status = xt_file_commit(&writer, err);
     xt_file_abandon(&writer);
-    if (!status)
-        xt_log_result(stdout, "wrote %s to %s", xt_count((long long)count, "kernel").text, to);
-    return status;
+    if (status)
+        return status;
+    struct xt_report *report = xt_report_create();
+    xt_report_line(report, "wrote %s to %s", xt_count((long long)count, "kernel").text, to);
+    xt_report_add(report, "written", NULL, "%zu", count);
+    xt_report_add(report, "file", NULL, "%s", to);
+    return xt_report_end(report, form, stdout, err);
 }
 
 /* ---- import ---- */
@@ -323,7 +327,7 @@ static enum xt_status take_entry(struct importer *importer, struct archive *arch
 }
 
 enum xt_status xt_cache_import(const struct xt_cache_stores *stores, const char *from,
-                               struct xt_err *err)
+                               enum xt_report_form form, struct xt_err *err)
 {
     struct importer importer = {.base = stores->base, .from = from};
     int fd = -1;
@@ -335,9 +339,8 @@ enum xt_status xt_cache_import(const struct xt_cache_stores *stores, const char 
     status = archive ? XT_OK : xt_err_no_memory(err, "an archive", 0);
     importer.left = size < XT_KERNEL_CACHE_MOST / RATIO_MAX ? size * RATIO_MAX + RATIO_FREE
                                                             : XT_KERNEL_CACHE_MOST;
-    xt_log_result(stdout,
-                  "kernels are code that the GPU driver will load: this trusts whoever wrote %s",
-                  from);
+    xt_log_note("kernels are code that the GPU driver will load: this trusts whoever wrote %s",
+                from);
     mode_t before = umask(077);
     if (!status && (archive_read_support_format_tar(archive) != ARCHIVE_OK ||
                     archive_read_support_filter_gzip(archive) != ARCHIVE_OK ||
@@ -361,8 +364,14 @@ enum xt_status xt_cache_import(const struct xt_cache_stores *stores, const char 
     close(fd);
     if (status || end)
         return status ? status : end;
-    xt_log_result(stdout, "took %s, refused %zu",
-                  xt_count((long long)importer.taken, "kernel").text, importer.refused);
+    struct xt_report *report = xt_report_create();
+    xt_report_add(report, "taken", NULL, "%zu", importer.taken);
+    xt_report_line(report, "took %s, refused %zu",
+                   xt_count((long long)importer.taken, "kernel").text, importer.refused);
+    xt_report_add(report, "refused", NULL, "%zu", importer.refused);
+    status = xt_report_end(report, form, stdout, err);
+    if (status)
+        return status;
     return importer.refused ? xt_err_set(err, XT_ERR_DATA, "%s: refused %s", from,
                                          xt_count((long long)importer.refused, "kernel").text)
                             : XT_OK;

@@ -6,13 +6,14 @@
 
 #include "base/err.h"
 #include "cli/commands/cache_stores.h"
+#include "cli/report.h"
 
 /* Kernels that are as they were recorded, into the file `to`. */
 enum xt_status xt_cache_export(const struct xt_cache_stores *stores, const char *to,
-                               struct xt_err *err);
+                               enum xt_report_form form, struct xt_err *err);
 /* Takes what matches the archive's own index. XT_ERR_DATA where anything does not, which is
  * refused; what was taken before stays. */
 enum xt_status xt_cache_import(const struct xt_cache_stores *stores, const char *from,
-                               struct xt_err *err);
+                               enum xt_report_form form, struct xt_err *err);
 
 #endif

@@ -163,8 +163,8 @@ static void describe_labels(struct xt_report *report, const struct set *set,
         xt_report_fail(report);
     xt_report_add(report, "label_least", set->alphabet ? "  labels" : NULL, "%d",
                   survey->label_least);
-    xt_report_add(report, "label_most", set->alphabet ? "" : NULL, " to %d symbol%s long",
-                  survey->label_most, xt_str_plural((uint64_t)survey->label_most));
+    xt_report_add(report, "label_most", set->alphabet ? "" : NULL, " to %s long",
+                  xt_count((long long)survey->label_most, "symbol").text);
     xt_report_add(report, "unlabelled", survey->unlabelled ? "  NO LABEL" : NULL, "%zu",
                   survey->unlabelled);
     if (survey->first_unlabelled)
@@ -253,10 +253,10 @@ static enum xt_status judge(const struct set *set, const struct xt_survey *surve
     }
     if (is_usable(survey))
         return XT_OK;
-    return xt_err_set(err, XT_ERR_DATA,
-                      "%zu of %zu image%s cannot be used, more than the 1 %% that is let pass; the "
-                      "first: %s",
-                      survey->bad, survey->count, xt_str_plural(survey->count), survey->first_bad);
+    return xt_err_set(
+        err, XT_ERR_DATA,
+        "%zu of %s cannot be used, more than the 1 %% that is let pass; the first: %s", survey->bad,
+        xt_count((long long)survey->count, "image").text, survey->first_bad);
 }
 
 /* Looks at the others, whose pictures must not be among the set's; what is wrong with them goes to
@@ -388,6 +388,18 @@ static enum xt_status save_list(const char *folder, const char *name, const stru
     return status;
 }
 
+static enum xt_status tell_split(const size_t counts[2], const struct xt_settings *s,
+                                 struct xt_err *err)
+{
+    struct xt_report *report = xt_report_create();
+    xt_report_line(report, "%s in %s/train.txt, %zu in %s/val.txt",
+                   xt_count((long long)counts[0], "image").text, s->out, counts[1], s->out);
+    xt_report_add(report, "out", NULL, "%s", s->out);
+    xt_report_add(report, "train", NULL, "%zu", counts[0]);
+    xt_report_add(report, "val", NULL, "%zu", counts[1]);
+    return xt_report_end(report, s->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+}
+
 /* Each sample goes to one side by a number drawn from seed and its index: so the parts stay as they
  * are when the same set is split again. */
 static enum xt_status split(const struct set *set, const struct xt_settings *s, struct xt_err *err)
@@ -398,8 +410,8 @@ static enum xt_status split(const struct set *set, const struct xt_settings *s, 
     for (size_t i = 0; i < set->source->count && !status; i++) {
         struct xt_rng rng = xt_rng_begin(s->seed, i);
         int part = (double)xt_rng_uniform(&rng) < s->val_part;
-        status = xt_stop_check(err, "after %zu of %zu image%s; no list was written", i,
-                               set->source->count, xt_str_plural(set->source->count));
+        status = xt_stop_check(err, "after %zu of %zu images; no list was written", i,
+                               set->source->count);
         if (!status)
             status = add_line(set, i, &parts[part], err);
         counts[part]++;
@@ -407,9 +419,9 @@ static enum xt_status split(const struct set *set, const struct xt_settings *s, 
     if (!status && (!counts[0] || !counts[1]))
         status =
             xt_err_set(err, XT_ERR_USAGE,
-                       "of %zu image%s %zu would be left for training and %zu for evaluation; "
+                       "of %s %zu would be left for training and %zu for evaluation; "
                        "give another --val-part",
-                       set->source->count, xt_str_plural(set->source->count), counts[0], counts[1]);
+                       xt_count((long long)set->source->count, "image").text, counts[0], counts[1]);
     if (!status)
         status = refuse_lists(s->out, err);
     if (!status)
@@ -419,8 +431,7 @@ static enum xt_status split(const struct set *set, const struct xt_settings *s, 
     if (!status)
         status = save_list(s->out, "val.txt", &parts[1], err);
     if (!status)
-        printf("%zu image%s in %s/train.txt, %zu in %s/val.txt\n", counts[0],
-               xt_str_plural(counts[0]), s->out, counts[1], s->out);
+        status = tell_split(counts, s, err);
     xt_str_clear(&parts[0]);
     xt_str_clear(&parts[1]);
     return status;
@@ -456,26 +467,41 @@ enum xt_status xt_cmd_data_split(struct xt_options *options, struct xt_err *err)
 
 /* ---- data pack ---- */
 
-static void tell_packed(const struct xt_packed *packed, const struct xt_settings *s,
-                        const char *out)
+static void describe_packed(struct xt_report *report, const struct xt_packed *packed,
+                            const struct xt_settings *s, const char *out)
 {
+    const struct xt_counted images = xt_count((long long)packed->images, "image");
     double megabytes = (double)packed->bytes / 1e6;
-    const char *many = xt_str_plural(packed->images);
-    if (packed->bad)
-        xt_log_warn("%zu image%s could not be used and %s left out; the first: %s", packed->bad,
-                    xt_str_plural(packed->bad), packed->bad == 1 ? "was" : "were",
-                    packed->first_bad);
-    if (s->quiet)
-        return;
     if (s->pack_as == XT_PACK_PIXELS)
-        printf("%zu image%s (%.1f MB of pixels) in %s; training takes them with --cache disk "
-               "--cache-file %s\n",
-               packed->images, many, megabytes, out, out);
+        xt_report_line(report,
+                       "%s (%.1f MB of pixels) in %s; training takes them with --cache disk "
+                       "--cache-file %s",
+                       images.text, megabytes, out, out);
     else if (packed->shards == 1)
-        printf("%zu image%s (%.1f MB) in %s-000000.tar\n", packed->images, many, megabytes, out);
+        xt_report_line(report, "%s (%.1f MB) in %s-000000.tar", images.text, megabytes, out);
     else
-        printf("%zu image%s (%.1f MB) in %zu shards, %s-000000.tar to %s-%06zu.tar\n",
-               packed->images, many, megabytes, packed->shards, out, out, packed->shards - 1);
+        xt_report_line(report, "%s (%.1f MB) in %zu shards, %s-000000.tar to %s-%06zu.tar",
+                       images.text, megabytes, packed->shards, out, out, packed->shards - 1);
+    xt_report_add(report, "out", NULL, "%s", out);
+    xt_report_add(report, "images", NULL, "%zu", packed->images);
+    xt_report_add(report, "bad", NULL, "%zu", packed->bad);
+    xt_report_add(report, "bytes", NULL, "%lld", (long long)packed->bytes);
+    if (s->pack_as == XT_PACK_SHARDS)
+        xt_report_add(report, "shards", NULL, "%zu", packed->shards);
+}
+
+static enum xt_status tell_packed(const struct xt_packed *packed, const struct xt_settings *s,
+                                  const char *out, struct xt_err *err)
+{
+    if (packed->bad)
+        xt_log_warn("%s could not be used and %s left out; the first: %s",
+                    xt_count((long long)packed->bad, "image").text,
+                    packed->bad == 1 ? "was" : "were", packed->first_bad);
+    if (s->quiet && !s->json)
+        return XT_OK;
+    struct xt_report *report = xt_report_create();
+    describe_packed(report, packed, s, out);
+    return xt_report_end(report, s->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
 
 static enum xt_status pack(const struct set *set, const struct xt_settings *s, const char *out,
@@ -499,7 +525,7 @@ static enum xt_status pack(const struct set *set, const struct xt_settings *s, c
     enum xt_status status = s->pack_as == XT_PACK_PIXELS ? xt_pack_pixels(&config, &packed, err)
                                                          : xt_pack_shards(&config, &packed, err);
     if (!status)
-        tell_packed(&packed, s, out);
+        status = tell_packed(&packed, s, out, err);
     xt_packed_clear(&packed);
     return status;
 }

@@ -64,8 +64,8 @@ static void look_at_nodes(struct look *look, const struct xt_host_gpu *host)
 {
     if (host->count > 0) {
         const struct xt_render_node *node = &host->nodes[0];
-        add(look, "kernel driver", PASSED, "%d Intel GPU%s: %s, PCI %s, device %04x, driver %s",
-            host->count, host->count == 1 ? "" : "s", node->path, node->pci, node->device,
+        add(look, "kernel driver", PASSED, "%s: %s, PCI %s, device %04x, driver %s",
+            xt_count(host->count, "Intel GPU").text, node->path, node->pci, node->device,
             *node->kernel ? node->kernel : "not told");
     } else if (host->wsl) {
         add(look, "kernel driver", PASSED, "WSL's /dev/dxg is there");

@@ -74,8 +74,9 @@ static void show_evaluation(void *context, const struct xt_train_progress *p,
         printf("step %" PRId64 ": %s, loss %.4f%s\n", p->step, score, evaluation->loss,
                best ? "; the best so far" : "");
     if (evaluation->bad_images != view->bad_images)
-        printf("%zu image%s could not be used and do%s not count\n", evaluation->bad_images,
-               xt_str_plural(evaluation->bad_images), evaluation->bad_images == 1 ? "es" : "");
+        printf("%s could not be used and do%s not count\n",
+               xt_count((long long)evaluation->bad_images, "image").text,
+               evaluation->bad_images == 1 ? "es" : "");
     view->bad_images = evaluation->bad_images;
     fflush(stdout);
 }
@@ -99,10 +100,10 @@ static enum xt_status describe_run(const struct xt_options *options,
            s->init && trainer->saved_step < 0 ? s->init : from);
     printf("pixels normalised by %s (%s)\n", trainer->network.normalise_text,
            trainer->network.normalise_by);
-    printf("%" PRId64 " step%s of %d image%s (%" PRId64 " step%s an epoch), %zu parameters\n",
-           trainer->steps, xt_str_plural((uint64_t)trainer->steps), trainer->network.batch,
-           xt_str_plural((uint64_t)trainer->network.batch), trainer->epoch_steps,
-           xt_str_plural((uint64_t)trainer->epoch_steps),
+    printf("%s of %s (%s an epoch), %zu parameters\n",
+           xt_count((long long)trainer->steps, "step").text,
+           xt_count((long long)trainer->network.batch, "image").text,
+           xt_count((long long)trainer->epoch_steps, "step").text,
            xt_network_parameter_count(&trainer->network));
     enum xt_status status = xt_options_print_recipe(options, &recipe, err);
     printf("%ssaving to %s\n", xt_str_get(&recipe), trainer->folder.path);
@@ -232,8 +233,7 @@ static struct xt_report *describe_end(const struct view *view, enum xt_status st
     xt_report_add(report, "steps", NULL, "%lld", (long long)trainer->steps);
     xt_report_add(report, "loss", NULL, "%f", view->loss);
     xt_report_add(report, "seconds", NULL, "%f", seconds);
-    xt_report_line(report, "done: %" PRId64 " step%s in %s", trainer->step,
-                   trainer->step == 1 ? "" : "s", time);
+    xt_report_line(report, "done: %s in %s", xt_count((long long)trainer->step, "step").text, time);
     if (trainer->scaler.on) {
         xt_report_add(report, "skipped_steps", NULL, "%lld", (long long)trainer->scaler.skipped);
         xt_report_add(report, "loss_scale", NULL, "%f", (double)trainer->scaler.scale);

@@ -993,8 +993,8 @@ static const struct xt_option table[] = {
         .name = "json",
         .type = &xt_type_flag,
         FIELD(json),
-        .commands =
-            NETWORK | DEVICES | DOCTOR | CACHE | BENCH | LOADER | CHECK | SELFTEST | INFER | WARM,
+        .commands = NETWORK | DEVICES | DOCTOR | CACHE | BENCH | LOADER | CHECK | SPLIT | PACK |
+                    SELFTEST | INFER | WARM,
         .group = XT_GROUP_OUTPUT,
         .fallback = "false",
         .not_in_config = true,

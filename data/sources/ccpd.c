@@ -367,8 +367,9 @@ static enum xt_status fill(struct xt_source_files *set, const char *spec, struct
     set->base.labels_in_names = true;
     if (!status)
         snprintf(set->base.description, sizeof set->base.description,
-                 "%zu plate%s of CCPD (cut out by %s) in %.120s", set->base.count,
-                 xt_str_plural(set->base.count), set->form == &by_box ? "box" : "corners", path);
+                 "%s of CCPD (cut out by %s) in %.120s",
+                 xt_count((long long)set->base.count, "plate").text,
+                 set->form == &by_box ? "box" : "corners", path);
     xt_source_files_describe_others(set);
     free(path);
     return status;

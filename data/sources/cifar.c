@@ -577,9 +577,9 @@ static enum xt_status open_cifar(struct xt_source **out, const char *path,
         return status;
     }
     snprintf(set->base.description, sizeof set->base.description,
-             "%zu image%s of %d classes in %.150s (%s, %s)", set->base.count,
-             xt_str_plural(set->base.count), set->base.class_count, path, set->kind->title,
-             set->batches[0].test ? "test batch" : "training batches");
+             "%s of %d classes in %.150s (%s, %s)",
+             xt_count((long long)set->base.count, "image").text, set->base.class_count, path,
+             set->kind->title, set->batches[0].test ? "test batch" : "training batches");
     *out = &set->base;
     return XT_OK;
 }

@@ -50,9 +50,8 @@ enum xt_status xt_source_files_finish_tree(struct xt_source_files *set, const ch
         return status;
     if (set->others)
         return xt_err_set(err, XT_ERR_DATA,
-                          "there is no image in %s: none of its %zu file%s ends in .jpg, .jpeg or "
-                          ".png",
-                          folder, set->others, xt_str_plural(set->others));
+                          "there is no image in %s: none of its %s ends in .jpg, .jpeg or .png",
+                          folder, xt_count((long long)set->others, "file").text);
     return xt_err_set(err, XT_ERR_DATA, "there is no image in %s: the folder is empty", folder);
 }
 
@@ -62,8 +61,8 @@ static void describe(struct xt_source_files *set, const char *folder)
     char classes[32] = "";
     if (source->class_count)
         snprintf(classes, sizeof classes, " of %d classes", source->class_count);
-    snprintf(source->description, sizeof source->description, "%zu image%s%s in %.150s",
-             source->count, xt_str_plural(source->count), classes, folder);
+    snprintf(source->description, sizeof source->description, "%s%s in %.150s",
+             xt_count((long long)source->count, "image").text, classes, folder);
     xt_source_files_describe_others(set);
 }
 

@@ -147,8 +147,8 @@ static bool is(const char *path, mode_t mode, enum xt_task task)
 static enum xt_status fill(struct xt_source_files *set, const char *path, struct xt_err *err)
 {
     enum xt_status status = xt_source_files_add_list(set, path, NULL, err);
-    snprintf(set->base.description, sizeof set->base.description, "%zu image%s listed in %.160s",
-             set->base.count, xt_str_plural(set->base.count), path);
+    snprintf(set->base.description, sizeof set->base.description, "%s listed in %.160s",
+             xt_count((long long)set->base.count, "image").text, path);
     return status;
 }
 

@@ -400,10 +400,10 @@ static enum xt_status deal(struct mix *mix, const char *path, const struct xt_mi
             i + 1 < mix->count ? (uint64_t)((double)length * (before / all) + 0.5) : length;
         if (part->place_after <= part->place)
             return xt_err_set(err, XT_ERR_USAGE,
-                              "%s:%d: of an epoch of %llu sample%s this source's weight leaves it "
+                              "%s:%d: of an epoch of %s this source's weight leaves it "
                               "none; raise the weight, or epoch",
-                              path, plan->parts[i].line, (unsigned long long)length,
-                              xt_str_plural(length));
+                              path, plan->parts[i].line,
+                              xt_count((long long)length, "sample").text);
     }
     mix->base.epoch_length = (size_t)length;
     return XT_OK;
@@ -412,9 +412,8 @@ static enum xt_status deal(struct mix *mix, const char *path, const struct xt_mi
 static void describe(struct mix *mix, const char *path, const struct xt_mix_plan *plan)
 {
     snprintf(mix->base.description, sizeof mix->base.description,
-             "%zu image%s of %zu source%s in %.150s, %zu an epoch", mix->base.count,
-             xt_str_plural(mix->base.count), mix->count, xt_str_plural(mix->count), path,
-             mix->base.epoch_length);
+             "%s of %s in %.130s, %zu an epoch", xt_count((long long)mix->base.count, "image").text,
+             xt_count((long long)mix->count, "source").text, path, mix->base.epoch_length);
     for (size_t i = 0; i < mix->count; i++) {
         const struct part *part = &mix->parts[i];
         xt_log_detail("%s: %llu an epoch of %s (%s)", path,

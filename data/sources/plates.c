@@ -150,8 +150,8 @@ static void describe(struct synth *synth)
                              : "");
     }
     snprintf(synth->base.description, sizeof synth->base.description,
-             "%zu made plate%s (%s, seed %" PRIu64 ", %s)", synth->base.count,
-             xt_str_plural(synth->base.count), what, synth->seed, styles);
+             "%s (%s, seed %" PRIu64 ", %s)",
+             xt_count((long long)synth->base.count, "made plate").text, what, synth->seed, styles);
 }
 
 static const struct synth *synth_of(const struct xt_source *source)

@@ -642,8 +642,9 @@ static void describe(struct xt_source_files *set, const struct tars *tars, const
     char classes[32] = "";
     if (source->class_count)
         snprintf(classes, sizeof classes, " of %d classes", source->class_count);
-    snprintf(text, sizeof source->description, "%zu image%s%s in %zu shard%s %.80s", source->count,
-             xt_str_plural(source->count), classes, tars->count, xt_str_plural(tars->count), spec);
+    snprintf(text, sizeof source->description, "%s%s in %s %.80s",
+             xt_count((long long)source->count, "image").text, classes,
+             xt_count((long long)tars->count, "shard").text, spec);
     xt_source_files_describe_others(set);
     size_t used = strlen(text);
     if (tars->lost)
@@ -669,11 +670,11 @@ static enum xt_status fill(struct xt_source_files *set, const char *spec, struct
     if (!status)
         status = xt_source_files_finish(set, spec, err);
     if (!status && set->base.count == tars->lost)
-        status = xt_err_set(err, XT_ERR_DATA,
-                            "there is no image in %s: none of the %zu file%s in its %zu shard%s "
-                            "ends in .jpg, .jpeg or .png",
-                            spec, set->others, xt_str_plural(set->others), tars->count,
-                            xt_str_plural(tars->count));
+        status = xt_err_set(
+            err, XT_ERR_DATA,
+            "there is no image in %s: none of the %s in its %s ends in .jpg, .jpeg or .png", spec,
+            xt_count((long long)set->others, "file").text,
+            xt_count((long long)tars->count, "shard").text);
     if (!status)
         describe(set, tars, spec);
     return status;

@@ -184,10 +184,10 @@ static void check_description(struct xt_graph *graph, const struct xt_tensor *lo
 static void use_logits(struct xt_graph *graph, struct xt_tensor *logits)
 {
     if (logits->readers == XT_READERS_MAX || (logits->one_reader && logits->readers))
-        xt_graph_refuse(graph, XT_ERR_RUN,
-                        "tensor %s has more than %d reader%s: the op that makes it would lose the "
-                        "gradient of the loss",
-                        logits->name, logits->readers, logits->readers == 1 ? "" : "s");
+        xt_graph_refuse(
+            graph, XT_ERR_RUN,
+            "tensor %s has more than %s: the op that makes it would lose the gradient of the loss",
+            logits->name, xt_count((long long)logits->readers, "reader").text);
     else
         xt_graph_use_grad(graph, logits, logits->readers++, graph->op_count);
 }

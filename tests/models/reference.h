@@ -21,6 +21,12 @@
 
 enum { NET_TENSORS_MAX = 40, NET_LAYERS_MAX = 40 };
 
+static void net_relu(double *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        values[i] = values[i] < 0 ? 0 : values[i];
+}
+
 /* A tensor of the graph with the loops' value of it. */
 struct net_tensor {
     struct xt_tensor *graph;
@@ -422,7 +428,7 @@ static inline void net_run_conv(struct net *net, const struct net_layer *layer)
         to[i] += bias ? bias[net_mapped(&s->out, o)] : 0;
     }
     if (s->relu)
-        xt_reference_relu(to, count);
+        net_relu(to, count);
     free(weight);
 }
 
@@ -470,7 +476,7 @@ static inline void net_run_norm(struct net *net, const struct net_layer *layer)
     const struct xt_reference_norm norm = {shape, mean, var, gamma, beta, false};
     xt_reference_norm(&norm, z, net_value(net, s->residual), y);
     if (s->relu)
-        xt_reference_relu(y, count);
+        net_relu(y, count);
     if (s->full)
         memcpy(net_value(net, outputs->full), y, count * sizeof *y);
     if (s->max.kernel_h) {

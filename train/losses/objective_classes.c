@@ -86,8 +86,8 @@ static int metrics(const struct xt_score *score, size_t *images, size_t *correct
 static void describe(const struct xt_score *score, char *out, size_t size)
 {
     const struct xt_class_score *classes = &score->classes;
-    snprintf(out, size, "%zu of %zu image%s right (top-1 %.2f %%), top-5 %.2f %%", classes->top1,
-             classes->images, xt_str_plural(classes->images), 100 * xt_class_score_top1(classes),
+    snprintf(out, size, "%zu of %s right (top-1 %.2f %%), top-5 %.2f %%", classes->top1,
+             xt_count((long long)classes->images, "image").text, 100 * xt_class_score_top1(classes),
              100 * xt_class_score_top5(classes));
 }
 

@@ -58,8 +58,8 @@ static int metrics(const struct xt_score *score, size_t *images, size_t *correct
 static void describe(const struct xt_score *score, char *out, size_t size)
 {
     const struct xt_plate_score *plates = &score->plates;
-    snprintf(out, size, "%zu of %zu plate%s read right (%.2f %%), %.2f %% of the characters",
-             plates->correct, plates->images, xt_str_plural(plates->images),
+    snprintf(out, size, "%zu of %s read right (%.2f %%), %.2f %% of the characters",
+             plates->correct, xt_count((long long)plates->images, "plate").text,
              100 * xt_plate_score_accuracy(plates), 100 * xt_plate_score_char_accuracy(plates));
 }
 

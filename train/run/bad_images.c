@@ -39,9 +39,11 @@ static enum xt_status add_line(struct xt_bad_images *bad, const struct xt_source
                                const struct xt_bad_sample *sample, struct xt_err *err)
 {
     char name[4096];
+    char shown[4 * sizeof name];
     struct xt_str line = {0};
     source->class->name(source, sample->index, name, sizeof name);
-    enum xt_status status = xt_str_printf(&line, err, "\n%s\t%s\n", name, sample->reason);
+    xt_str_escape(name, shown, sizeof shown);
+    enum xt_status status = xt_str_printf(&line, err, "\n%s\t%s\n", shown, sample->reason);
     if (!status && !strstr(xt_str_get(&bad->lines), xt_str_get(&line))) {
         size_t skip = bad->lines.length > 0;
         status = xt_str_append(&bad->lines, line.data + skip, line.length - skip, err);
@@ -62,7 +64,7 @@ enum xt_status xt_bad_images_add(struct xt_bad_images *bad, const struct xt_sour
         return status;
     status = xt_file_save(bad->path, bad->lines.data + 1, bad->lines.length - 1, err);
     if (!status)
-        xt_log_warn("%zu image%s cannot be used and %s left out; %s says why", count,
-                    count == 1 ? "" : "s", count == 1 ? "is" : "are", bad->path);
+        xt_log_warn("%s cannot be used and %s left out; %s says why",
+                    xt_count((long long)count, "image").text, count == 1 ? "is" : "are", bad->path);
     return status;
 }

@@ -160,8 +160,8 @@ void xt_source_files_describe_others(struct xt_source_files *set)
     char *text = set->base.description;
     size_t used = strlen(text);
     if (set->others)
-        snprintf(text + used, sizeof set->base.description - used, " (%zu other file%s ignored)",
-                 set->others, xt_str_plural(set->others));
+        snprintf(text + used, sizeof set->base.description - used, " (%s ignored)",
+                 xt_count((long long)set->others, "other file").text);
 }
 
 static void refuse(struct xt_source_files *set, const struct xt_err *why)

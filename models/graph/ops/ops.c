@@ -66,9 +66,9 @@ bool xt_op_read(struct xt_op *op, struct xt_graph *graph, struct xt_tensor *tens
     int most = tensor->one_reader ? 1 : XT_READERS_MAX;
     if (tensor->readers == most)
         return xt_graph_refuse(graph, XT_ERR_RUN,
-                               "tensor %s has more than %d reader%s: the op that makes it would "
-                               "lose the gradient of another one",
-                               tensor->name, most, most == 1 ? "" : "s");
+                               "tensor %s has more than %s: the op that makes it would lose the "
+                               "gradient of another one",
+                               tensor->name, xt_count((long long)most, "reader").text);
     op->inputs[op->input_count++] = (struct xt_op_input){tensor, tensor->readers++};
     return true;
 }

@@ -159,12 +159,6 @@ void xt_reference_norm_grad(const struct xt_reference_norm *norm, const double *
     }
 }
 
-void xt_reference_relu(double *values, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        values[i] = values[i] < 0 ? 0 : values[i];
-}
-
 /* ---- pools ---- */
 
 /* What a window sees: the places of its numbers, in reading order. */

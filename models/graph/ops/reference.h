@@ -62,8 +62,6 @@ void xt_reference_norm_grad(const struct xt_reference_norm *norm, const double *
                             const double *out_grad, double *z_grad, double *gamma_grad,
                             double *beta_grad);
 
-void xt_reference_relu(double *values, size_t count);
-
 /* Pools of `in` by a window whose out_h and out_w are set. `lead`, where not NULL: by how much the
  * largest exceeds every other number of its window. The gradients are added to `in_grad`; a max's
  * goes to the first largest. */

@@ -248,6 +248,11 @@ static void describe(struct texts *texts, const struct xt_checkpoint *c,
     add_text(texts, "loss_sum", "%a", c->loss_sum);
     add_text(texts, "loss_steps", "%" PRId64, c->loss_steps);
     add_text(texts, "seconds", "%.3f", c->seconds);
+    add_text(texts, "start_seconds", "%.3f", c->costs.start);
+    add_text(texts, "loading_seconds", "%.3f", c->costs.loading);
+    add_text(texts, "evaluation_seconds", "%.3f", c->costs.evaluation);
+    if (isfinite(c->costs.energy))
+        add_text(texts, "energy_joules", "%.1f", c->costs.energy);
     if (c->scaler.on) {
         add_text(texts, "loss_scale", "%a", (double)c->scaler.scale);
         add_text(texts, "loss_scale_fine_steps", "%d", c->scaler.fine);
@@ -404,6 +409,27 @@ static enum xt_status read_scaler(struct xt_scaler *scaler, const struct xt_weig
     return status;
 }
 
+/* Earlier versions kept none of them. */
+static enum xt_status read_costs(struct xt_run_costs *costs, const struct xt_weight_file *file,
+                                 const char *path, struct xt_err *err)
+{
+    const struct {
+        const char *key;
+        double *out;
+    } parts[] = {
+        {"start_seconds", &costs->start},
+        {"loading_seconds", &costs->loading},
+        {"evaluation_seconds", &costs->evaluation},
+        {"energy_joules", &costs->energy},
+    };
+    enum xt_status status = XT_OK;
+    *costs = (struct xt_run_costs){.energy = NAN};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && !status; i++)
+        if (xt_weight_file_meta(file, parts[i].key))
+            status = need_real(file, path, parts[i].key, parts[i].out, err);
+    return status;
+}
+
 static enum xt_status read_numbers(struct xt_checkpoint *c, const struct xt_weight_file *file,
                                    const char *path, struct xt_err *err)
 {
@@ -440,6 +466,8 @@ static enum xt_status read_numbers(struct xt_checkpoint *c, const struct xt_weig
         status = need_real(file, path, "loss_sum", &c->loss_sum, err);
     if (!status)
         status = need_real(file, path, "seconds", &c->seconds, err);
+    if (!status)
+        status = read_costs(&c->costs, file, path, err);
     if (!status)
         status = read_scaler(&c->scaler, file, path, err);
     if (status)

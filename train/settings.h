@@ -146,10 +146,10 @@ struct xt_settings {
     const char *calibrate; /* int8: images that its ranges come from */
     int calibrate_images;  /* at most so many of them */
     enum xt_decode_kind decode;
-    int show;      /* evaluation prints the answers to this many images */
+    int show;           /* evaluation prints the answers to this many images */
     const char *errors; /* evaluation lists the wrong answers in this file; NULL: nowhere */
-    int top;       /* prediction names this many of the likeliest classes */
-    double reject; /* predictions below this confidence are rejected; 0: none */
+    int top;            /* prediction names this many of the likeliest classes */
+    double reject;      /* predictions below this confidence are rejected; 0: none */
 
     /* benches */
     bool profile;                /* the time of each op */

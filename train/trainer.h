@@ -96,8 +96,8 @@ struct xt_trainer {
     struct xt_run_costs costs; /* energy: of processes before this one */
     struct xt_energy energy;   /* of this one */
     int profiled;              /* steps of this process whose ops were timed */
-    int64_t evaluated_step; /* -1: none */
-    int64_t saved_step;     /* -1: none */
+    int64_t evaluated_step;    /* -1: none */
+    int64_t saved_step;        /* -1: none */
     struct xt_bad_images bad;
     struct xt_evaluation last_evaluation;
     struct xt_train_observer observer;

@@ -1,6 +1,6 @@
 /* xtrain report: the page of runs, from their folders. */
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -14,8 +14,9 @@
 static enum xt_status find_path(const struct xt_options *options, char **out, struct xt_err *err)
 {
     const char *name = options->values.page ? options->values.page : "report.html";
-    bool inside = !options->values.page && options->argument_count == 1;
-    return xt_file_join(out, inside ? options->arguments[0] : ".", name, err);
+    if (!options->values.page && options->argument_count == 1)
+        return xt_file_join(out, options->arguments[0], name, err);
+    return xt_mem_strdup(out, name, err);
 }
 
 enum xt_status xt_cmd_report(struct xt_options *options, struct xt_err *err)
@@ -25,12 +26,10 @@ enum xt_status xt_cmd_report(struct xt_options *options, struct xt_err *err)
     enum xt_status status = xt_past_runs_read(&runs, options, err);
     if (!status)
         status = find_path(options, &path, err);
-    if (!status) {
-        const char *shown = xt_str_starts(path, "./") ? path + 2 : path;
+    if (!status)
         status = xt_page_write_runs(path, runs.items, runs.count, options->values.images, err);
-        if (!status)
-            xt_log_result(stdout, "%s: %s", shown, xt_count((long long)runs.count, "run").text);
-    }
+    if (!status)
+        xt_log_result(stdout, "%s: %s", path, xt_count((long long)runs.count, "run").text);
     free(path);
     xt_past_runs_clear(&runs);
     return status;

@@ -152,8 +152,9 @@ static void take_evaluation(struct xt_past_run *run, const char *line, size_t le
         snprintf(e.keys[i], sizeof e.keys[i], "%s", item->string);
         e.figures[i] = item->valuedouble;
     }
+    bool whole = e.step >= 0 && cJSON_HasObjectItem(record, "val_loss");
     cJSON_Delete(record);
-    if (e.step < 0)
+    if (!whole)
         return;
     run->last = e;
     if (is_better(&e, &run->best))

@@ -43,6 +43,8 @@ void xt_run_report_open(struct xt_run_report *report, const struct xt_run_folder
 
 void xt_run_report_close(struct xt_run_report *report)
 {
+    if (report->folder)
+        xt_log_detail("the run's report took %.3f s of this start", report->spent);
     xt_events_close(&report->events);
     cJSON_Delete(report->evaluation);
     *report = (struct xt_run_report){.events = {.fd = -1}};

@@ -140,7 +140,7 @@
     if (!view.range)
       for (const line of view.charts.flatMap(lines_of))
         for (const [x] of line.points) { low = Math.min(low, x); high = Math.max(high, x); }
-    if (!view.range && (view.axis !== 'step' || low < (high - low) / 4)) low = Math.min(low, 0);
+    if (!view.range) low = Math.min(low, 0);
     if (low === high) { low -= 0.5; high += 0.5; }
     const ys = [];
     for (const line of lines)
@@ -374,7 +374,7 @@
       return make('td', { class: count ? '' : 'zero', title: words, style: count ? `background:rgba(var(--heat),${heat.toFixed(2)});${heat > 0.6 ? 'color:#fff' : ''}` : '' }, whole(count));
     };
     const matrix = make('table', { class: 'matrix' },
-      make('thead', null, make('tr', null, make('th'), about.map((i) => make('th', { class: long ? 'long' : '' }, name(i))))),
+      make('thead', null, make('tr', null, make('th'), about.map((i) => make('th', { class: long ? 'long' : '' }, make('span', { title: name(i) }, name(i)))))),
       make('tbody', null, about.map((a) => make('tr', null, make('th', null, name(a)), about.map((b) => cell(a, b))))));
     const about_text = (found.symbols.length > about.length ? `The ${about.length} ${found.unit} that most is about. ` : '') +
       'A row is what was expected, a column what was read; the diagonal is right.';
@@ -410,7 +410,7 @@
   }
   function guesses(parts) {
     return make('div', { class: 'guess' }, parts.slice(0, 5).map(([name, p]) =>
-      [make('span', { class: 'name' }, name), make('i', { style: `width:${Math.max(1, 100 * p)}%` }), make('span', null, share(p))]));
+      [make('span', { class: 'name' }, name), make('i', { style: `width:${Math.max(1, 100 * p)}%` }), make('span', { class: 'sure' }, share(p))]));
   }
   function error_card(error, unit) {
     const characters = unit === 'characters';

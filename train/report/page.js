@@ -300,8 +300,17 @@
     const part = known(f.steps) && f.steps ? ` (${share(f.step / f.steps, 0)})` : '';
     const stands = `step ${whole(f.step)} of ${whole(f.steps)}${part}`;
     if (f.state === 'done') return make('span', { class: 'state' }, `done, ${when}`);
-    if (f.state === 'running') return make('span', { class: 'state' }, `${stands}, as of ${when}`);
+    if (f.state === 'running') return make('span', { class: 'state' }, `${stands}, as of ${when}`, again());
     return make('span', { class: 'state bad' }, `${stands}, ${when}: ${f.state}`);
+  }
+  /* A run that goes on writes its page anew. What the box says lies in the address, so it stays. */
+  let reload = 0;
+  function again() {
+    const box = make('input', { type: 'checkbox', onchange: () => { location.hash = box.checked ? 'again' : ''; start(); } });
+    const start = () => { clearTimeout(reload); if (box.checked) reload = setTimeout(() => location.reload(), 60000); };
+    box.checked = location.hash === '#again';
+    start();
+    return make('label', { class: 'again' }, box, 'load again each minute');
   }
   function head(run) {
     const f = run.facts, cards = [];

@@ -46,8 +46,7 @@ NEEDED_FOR_CHECK='command:clang|clang libclang-rt-dev|clang compiler-rt
 fuzzer:|clang libclang-rt-dev|clang compiler-rt
 omp:|libomp-dev|libomp-devel
 command:clang-format|clang-format|clang-tools-extra
-command:clang-tidy|clang-tidy|clang-tools-extra
-command:chromium|chromium fonts-noto-cjk|chromium google-noto-sans-cjk-fonts'
+command:clang-tidy|clang-tidy|clang-tools-extra'
 NEEDED_FOR_XPU='library:libze_loader.so.1|libze1|oneapi-level-zero'
 # The capture mode of Intel's driver is tested with Debian 12's alone.
 NEEDED_FOR_XPU_CHECK='header:level_zero/zes_api.h|libze-dev|oneapi-level-zero-devel
@@ -267,8 +266,22 @@ xpu_from_wheels() {
   rm -rf deps/venv deps/wheels deps/pip.log
 }
 
-# --- TensorBoard ---------------------------------------------------------------------------------
-# For one test, which is skipped without it: where it is not to be had, that is said, and no more.
+# --- what the tests of a run's report look with --------------------------------------------------
+# Each is for one test, which is skipped without it: where it is not to be had (Ubuntu has Chromium as a snap alone), that
+# is said, and no more.
+browser_for_tests() {
+  ! command -v chromium >/dev/null || return 0
+  if command -v apt-get >/dev/null && can_be_root; then
+    [ -n "$(apt_candidate chromium)" ] || apt_update
+    if [ -n "$(apt_candidate chromium)" ]; then
+      say 'installing chromium fonts-noto-cjk'
+      apt_install chromium fonts-noto-cjk
+      return
+    fi
+  fi
+  say 'Chromium is not here and not to be had: the test that looks at pages will be skipped'
+}
+
 TENSORBOARD='tensorboard==2.21.0'
 tensorboard_for_tests() {
   ! deps/tensorboard/bin/python -c 'import tensorboard' 2>/dev/null || return 0
@@ -390,5 +403,8 @@ if [ -n "$xpu" ] && ! xpu_is_there; then
   mkdir -p deps
   if [ -n "${DNNL_ROOT_XPU:-}" ]; then xpu_from_root; else xpu_from_wheels; fi
 fi
-[ "$mode" != --check ] || tensorboard_for_tests
+if [ "$mode" = --check ]; then
+  browser_for_tests
+  tensorboard_for_tests
+fi
 [ -z "$missing" ] || say 'everything is there'

@@ -799,8 +799,12 @@ static enum xt_status after_step(struct xt_trainer *trainer, struct xt_err *err)
     int64_t every =
         trainer->settings->save_every ? trainer->settings->save_every : trainer->epoch_steps;
     /* After the last step there is an evaluation first. */
-    if (!status && trainer->step % every == 0 && trainer->step < trainer->steps)
-        status = save(trainer, err);
+    if (status || trainer->step % every != 0 || trainer->step >= trainer->steps)
+        return status;
+    status = save(trainer, err);
+    /* With evaluations it comes after those. */
+    if (!status && !trainer->val)
+        write_report(trainer, "running", false);
     return status;
 }
 

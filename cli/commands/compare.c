@@ -10,13 +10,13 @@
 #include "cli/report.h"
 #include "train/report/json.h"
 
-/* Where the run stands: its own word, unless a process holds it, or none of its words is left. */
+/* Where the run stands: "done", "stopped", and so on; "" where it never said. */
 static const char *state_of(const struct xt_past_run *run)
 {
     const char *own = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(run->facts, "state"));
     if (run->running)
         return "running";
-    if (own && strcmp(own, "running") == 0)
+    if (run->killed)
         return "killed";
     return own && strcmp(own, "done") != 0 ? "stopped" : own ? own : "";
 }

@@ -224,7 +224,7 @@ static void add_energy(struct xt_report *report, const struct xt_trainer *traine
     xt_report_line(report, "energy: not measured (%s)",
                    trainer->monitor       ? "the XPU's power cannot be read"
                    : *trainer->energy.why ? trainer->energy.why
-                                          : "an earlier start of the run did not");
+                                          : "not in an earlier start of the run");
 }
 
 /* What an epoch and an image took, and what was lost beside training. */

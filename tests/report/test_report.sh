@@ -54,6 +54,8 @@ expect 0 'going.html: 1 run' "$xtrain" report going --page going.html
 kill -KILL $child
 wait $child 2>/dev/null || true
 expect 0 'killed' "$xtrain" compare going b
+rm -rf going/report.json going/report.html
+expect 0 'going/report.html: 1 run' "$xtrain" report going
 
 # compare, as text and as JSON.
 "$xtrain" compare 'a run' b >compared

@@ -110,6 +110,7 @@ static void put_run(struct xt_json *json, cJSON *list, const struct xt_past_run 
     }
     if (run->facts)
         xt_json_add(json, to, "facts", copy_facts(json, run, pictures));
+    xt_json_add(json, to, "killed", cJSON_CreateBool(run->killed));
 }
 
 enum xt_status xt_page_write_runs(const char *path, const struct xt_past_run *runs, size_t count,

@@ -296,6 +296,7 @@
   function state_of(run) {
     const f = run.facts;
     if (!f.state) return '';
+    if (run.killed) f.state = 'killed';
     const when = known(f.written) ? new Date(1000 * f.written).toLocaleString('sv').slice(0, 16) : '';
     const part = known(f.steps) && f.steps ? ` (${share(f.step / f.steps, 0)})` : '';
     const stands = `step ${whole(f.step)} of ${whole(f.steps)}${part}`;

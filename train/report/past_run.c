@@ -261,14 +261,17 @@ static enum xt_status read_facts(struct xt_past_run *run, struct xt_err *err)
     return status;
 }
 
-/* As train/run/run_folder.c locks it; where it cannot be told, nobody does. */
+/* As train/run/run_folder.c locks it; where that cannot be asked, the run is neither. */
 static enum xt_status look_for_lock(struct xt_past_run *run, struct xt_err *err)
 {
+    const char *state = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(run->facts, "state"));
     char *path = NULL;
     enum xt_status status = xt_file_join(&path, run->folder, ".lock", err);
     int fd = status ? -1 : open(path, O_RDONLY | O_CLOEXEC);
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    run->running = fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    bool told = fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0;
+    run->running = told && lock.l_type != F_UNLCK;
+    run->killed = told && !run->running && state && strcmp(state, "running") == 0;
     if (fd >= 0)
         close(fd);
     free(path);

@@ -48,6 +48,7 @@ struct xt_past_run {
     double loss;         /* of the last training line; NAN: there is none */
     double images_per_s; /* of the training lines, the median; NAN: there is none */
     bool running;        /* a process holds the run's lock */
+    bool killed;         /* none does, and the run's last word is that it goes on */
 };
 
 enum { XT_PAST_LINES = 5000 };

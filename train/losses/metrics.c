@@ -40,17 +40,18 @@ int xt_plate_mistakes(const int *label, int label_length, const int *answer, int
                       struct xt_mistake *out)
 {
     /* left[i][j]: the distance of what is left of label and answer from i and j on. */
-    size_t left[XT_LABEL_MAX + 1][XT_DECODE_MAX + 1];
+    int left[XT_LABEL_MAX + 1][XT_DECODE_MAX + 1] = {{0}};
     int count = 0;
-    assert(label_length <= XT_LABEL_MAX && answer_length <= XT_DECODE_MAX);
+    assert(label_length >= 0 && label_length <= XT_LABEL_MAX);
+    assert(answer_length >= 0 && answer_length <= XT_DECODE_MAX);
     for (int i = label_length; i >= 0; i--)
-        left[i][answer_length] = (size_t)(label_length - i);
+        left[i][answer_length] = label_length - i;
     for (int j = answer_length; j >= 0; j--)
-        left[label_length][j] = (size_t)(answer_length - j);
+        left[label_length][j] = answer_length - j;
     for (int i = label_length - 1; i >= 0; i--)
         for (int j = answer_length - 1; j >= 0; j--) {
-            size_t other = left[i + 1][j + 1] + (label[i] != answer[j]);
-            size_t shorter = left[i + 1][j] < left[i][j + 1] ? left[i + 1][j] : left[i][j + 1];
+            int other = left[i + 1][j + 1] + (label[i] != answer[j]);
+            int shorter = left[i + 1][j] < left[i][j + 1] ? left[i + 1][j] : left[i][j + 1];
             left[i][j] = other < shorter + 1 ? other : shorter + 1;
         }
     for (int i = 0, j = 0; i < label_length || j < answer_length;) {

@@ -83,7 +83,9 @@ static enum xt_status count_symbols(struct xt_errors *errors, const struct xt_an
 {
     struct xt_mistake mistakes[XT_MISTAKES_MAX];
     enum xt_status status = XT_OK;
-    int count = errors->objective->class->mistakes(a->label, a->label_length, a->said, mistakes);
+    int count =
+        a->right ? 0
+                 : errors->objective->class->mistakes(a->label, a->label_length, a->said, mistakes);
     for (int i = 0; i < a->label_length; i++) {
         errors->seen[a->label[i]]++;
         errors->right[a->label[i]]++;

@@ -146,7 +146,7 @@ static void take_evaluation(struct xt_past_run *run, const char *line, size_t le
     };
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(record, "correct");
     item = item ? item->next : NULL;
-    for (int i = 0; i < XT_PAST_FIGURES && cJSON_IsNumber(item); i++, item = item->next) {
+    for (int i = 0; i < XT_PAST_FIGURES && item && cJSON_IsNumber(item); i++, item = item->next) {
         if (strcmp(item->string, "val_loss") == 0)
             break;
         snprintf(e.keys[i], sizeof e.keys[i], "%s", item->string);
@@ -206,7 +206,7 @@ static enum xt_status read_lines(struct xt_past_run *run, const char *text, size
                                  double *rates, struct xt_err *err)
 {
     size_t all = count_training(text, size);
-    size_t every = (all + XT_PAST_LINES - 1) / XT_PAST_LINES;
+    size_t every = all / XT_PAST_LINES + 1;
     size_t seen = 0;
     size_t rate_count = 0;
     enum xt_status status = XT_OK;

@@ -82,6 +82,11 @@ static enum xt_status remove_old(const char *folder, int keep, struct xt_err *er
     int64_t *steps = NULL;
     size_t count = 0;
     enum xt_status status = list_steps(folder, &steps, &count, err);
+    /* It was there a moment ago: then it is the run that fails. */
+    if (status == XT_ERR_DATA)
+        status =
+            xt_err_set(err, XT_ERR_RUN,
+                       "cannot write %s/: the folder has gone, or cannot be read any more", folder);
     for (size_t i = (size_t)keep; i < count && !status; i++) {
         char *path = NULL;
         status = xt_checkpoint_path(folder, steps[i], &path, err);

@@ -73,13 +73,13 @@ static void damaged_lines_are_left_out(void **state)
     xt_past_run_clear(&run);
 }
 
-static void of_very_many_lines_some_stay_and_the_last_one(void **state)
+static void of_very_many_lines_some_stay_with_jumps_and_the_last_one(void **state)
 {
     enum { LINES = 3 * XT_PAST_LINES + 1 };
     FILE *file = fopen(support_path(*state, "metrics.jsonl"), "w");
     assert_non_null(file);
     for (int i = 1; i <= LINES; i++)
-        fprintf(file, "{\"step\":%d,\"loss\":1,\"images_per_s\":%d}\n", i, i);
+        fprintf(file, "{\"step\":%d,\"loss\":%d,\"images_per_s\":%d}\n", i, i == 7 ? 9 : 1, i);
     fclose(file);
     struct xt_past_run run = read_run(*state);
     size_t lines = 0;
@@ -87,6 +87,9 @@ static void of_very_many_lines_some_stay_and_the_last_one(void **state)
         lines++;
     assert_in_range(lines, XT_PAST_LINES / 2, XT_PAST_LINES);
     assert_int_equal(run.step, LINES);
+    assert_float_equal((float)run.loss, 1, 1e-6);
+    assert_non_null(strstr(xt_str_get(&run.metrics), "{\"step\":7,\"loss\":9,"));
+    assert_null(strstr(xt_str_get(&run.metrics), "{\"step\":6,"));
     xt_past_run_clear(&run);
 }
 
@@ -153,7 +156,7 @@ int main(void)
         TEST_IN_FOLDER(settings_come_with_where_they_came_from),
         TEST_IN_FOLDER(the_best_evaluation_is_by_accuracy_then_characters_then_loss),
         TEST_IN_FOLDER(damaged_lines_are_left_out),
-        TEST_IN_FOLDER(of_very_many_lines_some_stay_and_the_last_one),
+        TEST_IN_FOLDER(of_very_many_lines_some_stay_with_jumps_and_the_last_one),
         TEST_IN_FOLDER(a_folder_without_a_run_is_refused),
         TEST_IN_FOLDER(only_settings_that_differ_are_named),
         TEST_IN_FOLDER(nothing_in_a_name_ends_the_script_that_it_lies_in),

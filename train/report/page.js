@@ -110,15 +110,19 @@
       }
     return lines;
   }
-  /* A mean that follows the points: of many, a fiftieth of the run counts. */
+  /* A mean around each point, to both sides so that it does not lag; of many, a hundredth of them counts. */
   function smoothed(points) {
-    const keep = Math.exp(-50 / Math.max(points.length, 1));
-    let sum = 0, weight = 0;
-    return points.map(([x, y]) => {
-      sum = keep * sum + (1 - keep) * y;
-      weight = keep * weight + (1 - keep);
-      return [x, sum / weight];
-    });
+    const keep = Math.exp(-100 / Math.max(points.length, 1));
+    const means = (list) => {
+      let sum = 0, weight = 0;
+      return list.map(([, y]) => {
+        sum = keep * sum + (1 - keep) * y;
+        weight = keep * weight + (1 - keep);
+        return sum / weight;
+      });
+    };
+    const before = means(points), after = means([...points].reverse()).reverse();
+    return points.map(([x], i) => [x, (before[i] + after[i]) / 2]);
   }
 
   function new_chart(title, series, options = {}) {
@@ -169,7 +173,7 @@
     const axis = axis_values[view.axis];
     for (const y of chart.log ? log_ticks(e.bottom, e.top) : ticks(e.bottom, e.top, 4)) {
       chart.svg.append(draw('line', { class: 'grid', x1: left, x2: width - right, y1: y_of(y), y2: y_of(y) }));
-      chart.svg.append(draw('text', { x: left - 6, y: y_of(y) + 4, 'text-anchor': 'end' }, chart.show(y)));
+      chart.svg.append(draw('text', { x: left - 6, y: y_of(y) + 4, 'text-anchor': 'end' }, chart.unit.share ? +(100 * y).toFixed(2) + ' %' : chart.show(y)));
     }
     const places = ticks(e.low, e.high, width < 420 ? 3 : 5).filter((x) => view.axis !== 'step' || Number.isInteger(x));
     for (const x of places)
@@ -301,17 +305,18 @@
     const part = known(f.steps) && f.steps ? ` (${share(f.step / f.steps, 0)})` : '';
     const stands = `step ${whole(f.step)} of ${whole(f.steps)}${part}`;
     if (f.state === 'done') return make('span', { class: 'state' }, `done, ${when}`);
-    if (f.state === 'running') return make('span', { class: 'state' }, `${stands}, as of ${when}`, again());
+    if (f.state === 'running') return make('span', { class: 'state' }, `${stands}, as of ${when}`);
     return make('span', { class: 'state bad' }, `${stands}, ${when}: ${f.state}`);
   }
   /* A run that goes on writes its page anew. What the box says lies in the address, so it stays. */
   let reload = 0;
   function again() {
+    if (!data.runs.some((run) => run.facts.state === 'running' && !run.killed)) return '';
     const box = make('input', { type: 'checkbox', onchange: () => { location.hash = box.checked ? 'again' : ''; start(); } });
     const start = () => { clearTimeout(reload); if (box.checked) reload = setTimeout(() => location.reload(), 60000); };
     box.checked = location.hash === '#again';
     start();
-    return make('label', { class: 'again' }, box, 'load again each minute');
+    return make('label', { class: 'state again' }, box, 'load again each minute');
   }
   function head(run) {
     const f = run.facts, cards = [];
@@ -483,7 +488,7 @@
   function one_run(run) {
     document.title = run.name + ' · xtrain';
     const costs = [time_spent(run), slowest(run)].filter((x) => x);
-    return [make('header', null, make('h1', null, run.name), state_of(run)), head(run), curves(),
+    return [make('header', null, make('h1', null, run.name), state_of(run), again()), head(run), curves(),
       run.facts.evaluation ? [confusions(run.facts.evaluation), worst(run.facts.evaluation)] : '',
       costs.length ? section('Where the time went', null, make('div', { class: 'charts' }, costs)) : '',
       run.settings.length ? section('Settings', null, settings(run)) : ''];
@@ -497,7 +502,7 @@
         head(run), found ? [confusions(found), worst(found)] : '',
         costs.length ? make('div', { class: 'charts' }, costs) : '', make('h2', null, 'Settings'), settings(run));
     });
-    return [make('header', null, make('h1', null, `${data.runs.length} runs`)),
+    return [make('header', null, make('h1', null, `${data.runs.length} runs`), again()),
       make('div', { class: 'legend' }, data.runs.map((run) => make('span', null, make('i', { class: 'dot', style: `background:${run.colour}` }), run.name))),
       differing(), curves(), section('Each run', null, apart)];
   }

@@ -209,15 +209,20 @@ static enum xt_status read_lines(struct xt_past_run *run, const char *text, size
     size_t every = all / XT_PAST_LINES + 1;
     size_t seen = 0;
     size_t rate_count = 0;
+    size_t jumps = 0;
+    double usual = NAN; /* the loss of the line that was taken last for its turn */
     enum xt_status status = XT_OK;
     for (size_t length; !status && (length = line_length(text, size));
          text += length, size -= length) {
         bool evaluation = is_evaluation(text, length);
         seen += !evaluation;
-        /* The last one is always there. */
-        if (!evaluation && (all - seen) % every)
+        /* The last one is always there, and a loss that jumps is not lost between two. */
+        bool turn = evaluation || (all - seen) % every == 0;
+        if (!turn && (number_in(text, length, "loss") <= 2 * usual || jumps++ >= XT_PAST_LINES))
             continue;
         take_line(run, text, length, evaluation);
+        if (turn && !evaluation)
+            usual = run->loss;
         double rate = evaluation ? NAN : number_in(text, length, "images_per_s");
         if (!isnan(rate) && rate_count < XT_PAST_LINES)
             rates[rate_count++] = rate;

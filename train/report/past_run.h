@@ -39,7 +39,7 @@ struct xt_past_run {
     size_t setting_count;
     size_t setting_capacity;
     struct xt_str metrics; /* lines of the record: every evaluation, and of the training lines at
-                              most XT_PAST_LINES, evenly */
+                              most XT_PAST_LINES, evenly, and losses that jump */
     struct xt_past_evaluation best;
     struct xt_past_evaluation last;
     int64_t step; /* of the last line; 0: there is none */

@@ -93,7 +93,7 @@ static void of_very_many_lines_some_stay_with_jumps_and_the_last_one(void **stat
     xt_past_run_clear(&run);
 }
 
-static void a_folder_without_a_run_is_refused(void **state)
+static void a_folder_without_a_whole_run_is_refused(void **state)
 {
     struct xt_past_run run;
     struct xt_err err;
@@ -102,6 +102,10 @@ static void a_folder_without_a_run_is_refused(void **state)
     xt_past_run_clear(&run);
     xt_past_run_read(&run, support_path(*state, "nowhere"), &err);
     support_assert_error(&err, XT_ERR_DATA, "no such folder");
+    xt_past_run_clear(&run);
+    put(*state, "config.yaml", "model: [[1]]\n");
+    assert_int_equal(xt_past_run_read(&run, *state, &err), XT_ERR_DATA);
+    assert_non_null(strstr(err.text, "/config.yaml:1: "));
     xt_past_run_clear(&run);
 }
 
@@ -157,7 +161,7 @@ int main(void)
         TEST_IN_FOLDER(the_best_evaluation_is_by_accuracy_then_characters_then_loss),
         TEST_IN_FOLDER(damaged_lines_are_left_out),
         TEST_IN_FOLDER(of_very_many_lines_some_stay_with_jumps_and_the_last_one),
-        TEST_IN_FOLDER(a_folder_without_a_run_is_refused),
+        TEST_IN_FOLDER(a_folder_without_a_whole_run_is_refused),
         TEST_IN_FOLDER(only_settings_that_differ_are_named),
         TEST_IN_FOLDER(nothing_in_a_name_ends_the_script_that_it_lies_in),
     };

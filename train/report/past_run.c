@@ -94,8 +94,10 @@ static enum xt_status read_settings(struct xt_past_run *run, struct xt_err *err)
         struct config config = {.run = run, .text = text, .size = size, .line = 1};
         status =
             xt_config_parse("config.yaml", (const uint8_t *)text, size, take_setting, &config, err);
-        if (status == XT_ERR_USAGE)
+        if (status == XT_ERR_USAGE) {
             status = XT_ERR_DATA;
+            xt_err_prefix(err, "%s/", run->folder);
+        }
     }
     free(text);
     return status;

@@ -357,9 +357,9 @@
     const most = Math.max(...ops.map((op) => op.forward_ms + op.backward_ms));
     return make('div', { class: 'card' }, make('h3', null, 'The slowest ops of a step'),
       make('div', { class: 'wide' }, make('table', null,
-        make('thead', null, make('tr', null, make('th', null, 'op'), make('th', { class: 'n' }, 'forward ms'), make('th', { class: 'n' }, 'backward'), make('th', { class: 'n' }, 'of all'), make('th'))),
+        make('thead', null, make('tr', null, make('th', null, 'op'), make('th', { class: 'n' }, 'fwd ms'), make('th', { class: 'n' }, 'bwd ms'), make('th', { class: 'n' }, 'of all'), make('th', { class: 'meter' }))),
         make('tbody', null, ops.map((op) => make('tr', null,
-          make('td', { class: 'name', title: op.kind }, op.name),
+          make('td', { class: 'op', title: op.kind }, op.name),
           make('td', { class: 'n' }, op.forward_ms.toFixed(2)), make('td', { class: 'n' }, op.backward_ms.toFixed(2)),
           make('td', { class: 'n' }, share((op.forward_ms + op.backward_ms) / run.facts.ops_ms)),
           make('td', { class: 'meter' }, make('i', { style: `width:${(90 * op.forward_ms) / most}%` }), make('i', { style: `width:${(90 * op.backward_ms) / most}%` }))))))));
@@ -490,7 +490,7 @@
     const costs = [time_spent(run), slowest(run)].filter((x) => x);
     return [make('header', null, make('h1', null, run.name), state_of(run), again()), head(run), curves(),
       run.facts.evaluation ? [confusions(run.facts.evaluation), worst(run.facts.evaluation)] : '',
-      costs.length ? section('Where the time went', null, make('div', { class: 'charts' }, costs)) : '',
+      costs.length ? section('Where the time went', null, make('div', { class: 'charts loose' }, costs)) : '',
       run.settings.length ? section('Settings', null, settings(run)) : ''];
   }
   function several_runs() {
@@ -500,7 +500,7 @@
       const costs = [time_spent(run), slowest(run)].filter((x) => x);
       return make('details', null, make('summary', null, make('span', { class: 'dot', style: `background:${run.colour}` }), run.name),
         head(run), found ? [confusions(found), worst(found)] : '',
-        costs.length ? make('div', { class: 'charts' }, costs) : '', make('h2', null, 'Settings'), settings(run));
+        costs.length ? make('div', { class: 'charts loose' }, costs) : '', make('h2', null, 'Settings'), settings(run));
     });
     return [make('header', null, make('h1', null, `${data.runs.length} runs`), again()),
       make('div', { class: 'legend' }, data.runs.map((run) => make('span', null, make('i', { class: 'dot', style: `background:${run.colour}` }), run.name))),

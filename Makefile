@@ -98,6 +98,9 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(BUILD)/deps-found
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 
+# What the assembler takes in as it is.
+$(BUILD)/obj/train/report/template.o: $(wildcard train/report/page.*)
+
 define loop_rule
 $(BUILD)/obj/%.$(1).o: %.c $(BUILD)/flags | $(BUILD)/deps-found
 	$$(call say,CC,'$$< ($(1))')

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 
 static enum xt_status fail(struct xt_err *err, enum xt_status status, const char *what,
@@ -144,20 +145,26 @@ bool xt_file_is_leftover(const char *name)
     return start < length && start >= end && strncmp(name + start - end, temporary_end, end) == 0;
 }
 
-enum xt_status xt_file_write(struct xt_file_writer *writer, const void *bytes, size_t count,
-                             struct xt_err *err)
+static bool write_all(int fd, const char *bytes, size_t count)
 {
-    const char *next = bytes;
     while (count) {
-        ssize_t wrote = write(writer->fd, next, count);
+        ssize_t wrote = write(fd, bytes, count);
         if (wrote < 0 && errno == EINTR)
             continue;
         if (wrote < 0)
-            return fail(err, XT_ERR_RUN, "cannot write", writer->temporary);
-        next += wrote;
+            return false;
+        bytes += wrote;
         count -= (size_t)wrote;
     }
-    return XT_OK;
+    return true;
+}
+
+enum xt_status xt_file_write(struct xt_file_writer *writer, const void *bytes, size_t count,
+                             struct xt_err *err)
+{
+    if (write_all(writer->fd, bytes, count))
+        return XT_OK;
+    return fail(err, XT_ERR_RUN, "cannot write", writer->temporary);
 }
 
 enum xt_status xt_file_commit(struct xt_file_writer *writer, struct xt_err *err)
@@ -207,6 +214,20 @@ enum xt_status xt_file_save(const char *path, const void *bytes, size_t count, s
         return xt_file_commit(&writer, err);
     xt_file_abandon(&writer);
     return status;
+}
+
+enum xt_status xt_file_append(int fd, const char *path, const void *bytes, size_t count,
+                              struct xt_err *err)
+{
+    off_t before = lseek(fd, 0, SEEK_END);
+    if (write_all(fd, bytes, count))
+        return XT_OK;
+    int why = errno;
+    /* Best effort: whoever opens the file again looks for a torn end. */
+    if (before >= 0 && ftruncate(fd, before))
+        xt_log_warn("%s may end in half a line: %s", path, strerror(errno));
+    errno = why;
+    return fail(err, XT_ERR_RUN, "cannot write", path);
 }
 
 enum xt_status xt_file_make_folder(const char *path, struct xt_err *err)

@@ -48,6 +48,11 @@ bool xt_file_is_leftover(const char *name);
 /* begin, write, commit. */
 enum xt_status xt_file_save(const char *path, const void *bytes, size_t count, struct xt_err *err);
 
+/* Adds the bytes to the end of a file that is open to append, at `path`, in one piece: where they
+ * cannot be written, the file is cut to what it was. */
+enum xt_status xt_file_append(int fd, const char *path, const void *bytes, size_t count,
+                              struct xt_err *err);
+
 /* Creates the folder and those above it; an existing folder is no error. */
 enum xt_status xt_file_make_folder(const char *path, struct xt_err *err);
 

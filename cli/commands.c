@@ -11,7 +11,8 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
             .name = "train",
             .summary = "train a network (the default command)",
             .details = "Trains into a new folder under runs/ (or --out DIR): last.safetensors, "
-                       "best.safetensors, metrics.jsonl. Without --data it trains on pictures that "
+                       "best.safetensors, metrics.jsonl, and report.html to look at. Without "
+                       "--data it trains on pictures that "
                        "it makes itself.",
         },
     [XT_COMMAND_EVAL] =
@@ -29,6 +30,23 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
                        "takes; labels are not needed. - is a list of paths on standard input, one "
                        "a line. A line of output is path, answer, confidence, and those of its "
                        "parts, with tabs between.",
+        },
+    [XT_COMMAND_REPORT] =
+        {
+            .name = "report",
+            .summary = "make the page of a run, or of several laid over each other",
+            .arguments = "RUN...",
+            .least_arguments = 1,
+            .details = "Of one run it writes report.html in the run's folder, as training does at "
+                       "each evaluation; of several report.html in the working directory, with "
+                       "the settings that differ. A run may be going on, stopped or done.",
+        },
+    [XT_COMMAND_COMPARE] =
+        {
+            .name = "compare",
+            .summary = "set runs beside each other: best, last, time, settings that differ",
+            .arguments = "RUN RUN...",
+            .least_arguments = 2,
         },
     [XT_COMMAND_DEVICES] =
         {
@@ -159,6 +177,7 @@ static const struct {
     {"val", "eval"},          {"validate", "eval"},        {"infer", "predict"},
     {"inference", "predict"}, {"detect", "predict"},       {"read", "predict"},
     {"fit", "train"},         {"check", "data check"},     {"split", "data split"},
+    {"plot", "report"},       {"diff", "compare"},         {"show", "report"},
     {"pack", "data pack"},    {"benchmark", "bench step"}, {"info", "devices"},
 };
 

@@ -42,7 +42,7 @@ show "$xtrain" devices
 cat <<EOF
 
 Everything is in $run: best.safetensors and last.safetensors (PyTorch's load_state_dict takes them),
-metrics.jsonl, config.yaml. Next, with your own plates, named like 京A12345_1.jpg:
+metrics.jsonl, config.yaml; report.html shows the run in a browser. Next, with your own plates, named like 京A12345_1.jpg:
 
   $xtrain --model lprnet --data DIR --val DIR --init $run/best.safetensors --augment
   $xtrain predict $run/best.safetensors IMAGE...

@@ -4,7 +4,8 @@
 # does and stops with exit code 2. Run again, it finds everything there and does nothing.
 #
 #   scripts/deps.sh           what `make`, `make demo` and `make test` need
-#   scripts/deps.sh --check   also what `make check` and the fuzzers need (clang and its tools)
+#   scripts/deps.sh --check   also what `make check`, the fuzzers and the tests of the report need (clang and its tools,
+#                             Chromium, and TensorBoard's reader from PyPI in deps/tensorboard)
 #   scripts/deps.sh --probe   only look; exit code 1 where something is missing
 #   scripts/deps.sh --fuzzer  only look whether fuzzers can be built
 #
@@ -265,6 +266,38 @@ xpu_from_wheels() {
   rm -rf deps/venv deps/wheels deps/pip.log
 }
 
+# --- what the tests of a run's report look with --------------------------------------------------
+# Each is for one test, which is skipped without it: where it is not to be had (Ubuntu has Chromium as a snap alone), that
+# is said, and no more.
+browser_for_tests() {
+  ! command -v chromium >/dev/null || return 0
+  if command -v apt-get >/dev/null && can_be_root; then
+    [ -n "$(apt_candidate chromium)" ] || apt_update
+    if [ -n "$(apt_candidate chromium)" ]; then
+      say 'installing chromium fonts-noto-cjk'
+      apt_install chromium fonts-noto-cjk
+      return
+    fi
+  fi
+  say 'Chromium is not here and not to be had: the test that looks at pages will be skipped'
+}
+
+TENSORBOARD='tensorboard==2.21.0'
+tensorboard_for_tests() {
+  ! deps/tensorboard/bin/python -c 'import tensorboard' 2>/dev/null || return 0
+  say "fetching TensorBoard (PyPI: $TENSORBOARD and what it loads, 40 MB) into deps/tensorboard"
+  mkdir -p deps
+  rm -rf deps/tensorboard
+  if python3 -m venv deps/tensorboard >deps/pip.log 2>&1 &&
+    deps/tensorboard/bin/pip install --disable-pip-version-check --progress-bar off --no-input --no-cache-dir \
+      --only-binary :all: "$TENSORBOARD" >>deps/pip.log 2>&1; then
+    rm -f deps/pip.log
+  else
+    rm -rf deps/tensorboard
+    say 'TensorBoard could not be fetched (see deps/pip.log): the test that reads with it will be skipped'
+  fi
+}
+
 # --- packages ------------------------------------------------------------------------------------
 unique() { tr ' ' '\n' | awk 'NF && !seen[$0]++' | paste -sd ' '; }
 
@@ -334,7 +367,7 @@ if [ "$mode" = --probe ]; then
   echo 'Some of what the build needs is missing. Run: make deps' >&2
   exit 1
 fi
-[ "$mode" != --check ] || missing+=${missing:+$'\n'}$(missing_of "$NEEDED_FOR_CHECK")
+[ "$mode" != --check ] || missing+=${missing:+$'\n'}$(missing_of "$NEEDED_FOR_CHECK"$'\n'"$NEEDED_FOR_WHEELS")
 
 if ! dnnl_is_there && [ -z "${DNNL_ROOT:-}" ]; then
   if command -v apt-get >/dev/null; then
@@ -369,5 +402,9 @@ fi
 if [ -n "$xpu" ] && ! xpu_is_there; then
   mkdir -p deps
   if [ -n "${DNNL_ROOT_XPU:-}" ]; then xpu_from_root; else xpu_from_wheels; fi
+fi
+if [ "$mode" = --check ]; then
+  browser_for_tests
+  tensorboard_for_tests
 fi
 [ -z "$missing" ] || say 'everything is there'

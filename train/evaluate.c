@@ -35,8 +35,16 @@ static enum xt_status score_batch(struct work *work, const struct xt_batch *batc
         objective->class->add(&work->out->score, label, length, &answer);
         counted++;
         if (work->observer->answer)
-            work->observer->answer(work->observer->context, batch->indices[i], label, length,
-                                   &answer);
+            work->observer->answer(
+                work->observer->context,
+                &(struct xt_answer){
+                    .index = batch->indices[i],
+                    .label = label,
+                    .label_length = length,
+                    .said = &answer,
+                    .logits = xt_objective_logits(objective, i),
+                    .right = xt_objective_is_right(objective, label, length, &answer),
+                });
     }
     double mean =
         objective->class->loss(objective, batch, xt_graph_logits(work->network->inference), NULL);

@@ -41,14 +41,23 @@ struct xt_merit xt_evaluation_merit(const struct xt_objective *objective,
 /* A loss that is not a number is worse than any. */
 bool xt_merit_is_better(const struct xt_merit *merit, const struct xt_merit *than);
 
+/* One image and what the network answered. */
+struct xt_answer {
+    size_t index; /* in the source */
+    const int *label;
+    int label_length;
+    const struct xt_decoded *said;
+    const float *logits; /* of this image */
+    bool right;
+};
+
 /* Who watches an evaluation; each function may be NULL. */
 struct xt_evaluate_observer {
     void *context;
     /* After each batch: the images done so far. */
     void (*progress)(void *context, size_t done, size_t all);
-    /* Each image, in order, with its label and answer. */
-    void (*answer)(void *context, size_t index, const int *label, int label_length,
-                   const struct xt_decoded *answer);
+    /* Each image, in order; the answer is gone after the call. */
+    void (*answer)(void *context, const struct xt_answer *answer);
 };
 
 /* The caller clears `out`, also after a failure. A signal ends it with XT_INTERRUPTED or

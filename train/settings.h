@@ -146,9 +146,10 @@ struct xt_settings {
     const char *calibrate; /* int8: images that its ranges come from */
     int calibrate_images;  /* at most so many of them */
     enum xt_decode_kind decode;
-    int show;      /* evaluation prints the answers to this many images */
-    int top;       /* prediction names this many of the likeliest classes */
-    double reject; /* predictions below this confidence are rejected; 0: none */
+    int show;           /* evaluation prints the answers to this many images */
+    const char *errors; /* evaluation lists the wrong answers in this file; NULL: nowhere */
+    int top;            /* prediction names this many of the likeliest classes */
+    double reject;      /* predictions below this confidence are rejected; 0: none */
 
     /* benches */
     bool profile;                /* the time of each op */
@@ -161,6 +162,8 @@ struct xt_settings {
     const char *against;         /* the results of an earlier run, as --json wrote them */
 
     /* what it says */
+    bool images;      /* pictures of the images may stand in reports */
+    const char *page; /* report: its file; NULL: found */
     bool json;
     bool quiet;
     bool verbose;

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/system/process.h"
 #include "base/system/stop.h"
 #include "base/system/thread.h"
 #include "data/overlap.h"
@@ -172,6 +173,7 @@ enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_setti
     *trainer = (struct xt_trainer){.settings = settings,
                                    .folder = {.lock = -1},
                                    .log = {.fd = -1},
+                                   .report = {.events = {.fd = -1}},
                                    .best_step = -1,
                                    .evaluated_step = -1,
                                    .saved_step = -1};
@@ -237,10 +239,12 @@ void xt_trainer_clear(struct xt_trainer *trainer)
     xt_evaluation_clear(&trainer->last_evaluation);
     xt_bad_images_clear(&trainer->bad);
     xt_log_writer_close(&trainer->log);
+    xt_run_report_close(&trainer->report);
     xt_resume_clear(&trainer->resume);
     xt_run_folder_clear(&trainer->folder);
     xt_network_clear(&trainer->network);
-    *trainer = (struct xt_trainer){.folder = {.lock = -1}, .log = {.fd = -1}};
+    *trainer = (struct xt_trainer){
+        .folder = {.lock = -1}, .log = {.fd = -1}, .report = {.events = {.fd = -1}}};
 }
 
 /* ---- the run's folder ---- */
@@ -256,6 +260,8 @@ static enum xt_status open_record(struct xt_trainer *trainer, struct xt_err *err
     enum xt_status status = xt_run_folder_file(&trainer->folder, "metrics.jsonl", &log, err);
     if (!status)
         status = xt_log_writer_open(&trainer->log, log, keep, err);
+    if (!status)
+        xt_run_report_open(&trainer->report, &trainer->folder, trainer->settings, keep);
     if (!status)
         status = xt_run_folder_file(&trainer->folder, "bad_images.txt", &bad, err);
     if (!status)
@@ -287,6 +293,7 @@ static void take_state(struct xt_trainer *trainer, const struct xt_checkpoint *s
     if (trainer->scaler.on && state->scaler.on)
         trainer->scaler = state->scaler;
     trainer->earlier_seconds = state->seconds;
+    trainer->costs = state->costs;
 }
 
 static enum xt_status go_on(struct xt_trainer *trainer, struct xt_err *err)
@@ -327,6 +334,19 @@ enum xt_status xt_trainer_open_run(struct xt_trainer *trainer, struct xt_err *er
 double xt_trainer_seconds(const struct xt_trainer *trainer)
 {
     return trainer->earlier_seconds + xt_thread_seconds() - trainer->start_time;
+}
+
+/* The power of an XPU is read at intervals, the CPU packages count their energy. */
+struct xt_run_costs xt_trainer_costs(const struct xt_trainer *trainer)
+{
+    const struct xt_reading *power = &trainer->device_figures.power;
+    double here = xt_thread_seconds() - trainer->start_time;
+    struct xt_run_costs costs = trainer->costs;
+    if (trainer->monitor)
+        costs.energy += power->known ? power->value * here : NAN;
+    else
+        costs.energy += trainer->energy.count ? trainer->energy.joules : NAN;
+    return costs;
 }
 
 /* A diverging run may have a finite loss to its end: a batch's own statistics hide how large the
@@ -392,6 +412,7 @@ static enum xt_status save(struct xt_trainer *trainer, struct xt_err *err)
         .loss_steps = trainer->loss_steps,
         .scaler = trainer->scaler,
         .seconds = xt_trainer_seconds(trainer),
+        .costs = xt_trainer_costs(trainer),
     };
     enum xt_status status = list_bad_images(trainer, err);
     /* What the record says must not be younger than the checkpoint, also when the power fails. */
@@ -566,6 +587,25 @@ static void log_device(struct xt_log_writer *log, const struct xt_monitor_figure
                              lines[i].reading->known ? lines[i].reading->value : NAN);
 }
 
+/* Of the CPU the memory of the process, and the part of its threads' time that it computed. */
+static void log_host(struct xt_trainer *trainer)
+{
+    struct xt_span span = xt_span_since(&trainer->report_span);
+    double busy = span.cpu / (span.wall * trainer->network.device.threads);
+    double memory = (double)xt_thread_memory_used();
+    xt_log_writer_number(&trainer->log, "device_memory_bytes", memory > 0 ? memory : NAN);
+    xt_log_writer_number(&trainer->log, "device_busy", busy < 1 ? busy : 1);
+}
+
+/* Ends a line of the record, whose figures TensorBoard gets too. */
+static enum xt_status end_line(struct xt_trainer *trainer, struct xt_err *err)
+{
+    enum xt_status status = xt_log_writer_end(&trainer->log, err);
+    if (!status)
+        xt_events_line(&trainer->report.events, trainer->log.line, trainer->log.length);
+    return status;
+}
+
 /* What each line begins with; the time in milliseconds, over all starts. */
 static void begin_line(struct xt_trainer *trainer, const struct xt_train_progress *p)
 {
@@ -590,7 +630,9 @@ static enum xt_status log_step(struct xt_trainer *trainer, const struct xt_train
     }
     if (p->device)
         log_device(log, p->device);
-    return xt_log_writer_end(log, err);
+    else
+        log_host(trainer);
+    return end_line(trainer, err);
 }
 
 static enum xt_status log_evaluation(struct xt_trainer *trainer, const struct xt_train_progress *p,
@@ -603,7 +645,7 @@ static enum xt_status log_evaluation(struct xt_trainer *trainer, const struct xt
     for (int i = 0; i < evaluation->metric_count; i++)
         xt_log_writer_number(log, evaluation->metrics[i].key, evaluation->metrics[i].value);
     xt_log_writer_number(log, "val_loss", evaluation->loss);
-    return xt_log_writer_end(log, err);
+    return end_line(trainer, err);
 }
 
 /* Rates are taken from one report or evaluation to the next; the mean loss from one line of the
@@ -613,6 +655,7 @@ static void begin_rates(struct xt_trainer *trainer)
     trainer->wait_sum = 0;
     trainer->report_time = xt_thread_seconds();
     trainer->report_step = trainer->step;
+    trainer->report_span = xt_span_now();
 }
 
 /* Some figures are differences between two readings. */
@@ -638,6 +681,7 @@ static enum xt_status report(struct xt_trainer *trainer, struct xt_err *err)
     if (!due)
         return XT_OK;
     note_unreadable(trainer);
+    xt_energy_read(&trainer->energy);
     enum xt_status status = log_step(trainer, &progress, err);
     trainer->loss_sum = 0;
     trainer->loss_steps = 0;
@@ -666,16 +710,37 @@ static enum xt_status list_bad_of_val(struct xt_trainer *trainer, enum xt_status
     return status ? status : listed;
 }
 
-static enum xt_status evaluate(struct xt_trainer *trainer, struct xt_err *err)
+static void write_report(struct xt_trainer *trainer, const char *state, bool last)
 {
-    if (!trainer->val || trainer->evaluated_step == trainer->step)
-        return XT_OK;
+    const struct xt_run_facts facts = {
+        .network = &trainer->network,
+        .data = trainer->source->description,
+        .val = trainer->val ? trainer->val->description : NULL,
+        .step = trainer->step,
+        .steps = trainer->steps,
+        .epoch_steps = trainer->epoch_steps,
+        .seconds = xt_trainer_seconds(trainer),
+        .costs = xt_trainer_costs(trainer),
+        .profiled = trainer->profiled,
+        .state = state,
+    };
+    xt_run_report_write(&trainer->report, &facts, last);
+}
+
+static void take_answer(void *errors, const struct xt_answer *answer)
+{
+    xt_errors_add(errors, answer);
+}
+
+static enum xt_status evaluate_with(struct xt_trainer *trainer, struct xt_errors *errors,
+                                    struct xt_err *err)
+{
     struct xt_train_progress progress = progress_now(trainer);
     struct xt_evaluation *evaluation = &trainer->last_evaluation;
     xt_evaluation_clear(evaluation);
-    enum xt_status status =
-        xt_evaluate(&trainer->network, trainer->objective, trainer->val, trainer->settings,
-                    &(struct xt_evaluate_observer){0}, evaluation, err);
+    enum xt_status status = xt_evaluate(
+        &trainer->network, trainer->objective, trainer->val, trainer->settings,
+        &(struct xt_evaluate_observer){.context = errors, .answer = take_answer}, evaluation, err);
     status = list_bad_of_val(trainer, status, err);
     if (status)
         return status;
@@ -692,6 +757,25 @@ static enum xt_status evaluate(struct xt_trainer *trainer, struct xt_err *err)
         status = log_evaluation(trainer, &progress, evaluation, err);
     if (trainer->observer.evaluated)
         trainer->observer.evaluated(trainer->observer.context, &progress, evaluation, best);
+    if (!status)
+        xt_run_report_take(&trainer->report, errors, evaluation, trainer->val, trainer->step);
+    return status;
+}
+
+static enum xt_status evaluate(struct xt_trainer *trainer, struct xt_err *err)
+{
+    if (!trainer->val || trainer->evaluated_step == trainer->step)
+        return XT_OK;
+    struct xt_errors errors;
+    double start = xt_thread_seconds();
+    enum xt_status status = xt_errors_init(&errors, trainer->objective, XT_RUN_ERRORS, err);
+    if (!status)
+        status = evaluate_with(trainer, &errors, err);
+    xt_errors_clear(&errors);
+    trainer->costs.evaluation += xt_thread_seconds() - start;
+    /* At the end the page is written anyway. */
+    if (!status && trainer->step < trainer->steps)
+        write_report(trainer, "running", false);
     begin_rates(trainer);
     return status;
 }
@@ -715,8 +799,27 @@ static enum xt_status after_step(struct xt_trainer *trainer, struct xt_err *err)
     int64_t every =
         trainer->settings->save_every ? trainer->settings->save_every : trainer->epoch_steps;
     /* After the last step there is an evaluation first. */
-    if (!status && trainer->step % every == 0 && trainer->step < trainer->steps)
-        status = save(trainer, err);
+    if (status || trainer->step % every != 0 || trainer->step >= trainer->steps)
+        return status;
+    status = save(trainer, err);
+    /* With evaluations it comes after those. */
+    if (!status && !trainer->val)
+        write_report(trainer, "running", false);
+    return status;
+}
+
+/* A step; some of a process's first ones, when they have come to their speed, have their ops timed
+ * for the report. */
+static enum xt_status step_timed(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
+                                 double *loss, struct xt_err *err)
+{
+    enum { FROM = 4, STEPS = 4 };
+    int64_t own = trainer->step - trainer->start_step;
+    struct xt_graph *graph = trainer->network.graph;
+    graph->profile = own >= FROM && own < FROM + STEPS;
+    trainer->profiled += graph->profile;
+    enum xt_status status = xt_trainer_step(trainer, batch, loss, err);
+    graph->profile = false;
     return status;
 }
 
@@ -734,13 +837,14 @@ static enum xt_status train_batch(struct xt_trainer *trainer, struct xt_err *err
         list_bad_images(trainer, &own);
         return status;
     }
-    status = xt_trainer_step(trainer, &batch, &loss, err);
+    status = step_timed(trainer, &batch, &loss, err);
     xt_feed_release(trainer->feed, &batch);
     if (status)
         return status;
     trainer->loss_sum += loss;
     trainer->loss_steps++;
     trainer->wait_sum += waited;
+    trainer->costs.loading += waited;
     xt_crossed_add_since(&trainer->network.device, &before, &trainer->crossed);
     return after_step(trainer, err);
 }
@@ -796,6 +900,8 @@ enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_
 {
     trainer->observer = *observer;
     trainer->start_time = xt_thread_seconds();
+    trainer->costs.start += xt_process_seconds(trainer->start_time);
+    xt_energy_open(&trainer->energy, NULL);
     begin_rates(trainer);
     enum xt_status status =
         xt_monitor_start(&trainer->monitor, &trainer->network.device, XT_MONITOR_INTERVAL, err);
@@ -804,7 +910,15 @@ enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_
     xt_monitor_stop(trainer->monitor);
     xt_monitor_read(trainer->monitor, &trainer->device_figures);
     note_unreadable(trainer);
+    xt_energy_read(&trainer->energy);
     if (status == XT_STOPPED || status == XT_INTERRUPTED)
-        return stop(trainer, status, err);
-    return status ? status : save(trainer, err);
+        status = stop(trainer, status, err);
+    else if (!status)
+        status = save(trainer, err);
+    write_report(trainer,
+                 status                           ? err->text
+                 : trainer->step < trainer->steps ? "--max-time is spent"
+                                                  : "done",
+                 true);
+    return status;
 }

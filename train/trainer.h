@@ -11,12 +11,14 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/system/energy.h"
 #include "data/loader.h"
 #include "data/sources/source.h"
 #include "device/gpu/monitor.h"
 #include "device/upload.h"
 #include "train/run/bad_images.h"
 #include "train/evaluate.h"
+#include "train/report/run_report.h"
 #include "train/feed.h"
 #include "train/run/log_writer.h"
 #include "train/memory_plan.h"
@@ -82,6 +84,7 @@ struct xt_trainer {
     struct xt_resume resume; /* until the run is open */
     struct xt_run_folder folder;
     struct xt_log_writer log;
+    struct xt_run_report report;
     int64_t epoch_steps;
     int64_t steps;
     int64_t step;
@@ -90,8 +93,11 @@ struct xt_trainer {
     struct xt_merit best;
     double earlier_seconds; /* trained by processes before this one */
     double start_time;
-    int64_t evaluated_step; /* -1: none */
-    int64_t saved_step;     /* -1: none */
+    struct xt_run_costs costs; /* energy: of processes before this one */
+    struct xt_energy energy;   /* of this one */
+    int profiled;              /* steps of this process whose ops were timed */
+    int64_t evaluated_step;    /* -1: none */
+    int64_t saved_step;        /* -1: none */
     struct xt_bad_images bad;
     struct xt_evaluation last_evaluation;
     struct xt_train_observer observer;
@@ -108,6 +114,7 @@ struct xt_trainer {
     double wait_sum;
     double report_time;
     int64_t report_step;
+    struct xt_span report_span;
 };
 
 /* Opens data and network and works out the plan of the run; nothing is written. Clear it also after
@@ -130,6 +137,7 @@ enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_
 
 /* What the run has taken so far, over all starts. */
 double xt_trainer_seconds(const struct xt_trainer *trainer);
+struct xt_run_costs xt_trainer_costs(const struct xt_trainer *trainer);
 
 /* One step on a batch: forward, loss, backward, update. For benches and tests
  * too. */

@@ -11,9 +11,11 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/system/thread.h"
 
 static bool write_all(int fd, const char *bytes, size_t count)
 {
@@ -210,4 +212,24 @@ void xt_process_load_end(struct xt_process_load *load)
             continue;
     free(load->children);
     *load = (struct xt_process_load){0};
+}
+
+double xt_process_seconds(double fallback)
+{
+    char text[1024];
+    FILE *file = fopen("/proc/self/stat", "re");
+    size_t length = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file)
+        fclose(file);
+    text[length] = '\0';
+    /* The name in brackets may hold anything; the start is the 20th field after it. */
+    const char *field = strrchr(text, ')');
+    for (int i = 0; i < 20 && field; i++)
+        field = strchr(field + 1, ' ');
+    unsigned long long ticks = field ? strtoull(field, NULL, 10) : 0;
+    long hertz = sysconf(_SC_CLK_TCK);
+    struct timespec now;
+    if (!ticks || hertz <= 0 || clock_gettime(CLOCK_BOOTTIME, &now))
+        return xt_thread_seconds() - fallback;
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9 - (double)ticks / (double)hertz;
 }

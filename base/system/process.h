@@ -46,4 +46,8 @@ void xt_process_load_end(struct xt_process_load *load);
 enum xt_status xt_process_run(const struct xt_process *process, void *result, size_t size,
                               struct xt_process_end *end, struct xt_err *err);
 
+/* Seconds since this process began; where the system does not say, since `fallback` on
+ * xt_thread_seconds's clock. */
+double xt_process_seconds(double fallback);
+
 #endif

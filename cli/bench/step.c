@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/system/process.h"
 #include "base/system/stop.h"
 #include "base/system/thread.h"
 #include "cli/bench/cpu_share.h"
@@ -32,28 +33,6 @@ struct bench {
 };
 
 /* ---- the process ---- */
-
-/* Seconds since this process began, as the kernel counts them (in hundredths); since `fallback`
- * where it does not say. */
-static double process_seconds(double fallback)
-{
-    char text[1024];
-    FILE *file = fopen("/proc/self/stat", "re");
-    size_t length = file ? fread(text, 1, sizeof text - 1, file) : 0;
-    if (file)
-        fclose(file);
-    text[length] = '\0';
-    /* The name in brackets may hold anything; the start is the 20th field after it. */
-    const char *field = strrchr(text, ')');
-    for (int i = 0; i < 20 && field; i++)
-        field = strchr(field + 1, ' ');
-    unsigned long long ticks = field ? strtoull(field, NULL, 10) : 0;
-    long hertz = sysconf(_SC_CLK_TCK);
-    struct timespec now;
-    if (!ticks || hertz <= 0 || clock_gettime(CLOCK_BOOTTIME, &now))
-        return xt_thread_seconds() - fallback;
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9 - (double)ticks / (double)hertz;
-}
 
 /* The largest resident size so far. The kernel's own count comes first: getrusage's also knows what
  * the process was before exec. */
@@ -162,7 +141,7 @@ static enum xt_status warm_up(struct bench *bench, double start, struct xt_bench
     for (int i = 0; i < WARM_UP && !status; i++) {
         status = run_step(bench, &seconds, err);
         if (i == 0)
-            out->first_step_s = process_seconds(start);
+            out->first_step_s = xt_process_seconds(start);
         tell(bench, i + 1);
     }
     return status ? status : time_convolutions(bench, &seconds, err);

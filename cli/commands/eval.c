@@ -15,12 +15,7 @@
 #include "train/calibrate.h"
 #include "train/evaluate.h"
 #include "train/network_build.h"
-
-/* How often each class was right. */
-struct class_row {
-    size_t images;
-    size_t right;
-};
+#include "train/report/error_files.h"
 
 struct view {
     struct xt_progress progress;
@@ -28,64 +23,51 @@ struct view {
     const struct xt_objective *objective;
     const struct xt_source *source;
     struct xt_report *answers; /* of --show with --json; NULL: they are printed as they come */
-    struct class_row *rows;    /* [classes]; NULL: no table is wanted */
+    struct xt_errors errors;   /* what was wrong; not collected in a comparison */
+    bool collects;
     size_t show;
 };
 
-/* What one image was answered. */
-struct answer {
-    const char *wanted;
-    const char *got;
-    double confidence;
-    bool right;
-};
-
-static void describe_answer(const struct view *view, size_t index, const struct answer *a)
+static void describe_answer(const struct view *view, const struct xt_answer *a, const char *wanted,
+                            const char *got)
 {
     if (!view->answers) {
         xt_log_result(stdout, "  %s  %s  read as  %s  confidence %.3f",
-                      a->right ? "right" : "wrong", a->wanted, a->got, a->confidence);
+                      a->right ? "right" : "wrong", wanted, got, a->said->probability);
         return;
     }
     char name[4096];
     struct xt_report *to = xt_report_group(view->answers, NULL);
-    view->source->class->name(view->source, index, name, sizeof name);
+    view->source->class->name(view->source, a->index, name, sizeof name);
     xt_report_add(to, "path", NULL, "%s", name);
-    xt_report_add(to, "label", NULL, "%s", a->wanted);
-    xt_report_add(to, "answer", NULL, "%s", a->got);
-    xt_report_add(to, "confidence", NULL, "%f", a->confidence);
+    xt_report_add(to, "label", NULL, "%s", wanted);
+    xt_report_add(to, "answer", NULL, "%s", got);
+    xt_report_add(to, "confidence", NULL, "%f", a->said->probability);
     xt_report_flag(to, "right", NULL, a->right, "", "");
 }
 
-static void show_answer(const struct view *view, size_t index, const int *label, int label_length,
-                        const struct xt_decoded *answer, bool right)
+static void show_answer(const struct view *view, const struct xt_answer *a)
 {
     const struct xt_objective *objective = view->objective;
     struct xt_err err;
     struct xt_str wanted = {0};
     struct xt_str got = {0};
-    if (!objective->class->text(objective, label, label_length, &wanted, &err) &&
-        !objective->class->text(objective, answer->symbols, answer->length, &got, &err))
-        describe_answer(
-            view, index,
-            &(struct answer){xt_str_get(&wanted), xt_str_get(&got), answer->probability, right});
+    if (!objective->class->text(objective, a->label, a->label_length, &wanted, &err) &&
+        !objective->class->text(objective, a->said->symbols, a->said->length, &got, &err))
+        describe_answer(view, a, xt_str_get(&wanted), xt_str_get(&got));
     xt_str_clear(&wanted);
     xt_str_clear(&got);
 }
 
-static void see_answer(void *context, size_t index, const int *label, int label_length,
-                       const struct xt_decoded *answer)
+static void see_answer(void *context, const struct xt_answer *answer)
 {
     struct view *view = context;
-    bool right = xt_objective_is_right(view->objective, label, label_length, answer);
-    if (view->rows) {
-        view->rows[label[0]].images++;
-        view->rows[label[0]].right += right;
-    }
-    if (index >= view->show)
+    if (view->collects)
+        xt_errors_add(&view->errors, answer);
+    if (answer->index >= view->show)
         return;
     xt_progress_clear(&view->progress);
-    show_answer(view, index, label, label_length, answer, right);
+    show_answer(view, answer);
 }
 
 static void show(void *context, size_t done, size_t all)
@@ -151,16 +133,17 @@ static void describe_classes(struct xt_report *report, const struct view *view,
 {
     struct xt_report *table = xt_report_table(report, NULL);
     for (int i = 0; i < network->classes; i++) {
-        const struct class_row *class = &view->rows[i];
+        size_t images = view->errors.seen[i];
+        size_t right = view->errors.right[i];
         struct xt_report *row = xt_report_group(table, NULL);
         struct xt_str name = {0};
         if (xt_network_class_text(network, i, &name, NULL))
             xt_report_fail(report);
         xt_report_add(row, NULL, "class", "%-24s", xt_str_get(&name));
-        xt_report_add(row, NULL, "images", "%8zu", class->images);
-        xt_report_add(row, NULL, "right", "%8zu", class->right);
+        xt_report_add(row, NULL, "images", "%8zu", images);
+        xt_report_add(row, NULL, "right", "%8zu", right);
         xt_report_scaled(row, NULL, "top-1", 100, "%6.2f %%",
-                         class->images ? (double)class->right / (double)class->images : NAN);
+                         images ? (double)right / (double)images : NAN);
         xt_str_clear(&name);
     }
 }
@@ -213,7 +196,7 @@ static void describe_runs(struct xt_report *report, const struct command *comman
         for (int i = 0; i < command->count; i++)
             describe_run(xt_report_group(table, NULL), command, &command->runs[i]);
     } else {
-        if (command->view.rows)
+        if (command->network->task == XT_TASK_CLASSES)
             describe_classes(report, &command->view, command->network);
         command->objective->class->describe(&first->score, score, sizeof score);
         xt_report_line(report, "%s", score);
@@ -228,13 +211,54 @@ static void describe_runs(struct xt_report *report, const struct command *comman
                        first->bad_images == 1 ? "does" : "do");
 }
 
+/* What --errors asks for: the files, and a line on them. */
+static enum xt_status write_errors(struct command *command, struct xt_report *report,
+                                   struct xt_err *err)
+{
+    enum { PAGE_MOST = 2000, PAGE_PICTURES = 300 };
+    const struct xt_settings *s = &command->options->values;
+    const struct xt_findings findings = {
+        .errors = &command->view.errors,
+        .evaluation = &command->runs[0].result,
+        .source = command->source,
+        .settings = s,
+        .step = -1,
+        .most = PAGE_MOST,
+        .pictures = s->images ? PAGE_PICTURES : 0,
+    };
+    struct xt_file_list files = {0};
+    enum xt_status status = xt_errors_end(&command->view.errors, err);
+    if (status || !s->errors)
+        return status;
+    status = xt_error_files_write(s->errors, &findings, s->init, command->data, &files, err);
+    if (!status) {
+        struct xt_report *list = xt_report_list(report, "errors");
+        xt_report_line(report, "%s, worst first: %s",
+                       xt_count((long long)command->view.errors.wrong_images, "wrong image").text,
+                       files.paths[0]);
+        for (size_t i = 0; i < files.count; i++)
+            xt_report_add(list, NULL, NULL, "%s", files.paths[i]);
+        if (files.count > 1)
+            xt_report_line(report, "what was taken for what: %s", files.paths[1]);
+        if (files.count > 2)
+            xt_report_line(report, "how often each class was read as which: %s", files.paths[2]);
+    }
+    xt_file_list_clear(&files);
+    return status;
+}
+
 /* Prints the report that evaluate_all began. */
-static enum xt_status end_report(const struct command *command, struct xt_report *report,
+static enum xt_status end_report(struct command *command, struct xt_report *report,
                                  struct xt_err *err)
 {
     xt_report_line(report, "%s, batch %d", command->source->description, command->network->batch);
     describe_calibration(report, command);
     describe_runs(report, command);
+    enum xt_status status = write_errors(command, report, err);
+    if (status) {
+        xt_report_destroy(report);
+        return status;
+    }
     return xt_report_end(report, command->options->values.json ? XT_REPORT_JSON : XT_REPORT_TEXT,
                          stdout, err);
 }
@@ -341,13 +365,12 @@ static enum xt_status open_view(struct command *command, struct xt_err *err)
     struct xt_network *network = command->network;
     enum xt_status status = xt_objective_create(&command->objective, network, s, err);
     command->view.objective = command->objective;
-    if (is_comparison(command))
+    if (status || is_comparison(command))
         return status;
     command->view.show = (size_t)s->show;
-    if (!status && network->task == XT_TASK_CLASSES)
-        status = xt_mem_calloc(&command->view.rows, (size_t)network->classes,
-                               sizeof *command->view.rows, "the table of classes", err);
-    return status;
+    command->view.collects = true;
+    /* All that are wrong, or for the table of classes none. */
+    return xt_errors_init(&command->view.errors, command->objective, s->errors ? 0 : 1, err);
 }
 
 static enum xt_status evaluate_all(struct command *command, struct xt_err *err)
@@ -366,7 +389,7 @@ static enum xt_status evaluate_all(struct command *command, struct xt_err *err)
         xt_report_destroy(said);
     for (int i = 0; i < command->count; i++)
         xt_evaluation_clear(&command->runs[i].result);
-    free(command->view.rows);
+    xt_errors_clear(&command->view.errors);
     xt_objective_destroy(command->objective);
     return status;
 }
@@ -379,6 +402,12 @@ static enum xt_status list_runs(struct command *command, struct xt_err *err)
     command->count = compared ? xt_options_count(options, "compare") : 1;
     enum xt_status status = xt_mem_calloc(&command->runs, (size_t)command->count,
                                           sizeof *command->runs, "the runs", err);
+    if (!status && settings.errors && compared)
+        status = xt_err_set(err, XT_ERR_USAGE,
+                            "--errors lists the wrong answers of one type: give it without "
+                            "--compare, and with --amp where the type is another");
+    else if (!status && settings.errors)
+        status = xt_error_files_check(settings.errors, err);
     if (!status && compared && xt_options_source(options, "amp") == XT_SOURCE_COMMAND_LINE)
         status = xt_err_set(err, XT_ERR_USAGE,
                             "--compare says the types; leave --amp out, or give --amp alone");

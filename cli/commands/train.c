@@ -186,6 +186,8 @@ static void add_files(struct xt_report *report, const struct xt_trainer *trainer
     add_file(files, trainer, "last", "last.safetensors", "the last weights");
     add_checkpoint(files, trainer);
     add_file(files, trainer, "metrics", "metrics.jsonl", "   losses and evaluations");
+    add_file(files, trainer, "report", "report.html", "     the same to look at, in a browser");
+    add_file(files, trainer, "events", XT_EVENTS_FILE, NULL);
     add_file(files, trainer, "config", "config.yaml", NULL);
     add_file(files, trainer, "bad_images", "bad_images.txt", NULL);
 }
@@ -200,6 +202,109 @@ static const char *why_ended(const struct xt_trainer *trainer, enum xt_status st
     if (status == XT_STOPPED)
         return xt_stop_status() ? "signal" : "stop-after";
     return err->text;
+}
+
+/* "2.4 s", "2:13": short times are what starts and evaluations take. */
+static void format_seconds(double seconds, char *text, size_t size)
+{
+    if (seconds < 60)
+        snprintf(text, size, "%.1f s", seconds);
+    else
+        xt_progress_format_time(seconds, text, size);
+}
+
+static void add_energy(struct xt_report *report, const struct xt_trainer *trainer, double joules)
+{
+    if (isfinite(joules)) {
+        xt_report_add(report, "energy_joules", NULL, "%f", joules);
+        xt_report_line(report, "energy: %.2f Wh of the %s", joules / 3600,
+                       trainer->monitor ? "XPU" : "CPU packages");
+        return;
+    }
+    xt_report_null(report, "energy_joules");
+    xt_report_line(report, "energy: not measured (%s)",
+                   trainer->monitor       ? "the XPU's power cannot be read"
+                   : *trainer->energy.why ? trainer->energy.why
+                                          : "not in an earlier start of the run");
+}
+
+/* What an epoch and an image took, and what was lost beside training. */
+static void add_times(struct xt_report *report, const struct xt_trainer *trainer, double seconds)
+{
+    const struct xt_run_costs costs = xt_trainer_costs(trainer);
+    double epoch = seconds * (double)trainer->epoch_steps / (double)trainer->step;
+    double rate = (double)trainer->step * trainer->network.batch / (seconds - costs.evaluation);
+    char texts[3][32];
+    format_seconds(epoch, texts[0], sizeof texts[0]);
+    if (trainer->step) {
+        xt_report_add(report, "epoch_seconds", NULL, "%f", epoch);
+        xt_report_add(report, "images_per_s", NULL, "%f", rate);
+        xt_report_line(report, "speed: %.0f images/s, %s an epoch", rate, texts[0]);
+    }
+    xt_report_add(report, "start_seconds", NULL, "%f", costs.start);
+    xt_report_add(report, "loading_seconds", NULL, "%f", costs.loading);
+    xt_report_add(report, "evaluation_seconds", NULL, "%f", costs.evaluation);
+    format_seconds(costs.start, texts[0], sizeof texts[0]);
+    format_seconds(costs.loading, texts[1], sizeof texts[1]);
+    format_seconds(costs.evaluation, texts[2], sizeof texts[2]);
+    xt_report_line(report, "lost to: start %s, loading %s (%.0f %%), evaluation %s (%.0f %%)",
+                   texts[0], texts[1], 100 * costs.loading / seconds, texts[2],
+                   100 * costs.evaluation / seconds);
+    add_energy(report, trainer, costs.energy);
+}
+
+/* The run's folder, or with `name` a file in it, as a word of a command line. */
+static enum xt_status append_folder(struct xt_str *line, const struct xt_trainer *trainer,
+                                    const char *name)
+{
+    const char *path = trainer->folder.path;
+    bool looks_else = *path == '-' || strcmp(path, "auto") == 0;
+    struct xt_str folder = {0};
+    enum xt_status status =
+        xt_str_printf(&folder, NULL, "%s%s%s", looks_else ? "./" : "", path, name);
+    if (!status)
+        status = xt_str_append_word(line, xt_str_get(&folder), NULL);
+    xt_str_clear(&folder);
+    return status;
+}
+
+/* What is most likely to be wanted now, as it can be pasted: the rest of a run whose time is spent,
+ * else its wrong images, else images of one's own. */
+static void add_next(struct xt_report *report, const struct xt_trainer *trainer)
+{
+    const struct xt_evaluation *e = &trainer->last_evaluation;
+    bool rest = trainer->step < trainer->steps;
+    bool wrong = !rest && e->correct < e->images;
+    struct xt_str line = {0};
+    enum xt_status status = xt_str_append_word(&line, program_invocation_name, NULL);
+    if (!status)
+        status = xt_str_printf(&line, NULL, "%s",
+                               rest    ? " --resume "
+                               : wrong ? " eval --init "
+                                       : " predict ");
+    if (!status)
+        status = append_folder(&line, trainer, "");
+    if (!status && rest)
+        status = xt_str_printf(&line, NULL, " --max-time 0");
+    if (!status && wrong)
+        status = xt_str_printf(&line, NULL, " --config ");
+    if (!status && wrong)
+        status = append_folder(&line, trainer, "/config.yaml");
+    if (!status && wrong)
+        status = xt_str_printf(&line, NULL, " --errors ");
+    if (!status && wrong)
+        status = append_folder(&line, trainer, "/errors.html");
+    if (!status && !rest && !wrong)
+        status = xt_str_printf(&line, NULL, " IMAGE...");
+    if (status)
+        xt_report_fail(report);
+    xt_report_add(report, "next", NULL, "%s", xt_str_get(&line));
+    xt_report_line(report, "next, %s: %s",
+                   rest    ? "the steps that are left"
+                   : wrong ? "every wrong image"
+                           : "images of your own",
+                   xt_str_get(&line));
+    xt_str_clear(&line);
 }
 
 static void add_device(struct xt_report *report, const struct xt_trainer *trainer)
@@ -242,10 +347,13 @@ static struct xt_report *describe_end(const struct view *view, enum xt_status st
                        "scale is %g",
                        trainer->scaler.skipped, (double)trainer->scaler.scale);
     }
+    add_times(report, trainer, seconds);
     add_device(report, trainer);
     if (trainer->best_step == 0)
         xt_report_line(report, "training did not improve on the given weights");
     add_files(report, trainer);
+    if (status == XT_OK)
+        add_next(report, trainer);
     xt_report_add(report, "exit_code", NULL, "%d", (int)status);
     xt_report_add(report, "exit_reason", NULL, "%s", why_ended(trainer, status, err));
     return report;
@@ -267,18 +375,13 @@ static enum xt_status report_end(const struct view *view, enum xt_status status,
 /* The command that goes on, as it can be pasted. */
 static void add_command(const struct xt_trainer *trainer, struct xt_err *err)
 {
-    const char *path = trainer->folder.path;
-    bool looks_else = *path == '-' || strcmp(path, "auto") == 0;
     struct xt_err stopped = *err;
     struct xt_str line = {0};
-    struct xt_str folder = {0};
-    if (xt_str_printf(&folder, NULL, "%s%s", looks_else ? "./" : "", path) == XT_OK &&
-        xt_str_append_word(&line, program_invocation_name, NULL) == XT_OK &&
+    if (xt_str_append_word(&line, program_invocation_name, NULL) == XT_OK &&
         xt_str_append(&line, " --resume ", 10, NULL) == XT_OK &&
-        xt_str_append_word(&line, xt_str_get(&folder), NULL) == XT_OK)
+        append_folder(&line, trainer, "") == XT_OK)
         xt_err_set(err, stopped.status, "%s; this goes on: %s", stopped.text, xt_str_get(&line));
     xt_str_clear(&line);
-    xt_str_clear(&folder);
 }
 
 static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer,

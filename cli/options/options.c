@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "cli/options/config.h"
+#include "base/config.h"
 #include "train/run/run_options.h"
 
 enum { NAME_ROOM = 40, SUBJECT_ROOM = 640 };

@@ -16,6 +16,8 @@ enum {
     TRAIN = 1 << XT_COMMAND_TRAIN,
     EVAL = 1 << XT_COMMAND_EVAL,
     PREDICT = 1 << XT_COMMAND_PREDICT,
+    REPORT = 1 << XT_COMMAND_REPORT,
+    COMPARE = 1 << XT_COMMAND_COMPARE,
     DEVICES = 1 << XT_COMMAND_DEVICES,
     STEP = 1 << XT_COMMAND_BENCH_STEP,
     BENCH = STEP | 1 << XT_COMMAND_BENCH_START, /* whatever times steps */
@@ -899,6 +901,38 @@ static const struct xt_option table[] = {
     },
 
     {
+        .name = "errors",
+        .type = &xt_type_path,
+        FIELD(errors),
+        .commands = EVAL,
+        .group = XT_GROUP_ANSWER,
+        .value = "FILE",
+        .not_in_config = true,
+        .help = "write every wrong image, worst first, and what was taken for what: by the ending "
+                "as .jsonl, .tsv or .html",
+    },
+    {
+        .name = "images",
+        .type = &xt_type_flag,
+        FIELD(images),
+        .commands = TRAIN | EVAL | REPORT,
+        .group = XT_GROUP_OUTPUT,
+        .fallback = "true",
+        .help = "show pictures of the worst errors in pages and TensorBoard's events; "
+                "--no-images keeps private images out of them (names and labels stay)",
+    },
+    {
+        .name = "page",
+        .type = &xt_type_path,
+        FIELD(page),
+        .commands = REPORT,
+        .group = XT_GROUP_OUTPUT,
+        .value = "FILE",
+        .not_in_config = true,
+        .help = "where the page goes; without it report.html, in the run's folder where there is "
+                "one run, else in the working directory",
+    },
+    {
         .name = "sheet",
         .type = &xt_type_path,
         FIELD(sheet),
@@ -993,8 +1027,8 @@ static const struct xt_option table[] = {
         .name = "json",
         .type = &xt_type_flag,
         FIELD(json),
-        .commands = NETWORK | DEVICES | DOCTOR | CACHE | BENCH | LOADER | CHECK | SPLIT | PACK |
-                    SELFTEST | INFER | WARM,
+        .commands = NETWORK | COMPARE | DEVICES | DOCTOR | CACHE | BENCH | LOADER | CHECK | SPLIT |
+                    PACK | SELFTEST | INFER | WARM,
         .group = XT_GROUP_OUTPUT,
         .fallback = "false",
         .not_in_config = true,

@@ -49,5 +49,49 @@ losses() {
 
 # What training wrote, without the times that differ from run to run.
 record() {
-  sed 's/,"time":[^,}]*//; s/,"images_per_s":[^,}]*,"wait":[^,}]*//' "$1/metrics.jsonl"
+  sed 's/,"time":[^,}]*//; s/,"images_per_s":[^,}]*,"wait":[^,}]*//; s/,"device_memory_bytes":[^,}]*,"device_busy":[^,}]*//' \
+    "$1/metrics.jsonl"
+}
+
+# What the run's report found, without times: the part of the page beside the curves.
+findings() {
+  sed 's/.*"evaluation":{/{/' "$1/report.json"
+}
+
+# The run's events for TensorBoard but for when they were written and how fast the machine was, "step tag value" a line;
+# nothing where there is no Python to read them.
+events() {
+  command -v python3 >/dev/null || return 0
+  python3 - "$1/events.out.tfevents.xtrain" <<'EVENTS'
+import hashlib, struct, sys
+def fields(data):
+    at = 0
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+    while at < len(data):
+        key = varint()
+        if key & 7 == 0:
+            yield key >> 3, varint()
+            continue
+        size = {1: 8, 5: 4}.get(key & 7) or varint()
+        yield key >> 3, data[at:at + size]
+        at += size
+data = open(sys.argv[1], "rb").read()
+while data:
+    size = struct.unpack("<Q", data[:8])[0]
+    event, data = dict(fields(data[12:12 + size])), data[16 + size:]
+    for _, value in fields(event.get(5, b"")):
+        value = dict(fields(value))
+        tag = value[1].decode()
+        if not any(word in tag for word in ("images_per_s", "wait", "device_")):
+            print(event[2], tag, value[2].hex() if 2 in value else hashlib.sha256(value[4]).hexdigest())
+EVENTS
 }

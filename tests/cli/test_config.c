@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/options/config.h"
+#include "base/config.h"
 #include "cli/options/options.h"
 
 static const char *const model_names[] = {"lprnet", "resnet50", NULL};

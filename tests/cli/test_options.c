@@ -566,6 +566,7 @@ static const struct {
     {"cache-dir", "the kernels are the same"},
     {"kernel-cache", "the kernels are the same"},
     {"decode", "how evaluation reads plates"},
+    {"images", "what is shown"},
     {"json", "what is said"},
     {"quiet", "what is said"},
     {"verbose", "what is said"},

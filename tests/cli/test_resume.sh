@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
-# A run killed at any moment and resumed writes bit for bit what the run that was not killed writes: losses, evaluations
-# and weights. XTRAIN_TEST_ALL=1: many kills.
+# A run killed at any moment and resumed writes bit for bit what the run that was not killed writes: losses, evaluations,
+# weights, and what its report shows of them. XTRAIN_TEST_ALL=1: many kills.
 . tests/cli/common.sh
 
 val='synth:plates?count=10&seed=4'
 run=("${small[@]}" --threads 1 --steps 26 --save-every 5 --eval-every 2 --dropout 0.3 --quiet --val "$val")
 same() { # RUN WHAT
   diff <(record "$tree/whole") <(record "$1") || fail "$2: the record differs"
+  diff <(findings "$tree/whole") <(findings "$1") || fail "$2: what the report found differs"
+  diff <(events "$tree/whole") <(events "$1") || fail "$2: TensorBoard's events differ"
   cmp "$tree/whole/last.safetensors" "$1/last.safetensors" || fail "$2: the last weights differ"
   cmp "$tree/whole/best.safetensors" "$1/best.safetensors" || fail "$2: the best weights differ"
 }
 
 "$xtrain" "${run[@]}" --log-every 3 --out "$tree/whole"
+[ -s "$tree/whole/report.html" ] || fail 'the run left no page'
 "$xtrain" "${run[@]}" --log-every 3 --out "$tree/again"
 same "$tree/again" 'a second run with the same threads'
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/options/config.h"
+#include "base/config.h"
 #include "cli/options/options.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

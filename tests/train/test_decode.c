@@ -162,6 +162,24 @@ static void a_string_as_long_as_the_steps_fits(void **state)
     }
 }
 
+static void each_step_says_its_likeliest_symbol_and_how_likely(void **state)
+{
+    (void)state;
+    enum { T = 3, C = 4 };
+    float logits[T * C];
+    struct xt_decode_step steps[T];
+    struct xt_err err;
+    const int path[T] = {2, 0, 3};
+    spell(logits, T, C, path);
+    assert_int_equal(xt_decode_steps(logits, T, C, steps, &err), XT_OK);
+    for (int i = 0; i < T; i++) {
+        assert_int_equal(steps[i].symbol, path[i]);
+        assert_float_equal(steps[i].probability, (float)(exp(5) / (exp(5) + C - 1)), 1e-6);
+    }
+    logits[4] = NAN;
+    assert_int_equal(xt_decode_steps(logits, T, C, steps, &err), XT_ERR_RUN);
+}
+
 static void what_cannot_be_decoded_is_an_error(void **state)
 {
     (void)state;
@@ -187,6 +205,7 @@ int main(void)
         cmocka_unit_test(a_symbols_confidence_is_its_best_step),
         cmocka_unit_test(large_logits_are_certain),
         cmocka_unit_test(a_string_as_long_as_the_steps_fits),
+        cmocka_unit_test(each_step_says_its_likeliest_symbol_and_how_likely),
         cmocka_unit_test(what_cannot_be_decoded_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,6 +55,31 @@ static void a_plate_has_at_most_its_length_in_errors(void **state)
     assert_int_equal(one(0, label, 0, answer).correct, 1);
 }
 
+static void assert_mistakes(int label_length, const int *label, int answer_length,
+                            const int *answer, int count, const struct xt_mistake *wanted)
+{
+    struct xt_mistake found[XT_MISTAKES_MAX];
+    assert_int_equal(xt_plate_mistakes(label, label_length, answer, answer_length, found), count);
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(found[i].expected, wanted[i].expected);
+        assert_int_equal(found[i].read, wanted[i].read);
+    }
+}
+
+static void mistakes_are_taken_missing_and_added_symbols(void **state)
+{
+    (void)state;
+    const int label[4] = {1, 2, 3, 4};
+    assert_mistakes(4, label, 4, label, 0, NULL);
+    assert_mistakes(4, label, 4, (const int[]){1, 9, 3, 4}, 1, (const struct xt_mistake[]){{2, 9}});
+    assert_mistakes(4, label, 3, (const int[]){1, 3, 4}, 1, (const struct xt_mistake[]){{2, -1}});
+    assert_mistakes(4, label, 5, (const int[]){1, 2, 7, 3, 4}, 1,
+                    (const struct xt_mistake[]){{-1, 7}});
+    assert_mistakes(4, label, 0, NULL, 4,
+                    (const struct xt_mistake[]){{1, -1}, {2, -1}, {3, -1}, {4, -1}});
+    assert_mistakes(0, NULL, 1, label, 1, (const struct xt_mistake[]){{-1, 1}});
+}
+
 static void nothing_counted_is_no_accuracy(void **state)
 {
     (void)state;
@@ -112,6 +137,7 @@ int main(void)
         cmocka_unit_test(a_plate_counts_when_all_its_characters_match),
         cmocka_unit_test(character_errors_are_the_edit_distance),
         cmocka_unit_test(a_plate_has_at_most_its_length_in_errors),
+        cmocka_unit_test(mistakes_are_taken_missing_and_added_symbols),
         cmocka_unit_test(nothing_counted_is_no_accuracy),
         cmocka_unit_test(a_class_counts_when_it_is_the_likeliest_or_among_five),
         cmocka_unit_test(no_image_counted_is_no_accuracy),

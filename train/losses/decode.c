@@ -293,3 +293,15 @@ enum xt_status xt_decode(enum xt_decode_kind kind, const float *logits, int t, i
     out->probability = p < 1 ? p : 1;
     return XT_OK;
 }
+
+enum xt_status xt_decode_steps(const float *logits, int t, int classes, struct xt_decode_step *out,
+                               struct xt_err *err)
+{
+    struct steps steps = {.logits = logits, .t = t, .classes = classes};
+    enum xt_status status = measure(&steps, err);
+    for (int i = 0; i < t && !status; i++) {
+        int best = best_class(&steps, i);
+        out[i] = (struct xt_decode_step){best, (float)exp(log_p(&steps, i, best))};
+    }
+    return status;
+}

@@ -24,4 +24,13 @@ struct xt_decoded {
 enum xt_status xt_decode(enum xt_decode_kind kind, const float *logits, int t, int classes,
                          int blank, struct xt_decoded *out, struct xt_err *err);
 
+/* What one time step says by itself: its likeliest symbol, which may be the blank. */
+struct xt_decode_step {
+    int symbol;
+    float probability;
+};
+/* All `t` of them into `out` ([t]); the errors of xt_decode. */
+enum xt_status xt_decode_steps(const float *logits, int t, int classes, struct xt_decode_step *out,
+                               struct xt_err *err);
+
 #endif

@@ -2,8 +2,7 @@
 
 #include <assert.h>
 #include <math.h>
-
-#include "train/losses/decode.h"
+#include <stdbool.h>
 
 /* Levenshtein distance, one row of the table at a time; the row lies along the answer. */
 static size_t edit_distance(const int *label, int label_length, const int *answer,
@@ -35,6 +34,39 @@ void xt_plate_score_add(struct xt_plate_score *score, const int *label, int labe
     score->correct += errors == 0;
     score->characters += length;
     score->char_errors += errors < length ? errors : length;
+}
+
+int xt_plate_mistakes(const int *label, int label_length, const int *answer, int answer_length,
+                      struct xt_mistake *out)
+{
+    /* left[i][j]: the distance of what is left of label and answer from i and j on. */
+    int left[XT_LABEL_MAX + 1][XT_DECODE_MAX + 1] = {{0}};
+    int count = 0;
+    assert(label_length >= 0 && label_length <= XT_LABEL_MAX);
+    assert(answer_length >= 0 && answer_length <= XT_DECODE_MAX);
+    for (int i = label_length; i >= 0; i--)
+        left[i][answer_length] = label_length - i;
+    for (int j = answer_length; j >= 0; j--)
+        left[label_length][j] = answer_length - j;
+    for (int i = label_length - 1; i >= 0; i--)
+        for (int j = answer_length - 1; j >= 0; j--) {
+            int other = left[i + 1][j + 1] + (label[i] != answer[j]);
+            int shorter = left[i + 1][j] < left[i][j + 1] ? left[i + 1][j] : left[i][j + 1];
+            left[i][j] = other < shorter + 1 ? other : shorter + 1;
+        }
+    for (int i = 0, j = 0; i < label_length || j < answer_length;) {
+        bool both = i < label_length && j < answer_length;
+        if (both && left[i][j] == left[i + 1][j + 1] + (label[i] != answer[j])) {
+            if (label[i] != answer[j])
+                out[count++] = (struct xt_mistake){label[i], answer[j]};
+            i++, j++;
+        } else if (i < label_length && left[i][j] == left[i + 1][j] + 1) {
+            out[count++] = (struct xt_mistake){label[i++], -1};
+        } else {
+            out[count++] = (struct xt_mistake){-1, answer[j++]};
+        }
+    }
+    return count;
 }
 
 double xt_plate_score_accuracy(const struct xt_plate_score *score)

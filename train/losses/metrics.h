@@ -4,6 +4,9 @@
 
 #include <stddef.h>
 
+#include "data/sources/source.h"
+#include "train/losses/decode.h"
+
 /* Plates: a plate counts when all its characters match; characters by edit distance. Zeroed is
  * empty. */
 struct xt_plate_score {
@@ -20,6 +23,18 @@ void xt_plate_score_add(struct xt_plate_score *score, const int *label, int labe
 /* Fractions in [0, 1]; 0 where nothing was counted. */
 double xt_plate_score_accuracy(const struct xt_plate_score *score);
 double xt_plate_score_char_accuracy(const struct xt_plate_score *score);
+
+/* Where label and answer part: -1 as `expected` is a symbol too many, as `read` one that is
+ * missing. */
+struct xt_mistake {
+    int expected;
+    int read;
+};
+enum { XT_MISTAKES_MAX = XT_LABEL_MAX + XT_DECODE_MAX };
+/* A smallest set of mistakes that makes the label (at most XT_LABEL_MAX symbols) the answer, in
+ * their order, into `out` ([XT_MISTAKES_MAX]); returns how many. */
+int xt_plate_mistakes(const int *label, int label_length, const int *answer, int answer_length,
+                      struct xt_mistake *out);
 
 /* Classes: an image counts when its class is the likeliest, or among the five likeliest. Zeroed is
  * empty. */

@@ -21,12 +21,16 @@ void xt_objective_destroy(struct xt_objective *objective)
         objective->class->destroy(objective);
 }
 
+const float *xt_objective_logits(const struct xt_objective *objective, int sample)
+{
+    return xt_graph_logits(objective->network->inference) +
+           (size_t)sample * objective->sample_logits;
+}
+
 enum xt_status xt_objective_answer(const struct xt_objective *objective, int sample,
                                    struct xt_decoded *out, struct xt_err *err)
 {
-    const float *logits = xt_graph_logits(objective->network->inference);
-    return objective->class->answer(objective, logits + (size_t)sample * objective->sample_logits,
-                                    out, err);
+    return objective->class->answer(objective, xt_objective_logits(objective, sample), out, err);
 }
 
 bool xt_objective_is_right(const struct xt_objective *objective, const int *label, int length,

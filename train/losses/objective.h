@@ -46,6 +46,14 @@ struct xt_objective_class {
                              struct xt_decoded *out, struct xt_err *err);
     void (*add)(struct xt_score *score, const int *label, int length,
                 const struct xt_decoded *answer);
+    /* What each time step of a sample says, into `out` ([XT_DECODE_MAX]); *count gets how many.
+     * NULL: there are no steps. */
+    enum xt_status (*steps)(const struct xt_objective *objective, const float *logits,
+                            struct xt_decode_step *out, int *count, struct xt_err *err);
+    /* Where an answer parts from the label, into `out` ([XT_MISTAKES_MAX]); returns in how many
+     * places: symbols of a plate, or the one class that it was taken for. */
+    int (*mistakes)(const int *label, int length, const struct xt_decoded *answer,
+                    struct xt_mistake *out);
     /* Appends a label, or an answer as far as it would be one, as text. */
     enum xt_status (*text)(const struct xt_objective *objective, const int *label, int length,
                            struct xt_str *out, struct xt_err *err);
@@ -71,7 +79,8 @@ enum xt_status xt_objective_create(struct xt_objective **out, const struct xt_ne
                                    const struct xt_settings *settings, struct xt_err *err);
 void xt_objective_destroy(struct xt_objective *objective);
 
-/* The answer to a sample of the pass that has just run. */
+/* The logits of a sample of the pass that has just run, and the answer to it. */
+const float *xt_objective_logits(const struct xt_objective *objective, int sample);
 enum xt_status xt_objective_answer(const struct xt_objective *objective, int sample,
                                    struct xt_decoded *out, struct xt_err *err);
 /* Whether the answer is the label. */

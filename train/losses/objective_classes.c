@@ -57,6 +57,14 @@ static enum xt_status answer(const struct xt_objective *objective, const float *
     return XT_OK;
 }
 
+static int mistakes(const int *label, int length, const struct xt_decoded *answered,
+                    struct xt_mistake *out)
+{
+    (void)length;
+    out[0] = (struct xt_mistake){label[0], answered->symbols[0]};
+    return answered->symbols[0] != label[0];
+}
+
 static void add(struct xt_score *score, const int *label, int length,
                 const struct xt_decoded *answered)
 {
@@ -106,6 +114,7 @@ static const struct xt_objective_class class_classes = {
     .loss = loss,
     .answer = answer,
     .add = add,
+    .mistakes = mistakes,
     .text = text,
     .deciding = 1,
     .metrics = metrics,

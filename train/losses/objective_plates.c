@@ -32,6 +32,20 @@ static enum xt_status answer(const struct xt_objective *objective, const float *
                      err);
 }
 
+static enum xt_status list_steps(const struct xt_objective *objective, const float *logits,
+                                 struct xt_decode_step *out, int *count, struct xt_err *err)
+{
+    const struct plates *plates = (const struct plates *)objective;
+    *count = plates->steps;
+    return xt_decode_steps(logits, plates->steps, plates->classes, out, err);
+}
+
+static int mistakes(const int *label, int length, const struct xt_decoded *answered,
+                    struct xt_mistake *out)
+{
+    return xt_plate_mistakes(label, length, answered->symbols, answered->length, out);
+}
+
 static void add(struct xt_score *score, const int *label, int length,
                 const struct xt_decoded *answered)
 {
@@ -75,6 +89,8 @@ static const struct xt_objective_class class_plates = {
     .loss = loss,
     .answer = answer,
     .add = add,
+    .steps = list_steps,
+    .mistakes = mistakes,
     .text = text,
     .deciding = 2,
     .metrics = metrics,

@@ -82,6 +82,11 @@ static enum xt_status remove_old(const char *folder, int keep, struct xt_err *er
     int64_t *steps = NULL;
     size_t count = 0;
     enum xt_status status = list_steps(folder, &steps, &count, err);
+    /* It was there a moment ago: then it is the run that fails. */
+    if (status == XT_ERR_DATA)
+        status =
+            xt_err_set(err, XT_ERR_RUN,
+                       "cannot write %s/: the folder has gone, or cannot be read any more", folder);
     for (size_t i = (size_t)keep; i < count && !status; i++) {
         char *path = NULL;
         status = xt_checkpoint_path(folder, steps[i], &path, err);
@@ -248,6 +253,11 @@ static void describe(struct texts *texts, const struct xt_checkpoint *c,
     add_text(texts, "loss_sum", "%a", c->loss_sum);
     add_text(texts, "loss_steps", "%" PRId64, c->loss_steps);
     add_text(texts, "seconds", "%.3f", c->seconds);
+    add_text(texts, "start_seconds", "%.3f", c->costs.start);
+    add_text(texts, "loading_seconds", "%.3f", c->costs.loading);
+    add_text(texts, "evaluation_seconds", "%.3f", c->costs.evaluation);
+    if (isfinite(c->costs.energy))
+        add_text(texts, "energy_joules", "%.1f", c->costs.energy);
     if (c->scaler.on) {
         add_text(texts, "loss_scale", "%a", (double)c->scaler.scale);
         add_text(texts, "loss_scale_fine_steps", "%d", c->scaler.fine);
@@ -404,6 +414,27 @@ static enum xt_status read_scaler(struct xt_scaler *scaler, const struct xt_weig
     return status;
 }
 
+/* Earlier versions kept none of them. */
+static enum xt_status read_costs(struct xt_run_costs *costs, const struct xt_weight_file *file,
+                                 const char *path, struct xt_err *err)
+{
+    const struct {
+        const char *key;
+        double *out;
+    } parts[] = {
+        {"start_seconds", &costs->start},
+        {"loading_seconds", &costs->loading},
+        {"evaluation_seconds", &costs->evaluation},
+        {"energy_joules", &costs->energy},
+    };
+    enum xt_status status = XT_OK;
+    *costs = (struct xt_run_costs){.energy = NAN};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && !status; i++)
+        if (xt_weight_file_meta(file, parts[i].key))
+            status = need_real(file, path, parts[i].key, parts[i].out, err);
+    return status;
+}
+
 static enum xt_status read_numbers(struct xt_checkpoint *c, const struct xt_weight_file *file,
                                    const char *path, struct xt_err *err)
 {
@@ -440,6 +471,8 @@ static enum xt_status read_numbers(struct xt_checkpoint *c, const struct xt_weig
         status = need_real(file, path, "loss_sum", &c->loss_sum, err);
     if (!status)
         status = need_real(file, path, "seconds", &c->seconds, err);
+    if (!status)
+        status = read_costs(&c->costs, file, path, err);
     if (!status)
         status = read_scaler(&c->scaler, file, path, err);
     if (status)

@@ -15,6 +15,7 @@
 #include "train/network.h"
 #include "train/optim/optim.h"
 #include "train/optim/scaler.h"
+#include "train/run/run_costs.h"
 #include "train/settings.h"
 
 enum { XT_CHECKPOINT_FORMAT = 1 };
@@ -32,6 +33,7 @@ struct xt_checkpoint {
     int64_t loss_steps;
     struct xt_scaler scaler; /* off: none is kept */
     double seconds;          /* trained so far, over all starts */
+    struct xt_run_costs costs;
 };
 
 /* One that was read and is what was written. Zeroed: none. */

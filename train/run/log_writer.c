@@ -149,34 +149,13 @@ void xt_log_writer_number(struct xt_log_writer *writer, const char *key, double 
     append(writer, text);
 }
 
-static bool write_whole(int fd, const char *bytes, size_t count)
-{
-    while (count > 0) {
-        ssize_t written = write(fd, bytes, count);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0)
-            return false;
-        bytes += written;
-        count -= (size_t)written;
-    }
-    return true;
-}
-
 enum xt_status xt_log_writer_end(struct xt_log_writer *writer, struct xt_err *err)
 {
     append(writer, "}\n");
     if (writer->length > sizeof writer->line)
         return xt_err_set(err, XT_ERR_RUN, "cannot write %s: a line of %zu bytes is too long",
                           writer->path, writer->length);
-    off_t before = lseek(writer->fd, 0, SEEK_END);
-    if (write_whole(writer->fd, writer->line, writer->length))
-        return XT_OK;
-    int why = errno;
-    /* Best effort: opening the file again cuts a torn line too. */
-    if (before >= 0 && ftruncate(writer->fd, before))
-        xt_log_warn("%s may end in half a line: %s", writer->path, strerror(errno));
-    return xt_err_set(err, XT_ERR_RUN, "cannot write %s: %s", writer->path, strerror(why));
+    return xt_file_append(writer->fd, writer->path, writer->line, writer->length, err);
 }
 
 enum xt_status xt_log_writer_sync(struct xt_log_writer *writer, struct xt_err *err)

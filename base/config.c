@@ -1,4 +1,4 @@
-#include "cli/options/config.h"
+#include "base/config.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -8,7 +8,6 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/yaml.h"
-#include "cli/options/types.h"
 
 struct reader {
     struct xt_yaml yaml;

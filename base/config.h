@@ -6,8 +6,8 @@
  * document. An empty file is a config without entries. Errors are XT_ERR_USAGE. Stateless,
  * thread-safe.
  */
-#ifndef XT_CLI_OPTIONS_CONFIG_H
-#define XT_CLI_OPTIONS_CONFIG_H
+#ifndef XT_BASE_CONFIG_H
+#define XT_BASE_CONFIG_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,0 +1,18 @@
+/* The runs that a command line names by their folders. */
+#ifndef XT_CLI_PAST_RUNS_H
+#define XT_CLI_PAST_RUNS_H
+
+#include "cli/options/options.h"
+#include "train/report/past_run.h"
+
+struct xt_past_runs {
+    struct xt_past_run *items;
+    size_t count;
+};
+
+/* Reads them. Clear it also after a failure. */
+enum xt_status xt_past_runs_read(struct xt_past_runs *runs, const struct xt_options *options,
+                                 struct xt_err *err);
+void xt_past_runs_clear(struct xt_past_runs *runs);
+
+#endif

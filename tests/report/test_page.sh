@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# The page in a browser (Chromium, without a screen): drawn to its end, no wider than a phone, values where the pointer is,
+# closer where it drags, and names that are text whatever they hold.
+. tests/cli/common.sh
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) ||
+  { echo 'skipped: no Chromium is here; run "make deps-check"'; exit 77; }
+images=$PWD/tests/fuzz/corpus/image
+cd "$tree"
+odd='<img src=x onerror="document.body.dataset.broken=1">&amp;'
+mkdir "$odd" && cp "$images/ycc_444.jpg" "$odd/京A12311_1.jpg" && cp "$images/rgba.png" "$odd/沪B54311_1.png"
+run=("$xtrain" "${small[@]}" --threads 1 --log-every 1 --quiet)
+"${run[@]}" --val "$odd" --steps 14 --out "r $odd" >/dev/null
+"${run[@]}" --val 'synth:plates?count=4' --steps 7 --seed 2 --out b >/dev/null
+"$xtrain" report "r $odd" b >/dev/null
+"$xtrain" eval --init b --data "$odd" --threads 1 --errors errors.html >/dev/null
+mkdir -p two/cat "two/$odd" && cp "$images/ycc_444.jpg" two/cat/ && cp "$images/rgba.png" "two/$odd/"
+"$xtrain" --model resnet50 --data two --val two --image-size 32 --batch 2 --threads 1 --steps 1 --lr 1e-6 --out classes --quiet >/dev/null
+
+chromium() { timeout 60 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$tree/profile" "$@" 2>/dev/null; }
+
+# What a visitor does and sees, written down where the page's own text ends: hovering, dragging, the width.
+cat >visit.html <<'VISIT'
+<script>
+const told = document.documentElement.dataset;
+told.wide = document.documentElement.scrollWidth > innerWidth ? 'yes' : 'no';
+const chart = document.querySelector('.chart svg');
+if (chart) {
+  const box = chart.getBoundingClientRect();
+  const at = (type, part) => chart.dispatchEvent(new PointerEvent(type, {
+    clientX: box.left + part * box.width, clientY: box.top + 60, pointerId: 1, bubbles: true }));
+  const read = () => document.querySelectorAll('.chart .read')[1].textContent;
+  const before = read();
+  at('pointermove', 0.4);
+  told.hover = read() !== before ? 'yes' : 'no';
+  at('pointerdown', 0.3); at('pointermove', 0.6); at('pointerup', 0.6);
+  told.zoom = document.querySelector('.bar-tools button').disabled ? 'no' : 'yes';
+  chart.dispatchEvent(new MouseEvent('dblclick'));
+  told.back = document.querySelector('.bar-tools button').disabled ? 'yes' : 'no';
+}
+</script>
+VISIT
+visit() { # PAGE WIDTH TEXT...: the page says each of these
+  local file=$1 width=$2 text
+  shift 2
+  cat "$file" visit.html >visited.html
+  chromium --window-size="$width",900 --dump-dom "file://$tree/visited.html" >dom || fail "the browser failed on $file"
+  # The data is not what is seen.
+  sed 's/<script.*//; /^<script/,/<\/script>/d' dom >seen
+  grep -q 'data-drawn="yes"' dom || fail "$file was not drawn to its end at $width"
+  grep -q 'data-wide="no"' dom || fail "$file is wider than a screen of $width"
+  ! grep -q 'data-broken' dom || fail "$file: a name was markup"
+  for text in "$@"; do grep -qF -- "$text" dom || fail "$file at $width does not say: $text" "$(head -c 3000 seen)"; done
+  [ -z "${moves:-}" ] || for text in hover zoom back; do grep -q "data-$text=\"yes\"" dom || fail "$file at $width: no $text"; done
+}
+ways=('<h2>Curves</h2>' '<h2>What was taken for what</h2>' '<h2>The worst errors</h2>' '<h2>Where the time went</h2>' '<h2>Settings</h2>')
+for width in 1280 390; do
+  moves=yes visit "r $odd/report.html" $width "${ways[@]}" 'Learning rate' 'Images a second' 'Waiting for images' 'Memory' 'Busy' \
+    'alt="expected 京A12311"' '&lt;img src=x onerror="document.body.dataset.broken=1"&gt;&amp;amp;/京A12311_1.jpg' 'class="steps"'
+  moves=yes visit report.html $width 'Side by side' '<th>seed</th>' '2 runs'
+  visit errors.html $width '2 of 2 wrong' '<h2>The worst errors</h2>'
+  visit classes/report.html $width '<h2>The worst errors</h2>' 'top-1'
+  chromium --window-size=$width,3000 --hide-scrollbars --screenshot="$tree/$width.png" "file://$tree/r $(sed 's/%/%25/g; s/?/%3F/g; s/#/%23/g' <<<"$odd")/report.html" >/dev/null || true
+  [ "$(stat -c %s $width.png)" -gt 30000 ] || fail "at $width the page shows nothing"
+done

@@ -1,0 +1,25 @@
+/* The page: runs, or what eval found, as one HTML file that needs nothing beside it and asks nobody
+ * for anything. What it shows lies in it as JSON, and its own script draws it, so that names and
+ * labels are never markup. How it looks is in page.html, page.css and page.js, which the build
+ * puts into the program.
+ */
+#ifndef XT_TRAIN_REPORT_PAGE_H
+#define XT_TRAIN_REPORT_PAGE_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "train/report/past_run.h"
+
+/* A page of one run, or of several laid over each other. */
+enum xt_status xt_page_write_runs(const char *path, const struct xt_past_run *runs, size_t count,
+                                  bool pictures, struct xt_err *err);
+
+/* A page of what one evaluation found (findings.h); `weights` and `data` are what it was of. Takes
+ * the findings. */
+enum xt_status xt_page_write_findings(const char *path, cJSON *findings, const char *weights,
+                                      const char *data, struct xt_err *err);
+
+#endif

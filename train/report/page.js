@@ -1,0 +1,527 @@
+'use strict';
+/* Draws the page from the JSON that lies in it. Text becomes text nodes and attributes, never
+ * markup, so a name can hold anything. */
+(() => {
+  const data = JSON.parse(document.getElementById('data').textContent);
+  const page = document.getElementById('page');
+  const colours = ['#2f7ed8', '#d9822b', '#3a9d6a', '#b0529c', '#c0504d', '#7a6fc2', '#8a8d3a', '#3aa6a6'];
+
+  // --- making elements ---
+  function put(element, children) {
+    for (const child of children.flat(9))
+      if (child !== null && child !== undefined && child !== '') element.append(child);
+    return element;
+  }
+  function make(tag, attributes, ...children) {
+    const element = document.createElement(tag);
+    for (const key in attributes || {})
+      if (key === 'style') element.style.cssText = attributes[key];
+      else if (key.startsWith('on')) element.addEventListener(key.slice(2), attributes[key]);
+      else if (attributes[key] !== null && attributes[key] !== false) element.setAttribute(key, attributes[key]);
+    return put(element, children);
+  }
+  function draw(tag, attributes, text) {
+    const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
+    for (const key in attributes) element.setAttribute(key, attributes[key]);
+    if (text !== undefined) element.textContent = text;
+    return element;
+  }
+  const section = (title, about, ...rest) =>
+    make('section', null, make('h2', null, title), about ? make('p', { class: 'soft small' }, about) : '', rest);
+
+  // --- numbers as people read them ---
+  const known = (x) => typeof x === 'number' && isFinite(x);
+  const whole = (x) => (known(x) ? Math.round(x).toLocaleString('en') : '–');
+  const share = (x, digits = 1) => (known(x) ? (100 * x).toFixed(digits) + ' %' : '–');
+  function short(x) {
+    if (!known(x)) return '–';
+    const size = Math.abs(x);
+    if (size === 0) return '0';
+    if (size >= 1e9) return +(x / 1e9).toPrecision(3) + ' G';
+    if (size >= 1e6) return +(x / 1e6).toPrecision(3) + ' M';
+    if (size >= 1e4) return +(x / 1e3).toPrecision(3) + ' k';
+    if (size < 1e-3) return x.toExponential(1);
+    return String(+x.toPrecision(size >= 100 ? 4 : 3));
+  }
+  const bytes = (x) => (known(x) ? (x >= 1e9 ? +(x / 1e9).toPrecision(3) + ' GB' : +(x / 1e6).toPrecision(3) + ' MB') : '–');
+  function duration(s) {
+    if (!known(s)) return '–';
+    if (s < 10) return s.toFixed(1) + ' s';
+    if (s < 60) return Math.round(s) + ' s';
+    const parts = [Math.floor(s / 86400), Math.floor((s % 86400) / 3600), Math.floor((s % 3600) / 60), Math.floor(s % 60)];
+    const two = (x) => String(x).padStart(2, '0');
+    if (parts[0]) return `${parts[0]} d ${two(parts[1])}:${two(parts[2])}`;
+    return parts[1] ? `${parts[1]}:${two(parts[2])}:${two(parts[3])}` : `${parts[2]}:${two(parts[3])}`;
+  }
+  const titles = {
+    plate_accuracy: 'plates read whole', char_accuracy: 'characters read', top1: 'top-1', top5: 'top-5',
+    loss: 'loss', val_loss: 'loss of the evaluation', lr: 'learning rate', images_per_s: 'images a second',
+    wait: 'waiting for images', device_memory_bytes: 'memory', device_busy: 'busy', device_power_w: 'power, W',
+    device_frequency_mhz: 'frequency, MHz', loss_scale: 'loss scale', skipped_steps: 'skipped steps',
+  };
+  const title_of = (key) => titles[key] || key.replaceAll('_', ' ');
+
+  // --- the record ---
+  function read_run(run, index) {
+    run.colour = colours[index % colours.length];
+    run.facts = run.facts || {};
+    run.training = [];
+    run.evaluations = [];
+    for (const line of (run.metrics || '').split('\n')) {
+      let record = null;
+      try { record = JSON.parse(line); } catch { continue; }
+      if (!record || !known(record.step)) continue;
+      ('val_loss' in record ? run.evaluations : run.training).push(record);
+    }
+    delete run.metrics;
+  }
+
+  // --- curves ---
+  const view = { axis: 'step', range: null, smooth: true, charts: [] };
+  const axis_values = {
+    step: { label: 'step', of: (r) => r.step, show: whole },
+    epoch: { label: 'epoch', of: (r, run) => (run.facts.epoch_steps ? r.step / run.facts.epoch_steps : r.epoch), show: (x) => short(x) },
+    time: { label: 'time trained', of: (r) => r.time, show: duration },
+  };
+
+  /* Ticks at round numbers. */
+  function ticks(low, high, count) {
+    const span = high - low || 1, raw = span / count, power = Math.pow(10, Math.floor(Math.log10(raw)));
+    const step = [1, 2, 5, 10].find((m) => m * power >= raw) * power;
+    const found = [];
+    for (let i = Math.ceil(low / step - 1e-9); i * step <= high + span * 1e-9; i++) found.push(+(i * step).toPrecision(12));
+    return found;
+  }
+  function log_ticks(low, high) {
+    const found = [];
+    for (let e = Math.floor(Math.log10(low)); e <= Math.log10(high); e++)
+      for (const m of high / low < 100 ? [1, 2, 5] : [1]) if (m * 10 ** e >= low && m * 10 ** e <= high) found.push(m * 10 ** e);
+    return found.length > 1 ? found : ticks(low, high, 4).filter((x) => x > 0);
+  }
+
+  /* What a chart shows: lines of [x, y], each of a run. */
+  function lines_of(chart) {
+    const axis = axis_values[view.axis], lines = [];
+    for (const run of data.runs)
+      for (const series of chart.series) {
+        const points = (series.evaluation ? run.evaluations : run.training)
+          .map((r) => [axis.of(r, run), r[series.key]]).filter((p) => known(p[0]) && known(p[1]));
+        if (points.length) lines.push({ run, series, points });
+      }
+    return lines;
+  }
+  /* A mean around each point, to both sides so that it does not lag; of many, a hundredth of them counts. */
+  function smoothed(points) {
+    const keep = Math.exp(-100 / Math.max(points.length, 1));
+    const means = (list) => {
+      let sum = 0, weight = 0;
+      return list.map(([, y]) => {
+        sum = keep * sum + (1 - keep) * y;
+        weight = keep * weight + (1 - keep);
+        return sum / weight;
+      });
+    };
+    const before = means(points), after = means([...points].reverse()).reverse();
+    return points.map(([x], i) => [x, (before[i] + after[i]) / 2]);
+  }
+
+  function new_chart(title, series, options = {}) {
+    const chart = { title, series, log: !!options.log, show: options.show || short, unit: options };
+    if (!lines_of(chart).length) return null;
+    chart.svg = draw('svg', { role: 'img', 'aria-label': title });
+    chart.read = make('div', { class: 'read' });
+    const scale = options.positive
+      ? make('button', { type: 'button', onclick: () => { chart.log = !chart.log; render(chart); } }, '') : null;
+    chart.scale = scale;
+    chart.card = make('div', { class: 'card chart' }, make('h3', null, title, scale), chart.svg, chart.read);
+    watch(chart);
+    view.charts.push(chart);
+    return chart.card;
+  }
+
+  function extent(chart, lines) {
+    let [low, high] = view.range || [Infinity, -Infinity];
+    if (!view.range)
+      for (const line of view.charts.flatMap(lines_of))
+        for (const [x] of line.points) { low = Math.min(low, x); high = Math.max(high, x); }
+    if (!view.range) low = Math.min(low, 0);
+    if (low === high) { low -= 0.5; high += 0.5; }
+    const ys = [];
+    for (const line of lines)
+      for (const [x, y] of line.points) if (x >= low && x <= high) ys.push(y);
+    ys.sort((a, b) => a - b);
+    let bottom = ys.length ? ys[0] : 0, top = ys.length ? ys[ys.length - 1] : 1;
+    if (chart.unit.share) { top = Math.min(1, top + 0.02); bottom = Math.max(0, bottom - 0.02); if (!view.range && bottom < 0.5) bottom = 0; }
+    else if (!chart.log && bottom > 0 && (chart.unit.zero || bottom < top * 0.5)) bottom = 0;
+    if (bottom === top) { bottom -= Math.abs(bottom) * 0.1 || 0.5; top += Math.abs(top) * 0.1 || 0.5; if (chart.unit.share) { bottom = Math.max(0, bottom); } }
+    if (chart.log) { const least = ys.find((y) => y > 0) || 1e-6; bottom = Math.max(least, bottom) * 0.95; top = Math.max(top * 1.05, bottom * 1.1); }
+    return { low, high, bottom, top };
+  }
+
+  function render(chart) {
+    const box = chart.svg.getBoundingClientRect();
+    const width = Math.max(box.width, 200), height = Math.max(box.height, 160);
+    const left = 46, right = 8, above = 8, below = 22;
+    const lines = lines_of(chart);
+    const e = extent(chart, lines);
+    const to_y = chart.log ? Math.log10 : (y) => y;
+    const x_of = (x) => left + ((x - e.low) / (e.high - e.low)) * (width - left - right);
+    const y_of = (y) => height - below - ((to_y(Math.max(y, chart.log ? e.bottom : y)) - to_y(e.bottom)) / (to_y(e.top) - to_y(e.bottom) || 1)) * (height - above - below);
+    Object.assign(chart, { lines, x_of, y_of, left, width, right, e, height, below, above });
+    chart.svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
+    chart.svg.replaceChildren();
+    const axis = axis_values[view.axis];
+    for (const y of chart.log ? log_ticks(e.bottom, e.top) : ticks(e.bottom, e.top, 4)) {
+      chart.svg.append(draw('line', { class: 'grid', x1: left, x2: width - right, y1: y_of(y), y2: y_of(y) }));
+      chart.svg.append(draw('text', { x: left - 6, y: y_of(y) + 4, 'text-anchor': 'end' }, chart.unit.share ? +(100 * y).toFixed(2) + ' %' : chart.show(y)));
+    }
+    const places = ticks(e.low, e.high, width < 420 ? 3 : 5).filter((x) => view.axis !== 'step' || Number.isInteger(x));
+    for (const x of places)
+      chart.svg.append(draw('text', { x: Math.min(Math.max(x_of(x), left + 4), width - right - 14), y: height - 6, 'text-anchor': 'middle' }, axis.show(x)));
+    chart.svg.append(draw('line', { class: 'axis', x1: left, x2: width - right, y1: height - below, y2: height - below }));
+    const clip = 'clip' + view.charts.indexOf(chart);
+    const area = draw('clipPath', { id: clip });
+    area.append(draw('rect', { x: left, y: 0, width: width - left - right, height: height - below + 2 }));
+    chart.svg.append(area);
+    const group = draw('g', { 'clip-path': `url(#${clip})` });
+    const path = (points) => points.map(([x, y], i) => (i ? 'L' : 'M') + x_of(x).toFixed(1) + ' ' + y_of(y).toFixed(1)).join('');
+    lines.forEach((line) => {
+      line.colour = data.runs.length > 1 ? line.run.colour : line.series.colour || colours[chart.series.indexOf(line.series) % colours.length];
+      const style = { stroke: line.colour, 'stroke-dasharray': data.runs.length > 1 && chart.series.indexOf(line.series) ? '5 3' : 'none' };
+      const noisy = line.series.noisy && view.smooth && line.points.length > 60;
+      if (noisy) group.append(draw('path', { d: path(line.points), class: 'raw', ...style }));
+      group.append(draw('path', { d: path(noisy ? smoothed(line.points) : line.points), ...style }));
+      if (line.points.length <= 60)
+        for (const [x, y] of line.points) group.append(draw('circle', { cx: x_of(x), cy: y_of(y), r: line.points.length > 1 ? 2 : 3.5, fill: line.colour }));
+    });
+    chart.svg.append(group);
+    chart.marks = draw('g', {});
+    chart.svg.append(chart.marks);
+    if (chart.scale) chart.scale.textContent = chart.log ? 'linear' : 'logarithmic';
+    show_values(chart, null);
+  }
+
+  function nearest(points, x) {
+    let low = 0, high = points.length - 1;
+    while (high - low > 1) { const middle = (low + high) >> 1; if (points[middle][0] < x) low = middle; else high = middle; }
+    return Math.abs(points[low][0] - x) <= Math.abs(points[high][0] - x) ? points[low] : points[high];
+  }
+  /* The values at a place below the chart, or the last ones. */
+  function show_values(chart, x) {
+    const items = chart.lines.map((line) => {
+      const point = x === null ? line.points[line.points.length - 1] : nearest(line.points, x);
+      const label = (data.runs.length > 1 ? line.run.name + (chart.series.length > 1 ? ' ' : '') : '') +
+        (chart.series.length > 1 || data.runs.length === 1 ? line.series.label || title_of(line.series.key) : '');
+      return { line, point, label };
+    });
+    chart.marks.replaceChildren();
+    if (x !== null) {
+      chart.marks.append(draw('line', { class: 'cursor', x1: chart.x_of(x), x2: chart.x_of(x), y1: chart.above, y2: chart.height - chart.below }));
+      for (const { line, point } of items)
+        if (point[0] >= chart.e.low && point[0] <= chart.e.high)
+          chart.marks.append(draw('circle', { cx: chart.x_of(point[0]), cy: chart.y_of(point[1]), r: 3.5, fill: line.colour }));
+    }
+    chart.read.replaceChildren(
+      x === null ? '' : make('span', null, axis_values[view.axis].label + ' ' + axis_values[view.axis].show(items.length ? items[0].point[0] : x) + '  '),
+      ...items.map(({ line, point, label }) => make('span', { style: 'margin-right:12px' },
+        make('span', { class: 'dot', style: `background:${line.colour}` }), label + ' ' + chart.show(point[1]))));
+  }
+
+  function zoom_to(range) {
+    view.range = range;
+    view.charts.forEach(render);
+    view.reset.disabled = !range;
+  }
+  /* Hovering shows the values at one place in all charts; dragging zooms all of them. */
+  function watch(chart) {
+    let from = null;
+    const place = (event) => {
+      const box = chart.svg.getBoundingClientRect();
+      const part = ((event.clientX - box.left) * (chart.width / box.width) - chart.left) / (chart.width - chart.left - chart.right);
+      return chart.e.low + Math.min(1, Math.max(0, part)) * (chart.e.high - chart.e.low);
+    };
+    const leave = () => { from = null; view.charts.forEach((other) => show_values(other, null)); };
+    chart.svg.addEventListener('pointerdown', (event) => { from = place(event); try { chart.svg.setPointerCapture(event.pointerId); } catch { } });
+    chart.svg.addEventListener('pointermove', (event) => {
+      const x = place(event);
+      view.charts.forEach((other) => show_values(other, x));
+      if (from !== null)
+        chart.marks.prepend(draw('rect', {
+          class: 'brush', x: Math.min(chart.x_of(from), chart.x_of(x)), y: chart.above,
+          width: Math.abs(chart.x_of(x) - chart.x_of(from)), height: chart.height - chart.above - chart.below,
+        }));
+    });
+    chart.svg.addEventListener('pointerup', (event) => {
+      const to = place(event), began = from;
+      from = null;
+      if (began !== null && Math.abs(chart.x_of(to) - chart.x_of(began)) > 12) zoom_to([Math.min(began, to), Math.max(began, to)]);
+    });
+    chart.svg.addEventListener('pointercancel', leave);
+    chart.svg.addEventListener('pointerleave', leave);
+    chart.svg.addEventListener('dblclick', () => zoom_to(null));
+  }
+
+  function curves() {
+    const keys = (list) => new Set(data.runs.flatMap((run) => run[list].flatMap((record) => Object.keys(record))));
+    const trained = keys('training'), evaluated = keys('evaluations');
+    const several = data.runs.length > 1;
+    const cards = [
+      new_chart(evaluated.size && trained.size ? 'Loss' : 'loss',
+        [{ key: 'loss', label: 'training', noisy: true }, { key: 'val_loss', label: 'evaluation', evaluation: true }], { log: true, positive: true }),
+      new_chart('Accuracy', ['plate_accuracy', 'top1', 'char_accuracy', 'top5'].filter((key) => evaluated.has(key))
+        .slice(0, several ? 1 : 4).map((key) => ({ key, evaluation: true })), { share: true, show: share }),
+      new_chart('Learning rate', [{ key: 'lr' }]),
+      new_chart('Images a second', [{ key: 'images_per_s', label: 'images/s', noisy: true }], { zero: true }),
+      new_chart('Waiting for images', [{ key: 'wait', label: 'of the time', noisy: true }], { share: true, show: share }),
+      new_chart('Memory', [{ key: 'device_memory_bytes', label: 'in use' }], { show: bytes, zero: true }),
+      new_chart('Busy', [{ key: 'device_busy', label: 'of the time', noisy: true }], { share: true, show: share }),
+      new_chart('Power', [{ key: 'device_power_w', label: 'W', noisy: true }]),
+      new_chart('Frequency', [{ key: 'device_frequency_mhz', label: 'MHz' }]),
+      new_chart('Loss scale', [{ key: 'loss_scale' }], { log: true, positive: true }),
+    ];
+    /* What the record says beside these. */
+    const drawn = new Set(['step', 'epoch', 'time', 'images', 'correct', 'device_memory_peak_bytes', 'skipped_steps',
+      ...view.charts.flatMap((chart) => chart.series.map((series) => series.key))]);
+    for (const [set, evaluation] of [[trained, false], [evaluated, true]])
+      for (const key of set) if (!drawn.has(key) && !titles[key]) cards.push(new_chart(title_of(key), [{ key, evaluation, noisy: !evaluation }]));
+    if (!view.charts.length) return section('Curves', 'Nothing is recorded yet.');
+    const choice = make('select', { 'aria-label': 'along', onchange: (event) => { view.axis = event.target.value; zoom_to(null); } },
+      Object.keys(axis_values).map((key) => make('option', { value: key }, axis_values[key].label)));
+    view.reset = make('button', { type: 'button', disabled: true, onclick: () => zoom_to(null) }, 'whole run');
+    const smooth = make('input', { type: 'checkbox', checked: true, onchange: (event) => { view.smooth = event.target.checked; view.charts.forEach(render); } });
+    return make('section', null, make('h2', null, 'Curves'),
+      make('div', { class: 'bar-tools' }, make('label', null, 'along', choice), make('label', null, smooth, 'smooth'), view.reset,
+        make('span', { class: 'soft' }, 'Drag over a chart to look closer; double-click for all of it.')),
+      make('div', { class: 'charts' }, cards));
+  }
+
+  // --- a run's head ---
+  const figure = (value, about) => make('div', { class: 'card figure' }, make('b', null, value), make('span', null, about));
+  function state_of(run) {
+    const f = run.facts;
+    if (!f.state) return '';
+    if (run.killed) f.state = 'killed';
+    const when = known(f.written) ? new Date(1000 * f.written).toLocaleString('sv').slice(0, 16) : '';
+    const part = known(f.steps) && f.steps ? ` (${share(f.step / f.steps, 0)})` : '';
+    const stands = `step ${whole(f.step)} of ${whole(f.steps)}${part}`;
+    if (f.state === 'done') return make('span', { class: 'state' }, `done, ${when}`);
+    if (f.state === 'running') return make('span', { class: 'state' }, `${stands}, as of ${when}`);
+    return make('span', { class: 'state bad' }, `${stands}, ${when}: ${f.state}`);
+  }
+  /* A run that goes on writes its page anew. What the box says lies in the address, so it stays. */
+  let reload = 0;
+  function again() {
+    if (!data.runs.some((run) => run.facts.state === 'running' && !run.killed)) return '';
+    const box = make('input', { type: 'checkbox', onchange: () => { location.hash = box.checked ? 'again' : ''; start(); } });
+    const start = () => { clearTimeout(reload); if (box.checked) reload = setTimeout(() => location.reload(), 60000); };
+    box.checked = location.hash === '#again';
+    start();
+    return make('label', { class: 'state again' }, box, 'load again each minute');
+  }
+  function head(run) {
+    const f = run.facts, cards = [];
+    const key = run.best && run.best.figures.length ? run.best.figures[0][0] : null;
+    if (key) {
+      cards.push(figure(share(run.best.figures[0][1], 2), `best ${title_of(key)}, ${run.best.step ? 'step ' + whole(run.best.step) : 'as given'}`));
+      if (run.last.step !== run.best.step) cards.push(figure(share(run.last.figures[0][1], 2), `last, step ${whole(run.last.step)}`));
+    }
+    const last = run.training[run.training.length - 1];
+    if (last) cards.push(figure(short(last.loss), 'loss of the last steps'));
+    if (known(f.seconds)) cards.push(figure(duration(f.seconds), f.epoch_steps && f.step ? `trained, ${duration((f.seconds * f.epoch_steps) / f.step)} an epoch` : 'trained'));
+    const left = f.steps - f.step;
+    if (f.state === 'running' && f.step && left > 0) cards.push(figure(duration((f.seconds / f.step) * left), 'left'));
+    if (known(run.images_per_s)) cards.push(figure(whole(run.images_per_s), 'images a second'));
+    if (known(f.energy_joules)) cards.push(figure(short(f.energy_joules / 3600) + ' Wh', 'energy'));
+    return [
+      f.model ? make('p', { class: 'soft small name' }, `${f.model} on ${f.data}`, f.val ? `, evaluated on ${f.val}` : '', make('br'), `${f.device}, ${f.type}, batch ${f.batch}`) : '',
+      cards.length ? make('div', { class: 'figures' }, cards) : ''];
+  }
+
+  // --- where the time went ---
+  function time_spent(run) {
+    const f = run.facts;
+    if (!known(f.seconds) || f.seconds <= 0) return '';
+    const rest = Math.max(0, f.seconds - (f.loading_seconds || 0) - (f.evaluation_seconds || 0));
+    const parts = [['training', rest, '#3a9d6a'], ['evaluation', f.evaluation_seconds, '#2f7ed8'],
+      ['waiting for images', f.loading_seconds, '#d9822b'], ['start', f.start_seconds, '#8c8f94']].filter((p) => known(p[1]));
+    const all = parts.reduce((sum, p) => sum + p[1], 0);
+    return make('div', { class: 'card' }, make('h3', null, 'Time'),
+      make('div', { class: 'spent' }, parts.map(([name, s, colour]) => make('i', { style: `width:${(100 * s) / all}%;background:${colour}`, title: name }))),
+      make('div', { class: 'legend' }, parts.map(([name, s, colour]) =>
+        make('span', null, make('i', { class: 'dot', style: `background:${colour}` }), `${name} ${duration(s)} (${share(s / all)})`))),
+      make('p', { class: 'soft small', style: 'margin:8px 0 0' }, known(f.energy_joules) ? `Energy: ${short(f.energy_joules / 3600)} Wh.` : 'Energy: not measured.'));
+  }
+  function slowest(run) {
+    const ops = run.facts.ops;
+    if (!ops || !ops.length) return '';
+    const most = Math.max(...ops.map((op) => op.forward_ms + op.backward_ms));
+    return make('div', { class: 'card' }, make('h3', null, 'The slowest ops of a step'),
+      make('div', { class: 'wide' }, make('table', null,
+        make('thead', null, make('tr', null, make('th', null, 'op'), make('th', { class: 'n' }, 'fwd ms'), make('th', { class: 'n' }, 'bwd ms'), make('th', { class: 'n' }, 'of all'), make('th', { class: 'meter' }))),
+        make('tbody', null, ops.map((op) => make('tr', null,
+          make('td', { class: 'op', title: op.kind }, op.name),
+          make('td', { class: 'n' }, op.forward_ms.toFixed(2)), make('td', { class: 'n' }, op.backward_ms.toFixed(2)),
+          make('td', { class: 'n' }, share((op.forward_ms + op.backward_ms) / run.facts.ops_ms)),
+          make('td', { class: 'meter' }, make('i', { style: `width:${(90 * op.forward_ms) / most}%` }), make('i', { style: `width:${(90 * op.backward_ms) / most}%` }))))))));
+  }
+
+  // --- confusions ---
+  const MATRIX = 20;
+  function confusions(found) {
+    if (!found.pairs || !found.pairs.length) return '';
+    const name = (i) => (i === null ? '(nothing)' : found.symbols[i][0]);
+    const rows = found.pairs.slice(0, 15).map(([expected, read, count]) => make('tr', null,
+      make('td', { class: 'name' }, name(expected)), make('td', { class: 'name' }, name(read)), make('td', { class: 'n' }, whole(count)),
+      make('td', { class: 'n' }, expected === null ? '' : share(count / found.symbols[expected][1]))));
+    /* The symbols that most of it is about; of few all. */
+    const weight = new Map();
+    for (const [a, b, count] of found.pairs) for (const i of [a, b]) if (i !== null) weight.set(i, (weight.get(i) || 0) + count);
+    const about = found.symbols.length <= MATRIX ? found.symbols.map((_, i) => i)
+      : [...weight.keys()].sort((a, b) => weight.get(b) - weight.get(a) || a - b).slice(0, MATRIX).sort((a, b) => a - b);
+    const counts = new Map(found.pairs.map(([a, b, count]) => [a + ':' + b, count]));
+    const most = Math.max(...about.flatMap((a) => about.map((b) => (a === b ? 0 : counts.get(a + ':' + b) || 0))), 1);
+    const long = about.some((i) => name(i).length > 2);
+    const cell = (a, b) => {
+      const count = a === b ? found.symbols[a][2] : counts.get(a + ':' + b) || 0;
+      const words = `${name(a)} read as ${name(b)}: ${whole(count)}`;
+      if (a === b) return make('td', { class: 'same', title: words }, whole(count));
+      const heat = count ? 0.15 + 0.75 * Math.sqrt(count / most) : 0;
+      return make('td', { class: count ? '' : 'zero', title: words, style: count ? `background:rgba(var(--heat),${heat.toFixed(2)});${heat > 0.6 ? 'color:#fff' : ''}` : '' }, whole(count));
+    };
+    const matrix = make('table', { class: 'matrix' },
+      make('thead', null, make('tr', null, make('th'), about.map((i) => make('th', { class: long ? 'long' : '' }, make('span', { title: name(i) }, name(i)))))),
+      make('tbody', null, about.map((a) => make('tr', null, make('th', null, name(a)), about.map((b) => cell(a, b))))));
+    const about_text = (found.symbols.length > about.length ? `The ${about.length} ${found.unit} that most is about. ` : '') +
+      'A row is what was expected, a column what was read; the diagonal is right.';
+    const rest = found.pairs.length - rows.length + (found.more_pairs || 0);
+    return section('What was taken for what', about_text, make('div', { class: 'two' },
+      make('div', { class: 'card wide' }, matrix),
+      make('div', { class: 'card wide' }, make('table', null,
+        make('thead', null, make('tr', null, make('th', null, 'expected'), make('th', null, 'read'), make('th', { class: 'n' }, 'times'), make('th', { class: 'n' }, 'of it'))),
+        make('tbody', null, rows)), rest > 0 ? make('p', { class: 'soft small', style: 'margin:8px 0 0' }, `and ${whole(rest)} pairs more`) : '')));
+  }
+
+  // --- the worst errors ---
+  /* Where two texts part: the characters of each that are not in a longest common sequence. */
+  function differences(a, b) {
+    const one = [...a], other = [...b];
+    const left = Array.from({ length: one.length + 1 }, () => new Array(other.length + 1).fill(0));
+    for (let i = one.length - 1; i >= 0; i--)
+      for (let j = other.length - 1; j >= 0; j--)
+        left[i][j] = one[i] === other[j] ? 1 + left[i + 1][j + 1] : Math.max(left[i + 1][j], left[i][j + 1]);
+    const marked = [[], []];
+    let i = 0, j = 0;
+    while (i < one.length || j < other.length)
+      if (i < one.length && j < other.length && one[i] === other[j]) { marked[0].push(one[i++]); marked[1].push(other[j++]); }
+      else if (j >= other.length || (i < one.length && left[i + 1][j] >= left[i][j + 1])) marked[0].push(make('mark', null, one[i++]));
+      else marked[1].push(make('mark', null, other[j++]));
+    return marked;
+  }
+  function steps_strip(steps) {
+    return make('div', { class: 'steps', 'aria-label': 'what each time step says' }, steps.map(([symbol, p], i) => {
+      const words = `step ${i + 1}: ${symbol || 'blank'} ${share(p)}`;
+      return make('span', { title: words, style: symbol ? `background:rgba(var(--heat),${(0.12 + 0.5 * p).toFixed(2)})` : 'background:var(--grid);color:var(--soft)' }, symbol || '·');
+    }));
+  }
+  function guesses(parts) {
+    return make('div', { class: 'guess' }, parts.slice(0, 5).map(([name, p]) =>
+      [make('span', { class: 'name' }, name), make('i', { style: `width:${Math.max(1, 100 * p)}%` }), make('span', { class: 'sure' }, share(p))]));
+  }
+  function error_card(error, unit) {
+    const characters = unit === 'characters';
+    const [expected, read] = characters ? differences(error.expected, error.read)
+      : [[error.expected], [make('mark', null, error.read)]];
+    const picture = error.picture && /^data:image\/png;base64,[A-Za-z0-9+/=]+$/.test(error.picture)
+      ? make('img', { src: error.picture, alt: `expected ${error.expected}`, class: characters ? 'whole' : '' }) : null;
+    const least = characters && error.parts && error.parts.length ? error.parts.reduce((a, b) => (b[1] < a[1] ? b : a)) : null;
+    const words = make('dl', null,
+      make('dt', null, 'expected'), make('dd', null, expected), make('dt', null, 'read'), make('dd', null, read.length ? read : '(nothing)'),
+      make('dt', null, 'sure'), make('dd', { class: 'sure' }, share(error.confidence), least ? `, least of ${least[0]}: ${share(least[1])}` : ''));
+    /* A plate lies above its time steps, so that each stands below what it saw. */
+    return make('div', { class: 'card error' },
+      characters ? [make('div', { class: 'plate' }, picture, error.steps ? steps_strip(error.steps) : ''), words]
+        : [make('div', { class: 'top' }, picture, words), guesses(error.parts || [])],
+      make('footer', null, error.path));
+  }
+  function worst(found) {
+    if (!found.errors) return '';
+    const wrong = found.images - found.correct;
+    if (!wrong) return found.images ? section('The worst errors', `All ${whole(found.images)} images were answered right.`) : '';
+    const about = `${whole(wrong)} of ${whole(found.images)} images were answered wrong${known(found.step) ? ` at step ${whole(found.step)}` : ''}; ` +
+      (wrong > found.errors.length ? `the ${found.errors.length} surest of them:` : 'the surest first:') +
+      (found.errors.some((error) => error.steps) ? ' below each what the network says at each of its time steps, · for the blank.' : '');
+    const grid = make('div', { class: 'errors' });
+    let shown = 0;
+    const more = make('button', { type: 'button', style: 'margin-top:12px', onclick: () => show_more(48) }, 'show more');
+    function show_more(count) {
+      for (const end = shown + count; shown < end && shown < found.errors.length; shown++) grid.append(error_card(found.errors[shown], found.unit));
+      more.hidden = shown >= found.errors.length;
+    }
+    show_more(24);
+    return section('The worst errors', about, grid, more);
+  }
+
+  // --- settings ---
+  function settings(run) {
+    if (!run.settings || !run.settings.length) return '';
+    const row = ([key, value, from]) => make('tr', { class: from === 'default' ? 'default' : '' }, make('td', null, key), make('td', null, value), make('td', { class: 'soft small' }, from));
+    const chosen = run.settings.filter((s) => s[2] !== 'default'), others = run.settings.filter((s) => s[2] === 'default');
+    const table = (list) => make('div', { class: 'wide' }, make('table', { class: 'settings' }, make('tbody', null, list.map(row))));
+    return make('div', { class: 'card' }, table(chosen),
+      others.length ? make('details', null, make('summary', { class: 'small' }, `${others.length} that are as they are by default`), table(others)) : '');
+  }
+  function differing() {
+    const value = (run, key) => { const found = (run.settings || []).find((s) => s[0] === key); return found ? found[1] : '–'; };
+    const runs = data.runs;
+    const best = (e) => (e && e.figures.length ? `${share(e.figures[0][1], 2)} at ${whole(e.step)}` : '–');
+    const line = (name, of) => make('tr', null, make('th', null, name), runs.map((run) => make('td', { class: 'name' }, of(run))));
+    return section('Side by side', null, make('div', { class: 'card wide' }, make('table', null,
+      make('thead', null, make('tr', null, make('th'), runs.map((run) => make('th', { class: 'name' }, make('span', { class: 'dot', style: `background:${run.colour}` }), run.name)))),
+      make('tbody', null,
+        line('state', (run) => state_of(run) || '–'), line('best', (run) => best(run.best)), line('last', (run) => best(run.last)),
+        line('loss', (run) => short((run.training[run.training.length - 1] || {}).loss)),
+        line('time', (run) => duration(run.facts.seconds)), line('images a second', (run) => whole(run.images_per_s)),
+        data.different.map((key) => line(key, (run) => value(run, key)))))));
+  }
+
+  // --- the page ---
+  function one_run(run) {
+    document.title = run.name + ' · xtrain';
+    const costs = [time_spent(run), slowest(run)].filter((x) => x);
+    return [make('header', null, make('h1', null, run.name), state_of(run), again()), head(run), curves(),
+      run.facts.evaluation ? [confusions(run.facts.evaluation), worst(run.facts.evaluation)] : '',
+      costs.length ? section('Where the time went', null, make('div', { class: 'charts loose' }, costs)) : '',
+      run.settings.length ? section('Settings', null, settings(run)) : ''];
+  }
+  function several_runs() {
+    document.title = `${data.runs.length} runs · xtrain`;
+    const apart = data.runs.map((run) => {
+      const found = run.facts.evaluation;
+      const costs = [time_spent(run), slowest(run)].filter((x) => x);
+      return make('details', null, make('summary', null, make('span', { class: 'dot', style: `background:${run.colour}` }), run.name),
+        head(run), found ? [confusions(found), worst(found)] : '',
+        costs.length ? make('div', { class: 'charts loose' }, costs) : '', make('h2', null, 'Settings'), settings(run));
+    });
+    return [make('header', null, make('h1', null, `${data.runs.length} runs`), again()),
+      make('div', { class: 'legend' }, data.runs.map((run) => make('span', null, make('i', { class: 'dot', style: `background:${run.colour}` }), run.name))),
+      differing(), curves(), section('Each run', null, apart)];
+  }
+  function findings() {
+    const found = data.evaluation;
+    document.title = 'errors · xtrain';
+    return [make('header', null, make('h1', null, `${whole(found.images - found.correct)} of ${whole(found.images)} wrong`)),
+      make('p', { class: 'soft small name' }, `${data.weights} on ${data.data}`),
+      make('div', { class: 'figures' }, found.figures.map(([key, value]) => figure(share(value, 2), title_of(key))), figure(short(found.loss), 'loss')),
+      confusions(found), worst(found)];
+  }
+
+  if (data.runs) data.runs.forEach(read_run);
+  page.replaceChildren();
+  put(page, [!data.runs ? findings() : data.runs.length === 1 ? one_run(data.runs[0]) : several_runs()]);
+  page.append(make('p', { class: 'soft small', style: 'margin-top:40px' }, `xtrain ${data.version}`));
+  let resized = 0;
+  const render_all = () => view.charts.forEach(render);
+  render_all();
+  addEventListener('resize', () => { cancelAnimationFrame(resized); resized = requestAnimationFrame(render_all); });
+  document.documentElement.dataset.drawn = 'yes';
+})();

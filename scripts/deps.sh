@@ -39,6 +39,9 @@ header:yaml.h|libyaml-dev|libyaml-devel
 header:cjson/cJSON.h|libcjson-dev|cjson-devel
 header:archive.h|libarchive-dev|libarchive-devel
 header:jpeglib.h|libjpeg-dev|libjpeg-turbo-devel
+header:protobuf-c/protobuf-c.h|libprotobuf-c-dev|protobuf-c-devel
+command:protoc-c|protobuf-c-compiler|protobuf-c-compiler
+schema:onnx|libonnx-dev|onnx-devel
 header:cmocka.h|libcmocka-dev|libcmocka-devel'
 NEEDED_FOR_WHEELS='python:ensurepip|python3-venv ca-certificates|python3 python3-pip'
 NEEDED_FOR_CHECK='command:clang|clang libclang-rt-dev|clang compiler-rt
@@ -75,6 +78,7 @@ is_there() {
     command) command -v "$name" >/dev/null ;;
     library) library_is_there "$name" ;;
     header) headers_compile "$name" ;;
+    schema) compgen -G "/usr/include/$name/$name*.proto" >/dev/null || compgen -G "/usr/local/include/$name/$name*.proto" >/dev/null ;;
     python) python3 -c "import venv, $name" 2>/dev/null ;;
     omp) echo '#include <omp.h>' | clang -xc -fsyntax-only - 2>/dev/null ;;
     fuzzer) echo 'int LLVMFuzzerTestOneInput(const char *p, long n) { return !p && n; }' |
@@ -327,7 +331,7 @@ esac
 
 all_headers=$(sed -n 's/^header:\([^|]*\)|.*/\1/p' <<<"$NEEDED")
 # shellcheck disable=SC2086 # one look at all headers is ten times quicker than one at each
-if headers_compile $all_headers; then missing=; else missing=$(missing_of "$NEEDED"); fi
+if headers_compile $all_headers && is_there command:protoc-c && is_there schema:onnx; then missing=; else missing=$(missing_of "$NEEDED"); fi
 
 if [ "$mode" = --probe ]; then
   [ -z "$missing" ] && dnnl_is_there && exit 0

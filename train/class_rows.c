@@ -10,8 +10,8 @@
 
 /* Where each of the new classes was before. */
 struct map {
-    int *from;     /* [count]; -1: it is new */
-    int *takes;    /* [count] whose place in the network it takes: its own, or a new one another's */
+    int *from;  /* [count]; -1: it is new */
+    int *takes; /* [count] whose place in the network it takes: its own, or a new one another's */
     bool *is_kept; /* [before] */
     int count;
     int before; /* how many there were */
@@ -151,8 +151,7 @@ static enum xt_status allocate(struct map *map, struct xt_err *err)
     if (!status)
         status = xt_mem_calloc(&map->takes, count, sizeof *map->takes, what, err);
     if (!status)
-        status =
-            xt_mem_calloc(&map->is_kept, (size_t)map->before, sizeof *map->is_kept, what, err);
+        status = xt_mem_calloc(&map->is_kept, (size_t)map->before, sizeof *map->is_kept, what, err);
     return status;
 }
 
@@ -302,8 +301,7 @@ static enum xt_status adapt_symbols(struct xt_network *network, const struct xt_
         text = guess_alphabet(network, published);
     if (!status && text)
         status = xt_alphabet_create(&own, text, strlen(text), settings->init, err);
-    if (!status && own &&
-        strcmp(xt_alphabet_text(own), xt_alphabet_text(network->alphabet)) != 0) {
+    if (!status && own && strcmp(xt_alphabet_text(own), xt_alphabet_text(network->alphabet)) != 0) {
         struct map map = {.count = network->classes, .before = xt_alphabet_count(own)};
         status = adapt(network, settings, &map, symbol_name, own, network->alphabet, adapted, err);
     }
@@ -330,8 +328,8 @@ static enum xt_status adapt_classes(struct xt_network *network, const struct xt_
     if (!status && own.count == xt_network_head_classes(network) &&
         !xt_class_names_equal(&own, &network->class_names)) {
         struct map map = {.count = network->classes, .before = own.count};
-        status = adapt(network, settings, &map, class_name, &own, &network->class_names, adapted,
-                       err);
+        status =
+            adapt(network, settings, &map, class_name, &own, &network->class_names, adapted, err);
     }
     xt_class_names_clear(&own);
     return status;

@@ -2,11 +2,11 @@
  * kept, in its new place. Symbols go by their characters, and the blank is the blank whatever it is
  * written as; classes go by their names.
  *
- * Kept rows are taken as they are. The logit of a new symbol or class begins as the mean of the kept
- * ones' logits, which is never the largest: before training nothing new is answered. What a class
- * feeds back into the network (LPRNet's last tap) a new one takes over from a dropped one, so that
- * the kept logits stay what they were; where more are new than dropped, from a kept one, and nothing
- * reads it yet.
+ * Kept rows are taken as they are. The logit of a new symbol or class begins as the mean of the
+ * kept ones' logits, which is never the largest: before training nothing new is answered. What a
+ * class feeds back into the network (LPRNet's last tap) a new one takes over from a dropped one, so
+ * that the kept logits stay what they were; where more are new than dropped, from a kept one, and
+ * nothing reads it yet.
  */
 #ifndef XT_TRAIN_CLASS_ROWS_H
 #define XT_TRAIN_CLASS_ROWS_H

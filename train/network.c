@@ -368,8 +368,8 @@ enum xt_status xt_network_save(struct xt_network *network, const char *path, str
     if (!status)
         status = xt_params_to_tensors(&network->params, &network->device, &view, &tensors, err);
     if (!status)
-        status =
-            xt_weight_file_write(path, tensors.items, (size_t)tensors.count, meta, 1 + own.count, err);
+        status = xt_weight_file_write(path, tensors.items, (size_t)tensors.count, meta,
+                                      1 + own.count, err);
     xt_params_free_tensors(&tensors);
     xt_network_meta_clear(&own);
     return status;

@@ -206,8 +206,8 @@ static enum xt_status append_file(int fd, struct xt_str *out, struct xt_err *err
 }
 
 enum xt_status xt_process_run_program(const struct xt_process_program *program,
-                                      struct xt_str *output, int *code,
-                                      struct xt_process_end *end, struct xt_err *err)
+                                      struct xt_str *output, int *code, struct xt_process_end *end,
+                                      struct xt_err *err)
 {
     int fds[STREAMS];
     bool ready = true;
@@ -225,8 +225,8 @@ enum xt_status xt_process_run_program(const struct xt_process_program *program,
         be_the_program(program, fds);
     enum xt_status status = XT_OK;
     if (child < 0)
-        status = xt_err_set(err, XT_ERR_RUN, "cannot start %s: %s", program->argv[0],
-                            strerror(errno));
+        status =
+            xt_err_set(err, XT_ERR_RUN, "cannot start %s: %s", program->argv[0], strerror(errno));
     if (!status)
         status = wait_for(child, end, code, err);
     if (!status)

@@ -57,7 +57,7 @@ struct xt_process_program {
  * *code its exit code (127: there is no such program). Not in XT_ERR_RUN, where there can be no
  * child, but in *end is where a signal ended it. */
 enum xt_status xt_process_run_program(const struct xt_process_program *program,
-                                      struct xt_str *output, int *code,
-                                      struct xt_process_end *end, struct xt_err *err);
+                                      struct xt_str *output, int *code, struct xt_process_end *end,
+                                      struct xt_err *err);
 
 #endif

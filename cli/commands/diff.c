@@ -1,4 +1,4 @@
-/* xtrain diff: two files of weights, tensor by tensor; and what the two answer. */
+/* xtrain diff: two files of weights, tensor by tensor; with --data what the two answer. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -35,7 +35,8 @@ static void print_shape(char out[SHAPE_TEXT], const struct xt_file_tensor *tenso
 
 static bool same_shape(const struct xt_file_tensor *a, const struct xt_file_tensor *b)
 {
-    return a->ndims == b->ndims && memcmp(a->dims, b->dims, (size_t)a->ndims * sizeof *a->dims) == 0;
+    return a->ndims == b->ndims &&
+           memcmp(a->dims, b->dims, (size_t)a->ndims * sizeof *a->dims) == 0;
 }
 
 static struct distance measure(const float *a, const float *b, size_t count)
@@ -152,7 +153,7 @@ static void describe_lone(const struct xt_weight_file files[2], int side, struct
             xt_report_line(report, "only in %c: %s", "AB"[side], name);
     }
     if (count->only[side] > SHOWN)
-        xt_report_line(report, "only in %c: %zu more", "AB"[side], count->only[side] - SHOWN);
+        xt_report_line(report, "only in %c: %zu more", "AB"[side], count -> only[side] - SHOWN);
 }
 
 /* ---- metadata ---- */
@@ -264,9 +265,8 @@ enum xt_status xt_cmd_diff(struct xt_options *options, struct xt_err *err)
     struct xt_report *report = xt_report_create();
     xt_report_add(report, "a", "A", "%s", files[0]);
     xt_report_add(report, "b", "B", "%s", files[1]);
-    status = diff_weights(files, report, err);
-    if (!status && on_data)
-        status = xt_diff_answers(options, files, report, err);
+    status =
+        on_data ? xt_diff_answers(options, files, report, err) : diff_weights(files, report, err);
     if (status) {
         xt_report_destroy(report);
         return status;

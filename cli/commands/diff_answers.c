@@ -104,9 +104,9 @@ static enum xt_status make_room(struct comparison *c, const struct xt_network *n
         status = xt_err_set(err, XT_ERR_RUN, "%s changed while it was read: %zu images, then %zu",
                             c->settings->data, c->count, source->count);
     }
-    return status ? status
-                  : xt_mem_calloc(&side->answers, c->count, sizeof *side->answers, "the answers",
-                                  err);
+    return status
+               ? status
+               : xt_mem_calloc(&side->answers, c->count, sizeof *side->answers, "the answers", err);
 }
 
 static enum xt_status evaluate(struct comparison *c, struct side *side, struct xt_network *network,
@@ -191,11 +191,14 @@ static void describe_image(struct xt_report *to, const struct comparison *c, siz
     xt_report_add(to, "label", as_text ? "label" : NULL, "%s", c->labels[i]);
     xt_report_add(to, "a", as_text ? "A" : NULL, "%s", a->text);
     xt_report_add(to, "a_confidence", as_text ? "conf." : NULL, "%.3f", a->confidence);
-    xt_report_flag(to, "a_right", as_text ? "" : NULL, a->right, "", "");
+    xt_report_flag(to, "a_right", NULL, a->right, "", "");
     xt_report_add(to, "b", as_text ? "B" : NULL, "%s", b->text);
     xt_report_add(to, "b_confidence", as_text ? "conf." : NULL, "%.3f", b->confidence);
+    xt_report_flag(to, "b_right", NULL, b->right, "", "");
     xt_report_add(to, NULL, as_text ? "right" : NULL, "%s",
-                  a->right ? "A" : b->right ? "B" : "neither");
+                  a->right   ? "A"
+                  : b->right ? "B"
+                             : "neither");
 }
 
 static void describe(struct xt_report *report, const struct comparison *c)
@@ -211,7 +214,7 @@ static void describe(struct xt_report *report, const struct comparison *c)
         xt_report_add(to, "correct", NULL, "%zu", side->correct);
         xt_report_add(to, "accuracy", NULL, "%f", side->accuracy);
         xt_report_add(to, "bad_images", NULL, "%zu", side->bad);
-        xt_report_line(report, "  %c: %s", "AB"[i], side->score);
+        xt_report_line(report, "  %c: %s", "AB"[i], side -> score);
         if (side->bad)
             xt_report_line(report, "     %s could not be used and %s not count",
                            xt_count((long long)side->bad, "image").text,
@@ -284,13 +287,14 @@ static enum xt_status check_file(const char *path, struct xt_err *err)
     if (!path)
         return XT_OK;
     if (!xt_str_ends(path, ".tsv") && !xt_str_ends(path, ".jsonl"))
-        return xt_err_set(err, XT_ERR_USAGE, "--differences %s: the list's name is to end in .tsv "
-                                             "or .jsonl",
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--differences %s: the list's name is to end in .tsv "
+                          "or .jsonl",
                           path);
     enum xt_status status = xt_file_folder_of(&folder, path, err);
     if (!status && !xt_file_is_folder(folder))
-        status = xt_err_set(err, XT_ERR_RUN, "--differences: cannot write %s: there is no folder %s",
-                            path, folder);
+        status = xt_err_set(err, XT_ERR_RUN,
+                            "--differences: cannot write %s: there is no folder %s", path, folder);
     free(folder);
     return status;
 }

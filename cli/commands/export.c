@@ -29,6 +29,7 @@ struct command {
     const struct xt_settings *settings;
     const char *path;
     struct xt_network network;
+    struct xt_source *source; /* of --check */
     struct xt_calibration calibration;
     struct xt_exported exported;
     struct xt_export_check check;
@@ -54,7 +55,8 @@ static enum xt_status check_path(const char *path, struct xt_err *err)
         return xt_err_set(err, XT_ERR_USAGE, "%s is a folder; name the file to write", path);
     enum xt_status status = xt_file_folder_of(&folder, path, err);
     if (!status && !xt_file_is_folder(folder))
-        status = xt_err_set(err, XT_ERR_RUN, "cannot write %s: there is no folder %s", path, folder);
+        status =
+            xt_err_set(err, XT_ERR_RUN, "cannot write %s: there is no folder %s", path, folder);
     free(folder);
     return status;
 }
@@ -73,8 +75,9 @@ static enum xt_status check_type(const struct xt_settings *s, struct xt_err *err
                           "--calibrate DIR with images like those to be read, best those it was "
                           "trained on");
     if (!is_int8 && s->calibrate)
-        return xt_err_set(err, XT_ERR_USAGE, "--calibrate gives the ranges of int8; with --type %s "
-                                             "leave it out",
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--calibrate gives the ranges of int8; with --type %s "
+                          "leave it out",
                           xt_amp_name(amps[s->export_type]));
     return XT_OK;
 }
@@ -148,6 +151,8 @@ static enum xt_status build(struct command *command, struct xt_err *err)
     enum xt_status status = xt_network_open(network, s, err);
     if (!status)
         status = xt_network_build(network, s, batch, false, err);
+    if (!status && s->check)
+        status = xt_export_check_open(network, s, &command->source, err);
     if (!status && network->over_batch)
         xt_log_warn("the weights' lprnet_norm is batch: the model's answer to an image depends on "
                     "the others of its batch; --lprnet-norm sample exports one whose answers do "
@@ -204,8 +209,7 @@ static void describe_numbers(struct xt_report *report, const struct command *com
         xt_report_line(report, "  in:  images, bytes [%s, %d, %d, 3], %s", batch, network->height,
                        network->width, order);
     else
-        xt_report_line(report,
-                       "  in:  input, float32 [%s, 3, %d, %d], %s, (byte - %s) * %s", batch,
+        xt_report_line(report, "  in:  input, float32 [%s, 3, %d, %d], %s, (byte - %s) * %s", batch,
                        network->height, network->width, order, mean, scale);
     xt_report_line(report, "  out: logits, float32 [%s, %s%d]", batch, time, network->classes);
 }
@@ -224,7 +228,8 @@ static enum xt_status say(const struct command *command, struct xt_err *err)
     xt_report_flag(report, "with_preprocess", NULL, s->with_preprocess, "", "");
     describe_numbers(report, command);
     if (command->calibration.images)
-        xt_report_line(report, "  int8: ranges from %zu of the %s of %s", command->calibration.images,
+        xt_report_line(report, "  int8: ranges from %zu of the %s of %s",
+                       command->calibration.images,
                        xt_count((long long)command->calibration.all, "image").text,
                        command->calibration.source);
     describe_check(report, command);
@@ -234,8 +239,7 @@ static enum xt_status say(const struct command *command, struct xt_err *err)
 enum xt_status xt_cmd_export(struct xt_options *options, struct xt_err *err)
 {
     const struct xt_settings *s = &options->values;
-    struct command command = {
-        .options = options, .settings = s, .path = options->arguments[1]};
+    struct command command = {.options = options, .settings = s, .path = options->arguments[1]};
     options->values.init = options->arguments[0];
     enum xt_status status = XT_OK;
     if (options->argument_count > 2)
@@ -252,13 +256,15 @@ enum xt_status xt_cmd_export(struct xt_options *options, struct xt_err *err)
     if (!status)
         status = write_model(&command, err);
     if (!status && s->check)
-        status = xt_export_check(&command.network, s, command.path, &command.check, err);
+        status =
+            xt_export_check(&command.network, s, command.source, command.path, &command.check, err);
     if (!status)
         status = say(&command, err);
     if (!status && s->check && !*command.check.why_not && !command.check.passed)
         status = xt_err_set(err, XT_ERR_RUN,
                             "%s was written, but does not answer as this program does: see above",
                             command.path);
+    xt_source_destroy(command.source);
     xt_network_clear(&command.network);
     return status;
 }

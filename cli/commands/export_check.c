@@ -30,7 +30,8 @@ static const char script[] =
     "meta = session.get_modelmeta().custom_metadata_map\n"
     "width, height = map(int, meta['input_size'].split('x'))\n"
     "numbers = lambda key: numpy.array(meta[key].split(','), numpy.float32)\n"
-    "images = numpy.frombuffer(sys.stdin.buffer.read(), numpy.uint8).reshape(-1, height, width, 3)\n"
+    "images = numpy.frombuffer(sys.stdin.buffer.read(), numpy.uint8).reshape(-1, height, width, "
+    "3)\n"
     "takes = session.get_inputs()[0]\n"
     "out = sys.stdout.buffer\n"
     "out.write(f'onnxruntime {onnxruntime.__version__}\\n'.encode())\n"
@@ -38,7 +39,8 @@ static const char script[] =
     "    part = images[at:at + batch]\n"
     "    count = len(part)\n"
     "    if isinstance(takes.shape[0], int) and count < batch:\n"
-    "        part = numpy.concatenate([part, numpy.zeros((batch - count, *part.shape[1:]), part.dtype)])\n"
+    "        part = numpy.concatenate([part, numpy.zeros((batch - count, *part.shape[1:]), "
+    "part.dtype)])\n"
     "    if takes.name == 'input':\n"
     "        part = (part.astype(numpy.float32) - numbers('mean')) * numbers('scale')\n"
     "        part = numpy.ascontiguousarray(part.transpose(0, 3, 1, 2))\n"
@@ -57,23 +59,28 @@ static enum xt_status see(void *context, const uint8_t *pixels, int count, struc
 {
     struct seen *seen = context;
     const float *logits = xt_graph_logits(seen->network->graph);
-    enum xt_status status = xt_str_append(&seen->pixels, (const char *)pixels,
-                                          (size_t)count * seen->image_bytes, err);
+    enum xt_status status =
+        xt_str_append(&seen->pixels, (const char *)pixels, (size_t)count * seen->image_bytes, err);
     return status ? status
                   : xt_str_append(&seen->logits, (const char *)logits,
                                   (size_t)count * seen->logit_count * sizeof *logits, err);
 }
 
-static enum xt_status look(struct xt_network *network, const struct xt_settings *settings,
-                           struct seen *seen, struct xt_export_check *out, struct xt_err *err)
+enum xt_status xt_export_check_open(const struct xt_network *network,
+                                    const struct xt_settings *settings, struct xt_source **out,
+                                    struct xt_err *err)
 {
     struct xt_source_options options = xt_network_source_options(network);
-    struct xt_source *source = NULL;
     options.labels_optional = true;
     options.held_out = true;
-    enum xt_status status = xt_source_open(&source, settings->check, &options, err);
-    if (status)
-        return xt_err_prefix(err, "--check: ");
+    enum xt_status status = xt_source_open(out, settings->check, &options, err);
+    return status ? xt_err_prefix(err, "--check: ") : XT_OK;
+}
+
+static enum xt_status look(struct seen *seen, struct xt_network *network,
+                           const struct xt_settings *settings, const struct xt_source *source,
+                           struct xt_export_check *out, struct xt_err *err)
+{
     const struct xt_look looks = {.source = source,
                                   .most = IMAGES_MOST,
                                   .option = "--check",
@@ -81,11 +88,10 @@ static enum xt_status look(struct xt_network *network, const struct xt_settings 
                                   .see = see,
                                   .context = seen};
     out->all = source->count;
-    status = xt_look_at_images(network, settings, &looks, &out->images, err);
+    enum xt_status status = xt_look_at_images(network, settings, &looks, &out->images, err);
     if (!status && !out->images)
         status = xt_err_set(err, XT_ERR_DATA, "--check: none of the images of %s could be read",
                             settings->check);
-    xt_source_destroy(source);
     return status;
 }
 
@@ -151,8 +157,8 @@ static enum xt_status compare(const struct seen *seen, const float *theirs,
     return status;
 }
 
-/* float32 is the same arithmetic in another order; fp16 and int8 round on their way, each runtime in
- * its own. */
+/* float32 is the same arithmetic in another order; fp16 and int8 round on their way, each runtime
+ * in its own. */
 static bool passes(const struct xt_export_check *check, enum xt_export_type type)
 {
     if (type == XT_EXPORT_F32)
@@ -183,8 +189,9 @@ static enum xt_status run(const struct seen *seen, const struct xt_settings *set
     size_t bytes = out->images * seen->logit_count * sizeof(float);
     if (!status && !*out->why_not &&
         (!line || output.length - (size_t)(line + 1 - output.data) != bytes))
-        status = xt_err_set(err, XT_ERR_RUN, "onnxruntime gave another number of logits than %s has",
-                            seen->network->model->name);
+        status =
+            xt_err_set(err, XT_ERR_RUN, "onnxruntime gave another number of logits than %s has",
+                       seen->network->model->name);
     if (!status && !*out->why_not) {
         float *theirs = NULL;
         snprintf(out->runtime, sizeof out->runtime, "%.*s", (int)(line - output.data), output.data);
@@ -200,7 +207,8 @@ static enum xt_status run(const struct seen *seen, const struct xt_settings *set
 }
 
 enum xt_status xt_export_check(struct xt_network *network, const struct xt_settings *settings,
-                               const char *model, struct xt_export_check *out, struct xt_err *err)
+                               const struct xt_source *source, const char *model,
+                               struct xt_export_check *out, struct xt_err *err)
 {
     const int columns = network->model->time_steps ? network->model->time_steps : 1;
     struct seen seen = {
@@ -209,7 +217,7 @@ enum xt_status xt_export_check(struct xt_network *network, const struct xt_setti
         .logit_count = (size_t)columns * (size_t)network->classes,
     };
     *out = (struct xt_export_check){0};
-    enum xt_status status = look(network, settings, &seen, out, err);
+    enum xt_status status = look(&seen, network, settings, source, out, err);
     if (!status)
         status = run(&seen, settings, model, out, err);
     out->passed = !status && !*out->why_not && passes(out, settings->export_type);

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
+#include "data/sources/source.h"
 #include "train/network.h"
 
 struct xt_export_check {
@@ -19,9 +20,14 @@ struct xt_export_check {
     bool passed;
 };
 
+/* Opens the images of --check for this network; labels are not needed. */
+enum xt_status xt_export_check_open(const struct xt_network *network,
+                                    const struct xt_settings *settings, struct xt_source **out,
+                                    struct xt_err *err);
 /* `network` is built, in float32 or, for an int8 model, in int8. XT_ERR_RUN where onnxruntime does
  * not run the file; that it runs and answers otherwise is in *out. */
 enum xt_status xt_export_check(struct xt_network *network, const struct xt_settings *settings,
-                               const char *model, struct xt_export_check *out, struct xt_err *err);
+                               const struct xt_source *source, const char *model,
+                               struct xt_export_check *out, struct xt_err *err);
 
 #endif

@@ -13,10 +13,10 @@ static const char *mean_square(struct xt_exporter *exporter, const struct xt_op 
         exporter, op, &(struct xt_onnx_node){.type = "Mul", .inputs = {value, value}});
     return xt_export_node(
         exporter, op,
-        &(struct xt_onnx_node){.type = "ReduceMean",
-                               .inputs = {squares},
-                               .attributes = {{"axes", over_batch ? axes : axes + 1,
-                                               over_batch ? 4 : 3, 0}}});
+        &(struct xt_onnx_node){
+            .type = "ReduceMean",
+            .inputs = {squares},
+            .attributes = {{"axes", over_batch ? axes : axes + 1, over_batch ? 4 : 3, 0}}});
 }
 
 /* The divisor of one group: the mean over its tensors, and what keeps it from 0. */
@@ -29,8 +29,8 @@ static const char *divisor(struct xt_exporter *exporter, const struct xt_op *op,
         if (context->spec.group[i] != group)
             continue;
         double share = (double)t->h * t->w * t->c / context->group_count[group];
-        const char *mean = mean_square(exporter, op, xt_export_in(exporter, t, XT_F32),
-                                       context->spec.over_batch);
+        const char *mean =
+            mean_square(exporter, op, xt_export_in(exporter, t, XT_F32), context->spec.over_batch);
         if (share < 1)
             mean = xt_export_with_number(exporter, op, "Mul", mean, XT_F32, (float)share);
         sum = sum ? xt_export_node(exporter, op,
@@ -59,8 +59,7 @@ void xt_export_context(struct xt_exporter *exporter, const struct xt_op *op)
                                                       .attributes = {{"axes", height, 1, 0}}});
         concat.inputs[i] = xt_export_node(
             exporter, op,
-            &(struct xt_onnx_node){.type = "Div",
-                                   .inputs = {x, divisors[context->spec.group[i]]}});
+            &(struct xt_onnx_node){.type = "Div", .inputs = {x, divisors[context->spec.group[i]]}});
     }
     xt_export_out(exporter, xt_op_out(op, 0), xt_export_node(exporter, op, &concat), XT_F32);
 }

@@ -75,8 +75,7 @@ static const char *int8_weights(struct xt_exporter *exporter, const struct xt_op
     snprintf(name, sizeof name, "%s.weight", op->name);
     const char *weights = xt_onnx_constant(
         exporter->onnx, name,
-        &(struct xt_onnx_shape){XT_S8, 4, {n->dims[0], n->dims[1], n->dims[2], n->dims[3]}},
-        &held);
+        &(struct xt_onnx_shape){XT_S8, 4, {n->dims[0], n->dims[1], n->dims[2], n->dims[3]}}, &held);
     for (size_t i = 0; held && i < count; i++)
         held[i] = (int8_t)n->weights[i];
     return dequantised(exporter, op, weights, scales);
@@ -96,11 +95,11 @@ static const char *int8_bias(struct xt_exporter *exporter, const struct xt_op *o
     for (int64_t i = 0; i < n->dims[0]; i++)
         if (!(fabs((double)n->bias[i]) < most * step * (double)n->scales[i]))
             return xt_export_constant(exporter, name, XT_F32, 1, n->dims, n->bias);
-    const char *bias = xt_onnx_constant(
-        exporter->onnx, name, &(struct xt_onnx_shape){XT_I32, 1, {n->dims[0]}}, &held);
+    const char *bias = xt_onnx_constant(exporter->onnx, name,
+                                        &(struct xt_onnx_shape){XT_I32, 1, {n->dims[0]}}, &held);
     snprintf(name, sizeof name, "%s.bias/scale", op->name);
-    const char *scales = xt_onnx_constant(
-        exporter->onnx, name, &(struct xt_onnx_shape){XT_F32, 1, {n->dims[0]}}, &steps);
+    const char *scales = xt_onnx_constant(exporter->onnx, name,
+                                          &(struct xt_onnx_shape){XT_F32, 1, {n->dims[0]}}, &steps);
     for (int64_t i = 0; held && steps && i < n->dims[0]; i++) {
         steps[i] = (float)(step * (double)n->scales[i]);
         held[i] = (int32_t)lrint((double)n->bias[i] / (double)steps[i]);

@@ -36,8 +36,7 @@ static void write_logits(struct xt_exporter *exporter, const struct xt_tensor *l
     struct xt_onnx *onnx = exporter->onnx;
     const char *x = xt_export_in(exporter, logits, XT_F32);
     if (logits->w == 1) {
-        xt_onnx_add_last(onnx, "logits",
-                         &(struct xt_onnx_node){.type = "Flatten", .inputs = {x}});
+        xt_onnx_add_last(onnx, "logits", &(struct xt_onnx_node){.type = "Flatten", .inputs = {x}});
         xt_onnx_output(onnx, "logits",
                        &(struct xt_onnx_shape){XT_F32, 2, {exporter->batch, logits->c}});
         return;

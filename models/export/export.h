@@ -15,7 +15,7 @@
 #include "models/weights/weight_store.h"
 
 struct xt_export_options {
-    const char *name;                /* of the network */
+    const char *name; /* of the network */
     const struct xt_tensor *logits;
     int batch;                       /* 0: any */
     bool with_preprocess;            /* the normalisation is part of the model, which takes bytes */

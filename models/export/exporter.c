@@ -32,8 +32,7 @@ const char *xt_export_in(struct xt_exporter *exporter, const struct xt_tensor *t
     const char *value = exporter->values[tensor->index].name;
     char name[96];
     if (!value) {
-        xt_onnx_refuse(exporter->onnx, XT_ERR_RUN, "%s is read before it is written",
-                       tensor->name);
+        xt_onnx_refuse(exporter->onnx, XT_ERR_RUN, "%s is read before it is written", tensor->name);
         return "";
     }
     snprintf(name, sizeof name, "%s/Cast", tensor->name);
@@ -68,9 +67,9 @@ void xt_export_out(struct xt_exporter *exporter, const struct xt_tensor *tensor,
     char name[96];
     snprintf(name, sizeof name, "%s/Cast", tensor->name);
     enum xt_dtype own = xt_export_dtype(tensor);
-    exporter->values[tensor->index].name =
-        xt_dtype_is_int8(tensor->dtype) ? quantise(exporter, tensor, value)
-                                        : cast(exporter, name, value, dtype, own);
+    exporter->values[tensor->index].name = xt_dtype_is_int8(tensor->dtype)
+                                               ? quantise(exporter, tensor, value)
+                                               : cast(exporter, name, value, dtype, own);
     exporter->values[tensor->index].dtype = own;
 }
 
@@ -117,8 +116,8 @@ const char *xt_export_axes(struct xt_exporter *exporter, const char *name, const
 {
     int64_t *data = NULL;
     const char *out = xt_onnx_constant(
-        exporter->onnx, name,
-        &(struct xt_onnx_shape){.dtype = XT_I64, .ndims = 1, .dims = {count}}, &data);
+        exporter->onnx, name, &(struct xt_onnx_shape){.dtype = XT_I64, .ndims = 1, .dims = {count}},
+        &data);
     if (data)
         memcpy(data, axes, (size_t)count * sizeof *axes);
     return out;

@@ -12,18 +12,17 @@ static const char *normalised(struct xt_exporter *exporter, const struct xt_op *
     const struct xt_normalise *by = &((const struct xt_input_op *)op)->normalise;
     xt_onnx_input(exporter->onnx, "images",
                   &(struct xt_onnx_shape){XT_U8, 4, {exporter->batch, out->h, out->w, out->c}});
-    const char *x = xt_export_node(
-        exporter, op,
-        &(struct xt_onnx_node){.type = "Transpose",
-                               .inputs = {"images"},
-                               .attributes = {{"perm", to_channels_first, 4, 0}}});
-    x = xt_export_node(
-        exporter, op,
-        &(struct xt_onnx_node){
-            .type = "Cast", .inputs = {x}, .attributes = {{"to", .number = 1 /* float32 */}}});
-    const char *mean = xt_export_constant(exporter, "input/mean", XT_F32, 4, channels, by->mean);
+    const char *x =
+        xt_export_node(exporter, op,
+                       &(struct xt_onnx_node){.type = "Transpose",
+                                              .inputs = {"images"},
+                                              .attributes = {{"perm", to_channels_first, 4, 0}}});
     x = xt_export_node(exporter, op,
-                       &(struct xt_onnx_node){.type = "Sub", .inputs = {x, mean}});
+                       &(struct xt_onnx_node){.type = "Cast",
+                                              .inputs = {x},
+                                              .attributes = {{"to", .number = 1 /* float32 */}}});
+    const char *mean = xt_export_constant(exporter, "input/mean", XT_F32, 4, channels, by->mean);
+    x = xt_export_node(exporter, op, &(struct xt_onnx_node){.type = "Sub", .inputs = {x, mean}});
     const char *scale =
         xt_export_constant(exporter, "input/factor", XT_F32, 4, channels, by->scale);
     return xt_export_node(exporter, op,
@@ -39,8 +38,9 @@ void xt_export_input(struct xt_exporter *exporter, const struct xt_op *op)
     if (exporter->with_preprocess)
         x = normalised(exporter, op, out);
     else
-        xt_onnx_input(exporter->onnx, "input",
-                      &(struct xt_onnx_shape){XT_F32, 4, {exporter->batch, out->c, out->h, out->w}});
+        xt_onnx_input(
+            exporter->onnx, "input",
+            &(struct xt_onnx_shape){XT_F32, 4, {exporter->batch, out->c, out->h, out->w}});
     if (out->offset != 0)
         x = xt_export_with_number(exporter, op, "Sub", x, XT_F32, out->offset * out->scale);
     xt_export_out(exporter, out, x, XT_F32);

@@ -28,8 +28,7 @@ void xt_export_norm(struct xt_exporter *exporter, const struct xt_op *op)
         y = xt_export_node(
             exporter, op,
             &(struct xt_onnx_node){
-                .type = "Add",
-                .inputs = {y, xt_export_in(exporter, norm->spec.residual, dtype)}});
+                .type = "Add", .inputs = {y, xt_export_in(exporter, norm->spec.residual, dtype)}});
     if (norm->spec.relu)
         y = xt_export_node(exporter, op, &(struct xt_onnx_node){.type = "Relu", .inputs = {y}});
     const struct xt_tensor *full = xt_op_out(op, XT_NORM_FULL);
@@ -41,6 +40,6 @@ void xt_export_norm(struct xt_exporter *exporter, const struct xt_op *op)
         xt_export_out(exporter, max, xt_export_pool(exporter, op, y, &norm->spec.max, false),
                       dtype);
     if (average)
-        xt_export_out(exporter, average,
-                      xt_export_pool(exporter, op, y, &norm->spec.average, true), dtype);
+        xt_export_out(exporter, average, xt_export_pool(exporter, op, y, &norm->spec.average, true),
+                      dtype);
 }

@@ -238,8 +238,7 @@ const char *xt_onnx_constant(struct xt_onnx *onnx, const char *name,
 const char *xt_onnx_number(struct xt_onnx *onnx, const char *name, float value)
 {
     float *data = NULL;
-    const char *out =
-        xt_onnx_constant(onnx, name, &(struct xt_onnx_shape){.dtype = XT_F32}, &data);
+    const char *out = xt_onnx_constant(onnx, name, &(struct xt_onnx_shape){.dtype = XT_F32}, &data);
     if (data)
         *data = value;
     return out;

@@ -1,5 +1,5 @@
-/* A model in ONNX (https://onnx.ai/onnx/repo-docs/IR.html) while it is being made: nodes, constants,
- * inputs and outputs, text about it; and its file. Knows nothing of our networks.
+/* A model in ONNX (https://onnx.ai/onnx/repo-docs/IR.html) while it is being made: nodes,
+ * constants, inputs and outputs, text about it; and its file. Knows nothing of our networks.
  *
  * Opset 13 of the default domain, IR version 7 (ONNX 1.8, 2020): the oldest with a scale for each
  * output channel, so the one that most can read. What is handed in is copied, and what comes back
@@ -57,7 +57,8 @@ const char *xt_onnx_add(struct xt_onnx *onnx, const char *name, const struct xt_
 /* The same where the output has to be called just so: an output of the model. */
 const char *xt_onnx_add_last(struct xt_onnx *onnx, const char *name,
                              const struct xt_onnx_node *node);
-/* Adds a constant, which the caller fills: *data has room for it, NULL after a failure. Its name. */
+/* Adds a constant, which the caller fills: *data has room for it, NULL after a failure. Its name.
+ */
 const char *xt_onnx_constant(struct xt_onnx *onnx, const char *name,
                              const struct xt_onnx_shape *shape, void *data);
 /* The same of one number, a scalar. */

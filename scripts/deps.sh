@@ -4,7 +4,8 @@
 # does and stops with exit code 2. Run again, it finds everything there and does nothing.
 #
 #   scripts/deps.sh           what `make`, `make demo` and `make test` need
-#   scripts/deps.sh --check   also what `make check` and the fuzzers need (clang and its tools)
+#   scripts/deps.sh --check   also what `make check`, the fuzzers (clang and its tools) and the tests of exported models
+#                             need (a Python with onnxruntime and openvino in deps/python)
 #   scripts/deps.sh --probe   only look; exit code 1 where something is missing
 #   scripts/deps.sh --fuzzer  only look whether fuzzers can be built
 #
@@ -29,6 +30,13 @@ intel-opencl-rt==2026.2.0 --hash=sha256:6b6215a420598b4999ee01caca6d5cbe106aa415
 tbb==2023.2.0 --hash=sha256:7d80615b6e970f11671fa05b6eaa9483ac864fbfe525ac280271a78b37870b7c
 tcmlib==1.6.0 --hash=sha256:46c2491988bfd18c4733eeb08aca6a386706a497b92cc51d155f37ddea003c14
 umf==1.2.0 --hash=sha256:238d186fdd9e9c0fe1489da95b19b0b79045fe26c4aa98bd0a022a2a3603c195'
+
+# What runs exported models in tests: these, and what they bring. Without it the tests are skipped.
+MODEL_WHEELS='numpy<3
+onnx==1.23.2
+onnxruntime==1.31.1
+openvino==2026.4.1
+pillow<13'
 
 # what to look for | Debian, Ubuntu | Fedora, RHEL
 NEEDED='command:gcc|gcc libc6-dev|gcc
@@ -269,6 +277,25 @@ xpu_from_wheels() {
   rm -rf deps/venv deps/wheels deps/pip.log
 }
 
+# --- a Python that runs exported models -----------------------------------------------------------
+models_python_is_there() { [ "$(cat deps/python/from 2>/dev/null)" = "$MODEL_WHEELS" ]; }
+
+# No failure: all else can be done without.
+fetch_models_python() {
+  local log=deps/pip-models.log
+  rm -rf deps/python
+  say "fetching onnxruntime and openvino (PyPI, 130 MB) into deps/python, for the tests of exported models"
+  if python3 -m venv deps/python >"$log" 2>&1 &&
+    deps/python/bin/pip install --disable-pip-version-check --progress-bar off --no-input --no-cache-dir \
+      --only-binary :all: -r <(printf '%s\n' "$MODEL_WHEELS") >>"$log" 2>&1; then
+    printf '%s\n' "$MODEL_WHEELS" >deps/python/from
+    rm -f "$log"
+  else
+    rm -rf deps/python
+    say "they could not be had, so those tests will be skipped: $(grep -aE 'ERROR|rror:' "$log" | tail -n 1) (the whole of it: $log)"
+  fi
+}
+
 # --- packages ------------------------------------------------------------------------------------
 unique() { tr ' ' '\n' | awk 'NF && !seen[$0]++' | paste -sd ' '; }
 
@@ -338,7 +365,7 @@ if [ "$mode" = --probe ]; then
   echo 'Some of what the build needs is missing. Run: make deps' >&2
   exit 1
 fi
-[ "$mode" != --check ] || missing+=${missing:+$'\n'}$(missing_of "$NEEDED_FOR_CHECK")
+[ "$mode" != --check ] || missing+=${missing:+$'\n'}$(missing_of "$NEEDED_FOR_CHECK"$'\n'"$NEEDED_FOR_WHEELS")
 
 if ! dnnl_is_there && [ -z "${DNNL_ROOT:-}" ]; then
   if command -v apt-get >/dev/null; then
@@ -373,5 +400,9 @@ fi
 if [ -n "$xpu" ] && ! xpu_is_there; then
   mkdir -p deps
   if [ -n "${DNNL_ROOT_XPU:-}" ]; then xpu_from_root; else xpu_from_wheels; fi
+fi
+if [ "$mode" = --check ] && ! models_python_is_there; then
+  mkdir -p deps
+  fetch_models_python
 fi
 [ -z "$missing" ] || say 'everything is there'

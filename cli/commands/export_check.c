@@ -26,6 +26,7 @@ static const char script[] =
     "model, batch = sys.argv[1], int(sys.argv[2])\n"
     "options = onnxruntime.SessionOptions()\n"
     "options.log_severity_level = 3\n"
+    "options.add_session_config_entry('session.intra_op.allow_spinning', '0')\n"
     "session = onnxruntime.InferenceSession(model, options, providers=['CPUExecutionProvider'])\n"
     "meta = session.get_modelmeta().custom_metadata_map\n"
     "width, height = map(int, meta['input_size'].split('x'))\n"

@@ -46,7 +46,7 @@ static struct distance measure(const float *a, const float *b, size_t count)
     double own = 0;
     for (size_t i = 0; i < count; i++) {
         double by = (double)b[i] - (double)a[i];
-        out.different += memcmp(&a[i], &b[i], sizeof a[i]) != 0;
+        out.different += a[i] != b[i];
         out.largest = isnan(by) || isnan(out.largest) ? NAN : fmax(out.largest, fabs(by));
         squares += by * by;
         own += (double)a[i] * (double)a[i];

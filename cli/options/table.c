@@ -58,8 +58,8 @@ static const struct xt_option table[] = {
         .name = "model",
         .type = &xt_type_text,
         FIELD(model),
-        .commands = NETWORK | EXPORT | DIFF | BENCH | LOADER | CHECK | SPLIT | SELFTEST | PACK | INFER |
-                    WARM | HELP,
+        .commands = NETWORK | EXPORT | DIFF | BENCH | LOADER | CHECK | SPLIT | SELFTEST | PACK |
+                    INFER | WARM | HELP,
         .needed = WARM | TRAIN | BENCH | INFER | LOADER,
         .group = XT_GROUP_DATA,
         .resume = XT_RESUME_REFUSES,
@@ -116,11 +116,13 @@ static const struct xt_option table[] = {
         .name = "alphabet",
         .type = &xt_type_path,
         FIELD(alphabet),
-        .commands = NETWORK | EXPORT | BENCH | LOADER | CHECK | SPLIT | SELFTEST | PACK | INFER | WARM,
+        .commands =
+            NETWORK | EXPORT | BENCH | LOADER | CHECK | SPLIT | SELFTEST | PACK | INFER | WARM,
         .group = XT_GROUP_DATA,
         .value = "FILE",
         .help = "the symbols of the labels, UTF-8, the blank last; without it, the 68 of Chinese "
-                "plates, or those that the weights name",
+                "plates, or those that the weights name. Weights for other symbols keep what they "
+                "know of those that remain",
     },
     {
         .name = "classes",
@@ -1052,8 +1054,8 @@ static const struct xt_option table[] = {
         .name = "json",
         .type = &xt_type_flag,
         FIELD(json),
-        .commands =
-            NETWORK | EXPORT | DIFF | DEVICES | DOCTOR | CACHE | BENCH | LOADER | CHECK | SELFTEST | INFER | WARM,
+        .commands = NETWORK | EXPORT | DIFF | DEVICES | DOCTOR | CACHE | BENCH | LOADER | CHECK |
+                    SELFTEST | INFER | WARM,
         .group = XT_GROUP_OUTPUT,
         .fallback = "false",
         .not_in_config = true,

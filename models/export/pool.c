@@ -1,4 +1,6 @@
 /* Max and average pools. */
+#include <float.h>
+
 #include "models/export/exporter.h"
 
 const char *xt_export_pool(struct xt_exporter *exporter, const struct xt_op *op, const char *value,
@@ -25,6 +27,10 @@ void xt_export_pool_op(struct xt_exporter *exporter, const struct xt_op *op)
     const struct xt_tensor *out = xt_op_out(op, 0);
     enum xt_dtype dtype = xt_export_dtype(out);
     const char *in = xt_export_in(exporter, xt_op_in(op, 0), dtype);
+    /* A mean of int8 numbers is none. OpenVINO would take it in int8, rounding down, were there not
+     * something between that it leaves in float32: this, which changes nothing. */
+    if (pool->average && xt_dtype_is_int8(xt_op_in(op, 0)->dtype))
+        in = xt_export_with_number(exporter, op, "Max", in, dtype, -FLT_MAX);
     xt_export_out(exporter, out, xt_export_pool(exporter, op, in, &pool->window, pool->average),
                   dtype);
 }

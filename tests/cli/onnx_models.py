@@ -68,7 +68,7 @@ def check(model, rows, least):
         assert 100 * same >= least * len(rows), "other answers than predict's"
         assert abs(right - ours_right) <= 0.01 * len(rows), "another accuracy"
     # int8 sums in one runtime are float sums in the other, and a step's rounding goes either way.
-    bound = {"f32": 1e-5, "fp16": 1e-2, "int8": 1e-1}[meta["type"]]
+    bound = {"f32": 1e-5, "fp16": 1e-2, "int8": 5e-2}[meta["type"]]
     assert apart <= bound, f"onnxruntime and openvino differ by {apart} of the largest logit"
 
 

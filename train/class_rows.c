@@ -1,5 +1,6 @@
 #include "train/class_rows.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -282,12 +283,20 @@ static int64_t head_rows(const struct xt_network *network)
 /* The alphabet of weights that do not say theirs: as many symbols as --alphabet gives are these,
  * else they are those of the published weights where there are as many. NULL: no telling. */
 static const char *guess_alphabet(const struct xt_network *network,
+                                  const struct xt_settings *settings,
                                   const struct xt_alphabet *published)
 {
     int64_t rows = head_rows(network);
-    return rows != network->classes && rows == xt_alphabet_count(published)
-               ? xt_alphabet_text(published)
-               : NULL;
+    bool is_published = rows != network->classes && rows == xt_alphabet_count(published);
+    bool says = network->bn_before == XT_BN_AUTO;
+    if (says && rows == network->classes)
+        xt_log_note("%s does not name its symbols: they are taken for those of %s, in that order",
+                    settings->init, settings->alphabet);
+    else if (says && is_published)
+        xt_log_note("%s does not name its symbols: they are taken for the %" PRId64
+                    " of Chinese plates",
+                    settings->init, rows);
+    return is_published ? xt_alphabet_text(published) : NULL;
 }
 
 static enum xt_status adapt_symbols(struct xt_network *network, const struct xt_settings *settings,
@@ -298,7 +307,7 @@ static enum xt_status adapt_symbols(struct xt_network *network, const struct xt_
     const char *text = xt_weight_file_meta(&network->weights, "alphabet");
     enum xt_status status = xt_alphabet_load(&published, NULL, err);
     if (!status && !text)
-        text = guess_alphabet(network, published);
+        text = guess_alphabet(network, settings, published);
     if (!status && text)
         status = xt_alphabet_create(&own, text, strlen(text), settings->init, err);
     if (!status && own && strcmp(xt_alphabet_text(own), xt_alphabet_text(network->alphabet)) != 0) {

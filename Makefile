@@ -42,10 +42,10 @@ $(error SAN=$(SAN) is not known: write SAN=address, SAN=thread or SAN=fuzzer)
 endif
 endif
 # What `make deps` found or fetched comes first; an oneDNN of the system is in the compiler's own path.
-INCLUDES := -I. -Itests -isystem deps/dnnl/include $(if $(DNNL_ROOT),-isystem $(DNNL_ROOT)/include)
+INCLUDES := -I. -Itests -isystem deps/dnnl/include $(if $(DNNL_ROOT),-isystem $(DNNL_ROOT)/include) -isystem $(BUILD)/gen
 LANGUAGE := -std=gnu17 -D_GNU_SOURCE $(OPENMP) $(INCLUDES) -DXT_VERSION='"$(VERSION)"'
 ALL_CFLAGS := $(LANGUAGE) -ffp-contract=off $(WARN) $(CFLAGS) $(SAN_$(SAN))
-LIBS := -ljpeg -lpng -lyaml -lcjson -larchive -ldl -lpthread -lm
+LIBS := -ljpeg -lpng -lyaml -lcjson -larchive -lprotobuf-c -ldl -lpthread -lm
 # TurboJPEG: the made plates' JPEG artefacts are compared with its.
 TEST_LIBS := -lcmocka -lturbojpeg
 # An old-style rpath: the libraries that are loaded at run time find their neighbours by it too.
@@ -63,7 +63,9 @@ ROOMS := base device data models train cli
 SOURCES := $(sort $(shell find $(ROOMS) -name '*.c'))
 LOOP_SOURCES := $(foreach f,$(SOURCES),$(if $(findstring /loops/,$f),$f))
 LIB_SOURCES := $(filter-out cli/main.c $(LOOP_SOURCES),$(SOURCES))
-LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/obj/%.o) \
+# Written by protobuf-c from the schema of ONNX, which libonnx-dev brings.
+ONNX_CODE := $(BUILD)/gen/onnx.pb-c
+LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/obj/%.o) $(ONNX_CODE).o \
   $(foreach isa,$(LOOP_ISAS),$(LOOP_SOURCES:%.c=$(BUILD)/obj/%.$(isa).o))
 HEADERS := $(sort $(shell find $(ROOMS) -name '*.h')) $(wildcard tests/*.h)
 # tests/<folder>/test_*.c: a binary each; tests/<name>.c: a tool (golden); tests/support.c is linked into all of them.
@@ -93,7 +95,14 @@ $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
 
-$(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(BUILD)/deps-found
+$(ONNX_CODE).h: | $(BUILD)/deps-found
+	$(call say,PROTO,$@)
+	@mkdir -p $(@D)
+	$(Q)scripts/onnx-code.sh $(@D)
+$(ONNX_CODE).o: $(ONNX_CODE).h $(BUILD)/flags
+	$(Q)$(CC) $(ALL_CFLAGS) -w -c $(ONNX_CODE).c -o $@
+
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(BUILD)/deps-found $(ONNX_CODE).h
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
@@ -212,14 +221,14 @@ check-format:
 
 check-tidy: $(TIDY_OK)
 	@echo 'clang-tidy: $(words $(TIDY_OK)) files are clean'
-$(BUILD)/check/%.tidy: % .clang-tidy $(HEADERS) | $(BUILD)/deps-found
+$(BUILD)/check/%.tidy: % .clang-tidy $(HEADERS) | $(BUILD)/deps-found $(ONNX_CODE).h
 	@mkdir -p $(@D)
 	@scripts/check-tidy.sh $< -- $(CLANG_LANGUAGE) $(if $(filter-out base/err.c,$<),-include scripts/analyzer.h)
 	@touch $@
 
 check-headers: $(HEADERS_OK)
 	@echo 'headers: $(words $(HEADERS_OK)) headers compile alone'
-$(BUILD)/check/%.alone: % $(HEADERS) | $(BUILD)/deps-found
+$(BUILD)/check/%.alone: % $(HEADERS) | $(BUILD)/deps-found $(ONNX_CODE).h
 	@mkdir -p $(@D)
 	@echo '#include "$(patsubst tests/%,%,$<)"' | \
 	  $(CC) $(ALL_CFLAGS) -x c -fsyntax-only - || { echo 'headers: $< does not compile alone'; exit 1; }

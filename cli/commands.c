@@ -48,6 +48,26 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
             .arguments = "RUN RUN...",
             .least_arguments = 2,
         },
+    [XT_COMMAND_EXPORT] =
+        {
+            .name = "export",
+            .summary = "write trained weights as an ONNX model, which other programs run",
+            .arguments = "WEIGHTS MODEL.onnx",
+            .least_arguments = 2,
+            .details = "WEIGHTS is a file or a run's folder. What the images have to be like, and "
+                       "how the answer is read, is in the model's metadata: size, channel order, "
+                       "mean and scale, alphabet or names of the classes.",
+        },
+    [XT_COMMAND_DIFF] =
+        {
+            .name = "diff",
+            .summary = "compare two files of weights, or with --data what the two answer",
+            .arguments = "A B",
+            .least_arguments = 2,
+            .details = "Tensor by tensor: shapes, the largest and the relative difference; and the "
+                       "metadata. With --data both are evaluated, and the images are listed that "
+                       "they answer differently. Exits with 0 whether they differ or not.",
+        },
     [XT_COMMAND_DEVICES] =
         {
             .name = "devices",

@@ -26,6 +26,14 @@ struct xt_model_options {
                               */
 };
 
+/* A layer whose channels are the classes, one by one and in their order: of weights for other
+ * classes those of the classes that remain can be kept. */
+struct xt_class_layer {
+    const char *name;
+    bool is_head;      /* its outputs are the logits */
+    bool last_columns; /* it reads a class layer's channels too, as the last of its inputs */
+};
+
 struct xt_model_info {
     const char *name;
     const char *title; /* for people */
@@ -39,6 +47,7 @@ struct xt_model_info {
     const char *published;
     int time_steps;   /* CTC: columns of the logits; 0 for a classifier */
     const char *head; /* the layer that is one of classes and replaced with them; NULL: none */
+    const struct xt_class_layer *class_layers; /* ends in one without a name; NULL: none is known */
     float initial_bias;
     const char *default_data; /* trained on when no --data is given */
     const char *default_val;

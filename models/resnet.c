@@ -148,6 +148,11 @@ static const struct xt_recipe_item fine_tune[] = {
     {NULL, NULL},
 };
 
+static const struct xt_class_layer class_layers[] = {
+    {.name = "fc", .is_head = true},
+    {.name = NULL},
+};
+
 const struct xt_model_info xt_model_resnet50 = {
     .name = "resnet50",
     .title = "ResNet-50, images by class",
@@ -159,6 +164,7 @@ const struct xt_model_info xt_model_resnet50 = {
     .scale = 1 / 127.5f,
     .published = "imagenet",
     .head = "fc",
+    .class_layers = class_layers,
     .default_data = "synth:shapes?count=20000&seed=1",
     .default_val = "synth:shapes?count=1000&seed=2",
     .recipes = {recipe, fine_tune},

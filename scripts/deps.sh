@@ -4,8 +4,9 @@
 # does and stops with exit code 2. Run again, it finds everything there and does nothing.
 #
 #   scripts/deps.sh           what `make`, `make demo` and `make test` need
-#   scripts/deps.sh --check   also what `make check`, the fuzzers and the tests of the report need (clang and its tools,
-#                             Chromium, and TensorBoard's reader from PyPI in deps/tensorboard)
+#   scripts/deps.sh --check   also what `make check`, the fuzzers and the tests of reports and exported models need (clang
+#                             and its tools, Chromium, TensorBoard in deps/tensorboard, and a Python with onnxruntime
+#                             and openvino in deps/python)
 #   scripts/deps.sh --probe   only look; exit code 1 where something is missing
 #   scripts/deps.sh --fuzzer  only look whether fuzzers can be built
 #
@@ -31,6 +32,13 @@ tbb==2023.2.0 --hash=sha256:7d80615b6e970f11671fa05b6eaa9483ac864fbfe525ac280271
 tcmlib==1.6.0 --hash=sha256:46c2491988bfd18c4733eeb08aca6a386706a497b92cc51d155f37ddea003c14
 umf==1.2.0 --hash=sha256:238d186fdd9e9c0fe1489da95b19b0b79045fe26c4aa98bd0a022a2a3603c195'
 
+# What runs exported models in tests: these, and what they bring. Without it the tests are skipped.
+MODEL_WHEELS='numpy<3
+onnx==1.23.2
+onnxruntime==1.31.1
+openvino==2026.4.1
+pillow<13'
+
 # what to look for | Debian, Ubuntu | Fedora, RHEL
 NEEDED='command:gcc|gcc libc6-dev|gcc
 command:make|make|make
@@ -40,6 +48,9 @@ header:yaml.h|libyaml-dev|libyaml-devel
 header:cjson/cJSON.h|libcjson-dev|cjson-devel
 header:archive.h|libarchive-dev|libarchive-devel
 header:jpeglib.h|libjpeg-dev|libjpeg-turbo-devel
+header:protobuf-c/protobuf-c.h|libprotobuf-c-dev|protobuf-c-devel
+command:protoc-c|protobuf-c-compiler|protobuf-c-compiler
+schema:onnx|libonnx-dev|onnx-devel
 header:cmocka.h|libcmocka-dev|libcmocka-devel'
 NEEDED_FOR_WHEELS='python:ensurepip|python3-venv ca-certificates|python3 python3-pip'
 NEEDED_FOR_CHECK='command:clang|clang libclang-rt-dev|clang compiler-rt
@@ -76,6 +87,7 @@ is_there() {
     command) command -v "$name" >/dev/null ;;
     library) library_is_there "$name" ;;
     header) headers_compile "$name" ;;
+    schema) compgen -G "/usr/include/$name/$name*.proto" >/dev/null || compgen -G "/usr/local/include/$name/$name*.proto" >/dev/null ;;
     python) python3 -c "import venv, $name" 2>/dev/null ;;
     omp) echo '#include <omp.h>' | clang -xc -fsyntax-only - 2>/dev/null ;;
     fuzzer) echo 'int LLVMFuzzerTestOneInput(const char *p, long n) { return !p && n; }' |
@@ -298,6 +310,25 @@ tensorboard_for_tests() {
   fi
 }
 
+# --- a Python that runs exported models -----------------------------------------------------------
+models_python_is_there() { [ "$(cat deps/python/from 2>/dev/null)" = "$MODEL_WHEELS" ]; }
+
+# No failure: all else can be done without.
+fetch_models_python() {
+  local log=deps/pip-models.log
+  rm -rf deps/python
+  say "fetching onnxruntime and openvino (PyPI, 130 MB) into deps/python, for the tests of exported models"
+  if python3 -m venv deps/python >"$log" 2>&1 &&
+    deps/python/bin/pip install --disable-pip-version-check --progress-bar off --no-input --no-cache-dir \
+      --only-binary :all: -r <(printf '%s\n' "$MODEL_WHEELS") >>"$log" 2>&1; then
+    printf '%s\n' "$MODEL_WHEELS" >deps/python/from
+    rm -f "$log"
+  else
+    rm -rf deps/python
+    say "they could not be had, so those tests will be skipped: $(grep -aE 'ERROR|rror:' "$log" | tail -n 1) (the whole of it: $log)"
+  fi
+}
+
 # --- packages ------------------------------------------------------------------------------------
 unique() { tr ' ' '\n' | awk 'NF && !seen[$0]++' | paste -sd ' '; }
 
@@ -360,7 +391,7 @@ esac
 
 all_headers=$(sed -n 's/^header:\([^|]*\)|.*/\1/p' <<<"$NEEDED")
 # shellcheck disable=SC2086 # one look at all headers is ten times quicker than one at each
-if headers_compile $all_headers; then missing=; else missing=$(missing_of "$NEEDED"); fi
+if headers_compile $all_headers && is_there command:protoc-c && is_there schema:onnx; then missing=; else missing=$(missing_of "$NEEDED"); fi
 
 if [ "$mode" = --probe ]; then
   [ -z "$missing" ] && dnnl_is_there && exit 0
@@ -406,5 +437,6 @@ fi
 if [ "$mode" = --check ]; then
   browser_for_tests
   tensorboard_for_tests
+  models_python_is_there || fetch_models_python
 fi
 [ -z "$missing" ] || say 'everything is there'

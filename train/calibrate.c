@@ -2,10 +2,8 @@
 
 #include <stdio.h>
 
-#include "base/log.h"
-#include "base/system/stop.h"
 #include "data/sources/registry.h"
-#include "train/feed.h"
+#include "train/look.h"
 #include "train/network_build.h"
 
 enum { BATCH = 32 };
@@ -24,76 +22,6 @@ static enum xt_status open_source(const struct xt_network *network, const char *
 static int batch_of(const struct xt_network *network)
 {
     return network->device.compiles ? network->batch : BATCH;
-}
-
-/* One batch, of which at most `room` images are looked at. */
-static enum xt_status look_at(struct xt_network *network, const struct xt_feed_batch *batch,
-                              size_t room, size_t *done, struct xt_err *err)
-{
-    enum xt_status stop = xt_stop_check(err, "while looking for int8's ranges");
-    if (stop)
-        return stop;
-    int count = (size_t)batch->host.count < room ? batch->host.count : (int)room;
-    network->graph->pass = (struct xt_graph_pass){
-        .pixels = batch->host.pixels, .uploaded = batch->uploaded, .count = count};
-    *done += (size_t)count;
-    return xt_graph_forward(network->graph, err);
-}
-
-static enum xt_status look_at_all(struct xt_network *network, struct xt_feed *feed, size_t most,
-                                  size_t *done, struct xt_err *err)
-{
-    enum xt_status status = XT_OK;
-    for (bool end = false; !status && *done < most;) {
-        struct xt_feed_batch batch;
-        status = xt_feed_next(feed, &batch, &end, NULL, err);
-        if (status || end)
-            break;
-        status = look_at(network, &batch, most - *done, done, err);
-        xt_feed_release(feed, &batch);
-    }
-    return status;
-}
-
-static void warn_of_bad(struct xt_feed *feed, const struct xt_source *source)
-{
-    struct xt_err err;
-    struct xt_bad_sample *bad = NULL;
-    size_t count = 0;
-    char name[1024] = "";
-    if (xt_loader_bad(xt_feed_loader(feed), &bad, &count, &err))
-        return;
-    if (count) {
-        source->class->name(source, bad[0].index, name, sizeof name);
-        xt_log_warn("--calibrate: %s could not be read: %s: %s",
-                    xt_count((long long)count, "image").text, name, bad[0].reason);
-    }
-    xt_loader_free_bad(bad, count);
-}
-
-static enum xt_status run(struct xt_network *network, const struct xt_settings *settings,
-                          const struct xt_source *source, size_t *done, struct xt_err *err)
-{
-    struct xt_feed *feed = NULL;
-    struct xt_upload upload;
-    const struct xt_upload_config way =
-        xt_network_upload_config(network, settings, XT_FEED_EVALUATION_SLOTS);
-    enum xt_status status = xt_upload_init(&upload, &way, err);
-    if (status)
-        return status;
-    struct xt_feed_size size = {network->width, network->height, network->model->bgr};
-    struct xt_loader_config config = xt_feed_config(settings, &size, false);
-    config.source = source;
-    config.batch = network->batch;
-    config.shuffle = true;
-    status = xt_feed_create(&feed, &upload, &config, false, err);
-    if (!status)
-        status = look_at_all(network, feed, (size_t)settings->calibrate_images, done, err);
-    if (feed)
-        warn_of_bad(feed, source);
-    xt_feed_destroy(feed);
-    xt_upload_clear(&upload);
-    return status;
 }
 
 enum xt_status xt_calibrate_check(const struct xt_settings *settings, struct xt_err *err)
@@ -125,7 +53,11 @@ enum xt_status xt_calibrate(struct xt_network *network, const struct xt_settings
         out->all = source->count;
         snprintf(out->source, sizeof out->source, "%.255s", spec);
         network->graph->recording = recording;
-        status = run(network, settings, source, &out->images, err);
+        const struct xt_look look = {.source = source,
+                                     .most = (size_t)settings->calibrate_images,
+                                     .option = "--calibrate",
+                                     .what = "while looking for int8's ranges"};
+        status = xt_look_at_images(network, settings, &look, &out->images, err);
         network->graph->recording = NULL;
     }
     if (!status)

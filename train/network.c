@@ -317,55 +317,61 @@ enum xt_status xt_network_class_text(const struct xt_network *network, int index
     return xt_str_printf(out, err, "%d", index);
 }
 
-/* Adds the metadata that a task has beside what all networks have; `text` holds it. */
-static enum xt_status task_meta(const struct xt_network *network, struct xt_file_meta *meta,
-                                size_t *count, struct xt_str *text, struct xt_err *err)
+static void add_meta(struct xt_network_meta *meta, const char *key, const char *value)
 {
+    meta->items[meta->count++] = (struct xt_file_meta){key, value};
+}
+
+enum xt_status xt_network_meta(const struct xt_network *network, struct xt_network_meta *out,
+                               struct xt_err *err)
+{
+    *out = (struct xt_network_meta){0};
+    snprintf(out->size, sizeof out->size, "%dx%d", network->width, network->height);
+    xt_normalise_to_meta(network->normalise.mean, out->mean);
+    xt_normalise_to_meta(network->normalise.scale, out->scale);
+    add_meta(out, "model", network->model->name);
+    add_meta(out, "input_size", out->size);
+    add_meta(out, "pixel_order", network->model->bgr ? "BGR" : "RGB");
+    add_meta(out, "mean", out->mean);
+    add_meta(out, "scale", out->scale);
+    add_meta(out, "xtrain_version", XT_VERSION);
     if (network->task == XT_TASK_PLATES) {
-        meta[(*count)++] = (struct xt_file_meta){"alphabet", xt_alphabet_text(network->alphabet)};
-        meta[(*count)++] =
-            (struct xt_file_meta){"lprnet_norm", network->over_batch ? "batch" : "sample"};
+        add_meta(out, "alphabet", xt_alphabet_text(network->alphabet));
+        add_meta(out, "lprnet_norm", network->over_batch ? "batch" : "sample");
         return XT_OK;
     }
     if (!network->class_names.count)
         return XT_OK;
-    enum xt_status status = xt_class_names_print(&network->class_names, text, err);
+    enum xt_status status = xt_class_names_print(&network->class_names, &out->names, err);
     if (!status)
-        meta[(*count)++] = (struct xt_file_meta){"class_names", xt_str_get(text)};
+        add_meta(out, "class_names", xt_str_get(&out->names));
     return status;
+}
+
+void xt_network_meta_clear(struct xt_network_meta *meta)
+{
+    xt_str_clear(&meta->names);
+    *meta = (struct xt_network_meta){0};
 }
 
 enum xt_status xt_network_save(struct xt_network *network, const char *path, struct xt_err *err)
 {
-    char size[32];
-    char mean[XT_NORMALISE_TEXT];
-    char scale[XT_NORMALISE_TEXT];
-    snprintf(size, sizeof size, "%dx%d", network->width, network->height);
-    xt_normalise_to_meta(network->normalise.mean, mean);
-    xt_normalise_to_meta(network->normalise.scale, scale);
-    struct xt_file_meta meta[16] = {
-        {"format", "pt"},
-        {"model", network->model->name},
-        {"input_size", size},
-        {"pixel_order", network->model->bgr ? "BGR" : "RGB"},
-        {"mean", mean},
-        {"scale", scale},
-        {"xtrain_version", XT_VERSION},
-    };
-    size_t meta_count = 7;
-    struct xt_str text = {0};
+    struct xt_network_meta own;
+    struct xt_file_meta meta[1 + sizeof own.items / sizeof *own.items] = {{"format", "pt"}};
     struct xt_params_view view = {network->params.values, network->params.stats};
     struct xt_params_tensors tensors = {0};
-    enum xt_status status = task_meta(network, meta, &meta_count, &text, err);
+    enum xt_status status = xt_network_meta(network, &own, err);
+    for (size_t i = 0; i < own.count; i++)
+        meta[1 + i] = own.items[i];
     if (!status)
         status = xt_params_pull(&network->params, err);
     if (!status)
         status = xt_params_to_tensors(&network->params, &network->device, &view, &tensors, err);
     if (!status)
-        status =
-            xt_weight_file_write(path, tensors.items, (size_t)tensors.count, meta, meta_count, err);
+        status = xt_weight_file_write(path, tensors.items, (size_t)tensors.count, meta,
+                                      1 + own.count, err);
     xt_params_free_tensors(&tensors);
-    xt_str_clear(&text);
+    xt_network_meta_clear(&own);
     return status;
 }
 

@@ -96,6 +96,19 @@ enum xt_status xt_network_open_source(const struct xt_network *network, const ch
 enum xt_status xt_network_class_text(const struct xt_network *network, int index,
                                      struct xt_str *out, struct xt_err *err);
 
+/* What a reader of images needs to know beside the weights: model, alphabet and context norm or
+ * class names, input size, pixel order, mean and scale, and this program's version. Points into the
+ * network; clear it also after a failure. */
+struct xt_network_meta {
+    struct xt_file_meta items[12];
+    size_t count;
+    char size[32], mean[XT_NORMALISE_TEXT], scale[XT_NORMALISE_TEXT];
+    struct xt_str names;
+};
+enum xt_status xt_network_meta(const struct xt_network *network, struct xt_network_meta *out,
+                               struct xt_err *err);
+void xt_network_meta_clear(struct xt_network_meta *meta);
+
 /* Writes the weights with their metadata: temporary name, synced, renamed. */
 enum xt_status xt_network_save(struct xt_network *network, const char *path, struct xt_err *err);
 

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "train/auto_batch.h"
+#include "train/class_rows.h"
 #include "train/network_plan.h"
 #include "train/param_files.h"
 
@@ -97,8 +98,14 @@ static enum xt_status fill(struct xt_network *network, const struct xt_settings 
 {
     struct xt_params *params = &network->params;
     bool other_head = false;
-    enum xt_status status =
-        network->has_weights && training ? is_other_head(network, &other_head, err) : XT_OK;
+    bool adapted = false;
+    enum xt_status status = XT_OK;
+    if (network->has_weights && network->model->head)
+        rename_head(network);
+    if (network->has_weights)
+        status = xt_class_rows_adapt(network, settings, training, &adapted, err);
+    if (!status && network->has_weights && training && !adapted)
+        status = is_other_head(network, &other_head, err);
     if (!status && (!network->has_weights || settings->init_partial || other_head))
         status = xt_params_initialise(params, &network->device, settings->seed,
                                       network->model->initial_bias, err);
@@ -112,8 +119,6 @@ static enum xt_status fill(struct xt_network *network, const struct xt_settings 
                     "starts from random weights, all else is taken",
                     settings->init, network->model->head, xt_network_head_classes(network),
                     network->classes);
-    if (network->model->head)
-        rename_head(network);
     struct xt_params_view view = {params->values, params->stats};
     return xt_params_from_file(params, &network->device, &view, &network->weights, settings->init,
                                settings->init_partial, other_head ? head : NULL, err);

@@ -32,6 +32,8 @@ static inline const char *xt_amp_name(enum xt_amp amp)
 {
     return amp == XT_AMP_INT8 ? "int8" : xt_dtype_name(xt_amp_dtype(amp));
 }
+/* What a network is exported in. */
+enum xt_export_type { XT_EXPORT_F32, XT_EXPORT_FP16, XT_EXPORT_INT8 };
 enum xt_warm_for { XT_WARM_TRAIN, XT_WARM_EVAL, XT_WARM_PREDICT };
 enum xt_cache_choice {
     XT_CACHE_CHOICE_OFF,
@@ -150,6 +152,13 @@ struct xt_settings {
     const char *errors; /* evaluation lists the wrong answers in this file; NULL: nowhere */
     int top;            /* prediction names this many of the likeliest classes */
     double reject;      /* predictions below this confidence are rejected; 0: none */
+
+    /* export, diff */
+    enum xt_export_type export_type;
+    int fixed_batch;         /* of the exported model; 0: any */
+    bool with_preprocess;    /* it takes bytes */
+    const char *check;       /* images to compare it on */
+    const char *differences; /* diff: the file that lists what the two answer differently */
 
     /* benches */
     bool profile;                /* the time of each op */

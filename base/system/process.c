@@ -107,13 +107,15 @@ static void last_line(int fd, char *out, size_t room)
     out[fits] = '\0';
 }
 
-static enum xt_status wait_for(pid_t child, struct xt_process_end *end, struct xt_err *err)
+static enum xt_status wait_for(pid_t child, struct xt_process_end *end, int *code,
+                               struct xt_err *err)
 {
     int how = 0;
     while (waitpid(child, &how, 0) < 0)
         if (errno != EINTR)
             return xt_err_set(err, XT_ERR_RUN, "cannot wait for a child process: %s",
                               strerror(errno));
+    *code = WIFEXITED(how) ? WEXITSTATUS(how) : 0;
     if (WIFSIGNALED(how)) {
         end->signal = WTERMSIG(how);
         end->timed_out = end->signal == SIGALRM;
@@ -140,6 +142,7 @@ enum xt_status xt_process_run(const struct xt_process *process, void *result, si
     struct xt_process_end unused;
     struct xt_process_end *how = end ? end : &unused;
     int pipes[2] = {-1, -1};
+    int code = 0;
     bool whole = false;
     *how = (struct xt_process_end){0};
     memset(result, 0, size);
@@ -159,7 +162,7 @@ enum xt_status xt_process_run(const struct xt_process *process, void *result, si
         status = receive_result(process, result, size, pipes[0], &whole, err);
         close(pipes[0]);
         pipes[0] = -1;
-        enum xt_status waited = wait_for(child, how, status ? NULL : err);
+        enum xt_status waited = wait_for(child, how, &code, status ? NULL : err);
         last_line(said, how->said, sizeof how->said);
         if (!status)
             status = waited ? waited : judge(how, process->seconds, whole, err);
@@ -170,6 +173,75 @@ enum xt_status xt_process_run(const struct xt_process *process, void *result, si
         close(said);
     return status;
 }
+
+/* ---- another program ---- */
+
+enum { IN, OUT, SAID, STREAMS };
+
+_Noreturn static void be_the_program(const struct xt_process_program *program,
+                                     const int fds[STREAMS])
+{
+    union {
+        const char *const *in;
+        char *const *out;
+    } argv = {.in = program->argv};
+    for (int i = 0; i < STREAMS; i++)
+        if (dup2(fds[i], i) < 0)
+            _exit(127);
+    alarm(program->seconds);
+    execvp(argv.out[0], argv.out);
+    _exit(127);
+}
+
+static enum xt_status append_file(int fd, struct xt_str *out, struct xt_err *err)
+{
+    char block[1 << 16];
+    enum xt_status status = XT_OK;
+    for (off_t at = 0; !status;) {
+        ssize_t got = pread(fd, block, sizeof block, at);
+        if (got <= 0)
+            break;
+        status = xt_str_append(out, block, (size_t)got, err);
+        at += got;
+    }
+    return status;
+}
+
+enum xt_status xt_process_run_program(const struct xt_process_program *program,
+                                      struct xt_str *output, int *code, struct xt_process_end *end,
+                                      struct xt_err *err)
+{
+    int fds[STREAMS];
+    bool ready = true;
+    pid_t child = -1;
+    *end = (struct xt_process_end){0};
+    *code = 0;
+    fflush(NULL);
+    for (int i = 0; i < STREAMS; i++)
+        ready = (fds[i] = memfd_create("xtrain-program", MFD_CLOEXEC)) >= 0 && ready;
+    ready = ready && write_all(fds[IN], program->input, program->input_bytes) &&
+            lseek(fds[IN], 0, SEEK_SET) == 0;
+    if (ready)
+        child = fork();
+    if (child == 0)
+        be_the_program(program, fds);
+    enum xt_status status = XT_OK;
+    if (child < 0)
+        status =
+            xt_err_set(err, XT_ERR_RUN, "cannot start %s: %s", program->argv[0], strerror(errno));
+    if (!status)
+        status = wait_for(child, end, code, err);
+    if (!status)
+        status = append_file(fds[OUT], output, err);
+    if (!status)
+        last_line(fds[SAID], end->said, sizeof end->said);
+    for (int i = 0; i < STREAMS; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    return status;
+}
+
+/* ---- load ---- */
 
 _Noreturn static void keep_busy(pid_t parent)
 {

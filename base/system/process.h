@@ -50,4 +50,18 @@ enum xt_status xt_process_run(const struct xt_process *process, void *result, si
  * xt_thread_seconds's clock. */
 double xt_process_seconds(double fallback);
 
+/* Another program: what it reads on standard input, and how long it may take. */
+struct xt_process_program {
+    const char *const *argv; /* found in PATH; ends in NULL */
+    const void *input;
+    size_t input_bytes;
+    unsigned seconds; /* 0: no limit */
+};
+/* Its standard output is appended to *output, the last line of its standard error is end->said, and
+ * *code its exit code (127: there is no such program). Not in XT_ERR_RUN, where there can be no
+ * child, but in *end is where a signal ended it. */
+enum xt_status xt_process_run_program(const struct xt_process_program *program,
+                                      struct xt_str *output, int *code, struct xt_process_end *end,
+                                      struct xt_err *err);
+
 #endif

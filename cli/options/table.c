@@ -30,6 +30,8 @@ enum {
     DOCTOR = 1 << XT_COMMAND_DOCTOR,
     SELFTEST = 1 << XT_COMMAND_SELFTEST,
     CACHE = 1 << XT_COMMAND_CACHE,
+    EXPORT = 1 << XT_COMMAND_EXPORT,
+    DIFF = 1 << XT_COMMAND_DIFF,
     HELP = 1 << XT_COMMAND_HELP,
     NETWORK = TRAIN | EVAL | PREDICT, /* whatever runs a network */
     EVERY = (1 << XT_COMMAND_COUNT) - 1,
@@ -40,6 +42,7 @@ static const char *const bn_names[] = {"auto", "batch", "frozen", NULL};
 static const char *const norm_names[] = {"auto", "sample", "batch", NULL};
 static const char *const amp_names[] = {"off", "bf16", "fp16", "int8", NULL};
 static const char *const type_names[] = {"f32", "bf16", "fp16", "int8", NULL};
+static const char *const export_names[] = {"f32", "fp16", "int8", NULL};
 static const char *const purpose_names[] = {"train", "eval", "predict", NULL};
 static const char *const cache_names[] = {"off", "files", "ram", "disk", NULL};
 static const char *const pack_names[] = {"shards", "pixels", NULL};
@@ -57,8 +60,8 @@ static const struct xt_option table[] = {
         .name = "model",
         .type = &xt_type_text,
         FIELD(model),
-        .commands =
-            NETWORK | BENCH | LOADER | CHECK | SPLIT | SELFTEST | PACK | INFER | WARM | HELP,
+        .commands = NETWORK | EXPORT | DIFF | BENCH | LOADER | CHECK | SPLIT | SELFTEST | PACK |
+                    INFER | WARM | HELP,
         .needed = WARM | TRAIN | BENCH | INFER | LOADER,
         .group = XT_GROUP_DATA,
         .resume = XT_RESUME_REFUSES,
@@ -69,7 +72,7 @@ static const struct xt_option table[] = {
         .name = "data",
         .type = &xt_type_source,
         FIELD(data),
-        .commands = NETWORK | LOADER | WARM,
+        .commands = NETWORK | DIFF | LOADER | WARM,
         .needed = LOADER,
         .group = XT_GROUP_DATA,
         .resume = XT_RESUME_SAYS,
@@ -115,11 +118,13 @@ static const struct xt_option table[] = {
         .name = "alphabet",
         .type = &xt_type_path,
         FIELD(alphabet),
-        .commands = NETWORK | BENCH | LOADER | CHECK | SPLIT | SELFTEST | PACK | INFER | WARM,
+        .commands =
+            NETWORK | EXPORT | BENCH | LOADER | CHECK | SPLIT | SELFTEST | PACK | INFER | WARM,
         .group = XT_GROUP_DATA,
         .value = "FILE",
         .help = "the symbols of the labels, UTF-8, the blank last; without it, the 68 of Chinese "
-                "plates, or those that the weights name",
+                "plates, or those that the weights name. Weights for other symbols keep what they "
+                "know of those that remain",
     },
     {
         .name = "classes",
@@ -137,7 +142,7 @@ static const struct xt_option table[] = {
         .name = "image-size",
         .type = &xt_type_integer,
         FIELD(image_size),
-        .commands = NETWORK | BENCH | LOADER | SELFTEST | PACK | INFER | WARM,
+        .commands = NETWORK | EXPORT | BENCH | LOADER | SELFTEST | PACK | INFER | WARM,
         .group = XT_GROUP_DATA,
         .resume = XT_RESUME_REFUSES,
         .fallback = "0",
@@ -149,7 +154,7 @@ static const struct xt_option table[] = {
         .name = "normalize",
         .type = &xt_type_text,
         FIELD(normalize),
-        .commands = NETWORK | INFER | WARM,
+        .commands = NETWORK | EXPORT | INFER | WARM,
         .group = XT_GROUP_DATA,
         .resume = XT_RESUME_REFUSES,
         .fallback = "auto",
@@ -614,7 +619,7 @@ static const struct xt_option table[] = {
         .name = "lprnet-norm",
         .type = &xt_type_choice,
         FIELD(lprnet_norm),
-        .commands = NETWORK | BENCH | SELFTEST | INFER | WARM,
+        .commands = NETWORK | EXPORT | BENCH | SELFTEST | INFER | WARM,
         .group = XT_GROUP_RECIPE,
         .resume = XT_RESUME_REFUSES,
         .fallback = "auto",
@@ -662,7 +667,7 @@ static const struct xt_option table[] = {
         .name = "threads",
         .type = &xt_type_integer,
         FIELD(threads),
-        .commands = NETWORK | BENCH | SELFTEST | INFER | WARM,
+        .commands = NETWORK | EXPORT | DIFF | BENCH | SELFTEST | INFER | WARM,
         .group = XT_GROUP_MACHINE,
         .fallback = "0",
         .max = 4096,
@@ -673,7 +678,7 @@ static const struct xt_option table[] = {
         .name = "oversubscribe",
         .type = &xt_type_flag,
         FIELD(oversubscribe),
-        .commands = NETWORK | BENCH | SELFTEST | INFER | WARM,
+        .commands = NETWORK | EXPORT | DIFF | BENCH | SELFTEST | INFER | WARM,
         .group = XT_GROUP_MACHINE,
         .fallback = "false",
         .help = "take --threads also where the process may not use as many",
@@ -790,7 +795,7 @@ static const struct xt_option table[] = {
         .name = "fuse",
         .type = &xt_type_flag,
         FIELD(fuse),
-        .commands = EVAL | PREDICT | WARM,
+        .commands = EVAL | PREDICT | EXPORT | WARM,
         .group = XT_GROUP_MACHINE,
         .fallback = "true",
         .help = "fold batch norms into the convolutions before them, with the sums and ReLUs that "
@@ -838,18 +843,18 @@ static const struct xt_option table[] = {
         .name = "calibrate",
         .type = &xt_type_source,
         FIELD(calibrate),
-        .commands = EVAL | PREDICT,
+        .commands = EVAL | PREDICT | EXPORT,
         .group = XT_GROUP_MACHINE,
         .value = "DIR|LIST|synth:...",
         .help = "int8: images like those to be read, which show how large the numbers in the "
                 "network get; labels are not needed. Without it eval takes `data` of --config, "
-                "else the images that it evaluates on, and says so; predict needs it",
+                "else the images that it evaluates on, and says so; predict and export need it",
     },
     {
         .name = "calibrate-images",
         .type = &xt_type_integer,
         FIELD(calibrate_images),
-        .commands = EVAL | PREDICT,
+        .commands = EVAL | PREDICT | EXPORT,
         .group = XT_GROUP_MACHINE,
         .value = "N",
         .fallback = "256",
@@ -981,6 +986,62 @@ static const struct xt_option table[] = {
         .help = "the part of the images that is kept for evaluation",
     },
     {
+        .name = "type",
+        .type = &xt_type_choice,
+        FIELD(export_type),
+        .commands = EXPORT,
+        .group = XT_GROUP_OUTPUT,
+        .fallback = "f32",
+        .choices = export_names,
+        .not_in_config = true,
+        .help = "what the model computes in; int8 needs --calibrate",
+    },
+    {
+        .name = "fixed-batch",
+        .type = &xt_type_integer,
+        FIELD(fixed_batch),
+        .commands = EXPORT,
+        .group = XT_GROUP_OUTPUT,
+        .value = "N",
+        .fallback = "0",
+        .max = 65536,
+        .not_in_config = true,
+        .help = "the model takes N images at a time, no more and no fewer; 0: any number",
+    },
+    {
+        .name = "with-preprocess",
+        .type = &xt_type_flag,
+        FIELD(with_preprocess),
+        .commands = EXPORT,
+        .group = XT_GROUP_OUTPUT,
+        .fallback = "false",
+        .not_in_config = true,
+        .help = "the model takes the images' bytes, [batch][height][width][3], and normalises them "
+                "itself; without it, float32 [batch][3][height][width] that are normalised",
+    },
+    {
+        .name = "check",
+        .type = &xt_type_source,
+        FIELD(check),
+        .commands = EXPORT,
+        .group = XT_GROUP_OUTPUT,
+        .value = "DIR|LIST|synth:...",
+        .not_in_config = true,
+        .help = "run the file with onnxruntime on these images and compare with this program, "
+                "where python3 (or $XTRAIN_PYTHON) has onnxruntime",
+    },
+    {
+        .name = "differences",
+        .type = &xt_type_path,
+        FIELD(differences),
+        .commands = DIFF,
+        .group = XT_GROUP_OUTPUT,
+        .value = "FILE.tsv|FILE.jsonl",
+        .not_in_config = true,
+        .help = "list each image that the two answer differently: path, label, both answers with "
+                "their confidences",
+    },
+    {
         .name = "profile",
         .type = &xt_type_flag,
         FIELD(profile),
@@ -1027,8 +1088,8 @@ static const struct xt_option table[] = {
         .name = "json",
         .type = &xt_type_flag,
         FIELD(json),
-        .commands = NETWORK | COMPARE | DEVICES | DOCTOR | CACHE | BENCH | LOADER | CHECK | SPLIT |
-                    PACK | SELFTEST | INFER | WARM,
+        .commands = NETWORK | COMPARE | EXPORT | DIFF | DEVICES | DOCTOR | CACHE | BENCH | LOADER |
+                    CHECK | SPLIT | PACK | SELFTEST | INFER | WARM,
         .group = XT_GROUP_OUTPUT,
         .fallback = "false",
         .not_in_config = true,

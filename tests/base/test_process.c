@@ -144,6 +144,45 @@ static void busy_processes_end_with_what_they_were_started_for(void **state)
     xt_process_load_end(&load);
 }
 
+static void another_program_reads_and_answers(void **state)
+{
+    (void)state;
+    struct xt_err err;
+    struct xt_str output = {0};
+    struct xt_process_end end;
+    int code = 0;
+    const struct xt_process_program program = {
+        .argv = (const char *const[]){"sh", "-c", "tr a b; echo a line >&2; echo why >&2; exit 5",
+                                      NULL},
+        .input = "banana",
+        .input_bytes = 6,
+        .seconds = 60,
+    };
+    assert_int_equal(xt_process_run_program(&program, &output, &code, &end, &err), XT_OK);
+    assert_string_equal(xt_str_get(&output), "bbnbnb");
+    assert_int_equal(code, 5);
+    assert_string_equal(end.said, "why");
+    xt_str_clear(&output);
+}
+
+static void a_program_that_is_not_there_or_does_not_end_is_told(void **state)
+{
+    (void)state;
+    struct xt_err err;
+    struct xt_str output = {0};
+    struct xt_process_end end;
+    int code = 0;
+    const struct xt_process_program none = {.argv = (const char *const[]){"./no-such", NULL}};
+    const struct xt_process_program slow = {.argv = (const char *const[]){"sleep", "60", NULL},
+                                            .seconds = 1};
+    assert_int_equal(xt_process_run_program(&none, &output, &code, &end, &err), XT_OK);
+    assert_int_equal(code, 127);
+    assert_int_equal(end.signal, 0);
+    assert_int_equal(xt_process_run_program(&slow, &output, &code, &end, &err), XT_OK);
+    assert_true(end.timed_out);
+    xt_str_clear(&output);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -153,6 +192,8 @@ int main(void)
         cmocka_unit_test(a_child_that_leaves_without_an_answer_crashed),
         cmocka_unit_test(what_an_answer_points_to_comes_with_it),
         cmocka_unit_test(busy_processes_end_with_what_they_were_started_for),
+        cmocka_unit_test(another_program_reads_and_answers),
+        cmocka_unit_test(a_program_that_is_not_there_or_does_not_end_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

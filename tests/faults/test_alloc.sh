@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The n-th allocation fails: a clean error each time (exit code 5, one sentence), or the program does without; never a
-# crash or a hang. For some n of five short runs, or with XTRAIN_TEST_ALL=1 for every n.
+# crash or a hang. For some n of six short runs, or with XTRAIN_TEST_ALL=1 for every n.
 . tests/cli/common.sh
 ${CC:-cc} -D_GNU_SOURCE -shared -fPIC -O1 -o "$tree/alloc.so" tests/faults/alloc.c
 mkdir "$tree/data" "$tree/ccpd"
@@ -51,4 +51,5 @@ every train 1 16 "$xtrain" --model lprnet --config ../run.yaml --data ../data --
 every resume 1 20 "$xtrain" --model lprnet --data ../data --batch 1 --threads 1 --steps 3 --resume go
 every eval 1 8 "$xtrain" eval --init ../w/last.safetensors --data ../data --threads 1 --json
 every predict 1 8 "$xtrain" predict ../w/last.safetensors --threads 1 --json ../data
+every export 1 6 "$xtrain" export ../w/last.safetensors out.onnx --threads 1 --json
 every check 1 8 "$xtrain" data check --model lprnet ../mix.yaml

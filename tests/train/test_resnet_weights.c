@@ -71,7 +71,7 @@ static void save_with_other_head(struct xt_network *network, const char *path)
     xt_params_free_tensors(&tensors);
 }
 
-static void a_head_of_other_classes_starts_anew_and_all_else_is_taken(void **state)
+static void a_head_of_other_classes_is_another_and_all_else_is_taken(void **state)
 {
     struct xt_err err;
     const char *path = support_path(*state, "four.safetensors");
@@ -215,7 +215,7 @@ static void layers_before_freeze_until_are_frozen(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST_IN_FOLDER(a_head_of_other_classes_starts_anew_and_all_else_is_taken),
+        TEST_IN_FOLDER(a_head_of_other_classes_is_another_and_all_else_is_taken),
         TEST_IN_FOLDER(weights_say_their_classes_and_image_size),
         TEST_IN_FOLDER(a_head_called_fc_0_is_the_head),
         TEST_IN_FOLDER(pixels_are_normalised_as_the_weights_say_or_are),

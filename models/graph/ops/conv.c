@@ -348,11 +348,11 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
 
 /* scale[o] = gamma / sqrt(var + eps) of the folded norm, and own_bias, the bias that goes with it;
  * without a norm 1 and the bias as it is. */
-static void fold_bias(const struct xt_conv_op *conv, struct xt_params *params, float *scale)
+static void fold_bias(const struct xt_conv_op *conv, struct xt_params *params, float *scale,
+                      float *own_bias)
 {
     const float *own = conv->bias >= 0 ? xt_params_value(params, &params->items[conv->bias]) : NULL;
     int channels = xt_op_out(&conv->op, 0)->c;
-    float *own_bias = conv->host_bias.host;
     for (int o = 0; o < channels; o++) {
         scale[o] = 1;
         own_bias[o] = own ? own[o] : 0;
@@ -383,13 +383,10 @@ static int weight_most(const struct xt_conv_op *conv, const struct xt_device *de
 
 /* Each output channel's weights become whole numbers, with a step so that the largest just fits;
  * what the source's offset adds goes into the bias. */
-static void quantise_weights(const struct xt_conv_op *conv, const struct xt_device *device,
-                             float *weights)
+static void quantise_weights(const struct xt_conv_op *conv, float most, float *weights,
+                             float *own_bias, float *scales)
 {
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
-    const float most = (float)weight_most(conv, device);
-    float *own_bias = conv->host_bias.host;
-    float *scales = conv->host_scales.host;
     size_t row = row_of(conv);
     float offset = in->offset * in->scale;
     for (size_t o = 0; o < (size_t)xt_op_out(&conv->op, 0)->c; o++) {
@@ -409,15 +406,15 @@ static void quantise_weights(const struct xt_conv_op *conv, const struct xt_devi
     }
 }
 
-/* The parameter, plain, in the staging memory. */
-static enum xt_status stage(const struct xt_conv_op *conv, struct xt_graph *graph,
-                            struct xt_err *err)
+/* The parameter, plain. */
+static enum xt_status stage(const struct xt_conv_op *conv, const struct xt_graph *graph,
+                            float *weights, struct xt_err *err)
 {
     struct xt_params *params = graph->options.params;
     const struct xt_param *weight = &params->items[conv->weight];
     const float *value = xt_params_value(params, weight);
     if (!weight->md) {
-        memcpy(graph->staging.host, value, weight_count(conv) * sizeof *value);
+        memcpy(weights, value, weight_count(conv) * sizeof *value);
         return XT_OK;
     }
     dnnl_dims_t dims;
@@ -426,34 +423,40 @@ static enum xt_status stage(const struct xt_conv_op *conv, struct xt_graph *grap
     dnnl_memory_desc_t md = NULL;
     enum xt_status status = xt_operand_desc(&plain, &md, err);
     if (!status)
-        status = xt_device_reorder(graph->options.device, weight->md, value, md,
-                                   graph->staging.host, err);
+        status = xt_device_reorder(graph->options.device, weight->md, value, md, weights, err);
     if (md)
         xt_dnnl.memory_desc_destroy(md);
+    return status;
+}
+
+enum xt_status xt_conv_weights(const struct xt_conv_op *conv, const struct xt_graph *graph,
+                               int most, float *weights, float *bias, float *scales,
+                               struct xt_err *err)
+{
+    size_t channels = (size_t)xt_op_out(&conv->op, 0)->c;
+    size_t row = row_of(conv);
+    float *scale = NULL;
+    enum xt_status status = xt_mem_calloc(&scale, channels, sizeof *scale, "folded weights", err);
+    if (!status)
+        status = stage(conv, graph, weights, err);
+    if (!status) {
+        fold_bias(conv, graph->options.params, scale, bias);
+        for (size_t i = 0; i < channels * row; i++)
+            weights[i] *= scale[i / row];
+        if (reads_int8(conv))
+            quantise_weights(conv, (float)most, weights, bias, scales);
+    }
+    free(scale);
     return status;
 }
 
 static enum xt_status refresh(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
-    size_t channels = (size_t)xt_op_out(op, 0)->c;
-    size_t row = row_of(conv);
-    float *weights = graph->staging.host;
-    float *scale = NULL;
     if (!has_own_weights(conv))
         return XT_OK;
-    enum xt_status status = xt_mem_calloc(&scale, channels, sizeof *scale, "folded weights", err);
-    if (!status)
-        status = stage(conv, graph, err);
-    if (!status) {
-        fold_bias(conv, graph->options.params, scale);
-        for (size_t i = 0; i < channels * row; i++)
-            weights[i] *= scale[i / row];
-        if (reads_int8(conv))
-            quantise_weights(conv, graph->options.device, weights);
-    }
-    free(scale);
-    return status;
+    return xt_conv_weights(conv, graph, weight_most(conv, graph->options.device),
+                           graph->staging.host, conv->host_bias.host, conv->host_scales.host, err);
 }
 
 static void destroy(struct xt_op *op)

@@ -1,5 +1,5 @@
 /* What a kind of op is, and what the files of ops (one an op, beside this one), back ends and the
- * executor share; nobody else but the self-test includes it.
+ * executor share; nobody else but the self-test and the exporter includes it.
  *
  * A kind says once what its op is: shapes and parameters when it is added to a graph, its oneDNN
  * primitives as a program, and the op in double precision, element by element. Back ends run the
@@ -176,6 +176,13 @@ bool xt_conv_can_absorb(const struct xt_graph *graph, const struct xt_tensor *ou
  * the residual's own memory, which is `out` from then on; it runs behind all ops described so far.
  */
 void xt_conv_absorb(struct xt_graph *graph, struct xt_tensor *out, const struct xt_fold *fold);
+/* Weights [out][in / groups][kernel_h][kernel_w] and bias [out] (zeros where there is none) as the
+ * arithmetic takes them, from the parameters on the host: with the norm that was taken in; of an
+ * int8 source whole numbers up to `most`, whose steps go to scales [out] (else unused), and what
+ * the source's offset adds in the bias. */
+enum xt_status xt_conv_weights(const struct xt_conv_op *conv, const struct xt_graph *graph,
+                               int most, float *weights, float *bias, float *scales,
+                               struct xt_err *err);
 
 enum xt_norm_output { XT_NORM_FULL, XT_NORM_MAX, XT_NORM_AVERAGE };
 struct xt_norm_op {

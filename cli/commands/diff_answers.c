@@ -1,0 +1,328 @@
+#include "cli/commands/diff_answers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "train/evaluate.h"
+#include "train/network_build.h"
+
+enum { SHOWN = 20 };
+
+/* What one model answered to an image. */
+struct answer {
+    char *text; /* NULL: the image could not be used */
+    double confidence;
+    bool right;
+};
+
+/* One of the two models. */
+struct side {
+    const char *file;
+    struct answer *answers; /* [count] */
+    char score[128];
+    double accuracy;
+    size_t images, correct, bad;
+};
+
+struct comparison {
+    const struct xt_settings *settings;
+    struct side sides[2];
+    char **paths;  /* [count] of the images that they answer differently */
+    char **labels; /* [count] */
+    size_t count;
+    enum xt_task task;
+    char description[512];
+    size_t differ, both, only[2]; /* answered by both; differently, where one alone is right */
+};
+
+/* ---- one model ---- */
+
+struct seeing {
+    struct comparison *comparison;
+    struct side *side;
+    const struct xt_objective *objective;
+    const struct xt_source *source;
+    struct xt_err err; /* the first failure */
+};
+
+static enum xt_status keep_text(char **out, const struct xt_objective *objective,
+                                const int *symbols, int length, struct xt_err *err)
+{
+    struct xt_str text = {0};
+    enum xt_status status = objective->class->text(objective, symbols, length, &text, err);
+    if (!status && !*out)
+        status = xt_mem_strdup(out, xt_str_get(&text), err);
+    xt_str_clear(&text);
+    return status;
+}
+
+static void see(void *context, const struct xt_answer *seen)
+{
+    struct seeing *seeing = context;
+    struct comparison *c = seeing->comparison;
+    struct answer *answer = &seeing->side->answers[seen->index];
+    char name[4096];
+    if (seeing->err.status)
+        return;
+    seeing->source->class->name(seeing->source, seen->index, name, sizeof name);
+    answer->confidence = seen->said->probability;
+    answer->right = seen->right;
+    if (!keep_text(&answer->text, seeing->objective, seen->said->symbols, seen->said->length,
+                   &seeing->err) &&
+        !keep_text(&c->labels[seen->index], seeing->objective, seen->label, seen->label_length,
+                   &seeing->err) &&
+        !c->paths[seen->index])
+        xt_mem_strdup(&c->paths[seen->index], name, &seeing->err);
+}
+
+/* Room for what both answer; as many images as the first model's source has. */
+static enum xt_status make_room(struct comparison *c, const struct xt_network *network,
+                                const struct xt_source *source, struct side *side,
+                                struct xt_err *err)
+{
+    bool is_first = !c->paths;
+    enum xt_status status = XT_OK;
+    if (is_first) {
+        c->count = source->count;
+        c->task = network->task;
+        snprintf(c->description, sizeof c->description, "%s", source->description);
+        status = xt_mem_calloc(&c->paths, c->count, sizeof *c->paths, "the answers", err);
+        if (!status)
+            status = xt_mem_calloc(&c->labels, c->count, sizeof *c->labels, "the answers", err);
+    } else if (c->task != network->task) {
+        status = xt_err_set(err, XT_ERR_USAGE,
+                            "%s reads plates and %s tells classes apart: there is nothing to "
+                            "compare on the same images",
+                            c->sides[c->task == XT_TASK_PLATES ? 0 : 1].file,
+                            c->sides[c->task == XT_TASK_PLATES ? 1 : 0].file);
+    } else if (c->count != source->count) {
+        status = xt_err_set(err, XT_ERR_RUN, "%s changed while it was read: %zu images, then %zu",
+                            c->settings->data, c->count, source->count);
+    }
+    return status
+               ? status
+               : xt_mem_calloc(&side->answers, c->count, sizeof *side->answers, "the answers", err);
+}
+
+static enum xt_status evaluate(struct comparison *c, struct side *side, struct xt_network *network,
+                               const struct xt_source *source, const struct xt_settings *settings,
+                               struct xt_err *err)
+{
+    struct xt_objective *objective = NULL;
+    struct xt_evaluation result = {0};
+    enum xt_status status = xt_objective_create(&objective, network, settings, err);
+    struct seeing seeing = {c, side, objective, source, {.status = XT_OK}};
+    const struct xt_evaluate_observer observer = {.context = &seeing, .answer = see};
+    if (!status)
+        status = xt_evaluate(network, objective, source, settings, &observer, &result, err);
+    if (!status && seeing.err.status) {
+        *err = seeing.err;
+        status = err->status;
+    }
+    if (!status) {
+        objective->class->describe(&result.score, side->score, sizeof side->score);
+        side->images = result.images;
+        side->correct = result.correct;
+        side->accuracy = result.metrics[0].value;
+        side->bad = result.bad_images;
+    }
+    xt_evaluation_clear(&result);
+    xt_objective_destroy(objective);
+    return status;
+}
+
+static enum xt_status run(struct comparison *c, struct side *side, struct xt_err *err)
+{
+    struct xt_network network = {0};
+    struct xt_source *source = NULL;
+    struct xt_settings settings = *c->settings;
+    settings.init = side->file;
+    enum xt_status status = xt_network_open(&network, &settings, err);
+    if (!status)
+        status = xt_network_check_classes(&network, &settings, err);
+    if (!status && c->paths && c->task != network.task)
+        status = make_room(c, &network, NULL, side, err);
+    if (!status)
+        status = xt_network_open_source(&network, settings.data, &source, err);
+    if (!status)
+        status = make_room(c, &network, source, side, err);
+    if (!status)
+        status = xt_network_build(&network, &settings, settings.batch, false, err);
+    if (!status)
+        status = evaluate(c, side, &network, source, &settings, err);
+    xt_source_destroy(source);
+    xt_network_clear(&network);
+    return status;
+}
+
+/* ---- what is said ---- */
+
+/* A plate is compared whole, classes by the likeliest: which is the text. */
+static bool differ(const struct comparison *c, size_t i)
+{
+    const char *a = c->sides[0].answers[i].text;
+    const char *b = c->sides[1].answers[i].text;
+    return a && b && strcmp(a, b) != 0;
+}
+
+static void count(struct comparison *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        const struct answer *a = &c->sides[0].answers[i];
+        const struct answer *b = &c->sides[1].answers[i];
+        c->both += a->text && b->text;
+        c->differ += differ(c, i);
+        c->only[0] += differ(c, i) && a->right && !b->right;
+        c->only[1] += differ(c, i) && b->right && !a->right;
+    }
+}
+
+/* The keys of one image, as columns too. */
+static void describe_image(struct xt_report *to, const struct comparison *c, size_t i, bool as_text)
+{
+    const struct answer *a = &c->sides[0].answers[i];
+    const struct answer *b = &c->sides[1].answers[i];
+    xt_report_add(to, "path", as_text ? "image" : NULL, "%s", c->paths[i]);
+    xt_report_add(to, "label", as_text ? "label" : NULL, "%s", c->labels[i]);
+    xt_report_add(to, "a", as_text ? "A" : NULL, "%s", a->text);
+    xt_report_add(to, "a_confidence", as_text ? "conf." : NULL, "%.3f", a->confidence);
+    xt_report_flag(to, "a_right", NULL, a->right, "", "");
+    xt_report_add(to, "b", as_text ? "B" : NULL, "%s", b->text);
+    xt_report_add(to, "b_confidence", as_text ? "conf." : NULL, "%.3f", b->confidence);
+    xt_report_flag(to, "b_right", NULL, b->right, "", "");
+    xt_report_add(to, NULL, as_text ? "right" : NULL, "%s",
+                  a->right   ? "A"
+                  : b->right ? "B"
+                             : "neither");
+}
+
+static void describe(struct xt_report *report, const struct comparison *c)
+{
+    struct xt_report *models = xt_report_list(report, "models");
+    xt_report_add(report, "data", NULL, "%s", c->settings->data);
+    xt_report_line(report, "on %s:", c->description);
+    for (int i = 0; i < 2; i++) {
+        const struct side *side = &c->sides[i];
+        struct xt_report *to = xt_report_group(models, NULL);
+        xt_report_add(to, "file", NULL, "%s", side->file);
+        xt_report_add(to, "images", NULL, "%zu", side->images);
+        xt_report_add(to, "correct", NULL, "%zu", side->correct);
+        xt_report_add(to, "accuracy", NULL, "%f", side->accuracy);
+        xt_report_add(to, "bad_images", NULL, "%zu", side->bad);
+        xt_report_line(report, "  %c: %s", "AB"[i], side -> score);
+        if (side->bad)
+            xt_report_line(report, "     %s could not be used and %s not count",
+                           xt_count((long long)side->bad, "image").text,
+                           side->bad == 1 ? "does" : "do");
+    }
+    xt_report_add(report, "compared", NULL, "%zu", c->both);
+    xt_report_add(report, "different", NULL, "%zu", c->differ);
+    xt_report_add(report, "only_a_right", NULL, "%zu", c->only[0]);
+    xt_report_add(report, "only_b_right", NULL, "%zu", c->only[1]);
+    xt_report_line(report,
+                   "answered differently: %zu of %zu; A alone is right on %zu, B alone on %zu",
+                   c->differ, c->both, c->only[0], c->only[1]);
+    struct xt_report *list = xt_report_table(report, "differences");
+    size_t shown = 0;
+    for (size_t i = 0; i < c->count; i++)
+        if (differ(c, i))
+            describe_image(xt_report_group(list, NULL), c, i, shown++ < SHOWN);
+    if (shown > SHOWN && !c->settings->differences)
+        xt_report_line(report, "and %zu more: --differences FILE.tsv lists them all",
+                       shown - SHOWN);
+}
+
+/* ---- the file ---- */
+
+static enum xt_status print_line(FILE *out, const struct comparison *c, size_t i, bool is_json,
+                                 struct xt_err *err)
+{
+    struct xt_report *line = xt_report_create();
+    const struct answer *answers[] = {&c->sides[0].answers[i], &c->sides[1].answers[i]};
+    if (is_json) {
+        describe_image(line, c, i, false);
+        return xt_report_end(line, XT_REPORT_JSON, out, err);
+    }
+    xt_report_add(line, NULL, "", "%s", c->paths[i]);
+    xt_report_add(line, NULL, "", "\t%s", c->labels[i]);
+    for (int k = 0; k < 2; k++) {
+        xt_report_add(line, NULL, "", "\t%s", answers[k]->text);
+        xt_report_add(line, NULL, "", "\t%.4f", answers[k]->confidence);
+    }
+    xt_report_add(line, NULL, "", "\t%s",
+                  answers[0]->right   ? "A"
+                  : answers[1]->right ? "B"
+                                      : "neither");
+    return xt_report_end(line, XT_REPORT_TEXT, out, err);
+}
+
+static enum xt_status write_file(const struct comparison *c, const char *path, struct xt_err *err)
+{
+    char *bytes = NULL;
+    size_t size = 0;
+    bool is_json = xt_str_ends(path, ".jsonl");
+    FILE *out = open_memstream(&bytes, &size);
+    enum xt_status status = out ? XT_OK : xt_err_no_memory(err, "the list of differences", 0);
+    if (!status && !is_json)
+        fputs("path\tlabel\ta\ta_confidence\tb\tb_confidence\tright\n", out);
+    for (size_t i = 0; i < c->count && !status; i++)
+        if (differ(c, i))
+            status = print_line(out, c, i, is_json, err);
+    if (out && fclose(out) && !status)
+        status = xt_err_no_memory(err, "the list of differences", 0);
+    if (!status)
+        status = xt_file_save(path, bytes, size, err);
+    free(bytes);
+    return status;
+}
+
+static enum xt_status check_file(const char *path, struct xt_err *err)
+{
+    char *folder = NULL;
+    if (!path)
+        return XT_OK;
+    if (!xt_str_ends(path, ".tsv") && !xt_str_ends(path, ".jsonl"))
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--differences %s: the list's name is to end in .tsv "
+                          "or .jsonl",
+                          path);
+    enum xt_status status = xt_file_folder_of(&folder, path, err);
+    if (!status && !xt_file_is_folder(folder))
+        status = xt_err_set(err, XT_ERR_RUN,
+                            "--differences: cannot write %s: there is no folder %s", path, folder);
+    free(folder);
+    return status;
+}
+
+enum xt_status xt_diff_answers(struct xt_options *options, const char *const files[2],
+                               struct xt_report *report, struct xt_err *err)
+{
+    struct comparison c = {.settings = &options->values};
+    enum xt_status status = check_file(options->values.differences, err);
+    for (int i = 0; i < 2 && !status; i++) {
+        c.sides[i].file = files[i];
+        status = run(&c, &c.sides[i], err);
+    }
+    if (!status) {
+        count(&c);
+        describe(report, &c);
+        if (options->values.differences)
+            status = write_file(&c, options->values.differences, err);
+    }
+    for (size_t i = 0; i < c.count; i++) {
+        free(c.paths ? c.paths[i] : NULL);
+        free(c.labels ? c.labels[i] : NULL);
+        for (int k = 0; k < 2; k++)
+            free(c.sides[k].answers ? c.sides[k].answers[i].text : NULL);
+    }
+    free(c.paths);
+    free(c.labels);
+    free(c.sides[0].answers);
+    free(c.sides[1].answers);
+    return status;
+}

@@ -1,0 +1,270 @@
+/* xtrain export: trained weights as an ONNX model. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "cli/commands.h"
+#include "cli/commands/export_check.h"
+#include "cli/options/options.h"
+#include "cli/report.h"
+#include "models/export/export.h"
+#include "models/graph/executor.h"
+#include "train/calibrate.h"
+#include "train/network_build.h"
+#include "train/network_plan.h"
+
+enum { BATCH = 16 }; /* what calibrates and checks */
+
+static const enum xt_amp amps[] = {
+    [XT_EXPORT_F32] = XT_AMP_OFF,
+    [XT_EXPORT_FP16] = XT_AMP_FP16,
+    [XT_EXPORT_INT8] = XT_AMP_INT8,
+};
+
+struct command {
+    const struct xt_options *options;
+    const struct xt_settings *settings;
+    const char *path;
+    struct xt_network network;
+    struct xt_source *source; /* of --check */
+    struct xt_calibration calibration;
+    struct xt_exported exported;
+    struct xt_export_check check;
+};
+
+/* ---- what cannot be, before anything is computed ---- */
+
+static enum xt_status check_path(const char *path, struct xt_err *err)
+{
+    char *folder = NULL;
+    if (xt_str_ends(path, ".xml"))
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "%s: xtrain writes no OpenVINO IR; OpenVINO reads ONNX as it is, and its "
+                          "converter makes the IR of it: xtrain export WEIGHTS %.*s.onnx && ovc "
+                          "%.*s.onnx (pip install openvino)",
+                          path, (int)strlen(path) - 4, path, (int)strlen(path) - 4, path);
+    if (!xt_str_ends(path, ".onnx"))
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "%s: the model's file is to end in .onnx, the one format that xtrain "
+                          "exports",
+                          path);
+    if (xt_file_is_folder(path))
+        return xt_err_set(err, XT_ERR_USAGE, "%s is a folder; name the file to write", path);
+    enum xt_status status = xt_file_folder_of(&folder, path, err);
+    if (!status && !xt_file_is_folder(folder))
+        status =
+            xt_err_set(err, XT_ERR_RUN, "cannot write %s: there is no folder %s", path, folder);
+    free(folder);
+    return status;
+}
+
+static enum xt_status check_type(const struct xt_settings *s, struct xt_err *err)
+{
+    bool is_int8 = s->export_type == XT_EXPORT_INT8;
+    if (s->export_type != XT_EXPORT_F32 && !s->fuse)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--type %s needs the batch norms folded into the convolutions; leave "
+                          "--no-fuse out",
+                          xt_amp_name(amps[s->export_type]));
+    if (is_int8 && !s->calibrate)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--type int8 has to know how large the numbers in the network get: give "
+                          "--calibrate DIR with images like those to be read, best those it was "
+                          "trained on");
+    if (!is_int8 && s->calibrate)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--calibrate gives the ranges of int8; with --type %s "
+                          "leave it out",
+                          xt_amp_name(amps[s->export_type]));
+    return XT_OK;
+}
+
+/* ---- writing ---- */
+
+/* What the weights' metadata says, and how this model is used. */
+static enum xt_status write_graph(struct command *command, const struct xt_network_draft *draft,
+                                  struct xt_err *err)
+{
+    const struct xt_settings *s = command->settings;
+    const struct xt_network *network = &command->network;
+    bool is_plates = network->task == XT_TASK_PLATES;
+    struct xt_network_meta meta;
+    char blank[16];
+    char batch[16] = "any";
+    enum xt_status status = xt_network_meta(network, &meta, err);
+    struct xt_file_meta more[] = {
+        {"type", xt_amp_name(amps[s->export_type])},
+        {"batch", batch},
+        {"batch_norm", s->fuse ? "folded" : "kept"},
+        {"input", s->with_preprocess ? "bytes, NHWC" : "float32, NCHW, (byte - mean) * scale"},
+        {"decoding", is_plates ? "ctc" : "softmax"},
+        {"blank", blank},
+    };
+    size_t count = sizeof more / sizeof *more - (is_plates ? 0 : 1);
+    struct xt_file_meta all[sizeof meta.items / sizeof *meta.items + sizeof more / sizeof *more];
+    if (is_plates)
+        snprintf(blank, sizeof blank, "%d", xt_alphabet_blank(network->alphabet));
+    if (s->fixed_batch)
+        snprintf(batch, sizeof batch, "%d", s->fixed_batch);
+    if (!status) {
+        memcpy(all, meta.items, meta.count * sizeof *all);
+        memcpy(all + meta.count, more, count * sizeof *all);
+        const struct xt_export_options options = {
+            .name = network->model->name,
+            .logits = draft->logits,
+            .batch = s->fixed_batch,
+            .with_preprocess = s->with_preprocess,
+            .meta = all,
+            .meta_count = meta.count + count,
+        };
+        status = xt_export_onnx(draft->graph, &options, command->path, &command->exported, err);
+    }
+    xt_network_meta_clear(&meta);
+    return status;
+}
+
+/* The graph that is written is described anew, in its own type: it is never run here. */
+static enum xt_status write_model(struct command *command, struct xt_err *err)
+{
+    struct xt_settings settings = *command->settings;
+    struct xt_network_draft draft = {&command->network.params, 1, false, NULL, NULL};
+    settings.amp = amps[settings.export_type];
+    enum xt_status status = xt_network_describe(&command->network, &settings, &draft, err);
+    if (!status && draft.graph->err.status) {
+        *err = draft.graph->err;
+        status = err->status;
+    }
+    if (!status)
+        status = write_graph(command, &draft, err);
+    xt_graph_destroy(draft.graph);
+    return status;
+}
+
+static enum xt_status build(struct command *command, struct xt_err *err)
+{
+    const struct xt_settings *s = command->settings;
+    struct xt_network *network = &command->network;
+    int batch = s->fixed_batch ? s->fixed_batch : BATCH;
+    enum xt_status status = xt_network_open(network, s, err);
+    if (!status)
+        status = xt_network_build(network, s, batch, false, err);
+    if (!status && s->check)
+        status = xt_export_check_open(network, s, &command->source, err);
+    if (!status && network->over_batch)
+        xt_log_warn("the weights' lprnet_norm is batch: the model's answer to an image depends on "
+                    "the others of its batch; --lprnet-norm sample exports one whose answers do "
+                    "not");
+    if (!status && s->export_type == XT_EXPORT_INT8)
+        status = xt_calibrate_int8(network, s, s->calibrate, batch, &command->calibration, err);
+    return status;
+}
+
+/* ---- what is said ---- */
+
+static void describe_check(struct xt_report *report, const struct command *command)
+{
+    const struct xt_export_check *c = &command->check;
+    const char *why_not = command->settings->check
+                              ? c->why_not
+                              : "--check DIR compares it with this program on images";
+    struct xt_report *to = xt_report_group(report, "check");
+    xt_report_flag(to, "checked", NULL, !*why_not, "", "");
+    if (*why_not) {
+        xt_report_add(to, "why_not", NULL, "%s", why_not);
+        xt_report_line(report, "not checked: %s", why_not);
+        return;
+    }
+    xt_report_add(to, "runtime", NULL, "%s", c->runtime);
+    xt_report_add(to, "images", NULL, "%zu", c->images);
+    xt_report_add(to, "same_answers", NULL, "%zu", c->same);
+    xt_report_add(to, "largest_difference", NULL, "%f", c->largest);
+    xt_report_add(to, "largest_logit", NULL, "%f", c->magnitude);
+    xt_report_flag(to, "passed", NULL, c->passed, "", "");
+    xt_report_line(report,
+                   "checked by %s on %zu of %s: %zu answers are the same, logits (up to %.4g) "
+                   "differ by at most %.2g",
+                   c->runtime, c->images, xt_count((long long)c->all, "image").text, c->same,
+                   c->magnitude, c->largest);
+}
+
+static void describe_numbers(struct xt_report *report, const struct command *command)
+{
+    const struct xt_settings *s = command->settings;
+    const struct xt_network *network = &command->network;
+    const char *order = network->model->bgr ? "BGR" : "RGB";
+    char mean[XT_NORMALISE_TEXT];
+    char scale[XT_NORMALISE_TEXT];
+    char batch[16] = "batch";
+    char time[16] = "";
+    xt_normalise_to_meta(network->normalise.mean, mean);
+    xt_normalise_to_meta(network->normalise.scale, scale);
+    if (s->fixed_batch)
+        snprintf(batch, sizeof batch, "%d", s->fixed_batch);
+    if (network->model->time_steps)
+        snprintf(time, sizeof time, "%d, ", network->model->time_steps);
+    if (s->with_preprocess)
+        xt_report_line(report, "  in:  images, bytes [%s, %d, %d, 3], %s", batch, network->height,
+                       network->width, order);
+    else
+        xt_report_line(report, "  in:  input, float32 [%s, 3, %d, %d], %s, (byte - %s) * %s", batch,
+                       network->height, network->width, order, mean, scale);
+    xt_report_line(report, "  out: logits, float32 [%s, %s%d]", batch, time, network->classes);
+}
+
+static enum xt_status say(const struct command *command, struct xt_err *err)
+{
+    const struct xt_settings *s = command->settings;
+    struct xt_report *report = xt_report_create();
+    xt_report_add(report, "file", "", "%s: ", command->path);
+    xt_report_add(report, "model", "", "%s", command->network.model->name);
+    xt_report_add(report, "type", "", " in %s, ", xt_amp_name(amps[s->export_type]));
+    xt_report_scaled(report, "bytes", "", 1e-6, "%.1f MB, ", (double)command->exported.bytes);
+    xt_report_add(report, "opset", "", "ONNX opset %d ", command->exported.opset);
+    xt_report_add(report, "ir_version", "", "(IR version %d)", command->exported.ir);
+    xt_report_add(report, "batch", NULL, "%d", s->fixed_batch);
+    xt_report_flag(report, "with_preprocess", NULL, s->with_preprocess, "", "");
+    describe_numbers(report, command);
+    if (command->calibration.images)
+        xt_report_line(report, "  int8: ranges from %zu of the %s of %s",
+                       command->calibration.images,
+                       xt_count((long long)command->calibration.all, "image").text,
+                       command->calibration.source);
+    describe_check(report, command);
+    return xt_report_end(report, s->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+}
+
+enum xt_status xt_cmd_export(struct xt_options *options, struct xt_err *err)
+{
+    const struct xt_settings *s = &options->values;
+    struct command command = {.options = options, .settings = s, .path = options->arguments[1]};
+    options->values.init = options->arguments[0];
+    enum xt_status status = XT_OK;
+    if (options->argument_count > 2)
+        status = xt_err_set(err, XT_ERR_USAGE, "export takes WEIGHTS and MODEL.onnx, no more: %s",
+                            options->arguments[2]);
+    if (!status)
+        status = check_path(command.path, err);
+    if (!status)
+        status = check_type(s, err);
+    if (!status)
+        status = xt_options_find_weights(options, err);
+    if (!status)
+        status = build(&command, err);
+    if (!status)
+        status = write_model(&command, err);
+    if (!status && s->check)
+        status =
+            xt_export_check(&command.network, s, command.source, command.path, &command.check, err);
+    if (!status)
+        status = say(&command, err);
+    if (!status && s->check && !*command.check.why_not && !command.check.passed)
+        status = xt_err_set(err, XT_ERR_RUN,
+                            "%s was written, but does not answer as this program does: see above",
+                            command.path);
+    xt_source_destroy(command.source);
+    xt_network_clear(&command.network);
+    return status;
+}

@@ -1,0 +1,33 @@
+/* An exported model against the network that it was made of: onnxruntime runs the file, in a Python
+ * of its own, on the same images. Not thread-safe.
+ */
+#ifndef XT_CLI_COMMANDS_EXPORT_CHECK_H
+#define XT_CLI_COMMANDS_EXPORT_CHECK_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "data/sources/source.h"
+#include "train/network.h"
+
+struct xt_export_check {
+    char why_not[512]; /* it was not checked; "" where it was */
+    char runtime[64];  /* "onnxruntime 1.20.1" */
+    size_t images, all;
+    size_t same;      /* images that both answer alike */
+    double largest;   /* difference of two logits */
+    double magnitude; /* the largest logit */
+    bool passed;
+};
+
+/* Opens the images of --check for this network; labels are not needed. */
+enum xt_status xt_export_check_open(const struct xt_network *network,
+                                    const struct xt_settings *settings, struct xt_source **out,
+                                    struct xt_err *err);
+/* `network` is built, in float32 or, for an int8 model, in int8. XT_ERR_RUN where onnxruntime does
+ * not run the file; that it runs and answers otherwise is in *out. */
+enum xt_status xt_export_check(struct xt_network *network, const struct xt_settings *settings,
+                               const struct xt_source *source, const char *model,
+                               struct xt_export_check *out, struct xt_err *err);
+
+#endif

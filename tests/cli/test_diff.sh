@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# xtrain diff: weights tensor by tensor, two models on images, and what it refuses.
+. tests/cli/common.sh
+cd "$tree"
+"$xtrain" "${small[@]}" --steps 1 --threads 1 --seed 1 --out a --quiet
+"$xtrain" --model lprnet --init a/last.safetensors --data 'synth:plates?count=24&seed=3' --batch 4 --freeze-until container \
+  --steps 4 --lr 0.05 --sched constant --threads 1 --out b --quiet
+line() { grep -qE -- "$1" <<<"$said" || fail "no line \"$1\"" "$said"; }
+
+expect 0 '62 of 62 tensors of A are bit for bit the same in B' "$xtrain" diff a a
+! grep -q metadata <<<"$said" || fail 'the same file differs' "$said"
+
+# Only the layer that learned differs.
+expect 0 '' "$xtrain" diff a b
+line '^container.0.weight +68x516x1x1 +[0-9]+ +[0-9.e-]+ +[0-9.e-]+$'
+line '^container.0.bias +68 '
+! grep -q '^backbone.*\.weight' <<<"$said" || fail 'a frozen layer differs' "$said"
+expect 0 '{"name":"container.0.weight","shape":"68x516x1x1","different":' "$xtrain" diff a b --json
+
+# Another alphabet: shapes and metadata.
+printf '%s' '京沪ABCDEFGHJK0123456789-' >few.txt
+"$xtrain" --model lprnet --data 'synth:plates?count=8&seed=3' --batch 4 --alphabet few.txt --steps 1 --threads 1 --out c --quiet
+expect 0 'of another shape: container.0.weight, 68x516x1x1 in A and 23x471x1x1 in B' "$xtrain" diff a c
+line '^metadata: alphabet is ".*" in A, "京沪ABCDEFGHJK0123456789-" in B$'
+
+# Two models on images.
+images='synth:plates?count=12&seed=5'
+expect 0 'answered differently: 0 of 12; A alone is right on 0, B alone on 0' "$xtrain" diff a a --data "$images" --threads 1
+expect 0 'answered differently: ' "$xtrain" diff a b --data "$images" --threads 1 --differences list.tsv
+count=$(sed -n 's/^answered differently: \([0-9]*\) of 12.*/\1/p' <<<"$said")
+[ "$count" -gt 0 ] || fail 'other weights give the same answers' "$said"
+[ "$(wc -l <list.tsv)" = $((count + 1)) ] || fail 'the list is not of as many' "$(cat list.tsv)"
+[ "$(head -n 1 list.tsv)" = $'path\tlabel\ta\ta_confidence\tb\tb_confidence\tright' ] || fail 'the heading' "$(cat list.tsv)"
+expect 0 "\"different\":$count," "$xtrain" diff a b --data "$images" --threads 1 --differences list.jsonl --json
+[ "$(grep -c '^{"path":.*,"label":.*,"a":.*,"b_right":[a-z]*}$' list.jsonl)" = "$count" ] || fail 'the list' "$(cat list.jsonl)"
+
+# What cannot be.
+expect 2 'diff needs A B' "$xtrain" diff a
+expect 2 'c is a third' "$xtrain" diff a b c
+expect 2 'give --data DIR with labelled ones' "$xtrain" diff a b --differences list.tsv
+expect 2 'is to end in .tsv or .jsonl' "$xtrain" diff a b --data "$images" --differences list.txt
+expect 1 'there is no folder nowhere' "$xtrain" diff a b --data "$images" --differences nowhere/list.tsv
+expect 3 'is a checkpoint' "$xtrain" diff a/state-*.safetensors b
+expect 3 'cannot open' "$xtrain" diff a nowhere

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# Exported models of every kind, run by onnxruntime and OpenVINO on real plates and images: the answers of predict.
+. tests/cli/common.sh
+python=${XTRAIN_PYTHON:-$PWD/deps/python/bin/python}
+"$python" -c 'import numpy, onnx, onnxruntime, openvino, PIL' 2>/dev/null ||
+  { echo 'skipped: no Python with onnx, onnxruntime and openvino; "make deps-check" brings one'; exit 77; }
+shared=${XTRAIN_SHARED:-../shared}
+[ -d "$shared/data/plates" ] || { echo 'skipped: no shared data'; exit 77; }
+shared=$(cd "$shared" && pwd)/data here=$PWD
+export XTRAIN_PYTHON=$python
+cd "$tree"
+
+# answers WEIGHTS IMAGES OPTION...: a list of path, label, answer on standard output.
+answers() {
+  local weights=$1 images=$2
+  shift 2
+  "$xtrain" predict "$weights" "$images" --threads 1 --quiet "$@" |
+    awk -F '\t' '{ name = $1; sub(".*/", "", name); sub("[_.].*", "", name); print $1 "\t" name "\t" $2 }'
+}
+
+plates=$shared/plates/val
+weights=$shared/weights/lprnet_sirius.pth
+export_plates() { # LEAST MODEL OPTION...: its own check finds so many of 150 answers to be the same
+  local least=$1 same
+  shift
+  expect 0 "checked by onnxruntime" "$xtrain" export "$weights" --model lprnet --threads 1 --check "$plates" "$@"
+  same=$(sed -n 's/.* on 150 of 150 images: \([0-9]*\) answers are the same.*/\1/p' <<<"$said")
+  [ "${same:-0}" -ge "$least" ] || fail "fewer than $least answers alike" "$said"
+}
+export_plates 150 f32.onnx
+export_plates 150 kept.onnx --no-fuse --with-preprocess --fixed-batch 50
+export_plates 150 batch.onnx --lprnet-norm batch
+grep -qF 'answer to an image depends on the others of its batch' <<<"$said" || fail 'no warning of the batch' "$said"
+export_plates 148 fp16.onnx --type fp16
+export_plates 148 int8.onnx --type int8 --with-preprocess --calibrate "$shared/plates/train" --calibrate-images 64
+answers "$weights" "$plates" --model lprnet >plates.txt
+"$python" "$here/tests/cli/onnx_models.py" plates.txt 97 f32.onnx kept.onnx fp16.onnx int8.onnx || fail 'plates'
+
+# The weights of a made ResNet-50: PyTorch's names, in an order of its own.
+mkdir classes
+for class in "$shared"/cifar10/test/*/; do
+  mkdir "classes/$(basename "$class")"
+  find "$class" -type f | sort | head -n 4 | while read -r file; do cp "$file" "classes/$(basename "$class")/"; done
+done
+"$python" - <<'PY'
+import json, numpy, struct
+random = numpy.random.default_rng(3)
+tensors = {}
+def conv(name, out, into, kernel):
+    tensors[name + ".weight"] = random.normal(0, (2 / (into * kernel * kernel)) ** 0.5, (out, into, kernel, kernel))
+def norm(name, count):
+    tensors[name + ".weight"] = random.uniform(0.2, 0.8, count)
+    tensors[name + ".bias"] = random.uniform(-0.1, 0.1, count)
+    tensors[name + ".running_mean"] = random.uniform(-0.1, 0.1, count)
+    tensors[name + ".running_var"] = random.uniform(0.5, 1.5, count)
+conv("conv1", 64, 3, 7); norm("bn1", 64)
+into = 64
+for stage, blocks in enumerate((3, 4, 6, 3)):
+    width = 64 << stage
+    for block in range(blocks):
+        at = f"layer{stage + 1}.{block}."
+        conv(at + "conv1", width, into, 1); norm(at + "bn1", width)
+        conv(at + "conv2", width, width, 3); norm(at + "bn2", width)
+        conv(at + "conv3", 4 * width, width, 1); norm(at + "bn3", 4 * width)
+        if block == 0:
+            conv(at + "downsample.0", 4 * width, into, 1); norm(at + "downsample.1", 4 * width)
+        into = 4 * width
+tensors["fc.weight"] = random.normal(0, 0.05, (10, 2048)); tensors["fc.bias"] = numpy.zeros(10)
+names = "airplane automobile bird cat deer dog frog horse ship truck".split()
+header, at = {"__metadata__": {"model": "resnet50", "input_size": "32x32", "class_names": json.dumps(names)}}, 0
+for name, values in tensors.items():
+    header[name] = {"dtype": "F32", "shape": values.shape, "data_offsets": [at, at + 4 * values.size]}
+    at += 4 * values.size
+text = json.dumps(header).encode()
+with open("resnet.safetensors", "wb") as file:
+    file.write(struct.pack("<Q", len(text)) + text)
+    for values in tensors.values():
+        file.write(values.astype("<f4").tobytes())
+PY
+# A head that tells these images apart: what all of them have in common taken off by its bias, the last tensor.
+"$xtrain" export resnet.safetensors first.onnx --threads 1 --with-preprocess --quiet >said
+"$python" - <<'PY'
+import glob, numpy, onnxruntime
+from PIL import Image
+images = numpy.stack([numpy.asarray(Image.open(path).convert("RGB")) for path in sorted(glob.glob("classes/*/*"))])
+logits = onnxruntime.InferenceSession("first.onnx").run(None, {"images": images})[0]
+with open("resnet.safetensors", "r+b") as file:
+    file.seek(-40, 2)
+    file.write((-logits.mean(0)).astype("<f4").tobytes())
+PY
+expect 0 'on 40 of 40 images: 40 answers are the same' \
+  "$xtrain" export resnet.safetensors f32.onnx --threads 1 --check classes
+"$xtrain" export resnet.safetensors int8.onnx --threads 1 --with-preprocess --type int8 --calibrate classes --quiet >said
+answers resnet.safetensors classes >classes.txt
+[ "$(cut -f 3 classes.txt | sort -u | wc -l)" -gt 2 ] || fail 'the made network tells nothing apart' "$(cut -f 3 classes.txt)"
+# What it tells apart is too fine for int8, whose logits are looked at alone.
+"$python" "$here/tests/cli/onnx_models.py" classes.txt 0 f32.onnx int8.onnx || fail 'classes'

@@ -1,0 +1,182 @@
+/* A described graph as an ONNX file: what stands in it, and what is refused. Other programs run
+ * such files in tests/cli/test_export_models.sh. */
+#include <onnx.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support.h"
+#include "base/file.h"
+#include "models/export/export.h"
+#include "models/graph/executor.h"
+#include "models/graph/ops/ops.h"
+
+static const struct xt_normalise centred = {{127.5F, 127.5F, 127.5F}, {0.25F, 0.25F, 0.25F}};
+
+struct bench {
+    struct xt_device device;
+    struct xt_params params;
+    struct xt_graph *graph;
+    struct xt_err err;
+};
+
+static void open_graph(struct bench *b, enum xt_dtype dtype)
+{
+    struct xt_graph_options options = {
+        .device = &b->device, .params = &b->params, .batch = 1, .fuse = true, .dtype = dtype};
+    if (xt_graph_create(&b->graph, &options, &b->err))
+        fail_msg("%s", b->err.text);
+}
+
+/* An image, a convolution with its norm and ReLU, and a head. */
+static struct xt_tensor *describe(struct bench *b)
+{
+    struct xt_conv_spec stem = {.name = "stem", .channels = 4, .kernel_h = 3, .kernel_w = 3};
+    struct xt_conv_spec head = {
+        .name = "head", .channels = 5, .kernel_h = 1, .kernel_w = 1, .bias = true};
+    struct xt_norm_spec norm = {
+        .name = "norm",
+        .relu = true,
+        .average = {.kernel_h = 4, .kernel_w = 6, .stride_h = 4, .stride_w = 6}};
+    struct xt_tensor *x = xt_graph_conv(b->graph, xt_graph_input(b->graph, 6, 8, &centred), &stem);
+    return xt_graph_conv(b->graph, xt_graph_norm(b->graph, x, &norm).average, &head);
+}
+
+/* Parameters as a new network has them. */
+static void make_params(struct bench *b)
+{
+    *b = (struct bench){0};
+    if (xt_device_open(&b->device, "cpu", 1, &b->err))
+        fail_msg("%s", b->err.text);
+    open_graph(b, XT_F32);
+    describe(b);
+    assert_int_equal(xt_params_allocate(&b->params, false, &b->err), XT_OK);
+    assert_int_equal(xt_params_initialise(&b->params, &b->device, 1, 0.5F, &b->err), XT_OK);
+    xt_graph_destroy(b->graph);
+    b->graph = NULL;
+}
+
+static void close_bench(struct bench *b)
+{
+    xt_graph_destroy(b->graph);
+    xt_params_clear(&b->params);
+    xt_device_close(&b->device);
+}
+
+static Onnx__ModelProto *read_model(const char *path)
+{
+    uint8_t *bytes = NULL;
+    size_t capacity = 0;
+    size_t size = 0;
+    struct xt_err err;
+    assert_int_equal(xt_file_read(path, 1 << 20, &bytes, &capacity, &size, &err), XT_OK);
+    Onnx__ModelProto *model = onnx__model_proto__unpack(NULL, size, bytes);
+    assert_non_null(model);
+    free(bytes);
+    return model;
+}
+
+static void assert_nodes(const Onnx__GraphProto *graph, const char *const *types)
+{
+    size_t count = 0;
+    for (; types[count]; count++) {
+        assert_true(count < graph->n_node);
+        assert_string_equal(graph->node[count]->op_type, types[count]);
+    }
+    assert_int_equal(graph->n_node, count);
+}
+
+static void a_graph_becomes_nodes_with_the_norm_in_their_weights(void **state)
+{
+    static const char *const types[] = {"Conv", "Relu", "AveragePool", "Conv", "Flatten", NULL};
+    static const struct xt_file_meta meta[] = {{"model", "small"}, {"scale", "0.25"}};
+    const char *path = support_path(*state, "small.onnx");
+    struct bench b;
+    struct xt_exported exported;
+    make_params(&b);
+    open_graph(&b, XT_F32);
+    struct xt_export_options options = {
+        .name = "small", .logits = describe(&b), .meta = meta, .meta_count = 2};
+    assert_int_equal(xt_export_onnx(b.graph, &options, path, &exported, &b.err), XT_OK);
+    Onnx__ModelProto *model = read_model(path);
+    const Onnx__GraphProto *graph = model->graph;
+    assert_nodes(graph, types);
+    assert_int_equal(model->ir_version, exported.ir);
+    assert_int_equal(model->opset_import[0]->version, exported.opset);
+    assert_string_equal(graph->input[0]->name, "input");
+    assert_string_equal(graph->output[0]->name, "logits");
+    Onnx__TensorShapeProto *shape = graph->input[0]->type->tensor_type->shape;
+    assert_string_equal(shape->dim[0]->dim_param, "batch");
+    assert_int_equal(shape->dim[1]->dim_value, 3);
+    assert_int_equal(shape->dim[3]->dim_value, 8);
+    assert_string_equal(model->metadata_props[1]->key, "scale");
+    assert_string_equal(model->metadata_props[1]->value, "0.25");
+    onnx__model_proto__free_unpacked(model, NULL);
+    close_bench(&b);
+}
+
+static void preparation_and_batch_are_in_the_graph_where_asked_for(void **state)
+{
+    static const char *const types[] = {"Transpose", "Cast", "Sub",     "Mul",         "Cast",
+                                        "Conv",      "Relu", "Cast",    "AveragePool", "Cast",
+                                        "Conv",      "Cast", "Flatten", NULL};
+    const char *path = support_path(*state, "small.onnx");
+    struct bench b;
+    struct xt_exported exported;
+    make_params(&b);
+    open_graph(&b, XT_F16);
+    struct xt_export_options options = {
+        .name = "small", .logits = describe(&b), .batch = 7, .with_preprocess = true};
+    assert_int_equal(xt_export_onnx(b.graph, &options, path, &exported, &b.err), XT_OK);
+    Onnx__ModelProto *model = read_model(path);
+    assert_nodes(model->graph, types);
+    const Onnx__TypeProto__Tensor *takes = model->graph->input[0]->type->tensor_type;
+    assert_string_equal(model->graph->input[0]->name, "images");
+    assert_int_equal(takes->elem_type, ONNX__TENSOR_PROTO__DATA_TYPE__UINT8);
+    assert_int_equal(takes->shape->dim[0]->dim_value, 7);
+    assert_int_equal(takes->shape->dim[3]->dim_value, 3);
+    onnx__model_proto__free_unpacked(model, NULL);
+    close_bench(&b);
+}
+
+static void an_op_without_a_counterpart_is_refused_by_name(void **state)
+{
+    static const struct xt_op_kind strange = {.name = "crystal ball", .size = sizeof(struct xt_op)};
+    const char *path = support_path(*state, "small.onnx");
+    struct bench b;
+    struct xt_exported exported;
+    make_params(&b);
+    open_graph(&b, XT_F32);
+    struct xt_export_options options = {.name = "small", .logits = describe(&b)};
+    xt_graph_add_op(b.graph, &strange, "layer7");
+    assert_int_equal(xt_export_onnx(b.graph, &options, path, &exported, &b.err), XT_ERR_USAGE);
+    support_assert_error(&b.err, XT_ERR_USAGE, "layer7 is a crystal ball");
+    assert_false(xt_file_exists(path));
+    close_bench(&b);
+}
+
+static void a_number_that_fp16_does_not_have_is_named(void **state)
+{
+    const char *path = support_path(*state, "small.onnx");
+    struct bench b;
+    struct xt_exported exported;
+    make_params(&b);
+    b.params.values[b.params.items[0].offset] = 1e6F;
+    open_graph(&b, XT_F16);
+    struct xt_export_options options = {.name = "small", .logits = describe(&b)};
+    assert_int_equal(xt_export_onnx(b.graph, &options, path, &exported, &b.err), XT_ERR_DATA);
+    support_assert_error(&b.err, XT_ERR_DATA, "stem.weight holds a number above 65504");
+    close_bench(&b);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, support_make_folder, support_remove_folder)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_graph_becomes_nodes_with_the_norm_in_their_weights),
+        TEST(preparation_and_batch_are_in_the_graph_where_asked_for),
+        TEST(an_op_without_a_counterpart_is_refused_by_name),
+        TEST(a_number_that_fp16_does_not_have_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

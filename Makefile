@@ -44,7 +44,8 @@ endif
 # What `make deps` found or fetched comes first; an oneDNN of the system is in the compiler's own path.
 INCLUDES := -I. -Itests -isystem deps/dnnl/include $(if $(DNNL_ROOT),-isystem $(DNNL_ROOT)/include)
 LANGUAGE := -std=gnu17 -D_GNU_SOURCE $(OPENMP) $(INCLUDES) -DXT_VERSION='"$(VERSION)"'
-ALL_CFLAGS := $(LANGUAGE) -ffp-contract=off $(WARN) $(CFLAGS) $(SAN_$(SAN))
+# What is not in xtrain.h is hidden: all of it can be in a shared library, and be inlined there.
+ALL_CFLAGS := $(LANGUAGE) -fPIC -fvisibility=hidden -ffp-contract=off $(WARN) $(CFLAGS) $(SAN_$(SAN))
 LIBS := -ljpeg -lpng -lyaml -lcjson -larchive -ldl -lpthread -lm
 # TurboJPEG: the made plates' JPEG artefacts are compared with its.
 TEST_LIBS := -lcmocka -lturbojpeg
@@ -76,7 +77,7 @@ SUPPORT := $(patsubst tests/%.c,$(BUILD)/obj/tests/%.o,$(wildcard tests/support.
 FUZZERS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
 
 .PHONY: all deps deps-check demo test test-all check install uninstall bundle clean help tests fuzzers fuzz-libs FORCE
-all: $(BUILD)/xtrain
+all: $(BUILD)/xtrain $(BUILD)/libxtrain.so
 
 help:
 	@sed -n 's/^#: //p' Makefile
@@ -114,6 +115,15 @@ $(BUILD)/libxtrain.a: $(LIB_OBJECTS)
 $(BUILD)/xtrain: $(BUILD)/obj/cli/main.o $(BUILD)/libxtrain.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -o $@
+
+# The library, by the name that programs load it by; and as they are linked with it.
+SONAME := libxtrain.so.1
+$(BUILD)/$(SONAME): $(BUILD)/obj/train/session/library.o $(BUILD)/libxtrain.a train/session/xtrain.map
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=train/session/xtrain.map \
+	  -Wl,--no-undefined -Wl,--as-needed -Wl,--gc-sections $(filter %.o %.a,$^) $(LIBS) -o $@
+$(BUILD)/libxtrain.so: $(BUILD)/$(SONAME)
+	$(Q)ln -sf $(SONAME) $@
 
 # Image libraries that the fuzzers see into, where `make fuzz-libs` has built them.
 FUZZ_LIBS ?= deps/fuzz-libs
@@ -226,7 +236,7 @@ check-objects: $(LIB_OBJECTS) $(BUILD)/obj/cli/main.o
 	@scripts/check-objects.sh $(BUILD)/obj $^
 
 # --- install, bundle -------------------------------------------------------------------------------------------------
-install: $(BUILD)/xtrain
+install: $(BUILD)/xtrain $(BUILD)/libxtrain.so
 	@scripts/install.sh $(BUILD)/xtrain '$(DESTDIR)$(PREFIX)'
 uninstall:
 	@scripts/install.sh --remove '$(DESTDIR)$(PREFIX)'

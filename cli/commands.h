@@ -16,6 +16,7 @@ enum xt_command_id {
     XT_COMMAND_TRAIN, /* also where no command is named */
     XT_COMMAND_EVAL,
     XT_COMMAND_PREDICT,
+    XT_COMMAND_SERVE,
     XT_COMMAND_DEVICES,
     XT_COMMAND_BENCH_STEP,
     XT_COMMAND_BENCH_INFER,
@@ -58,6 +59,7 @@ const char *xt_command_meant(const char *word);
 enum xt_status xt_cmd_train(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_eval(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_predict(struct xt_options *options, struct xt_err *err);
+enum xt_status xt_cmd_serve(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_devices(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_bench_step(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_bench_infer(struct xt_options *options, struct xt_err *err);

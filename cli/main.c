@@ -23,6 +23,7 @@ static command_function *const functions[XT_COMMAND_COUNT] = {
     [XT_COMMAND_TRAIN] = xt_cmd_train,
     [XT_COMMAND_EVAL] = xt_cmd_eval,
     [XT_COMMAND_PREDICT] = xt_cmd_predict,
+    [XT_COMMAND_SERVE] = xt_cmd_serve,
     [XT_COMMAND_DEVICES] = xt_cmd_devices,
     [XT_COMMAND_BENCH_STEP] = xt_cmd_bench_step,
     [XT_COMMAND_BENCH_INFER] = xt_cmd_bench_infer,

@@ -41,6 +41,7 @@ enum xt_cache_choice {
 };
 enum xt_pack_choice { XT_PACK_SHARDS, XT_PACK_PIXELS };
 enum xt_images_fit { XT_IMAGES_STRETCH, XT_IMAGES_CROP };
+enum xt_stdin_kind { XT_STDIN_NONE, XT_STDIN_PATHS, XT_STDIN_IMAGES, XT_STDIN_FRAMES };
 enum xt_decode_kind { XT_DECODE_GREEDY, XT_DECODE_BEAM };
 
 /* What a run that goes on does about an option that is not what it was. */
@@ -149,6 +150,17 @@ struct xt_settings {
     int show;      /* evaluation prints the answers to this many images */
     int top;       /* prediction names this many of the likeliest classes */
     double reject; /* predictions below this confidence are rejected; 0: none */
+
+    /* the service */
+    const char *listen; /* an address and port, or unix:PATH */
+    bool allow_remote;  /* the address may be other than the loopback's */
+    enum xt_stdin_kind stdin_kind;
+    const char *frame;  /* the size of raw frames, "640x480" */
+    double max_latency; /* seconds that a request may wait for others to share its pass */
+    int max_queue;      /* requests that wait for a pass; 0: four batches */
+    int max_body;       /* MiB */
+    int max_connections;
+    double request_timeout; /* seconds from a request's first byte to its last */
 
     /* benches */
     bool profile;                /* the time of each op */

@@ -53,6 +53,8 @@ struct http {
     atomic_bool draining;
 };
 
+static const char too_large[] = "the image is larger than --max-body allows";
+
 enum route { PREDICT, HEALTH, METRICS, HOME, NOWHERE };
 static const char *const route_names[] = {[PREDICT] = "/predict",
                                           [HEALTH] = "/healthz",
@@ -256,8 +258,9 @@ static int refuse(struct request *request, const char *method, const char **why)
     *why = "the service is ending";
     if (http->draining)
         return MHD_HTTP_SERVICE_UNAVAILABLE;
-    *why = "the image is larger than --max-body allows";
-    if (length && strtoull(length, NULL, 10) > (unsigned long long)http->settings->max_body * MIB)
+    /* Many clients only read an answer once they have sent all, if that is not much more. */
+    *why = too_large;
+    if (length && strtoull(length, NULL, 10) / 4 > (size_t)http->settings->max_body * MIB)
         return MHD_HTTP_CONTENT_TOO_LARGE;
     *why = "the body is to be the image itself, not a form: curl --data-binary @car.jpg";
     if (type && strncasecmp(type, "multipart/", 10) == 0)
@@ -408,7 +411,7 @@ static enum MHD_Result finish(struct request *request)
         return send_answer(request);
     set_waiting(request);
     if (request->code == MHD_HTTP_CONTENT_TOO_LARGE)
-        return send_error(request, request->code, "the image is larger than --max-body allows");
+        return send_error(request, request->code, too_large);
     return request->err.status ? send_answer(request) : send_image(request);
 }
 

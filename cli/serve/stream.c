@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,61 +30,74 @@ struct stream {
 
 /* ---- paths ---- */
 
-/* The numbers at the end of a line, after which it is cut off: at most eight. */
-static int take_numbers(char *line, double numbers[8])
+static bool is_blank(char c)
 {
-    double found[8];
+    return c == ' ' || c == '\t';
+}
+
+/* The numbers at the end of a line, which is cut off before them: at most nine, where eight may be.
+ * Nothing at or before `least` is one. */
+static int take_numbers(char *line, size_t least, double numbers[8])
+{
+    double found[9];
     int count = 0;
     char *end = line + strlen(line);
-    for (char *word; count < 8; count++) {
-        while (end > line && (end[-1] == ' ' || end[-1] == '\t'))
-            end--;
-        for (word = end; word > line && word[-1] != ' ' && word[-1] != '\t';)
-            word--;
+    while (count < 9) {
+        char *word = end;
         char *after = NULL;
+        while (word > line + least && !is_blank(word[-1]))
+            word--;
         found[count] = strtod(word, &after);
         if (word == line || word == end || after != end)
             break;
-        end = word;
-    }
-    for (int i = 0; i < count; i++)
-        numbers[i] = found[count - 1 - i];
-    if (count)
+        count++;
+        for (end = word; end > line + least && is_blank(end[-1]);)
+            end--;
         *end = '\0';
+    }
+    for (int i = 0; i < count && i < 8; i++)
+        numbers[i] = found[count - 1 - i];
     return count;
 }
 
-static enum xt_status send_region(struct stream *stream, const char *name, const char *path,
-                                  const double *numbers, int count, struct xt_err *err)
+/* A path and its region, at most. *count is -1 where what stands behind a tab is not numbers. */
+static void split_line(char *line, double numbers[8], int *count)
 {
-    struct xt_err why = {0};
-    if (count && count != 4 && count != 8) {
-        xt_err_set(&why, XT_ERR_USAGE,
-                   "%s: there is no such file, and as a path and a region it has %d number%s, not "
-                   "4 (x y width height) or 8 (the four corners)",
-                   name, count, count == 1 ? "" : "s");
-        return xt_ordered_skip(stream->ordered, name, &why, err);
-    }
-    const struct xtrain_image image = {
-        .path = path, .region = count ? numbers : NULL, .region_numbers = count};
-    return xt_ordered_send(stream->ordered, name, &image, err);
+    char *tab = strchr(line, '\t');
+    *count = 0;
+    if (xt_file_exists(line))
+        return;
+    for (char *end = line + strlen(line); end > line && is_blank(end[-1]);)
+        *--end = '\0';
+    *count = take_numbers(line, tab ? (size_t)(tab - line) + 1 : 0, numbers);
+    if (tab && tab[1])
+        *count = -1;
+    if (tab)
+        *tab = '\0';
 }
 
-static enum xt_status send_line(struct stream *stream, char *line, struct xt_err *err)
+static enum xt_status send_line(struct stream *stream, const char *line, struct xt_err *err)
 {
     double numbers[8];
+    int count = 0;
     char *path = NULL;
-    line[strcspn(line, "\r")] = '\0';
-    if (!*line)
-        return XT_OK;
+    struct xt_err why = {0};
     enum xt_status status = xt_mem_strdup(&path, line, err);
     if (status)
         return status;
-    int count = xt_file_exists(path) ? 0 : take_numbers(path, numbers);
-    for (size_t end = strlen(path);
-         count && end && (path[end - 1] == ' ' || path[end - 1] == '\t');)
-        path[--end] = '\0';
-    status = send_region(stream, line, path, numbers, count, err);
+    split_line(path, numbers, &count);
+    const struct xtrain_image image = {
+        .path = path, .region = count ? numbers : NULL, .region_numbers = count};
+    if (count != 0 && count != 4 && count != 8) {
+        xt_err_set(
+            &why, XT_ERR_USAGE,
+            "%s: there is no such file, and behind a path stand 4 numbers (x y width height) "
+            "or 8 (the four corners)",
+            line);
+        status = xt_ordered_skip(stream->ordered, line, &why, err);
+    } else {
+        status = xt_ordered_send(stream->ordered, line, &image, err);
+    }
     free(path);
     return status;
 }
@@ -127,7 +141,8 @@ static enum xt_status send_record(struct stream *stream, size_t length, struct x
     if (stream->kind == XT_STDIN_PATHS) {
         /* There is a byte behind what is held. */
         at[at[length - 1] == '\n' ? length - 1 : length] = '\0';
-        return send_line(stream, at, err);
+        at[strcspn(at, "\r")] = '\0';
+        return *at ? send_line(stream, at, err) : XT_OK;
     }
     bool is_raw = stream->kind == XT_STDIN_FRAMES;
     size_t before = is_raw ? 0 : LENGTH_BYTES;

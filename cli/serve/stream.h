@@ -1,7 +1,8 @@
 /* Pictures on standard input, answered as they come: paths, encoded images, or raw frames.
  *
  *   paths    a line each, also with a region behind it: path x y width height, or path and the four
- *            corners' x and y; a line that is a file's name as it stands is only that
+ *            corners' x and y; a line that is a file's name as it stands is only that, and where
+ *            there is a tab the path ends at the first
  *   images   the length in four bytes, the highest first, then a JPEG or PNG of that length
  *   frames   width * height * 3 bytes each, red, green, blue, nothing between
  */

@@ -121,7 +121,8 @@ static bool is_due(const struct xtrain *engine)
 static int take(struct xtrain *engine)
 {
     int count = 0;
-    while (engine->first && count < engine->session.network.batch) {
+    int most = xt_session_take(&engine->session, engine->queued);
+    while (count < most) {
         struct xtrain_answer *answer = engine->first;
         engine->first = answer->next;
         answer->place = IN_PASS;

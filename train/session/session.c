@@ -55,7 +55,7 @@ static enum xt_status build_network(struct xt_session *session, const struct xt_
     return status;
 }
 
-/* Each a quarter of the next: a pass computes at most four times what it is asked for. */
+/* Each a quarter of the next: more would take more memory for their weights. */
 static enum xt_status build_smaller(struct xt_session *session, const struct xt_settings *settings,
                                     int batch, struct xt_err *err)
 {
@@ -95,6 +95,15 @@ enum xt_status xt_session_build(struct xt_session *session, const struct xt_sett
         return status;
     session->graphs[session->graph_count++] = network->graph;
     return plan->any_count ? warm(session, err) : XT_OK;
+}
+
+int xt_session_take(const struct xt_session *session, int waiting)
+{
+    int pick = session->graph_count - 1;
+    while (pick > 0 && 4 * waiting < 3 * session->graphs[pick]->options.batch)
+        pick--;
+    int batch = session->graphs[pick]->options.batch;
+    return waiting < batch ? waiting : batch;
 }
 
 enum xt_status xt_session_run(struct xt_session *session, int count, struct xt_err *err)

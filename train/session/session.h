@@ -39,6 +39,9 @@ enum xt_status xt_session_open(struct xt_session *session, const struct xt_setti
  * others. */
 enum xt_status xt_session_build(struct xt_session *session, const struct xt_settings *settings,
                                 const struct xt_session_plan *plan, struct xt_err *err);
+/* How many of so many waiting images are best taken into the next pass: those that fill a graph, or
+ * nearly; what a graph lacks it computes all the same. */
+int xt_session_take(const struct xt_session *session, int waiting);
 /* A pass over the first `count` images. */
 enum xt_status xt_session_run(struct xt_session *session, int count, struct xt_err *err);
 /* What the pass says of an image. */

@@ -16,6 +16,7 @@ folder=$work/$name
 scripts/install.sh "$program" "$folder" >/dev/null
 mkdir -p "$folder/lib/xtrain"
 strip "$folder/bin/xtrain"
+[ ! -e "$folder/lib/libxtrain.so.1" ] || strip "$folder/lib/libxtrain.so.1"
 
 # The system's oneDNN where none was fetched.
 if [ ! -e "$folder/lib/xtrain/libdnnl.so.3" ]; then

@@ -10,6 +10,7 @@ serve=("$xtrain" serve "$weights" --threads 1)
 
 # begin OPTION...: a service, whose address is $url, process $service and messages $tree/said.
 begin() {
+  : >"$tree/said" # what the one before said
   "${serve[@]}" --listen 127.0.0.1:0 "$@" 2>"$tree/said" &
   service=$!
   for ((i = 0; i < 300; i++)); do

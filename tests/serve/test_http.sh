@@ -38,7 +38,7 @@ finish 143
 exec 7>&-
 
 # Unix sockets: a live one is left alone, one that a dead process left is replaced, and it is gone in the end.
-serve_unix() { "${serve[@]}" --listen unix:here.sock 2>said & service=$!; }
+serve_unix() { : >said; "${serve[@]}" --listen unix:here.sock 2>said & service=$!; }
 waits() { for ((i = 0; i < 200; i++)); do grep -q '^listening' said && return; sleep 0.05; done; fail 'it does not listen' "$(cat said)"; }
 serve_unix && waits
 python3 "$client" unix here.sock "$image" || fail "$(cat said)"

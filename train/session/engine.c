@@ -122,7 +122,7 @@ static int take(struct xtrain *engine)
 {
     int count = 0;
     int most = xt_session_take(&engine->session, engine->queued);
-    while (count < most) {
+    while (count < most && engine->first) {
         struct xtrain_answer *answer = engine->first;
         engine->first = answer->next;
         answer->place = IN_PASS;
@@ -479,13 +479,12 @@ static enum xt_status make(struct xtrain *engine, const struct xtrain_image *ima
     return XT_OK;
 }
 
-int xt_engine_fail(const struct xt_err *err, struct xtrain_error *error)
+void xt_engine_fail(const struct xt_err *err, struct xtrain_error *error)
 {
-    if (error) {
-        error->status = (int)err->status;
-        memcpy(error->text, err->text, sizeof error->text);
-    }
-    return (int)err->status;
+    if (!error)
+        return;
+    error->status = (int)err->status;
+    memcpy(error->text, err->text, sizeof error->text);
 }
 _Static_assert(sizeof((struct xt_err *)0)->text == sizeof((struct xtrain_error *)0)->text,
                "sentences are of one length");
@@ -500,14 +499,17 @@ int xtrain_send(struct xtrain *network, const struct xtrain_image *image,
 {
     struct xt_err err = {0};
     *out = NULL;
-    if (take_place(network, &err))
-        return xt_engine_fail(&err, error);
-    if (make(network, image, out, &err)) {
-        leave_place(network);
-        return xt_engine_fail(&err, error);
+    int status = (int)take_place(network, &err);
+    if (!status) {
+        status = (int)make(network, image, out, &err);
+        if (status)
+            leave_place(network);
     }
-    queue(network, *out);
-    return XTRAIN_OK;
+    if (status)
+        xt_engine_fail(&err, error);
+    else
+        queue(network, *out);
+    return status;
 }
 
 void xtrain_flush(struct xtrain *network)
@@ -534,7 +536,9 @@ int xtrain_wait(struct xtrain_answer *answer, struct xtrain_error *error)
             pthread_cond_wait(&engine->to_callers, &engine->lock);
         pthread_mutex_unlock(&engine->lock);
     }
-    return answer->err.status ? xt_engine_fail(&answer->err, error) : XTRAIN_OK;
+    if (answer->err.status)
+        xt_engine_fail(&answer->err, error);
+    return (int)answer->err.status;
 }
 
 int xtrain_read(struct xtrain *network, const struct xtrain_image *image,

@@ -35,8 +35,8 @@ const struct xt_network *xt_engine_network(const struct xtrain *engine);
 /* How many wait for a pass now. */
 int xt_engine_waiting(struct xtrain *engine);
 
-/* An error of the program's as one of the library's (NULL: nobody reads it); returns its status. */
-int xt_engine_fail(const struct xt_err *err, struct xtrain_error *error);
+/* An error of the program's as one of the library's; NULL: nobody reads it. */
+void xt_engine_fail(const struct xt_err *err, struct xtrain_error *error);
 /* The other way round. */
 enum xt_status xt_engine_err(const struct xtrain_error *error, struct xt_err *err);
 

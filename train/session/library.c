@@ -84,7 +84,8 @@ int xtrain_open(struct xtrain **out, const char *weights, const struct xtrain_op
         return XTRAIN_OK;
     xtrain_close(*out);
     *out = NULL;
-    return xt_engine_fail(&err, error);
+    xt_engine_fail(&err, error);
+    return (int)status;
 }
 
 const char *xtrain_model(const struct xtrain *network)

@@ -22,13 +22,14 @@ begin() {
   fail 'the service does not begin' "$(cat "$tree/said")"
 }
 
-# finish CODE [SIGNAL]: it ends with this code.
+# finish CODE [SIGNAL|asked]: it ends with this code; asked: it was told to before.
 finish() {
   local code=0
-  kill -"${2:-TERM}" $service 2>/dev/null || true # it may have ended
+  [ "${2-}" = asked ] || kill -"${2:-TERM}" $service
   for ((i = 0; i < 200; i++)); do kill -0 $service 2>/dev/null || break; sleep 0.05; done
   kill -KILL $service 2>/dev/null && fail 'ten seconds after the signal it goes on' "$(cat "$tree/said")"
   wait $service || code=$?
+  service=
   [ "$code" = "$1" ] || fail "the service ended with $code, not $1" "$(cat "$tree/said")"
 }
 

@@ -29,7 +29,7 @@ grep -q 'stopping after what is in hand' said || fail 'its end is not said' "$(c
 # A request in hand is answered when the end is asked for; one that is only half here gets its time; a second signal ends it.
 begin --max-latency 1500ms --request-timeout 3s
 python3 "$client" drains "$url" "$image" $service || fail "$(cat said)"
-finish 0
+finish 0 asked
 begin --request-timeout 1h
 exec 7<>"/dev/tcp/127.0.0.1/${url##*:}"
 printf 'POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf' >&7

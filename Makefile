@@ -44,7 +44,8 @@ endif
 # What `make deps` found or fetched comes first; an oneDNN of the system is in the compiler's own path.
 INCLUDES := -I. -Itests -isystem deps/dnnl/include $(if $(DNNL_ROOT),-isystem $(DNNL_ROOT)/include) -isystem $(BUILD)/gen
 LANGUAGE := -std=gnu17 -D_GNU_SOURCE $(OPENMP) $(INCLUDES) -DXT_VERSION='"$(VERSION)"'
-ALL_CFLAGS := $(LANGUAGE) -ffp-contract=off $(WARN) $(CFLAGS) $(SAN_$(SAN))
+# What is not in xtrain.h is hidden: all of it can be in a shared library, and be inlined there.
+ALL_CFLAGS := $(LANGUAGE) -fPIC -fvisibility=hidden -ffp-contract=off $(WARN) $(CFLAGS) $(SAN_$(SAN))
 LIBS := -ljpeg -lpng -lyaml -lcjson -larchive -lprotobuf-c -ldl -lpthread -lm
 # TurboJPEG: the made plates' JPEG artefacts are compared with its.
 TEST_LIBS := -lcmocka -lturbojpeg
@@ -78,7 +79,7 @@ SUPPORT := $(patsubst tests/%.c,$(BUILD)/obj/tests/%.o,$(wildcard tests/support.
 FUZZERS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
 
 .PHONY: all deps deps-check demo test test-all check install uninstall bundle clean help tests fuzzers fuzz-libs FORCE
-all: $(BUILD)/xtrain
+all: $(BUILD)/xtrain $(BUILD)/libxtrain.so
 
 help:
 	@sed -n 's/^#: //p' Makefile
@@ -126,6 +127,15 @@ $(BUILD)/libxtrain.a: $(LIB_OBJECTS)
 $(BUILD)/xtrain: $(BUILD)/obj/cli/main.o $(BUILD)/libxtrain.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -o $@
+
+# The library, by the name that programs load it by; and as they are linked with it.
+SONAME := libxtrain.so.1
+$(BUILD)/$(SONAME): $(BUILD)/obj/train/session/library.o $(BUILD)/libxtrain.a train/session/xtrain.map
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=train/session/xtrain.map \
+	  -Wl,--no-undefined -Wl,--as-needed -Wl,--gc-sections $(filter %.o %.a,$^) $(LIBS) -o $@
+$(BUILD)/libxtrain.so: $(BUILD)/$(SONAME)
+	$(Q)ln -sf $(SONAME) $@
 
 # Image libraries that the fuzzers see into, where `make fuzz-libs` has built them.
 FUZZ_LIBS ?= deps/fuzz-libs
@@ -184,7 +194,8 @@ test:
 	@$(FUZZ_MAKE) || true
 	@scripts/run-tests.sh --fuzz-seconds 5 $(TESTS) $(TEST_SCRIPTS) $(GOLDEN_RUN) $(FUZZ_RUN)
 
-THREADED_TESTS := $(addprefix $(BUILD)/san-thread/tests/,data/test_loader data/test_kept data/test_cache train/test_feed)
+THREADED_TESTS := $(addprefix $(BUILD)/san-thread/tests/,data/test_loader data/test_kept data/test_cache train/test_feed \
+  train/test_session)
 test-all:
 	@scripts/deps.sh
 	@$(MAKE) test-xpu
@@ -210,8 +221,8 @@ TIDY_OK := $(SOURCES:%=$(BUILD)/check/%.tidy)
 HEADERS_OK := $(HEADERS:%=$(BUILD)/check/%.alone)
 CLANG_LANGUAGE := $(filter-out -fopenmp,$(LANGUAGE)) -Wno-unknown-pragmas -DXT_LOOPS_ISA=base
 
-.PHONY: check-includes check-format check-tidy check-headers check-objects
-check: check-includes check-format check-headers check-objects check-tidy
+.PHONY: check-includes check-format check-tidy check-headers check-objects check-abi abi-record
+check: check-includes check-format check-headers check-objects check-abi check-tidy
 
 check-includes:
 	@scripts/check-includes.sh
@@ -237,12 +248,18 @@ $(BUILD)/check/%.alone: % $(HEADERS) | $(BUILD)/deps-found $(ONNX_CODE).h
 check-objects: $(LIB_OBJECTS) $(BUILD)/obj/cli/main.o
 	@scripts/check-objects.sh $(BUILD)/obj $^
 
+ABI := train/session/xtrain.abi
+check-abi: $(BUILD)/$(SONAME)
+	@scripts/abi.sh $< $(ABI)
+abi-record: $(BUILD)/$(SONAME)
+	@scripts/abi.sh --record $< $(ABI)
+
 # --- install, bundle -------------------------------------------------------------------------------------------------
-install: $(BUILD)/xtrain
+install: $(BUILD)/xtrain $(BUILD)/libxtrain.so
 	@scripts/install.sh $(BUILD)/xtrain '$(DESTDIR)$(PREFIX)'
 uninstall:
 	@scripts/install.sh --remove '$(DESTDIR)$(PREFIX)'
-bundle: $(BUILD)/xtrain
+bundle: $(BUILD)/xtrain $(BUILD)/$(SONAME)
 	@scripts/bundle.sh $(BUILD)/xtrain $(VERSION)
 
 clean:
@@ -251,7 +268,7 @@ clean:
 -include $(LIB_OBJECTS:.o=.d) $(BUILD)/obj/cli/main.d $(TESTS:$(BUILD)/%=$(BUILD)/obj/%.d) \
   $(TOOLS:$(BUILD)/%=$(BUILD)/obj/%.d) $(FUZZERS:$(BUILD)/%=$(BUILD)/obj/%.d) $(SUPPORT:.o=.d) $(SEPARABLE_OBJECTS:.o=.d)
 
-#: make             the program: build/xtrain
+#: make             the program and the library: build/xtrain, build/libxtrain.so
 #: make deps        what the build needs: Debian packages, oneDNN; with XPU=1 also oneDNN's GPU build
 #: make deps-check  what `make check` and the fuzzers need: clang and its tools
 #: make fuzz-libs   the image libraries built for the fuzzers, from Debian's source packages
@@ -259,8 +276,9 @@ clean:
 #: make test        every test; the last line counts them
 #: make test-all    the long ones too: fuzzing, sanitizers
 #: make test-xpu    the XPU path on doubles of an Intel GPU (after `make deps XPU=1`)
-#: make check       include law, format, clang-tidy, headers, globals
-#: make install     PREFIX=/usr/local, DESTDIR=
+#: make check       include law, format, clang-tidy, headers, globals, libxtrain's ABI
+#: make abi-record  record libxtrain's ABI anew, after a change that keeps it compatible
+#: make install     the program and libxtrain: PREFIX=/usr/local, DESTDIR=
 #: make uninstall takes away what make install put there, and says what
 #: make bundle      a tarball that runs on a machine without root or network
 #: make SAN=address a build with a sanitizer (also SAN=thread) under build/san-address; `make SAN=address test`

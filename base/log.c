@@ -32,6 +32,8 @@ static struct {
     char line[LINE_ROOM];
     volatile sig_atomic_t ending; /* a signal asked to stop */
     int signal_fd;                /* where a handler writes; -1: nowhere */
+    xt_log_listener *listener;    /* NULL: standard error */
+    void *context;                /* the listener's */
 } log_state = {.level = XT_LOG_NORMAL, .lock = PTHREAD_MUTEX_INITIALIZER, .signal_fd = -1};
 
 static const char wipe[] = "\r\033[K";
@@ -95,6 +97,28 @@ static void format_line(char out[MESSAGE_ROOM], const char *format, va_list args
     xt_str_escape(message, out, MESSAGE_ROOM);
 }
 
+static void say_nothing(void *context, const char *sentence)
+{
+    (void)context;
+    (void)sentence;
+}
+
+void xt_log_listen(xt_log_listener *listener, void *context)
+{
+    pthread_mutex_lock(&log_state.lock);
+    log_state.listener = listener ? listener : say_nothing;
+    log_state.context = context;
+    pthread_mutex_unlock(&log_state.lock);
+}
+
+void xt_log_hush(void)
+{
+    pthread_mutex_lock(&log_state.lock);
+    if (!log_state.listener)
+        log_state.listener = say_nothing;
+    pthread_mutex_unlock(&log_state.lock);
+}
+
 /* In one piece, so that what others write to the same terminal comes before or after it. */
 static void say(const char *prefix, const char *format, va_list args)
 {
@@ -105,9 +129,14 @@ static void say(const char *prefix, const char *format, va_list args)
     stamp(when);
     pthread_mutex_lock(&log_state.lock);
     bool stands = log_state.state != NO_LINE;
-    snprintf(text, sizeof text, "%s%s%s%s\n%s", stands ? wipe : "", when, prefix, message,
-             stands ? log_state.line : "");
-    put(text);
+    if (log_state.listener) {
+        snprintf(text, sizeof text, "%s%s", prefix, message);
+        log_state.listener(log_state.context, text);
+    } else {
+        snprintf(text, sizeof text, "%s%s%s%s\n%s", stands ? wipe : "", when, prefix, message,
+                 stands ? log_state.line : "");
+        put(text);
+    }
     pthread_mutex_unlock(&log_state.lock);
 }
 

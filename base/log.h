@@ -20,6 +20,13 @@ enum xt_log_level { XT_LOG_QUIET, XT_LOG_NORMAL, XT_LOG_VERBOSE };
 void xt_log_set_level(enum xt_log_level level);
 enum xt_log_level xt_log_level(void);
 
+/* For a library, whose standard error is not its own: from then on messages go to the listener, a
+ * sentence each, from whichever thread; NULL: nowhere. One at a time. */
+typedef void xt_log_listener(void *context, const char *sentence);
+void xt_log_listen(xt_log_listener *listener, void *context);
+/* The same with NULL, unless somebody listens. */
+void xt_log_hush(void);
+
 /* Whether messages begin with date and time; set once, before threads start. */
 void xt_log_set_time(bool on);
 

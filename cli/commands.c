@@ -28,8 +28,20 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
             .least_arguments = 2,
             .details = "WEIGHTS is a file or a run's folder. Images are files, or whatever --data "
                        "takes; labels are not needed. - is a list of paths on standard input, one "
-                       "a line. A line of output is path, answer, confidence, and those of its "
-                       "parts, with tabs between.",
+                       "a line, each answered when it comes; a region of the picture may stand "
+                       "behind the path (x y width height, or four corners). A line of output is "
+                       "path, answer, confidence, and those of its parts, with tabs between.",
+        },
+    [XT_COMMAND_SERVE] =
+        {
+            .name = "serve",
+            .summary = "answer over HTTP, or a stream of images, until told to stop",
+            .arguments = "WEIGHTS",
+            .least_arguments = 1,
+            .details = "POST a JPEG or PNG to /predict and get JSON; ?region=x,y,width,height (or "
+                       "the eight numbers of four corners) reads a part. GET /healthz, /metrics. "
+                       "SIGTERM answers what is in hand and exits with 0. With --stdin it answers "
+                       "standard input instead, a line each.",
         },
     [XT_COMMAND_REPORT] =
         {
@@ -196,6 +208,7 @@ static const struct {
     {"test", "eval"},         {"evaluate", "eval"},        {"evaluation", "eval"},
     {"val", "eval"},          {"validate", "eval"},        {"infer", "predict"},
     {"inference", "predict"}, {"detect", "predict"},       {"read", "predict"},
+    {"server", "serve"},      {"daemon", "serve"},         {"http", "serve"},
     {"fit", "train"},         {"check", "data check"},     {"split", "data split"},
     {"plot", "report"},       {"diff", "compare"},         {"show", "report"},
     {"pack", "data pack"},    {"benchmark", "bench step"}, {"info", "devices"},

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <link.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +17,8 @@ static struct {
     void *library;
     enum xt_dnnl_build build;
     char path[PATH_MAX];
-} loaded;
+    pthread_mutex_t lock; /* libxtrain's handles may be opened by several threads at once */
+} loaded = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 const char *xt_dnnl_path(void)
 {
@@ -166,6 +169,19 @@ static enum xt_status open_library(const char *path, enum xt_dnnl_build build, s
     return status;
 }
 
+/* The folder of the program, or of the shared library that this code is a part of; release with
+ * free. */
+static enum xt_status own_folder(char **out, struct xt_err *err)
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    char path[PATH_MAX];
+    if (!dladdr1(&xt_dnnl, &info, (void **)&map, RTLD_DL_LINKMAP) || !map || !*map->l_name ||
+        !realpath(map->l_name, path))
+        return xt_file_program_folder(out, err);
+    return xt_file_folder_of(out, path, err);
+}
+
 /* Beside the installed program; in the build tree, also from build/tests/GROUP and sanitizer
  * builds. */
 static const char *const cpu_places[] = {
@@ -203,7 +219,7 @@ enum xt_status xt_dnnl_find(enum xt_dnnl_build build, char *path, size_t room, s
     snprintf(path, room, "%s", given && *given ? given : "libdnnl.so.3");
     if (given && *given)
         return XT_OK;
-    enum xt_status status = xt_file_program_folder(&folder, err);
+    enum xt_status status = own_folder(&folder, err);
     bool found = false;
     for (size_t i = 0; places[i] && !found && !status; i++) {
         found = oneapi && *places[i] == '/' && is_at(oneapi, "lib/libdnnl.so.3", path, room);
@@ -245,7 +261,7 @@ static bool open_system(enum xt_dnnl_build build)
     return found;
 }
 
-enum xt_status xt_dnnl_load(enum xt_dnnl_build build, struct xt_err *err)
+static enum xt_status load(enum xt_dnnl_build build, struct xt_err *err)
 {
     if (loaded.library && loaded.build != build)
         return xt_err_set(err, XT_ERR_DEVICE,
@@ -262,6 +278,14 @@ enum xt_status xt_dnnl_load(enum xt_dnnl_build build, struct xt_err *err)
     if (strcmp(path, "libdnnl.so.3") != 0)
         return open_library(path, build, err);
     return open_system(build) ? XT_OK : not_found(build, err);
+}
+
+enum xt_status xt_dnnl_load(enum xt_dnnl_build build, struct xt_err *err)
+{
+    pthread_mutex_lock(&loaded.lock);
+    enum xt_status status = load(build, err);
+    pthread_mutex_unlock(&loaded.lock);
+    return status;
 }
 
 enum xt_status xt_dnnl_check(dnnl_status_t status, const char *what, struct xt_err *err)

@@ -4,7 +4,7 @@
  * The CPU build and the GPU build of oneDNN are different libraries, so the device picks the
  * library and one binary serves every node; nothing of the GPU build is needed where it is not
  * asked for. Compiled against the v3 C API (3.2 headers); its ABI is stable within v3. xt_dnnl is
- * written once, by xt_dnnl_load, before threads start; reading it is thread-safe.
+ * written once, by the first xt_dnnl_load, which every user comes after; all of it is thread-safe.
  */
 #ifndef XT_DEVICE_DNNL_H
 #define XT_DEVICE_DNNL_H
@@ -84,13 +84,12 @@ extern struct xt_dnnl_table xt_dnnl;
 enum xt_dnnl_build { XT_DNNL_CPU, XT_DNNL_GPU };
 
 /* Loads a build, the first found of
- *   CPU: $XTRAIN_DNNL, lib/xtrain beside the program's folder, the build tree's deps/dnnl, the
- *        system's;
- *   GPU: $XTRAIN_DNNL_XPU, lib/xtrain-xpu, the build tree's deps/xpu, $DNNLROOT and /opt/intel of
- *        oneAPI, the system's where it has a GPU runtime. What it needs is loaded from its folder.
- * Does nothing where that build is loaded. XT_ERR_DEVICE says where it looked and how to install
- * it, or that the other build is loaded: a process has one. Environment variables that oneDNN or a
- * driver reads are to be set before. */
+ *   CPU: $XTRAIN_DNNL, lib/xtrain beside the folder of the program or libxtrain, the build tree's
+ * deps/dnnl, the system's; GPU: $XTRAIN_DNNL_XPU, lib/xtrain-xpu, the build tree's deps/xpu,
+ * $DNNLROOT and /opt/intel of oneAPI, the system's where it has a GPU runtime. What it needs is
+ * loaded from its folder. Does nothing where that build is loaded. XT_ERR_DEVICE says where it
+ * looked and how to install it, or that the other build is loaded: a process has one. Environment
+ * variables that oneDNN or a driver reads are to be set before. */
 enum xt_status xt_dnnl_load(enum xt_dnnl_build build, struct xt_err *err);
 
 /* The file that xt_dnnl_load would load, without loading it; "libdnnl.so.3" where it would leave

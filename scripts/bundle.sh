@@ -16,6 +16,7 @@ folder=$work/$name
 scripts/install.sh "$program" "$folder" >/dev/null
 mkdir -p "$folder/lib/xtrain"
 strip "$folder/bin/xtrain"
+[ ! -e "$folder/lib/libxtrain.so.1" ] || strip "$folder/lib/libxtrain.so.1"
 
 # The system's oneDNN where none was fetched.
 if [ ! -e "$folder/lib/xtrain/libdnnl.so.3" ]; then
@@ -24,9 +25,13 @@ if [ ! -e "$folder/lib/xtrain/libdnnl.so.3" ]; then
   install -m 755 "$(realpath "$system")" "$folder/lib/xtrain/libdnnl.so.3"
 fi
 
-# What the two load, all the way down, but for glibc: that one belongs to the kernel and the machine.
+# serve loads this one, where it is; the bundle's own is found beside the others.
+http=$(/sbin/ldconfig -p | awk '$1 ~ /^libmicrohttpd[.]so[.]12/ { print $NF; exit }')
+[ -z "$http" ] || install -m 755 "$(realpath "$http")" "$folder/lib/xtrain/libmicrohttpd.so.12"
+
+# What these load, all the way down, but for glibc: that one belongs to the kernel and the machine.
 needed() { ldd "$1" | awk '$2 == "=>" && $3 ~ /^\// { print $1, $3 }'; }
-{ needed "$folder/bin/xtrain"; needed "$folder/lib/xtrain/libdnnl.so.3"; } | sort -u |
+{ needed "$folder/bin/xtrain"; for library in "$folder"/lib/xtrain/*.so.*; do needed "$library"; done; } | sort -u |
   grep -vE '^(libc|libm|libdl|libpthread|librt|libresolv|libutil|ld-linux[^ ]*)\.so' |
   while read -r soname path; do
     [ -e "$folder/lib/xtrain/$soname" ] || install -m 755 "$path" "$folder/lib/xtrain/$soname"

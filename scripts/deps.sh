@@ -4,9 +4,9 @@
 # does and stops with exit code 2. Run again, it finds everything there and does nothing.
 #
 #   scripts/deps.sh           what `make`, `make demo` and `make test` need
-#   scripts/deps.sh --check   also what `make check`, the fuzzers and the tests of reports and exported models need (clang
-#                             and its tools, Chromium, TensorBoard in deps/tensorboard, and a Python with onnxruntime
-#                             and openvino in deps/python)
+#   scripts/deps.sh --check   also what `make check`, the fuzzers and the tests of reports, services and exported models need
+#                             (clang and its tools, abidiff, ab, curl, Chromium, TensorBoard in deps/tensorboard, and a
+#                             Python with onnxruntime and openvino in deps/python)
 #   scripts/deps.sh --probe   only look; exit code 1 where something is missing
 #   scripts/deps.sh --fuzzer  only look whether fuzzers can be built
 #
@@ -51,13 +51,18 @@ header:jpeglib.h|libjpeg-dev|libjpeg-turbo-devel
 header:protobuf-c/protobuf-c.h|libprotobuf-c-dev|protobuf-c-devel
 command:protoc-c|protobuf-c-compiler|protobuf-c-compiler
 schema:onnx|libonnx-dev|onnx-devel
+header:microhttpd.h|libmicrohttpd-dev|libmicrohttpd-devel
 header:cmocka.h|libcmocka-dev|libcmocka-devel'
 NEEDED_FOR_WHEELS='python:ensurepip|python3-venv ca-certificates|python3 python3-pip'
 NEEDED_FOR_CHECK='command:clang|clang libclang-rt-dev|clang compiler-rt
 fuzzer:|clang libclang-rt-dev|clang compiler-rt
 omp:|libomp-dev|libomp-devel
 command:clang-format|clang-format|clang-tools-extra
-command:clang-tidy|clang-tidy|clang-tools-extra'
+command:clang-tidy|clang-tidy|clang-tools-extra
+command:abidiff|abigail-tools|libabigail
+command:ab|apache2-utils|httpd-tools
+command:curl|curl ca-certificates|curl
+command:pkg-config|pkgconf|pkgconf-pkg-config'
 NEEDED_FOR_XPU='library:libze_loader.so.1|libze1|oneapi-level-zero'
 # The capture mode of Intel's driver is tested with Debian 12's alone.
 NEEDED_FOR_XPU_CHECK='header:level_zero/zes_api.h|libze-dev|oneapi-level-zero-devel

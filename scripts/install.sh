@@ -5,7 +5,8 @@
 #   install.sh --remove PREFIX     what the installation there recorded in share/xtrain/installed, and nothing else
 #
 # bin/xtrain, lib/xtrain/libdnnl.so.3 (where oneDNN is not the system's), lib/xtrain-xpu (oneDNN's GPU build and what it
-# loads, where `make deps XPU=1` brought it), share/xtrain/configs, manual page and completions, which the program writes
+# loads, where `make deps XPU=1` brought it), lib/libxtrain.so.1 with include/xtrain.h and lib/pkgconfig/xtrain.pc (where
+# it was built beside the program), share/xtrain/configs, manual page and completions, which the program writes
 # itself.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -56,6 +57,17 @@ if [ -e deps/xpu/licences ]; then
     cp -dp "$file" "$prefix/lib/xtrain-xpu/"
     installed+=lib/xtrain-xpu/${file##*/}$'\n'
   done
+fi
+library=$(dirname "$program")/libxtrain.so.1
+if [ -e "$library" ]; then
+  put 755 "$library" lib/libxtrain.so.1
+  ln -sfn libxtrain.so.1 "$prefix/lib/libxtrain.so"
+  installed+=lib/libxtrain.so$'\n'
+  put 644 train/session/xtrain.h include/xtrain.h
+  printf '%s\n' 'prefix=${pcfiledir}/../..' '' 'Name: xtrain' 'Description: Networks that xtrain trained: pictures in, answers out' \
+    "Version: $("$program" --version | sed -n '1s/^xtrain \([0-9.]*\).*/\1/p')" 'Libs: -L${prefix}/lib -lxtrain' \
+    'Cflags: -I${prefix}/include' >"$written/xtrain.pc"
+  put 644 "$written/xtrain.pc" lib/pkgconfig/xtrain.pc
 fi
 for config in configs/*.y*ml; do
   [ ! -e "$config" ] || put 644 "$config" "share/xtrain/$config"

@@ -208,6 +208,18 @@ enum xt_status xt_network_build(struct xt_network *network, const struct xt_sett
     return status;
 }
 
+enum xt_status xt_network_build_beside(struct xt_network *network,
+                                       const struct xt_settings *settings, int batch,
+                                       struct xt_graph **out, struct xt_err *err)
+{
+    struct xt_network_draft draft = {&network->params, batch, false, NULL, NULL};
+    enum xt_status status = xt_network_describe(network, settings, &draft, err);
+    *out = draft.graph;
+    return status ? status
+                  : build_within_memory(network, settings, &draft,
+                                        &(struct xt_network_draft){.graph = NULL}, err);
+}
+
 enum xt_status xt_network_rebuild(struct xt_network *network, const struct xt_settings *settings,
                                   int batch, struct xt_err *err)
 {
@@ -217,12 +229,9 @@ enum xt_status xt_network_rebuild(struct xt_network *network, const struct xt_se
     xt_graph_destroy(network->graph);
     network->graph = network->inference = NULL;
     network->batch = batch;
-    struct xt_network_draft draft = {&network->params, batch, false, NULL, NULL};
-    status = xt_network_describe(network, settings, &draft, err);
-    network->graph = network->inference = draft.graph;
-    return status ? status
-                  : build_within_memory(network, settings, &draft,
-                                        &(struct xt_network_draft){.graph = NULL}, err);
+    status = xt_network_build_beside(network, settings, batch, &network->graph, err);
+    network->inference = network->graph;
+    return status;
 }
 
 enum xt_status xt_network_init(struct xt_network *network, const struct xt_settings *settings,

@@ -43,6 +43,7 @@ enum xt_cache_choice {
 };
 enum xt_pack_choice { XT_PACK_SHARDS, XT_PACK_PIXELS };
 enum xt_images_fit { XT_IMAGES_STRETCH, XT_IMAGES_CROP };
+enum xt_stdin_kind { XT_STDIN_NONE, XT_STDIN_PATHS, XT_STDIN_IMAGES, XT_STDIN_FRAMES };
 enum xt_decode_kind { XT_DECODE_GREEDY, XT_DECODE_BEAM };
 
 /* What a run that goes on does about an option that is not what it was. */
@@ -159,6 +160,17 @@ struct xt_settings {
     bool with_preprocess;    /* it takes bytes */
     const char *check;       /* images to compare it on */
     const char *differences; /* diff: the file that lists what the two answer differently */
+
+    /* the service */
+    const char *listen; /* an address and port, or unix:PATH */
+    bool allow_remote;  /* the address may be other than the loopback's */
+    enum xt_stdin_kind stdin_kind;
+    const char *frame;  /* the size of raw frames, "640x480" */
+    double max_latency; /* seconds that a request may wait for others to share its pass */
+    int max_queue;      /* requests that wait for a pass; 0: four batches */
+    int max_body;       /* MiB */
+    int max_connections;
+    double request_timeout; /* seconds from a request's first byte to its last */
 
     /* benches */
     bool profile;                /* the time of each op */

@@ -18,6 +18,8 @@ enum {
     PREDICT = 1 << XT_COMMAND_PREDICT,
     REPORT = 1 << XT_COMMAND_REPORT,
     COMPARE = 1 << XT_COMMAND_COMPARE,
+    SERVE = 1 << XT_COMMAND_SERVE,
+    ANSWER = PREDICT | SERVE, /* whatever reads images without labels */
     DEVICES = 1 << XT_COMMAND_DEVICES,
     STEP = 1 << XT_COMMAND_BENCH_STEP,
     BENCH = STEP | 1 << XT_COMMAND_BENCH_START, /* whatever times steps */
@@ -33,7 +35,7 @@ enum {
     EXPORT = 1 << XT_COMMAND_EXPORT,
     DIFF = 1 << XT_COMMAND_DIFF,
     HELP = 1 << XT_COMMAND_HELP,
-    NETWORK = TRAIN | EVAL | PREDICT, /* whatever runs a network */
+    NETWORK = TRAIN | EVAL | ANSWER, /* whatever runs a network */
     EVERY = (1 << XT_COMMAND_COUNT) - 1,
     WORKS = EVERY & ~(HELP | 1 << XT_COMMAND_MAN | 1 << XT_COMMAND_COMPLETION),
 };
@@ -47,12 +49,14 @@ static const char *const purpose_names[] = {"train", "eval", "predict", NULL};
 static const char *const cache_names[] = {"off", "files", "ram", "disk", NULL};
 static const char *const pack_names[] = {"shards", "pixels", NULL};
 static const char *const fit_names[] = {"stretch", "crop", NULL};
+static const char *const stdin_names[] = {"none", "paths", "images", "frames", NULL};
 static const char *const decode_names[] = {"greedy", "beam", NULL};
 
 static const char *const group_titles[XT_GROUP_COUNT] = {
     [XT_GROUP_DATA] = "What to train, on what", [XT_GROUP_RUN] = "The run",
     [XT_GROUP_RECIPE] = "The recipe",           [XT_GROUP_MACHINE] = "Where it runs",
-    [XT_GROUP_ANSWER] = "Reading the answers",  [XT_GROUP_OUTPUT] = "What it says",
+    [XT_GROUP_ANSWER] = "Reading the answers",  [XT_GROUP_SERVICE] = "The service",
+    [XT_GROUP_OUTPUT] = "What it says",
 };
 
 static const struct xt_option table[] = {
@@ -72,7 +76,7 @@ static const struct xt_option table[] = {
         .name = "data",
         .type = &xt_type_source,
         FIELD(data),
-        .commands = NETWORK | DIFF | LOADER | WARM,
+        .commands = TRAIN | EVAL | PREDICT | DIFF | LOADER | WARM,
         .needed = LOADER,
         .group = XT_GROUP_DATA,
         .resume = XT_RESUME_SAYS,
@@ -402,7 +406,7 @@ static const struct xt_option table[] = {
         .by_model = true,
         .automatic = TRAIN | EVAL | PREDICT | STEP,
         .help = "images a step; auto: as many as fit the memory of the device, for train, eval, "
-                "predict and bench step",
+                "predict and bench step; serve: the most in one pass, 16 unless given",
     },
     {
         .name = "lr",
@@ -795,7 +799,7 @@ static const struct xt_option table[] = {
         .name = "fuse",
         .type = &xt_type_flag,
         FIELD(fuse),
-        .commands = EVAL | PREDICT | EXPORT | WARM,
+        .commands = EVAL | ANSWER | EXPORT | WARM,
         .group = XT_GROUP_MACHINE,
         .fallback = "true",
         .help = "fold batch norms into the convolutions before them, with the sums and ReLUs that "
@@ -843,7 +847,7 @@ static const struct xt_option table[] = {
         .name = "calibrate",
         .type = &xt_type_source,
         FIELD(calibrate),
-        .commands = EVAL | PREDICT | EXPORT,
+        .commands = EVAL | ANSWER | EXPORT,
         .group = XT_GROUP_MACHINE,
         .value = "DIR|LIST|synth:...",
         .help = "int8: images like those to be read, which show how large the numbers in the "
@@ -854,7 +858,7 @@ static const struct xt_option table[] = {
         .name = "calibrate-images",
         .type = &xt_type_integer,
         FIELD(calibrate_images),
-        .commands = EVAL | PREDICT | EXPORT,
+        .commands = EVAL | ANSWER | EXPORT,
         .group = XT_GROUP_MACHINE,
         .value = "N",
         .fallback = "256",
@@ -886,7 +890,7 @@ static const struct xt_option table[] = {
         .name = "top",
         .type = &xt_type_integer,
         FIELD(top),
-        .commands = PREDICT,
+        .commands = ANSWER,
         .group = XT_GROUP_ANSWER,
         .fallback = "5",
         .min = 1,
@@ -897,7 +901,7 @@ static const struct xt_option table[] = {
         .name = "reject",
         .type = &xt_type_real,
         FIELD(reject),
-        .commands = PREDICT,
+        .commands = ANSWER,
         .group = XT_GROUP_ANSWER,
         .value = "P",
         .fallback = "0",
@@ -937,6 +941,104 @@ static const struct xt_option table[] = {
         .help = "where the page goes; without it report.html, in the run's folder where there is "
                 "one run, else in the working directory",
     },
+    {
+        .name = "listen",
+        .type = &xt_type_text,
+        FIELD(listen),
+        .commands = SERVE,
+        .group = XT_GROUP_SERVICE,
+        .fallback = "127.0.0.1:8080",
+        .value = "ADDRESS:PORT|unix:PATH",
+        .help = "where requests come in; port 0: one that is free",
+    },
+    {
+        .name = "allow-remote",
+        .type = &xt_type_flag,
+        FIELD(allow_remote),
+        .commands = SERVE,
+        .group = XT_GROUP_SERVICE,
+        .fallback = "false",
+        .help = "let --listen be an address that other machines reach; whoever does can use it",
+    },
+    {
+        .name = "stdin",
+        .type = &xt_type_choice,
+        FIELD(stdin_kind),
+        .commands = SERVE,
+        .group = XT_GROUP_SERVICE,
+        .fallback = "none",
+        .choices = stdin_names,
+        .not_in_config = true,
+        .help = "answer standard input: paths, a line each; images, each after its length in four "
+                "bytes, highest first; frames, raw RGB of the size --frame",
+    },
+    {
+        .name = "frame",
+        .type = &xt_type_text,
+        FIELD(frame),
+        .commands = SERVE,
+        .group = XT_GROUP_SERVICE,
+        .value = "WIDTHxHEIGHT",
+        .not_in_config = true,
+        .help = "the size of the frames of --stdin frames",
+    },
+    {
+        .name = "max-latency",
+        .type = &xt_type_duration,
+        FIELD(max_latency),
+        .commands = SERVE,
+        .group = XT_GROUP_SERVICE,
+        .fallback = "0",
+        .max = 60,
+        .help = "how long a request may wait for others to share its pass, such as 20ms; 0: a pass "
+                "begins when the one before has ended, with what came until then",
+    },
+    {
+        .name = "max-queue",
+        .type = &xt_type_integer,
+        FIELD(max_queue),
+        .commands = SERVE,
+        .group = XT_GROUP_SERVICE,
+        .fallback = "0",
+        .max = 1000000,
+        .help = "requests that may wait for a pass, beyond which the answer is 503; 0: four "
+                "batches",
+    },
+    {
+        .name = "max-body",
+        .type = &xt_type_integer,
+        FIELD(max_body),
+        .commands = SERVE,
+        .group = XT_GROUP_SERVICE,
+        .fallback = "16",
+        .min = 1,
+        .max = 256,
+        .value = "MIB",
+        .help = "the largest image that is taken; sixteen times that for all at once",
+    },
+    {
+        .name = "max-connections",
+        .type = &xt_type_integer,
+        FIELD(max_connections),
+        .commands = SERVE,
+        .group = XT_GROUP_SERVICE,
+        .fallback = "256",
+        .min = 1,
+        .max = 10000,
+        .help = "clients at once; others wait until one leaves",
+    },
+    {
+        .name = "request-timeout",
+        .type = &xt_type_duration,
+        FIELD(request_timeout),
+        .commands = SERVE,
+        .group = XT_GROUP_SERVICE,
+        .fallback = "10s",
+        .min = 0.1,
+        .max = 3600,
+        .help = "a client that takes longer to send its request, or sends none, is hung up on",
+    },
+
     {
         .name = "sheet",
         .type = &xt_type_path,

@@ -10,7 +10,7 @@
 #include "cli/commands.h"
 #include "cli/options/types.h"
 
-enum { XT_OPTIONS_MAX = 96 };
+enum { XT_OPTIONS_MAX = 160 };
 
 /* In the order of help. */
 const struct xt_option *xt_option_table(size_t *count);

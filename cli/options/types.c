@@ -270,14 +270,14 @@ static enum xt_status spell_real(const struct xt_option *option, const void *val
 }
 
 static const struct {
-    char letter;
+    const char *name;
     double seconds;
-} units[] = {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}};
+} units[] = {{"d", 86400}, {"h", 3600}, {"m", 60}, {"s", 1}, {"ms", 1e-3}};
 
-static double unit_seconds(char letter)
+static double unit_seconds(const char *name)
 {
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (units[i].letter == letter)
+        if (strcmp(units[i].name, name) == 0)
             return units[i].seconds;
     return 0;
 }
@@ -287,8 +287,8 @@ static enum xt_status parse_duration(const struct xt_option *option, const char 
 {
     size_t length = real_length(text);
     const char *unit = text + length;
-    double seconds = *unit ? unit_seconds(*unit) : 1;
-    if (length == 0 || seconds == 0 || (*unit && unit[1]))
+    double seconds = *unit ? unit_seconds(unit) : 1;
+    if (length == 0 || seconds == 0)
         return refuse(option, subject, text, "", err);
     seconds *= strtod(text, NULL);
     if (!isfinite(seconds) || !in_range(option, seconds))
@@ -309,8 +309,8 @@ static enum xt_status spell_duration(const struct xt_option *option, const void 
     if (number == 0)
         return xt_str_printf(out, err, "0");
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (fmod(number, units[i].seconds) == 0)
-            return xt_str_printf(out, err, "%.0f%c", number / units[i].seconds, units[i].letter);
+        if (units[i].seconds >= 1 && fmod(number, units[i].seconds) == 0)
+            return xt_str_printf(out, err, "%.0f%s", number / units[i].seconds, units[i].name);
     enum xt_status status = append_real(number, out, err);
     return status ? status : xt_str_printf(out, err, "s");
 }

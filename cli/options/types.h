@@ -44,7 +44,7 @@ extern const struct xt_option_type xt_type_batch;    /* int, 0 for "auto" */
 extern const struct xt_option_type xt_type_int64;    /* int64_t */
 extern const struct xt_option_type xt_type_seed;     /* uint64_t, the whole range */
 extern const struct xt_option_type xt_type_real;     /* double, finite */
-extern const struct xt_option_type xt_type_duration; /* double, seconds: "90s", "10m", "2h", "90" */
+extern const struct xt_option_type xt_type_duration; /* double, seconds: "90s", "2h", "5ms", "90" */
 extern const struct xt_option_type xt_type_choice;   /* an enum: the index into the choices */
 extern const struct xt_option_type xt_type_text;     /* const char *, UTF-8, not empty */
 extern const struct xt_option_type xt_type_path;     /* as text; completed as a file name */
@@ -58,6 +58,7 @@ enum xt_option_group {
     XT_GROUP_RECIPE,
     XT_GROUP_MACHINE,
     XT_GROUP_ANSWER,
+    XT_GROUP_SERVICE,
     XT_GROUP_OUTPUT,
     XT_GROUP_COUNT,
 };

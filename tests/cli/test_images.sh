@@ -36,11 +36,13 @@ for bomb in bad/*bomb*; do
   expect 3 "$bomb" bash -c "ulimit -v 2000000; exec '$xtrain' predict w/last.safetensors --threads 1 $bomb"
 done
 
-# Who asks to stop is told how far it came.
-for ((i = 0; i < 100000; i++)); do echo good/京A12311_1.jpg; done >long
+# Who asks to stop is told how far it came: of how many, where that is known.
+for ((i = 0; i < 100000; i++)); do echo good/京A12311_1.jpg; done >long.txt
 for end in 'INT 130 interrupted' 'TERM 75 stopped'; do
   read -r signal code word <<<"$end"
-  stops "$code" "$word after " "$signal" "$xtrain" predict w/last.safetensors --threads 1 - <long
+  stops "$code" "$word after " "$signal" "$xtrain" predict w/last.safetensors --threads 1 - <long.txt
+  grep -qE 'after [0-9]+ files?$' <<<"$said" || fail 'how far it came is not said' "$(tail -1 <<<"$said")"
+  stops "$code" "$word after " "$signal" "$xtrain" predict w/last.safetensors --threads 1 long.txt
   grep -qF ' of 100000 files' <<<"$said" || fail 'how far it came is not said' "$(tail -1 <<<"$said")"
 done
 

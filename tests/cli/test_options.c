@@ -260,7 +260,7 @@ static const struct {
     {"--model lprnet plates", "train takes options alone, but \"plates\" was given"},
     {"--model lprnet eval", "the command comes first: write `xtrain eval` and then the options"},
     {"--model lprnet -- --lr", "train takes options alone, but \"--lr\" was given"},
-    {"--model lprnet --reject 0.5", "--reject belongs to predict, not to train"},
+    {"--model lprnet --reject 0.5", "--reject belongs to predict and serve, not to train"},
     {"--model", "--model needs a value: NAME"},
     {"--model lprnt", "--model takes lprnet or resnet50, not \"lprnt\"; did you mean lprnet?"},
     {"--model vit", "--model takes lprnet or resnet50, not \"vit\""},
@@ -281,8 +281,8 @@ static const struct {
     {"predict w.pth a.jpg --json true",
      "--json takes no value, but \"true\" was given; write --json alone"},
     {"devices --batch 3",
-     "--batch belongs to train, eval, predict, bench step, bench infer, bench loader, bench start, "
-     "warmup and selftest, not to devices"},
+     "--batch belongs to train, eval, predict, serve, bench step, bench infer, bench loader, bench "
+     "start, warmup and selftest, not to devices"},
     {"completion", "xtrain completion needs bash|zsh|fish; `xtrain completion --help` tells more"},
     {"", "xtrain train needs --model lprnet (the network); `xtrain train --help` tells more"},
 };

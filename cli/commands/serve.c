@@ -1,0 +1,127 @@
+/* xtrain serve: a resident process that answers, over HTTP or on standard input. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "base/system/stop.h"
+#include "base/system/thread.h"
+#include "cli/commands.h"
+#include "cli/options/options.h"
+#include "cli/serve/address.h"
+#include "cli/serve/http.h"
+#include "cli/serve/metrics.h"
+#include "cli/serve/ordered.h"
+#include "cli/serve/stream.h"
+#include "data/image/image.h"
+#include "train/session/engine.h"
+
+/* What is named on the command line alone, or not at all. */
+static enum xt_status check(const struct xt_options *options, int *width, int *height,
+                            struct xt_err *err)
+{
+    const struct xt_settings *s = &options->values;
+    bool frames = s->stdin_kind == XT_STDIN_FRAMES;
+    char rest = '\0';
+    if (options->argument_count > 1)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "xtrain serve takes WEIGHTS alone; pictures come by HTTP, or by --stdin");
+    if (s->stdin_kind != XT_STDIN_NONE &&
+        xt_options_source(options, "listen") == XT_SOURCE_COMMAND_LINE)
+        return xt_err_set(err, XT_ERR_USAGE, "--stdin and --listen: give one of the two");
+    if (frames != (s->frame != NULL))
+        return xt_err_set(err, XT_ERR_USAGE,
+                          frames ? "--stdin frames has to know their size: --frame WIDTHxHEIGHT"
+                                 : "--frame is the size of the raw frames of --stdin frames");
+    if (frames && (sscanf(s->frame, "%6dx%6d%c", width, height, &rest) != 2 ||
+                   xt_image_check(*width, *height, err)))
+        return xt_err_set(err, XT_ERR_USAGE, "--frame takes WIDTHxHEIGHT, such as 1280x720, not %s",
+                          xt_show(s->frame).text);
+    return XT_OK;
+}
+
+static void passed(void *context, int images, double seconds)
+{
+    xt_metrics_pass(context, images, seconds);
+}
+
+static enum xt_status start(struct xtrain *network, const struct xt_options *options,
+                            struct xt_metrics *metrics, struct xt_engine_plan *plan,
+                            struct xt_err *err)
+{
+    const struct xt_settings *s = &options->values;
+    bool is_http = s->stdin_kind == XT_STDIN_NONE;
+    enum xt_value_source source = xt_options_source(options, "batch");
+    bool is_said = source == XT_SOURCE_COMMAND_LINE || source == XT_SOURCE_CONFIG;
+    *plan = (struct xt_engine_plan){
+        .session = {.batch = is_said ? s->batch : XT_SESSION_BATCH, .any_count = true},
+        .wait = s->max_latency,
+        .queue = s->max_queue,
+        .refuse = is_http,
+        .passed = passed,
+        .context = metrics,
+    };
+    if (!plan->queue)
+        plan->queue = 4 * plan->session.batch;
+    if (plan->queue < plan->session.batch)
+        return xt_err_set(err, XT_ERR_USAGE, "--max-queue %d is less than one batch of %d",
+                          plan->queue, plan->session.batch);
+    double begin = xt_thread_seconds();
+    enum xt_status status = xt_engine_start(network, plan, err);
+    if (status)
+        return status;
+    xt_log_note("%s on %s: ready after %.1f s, up to %d images in a pass", xtrain_model(network),
+                xtrain_device(network), xt_thread_seconds() - begin, plan->session.batch);
+    if (xt_engine_network(network)->over_batch)
+        xt_log_warn("this network's context norm is over the batch: an answer depends on the "
+                    "images that come with it; --lprnet-norm sample gives each its own");
+    return XT_OK;
+}
+
+static enum xt_status answer_stream(struct xtrain *network, const struct xt_settings *s, int width,
+                                    int height, int batch, struct xt_err *err)
+{
+    struct xt_ordered answers = {.each = true};
+    double begin = xt_thread_seconds();
+    enum xt_status status = xt_ordered_init(&answers, network, batch, s, err);
+    if (!status)
+        status = xt_stream_run(&answers, s->stdin_kind, width, height, err);
+    /* Told to stop, it answers what is in hand. */
+    if (!status || status == XT_STOPPED || status == XT_INTERRUPTED)
+        status = xt_ordered_end(&answers, xt_thread_seconds() - begin, err);
+    xt_ordered_clear(&answers);
+    return status;
+}
+
+enum xt_status xt_cmd_serve(struct xt_options *options, struct xt_err *err)
+{
+    struct xt_settings *s = &options->values;
+    struct xt_listener listener = {.fd = -1};
+    struct xt_engine_plan plan;
+    struct xt_metrics metrics;
+    struct xtrain *network = NULL;
+    int width = 0;
+    int height = 0;
+    bool is_http = s->stdin_kind == XT_STDIN_NONE;
+    s->init = options->arguments[0];
+    xt_metrics_init(&metrics);
+    enum xt_status status = check(options, &width, &height, err);
+    if (!status && is_http)
+        status = xt_listener_open(&listener, s->listen, s->allow_remote, err);
+    if (!status)
+        status = xt_options_find_weights(options, err);
+    if (!status)
+        status = xt_engine_open(&network, s, err);
+    if (!status)
+        status = start(network, options, &metrics, &plan, err);
+    if (!status && is_http) {
+        status = xt_http_run(network, plan.queue, &listener, &metrics, s, err);
+    } else if (!status) {
+        status = answer_stream(network, s, width, height, plan.session.batch, err);
+        network = NULL;
+    }
+    xtrain_close(network);
+    xt_listener_close(&listener);
+    xt_metrics_clear(&metrics);
+    return status;
+}

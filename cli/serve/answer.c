@@ -1,0 +1,47 @@
+#include "cli/serve/answer.h"
+
+#include "base/err.h"
+
+/* A tab stands between the parts of a line: of a plate the confidences of its characters, a blank
+ * between each two; of classes each name with its probability. */
+static void describe_parts(struct xt_report *line, bool plates, int most,
+                           const struct xtrain_answer *answer)
+{
+    struct xt_report *list = xt_report_list(line, plates ? "characters" : "top");
+    for (int i = 0; i < most; i++) {
+        struct xt_report *item = plates ? list : xt_report_group(list, NULL);
+        if (!plates)
+            xt_report_add(item, "class", "", "\t%s", xtrain_answer_part(answer, i));
+        xt_report_add(item, plates ? NULL : "probability", "", plates && !i ? "\t%.3f" : " %.3f",
+                      xtrain_answer_part_confidence(answer, i));
+    }
+}
+
+void xt_answer_describe(struct xt_report *line, const struct xtrain *network,
+                        const struct xt_settings *settings, const char *path,
+                        const struct xtrain_answer *answer)
+{
+    const char *text = xtrain_answer_text(answer);
+    double confidence = xtrain_answer_confidence(answer);
+    bool plates = xtrain_reads_plates(network);
+    bool rejected = confidence < settings->reject;
+    int most = xtrain_answer_count(answer);
+    if (!plates && most > settings->top)
+        most = settings->top;
+    if (path)
+        xt_report_add(line, "path", "", "%s\t", path);
+    xt_report_add(line, plates ? "plate" : "class", rejected ? NULL : "", "%s", text);
+    if (rejected)
+        xt_report_add(line, NULL, "", "%s", "-");
+    xt_report_add(line, "confidence", "", "\t%.4f", confidence);
+    describe_parts(line, plates, most, answer);
+    xt_report_flag(line, "rejected", "", rejected, "\trejected ", "");
+    if (rejected)
+        xt_report_add(line, NULL, "", "%s", text);
+}
+
+void xt_answer_describe_error(struct xt_report *line, const char *path, const char *sentence)
+{
+    xt_report_add(line, "path", "", "%s\t!\t", path);
+    xt_report_add(line, "error", "", "%s", sentence);
+}

@@ -1,0 +1,16 @@
+/* An answer of the network as predict and serve print it: a line with tabs, or a JSON object. */
+#ifndef XT_CLI_SERVE_ANSWER_H
+#define XT_CLI_SERVE_ANSWER_H
+
+#include "cli/report.h"
+#include "train/session/xtrain.h"
+#include "train/settings.h"
+
+/* Describes an answer that is there. `path` is what was read; NULL: nobody has to be told. */
+void xt_answer_describe(struct xt_report *line, const struct xtrain *network,
+                        const struct xt_settings *settings, const char *path,
+                        const struct xtrain_answer *answer);
+/* Of what could not be read, where every picture gets its line. */
+void xt_answer_describe_error(struct xt_report *line, const char *path, const char *sentence);
+
+#endif

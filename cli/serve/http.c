@@ -1,0 +1,594 @@
+#include "cli/serve/http.h"
+
+#include <math.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/system/stop.h"
+#include "base/system/thread.h"
+#include "cli/report.h"
+#include "cli/serve/answer.h"
+#include "cli/serve/mhd.h"
+#include "train/session/engine.h"
+
+enum {
+    MIB = 1024 * 1024,
+    BODIES = 16,              /* so many of the largest size may be in memory at once */
+    HEADERS_MOST = 16 * 1024, /* a connection's memory for its headers */
+    THREADS_MOST = 4,         /* that take requests in and decode */
+    FIRST_BODY = 16 * 1024,
+    LOOK_MS = 250, /* how often slow clients are looked for */
+};
+
+/* A client; in a list, so that slow ones are found. */
+struct client {
+    struct client *previous, *next;
+    int fd;
+    double since;    /* the last request ended, or this one began */
+    bool is_waiting; /* for us: its request is here */
+};
+
+struct http {
+    struct xt_mhd mhd;
+    struct xtrain *network;
+    const struct xt_settings *settings;
+    struct xt_metrics *metrics;
+    int queue;
+    pthread_mutex_t lock;
+    struct client *clients;
+    int connections;
+    int requests; /* begun, not yet answered */
+    size_t held;  /* bytes of bodies */
+    atomic_bool draining;
+};
+
+static const char too_large[] = "the image is larger than --max-body allows";
+
+enum route { PREDICT, HEALTH, METRICS, HOME, NOWHERE };
+static const char *const route_names[] = {[PREDICT] = "/predict",
+                                          [HEALTH] = "/healthz",
+                                          [METRICS] = "/metrics",
+                                          [HOME] = "/",
+                                          [NOWHERE] = "no such place"};
+enum progress { RECEIVING, SENT };
+
+struct request {
+    struct http *http;
+    struct MHD_Connection *connection;
+    struct client *client;
+    enum route route;
+    enum progress progress;
+    double region[8];
+    int region_numbers;
+    char *body;
+    size_t size, capacity;
+    double since; /* its last byte */
+    struct xtrain_answer *answer;
+    int code; /* decided before the answer is there; 0: not */
+    struct xt_err err;
+};
+
+/* ---- answers ---- */
+
+static int code_of(const struct xt_err *err)
+{
+    switch ((int)err->status) {
+    case XT_ERR_USAGE:
+    case XT_ERR_DATA:
+        return MHD_HTTP_BAD_REQUEST;
+    case XTRAIN_BUSY:
+    case XT_ERR_MEMORY:
+        return MHD_HTTP_SERVICE_UNAVAILABLE;
+    default:
+        return MHD_HTTP_INTERNAL_SERVER_ERROR;
+    }
+}
+
+/* `text` becomes the response's own. */
+static enum MHD_Result send_text(struct request *request, int code, char *text, size_t size,
+                                 const char *type)
+{
+    struct http *http = request->http;
+    const struct xt_mhd *mhd = &http->mhd;
+    struct MHD_Response *response =
+        mhd->create_response_from_buffer(size, text, MHD_RESPMEM_MUST_FREE);
+    if (!response) {
+        free(text);
+        return MHD_NO;
+    }
+    mhd->add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    if (code == MHD_HTTP_SERVICE_UNAVAILABLE)
+        mhd->add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+    if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
+        mhd->add_response_header(response, MHD_HTTP_HEADER_ALLOW,
+                                 request->route == PREDICT ? "POST" : "GET, HEAD");
+    if (http->draining)
+        mhd->add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    enum MHD_Result result = mhd->queue_response(request->connection, (unsigned)code, response);
+    mhd->destroy_response(response);
+    double took = request->since > 0 ? xt_thread_seconds() - request->since : -1;
+    xt_metrics_request(http->metrics, code, took);
+    xt_log_detail("%s: %d in %.1f ms", route_names[request->route], code,
+                  took > 0 ? 1e3 * took : 0);
+    request->code = code;
+    return result;
+}
+
+/* The report on one line, as the body. */
+static enum MHD_Result send_report(struct request *request, int code, struct xt_report *report)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out) {
+        xt_report_destroy(report);
+        return MHD_NO;
+    }
+    enum xt_status status = xt_report_end(report, XT_REPORT_JSON, out, NULL);
+    if (fclose(out) || status) {
+        free(text);
+        return MHD_NO;
+    }
+    return send_text(request, code, text, size, "application/json");
+}
+
+static enum MHD_Result send_error(struct request *request, int code, const char *sentence)
+{
+    struct xt_report *report = xt_report_create();
+    xt_report_add(report, "error", "", "%s", sentence);
+    return send_report(request, code, report);
+}
+
+static enum MHD_Result send_health(struct request *request)
+{
+    struct http *http = request->http;
+    struct xt_report *report = xt_report_create();
+    bool draining = http->draining;
+    xt_report_add(report, "status", "", "%s", draining ? "draining" : "ok");
+    xt_report_add(report, "model", "", "%s", xtrain_model(http->network));
+    xt_report_add(report, "device", "", "%s", xtrain_device(http->network));
+    return send_report(request, draining ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_OK, report);
+}
+
+static enum MHD_Result send_metrics(struct request *request)
+{
+    struct http *http = request->http;
+    struct xt_str text = {0};
+    struct xt_metrics_now now = {.queue = xt_engine_waiting(http->network),
+                                 .queue_limit = http->queue};
+    pthread_mutex_lock(&http->lock);
+    now.requests = http->requests;
+    now.connections = http->connections;
+    pthread_mutex_unlock(&http->lock);
+    if (xt_metrics_print(http->metrics, &now, &text, NULL)) {
+        xt_str_clear(&text);
+        return MHD_NO;
+    }
+    return send_text(request, MHD_HTTP_OK, text.data, text.length,
+                     "text/plain; version=0.0.4; charset=utf-8");
+}
+
+static enum MHD_Result send_home(struct request *request)
+{
+    struct xt_report *report = xt_report_create();
+    xt_report_add(report, "service", "", "%s", "xtrain " XT_VERSION);
+    xt_report_add(report, "use", "", "%s",
+                  "POST a JPEG or PNG to /predict, with ?region=x,y,width,height for a part of it; "
+                  "GET /healthz, GET /metrics");
+    return send_report(request, MHD_HTTP_OK, report);
+}
+
+/* The answer of the network, or why there is none. */
+static enum MHD_Result send_answer(struct request *request)
+{
+    struct http *http = request->http;
+    struct xtrain_error error;
+    if (request->answer && xtrain_wait(request->answer, &error))
+        xt_engine_err(&error, &request->err);
+    if (request->err.status)
+        return send_error(request, code_of(&request->err), request->err.text);
+    struct xt_report *report = xt_report_create();
+    xt_answer_describe(report, http->network, http->settings, NULL, request->answer);
+    return send_report(request, MHD_HTTP_OK, report);
+}
+
+/* ---- a request's beginning ---- */
+
+static const char *look_up(const struct request *request, enum MHD_ValueKind kind, const char *key)
+{
+    return request->http->mhd.lookup_connection_value(request->connection, kind, key);
+}
+
+static enum route route_of(const char *url)
+{
+    int route = PREDICT;
+    while (route < NOWHERE && strcmp(route_names[route], url) != 0)
+        route++;
+    return (enum route)route;
+}
+
+/* "x,y,width,height", or the eight numbers of four corners. */
+static bool read_region(struct request *request)
+{
+    const char *at = look_up(request, MHD_GET_ARGUMENT_KIND, "region");
+    if (!at)
+        return true;
+    for (char *end; request->region_numbers < 8; at = end + 1) {
+        double number = strtod(at, &end);
+        if (end == at || !isfinite(number))
+            return false;
+        request->region[request->region_numbers++] = number;
+        if (!*end)
+            return request->region_numbers == 4 || request->region_numbers == 8;
+        if (*end != ',')
+            return false;
+    }
+    return false;
+}
+
+/* What can be refused before a body comes. */
+static int refuse(struct request *request, const char *method, const char **why)
+{
+    struct http *http = request->http;
+    bool posts = strcmp(method, MHD_HTTP_METHOD_POST) == 0;
+    bool gets =
+        strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
+    const char *length = look_up(request, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    const char *type = look_up(request, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_TYPE);
+    *why = "there is only /predict, /healthz and /metrics";
+    if (request->route == NOWHERE)
+        return MHD_HTTP_NOT_FOUND;
+    *why = request->route == PREDICT ? "/predict takes a POST with the image as its body"
+                                     : "this takes a GET";
+    if (request->route == PREDICT ? !posts : !gets)
+        return MHD_HTTP_METHOD_NOT_ALLOWED;
+    if (request->route != PREDICT)
+        return 0;
+    *why = "the service is ending";
+    if (http->draining)
+        return MHD_HTTP_SERVICE_UNAVAILABLE;
+    /* Many clients only read an answer once they have sent all, if that is not much more. */
+    *why = too_large;
+    if (length && strtoull(length, NULL, 10) / 4 > (size_t)http->settings->max_body * MIB)
+        return MHD_HTTP_CONTENT_TOO_LARGE;
+    *why = "the body is to be the image itself, not a form: curl --data-binary @car.jpg";
+    if (type && strncasecmp(type, "multipart/", 10) == 0)
+        return MHD_HTTP_UNSUPPORTED_MEDIA_TYPE;
+    *why = "region takes four numbers with commas between (x,y,width,height), or the eight of four "
+           "corners";
+    return read_region(request) ? 0 : MHD_HTTP_BAD_REQUEST;
+}
+
+static enum MHD_Result begin(struct http *http, struct MHD_Connection *connection, const char *url,
+                             const char *method, void **slot)
+{
+    struct request *request = NULL;
+    const char *why = "";
+    if (xt_mem_calloc(&request, 1, sizeof *request, "a request", NULL))
+        return MHD_NO;
+    request->http = http;
+    request->connection = connection;
+    request->route = route_of(url);
+    const union MHD_ConnectionInfo *info =
+        http->mhd.get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    request->client = info ? info->socket_context : NULL;
+    *slot = request;
+    pthread_mutex_lock(&http->lock);
+    http->requests++;
+    if (request->client)
+        request->client->since = xt_thread_seconds();
+    pthread_mutex_unlock(&http->lock);
+    int code = refuse(request, method, &why);
+    return code ? send_error(request, code, why) : MHD_YES;
+}
+
+/* ---- its body ---- */
+
+static void release_body(struct request *request)
+{
+    struct http *http = request->http;
+    pthread_mutex_lock(&http->lock);
+    http->held -= request->capacity;
+    pthread_mutex_unlock(&http->lock);
+    free(request->body);
+    request->body = NULL;
+    request->capacity = 0;
+}
+
+/* Grows as bytes come, not as the client says they will. */
+static enum xt_status make_room(struct request *request, size_t need)
+{
+    struct http *http = request->http;
+    size_t before = request->capacity;
+    size_t most = (size_t)http->settings->max_body * MIB;
+    size_t wanted = before * 2 > need ? before * 2 : need;
+    if (wanted < FIRST_BODY)
+        wanted = FIRST_BODY;
+    pthread_mutex_lock(&http->lock);
+    bool fits = http->held + (wanted - before) <= BODIES * most;
+    http->held += fits ? wanted - before : 0;
+    pthread_mutex_unlock(&http->lock);
+    if (!fits)
+        return xt_err_set(&request->err, XT_ERR_MEMORY,
+                          "the requests under way take as much memory as they may: try again "
+                          "later");
+    char *body = realloc(request->body, wanted);
+    if (body) {
+        request->body = body;
+        request->capacity = wanted;
+        return XT_OK;
+    }
+    pthread_mutex_lock(&http->lock);
+    http->held -= wanted - before;
+    pthread_mutex_unlock(&http->lock);
+    return xt_err_no_memory(&request->err, "a request", wanted);
+}
+
+/* What cannot be taken is read and thrown away: the answer comes at the end. */
+static void receive(struct request *request, const char *bytes, size_t size)
+{
+    if (request->code || request->err.status || request->route != PREDICT)
+        return;
+    if (request->size + size > (size_t)request->http->settings->max_body * MIB) {
+        request->code = MHD_HTTP_CONTENT_TOO_LARGE;
+        release_body(request);
+        return;
+    }
+    if (request->size + size > request->capacity && make_room(request, request->size + size)) {
+        release_body(request);
+        return;
+    }
+    memcpy(request->body + request->size, bytes, size);
+    request->size += size;
+}
+
+/* On the network's thread. */
+static void wake(void *context)
+{
+    const struct request *request = context;
+    request->http->mhd.resume_connection(request->connection);
+}
+
+static void set_waiting(struct request *request)
+{
+    struct http *http = request->http;
+    pthread_mutex_lock(&http->lock);
+    if (request->client)
+        request->client->is_waiting = true;
+    pthread_mutex_unlock(&http->lock);
+    request->progress = SENT;
+    request->since = xt_thread_seconds();
+}
+
+/* The connection sleeps until the answer is there. It does before the image is sent, since the
+ * answer may come at once. */
+static enum MHD_Result send_image(struct request *request)
+{
+    struct http *http = request->http;
+    struct xtrain_error error;
+    const struct xtrain_image image = {
+        .bytes = request->body ? request->body : "",
+        .size = request->size,
+        .region = request->region_numbers ? request->region : NULL,
+        .region_numbers = request->region_numbers,
+        .done = wake,
+        .context = request,
+    };
+    http->mhd.suspend_connection(request->connection);
+    int status = xtrain_send(http->network, &image, &request->answer, &error);
+    release_body(request);
+    if (status) {
+        xt_engine_err(&error, &request->err);
+        http->mhd.resume_connection(request->connection);
+    }
+    return MHD_YES;
+}
+
+static enum MHD_Result finish(struct request *request)
+{
+    switch (request->route) {
+    case HEALTH:
+        return send_health(request);
+    case METRICS:
+        return send_metrics(request);
+    case HOME:
+        return send_home(request);
+    default:
+        break;
+    }
+    if (request->progress == SENT)
+        return send_answer(request);
+    set_waiting(request);
+    if (request->code == MHD_HTTP_CONTENT_TOO_LARGE)
+        return send_error(request, request->code, too_large);
+    return request->err.status ? send_answer(request) : send_image(request);
+}
+
+/* ---- libmicrohttpd's calls ---- */
+
+static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,
+                              const char *method, const char *version, const char *bytes,
+                              size_t *size, void **slot)
+{
+    struct request *request = *slot;
+    (void)version;
+    if (!request)
+        return begin(context, connection, url, method, slot);
+    if (*size) {
+        receive(request, bytes, *size);
+        *size = 0;
+        return MHD_YES;
+    }
+    return finish(request);
+}
+
+static void completed(void *context, struct MHD_Connection *connection, void **slot,
+                      enum MHD_RequestTerminationCode why)
+{
+    struct http *http = context;
+    struct request *request = *slot;
+    (void)connection;
+    (void)why;
+    if (!request)
+        return;
+    release_body(request);
+    xtrain_answer_free(request->answer);
+    pthread_mutex_lock(&http->lock);
+    http->requests--;
+    if (request->client) {
+        request->client->since = xt_thread_seconds();
+        request->client->is_waiting = false;
+    }
+    pthread_mutex_unlock(&http->lock);
+    free(request);
+    *slot = NULL;
+}
+
+static void remove_client(struct http *http, struct client *client)
+{
+    if (client->previous)
+        client->previous->next = client->next;
+    else
+        http->clients = client->next;
+    if (client->next)
+        client->next->previous = client->previous;
+    http->connections--;
+}
+
+static void add_client(struct http *http, struct client *client)
+{
+    client->next = http->clients;
+    if (client->next)
+        client->next->previous = client;
+    http->clients = client;
+    http->connections++;
+}
+
+static void connected(void *context, struct MHD_Connection *connection, void **slot,
+                      enum MHD_ConnectionNotificationCode what)
+{
+    struct http *http = context;
+    struct client *client = *slot;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *info =
+            http->mhd.get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        if (!info || xt_mem_calloc(&client, 1, sizeof *client, "a connection", NULL))
+            return;
+        client->fd = info->connect_fd;
+        client->since = xt_thread_seconds();
+        *slot = client;
+        pthread_mutex_lock(&http->lock);
+        add_client(http, client);
+        pthread_mutex_unlock(&http->lock);
+    } else if (client) {
+        pthread_mutex_lock(&http->lock);
+        remove_client(http, client);
+        pthread_mutex_unlock(&http->lock);
+        free(client);
+        *slot = NULL;
+    }
+}
+
+static void said(void *context, const char *format, va_list arguments)
+{
+    char line[512];
+    (void)context;
+    vsnprintf(line, sizeof line, format, arguments);
+    line[strcspn(line, "\n")] = '\0';
+    xt_log_detail("libmicrohttpd: %s", line);
+}
+
+/* ---- its life ---- */
+
+/* A client whose request is not here in time is hung up on, however it dribbles: libmicrohttpd's
+ * own limit is between two bytes. */
+static void hang_up_on_slow(struct http *http)
+{
+    double now = xt_thread_seconds();
+    pthread_mutex_lock(&http->lock);
+    for (const struct client *client = http->clients; client; client = client->next)
+        if (!client->is_waiting && now - client->since > http->settings->request_timeout)
+            shutdown(client->fd, SHUT_RDWR);
+    pthread_mutex_unlock(&http->lock);
+}
+
+/* Answers what is in hand; those who are still sending have their time. */
+static void drain(struct http *http)
+{
+    for (int left = 1; left;) {
+        poll(NULL, 0, 20);
+        hang_up_on_slow(http);
+        pthread_mutex_lock(&http->lock);
+        left = http->requests;
+        pthread_mutex_unlock(&http->lock);
+    }
+}
+
+static unsigned threads_of(const struct xt_settings *settings)
+{
+    int threads = settings->workers ? settings->workers : xt_thread_available(NULL);
+    return (unsigned)(threads < THREADS_MOST || settings->workers ? threads : THREADS_MOST);
+}
+
+static struct MHD_Daemon *start(struct http *http, const struct xt_listener *listener)
+{
+    const struct xt_settings *s = http->settings;
+    unsigned threads = threads_of(s);
+    unsigned connections = (unsigned)s->max_connections;
+    if (connections < threads)
+        threads = connections;
+    return http->mhd.start_daemon(
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
+        handle, http, MHD_OPTION_EXTERNAL_LOGGER, said, NULL, MHD_OPTION_LISTEN_SOCKET,
+        listener->fd, MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)ceil(s->request_timeout), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)HEADERS_MOST, MHD_OPTION_NOTIFY_COMPLETED, completed, http,
+        MHD_OPTION_NOTIFY_CONNECTION, connected, http, MHD_OPTION_THREAD_POOL_SIZE,
+        threads > 1 ? threads : 0, MHD_OPTION_END);
+}
+
+static void stop(struct http *http, struct MHD_Daemon *daemon, struct xt_listener *listener)
+{
+    http->draining = true;
+    http->mhd.quiesce_daemon(daemon);
+    xt_listener_close(listener);
+    drain(http);
+    http->mhd.stop_daemon(daemon);
+}
+
+enum xt_status xt_http_run(struct xtrain *network, int queue, struct xt_listener *listener,
+                           struct xt_metrics *metrics, const struct xt_settings *settings,
+                           struct xt_err *err)
+{
+    struct http http = {.network = network,
+                        .settings = settings,
+                        .metrics = metrics,
+                        .queue = queue,
+                        .lock = PTHREAD_MUTEX_INITIALIZER};
+    enum xt_status status = xt_mhd_load(&http.mhd, err);
+    if (status)
+        return status;
+    struct MHD_Daemon *daemon = start(&http, listener);
+    if (!daemon)
+        return xt_err_set(err, XT_ERR_RUN, "libmicrohttpd cannot start at %s", listener->url);
+    xt_log_note("listening at %s: POST an image to /predict; GET /healthz, /metrics",
+                listener->url);
+    while (!xt_stop_status()) {
+        poll(NULL, 0, LOOK_MS);
+        hang_up_on_slow(&http);
+    }
+    stop(&http, daemon, listener);
+    pthread_mutex_destroy(&http.lock);
+    return XT_OK;
+}

@@ -1,0 +1,125 @@
+#include "cli/serve/metrics.h"
+
+#include "base/system/thread.h"
+
+static const double latency_bounds[XT_METRIC_BUCKETS] = {
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10};
+static const double batch_bounds[] = {1, 2, 4, 8, 16, 32, 64, 128, 256};
+
+void xt_metrics_init(struct xt_metrics *metrics)
+{
+    *metrics = (struct xt_metrics){
+        .latency = {.bounds = latency_bounds, .count = XT_METRIC_BUCKETS},
+        .passes = {.bounds = latency_bounds, .count = XT_METRIC_BUCKETS},
+        .batches = {.bounds = batch_bounds, .count = sizeof batch_bounds / sizeof *batch_bounds},
+    };
+    pthread_mutex_init(&metrics->lock, NULL);
+}
+
+void xt_metrics_clear(struct xt_metrics *metrics)
+{
+    pthread_mutex_destroy(&metrics->lock);
+}
+
+static void add(struct xt_histogram *histogram, double value)
+{
+    int bucket = 0;
+    while (bucket < histogram->count && value > histogram->bounds[bucket])
+        bucket++;
+    histogram->in[bucket]++;
+    histogram->sum += value;
+}
+
+void xt_metrics_request(struct xt_metrics *metrics, int code, double seconds)
+{
+    int i = 0;
+    pthread_mutex_lock(&metrics->lock);
+    while (i < XT_METRIC_CODES - 1 && metrics->codes[i].code && metrics->codes[i].code != code)
+        i++;
+    metrics->codes[i].code = code;
+    metrics->codes[i].requests++;
+    if (seconds >= 0)
+        add(&metrics->latency, seconds);
+    pthread_mutex_unlock(&metrics->lock);
+}
+
+void xt_metrics_pass(struct xt_metrics *metrics, int images, double seconds)
+{
+    pthread_mutex_lock(&metrics->lock);
+    add(&metrics->batches, images);
+    add(&metrics->passes, seconds);
+    pthread_mutex_unlock(&metrics->lock);
+}
+
+static enum xt_status head(struct xt_str *out, const char *name, const char *type, const char *help,
+                           struct xt_err *err)
+{
+    return xt_str_printf(out, err, "# HELP xtrain_%s %s\n# TYPE xtrain_%s %s\n", name, help, name,
+                         type);
+}
+
+static enum xt_status print_value(struct xt_str *out, const char *name, const char *help,
+                                  double value, struct xt_err *err)
+{
+    enum xt_status status = head(out, name, "gauge", help, err);
+    return status ? status : xt_str_printf(out, err, "xtrain_%s %.15g\n", name, value);
+}
+
+static enum xt_status print_histogram(const struct xt_histogram *histogram, const char *name,
+                                      const char *help, struct xt_str *out, struct xt_err *err)
+{
+    uint64_t below = 0;
+    enum xt_status status = head(out, name, "histogram", help, err);
+    for (int i = 0; i < histogram->count && !status; i++) {
+        below += histogram->in[i];
+        status = xt_str_printf(out, err, "xtrain_%s_bucket{le=\"%g\"} %llu\n", name,
+                               histogram->bounds[i], (unsigned long long)below);
+    }
+    below += histogram->in[histogram->count];
+    return status ? status
+                  : xt_str_printf(out, err,
+                                  "xtrain_%s_bucket{le=\"+Inf\"} %llu\nxtrain_%s_sum %.9g\n"
+                                  "xtrain_%s_count %llu\n",
+                                  name, (unsigned long long)below, name, histogram->sum, name,
+                                  (unsigned long long)below);
+}
+
+static enum xt_status print_codes(const struct xt_metrics *metrics, struct xt_str *out,
+                                  struct xt_err *err)
+{
+    enum xt_status status =
+        head(out, "requests_total", "counter", "Requests answered, by HTTP's code.", err);
+    for (int i = 0; i < XT_METRIC_CODES && metrics->codes[i].code && !status; i++)
+        status =
+            xt_str_printf(out, err, "xtrain_requests_total{code=\"%d\"} %llu\n",
+                          metrics->codes[i].code, (unsigned long long)metrics->codes[i].requests);
+    return status;
+}
+
+enum xt_status xt_metrics_print(struct xt_metrics *metrics, const struct xt_metrics_now *now,
+                                struct xt_str *out, struct xt_err *err)
+{
+    const struct {
+        const char *name, *help;
+        double value;
+    } values[] = {
+        {"queue", "Images that wait for a pass.", now->queue},
+        {"queue_limit", "Images that may wait.", now->queue_limit},
+        {"requests_in_hand", "Requests begun and not yet answered.", now->requests},
+        {"connections", "Clients connected.", now->connections},
+        {"resident_bytes", "Memory that the process occupies.", (double)xt_thread_memory_used()},
+    };
+    pthread_mutex_lock(&metrics->lock);
+    enum xt_status status = print_codes(metrics, out, err);
+    if (!status)
+        status = print_histogram(&metrics->latency, "request_seconds",
+                                 "From a request's last byte to its answer.", out, err);
+    if (!status)
+        status = print_histogram(&metrics->batches, "batch_images", "Images in a pass.", out, err);
+    if (!status)
+        status = print_histogram(&metrics->passes, "pass_seconds", "What a pass took.", out, err);
+    pthread_mutex_unlock(&metrics->lock);
+    for (size_t i = 0; i < sizeof values / sizeof *values && !status; i++)
+        status = print_value(out, values[i].name, values[i].help, values[i].value, err);
+    return status;
+}

@@ -1,0 +1,34 @@
+/* libmicrohttpd, loaded when the service starts: whoever does not serve needs neither it nor what
+ * it brings along. */
+#ifndef XT_CLI_SERVE_MHD_H
+#define XT_CLI_SERVE_MHD_H
+
+#include <microhttpd.h>
+
+#include "base/err.h"
+
+/* Each name is a function of its without the MHD_ prefix. */
+#define XT_MHD_FUNCTIONS(X)                                                                        \
+    X(start_daemon)                                                                                \
+    X(stop_daemon)                                                                                 \
+    X(quiesce_daemon)                                                                              \
+    X(suspend_connection)                                                                          \
+    X(resume_connection)                                                                           \
+    X(create_response_from_buffer)                                                                 \
+    X(add_response_header)                                                                         \
+    X(queue_response)                                                                              \
+    X(destroy_response)                                                                            \
+    X(lookup_connection_value)                                                                     \
+    X(get_connection_info)
+
+struct xt_mhd {
+    void *library;
+#define XT_MHD_FIELD(name) __typeof__(MHD_##name) *name;
+    XT_MHD_FUNCTIONS(XT_MHD_FIELD)
+#undef XT_MHD_FIELD
+};
+
+/* XT_ERR_RUN says how to install it. It stays loaded. */
+enum xt_status xt_mhd_load(struct xt_mhd *mhd, struct xt_err *err);
+
+#endif

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# The binary interface of libxtrain: what programs that were linked with an earlier one rely on.
+#
+#   abi.sh LIBRARY FILE             compares the library with what FILE records; exit code 1 where they differ
+#   abi.sh --record LIBRARY FILE    records it anew
+#
+# What is added at the end of the list is compatible, and is recorded in the same change. What is taken away or changed
+# is not: programs would break, so that takes another soname (libxtrain.so.2) and another node of symbols.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+record=
+if [ "$1" = --record ]; then record=yes && shift; fi
+library=$1 file=$2
+private=(--headers-dir train/session --drop-private-types)
+same=(--exported-interfaces-only --no-show-locs --no-comp-dir-path --no-corpus-path --no-elf-needed)
+
+if ! command -v abidiff >/dev/null; then
+  echo 'abi: not checked: abidiff is not here; "make deps-check" installs it'
+  [ -z "$record" ] || exit 1
+  exit 0
+fi
+if ! grep -q debug_info <<<"$(readelf -S "$library")"; then
+  echo "abi: not checked: $library was built without -g, so that its types are not known"
+  [ -z "$record" ] || exit 1
+  exit 0
+fi
+if [ -n "$record" ]; then
+  abidw "${private[@]}" "${same[@]}" --out-file "$file.part" "$library"
+  mv "$file.part" "$file"
+  echo "abi: recorded in $file"
+  exit
+fi
+if ! said=$(abidiff --headers-dir2 train/session --drop-private-types "$file" "$library" 2>&1); then
+  printf '%s\n' "$said" "abi: $library is not as $file records it. If programs that were linked before go on running, record it: make abi-record"
+  exit 1
+fi
+echo 'abi: libxtrain is as it was recorded'

@@ -1,0 +1,248 @@
+"""A client of the service, good and bad: client.py WHAT URL IMAGE [...]. Exits with 1 and a sentence where it is not
+answered as it should be."""
+import http.client
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+import zlib
+
+what, where, path = sys.argv[1:4]
+image = open(path, "rb").read()
+address = None if what == "unix" else (where.split("//")[1].rsplit(":", 1)[0], int(where.rsplit(":", 1)[1]))
+
+
+def check(is_so, *why):
+    if not is_so:
+        print("client:", *why)
+        sys.exit(1)
+
+
+class Unix(http.client.HTTPConnection):
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(20)
+        self.sock.connect(where)
+
+
+def connection():
+    return Unix("localhost") if what == "unix" else http.client.HTTPConnection(*address, timeout=20)
+
+
+def ask(method, url, body=None, headers={}, over=None):
+    here = over or connection()
+    here.request(method, url, body, headers)
+    answer = here.getresponse()
+    text = answer.read().decode()
+    if not over:
+        here.close()
+    return answer.status, text, answer
+
+
+def post(body, query="", headers={}, over=None):
+    status, text, answer = ask("POST", "/predict" + query, body, headers, over)
+    return status, json.loads(text), answer
+
+
+def refused(code, sentence, *request, **more):
+    status, text, _ = ask(*request, **more)
+    check(status == code and sentence in json.loads(text)["error"], request[:2], status, text)
+
+
+def raw(*pieces, pause=0.0):
+    """Sends bytes as they are; returns what comes until the other side hangs up, and how long that took."""
+    begin = time.time()
+    with socket.create_connection(address, 20) as s:
+        said = b""
+        try:
+            for piece in pieces:
+                s.sendall(piece)
+                time.sleep(pause)
+            while part := s.recv(65536):
+                said += part
+        except (ConnectionError, TimeoutError):
+            pass
+        return said, time.time() - begin
+
+
+def together(*tasks):
+    """Side by side; one that fails fails the client."""
+    ends = []
+    threading.excepthook = lambda failure: print("client:", repr(failure.exc_value))
+    threads = [threading.Thread(target=lambda task=task: ends.append(task())) for task in tasks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    check(len(ends) == len(tasks), "see above")
+
+
+def png(width, height, row=b"", rows=None):
+    """Every row has these bytes; black where there are none. With `rows` fewer than it says."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    packer = zlib.compressobj(9)
+    rows = b"".join(packer.compress((b"\0" + row + bytes(3 * width))[:3 * width + 1]) for _ in range(rows or height)) + packer.flush()
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) +
+            chunk(b"IDAT", rows) + chunk(b"IEND", b""))
+
+
+def resident(process):
+    with open(f"/proc/{process}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+
+
+def answers():
+    expected = json.loads(sys.argv[4])
+    del expected["path"]
+    here = connection()
+    for query in "", "?region=0,0,5000,5000", "?region=0,0,5000,5000&other=1":
+        status, answer, _ = post(image, query, over=here)
+        check(status == 200 and answer == expected, query, status, answer, expected)
+    slope = png(94, 24, bytes(range(1, 255)) * 2)
+    all_of_it = post(slope, over=here)[1]
+    for region in "0,0,94,0,94,24,0,24", "10,2,40,20":
+        status, answer, _ = post(slope, "?region=" + region, over=here)
+        check(status == 200 and (answer == all_of_it) == region.startswith("0"), region, answer, all_of_it)
+    # In pieces.
+    here.request("POST", "/predict", iter([image[:100], image[100:]]), encode_chunked=True,
+                 headers={"Transfer-Encoding": "chunked"})
+    check(json.loads(here.getresponse().read()) == expected, "in pieces")
+
+    for query in "1,2,3", "a", "", "1,2,3,4,5", "1,2,3,nan", "1,2,3,4,5,6,7,8,9":
+        refused(400, "region takes", "POST", "/predict?region=" + query, image)
+    refused(400, "no size", "POST", "/predict?region=0,0,0,5", image)
+    refused(400, "outside the picture", "POST", "/predict?region=9000,0,5,5", image)
+    refused(400, "is empty", "POST", "/predict", b"")
+    refused(400, "neither a JPEG nor a PNG", "POST", "/predict", b"no image")
+    refused(400, "looks like a GIF", "POST", "/predict", b"GIF89a, one would think")
+    refused(400, "", "POST", "/predict", image[:200])
+    refused(404, "/healthz", "GET", "/nowhere")
+    refused(405, "POST", "GET", "/predict")
+    refused(405, "GET", "POST", "/metrics", image)
+    refused(413, "larger than", "POST", "/predict", bytes(2 << 20), over=None, headers={"Content-Length": str(2 << 20)})
+    refused(415, "not a form", "POST", "/predict", image, headers={"Content-Type": "multipart/form-data; boundary=x"})
+    check(ask("GET", "/predict")[2].getheader("Allow") == "POST", "no Allow")
+
+    status, text, answer = ask("GET", "/healthz")
+    check(status == 200 and json.loads(text)["status"] == "ok", text)
+    check(ask("HEAD", "/healthz")[0] == 200 and ask("GET", "/")[0] == 200, "HEAD, or /")
+    status, text, answer = ask("GET", "/metrics")
+    check(status == 200 and answer.getheader("Content-Type").startswith("text/plain; version=0.0.4"), answer.headers)
+    figures = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    check(int(figures['xtrain_requests_total{code="200"}']) >= 8 and int(figures['xtrain_requests_total{code="404"}']) == 1 and
+          int(figures["xtrain_batch_images_count"]) == 7 and float(figures["xtrain_batch_images_sum"]) == 7 and
+          int(figures['xtrain_request_seconds_bucket{le="+Inf"}']) == int(figures["xtrain_request_seconds_count"]) > 5 and
+          int(figures["xtrain_resident_bytes"]) > 1e6 and figures["xtrain_queue_limit"] == "64", text)
+
+
+def drains():
+    """The end is asked for while a request waits for its pass and another one is half here."""
+    process = int(sys.argv[4])
+    got = []
+    waiting = threading.Thread(target=lambda: got.append(post(image)))
+    waiting.start()
+    with socket.create_connection(address, 20) as half:
+        half.sendall(b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(image) + image[:100])
+        time.sleep(0.5)
+        os.kill(process, signal.SIGTERM)
+        time.sleep(0.3)
+        try:
+            connection().connect()
+            check(False, "it takes connections still")
+        except ConnectionError:
+            pass
+        half.sendall(image[100:])
+        said = b""
+        while part := half.recv(65536):
+            said += part
+        check(said.startswith(b"HTTP/1.1 200") and b"Connection: close" in said, said)
+    waiting.join()
+    check(got and got[0][0] == 200 and got[0][1]["confidence"] > 0, got)
+
+
+def unix():
+    check(post(image)[0] == 200, "no answer over the socket")
+
+
+def hostile():
+    process = int(sys.argv[4])
+    check(post(image)[0] == 200, "no answer before")
+    before = resident(process)
+    head = b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+
+    # Half of a body, of a header, nothing at all, and one byte now and then: all at once.
+    def slow(*pieces, pause=0.0):
+        said, took = raw(*pieces, pause=pause)
+        check(not said.startswith(b"HTTP/1.1 2") and took < 8, "not hung up on", pieces[:2], said, took)
+
+    together(lambda: slow(head % len(image), image[:500]), lambda: slow(b"POST /pre"), lambda: slow(b""),
+             lambda: slow(head % len(image), *[bytes([b]) for b in image[:60]], pause=0.1),
+             lambda: slow(*[b"X-%d: y\r\n" % i if i else b"GET / HTTP/1.1\r\n" for i in range(60)], pause=0.1))
+
+    # Lies and garbage.
+    said, _ = raw(head % (1 << 40), b"x" * 1000)
+    check(said.startswith(b"HTTP/1.1 413"), "a huge length", said[:80])
+    together(*[lambda garbage=garbage: slow(garbage) for garbage in (
+        b"\0\xff" * 3000 + b"\r\n\r\n", b"GET\r\n\r\n", b"G" * 100000, b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 20000 + b"\r\n",
+        b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
+        b"POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzzzz\r\n")])
+    endless = b"POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    said, took = raw(endless, *[b"10000\r\n" + bytes(65536) + b"\r\n"] * 80, b"0\r\n\r\n")
+    check(not said or said.startswith(b"HTTP/1.1 413"), "a body without end", said[:80])
+
+    # Small files that are large images.
+    status, answer, _ = post(png(9000, 9000, rows=9))
+    check(status == 400 and "million" in answer["error"], answer)
+    status, answer, _ = post(png(4000, 4000))
+    check(status == 200, "16 million pixels", answer)
+
+    # More clients than may be; those in excess wait, and all are gone in time.
+    crowd = [socket.create_connection(address, 20) for _ in range(100)]
+    time.sleep(0.2)
+    begin = time.time()
+    check(post(image)[0] == 200 and time.time() - begin < 19, "it answers nobody else")
+    for one in crowd:
+        one.close()
+    check(post(image)[0] == 200, "no answer after")
+    grown = resident(process) - before
+    print(f"hostile clients: {before} kB before, {grown} kB more after")
+    check(grown < 30000, "memory stays taken:", before, grown)
+
+
+def steady():
+    process = int(sys.argv[4])
+    here = connection()
+    for _ in range(100):
+        post(image, over=here)
+    before = resident(process)
+    for i in range(300):
+        body = image if i % 3 else image[: 100 + i % 90]
+        status, _, _ = post(body, over=here)
+        check(status in (200, 400), status)
+    grown = resident(process) - before
+    check(grown < 2000, "memory grows:", before, grown)
+
+
+def busy():
+    codes = {}
+    lock = threading.Lock()
+
+    def flood():
+        here = connection()
+        for _ in range(10):
+            status, answer, whole = post(image, over=here)
+            check(status == 200 or (status == 503 and whole.getheader("Retry-After") == "1" and "wait already" in answer["error"]),
+                  status, answer)
+            with lock:
+                codes[status] = codes.get(status, 0) + 1
+
+    together(*[flood] * 24)
+    check(sum(codes.values()) == 240 and codes.get(200, 0) > 0 and codes.get(503, 0) > 0, codes)
+
+
+globals()[what]()

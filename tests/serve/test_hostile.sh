@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# The service under clients that mean no good, and under load: it goes on answering, in the memory it had.
+. tests/serve/common.sh
+command -v python3 >/dev/null || { echo 'skipped: python3 is not here'; exit 77; }
+image=$images/ycc_444.jpg
+
+begin --request-timeout 1s --max-body 1 --max-connections 24
+python3 "$client" hostile "$url" "$image" $service || fail "$(cat said)"
+python3 "$client" steady "$url" "$image" $service || fail "$(cat said)"
+finish 0
+
+# More than may wait: some are told to come again, the others answered.
+begin --batch 1 --max-queue 1
+python3 "$client" busy "$url" "$image" || fail "$(cat said)"
+finish 0
+
+# What each request left behind would show after some thousand. ab is a client quick enough.
+command -v ab >/dev/null || { echo 'skipped: ab (apache2-utils) is not here'; exit 0; }
+begin
+load() { ab -q -k -n "$1" -c 8 -p "$image" -T image/jpeg "$url/predict" >ab 2>&1 || fail "$(cat ab)"; }
+resident() { awk '/^VmRSS/ { print $2 }' /proc/$service/status; }
+load 500
+before=$(resident)
+load 2000
+after=$(resident)
+grep -q '^Failed requests: *0$' ab && ! grep -q '^Non-2xx' ab || fail 'requests failed' "$(cat ab)"
+echo "2000 requests: $before kB before, $after kB after"
+[ $((after - before)) -lt 1500 ] || fail 'memory grows with requests'
+finish 0

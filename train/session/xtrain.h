@@ -1,0 +1,149 @@
+/* libxtrain: networks that xtrain trained, in a program of your own.
+ *
+ *     xtrain_open     a weights file on a device, ready to answer
+ *     xtrain_read     a picture (a file, a JPEG or PNG in memory, or pixels): its answer
+ *     xtrain_answer_  the plate's text or the likeliest classes, with confidences
+ *
+ * xtrain_send and xtrain_wait are the two halves of xtrain_read: whoever sends several pictures
+ * before waiting gets them computed together, a batch in one pass.
+ *
+ * Threads: a handle may be used by any number of threads at once; a thread of its own computes, so
+ * that pictures that several threads send make batches. Decoding runs on the thread that sends. An
+ * answer belongs to one thread at a time. Several handles may be open at once, but on GPUs one.
+ * Nothing here may be used in a child after fork.
+ *
+ * Who owns what: xtrain_close and xtrain_answer_free release what xtrain_open, xtrain_send and
+ * xtrain_read gave; both take NULL. Nothing that is passed in is kept after the call returns. Texts
+ * are UTF-8, and live as long as what they were asked of.
+ *
+ * Failures: functions return XTRAIN_OK (0) or what went wrong, and fill *error (NULL: nobody reads
+ * it) with a sentence; *out is then NULL. Nothing is printed: see xtrain_log.
+ *
+ * Compatible: a program that was linked with libxtrain.so.1 runs with every later one of that name.
+ */
+#ifndef XTRAIN_H
+#define XTRAIN_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#ifdef __GNUC__
+#pragma GCC visibility push(default)
+#endif
+
+enum xtrain_status {
+    XTRAIN_OK = 0,
+    XTRAIN_FAILED = 1, /* in computing */
+    XTRAIN_USAGE = 2,  /* options or arguments that cannot be meant */
+    XTRAIN_DATA = 3,   /* a picture or weights that cannot be used */
+    XTRAIN_DEVICE = 4, /* no such device, or no oneDNN library for it */
+    XTRAIN_MEMORY = 5, /* out of memory */
+    XTRAIN_BUSY = 6,   /* as many pictures wait as may: see xtrain_options.refuse */
+};
+
+struct xtrain_error {
+    int status;      /* enum xtrain_status */
+    char text[1024]; /* one sentence, UTF-8 */
+};
+
+/* A network that was opened. */
+struct xtrain;
+/* What it says of a picture. */
+struct xtrain_answer;
+
+/* Zeroed is the default of each. */
+struct xtrain_options {
+    const char *device;    /* "cpu", "xpu", "xpu:N", "auto"; NULL: cpu */
+    const char *type;      /* "f32", "bf16", "fp16", "int8"; NULL: f32 */
+    const char *calibrate; /* int8: a folder of images like those to be read */
+    const char *model;     /* for weights that do not say which network they are of */
+    const char *alphabet;  /* a file of the symbols, for weights that do not name them */
+    int batch;             /* most pictures in one pass; 0: 16 */
+    int threads;           /* that compute; 0: as many as the process may use */
+    int top;               /* of the likeliest classes an answer names so many; 0: 5 */
+    int beam;              /* plates by beam search (not 0), else greedily */
+    int queue;             /* most pictures that wait for a pass; 0: four batches */
+    int refuse;  /* not 0: xtrain_send gives XTRAIN_BUSY where they do, else it waits for room */
+    double wait; /* seconds that a picture may wait for others to share its pass; 0: a pass begins
+                    as soon as the one before has ended */
+    void *reserved[8]; /* zero */
+};
+
+/* The order of a pixel's bytes. */
+enum xtrain_pixels { XTRAIN_RGB, XTRAIN_BGR, XTRAIN_GREY };
+
+/* A picture, of one of three kinds; what is not used is zero. */
+struct xtrain_image {
+    const char *path;  /* a file: JPEG or PNG */
+    const void *bytes; /* or a JPEG or PNG in memory, or, where width is not 0, pixels in rows */
+    size_t size;       /* of bytes */
+    int width, height; /* of pixels */
+    size_t stride;     /* bytes from one row of pixels to the next; 0: rows without padding */
+    int pixels;        /* enum xtrain_pixels */
+    /* The part that is read, in pixels from the left top corner. NULL: the whole picture. */
+    const double *region;
+    int region_numbers; /* 4: x, y, width, height. 8: x and y of four corners as seen upright, left
+                           top, right top, right bottom, left bottom; they are made a rectangle */
+    /* Called once the answer is there, on a thread of the library, which it must not keep: it may
+     * not wait, nor call functions of this library but xtrain_answer_*. NULL: nobody is called. */
+    void (*done)(void *context);
+    void *context;
+    void *reserved[8]; /* zero */
+};
+
+/* Opens the weights (a .safetensors or .pth file), builds the network for its device and warms it:
+ * seconds, on a GPU perhaps minutes the first time. */
+int xtrain_open(struct xtrain **out, const char *weights, const struct xtrain_options *options,
+                struct xtrain_error *error);
+/* Waits for the answers to what was sent. No thread may use the handle then or later; answers that
+ * are there may be read and freed. */
+void xtrain_close(struct xtrain *network);
+
+/* "lprnet"; whether it reads plates (1) or tells classes apart (0); and the size to which pictures
+ * are brought. */
+const char *xtrain_model(const struct xtrain *network);
+int xtrain_reads_plates(const struct xtrain *network);
+void xtrain_image_size(const struct xtrain *network, int *width, int *height);
+/* "cpu: ..., 8 threads" */
+const char *xtrain_device(const struct xtrain *network);
+
+/* Decodes the picture, cuts the region out and queues it. What is wrong with the picture is said
+ * here. */
+int xtrain_send(struct xtrain *network, const struct xtrain_image *image,
+                struct xtrain_answer **out, struct xtrain_error *error);
+/* Whether the answer is there (1), so that waiting takes no time. */
+int xtrain_ready(const struct xtrain_answer *answer);
+/* Waits until the answer is there, and says whether it could be computed. */
+int xtrain_wait(struct xtrain_answer *answer, struct xtrain_error *error);
+/* Both. */
+int xtrain_read(struct xtrain *network, const struct xtrain_image *image,
+                struct xtrain_answer **out, struct xtrain_error *error);
+/* What was sent so far need not wait for more: a pass begins as soon as it can. */
+void xtrain_flush(struct xtrain *network);
+
+/* Of an answer that was waited for. The text is the plate, or the likeliest class. */
+const char *xtrain_answer_text(const struct xtrain_answer *answer);
+double xtrain_answer_confidence(const struct xtrain_answer *answer);
+/* Its parts: a plate's characters from left to right, or the likeliest classes, best first. */
+int xtrain_answer_count(const struct xtrain_answer *answer);
+const char *xtrain_answer_part(const struct xtrain_answer *answer, int part);
+double xtrain_answer_part_confidence(const struct xtrain_answer *answer, int part);
+/* An answer that is not there yet is not computed any more, if there is time. */
+void xtrain_answer_free(struct xtrain_answer *answer);
+
+/* Who is told what the program xtrain prints as notes and warnings, a sentence each, from any
+ * thread; of the whole process. NULL, and at first: nobody. */
+void xtrain_log(void (*said)(void *context, const char *sentence), void *context);
+/* "0.1.0" */
+const char *xtrain_version(void);
+
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
+#ifdef __cplusplus
+}
+#endif
+
+#endif

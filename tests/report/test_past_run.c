@@ -63,7 +63,9 @@ static void the_best_evaluation_is_by_accuracy_then_characters_then_loss(void **
 static void damaged_lines_are_left_out(void **state)
 {
     put(*state, "metrics.jsonl",
-        "not JSON\n{\"step\":5,\"loss\":2}\n{\"step\":\"x\",\"val_loss\":1}\n[1]\n\n"
+        "not "
+        "JSON\n{\"step\":5,\"loss\":2}\n{\"step\":1e300,\"epoch\":-1e300,\"val_loss\":1}\n{"
+        "\"step\":\"x\",\"val_loss\":1}\n[1]\n\n"
         "{\"step\":7,\"loss\":3},\"val_loss\":\n{\"step\":9,\"loss\":4");
     put(*state, "report.json", "[1");
     struct xt_past_run run = read_run(*state);

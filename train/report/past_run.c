@@ -124,6 +124,12 @@ static double number_in(const char *line, size_t length, const char *key)
     return end == text ? NAN : value;
 }
 
+/* A step, epoch or the like; `otherwise` where the number is none. */
+static int64_t whole(double value, int64_t otherwise)
+{
+    return value >= 0 && value < 9e15 ? (int64_t)value : otherwise;
+}
+
 /* Larger is better, figure by figure; then the smaller loss. Of classes the second figure decides
  * nothing. */
 static bool is_better(const struct xt_past_evaluation *a, const struct xt_past_evaluation *than)
@@ -141,8 +147,8 @@ static void take_evaluation(struct xt_past_run *run, const char *line, size_t le
 {
     cJSON *record = cJSON_ParseWithLength(line, length);
     struct xt_past_evaluation e = {
-        .step = (int64_t)xt_json_get(record, "step", -1),
-        .epoch = (int64_t)xt_json_get(record, "epoch", 0),
+        .step = whole(xt_json_get(record, "step", -1), -1),
+        .epoch = whole(xt_json_get(record, "epoch", 0), 0),
         .time = xt_json_get(record, "time", 0),
         .loss = xt_json_get(record, "val_loss", NAN),
     };
@@ -154,9 +160,9 @@ static void take_evaluation(struct xt_past_run *run, const char *line, size_t le
         snprintf(e.keys[i], sizeof e.keys[i], "%s", item->string);
         e.figures[i] = item->valuedouble;
     }
-    bool whole = e.step >= 0 && cJSON_HasObjectItem(record, "val_loss");
+    bool is_whole = e.step >= 0 && cJSON_HasObjectItem(record, "val_loss");
     cJSON_Delete(record);
-    if (!whole)
+    if (!is_whole)
         return;
     run->last = e;
     if (is_better(&e, &run->best))
@@ -172,11 +178,11 @@ static int by_size(const void *a, const void *b)
 
 static void take_line(struct xt_past_run *run, const char *line, size_t length, bool evaluation)
 {
-    double step = number_in(line, length, "step");
-    if (isnan(step))
+    int64_t step = whole(number_in(line, length, "step"), -1);
+    if (step < 0)
         return;
-    run->step = (int64_t)step;
-    run->epoch = (int64_t)number_in(line, length, "epoch");
+    run->step = step;
+    run->epoch = whole(number_in(line, length, "epoch"), 0);
     run->time = number_in(line, length, "time");
     if (evaluation)
         take_evaluation(run, line, length);

@@ -31,7 +31,8 @@ http=$(/sbin/ldconfig -p | awk '$1 ~ /^libmicrohttpd[.]so[.]12/ { print $NF; exi
 
 # What these load, all the way down, but for glibc: that one belongs to the kernel and the machine.
 needed() { ldd "$1" | awk '$2 == "=>" && $3 ~ /^\// { print $1, $3 }'; }
-{ needed "$folder/bin/xtrain"; for library in "$folder"/lib/xtrain/*.so.*; do needed "$library"; done; } | sort -u |
+{ needed "$folder/bin/xtrain"; for library in "$folder"/lib/xtrain/*.so.*; do needed "$library"; done
+  [ -z "$http" ] || echo "libmicrohttpd.so.12 $http"; } | sort -u |
   grep -vE '^(libc|libm|libdl|libpthread|librt|libresolv|libutil|ld-linux[^ ]*)\.so' |
   while read -r soname path; do
     [ -e "$folder/lib/xtrain/$soname" ] || install -m 755 "$path" "$folder/lib/xtrain/$soname"

@@ -10,6 +10,7 @@
 #include "base/system/thread.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
+#include "cli/serve/answer.h"
 #include "cli/serve/ordered.h"
 #include "cli/serve/stream.h"
 #include "data/image/decoder.h"
@@ -167,17 +168,6 @@ static enum xt_status start(struct reader *reader, struct xt_err *err)
                                     xt_engine_network(reader->network)->batch, s, err);
 }
 
-static enum xt_status check_top(const struct xt_options *options, const struct reader *reader,
-                                struct xt_err *err)
-{
-    const struct xt_network *network = xt_engine_network(reader->network);
-    if (network->task == XT_TASK_CLASSES ||
-        xt_options_source(options, "top") != XT_SOURCE_COMMAND_LINE)
-        return XT_OK;
-    return xt_err_set(err, XT_ERR_USAGE, "--top: %s reads plates, it tells no classes apart",
-                      network->model->name);
-}
-
 static void clear(struct reader *reader)
 {
     for (size_t i = 0; i < reader->count; i++) {
@@ -201,7 +191,7 @@ enum xt_status xt_cmd_predict(struct xt_options *options, struct xt_err *err)
     if (!status)
         status = xt_engine_open(&reader.network, reader.settings, err);
     if (!status)
-        status = check_top(options, &reader, err);
+        status = xt_answer_check(reader.network, options, err);
     if (!status)
         status = list_inputs(&reader, options, err);
     if (!status)

@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "cli/serve/address.h"
+#include "cli/serve/answer.h"
 #include "cli/serve/http.h"
 #include "cli/serve/metrics.h"
 #include "cli/serve/ordered.h"
@@ -112,6 +113,8 @@ enum xt_status xt_cmd_serve(struct xt_options *options, struct xt_err *err)
         status = xt_options_find_weights(options, err);
     if (!status)
         status = xt_engine_open(&network, s, err);
+    if (!status)
+        status = xt_answer_check(network, options, err);
     if (!status)
         status = start(network, options, &metrics, &plan, err);
     if (!status && is_http) {

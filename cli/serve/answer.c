@@ -1,6 +1,14 @@
 #include "cli/serve/answer.h"
 
-#include "base/err.h"
+enum xt_status xt_answer_check(const struct xtrain *network, const struct xt_options *options,
+                               struct xt_err *err)
+{
+    if (!xtrain_reads_plates(network) ||
+        xt_options_source(options, "top") != XT_SOURCE_COMMAND_LINE)
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_USAGE, "--top: %s reads plates, it tells no classes apart",
+                      xtrain_model(network));
+}
 
 /* A tab stands between the parts of a line: of a plate the confidences of its characters, a blank
  * between each two; of classes each name with its probability. */

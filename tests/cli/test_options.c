@@ -326,6 +326,20 @@ static void values_are_read_as_their_types(void **state)
     xt_options_clear(&options);
 }
 
+static void a_service_has_its_own(void **state)
+{
+    (void)state;
+    struct xt_options options;
+    struct line line;
+    parse_well(&options, &line, "serve w.pth --stdin frames --max-latency 20ms --max-queue 9");
+    const struct xt_settings *values = &options.values;
+    assert_string_equal(values->listen, "127.0.0.1:8080");
+    assert_true(values->max_latency == 0.02 && values->request_timeout == 10);
+    assert_true(values->stdin_kind == XT_STDIN_FRAMES && !values->allow_remote);
+    assert_int_equal(values->max_queue, 9);
+    xt_options_clear(&options);
+}
+
 static void the_recipe_stands_between_default_and_command_line(void **state)
 {
     (void)state;
@@ -716,6 +730,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_command_lines_end_with_a_sentence_and_code_2),
         cmocka_unit_test(values_are_read_as_their_types),
+        cmocka_unit_test(a_service_has_its_own),
         cmocka_unit_test(the_recipe_stands_between_default_and_command_line),
         cmocka_unit_test(given_weights_take_the_second_recipe_over_the_first),
         cmocka_unit_test(evaluation_of_given_weights_takes_no_recipe_of_training),

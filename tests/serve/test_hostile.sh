@@ -15,7 +15,7 @@ python3 "$client" busy "$url" "$image" || fail "$(cat said)"
 finish 0
 
 # What each request left behind would show after some thousand. ab is a client quick enough.
-command -v ab >/dev/null || { echo 'skipped: ab (apache2-utils) is not here'; exit 0; }
+command -v ab >/dev/null || { echo 'skipped: ab (apache2-utils) is not here'; exit 77; }
 begin
 load() { ab -q -k -n "$1" -c 8 -p "$image" -T image/jpeg "$url/predict" >ab 2>&1 || fail "$(cat ab)"; }
 resident() { awk '/^VmRSS/ { print $2 }' /proc/$service/status; }

@@ -16,6 +16,7 @@ done
 expect 1 'no socket can be made there' "${serve[@]}" --listen unix:nowhere/x.sock
 expect 2 'has 1 to 107 bytes' "${serve[@]}" --listen "unix:$(printf 'x%.0s' {1..120})"
 expect 2 '--max-queue 3 is less than one batch' "${serve[@]}" --batch 4 --max-queue 3 --listen 127.0.0.1:0
+expect 2 '--top: lprnet reads plates' "${serve[@]}" --top 3 --listen 127.0.0.1:0
 touch plain
 expect 1 'that is no socket' "${serve[@]}" --listen unix:plain
 

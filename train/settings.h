@@ -32,6 +32,8 @@ static inline const char *xt_amp_name(enum xt_amp amp)
 {
     return amp == XT_AMP_INT8 ? "int8" : xt_dtype_name(xt_amp_dtype(amp));
 }
+/* What is done where the device is lost under a run. */
+enum xt_device_loss_choice { XT_LOSS_STOP, XT_LOSS_RESUME };
 enum xt_warm_for { XT_WARM_TRAIN, XT_WARM_EVAL, XT_WARM_PREDICT };
 enum xt_cache_choice {
     XT_CACHE_CHOICE_OFF,
@@ -129,6 +131,8 @@ struct xt_settings {
     double max_age;        /* of kernels in it, seconds; 0: no limit */
     int threads;           /* 0: what the process may use, fewer where others hold the CPUs */
     bool oversubscribe;    /* more than that is meant */
+    enum xt_device_loss_choice on_device_loss;
+    double device_timeout; /* seconds; 0: by the length of the steps */
     int workers;           /* 0: found from threads */
     int slots;             /* batches that are made ahead; 0: found */
     enum xt_cache_choice cache;

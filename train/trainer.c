@@ -738,6 +738,8 @@ static enum xt_status train_batch(struct xt_trainer *trainer, struct xt_err *err
     xt_feed_release(trainer->feed, &batch);
     if (status)
         return status;
+    const struct xt_step_seconds *took = &trainer->step_seconds;
+    xt_watchdog_step(trainer->watchdog, took->forward + took->loss + took->backward + took->update);
     trainer->loss_sum += loss;
     trainer->loss_steps++;
     trainer->wait_sum += waited;
@@ -800,7 +802,12 @@ enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_
     enum xt_status status =
         xt_monitor_start(&trainer->monitor, &trainer->network.device, XT_MONITOR_INTERVAL, err);
     if (!status)
+        status = xt_watchdog_start(&trainer->watchdog, &trainer->network.device,
+                                   trainer->settings->device_timeout, err);
+    if (!status)
         status = train(trainer, err);
+    xt_watchdog_stop(trainer->watchdog);
+    trainer->watchdog = NULL;
     xt_monitor_stop(trainer->monitor);
     xt_monitor_read(trainer->monitor, &trainer->device_figures);
     note_unreadable(trainer);

@@ -14,6 +14,7 @@
 #include "data/loader.h"
 #include "data/sources/source.h"
 #include "device/gpu/monitor.h"
+#include "device/watchdog.h"
 #include "device/upload.h"
 #include "train/run/bad_images.h"
 #include "train/evaluate.h"
@@ -95,7 +96,8 @@ struct xt_trainer {
     struct xt_bad_images bad;
     struct xt_evaluation last_evaluation;
     struct xt_train_observer observer;
-    struct xt_monitor *monitor; /* of an XPU, while steps are trained; NULL: none */
+    struct xt_monitor *monitor;   /* of an XPU, while steps are trained; NULL: none */
+    struct xt_watchdog *watchdog; /* of an XPU, while steps are trained; NULL: none */
     struct xt_monitor_figures device_figures;
     struct xt_crossed crossed;           /* the bus, in steps of this process; nothing on the CPU */
     bool said_unreadable;                /* what cannot be read of the device */

@@ -1,5 +1,4 @@
 /* xtrain train: a run from settings to trained weights, shown as it goes. */
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,11 +11,13 @@
 #include "base/str.h"
 #include "base/system/thread.h"
 #include "cli/commands.h"
+#include "cli/device_loss.h"
 #include "cli/options/options.h"
 #include "cli/placement.h"
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/bench/start_report.h"
+#include "device/guard.h"
 #include "train/trainer.h"
 
 struct view {
@@ -264,21 +265,14 @@ static enum xt_status report_end(const struct view *view, enum xt_status status,
     return status ? status : printed;
 }
 
-/* The command that goes on, as it can be pasted. */
+/* The command that goes on. */
 static void add_command(const struct xt_trainer *trainer, struct xt_err *err)
 {
-    const char *path = trainer->folder.path;
-    bool looks_else = *path == '-' || strcmp(path, "auto") == 0;
+    char line[1024];
     struct xt_err stopped = *err;
-    struct xt_str line = {0};
-    struct xt_str folder = {0};
-    if (xt_str_printf(&folder, NULL, "%s%s", looks_else ? "./" : "", path) == XT_OK &&
-        xt_str_append_word(&line, program_invocation_name, NULL) == XT_OK &&
-        xt_str_append(&line, " --resume ", 10, NULL) == XT_OK &&
-        xt_str_append_word(&line, xt_str_get(&folder), NULL) == XT_OK)
-        xt_err_set(err, stopped.status, "%s; this goes on: %s", stopped.text, xt_str_get(&line));
-    xt_str_clear(&line);
-    xt_str_clear(&folder);
+    xt_resume_line(trainer, line, sizeof line);
+    if (*line)
+        xt_err_set(err, stopped.status, "%s; this goes on: %s", stopped.text, line);
 }
 
 static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer,
@@ -300,8 +294,14 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
     }
     struct xt_train_observer observer = {
         .context = &view, .progress = show_progress, .evaluated = show_evaluation};
-    status = xt_trainer_run(trainer, &observer, err);
+    struct xt_device_loss loss;
+    status = xt_device_loss_begin(&loss, trainer, err);
+    if (!status)
+        status = xt_trainer_run(trainer, &observer, err);
     xt_progress_clear(&view.progress);
+    if (xt_guard_is_lost())
+        status = xt_device_loss_take(&loss, err);
+    xt_device_loss_end(&loss);
     status = report_end(&view, status, err);
     if (status == XT_STOPPED || status == XT_INTERRUPTED)
         add_command(trainer, err);

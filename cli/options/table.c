@@ -41,6 +41,7 @@ static const char *const type_names[] = {"f32", "bf16", "fp16", "int8", NULL};
 static const char *const purpose_names[] = {"train", "eval", "predict", NULL};
 static const char *const cache_names[] = {"off", "files", "ram", "disk", NULL};
 static const char *const pack_names[] = {"shards", "pixels", NULL};
+static const char *const loss_names[] = {"stop", "resume", NULL};
 static const char *const fit_names[] = {"stretch", "crop", NULL};
 static const char *const decode_names[] = {"greedy", "beam", NULL};
 
@@ -642,6 +643,28 @@ static const struct xt_option table[] = {
         .group = XT_GROUP_MACHINE,
         .fallback = "false",
         .help = "run on an Intel GPU: short for --device xpu; an error where there is none",
+    },
+    {
+        .name = "on-device-loss",
+        .type = &xt_type_choice,
+        FIELD(on_device_loss),
+        .commands = TRAIN,
+        .group = XT_GROUP_MACHINE,
+        .fallback = "stop",
+        .choices = loss_names,
+        .help = "where an XPU fails under a run: stop ends it with exit code 4 and says how to go "
+                "on; resume starts it again from the last checkpoint, five times in a row at most",
+    },
+    {
+        .name = "device-timeout",
+        .type = &xt_type_duration,
+        FIELD(device_timeout),
+        .commands = TRAIN,
+        .group = XT_GROUP_MACHINE,
+        .fallback = "0",
+        .max = 1e9,
+        .help = "an XPU that has not answered for this time is lost; said after a tenth of it; 0: "
+                "ten minutes, or 100 steps where those take longer",
     },
     {
         .name = "amp",

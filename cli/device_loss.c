@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "base/system/thread.h"
 #include "device/guard.h"
 
 /* How often in a row, and of which step the checkpoint was then. */
@@ -73,6 +74,29 @@ static void add_rest(const struct xt_device_loss *loss, bool again, int count, c
         xt_str_append_to(text, size, "; this goes on: %s", loss->line);
 }
 
+enum xt_status xt_run_again_prepare(const struct xt_trainer *trainer, const char *variable_text,
+                                    struct xt_again *again, struct xt_err *err)
+{
+    const struct xt_settings *s = trainer->settings;
+    const char *folder = trainer->folder.path;
+    bool goes_on = s->resume && strcmp(s->resume, "auto") != 0;
+    char left[32];
+    double seconds = s->stop_after - (xt_thread_seconds() - trainer->start_time);
+    snprintf(left, sizeof left, "%.3f", seconds > 1 ? seconds : 1);
+    const char *const without[] = {"resume", "out", s->stop_after > 0 ? "stop-after" : NULL, NULL};
+    const char *with[8] = {"--resume", goes_on ? folder : "auto"};
+    size_t count = 2;
+    if (!goes_on) {
+        with[count++] = "--out";
+        with[count++] = folder;
+    }
+    if (s->stop_after > 0) {
+        with[count++] = "--stop-after";
+        with[count++] = left;
+    }
+    return xt_again_prepare(again, without, with, variable_text, err);
+}
+
 /* Where there is nothing to return to: a handler of a signal, say. */
 static void last_words(void *context, const char *why)
 {
@@ -92,31 +116,19 @@ static void last_words(void *context, const char *why)
     _exit(XT_ERR_DEVICE);
 }
 
-/* All that was typed but where to go on from: that is this run's folder now. */
-static enum xt_status prepare(struct xt_device_loss *loss, struct xt_err *err)
-{
-    static const char *const without[] = {"resume", "out", NULL};
-    const struct xt_settings *s = loss->trainer->settings;
-    const char *folder = loss->trainer->folder.path;
-    bool goes_on = s->resume && strcmp(s->resume, "auto") != 0;
-    const char *const from_folder[] = {"--resume", folder, NULL};
-    const char *const from_either[] = {"--resume", "auto", "--out", folder, NULL};
-    char note[VARIABLE_ROOM];
-    format_variable(note, 0, -1);
-    return xt_again_prepare(&loss->again, without, goes_on ? from_folder : from_either, note, err);
-}
-
 enum xt_status xt_device_loss_begin(struct xt_device_loss *loss, const struct xt_trainer *trainer,
                                     struct xt_err *err)
 {
     *loss = (struct xt_device_loss){.trainer = trainer};
     if (!trainer->network.device.own_memory)
         return XT_OK;
+    char note[VARIABLE_ROOM];
     read_variable(loss);
     xt_resume_line(trainer, loss->line, sizeof loss->line);
     enum xt_status status = XT_OK;
+    format_variable(note, 0, -1);
     if (trainer->settings->on_device_loss == XT_LOSS_RESUME)
-        status = prepare(loss, err);
+        status = xt_run_again_prepare(trainer, note, &loss->again, err);
     if (!status)
         xt_guard_set_end(last_words, loss);
     return status;

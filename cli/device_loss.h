@@ -29,6 +29,11 @@ void xt_device_loss_end(struct xt_device_loss *loss);
  * not come back where the run is started again. */
 enum xt_status xt_device_loss_take(struct xt_device_loss *loss, struct xt_err *err);
 
+/* This run, once more from its folder: all that was typed but where to go on from, and of
+ * --stop-after what is left. `variable` as of xt_again_prepare. The caller clears *again. */
+enum xt_status xt_run_again_prepare(const struct xt_trainer *trainer, const char *variable,
+                                    struct xt_again *again, struct xt_err *err);
+
 /* The command that goes on with the trainer's run, as it can be pasted; "" where memory is short.
  */
 void xt_resume_line(const struct xt_trainer *trainer, char *out, size_t size);

@@ -275,6 +275,22 @@ static void add_command(const struct xt_trainer *trainer, struct xt_err *err)
         xt_err_set(err, stopped.status, "%s; this goes on: %s", stopped.text, line);
 }
 
+/* The run once more, with the number of threads that its checkpoint says. Comes back only where
+ * that cannot be. */
+static enum xt_status start_again(const struct xt_trainer *trainer, struct xt_err *err)
+{
+    struct xt_again again;
+    xt_log_note("%s", err->text);
+    enum xt_status status = xt_run_again_prepare(trainer, "XTRAIN_DEVICE_LOSSES=0", &again, err);
+    if (status)
+        return status;
+    fflush(NULL);
+    xt_again_start(&again);
+    xt_again_clear(&again);
+    return xt_err_set(err, XT_STOPPED, "stopped at step %" PRId64 " of %" PRId64 "; all is saved",
+                      trainer->step, trainer->steps);
+}
+
 static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer,
                           struct xt_err *err)
 {
@@ -302,6 +318,8 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
     if (xt_guard_is_lost())
         status = xt_device_loss_take(&loss, err);
     xt_device_loss_end(&loss);
+    if (status == XT_STOPPED && trainer->threads_again)
+        status = start_again(trainer, err);
     status = report_end(&view, status, err);
     if (status == XT_STOPPED || status == XT_INTERRUPTED)
         add_command(trainer, err);

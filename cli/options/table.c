@@ -700,6 +700,18 @@ static const struct xt_option table[] = {
         .help = "take --threads also where the process may not use as many",
     },
     {
+        .name = "watch-cpus",
+        .type = &xt_type_duration,
+        FIELD(watch_cpus),
+        .commands = TRAIN,
+        .group = XT_GROUP_MACHINE,
+        .fallback = "10s",
+        .max = 1e9,
+        .help = "on the CPU, without --threads: so often it is looked whether other processes hold "
+                "the CPUs; where they do for 3 such times the run is saved and goes on with fewer "
+                "threads, where they have gone for 6 with more, 12 apart at least; 0: never",
+    },
+    {
         .name = "workers",
         .type = &xt_type_integer,
         FIELD(workers),

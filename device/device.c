@@ -298,16 +298,22 @@ enum xt_status xt_device_open(struct xt_device *device, const char *spec, int th
     return xt_device_open_with(device, &options, err);
 }
 
+enum xt_status xt_device_about(const struct xt_device *device, struct xt_str *out,
+                               struct xt_err *err)
+{
+    const struct xt_gpu_facts *facts = &device->xpu.facts;
+    return xt_str_printf(
+        out, err, "# onednn: %s %.40s\n# runtime: %s, %s\n# device: %s\n# driver: %s\n",
+        xt_dnnl_version_text().text, xt_dnnl.version()->hash, xt_dnnl_gpu_runtime(),
+        *device->xpu.backend ? device->xpu.backend : "not told", facts->name, facts->driver);
+}
+
 enum xt_status xt_device_record_cache(struct xt_device *device, struct xt_err *err)
 {
     struct xt_str about = {0};
     if (device->kind != XT_DEVICE_XPU || !xt_dnnl.version)
         return XT_OK;
-    const struct xt_gpu_facts *facts = &device->xpu.facts;
-    enum xt_status status = xt_str_printf(
-        &about, err, "# onednn: %s %.40s\n# runtime: %s, %s\n# device: %s\n# driver: %s\n",
-        xt_dnnl_version_text().text, xt_dnnl.version()->hash, xt_dnnl_gpu_runtime(),
-        *device->xpu.backend ? device->xpu.backend : "not told", facts->name, facts->driver);
+    enum xt_status status = xt_device_about(device, &about, err);
     if (!status)
         status = xt_kernel_cache_record(&device->cache, xt_str_get(&about), err);
     xt_str_clear(&about);

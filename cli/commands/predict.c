@@ -355,6 +355,8 @@ enum xt_status xt_cmd_predict(struct xt_options *options, struct xt_err *err)
     if (!status)
         status = xt_network_open(&reader.network, reader.settings, err);
     if (!status)
+        status = xt_network_check_device(&reader.network, reader.settings, err);
+    if (!status)
         status = check_top(options, &reader, err);
     if (!status)
         status = list_inputs(&reader, options, err);

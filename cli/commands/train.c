@@ -297,7 +297,9 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
     const struct xt_settings *s = &options->values;
     struct view view = {.trainer = trainer, .silent = s->quiet || s->json, .loss = NAN};
     xt_progress_init(&view.progress, s->quiet, s->json);
-    enum xt_status status = xt_trainer_open_run(trainer, err);
+    enum xt_status status = xt_network_check_device(&trainer->network, s, err);
+    if (!status)
+        status = xt_trainer_open_run(trainer, err);
     if (!status)
         status = save_settings(options, trainer, err);
     if (!status && !view.silent)

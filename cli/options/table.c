@@ -645,6 +645,16 @@ static const struct xt_option table[] = {
         .help = "run on an Intel GPU: short for --device xpu; an error where there is none",
     },
     {
+        .name = "device-check",
+        .type = &xt_type_flag,
+        FIELD(device_check),
+        .commands = NETWORK,
+        .group = XT_GROUP_MACHINE,
+        .fallback = "true",
+        .help = "before a run begins on an XPU, hold a few ops of each kind against plain loops; "
+                "what passed is kept with the kernels for a day",
+    },
+    {
         .name = "on-device-loss",
         .type = &xt_type_choice,
         FIELD(on_device_loss),

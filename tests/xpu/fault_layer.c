@@ -7,7 +7,8 @@
  *   alloc     an allocation: CL_OUT_OF_RESOURCES
  *   abort     a launch ends the process by abort, as Intel's driver does when it is at a loss
  *   hang      a wait never ends
- *   nothing   a kernel's launch is taken and does nothing
+ *   nothing   a kernel's launch is taken and does nothing; with XT_FAULT_KERNEL=TEXT only of
+ *             kernels with that in their names
  *   context   the N-th device cannot be opened: CL_DEVICE_NOT_AVAILABLE
  * XT_FAULT_ONCE=FILE: not where there is such a file, which the first failure makes.
  */
@@ -48,6 +49,14 @@ static bool fails(const char *kind)
     return true;
 }
 
+static bool is_meant(cl_kernel kernel)
+{
+    char name[128] = "";
+    const char *part = getenv("XT_FAULT_KERNEL");
+    real->clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof name, name, NULL);
+    return !part || strstr(name, part);
+}
+
 static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_uint dims,
                                  const size_t *offset, const size_t *global, const size_t *local,
                                  cl_uint waits, const cl_event *wait, cl_event *event)
@@ -56,7 +65,7 @@ static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_ui
         return CL_OUT_OF_RESOURCES;
     if (fails("abort"))
         abort();
-    if (fails("nothing"))
+    if (is_meant(kernel) && fails("nothing"))
         return real->clEnqueueMarkerWithWaitList(queue, waits, wait, event);
     return real->clEnqueueNDRangeKernel(queue, kernel, dims, offset, global, local, waits, wait,
                                         event);

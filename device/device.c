@@ -189,19 +189,19 @@ static void say_choice(struct xt_device *device, const struct xt_xpus *list, con
     snprintf(device->chosen, sizeof device->chosen, "%s, %.1f GB%s",
              facts->integrated ? "an integrated GPU" : "a discrete GPU",
              (double)facts->memory / 1e9,
-             list->count > 1 ? ", the best of those that oneDNN lists" : ", the only one");
+             xt_xpu_working(list) > 1 ? ", the best of those that oneDNN lists"
+             : list->count > 1        ? ", the only one that can be opened"
+                                      : ", the only one");
 }
 
 static enum xt_status choose_xpu(struct xt_device *device, const char *spec, struct xt_err *err)
 {
     struct xt_xpus list;
     int index = 0;
-    enum xt_status status = xt_xpu_list(&list, device->zero, err);
-    if (status)
-        return status;
+    xt_xpu_list(&list, device->zero);
     if (list.count == 0)
         return no_xpu(spec, device->no_zero, err);
-    status = xt_xpu_choose(&list, spec, &index, err);
+    enum xt_status status = xt_xpu_choose(&list, spec, &index, err);
     if (status)
         return status;
     device->xpu = list.items[index];
@@ -266,11 +266,13 @@ static enum xt_status open_auto(struct xt_device *device, const struct xt_device
     enum xt_status status = xt_probe_xpus(&probe, err);
     if (status)
         return status;
-    if (probe.status == XT_OK && probe.xpus.count > 0)
+    if (probe.status == XT_OK && xt_xpu_working(&probe.xpus) > 0)
         return open_xpu(device, "xpu", options, err);
     status = open_cpu(device, options->threads, err);
     snprintf(device->chosen, sizeof device->chosen, "no XPU: %s",
-             probe.status ? probe.why : "oneDNN finds no Intel GPU");
+             probe.status            ? probe.why
+             : probe.xpus.count == 0 ? "oneDNN finds no Intel GPU"
+                                     : probe.xpus.items[0].broken);
     return status;
 }
 

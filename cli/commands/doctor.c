@@ -207,10 +207,19 @@ static enum xt_status look_at_opencl(struct look *look, struct xt_err *err)
 
 /* --- oneDNN
  * -------------------------------------------------------------------------------------*/
-static void look_at_kernels(struct look *look, const struct xt_probe *probe)
+/* The first that can be opened; -1: there is none. */
+static int first_working(const struct xt_probe *probe)
 {
-    const struct xt_xpu *xpu = &probe->xpus.items[0];
-    const struct xt_types *types = &probe->types[0];
+    for (int i = 0; !probe->status && i < probe->xpus.count; i++)
+        if (!*probe->xpus.items[i].broken)
+            return i;
+    return -1;
+}
+
+static void look_at_kernels(struct look *look, const struct xt_probe *probe, int first)
+{
+    const struct xt_xpu *xpu = &probe->xpus.items[first];
+    const struct xt_types *types = &probe->types[first];
     struct xt_architecture is = xt_xpu_architecture(&xpu->facts);
     const char *name = is.name ? is.name : "this GPU's architecture";
     if (types->machine_code) {
@@ -240,7 +249,14 @@ static enum xt_status look_at_onednn(struct look *look, struct xt_probe *probe, 
     }
     add(look, "oneDNN for GPUs", PASSED, "%s, runtime %s%s, %s", probe->version, probe->runtime,
         probe->experimental ? " (experimental)" : "", probe->library);
-    if (probe->status || probe->xpus.count == 0) {
+    int first = first_working(probe);
+    for (int i = 0; !probe->status && i < probe->xpus.count; i++)
+        if (*probe->xpus.items[i].broken)
+            add(look, "engine", first < 0 ? FAILED : FACT, "xpu:%d cannot be opened: %s", i,
+                probe->xpus.items[i].broken);
+    if (first < 0 && !probe->status && probe->xpus.count > 0)
+        return XT_OK;
+    if (first < 0) {
         struct xt_report *step = add(look, "engine", FAILED, "%.500s",
                                      probe->status ? probe->why : "oneDNN finds no Intel GPU");
         mend(step, "mend the first step above that failed",
@@ -248,10 +264,10 @@ static enum xt_status look_at_onednn(struct look *look, struct xt_probe *probe, 
         return XT_OK;
     }
     add(look, "engine", PASSED, "oneDNN lists %d: %s, through %s", probe->xpus.count,
-        probe->xpus.items[0].facts.name,
-        *probe->xpus.items[0].backend ? probe->xpus.items[0].backend
-                                      : "a backend it does not name");
-    look_at_kernels(look, probe);
+        probe->xpus.items[first].facts.name,
+        *probe->xpus.items[first].backend ? probe->xpus.items[first].backend
+                                          : "a backend it does not name");
+    look_at_kernels(look, probe, first);
     return XT_OK;
 }
 
@@ -259,7 +275,7 @@ static enum xt_status look_at_convolution(struct look *look, const struct xt_pro
                                           struct xt_err *err)
 {
     struct xt_check check;
-    if (probe->status || probe->xpus.count == 0) {
+    if (first_working(probe) < 0) {
         add(look, "convolution", SKIPPED, "there is no engine");
         return XT_OK;
     }

@@ -17,7 +17,7 @@ if [ ! -e "$lib/libintelocl.so" ]; then
 fi
 [ -e "$layer" ] || { echo "double.sh: $layer is missing: run \"make test-xpu\"" >&2; exit 2; }
 
-export OCL_ICD_FILENAMES=$lib/libintelocl.so OPENCL_LAYERS=$build/tests/xpu/fault_layer.so:$layer
+export OCL_ICD_FILENAMES=$lib/libintelocl.so OPENCL_LAYERS=$layer:$build/tests/xpu/fault_layer.so
 export XTRAIN_DNNL_XPU=${XTRAIN_DNNL_XPU:-$lib/libdnnl.so.3}
 if [ -z "${NEO_CACHE_DIR:-}" ] && [ "${XT_DOUBLE_CACHE:-}" != none ]; then
   export NEO_CACHE_PERSISTENT=1 NEO_CACHE_DIR=${XT_DOUBLE_CACHE:-$build/xpu-cache}

@@ -9,7 +9,6 @@
  *   hang      a wait never ends
  *   nothing   a kernel's launch is taken and does nothing; with XT_FAULT_KERNEL=TEXT only of
  *             kernels with that in their names
- *   context   the N-th device cannot be opened: CL_DEVICE_NOT_AVAILABLE
  * XT_FAULT_ONCE=FILE: not where there is such a file, which the first failure makes.
  */
 #include "layer.h"
@@ -89,29 +88,6 @@ static cl_int CL_API_CALL wait_for_events(cl_uint count, const cl_event *events)
     return fails("finish") ? CL_OUT_OF_RESOURCES : real->clWaitForEvents(count, events);
 }
 
-static cl_context CL_API_CALL create_context(const cl_context_properties *properties, cl_uint count,
-                                             const cl_device_id *devices,
-                                             void(CL_CALLBACK *notify)(const char *, const void *,
-                                                                       size_t, void *),
-                                             void *user, cl_int *error)
-{
-    cl_device_id all[16];
-    cl_uint number = 0;
-    cl_platform_id platform = NULL;
-    bool broken = false;
-    real->clGetPlatformIDs(1, &platform, NULL);
-    if (wanted_kind && strcmp(wanted_kind, "context") == 0 && wanted_number > 0 &&
-        !real->clGetDeviceIDs(platform, CL_DEVICE_TYPE_GPU, 16, all, &number) &&
-        (cl_uint)wanted_number <= number)
-        for (cl_uint i = 0; i < count; i++)
-            broken |= devices[i] == all[wanted_number - 1];
-    if (!broken)
-        return real->clCreateContext(properties, count, devices, notify, user, error);
-    if (error)
-        *error = CL_DEVICE_NOT_AVAILABLE;
-    return NULL;
-}
-
 static clDeviceMemAllocINTEL_fn device_alloc;
 static clHostMemAllocINTEL_fn host_alloc;
 
@@ -165,6 +141,5 @@ void layer_fill(struct _cl_icd_dispatch *ours)
     ours->clEnqueueNDRangeKernel = launch;
     ours->clFinish = finish;
     ours->clWaitForEvents = wait_for_events;
-    ours->clCreateContext = create_context;
     ours->clGetExtensionFunctionAddressForPlatform = extension;
 }

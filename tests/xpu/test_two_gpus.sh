@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Two GPUs of which one cannot be opened: it is listed with its reason, numbers stay, and the other works. Run through
+# double.sh.
+. tests/xpu/common.sh
+needs_double
+
+for broken in 1 2; do
+  export XT_LAYER_TWO=$broken
+  is=$((broken - 1)) works=$((2 - broken))
+  "$xtrain" devices >"$work/said" 2>&1 || fail 'devices'
+  grep -A1 "^xpu:$is  *a GPU that cannot be opened" "$work/said" | grep -q '^  why .*the start of its engine' ||
+    fail "xpu:$is is not named with its reason"
+  grep -q "^xpu:$works .*Intel" "$work/said" || fail "xpu:$works is hidden"
+done
+"$xtrain" --model lprnet --batch 1 --xpu --dry-run >"$work/said" 2>&1 || fail 'the one that works is not taken'
+grep -q '^--device xpu: xpu:0: .*the only one that can be opened' "$work/said" || fail 'which was taken, and why'
+code=0
+"$xtrain" --model lprnet --batch 1 --device xpu:1 --dry-run >"$work/said" 2>&1 || code=$?
+[ "$code" = 4 ] && grep -q 'error: --device xpu:1: this XPU cannot be opened; here xpu:0 is Intel' "$work/said" ||
+  fail 'one that cannot be opened'
+echo 'a GPU that cannot be opened hides no other'

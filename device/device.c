@@ -3,7 +3,9 @@
 #include <limits.h>
 #include <omp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #ifdef __SSE__
 #include <xmmintrin.h>
 #endif
@@ -11,6 +13,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/system/thread.h"
+#include "device/guard.h"
 #include "device/kernels/engine_blob.h"
 #include "device/gpu/host_gpu.h"
 #include "device/primitive.h"
@@ -156,18 +159,27 @@ static enum xt_status open_cpu(struct xt_device *device, int threads, struct xt_
 /* --- XPU
  * ----------------------------------------------------------------------------------------*/
 /* oneDNN sees no GPU: what the machine itself says about that. */
-static enum xt_status no_xpu(const char *spec, const char *no_zero, struct xt_err *err)
+static enum xt_status no_xpu(const char *spec, const char *no_zero, const char *said,
+                             struct xt_err *err)
 {
     struct xt_host_gpu host;
     char why[512];
+    const char *selector = getenv("ONEAPI_DEVICE_SELECTOR");
     xt_host_gpu_read(&host, "");
-    if (host.count == 0 && !host.wsl)
+    if (selector && *selector)
+        snprintf(why, sizeof why,
+                 "ONEAPI_DEVICE_SELECTOR=%.64s leaves none%s%.256s; write level_zero:gpu or "
+                 "opencl:gpu there, or unset it",
+                 selector, *said ? ": " : "", said);
+    else if (*said)
+        snprintf(why, sizeof why, "the runtime says: %.256s", said);
+    else if (host.count == 0 && !host.wsl)
         snprintf(why, sizeof why,
                  "the kernel shows none (no Intel render node under /dev/dri): there is no GPU, or "
                  "its kernel driver (i915, xe) is not loaded");
     else if (host.count > 0 && !host.nodes[0].usable)
         snprintf(why, sizeof why, "%s may not be opened by this user (it belongs to group %s): %s",
-                 host.nodes[0].path, host.nodes[0].group, XT_HOST_GPU_JOIN);
+                 host.nodes[0].path, host.nodes[0].group, xt_host_gpu_join(&host.nodes[0]).text);
     else if (host.wsl && !host.wsl_usable)
         snprintf(why, sizeof why, "/dev/dxg may not be opened by this user");
     else
@@ -200,7 +212,7 @@ static enum xt_status choose_xpu(struct xt_device *device, const char *spec, str
     int index = 0;
     xt_xpu_list(&list, device->zero);
     if (list.count == 0)
-        return no_xpu(spec, device->no_zero, err);
+        return no_xpu(spec, device->no_zero, xt_guard_said(), err);
     enum xt_status status = xt_xpu_choose(&list, spec, &index, err);
     if (status)
         return status;
@@ -224,8 +236,21 @@ static void open_level_zero(struct xt_device *device)
         snprintf(device->no_zero, sizeof device->no_zero, "%.255s", why.text);
 }
 
-static enum xt_status open_xpu(struct xt_device *device, const char *spec,
-                               const struct xt_device_options *options, struct xt_err *err)
+/* A driver that crashes when it is opened. */
+static void end_of_opening(void *context, const char *why)
+{
+    char text[512];
+    snprintf(
+        text, sizeof text,
+        "xtrain: error: --device %.64s: it cannot be opened: %.128s; \"xtrain doctor\" looks at "
+        "each step",
+        (const char *)context, why);
+    xt_log_from_signal(text);
+    _exit(XT_ERR_DEVICE);
+}
+
+static enum xt_status start_xpu(struct xt_device *device, const char *spec,
+                                const struct xt_device_options *options, struct xt_err *err)
 {
     char library[PATH_MAX];
     struct xt_span start = xt_span_now();
@@ -255,6 +280,21 @@ static enum xt_status open_xpu(struct xt_device *device, const char *spec,
     if (!status)
         xt_engine_blob_keep(&device->cache, device->engine);
     device->engine_span = xt_span_since(&start);
+    return status;
+}
+
+static enum xt_status open_xpu(struct xt_device *device, const char *spec,
+                               const struct xt_device_options *options, struct xt_err *err)
+{
+    union {
+        const char *in;
+        void *out;
+    } context = {spec};
+    xt_guard_set_end(end_of_opening, context.out);
+    xt_guard_enter("its start");
+    enum xt_status status = start_xpu(device, spec, options, err);
+    xt_guard_leave();
+    xt_guard_set_end(NULL, NULL);
     return status;
 }
 

@@ -176,7 +176,7 @@ static bool catches(uintptr_t function, const uintptr_t arguments[4], int *resul
 
 /* --- calls to the driver
  * ------------------------------------------------------------------------*/
-static void enter(const char *what)
+void xt_guard_enter(const char *what)
 {
     if (!mine) {
         int index = atomic_fetch_add(&guard.threads, 1);
@@ -184,6 +184,11 @@ static void enter(const char *what)
     }
     atomic_store(&mine->since, xt_thread_seconds());
     atomic_store(&mine->what, what);
+}
+
+void xt_guard_leave(void)
+{
+    atomic_store(&mine->what, NULL);
 }
 
 /* Too little memory is no loss of the device. */
@@ -204,11 +209,11 @@ static dnnl_status_t call(const char *what, uintptr_t function, uintptr_t a, uin
         return dnnl_runtime_error;
     *said = '\0';
     if (what)
-        enter(what);
+        xt_guard_enter(what);
     if (catches(function, arguments, &result))
         result = (int)meant();
     if (what)
-        atomic_store(&mine->what, NULL);
+        xt_guard_leave();
     if (what && result == dnnl_runtime_error)
         guard.lost = true;
     return (dnnl_status_t)result;

@@ -26,6 +26,11 @@ bool xt_guard_is_lost(void);
 /* What the last exception in this thread said, once; "" where there was none. */
 const char *xt_guard_said(void);
 
+/* Between the two this thread is in the driver too: its start, which is no function of the table's.
+ */
+void xt_guard_enter(const char *what);
+void xt_guard_leave(void);
+
 /* Remembers that an op was given to the device; both texts live as long as the graph. */
 void xt_guard_note(const char *op, const char *what);
 /* "conv1: a convolution", the newest op; "" before the first. */

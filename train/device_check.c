@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/system/thread.h"
+#include "device/guard.h"
 #include "models/selftest/selftest.h"
 
 /* Whether the file says this, and is of the last 24 hours. */
@@ -35,6 +36,8 @@ static enum xt_status check(struct xt_device *device, enum xt_dtype dtype, struc
 {
     double start = xt_thread_seconds();
     enum xt_status status = xt_selftest_device(device, dtype, err);
+    if (status && xt_guard_is_lost())
+        xt_err_prefix(err, "the device was lost before the run began: %s: ", device->name);
     if (!status)
         xt_log_detail("%s computes right in %s: a few ops against plain loops, in %.2f s",
                       device->name, xt_dtype_name(dtype), xt_thread_seconds() - start);

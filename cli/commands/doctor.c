@@ -18,6 +18,7 @@
 #include "device/gpu/host_gpu.h"
 #include "device/gpu/opencl.h"
 #include "device/probe.h"
+#include "device/why.h"
 
 /* A fact is worth knowing and stops nothing. */
 enum state { PASSED, FAILED, FACT, SKIPPED };
@@ -90,7 +91,8 @@ static void look_at_access(struct look *look, const struct xt_host_gpu *host)
             struct xt_report *step =
                 add(look, "access", FAILED, "%s may not open %s, which belongs to group %s", name,
                     host->nodes[i].path, host->nodes[i].group);
-            mend(step, XT_HOST_GPU_JOIN, XT_HOST_GPU_JOIN);
+            const struct xt_host_gpu_hint join = xt_host_gpu_join(&host->nodes[i]);
+            mend(step, join.text, join.text);
             return;
         }
     if (host->count > 0)
@@ -207,6 +209,14 @@ static enum xt_status look_at_opencl(struct look *look, struct xt_err *err)
 
 /* --- oneDNN
  * -------------------------------------------------------------------------------------*/
+/* What the runtimes below oneDNN write about it. */
+static void quote_reason(struct look *look, int index)
+{
+    char why[256];
+    xt_why_no_engine(index, why, sizeof why);
+    add(look, "engine's log", FACT, "%s", *why ? why : "nothing that the runtimes write tells why");
+}
+
 /* The first that can be opened; -1: there is none. */
 static int first_working(const struct xt_probe *probe)
 {
@@ -251,9 +261,11 @@ static enum xt_status look_at_onednn(struct look *look, struct xt_probe *probe, 
         probe->experimental ? " (experimental)" : "", probe->library);
     int first = first_working(probe);
     for (int i = 0; !probe->status && i < probe->xpus.count; i++)
-        if (*probe->xpus.items[i].broken)
+        if (*probe->xpus.items[i].broken) {
             add(look, "engine", first < 0 ? FAILED : FACT, "xpu:%d cannot be opened: %s", i,
                 probe->xpus.items[i].broken);
+            quote_reason(look, i);
+        }
     if (first < 0 && !probe->status && probe->xpus.count > 0)
         return XT_OK;
     if (first < 0) {
@@ -261,6 +273,7 @@ static enum xt_status look_at_onednn(struct look *look, struct xt_probe *probe, 
                                      probe->status ? probe->why : "oneDNN finds no Intel GPU");
         mend(step, "mend the first step above that failed",
              "mend the first step above that failed");
+        quote_reason(look, 0);
         return XT_OK;
     }
     add(look, "engine", PASSED, "oneDNN lists %d: %s, through %s", probe->xpus.count,

@@ -9,7 +9,7 @@ train() { # the fault; options
   rm -rf "$work/run"
   code=0
   timeout 120 "$xtrain" --model lprnet --data 'synth:plates?count=8&seed=3' --batch 1 --lr 1e-4 --sched constant \
-    --save-every 1 --log-every 1 --steps 4 --xpu --out "$work/run" "${@:2}" >"$work/said" 2>&1 || code=$?
+    --save-every 1 --log-every 1 --steps 4 --xpu --no-device-check --out "$work/run" "${@:2}" >"$work/said" 2>&1 || code=$?
 }
 lost() { # what is said of the fault
   [ "$code" = 4 ] || fail "$XT_FAULT: exit code $code"

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Runs a command with the test double of an Intel GPU: oneDNN's GPU build on Intel's OpenCL runtime for CPUs, which a
-# layer makes look like a GPU (tests/xpu/gpu_layer.c). Numbers are right, speed is a CPU's. A second layer
-# (fault_layer.c) lets calls fail where XT_FAULT says so.
+# layer makes look like a GPU (tests/xpu/gpu_layer.c). Numbers are right, speed is a CPU's.
 #
 #   tests/xpu/double.sh COMMAND...
 #
@@ -17,7 +16,7 @@ if [ ! -e "$lib/libintelocl.so" ]; then
 fi
 [ -e "$layer" ] || { echo "double.sh: $layer is missing: run \"make test-xpu\"" >&2; exit 2; }
 
-export OCL_ICD_FILENAMES=$lib/libintelocl.so OPENCL_LAYERS=$layer:$build/tests/xpu/fault_layer.so
+export OCL_ICD_FILENAMES=$lib/libintelocl.so OPENCL_LAYERS=$layer
 export XTRAIN_DNNL_XPU=${XTRAIN_DNNL_XPU:-$lib/libdnnl.so.3}
 if [ -z "${NEO_CACHE_DIR:-}" ] && [ "${XT_DOUBLE_CACHE:-}" != none ]; then
   export NEO_CACHE_PERSISTENT=1 NEO_CACHE_DIR=${XT_DOUBLE_CACHE:-$build/xpu-cache}

@@ -1,5 +1,5 @@
 /* An OpenCL layer that makes calls fail as a driver does whose GPU was reset, is out of memory or
- * hangs. Put over gpu_layer.c by XT_FAULT (double.sh); never installed.
+ * hangs. Put over gpu_layer.c by the tests that want it (common.sh); never installed.
  *
  * XT_FAULT="CALL N": the N-th call of that kind in a process, and all after it, fail.
  *   launch    a kernel's launch: CL_OUT_OF_RESOURCES

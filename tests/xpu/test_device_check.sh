@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A GPU that computes nothing, or one kind of kernel wrongly (fault_layer.c): no run begins on it. Run through double.sh.
 . tests/xpu/common.sh
-needs_double
+needs_faults
 
 train() { # options
   rm -rf "$work/run"

@@ -2,7 +2,7 @@
 # A GPU that fails under a run (fault_layer.c): whatever the driver does, the run ends with code 4 and a sentence that
 # names the device, the op, the last checkpoint and the line that goes on, or goes on by itself. Run through double.sh.
 . tests/xpu/common.sh
-needs_double
+needs_faults
 
 train() { # the fault; options
   export XT_FAULT=$1

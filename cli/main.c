@@ -15,6 +15,7 @@
 #include "cli/options/options.h"
 #include "cli/placement.h"
 #include "cli/progress.h"
+#include "device/guard.h"
 #include "models/registry.h"
 
 typedef enum xt_status command_function(struct xt_options *options, struct xt_err *err);
@@ -206,5 +207,8 @@ int main(int argc, char **argv)
         xt_log_end("%s", err.text);
     else if (*err.text && status != XT_OK)
         xt_log_error("%s", err.text);
+    /* A driver that failed crashes or hangs in what libraries do at the end. */
+    if (xt_guard_is_lost())
+        _exit((int)status);
     return (int)status;
 }

@@ -3,7 +3,9 @@
 #include <limits.h>
 #include <omp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #ifdef __SSE__
 #include <xmmintrin.h>
 #endif
@@ -11,6 +13,8 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/system/thread.h"
+#include "device/gpu/drm_client.h"
+#include "device/guard.h"
 #include "device/kernels/engine_blob.h"
 #include "device/gpu/host_gpu.h"
 #include "device/primitive.h"
@@ -156,18 +160,27 @@ static enum xt_status open_cpu(struct xt_device *device, int threads, struct xt_
 /* --- XPU
  * ----------------------------------------------------------------------------------------*/
 /* oneDNN sees no GPU: what the machine itself says about that. */
-static enum xt_status no_xpu(const char *spec, const char *no_zero, struct xt_err *err)
+static enum xt_status no_xpu(const char *spec, const char *no_zero, const char *said,
+                             struct xt_err *err)
 {
     struct xt_host_gpu host;
     char why[512];
+    const char *selector = getenv("ONEAPI_DEVICE_SELECTOR");
     xt_host_gpu_read(&host, "");
-    if (host.count == 0 && !host.wsl)
+    if (selector && *selector)
+        snprintf(why, sizeof why,
+                 "ONEAPI_DEVICE_SELECTOR=%.64s leaves none%s%.256s; write level_zero:gpu or "
+                 "opencl:gpu there, or unset it",
+                 selector, *said ? ": " : "", said);
+    else if (*said)
+        snprintf(why, sizeof why, "the runtime says: %.256s", said);
+    else if (host.count == 0 && !host.wsl)
         snprintf(why, sizeof why,
                  "the kernel shows none (no Intel render node under /dev/dri): there is no GPU, or "
                  "its kernel driver (i915, xe) is not loaded");
     else if (host.count > 0 && !host.nodes[0].usable)
         snprintf(why, sizeof why, "%s may not be opened by this user (it belongs to group %s): %s",
-                 host.nodes[0].path, host.nodes[0].group, XT_HOST_GPU_JOIN);
+                 host.nodes[0].path, host.nodes[0].group, xt_host_gpu_join(&host.nodes[0]).text);
     else if (host.wsl && !host.wsl_usable)
         snprintf(why, sizeof why, "/dev/dxg may not be opened by this user");
     else
@@ -189,19 +202,19 @@ static void say_choice(struct xt_device *device, const struct xt_xpus *list, con
     snprintf(device->chosen, sizeof device->chosen, "%s, %.1f GB%s",
              facts->integrated ? "an integrated GPU" : "a discrete GPU",
              (double)facts->memory / 1e9,
-             list->count > 1 ? ", the best of those that oneDNN lists" : ", the only one");
+             xt_xpu_working(list) > 1 ? ", the best of those that oneDNN lists"
+             : list->count > 1        ? ", the only one that can be opened"
+                                      : ", the only one");
 }
 
 static enum xt_status choose_xpu(struct xt_device *device, const char *spec, struct xt_err *err)
 {
     struct xt_xpus list;
     int index = 0;
-    enum xt_status status = xt_xpu_list(&list, device->zero, err);
-    if (status)
-        return status;
+    xt_xpu_list(&list, device->zero);
     if (list.count == 0)
-        return no_xpu(spec, device->no_zero, err);
-    status = xt_xpu_choose(&list, spec, &index, err);
+        return no_xpu(spec, device->no_zero, xt_guard_said(), err);
+    enum xt_status status = xt_xpu_choose(&list, spec, &index, err);
     if (status)
         return status;
     device->xpu = list.items[index];
@@ -224,8 +237,21 @@ static void open_level_zero(struct xt_device *device)
         snprintf(device->no_zero, sizeof device->no_zero, "%.255s", why.text);
 }
 
-static enum xt_status open_xpu(struct xt_device *device, const char *spec,
-                               const struct xt_device_options *options, struct xt_err *err)
+/* A driver that crashes when it is opened. */
+static void end_of_opening(void *context, const char *why)
+{
+    char text[512];
+    snprintf(
+        text, sizeof text,
+        "xtrain: error: --device %.64s: it cannot be opened: %.128s; \"xtrain doctor\" looks at "
+        "each step",
+        (const char *)context, why);
+    xt_log_from_signal(text);
+    _exit(XT_ERR_DEVICE);
+}
+
+static enum xt_status start_xpu(struct xt_device *device, const char *spec,
+                                const struct xt_device_options *options, struct xt_err *err)
 {
     char library[PATH_MAX];
     struct xt_span start = xt_span_now();
@@ -258,6 +284,21 @@ static enum xt_status open_xpu(struct xt_device *device, const char *spec,
     return status;
 }
 
+static enum xt_status open_xpu(struct xt_device *device, const char *spec,
+                               const struct xt_device_options *options, struct xt_err *err)
+{
+    union {
+        const char *in;
+        void *out;
+    } context = {spec};
+    xt_guard_set_end(end_of_opening, context.out);
+    xt_guard_enter("its start");
+    enum xt_status status = start_xpu(device, spec, options, err);
+    xt_guard_leave();
+    xt_guard_set_end(NULL, NULL);
+    return status;
+}
+
 /* What "auto" comes to, found in a process of its own: a process has one oneDNN library. */
 static enum xt_status open_auto(struct xt_device *device, const struct xt_device_options *options,
                                 struct xt_err *err)
@@ -266,11 +307,13 @@ static enum xt_status open_auto(struct xt_device *device, const struct xt_device
     enum xt_status status = xt_probe_xpus(&probe, err);
     if (status)
         return status;
-    if (probe.status == XT_OK && probe.xpus.count > 0)
+    if (probe.status == XT_OK && xt_xpu_working(&probe.xpus) > 0)
         return open_xpu(device, "xpu", options, err);
     status = open_cpu(device, options->threads, err);
     snprintf(device->chosen, sizeof device->chosen, "no XPU: %s",
-             probe.status ? probe.why : "oneDNN finds no Intel GPU");
+             probe.status            ? probe.why
+             : probe.xpus.count == 0 ? "oneDNN finds no Intel GPU"
+                                     : probe.xpus.items[0].broken);
     return status;
 }
 
@@ -298,16 +341,22 @@ enum xt_status xt_device_open(struct xt_device *device, const char *spec, int th
     return xt_device_open_with(device, &options, err);
 }
 
+enum xt_status xt_device_about(const struct xt_device *device, struct xt_str *out,
+                               struct xt_err *err)
+{
+    const struct xt_gpu_facts *facts = &device->xpu.facts;
+    return xt_str_printf(
+        out, err, "# onednn: %s %.40s\n# runtime: %s, %s\n# device: %s\n# driver: %s\n",
+        xt_dnnl_version_text().text, xt_dnnl.version()->hash, xt_dnnl_gpu_runtime(),
+        *device->xpu.backend ? device->xpu.backend : "not told", facts->name, facts->driver);
+}
+
 enum xt_status xt_device_record_cache(struct xt_device *device, struct xt_err *err)
 {
     struct xt_str about = {0};
     if (device->kind != XT_DEVICE_XPU || !xt_dnnl.version)
         return XT_OK;
-    const struct xt_gpu_facts *facts = &device->xpu.facts;
-    enum xt_status status = xt_str_printf(
-        &about, err, "# onednn: %s %.40s\n# runtime: %s, %s\n# device: %s\n# driver: %s\n",
-        xt_dnnl_version_text().text, xt_dnnl.version()->hash, xt_dnnl_gpu_runtime(),
-        *device->xpu.backend ? device->xpu.backend : "not told", facts->name, facts->driver);
+    enum xt_status status = xt_device_about(device, &about, err);
     if (!status)
         status = xt_kernel_cache_record(&device->cache, xt_str_get(&about), err);
     xt_str_clear(&about);
@@ -329,8 +378,17 @@ bool xt_device_sums_int8_in_32(const struct xt_device *device)
 
 void xt_device_read(struct xt_device *device, struct xt_telemetry *out)
 {
+    double own = 0;
     xt_level_zero_read(device->zero, device->kind == XT_DEVICE_XPU ? device->xpu.zero_index : -1,
                        out);
+    if (!out->memory_used.known && device->kind == XT_DEVICE_XPU &&
+        xt_drm_memory_used("", &device->xpu.facts.pci, &own))
+        out->memory_used = (struct xt_reading){
+            .known = true, .value = own, .from = "of this process alone, as the kernel counts it"};
+    if (!out->memory_total.known && device->xpu.facts.memory)
+        out->memory_total = (struct xt_reading){.known = true,
+                                                .value = (double)device->xpu.facts.memory,
+                                                .from = "as the driver tells"};
 }
 
 void xt_device_close(struct xt_device *device)

@@ -12,6 +12,7 @@
 
 #include "base/dtype.h"
 #include "base/err.h"
+#include "base/str.h"
 #include "device/dnnl.h"
 #include "device/handle.h"
 #include "device/memory.h"
@@ -31,6 +32,10 @@ enum xt_status xt_device_open_with(struct xt_device *device,
 enum xt_status xt_device_open(struct xt_device *device, const char *spec, int threads,
                               struct xt_err *err);
 void xt_device_close(struct xt_device *device);
+
+/* What kernels follow from, a line each: oneDNN, its runtime, the device, the driver. Of an XPU. */
+enum xt_status xt_device_about(const struct xt_device *device, struct xt_str *out,
+                               struct xt_err *err);
 
 /* Records what the driver compiled since in the kernel cache; also done by close. */
 enum xt_status xt_device_record_cache(struct xt_device *device, struct xt_err *err);

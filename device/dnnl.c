@@ -9,7 +9,9 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/str.h"
 #include "device/gpu/neighbours.h"
+#include "device/guard.h"
 
 /* One of the program's three pieces of global state, with where it came from. */
 struct xt_dnnl_table xt_dnnl;
@@ -116,6 +118,8 @@ static enum xt_status bind(void *library, enum xt_dnnl_build build, const char *
             "%s is oneDNN %d.%d without a runtime for Intel GPUs (gpu_runtime %u); run "
             "\"make deps XPU=1\", or set XTRAIN_DNNL_XPU to a library that has one",
             path, version->major, version->minor, runtime);
+    if (build == XT_DNNL_GPU)
+        xt_guard_begin(&table, library);
     xt_dnnl = table;
     return XT_OK;
 }
@@ -288,6 +292,20 @@ enum xt_status xt_dnnl_load(enum xt_dnnl_build build, struct xt_err *err)
     return status;
 }
 
+static enum xt_status failed(dnnl_status_t failure, const char *what, struct xt_err *err)
+{
+    char op[128];
+    const char *said = xt_guard_said();
+    enum xt_status status =
+        *said
+            ? xt_err_set(err, XT_ERR_DEVICE, "%s: the driver says: %s", what, said)
+            : xt_err_set(err, XT_ERR_DEVICE, "oneDNN failed in %s (status %d)", what, (int)failure);
+    xt_guard_last_op(op, sizeof op);
+    if (err && xt_guard_is_lost() && *op && !strstr(op, what))
+        xt_str_append_to(err->text, sizeof err->text, "; the last op it was given: %s", op);
+    return status;
+}
+
 enum xt_status xt_dnnl_check(dnnl_status_t status, const char *what, struct xt_err *err)
 {
     switch (status) {
@@ -300,7 +318,7 @@ enum xt_status xt_dnnl_check(dnnl_status_t status, const char *what, struct xt_e
     case dnnl_unimplemented:
         return xt_err_set(err, XT_ERR_DEVICE, "oneDNN has no kernel on this device for %s", what);
     default:
-        return xt_err_set(err, XT_ERR_DEVICE, "oneDNN failed in %s (status %d)", what, (int)status);
+        return failed(status, what, err);
     }
 }
 

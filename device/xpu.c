@@ -91,25 +91,34 @@ static void describe(const struct native *native, const struct xt_level_zero *ze
         snprintf(xpu->facts.name, sizeof xpu->facts.name, "a GPU that does not say its name");
 }
 
-enum xt_status xt_xpu_list(struct xt_xpus *list, const struct xt_level_zero *zero,
-                           struct xt_err *err)
+void xt_xpu_list(struct xt_xpus *list, const struct xt_level_zero *zero)
 {
     *list = (struct xt_xpus){0};
     size_t count = xt_dnnl.engine_get_count(dnnl_gpu);
     for (size_t i = 0; i < count && i < XT_XPUS_MAX; i++) {
         dnnl_engine_t engine = NULL;
         struct native native;
-        enum xt_status status = xt_dnnl_check(xt_dnnl.engine_create(&engine, dnnl_gpu, i),
-                                              "the start of a GPU engine", err);
-        if (status)
-            return status;
+        struct xt_err why = {0};
         struct xt_xpu *xpu = &list->items[list->count++];
-        xpu->index = (int)i;
+        *xpu = (struct xt_xpu){.index = (int)i, .zero_index = -1};
+        if (xt_dnnl_check(xt_dnnl.engine_create(&engine, dnnl_gpu, i), "the start of its engine",
+                          &why)) {
+            snprintf(xpu->broken, sizeof xpu->broken, "%.191s", why.text);
+            snprintf(xpu->facts.name, sizeof xpu->facts.name, "a GPU that cannot be opened");
+            continue;
+        }
         native_of(engine, &native);
         describe(&native, zero, xpu);
         xt_dnnl.engine_destroy(engine);
     }
-    return XT_OK;
+}
+
+int xt_xpu_working(const struct xt_xpus *list)
+{
+    int count = 0;
+    for (int i = 0; i < list->count; i++)
+        count += !*list->items[i].broken;
+    return count;
 }
 
 /* --- choosing
@@ -159,8 +168,9 @@ static enum xt_status list_them(const struct xt_xpus *list, struct xt_str *out, 
     for (int i = 0; i < list->count && !status; i++) {
         const struct xt_gpu_facts *facts = &list->items[i].facts;
         struct xt_pci_text pci = xt_pci_format(&facts->pci);
+        const char *more = *list->items[i].broken ? list->items[i].broken : pci.text;
         status = xt_str_printf(out, err, "%sxpu:%d is %s%s%s%s", i ? ", " : "", i, facts->name,
-                               *pci.text ? " (" : "", pci.text, *pci.text ? ")" : "");
+                               *more ? " (" : "", more, *more ? ")" : "");
     }
     return status;
 }
@@ -186,9 +196,10 @@ static bool is_better(const struct xt_gpu_facts *a, const struct xt_gpu_facts *b
 
 static int best_of(const struct xt_xpus *list)
 {
-    int best = 0;
-    for (int i = 1; i < list->count; i++)
-        if (is_better(&list->items[i].facts, &list->items[best].facts))
+    int best = -1;
+    for (int i = 0; i < list->count; i++)
+        if (!*list->items[i].broken &&
+            (best < 0 || is_better(&list->items[i].facts, &list->items[best].facts)))
             best = i;
     return best;
 }
@@ -211,7 +222,7 @@ enum xt_status xt_xpu_choose(const struct xt_xpus *list, const char *spec, int *
         return xt_err_set(err, XT_ERR_DEVICE, "--device %s: there is no XPU here", spec);
     if (strcmp(spec, "xpu") == 0) {
         *index = best_of(list);
-        return XT_OK;
+        return *index >= 0 ? XT_OK : refuse(list, spec, "no XPU can be opened", err);
     }
     const char *text = xt_str_starts(spec, "xpu:") ? spec + 4 : spec;
     if (*text && text[strspn(text, "0123456789")] == '\0') {
@@ -219,11 +230,12 @@ enum xt_status xt_xpu_choose(const struct xt_xpus *list, const char *spec, int *
         if (number < 0 || number >= list->count)
             return refuse(list, spec, "there is no XPU of that number", err);
         *index = (int)number;
-        return XT_OK;
+        return *list->items[number].broken ? refuse(list, spec, "this XPU cannot be opened", err)
+                                           : XT_OK;
     }
     int found = 0;
     for (int i = 0; i < list->count && *text; i++)
-        if (fits(&list->items[i].facts, text)) {
+        if (!*list->items[i].broken && fits(&list->items[i].facts, text)) {
             *index = i;
             found++;
         }

@@ -21,6 +21,7 @@ struct xt_xpu {
     bool shared_memory; /* OpenCL's, which has addresses; where the backend is OpenCL */
     int zero_index;     /* in Level Zero's list; -1: not there */
     struct xt_gpu_facts facts;
+    char broken[192]; /* why it cannot be opened; "": it can */
 };
 
 struct xt_xpus {
@@ -28,15 +29,19 @@ struct xt_xpus {
     int count;
 };
 
-/* Lists them. `zero` may be NULL. No XPU at all is an empty list, not an error. */
-enum xt_status xt_xpu_list(struct xt_xpus *list, const struct xt_level_zero *zero,
-                           struct xt_err *err);
+/* Lists them. `zero` may be NULL. One that cannot be opened is listed with its reason and has no
+ * facts, so that it hides no other and numbers stay. No XPU at all is an empty list, not an error.
+ */
+void xt_xpu_list(struct xt_xpus *list, const struct xt_level_zero *zero);
 
 /* The one that `spec` names: "xpu" (the discrete one with most memory, else the integrated one),
  * "xpu:N", and after "xpu:" or alone a UUID, a PCI address ("03:00.0" or with the domain) or a part
  * of the name that fits one device only. XT_ERR_DEVICE lists what there is. */
 enum xt_status xt_xpu_choose(const struct xt_xpus *list, const char *spec, int *index,
                              struct xt_err *err);
+
+/* How many of them can be opened. */
+int xt_xpu_working(const struct xt_xpus *list);
 
 /* Whether `text` is written like a UUID, as device options take it. */
 bool xt_xpu_is_uuid(const char *text);

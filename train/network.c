@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "data/sources/registry.h"
+#include "train/device_check.h"
 #include "train/param_files.h"
 
 bool xt_network_freezes_bn(const struct xt_network *network, const struct xt_settings *settings)
@@ -172,6 +173,14 @@ struct xt_device_options xt_network_device_options(const struct xt_settings *set
         .cache_folder = settings->cache_dir,
         .no_cache = !settings->kernel_cache,
     };
+}
+
+enum xt_status xt_network_check_device(struct xt_network *network,
+                                       const struct xt_settings *settings, struct xt_err *err)
+{
+    return settings->device_check
+               ? xt_device_check(&network->device, xt_amp_dtype(settings->amp), err)
+               : XT_OK;
 }
 
 enum xt_status xt_network_open(struct xt_network *network, const struct xt_settings *settings,

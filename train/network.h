@@ -70,6 +70,9 @@ enum xt_status xt_network_check_amp(const struct xt_network *network,
  * failure. */
 enum xt_status xt_network_open(struct xt_network *network, const struct xt_settings *settings,
                                struct xt_err *err);
+/* With --device-check, whether the opened device computes right in the run's type. */
+enum xt_status xt_network_check_device(struct xt_network *network,
+                                       const struct xt_settings *settings, struct xt_err *err);
 /* Takes the classes that the images are of (for plates nothing), unless --classes says that there
  * are more. */
 enum xt_status xt_network_take_classes(struct xt_network *network,

@@ -34,6 +34,8 @@ static inline const char *xt_amp_name(enum xt_amp amp)
 }
 /* What a network is exported in. */
 enum xt_export_type { XT_EXPORT_F32, XT_EXPORT_FP16, XT_EXPORT_INT8 };
+/* What is done where the device is lost under a run. */
+enum xt_device_loss_choice { XT_LOSS_STOP, XT_LOSS_RESUME };
 enum xt_warm_for { XT_WARM_TRAIN, XT_WARM_EVAL, XT_WARM_PREDICT };
 enum xt_cache_choice {
     XT_CACHE_CHOICE_OFF,
@@ -132,6 +134,10 @@ struct xt_settings {
     double max_age;        /* of kernels in it, seconds; 0: no limit */
     int threads;           /* 0: what the process may use, fewer where others hold the CPUs */
     bool oversubscribe;    /* more than that is meant */
+    double watch_cpus;     /* seconds from one look at who else holds the CPUs to the next */
+    bool device_check;     /* whether an XPU computes right, before a run begins on it */
+    enum xt_device_loss_choice on_device_loss;
+    double device_timeout; /* seconds; 0: by the length of the steps */
     int workers;           /* 0: found from threads */
     int slots;             /* batches that are made ahead; 0: found */
     enum xt_cache_choice cache;

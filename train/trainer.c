@@ -841,6 +841,8 @@ static enum xt_status train_batch(struct xt_trainer *trainer, struct xt_err *err
     xt_feed_release(trainer->feed, &batch);
     if (status)
         return status;
+    const struct xt_step_seconds *took = &trainer->step_seconds;
+    xt_watchdog_step(trainer->watchdog, took->forward + took->loss + took->backward + took->update);
     trainer->loss_sum += loss;
     trainer->loss_steps++;
     trainer->wait_sum += waited;
@@ -849,9 +851,18 @@ static enum xt_status train_batch(struct xt_trainer *trainer, struct xt_err *err
     return after_step(trainer, err);
 }
 
+/* Primitives are made for a number of threads: for another one the run has to begin again. */
+static void watch_cpus(struct xt_trainer *trainer)
+{
+    const struct xt_settings *s = trainer->settings;
+    const struct xt_device *device = &trainer->network.device;
+    double every = s->threads || device->own_memory ? 0 : s->watch_cpus;
+    xt_others_begin(&trainer->others, device->threads, xt_thread_available(NULL), every);
+}
+
 /* Why training ends before its last step, XT_OK while it goes on. *done: --max-time, which is a
  * proper end. */
-static enum xt_status why_stop(const struct xt_trainer *trainer, bool *done)
+static enum xt_status why_stop(struct xt_trainer *trainer, bool *done)
 {
     const struct xt_settings *s = trainer->settings;
     double here = xt_thread_seconds() - trainer->start_time;
@@ -861,11 +872,32 @@ static enum xt_status why_stop(const struct xt_trainer *trainer, bool *done)
     if (s->stop_after > 0 && here >= s->stop_after)
         return XT_STOPPED;
     *done = s->max_time > 0 && xt_trainer_seconds(trainer) >= s->max_time;
-    return XT_OK;
+    trainer->threads_again = *done ? 0 : xt_others_look(&trainer->others, xt_thread_seconds());
+    return trainer->threads_again ? XT_STOPPED : XT_OK;
+}
+
+/* A run that goes on takes the number of threads from its checkpoint. */
+static enum xt_status save_for_threads(struct xt_trainer *trainer, struct xt_err *err)
+{
+    int threads = trainer->network.device.threads;
+    trainer->network.device.threads = trainer->threads_again;
+    trainer->saved_step = -1;
+    enum xt_status status = save(trainer, err);
+    trainer->network.device.threads = threads;
+    if (status)
+        return status;
+    return xt_err_set(err, XT_STOPPED,
+                      "other processes %s the CPUs: going on from step %" PRId64
+                      " with %d thread%s, which is faster then; sums differ in their last digits "
+                      "(--threads %d holds to its number)",
+                      trainer->threads_again < threads ? "hold" : "have left", trainer->step,
+                      trainer->threads_again, trainer->threads_again == 1 ? "" : "s", threads);
 }
 
 static enum xt_status stop(struct xt_trainer *trainer, enum xt_status why, struct xt_err *err)
 {
+    if (trainer->threads_again)
+        return save_for_threads(trainer, err);
     enum xt_status status = save(trainer, err);
     if (status)
         return status;
@@ -903,10 +935,16 @@ enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_
     trainer->costs.start += xt_process_seconds(trainer->start_time);
     xt_energy_open(&trainer->energy, NULL);
     begin_rates(trainer);
+    watch_cpus(trainer);
     enum xt_status status =
         xt_monitor_start(&trainer->monitor, &trainer->network.device, XT_MONITOR_INTERVAL, err);
     if (!status)
+        status = xt_watchdog_start(&trainer->watchdog, &trainer->network.device,
+                                   trainer->settings->device_timeout, err);
+    if (!status)
         status = train(trainer, err);
+    xt_watchdog_stop(trainer->watchdog);
+    trainer->watchdog = NULL;
     xt_monitor_stop(trainer->monitor);
     xt_monitor_read(trainer->monitor, &trainer->device_figures);
     note_unreadable(trainer);

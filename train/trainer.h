@@ -12,9 +12,11 @@
 
 #include "base/err.h"
 #include "base/system/energy.h"
+#include "base/system/others.h"
 #include "data/loader.h"
 #include "data/sources/source.h"
 #include "device/gpu/monitor.h"
+#include "device/watchdog.h"
 #include "device/upload.h"
 #include "train/run/bad_images.h"
 #include "train/evaluate.h"
@@ -101,10 +103,13 @@ struct xt_trainer {
     struct xt_bad_images bad;
     struct xt_evaluation last_evaluation;
     struct xt_train_observer observer;
-    struct xt_monitor *monitor; /* of an XPU, while steps are trained; NULL: none */
+    struct xt_monitor *monitor;   /* of an XPU, while steps are trained; NULL: none */
+    struct xt_watchdog *watchdog; /* of an XPU, while steps are trained; NULL: none */
     struct xt_monitor_figures device_figures;
-    struct xt_crossed crossed;           /* the bus, in steps of this process; nothing on the CPU */
-    bool said_unreadable;                /* what cannot be read of the device */
+    struct xt_crossed crossed; /* the bus, in steps of this process; nothing on the CPU */
+    struct xt_others others;   /* who else holds the CPUs */
+    int threads_again;    /* the run is to be started again with so many threads; 0: it is not */
+    bool said_unreadable; /* what cannot be read of the device */
     struct xt_step_seconds step_seconds; /* of the last step */
     struct xt_span prepare_span; /* batch slots and optimizer, their kernels too, took this */
     struct xt_span first_step;   /* of this process */

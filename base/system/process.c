@@ -107,6 +107,31 @@ static void last_line(int fd, char *out, size_t room)
     out[fits] = '\0';
 }
 
+/* The last line that tells. */
+static void telling_line(int fd, bool (*tells)(const char *line), char *out, size_t room)
+{
+    char line[4096];
+    int again = dup(fd);
+    FILE *file = again < 0 ? NULL : fdopen(again, "r");
+    *out = '\0';
+    if (!file) {
+        if (again >= 0)
+            close(again);
+        return;
+    }
+    rewind(file);
+    while (fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\r\n")] = '\0';
+        size_t fits = strnlen(line, room - 1);
+        if (!tells(line))
+            continue;
+        /* A call stands before what came of it. */
+        const char *from = line + strlen(line) - fits;
+        memcpy(out, from, fits + 1);
+    }
+    fclose(file);
+}
+
 static enum xt_status wait_for(pid_t child, struct xt_process_end *end, int *code,
                                struct xt_err *err)
 {
@@ -163,7 +188,10 @@ enum xt_status xt_process_run(const struct xt_process *process, void *result, si
         close(pipes[0]);
         pipes[0] = -1;
         enum xt_status waited = wait_for(child, how, &code, status ? NULL : err);
-        last_line(said, how->said, sizeof how->said);
+        if (process->tells)
+            telling_line(said, process->tells, how->said, sizeof how->said);
+        else
+            last_line(said, how->said, sizeof how->said);
         if (!status)
             status = waited ? waited : judge(how, process->seconds, whole, err);
     }

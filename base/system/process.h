@@ -17,7 +17,10 @@ struct xt_process {
     void (*work)(const void *argument, void *result);
     const void *argument;
     unsigned seconds; /* that it may run; 0: no limit */
-    bool speaks;      /* it writes where this process does; else only its last line is kept */
+    /* Which of the lines that it writes is kept: the last for which this is true; NULL: the last.
+     */
+    bool (*tells)(const char *line);
+    bool speaks; /* it writes where this process does; else only its last line is kept */
     /* What a result points to does not come with it: the bytes to send after it, and their number.
      * NULL: nothing. They are appended to *rest. */
     const void *(*points_to)(const void *result, size_t *bytes);
@@ -27,7 +30,7 @@ struct xt_process {
 struct xt_process_end {
     int signal;     /* that ended it; 0: none */
     bool timed_out; /* it ran longer than it may */
-    char said[256]; /* the last line that it or a library wrote; "" where there is none */
+    char said[256]; /* the line of it or a library that is kept; "" where there is none */
 };
 
 /* Processes that only keep CPUs busy, to measure beside them. They end with this one, however it

@@ -34,6 +34,20 @@ static void on_signal(int number)
     }
 }
 
+static void mask(int how)
+{
+    sigset_t all;
+    sigemptyset(&all);
+    for (int i = 0; i < ASKING_COUNT; i++)
+        sigaddset(&all, asking[i]);
+    sigprocmask(how, &all, NULL);
+}
+
+void xt_stop_hold(void)
+{
+    mask(SIG_BLOCK);
+}
+
 void xt_stop_watch(void)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
@@ -47,6 +61,7 @@ void xt_stop_watch(void)
     }
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
+    mask(SIG_UNBLOCK);
 }
 
 void xt_stop_forget(void)

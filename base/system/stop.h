@@ -11,6 +11,9 @@
 void xt_stop_watch(void);
 /* In a child: the signals end it as they would any process. */
 void xt_stop_forget(void);
+/* Until the program that is started in this one's place watches, a signal waits.
+ * Async-signal-safe. */
+void xt_stop_hold(void);
 /* What a command then ends with: XT_INTERRUPTED for SIGINT, XT_STOPPED for the others; XT_OK where
  * nobody asked. Thread-safe. */
 enum xt_status xt_stop_status(void);

@@ -185,6 +185,9 @@ static void describe_xpu(struct xt_report *devices, const struct xt_probe *probe
     snprintf(spec, sizeof spec, "xpu:%d", i);
     xt_report_add(to, "device", NULL, "%s", spec);
     xt_report_add(to, "name", spec, "%s", facts->name);
+    xt_report_add(to, "broken", *xpu->broken ? "  why" : NULL, "%s", or_null(xpu->broken));
+    if (*xpu->broken)
+        return;
     if (!is.name)
         xt_report_null(to, "architecture");
     xt_report_add(to, is.name ? "architecture" : NULL, "  is", "%s",

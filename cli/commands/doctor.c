@@ -18,6 +18,7 @@
 #include "device/gpu/host_gpu.h"
 #include "device/gpu/opencl.h"
 #include "device/probe.h"
+#include "device/why.h"
 
 /* A fact is worth knowing and stops nothing. */
 enum state { PASSED, FAILED, FACT, SKIPPED };
@@ -90,7 +91,8 @@ static void look_at_access(struct look *look, const struct xt_host_gpu *host)
             struct xt_report *step =
                 add(look, "access", FAILED, "%s may not open %s, which belongs to group %s", name,
                     host->nodes[i].path, host->nodes[i].group);
-            mend(step, XT_HOST_GPU_JOIN, XT_HOST_GPU_JOIN);
+            const struct xt_host_gpu_hint join = xt_host_gpu_join(&host->nodes[i]);
+            mend(step, join.text, join.text);
             return;
         }
     if (host->count > 0)
@@ -207,10 +209,27 @@ static enum xt_status look_at_opencl(struct look *look, struct xt_err *err)
 
 /* --- oneDNN
  * -------------------------------------------------------------------------------------*/
-static void look_at_kernels(struct look *look, const struct xt_probe *probe)
+/* What the runtimes below oneDNN write about it. */
+static void quote_reason(struct look *look, int index)
 {
-    const struct xt_xpu *xpu = &probe->xpus.items[0];
-    const struct xt_types *types = &probe->types[0];
+    char why[256];
+    xt_why_no_engine(index, why, sizeof why);
+    add(look, "engine's log", FACT, "%s", *why ? why : "nothing that the runtimes write tells why");
+}
+
+/* The first that can be opened; -1: there is none. */
+static int first_working(const struct xt_probe *probe)
+{
+    for (int i = 0; !probe->status && i < probe->xpus.count; i++)
+        if (!*probe->xpus.items[i].broken)
+            return i;
+    return -1;
+}
+
+static void look_at_kernels(struct look *look, const struct xt_probe *probe, int first)
+{
+    const struct xt_xpu *xpu = &probe->xpus.items[first];
+    const struct xt_types *types = &probe->types[first];
     struct xt_architecture is = xt_xpu_architecture(&xpu->facts);
     const char *name = is.name ? is.name : "this GPU's architecture";
     if (types->machine_code) {
@@ -240,18 +259,28 @@ static enum xt_status look_at_onednn(struct look *look, struct xt_probe *probe, 
     }
     add(look, "oneDNN for GPUs", PASSED, "%s, runtime %s%s, %s", probe->version, probe->runtime,
         probe->experimental ? " (experimental)" : "", probe->library);
-    if (probe->status || probe->xpus.count == 0) {
+    int first = first_working(probe);
+    for (int i = 0; !probe->status && i < probe->xpus.count; i++)
+        if (*probe->xpus.items[i].broken) {
+            add(look, "engine", first < 0 ? FAILED : FACT, "xpu:%d cannot be opened: %s", i,
+                probe->xpus.items[i].broken);
+            quote_reason(look, i);
+        }
+    if (first < 0 && !probe->status && probe->xpus.count > 0)
+        return XT_OK;
+    if (first < 0) {
         struct xt_report *step = add(look, "engine", FAILED, "%.500s",
                                      probe->status ? probe->why : "oneDNN finds no Intel GPU");
         mend(step, "mend the first step above that failed",
              "mend the first step above that failed");
+        quote_reason(look, 0);
         return XT_OK;
     }
     add(look, "engine", PASSED, "oneDNN lists %d: %s, through %s", probe->xpus.count,
-        probe->xpus.items[0].facts.name,
-        *probe->xpus.items[0].backend ? probe->xpus.items[0].backend
-                                      : "a backend it does not name");
-    look_at_kernels(look, probe);
+        probe->xpus.items[first].facts.name,
+        *probe->xpus.items[first].backend ? probe->xpus.items[first].backend
+                                          : "a backend it does not name");
+    look_at_kernels(look, probe, first);
     return XT_OK;
 }
 
@@ -259,7 +288,7 @@ static enum xt_status look_at_convolution(struct look *look, const struct xt_pro
                                           struct xt_err *err)
 {
     struct xt_check check;
-    if (probe->status || probe->xpus.count == 0) {
+    if (first_working(probe) < 0) {
         add(look, "convolution", SKIPPED, "there is no engine");
         return XT_OK;
     }

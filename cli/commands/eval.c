@@ -346,6 +346,8 @@ static enum xt_status open_network(struct command *command, struct xt_err *err)
     settings.amp = command->runs[0].amp;
     enum xt_status status = xt_network_open(network, &settings, err);
     if (!status)
+        status = xt_network_check_device(network, &settings, err);
+    if (!status)
         status = xt_network_check_classes(network, &settings, err);
     if (status)
         return status;

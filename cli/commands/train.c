@@ -12,11 +12,13 @@
 #include "base/str.h"
 #include "base/system/thread.h"
 #include "cli/commands.h"
+#include "cli/device_loss.h"
 #include "cli/options/options.h"
 #include "cli/placement.h"
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/bench/start_report.h"
+#include "device/guard.h"
 #include "train/trainer.h"
 
 struct view {
@@ -253,21 +255,6 @@ static void add_times(struct xt_report *report, const struct xt_trainer *trainer
     add_energy(report, trainer, costs.energy);
 }
 
-/* The run's folder, or with `name` a file in it, as a word of a command line. */
-static enum xt_status append_folder(struct xt_str *line, const struct xt_trainer *trainer,
-                                    const char *name)
-{
-    const char *path = trainer->folder.path;
-    bool looks_else = *path == '-' || strcmp(path, "auto") == 0;
-    struct xt_str folder = {0};
-    enum xt_status status =
-        xt_str_printf(&folder, NULL, "%s%s%s", looks_else ? "./" : "", path, name);
-    if (!status)
-        status = xt_str_append_word(line, xt_str_get(&folder), NULL);
-    xt_str_clear(&folder);
-    return status;
-}
-
 /* What is most likely to be wanted now, as it can be pasted: the rest of a run whose time is spent,
  * else its wrong images, else images of one's own. */
 static void add_next(struct xt_report *report, const struct xt_trainer *trainer)
@@ -283,17 +270,17 @@ static void add_next(struct xt_report *report, const struct xt_trainer *trainer)
                                : wrong ? " eval --init "
                                        : " predict ");
     if (!status)
-        status = append_folder(&line, trainer, "");
+        status = xt_run_folder_append(&trainer->folder, &line, "");
     if (!status && rest)
         status = xt_str_printf(&line, NULL, " --max-time 0");
     if (!status && wrong)
         status = xt_str_printf(&line, NULL, " --config ");
     if (!status && wrong)
-        status = append_folder(&line, trainer, "/config.yaml");
+        status = xt_run_folder_append(&trainer->folder, &line, "/config.yaml");
     if (!status && wrong)
         status = xt_str_printf(&line, NULL, " --errors ");
     if (!status && wrong)
-        status = append_folder(&line, trainer, "/errors.html");
+        status = xt_run_folder_append(&trainer->folder, &line, "/errors.html");
     if (!status && !rest && !wrong)
         status = xt_str_printf(&line, NULL, " IMAGE...");
     if (status)
@@ -372,16 +359,30 @@ static enum xt_status report_end(const struct view *view, enum xt_status status,
     return status ? status : printed;
 }
 
-/* The command that goes on, as it can be pasted. */
+/* The command that goes on. */
 static void add_command(const struct xt_trainer *trainer, struct xt_err *err)
 {
+    char line[1024];
     struct xt_err stopped = *err;
-    struct xt_str line = {0};
-    if (xt_str_append_word(&line, program_invocation_name, NULL) == XT_OK &&
-        xt_str_append(&line, " --resume ", 10, NULL) == XT_OK &&
-        append_folder(&line, trainer, "") == XT_OK)
-        xt_err_set(err, stopped.status, "%s; this goes on: %s", stopped.text, xt_str_get(&line));
-    xt_str_clear(&line);
+    xt_resume_line(trainer, line, sizeof line);
+    if (*line)
+        xt_err_set(err, stopped.status, "%s; this goes on: %s", stopped.text, line);
+}
+
+/* The run once more, with the number of threads that its checkpoint says. Comes back only where
+ * that cannot be. */
+static enum xt_status start_again(const struct xt_trainer *trainer, struct xt_err *err)
+{
+    struct xt_again again;
+    xt_log_note("%s", err->text);
+    enum xt_status status = xt_run_again_prepare(trainer, "XTRAIN_DEVICE_LOSSES=0", &again, err);
+    if (status)
+        return status;
+    fflush(NULL);
+    xt_again_start(&again);
+    xt_again_clear(&again);
+    return xt_err_set(err, XT_STOPPED, "stopped at step %" PRId64 " of %" PRId64 "; all is saved",
+                      trainer->step, trainer->steps);
 }
 
 static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer,
@@ -390,7 +391,9 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
     const struct xt_settings *s = &options->values;
     struct view view = {.trainer = trainer, .silent = s->quiet || s->json, .loss = NAN};
     xt_progress_init(&view.progress, s->quiet, s->json);
-    enum xt_status status = xt_trainer_open_run(trainer, err);
+    enum xt_status status = xt_network_check_device(&trainer->network, s, err);
+    if (!status)
+        status = xt_trainer_open_run(trainer, err);
     if (!status)
         status = save_settings(options, trainer, err);
     if (!status && !view.silent)
@@ -403,8 +406,16 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
     }
     struct xt_train_observer observer = {
         .context = &view, .progress = show_progress, .evaluated = show_evaluation};
-    status = xt_trainer_run(trainer, &observer, err);
+    struct xt_device_loss loss;
+    status = xt_device_loss_begin(&loss, trainer, err);
+    if (!status)
+        status = xt_trainer_run(trainer, &observer, err);
     xt_progress_clear(&view.progress);
+    if (xt_guard_is_lost())
+        status = xt_device_loss_take(&loss, err);
+    xt_device_loss_end(&loss);
+    if (status == XT_STOPPED && trainer->threads_again)
+        status = start_again(trainer, err);
     status = report_end(&view, status, err);
     if (status == XT_STOPPED || status == XT_INTERRUPTED)
         add_command(trainer, err);

@@ -48,6 +48,7 @@ static const char *const export_names[] = {"f32", "fp16", "int8", NULL};
 static const char *const purpose_names[] = {"train", "eval", "predict", NULL};
 static const char *const cache_names[] = {"off", "files", "ram", "disk", NULL};
 static const char *const pack_names[] = {"shards", "pixels", NULL};
+static const char *const loss_names[] = {"stop", "resume", NULL};
 static const char *const fit_names[] = {"stretch", "crop", NULL};
 static const char *const stdin_names[] = {"none", "paths", "images", "frames", NULL};
 static const char *const decode_names[] = {"greedy", "beam", NULL};
@@ -655,6 +656,38 @@ static const struct xt_option table[] = {
         .help = "run on an Intel GPU: short for --device xpu; an error where there is none",
     },
     {
+        .name = "device-check",
+        .type = &xt_type_flag,
+        FIELD(device_check),
+        .commands = NETWORK,
+        .group = XT_GROUP_MACHINE,
+        .fallback = "true",
+        .help = "before a run begins on an XPU, hold a few ops of each kind against plain loops; "
+                "what passed is kept with the kernels for a day",
+    },
+    {
+        .name = "on-device-loss",
+        .type = &xt_type_choice,
+        FIELD(on_device_loss),
+        .commands = TRAIN,
+        .group = XT_GROUP_MACHINE,
+        .fallback = "stop",
+        .choices = loss_names,
+        .help = "where an XPU fails under a run: stop ends it with exit code 4 and says how to go "
+                "on; resume starts it again from the last checkpoint, five times in a row at most",
+    },
+    {
+        .name = "device-timeout",
+        .type = &xt_type_duration,
+        FIELD(device_timeout),
+        .commands = TRAIN,
+        .group = XT_GROUP_MACHINE,
+        .fallback = "0",
+        .max = 1e9,
+        .help = "an XPU that has not answered for this time is lost; said after a tenth of it; 0: "
+                "ten minutes, or 100 steps where those take longer",
+    },
+    {
         .name = "amp",
         .type = &xt_type_choice,
         FIELD(amp),
@@ -686,6 +719,18 @@ static const struct xt_option table[] = {
         .group = XT_GROUP_MACHINE,
         .fallback = "false",
         .help = "take --threads also where the process may not use as many",
+    },
+    {
+        .name = "watch-cpus",
+        .type = &xt_type_duration,
+        FIELD(watch_cpus),
+        .commands = TRAIN,
+        .group = XT_GROUP_MACHINE,
+        .fallback = "10s",
+        .max = 1e9,
+        .help = "on the CPU, without --threads: so often it is looked whether other processes hold "
+                "the CPUs; where they do for 3 such times the run is saved and goes on with fewer "
+                "threads, where they have gone for 6 with more, 12 apart at least; 0: never",
     },
     {
         .name = "workers",

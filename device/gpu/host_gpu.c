@@ -194,3 +194,13 @@ enum xt_status xt_host_gpu_driver_files(const char *root, struct xt_str *out, st
         status = add_listed(variables[i], out, err);
     return status;
 }
+
+struct xt_host_gpu_hint xt_host_gpu_join(const struct xt_render_node *node)
+{
+    struct xt_host_gpu_hint hint;
+    const char *group = *node->group ? node->group : "render";
+    snprintf(hint.text, sizeof hint.text,
+             "sudo usermod -aG %s $USER, then log in again (in a container: --group-add %s)", group,
+             group);
+    return hint;
+}

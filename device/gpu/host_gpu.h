@@ -43,6 +43,9 @@ void xt_host_gpu_read(struct xt_host_gpu *out, const char *root);
 enum xt_status xt_host_gpu_driver_files(const char *root, struct xt_str *out, struct xt_err *err);
 
 /* The exact command that lets this user open render nodes. */
-#define XT_HOST_GPU_JOIN "sudo usermod -aG render $USER, then log in again"
+struct xt_host_gpu_hint {
+    char text[208];
+};
+struct xt_host_gpu_hint xt_host_gpu_join(const struct xt_render_node *node);
 
 #endif

@@ -425,6 +425,11 @@ static void read_memory(struct xt_level_zero *zero, struct gpu *gpu, struct xt_t
     }
     set(&out->memory_total, (double)bytes);
     set(&out->memory_used, (double)(bytes - free_bytes));
+    /* i915 says so to whoever may not look at all processes; a GPU that was opened is never empty.
+     */
+    if (free_bytes == bytes)
+        out->memory_used = (struct xt_reading){
+            .why = "the driver says that nothing is used, as it does without CAP_PERFMON"};
 }
 
 /* All engines together where the driver counts that, else the compute engines. */

@@ -60,7 +60,8 @@ struct xt_gpu_facts {
 struct xt_reading {
     bool known;
     double value;
-    char why[96];
+    char why[96];     /* it is not known */
+    const char *from; /* where known: who counts it, a constant; NULL: Sysman */
 };
 
 struct xt_telemetry {

@@ -179,8 +179,11 @@ void xt_monitor_format_run(const struct xt_monitor_figures *figures, char *text,
 {
     *text = '\0';
     if (figures->memory_peak.known && figures->now.memory_total.known)
-        xt_str_append_to(text, size, "memory at most %.1f of %.1f GB",
-                         figures->memory_peak.value / 1e9, figures->now.memory_total.value / 1e9);
+        xt_str_append_to(text, size, "memory at most %.1f of %.1f GB%s%s%s",
+                         figures->memory_peak.value / 1e9, figures->now.memory_total.value / 1e9,
+                         figures->memory_peak.from ? " (" : "",
+                         figures->memory_peak.from ? figures->memory_peak.from : "",
+                         figures->memory_peak.from ? ")" : "");
     if (figures->busy.known)
         xt_str_append_to(text, size, "%s%.0f %% busy", *text ? ", " : "",
                          100 * figures->busy.value);

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "base/system/stop.h"
+#include "device/guard.h"
 #include "device/primitive.h"
 
 enum { ARGS_MAX = 16 };
@@ -616,6 +617,7 @@ size_t xt_program_count(const struct xt_program *program)
 static enum xt_status run_step(const struct xt_program *program, const struct xt_step *step,
                                struct xt_err *err)
 {
+    xt_guard_note(program->name, step->what);
     return xt_dnnl_check(xt_dnnl.primitive_execute(step->primitive, program->device->stream,
                                                    step->arg_count, step->bound),
                          step->what, err);

@@ -648,6 +648,8 @@ enum xt_status xt_selftest_run(struct xt_selftest *out, const struct xt_selftest
     if (options->int8)
         return walk_graph(out, options, false, false, true, err);
     enum xt_status status = walk_graph(out, options, true, false, false, err);
+    if (options->training_alone)
+        return status;
     if (!status && options->thorough)
         status = walk_graph(out, options, true, true, false, err);
     if (!status && options->thorough)

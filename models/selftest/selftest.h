@@ -50,6 +50,7 @@ struct xt_selftest_options {
     enum xt_dtype dtype;
     bool int8;     /* the fused graph alone, with its convolutions in int8 */
     bool thorough; /* also frozen statistics, and inference without fusing */
+    bool training_alone;
     /* Told before each op runs; NULL: nobody. */
     void (*before)(void *context, struct xt_graph *graph, const struct xt_op *op, bool backward);
     void *context;
@@ -58,6 +59,15 @@ struct xt_selftest_options {
 /* A network of every kind of op and of each way to use it, at small, odd shapes (small.c). It is in
  * no registry: it is not for training. */
 extern const struct xt_model_info xt_selftest_small;
+
+/* A smaller one, of the ops that training cannot do without, with channels as the networks have
+ * them (known.c). */
+extern const struct xt_model_info xt_selftest_known;
+
+/* That one in training, before a run begins on a device: XT_ERR_DEVICE where it computes wrongly,
+ * or nothing. */
+enum xt_status xt_selftest_device(struct xt_device *device, enum xt_dtype dtype,
+                                  struct xt_err *err);
 
 /* Adds what it finds to `out`, which starts as zeros. An op that is off is no failure, one that
  * cannot run is. XT_INTERRUPTED or XT_STOPPED where a signal asked to stop. */

@@ -71,6 +71,15 @@ static void a_node_that_may_not_be_opened_is_told(void **state)
     assert_true(strlen(host.nodes[0].group) > 0);
 }
 
+static void the_hint_names_the_group_that_owns_the_node(void **state)
+{
+    (void)state;
+    const struct xt_render_node node = {.group = "video"};
+    assert_string_equal(xt_host_gpu_join(&node).text,
+                        "sudo usermod -aG video $USER, then log in again (in a container: "
+                        "--group-add video)");
+}
+
 static void wsl_is_recognised(void **state)
 {
     struct xt_host_gpu host;
@@ -116,6 +125,7 @@ int main(void)
         IN_FOLDER(a_render_node_is_described),
         IN_FOLDER(another_makers_gpu_is_only_counted),
         IN_FOLDER(a_node_that_may_not_be_opened_is_told),
+        cmocka_unit_test(the_hint_names_the_group_that_owns_the_node),
         IN_FOLDER(wsl_is_recognised),
         IN_FOLDER(an_empty_machine_has_nothing),
         IN_FOLDER(driver_files_are_told_by_name_and_size),

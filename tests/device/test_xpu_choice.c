@@ -29,6 +29,28 @@ static struct xt_xpus machine(void)
     return list;
 }
 
+static void one_that_cannot_be_opened_is_passed_over_and_named(void **state)
+{
+    (void)state;
+    struct xt_err err = {0};
+    int index = -1;
+    struct xt_xpus list = machine();
+    snprintf(list.items[2].broken, sizeof list.items[2].broken, "its driver says no");
+    assert_int_equal(xt_xpu_choose(&list, "xpu", &index, &err), XT_OK);
+    assert_int_equal(index, 3);
+    assert_int_equal(xt_xpu_choose(&list, "xpu:3", &index, &err), XT_OK);
+    assert_int_equal(index, 3);
+    assert_int_equal(xt_xpu_choose(&list, "xpu:2", &index, &err), XT_ERR_DEVICE);
+    support_assert_error(&err, XT_ERR_DEVICE, "this XPU cannot be opened; here xpu:0 is ");
+    support_assert_error(&err, XT_ERR_DEVICE, "its driver says no");
+    assert_int_equal(xt_xpu_working(&list), 3);
+    for (int i = 0; i < list.count; i++)
+        snprintf(list.items[i].broken, sizeof list.items[i].broken, "its driver says no");
+    assert_int_equal(xt_xpu_choose(&list, "xpu", &index, &err), XT_ERR_DEVICE);
+    support_assert_error(&err, XT_ERR_DEVICE, "no XPU can be opened");
+    assert_int_equal(xt_xpu_working(&list), 0);
+}
+
 static void each_spelling_finds_its_device(void **state)
 {
     (void)state;
@@ -117,6 +139,7 @@ static void architectures_are_told_by_version_and_by_device(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_that_cannot_be_opened_is_passed_over_and_named),
         cmocka_unit_test(each_spelling_finds_its_device),
         cmocka_unit_test(what_fits_none_or_several_is_refused_and_names_what_is_there),
         cmocka_unit_test(the_integrated_one_is_taken_where_there_is_no_other),

@@ -17,6 +17,12 @@ needs_double() {
   [ -n "${OPENCL_LAYERS:-}" ] || { echo 'skipped: no test double of a GPU: run "make test-xpu"'; exit 77; }
 }
 
+# The double's calls fail where XT_FAULT says so (fault_layer.c).
+needs_faults() {
+  needs_double
+  export OPENCL_LAYERS=$OPENCL_LAYERS:$build/tests/xpu/fault_layer.so
+}
+
 # Kernels are kept in this folder, and not with those of all tests.
 keep_kernels_in() {
   unset NEO_CACHE_DIR NEO_CACHE_PERSISTENT

@@ -7,7 +7,8 @@
  * binary. Environment for tests: XT_LAYER_LOG, a file that gets a line for each program: "compiled
  * MS" or "cached MS". XT_LAYER_CRASH=1 ends the process when devices are asked for, as a broken
  * driver does. XT_LAYER_HANG=N: compiling the program of that number never ends.
- * XT_LAYER_FEW=1: a device of few extensions, without unified shared memory.
+ * XT_LAYER_FEW=1: a device of few extensions, without unified shared memory. XT_LAYER_TWO=N: two
+ * devices, each a CPU of its own, of which the N-th (1 or 2; 0: none) cannot be opened.
  */
 #include "layer.h"
 
@@ -85,6 +86,47 @@ static void hang_if_asked(void)
 
 /* --- the device
  * ---------------------------------------------------------------------------------*/
+static cl_device_id halves[2];
+
+static cl_context CL_API_CALL create_context(const cl_context_properties *properties, cl_uint count,
+                                             const cl_device_id *devices,
+                                             void(CL_CALLBACK *notify)(const char *, const void *,
+                                                                       size_t, void *),
+                                             void *user, cl_int *error)
+{
+    const char *two = getenv("XT_LAYER_TWO");
+    int number = two ? atoi(two) : 0;
+    for (cl_uint i = 0; i < count && number > 0 && number <= 2; i++)
+        if (devices[i] == halves[number - 1]) {
+            if (error)
+                *error = CL_DEVICE_NOT_AVAILABLE;
+            return NULL;
+        }
+    return real->clCreateContext(properties, count, devices, notify, user, error);
+}
+
+/* The same two each time. */
+static cl_int two_devices(cl_platform_id platform, cl_uint room, cl_device_id *devices,
+                          cl_uint *count)
+{
+    static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+    const cl_device_partition_property split[] = {CL_DEVICE_PARTITION_BY_COUNTS, 1, 1,
+                                                  CL_DEVICE_PARTITION_BY_COUNTS_LIST_END, 0};
+    cl_device_id whole = NULL;
+    cl_int result = CL_SUCCESS;
+    pthread_mutex_lock(&making);
+    if (!halves[0])
+        result = real->clGetDeviceIDs(platform, CL_DEVICE_TYPE_CPU, 1, &whole, NULL);
+    if (!halves[0] && !result)
+        result = real->clCreateSubDevices(whole, split, 2, halves, NULL);
+    pthread_mutex_unlock(&making);
+    for (cl_uint i = 0; devices && i < 2 && i < room && !result; i++)
+        devices[i] = halves[i];
+    if (count)
+        *count = 2;
+    return result;
+}
+
 static cl_int CL_API_CALL get_device_ids(cl_platform_id platform, cl_device_type type, cl_uint room,
                                          cl_device_id *devices, cl_uint *count)
 {
@@ -94,6 +136,8 @@ static cl_int CL_API_CALL get_device_ids(cl_platform_id platform, cl_device_type
         type = CL_DEVICE_TYPE_CPU;
     else if (type == CL_DEVICE_TYPE_CPU)
         return CL_DEVICE_NOT_FOUND;
+    if (getenv("XT_LAYER_TWO") && type != CL_DEVICE_TYPE_CPU)
+        return two_devices(platform, room, devices, count);
     return real->clGetDeviceIDs(platform, type, room, devices, count);
 }
 
@@ -431,6 +475,7 @@ void layer_fill(struct _cl_icd_dispatch *ours)
 {
     ours->clGetDeviceIDs = get_device_ids;
     ours->clGetDeviceInfo = get_device_info;
+    ours->clCreateContext = create_context;
     ours->clCreateProgramWithSource = create_with_source;
     ours->clBuildProgram = build;
     ours->clEnqueueNDRangeKernel = enqueue;

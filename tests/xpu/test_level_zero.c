@@ -135,6 +135,16 @@ static void figures_that_cannot_be_are_not_shown(void **state)
     assert_true(strlen(seen.second.memory_used.why) > 0);
 }
 
+static void memory_of_which_all_is_said_to_be_free_is_not_known(void **state)
+{
+    (void)state;
+    struct seen seen;
+    play("unprivileged", &seen);
+    assert_false(seen.second.memory_used.known);
+    assert_true(seen.second.memory_total.known);
+    assert_non_null(strstr(seen.second.memory_used.why, "CAP_PERFMON"));
+}
+
 static void a_driver_without_devices_gives_an_empty_list(void **state)
 {
     (void)state;
@@ -191,6 +201,7 @@ int main(void)
         cmocka_unit_test(a_device_is_found_by_uuid_and_by_pci_address),
         cmocka_unit_test(sysman_figures_are_read_right),
         cmocka_unit_test(refused_figures_say_why_and_are_never_made_up),
+        cmocka_unit_test(memory_of_which_all_is_said_to_be_free_is_not_known),
         cmocka_unit_test(figures_that_cannot_be_are_not_shown),
         cmocka_unit_test(a_driver_without_devices_gives_an_empty_list),
         cmocka_unit_test(a_driver_that_does_not_start_is_named),

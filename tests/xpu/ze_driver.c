@@ -182,7 +182,9 @@ static ze_result_t memory_state(zes_mem_handle_t handle, zes_mem_state_t *out)
 {
     int i = index_of(handle);
     out->size = gpus[i].memory;
-    out->free = plays("odd") ? 2 * gpus[i].memory : gpus[i].memory - 3 * GIB;
+    out->free = plays("odd")            ? 2 * gpus[i].memory
+                : plays("unprivileged") ? gpus[i].memory
+                                        : gpus[i].memory - 3 * GIB;
     return ZE_RESULT_SUCCESS;
 }
 

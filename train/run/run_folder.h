@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
+#include "base/str.h"
 
 struct xt_run_folder {
     char *path;
@@ -25,6 +26,11 @@ void xt_run_folder_clear(struct xt_run_folder *folder);
 /* The path of a file in the folder, into *out (release with free). */
 enum xt_status xt_run_folder_file(const struct xt_run_folder *folder, const char *name, char **out,
                                   struct xt_err *err);
+
+/* Appends the folder, or with `name` ("/config.yaml") a file in it, as a word of a command line
+ * that can be pasted. */
+enum xt_status xt_run_folder_append(const struct xt_run_folder *folder, struct xt_str *line,
+                                    const char *name);
 
 /* Renames NAME to NAME.aside with a note, where there is such a file. */
 enum xt_status xt_run_folder_set_aside(const struct xt_run_folder *folder, const char *name,

@@ -27,7 +27,9 @@ enum xt_status xt_session_open(struct xt_session *session, const struct xt_setti
                                struct xt_err *err)
 {
     enum xt_status status = check_int8(settings, err);
-    return status ? status : xt_network_open(&session->network, settings, err);
+    if (!status)
+        status = xt_network_open(&session->network, settings, err);
+    return status ? status : xt_network_check_device(&session->network, settings, err);
 }
 
 size_t xt_session_image_bytes(const struct xt_session *session)

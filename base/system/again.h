@@ -1,0 +1,30 @@
+/* This program once more in its own place: the same command line but for some options, the same
+ * environment that it was started with, the same process id.
+ *
+ * Made ready beforehand, so that starting again takes no memory and can be done where nothing else
+ * can: in a signal's handler, beside a thread that hangs. Whoever makes it ready clears it.
+ */
+#ifndef XT_BASE_SYSTEM_AGAIN_H
+#define XT_BASE_SYSTEM_AGAIN_H
+
+#include "base/err.h"
+
+struct xt_again {
+    char *words; /* the command line and the environment, behind one another */
+    char **arguments;
+    char **environment;
+    char *variable; /* the new one, "NAME=VALUE"; the value may be overwritten by one as long */
+};
+
+/* `without`: long options that are left out with their values, by name; `with`: words that stand
+ * first among the options. Both end in NULL. `variable` ("NAME=VALUE") takes the place of that name
+ * in the environment. XT_ERR_RUN where /proc does not say how this process was started. */
+enum xt_status xt_again_prepare(struct xt_again *again, const char *const *without,
+                                const char *const *with, const char *variable, struct xt_err *err);
+void xt_again_clear(struct xt_again *again);
+
+/* Comes back only where it cannot be done. Signals that ask to stop wait for the new start.
+ * Async-signal-safe. */
+void xt_again_start(const struct xt_again *again);
+
+#endif

@@ -1,0 +1,41 @@
+/* A device that is lost under a run: the sentence, with the last checkpoint and the line that goes
+ * on, and, with --on-device-loss resume, the run once more from there in this process' place. */
+#ifndef XT_CLI_DEVICE_LOSS_H
+#define XT_CLI_DEVICE_LOSS_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/system/again.h"
+#include "train/trainer.h"
+
+enum { XT_DEVICE_LOSSES_MAX = 5 }; /* in a row, without coming to another checkpoint */
+
+struct xt_device_loss {
+    const struct xt_trainer *trainer;
+    struct xt_again again;
+    char line[1024];   /* the command that goes on */
+    int count;         /* losses before this start, in a row */
+    int64_t last_step; /* that its checkpoint was of; -1: there was none */
+};
+
+/* Before the first step; the folder is open. Ready also for what nothing comes back from (guard.h).
+ * End it before the trainer is cleared, also after a failure. */
+enum xt_status xt_device_loss_begin(struct xt_device_loss *loss, const struct xt_trainer *trainer,
+                                    struct xt_err *err);
+void xt_device_loss_end(struct xt_device_loss *loss);
+
+/* What a run ended with that failed with the device: the same with the rest of the sentence. Does
+ * not come back where the run is started again. */
+enum xt_status xt_device_loss_take(struct xt_device_loss *loss, struct xt_err *err);
+
+/* This run, once more from its folder: all that was typed but where to go on from, and of
+ * --stop-after what is left. `variable` as of xt_again_prepare. The caller clears *again. */
+enum xt_status xt_run_again_prepare(const struct xt_trainer *trainer, const char *variable,
+                                    struct xt_again *again, struct xt_err *err);
+
+/* The command that goes on with the trainer's run, as it can be pasted; "" where memory is short.
+ */
+void xt_resume_line(const struct xt_trainer *trainer, char *out, size_t size);
+
+#endif

@@ -1,0 +1,437 @@
+#include "device/guard.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#ifdef __x86_64__
+#include <unwind.h>
+#endif
+
+#include "base/str.h"
+#include "base/system/thread.h"
+
+enum { CALLS_MAX = 32, OPS_MAX = 16 };
+
+/* A call that a thread is in; what NULL: none. */
+struct call {
+    _Atomic(const char *) what;
+    _Atomic double since;
+};
+
+struct op {
+    _Atomic(const char *) name;
+    _Atomic(const char *) what;
+};
+
+static struct {
+    struct xt_dnnl_table bare; /* the library's own functions */
+    void *library;
+    atomic_bool lost;
+    struct call calls[CALLS_MAX];
+    atomic_int threads;
+    struct op ops[OPS_MAX];
+    atomic_uint op_count;
+    xt_guard_end *end;
+    void *context;
+} guard;
+
+static _Thread_local struct call *mine; /* this thread's place in guard.calls */
+static _Thread_local char said[256];
+
+/* --- catching
+ * -----------------------------------------------------------------------------------*/
+#ifdef __x86_64__
+/* Calls function(a, b, c, d) and stores what it returns; an exception that comes out of it is
+ * returned, else NULL. The unwinder asks the personality of each frame whether it catches: this
+ * frame's catches all, and has it land behind the call. */
+struct _Unwind_Exception *xt_guard_call(uintptr_t function, uintptr_t a, uintptr_t b, uintptr_t c,
+                                        uintptr_t d, int *result);
+extern const char xt_guard_landing[];
+_Unwind_Reason_Code xt_guard_personality(int version, _Unwind_Action actions, uint64_t class,
+                                         struct _Unwind_Exception *exception,
+                                         struct _Unwind_Context *context);
+
+__asm__(".text\n"
+        ".hidden xt_guard_landing\n"
+        ".hidden xt_guard_personality\n"
+        ".globl xt_guard_call\n"
+        ".hidden xt_guard_call\n"
+        ".type xt_guard_call, @function\n"
+        "xt_guard_call:\n"
+        ".cfi_startproc\n"
+        ".cfi_personality 0x1b, xt_guard_personality\n" /* relative to where it stands */
+        "push %rbx\n"
+        ".cfi_def_cfa_offset 16\n"
+        ".cfi_offset %rbx, -16\n"
+        "mov %r9, %rbx\n"
+        "mov %rdi, %rax\n"
+        "mov %rsi, %rdi\n"
+        "mov %rdx, %rsi\n"
+        "mov %rcx, %rdx\n"
+        "mov %r8, %rcx\n"
+        "call *%rax\n"
+        "mov %eax, (%rbx)\n"
+        "xor %eax, %eax\n"
+        ".globl xt_guard_landing\n"
+        "xt_guard_landing:\n" /* with the exception in %rax */
+        "pop %rbx\n"
+        ".cfi_def_cfa_offset 8\n"
+        "ret\n"
+        ".cfi_endproc\n"
+        ".size xt_guard_call, .-xt_guard_call\n");
+
+__attribute__((used)) _Unwind_Reason_Code xt_guard_personality(int version, _Unwind_Action actions,
+                                                               uint64_t class,
+                                                               struct _Unwind_Exception *exception,
+                                                               struct _Unwind_Context *context)
+{
+    (void)version;
+    (void)class;
+    if (actions & _UA_FORCE_UNWIND) /* the end of a thread */
+        return _URC_CONTINUE_UNWIND;
+    if (actions & _UA_SEARCH_PHASE)
+        return _URC_HANDLER_FOUND;
+    enum { RAX = 0 };
+    _Unwind_SetGR(context, RAX, (uintptr_t)exception);
+    _Unwind_SetIP(context, (uintptr_t)xt_guard_landing);
+    return _URC_INSTALL_CONTEXT;
+}
+
+static void *find(const char *name)
+{
+    return dlsym(guard.library, name);
+}
+
+/* The function at `slot` of an object's table of virtual functions. */
+static void *virtual_function(const void *object, int slot)
+{
+    void *const *table = NULL;
+    memcpy(&table, object, sizeof table);
+    return table[slot];
+}
+
+typedef void *begin_catch(void *exception);
+typedef void current_exception(void **pointer); /* std::exception_ptr, which is one pointer */
+typedef void end_catch(void);
+typedef void *current_type(void);
+typedef bool do_catch(const void *wanted, const void *type, void **object, unsigned outer);
+typedef const char *what_of(const void *exception);
+
+/* Ends the exception, and keeps the text of one that is a std::exception, by the C++ ABI. */
+static void take(struct _Unwind_Exception *exception)
+{
+    enum { DO_CATCH = 4, WHAT = 2 }; /* of std::type_info and std::exception */
+    union {
+        void *symbol;
+        begin_catch *begin;
+        current_exception *current;
+        end_catch *end;
+        current_type *type;
+        do_catch *is_a;
+        what_of *what;
+    } begin = {find("__cxa_begin_catch")}, end = {find("__cxa_end_catch")},
+      current = {find("_ZSt17current_exceptionv")}, type = {find("__cxa_current_exception_type")},
+      is_a, what;
+    const void *wanted = find("_ZTISt9exception");
+    snprintf(said, sizeof said, "an error that it does not name");
+    if (!begin.symbol || !end.symbol)
+        return;
+    void *object = NULL;
+    begin.begin(exception);
+    const void *thrown = type.symbol ? type.type() : NULL;
+    if (current.symbol)
+        current.current(&object); /* never released: a failure's few bytes */
+    if (thrown && wanted && object) {
+        is_a.symbol = virtual_function(wanted, DO_CATCH);
+        if (is_a.is_a(wanted, thrown, &object, 1)) {
+            what.symbol = virtual_function(object, WHAT);
+            snprintf(said, sizeof said, "%.255s", what.what(object));
+        }
+    }
+    end.end();
+}
+
+static bool catches(uintptr_t function, const uintptr_t arguments[4], int *result)
+{
+    struct _Unwind_Exception *thrown =
+        xt_guard_call(function, arguments[0], arguments[1], arguments[2], arguments[3], result);
+    if (thrown)
+        take(thrown);
+    return thrown != NULL;
+}
+#else
+typedef int any_function(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d);
+
+static bool catches(uintptr_t function, const uintptr_t arguments[4], int *result)
+{
+    any_function *call = (any_function *)function;
+    *result = call(arguments[0], arguments[1], arguments[2], arguments[3]);
+    return false;
+}
+#endif
+
+/* --- calls to the driver
+ * ------------------------------------------------------------------------*/
+void xt_guard_enter(const char *what)
+{
+    if (!mine) {
+        int index = atomic_fetch_add(&guard.threads, 1);
+        mine = &guard.calls[index < CALLS_MAX ? index : CALLS_MAX - 1];
+    }
+    atomic_store(&mine->since, xt_thread_seconds());
+    atomic_store(&mine->what, what);
+}
+
+void xt_guard_leave(void)
+{
+    atomic_store(&mine->what, NULL);
+}
+
+/* Too little memory is no loss of the device. */
+static dnnl_status_t meant(void)
+{
+    return strstr(said, "OUT_OF_DEVICE_MEMORY") || strstr(said, "OUT_OF_HOST_MEMORY")
+               ? dnnl_out_of_memory
+               : dnnl_runtime_error;
+}
+
+/* `what` NULL: it may take long, and its failure loses nothing. */
+static dnnl_status_t call(const char *what, uintptr_t function, uintptr_t a, uintptr_t b,
+                          uintptr_t c, uintptr_t d)
+{
+    const uintptr_t arguments[4] = {a, b, c, d};
+    int result = dnnl_success;
+    if (guard.lost)
+        return dnnl_runtime_error;
+    *said = '\0';
+    if (what)
+        xt_guard_enter(what);
+    if (catches(function, arguments, &result))
+        result = (int)meant();
+    if (what)
+        xt_guard_leave();
+    if (what && result == dnnl_runtime_error)
+        guard.lost = true;
+    return (dnnl_status_t)result;
+}
+
+static dnnl_status_t engine_create(dnnl_engine_t *engine, dnnl_engine_kind_t kind, size_t index)
+{
+    return call(NULL, (uintptr_t)guard.bare.engine_create, (uintptr_t)engine, (uintptr_t)kind,
+                index, 0);
+}
+
+static size_t engine_get_count(dnnl_engine_kind_t kind)
+{
+    dnnl_status_t count =
+        call(NULL, (uintptr_t)guard.bare.engine_get_count, (uintptr_t)kind, 0, 0, 0);
+    return *said ? 0 : (size_t)count;
+}
+
+static dnnl_status_t stream_create(dnnl_stream_t *stream, dnnl_engine_t engine, unsigned flags)
+{
+    return call(NULL, (uintptr_t)guard.bare.stream_create, (uintptr_t)stream, (uintptr_t)engine,
+                flags, 0);
+}
+
+static dnnl_status_t stream_wait(dnnl_stream_t stream)
+{
+    return call("a wait for its work", (uintptr_t)guard.bare.stream_wait, (uintptr_t)stream, 0, 0,
+                0);
+}
+
+static dnnl_status_t memory_create(dnnl_memory_t *memory, const_dnnl_memory_desc_t md,
+                                   dnnl_engine_t engine, void *handle)
+{
+    return call(NULL, (uintptr_t)guard.bare.memory_create, (uintptr_t)memory, (uintptr_t)md,
+                (uintptr_t)engine, (uintptr_t)handle);
+}
+
+static dnnl_status_t memory_map_data(const_dnnl_memory_t memory, void **mapped)
+{
+    return call("a copy from its memory", (uintptr_t)guard.bare.memory_map_data, (uintptr_t)memory,
+                (uintptr_t)mapped, 0, 0);
+}
+
+static dnnl_status_t memory_unmap_data(const_dnnl_memory_t memory, void *mapped)
+{
+    return call("a copy to its memory", (uintptr_t)guard.bare.memory_unmap_data, (uintptr_t)memory,
+                (uintptr_t)mapped, 0, 0);
+}
+
+static dnnl_status_t primitive_create(dnnl_primitive_t *primitive, const_dnnl_primitive_desc_t pd)
+{
+    return call(NULL, (uintptr_t)guard.bare.primitive_create, (uintptr_t)primitive, (uintptr_t)pd,
+                0, 0);
+}
+
+static dnnl_status_t primitive_execute(const_dnnl_primitive_t primitive, dnnl_stream_t stream,
+                                       int count, const dnnl_exec_arg_t *arguments)
+{
+    return call("a launch", (uintptr_t)guard.bare.primitive_execute, (uintptr_t)primitive,
+                (uintptr_t)stream, (uintptr_t)count, (uintptr_t)arguments);
+}
+
+static dnnl_status_t memory_destroy(dnnl_memory_t memory)
+{
+    return call(NULL, (uintptr_t)guard.bare.memory_destroy, (uintptr_t)memory, 0, 0, 0);
+}
+
+static dnnl_status_t primitive_destroy(dnnl_primitive_t primitive)
+{
+    return call(NULL, (uintptr_t)guard.bare.primitive_destroy, (uintptr_t)primitive, 0, 0, 0);
+}
+
+static dnnl_status_t stream_destroy(dnnl_stream_t stream)
+{
+    return call(NULL, (uintptr_t)guard.bare.stream_destroy, (uintptr_t)stream, 0, 0, 0);
+}
+
+static dnnl_status_t engine_destroy(dnnl_engine_t engine)
+{
+    return call(NULL, (uintptr_t)guard.bare.engine_destroy, (uintptr_t)engine, 0, 0, 0);
+}
+
+/* An exception that nobody catches: in a thread of the driver's, or out of what must not throw. */
+static void on_terminate(void)
+{
+    xt_guard_give_up("its driver failed in a way that nothing can catch");
+    signal(SIGABRT, SIG_DFL);
+    raise(SIGABRT);
+}
+
+void xt_guard_begin(struct xt_dnnl_table *table, void *library)
+{
+    typedef void *set_terminate(void (*handler)(void));
+    union {
+        void *symbol;
+        set_terminate *set;
+    } terminate = {dlsym(library, "_ZSt13set_terminatePFvvE")};
+    guard.bare = *table;
+    guard.library = library;
+    table->engine_create = engine_create;
+    table->engine_get_count = engine_get_count;
+    table->stream_create = stream_create;
+    table->stream_wait = stream_wait;
+    table->memory_create = memory_create;
+    table->memory_map_data = memory_map_data;
+    table->memory_unmap_data = memory_unmap_data;
+    table->primitive_create = primitive_create;
+    table->primitive_execute = primitive_execute;
+    table->memory_destroy = memory_destroy;
+    table->primitive_destroy = primitive_destroy;
+    table->stream_destroy = stream_destroy;
+    table->engine_destroy = engine_destroy;
+    if (terminate.symbol)
+        terminate.set(on_terminate);
+}
+
+bool xt_guard_is_lost(void)
+{
+    return guard.lost;
+}
+
+const char *xt_guard_said(void)
+{
+    return said;
+}
+
+/* --- what it is at
+ * ------------------------------------------------------------------------------*/
+void xt_guard_note(const char *op, const char *what)
+{
+    struct op *next = &guard.ops[atomic_fetch_add(&guard.op_count, 1) % OPS_MAX];
+    atomic_store(&next->name, op);
+    atomic_store(&next->what, what);
+}
+
+static void append_op(unsigned number, const char *before, char *out, size_t size)
+{
+    const struct op *op = &guard.ops[number % OPS_MAX];
+    const char *name = atomic_load(&op->name);
+    const char *what = atomic_load(&op->what);
+    if (name && what)
+        xt_str_append_to(out, size, "%s%s: %s", *out ? before : "", name, what);
+}
+
+void xt_guard_last_op(char *out, size_t size)
+{
+    unsigned count = guard.op_count;
+    *out = '\0';
+    if (count)
+        append_op(count - 1, "", out, size);
+}
+
+void xt_guard_last_ops(char *out, size_t size)
+{
+    unsigned count = guard.op_count;
+    const char *before[2] = {NULL, NULL};
+    *out = '\0';
+    for (unsigned i = count > OPS_MAX ? count - OPS_MAX : 0; i < count; i++) {
+        const struct op *op = &guard.ops[i % OPS_MAX];
+        const char *now[2] = {atomic_load(&op->name), atomic_load(&op->what)};
+        if (now[0] != before[0] || now[1] != before[1])
+            append_op(i, "; ", out, size);
+        memcpy(before, now, sizeof before);
+    }
+}
+
+double xt_guard_waiting(const char **what)
+{
+    double now = xt_thread_seconds();
+    double longest = 0;
+    for (int i = 0; i < CALLS_MAX; i++) {
+        double since = now - atomic_load(&guard.calls[i].since);
+        const char *is = atomic_load(&guard.calls[i].what);
+        if (is && since > longest) {
+            longest = since;
+            *what = is;
+        }
+    }
+    return longest;
+}
+
+/* --- last words
+ * ---------------------------------------------------------------------------------*/
+static bool anyone_calls(void)
+{
+    for (int i = 0; i < CALLS_MAX; i++)
+        if (atomic_load(&guard.calls[i].what))
+            return true;
+    return false;
+}
+
+/* A driver that is at a loss aborts, in whichever thread; a crash is its own in a call of it. */
+static void on_crash(int number)
+{
+    bool in_driver = number == SIGABRT ? anyone_calls() : mine && atomic_load(&mine->what);
+    if (in_driver)
+        xt_guard_give_up(number == SIGABRT ? "its driver gave up (abort)" : "its driver crashed");
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+void xt_guard_set_end(xt_guard_end *end, void *context)
+{
+    static const int crashes[] = {SIGABRT, SIGSEGV, SIGBUS};
+    guard.context = context;
+    guard.end = end;
+    for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
+        signal(crashes[i], end ? on_crash : SIG_DFL);
+}
+
+void xt_guard_give_up(const char *why)
+{
+    static atomic_flag said_already = ATOMIC_FLAG_INIT;
+    guard.lost = true;
+    if (!guard.end)
+        return;
+    /* Of several threads that fail at once the first ends the process. */
+    while (atomic_flag_test_and_set(&said_already))
+        sleep(1);
+    guard.end(guard.context, why);
+}

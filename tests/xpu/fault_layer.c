@@ -1,0 +1,145 @@
+/* An OpenCL layer that makes calls fail as a driver does whose GPU was reset, is out of memory or
+ * hangs. Put over gpu_layer.c by the tests that want it (common.sh); never installed.
+ *
+ * XT_FAULT="CALL N": the N-th call of that kind in a process, and all after it, fail.
+ *   launch    a kernel's launch: CL_OUT_OF_RESOURCES
+ *   finish    a wait for a queue or an event: CL_OUT_OF_RESOURCES
+ *   alloc     an allocation: CL_OUT_OF_RESOURCES
+ *   abort     a launch ends the process by abort, as Intel's driver does when it is at a loss
+ *   hang      a wait never ends
+ *   nothing   a kernel's launch is taken and does nothing; with XT_FAULT_KERNEL=TEXT only of
+ *             kernels with that in their names
+ * XT_FAULT_ONCE=FILE: not where there is such a file, which the first failure makes.
+ */
+#include "layer.h"
+
+#include <CL/cl_ext.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *wanted_kind;
+static char kind_text[16];
+static int wanted_number;
+static atomic_int calls;
+static atomic_bool failing;
+
+/* Whether this call is one that fails. */
+static bool fails(const char *kind)
+{
+    if (!wanted_kind || strcmp(kind, wanted_kind) != 0)
+        return false;
+    if (failing)
+        return true;
+    if (atomic_fetch_add(&calls, 1) + 1 != wanted_number)
+        return false;
+    const char *once = getenv("XT_FAULT_ONCE");
+    if (once) {
+        int fd = open(once, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+        if (fd < 0)
+            return false;
+        close(fd);
+    }
+    failing = true;
+    return true;
+}
+
+static bool is_meant(cl_kernel kernel)
+{
+    char name[128] = "";
+    const char *part = getenv("XT_FAULT_KERNEL");
+    real->clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof name, name, NULL);
+    return !part || strstr(name, part);
+}
+
+static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_uint dims,
+                                 const size_t *offset, const size_t *global, const size_t *local,
+                                 cl_uint waits, const cl_event *wait, cl_event *event)
+{
+    if (fails("launch"))
+        return CL_OUT_OF_RESOURCES;
+    if (fails("abort"))
+        abort();
+    if (is_meant(kernel) && fails("nothing"))
+        return real->clEnqueueMarkerWithWaitList(queue, waits, wait, event);
+    return real->clEnqueueNDRangeKernel(queue, kernel, dims, offset, global, local, waits, wait,
+                                        event);
+}
+
+static void hang_where_asked(void)
+{
+    while (fails("hang"))
+        pause();
+}
+
+static cl_int CL_API_CALL finish(cl_command_queue queue)
+{
+    hang_where_asked();
+    return fails("finish") ? CL_OUT_OF_RESOURCES : real->clFinish(queue);
+}
+
+static cl_int CL_API_CALL wait_for_events(cl_uint count, const cl_event *events)
+{
+    hang_where_asked();
+    return fails("finish") ? CL_OUT_OF_RESOURCES : real->clWaitForEvents(count, events);
+}
+
+static clDeviceMemAllocINTEL_fn device_alloc;
+static clHostMemAllocINTEL_fn host_alloc;
+
+static void *CL_API_CALL alloc_on_device(cl_context context, cl_device_id device,
+                                         const cl_mem_properties_intel *properties, size_t size,
+                                         cl_uint alignment, cl_int *error)
+{
+    if (!fails("alloc"))
+        return device_alloc(context, device, properties, size, alignment, error);
+    if (error)
+        *error = CL_OUT_OF_RESOURCES;
+    return NULL;
+}
+
+static void *CL_API_CALL alloc_on_host(cl_context context,
+                                       const cl_mem_properties_intel *properties, size_t size,
+                                       cl_uint alignment, cl_int *error)
+{
+    if (!fails("alloc"))
+        return host_alloc(context, properties, size, alignment, error);
+    if (error)
+        *error = CL_OUT_OF_RESOURCES;
+    return NULL;
+}
+
+static void *CL_API_CALL extension(cl_platform_id platform, const char *name)
+{
+    void *found = real->clGetExtensionFunctionAddressForPlatform(platform, name);
+    union {
+        void *object;
+        clDeviceMemAllocINTEL_fn device;
+        clHostMemAllocINTEL_fn host;
+    } function = {.object = found};
+    if (found && strcmp(name, "clDeviceMemAllocINTEL") == 0) {
+        device_alloc = function.device;
+        function.device = alloc_on_device;
+    } else if (found && strcmp(name, "clHostMemAllocINTEL") == 0) {
+        host_alloc = function.host;
+        function.host = alloc_on_host;
+    }
+    return function.object;
+}
+
+const char layer_name[] = "xtrain's faults";
+
+void layer_fill(struct _cl_icd_dispatch *ours)
+{
+    const char *fault = getenv("XT_FAULT");
+    if (fault && sscanf(fault, "%15s %d", kind_text, &wanted_number) == 2)
+        wanted_kind = kind_text;
+    ours->clEnqueueNDRangeKernel = launch;
+    ours->clFinish = finish;
+    ours->clWaitForEvents = wait_for_events;
+    ours->clGetExtensionFunctionAddressForPlatform = extension;
+}

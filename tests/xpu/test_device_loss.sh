@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# A GPU that fails under a run (fault_layer.c): whatever the driver does, the run ends with code 4 and a sentence that
+# names the device, the op, the last checkpoint and the line that goes on, or goes on by itself. Run through double.sh.
+. tests/xpu/common.sh
+needs_faults
+
+train() { # the fault; options
+  export XT_FAULT=$1
+  rm -rf "$work/run"
+  code=0
+  timeout 120 "$xtrain" --model lprnet --data 'synth:plates?count=8&seed=3' --batch 1 --lr 1e-4 --sched constant \
+    --save-every 1 --log-every 1 --steps 4 --xpu --no-device-check --out "$work/run" "${@:2}" >"$work/said" 2>&1 || code=$?
+}
+lost() { # what is said of the fault
+  [ "$code" = 4 ] || fail "$XT_FAULT: exit code $code"
+  grep -Eq "^xtrain: error: the device was lost: xpu:0: .*$1.*; the last checkpoint is of step [0-9]+; this goes on: .*xtrain --resume $work/run\$" \
+    "$work/said" || fail "$XT_FAULT: the sentence"
+}
+
+train 'launch 600' --json && lost 'the driver says: .*OUT_OF_RESOURCES'
+grep -q '"exit_code": *4,.*"exit_reason": *"the device was lost' "$work/said" || fail 'the end as JSON'
+train 'abort 600' && lost 'its driver gave up \(abort\); the last op it was given: .*: .*'
+train 'finish 150' && lost '(wait|mapping).*the driver says: .*OUT_OF_RESOURCES.*; the last op it was given: .*: .*'
+
+# With --on-device-loss resume the run goes on, to the same losses.
+train none
+[ "$code" = 0 ] || fail 'without a fault'
+losses "$work/run" >"$work/whole"
+for fault in 'launch 600' 'hang 150'; do
+  rm -f "$work/once"
+  XT_FAULT_ONCE=$work/once train "$fault" --on-device-loss resume --device-timeout 3
+  [ "$code" = 0 ] || fail "$fault: it does not go on"
+  grep -Eq 'the device was lost: xpu:0: .*; the last checkpoint is of step [0-9]+; starting again from there \(1 of at most 5 in a row\)' \
+    "$work/said" || fail "$fault: it does not say that it starts again"
+  losses "$work/run" | diff "$work/whole" - || fail "$fault: other losses than without"
+done
+grep -q '^warning: xpu:0: .* has not answered for [0-9]* s, in .*; what it was given last: .*; after 3 s the run ends' "$work/said" ||
+  fail 'a device that does not answer is not spoken of before'
+
+# One that fails each time, before there is a checkpoint, ends.
+XTRAIN_DEVICE_LOSSES=5,-1 train 'launch 60' --on-device-loss resume
+[ "$code" = 4 ] || fail "a device that never works: exit code $code"
+grep -q '^xtrain: error: the device was lost: .*; there is no checkpoint yet; it was lost 5 times in a row without coming further$' \
+  "$work/said" || fail 'it does not say why it gives up'
+echo 'a launch, a wait, an abort and a hang end in a sentence; a run goes on by itself, and not for ever'

@@ -1,0 +1,71 @@
+#include "train/device_check.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "base/system/thread.h"
+#include "device/guard.h"
+#include "models/selftest/selftest.h"
+
+/* Whether the file says this, and is of the last 24 hours. */
+static bool says_lately(const char *path, const struct xt_str *text)
+{
+    const double day = 24 * 3600;
+    uint8_t *data = NULL;
+    size_t capacity = 0;
+    size_t size = 0;
+    struct stat info;
+    if (stat(path, &info) || fabs(difftime(time(NULL), info.st_mtime)) > day ||
+        xt_file_read(path, 4096, &data, &capacity, &size, NULL)) {
+        free(data);
+        return false;
+    }
+    bool same = size == text->length && memcmp(data, xt_str_get(text), size) == 0;
+    free(data);
+    return same;
+}
+
+static enum xt_status check(struct xt_device *device, enum xt_dtype dtype, struct xt_err *err)
+{
+    double start = xt_thread_seconds();
+    enum xt_status status = xt_selftest_device(device, dtype, err);
+    if (status && xt_guard_is_lost())
+        xt_err_prefix(err, "the device was lost before the run began: %s: ", device->name);
+    if (!status)
+        xt_log_detail("%s computes right in %s: a few ops against plain loops, in %.2f s",
+                      device->name, xt_dtype_name(dtype), xt_thread_seconds() - start);
+    return status;
+}
+
+enum xt_status xt_device_check(struct xt_device *device, enum xt_dtype dtype, struct xt_err *err)
+{
+    const struct xt_kernel_cache *cache = &device->cache;
+    struct xt_str about = {0};
+    char *path = NULL;
+    char name[64];
+    if (!device->own_memory)
+        return XT_OK;
+    if (!cache->folder)
+        return check(device, dtype, err);
+    snprintf(name, sizeof name, "checked-%s.txt", xt_dtype_name(dtype));
+    enum xt_status status = xt_device_about(device, &about, err);
+    if (!status)
+        status = xt_file_join(&path, cache->folder, name, err);
+    if (!status && !says_lately(path, &about)) {
+        status = check(device, dtype, err);
+        /* One that cannot be written costs the time to look again. */
+        struct xt_err own;
+        if (!status && cache->writable)
+            xt_file_save(path, about.data, about.length, &own);
+    }
+    free(path);
+    xt_str_clear(&about);
+    return status;
+}

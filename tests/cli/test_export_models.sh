@@ -48,7 +48,7 @@ fi
 mkdir classes
 for class in "$shared"/cifar10/test/*/; do
   mkdir "classes/$(basename "$class")"
-  find "$class" -type f | sort | head -n 4 | while read -r file; do cp "$file" "classes/$(basename "$class")/"; done
+  find "$class" -type f | sort | sed -n 1,4p | while read -r file; do cp "$file" "classes/$(basename "$class")/"; done
 done
 "$python" - <<'PY'
 import json, numpy, struct

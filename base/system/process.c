@@ -16,6 +16,7 @@
 
 #include "base/mem.h"
 #include "base/system/thread.h"
+#include "base/system/stop.h"
 
 static bool write_all(int fd, const char *bytes, size_t count)
 {
@@ -216,6 +217,7 @@ _Noreturn static void be_the_program(const struct xt_process_program *program,
     for (int i = 0; i < STREAMS; i++)
         if (dup2(fds[i], i) < 0)
             _exit(127);
+    xt_stop_forget();
     alarm(program->seconds);
     execvp(argv.out[0], argv.out);
     _exit(127);

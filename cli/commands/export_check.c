@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/system/process.h"
+#include "base/system/stop.h"
 #include "data/sources/registry.h"
 #include "models/graph/executor.h"
 #include "train/look.h"
@@ -184,6 +185,9 @@ static enum xt_status run(const struct seen *seen, const struct xt_settings *set
         .seconds = SECONDS_MOST,
     };
     enum xt_status status = xt_process_run_program(&program, &output, &code, &end, err);
+    /* A signal to stop reaches the other program too, which then ends as if it had failed. */
+    if (!status)
+        status = xt_stop_check(err, "while checking the exported model");
     if (!status)
         status = judge(python, code, &end, out, err);
     const char *line = output.data ? memchr(output.data, '\n', output.length) : NULL;

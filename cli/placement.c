@@ -71,6 +71,16 @@ void xt_placement_print_threads(const struct xt_settings *settings, int count, F
                 numa.count);
 }
 
+void xt_placement_step_images(const struct xt_trainer *trainer, char *text, size_t size)
+{
+    int batch = trainer->network.batch;
+    int batches = trainer->settings->accumulate;
+    if (batches > 1)
+        snprintf(text, size, "%d images, in %d batches of %d", batch * batches, batches, batch);
+    else
+        snprintf(text, size, "%s", xt_count(batch, "image").text);
+}
+
 /* What the host holds, and an XPU, where there is one. */
 static void print_bytes(const char *what, double host, const double *device)
 {
@@ -108,8 +118,9 @@ enum xt_status xt_placement_dry_run(const struct xt_options *options, struct xt_
     xt_str_clear(&text);
     xt_log_result(stdout, "%s on %s, %s", trainer->network.model->title,
                   trainer->source->description, trainer->network.device.name);
-    printf("%s of %s, %s an epoch\n", xt_count(trainer->steps, "step").text,
-           xt_count(trainer->network.batch, "image").text,
+    char images[64];
+    xt_placement_step_images(trainer, images, sizeof images);
+    printf("%s of %s, %s an epoch\n", xt_count(trainer->steps, "step").text, images,
            xt_count(trainer->epoch_steps, "step").text);
     printf("%zu parameters\n\n", xt_network_parameter_count(&trainer->network));
     print_memory(trainer);

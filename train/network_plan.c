@@ -82,6 +82,8 @@ enum xt_status xt_network_plan_drafts(struct xt_network *network,
 {
     struct xt_memory_use use = {
         .states = draft->training ? xt_optim_states(settings->optim, settings->momentum) : 0,
+        .averages = draft->training && settings->ema > 0,
+        .sums = draft->training && settings->accumulate > 1,
         .slot_bytes = slot_bytes(network, draft->batch),
         .slots = draft->training ? xt_feed_slots(settings) : XT_FEED_EVALUATION_SLOTS,
         .evaluation_slots = draft->training ? XT_FEED_EVALUATION_SLOTS : 0,

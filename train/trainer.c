@@ -12,12 +12,46 @@
 #include "base/system/stop.h"
 #include "base/system/thread.h"
 #include "data/overlap.h"
+#include "data/sources/part.h"
 #include "data/sources/registry.h"
 #include "train/auto_batch.h"
 #include "train/network_build.h"
 #include "train/feed.h"
+#include "train/trainer_step.h"
 
 /* ---- opening ---- */
+
+/* --batch auto takes no more than there are. */
+static enum xt_status check_enough(const struct xt_trainer *trainer, const char *data,
+                                   struct xt_err *err)
+{
+    const struct xt_settings *s = trainer->settings;
+    size_t images = trainer->source->count;
+    int batches = xt_step_batches(s);
+    if (images / (size_t)batches >= (size_t)(s->batch ? s->batch : 1))
+        return XT_OK;
+    if (batches == 1)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--data %s has %zu image%s, fewer than one batch; give a smaller --batch "
+                          "than %d",
+                          data, images, xt_str_plural(images), s->batch);
+    return xt_err_set(err, XT_ERR_USAGE,
+                      "--data %s has %zu image%s, fewer than --accumulate %d batches of %d, which "
+                      "make one step; give less of either",
+                      data, images, xt_str_plural(images), batches, s->batch ? s->batch : 1);
+}
+
+/* --overfit: some of the images, which are trained and evaluated on. */
+static enum xt_status take_part(struct xt_trainer *trainer, const char *data, struct xt_err *err)
+{
+    size_t wanted = (size_t)trainer->settings->overfit;
+    struct xt_source *whole = trainer->source;
+    if (whole->count < wanted)
+        return xt_err_set(err, XT_ERR_USAGE, "--overfit %zu: --data %s has %zu image%s", wanted,
+                          data, whole->count, xt_str_plural(whole->count));
+    enum xt_status status = xt_source_part(&trainer->source, whole, true, wanted, err);
+    return status ? status : xt_source_part(&trainer->val, trainer->source, false, wanted, err);
+}
 
 static enum xt_status open_source(struct xt_trainer *trainer, struct xt_err *err)
 {
@@ -25,14 +59,9 @@ static enum xt_status open_source(struct xt_trainer *trainer, struct xt_err *err
     struct xt_source_options options = xt_network_source_options(&trainer->network);
     const char *data = s->data ? s->data : trainer->network.model->default_data;
     enum xt_status status = xt_source_open(&trainer->source, data, &options, err);
-    /* --batch auto takes no more than there are. */
-    if (!status && trainer->source->count < (size_t)s->batch)
-        status = xt_err_set(
-            err, XT_ERR_USAGE,
-            "--data %s has %zu image%s, fewer than one batch; give a smaller --batch "
-            "than %d",
-            data, trainer->source->count, xt_str_plural(trainer->source->count), s->batch);
-    return status;
+    if (!status && s->overfit)
+        status = take_part(trainer, data, err);
+    return status ? status : check_enough(trainer, data, err);
 }
 
 /* What is evaluated on images that were trained on says nothing. */
@@ -58,10 +87,26 @@ static enum xt_status open_val(struct xt_trainer *trainer, struct xt_err *err)
                       : !s->data                        ? trainer->network.model->default_val
                       : trainer->source->has_other_part ? s->data
                                                         : NULL;
-    if (!val)
+    if (!val || s->overfit)
         return XT_OK;
     enum xt_status status = xt_network_open_source(&trainer->network, val, &trainer->val, err);
     return status ? status : warn_of_shared(trainer, val, err);
+}
+
+/* What cannot be watched as was asked. */
+static enum xt_status check_watch(const struct xt_trainer *trainer, struct xt_err *err)
+{
+    const struct xt_settings *s = trainer->settings;
+    if (s->patience && !trainer->val)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--patience %d counts evaluations, and there is nothing to evaluate on; "
+                          "give --val",
+                          s->patience);
+    if (s->on_nan == XT_ON_NAN_SKIP && trainer->network.device.own_memory)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--on-nan skip is for the CPU: an XPU has moved its running statistics "
+                          "before it is known that a step is to be left out; use rollback or stop");
+    return XT_OK;
 }
 
 static enum xt_status open_upload(struct xt_trainer *trainer, struct xt_err *err)
@@ -75,7 +120,8 @@ static enum xt_status open_upload(struct xt_trainer *trainer, struct xt_err *err
     trainer->loader_config = xt_feed_config(s, &size, true);
     trainer->loader_config.source = trainer->source;
     trainer->loader_config.batch = network->batch;
-    trainer->epoch_steps = (int64_t)xt_loader_epoch_steps(&trainer->loader_config);
+    trainer->epoch_steps =
+        (int64_t)xt_loader_epoch_steps(&trainer->loader_config) / xt_step_batches(s);
     return status;
 }
 
@@ -152,7 +198,8 @@ static enum xt_status choose_batch(struct xt_trainer *trainer, int *batch, struc
                         from->path);
         return status;
     }
-    return xt_auto_batch_take(&trainer->network, s, true, trainer->source->count, batch, err);
+    return xt_auto_batch_take(&trainer->network, s, true,
+                              trainer->source->count / (size_t)xt_step_batches(s), batch, err);
 }
 
 /* What a step needs beside the network. */
@@ -162,6 +209,8 @@ static enum xt_status prepare(struct xt_trainer *trainer, struct xt_err *err)
     enum xt_status status = open_upload(trainer, err);
     if (!status)
         status = open_optimizer(trainer, err);
+    if (!status)
+        status = xt_step_open(trainer, err);
     trainer->prepare_span = xt_span_since(&start);
     return status;
 }
@@ -173,6 +222,7 @@ enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_setti
                                    .folder = {.lock = -1},
                                    .log = {.fd = -1},
                                    .best_step = -1,
+                                   .lr_factor = 1,
                                    .evaluated_step = -1,
                                    .saved_step = -1};
     struct xt_network *network = &trainer->network;
@@ -183,6 +233,8 @@ enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_setti
         status = xt_network_take_classes(network, settings, trainer->source, err);
     if (!status)
         status = open_val(trainer, err);
+    if (!status)
+        status = check_watch(trainer, err);
     int batch = 0;
     if (!status)
         status = choose_batch(trainer, &batch, err);
@@ -208,6 +260,8 @@ struct xt_memory_plan xt_trainer_memory_plan(const struct xt_trainer *trainer)
     /* By now there is no checkpoint, no evaluation and no order of the samples. */
     const struct xt_memory_use now = {
         .states = xt_optim_states(trainer->optim.kind, trainer->optim.momentum),
+        .averages = trainer->ema != NULL,
+        .sums = trainer->sum != NULL,
         .slot_bytes = trainer->upload.bytes,
         .slots = trainer->upload.count,
         .pinned = !trainer->upload.pageable,
@@ -231,10 +285,12 @@ void xt_trainer_clear(struct xt_trainer *trainer)
     xt_source_destroy(trainer->source);
     xt_source_destroy(trainer->val);
     xt_objective_destroy(trainer->objective);
+    xt_step_close(trainer);
     xt_xpu_optim_destroy(trainer->xpu_optim);
     for (int i = 0; i < 2; i++)
         free(trainer->optim.state[i]);
     xt_evaluation_clear(&trainer->last_evaluation);
+    xt_evaluation_clear(&trainer->average_evaluation);
     xt_bad_images_clear(&trainer->bad);
     xt_log_writer_close(&trainer->log);
     xt_resume_clear(&trainer->resume);
@@ -245,22 +301,27 @@ void xt_trainer_clear(struct xt_trainer *trainer)
 
 /* ---- the run's folder ---- */
 
-static enum xt_status open_record(struct xt_trainer *trainer, struct xt_err *err)
+/* An evaluation that is not in the checkpoint is made again, a mean that is not ended goes on. */
+static enum xt_status open_log(struct xt_trainer *trainer, struct xt_err *err)
 {
-    char *log = NULL;
-    char *bad = NULL;
-    /* An evaluation that is not in the checkpoint is made again, a mean that is not ended goes on.
-     */
+    char *path = NULL;
     const struct xt_log_keep keep = {.training = trainer->step - trainer->loss_steps,
                                      .evaluations = trainer->evaluated_step};
-    enum xt_status status = xt_run_folder_file(&trainer->folder, "metrics.jsonl", &log, err);
+    enum xt_status status = xt_run_folder_file(&trainer->folder, "metrics.jsonl", &path, err);
     if (!status)
-        status = xt_log_writer_open(&trainer->log, log, keep, err);
+        status = xt_log_writer_open(&trainer->log, path, keep, err);
+    free(path);
+    return status;
+}
+
+static enum xt_status open_record(struct xt_trainer *trainer, struct xt_err *err)
+{
+    char *bad = NULL;
+    enum xt_status status = open_log(trainer, err);
     if (!status)
         status = xt_run_folder_file(&trainer->folder, "bad_images.txt", &bad, err);
     if (!status)
         status = xt_bad_images_open(&trainer->bad, bad, err);
-    free(log);
     free(bad);
     return status;
 }
@@ -281,12 +342,35 @@ static void take_state(struct xt_trainer *trainer, const struct xt_checkpoint *s
     trainer->step = trainer->saved_step = state->step;
     trainer->best_step = state->best_step;
     trainer->best = state->best;
+    trainer->best_is_average = state->best_is_average;
+    trainer->patience = state->patience;
+    trainer->spikes = state->spikes;
+    trainer->lr_factor = state->lr_factor;
+    trainer->left_out = state->left_out;
     trainer->evaluated_step = state->evaluated_step;
     trainer->loss_sum = state->loss_sum;
     trainer->loss_steps = state->loss_steps;
     if (trainer->scaler.on && state->scaler.on)
         trainer->scaler = state->scaler;
     trainer->earlier_seconds = state->seconds;
+}
+
+/* The moving average as the checkpoint has it; else it begins with the weights. */
+static enum xt_status begin_average(struct xt_trainer *trainer,
+                                    const struct xt_checkpoint_file *from, struct xt_err *err)
+{
+    struct xt_params_view view;
+    if (!trainer->ema)
+        return XT_OK;
+    if (!from->path || from->state.ema_updates < 0)
+        return xt_ema_begin(trainer->ema, err);
+    enum xt_status status = xt_ema_map(trainer->ema, &view, err);
+    if (status)
+        return status;
+    status = xt_checkpoint_load_average(from, &trainer->network, &view, err);
+    enum xt_status unmapped = xt_ema_unmap(trainer->ema, err);
+    xt_ema_set_updates(trainer->ema, from->state.ema_updates);
+    return status ? status : unmapped;
 }
 
 static enum xt_status go_on(struct xt_trainer *trainer, struct xt_err *err)
@@ -302,8 +386,17 @@ static enum xt_status go_on(struct xt_trainer *trainer, struct xt_err *err)
     enum xt_status status = xt_resume_load(&trainer->resume, &into, err);
     if (!status && trainer->resume.from.path)
         take_state(trainer, &trainer->resume.from.state);
+    if (!status)
+        status = begin_average(trainer, &trainer->resume.from, err);
     xt_resume_clear(&trainer->resume);
     return status;
+}
+
+static enum xt_status open_feed(struct xt_trainer *trainer, struct xt_err *err)
+{
+    trainer->loader_config.start_step =
+        (uint64_t)trainer->step * (uint64_t)xt_step_batches(trainer->settings);
+    return xt_feed_create(&trainer->feed, &trainer->upload, &trainer->loader_config, false, err);
 }
 
 enum xt_status xt_trainer_open_run(struct xt_trainer *trainer, struct xt_err *err)
@@ -315,39 +408,14 @@ enum xt_status xt_trainer_open_run(struct xt_trainer *trainer, struct xt_err *er
     trainer->start_step = trainer->step;
     if (!status)
         status = open_record(trainer, err);
-    trainer->loader_config.start_step = (uint64_t)trainer->step;
     if (!status)
         status = open_cache(trainer, err);
-    if (!status)
-        status =
-            xt_feed_create(&trainer->feed, &trainer->upload, &trainer->loader_config, false, err);
-    return status;
+    return status ? status : open_feed(trainer, err);
 }
 
 double xt_trainer_seconds(const struct xt_trainer *trainer)
 {
     return trainer->earlier_seconds + xt_thread_seconds() - trainer->start_time;
-}
-
-/* A diverging run may have a finite loss to its end: a batch's own statistics hide how large the
- * numbers are, and the running ones overflow. On an XPU they are those that came to the host last.
- */
-static enum xt_status check_statistics(const struct xt_trainer *trainer, struct xt_err *err)
-{
-    const struct xt_params *params = &trainer->network.params;
-    for (int i = 0; i < params->count; i++) {
-        const struct xt_param *param = &params->items[i];
-        if (param->role != XT_PARAM_BN_MEAN && param->role != XT_PARAM_BN_VAR)
-            continue;
-        for (size_t k = 0; k < (size_t)param->dims[0]; k++)
-            if (!isfinite(params->stats[param->offset + k]))
-                return xt_err_set(err, XT_ERR_RUN,
-                                  "%s is infinite or not a number by step %" PRId64
-                                  ": the run has diverged; a lower --lr, or --clip 5, may help%s",
-                                  param->name, trainer->step + 1,
-                                  trainer->saved_step >= 0 ? "; the last checkpoint is whole" : "");
-    }
-    return XT_OK;
 }
 
 static enum xt_status save_weights(struct xt_trainer *trainer, const char *name, struct xt_err *err)
@@ -357,7 +425,7 @@ static enum xt_status save_weights(struct xt_trainer *trainer, const char *name,
     if (!status)
         status = xt_params_pull(&trainer->network.params, err);
     if (!status)
-        status = check_statistics(trainer, err);
+        status = xt_step_check_statistics(trainer, err);
     if (!status)
         status = xt_network_save(&trainer->network, path, err);
     free(path);
@@ -375,6 +443,34 @@ static enum xt_status list_bad_images(struct xt_trainer *trainer, struct xt_err 
     return status;
 }
 
+/* The moving average under a name of its own. */
+static enum xt_status save_average(struct xt_trainer *trainer, const char *name, struct xt_err *err)
+{
+    struct xt_err own;
+    enum xt_status status = xt_ema_exchange(trainer->ema, err);
+    if (!status)
+        status = save_weights(trainer, name, err);
+    enum xt_status back = xt_ema_exchange(trainer->ema, status ? &own : err);
+    return status ? status : back;
+}
+
+static enum xt_status save_checkpoint(struct xt_trainer *trainer,
+                                      const struct xt_checkpoint *checkpoint, struct xt_err *err)
+{
+    struct xt_params_view average = {NULL, NULL};
+    struct xt_err own;
+    enum xt_status status = trainer->ema ? xt_ema_map(trainer->ema, &average, err) : XT_OK;
+    if (!status)
+        status =
+            xt_checkpoint_save(checkpoint, trainer->settings, &trainer->network, &trainer->optim,
+                               &average, trainer->folder.path, trainer->settings->keep, err);
+    if (average.values) {
+        enum xt_status unmapped = xt_ema_unmap(trainer->ema, status ? &own : err);
+        status = status ? status : unmapped;
+    }
+    return status;
+}
+
 static enum xt_status save(struct xt_trainer *trainer, struct xt_err *err)
 {
     if (trainer->saved_step == trainer->step)
@@ -387,6 +483,12 @@ static enum xt_status save(struct xt_trainer *trainer, struct xt_err *err)
         .bn_frozen = trainer->network.bn_frozen,
         .best_step = trainer->best_step,
         .best = trainer->best,
+        .best_is_average = trainer->best_is_average,
+        .patience = trainer->patience,
+        .spikes = trainer->spikes,
+        .lr_factor = trainer->lr_factor,
+        .left_out = trainer->left_out,
+        .ema_updates = trainer->ema ? xt_ema_updates(trainer->ema) : -1,
         .evaluated_step = trainer->evaluated_step,
         .loss_sum = trainer->loss_sum,
         .loss_steps = trainer->loss_steps,
@@ -399,128 +501,17 @@ static enum xt_status save(struct xt_trainer *trainer, struct xt_err *err)
         status = xt_log_writer_sync(&trainer->log, err);
     if (!status)
         status = save_weights(trainer, "last.safetensors", err);
+    if (!status && trainer->ema)
+        status = save_average(trainer, "ema.safetensors", err);
     if (!status && trainer->xpu_optim)
         status = xt_xpu_optim_pull(trainer->xpu_optim, err);
     if (!status)
-        status =
-            xt_checkpoint_save(&checkpoint, trainer->settings, &trainer->network, &trainer->optim,
-                               trainer->folder.path, trainer->settings->keep, err);
-    if (!status)
-        trainer->saved_step = trainer->step;
-    return status;
-}
-
-/* ---- a step ---- */
-
-static enum xt_status grad_norm(struct xt_trainer *trainer, double *norm, struct xt_err *err)
-{
-    if (trainer->xpu_optim)
-        return xt_xpu_optim_grad_norm(trainer->xpu_optim, norm, err);
-    *norm =
-        xt_optim_grad_norm(trainer->network.params.grads, trainer->ranges, trainer->range_count);
+        status = save_checkpoint(trainer, &checkpoint, err);
+    if (status)
+        return status;
+    trainer->saved_step = trainer->step;
+    trainer->rollbacks = 0;
     return XT_OK;
-}
-
-/* What gradients are multiplied by; 0: the step is to be skipped. They are looked at before they
- * are used, so that weights that are no numbers never get into a checkpoint. */
-static enum xt_status update_factor(struct xt_trainer *trainer, float *factor, struct xt_err *err)
-{
-    double clip = trainer->settings->clip;
-    double scale = (double)trainer->scaler.scale;
-    double norm = 0;
-    if (grad_norm(trainer, &norm, err))
-        return err->status;
-    norm /= scale;
-    enum xt_scaler_verdict verdict = xt_scaler_judge(&trainer->scaler, isfinite(norm));
-    if (verdict == XT_SCALER_FAIL)
-        return xt_err_set(err, XT_ERR_RUN,
-                          "a gradient of step %" PRId64 " is not a number%s; a lower --lr may help",
-                          trainer->step + 1,
-                          trainer->scaler.on ? ", although the loss is scaled by 1 alone" : "");
-    if (verdict == XT_SCALER_SKIP)
-        *factor = 0;
-    else
-        *factor = (float)((clip > 0 && norm > clip ? clip / norm : 1) / scale);
-    return XT_OK;
-}
-
-static enum xt_status update(struct xt_trainer *trainer, float factor, struct xt_err *err)
-{
-    struct xt_params *params = &trainer->network.params;
-    double lr = xt_schedule_lr(&trainer->schedule, trainer->step);
-    if (trainer->xpu_optim)
-        return xt_xpu_optim_update(trainer->xpu_optim, lr, factor, err);
-    xt_optim_update(&trainer->optim, params->values, params->grads, trainer->ranges,
-                    trainer->range_count, lr, factor);
-    params->version++;
-    return XT_OK;
-}
-
-static enum xt_status run_step(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
-                               double *loss, struct xt_err *err)
-{
-    struct xt_network *network = &trainer->network;
-    struct xt_graph *graph = network->graph;
-    graph->pass = (struct xt_graph_pass){
-        .pixels = batch->host.pixels,
-        .uploaded = batch->uploaded,
-        .count = batch->host.count,
-        .training = true,
-        .bn_frozen = network->bn_frozen,
-        .dropout = trainer->settings->dropout,
-        .seed = trainer->settings->seed,
-        .step = (uint64_t)trainer->step,
-    };
-    double start = xt_thread_seconds();
-    enum xt_status status = xt_graph_forward(graph, err);
-    if (status)
-        return status;
-    double after_forward = xt_thread_seconds();
-    struct xt_objective *objective = trainer->objective;
-    *loss = objective->class->loss(objective, &batch->host, xt_graph_logits(graph),
-                                   xt_graph_logits_grad(graph));
-    if (!isfinite(*loss))
-        return xt_err_set(
-            err, XT_ERR_RUN,
-            "the loss of step %" PRId64 " is not a number; a lower --lr, or --clip 5, "
-            "may help%s",
-            trainer->step + 1, trainer->saved_step >= 0 ? "; the last checkpoint is whole" : "");
-    status = check_statistics(trainer, err);
-    if (status)
-        return status;
-    xt_scaler_apply(&trainer->scaler, xt_graph_logits_grad(graph), xt_tensor_count(graph->logits));
-    double after_loss = xt_thread_seconds();
-    status = xt_graph_backward(graph, err);
-    if (status)
-        return status;
-    double after_backward = xt_thread_seconds();
-    float factor = 1;
-    status = update_factor(trainer, &factor, err);
-    if (status)
-        return status;
-    if (factor > 0)
-        status = update(trainer, factor, err);
-    if (status)
-        return status;
-    network->params.batches_tracked += !network->bn_frozen;
-    trainer->step++;
-    trainer->step_seconds = (struct xt_step_seconds){
-        .forward = after_forward - start,
-        .loss = after_loss - after_forward,
-        .backward = after_backward - after_loss,
-        .update = xt_thread_seconds() - after_backward,
-    };
-    return XT_OK;
-}
-
-enum xt_status xt_trainer_step(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
-                               double *loss, struct xt_err *err)
-{
-    struct xt_span start = xt_span_now();
-    enum xt_status status = run_step(trainer, batch, loss, err);
-    if (trainer->first_step.wall == 0)
-        trainer->first_step = xt_span_since(&start);
-    return status;
 }
 
 /* ---- the run ---- */
@@ -538,8 +529,8 @@ static struct xt_train_progress progress_now(const struct xt_trainer *trainer)
         .epoch = trainer->step ? (int)((trainer->step - 1) / trainer->epoch_steps) + 1 : 0,
         .epochs = (int)((trainer->steps + trainer->epoch_steps - 1) / trainer->epoch_steps),
         .loss = trainer->loss_steps ? trainer->loss_sum / (double)trainer->loss_steps : NAN,
-        .lr = xt_schedule_lr(&trainer->schedule, trainer->step ? trainer->step - 1 : 0),
-        .images_per_s = since > 0 ? (double)steps * trainer->network.batch / since : NAN,
+        .lr = xt_step_lr(trainer, trainer->step ? trainer->step - 1 : 0),
+        .images_per_s = since > 0 ? (double)steps * xt_step_images(trainer) / since : NAN,
         .wait = since > 0 ? trainer->wait_sum / since : NAN,
         .loss_scale = trainer->scaler.on ? (double)trainer->scaler.scale : 0,
         .skipped = trainer->scaler.skipped,
@@ -588,9 +579,24 @@ static enum xt_status log_step(struct xt_trainer *trainer, const struct xt_train
         xt_log_writer_number(log, "loss_scale", p->loss_scale);
         xt_log_writer_integer(log, "skipped_steps", p->skipped);
     }
+    if (trainer->settings->on_nan == XT_ON_NAN_SKIP)
+        xt_log_writer_integer(log, "left_out_steps", trainer->left_out);
+    if (trainer->spikes.count > trainer->spikes.told)
+        xt_log_writer_integer(log, "spikes", trainer->spikes.count - trainer->spikes.told);
     if (p->device)
         log_device(log, p->device);
     return xt_log_writer_end(log, err);
+}
+
+static void log_average(struct xt_log_writer *log, const struct xt_evaluation *evaluation)
+{
+    char key[64];
+    xt_log_writer_integer(log, "ema_correct", (int64_t)evaluation->correct);
+    for (int i = 0; i < evaluation->metric_count; i++) {
+        snprintf(key, sizeof key, "ema_%s", evaluation->metrics[i].key);
+        xt_log_writer_number(log, key, evaluation->metrics[i].value);
+    }
+    xt_log_writer_number(log, "ema_val_loss", evaluation->loss);
 }
 
 static enum xt_status log_evaluation(struct xt_trainer *trainer, const struct xt_train_progress *p,
@@ -603,6 +609,8 @@ static enum xt_status log_evaluation(struct xt_trainer *trainer, const struct xt
     for (int i = 0; i < evaluation->metric_count; i++)
         xt_log_writer_number(log, evaluation->metrics[i].key, evaluation->metrics[i].value);
     xt_log_writer_number(log, "val_loss", evaluation->loss);
+    if (trainer->ema)
+        log_average(log, &trainer->average_evaluation);
     return xt_log_writer_end(log, err);
 }
 
@@ -641,6 +649,7 @@ static enum xt_status report(struct xt_trainer *trainer, struct xt_err *err)
     enum xt_status status = log_step(trainer, &progress, err);
     trainer->loss_sum = 0;
     trainer->loss_steps = 0;
+    trainer->spikes.told = trainer->spikes.count;
     begin_rates(trainer);
     return status;
 }
@@ -666,32 +675,89 @@ static enum xt_status list_bad_of_val(struct xt_trainer *trainer, enum xt_status
     return status ? status : listed;
 }
 
+static enum xt_status evaluate_weights(struct xt_trainer *trainer, struct xt_evaluation *evaluation,
+                                       struct xt_err *err)
+{
+    xt_evaluation_clear(evaluation);
+    return xt_evaluate(&trainer->network, trainer->objective, trainer->val, trainer->settings,
+                       &(struct xt_evaluate_observer){0}, evaluation, err);
+}
+
+static enum xt_status evaluate_average(struct xt_trainer *trainer, struct xt_err *err)
+{
+    struct xt_err own;
+    if (!trainer->ema)
+        return XT_OK;
+    enum xt_status status = xt_ema_exchange(trainer->ema, err);
+    if (!status)
+        status = evaluate_weights(trainer, &trainer->average_evaluation, err);
+    enum xt_status back = xt_ema_exchange(trainer->ema, status ? &own : err);
+    return status ? status : back;
+}
+
+/* Whether these are the best so far, which they become. */
+static bool become_best(struct xt_trainer *trainer, const struct xt_merit *merit, bool average)
+{
+    if (trainer->best_step >= 0 && !xt_merit_is_better(merit, &trainer->best))
+        return false;
+    trainer->best_step = trainer->step;
+    trainer->best = *merit;
+    trainer->best_is_average = average;
+    return true;
+}
+
+/* Of the weights and their moving average the better one, where it is the best. *better: that of
+ * the average is. */
+static enum xt_status judge(struct xt_trainer *trainer, bool best[2], struct xt_err *err)
+{
+    const struct xt_merit merit =
+        xt_evaluation_merit(trainer->objective, &trainer->last_evaluation);
+    struct xt_merit better = merit;
+    best[0] = become_best(trainer, &merit, false);
+    best[1] = false;
+    if (trainer->ema) {
+        const struct xt_merit average =
+            xt_evaluation_merit(trainer->objective, &trainer->average_evaluation);
+        best[1] = become_best(trainer, &average, true);
+        if (xt_merit_is_better(&average, &merit))
+            better = average;
+    }
+    xt_patience_see(&trainer->patience, &better, trainer->settings->min_delta);
+    if (best[1])
+        return save_average(trainer, "best.safetensors", err);
+    return best[0] ? save_weights(trainer, "best.safetensors", err) : XT_OK;
+}
+
+static void tell_evaluations(const struct xt_trainer *trainer, struct xt_train_progress *progress,
+                             const bool best[2])
+{
+    const struct xt_train_observer *observer = &trainer->observer;
+    if (!observer->evaluated)
+        return;
+    observer->evaluated(observer->context, progress, &trainer->last_evaluation, best[0]);
+    progress->of_average = true;
+    if (trainer->ema)
+        observer->evaluated(observer->context, progress, &trainer->average_evaluation, best[1]);
+}
+
 static enum xt_status evaluate(struct xt_trainer *trainer, struct xt_err *err)
 {
     if (!trainer->val || trainer->evaluated_step == trainer->step)
         return XT_OK;
     struct xt_train_progress progress = progress_now(trainer);
-    struct xt_evaluation *evaluation = &trainer->last_evaluation;
-    xt_evaluation_clear(evaluation);
-    enum xt_status status =
-        xt_evaluate(&trainer->network, trainer->objective, trainer->val, trainer->settings,
-                    &(struct xt_evaluate_observer){0}, evaluation, err);
+    enum xt_status status = evaluate_weights(trainer, &trainer->last_evaluation, err);
     status = list_bad_of_val(trainer, status, err);
+    if (!status)
+        status = evaluate_average(trainer, err);
     if (status)
         return status;
     trainer->evaluated_step = trainer->step;
     trainer->saved_step = -1;
-    const struct xt_merit merit = xt_evaluation_merit(trainer->objective, evaluation);
-    bool best = trainer->best_step < 0 || xt_merit_is_better(&merit, &trainer->best);
-    if (best) {
-        trainer->best_step = trainer->step;
-        trainer->best = merit;
-        status = save_weights(trainer, "best.safetensors", err);
-    }
+    bool best[2];
+    status = judge(trainer, best, err);
     if (!status)
-        status = log_evaluation(trainer, &progress, evaluation, err);
-    if (trainer->observer.evaluated)
-        trainer->observer.evaluated(trainer->observer.context, &progress, evaluation, best);
+        status = log_evaluation(trainer, &progress, &trainer->last_evaluation, err);
+    tell_evaluations(trainer, &progress, best);
     begin_rates(trainer);
     return status;
 }
@@ -720,34 +786,156 @@ static enum xt_status after_step(struct xt_trainer *trainer, struct xt_err *err)
     return status;
 }
 
-static enum xt_status train_batch(struct xt_trainer *trainer, struct xt_err *err)
+/* A loss far above those before is told: something may be about to go wrong. */
+static void watch_loss(struct xt_trainer *trainer, double loss)
+{
+    double level = trainer->spikes.level;
+    if (!xt_spikes_see(&trainer->spikes, loss))
+        return;
+    xt_log_note("step %" PRId64 ": the loss is %.4g, far above the %.4g of the steps before (a "
+                "spike, number %" PRId64 " of this run)",
+                trainer->step, loss, level, trainer->spikes.count);
+}
+
+static enum xt_status add_batch(struct xt_trainer *trainer, double *waited, struct xt_err *err)
 {
     struct xt_feed_batch batch;
     bool end = false;
-    double waited = 0;
-    double loss = 0;
-    struct xt_crossed before;
-    xt_crossed_read(&trainer->network.device, &before);
-    enum xt_status status = xt_feed_next(trainer->feed, &batch, &end, &waited, err);
+    double seconds = 0;
+    enum xt_status status = xt_feed_next(trainer->feed, &batch, &end, &seconds, err);
     if (status) {
         struct xt_err own;
         list_bad_images(trainer, &own);
         return status;
     }
-    status = xt_trainer_step(trainer, &batch, &loss, err);
+    *waited += seconds;
+    status = xt_step_add(trainer, &batch, err);
     xt_feed_release(trainer->feed, &batch);
-    if (status)
-        return status;
-    trainer->loss_sum += loss;
-    trainer->loss_steps++;
-    trainer->wait_sum += waited;
-    xt_crossed_add_since(&trainer->network.device, &before, &trainer->crossed);
-    return after_step(trainer, err);
+    return status;
 }
 
-/* Why training ends before its last step, XT_OK while it goes on. *done: --max-time, which is a
- * proper end. */
-static enum xt_status why_stop(const struct xt_trainer *trainer, bool *done)
+static enum xt_status run_step(struct xt_trainer *trainer, struct xt_err *err)
+{
+    double waited = 0;
+    double loss = 0;
+    struct xt_span start = xt_span_now();
+    struct xt_crossed before;
+    xt_crossed_read(&trainer->network.device, &before);
+    enum xt_status status = xt_step_begin(trainer, err);
+    for (int i = 0; i < xt_step_batches(trainer->settings) && !status; i++)
+        status = add_batch(trainer, &waited, err);
+    if (!status)
+        status = xt_step_end(trainer, &loss, err);
+    if (trainer->first_step.wall == 0)
+        trainer->first_step = xt_span_since(&start);
+    if (status)
+        return status;
+    trainer->wait_sum += waited;
+    xt_crossed_add_since(&trainer->network.device, &before, &trainer->crossed);
+    if (isnan(loss))
+        return XT_OK;
+    watch_loss(trainer, loss);
+    trainer->loss_sum += loss;
+    trainer->loss_steps++;
+    return XT_OK;
+}
+
+/* ---- back to the last checkpoint ---- */
+
+enum { ROLLBACKS_MOST = 3 };
+
+/* What was trained since then is gone, but for best weights that were found: they are the best. */
+static enum xt_status take_checkpoint(struct xt_trainer *trainer,
+                                      const struct xt_checkpoint_file *from, struct xt_err *err)
+{
+    int64_t best_step = trainer->best_step;
+    struct xt_merit best = trainer->best;
+    bool best_is_average = trainer->best_is_average;
+    double seconds = trainer->earlier_seconds;
+    enum xt_status status =
+        xt_checkpoint_load(from, trainer->settings, &trainer->network, &trainer->optim, err);
+    if (!status)
+        status = begin_average(trainer, from, err);
+    if (status)
+        return status;
+    if (trainer->xpu_optim)
+        xt_xpu_optim_reload(trainer->xpu_optim);
+    take_state(trainer, &from->state);
+    trainer->earlier_seconds = seconds;
+    trainer->best_step = best_step;
+    trainer->best = best;
+    trainer->best_is_average = best_is_average;
+    trainer->lr_factor = from->state.lr_factor * pow(0.5, trainer->rollbacks);
+    return XT_OK;
+}
+
+/* For whoever reads the record: a line of the step that failed. */
+static enum xt_status log_rollback(struct xt_trainer *trainer, int64_t failed, struct xt_err *err)
+{
+    struct xt_log_writer *log = &trainer->log;
+    xt_log_writer_begin(log);
+    xt_log_writer_integer(log, "step", failed);
+    xt_log_writer_number(log, "time", round(1000 * xt_trainer_seconds(trainer)) / 1000);
+    xt_log_writer_integer(log, "rolled_back_to", trainer->step);
+    xt_log_writer_number(log, "lr_factor", trainer->lr_factor);
+    return xt_log_writer_end(log, err);
+}
+
+static enum xt_status reopen(struct xt_trainer *trainer, int64_t failed, struct xt_err *err)
+{
+    enum xt_status status = list_bad_images(trainer, err);
+    xt_feed_destroy(trainer->feed);
+    trainer->feed = NULL;
+    xt_log_writer_close(&trainer->log);
+    if (!status)
+        status = open_log(trainer, err);
+    if (!status)
+        status = log_rollback(trainer, failed, err);
+    if (!status)
+        status = open_feed(trainer, err);
+    begin_rates(trainer);
+    return status;
+}
+
+/* After numbers that are none, as err says: from the newest checkpoint, at half the rate. */
+static enum xt_status roll_back(struct xt_trainer *trainer, struct xt_err *err)
+{
+    struct xt_err why = *err;
+    int64_t failed = trainer->step + 1;
+    struct xt_checkpoint_file from;
+    trainer->diverged = false;
+    if (trainer->rollbacks == ROLLBACKS_MOST)
+        return xt_err_set(err, why.status,
+                          "%s; %d times it went back to the checkpoint before (--on-nan rollback), "
+                          "the last time at %g of the rate, and it came to the same",
+                          why.text, ROLLBACKS_MOST, trainer->lr_factor);
+    enum xt_status status = xt_checkpoint_open_newest(&from, trainer->folder.path, err);
+    if (!status && !from.path)
+        status =
+            xt_err_set(err, why.status, "%s; there is no whole checkpoint to go back to", why.text);
+    trainer->rollbacks++;
+    if (!status)
+        status = take_checkpoint(trainer, &from, err);
+    xt_checkpoint_close(&from);
+    if (!status)
+        xt_log_warn("%s; going back to step %" PRId64 ", on at %g of the rate (--on-nan rollback, "
+                    "%d of %d)",
+                    why.text, trainer->step, trainer->lr_factor, trainer->rollbacks,
+                    ROLLBACKS_MOST);
+    return status ? status : reopen(trainer, failed, err);
+}
+
+static enum xt_status train_step(struct xt_trainer *trainer, struct xt_err *err)
+{
+    enum xt_status status = run_step(trainer, err);
+    if (status && trainer->diverged && trainer->settings->on_nan == XT_ON_NAN_ROLLBACK)
+        return roll_back(trainer, err);
+    return status ? status : after_step(trainer, err);
+}
+
+/* Why training ends before its last step, XT_OK while it goes on. *done: by what is a proper end.
+ */
+static enum xt_status why_stop(struct xt_trainer *trainer, bool *done)
 {
     const struct xt_settings *s = trainer->settings;
     double here = xt_thread_seconds() - trainer->start_time;
@@ -756,7 +944,13 @@ static enum xt_status why_stop(const struct xt_trainer *trainer, bool *done)
         return asked;
     if (s->stop_after > 0 && here >= s->stop_after)
         return XT_STOPPED;
-    *done = s->max_time > 0 && xt_trainer_seconds(trainer) >= s->max_time;
+    if (s->max_time > 0 && xt_trainer_seconds(trainer) >= s->max_time)
+        trainer->end = XT_END_TIME;
+    else if (xt_patience_is_over(&trainer->patience, s->patience))
+        trainer->end = XT_END_PATIENCE;
+    else if (s->overfit && trainer->best_step > 0 && trainer->best.accuracy == 1)
+        trainer->end = XT_END_LEARNT;
+    *done = trainer->end != XT_END_STEPS;
     return XT_OK;
 }
 
@@ -777,11 +971,14 @@ static enum xt_status train(struct xt_trainer *trainer, struct xt_err *err)
     bool done = false;
     /* Due where the run was stopped before or during that evaluation. */
     enum xt_status status = evaluation_is_due(trainer) ? evaluate(trainer, err) : XT_OK;
+    /* There is a checkpoint to go back to from the first step on. */
+    if (!status && trainer->saved_step < 0 && trainer->settings->on_nan == XT_ON_NAN_ROLLBACK)
+        status = save(trainer, err);
     while (!status && trainer->step < trainer->steps) {
         status = why_stop(trainer, &done);
         if (status || done)
             break;
-        status = train_batch(trainer, err);
+        status = train_step(trainer, err);
     }
     xt_feed_note_waits(trainer->feed, &trainer->loader_config,
                        xt_thread_seconds() - trainer->start_time);

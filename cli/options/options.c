@@ -808,6 +808,53 @@ static enum xt_status settle_recipe(struct xt_options *options, struct xt_err *e
     return XT_OK;
 }
 
+/* Of one option what another one asks for, unless it was typed. */
+static void ask_for(struct xt_options *options, const char *name, const char *by, void *value,
+                    const void *wanted, size_t size)
+{
+    if (xt_options_source(options, name) == XT_SOURCE_COMMAND_LINE)
+        return;
+    memcpy(value, wanted, size);
+    imply(options, name, by);
+}
+
+static void ask_for_integer(struct xt_options *options, const char *name, int *value, int wanted)
+{
+    ask_for(options, name, "overfit", value, &wanted, sizeof wanted);
+}
+
+/* Few images are learnt by heart as they are: nothing varies or holds back, there are enough steps,
+ * and they are evaluated every 20 of them. */
+static void settle_overfit(struct xt_options *options)
+{
+    enum { STEPS = 400, EVALUATE_EVERY = 20 };
+    struct xt_settings *v = &options->values;
+    static const bool no = false;
+    static const double none = 0;
+    static const int64_t steps = STEPS;
+    if (!v->overfit)
+        return;
+    const struct {
+        const char *name;
+        double *value;
+    } off[] = {{"jitter", &v->jitter},   {"hue", &v->hue},
+               {"dropout", &v->dropout}, {"label-smoothing", &v->label_smoothing},
+               {"mixup", &v->mixup},     {"weight-decay", &v->weight_decay}};
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++)
+        ask_for(options, off[i].name, "overfit", off[i].value, &none, sizeof none);
+    ask_for(options, "augment", "overfit", &v->augment, &no, sizeof no);
+    ask_for(options, "flip", "overfit", &v->flip, &no, sizeof no);
+    ask_for_integer(options, "accumulate", &v->accumulate, 1);
+    if (v->batch > v->overfit)
+        ask_for_integer(options, "batch", &v->batch, v->overfit);
+    if (xt_options_source(options, "epochs") != XT_SOURCE_COMMAND_LINE)
+        ask_for(options, "steps", "overfit", &v->steps, &steps, sizeof steps);
+    int batches = v->batch ? v->overfit / v->batch : 1;
+    int epochs = EVALUATE_EVERY / (batches > 0 ? batches : 1);
+    ask_for_integer(options, "eval-every", &v->eval_every, epochs > 1 ? epochs : 1);
+    ask_for_integer(options, "save-every", &v->save_every, STEPS);
+}
+
 static enum xt_status settle_output(struct xt_options *options, struct xt_err *err)
 {
     struct xt_settings *values = &options->values;
@@ -843,6 +890,8 @@ static enum xt_status settle(struct xt_options *options, struct xt_err *err)
         status = settle_output(options, err);
     if (!status && options->command == XT_COMMAND_TRAIN)
         status = settle_recipe(options, err);
+    if (options->command == XT_COMMAND_TRAIN)
+        settle_overfit(options);
     settle_length(options);
     return status;
 }

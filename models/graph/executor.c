@@ -497,6 +497,8 @@ static enum xt_status run(struct xt_graph *graph, struct xt_op *op, bool backwar
         op->seconds[backward] += xt_thread_seconds() - start;
     if (status)
         xt_err_prefix(err, "%s: ", op->name);
+    else if (graph->watch.ran)
+        graph->watch.ran(graph->watch.context, op, backward);
     return status;
 }
 

@@ -79,6 +79,12 @@ struct xt_graph_observer {
     void *context;
 };
 
+/* Told after each op of a pass, while its buffers are as it left them. */
+struct xt_graph_watch {
+    void (*ran)(void *context, const struct xt_op *op, bool backward);
+    void *context;
+};
+
 /* How one pass runs; changed between passes by the trainer. */
 struct xt_graph_pass {
     const uint8_t *pixels; /* [batch][h][w][3], the batch slot */
@@ -86,8 +92,9 @@ struct xt_graph_pass {
         *uploaded;       /* the same, already on an XPU; NULL: the pass uploads `pixels` */
     const float *floats; /* used where both are NULL: the same, already normalised */
     int count;           /* samples that matter; the rest of the batch is padding */
-    bool training;       /* batch statistics, dropout; backward may follow */
-    bool bn_frozen;      /* training with the running statistics */
+    int first; /* of the step's samples, where several batches make one: dropout follows from it */
+    bool training;  /* batch statistics, dropout; backward may follow */
+    bool bn_frozen; /* training with the running statistics */
     double dropout;
     uint64_t seed;
     uint64_t step;
@@ -150,6 +157,7 @@ struct xt_graph {
     struct xt_program crossing;
 
     struct xt_graph_pass pass;
+    struct xt_graph_watch watch; /* zeroed: nobody */
     struct xt_recording
         *recording; /* where passes note what convolutions write (ranges.h); NULL: nowhere */
     bool profile;

@@ -278,7 +278,7 @@ static enum xt_status wrong_command(const struct xt_option *option, enum xt_comm
     const char *names[XT_COMMAND_COUNT + 1] = {NULL};
     size_t count = 0;
     for (int id = 0; id < XT_COMMAND_COUNT; id++)
-        if (xt_option_is_for(option, (enum xt_command_id)id))
+        if (option->commands >> id & 1)
             names[count++] = xt_command_get((enum xt_command_id)id)->name;
     enum xt_status status = XT_OK;
     for (size_t i = 0; i < count && !status; i++)
@@ -930,8 +930,11 @@ enum xt_status xt_options_parse(struct xt_options *options, int argc, const char
                                 enum xt_command_id command, const struct xt_option_models *models,
                                 struct xt_err *err)
 {
-    *options = (struct xt_options){
-        .values.list_options = xt_options_list_run, .command = command, .models = models};
+    *options = (struct xt_options){.values.list_options = xt_options_list_run,
+                                   .command = command,
+                                   .models = models,
+                                   .argc = argc,
+                                   .argv = argv};
     enum xt_status status = set_defaults(options, err);
     if (status || asks_for_help(&options->values, argc, argv))
         return status;

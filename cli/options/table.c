@@ -1180,6 +1180,9 @@ const struct xt_option *xt_option_find(const char *name)
 
 bool xt_option_is_for(const struct xt_option *option, enum xt_command_id command)
 {
+    /* A sweep takes what its runs take. */
+    if (command == XT_COMMAND_SWEEP)
+        command = XT_COMMAND_TRAIN;
     return (option->commands >> command & 1) != 0;
 }
 

@@ -6,6 +6,7 @@
 #include "base/system/numa.h"
 #include "base/str.h"
 #include "base/system/thread.h"
+#include "models/graph/recompute.h"
 #include "train/memory_plan.h"
 
 void xt_placement_print(const struct xt_graph *graph, FILE *out)
@@ -90,6 +91,15 @@ static void print_bytes(const char *what, double host, const double *device)
     printf("\n");
 }
 
+static void print_recomputed(const struct xt_graph *graph)
+{
+    size_t bytes = 0;
+    int count = xt_graph_count_again(graph, &bytes);
+    if (graph->options.recompute)
+        printf("--recompute: what %s give%s is not kept but made again, %.1f MB of it\n",
+               xt_count(count, "batch norm").text, count == 1 ? "s" : "", (double)bytes / 1e6);
+}
+
 static void print_memory(const struct xt_trainer *trainer)
 {
     struct xt_memory_plan plan = xt_trainer_memory_plan(trainer);
@@ -105,6 +115,7 @@ static void print_memory(const struct xt_trainer *trainer)
     print_bytes("all", plan.host.all, has_own ? &plan.device.all : NULL);
     if (plan.host.limit > 0)
         print_bytes("of what may be used", plan.host.limit, has_own ? &plan.device.limit : NULL);
+    print_recomputed(trainer->network.graph);
 }
 
 enum xt_status xt_placement_dry_run(const struct xt_options *options, struct xt_trainer *trainer,

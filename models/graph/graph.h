@@ -58,8 +58,9 @@ struct xt_op {
     struct xt_tensor
         *outputs[XT_OP_OUTPUTS_MAX]; /* NULL where the kind's output is not asked for */
     int params[XT_OP_PARAMS_MAX];    /* indices in the graph's parameters */
-    bool frozen;                     /* keeps its parameters and has no backward pass */
-    enum xt_dtype dtype;             /* of what it writes */
+    int again;   /* the time before which its outputs are made again (recompute.c); 0: never */
+    bool frozen; /* keeps its parameters and has no backward pass */
+    enum xt_dtype dtype; /* of what it writes */
     const char *why_f32; /* why it stays float32 in a bf16 graph; NULL where it does not */
     size_t out_bytes;    /* of the tensors that it writes */
     double flops;        /* of one forward pass of the batch, multiply and add counted as two */
@@ -105,6 +106,7 @@ struct xt_graph_options {
     struct xt_params *params; /* empty: the graph's ops define and allocate it */
     int batch;
     bool training;       /* gradients and a backward pass */
+    bool recompute;      /* training: outputs that are cheap to make again are not kept */
     bool fuse;           /* inference: norms become part of the convolutions before them */
     enum xt_dtype dtype; /* of activations and working weights */
     /* Fused inference: convolutions run in int8, with these ranges (ranges.h); dtype is what is

@@ -867,6 +867,59 @@ static void a_step_left_out_changes_nothing(void **state)
     xt_trainer_clear(&trainer);
 }
 
+/* ---- activations made again ---- */
+
+static double activations(const struct xt_settings *settings, const char *run, bool recompute,
+                          struct xt_trainer *trainer)
+{
+    struct xt_settings own = *settings;
+    own.recompute = recompute;
+    own.out = run;
+    open_and_run(trainer, &own);
+    return xt_trainer_memory_plan(trainer).host.parts[XT_MEMORY_ACTIVATIONS];
+}
+
+static void what_is_made_again_has_the_same_bits_and_needs_less(void **state)
+{
+    const struct {
+        const char *model, *data;
+        int image_size;
+        enum xt_amp amp;
+        double share; /* of the activations, at most */
+    } cases[] = {
+        {"lprnet", "synth:plates?count=24&seed=3", 0, XT_AMP_OFF, 0.85},
+        {"lprnet", "synth:plates?count=24&seed=3", 0, XT_AMP_BF16, 0.9},
+        {"resnet50", "synth:shapes?count=24&seed=3", 64, XT_AMP_OFF, 0.75},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct xt_settings settings = small_run(NULL);
+        struct xt_trainer kept;
+        struct xt_trainer again;
+        char names[2][16];
+        settings.model = cases[i].model;
+        settings.data = cases[i].data;
+        settings.image_size = cases[i].image_size;
+        settings.amp = cases[i].amp;
+        settings.val = NULL;
+        settings.batch = 8;
+        settings.dropout = 0.3;
+        snprintf(names[0], sizeof names[0], "kept%zu", i);
+        snprintf(names[1], sizeof names[1], "again%zu", i);
+        xt_log_set_level(XT_LOG_QUIET);
+        double all = activations(&settings, support_path(*state, names[0]), false, &kept);
+        double rest = activations(&settings, support_path(*state, names[1]), true, &again);
+        xt_log_set_level(XT_LOG_NORMAL);
+        assert_memory_equal(again.network.params.values, kept.network.params.values,
+                            kept.network.params.value_floats * sizeof(float));
+        assert_memory_equal(again.network.params.stats, kept.network.params.stats,
+                            kept.network.params.stat_floats * sizeof(float));
+        if (rest > cases[i].share * all)
+            fail_msg("%s: %g MB instead of %g MB", cases[i].model, rest / 1e6, all / 1e6);
+        xt_trainer_clear(&kept);
+        xt_trainer_clear(&again);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, support_make_folder, support_remove_folder)
 
 int main(void)
@@ -898,6 +951,7 @@ int main(void)
         TEST(a_rollback_goes_on_from_the_checkpoint_at_half_the_rate),
         TEST(a_rollback_that_does_not_help_ends_the_run),
         TEST(a_step_left_out_changes_nothing),
+        TEST(what_is_made_again_has_the_same_bits_and_needs_less),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

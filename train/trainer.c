@@ -17,7 +17,6 @@
 #include "train/auto_batch.h"
 #include "train/network_build.h"
 #include "train/feed.h"
-#include "train/trainer_step.h"
 
 /* ---- opening ---- */
 
@@ -101,6 +100,11 @@ static enum xt_status check_watch(const struct xt_trainer *trainer, struct xt_er
         return xt_err_set(err, XT_ERR_USAGE,
                           "--patience %d counts evaluations, and there is nothing to evaluate on; "
                           "give --val",
+                          s->patience);
+    if (s->patience && !s->eval_every)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--patience %d counts evaluations, and with --eval-every 0 the only one "
+                          "is at the end",
                           s->patience);
     if (s->on_nan == XT_ON_NAN_SKIP && trainer->network.device.own_memory)
         return xt_err_set(err, XT_ERR_USAGE,

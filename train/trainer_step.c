@@ -1,4 +1,4 @@
-#include "train/trainer_step.h"
+#include "train/trainer.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -144,6 +144,12 @@ static void add_evaluation(struct xt_report *to, const struct xt_trainer *traine
     xt_report_add(to, "bad_images", NULL, "%zu", e->bad_images);
     for (int i = 0; i < e->metric_count; i++)
         xt_report_add(to, e->metrics[i].key, NULL, "%f", e->metrics[i].value);
+    const struct xt_evaluation *average = &trainer->average_evaluation;
+    for (int i = 0; i < average->metric_count; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "ema_%s", average->metrics[i].key);
+        xt_report_add(to, key, NULL, "%f", average->metrics[i].value);
+    }
     xt_report_add(to, "evaluated_step", NULL, "%lld", (long long)trainer->evaluated_step);
 }
 

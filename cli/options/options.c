@@ -802,6 +802,11 @@ static enum xt_status settle_recipe(struct xt_options *options, struct xt_err *e
                                  ? "step needs its period in epochs, such as --milestones 10"
                                  : "multistep needs the epochs, such as --milestones 10,20",
                              err);
+    if (values->min_delta > 0 && !values->patience)
+        return contradiction(options, "min-delta", "says what a gain is for --patience; give both",
+                             err);
+    if (values->min_lr > values->lr)
+        return contradiction(options, "min-lr", "is above lr, the highest rate", err);
     if (values->init_partial && !values->init)
         return contradiction(options, "init-partial", "needs the weights to take: --init FILE",
                              err);

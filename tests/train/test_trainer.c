@@ -13,7 +13,6 @@
 #include "support.h"
 #include "train/run/checkpoint.h"
 #include "train/memory_plan.h"
-#include "train/trainer_step.h"
 
 static struct xt_settings small_run(const char *out)
 {

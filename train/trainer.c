@@ -825,7 +825,8 @@ static enum xt_status run_step(struct xt_trainer *trainer, struct xt_err *err)
     struct xt_span start = xt_span_now();
     struct xt_crossed before;
     xt_crossed_read(&trainer->network.device, &before);
-    enum xt_status status = xt_step_begin(trainer, err);
+    enum xt_status status = XT_OK;
+    xt_step_begin(trainer);
     for (int i = 0; i < xt_step_batches(trainer->settings) && !status; i++)
         status = add_batch(trainer, &waited, err);
     if (!status)

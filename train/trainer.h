@@ -182,7 +182,7 @@ void xt_step_close(struct xt_trainer *trainer);
  * they are and sets trainer->diverged; by --on-nan skip it says so, the step's other batches are
  * passed over, and end leaves weights and optimizer as they were. *loss is the mean over the step's
  * images; NAN where it was left out. */
-enum xt_status xt_step_begin(struct xt_trainer *trainer, struct xt_err *err);
+void xt_step_begin(struct xt_trainer *trainer);
 enum xt_status xt_step_add(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
                            struct xt_err *err);
 enum xt_status xt_step_end(struct xt_trainer *trainer, double *loss, struct xt_err *err);

@@ -114,11 +114,10 @@ static enum xt_status diverge(struct xt_trainer *trainer, const struct xt_feed_b
 
 /* ---- a batch ---- */
 
-enum xt_status xt_step_begin(struct xt_trainer *trainer, struct xt_err *err)
+void xt_step_begin(struct xt_trainer *trainer)
 {
     const struct xt_params *params = &trainer->network.params;
     struct xt_step_parts *parts = &trainer->parts;
-    (void)err;
     parts->done = 0;
     parts->loss_sum = parts->weight = parts->norm = 0;
     parts->overflows = parts->left_out = false;
@@ -126,7 +125,6 @@ enum xt_status xt_step_begin(struct xt_trainer *trainer, struct xt_err *err)
     trainer->step_seconds = (struct xt_step_seconds){.forward = 0};
     if (parts->stats)
         memcpy(parts->stats, params->stats, params->stat_floats * sizeof(float));
-    return XT_OK;
 }
 
 /* Images that count in the loss. */
@@ -334,9 +332,8 @@ enum xt_status xt_trainer_step(struct xt_trainer *trainer, const struct xt_feed_
                                double *loss, struct xt_err *err)
 {
     struct xt_span start = xt_span_now();
-    enum xt_status status = xt_step_begin(trainer, err);
-    if (!status)
-        status = xt_step_add(trainer, batch, err);
+    xt_step_begin(trainer);
+    enum xt_status status = xt_step_add(trainer, batch, err);
     if (!status)
         status = xt_step_end(trainer, loss, err);
     if (trainer->first_step.wall == 0)

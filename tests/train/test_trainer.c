@@ -548,7 +548,7 @@ static void a_smaller_batch_counts_by_its_images(void **state)
     for (int parts = 1; parts <= 2; parts++) {
         int lengths[4];
         memcpy(lengths, batch.host.label_lengths, sizeof lengths);
-        assert_int_equal(xt_step_begin(&trainer, &err), XT_OK);
+        xt_step_begin(&trainer);
         for (int part = 0; part < parts; part++) {
             int own[4];
             for (int i = 0; i < 4; i++)

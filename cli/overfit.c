@@ -58,11 +58,17 @@ static void see(void *context, size_t index, const int *label, int length,
     xt_str_clear(&read);
 }
 
-/* How many are right says where to look. */
-static void explain(const struct xt_trainer *trainer, struct xt_report *report)
+/* How many are right, and the losses, say where to look. */
+static void explain(const struct xt_trainer *trainer, double loss, struct xt_report *report)
 {
     const struct xt_evaluation *e = &trainer->last_evaluation;
-    if (2 * e->correct >= e->images)
+    if (e->loss > 10 * loss + 1)
+        xt_report_line(report,
+                       "in training the loss came to %.2g, in evaluation to %.2g: the running "
+                       "statistics of the batch norms lag behind in so few steps; give it more "
+                       "--steps",
+                       loss, e->loss);
+    else if (2 * e->correct >= e->images)
         xt_report_line(
             report, "most were learnt: look at these ones first. A label may be wrong, two equal "
                     "pictures may have two labels, or nothing is to be seen at the network's "
@@ -91,8 +97,8 @@ static enum xt_status name_wrong(struct xt_trainer *trainer, struct xt_report *r
     return status ? status : naming.status;
 }
 
-enum xt_status xt_overfit_describe(struct xt_trainer *trainer, struct xt_report *report,
-                                   struct xt_err *err)
+enum xt_status xt_overfit_describe(struct xt_trainer *trainer, double loss,
+                                   struct xt_report *report, struct xt_err *err)
 {
     const struct xt_evaluation *e = &trainer->last_evaluation;
     bool learnt = xt_overfit_is_learnt(trainer);
@@ -107,7 +113,7 @@ enum xt_status xt_overfit_describe(struct xt_trainer *trainer, struct xt_report 
     xt_report_line(report, "not learnt: %zu of %zu are read right after %s; not these:", e->correct,
                    e->images, xt_count(trainer->step, "step").text);
     enum xt_status status = name_wrong(trainer, report, err);
-    explain(trainer, report);
+    explain(trainer, loss, report);
     return status;
 }
 

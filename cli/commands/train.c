@@ -294,7 +294,8 @@ static struct xt_report *describe_end(const struct view *view, enum xt_status st
     }
     add_watch(report, trainer, status);
     struct xt_err own;
-    if (!status && trainer->settings->overfit && xt_overfit_describe(trainer, report, &own))
+    if (!status && trainer->settings->overfit &&
+        xt_overfit_describe(trainer, view->loss, report, &own))
         xt_report_fail(report);
     add_device(report, trainer);
     if (trainer->best_step == 0 && !trainer->settings->overfit)

@@ -710,8 +710,8 @@ static bool become_best(struct xt_trainer *trainer, const struct xt_merit *merit
     return true;
 }
 
-/* Of the weights and their moving average the better one, where it is the best. *better: that of
- * the average is. */
+/* The better one of the weights and their moving average is saved where it is the best. best[0]:
+ * the weights were better than all before, best[1]: so was their average. */
 static enum xt_status judge(struct xt_trainer *trainer, bool best[2], struct xt_err *err)
 {
     const struct xt_merit merit =
@@ -801,41 +801,50 @@ static void watch_loss(struct xt_trainer *trainer, double loss)
                 trainer->step, loss, level, trainer->spikes.count);
 }
 
-static enum xt_status add_batch(struct xt_trainer *trainer, double *waited, struct xt_err *err)
+static enum xt_status next_batch(struct xt_trainer *trainer, struct xt_feed_batch *batch,
+                                 struct xt_err *err)
 {
-    struct xt_feed_batch batch;
     bool end = false;
-    double seconds = 0;
-    enum xt_status status = xt_feed_next(trainer->feed, &batch, &end, &seconds, err);
+    double waited = 0;
+    enum xt_status status = xt_feed_next(trainer->feed, batch, &end, &waited, err);
+    trainer->wait_sum += waited;
     if (status) {
         struct xt_err own;
         list_bad_images(trainer, &own);
-        return status;
     }
-    *waited += seconds;
-    status = xt_step_add(trainer, &batch, err);
-    xt_feed_release(trainer->feed, &batch);
+    return status;
+}
+
+/* The first batch is there before the step begins. */
+static enum xt_status run_batches(struct xt_trainer *trainer, double *loss, struct xt_err *err)
+{
+    struct xt_feed_batch batch;
+    enum xt_status status = next_batch(trainer, &batch, err);
+    struct xt_span start = xt_span_now();
+    if (!status)
+        xt_step_begin(trainer);
+    for (int i = 0; !status; i++) {
+        status = xt_step_add(trainer, &batch, err);
+        xt_feed_release(trainer->feed, &batch);
+        if (status || i + 1 == xt_step_batches(trainer->settings))
+            break;
+        status = next_batch(trainer, &batch, err);
+    }
+    if (!status)
+        status = xt_step_end(trainer, loss, err);
+    if (trainer->first_step.wall == 0)
+        trainer->first_step = xt_span_since(&start);
     return status;
 }
 
 static enum xt_status run_step(struct xt_trainer *trainer, struct xt_err *err)
 {
-    double waited = 0;
     double loss = 0;
-    struct xt_span start = xt_span_now();
     struct xt_crossed before;
     xt_crossed_read(&trainer->network.device, &before);
-    enum xt_status status = XT_OK;
-    xt_step_begin(trainer);
-    for (int i = 0; i < xt_step_batches(trainer->settings) && !status; i++)
-        status = add_batch(trainer, &waited, err);
-    if (!status)
-        status = xt_step_end(trainer, &loss, err);
-    if (trainer->first_step.wall == 0)
-        trainer->first_step = xt_span_since(&start);
+    enum xt_status status = run_batches(trainer, &loss, err);
     if (status)
         return status;
-    trainer->wait_sum += waited;
     xt_crossed_add_since(&trainer->network.device, &before, &trainer->crossed);
     if (isnan(loss))
         return XT_OK;

@@ -422,14 +422,22 @@ double xt_trainer_seconds(const struct xt_trainer *trainer)
     return trainer->earlier_seconds + xt_thread_seconds() - trainer->start_time;
 }
 
+/* On an XPU it is only now that their statistics come to the host. */
+static enum xt_status check_weights(struct xt_trainer *trainer, struct xt_err *err)
+{
+    enum xt_status status = xt_params_pull(&trainer->network.params, err);
+    if (status || !xt_step_check_statistics(trainer, err))
+        return status;
+    trainer->diverged = true;
+    return err->status;
+}
+
 static enum xt_status save_weights(struct xt_trainer *trainer, const char *name, struct xt_err *err)
 {
     char *path = NULL;
     enum xt_status status = xt_run_folder_file(&trainer->folder, name, &path, err);
     if (!status)
-        status = xt_params_pull(&trainer->network.params, err);
-    if (!status)
-        status = xt_step_check_statistics(trainer, err);
+        status = check_weights(trainer, err);
     if (!status)
         status = xt_network_save(&trainer->network, path, err);
     free(path);
@@ -749,7 +757,10 @@ static enum xt_status evaluate(struct xt_trainer *trainer, struct xt_err *err)
     if (!trainer->val || trainer->evaluated_step == trainer->step)
         return XT_OK;
     struct xt_train_progress progress = progress_now(trainer);
-    enum xt_status status = evaluate_weights(trainer, &trainer->last_evaluation, err);
+    enum xt_status status = check_weights(trainer, err);
+    if (status)
+        return status;
+    status = evaluate_weights(trainer, &trainer->last_evaluation, err);
     status = list_bad_of_val(trainer, status, err);
     if (!status)
         status = evaluate_average(trainer, err);
@@ -942,9 +953,11 @@ static enum xt_status roll_back(struct xt_trainer *trainer, struct xt_err *err)
 static enum xt_status train_step(struct xt_trainer *trainer, struct xt_err *err)
 {
     enum xt_status status = run_step(trainer, err);
+    if (!status)
+        status = after_step(trainer, err);
     if (status && trainer->diverged && trainer->settings->on_nan == XT_ON_NAN_ROLLBACK)
         return roll_back(trainer, err);
-    return status ? status : after_step(trainer, err);
+    return status;
 }
 
 /* Why training ends before its last step, XT_OK while it goes on. *done: by what is a proper end.

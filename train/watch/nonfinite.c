@@ -97,8 +97,10 @@ static enum xt_status run_backward(struct search *search, struct xt_objective *o
     size_t count = xt_tensor_count(graph->logits);
     float *grad = xt_graph_logits_grad(graph);
     double loss = objective->class->loss(objective, batch, xt_graph_logits(graph), grad);
+    if (!isfinite(loss))
+        snprintf(search->text, search->size, "the loss itself, of logits that are finite");
     xt_scaler_apply(scaler, grad, count);
-    judge(search, grad, isfinite(loss) ? count : 0, "the gradient of the", "logits", "");
+    judge(search, grad, count, "the gradient of the", "logits", "");
     enum xt_status status = is_found(search) ? XT_OK : xt_graph_backward(graph, err);
     /* An XPU's come to the host at once. */
     if (!status && !is_found(search))

@@ -15,6 +15,17 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
                        "--data it trains on pictures that "
                        "it makes itself.",
         },
+    [XT_COMMAND_SWEEP] =
+        {
+            .name = "sweep",
+            .summary = "write a config for each combination of values, and a script that runs them",
+            .arguments = "NAME=VALUE,VALUE|NAME=1..3...",
+            .least_arguments = 1,
+            .details = "xtrain sweep --config base.yaml --out runs/sweep lr=1e-4,1e-3 seed=1..3 "
+                       "writes six configs; runs/sweep/run.sh runs them one after the other, goes "
+                       "on where it was stopped, and ends with the table of xtrain compare. All "
+                       "other options are those of train.",
+        },
     [XT_COMMAND_EVAL] =
         {
             .name = "eval",

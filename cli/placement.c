@@ -6,6 +6,7 @@
 #include "base/system/numa.h"
 #include "base/str.h"
 #include "base/system/thread.h"
+#include "models/graph/recompute.h"
 #include "train/memory_plan.h"
 
 void xt_placement_print(const struct xt_graph *graph, FILE *out)
@@ -71,6 +72,16 @@ void xt_placement_print_threads(const struct xt_settings *settings, int count, F
                 numa.count);
 }
 
+void xt_placement_step_images(const struct xt_trainer *trainer, char *text, size_t size)
+{
+    int batch = trainer->network.batch;
+    int batches = trainer->settings->accumulate;
+    if (batches > 1)
+        snprintf(text, size, "%d images, in %d batches of %d", batch * batches, batches, batch);
+    else
+        snprintf(text, size, "%s", xt_count(batch, "image").text);
+}
+
 /* What the host holds, and an XPU, where there is one. */
 static void print_bytes(const char *what, double host, const double *device)
 {
@@ -78,6 +89,15 @@ static void print_bytes(const char *what, double host, const double *device)
     if (device)
         printf(" %10.1f MB", *device / 1e6);
     printf("\n");
+}
+
+static void print_recomputed(const struct xt_graph *graph)
+{
+    size_t bytes = 0;
+    int count = xt_graph_count_again(graph, &bytes);
+    if (graph->options.recompute)
+        printf("--recompute: what %s give%s is not kept but made again, %.1f MB of it\n",
+               xt_count(count, "batch norm").text, count == 1 ? "s" : "", (double)bytes / 1e6);
 }
 
 static void print_memory(const struct xt_trainer *trainer)
@@ -95,6 +115,7 @@ static void print_memory(const struct xt_trainer *trainer)
     print_bytes("all", plan.host.all, has_own ? &plan.device.all : NULL);
     if (plan.host.limit > 0)
         print_bytes("of what may be used", plan.host.limit, has_own ? &plan.device.limit : NULL);
+    print_recomputed(trainer->network.graph);
 }
 
 enum xt_status xt_placement_dry_run(const struct xt_options *options, struct xt_trainer *trainer,
@@ -108,8 +129,9 @@ enum xt_status xt_placement_dry_run(const struct xt_options *options, struct xt_
     xt_str_clear(&text);
     xt_log_result(stdout, "%s on %s, %s", trainer->network.model->title,
                   trainer->source->description, trainer->network.device.name);
-    printf("%s of %s, %s an epoch\n", xt_count(trainer->steps, "step").text,
-           xt_count(trainer->network.batch, "image").text,
+    char images[64];
+    xt_placement_step_images(trainer, images, sizeof images);
+    printf("%s of %s, %s an epoch\n", xt_count(trainer->steps, "step").text, images,
            xt_count(trainer->epoch_steps, "step").text);
     printf("%zu parameters\n\n", xt_network_parameter_count(&trainer->network));
     print_memory(trainer);

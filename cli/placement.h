@@ -18,6 +18,9 @@ enum xt_status xt_placement_check_threads(const struct xt_settings *settings, st
 /* How many threads compute (`count`, the device's) and load images, why, and where they stay. */
 void xt_placement_print_threads(const struct xt_settings *settings, int count, FILE *out);
 
+/* What a step takes: "32 images", "128 images, in 4 batches of 32". */
+void xt_placement_step_images(const struct xt_trainer *trainer, char *text, size_t size);
+
 /* Settings, parameters, memory by kind, placement: what the run would be, and nothing written. */
 enum xt_status xt_placement_dry_run(const struct xt_options *options, struct xt_trainer *trainer,
                                     struct xt_err *err);

@@ -102,7 +102,10 @@ static size_t epoch_length(const struct xt_loader_config *config)
 uint64_t xt_loader_epoch_steps(const struct xt_loader_config *config)
 {
     uint64_t batch = (uint64_t)config->batch;
-    return ((uint64_t)epoch_length(config) + (config->drop_last ? 0 : batch - 1)) / batch;
+    uint64_t group = config->drop_last && config->group > 1 ? (uint64_t)config->group : 1;
+    uint64_t batches =
+        ((uint64_t)epoch_length(config) + (config->drop_last ? 0 : batch - 1)) / batch;
+    return batches / group * group;
 }
 
 /* Ends the run with this error; the first one stays. Under the lock. */

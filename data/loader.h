@@ -37,8 +37,9 @@ struct xt_loader_config {
         *slot_pixels; /* [slots] pointers to [batch][height][width][3] bytes; the caller's */
     bool shuffle;
     bool drop_last;
-    bool augment;     /* vary plates: xt_augment_plate */
-    enum xt_fit fit;  /* zeroed: stretch */
+    int group;       /* with drop_last: an epoch has a multiple of so many batches; 0 counts as 1 */
+    bool augment;    /* vary plates: xt_augment_plate */
+    enum xt_fit fit; /* zeroed: stretch */
     float crop_least; /* of random crops: the least part of the area; 0 means 0.08 */
     bool flip;        /* mirror every second image */
     float jitter;     /* change brightness, contrast and saturation by up to this part; 0: off */

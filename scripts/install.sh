@@ -72,6 +72,9 @@ fi
 for config in configs/*.y*ml; do
   [ ! -e "$config" ] || put 644 "$config" "share/xtrain/$config"
 done
+for script in configs/*.sh; do
+  put 755 "$script" "share/xtrain/$script"
+done
 for licence in LICENSE assets/*LICENSE* assets/*/*LICENSE* deps/dnnl/share/doc/onednn/* deps/xpu/licences/*; do
   [ ! -f "$licence" ] || put 644 "$licence" "share/xtrain/licences/$(tr / - <<<"$licence")"
 done

@@ -50,6 +50,7 @@ struct xt_loader_config xt_feed_config(const struct xt_settings *settings,
     if (!training)
         return config;
     config.shuffle = config.drop_last = config.repeat = true;
+    config.group = settings->accumulate;
     config.augment = settings->augment;
     config.flip = settings->flip;
     config.jitter = (float)settings->jitter;

@@ -14,6 +14,7 @@ const char *xt_memory_part_name(enum xt_memory_part part)
         [XT_MEMORY_PARAMETERS] = "parameters, float32",
         [XT_MEMORY_GRADIENTS] = "their gradients, float32",
         [XT_MEMORY_OPTIMIZER] = "optimizer state, float32",
+        [XT_MEMORY_AVERAGE] = "moving average, float32",
         [XT_MEMORY_WORKING] = "working copies of weights",
         [XT_MEMORY_ACTIVATIONS] = "activations and gradients",
         [XT_MEMORY_EVALUATION] = "activations of evaluation",
@@ -70,9 +71,10 @@ static void plan_cpu(const struct xt_graph *graph, const struct xt_memory_use *u
     parts[XT_MEMORY_FILES] = parts[XT_MEMORY_PARAMETERS];
     if (!graph->options.training)
         return;
-    parts[XT_MEMORY_GRADIENTS] = values;
+    parts[XT_MEMORY_GRADIENTS] = values * (1 + use->sums);
     parts[XT_MEMORY_OPTIMIZER] = values * use->states;
-    parts[XT_MEMORY_FILES] += parts[XT_MEMORY_OPTIMIZER];
+    parts[XT_MEMORY_AVERAGE] = parts[XT_MEMORY_PARAMETERS] * use->averages;
+    parts[XT_MEMORY_FILES] += parts[XT_MEMORY_OPTIMIZER] + parts[XT_MEMORY_AVERAGE];
 }
 
 /* Pinned memory is a memory of the device that stays mapped: the runtime keeps both. Where slots
@@ -102,9 +104,11 @@ static void plan_xpu(const struct xt_graph *graph, const struct xt_graph *evalua
         return;
     /* A batch's statistics, and the rates at which the running ones follow them. */
     device[XT_MEMORY_PARAMETERS] += 3 * stats;
-    device[XT_MEMORY_GRADIENTS] = values;
+    device[XT_MEMORY_GRADIENTS] = values * (1 + use->sums);
+    device[XT_MEMORY_AVERAGE] = (values + stats) * use->averages;
     host[XT_MEMORY_OPTIMIZER] = device[XT_MEMORY_OPTIMIZER] = values * use->states;
-    host[XT_MEMORY_FILES] += host[XT_MEMORY_OPTIMIZER];
+    /* Its copy on the host while a checkpoint is written is one more. */
+    host[XT_MEMORY_FILES] += host[XT_MEMORY_OPTIMIZER] + 2 * device[XT_MEMORY_AVERAGE];
 }
 
 /* ---- what there is ---- */

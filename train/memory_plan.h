@@ -13,8 +13,9 @@
 
 enum xt_memory_part {
     XT_MEMORY_PARAMETERS, /* running statistics too */
-    XT_MEMORY_GRADIENTS,  /* of the parameters */
+    XT_MEMORY_GRADIENTS,  /* of the parameters, and their sum over several batches */
     XT_MEMORY_OPTIMIZER,
+    XT_MEMORY_AVERAGE,     /* the moving one, of the weights */
     XT_MEMORY_WORKING,     /* copies of the weights in the formats of the kernels */
     XT_MEMORY_ACTIVATIONS, /* and their gradients */
     XT_MEMORY_EVALUATION,  /* activations of the graph that an XPU evaluates by while it trains */
@@ -45,7 +46,9 @@ struct xt_memory_plan {
 
 /* What memory goes to beside the graphs. */
 struct xt_memory_use {
-    int states; /* of the optimizer, each as large as the parameters */
+    int states;   /* of the optimizer, each as large as the parameters */
+    int averages; /* moving ones, of parameters and statistics */
+    int sums;     /* of gradients */
     size_t slot_bytes;
     int slots;            /* of training, or of evaluation alone */
     int evaluation_slots; /* while training; 0: nothing is evaluated */

@@ -39,6 +39,11 @@ enum xt_status xt_network_describe(struct xt_network *network, const struct xt_s
     bool training = draft->training;
     enum xt_status status =
         int8 ? check_int8(training, err) : check_fp16(network, settings, training, err);
+    if (!status && training && settings->recompute && network->device.own_memory)
+        status = xt_err_set(err, XT_ERR_USAGE,
+                            "--recompute is for the CPU so far: an XPU's kernels are made for "
+                            "passes that keep everything; a smaller --batch with --accumulate "
+                            "needs less memory");
     if (status)
         return status;
     struct xt_graph_options options = {
@@ -47,6 +52,7 @@ enum xt_status xt_network_describe(struct xt_network *network, const struct xt_s
         .batch = draft->batch,
         .training = training,
         .dtype = xt_amp_dtype(settings->amp),
+        .recompute = training && settings->recompute,
         .fuse = !training && settings->fuse,
         .int8 = int8 && network->ranges.tensors ? &network->ranges : NULL,
         .bn_frozen = training && xt_network_freezes_bn(network, settings),
@@ -82,6 +88,8 @@ enum xt_status xt_network_plan_drafts(struct xt_network *network,
 {
     struct xt_memory_use use = {
         .states = draft->training ? xt_optim_states(settings->optim, settings->momentum) : 0,
+        .averages = draft->training && settings->ema > 0,
+        .sums = draft->training && settings->accumulate > 1,
         .slot_bytes = slot_bytes(network, draft->batch),
         .slots = draft->training ? xt_feed_slots(settings) : XT_FEED_EVALUATION_SLOTS,
         .evaluation_slots = draft->training ? XT_FEED_EVALUATION_SLOTS : 0,

@@ -46,6 +46,8 @@ enum xt_cache_choice {
 enum xt_pack_choice { XT_PACK_SHARDS, XT_PACK_PIXELS };
 enum xt_images_fit { XT_IMAGES_STRETCH, XT_IMAGES_CROP };
 enum xt_stdin_kind { XT_STDIN_NONE, XT_STDIN_PATHS, XT_STDIN_IMAGES, XT_STDIN_FRAMES };
+/* What becomes of a step whose loss, gradients or statistics are no numbers. */
+enum xt_on_nan { XT_ON_NAN_STOP, XT_ON_NAN_SKIP, XT_ON_NAN_ROLLBACK };
 enum xt_decode_kind { XT_DECODE_GREEDY, XT_DECODE_BEAM };
 
 /* What a run that goes on does about an option that is not what it was. */
@@ -97,6 +99,10 @@ struct xt_settings {
     int64_t steps;     /* 0: not given; wins over epochs */
     double max_time;   /* seconds, 0: no limit; reached: evaluate, save, exit 0 */
     double stop_after; /* seconds, 0: no limit; reached: save, exit 75 */
+    int patience;      /* evaluations in a row without gain, then the run ends; 0: no such end */
+    double min_delta; /* what the accuracy must rise by to be a gain; 0: any better evaluation is */
+    enum xt_on_nan on_nan;
+    int overfit; /* train and evaluate on so many of the images alone; 0: on all */
     uint64_t seed;
     int log_every;  /* steps */
     int eval_every; /* epochs, 0: at the end alone */
@@ -105,7 +111,9 @@ struct xt_settings {
 
     /* the recipe */
     int batch;
+    int accumulate; /* batches whose gradients make one step; 0 counts as 1 */
     double lr;
+    double min_lr; /* no schedule falls below it */
     enum xt_optim_kind optim;
     double momentum;
     bool nesterov;
@@ -116,6 +124,7 @@ struct xt_settings {
     double gamma;           /* step and multistep multiply the rate by it */
     double warmup;          /* fraction of all steps (onecycle: the rising part) */
     double clip;            /* gradient norm, 0: off */
+    double ema;             /* decay of the weights' moving average; 0: none is kept */
     double dropout;
     double label_smoothing;
     double mixup;             /* alpha; 0: off */
@@ -140,6 +149,7 @@ struct xt_settings {
     double device_timeout; /* seconds; 0: by the length of the steps */
     int workers;           /* 0: found from threads */
     int slots;             /* batches that are made ahead; 0: found */
+    bool recompute;        /* activations that are cheap to make again are not kept */
     enum xt_cache_choice cache;
     int cache_limit;        /* MiB; 0: found */
     const char *cache_file; /* of a cache on disk; NULL: in the run's folder */

@@ -13,6 +13,7 @@
 #include "base/system/stop.h"
 #include "base/system/thread.h"
 #include "data/overlap.h"
+#include "data/sources/part.h"
 #include "data/sources/registry.h"
 #include "train/auto_batch.h"
 #include "train/network_build.h"
@@ -20,20 +21,48 @@
 
 /* ---- opening ---- */
 
+/* --batch auto takes no more than there are. */
+static enum xt_status check_enough(const struct xt_trainer *trainer, const char *data,
+                                   struct xt_err *err)
+{
+    const struct xt_settings *s = trainer->settings;
+    size_t images = trainer->source->count;
+    int batches = xt_step_batches(s);
+    if (images / (size_t)batches >= (size_t)(s->batch ? s->batch : 1))
+        return XT_OK;
+    if (batches == 1)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--data %s has %s, fewer than one batch; give a smaller --batch "
+                          "than %d",
+                          data, xt_count((long long)images, "image").text, s->batch);
+    return xt_err_set(err, XT_ERR_USAGE,
+                      "--data %s has %s, fewer than --accumulate %d batches of %d, which "
+                      "make one step; give less of either",
+                      data, xt_count((long long)images, "image").text, batches,
+                      s->batch ? s->batch : 1);
+}
+
+/* --overfit: some of the images, which are trained and evaluated on. */
+static enum xt_status take_part(struct xt_trainer *trainer, const char *data, struct xt_err *err)
+{
+    size_t wanted = (size_t)trainer->settings->overfit;
+    struct xt_source *whole = trainer->source;
+    if (whole->count < wanted)
+        return xt_err_set(err, XT_ERR_USAGE, "--overfit %zu: --data %s has %s", wanted, data,
+                          xt_count((long long)whole->count, "image").text);
+    enum xt_status status = xt_source_part(&trainer->source, whole, true, wanted, err);
+    return status ? status : xt_source_part(&trainer->val, trainer->source, false, wanted, err);
+}
+
 static enum xt_status open_source(struct xt_trainer *trainer, struct xt_err *err)
 {
     const struct xt_settings *s = trainer->settings;
     struct xt_source_options options = xt_network_source_options(&trainer->network);
     const char *data = s->data ? s->data : trainer->network.model->default_data;
     enum xt_status status = xt_source_open(&trainer->source, data, &options, err);
-    /* --batch auto takes no more than there are. */
-    if (!status && trainer->source->count < (size_t)s->batch)
-        status =
-            xt_err_set(err, XT_ERR_USAGE,
-                       "--data %s has %s, fewer than one batch; give a smaller --batch "
-                       "than %d",
-                       data, xt_count((long long)trainer->source->count, "image").text, s->batch);
-    return status;
+    if (!status && s->overfit)
+        status = take_part(trainer, data, err);
+    return status ? status : check_enough(trainer, data, err);
 }
 
 /* What is evaluated on images that were trained on says nothing. */
@@ -59,10 +88,31 @@ static enum xt_status open_val(struct xt_trainer *trainer, struct xt_err *err)
                       : !s->data                        ? trainer->network.model->default_val
                       : trainer->source->has_other_part ? s->data
                                                         : NULL;
-    if (!val)
+    if (!val || s->overfit)
         return XT_OK;
     enum xt_status status = xt_network_open_source(&trainer->network, val, &trainer->val, err);
     return status ? status : warn_of_shared(trainer, val, err);
+}
+
+/* What cannot be watched as was asked. */
+static enum xt_status check_watch(const struct xt_trainer *trainer, struct xt_err *err)
+{
+    const struct xt_settings *s = trainer->settings;
+    if (s->patience && !trainer->val)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--patience %d counts evaluations, and there is nothing to evaluate on; "
+                          "give --val",
+                          s->patience);
+    if (s->patience && !s->eval_every)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--patience %d counts evaluations, and with --eval-every 0 the only one "
+                          "is at the end",
+                          s->patience);
+    if (s->on_nan == XT_ON_NAN_SKIP && trainer->network.device.own_memory)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--on-nan skip is for the CPU: an XPU has moved its running statistics "
+                          "before it is known that a step is to be left out; use rollback or stop");
+    return XT_OK;
 }
 
 static enum xt_status open_upload(struct xt_trainer *trainer, struct xt_err *err)
@@ -76,7 +126,8 @@ static enum xt_status open_upload(struct xt_trainer *trainer, struct xt_err *err
     trainer->loader_config = xt_feed_config(s, &size, true);
     trainer->loader_config.source = trainer->source;
     trainer->loader_config.batch = network->batch;
-    trainer->epoch_steps = (int64_t)xt_loader_epoch_steps(&trainer->loader_config);
+    trainer->epoch_steps =
+        (int64_t)xt_loader_epoch_steps(&trainer->loader_config) / xt_step_batches(s);
     return status;
 }
 
@@ -153,7 +204,8 @@ static enum xt_status choose_batch(struct xt_trainer *trainer, int *batch, struc
                         from->path);
         return status;
     }
-    return xt_auto_batch_take(&trainer->network, s, true, trainer->source->count, batch, err);
+    return xt_auto_batch_take(&trainer->network, s, true,
+                              trainer->source->count / (size_t)xt_step_batches(s), batch, err);
 }
 
 /* What a step needs beside the network. */
@@ -163,6 +215,8 @@ static enum xt_status prepare(struct xt_trainer *trainer, struct xt_err *err)
     enum xt_status status = open_upload(trainer, err);
     if (!status)
         status = open_optimizer(trainer, err);
+    if (!status)
+        status = xt_step_open(trainer, err);
     trainer->prepare_span = xt_span_since(&start);
     return status;
 }
@@ -175,6 +229,7 @@ enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_setti
                                    .log = {.fd = -1},
                                    .report = {.events = {.fd = -1}},
                                    .best_step = -1,
+                                   .lr_factor = 1,
                                    .evaluated_step = -1,
                                    .saved_step = -1};
     struct xt_network *network = &trainer->network;
@@ -185,6 +240,8 @@ enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_setti
         status = xt_network_take_classes(network, settings, trainer->source, err);
     if (!status)
         status = open_val(trainer, err);
+    if (!status)
+        status = check_watch(trainer, err);
     int batch = 0;
     if (!status)
         status = choose_batch(trainer, &batch, err);
@@ -210,6 +267,8 @@ struct xt_memory_plan xt_trainer_memory_plan(const struct xt_trainer *trainer)
     /* By now there is no checkpoint, no evaluation and no order of the samples. */
     const struct xt_memory_use now = {
         .states = xt_optim_states(trainer->optim.kind, trainer->optim.momentum),
+        .averages = trainer->ema != NULL,
+        .sums = trainer->sum != NULL,
         .slot_bytes = trainer->upload.bytes,
         .slots = trainer->upload.count,
         .pinned = !trainer->upload.pageable,
@@ -233,10 +292,12 @@ void xt_trainer_clear(struct xt_trainer *trainer)
     xt_source_destroy(trainer->source);
     xt_source_destroy(trainer->val);
     xt_objective_destroy(trainer->objective);
+    xt_step_close(trainer);
     xt_xpu_optim_destroy(trainer->xpu_optim);
     for (int i = 0; i < 2; i++)
         free(trainer->optim.state[i]);
     xt_evaluation_clear(&trainer->last_evaluation);
+    xt_evaluation_clear(&trainer->average_evaluation);
     xt_bad_images_clear(&trainer->bad);
     xt_log_writer_close(&trainer->log);
     xt_run_report_close(&trainer->report);
@@ -249,24 +310,29 @@ void xt_trainer_clear(struct xt_trainer *trainer)
 
 /* ---- the run's folder ---- */
 
-static enum xt_status open_record(struct xt_trainer *trainer, struct xt_err *err)
+/* An evaluation that is not in the checkpoint is made again, a mean that is not ended goes on. */
+static enum xt_status open_log(struct xt_trainer *trainer, struct xt_err *err)
 {
-    char *log = NULL;
-    char *bad = NULL;
-    /* An evaluation that is not in the checkpoint is made again, a mean that is not ended goes on.
-     */
+    char *path = NULL;
     const struct xt_log_keep keep = {.training = trainer->step - trainer->loss_steps,
                                      .evaluations = trainer->evaluated_step};
-    enum xt_status status = xt_run_folder_file(&trainer->folder, "metrics.jsonl", &log, err);
+    enum xt_status status = xt_run_folder_file(&trainer->folder, "metrics.jsonl", &path, err);
     if (!status)
-        status = xt_log_writer_open(&trainer->log, log, keep, err);
+        status = xt_log_writer_open(&trainer->log, path, keep, err);
     if (!status)
         xt_run_report_open(&trainer->report, &trainer->folder, trainer->settings, keep);
+    free(path);
+    return status;
+}
+
+static enum xt_status open_record(struct xt_trainer *trainer, struct xt_err *err)
+{
+    char *bad = NULL;
+    enum xt_status status = open_log(trainer, err);
     if (!status)
         status = xt_run_folder_file(&trainer->folder, "bad_images.txt", &bad, err);
     if (!status)
         status = xt_bad_images_open(&trainer->bad, bad, err);
-    free(log);
     free(bad);
     return status;
 }
@@ -287,6 +353,11 @@ static void take_state(struct xt_trainer *trainer, const struct xt_checkpoint *s
     trainer->step = trainer->saved_step = state->step;
     trainer->best_step = state->best_step;
     trainer->best = state->best;
+    trainer->best_is_average = state->best_is_average;
+    trainer->patience = state->patience;
+    trainer->spikes = state->spikes;
+    trainer->lr_factor = state->lr_factor;
+    trainer->left_out = state->left_out;
     trainer->evaluated_step = state->evaluated_step;
     trainer->loss_sum = state->loss_sum;
     trainer->loss_steps = state->loss_steps;
@@ -294,6 +365,24 @@ static void take_state(struct xt_trainer *trainer, const struct xt_checkpoint *s
         trainer->scaler = state->scaler;
     trainer->earlier_seconds = state->seconds;
     trainer->costs = state->costs;
+}
+
+/* The moving average as the checkpoint has it; else it begins with the weights. */
+static enum xt_status begin_average(struct xt_trainer *trainer,
+                                    const struct xt_checkpoint_file *from, struct xt_err *err)
+{
+    struct xt_params_view view;
+    if (!trainer->ema)
+        return XT_OK;
+    if (!from->path || from->state.ema_updates < 0)
+        return xt_ema_begin(trainer->ema, err);
+    enum xt_status status = xt_ema_map(trainer->ema, &view, err);
+    if (status)
+        return status;
+    status = xt_checkpoint_load_average(from, &trainer->network, &view, err);
+    enum xt_status unmapped = xt_ema_unmap(trainer->ema, err);
+    xt_ema_set_updates(trainer->ema, from->state.ema_updates);
+    return status ? status : unmapped;
 }
 
 static enum xt_status go_on(struct xt_trainer *trainer, struct xt_err *err)
@@ -309,8 +398,17 @@ static enum xt_status go_on(struct xt_trainer *trainer, struct xt_err *err)
     enum xt_status status = xt_resume_load(&trainer->resume, &into, err);
     if (!status && trainer->resume.from.path)
         take_state(trainer, &trainer->resume.from.state);
+    if (!status)
+        status = begin_average(trainer, &trainer->resume.from, err);
     xt_resume_clear(&trainer->resume);
     return status;
+}
+
+static enum xt_status open_feed(struct xt_trainer *trainer, struct xt_err *err)
+{
+    trainer->loader_config.start_step =
+        (uint64_t)trainer->step * (uint64_t)xt_step_batches(trainer->settings);
+    return xt_feed_create(&trainer->feed, &trainer->upload, &trainer->loader_config, false, err);
 }
 
 enum xt_status xt_trainer_open_run(struct xt_trainer *trainer, struct xt_err *err)
@@ -322,13 +420,9 @@ enum xt_status xt_trainer_open_run(struct xt_trainer *trainer, struct xt_err *er
     trainer->start_step = trainer->step;
     if (!status)
         status = open_record(trainer, err);
-    trainer->loader_config.start_step = (uint64_t)trainer->step;
     if (!status)
         status = open_cache(trainer, err);
-    if (!status)
-        status =
-            xt_feed_create(&trainer->feed, &trainer->upload, &trainer->loader_config, false, err);
-    return status;
+    return status ? status : open_feed(trainer, err);
 }
 
 double xt_trainer_seconds(const struct xt_trainer *trainer)
@@ -349,25 +443,14 @@ struct xt_run_costs xt_trainer_costs(const struct xt_trainer *trainer)
     return costs;
 }
 
-/* A diverging run may have a finite loss to its end: a batch's own statistics hide how large the
- * numbers are, and the running ones overflow. On an XPU they are those that came to the host last.
- */
-static enum xt_status check_statistics(const struct xt_trainer *trainer, struct xt_err *err)
+/* On an XPU it is only now that their statistics come to the host. */
+static enum xt_status check_weights(struct xt_trainer *trainer, struct xt_err *err)
 {
-    const struct xt_params *params = &trainer->network.params;
-    for (int i = 0; i < params->count; i++) {
-        const struct xt_param *param = &params->items[i];
-        if (param->role != XT_PARAM_BN_MEAN && param->role != XT_PARAM_BN_VAR)
-            continue;
-        for (size_t k = 0; k < (size_t)param->dims[0]; k++)
-            if (!isfinite(params->stats[param->offset + k]))
-                return xt_err_set(err, XT_ERR_RUN,
-                                  "%s is infinite or not a number by step %" PRId64
-                                  ": the run has diverged; a lower --lr, or --clip 5, may help%s",
-                                  param->name, trainer->step + 1,
-                                  trainer->saved_step >= 0 ? "; the last checkpoint is whole" : "");
-    }
-    return XT_OK;
+    enum xt_status status = xt_params_pull(&trainer->network.params, err);
+    if (status || !xt_step_check_statistics(trainer, err))
+        return status;
+    trainer->diverged = true;
+    return err->status;
 }
 
 static enum xt_status save_weights(struct xt_trainer *trainer, const char *name, struct xt_err *err)
@@ -375,9 +458,7 @@ static enum xt_status save_weights(struct xt_trainer *trainer, const char *name,
     char *path = NULL;
     enum xt_status status = xt_run_folder_file(&trainer->folder, name, &path, err);
     if (!status)
-        status = xt_params_pull(&trainer->network.params, err);
-    if (!status)
-        status = check_statistics(trainer, err);
+        status = check_weights(trainer, err);
     if (!status)
         status = xt_network_save(&trainer->network, path, err);
     free(path);
@@ -395,6 +476,34 @@ static enum xt_status list_bad_images(struct xt_trainer *trainer, struct xt_err 
     return status;
 }
 
+/* The moving average under a name of its own. */
+static enum xt_status save_average(struct xt_trainer *trainer, const char *name, struct xt_err *err)
+{
+    struct xt_err own;
+    enum xt_status status = xt_ema_exchange(trainer->ema, err);
+    if (!status)
+        status = save_weights(trainer, name, err);
+    enum xt_status back = xt_ema_exchange(trainer->ema, status ? &own : err);
+    return status ? status : back;
+}
+
+static enum xt_status save_checkpoint(struct xt_trainer *trainer,
+                                      const struct xt_checkpoint *checkpoint, struct xt_err *err)
+{
+    struct xt_params_view average = {NULL, NULL};
+    struct xt_err own;
+    enum xt_status status = trainer->ema ? xt_ema_map(trainer->ema, &average, err) : XT_OK;
+    if (!status)
+        status =
+            xt_checkpoint_save(checkpoint, trainer->settings, &trainer->network, &trainer->optim,
+                               &average, trainer->folder.path, trainer->settings->keep, err);
+    if (average.values) {
+        enum xt_status unmapped = xt_ema_unmap(trainer->ema, status ? &own : err);
+        status = status ? status : unmapped;
+    }
+    return status;
+}
+
 static enum xt_status save(struct xt_trainer *trainer, struct xt_err *err)
 {
     if (trainer->saved_step == trainer->step)
@@ -407,6 +516,12 @@ static enum xt_status save(struct xt_trainer *trainer, struct xt_err *err)
         .bn_frozen = trainer->network.bn_frozen,
         .best_step = trainer->best_step,
         .best = trainer->best,
+        .best_is_average = trainer->best_is_average,
+        .patience = trainer->patience,
+        .spikes = trainer->spikes,
+        .lr_factor = trainer->lr_factor,
+        .left_out = trainer->left_out,
+        .ema_updates = trainer->ema ? xt_ema_updates(trainer->ema) : -1,
         .evaluated_step = trainer->evaluated_step,
         .loss_sum = trainer->loss_sum,
         .loss_steps = trainer->loss_steps,
@@ -420,128 +535,17 @@ static enum xt_status save(struct xt_trainer *trainer, struct xt_err *err)
         status = xt_log_writer_sync(&trainer->log, err);
     if (!status)
         status = save_weights(trainer, "last.safetensors", err);
+    if (!status && trainer->ema)
+        status = save_average(trainer, "ema.safetensors", err);
     if (!status && trainer->xpu_optim)
         status = xt_xpu_optim_pull(trainer->xpu_optim, err);
     if (!status)
-        status =
-            xt_checkpoint_save(&checkpoint, trainer->settings, &trainer->network, &trainer->optim,
-                               trainer->folder.path, trainer->settings->keep, err);
-    if (!status)
-        trainer->saved_step = trainer->step;
-    return status;
-}
-
-/* ---- a step ---- */
-
-static enum xt_status grad_norm(struct xt_trainer *trainer, double *norm, struct xt_err *err)
-{
-    if (trainer->xpu_optim)
-        return xt_xpu_optim_grad_norm(trainer->xpu_optim, norm, err);
-    *norm =
-        xt_optim_grad_norm(trainer->network.params.grads, trainer->ranges, trainer->range_count);
+        status = save_checkpoint(trainer, &checkpoint, err);
+    if (status)
+        return status;
+    trainer->saved_step = trainer->step;
+    trainer->rollbacks = 0;
     return XT_OK;
-}
-
-/* What gradients are multiplied by; 0: the step is to be skipped. They are looked at before they
- * are used, so that weights that are no numbers never get into a checkpoint. */
-static enum xt_status update_factor(struct xt_trainer *trainer, float *factor, struct xt_err *err)
-{
-    double clip = trainer->settings->clip;
-    double scale = (double)trainer->scaler.scale;
-    double norm = 0;
-    if (grad_norm(trainer, &norm, err))
-        return err->status;
-    norm /= scale;
-    enum xt_scaler_verdict verdict = xt_scaler_judge(&trainer->scaler, isfinite(norm));
-    if (verdict == XT_SCALER_FAIL)
-        return xt_err_set(err, XT_ERR_RUN,
-                          "a gradient of step %" PRId64 " is not a number%s; a lower --lr may help",
-                          trainer->step + 1,
-                          trainer->scaler.on ? ", although the loss is scaled by 1 alone" : "");
-    if (verdict == XT_SCALER_SKIP)
-        *factor = 0;
-    else
-        *factor = (float)((clip > 0 && norm > clip ? clip / norm : 1) / scale);
-    return XT_OK;
-}
-
-static enum xt_status update(struct xt_trainer *trainer, float factor, struct xt_err *err)
-{
-    struct xt_params *params = &trainer->network.params;
-    double lr = xt_schedule_lr(&trainer->schedule, trainer->step);
-    if (trainer->xpu_optim)
-        return xt_xpu_optim_update(trainer->xpu_optim, lr, factor, err);
-    xt_optim_update(&trainer->optim, params->values, params->grads, trainer->ranges,
-                    trainer->range_count, lr, factor);
-    params->version++;
-    return XT_OK;
-}
-
-static enum xt_status run_step(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
-                               double *loss, struct xt_err *err)
-{
-    struct xt_network *network = &trainer->network;
-    struct xt_graph *graph = network->graph;
-    graph->pass = (struct xt_graph_pass){
-        .pixels = batch->host.pixels,
-        .uploaded = batch->uploaded,
-        .count = batch->host.count,
-        .training = true,
-        .bn_frozen = network->bn_frozen,
-        .dropout = trainer->settings->dropout,
-        .seed = trainer->settings->seed,
-        .step = (uint64_t)trainer->step,
-    };
-    double start = xt_thread_seconds();
-    enum xt_status status = xt_graph_forward(graph, err);
-    if (status)
-        return status;
-    double after_forward = xt_thread_seconds();
-    struct xt_objective *objective = trainer->objective;
-    *loss = objective->class->loss(objective, &batch->host, xt_graph_logits(graph),
-                                   xt_graph_logits_grad(graph));
-    if (!isfinite(*loss))
-        return xt_err_set(
-            err, XT_ERR_RUN,
-            "the loss of step %" PRId64 " is not a number; a lower --lr, or --clip 5, "
-            "may help%s",
-            trainer->step + 1, trainer->saved_step >= 0 ? "; the last checkpoint is whole" : "");
-    status = check_statistics(trainer, err);
-    if (status)
-        return status;
-    xt_scaler_apply(&trainer->scaler, xt_graph_logits_grad(graph), xt_tensor_count(graph->logits));
-    double after_loss = xt_thread_seconds();
-    status = xt_graph_backward(graph, err);
-    if (status)
-        return status;
-    double after_backward = xt_thread_seconds();
-    float factor = 1;
-    status = update_factor(trainer, &factor, err);
-    if (status)
-        return status;
-    if (factor > 0)
-        status = update(trainer, factor, err);
-    if (status)
-        return status;
-    network->params.batches_tracked += !network->bn_frozen;
-    trainer->step++;
-    trainer->step_seconds = (struct xt_step_seconds){
-        .forward = after_forward - start,
-        .loss = after_loss - after_forward,
-        .backward = after_backward - after_loss,
-        .update = xt_thread_seconds() - after_backward,
-    };
-    return XT_OK;
-}
-
-enum xt_status xt_trainer_step(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
-                               double *loss, struct xt_err *err)
-{
-    struct xt_span start = xt_span_now();
-    enum xt_status status = run_step(trainer, batch, loss, err);
-    if (trainer->first_step.wall == 0)
-        trainer->first_step = xt_span_since(&start);
-    return status;
 }
 
 /* ---- the run ---- */
@@ -559,8 +563,8 @@ static struct xt_train_progress progress_now(const struct xt_trainer *trainer)
         .epoch = trainer->step ? (int)((trainer->step - 1) / trainer->epoch_steps) + 1 : 0,
         .epochs = (int)((trainer->steps + trainer->epoch_steps - 1) / trainer->epoch_steps),
         .loss = trainer->loss_steps ? trainer->loss_sum / (double)trainer->loss_steps : NAN,
-        .lr = xt_schedule_lr(&trainer->schedule, trainer->step ? trainer->step - 1 : 0),
-        .images_per_s = since > 0 ? (double)steps * trainer->network.batch / since : NAN,
+        .lr = xt_step_lr(trainer, trainer->step ? trainer->step - 1 : 0),
+        .images_per_s = since > 0 ? (double)steps * xt_step_images(trainer) / since : NAN,
         .wait = since > 0 ? trainer->wait_sum / since : NAN,
         .loss_scale = trainer->scaler.on ? (double)trainer->scaler.scale : 0,
         .skipped = trainer->scaler.skipped,
@@ -628,11 +632,26 @@ static enum xt_status log_step(struct xt_trainer *trainer, const struct xt_train
         xt_log_writer_number(log, "loss_scale", p->loss_scale);
         xt_log_writer_integer(log, "skipped_steps", p->skipped);
     }
+    if (trainer->settings->on_nan == XT_ON_NAN_SKIP)
+        xt_log_writer_integer(log, "left_out_steps", trainer->left_out);
+    if (trainer->spikes.count > trainer->spikes.told)
+        xt_log_writer_integer(log, "spikes", trainer->spikes.count - trainer->spikes.told);
     if (p->device)
         log_device(log, p->device);
     else
         log_host(trainer);
     return end_line(trainer, err);
+}
+
+static void log_average(struct xt_log_writer *log, const struct xt_evaluation *evaluation)
+{
+    char key[64];
+    xt_log_writer_integer(log, "ema_correct", (int64_t)evaluation->correct);
+    for (int i = 0; i < evaluation->metric_count; i++) {
+        snprintf(key, sizeof key, "ema_%s", evaluation->metrics[i].key);
+        xt_log_writer_number(log, key, evaluation->metrics[i].value);
+    }
+    xt_log_writer_number(log, "ema_val_loss", evaluation->loss);
 }
 
 static enum xt_status log_evaluation(struct xt_trainer *trainer, const struct xt_train_progress *p,
@@ -645,6 +664,8 @@ static enum xt_status log_evaluation(struct xt_trainer *trainer, const struct xt
     for (int i = 0; i < evaluation->metric_count; i++)
         xt_log_writer_number(log, evaluation->metrics[i].key, evaluation->metrics[i].value);
     xt_log_writer_number(log, "val_loss", evaluation->loss);
+    if (trainer->ema)
+        log_average(log, &trainer->average_evaluation);
     return end_line(trainer, err);
 }
 
@@ -685,6 +706,7 @@ static enum xt_status report(struct xt_trainer *trainer, struct xt_err *err)
     enum xt_status status = log_step(trainer, &progress, err);
     trainer->loss_sum = 0;
     trainer->loss_steps = 0;
+    trainer->spikes.told = trainer->spikes.count;
     begin_rates(trainer);
     return status;
 }
@@ -732,33 +754,97 @@ static void take_answer(void *errors, const struct xt_answer *answer)
     xt_errors_add(errors, answer);
 }
 
+/* `errors`, where not NULL, takes the answers. */
+static enum xt_status evaluate_weights(struct xt_trainer *trainer, struct xt_errors *errors,
+                                       struct xt_evaluation *evaluation, struct xt_err *err)
+{
+    const struct xt_evaluate_observer observer = {.context = errors,
+                                                  .answer = errors ? take_answer : NULL};
+    xt_evaluation_clear(evaluation);
+    return xt_evaluate(&trainer->network, trainer->objective, trainer->val, trainer->settings,
+                       &observer, evaluation, err);
+}
+
+static enum xt_status evaluate_average(struct xt_trainer *trainer, struct xt_err *err)
+{
+    struct xt_err own;
+    if (!trainer->ema)
+        return XT_OK;
+    enum xt_status status = xt_ema_exchange(trainer->ema, err);
+    if (!status)
+        status = evaluate_weights(trainer, NULL, &trainer->average_evaluation, err);
+    enum xt_status back = xt_ema_exchange(trainer->ema, status ? &own : err);
+    return status ? status : back;
+}
+
+/* Whether these are the best so far, which they become. */
+static bool become_best(struct xt_trainer *trainer, const struct xt_merit *merit, bool average)
+{
+    if (trainer->best_step >= 0 && !xt_merit_is_better(merit, &trainer->best))
+        return false;
+    trainer->best_step = trainer->step;
+    trainer->best = *merit;
+    trainer->best_is_average = average;
+    return true;
+}
+
+/* The better one of the weights and their moving average is saved where it is the best. best[0]:
+ * the weights were better than all before, best[1]: so was their average. */
+static enum xt_status judge(struct xt_trainer *trainer, bool best[2], struct xt_err *err)
+{
+    const struct xt_merit merit =
+        xt_evaluation_merit(trainer->objective, &trainer->last_evaluation);
+    struct xt_merit better = merit;
+    best[0] = become_best(trainer, &merit, false);
+    best[1] = false;
+    if (trainer->ema) {
+        const struct xt_merit average =
+            xt_evaluation_merit(trainer->objective, &trainer->average_evaluation);
+        best[1] = become_best(trainer, &average, true);
+        if (xt_merit_is_better(&average, &merit))
+            better = average;
+    }
+    xt_patience_see(&trainer->patience, &better, trainer->settings->min_delta);
+    if (best[1])
+        return save_average(trainer, "best.safetensors", err);
+    return best[0] ? save_weights(trainer, "best.safetensors", err) : XT_OK;
+}
+
+static void tell_evaluations(const struct xt_trainer *trainer, struct xt_train_progress *progress,
+                             const bool best[2])
+{
+    const struct xt_train_observer *observer = &trainer->observer;
+    if (!observer->evaluated)
+        return;
+    observer->evaluated(observer->context, progress, &trainer->last_evaluation, best[0]);
+    progress->of_average = true;
+    if (trainer->ema)
+        observer->evaluated(observer->context, progress, &trainer->average_evaluation, best[1]);
+}
+
 static enum xt_status evaluate_with(struct xt_trainer *trainer, struct xt_errors *errors,
                                     struct xt_err *err)
 {
     struct xt_train_progress progress = progress_now(trainer);
-    struct xt_evaluation *evaluation = &trainer->last_evaluation;
-    xt_evaluation_clear(evaluation);
-    enum xt_status status = xt_evaluate(
-        &trainer->network, trainer->objective, trainer->val, trainer->settings,
-        &(struct xt_evaluate_observer){.context = errors, .answer = take_answer}, evaluation, err);
+    enum xt_status status = check_weights(trainer, err);
+    if (status)
+        return status;
+    status = evaluate_weights(trainer, errors, &trainer->last_evaluation, err);
     status = list_bad_of_val(trainer, status, err);
+    if (!status)
+        status = evaluate_average(trainer, err);
     if (status)
         return status;
     trainer->evaluated_step = trainer->step;
     trainer->saved_step = -1;
-    const struct xt_merit merit = xt_evaluation_merit(trainer->objective, evaluation);
-    bool best = trainer->best_step < 0 || xt_merit_is_better(&merit, &trainer->best);
-    if (best) {
-        trainer->best_step = trainer->step;
-        trainer->best = merit;
-        status = save_weights(trainer, "best.safetensors", err);
-    }
+    bool best[2];
+    status = judge(trainer, best, err);
     if (!status)
-        status = log_evaluation(trainer, &progress, evaluation, err);
-    if (trainer->observer.evaluated)
-        trainer->observer.evaluated(trainer->observer.context, &progress, evaluation, best);
+        status = log_evaluation(trainer, &progress, &trainer->last_evaluation, err);
+    tell_evaluations(trainer, &progress, best);
     if (!status)
-        xt_run_report_take(&trainer->report, errors, evaluation, trainer->val, trainer->step);
+        xt_run_report_take(&trainer->report, errors, &trainer->last_evaluation, trainer->val,
+                           trainer->step);
     return status;
 }
 
@@ -808,47 +894,179 @@ static enum xt_status after_step(struct xt_trainer *trainer, struct xt_err *err)
     return status;
 }
 
-/* A step; some of a process's first ones, when they have come to their speed, have their ops timed
- * for the report. */
-static enum xt_status step_timed(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
-                                 double *loss, struct xt_err *err)
+/* Some of a process's first steps, when they have come to their speed, have their ops timed for the
+ * report. */
+static void profile_some(struct xt_trainer *trainer)
 {
     enum { FROM = 4, STEPS = 4 };
     int64_t own = trainer->step - trainer->start_step;
-    struct xt_graph *graph = trainer->network.graph;
-    graph->profile = own >= FROM && own < FROM + STEPS;
-    trainer->profiled += graph->profile;
-    enum xt_status status = xt_trainer_step(trainer, batch, loss, err);
-    graph->profile = false;
-    return status;
+    trainer->network.graph->profile = own >= FROM && own < FROM + STEPS;
+    trainer->profiled += trainer->network.graph->profile;
 }
 
-static enum xt_status train_batch(struct xt_trainer *trainer, struct xt_err *err)
+/* A loss far above those before is told: something may be about to go wrong. */
+static void watch_loss(struct xt_trainer *trainer, double loss)
 {
-    struct xt_feed_batch batch;
+    double level = trainer->spikes.level;
+    if (!xt_spikes_see(&trainer->spikes, loss))
+        return;
+    xt_log_note("step %" PRId64 ": the loss is %.4g, far above the %.4g of the steps before (a "
+                "spike, number %" PRId64 " of this run)",
+                trainer->step, loss, level, trainer->spikes.count);
+}
+
+static enum xt_status next_batch(struct xt_trainer *trainer, struct xt_feed_batch *batch,
+                                 struct xt_err *err)
+{
     bool end = false;
     double waited = 0;
-    double loss = 0;
-    struct xt_crossed before;
-    xt_crossed_read(&trainer->network.device, &before);
-    enum xt_status status = xt_feed_next(trainer->feed, &batch, &end, &waited, err);
+    enum xt_status status = xt_feed_next(trainer->feed, batch, &end, &waited, err);
+    trainer->wait_sum += waited;
+    trainer->costs.loading += waited;
     if (status) {
         struct xt_err own;
         list_bad_images(trainer, &own);
-        return status;
     }
-    status = step_timed(trainer, &batch, &loss, err);
-    xt_feed_release(trainer->feed, &batch);
+    return status;
+}
+
+/* The first batch is there before the step begins. */
+static enum xt_status run_batches(struct xt_trainer *trainer, double *loss, struct xt_err *err)
+{
+    struct xt_feed_batch batch;
+    enum xt_status status = next_batch(trainer, &batch, err);
+    struct xt_span start = xt_span_now();
+    if (!status)
+        xt_step_begin(trainer);
+    for (int i = 0; !status; i++) {
+        status = xt_step_add(trainer, &batch, err);
+        xt_feed_release(trainer->feed, &batch);
+        if (status || i + 1 == xt_step_batches(trainer->settings))
+            break;
+        status = next_batch(trainer, &batch, err);
+    }
+    if (!status)
+        status = xt_step_end(trainer, loss, err);
+    if (trainer->first_step.wall == 0)
+        trainer->first_step = xt_span_since(&start);
+    return status;
+}
+
+static enum xt_status run_step(struct xt_trainer *trainer, struct xt_err *err)
+{
+    double loss = 0;
+    struct xt_crossed before;
+    xt_crossed_read(&trainer->network.device, &before);
+    profile_some(trainer);
+    enum xt_status status = run_batches(trainer, &loss, err);
+    trainer->network.graph->profile = false;
     if (status)
         return status;
     const struct xt_step_seconds *took = &trainer->step_seconds;
     xt_watchdog_step(trainer->watchdog, took->forward + took->loss + took->backward + took->update);
+    xt_crossed_add_since(&trainer->network.device, &before, &trainer->crossed);
+    if (isnan(loss))
+        return XT_OK;
+    watch_loss(trainer, loss);
     trainer->loss_sum += loss;
     trainer->loss_steps++;
-    trainer->wait_sum += waited;
-    trainer->costs.loading += waited;
-    xt_crossed_add_since(&trainer->network.device, &before, &trainer->crossed);
-    return after_step(trainer, err);
+    return XT_OK;
+}
+
+/* ---- back to the last checkpoint ---- */
+
+enum { ROLLBACKS_MOST = 3 };
+
+/* What was trained since then is gone, but for best weights that were found: they are the best. */
+static enum xt_status take_checkpoint(struct xt_trainer *trainer,
+                                      const struct xt_checkpoint_file *from, struct xt_err *err)
+{
+    int64_t best_step = trainer->best_step;
+    struct xt_merit best = trainer->best;
+    bool best_is_average = trainer->best_is_average;
+    double seconds = trainer->earlier_seconds;
+    enum xt_status status =
+        xt_checkpoint_load(from, trainer->settings, &trainer->network, &trainer->optim, err);
+    if (!status)
+        status = begin_average(trainer, from, err);
+    if (status)
+        return status;
+    if (trainer->xpu_optim)
+        xt_xpu_optim_reload(trainer->xpu_optim);
+    take_state(trainer, &from->state);
+    trainer->earlier_seconds = seconds;
+    trainer->best_step = best_step;
+    trainer->best = best;
+    trainer->best_is_average = best_is_average;
+    trainer->lr_factor = from->state.lr_factor * pow(0.5, trainer->rollbacks);
+    return XT_OK;
+}
+
+/* For whoever reads the record: a line of the step that failed. */
+static enum xt_status log_rollback(struct xt_trainer *trainer, int64_t failed, struct xt_err *err)
+{
+    struct xt_log_writer *log = &trainer->log;
+    xt_log_writer_begin(log);
+    xt_log_writer_integer(log, "step", failed);
+    xt_log_writer_number(log, "time", round(1000 * xt_trainer_seconds(trainer)) / 1000);
+    xt_log_writer_integer(log, "rolled_back_to", trainer->step);
+    xt_log_writer_number(log, "lr_factor", trainer->lr_factor);
+    return end_line(trainer, err);
+}
+
+static enum xt_status reopen(struct xt_trainer *trainer, int64_t failed, struct xt_err *err)
+{
+    enum xt_status status = list_bad_images(trainer, err);
+    xt_feed_destroy(trainer->feed);
+    trainer->feed = NULL;
+    xt_log_writer_close(&trainer->log);
+    xt_run_report_close(&trainer->report);
+    if (!status)
+        status = open_log(trainer, err);
+    if (!status)
+        status = log_rollback(trainer, failed, err);
+    if (!status)
+        status = open_feed(trainer, err);
+    begin_rates(trainer);
+    return status;
+}
+
+/* After numbers that are none, as err says: from the newest checkpoint, at half the rate. */
+static enum xt_status roll_back(struct xt_trainer *trainer, struct xt_err *err)
+{
+    struct xt_err why = *err;
+    int64_t failed = trainer->step + 1;
+    struct xt_checkpoint_file from;
+    trainer->diverged = false;
+    if (trainer->rollbacks == ROLLBACKS_MOST)
+        return xt_err_set(err, why.status,
+                          "%s; %d times it went back to the checkpoint before (--on-nan rollback), "
+                          "the last time at %g of the rate, and it came to the same",
+                          why.text, ROLLBACKS_MOST, trainer->lr_factor);
+    enum xt_status status = xt_checkpoint_open_newest(&from, trainer->folder.path, err);
+    if (!status && !from.path)
+        status =
+            xt_err_set(err, why.status, "%s; there is no whole checkpoint to go back to", why.text);
+    trainer->rollbacks++;
+    if (!status)
+        status = take_checkpoint(trainer, &from, err);
+    xt_checkpoint_close(&from);
+    if (!status)
+        xt_log_warn("%s; going back to step %" PRId64 ", on at %g of the rate (--on-nan rollback, "
+                    "%d of %d)",
+                    why.text, trainer->step, trainer->lr_factor, trainer->rollbacks,
+                    ROLLBACKS_MOST);
+    return status ? status : reopen(trainer, failed, err);
+}
+
+static enum xt_status train_step(struct xt_trainer *trainer, struct xt_err *err)
+{
+    enum xt_status status = run_step(trainer, err);
+    if (!status)
+        status = after_step(trainer, err);
+    if (status && trainer->diverged && trainer->settings->on_nan == XT_ON_NAN_ROLLBACK)
+        return roll_back(trainer, err);
+    return status;
 }
 
 /* Primitives are made for a number of threads: for another one the run has to begin again. */
@@ -860,8 +1078,8 @@ static void watch_cpus(struct xt_trainer *trainer)
     xt_others_begin(&trainer->others, device->threads, xt_thread_available(NULL), every);
 }
 
-/* Why training ends before its last step, XT_OK while it goes on. *done: --max-time, which is a
- * proper end. */
+/* Why training ends before its last step, XT_OK while it goes on. *done: by what is a proper end.
+ */
 static enum xt_status why_stop(struct xt_trainer *trainer, bool *done)
 {
     const struct xt_settings *s = trainer->settings;
@@ -871,7 +1089,13 @@ static enum xt_status why_stop(struct xt_trainer *trainer, bool *done)
         return asked;
     if (s->stop_after > 0 && here >= s->stop_after)
         return XT_STOPPED;
-    *done = s->max_time > 0 && xt_trainer_seconds(trainer) >= s->max_time;
+    if (s->max_time > 0 && xt_trainer_seconds(trainer) >= s->max_time)
+        trainer->end = XT_END_TIME;
+    else if (xt_patience_is_over(&trainer->patience, s->patience))
+        trainer->end = XT_END_PATIENCE;
+    else if (s->overfit && trainer->best_step > 0 && trainer->best.accuracy == 1)
+        trainer->end = XT_END_LEARNT;
+    *done = trainer->end != XT_END_STEPS;
     trainer->threads_again = *done ? 0 : xt_others_look(&trainer->others, xt_thread_seconds());
     return trainer->threads_again ? XT_STOPPED : XT_OK;
 }
@@ -888,10 +1112,10 @@ static enum xt_status save_for_threads(struct xt_trainer *trainer, struct xt_err
         return status;
     return xt_err_set(err, XT_STOPPED,
                       "other processes %s the CPUs: going on from step %" PRId64
-                      " with %d thread%s, which is faster then; sums differ in their last digits "
+                      " with %s, which is faster then; sums differ in their last digits "
                       "(--threads %d holds to its number)",
                       trainer->threads_again < threads ? "hold" : "have left", trainer->step,
-                      trainer->threads_again, trainer->threads_again == 1 ? "" : "s", threads);
+                      xt_count(trainer->threads_again, "thread").text, threads);
 }
 
 static enum xt_status stop(struct xt_trainer *trainer, enum xt_status why, struct xt_err *err)
@@ -913,11 +1137,14 @@ static enum xt_status train(struct xt_trainer *trainer, struct xt_err *err)
     bool done = false;
     /* Due where the run was stopped before or during that evaluation. */
     enum xt_status status = evaluation_is_due(trainer) ? evaluate(trainer, err) : XT_OK;
+    /* There is a checkpoint to go back to from the first step on. */
+    if (!status && trainer->saved_step < 0 && trainer->settings->on_nan == XT_ON_NAN_ROLLBACK)
+        status = save(trainer, err);
     while (!status && trainer->step < trainer->steps) {
         status = why_stop(trainer, &done);
         if (status || done)
             break;
-        status = train_batch(trainer, err);
+        status = train_step(trainer, err);
     }
     xt_feed_note_waits(trainer->feed, &trainer->loader_config,
                        xt_thread_seconds() - trainer->start_time);

@@ -26,6 +26,8 @@
 #include "train/memory_plan.h"
 #include "train/network.h"
 #include "train/losses/objective.h"
+#include "train/optim/ema.h"
+#include "train/optim/gradient_sum.h"
 #include "train/optim/optim.h"
 #include "train/run/resume.h"
 #include "train/run/run_folder.h"
@@ -33,6 +35,8 @@
 #include "train/optim/schedule.h"
 #include "train/settings.h"
 #include "train/optim/xpu_optim.h"
+#include "train/watch/patience.h"
+#include "train/watch/spikes.h"
 
 /* Where the run is; `loss` is the mean since the last line of the record, `images_per_s` and `wait`
  * are since then or the last evaluation. */
@@ -50,6 +54,7 @@ struct xt_train_progress {
     int64_t skipped;   /* steps whose gradients were not finite at that scale */
     const struct xt_monitor_figures *device; /* NULL: there is nothing to watch, as on the CPU */
     bool log_step;                           /* this step is one of --log-every */
+    bool of_average;                         /* an evaluation: of the weights' moving average */
 };
 
 struct xt_trainer;
@@ -67,6 +72,21 @@ struct xt_step_seconds {
     double forward, loss, backward, update;
 };
 
+/* A step under way, of one batch or several. */
+struct xt_step_parts {
+    int done; /* batches */
+    double loss_sum, weight;
+    double norm;    /* of the gradients, the loss scale in it */
+    bool overflows; /* gradients are not finite, which a smaller scale may mend */
+    bool left_out;  /* by --on-nan skip */
+    int in_a_row;   /* steps left out */
+    float *stats;   /* for that: the running statistics before the step; NULL: not kept */
+    int64_t batches_tracked;
+};
+
+/* Why a run that is done is done. */
+enum xt_train_end { XT_END_STEPS, XT_END_TIME, XT_END_PATIENCE, XT_END_LEARNT /* --overfit */ };
+
 struct xt_trainer {
     const struct xt_settings *settings;
     struct xt_network network;
@@ -80,6 +100,16 @@ struct xt_trainer {
     struct xt_optim optim;
     struct xt_xpu_optim *xpu_optim; /* what runs it on an XPU; NULL on the CPU */
     struct xt_scaler scaler;
+    struct xt_gradient_sum *sum; /* --accumulate; NULL: a step is one batch */
+    struct xt_ema *ema;          /* NULL: none is kept */
+    struct xt_step_parts parts;
+    bool diverged;    /* the last error is of numbers that are none */
+    double lr_factor; /* what rollbacks have made of the rate */
+    int rollbacks;    /* since the last checkpoint was written */
+    int64_t left_out; /* steps, by --on-nan skip, of the whole run */
+    struct xt_patience patience;
+    struct xt_spikes spikes;
+    enum xt_train_end end;
     struct xt_optim_range ranges[XT_PARAMS_MAX];
     size_t range_count;
     struct xt_schedule schedule;
@@ -93,6 +123,7 @@ struct xt_trainer {
     int64_t start_step; /* where this process began */
     int64_t best_step;  /* -1: none; 0: the given weights */
     struct xt_merit best;
+    bool best_is_average;   /* it is the weights' moving average */
     double earlier_seconds; /* trained by processes before this one */
     double start_time;
     struct xt_run_costs costs; /* energy: of processes before this one */
@@ -102,6 +133,7 @@ struct xt_trainer {
     int64_t saved_step;        /* -1: none */
     struct xt_bad_images bad;
     struct xt_evaluation last_evaluation;
+    struct xt_evaluation average_evaluation; /* of the moving average, at the same step */
     struct xt_train_observer observer;
     struct xt_monitor *monitor;   /* of an XPU, while steps are trained; NULL: none */
     struct xt_watchdog *watchdog; /* of an XPU, while steps are trained; NULL: none */
@@ -135,8 +167,8 @@ struct xt_memory_plan xt_trainer_memory_plan(const struct xt_trainer *trainer);
 enum xt_status xt_trainer_open_run(struct xt_trainer *trainer, struct xt_err *err);
 
 /* Trains to the end of the run, --max-time, --stop-after or a signal. Returns XT_OK when done
- * (--max-time too), XT_STOPPED for --stop-after and SIGTERM, XT_INTERRUPTED for SIGINT: saved in
- * each case, and err says so. */
+ * (--max-time and --patience too, see `end`), XT_STOPPED for --stop-after and SIGTERM,
+ * XT_INTERRUPTED for SIGINT: saved in each case, and err says so. */
 enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_observer *observer,
                               struct xt_err *err);
 
@@ -148,5 +180,32 @@ struct xt_run_costs xt_trainer_costs(const struct xt_trainer *trainer);
  * too. */
 enum xt_status xt_trainer_step(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
                                double *loss, struct xt_err *err);
+
+/* ---- one step, of one batch or of several whose gradients are added up; trainer_step.c ---- */
+
+/* Batches of a step, and the images in them. */
+int xt_step_batches(const struct xt_settings *settings);
+int xt_step_images(const struct xt_trainer *trainer);
+
+/* What steps need beside the network: the optimizer has been opened. */
+enum xt_status xt_step_open(struct xt_trainer *trainer, struct xt_err *err);
+void xt_step_close(struct xt_trainer *trainer);
+
+/* begin, add for each batch, end. Where numbers appear that are none, add fails with what and where
+ * they are and sets trainer->diverged; by --on-nan skip it says so, the step's other batches are
+ * passed over, and end leaves weights and optimizer as they were. *loss is the mean over the step's
+ * images; NAN where it was left out. */
+void xt_step_begin(struct xt_trainer *trainer);
+enum xt_status xt_step_add(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
+                           struct xt_err *err);
+enum xt_status xt_step_end(struct xt_trainer *trainer, double *loss, struct xt_err *err);
+
+/* The rate of step `step`: the schedule's, lowered by rollbacks. */
+double xt_step_lr(const struct xt_trainer *trainer, int64_t step);
+
+/* XT_ERR_RUN where a running statistic is no number. A diverging run may have a finite loss to its
+ * end: a batch's own statistics hide how large the numbers are, and the running ones overflow. On
+ * an XPU they are those that came to the host last. */
+enum xt_status xt_step_check_statistics(const struct xt_trainer *trainer, struct xt_err *err);
 
 #endif

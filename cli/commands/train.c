@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/device_loss.h"
 #include "cli/options/options.h"
+#include "cli/overfit.h"
 #include "cli/placement.h"
 #include "cli/progress.h"
 #include "cli/report.h"
@@ -22,7 +23,7 @@
 #include "train/trainer.h"
 
 struct view {
-    const struct xt_trainer *trainer;
+    struct xt_trainer *trainer;
     struct xt_progress progress;
     size_t bad_images; /* as they were said last */
     bool silent;       /* --quiet, or standard output belongs to --json */
@@ -70,16 +71,20 @@ static void show_evaluation(void *context, const struct xt_train_progress *p,
         return;
     char score[128];
     view->trainer->objective->class->describe(&evaluation->score, score, sizeof score);
-    if (p->step == 0)
+    if (p->of_average)
+        printf("  their moving average: %s, loss %.4f%s\n", score, evaluation->loss,
+               best ? "; the best so far" : "");
+    else if (p->step == 0)
         printf("the given weights: %s, loss %.4f\n", score, evaluation->loss);
     else
         printf("step %" PRId64 ": %s, loss %.4f%s\n", p->step, score, evaluation->loss,
                best ? "; the best so far" : "");
-    if (evaluation->bad_images != view->bad_images)
+    if (!p->of_average && evaluation->bad_images != view->bad_images)
         printf("%s could not be used and do%s not count\n",
                xt_count((long long)evaluation->bad_images, "image").text,
                evaluation->bad_images == 1 ? "es" : "");
-    view->bad_images = evaluation->bad_images;
+    if (!p->of_average)
+        view->bad_images = evaluation->bad_images;
     fflush(stdout);
 }
 
@@ -102,10 +107,10 @@ static enum xt_status describe_run(const struct xt_options *options,
            s->init && trainer->saved_step < 0 ? s->init : from);
     printf("pixels normalised by %s (%s)\n", trainer->network.normalise_text,
            trainer->network.normalise_by);
-    printf("%s of %s (%s an epoch), %zu parameters\n",
-           xt_count((long long)trainer->steps, "step").text,
-           xt_count((long long)trainer->network.batch, "image").text,
-           xt_count((long long)trainer->epoch_steps, "step").text,
+    char images[64];
+    xt_placement_step_images(trainer, images, sizeof images);
+    printf("%s of %s (%s an epoch), %zu parameters\n", xt_count(trainer->steps, "step").text,
+           images, xt_count(trainer->epoch_steps, "step").text,
            xt_network_parameter_count(&trainer->network));
     enum xt_status status = xt_options_print_recipe(options, &recipe, err);
     printf("%ssaving to %s\n", xt_str_get(&recipe), trainer->folder.path);
@@ -142,6 +147,12 @@ static void add_evaluation(struct xt_report *to, const struct xt_trainer *traine
     xt_report_add(to, "bad_images", NULL, "%zu", e->bad_images);
     for (int i = 0; i < e->metric_count; i++)
         xt_report_add(to, e->metrics[i].key, NULL, "%f", e->metrics[i].value);
+    const struct xt_evaluation *average = &trainer->average_evaluation;
+    for (int i = 0; i < average->metric_count; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "ema_%s", average->metrics[i].key);
+        xt_report_add(to, key, NULL, "%f", average->metrics[i].value);
+    }
     xt_report_add(to, "evaluated_step", NULL, "%lld", (long long)trainer->evaluated_step);
 }
 
@@ -182,10 +193,12 @@ static void add_files(struct xt_report *report, const struct xt_trainer *trainer
         snprintf(best, sizeof best, "the best weights, as they were given: %.1f %%",
                  100 * trainer->best.accuracy);
     else
-        snprintf(best, sizeof best, "the best weights: %.1f %% at step %" PRId64,
-                 100 * trainer->best.accuracy, trainer->best_step);
+        snprintf(best, sizeof best, "the best weights: %.1f %% at step %" PRId64 "%s",
+                 100 * trainer->best.accuracy, trainer->best_step,
+                 trainer->best_is_average ? ", their moving average" : "");
     add_file(files, trainer, "best", "best.safetensors", best);
     add_file(files, trainer, "last", "last.safetensors", "the last weights");
+    add_file(files, trainer, "ema", "ema.safetensors", " their moving average");
     add_checkpoint(files, trainer);
     add_file(files, trainer, "metrics", "metrics.jsonl", "   losses and evaluations");
     add_file(files, trainer, "report", "report.html", "     the same to look at, in a browser");
@@ -197,8 +210,14 @@ static void add_files(struct xt_report *report, const struct xt_trainer *trainer
 static const char *why_ended(const struct xt_trainer *trainer, enum xt_status status,
                              const struct xt_err *err)
 {
+    static const char *const ends[] = {
+        [XT_END_STEPS] = "done",
+        [XT_END_TIME] = "max-time",
+        [XT_END_PATIENCE] = "patience",
+        [XT_END_LEARNT] = "learnt",
+    };
     if (status == XT_OK)
-        return trainer->step < trainer->steps ? "max-time" : "done";
+        return ends[trainer->end];
     if (status == XT_INTERRUPTED)
         return "interrupted";
     if (status == XT_STOPPED)
@@ -307,10 +326,40 @@ static void add_device(struct xt_report *report, const struct xt_trainer *traine
         xt_report_line(report, "crossed the bus in each step: %s", crossed);
 }
 
+/* Why the run ended before its last step, and what did not go as it should. */
+static void add_watch(struct xt_report *report, const struct xt_trainer *trainer,
+                      enum xt_status status)
+{
+    const struct xt_settings *s = trainer->settings;
+    if (!status && trainer->end == XT_END_PATIENCE)
+        xt_report_line(report,
+                       "ended before step %" PRId64 ": %s without gain (--patience %d; more of it "
+                       "and --resume go on)",
+                       trainer->steps, xt_count(trainer->patience.since, "evaluation").text,
+                       s->patience);
+    if (!status && trainer->end == XT_END_TIME)
+        xt_report_line(report, "ended before step %" PRId64 ": the time of --max-time is spent",
+                       trainer->steps);
+    xt_report_add(report, "loss_spikes", NULL, "%lld", (long long)trainer->spikes.count);
+    if (trainer->spikes.count)
+        xt_report_line(report, "%s: losses far above those before, see `spikes` in metrics.jsonl",
+                       xt_count(trainer->spikes.count, "loss spike").text);
+    if (s->on_nan == XT_ON_NAN_SKIP)
+        xt_report_add(report, "left_out_steps", NULL, "%lld", (long long)trainer->left_out);
+    if (trainer->left_out)
+        xt_report_line(report, "%s left out by --on-nan skip",
+                       xt_count(trainer->left_out, "step").text);
+    if (trainer->lr_factor != 1) {
+        xt_report_add(report, "lr_factor", NULL, "%f", trainer->lr_factor);
+        xt_report_line(report, "--on-nan rollback has lowered the rate: to %g of --lr",
+                       trainer->lr_factor);
+    }
+}
+
 static struct xt_report *describe_end(const struct view *view, enum xt_status status,
                                       const struct xt_err *err)
 {
-    const struct xt_trainer *trainer = view->trainer;
+    struct xt_trainer *trainer = view->trainer;
     struct xt_report *report = xt_report_create();
     double seconds = xt_trainer_seconds(trainer);
     char time[32];
@@ -321,6 +370,7 @@ static struct xt_report *describe_end(const struct view *view, enum xt_status st
     if (trainer->best_step >= 0) {
         xt_report_add(report, "best_step", NULL, "%lld", (long long)trainer->best_step);
         xt_report_add(report, "best_accuracy", NULL, "%f", trainer->best.accuracy);
+        xt_report_flag(report, "best_is_average", NULL, trainer->best_is_average, "", "");
     }
     xt_report_add(report, "steps", NULL, "%lld", (long long)trainer->steps);
     xt_report_add(report, "loss", NULL, "%f", view->loss);
@@ -335,8 +385,13 @@ static struct xt_report *describe_end(const struct view *view, enum xt_status st
                        trainer->scaler.skipped, (double)trainer->scaler.scale);
     }
     add_times(report, trainer, seconds);
+    add_watch(report, trainer, status);
+    struct xt_err own;
+    if (!status && trainer->settings->overfit &&
+        xt_overfit_describe(trainer, view->loss, report, &own))
+        xt_report_fail(report);
     add_device(report, trainer);
-    if (trainer->best_step == 0)
+    if (trainer->best_step == 0 && !trainer->settings->overfit)
         xt_report_line(report, "training did not improve on the given weights");
     add_files(report, trainer);
     if (status == XT_OK)
@@ -417,6 +472,8 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
     if (status == XT_STOPPED && trainer->threads_again)
         status = start_again(trainer, err);
     status = report_end(&view, status, err);
+    if (!status && s->overfit)
+        status = xt_overfit_judge(trainer, err);
     if (status == XT_STOPPED || status == XT_INTERRUPTED)
         add_command(trainer, err);
     return status;

@@ -278,7 +278,7 @@ static enum xt_status wrong_command(const struct xt_option *option, enum xt_comm
     const char *names[XT_COMMAND_COUNT + 1] = {NULL};
     size_t count = 0;
     for (int id = 0; id < XT_COMMAND_COUNT; id++)
-        if (xt_option_is_for(option, (enum xt_command_id)id))
+        if (option->commands >> id & 1)
             names[count++] = xt_command_get((enum xt_command_id)id)->name;
     enum xt_status status = XT_OK;
     for (size_t i = 0; i < count && !status; i++)
@@ -802,10 +802,62 @@ static enum xt_status settle_recipe(struct xt_options *options, struct xt_err *e
                                  ? "step needs its period in epochs, such as --milestones 10"
                                  : "multistep needs the epochs, such as --milestones 10,20",
                              err);
+    if (values->min_delta > 0 && !values->patience)
+        return contradiction(options, "min-delta", "says what a gain is for --patience; give both",
+                             err);
+    if (values->min_lr > values->lr)
+        return contradiction(options, "min-lr", "is above lr, the highest rate", err);
     if (values->init_partial && !values->init)
         return contradiction(options, "init-partial", "needs the weights to take: --init FILE",
                              err);
     return XT_OK;
+}
+
+/* Of one option what another one asks for, unless it was typed. */
+static void ask_for(struct xt_options *options, const char *name, const char *by, void *value,
+                    const void *wanted, size_t size)
+{
+    if (xt_options_source(options, name) == XT_SOURCE_COMMAND_LINE)
+        return;
+    memcpy(value, wanted, size);
+    imply(options, name, by);
+}
+
+static void ask_for_integer(struct xt_options *options, const char *name, int *value, int wanted)
+{
+    ask_for(options, name, "overfit", value, &wanted, sizeof wanted);
+}
+
+/* Few images are learnt by heart as they are: nothing varies or holds back, there are enough steps,
+ * and they are evaluated every 20 of them. */
+static void settle_overfit(struct xt_options *options)
+{
+    enum { STEPS = 400, EVALUATE_EVERY = 20 };
+    struct xt_settings *v = &options->values;
+    static const bool no = false;
+    static const double none = 0;
+    static const int64_t steps = STEPS;
+    if (!v->overfit)
+        return;
+    const struct {
+        const char *name;
+        double *value;
+    } off[] = {{"jitter", &v->jitter},   {"hue", &v->hue},
+               {"dropout", &v->dropout}, {"label-smoothing", &v->label_smoothing},
+               {"mixup", &v->mixup},     {"weight-decay", &v->weight_decay}};
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++)
+        ask_for(options, off[i].name, "overfit", off[i].value, &none, sizeof none);
+    ask_for(options, "augment", "overfit", &v->augment, &no, sizeof no);
+    ask_for(options, "flip", "overfit", &v->flip, &no, sizeof no);
+    ask_for_integer(options, "accumulate", &v->accumulate, 1);
+    if (v->batch > v->overfit)
+        ask_for_integer(options, "batch", &v->batch, v->overfit);
+    if (xt_options_source(options, "epochs") != XT_SOURCE_COMMAND_LINE)
+        ask_for(options, "steps", "overfit", &v->steps, &steps, sizeof steps);
+    int batches = v->batch ? v->overfit / v->batch : 1;
+    int epochs = EVALUATE_EVERY / (batches > 0 ? batches : 1);
+    ask_for_integer(options, "eval-every", &v->eval_every, epochs > 1 ? epochs : 1);
+    ask_for_integer(options, "save-every", &v->save_every, STEPS);
 }
 
 static enum xt_status settle_output(struct xt_options *options, struct xt_err *err)
@@ -843,6 +895,8 @@ static enum xt_status settle(struct xt_options *options, struct xt_err *err)
         status = settle_output(options, err);
     if (!status && options->command == XT_COMMAND_TRAIN)
         status = settle_recipe(options, err);
+    if (options->command == XT_COMMAND_TRAIN)
+        settle_overfit(options);
     settle_length(options);
     return status;
 }
@@ -881,8 +935,11 @@ enum xt_status xt_options_parse(struct xt_options *options, int argc, const char
                                 enum xt_command_id command, const struct xt_option_models *models,
                                 struct xt_err *err)
 {
-    *options = (struct xt_options){
-        .values.list_options = xt_options_list_run, .command = command, .models = models};
+    *options = (struct xt_options){.values.list_options = xt_options_list_run,
+                                   .command = command,
+                                   .models = models,
+                                   .argc = argc,
+                                   .argv = argv};
     enum xt_status status = set_defaults(options, err);
     if (status || asks_for_help(&options->values, argc, argv))
         return status;

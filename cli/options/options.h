@@ -47,7 +47,9 @@ struct xt_options {
     struct xt_settings values;
     enum xt_command_id command;
     const struct xt_option_models *models; /* as given to parse */
-    const char **arguments;                /* what is not an option, e.g. the files to predict */
+    int argc;                              /* the same */
+    const char *const *argv;
+    const char **arguments; /* what is not an option, e.g. the files to predict */
     int argument_count;
     struct xt_origin origins[XT_OPTIONS_MAX]; /* in the table's order */
     int config_lines[XT_OPTIONS_MAX];         /* 0: not in the config file */

@@ -51,6 +51,7 @@ static const char *const pack_names[] = {"shards", "pixels", NULL};
 static const char *const loss_names[] = {"stop", "resume", NULL};
 static const char *const fit_names[] = {"stretch", "crop", NULL};
 static const char *const stdin_names[] = {"none", "paths", "images", "frames", NULL};
+static const char *const nan_names[] = {"stop", "skip", "rollback", NULL};
 static const char *const decode_names[] = {"greedy", "beam", NULL};
 
 static const char *const group_titles[XT_GROUP_COUNT] = {
@@ -337,6 +338,57 @@ static const struct xt_option table[] = {
         .help = "after this time save and end with exit code 75, to be resumed; 0: no limit",
     },
     {
+        .name = "patience",
+        .type = &xt_type_integer,
+        FIELD(patience),
+        .commands = TRAIN,
+        .group = XT_GROUP_RUN,
+        .fallback = "0",
+        .max = 1000000,
+        .by_model = true,
+        .help = "end the run after so many evaluations in a row without gain (see --min-delta); "
+                "0: no such end",
+    },
+    {
+        .name = "min-delta",
+        .type = &xt_type_real,
+        FIELD(min_delta),
+        .commands = TRAIN,
+        .group = XT_GROUP_RUN,
+        .fallback = "0",
+        .max = 1,
+        .below_max = true,
+        .by_model = true,
+        .help = "for --patience: an accuracy must rise by more than this to be a gain (0.002: by "
+                "0.2 points); 0: whatever becomes the best is one, by characters or loss too",
+    },
+    {
+        .name = "on-nan",
+        .type = &xt_type_choice,
+        FIELD(on_nan),
+        .commands = TRAIN,
+        .group = XT_GROUP_RUN,
+        .fallback = "stop",
+        .choices = nan_names,
+        .help = "a loss, gradient or statistic that is no number: stop ends the run; skip leaves "
+                "that step out; rollback goes back to the last checkpoint and on at half the rate; "
+                "each names the layer where it began",
+    },
+    {
+        .name = "overfit",
+        .type = &xt_type_integer,
+        FIELD(overfit),
+        .commands = TRAIN,
+        .group = XT_GROUP_RUN,
+        .resume = XT_RESUME_REFUSES,
+        .value = "N",
+        .fallback = "0",
+        .max = 100000,
+        .help =
+            "a first check of a data set: train on N of the images alone, evaluate on the same, "
+            "and say whether they could be learnt; 0: train on all",
+    },
+    {
         .name = "seed",
         .type = &xt_type_seed,
         FIELD(seed),
@@ -410,6 +462,21 @@ static const struct xt_option table[] = {
                 "predict and bench step; serve: the most in one pass, 16 unless given",
     },
     {
+        .name = "accumulate",
+        .type = &xt_type_integer,
+        FIELD(accumulate),
+        .commands = TRAIN,
+        .group = XT_GROUP_RECIPE,
+        .resume = XT_RESUME_REFUSES,
+        .value = "N",
+        .fallback = "1",
+        .min = 1,
+        .max = 65536,
+        .by_model = true,
+        .help = "add up the gradients of N batches for each step: as a batch N times as large, "
+                "but for batch norms, in the memory of one",
+    },
+    {
         .name = "lr",
         .type = &xt_type_real,
         FIELD(lr),
@@ -421,6 +488,18 @@ static const struct xt_option table[] = {
         .above_min = true,
         .by_model = true,
         .help = "the learning rate, at its highest",
+    },
+    {
+        .name = "min-lr",
+        .type = &xt_type_real,
+        FIELD(min_lr),
+        .commands = TRAIN,
+        .group = XT_GROUP_RECIPE,
+        .resume = XT_RESUME_SAYS,
+        .fallback = "0",
+        .max = 1000,
+        .by_model = true,
+        .help = "the learning rate does not fall below this; warm-up may begin below it",
     },
     {
         .name = "optim",
@@ -542,6 +621,22 @@ static const struct xt_option table[] = {
         .max = 1e9,
         .by_model = true,
         .help = "scale gradients down to this norm where theirs is larger; 0: off",
+    },
+    {
+        .name = "ema",
+        .type = &xt_type_real,
+        FIELD(ema),
+        .commands = TRAIN,
+        .group = XT_GROUP_RECIPE,
+        .resume = XT_RESUME_SAYS,
+        .value = "DECAY",
+        .fallback = "0",
+        .max = 1,
+        .below_max = true,
+        .by_model = true,
+        .help =
+            "keep a moving average of the weights (0.999 is usual), evaluated beside them, saved "
+            "as ema.safetensors and taken for the best where it is better; 0: off",
     },
     {
         .name = "dropout",
@@ -742,6 +837,16 @@ static const struct xt_option table[] = {
         .max = 1024,
         .help = "threads that read images; 0: half as many as the process may use, 8 at most, and "
                 "more where steps need them",
+    },
+    {
+        .name = "recompute",
+        .type = &xt_type_flag,
+        FIELD(recompute),
+        .commands = TRAIN | BENCH,
+        .group = XT_GROUP_MACHINE,
+        .fallback = "false",
+        .help = "do not keep what batch norms and their ReLUs give: make it again in the backward "
+                "pass, to the same bits, so that larger batches fit; takes a little more time",
     },
     {
         .name = "slots",
@@ -1317,6 +1422,9 @@ const struct xt_option *xt_option_find(const char *name)
 
 bool xt_option_is_for(const struct xt_option *option, enum xt_command_id command)
 {
+    /* A sweep takes what its runs take. */
+    if (command == XT_COMMAND_SWEEP)
+        command = XT_COMMAND_TRAIN;
     return (option->commands >> command & 1) != 0;
 }
 

@@ -14,6 +14,11 @@ struct xt_override {
     void (*prepare)(struct xt_op *op, struct xt_graph *graph);
     enum xt_status (*forward)(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
     enum xt_status (*backward)(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
+    /* Whether what the op gives can be made again before its backward pass, to the same bits, from
+     * what is kept for that anyway; and does so, into the values whose `again` is not 0. NULL: it
+     * cannot. */
+    bool (*can_again)(const struct xt_op *op);
+    void (*again)(struct xt_op *op, struct xt_graph *graph);
 };
 
 struct xt_backend {

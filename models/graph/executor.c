@@ -9,6 +9,7 @@
 #include "base/number.h"
 #include "models/graph/backend.h"
 #include "models/graph/ranges.h"
+#include "models/graph/recompute.h"
 
 enum xt_status xt_graph_create(struct xt_graph **out, const struct xt_graph_options *options,
                                struct xt_err *err)
@@ -86,7 +87,9 @@ static enum xt_status lay_out(struct xt_graph *graph, struct xt_err *err)
     for (size_t i = 0; i < count; i++)
         items[i] = (struct xt_plan_item){.bytes = graph->buffers[i]->bytes,
                                          .first = graph->buffers[i]->first,
-                                         .last = graph->buffers[i]->last};
+                                         .last = graph->buffers[i]->last,
+                                         .rest = graph->buffers[i]->forward_last,
+                                         .again = graph->buffers[i]->again};
     status = xt_plan_layout(items, count, xt_device_allocation_most(device), &graph->plan, err);
     for (size_t i = 0; i < count && !status; i++) {
         graph->buffers[i]->segment = items[i].segment;
@@ -210,6 +213,8 @@ enum xt_status xt_graph_plan(struct xt_graph *graph, struct xt_tensor *logits, s
         describe_crossing(graph);
         add_scratchpad(graph);
     }
+    if (!xt_graph_fails(graph) && graph->options.recompute && graph->options.training)
+        xt_graph_plan_again(graph);
     if (!xt_graph_fails(graph))
         lay_out(graph, &graph->err);
     if (xt_graph_fails(graph))
@@ -497,6 +502,8 @@ static enum xt_status run(struct xt_graph *graph, struct xt_op *op, bool backwar
         op->seconds[backward] += xt_thread_seconds() - start;
     if (status)
         xt_err_prefix(err, "%s: ", op->name);
+    else if (graph->watch.ran)
+        graph->watch.ran(graph->watch.context, op, backward);
     return status;
 }
 
@@ -541,9 +548,11 @@ enum xt_status xt_graph_backward(struct xt_graph *graph, struct xt_err *err)
 {
     enum xt_status status = xt_program_run(&graph->crossing, XT_BACKWARD, err);
     xt_traffic_add(graph->options.device, XT_CAUSE_GRADIENTS, true, graph->host_logits_grad.bytes);
-    for (int i = graph->op_count - 1; i >= 0 && !status; i--)
+    for (int i = graph->op_count - 1; i >= 0 && !status; i--) {
+        xt_graph_make_again(graph, xt_op_backward_time(graph, graph->ops[i]));
         if (xt_op_learns(graph->ops[i], graph) && graph->ops[i]->kind->what[1])
             status = run(graph, graph->ops[i], true, err);
+    }
     return status;
 }
 

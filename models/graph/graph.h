@@ -58,8 +58,9 @@ struct xt_op {
     struct xt_tensor
         *outputs[XT_OP_OUTPUTS_MAX]; /* NULL where the kind's output is not asked for */
     int params[XT_OP_PARAMS_MAX];    /* indices in the graph's parameters */
-    bool frozen;                     /* keeps its parameters and has no backward pass */
-    enum xt_dtype dtype;             /* of what it writes */
+    int again;   /* the time before which its outputs are made again (recompute.c); 0: never */
+    bool frozen; /* keeps its parameters and has no backward pass */
+    enum xt_dtype dtype; /* of what it writes */
     const char *why_f32; /* why it stays float32 in a bf16 graph; NULL where it does not */
     size_t out_bytes;    /* of the tensors that it writes */
     double flops;        /* of one forward pass of the batch, multiply and add counted as two */
@@ -79,6 +80,12 @@ struct xt_graph_observer {
     void *context;
 };
 
+/* Told after each op of a pass, while its buffers are as it left them. */
+struct xt_graph_watch {
+    void (*ran)(void *context, const struct xt_op *op, bool backward);
+    void *context;
+};
+
 /* How one pass runs; changed between passes by the trainer. */
 struct xt_graph_pass {
     const uint8_t *pixels; /* [batch][h][w][3], the batch slot */
@@ -86,8 +93,9 @@ struct xt_graph_pass {
         *uploaded;       /* the same, already on an XPU; NULL: the pass uploads `pixels` */
     const float *floats; /* used where both are NULL: the same, already normalised */
     int count;           /* samples that matter; the rest of the batch is padding */
-    bool training;       /* batch statistics, dropout; backward may follow */
-    bool bn_frozen;      /* training with the running statistics */
+    int first; /* of the step's samples, where several batches make one: dropout follows from it */
+    bool training;  /* batch statistics, dropout; backward may follow */
+    bool bn_frozen; /* training with the running statistics */
     double dropout;
     uint64_t seed;
     uint64_t step;
@@ -98,6 +106,7 @@ struct xt_graph_options {
     struct xt_params *params; /* empty: the graph's ops define and allocate it */
     int batch;
     bool training;       /* gradients and a backward pass */
+    bool recompute;      /* training: outputs that are cheap to make again are not kept */
     bool fuse;           /* inference: norms become part of the convolutions before them */
     enum xt_dtype dtype; /* of activations and working weights */
     /* Fused inference: convolutions run in int8, with these ranges (ranges.h); dtype is what is
@@ -150,6 +159,7 @@ struct xt_graph {
     struct xt_program crossing;
 
     struct xt_graph_pass pass;
+    struct xt_graph_watch watch; /* zeroed: nobody */
     struct xt_recording
         *recording; /* where passes note what convolutions write (ranges.h); NULL: nowhere */
     bool profile;

@@ -32,9 +32,29 @@ static size_t address(const struct row *row, const struct xt_plan_item *item)
     return item->segment * row->segment + item->offset;
 }
 
+/* The item's first and, where it rests in between, second life. */
+struct life {
+    int first, last;
+};
+
+static int lives_of(const struct xt_plan_item *item, struct life lives[2])
+{
+    lives[0] = (struct life){item->first, item->again ? item->rest : item->last};
+    lives[1] = (struct life){item->again, item->last};
+    return item->again ? 2 : 1;
+}
+
 static bool meet(const struct xt_plan_item *a, const struct xt_plan_item *b)
 {
-    return a->first <= b->last && b->first <= a->last;
+    struct life of_a[2];
+    struct life of_b[2];
+    int a_count = lives_of(a, of_a);
+    int b_count = lives_of(b, of_b);
+    for (int i = 0; i < a_count; i++)
+        for (int k = 0; k < b_count; k++)
+            if (of_a[i].first <= of_b[k].last && of_b[k].first <= of_a[i].last)
+                return true;
+    return false;
 }
 
 /* `from`, or the next segment's start where the item would cross it. */

@@ -9,11 +9,14 @@
 
 enum { XT_PLAN_SEGMENTS_MAX = 256 };
 
-/* One buffer: alive from time `first` to time `last`, both included. */
+/* One buffer: alive from time `first` to time `last`, both included; where `again` is not 0, not
+ * between `rest`, at which it is read, and `again`, at which it is written anew. */
 struct xt_plan_item {
     size_t bytes;
     int first;
     int last;
+    int rest;
+    int again;
     size_t segment; /* out */
     size_t offset;  /* out: in the segment, a multiple of 64 */
 };

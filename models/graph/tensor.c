@@ -25,4 +25,8 @@ void xt_buffer_use(struct xt_buffer *buffer, int time)
         buffer->first = time;
     if (time > buffer->last)
         buffer->last = time;
+    if (time <= buffer->loss && time > buffer->forward_last)
+        buffer->forward_last = time;
+    if (time > buffer->loss && (!buffer->backward_first || time < buffer->backward_first))
+        buffer->backward_first = time;
 }

@@ -19,7 +19,11 @@ struct xt_buffer {
     size_t bytes;
     int first;
     int last;
-    size_t segment; /* of the arena, and where in it; once planned */
+    int loss;           /* the time at which it stands */
+    int forward_last;   /* the last use up to then; -1: none */
+    int backward_first; /* the first one after it; 0: none */
+    int again;          /* --recompute: the time before which it is made again; 0: it is kept */
+    size_t segment;     /* of the arena, and where in it; once planned */
     size_t offset;
     void *data; /* once built; an address on `device` */
     const struct xt_device *device;

@@ -95,3 +95,29 @@ while data:
             print(event[2], tag, value[2].hex() if 2 in value else hashlib.sha256(value[4]).hexdigest())
 EVENTS
 }
+
+# same_run WHOLE RUN WHAT: the record and all weights of two runs are the same.
+same_run() {
+  local file
+  diff <(record "$1") <(record "$2") || fail "$3: the record differs"
+  diff <(findings "$1") <(findings "$2") || fail "$3: what the report found differs"
+  diff <(events "$1") <(events "$2") || fail "$3: TensorBoard's events differ"
+  for file in last best ema; do
+    [ ! -e "$1/$file.safetensors" ] || cmp "$1/$file.safetensors" "$2/$file.safetensors" || fail "$3: the $file weights differ"
+  done
+}
+
+# Kills at random moments until the run comes to its end; on a machine that is busy, later and later.
+kill_until_done() { # RUN OPTIONS...
+  local out=$1 code='' life tries=0
+  kills=${kills:-0}
+  shift
+  until [ "$code" = 0 ]; do
+    life=$((RANDOM % 1500 + 200 + 300 * tries++))
+    code=0
+    timeout -s KILL $((life / 1000)).$(printf %03d $((life % 1000))) "$xtrain" "$@" --out "$out" --resume auto \
+      >"$tree/said" 2>&1 || code=$?
+    [ "$code" = 0 ] || [ "$code" = 137 ] || fail "killed and resumed, it ended with code $code" "$(cat "$tree/said")"
+    kills=$((kills + 1))
+  done
+}

@@ -38,3 +38,13 @@ says '--batch auto takes 10: all images there are, for N GB of the N GB of memor
 expect 2 '--batch takes auto or a whole number from 1 to 65536, not "autp"; did you mean auto?' "$xtrain" "${images[@]}" --batch autp
 expect 2 '--batch auto is not for xtrain bench loader; give a number' "$xtrain" bench loader "${images[@]}" --batch auto
 expect 2 'batch auto is not for xtrain warmup; give a number' "$xtrain" warmup "${images[@]}" --batch auto
+
+# What is made again needs no room: more images fit, and the dry run says of what.
+fits() {
+  { "$xtrain" --model resnet50 --data 'synth:shapes?count=20000' --batch 16384 --threads 1 --dry-run "$@" 2>&1 || true; } |
+    sed -n 's/.*; --batch \([0-9]*\) fits.*/\1/p'
+}
+kept=$(fits) again=$(fits --recompute)
+[ -n "$kept" ] && [ "$again" -gt $((kept * 6 / 5)) ] || fail "--recompute lets $again images fit, $kept without"
+expect 0 '--recompute: what 44 batch norms give is not kept but made again, ' "$xtrain" --model resnet50 --batch 4 --threads 1 \
+  --recompute --dry-run

@@ -6,11 +6,7 @@
 val='synth:plates?count=10&seed=4'
 run=("${small[@]}" --threads 1 --steps 26 --save-every 5 --eval-every 2 --dropout 0.3 --quiet --val "$val")
 same() { # RUN WHAT
-  diff <(record "$tree/whole") <(record "$1") || fail "$2: the record differs"
-  diff <(findings "$tree/whole") <(findings "$1") || fail "$2: what the report found differs"
-  diff <(events "$tree/whole") <(events "$1") || fail "$2: TensorBoard's events differ"
-  cmp "$tree/whole/last.safetensors" "$1/last.safetensors" || fail "$2: the last weights differ"
-  cmp "$tree/whole/best.safetensors" "$1/best.safetensors" || fail "$2: the best weights differ"
+  same_run "$tree/whole" "$@"
 }
 
 "$xtrain" "${run[@]}" --log-every 3 --out "$tree/whole"
@@ -18,19 +14,6 @@ same() { # RUN WHAT
 "$xtrain" "${run[@]}" --log-every 3 --out "$tree/again"
 same "$tree/again" 'a second run with the same threads'
 
-# Kills at random moments until the run comes to its end; on a machine that is busy, later and later.
-kill_until_done() { # RUN OPTIONS...
-  local out=$1 code= life tries=0
-  shift
-  until [ "$code" = 0 ]; do
-    life=$((RANDOM % 1500 + 200 + 300 * tries++))
-    code=0
-    timeout -s KILL $((life / 1000)).$(printf %03d $((life % 1000))) "$xtrain" "$@" --out "$out" --resume auto \
-      >"$tree/said" 2>&1 || code=$?
-    [ "$code" = 0 ] || [ "$code" = 137 ] || fail "killed and resumed, it ended with code $code" "$(cat "$tree/said")"
-    kills=$((kills + 1))
-  done
-}
 kills=0
 rounds=1
 [ -z "${XTRAIN_TEST_ALL:-}" ] || rounds=10

@@ -73,6 +73,42 @@ static void items_alive_together_never_overlap(void **state)
     }
 }
 
+static bool lives(const struct xt_plan_item *item, int time)
+{
+    bool rests = item->again && time > item->rest && time < item->again;
+    return item->first <= time && time <= item->last && !rests;
+}
+
+static void an_item_leaves_its_place_while_it_rests(void **state)
+{
+    (void)state;
+    struct xt_plan_item two[] = {
+        {.bytes = 640, .first = 0, .last = 9, .rest = 2, .again = 7},
+        {.bytes = 640, .first = 3, .last = 6},
+    };
+    assert_int_equal(layout(two, 2), 640);
+    two[1].last = 7;
+    assert_int_equal(layout(two, 2), 1280);
+    for (uint64_t seed = 0; seed < 300; seed++) {
+        struct xt_plan_item items[ITEMS_MAX];
+        size_t count = make_items(items, seed);
+        for (size_t i = 0; i < count; i += 2)
+            if (items[i].last - items[i].first > 3) {
+                items[i].rest = items[i].first + 1;
+                items[i].again = items[i].last - 1;
+            }
+        size_t total = layout(items, count);
+        for (size_t i = 0; i < count; i++)
+            for (size_t k = 0; k < i; k++)
+                for (int time = 0; time < 64; time++) {
+                    bool apart = items[i].offset + items[i].bytes <= items[k].offset ||
+                                 items[k].offset + items[k].bytes <= items[i].offset;
+                    assert_true(apart || !lives(&items[i], time) || !lives(&items[k], time));
+                }
+        assert_true(items[0].offset + items[0].bytes <= total);
+    }
+}
+
 /* The items of each segment are a plan of their own. */
 static void check_segments(const struct xt_plan_item *items, size_t count,
                            const struct xt_plan *plan, size_t most)
@@ -232,6 +268,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(items_alive_together_never_overlap),
+        cmocka_unit_test(an_item_leaves_its_place_while_it_rests),
         cmocka_unit_test(no_item_crosses_a_segment),
         cmocka_unit_test(a_segment_that_holds_all_is_the_one_plan),
         cmocka_unit_test(items_of_a_whole_segment_have_one_each),

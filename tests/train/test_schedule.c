@@ -75,6 +75,30 @@ static void multistep_falls_at_its_epochs(void **state)
     assert_lr(&schedule, 59, 0.001);
 }
 
+static void no_schedule_falls_below_the_least_rate(void **state)
+{
+    (void)state;
+    const enum xt_sched_kind kinds[] = {XT_SCHED_CONSTANT, XT_SCHED_STEP, XT_SCHED_MULTISTEP,
+                                        XT_SCHED_COSINE, XT_SCHED_ONECYCLE};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        struct xt_settings settings = settings_of(kinds[i]);
+        settings.min_lr = 0.02;
+        settings.milestones = kinds[i] == XT_SCHED_MULTISTEP ? "1,2,3" : "1";
+        struct xt_schedule schedule = schedule_of(&settings, 60, 10);
+        for (int64_t step = 30; step < 60; step++)
+            assert_true(xt_schedule_lr(&schedule, step) >= 0.02);
+    }
+    struct xt_settings settings = settings_of(XT_SCHED_COSINE);
+    settings.min_lr = 0.02;
+    struct xt_schedule schedule = schedule_of(&settings, 100, 10);
+    assert_lr(&schedule, 50, 0.06);
+    assert_lr(&schedule, 100, 0.02);
+    settings.min_lr = 0.2;
+    struct xt_err err;
+    assert_int_equal(xt_schedule_init(&schedule, &settings, 100, 10, &err), XT_ERR_USAGE);
+    assert_non_null(strstr(err.text, "--min-lr 0.2 is above --lr 0.1"));
+}
+
 static void cosine_falls_to_zero(void **state)
 {
     (void)state;
@@ -184,6 +208,7 @@ int main(void)
         cmocka_unit_test(warm_up_rises_in_a_line),
         cmocka_unit_test(step_falls_each_period),
         cmocka_unit_test(multistep_falls_at_its_epochs),
+        cmocka_unit_test(no_schedule_falls_below_the_least_rate),
         cmocka_unit_test(cosine_falls_to_zero),
         cmocka_unit_test(onecycle_is_that_of_pytorch),
         cmocka_unit_test(the_shortest_runs_have_a_rate),

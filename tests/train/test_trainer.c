@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "support.h"
 #include "train/run/checkpoint.h"
 #include "train/memory_plan.h"
@@ -412,12 +413,14 @@ static void any_flipped_bit_of_a_checkpoint_is_seen(void **state)
     free(bytes);
 }
 
+static const struct xt_params_view none = {NULL, NULL};
+
 static void save_with(const struct xt_trainer *trainer, const struct xt_checkpoint *state,
                       const char *refused)
 {
     struct xt_network network = trainer->network;
     struct xt_err err = {0};
-    assert_int_equal(xt_checkpoint_save(state, trainer->settings, &network, &trainer->optim,
+    assert_int_equal(xt_checkpoint_save(state, trainer->settings, &network, &trainer->optim, &none,
                                         trainer->folder.path, 1000, &err),
                      XT_OK);
     struct xt_checkpoint_file file;
@@ -460,7 +463,7 @@ static void counters_that_cannot_be_are_refused(void **state)
     struct xt_err err = {0};
     struct xt_checkpoint_file file = {.path = NULL};
     char *path = NULL;
-    assert_int_equal(xt_checkpoint_save(&good, &settings, network, &trainer.optim,
+    assert_int_equal(xt_checkpoint_save(&good, &settings, network, &trainer.optim, &none,
                                         trainer.folder.path, 1000, &err),
                      XT_OK);
     assert_int_equal(xt_checkpoint_path(trainer.folder.path, good.step, &path, &err), XT_OK);
@@ -470,6 +473,450 @@ static void counters_that_cannot_be_are_refused(void **state)
     xt_checkpoint_close(&file);
     free(path);
     xt_trainer_clear(&trainer);
+}
+
+/* ---- several batches a step ---- */
+
+/* The values after so many steps of batch * accumulate images; gradients clipped by the sum. */
+static void train_frozen(const char *run, int batch, int accumulate, enum xt_optim_kind optim,
+                         struct xt_trainer *trainer)
+{
+    struct xt_settings settings = small_run(run);
+    settings.batch = batch;
+    settings.accumulate = accumulate;
+    settings.bn = XT_BN_FROZEN;
+    settings.optim = optim;
+    settings.momentum = 0.9;
+    settings.steps = 5;
+    settings.clip = 0.5;
+    settings.dropout = 0.3;
+    settings.lprnet_norm = XT_CONTEXT_SAMPLE;
+    open_and_run(trainer, &settings);
+}
+
+static double largest_difference(const struct xt_params *a, const struct xt_params *b)
+{
+    double largest = 0;
+    for (size_t i = 0; i < a->value_floats; i++)
+        largest = fmax(largest, fabs((double)a->values[i] - (double)b->values[i]));
+    return largest;
+}
+
+static void accumulated_batches_are_the_large_batch(void **state)
+{
+    const enum xt_optim_kind kinds[] = {XT_OPTIM_SGD, XT_OPTIM_ADAMW};
+    for (size_t i = 0; i < 2; i++) {
+        struct xt_trainer large;
+        struct xt_trainer parts;
+        char name[2][16];
+        snprintf(name[0], sizeof name[0], "large%zu", i);
+        snprintf(name[1], sizeof name[1], "parts%zu", i);
+        train_frozen(support_path(*state, name[0]), 10, 1, kinds[i], &large);
+        train_frozen(support_path(*state, name[1]), 2, 5, kinds[i], &parts);
+        assert_int_equal(parts.steps, large.steps);
+        assert_int_equal(parts.epoch_steps, large.epoch_steps); /* 24 images: 2, not 12 / 5 */
+        assert_int_equal(parts.optim.step, 5);
+        double difference = largest_difference(&large.network.params, &parts.network.params);
+        /* Adam makes as large a step of a gradient that is rounding alone. */
+        if (difference > (kinds[i] == XT_OPTIM_SGD ? 2e-6 : 5e-3) || difference == 0)
+            fail_msg("%zu: values differ by %g", i, difference);
+        assert_true(fabs(parts.last_evaluation.loss / large.last_evaluation.loss - 1) < 1e-4);
+        xt_trainer_clear(&large);
+        xt_trainer_clear(&parts);
+    }
+}
+
+/* The last batch of a set may be smaller: its images count as much as the others. */
+static void a_smaller_batch_counts_by_its_images(void **state)
+{
+    struct xt_settings settings = small_run(support_path(*state, "run"));
+    struct xt_trainer trainer;
+    struct xt_err err = {0};
+    struct xt_feed_batch batch;
+    bool end = false;
+    double loss = 0;
+    settings.bn = XT_BN_FROZEN;
+    settings.accumulate = 2;
+    assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
+    assert_int_equal(xt_trainer_open_run(&trainer, &err), XT_OK);
+    assert_int_equal(xt_feed_next(trainer.feed, &batch, &end, NULL, &err), XT_OK);
+    float *one = NULL;
+    size_t bytes = trainer.network.params.value_floats * sizeof(float);
+    assert_int_equal(xt_mem_aligned(&one, bytes / sizeof(float), sizeof(float), "x", &err), XT_OK);
+    /* All four images at once, then as three and one: the same mean gradient. */
+    double means[2];
+    for (int parts = 1; parts <= 2; parts++) {
+        int lengths[4];
+        memcpy(lengths, batch.host.label_lengths, sizeof lengths);
+        xt_step_begin(&trainer);
+        for (int part = 0; part < parts; part++) {
+            int own[4];
+            for (int i = 0; i < 4; i++)
+                own[i] = parts == 1 || (i == 3) == (part == 1) ? lengths[i] : 0;
+            struct xt_feed_batch some = batch;
+            some.host.label_lengths = own;
+            assert_int_equal(xt_step_add(&trainer, &some, &err), XT_OK);
+        }
+        xt_gradient_sum_take(trainer.sum, &err);
+        means[parts - 1] = trainer.parts.loss_sum / trainer.parts.weight;
+        assert_true(trainer.parts.weight == 4);
+        const float *grads = trainer.network.params.grads;
+        double largest = 0;
+        double apart = 0;
+        for (size_t i = 0; parts == 2 && i < bytes / sizeof(float); i++) {
+            largest = fmax(largest, fabs((double)one[i]));
+            apart = fmax(apart, fabs((double)one[i] - (double)grads[i]));
+        }
+        assert_true(apart <= 1e-5 * largest);
+        memcpy(one, grads, bytes);
+    }
+    assert_true(fabs(means[0] / means[1] - 1) < 1e-6);
+    (void)loss;
+    free(one);
+    xt_feed_release(trainer.feed, &batch);
+    xt_trainer_clear(&trainer);
+}
+
+static void fewer_images_than_a_step_takes_are_refused(void **state)
+{
+    (void)state;
+    struct xt_settings settings = small_run(NULL);
+    struct xt_trainer trainer;
+    struct xt_err err = {0};
+    settings.accumulate = 7;
+    assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_ERR_USAGE);
+    support_assert_error(&err, XT_ERR_USAGE, "fewer than --accumulate 7 batches of 4");
+    xt_trainer_clear(&trainer);
+}
+
+/* ---- the moving average ---- */
+
+/* Step by step against the formula, from the weights as they were after each step. */
+static void the_average_follows_the_weights(void **state)
+{
+    struct xt_settings settings = small_run(support_path(*state, "run"));
+    struct xt_trainer trainer;
+    struct xt_err err = {0};
+    settings.ema = 0.3;
+    settings.steps = 6;
+    assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
+    assert_int_equal(xt_trainer_open_run(&trainer, &err), XT_OK);
+    const struct xt_params *params = &trainer.network.params;
+    size_t counts[2] = {params->value_floats, params->stat_floats};
+    double *expected[2];
+    for (int k = 0; k < 2; k++) {
+        expected[k] = malloc(counts[k] * sizeof(double));
+        for (size_t i = 0; i < counts[k]; i++)
+            expected[k][i] = (double)(k ? params->stats : params->values)[i];
+    }
+    for (int n = 0; n < 6; n++) {
+        struct xt_feed_batch batch;
+        bool end = false;
+        double loss = 0;
+        assert_int_equal(xt_feed_next(trainer.feed, &batch, &end, NULL, &err), XT_OK);
+        assert_int_equal(xt_trainer_step(&trainer, &batch, &loss, &err), XT_OK);
+        xt_feed_release(trainer.feed, &batch);
+        double keep = fmin(0.3, (1.0 + n) / (10.0 + n));
+        for (int k = 0; k < 2; k++)
+            for (size_t i = 0; i < counts[k]; i++)
+                expected[k][i] = keep * expected[k][i] +
+                                 (1 - keep) * (double)(k ? params->stats : params->values)[i];
+    }
+    struct xt_params_view view;
+    assert_int_equal(xt_ema_map(trainer.ema, &view, &err), XT_OK);
+    for (int k = 0; k < 2; k++) {
+        for (size_t i = 0; i < counts[k]; i++)
+            assert_true(fabs((double)(k ? view.stats : view.values)[i] - expected[k][i]) <=
+                        1e-6 * (1 + fabs(expected[k][i])));
+        free(expected[k]);
+    }
+    assert_int_equal(xt_ema_unmap(trainer.ema, &err), XT_OK);
+    xt_trainer_clear(&trainer);
+}
+
+/* After the last step the weights are turned about; their average hardly is. */
+static void turn_about(void *context, const struct xt_train_progress *progress)
+{
+    struct xt_params *params = &((struct xt_trainer *)context)->network.params;
+    for (size_t i = 0; progress->step == progress->steps && i < params->items[0].floats; i++)
+        params->values[params->items[0].offset + i] *= -1;
+    params->version++;
+}
+
+static void the_average_is_the_best_where_it_is_better(void **state)
+{
+    const char *run = support_path(*state, "run");
+    struct xt_settings settings = small_run(run);
+    struct xt_trainer trainer;
+    struct xt_err err = {0};
+    settings.ema = 0.5;
+    settings.steps = 6;
+    settings.bn = XT_BN_FROZEN;
+    assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
+    assert_int_equal(xt_trainer_open_run(&trainer, &err), XT_OK);
+    const struct xt_train_observer observer = {.context = &trainer, .progress = turn_about};
+    assert_int_equal(xt_trainer_run(&trainer, &observer, &err), XT_OK);
+    assert_true(trainer.best_is_average);
+    assert_true(trainer.average_evaluation.loss < trainer.last_evaluation.loss);
+    xt_trainer_clear(&trainer);
+    assert_same_file(support_path(run, "ema.safetensors"), support_path(run, "best.safetensors"));
+    assert_int_equal(count_in_record(run, "\"ema_val_loss\""), 1);
+}
+
+/* ---- the end ---- */
+
+static void a_run_without_gain_ends_and_stays_ended(void **state)
+{
+    const char *run = support_path(*state, "run");
+    struct xt_settings settings = small_run(run);
+    struct xt_trainer trainer;
+    struct xt_err err = {0};
+    settings.steps = 60;
+    settings.patience = 2;
+    settings.lr = 1e-30;
+    settings.bn = XT_BN_FROZEN;
+    open_and_run(&trainer, &settings);
+    assert_int_equal(trainer.step, 18); /* the first evaluation, and two more */
+    assert_int_equal(trainer.end, XT_END_PATIENCE);
+    xt_trainer_clear(&trainer);
+    settings.resume = "auto";
+    open_and_run(&trainer, &settings);
+    assert_int_equal(trainer.step, 18);
+    assert_int_equal(trainer.end, XT_END_PATIENCE);
+    xt_trainer_clear(&trainer);
+    settings.patience = 3;
+    open_and_run(&trainer, &settings);
+    assert_int_equal(trainer.step, 24);
+    xt_trainer_clear(&trainer);
+    settings.val = NULL;
+    assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_ERR_USAGE);
+    support_assert_error(&err, XT_ERR_USAGE, "--patience 3 counts evaluations");
+    xt_trainer_clear(&trainer);
+}
+
+/* ---- numbers that are none ---- */
+
+/* From step `at` on, until it is put right, a norm's scale is no number. (A ReLU within a
+ * convolution would make 0 of it.) */
+struct poison {
+    struct xt_trainer *trainer;
+    int64_t at;
+    float before;
+    int times;
+};
+
+static float *poisoned(const struct poison *poison)
+{
+    struct xt_params *params = &poison->trainer->network.params;
+    for (int i = 0; i < params->count; i++)
+        if (strcmp(params->items[i].name, "backbone.9.weight") == 0)
+            return params->values + params->items[i].offset;
+    fail_msg("the network has no such weight");
+    return NULL;
+}
+
+static void do_poison(void *context, const struct xt_train_progress *progress)
+{
+    struct poison *poison = context;
+    if (progress->step != poison->at || poison->times-- <= 0)
+        return;
+    poison->before = *poisoned(poison);
+    *poisoned(poison) = NAN;
+    poison->trainer->network.params.version++;
+}
+
+static enum xt_status run_poisoned(struct xt_trainer *trainer, const struct xt_settings *settings,
+                                   struct poison *poison, struct xt_err *err)
+{
+    poison->trainer = trainer;
+    assert_int_equal(xt_trainer_init(trainer, settings, err), XT_OK);
+    assert_int_equal(xt_trainer_open_run(trainer, err), XT_OK);
+    xt_log_set_level(XT_LOG_QUIET);
+    enum xt_status status = xt_trainer_run(
+        trainer, &(struct xt_train_observer){.context = poison, .progress = do_poison}, err);
+    xt_log_set_level(XT_LOG_NORMAL);
+    return status;
+}
+
+static void a_number_that_is_none_is_named_where_it_begins(void **state)
+{
+    struct xt_settings settings = small_run(support_path(*state, "run"));
+    struct xt_trainer trainer;
+    struct xt_err err = {0};
+    struct poison poison = {.at = 3, .times = 1};
+    settings.steps = 9;
+    assert_int_equal(run_poisoned(&trainer, &settings, &poison, &err), XT_ERR_RUN);
+    support_assert_error(&err, XT_ERR_RUN,
+                         "a gradient of step 4 is not a number; it begins in the weights "
+                         "backbone.9.weight, 1 of ");
+    xt_trainer_clear(&trainer);
+}
+
+/* Weights far too large: the squares of what comes of them are beyond float32. */
+static void an_overflow_is_named_by_its_layer(void **state)
+{
+    struct xt_settings settings = small_run(support_path(*state, "run"));
+    struct xt_trainer trainer;
+    struct xt_err err = {0};
+    settings.bn = XT_BN_FROZEN;
+    assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
+    assert_int_equal(xt_trainer_open_run(&trainer, &err), XT_OK);
+    struct xt_params *params = &trainer.network.params;
+    for (int i = 0; i < params->count; i++)
+        for (size_t k = 0; strcmp(params->items[i].name, "backbone.20.weight") == 0 &&
+                           k < params->items[i].floats;
+             k++)
+            params->values[params->items[i].offset + k] *= 3e38F;
+    params->version++;
+    assert_int_equal(xt_trainer_run(&trainer, &(struct xt_train_observer){0}, &err), XT_ERR_RUN);
+    support_assert_error(&err, XT_ERR_RUN, "it begins in the output of context (global context), ");
+    xt_trainer_clear(&trainer);
+}
+
+static void a_rollback_goes_on_from_the_checkpoint_at_half_the_rate(void **state)
+{
+    char run[256];
+    snprintf(run, sizeof run, "%s", support_path(*state, "run"));
+    struct xt_settings settings = small_run(run);
+    struct xt_trainer trainer;
+    struct xt_err err = {0};
+    settings.steps = 9;
+    settings.save_every = 3;
+    settings.ema = 0.9;
+    settings.on_nan = XT_ON_NAN_ROLLBACK;
+    struct poison poison = {.at = 4, .times = 1};
+    assert_int_equal(run_poisoned(&trainer, &settings, &poison, &err), XT_OK);
+    assert_int_equal(trainer.step, 9);
+    assert_true(trainer.lr_factor == 0.5);
+    xt_trainer_clear(&trainer);
+    assert_int_equal(count_in_record(run, "{\"step\":5,\"time\":"), 1);
+    assert_int_equal(count_in_record(run, "\"rolled_back_to\":3,\"lr_factor\":0.5"), 1);
+    for (int step = 1; step <= 9; step++) {
+        char text[48];
+        snprintf(text, sizeof text, "{\"step\":%d,\"epoch\":%d,", step, (step - 1) / 6 + 1);
+        assert_int_equal(count_in_record(run, text), step == 6 || step == 9 ? 2 : 1);
+    }
+    settings.resume = "auto";
+    settings.steps = 10;
+    open_and_run(&trainer, &settings);
+    assert_true(trainer.lr_factor == 0.5);
+    xt_trainer_clear(&trainer);
+}
+
+static void a_rollback_that_does_not_help_ends_the_run(void **state)
+{
+    struct xt_settings settings = small_run(support_path(*state, "run"));
+    struct xt_trainer trainer;
+    struct xt_err err = {0};
+    settings.steps = 9;
+    settings.on_nan = XT_ON_NAN_ROLLBACK;
+    struct poison poison = {.at = 1, .times = 100};
+    assert_int_equal(run_poisoned(&trainer, &settings, &poison, &err), XT_ERR_RUN);
+    support_assert_error(&err, XT_ERR_RUN, "3 times it went back to the checkpoint before");
+    assert_int_equal(poison.times, 100 - 4);
+    xt_trainer_clear(&trainer);
+}
+
+/* A label that no alignment has gives a loss that is none, in that batch alone. */
+static void a_step_left_out_changes_nothing(void **state)
+{
+    struct xt_settings settings = small_run(support_path(*state, "run"));
+    struct xt_trainer trainer;
+    struct xt_err err = {0};
+    struct xt_feed_batch batch;
+    bool end = false;
+    double loss = 0;
+    settings.on_nan = XT_ON_NAN_SKIP;
+    assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
+    assert_int_equal(xt_trainer_open_run(&trainer, &err), XT_OK);
+    struct poison poison = {.trainer = &trainer};
+    struct xt_params *params = &trainer.network.params;
+    float *stats = NULL;
+    size_t bytes = params->stat_floats * sizeof(float);
+    assert_int_equal(xt_mem_aligned(&stats, params->stat_floats, sizeof(float), "x", &err), XT_OK);
+    memcpy(stats, params->stats, bytes);
+    assert_int_equal(xt_feed_next(trainer.feed, &batch, &end, NULL, &err), XT_OK);
+    float before = *poisoned(&poison);
+    *poisoned(&poison) = NAN;
+    params->version++;
+    xt_log_set_level(XT_LOG_QUIET);
+    for (int i = 1; i <= 9; i++) {
+        assert_int_equal(xt_trainer_step(&trainer, &batch, &loss, &err), XT_OK);
+        assert_true(isnan(loss));
+        assert_int_equal(trainer.step, i);
+        assert_int_equal(trainer.optim.step, 0);
+        assert_memory_equal(params->stats, stats, bytes);
+        assert_int_equal(params->batches_tracked, 0);
+    }
+    *poisoned(&poison) = before;
+    params->version++;
+    assert_int_equal(xt_trainer_step(&trainer, &batch, &loss, &err), XT_OK);
+    assert_true(isfinite(loss));
+    assert_int_equal(trainer.optim.step, 1);
+    assert_int_equal(trainer.left_out, 9);
+    *poisoned(&poison) = NAN;
+    params->version++;
+    for (int i = 1; i < 10; i++)
+        assert_int_equal(xt_trainer_step(&trainer, &batch, &loss, &err), XT_OK);
+    assert_int_equal(xt_trainer_step(&trainer, &batch, &loss, &err), XT_ERR_RUN);
+    xt_log_set_level(XT_LOG_NORMAL);
+    support_assert_error(&err, XT_ERR_RUN, "the last of 10 steps in a row");
+    free(stats);
+    xt_feed_release(trainer.feed, &batch);
+    xt_trainer_clear(&trainer);
+}
+
+/* ---- activations made again ---- */
+
+static double activations(const struct xt_settings *settings, const char *run, bool recompute,
+                          struct xt_trainer *trainer)
+{
+    struct xt_settings own = *settings;
+    own.recompute = recompute;
+    own.out = run;
+    open_and_run(trainer, &own);
+    return xt_trainer_memory_plan(trainer).host.parts[XT_MEMORY_ACTIVATIONS];
+}
+
+static void what_is_made_again_has_the_same_bits_and_needs_less(void **state)
+{
+    const struct {
+        const char *model, *data;
+        int image_size;
+        enum xt_amp amp;
+        double share; /* of the activations, at most */
+    } cases[] = {
+        {"lprnet", "synth:plates?count=24&seed=3", 0, XT_AMP_OFF, 0.85},
+        {"lprnet", "synth:plates?count=24&seed=3", 0, XT_AMP_BF16, 0.9},
+        {"resnet50", "synth:shapes?count=24&seed=3", 64, XT_AMP_OFF, 0.75},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct xt_settings settings = small_run(NULL);
+        struct xt_trainer kept;
+        struct xt_trainer again;
+        char names[2][16];
+        settings.model = cases[i].model;
+        settings.data = cases[i].data;
+        settings.image_size = cases[i].image_size;
+        settings.amp = cases[i].amp;
+        settings.val = NULL;
+        settings.batch = 8;
+        settings.dropout = 0.3;
+        snprintf(names[0], sizeof names[0], "kept%zu", i);
+        snprintf(names[1], sizeof names[1], "again%zu", i);
+        xt_log_set_level(XT_LOG_QUIET);
+        double all = activations(&settings, support_path(*state, names[0]), false, &kept);
+        double rest = activations(&settings, support_path(*state, names[1]), true, &again);
+        xt_log_set_level(XT_LOG_NORMAL);
+        assert_memory_equal(again.network.params.values, kept.network.params.values,
+                            kept.network.params.value_floats * sizeof(float));
+        assert_memory_equal(again.network.params.stats, kept.network.params.stats,
+                            kept.network.params.stat_floats * sizeof(float));
+        if (rest > cases[i].share * all)
+            fail_msg("%s: %g MB instead of %g MB", cases[i].model, rest / 1e6, all / 1e6);
+        xt_trainer_clear(&kept);
+        xt_trainer_clear(&again);
+    }
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, support_make_folder, support_remove_folder)
@@ -492,6 +939,18 @@ int main(void)
         TEST(a_checkpoint_that_came_meanwhile_is_not_set_aside),
         TEST(any_flipped_bit_of_a_checkpoint_is_seen),
         TEST(counters_that_cannot_be_are_refused),
+        TEST(accumulated_batches_are_the_large_batch),
+        TEST(a_smaller_batch_counts_by_its_images),
+        TEST(fewer_images_than_a_step_takes_are_refused),
+        TEST(the_average_follows_the_weights),
+        TEST(the_average_is_the_best_where_it_is_better),
+        TEST(a_run_without_gain_ends_and_stays_ended),
+        TEST(a_number_that_is_none_is_named_where_it_begins),
+        TEST(an_overflow_is_named_by_its_layer),
+        TEST(a_rollback_goes_on_from_the_checkpoint_at_half_the_rate),
+        TEST(a_rollback_that_does_not_help_ends_the_run),
+        TEST(a_step_left_out_changes_nothing),
+        TEST(what_is_made_again_has_the_same_bits_and_needs_less),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,9 +21,14 @@ void xt_scaler_apply(const struct xt_scaler *scaler, float *gradient, size_t cou
         gradient[i] *= scale;
 }
 
+bool xt_scaler_can_fall(const struct xt_scaler *scaler)
+{
+    return scaler->on && scaler->scale > least_scale;
+}
+
 enum xt_scaler_verdict xt_scaler_judge(struct xt_scaler *scaler, bool finite)
 {
-    if (!scaler->on || (!finite && scaler->scale <= least_scale))
+    if (!scaler->on || (!finite && !xt_scaler_can_fall(scaler)))
         return finite ? XT_SCALER_USE : XT_SCALER_FAIL;
     if (!finite) {
         scaler->scale /= 2;

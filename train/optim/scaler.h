@@ -26,6 +26,9 @@ void xt_scaler_init(struct xt_scaler *scaler, bool on);
 /* Multiplies by the scale, in place. */
 void xt_scaler_apply(const struct xt_scaler *scaler, float *gradient, size_t count);
 
+/* Whether a smaller scale is still to be had, where gradients are not finite. */
+bool xt_scaler_can_fall(const struct xt_scaler *scaler);
+
 /* What became of a step: whether its gradients are all finite numbers. Adapts the scale. */
 enum xt_scaler_verdict {
     XT_SCALER_USE,  /* update with them */

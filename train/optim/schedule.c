@@ -75,10 +75,14 @@ enum xt_status xt_schedule_init(struct xt_schedule *schedule, const struct xt_se
         .kind = settings->sched,
         .lr = settings->lr,
         .gamma = settings->gamma,
+        .least = settings->min_lr,
         .warmup = settings->warmup,
         .steps = steps < 1 ? 1 : steps,
         .epoch_steps = epoch_steps < 1 ? 1 : epoch_steps,
     };
+    if (settings->min_lr > settings->lr)
+        return xt_err_set(err, XT_ERR_USAGE, "--min-lr %g is above --lr %g, the highest rate",
+                          settings->min_lr, settings->lr);
     if (!(settings->warmup >= 0 && settings->warmup <= 1))
         return xt_err_set(err, XT_ERR_USAGE,
                           "--warmup %g is not a part of the run: give a number from 0 to 1",
@@ -97,7 +101,7 @@ static double anneal(double from, double to, double part)
 static double onecycle(const struct xt_schedule *schedule, int64_t step)
 {
     const double first = schedule->lr / 25;
-    const double last = first / 1e4;
+    const double last = fmax(first / 1e4, schedule->least);
     double warmup = schedule->warmup > 0 ? schedule->warmup : 0.3;
     double top = warmup * (double)schedule->steps - 1;
     double end = (double)schedule->steps - 1;
@@ -128,14 +132,16 @@ double xt_schedule_lr(const struct xt_schedule *schedule, int64_t step)
     switch (schedule->kind) {
     case XT_SCHED_STEP:
     case XT_SCHED_MULTISTEP:
-        return lr * pow(schedule->gamma,
-                        (double)milestones_passed(schedule, step / schedule->epoch_steps));
+        lr *=
+            pow(schedule->gamma, (double)milestones_passed(schedule, step / schedule->epoch_steps));
+        return step < warm ? lr : fmax(lr, schedule->least);
     case XT_SCHED_COSINE:
         if (step < warm)
             return lr;
         return step < schedule->steps
-                   ? anneal(lr, 0, (double)(step - warm) / (double)(schedule->steps - warm))
-                   : 0;
+                   ? anneal(lr, schedule->least,
+                            (double)(step - warm) / (double)(schedule->steps - warm))
+                   : schedule->least;
     case XT_SCHED_CONSTANT:
     case XT_SCHED_ONECYCLE:
         break;

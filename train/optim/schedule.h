@@ -14,6 +14,7 @@ struct xt_schedule {
     enum xt_sched_kind kind;
     double lr;
     double gamma;
+    double least;  /* no rate is below it but those of warm-up */
     double warmup; /* fraction of all steps */
     int64_t steps; /* of the whole run */
     int64_t epoch_steps;
@@ -33,7 +34,8 @@ enum xt_status xt_schedule_init(struct xt_schedule *schedule, const struct xt_se
  * first w = warmup * steps (rounded; step k has (k + 1) / w of the rate), then the law (cosine from
  * there to 0 at step `steps`; epochs of the milestones count from the run's start). onecycle (Smith
  * 2018, as PyTorch's OneCycleLR): from lr/25 by cosine to lr at warmup * steps (0.3 where warmup is
- * 0), then by cosine to lr/25e4. */
+ * 0), then by cosine to lr/25e4. None falls below min-lr: it is where the cosines end, the others
+ * stay there. */
 double xt_schedule_lr(const struct xt_schedule *schedule, int64_t step);
 
 #endif

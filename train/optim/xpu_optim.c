@@ -294,6 +294,11 @@ enum xt_status xt_xpu_optim_update(struct xt_xpu_optim *own, double lr, float gr
     return status;
 }
 
+void xt_xpu_optim_reload(struct xt_xpu_optim *own)
+{
+    own->pushed = false;
+}
+
 enum xt_status xt_xpu_optim_pull(struct xt_xpu_optim *own, struct xt_err *err)
 {
     enum xt_status status = XT_OK;

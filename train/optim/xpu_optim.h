@@ -25,6 +25,8 @@ void xt_xpu_optim_destroy(struct xt_xpu_optim *own);
 enum xt_status xt_xpu_optim_grad_norm(struct xt_xpu_optim *own, double *norm, struct xt_err *err);
 enum xt_status xt_xpu_optim_update(struct xt_xpu_optim *own, double lr, float grad_scale,
                                    struct xt_err *err);
+/* The host's arrays have changed: the next update brings them to the device. */
+void xt_xpu_optim_reload(struct xt_xpu_optim *own);
 /* Brings the state to the host's arrays. */
 enum xt_status xt_xpu_optim_pull(struct xt_xpu_optim *own, struct xt_err *err);
 

@@ -100,13 +100,14 @@ static enum xt_status remove_old(const char *folder, int keep, struct xt_err *er
 
 /* ---- writing ---- */
 
-/* All tensors of a checkpoint: the weights, and each optimizer array under a prefix of its own. */
+/* All tensors of a checkpoint: the weights, and each optimizer array and the moving average under a
+ * prefix of its own. */
 struct contents {
-    struct xt_params_tensors groups[3];
+    struct xt_params_tensors groups[4];
     int group_count;
     struct xt_file_tensor *tensors;
     size_t count;
-    char **names; /* of the optimizer's tensors */
+    char **names; /* of those with a prefix */
     size_t name_count;
 };
 
@@ -145,9 +146,10 @@ static enum xt_status add_group(struct contents *c, struct xt_network *network,
 }
 
 static enum xt_status gather(struct contents *c, struct xt_network *network,
-                             const struct xt_optim *optim, struct xt_err *err)
+                             const struct xt_optim *optim, const struct xt_params_view *average,
+                             struct xt_err *err)
 {
-    size_t most = 3 * (size_t)network->params.count;
+    size_t most = 4 * (size_t)network->params.count;
     enum xt_status status = xt_mem_calloc(&c->tensors, most, sizeof *c->tensors, "tensors", err);
     if (!status)
         status = xt_mem_calloc(&c->names, most, sizeof *c->names, "tensors", err);
@@ -159,6 +161,8 @@ static enum xt_status gather(struct contents *c, struct xt_network *network,
         struct xt_params_view view = {optim->state[i], NULL};
         status = add_group(c, network, &view, xt_optim_state_name(optim->kind, i), err);
     }
+    if (!status && average->values)
+        status = add_group(c, network, average, "ema", err);
     return status;
 }
 
@@ -202,7 +206,7 @@ static uint64_t hash_all(const struct xt_file_tensor *tensors, size_t count,
     return hash;
 }
 
-enum { TEXTS = 32 + XT_RUN_OPTIONS_MAX };
+enum { TEXTS = 48 + XT_RUN_OPTIONS_MAX };
 
 /* Key and value pairs of the metadata; `values` holds those that are not someone else's. */
 struct texts {
@@ -237,6 +241,26 @@ static void describe_machine(struct texts *texts, const struct xt_network *netwo
     add_text(texts, "threads", "%d", network->device.threads);
 }
 
+/* What watches the run. */
+static void describe_watch(struct texts *texts, const struct xt_checkpoint *c)
+{
+    if (c->patience.begun) {
+        add_text(texts, "patience_since", "%" PRId64, c->patience.since);
+        add_text(texts, "patience_accuracy", "%a", c->patience.last.accuracy);
+        add_text(texts, "patience_second", "%a", c->patience.last.second);
+        if (isfinite(c->patience.last.loss))
+            add_text(texts, "patience_loss", "%a", c->patience.last.loss);
+    }
+    add_text(texts, "spike_level", "%a", c->spikes.level);
+    add_text(texts, "spike_distance", "%a", c->spikes.distance);
+    add_text(texts, "spike_seen", "%" PRId64, c->spikes.seen);
+    add_text(texts, "spike_count", "%" PRId64, c->spikes.count);
+    add_text(texts, "spike_told", "%" PRId64, c->spikes.told);
+    add_text(texts, "spike_within", "%d", c->spikes.within);
+    add_text(texts, "lr_factor", "%a", c->lr_factor);
+    add_text(texts, "left_out_steps", "%" PRId64, c->left_out);
+}
+
 static void describe(struct texts *texts, const struct xt_checkpoint *c,
                      const struct xt_network *network)
 {
@@ -248,7 +272,9 @@ static void describe(struct texts *texts, const struct xt_checkpoint *c,
     add_text(texts, "best_step", "%" PRId64, c->best_step);
     add_text(texts, "best_accuracy", "%a", c->best.accuracy);
     add_text(texts, "best_second", "%a", c->best.second);
-    add_text(texts, "best_loss", "%a", c->best.loss);
+    if (isfinite(c->best.loss))
+        add_text(texts, "best_loss", "%a", c->best.loss);
+    add_text(texts, "best_is_average", "%d", c->best_is_average);
     add_text(texts, "evaluated_step", "%" PRId64, c->evaluated_step);
     add_text(texts, "loss_sum", "%a", c->loss_sum);
     add_text(texts, "loss_steps", "%" PRId64, c->loss_steps);
@@ -264,6 +290,8 @@ static void describe(struct texts *texts, const struct xt_checkpoint *c,
         add_text(texts, "skipped_steps", "%" PRId64, c->scaler.skipped);
     }
     add_text(texts, "optim_step", "%" PRId64, c->optim_step);
+    add_text(texts, "ema_updates", "%" PRId64, c->ema_updates);
+    describe_watch(texts, c);
     describe_machine(texts, network);
     if (network->alphabet)
         texts->meta[texts->count++] =
@@ -272,8 +300,9 @@ static void describe(struct texts *texts, const struct xt_checkpoint *c,
 
 enum xt_status xt_checkpoint_save(const struct xt_checkpoint *checkpoint,
                                   const struct xt_settings *settings, struct xt_network *network,
-                                  const struct xt_optim *optim, const char *folder, int keep,
-                                  struct xt_err *err)
+                                  const struct xt_optim *optim,
+                                  const struct xt_params_view *average, const char *folder,
+                                  int keep, struct xt_err *err)
 {
     struct contents contents = {0};
     struct texts texts = {0};
@@ -291,7 +320,7 @@ enum xt_status xt_checkpoint_save(const struct xt_checkpoint *checkpoint,
         texts.meta[texts.count++] =
             (struct xt_file_meta){.key = "class_names", .value = xt_str_get(&names)};
     if (!status)
-        status = gather(&contents, network, optim, err);
+        status = gather(&contents, network, optim, average, err);
     if (!status)
         add_text(&texts, hash_key, "%016" PRIx64,
                  hash_all(contents.tensors, contents.count, texts.meta, texts.count));
@@ -435,6 +464,50 @@ static enum xt_status read_costs(struct xt_run_costs *costs, const struct xt_wei
     return status;
 }
 
+/* What watches the run; files of earlier versions know nothing of it. */
+static enum xt_status read_watch(struct xt_checkpoint *c, const struct xt_weight_file *file,
+                                 const char *path, struct xt_err *err)
+{
+    int64_t within = 0;
+    int64_t average = 0;
+    const struct {
+        const char *key;
+        int64_t *count;
+        double *real;
+        int64_t least, most;
+    } numbers[] = {
+        {"ema_updates", &c->ema_updates, NULL, -1, count_most},
+        {"best_is_average", &average, NULL, 0, 1},
+        {"patience_since", &c->patience.since, NULL, 0, count_most},
+        {"patience_accuracy", NULL, &c->patience.last.accuracy, 0, 0},
+        {"patience_second", NULL, &c->patience.last.second, 0, 0},
+        {"patience_loss", NULL, &c->patience.last.loss, 0, 0},
+        {"spike_level", NULL, &c->spikes.level, 0, 0},
+        {"spike_distance", NULL, &c->spikes.distance, 0, 0},
+        {"spike_seen", &c->spikes.seen, NULL, 0, c->step},
+        {"spike_count", &c->spikes.count, NULL, 0, c->step},
+        {"spike_told", &c->spikes.told, NULL, 0, c->step},
+        {"spike_within", &within, NULL, 0, 1},
+        {"lr_factor", NULL, &c->lr_factor, 0, 0},
+        {"left_out_steps", &c->left_out, NULL, 0, c->step},
+    };
+    enum xt_status status = XT_OK;
+    c->lr_factor = 1;
+    c->ema_updates = -1;
+    c->patience.begun = xt_weight_file_meta(file, "patience_since") != NULL;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && !status; i++)
+        if (!xt_weight_file_meta(file, numbers[i].key))
+            continue;
+        else if (numbers[i].count)
+            status = need_count(file, path, numbers[i].key, numbers[i].least, numbers[i].most,
+                                numbers[i].count, err);
+        else
+            status = need_real(file, path, numbers[i].key, numbers[i].real, err);
+    c->spikes.within = within != 0;
+    c->best_is_average = average != 0;
+    return status;
+}
+
 static enum xt_status read_numbers(struct xt_checkpoint *c, const struct xt_weight_file *file,
                                    const char *path, struct xt_err *err)
 {
@@ -451,7 +524,7 @@ static enum xt_status read_numbers(struct xt_checkpoint *c, const struct xt_weig
         {"steps", &c->steps, c->step, count_most},
         {"samples", &samples, 1, count_most},
         {"bn_frozen", &frozen, 0, 1},
-        {"best_step", &c->best_step, -1, c->step},
+        {"best_step", &c->best_step, -1, count_most}, /* ahead of a rollback */
         {"loss_steps", &c->loss_steps, 0, c->step},
         {"evaluated_step", &c->evaluated_step, -1, c->step},
         {"optim_step", &c->optim_step, 0, c->step},
@@ -463,6 +536,7 @@ static enum xt_status read_numbers(struct xt_checkpoint *c, const struct xt_weig
         status = need_real(file, path, "best_accuracy", &c->best.accuracy, err);
     /* Earlier versions kept the first of equal ones, and what they wrote still does. */
     c->best.second = INFINITY;
+    c->best.loss = c->patience.last.loss = NAN;
     if (!status && xt_weight_file_meta(file, "best_second"))
         status = need_real(file, path, "best_second", &c->best.second, err);
     if (!status && xt_weight_file_meta(file, "best_loss"))
@@ -475,6 +549,8 @@ static enum xt_status read_numbers(struct xt_checkpoint *c, const struct xt_weig
         status = read_costs(&c->costs, file, path, err);
     if (!status)
         status = read_scaler(&c->scaler, file, path, err);
+    if (!status)
+        status = read_watch(c, file, path, err);
     if (status)
         return status;
     c->samples = (size_t)samples;
@@ -537,7 +613,7 @@ static enum xt_status load_group(struct xt_network *network, const struct xt_par
     return status;
 }
 
-/* The weights' own tensors: those without an optimizer's prefix. */
+/* The weights' own tensors: those without a prefix. */
 static enum xt_status load_weights(struct xt_network *network, const struct xt_weight_file *file,
                                    const struct xt_optim *optim, const char *path,
                                    struct xt_err *err)
@@ -546,7 +622,7 @@ static enum xt_status load_weights(struct xt_network *network, const struct xt_w
     enum xt_status status =
         xt_mem_calloc(&part.tensors, file->count, sizeof *part.tensors, "tensors", err);
     for (size_t i = 0; i < file->count && !status; i++) {
-        bool state = false;
+        bool state = xt_str_starts(file->tensors[i].name, "ema.");
         for (int k = 0; k < xt_optim_states(optim->kind, optim->momentum); k++)
             state =
                 state || xt_str_starts(file->tensors[i].name, xt_optim_state_name(optim->kind, k));
@@ -672,6 +748,13 @@ enum xt_status xt_checkpoint_load(const struct xt_checkpoint_file *from,
     }
     xt_run_options_clear(&options);
     return status;
+}
+
+enum xt_status xt_checkpoint_load_average(const struct xt_checkpoint_file *from,
+                                          struct xt_network *network,
+                                          const struct xt_params_view *average, struct xt_err *err)
+{
+    return load_group(network, average, &from->file, "ema.", from->path, err);
 }
 
 enum xt_status xt_checkpoint_batch(const struct xt_checkpoint_file *from, int *batch,

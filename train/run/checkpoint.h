@@ -17,6 +17,8 @@
 #include "train/optim/scaler.h"
 #include "train/run/run_costs.h"
 #include "train/settings.h"
+#include "train/watch/patience.h"
+#include "train/watch/spikes.h"
 
 enum { XT_CHECKPOINT_FORMAT = 1 };
 
@@ -28,11 +30,17 @@ struct xt_checkpoint {
     bool bn_frozen;
     int64_t best_step; /* -1: none yet */
     struct xt_merit best;
+    bool best_is_average;
     int64_t evaluated_step; /* the last evaluation, -1: none */
     double loss_sum;        /* over the steps since the last line of metrics.jsonl */
     int64_t loss_steps;
     struct xt_scaler scaler; /* off: none is kept */
-    double seconds;          /* trained so far, over all starts */
+    struct xt_patience patience;
+    struct xt_spikes spikes;
+    double lr_factor;    /* by rollbacks */
+    int64_t left_out;    /* steps, by --on-nan skip */
+    int64_t ema_updates; /* that the moving average has seen, -1: none is kept */
+    double seconds;      /* trained so far, over all starts */
     struct xt_run_costs costs;
 };
 
@@ -43,11 +51,13 @@ struct xt_checkpoint_file {
     struct xt_checkpoint state;
 };
 
-/* Writes folder/state-STEP.safetensors and removes all but the newest `keep`. */
+/* `average`, in the layout of the parameters' arrays: the weights' moving average; values NULL:
+ * none is kept. Writes folder/state-STEP.safetensors and removes all but the newest `keep`. */
 enum xt_status xt_checkpoint_save(const struct xt_checkpoint *checkpoint,
                                   const struct xt_settings *settings, struct xt_network *network,
-                                  const struct xt_optim *optim, const char *folder, int keep,
-                                  struct xt_err *err);
+                                  const struct xt_optim *optim,
+                                  const struct xt_params_view *average, const char *folder,
+                                  int keep, struct xt_err *err);
 
 /* The file of that step, whether it is there or not, into *out (release with free). */
 enum xt_status xt_checkpoint_path(const char *folder, int64_t step, char **out, struct xt_err *err);
@@ -76,6 +86,10 @@ int xt_checkpoint_threads(const struct xt_checkpoint_file *from);
 enum xt_status xt_checkpoint_load(const struct xt_checkpoint_file *from,
                                   const struct xt_settings *settings, struct xt_network *network,
                                   struct xt_optim *optim, struct xt_err *err);
+/* The moving average that the file holds (state.ema_updates is not -1). */
+enum xt_status xt_checkpoint_load_average(const struct xt_checkpoint_file *from,
+                                          struct xt_network *network,
+                                          const struct xt_params_view *average, struct xt_err *err);
 
 /* The step of the folder's newest checkpoint, whole or not, into *step; -1: there is none. */
 enum xt_status xt_checkpoint_newest_step(const char *folder, int64_t *step, struct xt_err *err);

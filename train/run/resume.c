@@ -141,9 +141,11 @@ static void note_length(const struct xt_checkpoint_file *from, const struct xt_s
 static enum xt_status start_fresh(const struct xt_run_folder *folder, struct xt_err *err)
 {
     xt_log_note("no checkpoint in %s: starting from the beginning", folder->path);
-    enum xt_status status = xt_run_folder_set_aside(folder, "last.safetensors", err);
-    if (!status)
-        status = xt_run_folder_set_aside(folder, "best.safetensors", err);
+    static const char *const weights[] = {"last.safetensors", "best.safetensors",
+                                          "ema.safetensors"};
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < sizeof weights / sizeof *weights && !status; i++)
+        status = xt_run_folder_set_aside(folder, weights[i], err);
     return status;
 }
 

@@ -13,6 +13,8 @@ enum xt_status xt_cpu_conv_backward(struct xt_op *op, struct xt_graph *graph, st
 void xt_cpu_norm_prepare(struct xt_op *op, struct xt_graph *graph);
 enum xt_status xt_cpu_norm_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
 enum xt_status xt_cpu_norm_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
+bool xt_cpu_norm_can_again(const struct xt_op *op);
+void xt_cpu_norm_again(struct xt_op *op, struct xt_graph *graph);
 
 void xt_cpu_pool_prepare(struct xt_op *op, struct xt_graph *graph);
 enum xt_status xt_cpu_pool_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);

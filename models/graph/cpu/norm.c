@@ -177,6 +177,22 @@ static void scale_and_shift(struct state *norm, struct xt_graph *graph)
     }
 }
 
+/* Where one sample is read and written in the forward pass. */
+static struct xt_norm_sample forward_sample(const struct state *norm, const struct xt_graph *graph,
+                                            int n)
+{
+    struct xt_norm_sample sample = describe_sample(norm);
+    sample.z = xt_tensor_sample(norm->in, norm->in->value, n);
+    if (norm->residual)
+        sample.residual = xt_tensor_sample(norm->residual, norm->residual->value, n);
+    if (norm->full)
+        sample.y = xt_tensor_sample(norm->full, norm->full->value, n);
+    if (norm->max)
+        sample.pooled = xt_tensor_sample(norm->max, norm->max->value, n);
+    sample.scratch = xt_graph_loop_scratch(graph);
+    return sample;
+}
+
 enum xt_status xt_cpu_norm_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
     (void)err;
@@ -186,23 +202,33 @@ enum xt_status xt_cpu_norm_forward(struct xt_op *op, struct xt_graph *graph, str
     scale_and_shift(norm, graph);
 #pragma omp parallel for schedule(static)
     for (int n = 0; n < in->n; n++) {
-        struct xt_norm_sample sample = describe_sample(norm);
-        sample.z = xt_tensor_sample(in, in->value, n);
-        if (norm->residual)
-            sample.residual = xt_tensor_sample(norm->residual, norm->residual->value, n);
-        if (norm->full)
-            sample.y = xt_tensor_sample(norm->full, norm->full->value, n);
-        if (norm->max)
-            sample.pooled = xt_tensor_sample(norm->max, norm->max->value, n);
+        struct xt_norm_sample sample = forward_sample(norm, graph, n);
         if (norm->winners && training)
             sample.winner =
                 (uint8_t *)norm->winners->data + norm->winners->bytes / (size_t)in->n * (size_t)n;
         if (norm->average)
             sample.averaged = xt_tensor_sample(norm->average, norm->average->value, n);
-        sample.scratch = xt_graph_loop_scratch(graph);
         graph->loops->norm_forward(&sample);
     }
     return XT_OK;
+}
+
+/* The loops go one way for y alone and another with pools: the same again gives the same bits. */
+bool xt_cpu_norm_can_again(const struct xt_op *op)
+{
+    const struct state *norm = op->own;
+    return !norm->full || !(norm->max || norm->average);
+}
+
+/* Scale and shift are those of the forward pass. */
+void xt_cpu_norm_again(struct xt_op *op, struct xt_graph *graph)
+{
+    const struct state *norm = op->own;
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < norm->in->n; n++) {
+        struct xt_norm_sample sample = forward_sample(norm, graph, n);
+        graph->loops->norm_forward(&sample);
+    }
 }
 
 static void backward_sample(const struct state *norm, const struct xt_graph *graph, int n)

@@ -192,6 +192,8 @@ struct xt_buffer *xt_graph_add_buffer(struct xt_graph *graph, const char *owner,
                                  .bytes = bytes,
                                  .first = 1 << 30,
                                  .last = -1,
+                                 .loss = graph->op_count,
+                                 .forward_last = -1,
                                  .device = graph->options.device};
     graph->buffers[graph->buffer_count++] = buffer;
     return buffer;

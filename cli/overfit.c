@@ -1,0 +1,119 @@
+#include "cli/overfit.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* So many of those that were not learnt are named. */
+enum { NAMED = 10 };
+
+struct naming {
+    struct xt_trainer *trainer;
+    struct xt_report *report; /* text */
+    struct xt_report *list;   /* JSON */
+    int wrong;
+    enum xt_status status;
+    struct xt_err *err;
+};
+
+bool xt_overfit_is_learnt(const struct xt_trainer *trainer)
+{
+    return trainer->best_step > 0 && trainer->best.accuracy == 1;
+}
+
+static void see(void *context, const struct xt_answer *answer)
+{
+    struct naming *naming = context;
+    struct xt_trainer *trainer = naming->trainer;
+    const struct xt_objective *objective = trainer->objective;
+    if (naming->status || answer->right || naming->wrong++ >= NAMED)
+        return;
+    char path[1024];
+    struct xt_str expected = {0};
+    struct xt_str read = {0};
+    trainer->val->class->name(trainer->val, answer->index, path, sizeof path);
+    naming->status = objective->class->text(objective, answer->label, answer->label_length,
+                                            &expected, naming->err);
+    if (!naming->status)
+        naming->status = objective->class->text(objective, answer->said->symbols,
+                                                answer->said->length, &read, naming->err);
+    if (!naming->status) {
+        struct xt_report *item = xt_report_group(naming->list, NULL);
+        xt_report_add(item, "image", NULL, "%s", path);
+        xt_report_add(item, "label", NULL, "%s", xt_str_get(&expected));
+        xt_report_add(item, "answer", NULL, "%s", xt_str_get(&read));
+        xt_report_line(naming->report, "  %s: labelled %s, read as %s", path, xt_str_get(&expected),
+                       read.length ? xt_str_get(&read) : "nothing");
+    }
+    xt_str_clear(&expected);
+    xt_str_clear(&read);
+}
+
+/* How many are right, and the losses, say where to look. */
+static void explain(const struct xt_trainer *trainer, double loss, struct xt_report *report)
+{
+    const struct xt_evaluation *e = &trainer->last_evaluation;
+    if (e->loss > 10 * loss + 1)
+        xt_report_line(report,
+                       "in training the loss came to %.2g, in evaluation to %.2g: the running "
+                       "statistics of the batch norms lag behind in so few steps; give it more "
+                       "--steps",
+                       loss, e->loss);
+    else if (2 * e->correct >= e->images)
+        xt_report_line(
+            report, "most were learnt: look at these ones first. A label may be wrong, two equal "
+                    "pictures may have two labels, or nothing is to be seen at the network's "
+                    "size (xtrain data check shows them)");
+    else
+        xt_report_line(report,
+                       "few were learnt: either the labels do not say what the pictures show (look "
+                       "at them: xtrain data check), or training itself does not get there: try "
+                       "more --steps, then a --lr ten times lower and ten times higher");
+}
+
+static enum xt_status name_wrong(struct xt_trainer *trainer, struct xt_report *report,
+                                 struct xt_err *err)
+{
+    struct xt_evaluation evaluation = {.images = 0};
+    struct naming naming = {.trainer = trainer,
+                            .report = report,
+                            .list = xt_report_list(report, "not_learnt"),
+                            .err = err};
+    const struct xt_evaluate_observer observer = {.context = &naming, .answer = see};
+    enum xt_status status = xt_evaluate(&trainer->network, trainer->objective, trainer->val,
+                                        trainer->settings, &observer, &evaluation, err);
+    xt_evaluation_clear(&evaluation);
+    if (naming.wrong > NAMED)
+        xt_report_line(report, "  and %d more", naming.wrong - NAMED);
+    return status ? status : naming.status;
+}
+
+enum xt_status xt_overfit_describe(struct xt_trainer *trainer, double loss,
+                                   struct xt_report *report, struct xt_err *err)
+{
+    const struct xt_evaluation *e = &trainer->last_evaluation;
+    bool learnt = xt_overfit_is_learnt(trainer);
+    xt_report_flag(report, "learnt", NULL, learnt, "", "");
+    if (learnt) {
+        xt_report_line(report,
+                       "learnt by heart: all %d by step %" PRId64 ", so images, labels and "
+                       "training fit together; go on with the whole set, without --overfit",
+                       trainer->settings->overfit, trainer->best_step);
+        return XT_OK;
+    }
+    xt_report_line(report, "not learnt: %zu of %zu are read right after %s; not these:", e->correct,
+                   e->images, xt_count(trainer->step, "step").text);
+    enum xt_status status = name_wrong(trainer, report, err);
+    explain(trainer, loss, report);
+    return status;
+}
+
+enum xt_status xt_overfit_judge(const struct xt_trainer *trainer, struct xt_err *err)
+{
+    const struct xt_evaluation *e = &trainer->last_evaluation;
+    if (xt_overfit_is_learnt(trainer))
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_RUN,
+                      "--overfit %d: %zu of %zu images were learnt; with less than all of so few, "
+                      "training on more is no use yet",
+                      trainer->settings->overfit, e->correct, e->images);
+}

@@ -1,0 +1,88 @@
+#include "models/graph/recompute.h"
+
+#include "base/system/thread.h"
+#include "models/graph/backend.h"
+
+static bool is_made_again(const struct xt_tensor *tensor)
+{
+    return tensor->value && tensor->value->again;
+}
+
+/* Whether an op writes its own output over this value, as dropout does. */
+static bool is_written_over(const struct xt_graph *graph, const struct xt_tensor *tensor)
+{
+    for (int i = 0; i < graph->tensor_count; i++)
+        if (graph->tensors[i] != tensor && graph->tensors[i]->value == tensor->value)
+            return true;
+    return false;
+}
+
+/* Kept through the middle of the step for what the backward pass reads of it. */
+static bool is_kept(const struct xt_tensor *tensor)
+{
+    return tensor && tensor->value && tensor->value->backward_first;
+}
+
+/* Of one element's own type: float32 averages of a norm are small, and stay. */
+static bool wants_again(const struct xt_op *op, int output)
+{
+    return is_kept(op->outputs[output]) && output != XT_NORM_AVERAGE;
+}
+
+static bool can_again(const struct xt_op *op, const struct xt_graph *graph)
+{
+    const struct xt_override *override = op->override;
+    if (!override || !override->can_again || !xt_op_learns(op, graph) || !override->can_again(op))
+        return false;
+    for (int i = 0; i < op->input_count; i++)
+        if (is_made_again(xt_op_in(op, i)))
+            return false;
+    for (int i = 0; i < op->output_count; i++)
+        if (wants_again(op, i) && is_written_over(graph, op->outputs[i]))
+            return false;
+    return true;
+}
+
+static void plan_op(struct xt_op *op)
+{
+    for (int i = 0; i < op->output_count; i++)
+        if (wants_again(op, i) && (!op->again || op->outputs[i]->value->backward_first < op->again))
+            op->again = op->outputs[i]->value->backward_first;
+    for (int i = 0; i < op->output_count && op->again; i++)
+        if (wants_again(op, i))
+            op->outputs[i]->value->again = op->again;
+}
+
+void xt_graph_plan_again(struct xt_graph *graph)
+{
+    for (int i = 0; i < graph->op_count; i++)
+        if (can_again(graph->ops[i], graph))
+            plan_op(graph->ops[i]);
+}
+
+void xt_graph_make_again(struct xt_graph *graph, int time)
+{
+    for (int i = 0; i < graph->op_count; i++) {
+        struct xt_op *op = graph->ops[i];
+        if (op->again != time)
+            continue;
+        double start = graph->profile ? xt_thread_seconds() : 0;
+        op->override->again(op, graph);
+        if (graph->profile)
+            op->seconds[1] += xt_thread_seconds() - start;
+    }
+}
+
+int xt_graph_count_again(const struct xt_graph *graph, size_t *bytes)
+{
+    int count = 0;
+    *bytes = 0;
+    for (int i = 0; i < graph->op_count; i++) {
+        const struct xt_op *op = graph->ops[i];
+        count += op->again != 0;
+        for (int k = 0; k < op->output_count; k++)
+            if (op->outputs[k] && is_made_again(op->outputs[k]))
+                *bytes += op->outputs[k]->value->bytes;
+    }
+    return count;
+}

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# What a person reads of a run that is watched: why it ended, which weights are the best, where numbers went wrong; and
+# what cannot be meant.
+. tests/cli/common.sh
+cd "$tree"
+train=("$xtrain" "${small[@]}" --threads 1)
+val=(--val 'synth:plates?count=4&seed=4')
+
+expect 0 'ended before step 90: 2 evaluations without gain (--patience 2; more of it and --resume go on)' \
+  "${train[@]}" "${val[@]}" --steps 90 --lr 1e-30 --bn frozen --patience 2 --ema 0.5 --out still
+grep -q '  their moving average: ' <<<"$said" || fail 'the average is not shown' "$said"
+grep -qF 'still/ema.safetensors   their moving average' <<<"$said" || fail 'where the average lies is not said' "$said"
+expect 0 '"exit_reason":"patience"' "$xtrain" --resume still --json
+expect 0 'of 4 plates' "$xtrain" eval --init still/ema.safetensors --data 'synth:plates?count=4&seed=4'
+
+expect 0 '3 steps of 12 images, in 3 batches of 4 (2 steps an epoch)' "${train[@]}" --accumulate 3 --steps 3 --out parts
+expect 2 'parts/state-00000003.safetensors was made with --accumulate 3; give the same' "${train[@]}" --steps 4 --resume auto --out parts
+
+# At such a rate it diverges, whatever the CPU.
+expect 1 'has diverged' "${train[@]}" --steps 60 --optim sgd --lr 1000 --clip 0 --sched constant --out wild
+expect 1 '3 times it went back to the checkpoint before (--on-nan rollback), the last time at ' \
+  "${train[@]}" --steps 60 --save-every 1000 --optim sgd --lr 1000 --clip 0 --sched constant --on-nan rollback --out wilder
+
+expect 2 '--patience 3 counts evaluations, and there is nothing to evaluate on; give --val' "${train[@]}" --steps 4 --patience 3
+expect 2 'with --eval-every 0 the only one is at the end' "${train[@]}" "${val[@]}" --steps 4 --patience 3 --eval-every 0
+expect 2 'min-delta says what a gain is for --patience; give both' "${train[@]}" --min-delta 0.1
+expect 2 'min-lr is above lr, the highest rate' "${train[@]}" --min-lr 0.1 --lr 0.01
+expect 2 '--ema takes a number from 0 to less than 1' "${train[@]}" --ema 1
+expect 2 '--accumulate takes a whole number from 1' "${train[@]}" --accumulate 0
+expect 2 'fewer than --accumulate 7 batches of 4' "${train[@]}" --steps 1 --accumulate 7
+expect 2 '--on-nan takes stop, skip or rollback' "${train[@]}" --on-nan ignore

@@ -1,0 +1,342 @@
+#include "train/trainer.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/system/thread.h"
+#include "train/watch/nonfinite.h"
+
+/* Steps left out in a row before it is more than bad luck. */
+enum { SKIPPED_MOST = 10 };
+
+int xt_step_batches(const struct xt_settings *settings)
+{
+    return settings->accumulate > 1 ? settings->accumulate : 1;
+}
+
+int xt_step_images(const struct xt_trainer *trainer)
+{
+    return trainer->network.batch * xt_step_batches(trainer->settings);
+}
+
+static bool skips(const struct xt_trainer *trainer)
+{
+    return trainer->settings->on_nan == XT_ON_NAN_SKIP;
+}
+
+enum xt_status xt_step_open(struct xt_trainer *trainer, struct xt_err *err)
+{
+    struct xt_network *network = &trainer->network;
+    const struct xt_settings *s = trainer->settings;
+    enum xt_status status = XT_OK;
+    if (xt_step_batches(s) > 1)
+        status = xt_gradient_sum_create(&trainer->sum, &network->device, &network->params, err);
+    if (!status && s->ema > 0)
+        status = xt_ema_create(&trainer->ema, &network->device, &network->params, s->ema, err);
+    if (!status && skips(trainer))
+        status = xt_mem_aligned(&trainer->parts.stats, network->params.stat_floats, sizeof(float),
+                                "running statistics", err);
+    return status;
+}
+
+void xt_step_close(struct xt_trainer *trainer)
+{
+    xt_gradient_sum_destroy(trainer->sum);
+    xt_ema_destroy(trainer->ema);
+    free(trainer->parts.stats);
+    trainer->parts.stats = NULL;
+}
+
+double xt_step_lr(const struct xt_trainer *trainer, int64_t step)
+{
+    return trainer->lr_factor * xt_schedule_lr(&trainer->schedule, step);
+}
+
+/* ---- numbers that are none ---- */
+
+static const char *whole_checkpoint(const struct xt_trainer *trainer)
+{
+    return trainer->saved_step >= 0 ? "; the last checkpoint is whole" : "";
+}
+
+enum xt_status xt_step_check_statistics(const struct xt_trainer *trainer, struct xt_err *err)
+{
+    const struct xt_params *params = &trainer->network.params;
+    for (int i = 0; i < params->count; i++) {
+        const struct xt_param *param = &params->items[i];
+        if (param->role != XT_PARAM_BN_MEAN && param->role != XT_PARAM_BN_VAR)
+            continue;
+        for (size_t k = 0; k < (size_t)param->dims[0]; k++)
+            if (!isfinite(params->stats[param->offset + k]))
+                return xt_err_set(err, XT_ERR_RUN,
+                                  "%s is infinite or not a number by step %" PRId64
+                                  ": the run has diverged; a lower --lr, or --clip 5, may help%s",
+                                  param->name, trainer->step + 1, whole_checkpoint(trainer));
+    }
+    return XT_OK;
+}
+
+/* The step is left out; too many in a row end the run. `err` says what is wrong. */
+static enum xt_status leave_out(struct xt_trainer *trainer, struct xt_err *err)
+{
+    struct xt_err why = *err;
+    trainer->parts.left_out = true;
+    if (trainer->parts.in_a_row + 1 >= SKIPPED_MOST)
+        return xt_err_set(err, why.status,
+                          "%s; it is the last of %d steps in a row that --on-nan skip left out, "
+                          "which is no longer bad luck",
+                          why.text, SKIPPED_MOST);
+    xt_log_warn("%s; that step is left out (--on-nan skip)", why.text);
+    trainer->diverged = false;
+    return XT_OK;
+}
+
+/* `what` of the step is no number: says where that begins. */
+static enum xt_status diverge(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
+                              const char *what, struct xt_err *err)
+{
+    char where[192];
+    xt_nonfinite_find(&trainer->network, trainer->objective, &batch->host, &trainer->scaler, where,
+                      sizeof where);
+    trainer->diverged = true;
+    xt_err_set(
+        err, XT_ERR_RUN,
+        "%s of step %" PRId64 " is not a number%s%s%s; a lower --lr, or --clip 5, may help%s", what,
+        trainer->step + 1, trainer->scaler.on ? ", although the loss is scaled by 1 alone" : "",
+        *where ? "; it begins in " : "", where, whole_checkpoint(trainer));
+    return skips(trainer) ? leave_out(trainer, err) : XT_ERR_RUN;
+}
+
+/* ---- a batch ---- */
+
+void xt_step_begin(struct xt_trainer *trainer)
+{
+    const struct xt_params *params = &trainer->network.params;
+    struct xt_step_parts *parts = &trainer->parts;
+    parts->done = 0;
+    parts->loss_sum = parts->weight = parts->norm = 0;
+    parts->overflows = parts->left_out = false;
+    parts->batches_tracked = params->batches_tracked;
+    trainer->step_seconds = (struct xt_step_seconds){.forward = 0};
+    if (parts->stats)
+        memcpy(parts->stats, params->stats, params->stat_floats * sizeof(float));
+}
+
+/* Images that count in the loss. */
+static int count_images(const struct xt_batch *batch)
+{
+    int count = 0;
+    for (int i = 0; i < batch->count; i++)
+        count += batch->label_lengths[i] > 0;
+    return count;
+}
+
+static enum xt_status forward(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
+                              struct xt_err *err)
+{
+    struct xt_network *network = &trainer->network;
+    network->graph->pass = (struct xt_graph_pass){
+        .pixels = batch->host.pixels,
+        .uploaded = batch->uploaded,
+        .count = batch->host.count,
+        .first = trainer->parts.done * network->batch,
+        .training = true,
+        .bn_frozen = network->bn_frozen,
+        .dropout = trainer->settings->dropout,
+        .seed = trainer->settings->seed,
+        .step = (uint64_t)trainer->step,
+    };
+    return xt_graph_forward(network->graph, err);
+}
+
+/* A mean over fewer images counts less in the sum. */
+static void weigh(const struct xt_trainer *trainer, int images)
+{
+    struct xt_graph *graph = trainer->network.graph;
+    float *grad = xt_graph_logits_grad(graph);
+    float share = (float)images / (float)trainer->network.batch;
+    for (size_t i = 0;
+         trainer->sum && images != trainer->network.batch && i < xt_tensor_count(graph->logits);
+         i++)
+        grad[i] *= share;
+}
+
+static enum xt_status take_loss(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
+                                struct xt_err *err)
+{
+    struct xt_graph *graph = trainer->network.graph;
+    struct xt_objective *objective = trainer->objective;
+    int images = count_images(&batch->host);
+    double mean = objective->class->loss(objective, &batch->host, xt_graph_logits(graph),
+                                         xt_graph_logits_grad(graph));
+    if (!isfinite(mean))
+        return diverge(trainer, batch, "the loss", err);
+    double weight = trainer->sum ? images : 1;
+    trainer->parts.loss_sum += weight * mean;
+    trainer->parts.weight += weight;
+    if (xt_step_check_statistics(trainer, err)) {
+        trainer->diverged = true;
+        return skips(trainer) ? leave_out(trainer, err) : XT_ERR_RUN;
+    }
+    xt_scaler_apply(&trainer->scaler, xt_graph_logits_grad(graph), xt_tensor_count(graph->logits));
+    weigh(trainer, images);
+    return XT_OK;
+}
+
+static enum xt_status grad_norm(struct xt_trainer *trainer, double *norm, struct xt_err *err)
+{
+    if (trainer->xpu_optim)
+        return xt_xpu_optim_grad_norm(trainer->xpu_optim, norm, err);
+    *norm =
+        xt_optim_grad_norm(trainer->network.params.grads, trainer->ranges, trainer->range_count);
+    return XT_OK;
+}
+
+/* Gradients are looked at before they are used, so that weights that are no numbers never get into
+ * a checkpoint. Where a smaller scale of the loss may help, the scaler has its say first. */
+static enum xt_status take_gradients(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
+                                     struct xt_err *err)
+{
+    struct xt_step_parts *parts = &trainer->parts;
+    if (grad_norm(trainer, &parts->norm, err))
+        return err->status;
+    if (!isfinite(parts->norm) && !xt_scaler_can_fall(&trainer->scaler))
+        return diverge(trainer, batch, "a gradient", err);
+    parts->overflows = parts->overflows || !isfinite(parts->norm);
+    return trainer->sum ? xt_gradient_sum_add(trainer->sum, parts->done == 0, err) : XT_OK;
+}
+
+enum xt_status xt_step_add(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
+                           struct xt_err *err)
+{
+    struct xt_step_seconds *seconds = &trainer->step_seconds;
+    struct xt_step_parts *parts = &trainer->parts;
+    if (parts->left_out)
+        return XT_OK;
+    double start = xt_thread_seconds();
+    enum xt_status status = forward(trainer, batch, err);
+    double after_forward = xt_thread_seconds();
+    if (!status)
+        status = take_loss(trainer, batch, err);
+    double after_loss = xt_thread_seconds();
+    if (!status && !parts->left_out)
+        status = xt_graph_backward(trainer->network.graph, err);
+    double after_backward = xt_thread_seconds();
+    if (!status && !parts->left_out)
+        status = take_gradients(trainer, batch, err);
+    trainer->network.params.batches_tracked += !trainer->network.bn_frozen;
+    parts->done++;
+    seconds->forward += after_forward - start;
+    seconds->loss += after_loss - after_forward;
+    seconds->backward += after_backward - after_loss;
+    seconds->update += xt_thread_seconds() - after_backward;
+    return status;
+}
+
+/* ---- the update ---- */
+
+/* What gradients are multiplied by: the loss scale is taken out, the sum becomes a mean over the
+ * step's images, and what is too long is clipped. */
+static float factor_of(const struct xt_trainer *trainer)
+{
+    const struct xt_step_parts *parts = &trainer->parts;
+    double clip = trainer->settings->clip;
+    double scale = (double)trainer->scaler.scale;
+    if (trainer->sum)
+        scale *= parts->weight / trainer->network.batch;
+    double norm = parts->norm / scale;
+    return (float)((clip > 0 && norm > clip ? clip / norm : 1) / scale);
+}
+
+static enum xt_status update(struct xt_trainer *trainer, float factor, struct xt_err *err)
+{
+    struct xt_params *params = &trainer->network.params;
+    double lr = xt_step_lr(trainer, trainer->step);
+    enum xt_status status = XT_OK;
+    if (trainer->xpu_optim) {
+        status = xt_xpu_optim_update(trainer->xpu_optim, lr, factor, err);
+    } else {
+        xt_optim_update(&trainer->optim, params->values, params->grads, trainer->ranges,
+                        trainer->range_count, lr, factor);
+        params->version++;
+    }
+    return status || !trainer->ema ? status : xt_ema_update(trainer->ema, err);
+}
+
+/* By the sum's own length, which is what is clipped. */
+static enum xt_status take_sum(struct xt_trainer *trainer, struct xt_err *err)
+{
+    if (!trainer->sum || trainer->parts.overflows)
+        return XT_OK;
+    enum xt_status status = xt_gradient_sum_take(trainer->sum, err);
+    return status ? status : grad_norm(trainer, &trainer->parts.norm, err);
+}
+
+/* Statistics have moved by what was no number. */
+static void undo(struct xt_trainer *trainer)
+{
+    struct xt_params *params = &trainer->network.params;
+    memcpy(params->stats, trainer->parts.stats, params->stat_floats * sizeof(float));
+    params->batches_tracked = trainer->parts.batches_tracked;
+    trainer->parts.in_a_row++;
+    trainer->left_out++;
+}
+
+/* One gradient of a batch is told with that batch; here it is their sum. */
+static enum xt_status use_gradients(struct xt_trainer *trainer, struct xt_err *err)
+{
+    struct xt_step_parts *parts = &trainer->parts;
+    enum xt_status status = take_sum(trainer, err);
+    if (status)
+        return status;
+    bool finite = !parts->overflows && isfinite(parts->norm);
+    switch (xt_scaler_judge(&trainer->scaler, finite)) {
+    case XT_SCALER_USE:
+        return update(trainer, factor_of(trainer), err);
+    case XT_SCALER_SKIP:
+        return XT_OK;
+    case XT_SCALER_FAIL:
+        break;
+    }
+    trainer->diverged = true;
+    xt_err_set(err, XT_ERR_RUN,
+               "the gradients of step %" PRId64 " are too large for float32; a lower --lr may "
+               "help%s",
+               trainer->step + 1, whole_checkpoint(trainer));
+    return skips(trainer) ? leave_out(trainer, err) : XT_ERR_RUN;
+}
+
+enum xt_status xt_step_end(struct xt_trainer *trainer, double *loss, struct xt_err *err)
+{
+    struct xt_step_parts *parts = &trainer->parts;
+    double start = xt_thread_seconds();
+    enum xt_status status = parts->left_out ? XT_OK : use_gradients(trainer, err);
+    if (status)
+        return status;
+    if (parts->left_out)
+        undo(trainer);
+    else
+        parts->in_a_row = 0;
+    *loss = parts->left_out ? NAN : parts->loss_sum / parts->weight;
+    trainer->step++;
+    trainer->step_seconds.update += xt_thread_seconds() - start;
+    return XT_OK;
+}
+
+enum xt_status xt_trainer_step(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
+                               double *loss, struct xt_err *err)
+{
+    struct xt_span start = xt_span_now();
+    xt_step_begin(trainer);
+    enum xt_status status = xt_step_add(trainer, batch, err);
+    if (!status)
+        status = xt_step_end(trainer, loss, err);
+    if (trainer->first_step.wall == 0)
+        trainer->first_step = xt_span_since(&start);
+    return status;
+}

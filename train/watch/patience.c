@@ -1,0 +1,31 @@
+#include "train/watch/patience.h"
+
+#include <math.h>
+
+static bool gains(const struct xt_merit *merit, const struct xt_merit *last, double min_delta)
+{
+    if (last->accuracy == 0 && merit->accuracy == 0)
+        return merit->second > last->second || merit->loss < last->loss;
+    if (min_delta > 0 && last->accuracy > 0)
+        return merit->accuracy > last->accuracy + min_delta;
+    return xt_merit_is_better(merit, last);
+}
+
+void xt_patience_see(struct xt_patience *patience, const struct xt_merit *merit, double min_delta)
+{
+    struct xt_merit *last = &patience->last;
+    bool gain = !patience->begun || gains(merit, last, min_delta);
+    bool each = patience->begun && last->accuracy == 0 && merit->accuracy == 0;
+    if (each)
+        *last = (struct xt_merit){.second = fmax(last->second, merit->second),
+                                  .loss = fmin(last->loss, merit->loss)};
+    else if (gain)
+        *last = *merit;
+    patience->since = gain ? 0 : patience->since + 1;
+    patience->begun = true;
+}
+
+bool xt_patience_is_over(const struct xt_patience *patience, int most)
+{
+    return most > 0 && patience->since >= most;
+}

@@ -1,0 +1,26 @@
+/* When a run has gained nothing for so long that it should end (--patience, --min-delta).
+ *
+ * A gain is an accuracy that is higher by more than min-delta than at the last gain; with min-delta
+ * 0 any better evaluation, as best.safetensors has it. As long as nothing is right at all, a
+ * smaller loss is one too, or a second figure that is higher. A plain value that checkpoints hold;
+ * zeroed: nothing was evaluated yet.
+ */
+#ifndef XT_TRAIN_WATCH_PATIENCE_H
+#define XT_TRAIN_WATCH_PATIENCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "train/evaluate.h"
+
+struct xt_patience {
+    bool begun;
+    struct xt_merit last; /* at the last gain; while nothing is right the best of each */
+    int64_t since;        /* evaluations without gain since then */
+};
+
+void xt_patience_see(struct xt_patience *patience, const struct xt_merit *merit, double min_delta);
+/* Whether `most` evaluations have gone by without gain; 0: never. */
+bool xt_patience_is_over(const struct xt_patience *patience, int most);
+
+#endif

@@ -132,7 +132,7 @@ struct xt_settings {
     int threads;           /* 0: what the process may use, fewer where others hold the CPUs */
     bool oversubscribe;    /* more than that is meant */
     double watch_cpus;     /* seconds from one look at who else holds the CPUs to the next */
-    bool device_check; /* whether an XPU computes right, before a run begins on it */
+    bool device_check;     /* whether an XPU computes right, before a run begins on it */
     enum xt_device_loss_choice on_device_loss;
     double device_timeout; /* seconds; 0: by the length of the steps */
     int workers;           /* 0: found from threads */

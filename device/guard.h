@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "device/dnnl.h"
+#include "device/dnnl_table.h"
 
 /* Puts these calls before a loaded library's. `library` finds its C++ runtime. */
 void xt_guard_begin(struct xt_dnnl_table *table, void *library);

@@ -3,7 +3,7 @@
 
 static const struct xt_override overrides[] = {
     {&xt_kind_input, xt_cpu_input_prepare, xt_cpu_input_forward, NULL},
-    {&xt_kind_conv, NULL, NULL, xt_cpu_conv_backward},
+    {&xt_kind_conv, xt_cpu_conv_prepare, NULL, xt_cpu_conv_backward},
     {&xt_kind_norm, xt_cpu_norm_prepare, xt_cpu_norm_forward, xt_cpu_norm_backward},
     {&xt_kind_pool, xt_cpu_pool_prepare, xt_cpu_pool_forward, NULL},
     {&xt_kind_dropout, xt_dropout_use, xt_cpu_dropout_forward, xt_cpu_dropout_backward},

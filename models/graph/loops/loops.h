@@ -1,7 +1,7 @@
 /* The CPU's own vectorised loops around oneDNN's convolutions: batch normalisation with ReLU and
  * the pools that read it, each in one pass over a sample while it is in cache.
  *
- * Every source in this folder is compiled once for each instruction set (base, AVX2, AVX-512);
+ * Every source in this folder is compiled once for each instruction set (base, AVX2, AVX-512, AMX);
  * xt_loops_get picks the widest that the CPU has. All tensors are dense N, H, W, C; a function
  * works on one sample or one stretch of it, so the callers thread over samples. Sums go up from
  * float32 rows to double, in an order that does not depend on threads. Thread-safe.
@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "device/device.h"
+#include "models/graph/loops/weight_grad.h"
 
 /* A pool's window. Padding rows and columns never win a max and count nothing in an average. */
 struct xt_window {
@@ -97,6 +98,9 @@ struct xt_loops {
     void (*centre)(const uint8_t *in, size_t count, int8_t *out);
     /* The largest magnitude of `count` numbers; not-a-number where one of them is not finite. */
     float (*largest)(const float *in, size_t count);
+    /* One part of a convolution's weight gradient; NULL where the build has no matrix tiles. Asks
+     * for xt_device_cpu_has_tiles. */
+    void (*weight_grad)(const struct xt_weight_grad *job, int part);
 };
 
 const struct xt_loops *xt_loops_get(void);

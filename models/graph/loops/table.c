@@ -20,4 +20,7 @@ const struct xt_loops XT_LOOPS_NAME(table) = {
     .normalise = XT_LOOPS_NAME(normalise),
     .centre = XT_LOOPS_NAME(centre),
     .largest = XT_LOOPS_NAME(largest),
+#ifdef __AMX_BF16__
+    .weight_grad = XT_LOOPS_NAME(weight_grad),
+#endif
 };

@@ -13,10 +13,10 @@ enum {
 };
 
 /* Memory that the next chunk will read, fetched a line now and then while this one is worked on. */
-struct ahead {
+struct stretch {
     const char *at, *end;
-    size_t rate, due; /* lines of each turn, times 256 */
 };
+enum { STRETCHES = 3 };
 
 /* One part at work. */
 struct part {
@@ -30,47 +30,44 @@ struct part {
     const uint16_t *zeros;
     float *bias; /* NULL: another part takes the sums, or nobody wants them */
     float *sums;
-    struct ahead in, out_grad, beside;
+    struct stretch ahead[STRETCHES];
+    int fetching;
+    size_t rate, due; /* lines of each turn, times 256 */
     bool first; /* nothing has been added to the sums yet */
     int unit, units; /* of this chunk */
 };
 
 /* ---- fetching ahead ---- */
 
-XT_INLINE void fetch_from(struct ahead *ahead)
-{
-    for (ahead->due += ahead->rate; ahead->due >= 256 && ahead->at < ahead->end; ahead->due -= 256) {
-        _mm_prefetch(ahead->at, _MM_HINT_T1);
-        ahead->at += 64;
-    }
-}
-
 XT_INLINE void fetch(struct part *part)
 {
-    fetch_from(&part->in);
-    fetch_from(&part->out_grad);
-    fetch_from(&part->beside);
-}
-
-static struct ahead ahead_of(const uint16_t *tensor, size_t first, size_t end, size_t turns)
-{
-    struct ahead ahead = {.at = (const char *)(tensor + first), .end = (const char *)(tensor + end)};
-    size_t lines = first < end ? (end - first) * sizeof *tensor / 64 + 1 : 0;
-    ahead.rate = (lines * 256 + turns - 1) / turns;
-    return ahead;
+    for (part->due += part->rate; part->due >= 256; part->due -= 256) {
+        struct stretch *ahead = &part->ahead[part->fetching];
+        if (ahead->at < ahead->end) {
+            _mm_prefetch(ahead->at, _MM_HINT_T1);
+            ahead->at += 64;
+        } else if (part->fetching + 1 < STRETCHES) {
+            part->fetching++;
+        }
+    }
 }
 
 /* ---- where pixels lie ---- */
 
-static const uint16_t *pixel_of(const struct part *part, bool out, int n, int y, int x)
+/* `count` pixels of a row, every `step`-th from column `first` on; `row` NULL: the image has no such
+ * row. */
+static void point_row(const struct part *part, const uint16_t *row, int w, int c, int first,
+                      int step, int count, const uint16_t **to)
 {
-    const struct xt_weight_grad *job = part->job;
-    size_t w = (size_t)(out ? job->out_w : job->w);
-    size_t h = (size_t)(out ? job->out_h : job->h);
-    size_t c = (size_t)(out ? job->out_c : job->in_c);
-    if (y < 0 || x < 0 || y >= (int)h || x >= (int)w)
-        return part->zeros;
-    return (out ? job->out_grad : job->in) + (((size_t)n * h + (size_t)y) * w + (size_t)x) * c;
+    int before = first < 0 ? (-first + step - 1) / step : 0;
+    int end = w > first ? (w - first + step - 1) / step : 0;
+    end = row && end < count ? end : row ? count : 0;
+    for (int i = 0; i < before && i < count; i++)
+        to[i] = part->zeros;
+    for (int i = before; i < end; i++)
+        to[i] = row + (ptrdiff_t)(first + i * step) * c;
+    for (int i = end > before ? end : before; i < count; i++)
+        to[i] = part->zeros;
 }
 
 static void point_flat(const struct part *part, bool out, int unit)
@@ -78,10 +75,10 @@ static void point_flat(const struct part *part, bool out, int unit)
     const struct xt_weight_grad *job = part->job;
     const uint16_t *from = out ? job->out_grad : job->in;
     size_t c = (size_t)(out ? job->out_c : job->in_c);
-    size_t all = (size_t)job->n * (size_t)job->h * (size_t)job->w;
     size_t first = (size_t)unit * PIXELS;
+    size_t left = (size_t)job->n * (size_t)job->h * (size_t)job->w - first;
     for (size_t i = 0; i < PIXELS; i++)
-        part->pointers[i] = first + i < all ? from + (first + i) * c : part->zeros;
+        part->pointers[i] = i < left ? from + (first + i) * c : part->zeros;
 }
 
 /* A unit's pixels in rows of `pitch`; of the input those of a plane. */
@@ -92,16 +89,20 @@ static void point(const struct part *part, bool out, int plane, int unit, int co
         point_flat(part, out, unit);
         return;
     }
-    int n = unit / job->image_units;
-    int first = unit % job->image_units * job->unit_rows;
     int planes_w = job->kernel_w < job->stride_w ? job->kernel_w : job->stride_w;
-    for (int i = 0, row = first; i < count; row++) {
-        bool within = !out || row < first + job->unit_rows;
+    int first = unit % job->image_units * job->unit_rows;
+    int h = out ? job->out_h : job->h;
+    int w = out ? job->out_w : job->w;
+    int c = out ? job->out_c : job->in_c;
+    int step = out ? 1 : job->stride_w;
+    int column = out ? 0 : plane % planes_w - job->pad_w;
+    const uint16_t *image = out ? job->out_grad : job->in;
+    image += (size_t)(unit / job->image_units) * (size_t)h * (size_t)w * (size_t)c;
+    for (int i = 0, row = first; i < count; row++, i += job->pitch) {
         int y = out ? row : row * job->stride_h + plane / planes_w - job->pad_h;
-        for (int column = 0; column < job->pitch && i < count; column++, i++) {
-            int x = out ? column : column * job->stride_w + plane % planes_w - job->pad_w;
-            part->pointers[i] = within ? pixel_of(part, out, n, y, x) : part->zeros;
-        }
+        bool within = y >= 0 && y < h && (!out || row < first + job->unit_rows);
+        point_row(part, within ? image + (size_t)y * (size_t)w * (size_t)c : NULL, w, c, column,
+                  step, count - i < job->pitch ? count - i : job->pitch, part->pointers + i);
     }
 }
 
@@ -396,6 +397,13 @@ static size_t first_pixel(const struct xt_weight_grad *job, bool out, int unit)
     return ((size_t)(unit / job->image_units) * h + (row < h ? row : h)) * w;
 }
 
+static size_t look_at(struct stretch *ahead, const uint16_t *tensor, size_t first, size_t end)
+{
+    *ahead = (struct stretch){.at = (const char *)(tensor + first)};
+    ahead->end = ahead->at + (end - first) * sizeof *tensor;
+    return (end - first) * sizeof *tensor / 64 + 1;
+}
+
 /* The next chunk, units [unit, end), is one stretch of each tensor. */
 static void look_ahead(struct part *part, int unit, int end)
 {
@@ -404,13 +412,17 @@ static void look_ahead(struct part *part, int unit, int end)
     int turned = part->units * job->unit_pixels / PIXELS * job->planes * part->left_tiles * 2;
     int products = (part->left_tiles * job->taps + 1) / 2 * (part->right_tiles + 1) / 2;
     size_t turns = (size_t)(turned + blocks * (part->right_tiles + products));
-    size_t c = (size_t)job->in_c;
-    part->in = ahead_of(job->in, first_pixel(job, false, unit) * c,
-                        first_pixel(job, false, end) * c, turns);
-    size_t first = first_pixel(job, true, unit) * (size_t)job->out_c;
-    size_t last = first_pixel(job, true, end) * (size_t)job->out_c;
-    part->out_grad = ahead_of(job->out_grad, first, last, turns);
-    part->beside = ahead_of(job->beside, first, job->beside ? last : first, turns);
+    size_t c = (size_t)job->out_c;
+    size_t first = first_pixel(job, true, unit) * c;
+    size_t last = first_pixel(job, true, end) * c;
+    size_t lines = look_at(&part->ahead[0], job->out_grad, first, last);
+    lines += look_at(&part->ahead[1], job->beside, first, job->beside ? last : first);
+    c = (size_t)job->in_c;
+    lines += look_at(&part->ahead[2], job->in, first_pixel(job, false, unit) * c,
+                     first_pixel(job, false, end) * c);
+    part->fetching = 0;
+    part->due = 0;
+    part->rate = (lines * 256 + turns - 1) / turns;
 }
 
 /* Four sums of a channel become one: those of quarters, four channels at a time. */

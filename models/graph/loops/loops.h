@@ -24,6 +24,10 @@ struct xt_window {
     int out_h, out_w;
 };
 
+/* What a pass of the gradient does with the gradient before ReLU: sums it up and keeps it; sums it
+ * up alone; makes the input's gradient of it, from the same inputs. */
+enum xt_norm_pass { XT_NORM_SUM_AND_KEEP, XT_NORM_SUM, XT_NORM_APPLY };
+
 /* One sample of BN + ReLU + pools. Pointers that are NULL are left out. */
 struct xt_norm_sample {
     enum xt_dtype dtype; /* of z, residual, y, pooled and their gradients */
@@ -42,10 +46,13 @@ struct xt_norm_sample {
     float *averaged;          /* [average.out_h][average.out_w][c] float32 */
 
     /* backward */
+    enum xt_norm_pass pass; /* the second and third: one reader at most, no residual */
     const void *dy[2];      /* gradients of y, from up to two readers */
     const void *dpooled[2]; /* gradients of pooled */
     const float *daveraged; /* gradient of averaged */
-    void *da;               /* [h][w][c] out: the gradient before ReLU; may be dy[0] or dz */
+    void *da;               /* [h][w][c] out: the gradient before ReLU; may be dy[0] or dz. Of
+                               XT_NORM_APPLY dz, which may be dy[0] */
+    const float *a, *b, *d; /* [c] XT_NORM_APPLY: dz = a * da + b * z + d */
     const float *pivot;     /* [c] the sums below are of da and da * (z - pivot) */
     double *sum_da;         /* [c] */
     double *sum_da_z;       /* [c] */
@@ -62,7 +69,7 @@ struct xt_loops {
     void (*statistics)(enum xt_dtype dtype, const void *z, size_t pixels, int c, const float *pivot,
                        double *sums, double *squares, float *scratch);
     void (*norm_forward)(const struct xt_norm_sample *sample);
-    /* Writes da and its sums. */
+    /* Writes da and its sums, or what the pass says. */
     void (*norm_backward)(const struct xt_norm_sample *sample);
     /* dz = a * da + b * z + d, channel by channel; dz may be da. */
     void (*norm_backward_apply)(enum xt_dtype dtype, const void *da, const void *z, size_t pixels,

@@ -74,6 +74,13 @@ bool xt_device_cpu_has_fp16(void)
            (unsigned)dnnl_cpu_isa_avx512_core_fp16;
 }
 
+bool xt_device_cpu_has_avx512(void)
+{
+    unsigned isa = (unsigned)xt_dnnl.get_effective_cpu_isa();
+    unsigned avx512 = (unsigned)dnnl_cpu_isa_avx512_core;
+    return (isa & avx512) == avx512;
+}
+
 bool xt_device_cpu_has_tiles(void)
 {
 #ifdef __x86_64__

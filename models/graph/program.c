@@ -227,9 +227,9 @@ dnnl_memory_desc_t xt_program_layout_as(struct xt_program *program, dnnl_data_ty
     dnnl_dims_t all = {0};
     memcpy(all, dims, (size_t)ndims * sizeof *all);
     if (made)
-        xt_program_check(
-            program, xt_dnnl.memory_desc_create_with_tag(&made->md, ndims, all, dtype, format),
-            "a memory's layout");
+        xt_program_check(program,
+                         xt_dnnl.memory_desc_create_with_tag(&made->md, ndims, all, dtype, format),
+                         "a memory's layout");
     return made ? made->md : NULL;
 }
 

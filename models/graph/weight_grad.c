@@ -44,24 +44,30 @@ static void plan_units(struct xt_weight_grad *job)
         job->unit_blocks = 1;
         job->unit_pixels = XT_TILE_PIXELS;
         job->units = divide_up(job->n * job->h * job->w, XT_TILE_PIXELS);
-        job->chunk_units = large ? BLOCKS : FLAT_BLOCKS;
+        job->chunk_units = job->f32 ? XT_F32_BLOCKS : large ? BLOCKS : FLAT_BLOCKS;
         return;
     }
-    int most = BLOCKS * XT_TILE_PIXELS / job->pitch;
+    int blocks = job->f32 ? XT_F32_BLOCKS : BLOCKS;
+    int most = blocks * XT_TILE_PIXELS / job->pitch;
     job->image_units = divide_up(job->out_h, most > 1 ? most : 1);
     job->unit_rows = divide_up(job->out_h, job->image_units);
     job->image_units = divide_up(job->out_h, job->unit_rows);
     job->units = job->n * job->image_units;
     job->unit_blocks = divide_up(job->unit_rows * job->pitch, XT_TILE_PIXELS);
-    int reach = (job->kernel_h - 1) / job->stride_h * job->pitch +
-                (job->kernel_w - 1) / job->stride_w;
+    int reach =
+        (job->kernel_h - 1) / job->stride_h * job->pitch + (job->kernel_w - 1) / job->stride_w;
     job->unit_pixels =
         divide_up(job->unit_blocks * XT_TILE_PIXELS + reach, XT_TILE_PIXELS) * XT_TILE_PIXELS;
-    job->chunk_units = BLOCKS / job->unit_blocks > 1 ? BLOCKS / job->unit_blocks : 1;
+    job->chunk_units = blocks / job->unit_blocks > 1 ? blocks / job->unit_blocks : 1;
 }
 
 static void plan_scratch(struct xt_weight_grad *job)
 {
+    /* Four sums of each channel, where they are taken along the rows of the left matrix. */
+    size_t bias = (size_t)tiles_of(job->out_c) * XT_TILE_CHANNELS * 4 * sizeof(float);
+    job->part_bytes = aligned(bias);
+    if (job->f32)
+        return;
     /* An odd number of cache lines, so that a tile's rows do not meet in one place of the cache. */
     job->left_stride = (job->chunk_units * job->unit_pixels / XT_TILE_PIXELS | 1) * XT_TILE_PIXELS;
     int first = 0;
@@ -81,10 +87,7 @@ static void plan_scratch(struct xt_weight_grad *job)
     job->pointers_at = job->right_at + (size_t)right * blocks * tile;
     job->zeros_at = job->pointers_at + aligned((size_t)job->unit_pixels * sizeof(void *));
     job->bias_at = job->zeros_at + aligned((size_t)channels * sizeof(uint16_t));
-    /* Four sums of each channel, where they are taken along the rows of the left matrix. */
-    job->part_bytes = job->bias_at + (size_t)tiles_of(job->out_c) * XT_TILE_CHANNELS * 4 *
-                                         sizeof(float);
-    job->part_bytes = aligned(job->part_bytes);
+    job->part_bytes = aligned(job->bias_at + bias);
 }
 
 void xt_weight_grad_plan(struct xt_weight_grad *job, int threads)
@@ -92,19 +95,19 @@ void xt_weight_grad_plan(struct xt_weight_grad *job, int threads)
     int in_tiles = tiles_of(job->in_c);
     int out_tiles = tiles_of(job->out_c);
     job->taps = job->kernel_h * job->kernel_w;
-    job->flat = job->taps == 1 && job->stride_h == 1 && job->stride_w == 1 && !job->pad_h &&
-                !job->pad_w;
+    job->flat =
+        job->taps == 1 && job->stride_h == 1 && job->stride_w == 1 && !job->pad_h && !job->pad_w;
     /* Turning takes longer than pairing, so the matrix of fewer channels is turned; of several taps
      * it is the one that they move over. */
-    job->turned = job->taps == 1 && out_tiles < in_tiles;
+    job->turned = !job->f32 && job->taps == 1 && out_tiles < in_tiles;
     job->left_tiles = job->turned ? out_tiles : in_tiles;
     job->right_tiles = job->turned ? in_tiles : out_tiles;
     int planes_h = job->kernel_h < job->stride_h ? job->kernel_h : job->stride_h;
     int planes_w = job->kernel_w < job->stride_w ? job->kernel_w : job->stride_w;
     job->planes = planes_h * planes_w;
     job->pitch = job->out_w + (job->kernel_w - 1) / job->stride_w;
-    job->weights = (size_t)(in_tiles * out_tiles) * (size_t)job->taps * XT_TILE_CHANNELS *
-                   XT_TILE_CHANNELS;
+    job->weights =
+        (size_t)(in_tiles * out_tiles) * (size_t)job->taps * XT_TILE_CHANNELS * XT_TILE_CHANNELS;
     plan_units(job);
     plan_parts(job, threads);
     plan_scratch(job);
@@ -119,6 +122,18 @@ size_t xt_weight_grad_scratch(const struct xt_weight_grad *job)
 {
     return (size_t)xt_weight_grad_parts(job) * job->part_bytes +
            (size_t)(job->groups - 1) * job->weights * sizeof(float);
+}
+
+size_t xt_weight_grad_pixel(const struct xt_weight_grad *job, bool out, int unit)
+{
+    size_t h = (size_t)(out ? job->out_h : job->h);
+    size_t w = (size_t)(out ? job->out_w : job->w);
+    size_t all = (size_t)job->n * h * w;
+    if (job->flat)
+        return (size_t)unit * XT_TILE_PIXELS < all ? (size_t)unit * XT_TILE_PIXELS : all;
+    size_t row = (size_t)(unit % job->image_units * job->unit_rows);
+    row *= (size_t)(out ? 1 : job->stride_h);
+    return ((size_t)(unit / job->image_units) * h + (row < h ? row : h)) * w;
 }
 
 float *xt_weight_grad_sums(const struct xt_weight_grad *job, int group)

@@ -15,21 +15,23 @@
 struct work {
     struct xt_weight_grad job;
     struct xt_reference_conv reference;
-    uint16_t *in16, *out16;
+    void *in_memory, *out_memory;
     double *in, *out;
     float *bias;
 };
 
-static void fill(struct xt_rng *rng, size_t count, uint16_t **as_bf16, double **as_double)
+static void *fill(struct xt_rng *rng, size_t count, enum xt_dtype dtype, double **as_double)
 {
-    *as_bf16 = malloc(count * sizeof **as_bf16);
+    char *memory = malloc(count * xt_dtype_size(dtype));
     *as_double = malloc(count * sizeof **as_double);
-    assert_true(*as_bf16 && *as_double);
+    assert_true(memory && *as_double);
     for (size_t i = 0; i < count; i++) {
         float value = 2 * xt_rng_uniform(rng) - 1;
-        xt_number_from_float(XT_BF16, &value, 1, &(*as_bf16)[i]);
-        (*as_double)[i] = (double)xt_bf16_to_float((*as_bf16)[i]);
+        xt_number_from_float(dtype, &value, 1, memory + i * xt_dtype_size(dtype));
+        xt_number_to_float(dtype, memory + i * xt_dtype_size(dtype), 1, &value);
+        (*as_double)[i] = (double)value;
     }
+    return memory;
 }
 
 static void *aligned_memory(size_t bytes)
@@ -54,25 +56,26 @@ static void setup(struct work *work, struct xt_weight_grad shape)
                                         .stride_w = shape.stride_w,
                                         .pad_h = shape.pad_h,
                                         .pad_w = shape.pad_w}};
-    fill(&rng, xt_reference_count(&work->reference.in), &work->in16, &work->in);
-    fill(&rng, xt_reference_count(&work->reference.out), &work->out16, &work->out);
+    enum xt_dtype dtype = shape.f32 ? XT_F32 : XT_BF16;
+    work->in_memory = fill(&rng, xt_reference_count(&work->reference.in), dtype, &work->in);
+    work->out_memory = fill(&rng, xt_reference_count(&work->reference.out), dtype, &work->out);
     work->bias = aligned_memory((size_t)shape.out_c * sizeof(float));
-    work->job.in = work->in16;
-    work->job.out_grad = work->out16;
+    work->job.in = work->in_memory;
+    work->job.out_grad = work->out_memory;
     work->job.bias_grad = work->bias;
 }
 
 static void clear(struct work *work)
 {
-    free(work->in16);
-    free(work->out16);
+    free(work->in_memory);
+    free(work->out_memory);
     free(work->in);
     free(work->out);
     free(work->bias);
 }
 
 /* The gradient, which the caller frees. */
-static float *run(struct work *work, const struct xt_loops *loops, int threads)
+static float *run(struct work *work, xt_weight_grad_loop *loop, int threads)
 {
     struct xt_weight_grad *job = &work->job;
     xt_weight_grad_plan(job, threads);
@@ -81,7 +84,7 @@ static float *run(struct work *work, const struct xt_loops *loops, int threads)
     job->scratch = aligned_memory(xt_weight_grad_scratch(job));
 #pragma omp parallel for schedule(static)
     for (int part = 0; part < xt_weight_grad_parts(job); part++)
-        loops->weight_grad(job, part);
+        loop(job, part);
     size_t half = job->weights / 2;
     xt_weight_grad_add_up(job, half, job->weights);
     xt_weight_grad_add_up(job, 0, half);
@@ -108,10 +111,10 @@ static void check_weights(const struct work *work, const float *grad)
             for (size_t tap = 0; tap < taps; tap++) {
                 double got = (double)grad[place(job, o, i, tap)];
                 bool real = o < (size_t)job->out_c && i < (size_t)job->in_c;
-                double wanted = real ? xt_reference_conv_weight_grad(&work->reference, work->in,
-                                                                     work->out,
-                                                                     o * row + i * taps + tap)
-                                     : 0;
+                double wanted =
+                    real ? xt_reference_conv_weight_grad(&work->reference, work->in, work->out,
+                                                         o * row + i * taps + tap)
+                         : 0;
                 if (!(fabs(got - wanted) <= 1e-6 * pixels))
                     fail_msg("weight [%zu][%zu] tap %zu: %g, not %g", o, i, tap, got, wanted);
             }
@@ -130,19 +133,27 @@ static void check_bias(const struct work *work)
     }
 }
 
-/* The build with matrix tiles; NULL and a word about it where this CPU has none. */
-static const struct xt_loops *with_tiles(void)
+/* Of every build that this CPU can run, in either type. */
+enum { LOOPS_MAX = 2 * BUILDS_MAX };
+static int find_loops(xt_weight_grad_loop *loops[LOOPS_MAX], bool f32[LOOPS_MAX])
 {
     static bool loaded;
-    struct xt_err err = {0};
+    const struct xt_loops *all[BUILDS_MAX];
+    int count = 0;
     if (!loaded)
-        assert_int_equal(xt_dnnl_load(XT_DNNL_CPU, &err), XT_OK);
+        assert_int_equal(xt_dnnl_load(XT_DNNL_CPU, &(struct xt_err){0}), XT_OK);
     loaded = true;
-    const struct xt_loops *loops = xt_loops_get();
-    if (loops->weight_grad && xt_device_cpu_has_tiles())
-        return loops;
-    print_message("skipped: no AMX here\n");
-    return NULL;
+    for (int b = builds(all) - 1; b >= 0; b--) {
+        f32[count] = true;
+        if (all[b]->weight_grad_f32)
+            loops[count++] = all[b]->weight_grad_f32;
+        f32[count] = false;
+        if (all[b]->weight_grad && xt_device_cpu_has_tiles())
+            loops[count++] = all[b]->weight_grad;
+    }
+    if (!count)
+        print_message("skipped: no AVX-512 here\n");
+    return count;
 }
 
 /* A shape and what it stands for. */
@@ -155,42 +166,135 @@ static const struct xt_weight_grad shapes[] = {
     {.n = 3, .h = 10, .w = 45, .in_c = 32, .out_c = 32, .kernel_h = 1, .kernel_w = 3, .pad_w = 1},
     {.n = 2, .h = 8, .w = 21, .in_c = 64, .out_c = 48, .kernel_h = 1, .kernel_w = 4},
     {.n = 2, .h = 16, .w = 18, .in_c = 48, .out_c = 68, .kernel_h = 13, .kernel_w = 1},
-    {.n = 2, .h = 40, .w = 37, .in_c = 3, .out_c = 16, .kernel_h = 7, .kernel_w = 7,
-     .stride_h = 2, .stride_w = 2, .pad_h = 3, .pad_w = 3},
-    {.n = 2, .h = 14, .w = 14, .in_c = 32, .out_c = 32, .kernel_h = 3, .kernel_w = 3, .pad_h = 1,
+    {.n = 2,
+     .h = 40,
+     .w = 37,
+     .in_c = 3,
+     .out_c = 16,
+     .kernel_h = 7,
+     .kernel_w = 7,
+     .stride_h = 2,
+     .stride_w = 2,
+     .pad_h = 3,
+     .pad_w = 3},
+    {.n = 2,
+     .h = 14,
+     .w = 14,
+     .in_c = 32,
+     .out_c = 32,
+     .kernel_h = 3,
+     .kernel_w = 3,
+     .pad_h = 1,
      .pad_w = 1},
-    {.n = 5, .h = 7, .w = 7, .in_c = 16, .out_c = 32, .kernel_h = 3, .kernel_w = 3, .pad_h = 1,
+    {.n = 5,
+     .h = 7,
+     .w = 7,
+     .in_c = 16,
+     .out_c = 32,
+     .kernel_h = 3,
+     .kernel_w = 3,
+     .pad_h = 1,
      .pad_w = 1},
-    {.n = 2, .h = 15, .w = 28, .in_c = 32, .out_c = 16, .kernel_h = 3, .kernel_w = 3,
-     .stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1},
-    {.n = 3, .h = 14, .w = 13, .in_c = 48, .out_c = 16, .kernel_h = 1, .kernel_w = 1,
-     .stride_h = 2, .stride_w = 2},
+    {.n = 2,
+     .h = 15,
+     .w = 28,
+     .in_c = 32,
+     .out_c = 16,
+     .kernel_h = 3,
+     .kernel_w = 3,
+     .stride_h = 2,
+     .stride_w = 2,
+     .pad_h = 1,
+     .pad_w = 1},
+    {.n = 3,
+     .h = 14,
+     .w = 13,
+     .in_c = 48,
+     .out_c = 16,
+     .kernel_h = 1,
+     .kernel_w = 1,
+     .stride_h = 2,
+     .stride_w = 2},
+    /* rows of one pixel */
+    {.n = 2, .h = 130, .w = 3, .in_c = 8, .out_c = 16, .kernel_h = 2, .kernel_w = 3},
     /* sizes that fit nothing */
     {.n = 1, .h = 1, .w = 1, .in_c = 1, .out_c = 1, .kernel_h = 1, .kernel_w = 1},
-    {.n = 3, .h = 5, .w = 6, .in_c = 33, .out_c = 70, .kernel_h = 2, .kernel_w = 3, .pad_h = 1,
+    {.n = 3,
+     .h = 5,
+     .w = 6,
+     .in_c = 33,
+     .out_c = 70,
+     .kernel_h = 2,
+     .kernel_w = 3,
+     .pad_h = 1,
      .pad_w = 1},
-    {.n = 2, .h = 9, .w = 11, .in_c = 36, .out_c = 41, .kernel_h = 3, .kernel_w = 3,
-     .stride_h = 2, .stride_w = 1, .pad_h = 1, .pad_w = 2},
-    {.n = 2, .h = 9, .w = 9, .in_c = 20, .out_c = 7, .kernel_h = 5, .kernel_w = 5, .pad_h = 2,
+    {.n = 2,
+     .h = 9,
+     .w = 11,
+     .in_c = 36,
+     .out_c = 41,
+     .kernel_h = 3,
+     .kernel_w = 3,
+     .stride_h = 2,
+     .stride_w = 1,
+     .pad_h = 1,
      .pad_w = 2},
-    {.n = 2, .h = 11, .w = 12, .in_c = 9, .out_c = 17, .kernel_h = 2, .kernel_w = 1,
-     .stride_h = 3, .stride_w = 2},
+    {.n = 2,
+     .h = 9,
+     .w = 9,
+     .in_c = 20,
+     .out_c = 7,
+     .kernel_h = 5,
+     .kernel_w = 5,
+     .pad_h = 2,
+     .pad_w = 2},
+    {.n = 2,
+     .h = 11,
+     .w = 12,
+     .in_c = 9,
+     .out_c = 17,
+     .kernel_h = 2,
+     .kernel_w = 1,
+     .stride_h = 3,
+     .stride_w = 2},
     {.n = 2, .h = 3, .w = 401, .in_c = 5, .out_c = 9, .kernel_h = 3, .kernel_w = 3},
-    {.n = 2, .h = 4, .w = 4, .in_c = 71, .out_c = 13, .kernel_h = 1, .kernel_w = 1, .pad_h = 1,
+    {.n = 2,
+     .h = 4,
+     .w = 4,
+     .in_c = 71,
+     .out_c = 13,
+     .kernel_h = 1,
+     .kernel_w = 1,
+     .pad_h = 1,
      .pad_w = 1},
     /* so many weights that threads share out the channels of either side */
-    {.n = 2, .h = 2, .w = 5, .in_c = 200, .out_c = 330, .kernel_h = 3, .kernel_w = 3, .pad_h = 1,
+    {.n = 2,
+     .h = 2,
+     .w = 5,
+     .in_c = 200,
+     .out_c = 330,
+     .kernel_h = 3,
+     .kernel_w = 3,
+     .pad_h = 1,
      .pad_w = 1},
-    {.n = 2, .h = 2, .w = 5, .in_c = 330, .out_c = 200, .kernel_h = 3, .kernel_w = 3, .pad_h = 1,
+    {.n = 2,
+     .h = 2,
+     .w = 5,
+     .in_c = 330,
+     .out_c = 200,
+     .kernel_h = 3,
+     .kernel_w = 3,
+     .pad_h = 1,
      .pad_w = 1},
     {.n = 1, .h = 3, .w = 7, .in_c = 330, .out_c = 700, .kernel_h = 1, .kernel_w = 1},
     {.n = 1, .h = 3, .w = 7, .in_c = 700, .out_c = 330, .kernel_h = 1, .kernel_w = 1},
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
-static struct xt_weight_grad shape_of(int index)
+static struct xt_weight_grad shape_of(int index, bool f32)
 {
     struct xt_weight_grad shape = shapes[index];
+    shape.f32 = f32;
     shape.stride_h = shape.stride_h ? shape.stride_h : 1;
     shape.stride_w = shape.stride_w ? shape.stride_w : 1;
     return shape;
@@ -199,12 +303,14 @@ static struct xt_weight_grad shape_of(int index)
 static void it_is_what_plain_loops_make_of_it(void **state)
 {
     (void)state;
-    const struct xt_loops *loops = with_tiles();
-    for (int s = 0; s < SHAPES && loops; s++)
+    xt_weight_grad_loop *loops[LOOPS_MAX];
+    bool f32[LOOPS_MAX];
+    int count = find_loops(loops, f32);
+    for (int i = 0; i < count * SHAPES; i++)
         for (int threads = 1; threads <= 4; threads++) {
             struct work work;
-            setup(&work, shape_of(s));
-            float *grad = run(&work, loops, threads);
+            setup(&work, shape_of(i % SHAPES, f32[i / SHAPES]));
+            float *grad = run(&work, loops[i / SHAPES], threads);
             check_weights(&work, grad);
             check_bias(&work);
             free(grad);
@@ -215,15 +321,18 @@ static void it_is_what_plain_loops_make_of_it(void **state)
 static void it_is_the_same_every_time_and_without_the_bias(void **state)
 {
     (void)state;
-    const struct xt_loops *loops = with_tiles();
-    for (int s = 0; s < SHAPES && loops; s++) {
+    xt_weight_grad_loop *loops[LOOPS_MAX];
+    bool f32[LOOPS_MAX];
+    int count = find_loops(loops, f32);
+    for (int i = 0; i < count * SHAPES; i++) {
+        xt_weight_grad_loop *loop = loops[i / SHAPES];
         struct work work;
-        setup(&work, shape_of(s));
-        float *first = run(&work, loops, 3);
+        setup(&work, shape_of(i % SHAPES, f32[i / SHAPES]));
+        float *first = run(&work, loop, 3);
         size_t bytes = work.job.weights * sizeof *first;
-        float *second = run(&work, loops, 3);
+        float *second = run(&work, loop, 3);
         work.job.bias_grad = NULL;
-        float *third = run(&work, loops, 3);
+        float *third = run(&work, loop, 3);
         assert_memory_equal(first, second, bytes);
         assert_memory_equal(first, third, bytes);
         free(first);

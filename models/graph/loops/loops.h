@@ -107,7 +107,9 @@ struct xt_loops {
     float (*largest)(const float *in, size_t count);
     /* One part of a convolution's weight gradient; NULL where the build has no matrix tiles. Asks
      * for xt_device_cpu_has_tiles. */
-    void (*weight_grad)(const struct xt_weight_grad *job, int part);
+    xt_weight_grad_loop *weight_grad;
+    /* The same in float32; NULL where the build has no AVX-512. */
+    xt_weight_grad_loop *weight_grad_f32;
 };
 
 const struct xt_loops *xt_loops_get(void);

@@ -2,8 +2,9 @@
 #include "models/graph/loops/table.h"
 
 #ifdef __AMX_BF16__
-#include <immintrin.h>
 #include <string.h>
+
+#include "models/graph/loops/ahead.h"
 
 enum {
     PIXELS = XT_TILE_PIXELS,
@@ -11,12 +12,6 @@ enum {
     TILE = PIXELS * CHANNELS, /* elements of a tile of either matrix */
     SUMS = CHANNELS * CHANNELS
 };
-
-/* Memory that the next chunk will read, fetched a line now and then while this one is worked on. */
-struct stretch {
-    const char *at, *end;
-};
-enum { STRETCHES = 3 };
 
 /* One part at work. */
 struct part {
@@ -30,32 +25,15 @@ struct part {
     const uint16_t *zeros;
     float *bias; /* NULL: another part takes the sums, or nobody wants them */
     float *sums;
-    struct stretch ahead[STRETCHES];
-    int fetching;
-    size_t rate, due; /* lines of each turn, times 256 */
-    bool first; /* nothing has been added to the sums yet */
+    struct xt_ahead ahead;
+    bool first;      /* nothing has been added to the sums yet */
     int unit, units; /* of this chunk */
 };
 
-/* ---- fetching ahead ---- */
-
-XT_INLINE void fetch(struct part *part)
-{
-    for (part->due += part->rate; part->due >= 256; part->due -= 256) {
-        struct stretch *ahead = &part->ahead[part->fetching];
-        if (ahead->at < ahead->end) {
-            _mm_prefetch(ahead->at, _MM_HINT_T1);
-            ahead->at += 64;
-        } else if (part->fetching + 1 < STRETCHES) {
-            part->fetching++;
-        }
-    }
-}
-
 /* ---- where pixels lie ---- */
 
-/* `count` pixels of a row, every `step`-th from column `first` on; `row` NULL: the image has no such
- * row. */
+/* `count` pixels of a row, every `step`-th from column `first` on; `row` NULL: the image has no
+ * such row. */
 static void point_row(const struct part *part, const uint16_t *row, int w, int c, int first,
                       int step, int count, const uint16_t **to)
 {
@@ -176,7 +154,7 @@ static void turn_tiles(struct part *part, const uint16_t *const *pixels, int c, 
         else
             turn(pixels, (size_t)k, mask_8(c - k), false, to, stride, sums);
         to += 8 * stride;
-        fetch(part);
+        fetch(&part->ahead);
     }
 }
 
@@ -230,7 +208,7 @@ static void pair_tiles(struct part *part, const uint16_t *const *pixels, int c, 
         else
             pair_tile(pixels, (size_t)k, (__mmask16)((1 << (c - k)) - 1), false, to, sums);
         to += column;
-        fetch(part);
+        fetch(&part->ahead);
     }
 }
 
@@ -297,7 +275,7 @@ XT_INLINE void add_block(struct part *part, const struct block *block, int rows,
             left1 += PIXELS;
             right0 += TILE;
             right1 += TILE;
-            fetch(part);
+            fetch(&part->ahead);
         }
     }
     _tile_stored(0, block->sums[0][0], 64);
@@ -351,8 +329,7 @@ static void multiply(struct part *part)
                 take_row(part, k < high ? i + k : i, k, &block);
                 block.right[k] = part->right + (size_t)(k < wide ? j + k : j) * column_size;
                 for (int l = 0; l < 2; l++)
-                    block.sums[k][l] =
-                        sums_at(part, k < high ? i + k : i, l < wide ? j + l : j);
+                    block.sums[k][l] = sums_at(part, k < high ? i + k : i, l < wide ? j + l : j);
             }
             if (high > 1 && wide > 1)
                 add_block(part, &block, 2, 2);
@@ -384,45 +361,14 @@ static void configure(const struct part *part)
     _tile_loadconfig(&tiles);
 }
 
-/* The first pixel of a unit, of either tensor; all of them for the unit behind the last. */
-static size_t first_pixel(const struct xt_weight_grad *job, bool out, int unit)
-{
-    size_t h = (size_t)(out ? job->out_h : job->h);
-    size_t w = (size_t)(out ? job->out_w : job->w);
-    size_t all = (size_t)job->n * h * w;
-    if (job->flat)
-        return (size_t)unit * PIXELS < all ? (size_t)unit * PIXELS : all;
-    size_t row = (size_t)(unit % job->image_units * job->unit_rows);
-    row *= (size_t)(out ? 1 : job->stride_h);
-    return ((size_t)(unit / job->image_units) * h + (row < h ? row : h)) * w;
-}
-
-static size_t look_at(struct stretch *ahead, const uint16_t *tensor, size_t first, size_t end)
-{
-    *ahead = (struct stretch){.at = (const char *)(tensor + first)};
-    ahead->end = ahead->at + (end - first) * sizeof *tensor;
-    return (end - first) * sizeof *tensor / 64 + 1;
-}
-
-/* The next chunk, units [unit, end), is one stretch of each tensor. */
-static void look_ahead(struct part *part, int unit, int end)
+/* Tiles that are turned count twice, blocks of products as much as a tile. */
+static size_t turns_of(const struct part *part)
 {
     const struct xt_weight_grad *job = part->job;
     int blocks = part->units * job->unit_blocks;
     int turned = part->units * job->unit_pixels / PIXELS * job->planes * part->left_tiles * 2;
     int products = (part->left_tiles * job->taps + 1) / 2 * (part->right_tiles + 1) / 2;
-    size_t turns = (size_t)(turned + blocks * (part->right_tiles + products));
-    size_t c = (size_t)job->out_c;
-    size_t first = first_pixel(job, true, unit) * c;
-    size_t last = first_pixel(job, true, end) * c;
-    size_t lines = look_at(&part->ahead[0], job->out_grad, first, last);
-    lines += look_at(&part->ahead[1], job->beside, first, job->beside ? last : first);
-    c = (size_t)job->in_c;
-    lines += look_at(&part->ahead[2], job->in, first_pixel(job, false, unit) * c,
-                     first_pixel(job, false, end) * c);
-    part->fetching = 0;
-    part->due = 0;
-    part->rate = (lines * 256 + turns - 1) / turns;
+    return (size_t)(turned + blocks * (part->right_tiles + products));
 }
 
 /* Four sums of a channel become one: those of quarters, four channels at a time. */
@@ -480,11 +426,8 @@ void XT_LOOPS_NAME(weight_grad)(const struct xt_weight_grad *job, int number)
     for (; part.unit < end; part.unit += part.units) {
         part.units = end - part.unit < job->chunk_units ? end - part.unit : job->chunk_units;
         int next = part.unit + part.units;
-        look_ahead(&part, next,
-                   end - next < job->chunk_units ? end : next + job->chunk_units);
-        if (job->finish)
-            job->finish(job->context, first_pixel(job, true, part.unit),
-                        first_pixel(job, true, next));
+        look_ahead(&part.ahead, job, next,
+                   end - next < job->chunk_units ? end : next + job->chunk_units, turns_of(&part));
         make_left(&part);
         make_right(&part);
         multiply(&part);

@@ -1,10 +1,10 @@
-/* The weight gradient of a convolution of bf16 by matrix tiles (AMX), where the CPU has them.
+/* The weight gradient of a convolution: of bf16 by matrix tiles (AMX), of float32 by AVX-512.
  *
- * dW[tap][o][i] is a product over pixels, of the output's gradient and of the input moved by the
- * tap. One of the two is the left matrix, turned so that a row is a channel's pixels, of which a
- * tap takes those from some place on; the other is the right matrix, pairs of pixels side by side.
- * The output's pixels are counted in rows of `pitch`, wider than an image's by what the kernel
- * reaches over its end, so that a tap's place is a number of pixels.
+ * In bf16 dW[tap][o][i] is a product over pixels, of the output's gradient and of the input moved
+ * by the tap. One of the two is the left matrix, turned so that a row is a channel's pixels, of
+ * which a tap takes those from some place on; the other is the right matrix, pairs of pixels side
+ * by side. The output's pixels are counted in rows of `pitch`, wider than an image's by what the
+ * kernel reaches over its end, so that a tap's place is a number of pixels.
  *
  * Work is divided into parts, one a thread: groups of samples (of pixels, for 1x1), each with sums
  * of its own that are added up in their order; and where there are many weights, shares of the
@@ -20,7 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { XT_TILE_CHANNELS = 16, XT_TILE_PIXELS = 32 };
+/* Work is counted in blocks of pixels; float32 takes so many at a time at most, or one row. */
+enum { XT_TILE_CHANNELS = 16, XT_TILE_PIXELS = 32, XT_F32_BLOCKS = 3 };
 
 struct xt_weight_grad {
     /* The convolution: no groups, no dilation; tensors are dense N, H, W, C. */
@@ -29,6 +30,8 @@ struct xt_weight_grad {
     int kernel_h, kernel_w;
     int stride_h, stride_w;
     int pad_h, pad_w;
+
+    bool f32; /* the tensors; else bf16 */
 
     /* What xt_weight_grad_plan makes of it. */
     bool turned; /* the output's gradient is the left matrix; else the input is */
@@ -49,18 +52,15 @@ struct xt_weight_grad {
     size_t right_at, pointers_at, zeros_at, bias_at; /* in it; the left matrix is at 0 */
 
     /* A run's memory. */
-    const uint16_t *in;       /* [n][h][w][in_c] */
-    const uint16_t *out_grad; /* [n][out_h][out_w][out_c] */
-    float *grad;              /* [weights] */
-    float *bias_grad;         /* [out_c]; NULL: not wanted */
-    void *scratch;            /* xt_weight_grad_scratch bytes, aligned to 64 */
-    /* Where there are no shares: called for pixels [first, end) of out_grad before they are read,
-     * to finish them while they are in cache; with them it reads `beside`, of the same shape. NULL:
-     * they are finished. */
-    void (*finish)(void *context, size_t first, size_t end);
-    void *context;
-    const uint16_t *beside;
+    const void *in;       /* [n][h][w][in_c] */
+    const void *out_grad; /* [n][out_h][out_w][out_c] */
+    float *grad;          /* [weights] */
+    float *bias_grad;     /* [out_c]; NULL: not wanted */
+    void *scratch;        /* xt_weight_grad_scratch bytes, aligned to 64 */
 };
+
+/* One part's work. */
+typedef void xt_weight_grad_loop(const struct xt_weight_grad *job, int part);
 
 /* Divides the work among at most `threads` parts. */
 void xt_weight_grad_plan(struct xt_weight_grad *job, int threads);
@@ -73,6 +73,10 @@ float *xt_weight_grad_sums(const struct xt_weight_grad *job, int group);
 float *xt_weight_grad_bias(const struct xt_weight_grad *job, int part);
 /* Tiles of the left (else right) matrix that a share has, from *first on. */
 int xt_weight_grad_share(const struct xt_weight_grad *job, int share, bool left, int *first);
+
+/* The first pixel of a unit, of the output or of the input; all of them for the unit behind the
+ * last. */
+size_t xt_weight_grad_pixel(const struct xt_weight_grad *job, bool out, int unit);
 
 /* Once all parts have run: weights [first, end) and, for the first of them, the bias. */
 void xt_weight_grad_add_up(const struct xt_weight_grad *job, size_t first, size_t end);

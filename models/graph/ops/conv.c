@@ -73,7 +73,7 @@ struct making {
     struct xt_graph *graph;
     struct xt_program *program;
     dnnl_memory_desc_t in, out, weights, weights_grad, bias;
-    dnnl_memory_desc_t plain; /* of float32 weights */
+    dnnl_memory_desc_t plain;            /* of float32 weights */
     dnnl_memory_desc_t own_weights_grad; /* NULL: a primitive makes it */
     dnnl_primitive_attr_t attr, post_attr;
     dnnl_primitive_desc_t forward, backward_weights, backward_data; /* the steps' own, once added */
@@ -297,11 +297,10 @@ static void add_weight_gradient(struct making *m)
     struct xt_location written = place_gradient(m, md);
     conv->weight_grad = written;
     if (m->backward_weights)
-        add_weight_primitive(
-            m, conv->own_weight_grad
-                   ? place_gradient(
-                         m, xt_layout_of(m->backward_weights, dnnl_query_diff_weights_md, 0))
-                   : written);
+        add_weight_primitive(m, conv->own_weight_grad
+                                    ? place_gradient(m, xt_layout_of(m->backward_weights,
+                                                                     dnnl_query_diff_weights_md, 0))
+                                    : written);
     if (!xt_dnnl.memory_desc_equal(md, m->master_md))
         xt_program_reorder_md(m->program, XT_BACKWARD, md, written, m->master_md, grad,
                               "the weight gradient's format");

@@ -105,7 +105,7 @@ struct xt_graph_options {
      * left. NULL: none does. Outlives the building. */
     const struct xt_ranges *int8;
     struct xt_graph_observer observer; /* zeroed: nobody */
-    bool floor; /* xt_graph_convolutions_alone will be called */
+    bool floor;                        /* xt_graph_convolutions_alone will be called */
     bool bn_frozen; /* what the passes will say: programs are made for the one or the other */
     const struct xt_backend *backend; /* NULL: the device's own; for tests, backend.h */
     const char *learn_from; /* the ops described before the first of this name, or within a layer of

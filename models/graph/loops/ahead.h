@@ -6,7 +6,7 @@
 #include <immintrin.h>
 
 #include "models/graph/loops/element.h"
-#include "models/graph/loops/weight_grad.h"
+#include "models/graph/loops/weight_grad_job.h"
 
 /* Two stretches of memory, one after the other; `rate` lines of each turn, times 256. */
 struct xt_ahead {

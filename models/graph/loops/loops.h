@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "device/device.h"
-#include "models/graph/loops/weight_grad.h"
+#include "models/graph/loops/weight_grad_job.h"
 
 /* A pool's window. Padding rows and columns never win a max and count nothing in an average. */
 struct xt_window {

@@ -1,4 +1,4 @@
-/* One part of a convolution's weight gradient by AMX; weight_grad.h says how it is divided. */
+/* One part of a convolution's weight gradient by AMX; weight_grad_job.h says how it is divided. */
 #include "models/graph/loops/table.h"
 
 #ifdef __AMX_BF16__

@@ -1,6 +1,6 @@
-/* One part of a convolution's weight gradient in float32 by AVX-512; weight_grad.h says how it is
- * divided. A tile of the gradient, some input channels by some sixteens of output channels, stays
- * in registers while a chunk's pixels go by, of which nothing is copied. */
+/* One part of a convolution's weight gradient in float32 by AVX-512; weight_grad_job.h says how it
+ * is divided. A tile of the gradient, some input channels by some sixteens of output channels,
+ * stays in registers while a chunk's pixels go by, of which nothing is copied. */
 #include "models/graph/loops/table.h"
 
 #ifdef __AVX512F__

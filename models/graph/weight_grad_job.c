@@ -1,4 +1,4 @@
-#include "models/graph/loops/weight_grad.h"
+#include "models/graph/loops/weight_grad_job.h"
 
 /* Sums that one core's second-level cache holds beside the matrices; with more of them the channels
  * are shared out. */
@@ -82,7 +82,7 @@ static void plan_scratch(struct xt_weight_grad *job)
     int channels = job->in_c > job->out_c ? job->in_c : job->out_c;
     size_t row = (size_t)job->left_stride * sizeof(uint16_t);
     size_t tile = (size_t)XT_TILE_CHANNELS * XT_TILE_PIXELS * sizeof(uint16_t);
-    size_t blocks = (size_t)(job->chunk_units * job->unit_blocks);
+    size_t blocks = (size_t)job->chunk_units * (size_t)job->unit_blocks;
     job->right_at = aligned((size_t)(job->planes * left * XT_TILE_CHANNELS) * row);
     job->pointers_at = job->right_at + (size_t)right * blocks * tile;
     job->zeros_at = job->pointers_at + aligned((size_t)job->unit_pixels * sizeof(void *));
@@ -131,7 +131,7 @@ size_t xt_weight_grad_pixel(const struct xt_weight_grad *job, bool out, int unit
     size_t all = (size_t)job->n * h * w;
     if (job->flat)
         return (size_t)unit * XT_TILE_PIXELS < all ? (size_t)unit * XT_TILE_PIXELS : all;
-    size_t row = (size_t)(unit % job->image_units * job->unit_rows);
+    size_t row = (size_t)(unit % job->image_units) * (size_t)job->unit_rows;
     row *= (size_t)(out ? 1 : job->stride_h);
     return ((size_t)(unit / job->image_units) * h + (row < h ? row : h)) * w;
 }

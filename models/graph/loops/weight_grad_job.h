@@ -13,8 +13,8 @@
  * The gradient has the format OIhw16i16o, or OIhw16o16i where `turned`; channels that are padding
  * get zeros.
  */
-#ifndef XT_MODELS_GRAPH_LOOPS_WEIGHT_GRAD_H
-#define XT_MODELS_GRAPH_LOOPS_WEIGHT_GRAD_H
+#ifndef XT_MODELS_GRAPH_LOOPS_WEIGHT_GRAD_JOB_H
+#define XT_MODELS_GRAPH_LOOPS_WEIGHT_GRAD_JOB_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -55,19 +55,22 @@ ALL_LDFLAGS := $(OPENMP) $(SAN_$(SAN)) -Wl,--disable-new-dtags -Wl,-rpath,'$$ORI
 # Inner loops are compiled once for each instruction set; the program picks one when it starts.
 LOOP_CFLAGS = $(filter-out -O%,$(ALL_CFLAGS)) -O3 -fno-trapping-math -fno-math-errno -ffp-contract=fast
 MARCH_avx512 := -march=skylake-avx512 -mprefer-vector-width=512
+MARCH_amx := $(MARCH_avx512) -mavx512bf16 -mamx-tile -mamx-bf16
 MARCH_avx2 := -march=haswell
 MARCH_base :=
-LOOP_ISAS := $(if $(filter x86_64,$(shell uname -m)),avx512 avx2) base
+LOOP_ISAS := $(if $(filter x86_64,$(shell uname -m)),amx avx512 avx2) base
 
 # --- what is built from what -----------------------------------------------------------------------------------------
 ROOMS := base device data models train cli
 SOURCES := $(sort $(shell find $(ROOMS) -name '*.c'))
 LOOP_SOURCES := $(foreach f,$(SOURCES),$(if $(findstring /loops/,$f),$f))
+# Pixels have no matrices.
+loops_of = $(if $(filter amx,$1),$(filter models/%,$(LOOP_SOURCES)),$(LOOP_SOURCES))
 LIB_SOURCES := $(filter-out cli/main.c $(LOOP_SOURCES),$(SOURCES))
 # Written by protobuf-c from the schema of ONNX, which libonnx-dev brings.
 ONNX_CODE := $(BUILD)/gen/onnx.pb-c
 LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/obj/%.o) $(ONNX_CODE).o \
-  $(foreach isa,$(LOOP_ISAS),$(LOOP_SOURCES:%.c=$(BUILD)/obj/%.$(isa).o))
+  $(foreach isa,$(LOOP_ISAS),$(patsubst %.c,$(BUILD)/obj/%.$(isa).o,$(call loops_of,$(isa))))
 HEADERS := $(sort $(shell find $(ROOMS) -name '*.h')) $(wildcard tests/*.h)
 # tests/<folder>/test_*.c: a binary each; tests/<name>.c: a tool (golden); tests/support.c is linked into all of them.
 # Those of tests/xpu run under a double of a GPU: `make test-xpu`, in tests/xpu/xpu.mk.

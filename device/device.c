@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #ifdef __SSE__
 #include <xmmintrin.h>
@@ -74,6 +75,25 @@ bool xt_device_cpu_has_fp16(void)
     unsigned isa = (unsigned)xt_dnnl.get_effective_cpu_isa();
     return (isa & (unsigned)dnnl_cpu_isa_avx512_core_fp16) ==
            (unsigned)dnnl_cpu_isa_avx512_core_fp16;
+}
+
+bool xt_device_cpu_has_avx512(void)
+{
+    unsigned isa = (unsigned)xt_dnnl.get_effective_cpu_isa();
+    unsigned avx512 = (unsigned)dnnl_cpu_isa_avx512_core;
+    return (isa & avx512) == avx512;
+}
+
+bool xt_device_cpu_has_tiles(void)
+{
+#ifdef __x86_64__
+    enum { REQUEST = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM, of arch_prctl(2) */
+    unsigned isa = (unsigned)xt_dnnl.get_effective_cpu_isa();
+    unsigned amx = (unsigned)dnnl_cpu_isa_avx512_core_amx;
+    return (isa & amx) == amx && syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+#else
+    return false;
+#endif
 }
 
 bool xt_device_cpu_has_vnni(void)

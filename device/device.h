@@ -62,6 +62,11 @@ const char *xt_device_cpu_isa(void); /* needs xt_dnnl_load; "AVX-512, AMX (bf16,
 bool xt_device_cpu_has_bf16(void);
 /* Whether it has fp16 arithmetic (AVX512_FP16), with which oneDNN infers in fp16. */
 bool xt_device_cpu_has_fp16(void);
+/* Whether it has AVX-512, of the generation that oneDNN's kernels want. */
+bool xt_device_cpu_has_avx512(void);
+/* Whether it multiplies matrix tiles of bf16 (AMX), and this process may; asks the kernel for that,
+ * for all threads. */
+bool xt_device_cpu_has_tiles(void);
 /* Whether it multiplies 8-bit numbers and adds them up in 32 bits (VNNI or AMX). */
 bool xt_device_cpu_has_vnni(void);
 

@@ -190,6 +190,7 @@ struct xt_settings {
 
     /* benches */
     bool profile;                /* the time of each op */
+    bool convolutions_alone;     /* what they take is measured too */
     const char *sheet;           /* data check: the contact sheet's file */
     enum xt_pack_choice pack_as; /* data pack */
     int shard_size;              /* data pack: MiB */

@@ -275,6 +275,7 @@ enum xt_status xt_bench_step(struct xt_bench_step *out, const struct xt_settings
     same_work.sched = XT_SCHED_CONSTANT;
     same_work.warmup = 0;
     same_work.lr = 0;
+    same_work.convolutions_alone = true;
     struct bench bench = {.steps = steps, .observer = observer};
     enum xt_status status = xt_trainer_init(&bench.trainer, &same_work, err);
     if (!status)

@@ -9,8 +9,9 @@
 /* What a back end runs instead of a kind's program. */
 struct xt_override {
     const struct xt_op_kind *kind;
-    /* Says which buffers are used when; the description is left out. NULL: the program is
-     * described, and runs where a function below is NULL. */
+    /* Says which buffers are used when, and what runs (own_name); the description is left out,
+     * unless this calls it. NULL: the program is described, and runs where a function below is
+     * NULL. */
     void (*prepare)(struct xt_op *op, struct xt_graph *graph);
     enum xt_status (*forward)(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
     enum xt_status (*backward)(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);

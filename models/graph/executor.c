@@ -156,10 +156,13 @@ static void add_scratchpad(struct xt_graph *graph)
 
 static void describe_op(struct xt_graph *graph, struct xt_op *op)
 {
-    op->override = xt_backend_override(graph->backend, op->kind);
+    const struct xt_override *override = xt_backend_override(graph->backend, op->kind);
+    op->override = override;
+    for (int i = 0; i < 2 && override && override->prepare; i++)
+        op->own_name[i] = "xtrain loops";
     xt_program_init(&op->program, graph->options.device, op->name, &graph->err);
-    if (op->override && op->override->prepare)
-        op->override->prepare(op, graph);
+    if (override && override->prepare)
+        override->prepare(op, graph);
     else
         op->kind->describe(op, graph);
     if (graph->err.status == XT_ERR_DEVICE)
@@ -590,11 +593,10 @@ const char *xt_op_kind_name(const struct xt_op *op)
 
 const char *xt_op_implementation(const struct xt_op *op, bool backward)
 {
-    const struct xt_override *override = op->override;
     if (backward && (op->frozen || !op->kind->what[1]))
         return "";
-    if (override && override->prepare)
-        return "xtrain loops";
+    if (op->own_name[backward])
+        return op->own_name[backward];
     enum xt_phase phase = backward ? XT_BACKWARD : XT_FORWARD;
     const char *own = xt_program_implementation(&op->program, phase, op->kind->what[backward]);
     return *own ? own : xt_program_implementation(&op->program, phase, NULL);

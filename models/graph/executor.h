@@ -27,7 +27,8 @@ enum xt_status xt_graph_forward(struct xt_graph *graph, struct xt_err *err);
 enum xt_status xt_graph_backward(struct xt_graph *graph, struct xt_err *err);
 
 /* Runs the convolutions' primitives alone, forward and backward, on whatever the memory holds: the
- * floor of a step. */
+ * floor of a step. All of them are oneDNN's own, also where the back end runs something else. Needs
+ * options.floor. */
 enum xt_status xt_graph_convolutions_alone(struct xt_graph *graph, bool training,
                                            struct xt_err *err);
 
@@ -37,7 +38,8 @@ float *xt_graph_logits_grad(struct xt_graph *graph); /* the same shape */
 /* Whether average pools of a 16-bit tensor are taken in float32, else in the tensor's type. */
 bool xt_graph_averages_in_f32(const struct xt_graph *graph);
 const char *xt_op_kind_name(const struct xt_op *op); /* "convolution" */
-/* For the placement table: "jit:avx512_core_amx" or "xtrain loops"; "" where nothing runs. */
+/* For the placement table: "jit:avx512_core_amx", "xtrain loops" or "xtrain AMX"; "" where nothing
+ * runs. */
 const char *xt_op_implementation(const struct xt_op *op, bool backward);
 
 /* ---- one op alone, for tests: all its buffers are alive while it runs, so what it reads can be

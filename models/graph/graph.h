@@ -72,6 +72,7 @@ struct xt_op {
     struct xt_program program;
     const struct xt_override *override; /* NULL: nothing */
     void *own;                          /* what the override keeps with the op; the graph's */
+    const char *own_name[2]; /* what it runs forward and backward; NULL: the program's primitives */
 };
 
 /* Told while an XPU's primitives are made, which can take minutes where no kernel is cached. */
@@ -113,6 +114,7 @@ struct xt_graph_options {
      * left. NULL: none does. Outlives the building. */
     const struct xt_ranges *int8;
     struct xt_graph_observer observer; /* zeroed: nobody */
+    bool floor;                        /* xt_graph_convolutions_alone will be called */
     bool bn_frozen; /* what the passes will say: programs are made for the one or the other */
     const struct xt_backend *backend; /* NULL: the device's own; for tests, backend.h */
     const char *learn_from; /* the ops described before the first of this name, or within a layer of

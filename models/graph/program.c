@@ -26,6 +26,7 @@ struct xt_step {
     dnnl_exec_arg_t bound[ARGS_MAX]; /* once bound; the memories are the step's */
     int arg_count;
     bool floor;
+    bool floor_alone;
 };
 
 /* One of these is there. */
@@ -220,17 +221,16 @@ dnnl_memory_desc_t xt_program_layout(struct xt_program *program, const struct xt
     return made ? made->md : NULL;
 }
 
-dnnl_memory_desc_t xt_program_layout_any(struct xt_program *program, dnnl_data_type_t dtype,
-                                         int ndims, const int64_t *dims)
+dnnl_memory_desc_t xt_program_layout_as(struct xt_program *program, dnnl_data_type_t dtype,
+                                        int ndims, const int64_t *dims, dnnl_format_tag_t format)
 {
     struct xt_made *made = add_made(program);
     dnnl_dims_t all = {0};
     memcpy(all, dims, (size_t)ndims * sizeof *all);
     if (made)
-        xt_program_check(
-            program,
-            xt_dnnl.memory_desc_create_with_tag(&made->md, ndims, all, dtype, dnnl_format_tag_any),
-            "a memory's layout");
+        xt_program_check(program,
+                         xt_dnnl.memory_desc_create_with_tag(&made->md, ndims, all, dtype, format),
+                         "a memory's layout");
     return made ? made->md : NULL;
 }
 
@@ -337,6 +337,13 @@ void xt_step_is_floor(struct xt_step *step)
 {
     if (step)
         step->floor = true;
+}
+
+void xt_step_is_floor_alone(struct xt_step *step)
+{
+    xt_step_is_floor(step);
+    if (step)
+        step->floor_alone = true;
 }
 
 /* ---- common primitives ---- */
@@ -628,7 +635,8 @@ enum xt_status xt_program_run(const struct xt_program *program, enum xt_phase ph
 {
     enum xt_status status = XT_OK;
     for (size_t i = 0; i < program->count[phase] && !status; i++)
-        status = run_step(program, &program->steps[phase][i], err);
+        if (!program->steps[phase][i].floor_alone)
+            status = run_step(program, &program->steps[phase][i], err);
     return status;
 }
 

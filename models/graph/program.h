@@ -107,9 +107,9 @@ bool xt_program_fails(const struct xt_program *program);
 bool xt_program_check(struct xt_program *program, dnnl_status_t status, const char *what);
 /* The program's own, as long as it is described; NULL after a failure. */
 dnnl_memory_desc_t xt_program_layout(struct xt_program *program, const struct xt_operand *operand);
-/* In whatever format the primitive likes best. */
-dnnl_memory_desc_t xt_program_layout_any(struct xt_program *program, dnnl_data_type_t dtype,
-                                         int ndims, const int64_t *dims);
+/* In one of oneDNN's formats; dnnl_format_tag_any: in whatever the primitive likes best. */
+dnnl_memory_desc_t xt_program_layout_as(struct xt_program *program, dnnl_data_type_t dtype,
+                                        int ndims, const int64_t *dims, dnnl_format_tag_t format);
 /* Scratchpad by the user, and the posts (NULL: none). */
 dnnl_primitive_attr_t xt_program_attr(struct xt_program *program, const struct xt_posts *posts);
 /* A descriptor that others are made with is the program's from now on. */
@@ -124,8 +124,9 @@ void xt_step_arg(struct xt_step *step, int arg, struct xt_location place);
 /* What the argument's numbers are multiplied by: `count` float32 numbers, as its mask says. */
 void xt_step_scales(struct xt_step *step, int arg, struct xt_location place, int count);
 void xt_step_post_args(struct xt_step *step, const struct xt_posts *posts);
-/* The step is part of what xt_program_run_floor runs. */
+/* The step is part of what xt_program_run_floor runs; and of nothing else. */
 void xt_step_is_floor(struct xt_step *step);
+void xt_step_is_floor_alone(struct xt_step *step);
 
 /* The layout that a descriptor gives one of its arguments; NULL for no descriptor. */
 const_dnnl_memory_desc_t xt_layout_of(const_dnnl_primitive_desc_t pd, dnnl_query_t what, int index);

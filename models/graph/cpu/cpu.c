@@ -3,7 +3,7 @@
 
 static const struct xt_override overrides[] = {
     {&xt_kind_input, xt_cpu_input_prepare, xt_cpu_input_forward, NULL, NULL, NULL},
-    {&xt_kind_conv, NULL, NULL, xt_cpu_conv_backward, NULL, NULL},
+    {&xt_kind_conv, xt_cpu_conv_prepare, NULL, xt_cpu_conv_backward, NULL, NULL},
     {&xt_kind_norm, xt_cpu_norm_prepare, xt_cpu_norm_forward, xt_cpu_norm_backward,
      xt_cpu_norm_can_again, xt_cpu_norm_again},
     {&xt_kind_pool, xt_cpu_pool_prepare, xt_cpu_pool_forward, NULL, NULL, NULL},

@@ -8,6 +8,7 @@
 void xt_cpu_input_prepare(struct xt_op *op, struct xt_graph *graph);
 enum xt_status xt_cpu_input_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
 
+void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph);
 enum xt_status xt_cpu_conv_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
 
 void xt_cpu_norm_prepare(struct xt_op *op, struct xt_graph *graph);

@@ -231,9 +231,22 @@ void xt_cpu_norm_again(struct xt_op *op, struct xt_graph *graph)
     }
 }
 
-static void backward_sample(const struct state *norm, const struct xt_graph *graph, int n)
+/* The gradient before ReLU need not be kept where it is cheaply had again from the same inputs: not
+ * where it is the residual's too, and not from a max pool or two readers. */
+static bool keeps(const struct state *norm)
 {
+    return norm->residual || norm->max || (norm->full && norm->full->readers > 1);
+}
+
+static void backward_sample(const struct state *norm, const struct xt_graph *graph, int n,
+                            enum xt_norm_pass pass)
+{
+    size_t c = (size_t)norm->in->c;
     struct xt_norm_sample sample = describe_sample(norm);
+    sample.pass = pass;
+    sample.a = norm->factors;
+    sample.b = norm->factors + c;
+    sample.d = norm->factors + 2 * c;
     const struct xt_tensor *in = norm->in;
     sample.z = xt_tensor_sample(in, in->value, n);
     if (norm->residual)
@@ -285,17 +298,22 @@ enum xt_status xt_cpu_norm_backward(struct xt_op *op, struct xt_graph *graph, st
     (void)err;
     struct state *norm = op->own;
     const struct xt_tensor *in = norm->in;
+    bool kept = keeps(norm);
     size_t c = (size_t)in->c;
 #pragma omp parallel for schedule(static)
     for (int n = 0; n < in->n; n++)
-        backward_sample(norm, graph, n);
+        backward_sample(norm, graph, n, kept ? XT_NORM_SUM_AND_KEEP : XT_NORM_SUM);
     combine(norm, graph);
 #pragma omp parallel for schedule(static)
-    for (int n = 0; n < in->n; n++)
-        graph->loops->norm_backward_apply(
-            in->dtype, xt_tensor_sample(in, xt_norm_gathered(norm->is), n),
-            xt_tensor_sample(in, in->value, n), (size_t)in->h * (size_t)in->w, in->c, norm->factors,
-            norm->factors + c, norm->factors + 2 * c,
-            xt_tensor_sample(in, xt_op_in_grad(op, 0), n));
+    for (int n = 0; n < in->n; n++) {
+        if (kept)
+            graph->loops->norm_backward_apply(
+                in->dtype, xt_tensor_sample(in, xt_norm_gathered(norm->is), n),
+                xt_tensor_sample(in, in->value, n), (size_t)in->h * (size_t)in->w, in->c,
+                norm->factors, norm->factors + c, norm->factors + 2 * c,
+                xt_tensor_sample(in, xt_op_in_grad(op, 0), n));
+        else
+            backward_sample(norm, graph, n, XT_NORM_APPLY);
+    }
     return XT_OK;
 }

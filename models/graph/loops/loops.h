@@ -1,7 +1,7 @@
 /* The CPU's own vectorised loops around oneDNN's convolutions: batch normalisation with ReLU and
  * the pools that read it, each in one pass over a sample while it is in cache.
  *
- * Every source in this folder is compiled once for each instruction set (base, AVX2, AVX-512);
+ * Every source in this folder is compiled once for each instruction set (base, AVX2, AVX-512, AMX);
  * xt_loops_get picks the widest that the CPU has. All tensors are dense N, H, W, C; a function
  * works on one sample or one stretch of it, so the callers thread over samples. Sums go up from
  * float32 rows to double, in an order that does not depend on threads. Thread-safe.
@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "device/device.h"
+#include "models/graph/loops/weight_grad_job.h"
 
 /* A pool's window. Padding rows and columns never win a max and count nothing in an average. */
 struct xt_window {
@@ -22,6 +23,10 @@ struct xt_window {
     int pad_h, pad_w;
     int out_h, out_w;
 };
+
+/* What a pass of the gradient does with the gradient before ReLU: sums it up and keeps it; sums it
+ * up alone; makes the input's gradient of it, from the same inputs. */
+enum xt_norm_pass { XT_NORM_SUM_AND_KEEP, XT_NORM_SUM, XT_NORM_APPLY };
 
 /* One sample of BN + ReLU + pools. Pointers that are NULL are left out. */
 struct xt_norm_sample {
@@ -41,10 +46,13 @@ struct xt_norm_sample {
     float *averaged;          /* [average.out_h][average.out_w][c] float32 */
 
     /* backward */
+    enum xt_norm_pass pass; /* the second and third: one reader at most, no residual */
     const void *dy[2];      /* gradients of y, from up to two readers */
     const void *dpooled[2]; /* gradients of pooled */
     const float *daveraged; /* gradient of averaged */
-    void *da;               /* [h][w][c] out: the gradient before ReLU; may be dy[0] or dz */
+    void *da;               /* [h][w][c] out: the gradient before ReLU; may be dy[0] or dz. Of
+                               XT_NORM_APPLY dz, which may be dy[0] */
+    const float *a, *b, *d; /* [c] XT_NORM_APPLY: dz = a * da + b * z + d */
     const float *pivot;     /* [c] the sums below are of da and da * (z - pivot) */
     double *sum_da;         /* [c] */
     double *sum_da_z;       /* [c] */
@@ -61,7 +69,7 @@ struct xt_loops {
     void (*statistics)(enum xt_dtype dtype, const void *z, size_t pixels, int c, const float *pivot,
                        double *sums, double *squares, float *scratch);
     void (*norm_forward)(const struct xt_norm_sample *sample);
-    /* Writes da and its sums. */
+    /* Writes da and its sums, or what the pass says. */
     void (*norm_backward)(const struct xt_norm_sample *sample);
     /* dz = a * da + b * z + d, channel by channel; dz may be da. */
     void (*norm_backward_apply)(enum xt_dtype dtype, const void *da, const void *z, size_t pixels,
@@ -97,6 +105,11 @@ struct xt_loops {
     void (*centre)(const uint8_t *in, size_t count, int8_t *out);
     /* The largest magnitude of `count` numbers; not-a-number where one of them is not finite. */
     float (*largest)(const float *in, size_t count);
+    /* One part of a convolution's weight gradient; NULL where the build has no matrix tiles. Asks
+     * for xt_device_cpu_has_tiles. */
+    xt_weight_grad_loop *weight_grad;
+    /* The same in float32; NULL where the build has no AVX-512. */
+    xt_weight_grad_loop *weight_grad_f32;
 };
 
 const struct xt_loops *xt_loops_get(void);

@@ -35,9 +35,9 @@ static struct rows split(const struct xt_norm_sample *s)
 /* ---- forward ---- */
 
 /* Pixels [first, first + pixels) as normalised and activated float32, in bf16 already rounded to
- * what y holds. */
+ * what y holds; added to what is there, or in its place. */
 XT_INLINE void activate(const struct xt_norm_sample *s, size_t first, size_t pixels, float *out,
-                        enum xt_dtype dtype, bool relu, bool residual)
+                        enum xt_dtype dtype, bool relu, bool residual, bool add)
 {
     size_t c = (size_t)s->c;
     const float *scale = s->scale;
@@ -50,7 +50,8 @@ XT_INLINE void activate(const struct xt_norm_sample *s, size_t first, size_t pix
             if (residual)
                 v += load(s->residual, base + k, dtype);
             v = relu && v < 0 ? 0 : v; /* not-a-number stays one */
-            out[x * c + k] = dtype == XT_F32 ? v : xt_float_of_bits(xt_bf16_round(v) & 0xFFFF0000u);
+            v = dtype == XT_F32 ? v : xt_float_of_bits(xt_bf16_round(v) & 0xFFFF0000u);
+            out[x * c + k] = add ? out[x * c + k] + v : v;
         }
     }
 }
@@ -228,6 +229,22 @@ static void average_row(const struct xt_norm_sample *s, const struct rows *r, in
         average_across(s, r->column, oy);
 }
 
+/* Where nothing else reads the rows, they become sums at once. */
+XT_INLINE void average_alone(const struct xt_norm_sample *s, enum xt_dtype dtype, bool relu,
+                             bool residual)
+{
+    struct rows r = split(s);
+    size_t w = (size_t)s->w;
+    int kernel = s->average.kernel_h;
+    for (int oy = 0; oy < s->average.out_h; oy++) {
+        size_t first = (size_t)(oy * kernel) * w;
+        activate(s, first, w, r.column, dtype, relu, residual, false);
+        for (int ky = 1; ky < kernel; ky++)
+            activate(s, first + (size_t)ky * w, w, r.column, dtype, relu, residual, true);
+        average_across(s, r.column, oy);
+    }
+}
+
 XT_INLINE void store_row(void *to, size_t first, const float *row, size_t count,
                          enum xt_dtype dtype)
 {
@@ -243,13 +260,17 @@ XT_INLINE void forward(const struct xt_norm_sample *s, enum xt_dtype dtype, bool
         activate_to_y(s, dtype, relu, residual);
         return;
     }
+    if (!s->y && !s->pooled) {
+        average_alone(s, dtype, relu, residual);
+        return;
+    }
     struct rows r = split(s);
     size_t w = (size_t)s->w;
     size_t count = w * (size_t)s->c;
     size_t ring = (size_t)s->max.out_w * (size_t)s->c;
     int next = 0;
     for (int y = 0; y < s->h; y++) {
-        activate(s, (size_t)y * w, w, r.row, dtype, relu, residual);
+        activate(s, (size_t)y * w, w, r.row, dtype, relu, residual, false);
         if (s->y)
             store_row(s->y, (size_t)y * count, r.row, count, dtype);
         if (s->averaged)
@@ -376,15 +397,18 @@ static void spread_average(const struct xt_norm_sample *s, int oy, float *column
     }
 }
 
-/* The row's gradient from y's readers and from the average pool; zero where there is neither. */
-XT_INLINE void begin_row(const struct xt_norm_sample *s, int y, const struct rows *r,
-                         enum xt_dtype dtype)
+/* The row's gradient from y's readers and from the average pool; zero where there is neither. Where
+ * the average pool is all there is, its row stands for every one of its window. */
+XT_INLINE const float *begin_row(const struct xt_norm_sample *s, int y, const struct rows *r,
+                                 enum xt_dtype dtype)
 {
     size_t count = (size_t)s->w * (size_t)s->c;
     size_t first = (size_t)y * count;
     bool averaged = s->daveraged && y / s->average.kernel_h < s->average.out_h;
     if (averaged && y % s->average.kernel_h == 0)
         spread_average(s, y / s->average.kernel_h, r->column);
+    if (averaged && !s->dpooled[0] && !s->dy[0])
+        return r->column;
     if (averaged)
         memcpy(r->row, r->column, count * sizeof *r->row);
     else
@@ -396,6 +420,7 @@ XT_INLINE void begin_row(const struct xt_norm_sample *s, int y, const struct row
         for (size_t i = 0; i < count; i++)
             r->row[i] += load(s->dy[reader], first + i, dtype);
     }
+    return r->row;
 }
 
 /* What `pixels` pixels from `first` on are masked with, where their gradient comes from, and how
@@ -405,9 +430,10 @@ struct masking {
     bool relu;
     bool residual;
     int readers; /* of y: 1 or 2 where the gradient is read from dy, 0 where it stands in the row */
+    enum xt_norm_pass pass;
 };
 
-/* Masks the gradient by the ReLU, stores it and adds it to the channel's sums. */
+/* Masks the gradient by the ReLU, and adds it to the channel's sums or makes the input's of it. */
 XT_INLINE void finish(const struct xt_norm_sample *s, size_t first, const float *row,
                       const struct rows *r, int pixels, struct masking m)
 {
@@ -432,10 +458,17 @@ XT_INLINE void finish(const struct xt_norm_sample *s, size_t first, const float 
             if (m.readers == 2)
                 g += load(s->dy[1], i, m.dtype);
             float da = m.relu && !(v > 0) ? 0 : g;
-            store(s->da, i, da, m.dtype);
+            if (m.pass == XT_NORM_APPLY)
+                da = s->a[k] * da + s->b[k] * z + s->d[k];
+            if (m.pass != XT_NORM_SUM)
+                store(s->da, i, da, m.dtype);
+            if (m.pass == XT_NORM_APPLY)
+                continue;
             total += da;
             total_z += da * (z - pivot[k]);
         }
+        if (m.pass == XT_NORM_APPLY)
+            continue;
         sum[k] += total;
         sum_z[k] += total_z;
     }
@@ -453,7 +486,7 @@ XT_INLINE void finish_stretch(const struct xt_norm_sample *s, size_t first, size
         finish(s, first + x, row + x * c, r, PIXELS, m);
     for (; x < pixels; x++)
         finish(s, first + x, row + x * c, r, 1, m);
-    for (size_t k = 0; k < c; k++) {
+    for (size_t k = 0; k < c && m.pass != XT_NORM_APPLY; k++) {
         s->sum_da[k] += (double)r->sum[k];
         s->sum_da_z[k] += (double)r->sum_z[k];
     }
@@ -463,17 +496,20 @@ XT_INLINE void backward(const struct xt_norm_sample *s, struct masking m)
 {
     struct rows r = split(s);
     size_t w = (size_t)s->w;
-    memset(s->sum_da, 0, (size_t)s->c * sizeof *s->sum_da);
-    memset(s->sum_da_z, 0, (size_t)s->c * sizeof *s->sum_da_z);
+    if (m.pass != XT_NORM_APPLY) {
+        memset(s->sum_da, 0, (size_t)s->c * sizeof *s->sum_da);
+        memset(s->sum_da_z, 0, (size_t)s->c * sizeof *s->sum_da_z);
+    }
     for (int y = 0; y < s->h; y++) {
+        const float *row = r.row;
         if (!m.readers) {
-            begin_row(s, y, &r, m.dtype);
+            row = begin_row(s, y, &r, m.dtype);
             if (s->dpooled[0] && s->dpooled[1])
                 gather_max(s, y, r.row, m.dtype, true);
             else if (s->dpooled[0])
                 gather_max(s, y, r.row, m.dtype, false);
         }
-        finish_stretch(s, (size_t)y * w, w, r.row, &r, m);
+        finish_stretch(s, (size_t)y * w, w, row, &r, m);
     }
 }
 
@@ -483,18 +519,26 @@ XT_INLINE void backward_of(const struct xt_norm_sample *s, enum xt_dtype dtype)
 {
     bool only_y = s->dy[0] && !s->dpooled[0] && !s->daveraged;
     int readers = only_y ? 1 + (s->dy[1] != NULL) : 0;
-    if (s->residual && readers == 2)
-        backward(s, (struct masking){dtype, s->relu, true, 2});
+    if (s->pass == XT_NORM_SUM && readers)
+        backward(s, (struct masking){dtype, s->relu, false, 1, XT_NORM_SUM});
+    else if (s->pass == XT_NORM_SUM)
+        backward(s, (struct masking){dtype, s->relu, false, 0, XT_NORM_SUM});
+    else if (s->pass == XT_NORM_APPLY && readers)
+        backward(s, (struct masking){dtype, s->relu, false, 1, XT_NORM_APPLY});
+    else if (s->pass == XT_NORM_APPLY)
+        backward(s, (struct masking){dtype, s->relu, false, 0, XT_NORM_APPLY});
+    else if (s->residual && readers == 2)
+        backward(s, (struct masking){dtype, s->relu, true, 2, XT_NORM_SUM_AND_KEEP});
     else if (s->residual && readers == 1)
-        backward(s, (struct masking){dtype, s->relu, true, 1});
+        backward(s, (struct masking){dtype, s->relu, true, 1, XT_NORM_SUM_AND_KEEP});
     else if (s->residual)
-        backward(s, (struct masking){dtype, s->relu, true, 0});
+        backward(s, (struct masking){dtype, s->relu, true, 0, XT_NORM_SUM_AND_KEEP});
     else if (readers == 2)
-        backward(s, (struct masking){dtype, s->relu, false, 2});
+        backward(s, (struct masking){dtype, s->relu, false, 2, XT_NORM_SUM_AND_KEEP});
     else if (readers == 1)
-        backward(s, (struct masking){dtype, s->relu, false, 1});
+        backward(s, (struct masking){dtype, s->relu, false, 1, XT_NORM_SUM_AND_KEEP});
     else
-        backward(s, (struct masking){dtype, s->relu, false, 0});
+        backward(s, (struct masking){dtype, s->relu, false, 0, XT_NORM_SUM_AND_KEEP});
 }
 
 void XT_LOOPS_NAME(norm_backward)(const struct xt_norm_sample *s)

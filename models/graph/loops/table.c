@@ -20,4 +20,10 @@ const struct xt_loops XT_LOOPS_NAME(table) = {
     .normalise = XT_LOOPS_NAME(normalise),
     .centre = XT_LOOPS_NAME(centre),
     .largest = XT_LOOPS_NAME(largest),
+#ifdef __AVX512F__
+    .weight_grad_f32 = XT_LOOPS_NAME(weight_grad_f32),
+#endif
+#ifdef __AMX_BF16__
+    .weight_grad = XT_LOOPS_NAME(weight_grad),
+#endif
 };

@@ -39,4 +39,11 @@ void XT_LOOPS_NAME(centre)(const uint8_t *in, size_t count, int8_t *out);
 float XT_LOOPS_NAME(largest)(const float *in, size_t count);
 extern const struct xt_loops XT_LOOPS_NAME(table);
 
+#ifdef __AVX512F__
+xt_weight_grad_loop XT_LOOPS_NAME(weight_grad_f32);
+#endif
+#ifdef __AMX_BF16__
+xt_weight_grad_loop XT_LOOPS_NAME(weight_grad);
+#endif
+
 #endif

@@ -73,7 +73,8 @@ struct making {
     struct xt_graph *graph;
     struct xt_program *program;
     dnnl_memory_desc_t in, out, weights, weights_grad, bias;
-    dnnl_memory_desc_t plain; /* of float32 weights */
+    dnnl_memory_desc_t plain;            /* of float32 weights */
+    dnnl_memory_desc_t own_weights_grad; /* NULL: a primitive makes it */
     dnnl_primitive_attr_t attr, post_attr;
     dnnl_primitive_desc_t forward, backward_weights, backward_data; /* the steps' own, once added */
     const_dnnl_memory_desc_t master_md;
@@ -135,9 +136,12 @@ static void making_init(struct making *m, const struct xt_posts *posts)
     m->in = xt_program_layout(p, &from);
     m->out = xt_program_layout(p, &to);
     m->plain = xt_program_layout(p, &plain);
-    m->weights = xt_program_layout_any(p, reads_int8(conv) ? dnnl_s8 : xt_dtype_dnnl(in->dtype),
-                                       ndims, dims);
-    m->weights_grad = xt_program_layout_any(p, dnnl_f32, ndims, dims);
+    m->weights = xt_program_layout_as(p, reads_int8(conv) ? dnnl_s8 : xt_dtype_dnnl(in->dtype),
+                                      ndims, dims, dnnl_format_tag_any);
+    m->weights_grad = xt_program_layout_as(p, dnnl_f32, ndims, dims, dnnl_format_tag_any);
+    if (conv->own_weight_grad)
+        m->own_weights_grad =
+            xt_program_layout_as(p, dnnl_f32, ndims, dims, conv->weight_grad_format);
     m->bias = has_bias(conv) ? xt_program_layout(p, &bias) : NULL;
     m->attr = xt_program_attr(p, NULL);
     m->post_attr = xt_program_attr(p, posts);
@@ -153,6 +157,7 @@ static void make_primitives(struct making *m)
     dnnl_prop_kind_t kind =
         m->graph->options.training ? dnnl_forward_training : dnnl_forward_inference;
     bool learns = xt_op_learns(&c->op, m->graph);
+    bool weights = learns && (!c->own_weight_grad || m->graph->options.floor);
     if (!xt_program_fails(p))
         xt_program_check(p,
                          xt_dnnl.convolution_forward_primitive_desc_create(
@@ -160,7 +165,7 @@ static void make_primitives(struct making *m)
                              m->bias, m->out, c->strides, c->dilates, c->pads, c->pads,
                              m->post_attr),
                          what_forward);
-    if (!xt_program_fails(p) && learns)
+    if (!xt_program_fails(p) && weights)
         xt_program_check(p,
                          xt_dnnl.convolution_backward_weights_primitive_desc_create(
                              &m->backward_weights, engine, dnnl_convolution_direct, m->in,
@@ -175,22 +180,25 @@ static void make_primitives(struct making *m)
                          what_data);
 }
 
+/* How the weight gradient is written; NULL: there is none. */
+static const_dnnl_memory_desc_t grad_layout(const struct making *m)
+{
+    return m->own_weights_grad ? m->own_weights_grad
+                               : xt_layout_of(m->backward_weights, dnnl_query_diff_weights_md, 0);
+}
+
 /* Where the kernels' copies come from: the parameters, or what is made of them on the host. A back
- * end may have trained weights lie as their gradient's primitive writes them, so that nothing has
- * to be brought to another format before the update. */
+ * end may have trained weights lie as their gradient is written, so that nothing has to be brought
+ * to another format before the update. */
 static void find_masters(struct making *m)
 {
     struct xt_conv_op *conv = m->conv;
     struct xt_params *params = m->graph->options.params;
     struct xt_param *weight = &params->items[conv->weight];
     size_t channels = (size_t)xt_op_out(&conv->op, 0)->c;
-    if (m->graph->backend->master_format && m->backward_weights && !params->values &&
-        conv->groups == 1)
-        xt_program_check(
-            m->program,
-            xt_dnnl.memory_desc_clone(
-                &weight->md, xt_layout_of(m->backward_weights, dnnl_query_diff_weights_md, 0)),
-            weight->name);
+    const_dnnl_memory_desc_t grad = grad_layout(m);
+    if (m->graph->backend->master_format && grad && !params->values && conv->groups == 1)
+        xt_program_check(m->program, xt_dnnl.memory_desc_clone(&weight->md, grad), weight->name);
     m->master_md = weight->md ? weight->md : m->plain;
     m->master = xt_graph_value_of(m->graph, conv->weight);
     if (has_own_weights(conv)) {
@@ -252,29 +260,48 @@ static void add_relu_backward(const struct making *m)
     xt_program_eltwise_backward(m->program, dnnl_eltwise_relu, &y, &dy, &dy, "the ReLU's gradient");
 }
 
-/* In the primitive's format, then the parameters' where that is another. */
-static void add_weight_gradient(struct making *m)
+/* The parameter's own gradient where it has the format, else a memory for it. */
+static struct xt_location place_gradient(const struct making *m, const_dnnl_memory_desc_t md)
 {
     struct xt_conv_op *conv = m->conv;
-    const_dnnl_memory_desc_t md = xt_layout_of(m->backward_weights, dnnl_query_diff_weights_md, 0);
-    struct xt_location grad = xt_graph_grad_of(m->graph, conv->weight);
-    struct xt_location written = grad;
-    if (xt_program_fails(m->program))
-        return;
-    bool direct = xt_dnnl.memory_desc_equal(md, m->master_md);
-    if (!direct)
-        written =
-            xt_in_buffer(xt_graph_temporary(m->graph, xt_op_out(&conv->op, 0), xt_layout_bytes(md),
-                                            xt_op_backward_time(m->graph, &conv->op)));
+    if (xt_dnnl.memory_desc_equal(md, m->master_md))
+        return xt_graph_grad_of(m->graph, conv->weight);
+    return xt_in_buffer(xt_graph_temporary(m->graph, xt_op_out(&conv->op, 0), xt_layout_bytes(md),
+                                           xt_op_backward_time(m->graph, &conv->op)));
+}
+
+static void add_weight_primitive(struct making *m, struct xt_location written)
+{
+    const struct xt_conv_op *conv = m->conv;
     struct xt_step *step =
         xt_program_add(m->program, XT_BACKWARD, m->backward_weights, what_weights);
-    xt_step_is_floor(step);
+    if (conv->own_weight_grad)
+        xt_step_is_floor_alone(step);
+    else
+        xt_step_is_floor(step);
     xt_step_arg(step, DNNL_ARG_SRC, xt_in_buffer(xt_op_in(&conv->op, 0)->value));
     xt_step_arg(step, DNNL_ARG_DIFF_DST, xt_in_buffer(xt_op_out(&conv->op, 0)->grad[0]));
     xt_step_arg(step, DNNL_ARG_DIFF_WEIGHTS, written);
     if (conv->bias >= 0)
         xt_step_arg(step, DNNL_ARG_DIFF_BIAS, xt_graph_grad_of(m->graph, conv->bias));
-    if (!direct)
+}
+
+/* In its maker's format, then the parameters' where that is another. */
+static void add_weight_gradient(struct making *m)
+{
+    struct xt_conv_op *conv = m->conv;
+    const_dnnl_memory_desc_t md = grad_layout(m);
+    struct xt_location grad = xt_graph_grad_of(m->graph, conv->weight);
+    if (xt_program_fails(m->program))
+        return;
+    struct xt_location written = place_gradient(m, md);
+    conv->weight_grad = written;
+    if (m->backward_weights)
+        add_weight_primitive(m, conv->own_weight_grad
+                                    ? place_gradient(m, xt_layout_of(m->backward_weights,
+                                                                     dnnl_query_diff_weights_md, 0))
+                                    : written);
+    if (!xt_dnnl.memory_desc_equal(md, m->master_md))
         xt_program_reorder_md(m->program, XT_BACKWARD, md, written, m->master_md, grad,
                               "the weight gradient's format");
 }
@@ -338,7 +365,7 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
     bool by_program = !op->override || !op->override->backward;
     if (xt_op_learns(op, graph) && conv->relu && by_program)
         add_relu_backward(&m);
-    if (m.backward_weights)
+    if (grad_layout(&m) && xt_op_learns(op, graph))
         add_weight_gradient(&m);
     if (m.backward_data)
         add_data_gradient(&m);

@@ -164,6 +164,11 @@ struct xt_conv_op {
     bool folded;         /* a norm is part of weights and bias */
     struct xt_fold fold; /* where folded */
     dnnl_dims_t strides, dilates, pads, kernel;
+    /* Where the back end makes the weight gradient without a primitive: its format, set before the
+     * op is described, and where it belongs, which describing says. */
+    bool own_weight_grad;
+    dnnl_format_tag_t weight_grad_format;
+    struct xt_location weight_grad;
     struct xt_device_memory host_bias;   /* [out->c] of own weights */
     struct xt_device_memory host_scales; /* int8: [out->c] what a step of each output channel's
                                             weights is worth */

@@ -108,7 +108,7 @@ static void last_words(void *context, const char *why)
     xt_log_from_signal(text);
     if (again)
         xt_again_start(&loss->again);
-    _exit(XT_ERR_DEVICE);
+    xt_again_end(XT_ERR_DEVICE);
 }
 
 enum xt_status xt_device_loss_begin(struct xt_device_loss *loss, const struct xt_trainer *trainer,

@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "base/system/again.h"
 #include "base/system/thread.h"
 #include "device/gpu/drm_client.h"
 #include "device/guard.h"
@@ -267,7 +268,7 @@ static void end_of_opening(void *context, const char *why)
         "each step",
         (const char *)context, why);
     xt_log_from_signal(text);
-    _exit(XT_ERR_DEVICE);
+    xt_again_end(XT_ERR_DEVICE);
 }
 
 static enum xt_status start_xpu(struct xt_device *device, const char *spec,

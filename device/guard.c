@@ -31,6 +31,7 @@ static struct {
     struct xt_dnnl_table bare; /* the library's own functions */
     void *library;
     atomic_bool lost;
+    atomic_bool ending; /* the last words are being said */
     struct call calls[CALLS_MAX];
     atomic_int threads;
     struct op ops[OPS_MAX];
@@ -426,12 +427,11 @@ void xt_guard_set_end(xt_guard_end *end, void *context)
 
 void xt_guard_give_up(const char *why)
 {
-    static atomic_flag said_already = ATOMIC_FLAG_INIT;
     guard.lost = true;
     if (!guard.end)
         return;
     /* Of several threads that fail at once the first ends the process. */
-    while (atomic_flag_test_and_set(&said_already))
+    while (atomic_exchange(&guard.ending, true))
         sleep(1);
     guard.end(guard.context, why);
 }

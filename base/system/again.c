@@ -179,3 +179,8 @@ void xt_again_start(const struct xt_again *again)
     syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
     execve("/proc/self/exe", again->arguments, again->environment);
 }
+
+_Noreturn void xt_again_end(int code)
+{
+    _exit(code);
+}

@@ -27,4 +27,8 @@ void xt_again_clear(struct xt_again *again);
  * Async-signal-safe. */
 void xt_again_start(const struct xt_again *again);
 
+/* Ends the process where nothing can be returned to: from a handler, or beside a thread that hangs.
+ * Async-signal-safe. */
+_Noreturn void xt_again_end(int code);
+
 #endif

@@ -233,7 +233,7 @@ enum xt_status xt_feed_create(struct xt_feed **out, struct xt_upload *upload,
     if (status)
         return status;
     feed->upload = upload;
-    feed->rows = config->batch;
+    feed->rows = xt_loader_rows(config);
     pthread_mutex_init(&feed->lock, NULL);
     pthread_cond_init(&feed->room, NULL);
     pthread_cond_init(&feed->ready, NULL);

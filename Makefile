@@ -60,23 +60,31 @@ LOOP_ISAS := $(if $(filter x86_64,$(shell uname -m)),avx512 avx2) base
 
 # --- what is built from what -----------------------------------------------------------------------------------------
 ROOMS := base device data models train cli
-SOURCES := $(sort $(shell find $(ROOMS) -name '*.c'))
+# What is loaded at run time is a library of its own.
+MPI_SOURCE := train/ranks/plugin/mpi.c
+SOURCES := $(filter-out $(MPI_SOURCE),$(sort $(shell find $(ROOMS) -name '*.c')))
 LOOP_SOURCES := $(foreach f,$(SOURCES),$(if $(findstring /loops/,$f),$f))
 LIB_SOURCES := $(filter-out cli/main.c $(LOOP_SOURCES),$(SOURCES))
 LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/obj/%.o) \
   $(foreach isa,$(LOOP_ISAS),$(LOOP_SOURCES:%.c=$(BUILD)/obj/%.$(isa).o))
 HEADERS := $(sort $(shell find $(ROOMS) -name '*.h')) $(wildcard tests/*.h)
 # tests/<folder>/test_*.c: a binary each; tests/<name>.c: a tool (golden); tests/support.c is linked into all of them.
-# Those of tests/xpu run under a double of a GPU: `make test-xpu`, in tests/xpu/xpu.mk.
-TEST_SOURCES := $(filter-out tests/xpu/%,$(wildcard tests/*/test_*.c))
+# Those of tests/xpu run under a double of a GPU: `make test-xpu`, in tests/xpu/xpu.mk; those of tests/mpi as several
+# processes: `make test-mpi`, in tests/mpi/mpi.mk.
+TEST_SOURCES := $(filter-out tests/xpu/% tests/mpi/%,$(wildcard tests/*/test_*.c))
 TESTS := $(TEST_SOURCES:tests/%.c=$(BUILD)/tests/%)
-TEST_SCRIPTS := $(filter-out tests/xpu/%,$(wildcard tests/*/test_*.sh))
+TEST_SCRIPTS := $(filter-out tests/xpu/% tests/mpi/%,$(wildcard tests/*/test_*.sh))
 TOOLS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter-out tests/support.c,$(wildcard tests/*.c)))
 SUPPORT := $(patsubst tests/%.c,$(BUILD)/obj/tests/%.o,$(wildcard tests/support.c))
 FUZZERS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
 
 .PHONY: all deps deps-check demo test test-all check install uninstall bundle clean help tests fuzzers fuzz-libs FORCE
-all: $(BUILD)/xtrain
+# MPI, where `mpicc` is there: the program loads it where it is one of several processes. The compiler is ours, with the
+# flags that mpicc would give it.
+MPICC ?= mpicc
+MPI_FLAGS := $(patsubst -I%,-isystem %,$(wordlist 2,99,$(shell $(MPICC) -show 2>/dev/null)))
+MPI_LIBRARY := $(if $(MPI_FLAGS),$(BUILD)/libxtrain_mpi.so)
+all: $(BUILD)/xtrain $(MPI_LIBRARY)
 
 help:
 	@sed -n 's/^#: //p' Makefile
@@ -115,6 +123,10 @@ $(BUILD)/xtrain: $(BUILD)/obj/cli/main.o $(BUILD)/libxtrain.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -o $@
 
+$(BUILD)/libxtrain_mpi.so: $(MPI_SOURCE) train/ranks/plugin/mpi_table.h base/number.h $(BUILD)/flags
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(filter-out $(OPENMP),$(LANGUAGE)) -ffp-contract=off $(WARN) $(CFLAGS) -fPIC -shared $< $(MPI_FLAGS) -o $@
+
 # Image libraries that the fuzzers see into, where `make fuzz-libs` has built them.
 FUZZ_LIBS ?= deps/fuzz-libs
 FUZZ_IMAGES := $(wildcard $(FUZZ_LIBS)/lib/libjpeg.a $(FUZZ_LIBS)/lib/libpng.a)
@@ -144,7 +156,7 @@ fuzz-libs:
 .SECONDARY:
 
 # --- set-up and the main job -----------------------------------------------------------------------------------------
-export DNNL_ROOT DNNL_ROOT_XPU XPU CC BUILD
+export DNNL_ROOT DNNL_ROOT_XPU XPU MPI CC BUILD
 deps:
 	@scripts/deps.sh
 deps-check:
@@ -191,12 +203,14 @@ test:
 endif
 
 include tests/xpu/xpu.mk
+include tests/mpi/mpi.mk
 
 # --- check: the laws of the tree -------------------------------------------------------------------------------------
-FORMATTED := $(SOURCES) $(HEADERS) $(wildcard tests/*.c tests/*/*.[ch] tests/*/*/*.[ch])
-TIDY_OK := $(SOURCES:%=$(BUILD)/check/%.tidy)
+FORMATTED := $(SOURCES) $(MPI_SOURCE) $(HEADERS) $(wildcard tests/*.c tests/*/*.[ch] tests/*/*/*.[ch])
+TIDY_OK := $(patsubst %,$(BUILD)/check/%.tidy,$(SOURCES) $(if $(MPI_FLAGS),$(MPI_SOURCE)))
 HEADERS_OK := $(HEADERS:%=$(BUILD)/check/%.alone)
-CLANG_LANGUAGE := $(filter-out -fopenmp,$(LANGUAGE)) -Wno-unknown-pragmas -DXT_LOOPS_ISA=base
+$(BUILD)/check/$(MPI_SOURCE).tidy: LANGUAGE += $(filter -isystem /%,$(MPI_FLAGS))
+CLANG_LANGUAGE = $(filter-out -fopenmp,$(LANGUAGE)) -Wno-unknown-pragmas -DXT_LOOPS_ISA=base
 
 .PHONY: check-includes check-format check-tidy check-headers check-objects
 check: check-includes check-format check-headers check-objects check-tidy
@@ -226,11 +240,11 @@ check-objects: $(LIB_OBJECTS) $(BUILD)/obj/cli/main.o
 	@scripts/check-objects.sh $(BUILD)/obj $^
 
 # --- install, bundle -------------------------------------------------------------------------------------------------
-install: $(BUILD)/xtrain
+install: $(BUILD)/xtrain $(MPI_LIBRARY)
 	@scripts/install.sh $(BUILD)/xtrain '$(DESTDIR)$(PREFIX)'
 uninstall:
 	@scripts/install.sh --remove '$(DESTDIR)$(PREFIX)'
-bundle: $(BUILD)/xtrain
+bundle: $(BUILD)/xtrain $(MPI_LIBRARY)
 	@scripts/bundle.sh $(BUILD)/xtrain $(VERSION)
 
 clean:
@@ -240,13 +254,14 @@ clean:
   $(TOOLS:$(BUILD)/%=$(BUILD)/obj/%.d) $(FUZZERS:$(BUILD)/%=$(BUILD)/obj/%.d) $(SUPPORT:.o=.d) $(SEPARABLE_OBJECTS:.o=.d)
 
 #: make             the program: build/xtrain
-#: make deps        what the build needs: Debian packages, oneDNN; with XPU=1 also oneDNN's GPU build
+#: make deps        what the build needs: Debian packages, oneDNN; with XPU=1 also oneDNN's GPU build, with MPI=1 MPI
 #: make deps-check  what `make check` and the fuzzers need: clang and its tools
 #: make fuzz-libs   the image libraries built for the fuzzers, from Debian's source packages
 #: make demo        deps, make, and a first training run with plates that the program draws
 #: make test        every test; the last line counts them
 #: make test-all    the long ones too: fuzzing, sanitizers
 #: make test-xpu    the XPU path on doubles of an Intel GPU (after `make deps XPU=1`)
+#: make test-mpi    training by several processes (it fetches MPI where that is missing)
 #: make check       include law, format, clang-tidy, headers, globals
 #: make install     PREFIX=/usr/local, DESTDIR=
 #: make uninstall takes away what make install put there, and says what

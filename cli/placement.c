@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "cli/ranks.h"
 #include "base/system/numa.h"
 #include "base/str.h"
 #include "base/system/thread.h"
@@ -109,11 +110,11 @@ enum xt_status xt_placement_dry_run(const struct xt_options *options, struct xt_
     xt_log_result(stdout, "%s on %s, %s", trainer->network.model->title,
                   trainer->source->description, trainer->network.device.name);
     printf("%s of %s, %s an epoch\n", xt_count(trainer->steps, "step").text,
-           xt_count(trainer->network.batch, "image").text,
-           xt_count(trainer->epoch_steps, "step").text);
+           xt_count(trainer->batch, "image").text, xt_count(trainer->epoch_steps, "step").text);
     printf("%zu parameters\n\n", xt_network_parameter_count(&trainer->network));
     print_memory(trainer);
     printf("\n");
+    xt_cli_ranks_print(trainer, stdout);
     xt_placement_print_threads(&options->values, trainer->network.device.threads, stdout);
     printf("\nplacement\n");
     xt_placement_print(trainer->network.graph, stdout);

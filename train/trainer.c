@@ -1,6 +1,7 @@
 #include "train/trainer.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,8 @@
 #include "train/auto_batch.h"
 #include "train/network_build.h"
 #include "train/feed.h"
+#include "train/ranks/place.h"
+#include "train/ranks/state.h"
 
 /* ---- opening ---- */
 
@@ -74,7 +77,8 @@ static enum xt_status open_upload(struct xt_trainer *trainer, struct xt_err *err
     enum xt_status status = xt_upload_init(&trainer->upload, &upload, err);
     trainer->loader_config = xt_feed_config(s, &size, true);
     trainer->loader_config.source = trainer->source;
-    trainer->loader_config.batch = network->batch;
+    trainer->loader_config.batch = trainer->batch;
+    trainer->loader_config.rows = trainer->rows;
     trainer->epoch_steps = (int64_t)xt_loader_epoch_steps(&trainer->loader_config);
     return status;
 }
@@ -123,15 +127,29 @@ static enum xt_status open_optimizer(struct xt_trainer *trainer, struct xt_err *
 static enum xt_status open_network(struct xt_trainer *trainer, struct xt_err *err)
 {
     struct xt_settings settings = *trainer->settings;
-    enum xt_status status = xt_resume_read(&trainer->resume, &settings, err);
+    struct xt_ranks *ranks = settings.ranks;
+    int bn_and_threads[2] = {XT_BN_AUTO, 0};
+    enum xt_status status =
+        xt_ranks_is_first(ranks) ? xt_resume_read(&trainer->resume, &settings, err) : XT_OK;
     const struct xt_checkpoint_file *from = &trainer->resume.from;
-    if (!status && from->path && !settings.threads)
-        settings.threads = xt_checkpoint_threads(from);
+    if (!status && from->path) {
+        bn_and_threads[0] = from->state.bn_frozen ? XT_BN_FROZEN : XT_BN_BATCH;
+        bn_and_threads[1] = xt_checkpoint_threads(from);
+    }
+    if (!status && ranks)
+        status =
+            xt_ranks_copy(ranks, bn_and_threads, sizeof bn_and_threads, 0, "the checkpoint", err);
+    if (!status && !settings.threads)
+        settings.threads = bn_and_threads[1];
     if (!status)
         status = xt_network_open(&trainer->network, &settings, err);
+    if (!status && ranks && settings.sync_bn && trainer->network.device.own_memory)
+        status = xt_err_set(err, XT_ERR_USAGE,
+                            "batch norms over the images of several processes are not made for an "
+                            "XPU; give --no-sync-bn");
+    trainer->network.bn_before = (enum xt_bn_mode)bn_and_threads[0];
     if (status || !from->path)
         return status;
-    trainer->network.bn_before = from->state.bn_frozen ? XT_BN_FROZEN : XT_BN_BATCH;
     for (size_t i = 0; i < from->file.count; i++)
         trainer->network.checkpoint_bytes += (double)from->file.tensors[i].bytes;
     return XT_OK;
@@ -143,6 +161,13 @@ static enum xt_status choose_batch(struct xt_trainer *trainer, int *batch, struc
     const struct xt_settings *s = trainer->settings;
     const struct xt_checkpoint_file *from = &trainer->resume.from;
     *batch = s->batch;
+    if (s->ranks && *batch < 2 * s->ranks->size)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          *batch ? "--batch %d is too small for %d ranks, each of which needs two "
+                                   "images at least"
+                                 : "--batch auto (%d) is for one process; for %d ranks give the "
+                                   "batch of all together",
+                          *batch, s->ranks->size);
     if (*batch)
         return XT_OK;
     if (from->path) {
@@ -155,6 +180,34 @@ static enum xt_status choose_batch(struct xt_trainer *trainer, int *batch, struc
     return xt_auto_batch_take(&trainer->network, s, true, trainer->source->count, batch, err);
 }
 
+/* This rank, as the table at the start shows it. */
+static enum xt_status introduce(const struct xt_trainer *trainer, struct xt_err *err)
+{
+    const struct xt_device *device = &trainer->network.device;
+    struct xt_rank own = {.images = trainer->network.batch, .threads = device->threads};
+    xt_place_describe(own.cpus, sizeof own.cpus);
+    snprintf(own.device, sizeof own.device, "%s", device->name);
+    snprintf(own.isa, sizeof own.isa, "%s", xt_device_cpu_isa());
+    snprintf(own.library, sizeof own.library, "%s", xt_dnnl_version_text().text);
+    snprintf(own.program, sizeof own.program, "%s", XT_VERSION);
+    return xt_ranks_introduce(trainer->settings->ranks, &own, err);
+}
+
+static enum xt_status join_ranks(struct xt_trainer *trainer, struct xt_err *err)
+{
+    const struct xt_settings *s = trainer->settings;
+    const struct xt_team_config config = {
+        .ranks = s->ranks,
+        .graph = trainer->network.graph,
+        .rows = trainer->rows,
+        .sync_bn = s->sync_bn,
+        .bucket = (size_t)s->bucket << 20,
+        .bf16 = s->reduce_type == XT_REDUCE_BF16,
+    };
+    enum xt_status status = xt_team_create(&trainer->team, &config, err);
+    return status ? status : introduce(trainer, err);
+}
+
 /* What a step needs beside the network. */
 static enum xt_status prepare(struct xt_trainer *trainer, struct xt_err *err)
 {
@@ -162,6 +215,8 @@ static enum xt_status prepare(struct xt_trainer *trainer, struct xt_err *err)
     enum xt_status status = open_upload(trainer, err);
     if (!status)
         status = open_optimizer(trainer, err);
+    if (!status && trainer->settings->ranks)
+        status = join_ranks(trainer, err);
     trainer->prepare_span = xt_span_since(&start);
     return status;
 }
@@ -183,11 +238,13 @@ enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_setti
         status = xt_network_take_classes(network, settings, trainer->source, err);
     if (!status)
         status = open_val(trainer, err);
-    int batch = 0;
     if (!status)
-        status = choose_batch(trainer, &batch, err);
+        status = choose_batch(trainer, &trainer->batch, err);
+    if (!status && settings->ranks)
+        trainer->rows = xt_rows_share(trainer->batch, settings->ranks->rank, settings->ranks->size);
     if (!status)
-        status = xt_network_build(network, settings, batch, true, err);
+        status = xt_network_build(
+            network, settings, settings->ranks ? trainer->rows.count : trainer->batch, true, err);
     if (!status)
         status = prepare(trainer, err);
     if (!status)
@@ -231,6 +288,7 @@ void xt_trainer_clear(struct xt_trainer *trainer)
     xt_source_destroy(trainer->source);
     xt_source_destroy(trainer->val);
     xt_objective_destroy(trainer->objective);
+    xt_team_destroy(trainer->team);
     xt_xpu_optim_destroy(trainer->xpu_optim);
     for (int i = 0; i < 2; i++)
         free(trainer->optim.state[i]);
@@ -268,10 +326,16 @@ static enum xt_status open_record(struct xt_trainer *trainer, struct xt_err *err
 static enum xt_status open_cache(struct xt_trainer *trainer, struct xt_err *err)
 {
     char *path = NULL;
+    struct xt_ranks *ranks = trainer->settings->ranks;
     enum xt_status status = xt_run_folder_file(&trainer->folder, "cache.bin", &path, err);
+    /* Rank 0 makes the file that those of its host have too. */
+    if (!status && !xt_ranks_is_first(ranks))
+        status = xt_ranks_meet(ranks, "the cache", err);
     if (!status)
         status = xt_feed_open_cache(trainer->settings, path, trainer->source,
                                     &trainer->loader_config, &trainer->cache, err);
+    if (!status && ranks && xt_ranks_is_first(ranks))
+        status = xt_ranks_meet(ranks, "the cache", err);
     free(path);
     return status;
 }
@@ -289,6 +353,25 @@ static void take_state(struct xt_trainer *trainer, const struct xt_checkpoint *s
     trainer->earlier_seconds = state->seconds;
 }
 
+/* Rank 0 has read what the others take of it. */
+static enum xt_status share_state(struct xt_trainer *trainer, struct xt_checkpoint *state,
+                                  struct xt_err *err)
+{
+    struct xt_ranks *ranks = trainer->settings->ranks;
+    const struct xt_rank_state all = {&trainer->network.params, &trainer->optim};
+    char path[PATH_MAX] = "";
+    if (!ranks)
+        return XT_OK;
+    if (xt_ranks_is_first(ranks))
+        snprintf(path, sizeof path, "%s", trainer->folder.path);
+    enum xt_status status = xt_ranks_copy(ranks, state, sizeof *state, 0, "the checkpoint", err);
+    if (!status)
+        status = xt_ranks_copy(ranks, path, sizeof path, 0, "the folder", err);
+    if (!status && !xt_ranks_is_first(ranks))
+        status = xt_mem_strdup(&trainer->folder.path, path, err);
+    return status ? status : xt_rank_state_share(ranks, &all, err);
+}
+
 static enum xt_status go_on(struct xt_trainer *trainer, struct xt_err *err)
 {
     const struct xt_resume_into into = {
@@ -299,21 +382,31 @@ static enum xt_status go_on(struct xt_trainer *trainer, struct xt_err *err)
         .network = &trainer->network,
         .optim = &trainer->optim,
     };
-    enum xt_status status = xt_resume_load(&trainer->resume, &into, err);
+    struct xt_checkpoint state = {.step = -1};
+    enum xt_status status = xt_ranks_is_first(trainer->settings->ranks)
+                                ? xt_resume_load(&trainer->resume, &into, err)
+                                : XT_OK;
     if (!status && trainer->resume.from.path)
-        take_state(trainer, &trainer->resume.from.state);
+        state = trainer->resume.from.state;
+    if (!status)
+        status = share_state(trainer, &state, err);
+    if (!status && state.step >= 0)
+        take_state(trainer, &state);
     xt_resume_clear(&trainer->resume);
     return status;
 }
 
 enum xt_status xt_trainer_open_run(struct xt_trainer *trainer, struct xt_err *err)
 {
-    enum xt_status status = xt_resume_open_folder(&trainer->folder, trainer->settings,
-                                                  trainer->network.model->name, err);
+    bool first = xt_ranks_is_first(trainer->settings->ranks);
+    enum xt_status status = XT_OK;
+    if (first)
+        status = xt_resume_open_folder(&trainer->folder, trainer->settings,
+                                       trainer->network.model->name, err);
     if (!status)
         status = go_on(trainer, err);
     trainer->start_step = trainer->step;
-    if (!status)
+    if (!status && first)
         status = open_record(trainer, err);
     trainer->loader_config.start_step = (uint64_t)trainer->step;
     if (!status)
@@ -368,8 +461,11 @@ static enum xt_status list_bad_images(struct xt_trainer *trainer, struct xt_err 
 {
     struct xt_bad_sample *bad = NULL;
     size_t count = 0;
+    struct xt_ranks *ranks = trainer->settings->ranks;
     enum xt_status status = xt_loader_bad(xt_feed_loader(trainer->feed), &bad, &count, err);
     if (!status)
+        status = xt_ranks_share_bad(ranks, &bad, &count, err);
+    if (!status && xt_ranks_is_first(ranks))
         status = xt_bad_images_add(&trainer->bad, trainer->source, bad, count, err);
     xt_loader_free_bad(bad, count);
     return status;
@@ -393,7 +489,15 @@ static enum xt_status save(struct xt_trainer *trainer, struct xt_err *err)
         .scaler = trainer->scaler,
         .seconds = xt_trainer_seconds(trainer),
     };
+    struct xt_ranks *ranks = trainer->settings->ranks;
+    const struct xt_rank_state all = {&trainer->network.params, &trainer->optim};
     enum xt_status status = list_bad_images(trainer, err);
+    if (!status && !trainer->xpu_optim)
+        status = xt_rank_state_check(ranks, &all, err);
+    if (!status && !xt_ranks_is_first(ranks)) {
+        trainer->saved_step = trainer->step;
+        return XT_OK;
+    }
     /* What the record says must not be younger than the checkpoint, also when the power fails. */
     if (!status)
         status = xt_log_writer_sync(&trainer->log, err);
@@ -456,6 +560,44 @@ static enum xt_status update(struct xt_trainer *trainer, float factor, struct xt
     return XT_OK;
 }
 
+/* Why training ends before its last step, XT_OK while it goes on. *done: --max-time, which is a
+ * proper end. */
+static enum xt_status why_stop(const struct xt_trainer *trainer, bool *done)
+{
+    const struct xt_settings *s = trainer->settings;
+    double here = xt_thread_seconds() - trainer->start_time;
+    enum xt_status asked = xt_stop_status();
+    if (asked)
+        return asked;
+    if (s->stop_after > 0 && here >= s->stop_after)
+        return XT_STOPPED;
+    *done = s->max_time > 0 && xt_trainer_seconds(trainer) >= s->max_time;
+    return XT_OK;
+}
+
+/* What the ranks have to decide together: the loss of all, whether it is a number, whether they
+ * stop, how many images were bad. */
+static enum xt_status vote(struct xt_trainer *trainer, double *loss, struct xt_err *err)
+{
+    struct xt_vote *vote = &trainer->vote;
+    size_t images = trainer->source->count;
+    *vote = (struct xt_vote){.loss = *loss};
+    vote->stop = why_stop(trainer, &vote->done);
+    if (trainer->feed)
+        vote->bad = xt_loader_bad_count(xt_feed_loader(trainer->feed));
+    enum xt_status status =
+        xt_ranks_vote(trainer->settings->ranks, xt_team_weight(trainer->team), vote, err);
+    *loss = vote->loss;
+    if (status || !xt_loader_is_too_bad(vote->bad, images))
+        return status;
+    status = list_bad_images(trainer, err);
+    return status ? status
+                  : xt_err_set(err, XT_ERR_DATA,
+                               "%zu of %zu samples are bad, more than the 1 %% that is let pass; "
+                               "bad_images.txt in the run's folder lists them",
+                               vote->bad, images);
+}
+
 static enum xt_status run_step(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
                                double *loss, struct xt_err *err)
 {
@@ -465,6 +607,7 @@ static enum xt_status run_step(struct xt_trainer *trainer, const struct xt_feed_
         .pixels = batch->host.pixels,
         .uploaded = batch->uploaded,
         .count = batch->host.count,
+        .rows = trainer->rows,
         .training = true,
         .bn_frozen = network->bn_frozen,
         .dropout = trainer->settings->dropout,
@@ -479,6 +622,8 @@ static enum xt_status run_step(struct xt_trainer *trainer, const struct xt_feed_
     struct xt_objective *objective = trainer->objective;
     *loss = objective->class->loss(objective, &batch->host, xt_graph_logits(graph),
                                    xt_graph_logits_grad(graph));
+    if (trainer->team && vote(trainer, loss, err))
+        return err->status;
     if (!isfinite(*loss))
         return xt_err_set(
             err, XT_ERR_RUN,
@@ -489,8 +634,12 @@ static enum xt_status run_step(struct xt_trainer *trainer, const struct xt_feed_
     if (status)
         return status;
     xt_scaler_apply(&trainer->scaler, xt_graph_logits_grad(graph), xt_tensor_count(graph->logits));
+    if (trainer->team)
+        xt_team_weigh(trainer->team, xt_graph_logits_grad(graph), xt_tensor_count(graph->logits));
     double after_loss = xt_thread_seconds();
     status = xt_graph_backward(graph, err);
+    if (!status && trainer->team)
+        status = xt_team_finish(trainer->team, err);
     if (status)
         return status;
     double after_backward = xt_thread_seconds();
@@ -539,7 +688,7 @@ static struct xt_train_progress progress_now(const struct xt_trainer *trainer)
         .epochs = (int)((trainer->steps + trainer->epoch_steps - 1) / trainer->epoch_steps),
         .loss = trainer->loss_steps ? trainer->loss_sum / (double)trainer->loss_steps : NAN,
         .lr = xt_schedule_lr(&trainer->schedule, trainer->step ? trainer->step - 1 : 0),
-        .images_per_s = since > 0 ? (double)steps * trainer->network.batch / since : NAN,
+        .images_per_s = since > 0 ? (double)steps * trainer->batch / since : NAN,
         .wait = since > 0 ? trainer->wait_sum / since : NAN,
         .loss_scale = trainer->scaler.on ? (double)trainer->scaler.scale : 0,
         .skipped = trainer->scaler.skipped,
@@ -579,6 +728,8 @@ static enum xt_status log_step(struct xt_trainer *trainer, const struct xt_train
                                struct xt_err *err)
 {
     struct xt_log_writer *log = &trainer->log;
+    if (!xt_ranks_is_first(trainer->settings->ranks))
+        return XT_OK;
     begin_line(trainer, p);
     xt_log_writer_number(log, "loss", p->loss);
     xt_log_writer_number(log, "lr", p->lr);
@@ -597,6 +748,8 @@ static enum xt_status log_evaluation(struct xt_trainer *trainer, const struct xt
                                      const struct xt_evaluation *evaluation, struct xt_err *err)
 {
     struct xt_log_writer *log = &trainer->log;
+    if (!xt_ranks_is_first(trainer->settings->ranks))
+        return XT_OK;
     begin_line(trainer, p);
     xt_log_writer_integer(log, "images", (int64_t)evaluation->images);
     xt_log_writer_integer(log, "correct", (int64_t)evaluation->correct);
@@ -661,6 +814,8 @@ static enum xt_status list_bad_of_val(struct xt_trainer *trainer, enum xt_status
 {
     const struct xt_evaluation *e = &trainer->last_evaluation;
     struct xt_err own;
+    if (!xt_ranks_is_first(trainer->settings->ranks))
+        return status;
     enum xt_status listed =
         xt_bad_images_add(&trainer->bad, trainer->val, e->bad, e->bad_images, status ? &own : err);
     return status ? status : listed;
@@ -686,7 +841,8 @@ static enum xt_status evaluate(struct xt_trainer *trainer, struct xt_err *err)
     if (best) {
         trainer->best_step = trainer->step;
         trainer->best = merit;
-        status = save_weights(trainer, "best.safetensors", err);
+        if (xt_ranks_is_first(trainer->settings->ranks))
+            status = save_weights(trainer, "best.safetensors", err);
     }
     if (!status)
         status = log_evaluation(trainer, &progress, evaluation, err);
@@ -731,7 +887,8 @@ static enum xt_status train_batch(struct xt_trainer *trainer, struct xt_err *err
     enum xt_status status = xt_feed_next(trainer->feed, &batch, &end, &waited, err);
     if (status) {
         struct xt_err own;
-        list_bad_images(trainer, &own);
+        if (!trainer->team)
+            list_bad_images(trainer, &own);
         return status;
     }
     status = xt_trainer_step(trainer, &batch, &loss, err);
@@ -743,21 +900,6 @@ static enum xt_status train_batch(struct xt_trainer *trainer, struct xt_err *err
     trainer->wait_sum += waited;
     xt_crossed_add_since(&trainer->network.device, &before, &trainer->crossed);
     return after_step(trainer, err);
-}
-
-/* Why training ends before its last step, XT_OK while it goes on. *done: --max-time, which is a
- * proper end. */
-static enum xt_status why_stop(const struct xt_trainer *trainer, bool *done)
-{
-    const struct xt_settings *s = trainer->settings;
-    double here = xt_thread_seconds() - trainer->start_time;
-    enum xt_status asked = xt_stop_status();
-    if (asked)
-        return asked;
-    if (s->stop_after > 0 && here >= s->stop_after)
-        return XT_STOPPED;
-    *done = s->max_time > 0 && xt_trainer_seconds(trainer) >= s->max_time;
-    return XT_OK;
 }
 
 static enum xt_status stop(struct xt_trainer *trainer, enum xt_status why, struct xt_err *err)
@@ -778,7 +920,8 @@ static enum xt_status train(struct xt_trainer *trainer, struct xt_err *err)
     /* Due where the run was stopped before or during that evaluation. */
     enum xt_status status = evaluation_is_due(trainer) ? evaluate(trainer, err) : XT_OK;
     while (!status && trainer->step < trainer->steps) {
-        status = why_stop(trainer, &done);
+        status = trainer->team ? trainer->vote.stop : why_stop(trainer, &done);
+        done = done || trainer->vote.done;
         if (status || done)
             break;
         status = train_batch(trainer, err);

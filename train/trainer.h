@@ -23,6 +23,8 @@
 #include "train/network.h"
 #include "train/losses/objective.h"
 #include "train/optim/optim.h"
+#include "train/ranks/ranks.h"
+#include "train/ranks/team.h"
 #include "train/run/resume.h"
 #include "train/run/run_folder.h"
 #include "train/optim/scaler.h"
@@ -66,6 +68,10 @@ struct xt_step_seconds {
 struct xt_trainer {
     const struct xt_settings *settings;
     struct xt_network network;
+    int batch;            /* images a step, of all ranks; the network's is this process's share */
+    struct xt_rows rows;  /* that share, of several ranks */
+    struct xt_team *team; /* NULL: it trains alone */
+    struct xt_vote vote;  /* what the ranks came to in the last step */
     struct xt_source *source;
     struct xt_source *val; /* NULL: none */
     struct xt_upload upload;

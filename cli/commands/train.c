@@ -15,6 +15,7 @@
 #include "cli/options/options.h"
 #include "cli/placement.h"
 #include "cli/progress.h"
+#include "cli/ranks.h"
 #include "cli/report.h"
 #include "cli/bench/start_report.h"
 #include "train/trainer.h"
@@ -102,9 +103,10 @@ static enum xt_status describe_run(const struct xt_options *options,
            trainer->network.normalise_by);
     printf("%s of %s (%s an epoch), %zu parameters\n",
            xt_count((long long)trainer->steps, "step").text,
-           xt_count((long long)trainer->network.batch, "image").text,
+           xt_count((long long)trainer->batch, "image").text,
            xt_count((long long)trainer->epoch_steps, "step").text,
            xt_network_parameter_count(&trainer->network));
+    xt_cli_ranks_print(trainer, stdout);
     enum xt_status status = xt_options_print_recipe(options, &recipe, err);
     printf("%ssaving to %s\n", xt_str_get(&recipe), trainer->folder.path);
     fflush(stdout);
@@ -243,6 +245,10 @@ static struct xt_report *describe_end(const struct view *view, enum xt_status st
                        trainer->scaler.skipped, (double)trainer->scaler.scale);
     }
     add_device(report, trainer);
+    char waits[256];
+    xt_cli_ranks_describe_time(trainer, seconds - trainer->earlier_seconds, waits, sizeof waits);
+    if (*waits)
+        xt_report_line(report, "%s", waits);
     if (trainer->best_step == 0)
         xt_report_line(report, "training did not improve on the given weights");
     add_files(report, trainer);
@@ -255,7 +261,7 @@ static struct xt_report *describe_end(const struct view *view, enum xt_status st
 static enum xt_status report_end(const struct view *view, enum xt_status status, struct xt_err *err)
 {
     bool json = view->trainer->settings->json;
-    if (status && !json)
+    if ((status && !json) || !xt_ranks_is_first(view->trainer->settings->ranks))
         return status;
     struct xt_err own;
     struct xt_report *report = describe_end(view, status, err);
@@ -288,8 +294,10 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
     struct view view = {.trainer = trainer, .silent = s->quiet || s->json, .loss = NAN};
     xt_progress_init(&view.progress, s->quiet, s->json);
     enum xt_status status = xt_trainer_open_run(trainer, err);
-    if (!status)
+    bool first = xt_ranks_is_first(s->ranks);
+    if (!status && first)
         status = save_settings(options, trainer, err);
+    xt_cli_ranks_compare(trainer);
     if (!status && !view.silent)
         status = describe_run(options, trainer, err);
     if (status)
@@ -303,7 +311,7 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
     status = xt_trainer_run(trainer, &observer, err);
     xt_progress_clear(&view.progress);
     status = report_end(&view, status, err);
-    if (status == XT_STOPPED || status == XT_INTERRUPTED)
+    if ((status == XT_STOPPED || status == XT_INTERRUPTED) && first)
         add_command(trainer, err);
     return status;
 }
@@ -313,7 +321,7 @@ enum xt_status xt_cmd_train(struct xt_options *options, struct xt_err *err)
     struct xt_trainer trainer;
     enum xt_status status = xt_trainer_init(&trainer, &options->values, err);
     if (!status)
-        xt_options_found_batch(options, trainer.network.batch);
+        xt_options_found_batch(options, trainer.batch);
     if (!status)
         status = options->values.dry_run ? xt_placement_dry_run(options, &trainer, err)
                                          : run(options, &trainer, err);

@@ -161,12 +161,15 @@ static enum xt_status choose_batch(struct xt_trainer *trainer, int *batch, struc
     const struct xt_settings *s = trainer->settings;
     const struct xt_checkpoint_file *from = &trainer->resume.from;
     *batch = s->batch;
+    if (s->ranks && !*batch)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--batch auto is for one process; for %d ranks give the batch of all "
+                          "together",
+                          s->ranks->size);
     if (s->ranks && *batch < 2 * s->ranks->size)
         return xt_err_set(err, XT_ERR_USAGE,
-                          *batch ? "--batch %d is too small for %d ranks, each of which needs two "
-                                   "images at least"
-                                 : "--batch auto (%d) is for one process; for %d ranks give the "
-                                   "batch of all together",
+                          "--batch %d is too small for %d ranks, each of which needs two images at "
+                          "least",
                           *batch, s->ranks->size);
     if (*batch)
         return XT_OK;
@@ -575,12 +578,38 @@ static enum xt_status why_stop(const struct xt_trainer *trainer, bool *done)
     return XT_OK;
 }
 
+/* Whether the bad images of all ranks are too many; an image that several met is one. */
+static enum xt_status judge_bad(struct xt_trainer *trainer, struct xt_err *err)
+{
+    struct xt_bad_sample *bad = NULL;
+    size_t count = 0;
+    size_t images = trainer->source->count;
+    size_t met = trainer->vote.bad;
+    if (met == trainer->bad_judged || !xt_loader_is_too_bad(met, images))
+        return XT_OK;
+    trainer->bad_judged = met;
+    enum xt_status status = xt_loader_bad(xt_feed_loader(trainer->feed), &bad, &count, err);
+    if (!status)
+        status = xt_ranks_share_bad(trainer->settings->ranks, &bad, &count, err);
+    bool is_too_bad = !status && xt_loader_is_too_bad(count, images);
+    struct xt_err own;
+    if (is_too_bad && xt_ranks_is_first(trainer->settings->ranks))
+        xt_bad_images_add(&trainer->bad, trainer->source, bad, count, &own);
+    if (is_too_bad)
+        status = xt_err_set(
+            err, XT_ERR_DATA,
+            "at least %zu of %zu samples are bad, more than the 1 %% that is let pass; the "
+            "first: %s",
+            count, images, bad[0].reason);
+    xt_loader_free_bad(bad, count);
+    return status;
+}
+
 /* What the ranks have to decide together: the loss of all, whether it is a number, whether they
- * stop, how many images were bad. */
+ * stop, whether too many images are bad. */
 static enum xt_status vote(struct xt_trainer *trainer, double *loss, struct xt_err *err)
 {
     struct xt_vote *vote = &trainer->vote;
-    size_t images = trainer->source->count;
     *vote = (struct xt_vote){.loss = *loss};
     vote->stop = why_stop(trainer, &vote->done);
     if (trainer->feed)
@@ -588,14 +617,7 @@ static enum xt_status vote(struct xt_trainer *trainer, double *loss, struct xt_e
     enum xt_status status =
         xt_ranks_vote(trainer->settings->ranks, xt_team_weight(trainer->team), vote, err);
     *loss = vote->loss;
-    if (status || !xt_loader_is_too_bad(vote->bad, images))
-        return status;
-    status = list_bad_images(trainer, err);
-    return status ? status
-                  : xt_err_set(err, XT_ERR_DATA,
-                               "%zu of %zu samples are bad, more than the 1 %% that is let pass; "
-                               "bad_images.txt in the run's folder lists them",
-                               vote->bad, images);
+    return status ? status : judge_bad(trainer, err);
 }
 
 static enum xt_status run_step(struct xt_trainer *trainer, const struct xt_feed_batch *batch,

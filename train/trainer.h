@@ -72,6 +72,7 @@ struct xt_trainer {
     struct xt_rows rows;  /* that share, of several ranks */
     struct xt_team *team; /* NULL: it trains alone */
     struct xt_vote vote;  /* what the ranks came to in the last step */
+    size_t bad_judged;    /* bad images of all ranks, as they were looked at last */
     struct xt_source *source;
     struct xt_source *val; /* NULL: none */
     struct xt_upload upload;

@@ -278,7 +278,9 @@ static void add_command(const struct xt_trainer *trainer, struct xt_err *err)
     struct xt_err stopped = *err;
     struct xt_str line = {0};
     struct xt_str folder = {0};
+    const struct xt_ranks *ranks = trainer->settings->ranks;
     if (xt_str_printf(&folder, NULL, "%s%s", looks_else ? "./" : "", path) == XT_OK &&
+        (!ranks || xt_str_printf(&line, NULL, "mpirun -n %d ", ranks->size) == XT_OK) &&
         xt_str_append_word(&line, program_invocation_name, NULL) == XT_OK &&
         xt_str_append(&line, " --resume ", 10, NULL) == XT_OK &&
         xt_str_append_word(&line, xt_str_get(&folder), NULL) == XT_OK)

@@ -77,10 +77,10 @@ static enum xt_status load(struct xt_ranks *ranks, const struct xt_launch *launc
     return XT_OK;
 }
 
-static enum xt_status broken(const struct xt_ranks *ranks, int code, const char *what,
-                             struct xt_err *err)
+static enum xt_status broken(struct xt_ranks *ranks, int code, const char *what, struct xt_err *err)
 {
     char text[512];
+    ranks->failed = ranks->rank;
     ranks->mpi->describe(code, text, sizeof text);
     return xt_err_set(err, XT_ERR_RUN, "MPI failed with %s of %d ranks: %s", what, ranks->size,
                       text);
@@ -181,7 +181,7 @@ static bool hears(struct xt_ranks *ranks, struct xt_err *err)
 }
 
 /* A process on this host that was killed or has crashed. */
-static bool misses(const struct xt_ranks *ranks, struct xt_err *err)
+static bool misses(struct xt_ranks *ranks, struct xt_err *err)
 {
     for (int i = 0; i < ranks->size; i++) {
         const struct xt_rank *other = &ranks->all[i];
@@ -191,13 +191,15 @@ static bool misses(const struct xt_ranks *ranks, struct xt_err *err)
                    "rank %d on %s (process %ld) is gone: it was killed, or has crashed; all ranks "
                    "end, and --resume goes on from the last checkpoint",
                    i, other->host, (long)other->pid);
+        ranks->failed = i;
         return true;
     }
     return false;
 }
 
-static enum xt_status late(const struct xt_ranks *ranks, const char *what, struct xt_err *err)
+static enum xt_status late(struct xt_ranks *ranks, const char *what, struct xt_err *err)
 {
+    ranks->failed = ranks->rank;
     return xt_err_set(err, XT_ERR_RUN,
                       "rank %d on %s has waited %.0f s (--rank-timeout) for %s of all ranks: one "
                       "of them hangs, or the way to it is cut; all end, and --resume goes on from "

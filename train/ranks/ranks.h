@@ -51,7 +51,7 @@ struct xt_ranks {
     /* its own */
     const struct xt_mpi_table *mpi;
     struct xt_mpi_job *job;
-    int failed; /* the rank that told why it failed; -1: none */
+    int failed; /* the rank after whose failure they cannot meet any more; -1: none */
 };
 
 /* *out is NULL where this process was started alone. Rank k of a host's ranks gets its share of the
@@ -86,7 +86,7 @@ struct xt_vote {
     double loss; /* the mean over its images; then over all, not a number where one is none */
     enum xt_status stop; /* XT_OK, XT_STOPPED or XT_INTERRUPTED: of whoever was asked to */
     bool done;           /* the run's time is over */
-    size_t bad;          /* images that it could not use */
+    size_t bad;          /* images that it could not use; one may be counted by several */
 };
 /* weight: its part of the step's images. */
 enum xt_status xt_ranks_vote(struct xt_ranks *ranks, double weight, struct xt_vote *vote,

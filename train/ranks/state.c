@@ -107,6 +107,14 @@ static enum xt_status add(struct xt_bad_sample **list, size_t *count, size_t *ca
     return XT_OK;
 }
 
+static bool has(const struct xt_bad_sample *list, size_t count, size_t index)
+{
+    for (size_t i = 0; i < count; i++)
+        if (list[i].index == index)
+            return true;
+    return false;
+}
+
 /* Each rank's notes go to all in turn. */
 static enum xt_status send_all(struct xt_ranks *ranks, const struct xt_bad_sample *own,
                                const size_t *counts, struct xt_bad_sample **list, size_t *count,
@@ -122,7 +130,7 @@ static enum xt_status send_all(struct xt_ranks *ranks, const struct xt_bad_sampl
                 snprintf(note.reason, sizeof note.reason, "%s", own[i].reason);
             }
             status = xt_ranks_copy(ranks, &note, sizeof note, rank, "bad images", err);
-            if (!status)
+            if (!status && !has(*list, *count, note.index))
                 status = add(list, count, &capacity, &note, err);
         }
     return status;

@@ -22,8 +22,8 @@ enum xt_status xt_rank_state_share(struct xt_ranks *ranks, const struct xt_rank_
 enum xt_status xt_rank_state_check(struct xt_ranks *ranks, const struct xt_rank_state *state,
                                    struct xt_err *err);
 
-/* The lists of all, one behind the other in the order of the ranks, in place of this rank's own.
- * Reasons are cut where they are long. Released with xt_loader_free_bad. */
+/* The lists of all, one behind the other in the order of the ranks, each image once, in place of
+ * this rank's own. Reasons are cut where they are long. Released with xt_loader_free_bad. */
 enum xt_status xt_ranks_share_bad(struct xt_ranks *ranks, struct xt_bad_sample **bad, size_t *count,
                                   struct xt_err *err);
 

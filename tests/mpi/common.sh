@@ -6,8 +6,6 @@ cd "$tree"
 
 # As root, and with more ranks than CPUs, where the tests run so.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-# Open MPI gives a process one second after SIGTERM.
-export OMPI_MCA_odls_base_sigkill_timeout=20
 # A rank that waits gives its CPU away where there are more ranks than CPUs.
 export OMPI_MCA_mpi_yield_when_idle=1
 one=("$xtrain" --threads 1 --workers 1)

@@ -38,8 +38,8 @@ expect 3 ' samples are bad, more than the 1 %' "${two[@]}" --model lprnet --data
 child=$!
 saved killed
 kill -KILL "$(pid_of 1 killed)"
-ends 137 '' 5
-expect 0 '' "${one[@]}" --resume killed --steps 100000 --max-time 0.1s --quiet
+ends 137 "is gone: it was killed" 8
+expect 0 '' "${one[@]}" --resume killed --max-time 0.1s --quiet
 
 # One that hangs is waited for, and no longer.
 "${two[@]}" "${long[@]}" --rank-timeout 2s --out hung >said 2>&1 &

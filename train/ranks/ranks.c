@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/system/stop.h"
 #include "base/system/thread.h"
 #include "train/ranks/launch.h"
 #include "train/ranks/place.h"
@@ -77,13 +78,20 @@ static enum xt_status load(struct xt_ranks *ranks, const struct xt_launch *launc
     return XT_OK;
 }
 
+static enum xt_status tell(const struct xt_ranks *ranks, struct xt_err *err)
+{
+    *err = ranks->why;
+    return err->status;
+}
+
 static enum xt_status broken(struct xt_ranks *ranks, int code, const char *what, struct xt_err *err)
 {
     char text[512];
     ranks->failed = ranks->rank;
     ranks->mpi->describe(code, text, sizeof text);
-    return xt_err_set(err, XT_ERR_RUN, "MPI failed with %s of %d ranks: %s", what, ranks->size,
-                      text);
+    xt_err_set(&ranks->why, XT_ERR_RUN, "MPI failed with %s of %d ranks: %s", what, ranks->size,
+               text);
+    return tell(ranks, err);
 }
 
 static enum xt_status begin(struct xt_ranks *ranks, const struct xt_launch *launch,
@@ -176,7 +184,8 @@ static bool hears(struct xt_ranks *ranks, struct xt_err *err)
         return false;
     ranks->failed = from;
     why.text[sizeof why.text - 1] = '\0';
-    xt_err_set(err, why.status, "rank %d on %s: %s", from, ranks->all[from].host, why.text);
+    xt_err_set(&ranks->why, why.status, "rank %d on %s: %s", from, ranks->all[from].host, why.text);
+    tell(ranks, err);
     return true;
 }
 
@@ -187,11 +196,12 @@ static bool misses(struct xt_ranks *ranks, struct xt_err *err)
         const struct xt_rank *other = &ranks->all[i];
         if (!other->is_seen || kill(other->pid, 0) == 0 || errno != ESRCH)
             continue;
-        xt_err_set(err, XT_ERR_RUN,
+        xt_err_set(&ranks->why, XT_ERR_RUN,
                    "rank %d on %s (process %ld) is gone: it was killed, or has crashed; all ranks "
                    "end, and --resume goes on from the last checkpoint",
                    i, other->host, (long)other->pid);
         ranks->failed = i;
+        tell(ranks, err);
         return true;
     }
     return false;
@@ -200,11 +210,12 @@ static bool misses(struct xt_ranks *ranks, struct xt_err *err)
 static enum xt_status late(struct xt_ranks *ranks, const char *what, struct xt_err *err)
 {
     ranks->failed = ranks->rank;
-    return xt_err_set(err, XT_ERR_RUN,
-                      "rank %d on %s has waited %.0f s (--rank-timeout) for %s of all ranks: one "
-                      "of them hangs, or the way to it is cut; all end, and --resume goes on from "
-                      "the last checkpoint",
-                      ranks->rank, ranks->all[ranks->rank].host, ranks->timeout, what);
+    xt_err_set(&ranks->why, XT_ERR_RUN,
+               "rank %d on %s has waited %.0f s (--rank-timeout) for %s of all ranks: one of them "
+               "hangs, or the way to it is cut; all end, and --resume goes on from the last "
+               "checkpoint",
+               ranks->rank, ranks->all[ranks->rank].host, ranks->timeout, what);
+    return tell(ranks, err);
 }
 
 /* Until the request is done. Whoever waits long looks whether the others are still there. */
@@ -373,28 +384,37 @@ static bool meet(struct xt_ranks *ranks, bool failed, double most, struct xt_err
     return failures == (failed ? ranks->size : 0);
 }
 
-/* Says why, and ends all. */
-static void end_all(struct xt_ranks *ranks, const struct xt_err *err)
+/* Ends all, this process too where MPI does not: it may have lost what it would end them by. */
+static void end_all(struct xt_ranks *ranks, const struct xt_err *err, bool speaks)
 {
+    enum { SECONDS = 2 };
     fflush(stdout);
     xt_log_clear_line();
-    xt_log_error("%s", err->text);
+    if (speaks)
+        xt_log_error("%s", err->text);
+    signal(SIGALRM, SIG_DFL);
+    alarm(SECONDS);
     ranks->mpi->abort(ranks->job, (int)err->status);
 }
 
-/* A failure that the others do not share. */
+/* A failure that the others do not share. Rank 0 speaks, unless it is gone or computes for long;
+ * the others then are ended, by MPI or by a signal of the launcher's. */
 static void fail_alone(struct xt_ranks *ranks, struct xt_err *err)
 {
     const struct timespec nap = {.tv_nsec = 50000000};
-    /* Rank 0 speaks, and MPI then ends this process; but it may be dead, or compute for long. */
     double until = xt_thread_seconds() + telling_most;
-    while (ranks->rank && xt_thread_seconds() < until)
-        nanosleep(&nap, NULL);
-    if (ranks->rank)
-        xt_err_prefix(err, "rank %d on %s: ", ranks->rank, ranks->all[ranks->rank].host);
-    else if (ranks->failed < 0)
+    bool first = ranks->rank == 0;
+    /* What was found while it waited, without what it waited in. */
+    if (ranks->why.status)
+        *err = ranks->why;
+    else if (first)
         hears(ranks, err);
-    end_all(ranks, err);
+    while (!first && xt_thread_seconds() < until && !xt_stop_status())
+        nanosleep(&nap, NULL);
+    bool speaks = first || ranks->failed == 0 || !xt_stop_status();
+    if (!first && !ranks->why.status)
+        xt_err_prefix(err, "rank %d on %s: ", ranks->rank, ranks->all[ranks->rank].host);
+    end_all(ranks, err, speaks);
 }
 
 enum xt_status xt_ranks_end(struct xt_ranks *ranks, enum xt_status status, struct xt_err *err)

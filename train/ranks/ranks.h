@@ -51,7 +51,8 @@ struct xt_ranks {
     /* its own */
     const struct xt_mpi_table *mpi;
     struct xt_mpi_job *job;
-    int failed; /* the rank after whose failure they cannot meet any more; -1: none */
+    int failed;        /* the rank after whose failure they cannot meet any more; -1: none */
+    struct xt_err why; /* that is so */
 };
 
 /* *out is NULL where this process was started alone. Rank k of a host's ranks gets its share of the

@@ -62,7 +62,9 @@ LOOP_ISAS := $(if $(filter x86_64,$(shell uname -m)),amx avx512 avx2) base
 
 # --- what is built from what -----------------------------------------------------------------------------------------
 ROOMS := base device data models train cli
-SOURCES := $(sort $(shell find $(ROOMS) -name '*.c'))
+# What is loaded at run time is a library of its own.
+MPI_SOURCE := train/ranks/plugin/mpi.c
+SOURCES := $(filter-out $(MPI_SOURCE),$(sort $(shell find $(ROOMS) -name '*.c')))
 LOOP_SOURCES := $(foreach f,$(SOURCES),$(if $(findstring /loops/,$f),$f))
 # Pixels have no matrices.
 loops_of = $(if $(filter amx,$1),$(filter models/%,$(LOOP_SOURCES)),$(LOOP_SOURCES))
@@ -73,16 +75,22 @@ LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/obj/%.o) $(ONNX_CODE).o \
   $(foreach isa,$(LOOP_ISAS),$(patsubst %.c,$(BUILD)/obj/%.$(isa).o,$(call loops_of,$(isa))))
 HEADERS := $(sort $(shell find $(ROOMS) -name '*.h')) $(wildcard tests/*.h)
 # tests/<folder>/test_*.c: a binary each; tests/<name>.c: a tool (golden); tests/support.c is linked into all of them.
-# Those of tests/xpu run under a double of a GPU: `make test-xpu`, in tests/xpu/xpu.mk.
-TEST_SOURCES := $(filter-out tests/xpu/%,$(wildcard tests/*/test_*.c))
+# Those of tests/xpu run under a double of a GPU: `make test-xpu`, in tests/xpu/xpu.mk; those of tests/mpi as several
+# processes: `make test-mpi`, in tests/mpi/mpi.mk.
+TEST_SOURCES := $(filter-out tests/xpu/% tests/mpi/%,$(wildcard tests/*/test_*.c))
 TESTS := $(TEST_SOURCES:tests/%.c=$(BUILD)/tests/%)
-TEST_SCRIPTS := $(filter-out tests/xpu/%,$(wildcard tests/*/test_*.sh))
+TEST_SCRIPTS := $(filter-out tests/xpu/% tests/mpi/%,$(wildcard tests/*/test_*.sh))
 TOOLS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter-out tests/support.c,$(wildcard tests/*.c)))
 SUPPORT := $(patsubst tests/%.c,$(BUILD)/obj/tests/%.o,$(wildcard tests/support.c))
 FUZZERS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
 
 .PHONY: all deps deps-check demo test test-all check install uninstall bundle clean help tests fuzzers fuzz-libs FORCE
-all: $(BUILD)/xtrain $(BUILD)/libxtrain.so
+# MPI, where `mpicc` is there: the program loads it where it is one of several processes. The compiler is ours, with the
+# flags that mpicc would give it.
+MPICC ?= mpicc
+MPI_FLAGS := $(patsubst -I%,-isystem %,$(wordlist 2,99,$(shell $(MPICC) -show 2>/dev/null)))
+MPI_LIBRARY := $(if $(MPI_FLAGS),$(BUILD)/libxtrain_mpi.so)
+all: $(BUILD)/xtrain $(BUILD)/libxtrain.so $(MPI_LIBRARY)
 
 help:
 	@sed -n 's/^#: //p' Makefile
@@ -139,6 +147,9 @@ $(BUILD)/$(SONAME): $(BUILD)/obj/train/session/library.o $(BUILD)/libxtrain.a tr
 	  -Wl,--no-undefined -Wl,--as-needed -Wl,--gc-sections $(filter %.o %.a,$^) $(LIBS) -o $@
 $(BUILD)/libxtrain.so: $(BUILD)/$(SONAME)
 	$(Q)ln -sf $(SONAME) $@
+$(BUILD)/libxtrain_mpi.so: $(MPI_SOURCE) train/ranks/plugin/mpi_table.h base/number.h $(BUILD)/flags
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(filter-out $(OPENMP),$(LANGUAGE)) -ffp-contract=off $(WARN) $(CFLAGS) -fPIC -shared $< $(MPI_FLAGS) -o $@
 
 # Image libraries that the fuzzers see into, where `make fuzz-libs` has built them.
 FUZZ_LIBS ?= deps/fuzz-libs
@@ -169,7 +180,7 @@ fuzz-libs:
 .SECONDARY:
 
 # --- set-up and the main job -----------------------------------------------------------------------------------------
-export DNNL_ROOT DNNL_ROOT_XPU XPU CC BUILD
+export DNNL_ROOT DNNL_ROOT_XPU XPU MPI CC BUILD
 deps:
 	@scripts/deps.sh
 deps-check:
@@ -217,12 +228,14 @@ test:
 endif
 
 include tests/xpu/xpu.mk
+include tests/mpi/mpi.mk
 
 # --- check: the laws of the tree -------------------------------------------------------------------------------------
-FORMATTED := $(SOURCES) $(HEADERS) $(wildcard tests/*.c tests/*/*.[ch] tests/*/*/*.[ch])
-TIDY_OK := $(SOURCES:%=$(BUILD)/check/%.tidy)
+FORMATTED := $(SOURCES) $(MPI_SOURCE) $(HEADERS) $(wildcard tests/*.c tests/*/*.[ch] tests/*/*/*.[ch])
+TIDY_OK := $(patsubst %,$(BUILD)/check/%.tidy,$(SOURCES) $(if $(MPI_FLAGS),$(MPI_SOURCE)))
 HEADERS_OK := $(HEADERS:%=$(BUILD)/check/%.alone)
-CLANG_LANGUAGE := $(filter-out -fopenmp,$(LANGUAGE)) -Wno-unknown-pragmas -DXT_LOOPS_ISA=base
+$(BUILD)/check/$(MPI_SOURCE).tidy: LANGUAGE += $(filter -isystem /%,$(MPI_FLAGS))
+CLANG_LANGUAGE = $(filter-out -fopenmp,$(LANGUAGE)) -Wno-unknown-pragmas -DXT_LOOPS_ISA=base
 
 .PHONY: check-includes check-format check-tidy check-headers check-objects check-abi abi-record
 check: check-includes check-format check-headers check-objects check-abi check-tidy
@@ -258,11 +271,11 @@ abi-record: $(BUILD)/$(SONAME)
 	@scripts/abi.sh --record $< $(ABI)
 
 # --- install, bundle -------------------------------------------------------------------------------------------------
-install: $(BUILD)/xtrain $(BUILD)/libxtrain.so
+install: $(BUILD)/xtrain $(BUILD)/libxtrain.so $(MPI_LIBRARY)
 	@scripts/install.sh $(BUILD)/xtrain '$(DESTDIR)$(PREFIX)'
 uninstall:
 	@scripts/install.sh --remove '$(DESTDIR)$(PREFIX)'
-bundle: $(BUILD)/xtrain $(BUILD)/$(SONAME)
+bundle: $(BUILD)/xtrain $(BUILD)/$(SONAME) $(MPI_LIBRARY)
 	@scripts/bundle.sh $(BUILD)/xtrain $(VERSION)
 
 clean:
@@ -272,13 +285,15 @@ clean:
   $(TOOLS:$(BUILD)/%=$(BUILD)/obj/%.d) $(FUZZERS:$(BUILD)/%=$(BUILD)/obj/%.d) $(SUPPORT:.o=.d) $(SEPARABLE_OBJECTS:.o=.d)
 
 #: make             the program and the library: build/xtrain, build/libxtrain.so
-#: make deps        what the build needs: Debian packages, oneDNN; with XPU=1 also oneDNN's GPU build
+#: make deps        what the build needs: Debian packages, oneDNN; with XPU=1 also oneDNN's GPU build,
+#:                  with MPI=1 MPI
 #: make deps-check  what `make check` and the fuzzers need: clang and its tools
 #: make fuzz-libs   the image libraries built for the fuzzers, from Debian's source packages
 #: make demo        deps, make, and a first training run with plates that the program draws
 #: make test        every test; the last line counts them
 #: make test-all    the long ones too: fuzzing, sanitizers
 #: make test-xpu    the XPU path on doubles of an Intel GPU (after `make deps XPU=1`)
+#: make test-mpi    training by several processes (it fetches MPI where that is missing)
 #: make check       include law, format, clang-tidy, headers, globals, libxtrain's ABI
 #: make abi-record  record libxtrain's ABI anew, after a change that keeps it compatible
 #: make install     the program and libxtrain: PREFIX=/usr/local, DESTDIR=

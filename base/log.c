@@ -152,6 +152,8 @@ void xt_log_note(const char *format, ...)
 
 void xt_log_warn(const char *format, ...)
 {
+    if (log_state.level < XT_LOG_QUIET)
+        return;
     va_list args;
     va_start(args, format);
     say("warning: ", format, args);

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-enum xt_log_level { XT_LOG_QUIET, XT_LOG_NORMAL, XT_LOG_VERBOSE };
+enum xt_log_level { XT_LOG_SILENT, XT_LOG_QUIET, XT_LOG_NORMAL, XT_LOG_VERBOSE };
 
 void xt_log_set_level(enum xt_log_level level);
 enum xt_log_level xt_log_level(void);
@@ -32,7 +32,7 @@ void xt_log_set_time(bool on);
 
 /* A fact worth knowing: printed unless --quiet. */
 void xt_log_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Something the user will want to change: "warning: ..."; printed at every level. */
+/* Something the user will want to change: "warning: ..."; printed at every level but silent. */
 void xt_log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A detail: printed with --verbose. */
 void xt_log_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));

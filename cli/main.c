@@ -16,6 +16,7 @@
 #include "cli/placement.h"
 #include "cli/progress.h"
 #include "device/guard.h"
+#include "cli/ranks.h"
 #include "models/registry.h"
 
 typedef enum xt_status command_function(struct xt_options *options, struct xt_err *err);
@@ -108,6 +109,15 @@ static enum xt_status show_config(const struct xt_options *options, struct xt_er
     return status;
 }
 
+static enum xt_status work(struct xt_options *options, struct xt_err *err)
+{
+    struct xt_kernel_progress kernels;
+    xt_kernel_progress_init(&kernels, options->values.quiet, options->values.json);
+    options->values.kernels = &kernels.observer;
+    enum xt_status status = xt_options_find_weights(options, err);
+    return status ? status : functions[options->command](options, err);
+}
+
 static enum xt_status run_command(struct xt_options *options, bool named, struct xt_err *err)
 {
     const struct xt_settings *values = &options->values;
@@ -121,14 +131,14 @@ static enum xt_status run_command(struct xt_options *options, bool named, struct
                      : values->verbose ? XT_LOG_VERBOSE
                                        : XT_LOG_NORMAL);
     xt_log_set_time(values->log_time);
-    enum xt_status status = xt_placement_check_threads(values, err);
-    if (status)
-        return status;
-    struct xt_kernel_progress kernels;
-    xt_kernel_progress_init(&kernels, values->quiet, values->json);
-    options->values.kernels = &kernels.observer;
-    status = xt_options_find_weights(options, err);
-    return status ? status : functions[options->command](options, err);
+    /* Which CPUs it may use is known then. */
+    enum xt_status status =
+        options->command == XT_COMMAND_TRAIN ? xt_cli_ranks_open(options, err) : XT_OK;
+    if (!status)
+        status = xt_placement_check_threads(values, err);
+    if (!status)
+        status = work(options, err);
+    return xt_ranks_end(values->ranks, status, err);
 }
 
 enum { MODELS_MAX = 31 };

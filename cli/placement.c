@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "cli/ranks.h"
 #include "base/system/numa.h"
 #include "base/str.h"
 #include "base/system/thread.h"
@@ -74,7 +75,7 @@ void xt_placement_print_threads(const struct xt_settings *settings, int count, F
 
 void xt_placement_step_images(const struct xt_trainer *trainer, char *text, size_t size)
 {
-    int batch = trainer->network.batch;
+    int batch = trainer->batch;
     int batches = trainer->settings->accumulate;
     if (batches > 1)
         snprintf(text, size, "%d images, in %d batches of %d", batch * batches, batches, batch);
@@ -136,6 +137,7 @@ enum xt_status xt_placement_dry_run(const struct xt_options *options, struct xt_
     printf("%zu parameters\n\n", xt_network_parameter_count(&trainer->network));
     print_memory(trainer);
     printf("\n");
+    xt_cli_ranks_print(trainer, stdout);
     xt_placement_print_threads(&options->values, trainer->network.device.threads, stdout);
     printf("\nplacement\n");
     xt_placement_print(trainer->network.graph, stdout);

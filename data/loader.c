@@ -96,7 +96,14 @@ static struct xt_rng place_rng(uint64_t seed, enum stream stream, uint64_t epoch
 static size_t epoch_length(const struct xt_loader_config *config)
 {
     bool drawn = config->shuffle && config->source->class->draw;
-    return drawn ? config->source->epoch_length : config->source->count;
+    if (drawn)
+        return config->source->epoch_length;
+    return config->count ? config->count : config->source->count - config->first;
+}
+
+int xt_loader_rows(const struct xt_loader_config *config)
+{
+    return config->rows.of ? config->rows.count : config->batch;
 }
 
 uint64_t xt_loader_epoch_steps(const struct xt_loader_config *config)
@@ -290,7 +297,7 @@ static enum xt_status fill_row(struct worker *worker, struct slot *slot, int64_t
     }
     uint64_t position =
         ((uint64_t)step - slot->epoch * worker->loader->epoch_steps) * (uint64_t)config->batch +
-        (uint64_t)row;
+        (uint64_t)xt_rows_at(&config->rows, row);
     bool cached = from_cache(worker, slot->indices[row], pixels);
     bool good = cached;
     enum xt_status status = XT_OK;
@@ -317,7 +324,8 @@ static void make_order(struct xt_loader *loader, uint64_t epoch)
     size_t count = epoch_length(&loader->config);
     bool drawn = loader->config.shuffle && source->class->draw;
     for (size_t i = 0; i < count; i++)
-        loader->order[i] = drawn ? source->class->draw(source, seed, epoch, i) : i;
+        loader->order[i] =
+            drawn ? source->class->draw(source, seed, epoch, i) : loader->config.first + i;
     struct xt_rng rng = place_rng(seed, STREAM_ORDER, epoch, 0);
     for (size_t i = count; loader->config.shuffle && i > 1; i--) {
         size_t other = (size_t)xt_rng_below(&rng, i);
@@ -340,10 +348,12 @@ static void plan(struct xt_loader *loader, struct slot *slot)
     size_t first = (size_t)(step % loader->epoch_steps) * (size_t)config->batch;
     size_t left = epoch_length(config) - first;
     slot->epoch = epoch;
-    slot->count = left < (size_t)config->batch ? (int)left : config->batch;
+    int rows = xt_loader_rows(config);
+    slot->count = left < (size_t)rows ? (int)left : rows;
     slot->free = false;
-    memset(slot->indices, 0, (size_t)config->batch * sizeof *slot->indices);
-    memcpy(slot->indices, loader->order + first, (size_t)slot->count * sizeof *slot->indices);
+    memset(slot->indices, 0, (size_t)rows * sizeof *slot->indices);
+    for (int i = 0; i < slot->count; i++)
+        slot->indices[i] = loader->order[first + (size_t)xt_rows_at(&config->rows, i)];
     atomic_store(&slot->chunks_left, loader->chunks);
     atomic_store(&slot->step, (int64_t)step);
     pthread_cond_broadcast(&loader->room);
@@ -373,6 +383,7 @@ static struct xt_mixup mixup_of(const struct xt_loader *loader, const struct slo
     return (struct xt_mixup){.alpha = loader->config.mixup,
                              .seed = loader->config.seed,
                              .step = (uint64_t)step,
+                             .first = loader->config.rows.first,
                              .count = slot->count};
 }
 
@@ -395,8 +406,8 @@ static enum xt_status fill_chunk(struct worker *worker, struct slot *slot, int64
     const struct xt_loader *loader = worker->loader;
     int first = chunk * loader->chunk;
     int end = first + loader->chunk;
-    if (end > loader->config.batch)
-        end = loader->config.batch;
+    if (end > xt_loader_rows(&loader->config))
+        end = xt_loader_rows(&loader->config);
     enum xt_status status = XT_OK;
     for (int row = first; !status && row < end; row++) {
         if (atomic_load_explicit(&loader->stop, memory_order_relaxed))
@@ -454,6 +465,14 @@ static enum xt_status check_config(const struct xt_loader_config *config, struct
         return xt_err_set(err, XT_ERR_USAGE,
                           "images that are cropped at random differ each time, so that they cannot "
                           "be cached; use --cache off or --fit stretch");
+    if (config->rows.of &&
+        (config->rows.of != config->batch || config->rows.count < 1 || !config->drop_last))
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "%d rows of a batch of %d cannot be had of batches of %d",
+                          config->rows.count, config->rows.of, config->batch);
+    if (config->first + config->count > config->source->count)
+        return xt_err_set(err, XT_ERR_USAGE, "%s has no %zu samples from number %zu on",
+                          config->source->description, config->count, config->first);
     if (config->source->count == 0)
         return xt_err_set(err, XT_ERR_DATA, "there are no samples in %s",
                           config->source->description);
@@ -473,18 +492,18 @@ static enum xt_status check_config(const struct xt_loader_config *config, struct
 static void choose_chunks(struct xt_loader *loader)
 {
     enum { CHUNK_MOST = 16, CHUNKS_PER_WORKER = 4, WORKERS = 16 };
-    int batch = loader->config.batch;
+    int rows = xt_loader_rows(&loader->config);
     int workers = loader->config.workers_most < WORKERS ? loader->config.workers_most : WORKERS;
-    int chunk = batch / CHUNKS_PER_WORKER / workers;
+    int chunk = rows / CHUNKS_PER_WORKER / workers;
     chunk = chunk > CHUNK_MOST ? CHUNK_MOST : chunk;
     loader->chunk = chunk < 1 ? 1 : chunk;
-    loader->chunks = (batch - 1) / loader->chunk + 1;
+    loader->chunks = (rows - 1) / loader->chunk + 1;
 }
 
 static enum xt_status create_slots(struct xt_loader *loader, struct xt_err *err)
 {
     const char *what = "batch slots";
-    size_t batch = (size_t)loader->config.batch;
+    size_t rows = (size_t)xt_loader_rows(&loader->config);
     enum xt_status status = xt_mem_calloc(&loader->slots, (size_t)loader->config.slots,
                                           sizeof *loader->slots, what, err);
     for (int i = 0; !status && i < loader->config.slots; i++) {
@@ -493,13 +512,12 @@ static enum xt_status create_slots(struct xt_loader *loader, struct xt_err *err)
         slot->free = true;
         slot->done = NO_STEP;
         atomic_init(&slot->step, NO_STEP);
-        status =
-            xt_mem_calloc(&slot->labels, batch * XT_LABEL_MAX, sizeof *slot->labels, what, err);
+        status = xt_mem_calloc(&slot->labels, rows * XT_LABEL_MAX, sizeof *slot->labels, what, err);
         if (!status)
             status =
-                xt_mem_calloc(&slot->label_lengths, batch, sizeof *slot->label_lengths, what, err);
+                xt_mem_calloc(&slot->label_lengths, rows, sizeof *slot->label_lengths, what, err);
         if (!status)
-            status = xt_mem_calloc(&slot->indices, batch, sizeof *slot->indices, what, err);
+            status = xt_mem_calloc(&slot->indices, rows, sizeof *slot->indices, what, err);
     }
     return status;
 }
@@ -522,7 +540,8 @@ static enum xt_status create_groups(struct xt_loader *loader, struct xt_err *err
         loader->groups[i].first = loader->next + ahead;
         loader->groups[i].node = loader->numa->nodes + i;
     }
-    size_t bytes = (size_t)config->batch * (size_t)config->width * (size_t)config->height * 3;
+    size_t bytes =
+        (size_t)xt_loader_rows(config) * (size_t)config->width * (size_t)config->height * 3;
     for (int i = 0; i < config->slots && count > 1 && !status; i++)
         xt_numa_bind_memory(loader->groups[i % count].node, config->slot_pixels[i], bytes);
     return status;
@@ -747,6 +766,14 @@ enum xt_status xt_loader_bad(struct xt_loader *loader, struct xt_bad_sample **ou
         *count = 0;
     }
     return status;
+}
+
+size_t xt_loader_bad_count(struct xt_loader *loader)
+{
+    pthread_mutex_lock(&loader->lock);
+    size_t count = loader->bad_count;
+    pthread_mutex_unlock(&loader->lock);
+    return count;
 }
 
 void xt_loader_free_bad(struct xt_bad_sample *bad, size_t count)

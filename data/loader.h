@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/rows.h"
 #include "data/cache.h"
 #include "data/image/mixup.h"
 #include "data/sources/source.h"
@@ -26,7 +27,11 @@
 
 struct xt_loader_config {
     const struct xt_source *source; /* borrowed */
-    int batch;
+    int batch;                      /* samples a step */
+    struct xt_rows rows; /* those of a batch that are made here, of whole batches alone; zeroed:
+                            all. What is made of a row does not depend on it */
+    size_t first;        /* evaluation: the samples from this one on, */
+    size_t count;        /* so many of them; 0: to the last */
     int width;
     int height;
     int workers;       /* at the beginning; at least 1 */
@@ -34,7 +39,7 @@ struct xt_loader_config {
     const char *nodes; /* NULL: the system's NUMA nodes; else a folder that shows some, for tests */
     int slots;         /* at least 2 */
     uint8_t *const
-        *slot_pixels; /* [slots] pointers to [batch][height][width][3] bytes; the caller's */
+        *slot_pixels; /* [slots] pointers to [rows][height][width][3] bytes; the caller's */
     bool shuffle;
     bool drop_last;
     int group;       /* with drop_last: an epoch has a multiple of so many batches; 0 counts as 1 */
@@ -57,15 +62,15 @@ struct xt_loader_config {
 /* A filled slot. Valid until it is released. */
 struct xt_batch {
     int slot;
-    int count; /* samples in it, at most `batch`; rows beyond are zero */
+    int count; /* samples in it, at most as many as there are rows; rows beyond are zero */
     uint64_t epoch;
     uint64_t step;            /* batches before this one, over all epochs */
-    const uint8_t *pixels;    /* [batch][height][width][3] */
-    const int *labels;        /* [batch][XT_LABEL_MAX] */
-    const int *label_lengths; /* [batch]; 0 marks a bad sample (evaluation leaves it out; training
+    const uint8_t *pixels;    /* [rows][height][width][3] */
+    const int *labels;        /* [rows][XT_LABEL_MAX] */
+    const int *label_lengths; /* [rows]; 0 marks a bad sample (evaluation leaves it out; training
                                  never sees one: another sample, drawn from seed, epoch and
                                  position, stands in its place) */
-    const size_t *indices;    /* [batch] index in the source */
+    const size_t *indices;    /* [rows] index in the source */
     struct xt_mixup mixup;    /* how pixels were mixed; labels are the rows' own */
 };
 
@@ -108,6 +113,8 @@ void xt_loader_grow(struct xt_loader *loader, int workers);
 /* Among how many NUMA nodes slots and workers are shared out; 1: nothing is bound. */
 int xt_loader_nodes(const struct xt_loader *loader);
 
+/* Rows of a batch that are made here. */
+int xt_loader_rows(const struct xt_loader_config *config);
 /* Batches in one epoch. */
 uint64_t xt_loader_epoch_steps(const struct xt_loader_config *config);
 
@@ -116,5 +123,7 @@ uint64_t xt_loader_epoch_steps(const struct xt_loader_config *config);
 enum xt_status xt_loader_bad(struct xt_loader *loader, struct xt_bad_sample **out, size_t *count,
                              struct xt_err *err);
 void xt_loader_free_bad(struct xt_bad_sample *bad, size_t count);
+/* How many they are. */
+size_t xt_loader_bad_count(struct xt_loader *loader);
 
 #endif

@@ -11,7 +11,8 @@
 #   scripts/deps.sh --fuzzer  only look whether fuzzers can be built
 #
 # With XPU=1 in the environment also what Intel GPUs need: oneDNN's GPU build in deps/xpu (from DNNL_ROOT_XPU where that
-# is set, else wheels from PyPI) and the Level Zero loader; with --check also what the XPU tests need.
+# is set, else wheels from PyPI) and the Level Zero loader; with --check also what the XPU tests need. With MPI=1 also
+# Open MPI, with which several processes train together.
 #
 # oneDNN comes from DNNL_ROOT where that is set, else from the system where it is recent enough, else from PyPI: two
 # wheels whose checksums are pinned below, fetched by pip into deps/dnnl.
@@ -67,6 +68,9 @@ NEEDED_FOR_XPU='library:libze_loader.so.1|libze1|oneapi-level-zero'
 # The capture mode of Intel's driver is tested with Debian 12's alone.
 NEEDED_FOR_XPU_CHECK='header:level_zero/zes_api.h|libze-dev|oneapi-level-zero-devel
 library:intel-opencl/libigdrcl.so|intel-opencl-icd|intel-opencl'
+
+NEEDED_FOR_MPI='command:mpicc|libopenmpi-dev|openmpi-devel
+command:mpirun|openmpi-bin|openmpi'
 
 say() { printf 'deps: %s\n' "$*"; }
 stop() { printf 'deps: %s\n' "$*" >&2; exit 2; }
@@ -427,6 +431,11 @@ if [ "${XPU:-0}" = 1 ]; then
   [ -n "${DNNL_ROOT_XPU:-}" ] || table+=$'\n'$NEEDED_FOR_WHEELS
   [ "$mode" != --check ] || table+=$'\n'$NEEDED_FOR_XPU_CHECK
   lack=$(missing_of "$table")
+  missing+=${missing:+${lack:+$'\n'}}$lack
+fi
+
+if [ "${MPI:-0}" = 1 ]; then
+  lack=$(missing_of "$NEEDED_FOR_MPI")
   missing+=${missing:+${lack:+$'\n'}}$lack
 fi
 

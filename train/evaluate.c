@@ -2,11 +2,13 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/system/stop.h"
 #include "base/system/thread.h"
 #include "device/upload.h"
 #include "train/feed.h"
+#include "train/ranks/state.h"
 
 /* What an evaluation needs while it runs. */
 struct work {
@@ -118,6 +120,46 @@ bool xt_merit_is_better(const struct xt_merit *merit, const struct xt_merit *tha
     return merit->loss < than->loss || (isnan(than->loss) && !isnan(merit->loss));
 }
 
+/* A rank has its part of the images. */
+static void take_share(const struct xt_ranks *ranks, struct xt_loader_config *config)
+{
+    size_t all = config->source->count;
+    if (!ranks)
+        return;
+    config->first = all * (size_t)ranks->rank / (size_t)ranks->size;
+    config->count = all * (size_t)(ranks->rank + 1) / (size_t)ranks->size - config->first;
+}
+
+/* What all ranks found; one that was asked to stop stops all. Not where one failed, which ends them
+ * all. */
+static enum xt_status share(struct xt_ranks *ranks, const struct xt_source *source,
+                            struct work *work, enum xt_status status, struct xt_err *err)
+{
+    enum { COUNTS = sizeof(struct xt_score) / sizeof(size_t) };
+    size_t counts[COUNTS];
+    struct xt_vote vote = {.loss = work->loss_sum, .stop = status, .bad = work->out->bad_images};
+    double values[COUNTS];
+    memcpy(counts, &work->out->score, sizeof counts);
+    for (int i = 0; i < COUNTS; i++)
+        values[i] = (double)counts[i];
+    if (xt_ranks_sum(ranks, values, COUNTS, "the evaluation", err) ||
+        xt_ranks_vote(ranks, 1, &vote, err) ||
+        xt_ranks_share_bad(ranks, &work->out->bad, &work->out->bad_images, err))
+        return err->status;
+    for (int i = 0; i < COUNTS; i++)
+        counts[i] = (size_t)values[i];
+    memcpy(&work->out->score, counts, sizeof counts);
+    work->loss_sum = vote.loss;
+    if (vote.stop && !status)
+        return xt_err_set(err, vote.stop, "stopped by another rank while images were evaluated");
+    if (!vote.stop && xt_loader_is_too_bad(vote.bad, source->count))
+        return xt_err_set(err, XT_ERR_DATA,
+                          "%zu of %zu samples are bad, more than the 1 %% that is let pass; one: "
+                          "%s",
+                          vote.bad, source->count, work->out->bad[0].reason);
+    return status;
+}
+
 enum xt_status xt_evaluate(struct xt_network *network, struct xt_objective *objective,
                            const struct xt_source *source, const struct xt_settings *settings,
                            const struct xt_evaluate_observer *observer, struct xt_evaluation *out,
@@ -137,9 +179,13 @@ enum xt_status xt_evaluate(struct xt_network *network, struct xt_objective *obje
     struct xt_loader_config config = xt_feed_config(settings, &size, false);
     config.source = source;
     config.batch = network->batch;
-    status = xt_feed_create(&feed, &upload, &config, false, err);
+    take_share(settings->ranks, &config);
+    /* There may be fewer images than ranks. */
+    bool any = !settings->ranks || config.count;
+    if (any)
+        status = xt_feed_create(&feed, &upload, &config, false, err);
     double start = xt_thread_seconds();
-    if (!status)
+    if (!status && any)
         status = run_all(&work, feed, source->count, err);
     out->seconds = xt_thread_seconds() - start;
     struct xt_err own;
@@ -148,6 +194,9 @@ enum xt_status xt_evaluate(struct xt_network *network, struct xt_objective *obje
             xt_loader_bad(xt_feed_loader(feed), &out->bad, &out->bad_images, status ? &own : err);
         status = status ? status : listed;
     }
+    bool stops = status == XT_STOPPED || status == XT_INTERRUPTED;
+    if (settings->ranks && (!status || stops))
+        status = share(settings->ranks, source, &work, status, err);
     out->metric_count =
         objective->class->metrics(&out->score, &out->images, &out->correct, out->metrics);
     if (out->images) {

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/system/numa.h"
 #include "base/system/thread.h"
+#include "train/ranks/ranks.h"
 
 enum { SLOTS = 4 };
 
@@ -64,6 +65,8 @@ static uint64_t cache_limit(const struct xt_settings *settings)
 {
     const uint64_t usual = (uint64_t)256 << 20; /* of files */
     uint64_t half = xt_thread_memory_available() / 2;
+    if (settings->ranks)
+        half /= (uint64_t)settings->ranks->local_size;
     if (settings->cache_limit)
         return (uint64_t)settings->cache_limit << 20;
     return settings->cache == XT_CACHE_CHOICE_FILES && half > usual ? usual : half;
@@ -99,7 +102,7 @@ enum xt_status xt_feed_open_cache(const struct xt_settings *settings, const char
         .source = config->source,
         .kind = disk ? XT_CACHE_DISK : XT_CACHE_RAM,
         .path = path,
-        .shared = settings->cache_file != NULL,
+        .shared = settings->cache_file != NULL || !xt_ranks_is_first(settings->ranks),
         .limit = (uint64_t)settings->cache_limit << 20,
         .width = config->width,
         .height = config->height,
@@ -234,7 +237,7 @@ enum xt_status xt_feed_create(struct xt_feed **out, struct xt_upload *upload,
     if (status)
         return status;
     feed->upload = upload;
-    feed->rows = config->batch;
+    feed->rows = xt_loader_rows(config);
     pthread_mutex_init(&feed->lock, NULL);
     pthread_cond_init(&feed->room, NULL);
     pthread_cond_init(&feed->ready, NULL);

@@ -10,6 +10,7 @@
 #include "data/sources/registry.h"
 #include "train/device_check.h"
 #include "train/param_files.h"
+#include "train/ranks/ranks.h"
 
 bool xt_network_freezes_bn(const struct xt_network *network, const struct xt_settings *settings)
 {
@@ -168,7 +169,9 @@ static enum xt_status choose_normalise(struct xt_network *network,
 struct xt_device_options xt_network_device_options(const struct xt_settings *settings)
 {
     return (struct xt_device_options){
-        .spec = settings->device,
+        .spec = settings->ranks && settings->xpu && strcmp(settings->device, "xpu") == 0
+                    ? settings->ranks->xpu
+                    : settings->device,
         .threads = settings->threads,
         .cache_folder = settings->cache_dir,
         .no_cache = !settings->kernel_cache,

@@ -48,6 +48,7 @@ enum xt_images_fit { XT_IMAGES_STRETCH, XT_IMAGES_CROP };
 enum xt_stdin_kind { XT_STDIN_NONE, XT_STDIN_PATHS, XT_STDIN_IMAGES, XT_STDIN_FRAMES };
 /* What becomes of a step whose loss, gradients or statistics are no numbers. */
 enum xt_on_nan { XT_ON_NAN_STOP, XT_ON_NAN_SKIP, XT_ON_NAN_ROLLBACK };
+enum xt_reduce_type { XT_REDUCE_F32, XT_REDUCE_BF16 };
 enum xt_decode_kind { XT_DECODE_GREEDY, XT_DECODE_BEAM };
 
 /* What a run that goes on does about an option that is not what it was. */
@@ -58,6 +59,7 @@ enum xt_resume_rule {
 };
 
 struct xt_graph_observer;
+struct xt_ranks;
 struct xt_run_options;
 struct xt_settings;
 
@@ -71,6 +73,8 @@ struct xt_settings {
     xt_list_options *list_options;
     /* no option: who is told of an XPU's kernels as they are made; NULL: nobody */
     const struct xt_graph_observer *kernels;
+    /* no option: the processes that train together (train/ranks/ranks.h); NULL: this one, alone */
+    struct xt_ranks *ranks;
 
     /* what to train, on what */
     const char *model;
@@ -133,6 +137,12 @@ struct xt_settings {
     enum xt_bn_mode bn;
     enum xt_context_norm lprnet_norm;
     enum xt_amp amp;
+
+    /* several processes */
+    bool sync_bn;                    /* batch norms over the images of all */
+    int bucket;                      /* MiB of gradients that are sent together */
+    enum xt_reduce_type reduce_type; /* that they are sent in */
+    double rank_timeout;             /* seconds that one waits for the others; 0: no limit */
 
     /* where it runs */
     const char *device;    /* "cpu", "xpu", "xpu:N" or "auto"; says it all, also after --xpu */

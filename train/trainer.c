@@ -1,6 +1,7 @@
 #include "train/trainer.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,8 @@
 #include "train/auto_batch.h"
 #include "train/network_build.h"
 #include "train/feed.h"
+#include "train/ranks/place.h"
+#include "train/ranks/state.h"
 
 /* ---- opening ---- */
 
@@ -115,6 +118,28 @@ static enum xt_status check_watch(const struct xt_trainer *trainer, struct xt_er
     return XT_OK;
 }
 
+/* What several ranks do not do together yet. */
+static enum xt_status check_ranks(const struct xt_settings *s, struct xt_err *err)
+{
+    const struct {
+        bool asked;
+        const char *option;
+    } alone[] = {
+        {s->accumulate > 1, "--accumulate"},
+        {s->ema > 0, "--ema"},
+        {s->overfit > 0, "--overfit"},
+        {s->on_nan != XT_ON_NAN_STOP, "--on-nan skip and rollback"},
+        {s->on_device_loss != XT_LOSS_STOP, "--on-device-loss resume"},
+    };
+    for (size_t i = 0; i < sizeof alone / sizeof *alone && s->ranks; i++)
+        if (alone[i].asked)
+            return xt_err_set(err, XT_ERR_USAGE,
+                              "%s: for one process alone, and these are %d; leave it out, or start "
+                              "one",
+                              alone[i].option, s->ranks->size);
+    return XT_OK;
+}
+
 static enum xt_status open_upload(struct xt_trainer *trainer, struct xt_err *err)
 {
     const struct xt_settings *s = trainer->settings;
@@ -125,7 +150,8 @@ static enum xt_status open_upload(struct xt_trainer *trainer, struct xt_err *err
     enum xt_status status = xt_upload_init(&trainer->upload, &upload, err);
     trainer->loader_config = xt_feed_config(s, &size, true);
     trainer->loader_config.source = trainer->source;
-    trainer->loader_config.batch = network->batch;
+    trainer->loader_config.batch = trainer->batch;
+    trainer->loader_config.rows = trainer->rows;
     trainer->epoch_steps =
         (int64_t)xt_loader_epoch_steps(&trainer->loader_config) / xt_step_batches(s);
     return status;
@@ -175,15 +201,29 @@ static enum xt_status open_optimizer(struct xt_trainer *trainer, struct xt_err *
 static enum xt_status open_network(struct xt_trainer *trainer, struct xt_err *err)
 {
     struct xt_settings settings = *trainer->settings;
-    enum xt_status status = xt_resume_read(&trainer->resume, &settings, err);
+    struct xt_ranks *ranks = settings.ranks;
+    int bn_and_threads[2] = {XT_BN_AUTO, 0};
+    enum xt_status status =
+        xt_ranks_is_first(ranks) ? xt_resume_read(&trainer->resume, &settings, err) : XT_OK;
     const struct xt_checkpoint_file *from = &trainer->resume.from;
-    if (!status && from->path && !settings.threads)
-        settings.threads = xt_checkpoint_threads(from);
+    if (!status && from->path) {
+        bn_and_threads[0] = from->state.bn_frozen ? XT_BN_FROZEN : XT_BN_BATCH;
+        bn_and_threads[1] = xt_checkpoint_threads(from);
+    }
+    if (!status && ranks)
+        status =
+            xt_ranks_copy(ranks, bn_and_threads, sizeof bn_and_threads, 0, "the checkpoint", err);
+    if (!status && !settings.threads)
+        settings.threads = bn_and_threads[1];
     if (!status)
         status = xt_network_open(&trainer->network, &settings, err);
+    if (!status && ranks && settings.sync_bn && trainer->network.device.own_memory)
+        status = xt_err_set(err, XT_ERR_USAGE,
+                            "batch norms over the images of several processes are not made for an "
+                            "XPU; give --no-sync-bn");
+    trainer->network.bn_before = (enum xt_bn_mode)bn_and_threads[0];
     if (status || !from->path)
         return status;
-    trainer->network.bn_before = from->state.bn_frozen ? XT_BN_FROZEN : XT_BN_BATCH;
     for (size_t i = 0; i < from->file.count; i++)
         trainer->network.checkpoint_bytes += (double)from->file.tensors[i].bytes;
     return XT_OK;
@@ -195,6 +235,16 @@ static enum xt_status choose_batch(struct xt_trainer *trainer, int *batch, struc
     const struct xt_settings *s = trainer->settings;
     const struct xt_checkpoint_file *from = &trainer->resume.from;
     *batch = s->batch;
+    if (s->ranks && !*batch)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--batch auto is for one process; for %d ranks give the batch of all "
+                          "together",
+                          s->ranks->size);
+    if (s->ranks && *batch < 2 * s->ranks->size)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--batch %d is too small for %d ranks, each of which needs two images at "
+                          "least",
+                          *batch, s->ranks->size);
     if (*batch)
         return XT_OK;
     if (from->path) {
@@ -208,6 +258,34 @@ static enum xt_status choose_batch(struct xt_trainer *trainer, int *batch, struc
                               trainer->source->count / (size_t)xt_step_batches(s), batch, err);
 }
 
+/* This rank, as the table at the start shows it. */
+static enum xt_status introduce(const struct xt_trainer *trainer, struct xt_err *err)
+{
+    const struct xt_device *device = &trainer->network.device;
+    struct xt_rank own = {.images = trainer->network.batch, .threads = device->threads};
+    xt_place_describe(own.cpus, sizeof own.cpus);
+    snprintf(own.device, sizeof own.device, "%s", device->name);
+    snprintf(own.isa, sizeof own.isa, "%s", xt_device_cpu_isa());
+    snprintf(own.library, sizeof own.library, "%s", xt_dnnl_version_text().text);
+    snprintf(own.program, sizeof own.program, "%s", XT_VERSION);
+    return xt_ranks_introduce(trainer->settings->ranks, &own, err);
+}
+
+static enum xt_status join_ranks(struct xt_trainer *trainer, struct xt_err *err)
+{
+    const struct xt_settings *s = trainer->settings;
+    const struct xt_team_config config = {
+        .ranks = s->ranks,
+        .graph = trainer->network.graph,
+        .rows = trainer->rows,
+        .sync_bn = s->sync_bn,
+        .bucket = (size_t)s->bucket << 20,
+        .bf16 = s->reduce_type == XT_REDUCE_BF16,
+    };
+    enum xt_status status = xt_team_create(&trainer->team, &config, err);
+    return status ? status : introduce(trainer, err);
+}
+
 /* What a step needs beside the network. */
 static enum xt_status prepare(struct xt_trainer *trainer, struct xt_err *err)
 {
@@ -217,6 +295,8 @@ static enum xt_status prepare(struct xt_trainer *trainer, struct xt_err *err)
         status = open_optimizer(trainer, err);
     if (!status)
         status = xt_step_open(trainer, err);
+    if (!status && trainer->settings->ranks)
+        status = join_ranks(trainer, err);
     trainer->prepare_span = xt_span_since(&start);
     return status;
 }
@@ -242,11 +322,15 @@ enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_setti
         status = open_val(trainer, err);
     if (!status)
         status = check_watch(trainer, err);
-    int batch = 0;
     if (!status)
-        status = choose_batch(trainer, &batch, err);
+        status = check_ranks(settings, err);
     if (!status)
-        status = xt_network_build(network, settings, batch, true, err);
+        status = choose_batch(trainer, &trainer->batch, err);
+    if (!status && settings->ranks)
+        trainer->rows = xt_rows_share(trainer->batch, settings->ranks->rank, settings->ranks->size);
+    if (!status)
+        status = xt_network_build(
+            network, settings, settings->ranks ? trainer->rows.count : trainer->batch, true, err);
     if (!status)
         status = prepare(trainer, err);
     if (!status)
@@ -293,6 +377,7 @@ void xt_trainer_clear(struct xt_trainer *trainer)
     xt_source_destroy(trainer->val);
     xt_objective_destroy(trainer->objective);
     xt_step_close(trainer);
+    xt_team_destroy(trainer->team);
     xt_xpu_optim_destroy(trainer->xpu_optim);
     for (int i = 0; i < 2; i++)
         free(trainer->optim.state[i]);
@@ -340,10 +425,16 @@ static enum xt_status open_record(struct xt_trainer *trainer, struct xt_err *err
 static enum xt_status open_cache(struct xt_trainer *trainer, struct xt_err *err)
 {
     char *path = NULL;
+    struct xt_ranks *ranks = trainer->settings->ranks;
     enum xt_status status = xt_run_folder_file(&trainer->folder, "cache.bin", &path, err);
+    /* Rank 0 makes the file that those of its host have too. */
+    if (!status && !xt_ranks_is_first(ranks))
+        status = xt_ranks_meet(ranks, "the cache", err);
     if (!status)
         status = xt_feed_open_cache(trainer->settings, path, trainer->source,
                                     &trainer->loader_config, &trainer->cache, err);
+    if (!status && ranks && xt_ranks_is_first(ranks))
+        status = xt_ranks_meet(ranks, "the cache", err);
     free(path);
     return status;
 }
@@ -385,6 +476,25 @@ static enum xt_status begin_average(struct xt_trainer *trainer,
     return status ? status : unmapped;
 }
 
+/* Rank 0 has read what the others take of it. */
+static enum xt_status share_state(struct xt_trainer *trainer, struct xt_checkpoint *state,
+                                  struct xt_err *err)
+{
+    struct xt_ranks *ranks = trainer->settings->ranks;
+    const struct xt_rank_state all = {&trainer->network.params, &trainer->optim};
+    char path[PATH_MAX] = "";
+    if (!ranks)
+        return XT_OK;
+    if (xt_ranks_is_first(ranks))
+        snprintf(path, sizeof path, "%s", trainer->folder.path);
+    enum xt_status status = xt_ranks_copy(ranks, state, sizeof *state, 0, "the checkpoint", err);
+    if (!status)
+        status = xt_ranks_copy(ranks, path, sizeof path, 0, "the folder", err);
+    if (!status && !xt_ranks_is_first(ranks))
+        status = xt_mem_strdup(&trainer->folder.path, path, err);
+    return status ? status : xt_rank_state_share(ranks, &all, err);
+}
+
 static enum xt_status go_on(struct xt_trainer *trainer, struct xt_err *err)
 {
     const struct xt_resume_into into = {
@@ -395,9 +505,16 @@ static enum xt_status go_on(struct xt_trainer *trainer, struct xt_err *err)
         .network = &trainer->network,
         .optim = &trainer->optim,
     };
-    enum xt_status status = xt_resume_load(&trainer->resume, &into, err);
+    struct xt_checkpoint state = {.step = -1};
+    enum xt_status status = xt_ranks_is_first(trainer->settings->ranks)
+                                ? xt_resume_load(&trainer->resume, &into, err)
+                                : XT_OK;
     if (!status && trainer->resume.from.path)
-        take_state(trainer, &trainer->resume.from.state);
+        state = trainer->resume.from.state;
+    if (!status)
+        status = share_state(trainer, &state, err);
+    if (!status && state.step >= 0)
+        take_state(trainer, &state);
     if (!status)
         status = begin_average(trainer, &trainer->resume.from, err);
     xt_resume_clear(&trainer->resume);
@@ -413,12 +530,15 @@ static enum xt_status open_feed(struct xt_trainer *trainer, struct xt_err *err)
 
 enum xt_status xt_trainer_open_run(struct xt_trainer *trainer, struct xt_err *err)
 {
-    enum xt_status status = xt_resume_open_folder(&trainer->folder, trainer->settings,
-                                                  trainer->network.model->name, err);
+    bool first = xt_ranks_is_first(trainer->settings->ranks);
+    enum xt_status status = XT_OK;
+    if (first)
+        status = xt_resume_open_folder(&trainer->folder, trainer->settings,
+                                       trainer->network.model->name, err);
     if (!status)
         status = go_on(trainer, err);
     trainer->start_step = trainer->step;
-    if (!status)
+    if (!status && first)
         status = open_record(trainer, err);
     if (!status)
         status = open_cache(trainer, err);
@@ -469,8 +589,11 @@ static enum xt_status list_bad_images(struct xt_trainer *trainer, struct xt_err 
 {
     struct xt_bad_sample *bad = NULL;
     size_t count = 0;
+    struct xt_ranks *ranks = trainer->settings->ranks;
     enum xt_status status = xt_loader_bad(xt_feed_loader(trainer->feed), &bad, &count, err);
     if (!status)
+        status = xt_ranks_share_bad(ranks, &bad, &count, err);
+    if (!status && xt_ranks_is_first(ranks))
         status = xt_bad_images_add(&trainer->bad, trainer->source, bad, count, err);
     xt_loader_free_bad(bad, count);
     return status;
@@ -529,7 +652,15 @@ static enum xt_status save(struct xt_trainer *trainer, struct xt_err *err)
         .seconds = xt_trainer_seconds(trainer),
         .costs = xt_trainer_costs(trainer),
     };
+    struct xt_ranks *ranks = trainer->settings->ranks;
+    const struct xt_rank_state all = {&trainer->network.params, &trainer->optim};
     enum xt_status status = list_bad_images(trainer, err);
+    if (!status && !trainer->xpu_optim)
+        status = xt_rank_state_check(ranks, &all, err);
+    if (!status && !xt_ranks_is_first(ranks)) {
+        trainer->saved_step = trainer->step;
+        return XT_OK;
+    }
     /* What the record says must not be younger than the checkpoint, also when the power fails. */
     if (!status)
         status = xt_log_writer_sync(&trainer->log, err);
@@ -623,6 +754,8 @@ static enum xt_status log_step(struct xt_trainer *trainer, const struct xt_train
                                struct xt_err *err)
 {
     struct xt_log_writer *log = &trainer->log;
+    if (!xt_ranks_is_first(trainer->settings->ranks))
+        return XT_OK;
     begin_line(trainer, p);
     xt_log_writer_number(log, "loss", p->loss);
     xt_log_writer_number(log, "lr", p->lr);
@@ -658,6 +791,8 @@ static enum xt_status log_evaluation(struct xt_trainer *trainer, const struct xt
                                      const struct xt_evaluation *evaluation, struct xt_err *err)
 {
     struct xt_log_writer *log = &trainer->log;
+    if (!xt_ranks_is_first(trainer->settings->ranks))
+        return XT_OK;
     begin_line(trainer, p);
     xt_log_writer_integer(log, "images", (int64_t)evaluation->images);
     xt_log_writer_integer(log, "correct", (int64_t)evaluation->correct);
@@ -727,6 +862,8 @@ static enum xt_status list_bad_of_val(struct xt_trainer *trainer, enum xt_status
 {
     const struct xt_evaluation *e = &trainer->last_evaluation;
     struct xt_err own;
+    if (!xt_ranks_is_first(trainer->settings->ranks))
+        return status;
     enum xt_status listed =
         xt_bad_images_add(&trainer->bad, trainer->val, e->bad, e->bad_images, status ? &own : err);
     return status ? status : listed;
@@ -734,6 +871,8 @@ static enum xt_status list_bad_of_val(struct xt_trainer *trainer, enum xt_status
 
 static void write_report(struct xt_trainer *trainer, const char *state, bool last)
 {
+    if (!xt_ranks_is_first(trainer->settings->ranks))
+        return;
     const struct xt_run_facts facts = {
         .network = &trainer->network,
         .data = trainer->source->description,
@@ -805,6 +944,8 @@ static enum xt_status judge(struct xt_trainer *trainer, bool best[2], struct xt_
             better = average;
     }
     xt_patience_see(&trainer->patience, &better, trainer->settings->min_delta);
+    if (!xt_ranks_is_first(trainer->settings->ranks))
+        return XT_OK;
     if (best[1])
         return save_average(trainer, "best.safetensors", err);
     return best[0] ? save_weights(trainer, "best.safetensors", err) : XT_OK;
@@ -842,7 +983,7 @@ static enum xt_status evaluate_with(struct xt_trainer *trainer, struct xt_errors
     if (!status)
         status = log_evaluation(trainer, &progress, &trainer->last_evaluation, err);
     tell_evaluations(trainer, &progress, best);
-    if (!status)
+    if (!status && errors)
         xt_run_report_take(&trainer->report, errors, &trainer->last_evaluation, trainer->val,
                            trainer->step);
     return status;
@@ -854,9 +995,11 @@ static enum xt_status evaluate(struct xt_trainer *trainer, struct xt_err *err)
         return XT_OK;
     struct xt_errors errors;
     double start = xt_thread_seconds();
+    /* Of several ranks each has seen a part of the answers. */
+    bool alone = !trainer->settings->ranks;
     enum xt_status status = xt_errors_init(&errors, trainer->objective, XT_RUN_ERRORS, err);
     if (!status)
-        status = evaluate_with(trainer, &errors, err);
+        status = evaluate_with(trainer, alone ? &errors : NULL, err);
     xt_errors_clear(&errors);
     trainer->costs.evaluation += xt_thread_seconds() - start;
     /* At the end the page is written anyway. */
@@ -925,7 +1068,8 @@ static enum xt_status next_batch(struct xt_trainer *trainer, struct xt_feed_batc
     trainer->costs.loading += waited;
     if (status) {
         struct xt_err own;
-        list_bad_images(trainer, &own);
+        if (!trainer->team)
+            list_bad_images(trainer, &own);
     }
     return status;
 }
@@ -1074,7 +1218,7 @@ static void watch_cpus(struct xt_trainer *trainer)
 {
     const struct xt_settings *s = trainer->settings;
     const struct xt_device *device = &trainer->network.device;
-    double every = s->threads || device->own_memory ? 0 : s->watch_cpus;
+    double every = s->threads || s->ranks || device->own_memory ? 0 : s->watch_cpus;
     xt_others_begin(&trainer->others, device->threads, xt_thread_available(NULL), every);
 }
 
@@ -1098,6 +1242,48 @@ static enum xt_status why_stop(struct xt_trainer *trainer, bool *done)
     *done = trainer->end != XT_END_STEPS;
     trainer->threads_again = *done ? 0 : xt_others_look(&trainer->others, xt_thread_seconds());
     return trainer->threads_again ? XT_STOPPED : XT_OK;
+}
+
+/* Whether the bad images of all ranks are too many; an image that several met is one. */
+static enum xt_status judge_bad(struct xt_trainer *trainer, struct xt_err *err)
+{
+    struct xt_bad_sample *bad = NULL;
+    size_t count = 0;
+    size_t images = trainer->source->count;
+    size_t met = trainer->vote.bad;
+    if (met == trainer->bad_judged || !xt_loader_is_too_bad(met, images))
+        return XT_OK;
+    trainer->bad_judged = met;
+    enum xt_status status = xt_loader_bad(xt_feed_loader(trainer->feed), &bad, &count, err);
+    if (!status)
+        status = xt_ranks_share_bad(trainer->settings->ranks, &bad, &count, err);
+    bool is_too_bad = !status && xt_loader_is_too_bad(count, images);
+    struct xt_err own;
+    if (is_too_bad && xt_ranks_is_first(trainer->settings->ranks))
+        xt_bad_images_add(&trainer->bad, trainer->source, bad, count, &own);
+    if (is_too_bad)
+        status = xt_err_set(
+            err, XT_ERR_DATA,
+            "at least %zu of %zu samples are bad, more than the 1 %% that is let pass; the "
+            "first: %s",
+            count, images, bad[0].reason);
+    xt_loader_free_bad(bad, count);
+    return status;
+}
+
+/* What the ranks have to decide together: the loss of all, whether it is a number, whether they
+ * stop, whether too many images are bad. */
+static enum xt_status vote(struct xt_trainer *trainer, double *loss, struct xt_err *err)
+{
+    struct xt_vote *vote = &trainer->vote;
+    *vote = (struct xt_vote){.loss = *loss};
+    vote->stop = why_stop(trainer, &vote->done);
+    if (trainer->feed)
+        vote->bad = xt_loader_bad_count(xt_feed_loader(trainer->feed));
+    enum xt_status status =
+        xt_ranks_vote(trainer->settings->ranks, xt_team_weight(trainer->team), vote, err);
+    *loss = vote->loss;
+    return status ? status : judge_bad(trainer, err);
 }
 
 /* A run that goes on takes the number of threads from its checkpoint. */
@@ -1141,7 +1327,8 @@ static enum xt_status train(struct xt_trainer *trainer, struct xt_err *err)
     if (!status && trainer->saved_step < 0 && trainer->settings->on_nan == XT_ON_NAN_ROLLBACK)
         status = save(trainer, err);
     while (!status && trainer->step < trainer->steps) {
-        status = why_stop(trainer, &done);
+        status = trainer->team ? trainer->vote.stop : why_stop(trainer, &done);
+        done = done || trainer->vote.done;
         if (status || done)
             break;
         status = train_step(trainer, err);
@@ -1163,6 +1350,7 @@ enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_
     xt_energy_open(&trainer->energy, NULL);
     begin_rates(trainer);
     watch_cpus(trainer);
+    trainer->agree = trainer->team ? vote : NULL;
     enum xt_status status =
         xt_monitor_start(&trainer->monitor, &trainer->network.device, XT_MONITOR_INTERVAL, err);
     if (!status)

@@ -29,6 +29,8 @@
 #include "train/optim/ema.h"
 #include "train/optim/gradient_sum.h"
 #include "train/optim/optim.h"
+#include "train/ranks/ranks.h"
+#include "train/ranks/team.h"
 #include "train/run/resume.h"
 #include "train/run/run_folder.h"
 #include "train/optim/scaler.h"
@@ -90,6 +92,13 @@ enum xt_train_end { XT_END_STEPS, XT_END_TIME, XT_END_PATIENCE, XT_END_LEARNT /*
 struct xt_trainer {
     const struct xt_settings *settings;
     struct xt_network network;
+    int batch;            /* images a step, of all ranks; the network's is this process's share */
+    struct xt_rows rows;  /* that share, of several ranks */
+    struct xt_team *team; /* NULL: it trains alone */
+    struct xt_vote vote;  /* what the ranks came to in the last step */
+    /* Makes the loss that of all ranks, and the vote; NULL: it trains alone. */
+    enum xt_status (*agree)(struct xt_trainer *trainer, double *loss, struct xt_err *err);
+    size_t bad_judged; /* bad images of all ranks, as they were looked at last */
     struct xt_source *source;
     struct xt_source *val; /* NULL: none */
     struct xt_upload upload;

@@ -21,7 +21,7 @@ int xt_step_batches(const struct xt_settings *settings)
 
 int xt_step_images(const struct xt_trainer *trainer)
 {
-    return trainer->network.batch * xt_step_batches(trainer->settings);
+    return trainer->batch * xt_step_batches(trainer->settings);
 }
 
 static bool skips(const struct xt_trainer *trainer)
@@ -100,9 +100,11 @@ static enum xt_status leave_out(struct xt_trainer *trainer, struct xt_err *err)
 static enum xt_status diverge(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
                               const char *what, struct xt_err *err)
 {
-    char where[192];
-    xt_nonfinite_find(&trainer->network, trainer->objective, &batch->host, &trainer->scaler, where,
-                      sizeof where);
+    char where[192] = "";
+    /* The passes that look for it would need all ranks. */
+    if (!trainer->team)
+        xt_nonfinite_find(&trainer->network, trainer->objective, &batch->host, &trainer->scaler,
+                          where, sizeof where);
     trainer->diverged = true;
     xt_err_set(
         err, XT_ERR_RUN,
@@ -145,6 +147,7 @@ static enum xt_status forward(struct xt_trainer *trainer, const struct xt_feed_b
         .uploaded = batch->uploaded,
         .count = batch->host.count,
         .first = trainer->parts.done * network->batch,
+        .rows = trainer->rows,
         .training = true,
         .bn_frozen = network->bn_frozen,
         .dropout = trainer->settings->dropout,
@@ -174,6 +177,8 @@ static enum xt_status take_loss(struct xt_trainer *trainer, const struct xt_feed
     int images = count_images(&batch->host);
     double mean = objective->class->loss(objective, &batch->host, xt_graph_logits(graph),
                                          xt_graph_logits_grad(graph));
+    if (trainer->agree && trainer->agree(trainer, &mean, err))
+        return err->status;
     if (!isfinite(mean))
         return diverge(trainer, batch, "the loss", err);
     double weight = trainer->sum ? images : 1;
@@ -185,6 +190,8 @@ static enum xt_status take_loss(struct xt_trainer *trainer, const struct xt_feed
     }
     xt_scaler_apply(&trainer->scaler, xt_graph_logits_grad(graph), xt_tensor_count(graph->logits));
     weigh(trainer, images);
+    if (trainer->team)
+        xt_team_weigh(trainer->team, xt_graph_logits_grad(graph), xt_tensor_count(graph->logits));
     return XT_OK;
 }
 
@@ -226,6 +233,8 @@ enum xt_status xt_step_add(struct xt_trainer *trainer, const struct xt_feed_batc
     double after_loss = xt_thread_seconds();
     if (!status && !parts->left_out)
         status = xt_graph_backward(trainer->network.graph, err);
+    if (!status && trainer->team)
+        status = xt_team_finish(trainer->team, err);
     double after_backward = xt_thread_seconds();
     if (!status && !parts->left_out)
         status = take_gradients(trainer, batch, err);

@@ -17,6 +17,7 @@
 #include "cli/overfit.h"
 #include "cli/placement.h"
 #include "cli/progress.h"
+#include "cli/ranks.h"
 #include "cli/report.h"
 #include "cli/bench/start_report.h"
 #include "device/guard.h"
@@ -112,6 +113,7 @@ static enum xt_status describe_run(const struct xt_options *options,
     printf("%s of %s (%s an epoch), %zu parameters\n", xt_count(trainer->steps, "step").text,
            images, xt_count(trainer->epoch_steps, "step").text,
            xt_network_parameter_count(&trainer->network));
+    xt_cli_ranks_print(trainer, stdout);
     enum xt_status status = xt_options_print_recipe(options, &recipe, err);
     printf("%ssaving to %s\n", xt_str_get(&recipe), trainer->folder.path);
     fflush(stdout);
@@ -391,6 +393,10 @@ static struct xt_report *describe_end(const struct view *view, enum xt_status st
         xt_overfit_describe(trainer, view->loss, report, &own))
         xt_report_fail(report);
     add_device(report, trainer);
+    char waits[256];
+    xt_cli_ranks_describe_time(trainer, seconds - trainer->earlier_seconds, waits, sizeof waits);
+    if (*waits)
+        xt_report_line(report, "%s", waits);
     if (trainer->best_step == 0 && !trainer->settings->overfit)
         xt_report_line(report, "training did not improve on the given weights");
     add_files(report, trainer);
@@ -405,7 +411,7 @@ static struct xt_report *describe_end(const struct view *view, enum xt_status st
 static enum xt_status report_end(const struct view *view, enum xt_status status, struct xt_err *err)
 {
     bool json = view->trainer->settings->json;
-    if (status && !json)
+    if ((status && !json) || !xt_ranks_is_first(view->trainer->settings->ranks))
         return status;
     struct xt_err own;
     struct xt_report *report = describe_end(view, status, err);
@@ -446,11 +452,13 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
     const struct xt_settings *s = &options->values;
     struct view view = {.trainer = trainer, .silent = s->quiet || s->json, .loss = NAN};
     xt_progress_init(&view.progress, s->quiet, s->json);
+    bool first = xt_ranks_is_first(s->ranks);
     enum xt_status status = xt_network_check_device(&trainer->network, s, err);
     if (!status)
         status = xt_trainer_open_run(trainer, err);
-    if (!status)
+    if (!status && first)
         status = save_settings(options, trainer, err);
+    xt_cli_ranks_compare(trainer);
     if (!status && !view.silent)
         status = describe_run(options, trainer, err);
     if (status)
@@ -474,7 +482,7 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
     status = report_end(&view, status, err);
     if (!status && s->overfit)
         status = xt_overfit_judge(trainer, err);
-    if (status == XT_STOPPED || status == XT_INTERRUPTED)
+    if ((status == XT_STOPPED || status == XT_INTERRUPTED) && first)
         add_command(trainer, err);
     return status;
 }
@@ -484,7 +492,7 @@ enum xt_status xt_cmd_train(struct xt_options *options, struct xt_err *err)
     struct xt_trainer trainer;
     enum xt_status status = xt_trainer_init(&trainer, &options->values, err);
     if (!status)
-        xt_options_found_batch(options, trainer.network.batch);
+        xt_options_found_batch(options, trainer.batch);
     if (!status)
         status = options->values.dry_run ? xt_placement_dry_run(options, &trainer, err)
                                          : run(options, &trainer, err);

@@ -52,6 +52,7 @@ static const char *const loss_names[] = {"stop", "resume", NULL};
 static const char *const fit_names[] = {"stretch", "crop", NULL};
 static const char *const stdin_names[] = {"none", "paths", "images", "frames", NULL};
 static const char *const nan_names[] = {"stop", "skip", "rollback", NULL};
+static const char *const reduce_names[] = {"f32", "bf16", NULL};
 static const char *const decode_names[] = {"greedy", "beam", NULL};
 
 static const char *const group_titles[XT_GROUP_COUNT] = {
@@ -891,6 +892,54 @@ static const struct xt_option table[] = {
         .value = "FILE",
         .help = "the file of --cache disk, which several runs may share and data pack --as pixels "
                 "makes ahead; without it cache.bin in the run's folder",
+    },
+    {
+        .name = "sync-bn",
+        .type = &xt_type_flag,
+        FIELD(sync_bn),
+        .commands = TRAIN,
+        .group = XT_GROUP_MACHINE,
+        .resume = XT_RESUME_SAYS,
+        .fallback = "true",
+        .help = "of several processes (mpirun, srun): batch norms are over the images of all, so "
+                "that they train as one would; --no-sync-bn takes each one's own, for large shares "
+                "and for XPUs",
+    },
+    {
+        .name = "bucket",
+        .type = &xt_type_integer,
+        FIELD(bucket),
+        .commands = TRAIN,
+        .group = XT_GROUP_MACHINE,
+        .value = "MIB",
+        .fallback = "8",
+        .min = 1,
+        .max = 1024,
+        .help = "of several processes: gradients are sent in parts of this size while the backward "
+                "pass goes on",
+    },
+    {
+        .name = "reduce-type",
+        .type = &xt_type_choice,
+        FIELD(reduce_type),
+        .commands = TRAIN,
+        .group = XT_GROUP_MACHINE,
+        .resume = XT_RESUME_SAYS,
+        .fallback = "f32",
+        .choices = reduce_names,
+        .help = "of several processes: the type in which gradients are sent and added up; bf16 is "
+                "half as much to send",
+    },
+    {
+        .name = "rank-timeout",
+        .type = &xt_type_duration,
+        FIELD(rank_timeout),
+        .commands = TRAIN,
+        .group = XT_GROUP_MACHINE,
+        .fallback = "600",
+        .max = 1e9,
+        .help = "of several processes: how long one waits for the others before all end; 0: no "
+                "limit",
     },
     {
         .name = "pin-memory",

@@ -20,6 +20,7 @@ struct xt_mixup {
     double alpha; /* 0: not at all */
     uint64_t seed;
     uint64_t step;
+    int first; /* pair of the batch that row 0 is of, where these rows are a part (base/rows.h) */
     int count; /* rows */
 };
 

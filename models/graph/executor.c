@@ -547,6 +547,13 @@ enum xt_status xt_graph_forward(struct xt_graph *graph, struct xt_err *err)
     return status ? status : after_forward(graph, err);
 }
 
+static enum xt_status run_backward(struct xt_graph *graph, struct xt_op *op, struct xt_err *err)
+{
+    const struct xt_graph_team *team = graph->team;
+    enum xt_status status = run(graph, op, true, err);
+    return status || !team || !team->learned ? status : team->learned(team->context, op, err);
+}
+
 enum xt_status xt_graph_backward(struct xt_graph *graph, struct xt_err *err)
 {
     enum xt_status status = xt_program_run(&graph->crossing, XT_BACKWARD, err);
@@ -554,7 +561,7 @@ enum xt_status xt_graph_backward(struct xt_graph *graph, struct xt_err *err)
     for (int i = graph->op_count - 1; i >= 0 && !status; i--) {
         xt_graph_make_again(graph, xt_op_backward_time(graph, graph->ops[i]));
         if (xt_op_learns(graph->ops[i], graph) && graph->ops[i]->kind->what[1])
-            status = run(graph, graph->ops[i], true, err);
+            status = run_backward(graph, graph->ops[i], err);
     }
     return status;
 }

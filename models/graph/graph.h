@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/rows.h"
 #include "device/device.h"
 #include "models/graph/loops/loops.h"
 #include "models/graph/params.h"
@@ -95,11 +96,25 @@ struct xt_graph_pass {
     const float *floats; /* used where both are NULL: the same, already normalised */
     int count;           /* samples that matter; the rest of the batch is padding */
     int first; /* of the step's samples, where several batches make one: dropout follows from it */
+    struct xt_rows
+        rows;       /* which of a larger batch's these are, likewise; zeroed: they are a batch */
     bool training;  /* batch statistics, dropout; backward may follow */
     bool bn_frozen; /* training with the running statistics */
     double dropout;
     uint64_t seed;
     uint64_t step;
+};
+
+/* Other processes that train the same network on other samples of the batch. Each function returns
+ * once all of them have called it, as each of them does in the same order. */
+struct xt_graph_team {
+    void *context;
+    int samples; /* of the batch, in all of them */
+    /* The numbers of all are added up, in place; everyone has the same bits then. NULL: norms are
+     * over this process's samples. */
+    enum xt_status (*sum)(void *context, double *values, size_t count, struct xt_err *err);
+    /* The op has written the gradients of its parameters in this pass. NULL: nobody asks. */
+    enum xt_status (*learned)(void *context, const struct xt_op *op, struct xt_err *err);
 };
 
 struct xt_graph_options {
@@ -161,7 +176,8 @@ struct xt_graph {
     struct xt_program crossing;
 
     struct xt_graph_pass pass;
-    struct xt_graph_watch watch; /* zeroed: nobody */
+    struct xt_graph_watch watch;      /* zeroed: nobody */
+    const struct xt_graph_team *team; /* NULL: this process trains alone */
     struct xt_recording
         *recording; /* where passes note what convolutions write (ranges.h); NULL: nowhere */
     bool profile;

@@ -567,9 +567,80 @@ static void images_are_mixed_in_pairs_as_the_batch_says(void **state)
     }
 }
 
+/* Takes `steps` batches of each of `ranks` shares, and puts their rows where they are in the whole
+ * batches: pixels and indices. */
+static void gather_shares(int ranks, int steps, uint8_t *all, size_t *indices)
+{
+    enum { BYTES = W * H * 3 };
+    for (int rank = 0; rank < ranks; rank++) {
+        struct xt_batch batch;
+        config.rows = xt_rows_share(config.batch, rank, ranks);
+        start();
+        for (int step = 0; step < steps; step++) {
+            assert_true(next(&batch));
+            assert_int_equal(batch.count, config.rows.count);
+            for (int i = 0; i < batch.count; i++) {
+                size_t row = (size_t)(step * config.batch + xt_rows_at(&config.rows, i));
+                assert_int_equal(indices[row], SIZE_MAX);
+                indices[row] = batch.indices[i];
+                memcpy(all + row * BYTES, batch.pixels + i * BYTES, BYTES);
+            }
+            xt_loader_release(loader, &batch);
+        }
+    }
+}
+
+static void the_shares_of_processes_make_up_the_batches_of_one(void **state)
+{
+    (void)state;
+    enum { STEPS = 7, MOST = STEPS * BATCH_MOST, BYTES = W * H * 3 };
+    static uint8_t whole[MOST * BYTES];
+    static uint8_t shared[MOST * BYTES];
+    size_t order[MOST];
+    size_t indices[MOST];
+    made.bad[7] = 1; /* another stands for it, the same one */
+    made.base.count = 200;
+    config.drop_last = true;
+    config.jitter = 0.2f;
+    config.mixup = 0.4;
+    for (config.batch = 8; config.batch <= 11; config.batch += 3) {
+        size_t bytes = (size_t)(STEPS * config.batch) * BYTES;
+        memset(order, 0xFF, sizeof order);
+        gather_shares(1, STEPS, whole, order);
+        for (int ranks = 2; ranks <= 4; ranks++) {
+            memset(indices, 0xFF, sizeof indices);
+            gather_shares(ranks, STEPS, shared, indices);
+            assert_memory_equal(indices, order, (size_t)(STEPS * config.batch) * sizeof *order);
+            assert_memory_equal(shared, whole, bytes);
+        }
+    }
+}
+
+static void parts_of_the_samples_are_evaluated_each_once(void **state)
+{
+    (void)state;
+    uint8_t seen[50] = {0};
+    config.shuffle = config.repeat = config.augment = false;
+    for (size_t rank = 0; rank < 3; rank++) {
+        struct xt_batch batch;
+        config.first = 50 * rank / 3;
+        config.count = 50 * (rank + 1) / 3 - config.first;
+        start();
+        while (next(&batch)) {
+            for (int i = 0; i < batch.count; i++)
+                seen[batch.indices[i]]++;
+            xt_loader_release(loader, &batch);
+        }
+    }
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(seen[i], 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        loader_test(the_shares_of_processes_make_up_the_batches_of_one),
+        loader_test(parts_of_the_samples_are_evaluated_each_once),
         loader_test(the_number_of_workers_and_slots_changes_nothing),
         loader_test(images_are_mixed_in_pairs_as_the_batch_says),
         loader_test(a_run_starts_again_at_the_exact_batch),

@@ -38,20 +38,23 @@ static double *group_value(const struct state *context, double *values, int n, i
 
 /* What the mean runs over becomes the whole batch: every sample gets the sum over the samples that
  * matter. */
-static void over_batch(const struct state *context, double *values, int count)
+static enum xt_status over_batch(const struct state *context, double *values,
+                                 struct xt_graph *graph, struct xt_err *err)
 {
-    for (int g = 0; g < context->is->groups; g++) {
-        double sum = 0;
-        for (int n = 0; n < count; n++)
-            sum += values[(size_t)n * (size_t)context->is->groups + (size_t)g];
-        for (int n = 0; n < xt_op_out(context->op, 0)->n; n++)
-            values[(size_t)n * (size_t)context->is->groups + (size_t)g] = sum;
-    }
+    size_t groups = (size_t)context->is->groups;
+    double sums[XT_TAPS_MAX] = {0};
+    for (int n = 0; n < graph->pass.count; n++)
+        for (size_t g = 0; g < groups; g++)
+            sums[g] += values[(size_t)n * groups + g];
+    enum xt_status status = xt_graph_add_up(graph, sums, groups, err);
+    for (int n = 0; n < xt_op_out(context->op, 0)->n; n++)
+        memcpy(values + (size_t)n * groups, sums, groups * sizeof *sums);
+    return status;
 }
 
 static double samples_in_mean(const struct state *context, const struct xt_graph *graph)
 {
-    return context->is->spec.over_batch ? graph->pass.count : 1;
+    return context->is->spec.over_batch ? xt_graph_samples(graph, graph->pass.count) : 1;
 }
 
 static void sum_squares(const struct state *context, const struct xt_loops *loops, int n)
@@ -86,32 +89,31 @@ static void finish_squares(const struct state *context, double mean_of, int n)
     }
 }
 
-static void forward_over_batch(const struct state *context, const struct xt_graph *graph)
+static enum xt_status forward_over_batch(const struct state *context, struct xt_graph *graph,
+                                         struct xt_err *err)
 {
     int samples = xt_op_out(context->op, 0)->n;
 #pragma omp parallel for schedule(static)
     for (int n = 0; n < samples; n++)
         sum_squares(context, graph->loops, n);
-    over_batch(context, context->square, graph->pass.count);
+    enum xt_status status = over_batch(context, context->square, graph, err);
 #pragma omp parallel for schedule(static)
     for (int n = 0; n < samples; n++) {
         finish_squares(context, samples_in_mean(context, graph), n);
         write_sample(context, graph->loops, n);
     }
+    return status;
 }
 
 enum xt_status xt_cpu_context_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
-    (void)err;
     struct state *context = op->own;
     int samples = xt_op_out(context->op, 0)->n;
     memset(context->square, 0,
            (size_t)samples * (size_t)context->is->groups * sizeof *context->square);
-    if (context->is->spec.over_batch) {
-        forward_over_batch(context, graph);
-        return XT_OK;
-    }
-    /* A sample is read twice while it is in cache. */
+    if (context->is->spec.over_batch)
+        return forward_over_batch(context, graph, err);
+        /* A sample is read twice while it is in cache. */
 #pragma omp parallel for schedule(static)
     for (int n = 0; n < samples; n++) {
         sum_squares(context, graph->loops, n);
@@ -146,7 +148,7 @@ static void sum_slopes(const struct state *context, int n)
 }
 
 /* d tap = g / (h s) - tap * 2 slope / (count s^2), where s is the mean square. */
-static void write_grad(const struct state *context, double mean_of, int n)
+static void write_grad(const struct state *context, double mean_of, int counted, int n)
 {
     const struct xt_tensor *out = xt_op_out(context->op, 0);
     const float *from =
@@ -164,7 +166,7 @@ static void write_grad(const struct state *context, double mean_of, int n)
         double count = context->is->group_count[context->is->spec.group[i]] * mean_of;
         float direct = (float)(1 / (s * tap->h));
         /* Padding reads the batch's mean square and is no part of it. */
-        bool in_mean = !context->is->spec.over_batch || n < mean_of;
+        bool in_mean = !context->is->spec.over_batch || n < counted;
         float through = in_mean ? (float)(-2 * slope / (count * s * s)) : 0;
         for (int y = 0; y < tap->h; y++)
             for (int x = 0; x < tap->w; x++) {
@@ -180,19 +182,19 @@ static void write_grad(const struct state *context, double mean_of, int n)
 
 enum xt_status xt_cpu_context_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
-    (void)err;
     struct state *context = op->own;
     int samples = xt_op_out(context->op, 0)->n;
+    enum xt_status status = XT_OK;
     memset(context->slope, 0,
            (size_t)samples * (size_t)context->is->groups * sizeof *context->slope);
 #pragma omp parallel for schedule(static)
     for (int n = 0; n < samples; n++)
         sum_slopes(context, n);
     if (context->is->spec.over_batch)
-        over_batch(context, context->slope, graph->pass.count);
+        status = over_batch(context, context->slope, graph, err);
     double mean_of = samples_in_mean(context, graph);
 #pragma omp parallel for schedule(static)
     for (int n = 0; n < samples; n++)
-        write_grad(context, mean_of, n);
-    return XT_OK;
+        write_grad(context, mean_of, graph->pass.count, n);
+    return status;
 }

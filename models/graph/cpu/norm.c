@@ -17,8 +17,8 @@ struct state {
     float *invstd;                                  /* and so on */
     float *scale;
     float *shift;
-    float *factors; /* [3][c] of the backward's second pass */
-    float values[];
+    float *factors;  /* [3][c] of the backward's second pass */
+    double totals[]; /* [2][c] the batch's sums; the above follow */
 };
 
 static struct xt_buffer *add_sums(const struct state *norm, struct xt_graph *graph, int time)
@@ -50,7 +50,8 @@ static struct state *create_state(struct xt_op *op, struct xt_graph *graph)
     const struct xt_norm_op *is = (const struct xt_norm_op *)op;
     size_t c = (size_t)xt_op_in(op, 0)->c;
     struct state *norm = NULL;
-    if (xt_mem_calloc(&norm, 1, sizeof *norm + 7 * c * sizeof(float), op->name, &graph->err))
+    size_t bytes = sizeof *norm + 2 * c * sizeof(double) + 7 * c * sizeof(float);
+    if (xt_mem_calloc(&norm, 1, bytes, op->name, &graph->err))
         return NULL;
     *norm = (struct state){.is = is,
                            .in = xt_op_in(op, 0),
@@ -58,7 +59,7 @@ static struct state *create_state(struct xt_op *op, struct xt_graph *graph)
                            .full = xt_op_out(op, XT_NORM_FULL),
                            .max = xt_op_out(op, XT_NORM_MAX),
                            .average = xt_op_out(op, XT_NORM_AVERAGE)};
-    norm->mean = norm->values;
+    norm->mean = (float *)(norm->totals + 2 * c);
     norm->invstd = norm->mean + c;
     norm->scale = norm->invstd + c;
     norm->shift = norm->scale + c;
@@ -97,14 +98,36 @@ static double *sum_of(const struct state *norm, const struct xt_buffer *sums, in
 }
 
 /* Adds the samples' sums in their order, so that the number of threads changes nothing. */
-static void total(const struct state *norm, const struct xt_buffer *sums, size_t k, double *first,
-                  double *second)
+static void total(struct state *norm, const struct xt_buffer *sums)
 {
-    *first = *second = 0;
-    for (int n = 0; n < norm->in->n; n++) {
-        *first += sum_of(norm, sums, n, 0)[k];
-        *second += sum_of(norm, sums, n, 1)[k];
+    size_t count = 2 * (size_t)norm->in->c;
+    for (size_t i = 0; i < count; i++)
+        norm->totals[i] = 0;
+    for (int n = 0; n < norm->in->n; n++)
+        for (size_t i = 0; i < count; i++)
+            norm->totals[i] += sum_of(norm, sums, n, 0)[i];
+}
+
+/* Elements of a channel that the statistics are of. */
+static double elements(const struct state *norm, int samples)
+{
+    return (double)samples * norm->in->h * norm->in->w;
+}
+
+/* The statistics' sums of a team, each of which took them around a pixel of its own: moved to the
+ * running mean, which is the same in all, and added up. */
+static enum xt_status add_up_statistics(struct state *norm, struct xt_graph *graph, float *pivot,
+                                        const float *running_mean, struct xt_err *err)
+{
+    size_t c = (size_t)norm->in->c;
+    double m = elements(norm, norm->in->n);
+    for (size_t k = 0; k < c; k++) {
+        double by = (double)pivot[k] - (double)running_mean[k];
+        norm->totals[c + k] += by * (2 * norm->totals[k] + by * m);
+        norm->totals[k] += by * m;
+        pivot[k] = running_mean[k];
     }
+    return xt_graph_add_up(graph, norm->totals, 2 * c, err);
 }
 
 static float element(const struct xt_tensor *tensor, size_t i)
@@ -116,7 +139,8 @@ static float element(const struct xt_tensor *tensor, size_t i)
 
 /* Mean and variance of the batch; sums are taken around the first pixel, so that a large mean costs
  * no digits. */
-static void batch_statistics(struct state *norm, struct xt_graph *graph)
+static enum xt_status batch_statistics(struct state *norm, struct xt_graph *graph,
+                                       struct xt_err *err)
 {
     const struct xt_tensor *in = norm->in;
     const struct xt_buffer *sums = norm->forward_sums;
@@ -130,15 +154,16 @@ static void batch_statistics(struct state *norm, struct xt_graph *graph)
                                  (size_t)in->h * (size_t)in->w, in->c, pivot,
                                  sum_of(norm, sums, n, 0), sum_of(norm, sums, n, 1),
                                  xt_graph_loop_scratch(graph));
-    double m = (double)in->n * in->h * in->w;
+    double m = elements(norm, xt_graph_samples(graph, in->n));
     float *running_mean = param(graph, norm->is->param.mean);
     float *running_var = param(graph, norm->is->param.var);
-    for (size_t k = 0; k < c; k++) {
-        double sum = 0;
-        double square = 0;
-        total(norm, sums, k, &sum, &square);
-        double mean = sum / m;
-        double var = square / m - mean * mean;
+    enum xt_status status = XT_OK;
+    total(norm, sums);
+    if (graph->team && graph->team->sum)
+        status = add_up_statistics(norm, graph, pivot, running_mean, err);
+    for (size_t k = 0; k < c && !status; k++) {
+        double mean = norm->totals[k] / m;
+        double var = norm->totals[c + k] / m - mean * mean;
         var = var > 0 ? var : 0;
         mean += (double)pivot[k];
         norm->mean[k] = (float)mean;
@@ -149,6 +174,7 @@ static void batch_statistics(struct state *norm, struct xt_graph *graph)
         running_var[k] =
             (float)((1 - XT_BN_MOMENTUM) * (double)running_var[k] + XT_BN_MOMENTUM * unbiased);
     }
+    return status;
 }
 
 static void running_statistics(struct state *norm, const struct xt_graph *graph)
@@ -162,11 +188,13 @@ static void running_statistics(struct state *norm, const struct xt_graph *graph)
 }
 
 /* What z is multiplied by and what is added, channel by channel. */
-static void scale_and_shift(struct state *norm, struct xt_graph *graph)
+static enum xt_status scale_and_shift(struct state *norm, struct xt_graph *graph,
+                                      struct xt_err *err)
 {
     bool training = graph->pass.training;
+    enum xt_status status = XT_OK;
     if (training && !graph->pass.bn_frozen && !norm->is->op.frozen)
-        batch_statistics(norm, graph);
+        status = batch_statistics(norm, graph, err);
     else
         running_statistics(norm, graph);
     const float *gamma = param(graph, norm->is->param.scale);
@@ -175,6 +203,7 @@ static void scale_and_shift(struct state *norm, struct xt_graph *graph)
         norm->scale[k] = gamma[k] * norm->invstd[k];
         norm->shift[k] = beta[k] - norm->mean[k] * norm->scale[k];
     }
+    return status;
 }
 
 /* Where one sample is read and written in the forward pass. */
@@ -195,11 +224,11 @@ static struct xt_norm_sample forward_sample(const struct state *norm, const stru
 
 enum xt_status xt_cpu_norm_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
-    (void)err;
     struct state *norm = op->own;
     const struct xt_tensor *in = norm->in;
     bool training = graph->pass.training;
-    scale_and_shift(norm, graph);
+    if (scale_and_shift(norm, graph, err))
+        return err->status;
 #pragma omp parallel for schedule(static)
     for (int n = 0; n < in->n; n++) {
         struct xt_norm_sample sample = forward_sample(norm, graph, n);
@@ -270,20 +299,25 @@ static void backward_sample(const struct state *norm, const struct xt_graph *gra
 }
 
 /* The parameters' gradients, and dz = a * da + b * z + d. */
-static void combine(struct state *norm, struct xt_graph *graph)
+static enum xt_status combine(struct state *norm, struct xt_graph *graph, struct xt_err *err)
 {
     struct xt_params *params = graph->options.params;
     float *dgamma = xt_params_grad(params, &params->items[norm->is->param.scale]);
     float *dbeta = xt_params_grad(params, &params->items[norm->is->param.shift]);
     size_t c = (size_t)norm->in->c;
-    double m = (double)norm->in->n * norm->in->h * norm->in->w;
+    double m = elements(norm, xt_graph_samples(graph, norm->in->n));
+    total(norm, norm->backward_sums);
+    /* The parameters' gradients of a team are added up with all others. */
     for (size_t k = 0; k < c; k++) {
-        double sum = 0;
-        double sum_z = 0;
-        total(norm, norm->backward_sums, k, &sum, &sum_z);
+        dbeta[k] = (float)norm->totals[k];
+        dgamma[k] = (float)(norm->totals[c + k] * (double)norm->invstd[k]);
+    }
+    if (!graph->pass.bn_frozen && xt_graph_add_up(graph, norm->totals, 2 * c, err))
+        return err->status;
+    for (size_t k = 0; k < c; k++) {
+        double sum = norm->totals[k];
+        double sum_z = norm->totals[c + k];
         double invstd = (double)norm->invstd[k];
-        dbeta[k] = (float)sum;
-        dgamma[k] = (float)(sum_z * invstd);
         double scale = (double)norm->scale[k];
         double b = graph->pass.bn_frozen ? 0 : -scale * invstd * invstd * sum_z / m;
         double d = graph->pass.bn_frozen ? 0 : -scale * sum / m - b * (double)norm->mean[k];
@@ -291,11 +325,11 @@ static void combine(struct state *norm, struct xt_graph *graph)
         norm->factors[c + k] = (float)b;
         norm->factors[2 * c + k] = (float)d;
     }
+    return XT_OK;
 }
 
 enum xt_status xt_cpu_norm_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
-    (void)err;
     struct state *norm = op->own;
     const struct xt_tensor *in = norm->in;
     bool kept = keeps(norm);
@@ -303,7 +337,8 @@ enum xt_status xt_cpu_norm_backward(struct xt_op *op, struct xt_graph *graph, st
 #pragma omp parallel for schedule(static)
     for (int n = 0; n < in->n; n++)
         backward_sample(norm, graph, n, kept ? XT_NORM_SUM_AND_KEEP : XT_NORM_SUM);
-    combine(norm, graph);
+    if (combine(norm, graph, err))
+        return err->status;
 #pragma omp parallel for schedule(static)
     for (int n = 0; n < in->n; n++) {
         if (kept)

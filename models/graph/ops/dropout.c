@@ -9,7 +9,7 @@
 uint32_t xt_dropout_key(const struct xt_op *op, const struct xt_graph_pass *pass, int n)
 {
     uint64_t key = xt_rng_at(pass->seed, pass->step, (uint64_t)op->index);
-    return (uint32_t)xt_rng_mix(key ^ (uint64_t)(pass->first + n));
+    return (uint32_t)xt_rng_mix(key ^ (uint64_t)(pass->first + xt_rows_at(&pass->rows, n)));
 }
 
 uint32_t xt_dropout_threshold(const struct xt_graph_pass *pass)

@@ -368,6 +368,23 @@ struct xt_location xt_graph_scale_of(const struct xt_graph *graph, const struct 
     return xt_in_arena(&graph->scales, &graph->scale_at[tensor->index]);
 }
 
+/* What is evaluated is each process's own. */
+static bool is_in_team(const struct xt_graph *graph)
+{
+    return graph->team && graph->team->sum && graph->pass.training;
+}
+
+enum xt_status xt_graph_add_up(struct xt_graph *graph, double *values, size_t count,
+                               struct xt_err *err)
+{
+    return is_in_team(graph) ? graph->team->sum(graph->team->context, values, count, err) : XT_OK;
+}
+
+int xt_graph_samples(const struct xt_graph *graph, int own)
+{
+    return is_in_team(graph) ? graph->team->samples : own;
+}
+
 void xt_graph_want_scratch(struct xt_graph *graph, size_t floats)
 {
     if (floats > graph->loop_scratch_floats)

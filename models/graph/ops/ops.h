@@ -126,6 +126,12 @@ struct xt_location xt_graph_batch_stat_of(struct xt_graph *graph, int param);
 /* What a step of an int8 tensor is worth. */
 struct xt_location xt_graph_scale_of(const struct xt_graph *graph, const struct xt_tensor *tensor);
 
+/* Of a team whose norms are over all its samples: the numbers of all added up, and how many samples
+ * they are of; alone what is there already, and the samples of `own`. */
+enum xt_status xt_graph_add_up(struct xt_graph *graph, double *values, size_t count,
+                               struct xt_err *err);
+int xt_graph_samples(const struct xt_graph *graph, int own);
+
 /* This thread's scratch for the loops: `floats` of it, asked for while describing. */
 void xt_graph_want_scratch(struct xt_graph *graph, size_t floats);
 float *xt_graph_loop_scratch(const struct xt_graph *graph);

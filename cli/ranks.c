@@ -1,0 +1,101 @@
+#include "cli/ranks.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/str.h"
+
+enum xt_status xt_cli_ranks_open(struct xt_options *options, struct xt_err *err)
+{
+    struct xt_settings *s = &options->values;
+    enum xt_status status = xt_ranks_open(&s->ranks, err);
+    if (status || !s->ranks)
+        return status;
+    s->ranks->timeout = s->rank_timeout;
+    if (!xt_ranks_is_first(s->ranks)) {
+        xt_log_set_level(XT_LOG_SILENT);
+        s->quiet = true;
+        s->verbose = false;
+        if (!freopen("/dev/null", "w", stdout))
+            return xt_err_set(err, XT_ERR_RUN, "/dev/null cannot be opened");
+    }
+    if (s->device && strcmp(s->device, "auto") == 0)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--device auto is for one process; for %d say cpu, or xpu for one each",
+                          s->ranks->size);
+    return XT_OK;
+}
+
+void xt_cli_ranks_print(const struct xt_trainer *trainer, FILE *out)
+{
+    const struct xt_settings *s = trainer->settings;
+    const struct xt_ranks *ranks = s->ranks;
+    if (!ranks)
+        return;
+    fprintf(out,
+            "%d ranks by %s, each on its share of every batch; batch norms over the images of %s; "
+            "%.1f MB of gradients a step in %s, %s\n",
+            ranks->size, ranks->library, s->sync_bn ? "all (--sync-bn)" : "each (--no-sync-bn)",
+            xt_team_bytes(trainer->team) / 1e6,
+            xt_count(xt_team_buckets(trainer->team), "bucket").text,
+            s->reduce_type == XT_REDUCE_BF16 ? "bf16" : "f32");
+    fprintf(out, "  %-5s %-16s %-7s %-8s %-12s %-26s %s\n", "rank", "host", "images", "threads",
+            "CPUs", "instructions", "device");
+    for (int i = 0; i < ranks->size; i++) {
+        const struct xt_rank *rank = &ranks->all[i];
+        fprintf(out, "  %-5d %-16s %-7d %-8d %-12s %-26s %s\n", i, rank->host, rank->images,
+                rank->threads, rank->cpus, rank->isa, rank->device);
+    }
+}
+
+/* The first rank whose text at `offset` is not rank 0's; -1: none. */
+static int first_other(const struct xt_ranks *ranks, size_t offset)
+{
+    const char *first = (const char *)&ranks->all[0] + offset;
+    for (int i = 1; i < ranks->size; i++)
+        if (strcmp(first, (const char *)&ranks->all[i] + offset) != 0)
+            return i;
+    return -1;
+}
+
+void xt_cli_ranks_compare(const struct xt_trainer *trainer)
+{
+    static const struct {
+        const char *what;
+        size_t offset;
+    } kinds[] = {
+        {"instructions", offsetof(struct xt_rank, isa)},
+        {"oneDNN", offsetof(struct xt_rank, library)},
+        {"xtrain", offsetof(struct xt_rank, program)},
+    };
+    const struct xt_ranks *ranks = trainer->settings->ranks;
+    for (size_t i = 0; ranks && i < sizeof kinds / sizeof *kinds; i++) {
+        int other = first_other(ranks, kinds[i].offset);
+        if (other > 0)
+            xt_log_warn("rank %d on %s has %s %s, rank 0 %s: they round differently, so that the "
+                        "last bits of the run depend on which rank has which images",
+                        other, ranks->all[other].host, kinds[i].what,
+                        (const char *)&ranks->all[other] + kinds[i].offset,
+                        (const char *)&ranks->all[0] + kinds[i].offset);
+    }
+}
+
+void xt_cli_ranks_describe_time(const struct xt_trainer *trainer, double seconds, char *out,
+                                size_t size)
+{
+    const struct xt_ranks *ranks = trainer->settings->ranks;
+    *out = '\0';
+    if (!ranks || seconds <= 0)
+        return;
+    const struct xt_ranks_time *time = &ranks->time;
+    double all = time->gradients + time->norms + time->other;
+    xt_str_append_to(out, size,
+                     "waited for other ranks %.1f %% of the time: gradients %.1f %%, batch norms "
+                     "%.1f %%, else %.1f %%",
+                     100 * all / seconds, 100 * time->gradients / seconds,
+                     100 * time->norms / seconds, 100 * time->other / seconds);
+    if (time->flying > 0)
+        xt_str_append_to(out, size, "; %.0f %% of the gradients' way was beside the backward pass",
+                         100 * (1 - time->gradients / time->flying));
+}

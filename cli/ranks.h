@@ -1,0 +1,24 @@
+/* What the person who starts several processes sees of them (train/ranks/ranks.h). */
+#ifndef XT_CLI_RANKS_H
+#define XT_CLI_RANKS_H
+
+#include <stdio.h>
+
+#include "base/err.h"
+#include "cli/options/options.h"
+#include "train/trainer.h"
+
+/* Finds out whether this process is one of several, and sees to it that rank 0 alone speaks and
+ * that each has an XPU of its own. options->values.ranks is NULL where it is alone. */
+enum xt_status xt_cli_ranks_open(struct xt_options *options, struct xt_err *err);
+
+/* The table of the ranks; nothing where there are none. */
+void xt_cli_ranks_print(const struct xt_trainer *trainer, FILE *out);
+/* Warns of ranks that are not alike. */
+void xt_cli_ranks_compare(const struct xt_trainer *trainer);
+
+/* "communication 4.1 % of the time: ..."; "" where there are no ranks, or no steps. */
+void xt_cli_ranks_describe_time(const struct xt_trainer *trainer, double seconds, char *out,
+                                size_t size);
+
+#endif

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# A rank that fails ends them all, at once, with its reason and its exit code; nobody hangs.
+image=$PWD/$(ls tests/fuzz/corpus/image/*.jpg | head -n 1)
+. tests/mpi/common.sh
+small=(--model lprnet --data 'synth:plates?count=96&seed=3' --batch 8 --quiet)
+long=("${small[@]}" --steps 100000 --save-every 2)
+
+# Without MPI they would be copies of one run.
+XTRAIN_MPI=$tree/none expect 4 'this is one of 2 tasks (OMPI_COMM_WORLD_SIZE=2), and this build of xtrain has no MPI' \
+  "${two[@]}" "${small[@]}" --steps 1 --out copies
+[ "$(grep -c 'error:' <<<"$said")" = 1 ] && [ ! -e copies ] || fail 'copies were begun, or it was said twice' "$said"
+
+# What cannot be meant is said once.
+expect 2 '--batch 3 is too small for 2 ranks' "${two[@]}" --model lprnet --batch 3 --out few
+[ "$(grep -c 'error:' <<<"$said")" = 1 ] || fail 'it was said twice' "$said"
+expect 2 '--batch auto is for one process' "${two[@]}" --model lprnet --batch auto
+
+# What one of them lacks, rank 0 tells.
+expect 3 'xtrain: error: rank 1 on ' mpirun -n 1 "${one[@]}" "${small[@]}" --steps 2 --out lack : \
+  -n 1 "${one[@]}" --model lprnet --data /nowhere/at-all --steps 2 --batch 8
+grep -qF 'cannot open the data /nowhere/at-all' <<<"$said" || fail 'the reason is not said' "$said"
+
+# A run that diverges does so in all of them.
+expect 1 'a lower --lr' "${two[@]}" "${small[@]}" --steps 40 --optim sgd --lr 900 --clip 0 --out diverged
+[ "$(grep -c 'error:' <<<"$said")" = 1 ] || fail 'it was said twice' "$said"
+
+# Bad images of any rank are in one list; too many of all together end the run.
+mkdir good
+for i in $(seq 100 219); do cp "$image" "good/京A12${i}_x.jpg"; done
+: >good/京A00000_one.jpg
+expect 0 'r/bad_images.txt says why' "${two[@]}" --model lprnet --data good --batch 8 --steps 30 --out r
+[ "$(wc -l <r/bad_images.txt)" = 1 ] || fail 'the bad image is not listed once' "$(cat r/bad_images.txt)"
+for i in 1 2 3; do : >"good/京A0000${i}_more.jpg"; done
+expect 3 ' samples are bad, more than the 1 %' "${two[@]}" --model lprnet --data good --batch 8 --steps 30 --out too-bad
+
+# Killed: all end at once, the checkpoint stays whole.
+"${two[@]}" "${long[@]}" --out killed >said 2>&1 &
+child=$!
+saved killed
+kill -KILL "$(pid_of 1 killed)"
+ends 137 "is gone: it was killed" 8
+expect 0 '' "${one[@]}" --resume killed --max-time 0.1s --quiet
+
+# One that hangs is waited for, and no longer.
+"${two[@]}" "${long[@]}" --rank-timeout 2s --out hung >said 2>&1 &
+child=$!
+saved hung
+kill -STOP "$(pid_of 1 hung)"
+ends 1 '(--rank-timeout)' 20
+grep -q 'xtrain: error: rank 0 on .* has waited 2 s' said || fail 'rank 0 does not say why' "$(cat said)"

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Stopped, killed and gone on, also by another number of ranks: what comes of it is what an undisturbed run gives.
+. tests/mpi/common.sh
+run=(--model lprnet --data 'synth:plates?count=96&seed=3' --val 'synth:plates?count=20&seed=4' --batch 8
+  --save-every 4 --log-every 4 --augment)
+short=("${run[@]}" --steps 40)
+
+"${two[@]}" "${short[@]}" --out whole --quiet >said 2>&1 || fail 'the undisturbed run failed' "$(cat said)"
+
+# Any rank may die, at any time.
+RANDOM=7
+for death in 1 2 3; do
+  "${two[@]}" "${short[@]}" --resume auto --out died --quiet >said 2>&1 &
+  child=$!
+  saved died
+  sleep "0.$((RANDOM % 10))"
+  kill -KILL "$(pid_of $((RANDOM % 2)) died)" 2>/dev/null || true
+  wait $child && break
+done
+"${two[@]}" "${short[@]}" --resume auto --out died --quiet >said 2>&1 || fail 'it does not go on' "$(cat said)"
+[ "$(record whole)" = "$(record died)" ] && cmp whole/last.safetensors died/last.safetensors ||
+  fail "after $death deaths the run is another" "$(diff <(record whole) <(record died))"
+
+# SIGUSR1, which mpirun hands on: saved, and exit code 75. SIGTERM too, of which Open MPI's mpirun says 1 whatever comes.
+# It gives its processes a second after SIGTERM, if it is not told otherwise.
+for signal in USR1 TERM; do
+  [ $signal = USR1 ] || export OMPI_MCA_odls_base_sigkill_timeout=10
+  "${two[@]}" "${run[@]}" --steps 100000 --out $signal >said 2>&1 &
+  child=$!
+  saved $signal
+  kill -$signal $child
+  ends $([ $signal = USR1 ] && echo 75 || echo 1) "; all is saved; this goes on: mpirun -n 2 " 20
+  [ "$(grep -c 'all is saved' said)" = 1 ] || fail 'it was said twice' "$(cat said)"
+done
+
+# As many ranks as there are today.
+expect 0 'going on from USR1/state-' "${one[@]}" --resume USR1 --max-time 0.2s
+expect 0 'going on from USR1/state-' "${two[@]}" --resume USR1 --max-time 0.2s

@@ -1,0 +1,158 @@
+#include "train/ranks/state.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/rng.h"
+
+/* One of the arrays. */
+struct array {
+    float *data;
+    size_t count;
+};
+
+enum { ARRAYS_MOST = 4 };
+
+static int list_arrays(const struct xt_rank_state *state, struct array *out)
+{
+    const struct xt_params *params = state->params;
+    int count = 0;
+    out[count++] = (struct array){params->values, params->value_floats};
+    out[count++] = (struct array){params->stats, params->stat_floats};
+    for (int i = 0; i < 2; i++)
+        if (state->optim->state[i])
+            out[count++] = (struct array){state->optim->state[i], params->value_floats};
+    return count;
+}
+
+enum xt_status xt_rank_state_share(struct xt_ranks *ranks, const struct xt_rank_state *state,
+                                   struct xt_err *err)
+{
+    struct array arrays[ARRAYS_MOST];
+    int64_t counts[] = {state->optim->step, state->params->batches_tracked};
+    if (!ranks)
+        return XT_OK;
+    enum xt_status status = xt_ranks_copy(ranks, counts, sizeof counts, 0, "the weights", err);
+    int count = list_arrays(state, arrays);
+    for (int i = 0; i < count && !status; i++)
+        status = xt_ranks_copy(ranks, arrays[i].data, arrays[i].count * sizeof(float), 0,
+                               "the weights", err);
+    state->optim->step = counts[0];
+    state->params->batches_tracked = counts[1];
+    state->params->version++;
+    return status;
+}
+
+static uint64_t hash_of(const struct array *array)
+{
+    uint64_t hash = array->count;
+    for (size_t i = 0; i < array->count; i += 2) {
+        uint64_t word = 0;
+        memcpy(&word, array->data + i, (array->count - i > 1 ? 2 : 1) * sizeof *array->data);
+        hash = xt_rng_mix(hash ^ word);
+    }
+    return hash;
+}
+
+enum xt_status xt_rank_state_check(struct xt_ranks *ranks, const struct xt_rank_state *state,
+                                   struct xt_err *err)
+{
+    struct array arrays[ARRAYS_MOST];
+    uint64_t own = 0;
+    uint64_t *all = NULL;
+    int others = 0;
+    if (!ranks)
+        return XT_OK;
+    int count = list_arrays(state, arrays);
+    for (int i = 0; i < count; i++)
+        own = xt_rng_mix(own ^ hash_of(&arrays[i]));
+    enum xt_status status =
+        xt_mem_calloc(&all, (size_t)ranks->size, sizeof *all, "the ranks' states", err);
+    if (!status)
+        status = xt_ranks_gather(ranks, &own, sizeof own, all, "the states", err);
+    for (int i = 1; i < ranks->size && !status; i++)
+        others += all[i] != all[0];
+    free(all);
+    if (status || !others)
+        return status;
+    xt_log_warn("the weights of %d of %d ranks are no longer those of rank 0: their CPUs or "
+                "libraries round differently; all go on with rank 0's",
+                others, ranks->size);
+    return xt_rank_state_share(ranks, state, err);
+}
+
+/* ---- bad images ---- */
+
+/* A bad sample as it is sent. */
+struct note {
+    size_t index;
+    char reason[504];
+};
+
+static enum xt_status add(struct xt_bad_sample **list, size_t *count, size_t *capacity,
+                          const struct note *note, struct xt_err *err)
+{
+    enum xt_status status =
+        xt_mem_grow(list, capacity, *count + 1, sizeof **list, "a list of bad samples", err);
+    if (!status)
+        status = xt_mem_strdup(&(*list)[*count].reason, note->reason, err);
+    if (status)
+        return status;
+    (*list)[*count].index = note->index;
+    ++*count;
+    return XT_OK;
+}
+
+static bool has(const struct xt_bad_sample *list, size_t count, size_t index)
+{
+    for (size_t i = 0; i < count; i++)
+        if (list[i].index == index)
+            return true;
+    return false;
+}
+
+/* Each rank's notes go to all in turn. */
+static enum xt_status send_all(struct xt_ranks *ranks, const struct xt_bad_sample *own,
+                               const size_t *counts, struct xt_bad_sample **list, size_t *count,
+                               struct xt_err *err)
+{
+    size_t capacity = 0;
+    enum xt_status status = XT_OK;
+    for (int rank = 0; rank < ranks->size && !status; rank++)
+        for (size_t i = 0; i < counts[rank] && !status; i++) {
+            struct note note = {.index = 0};
+            if (rank == ranks->rank) {
+                note.index = own[i].index;
+                snprintf(note.reason, sizeof note.reason, "%s", own[i].reason);
+            }
+            status = xt_ranks_copy(ranks, &note, sizeof note, rank, "bad images", err);
+            if (!status && !has(*list, *count, note.index))
+                status = add(list, count, &capacity, &note, err);
+        }
+    return status;
+}
+
+enum xt_status xt_ranks_share_bad(struct xt_ranks *ranks, struct xt_bad_sample **bad, size_t *count,
+                                  struct xt_err *err)
+{
+    struct xt_bad_sample *list = NULL;
+    size_t listed = 0;
+    size_t *counts = NULL;
+    if (!ranks)
+        return XT_OK;
+    enum xt_status status =
+        xt_mem_calloc(&counts, (size_t)ranks->size, sizeof *counts, "bad images", err);
+    if (!status)
+        status = xt_ranks_gather(ranks, count, sizeof *count, counts, "bad images", err);
+    if (!status)
+        status = send_all(ranks, *bad, counts, &list, &listed, err);
+    free(counts);
+    xt_loader_free_bad(*bad, *count);
+    *bad = list;
+    *count = listed;
+    return status;
+}

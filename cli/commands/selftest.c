@@ -105,6 +105,13 @@ static enum xt_status choose_subjects(struct command *command, struct xt_err *er
         return status;
     command->subjects[command->subject_count++] =
         (struct subject){.options = {.classes = CLASSES}, .batch = 3};
+    /* With channels as the networks have them: other kernels than those of odd shapes. */
+    command->subjects[command->subject_count++] =
+        (struct subject){.model = &xt_selftest_known,
+                         .options = {.classes = CLASSES,
+                                     .height = xt_selftest_known.height,
+                                     .width = xt_selftest_known.width},
+                         .batch = BATCH};
     if (command->options->values.small_shapes)
         return XT_OK;
     if (model)

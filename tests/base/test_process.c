@@ -37,6 +37,23 @@ static void a_child_answers(void **state)
     assert_string_equal(end.said, "second line");
 }
 
+static bool is_first(const char *line)
+{
+    return strstr(line, "first") != NULL;
+}
+
+static void the_line_that_tells_is_kept(void **state)
+{
+    (void)state;
+    const int argument = 41;
+    struct xt_err err = {0};
+    struct answer answer;
+    struct xt_process_end end;
+    const struct xt_process process = {.work = add_one, .argument = &argument, .tells = is_first};
+    assert_int_equal(xt_process_run(&process, &answer, sizeof answer, &end, &err), XT_OK);
+    assert_string_equal(end.said, "first line");
+}
+
 static void crash(const void *argument, void *result)
 {
     (void)result;
@@ -187,6 +204,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_child_answers),
+        cmocka_unit_test(the_line_that_tells_is_kept),
         cmocka_unit_test(a_signal_is_named_with_what_was_said_last),
         cmocka_unit_test(a_child_that_hangs_is_ended),
         cmocka_unit_test(a_child_that_leaves_without_an_answer_crashed),

@@ -71,6 +71,18 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
             .arguments = "RUN RUN...",
             .least_arguments = 2,
         },
+    [XT_COMMAND_VERIFY] =
+        {
+            .name = "verify",
+            .summary = "look again at what a run recorded: its files, versions, and its XPU",
+            .arguments = "RUN",
+            .least_arguments = 1,
+            .details = "Hashes the weights and checkpoints and compares them with what the run "
+                       "recorded in proof.json, sets the versions then and now beside each other, "
+                       "and asks an XPU again whether it computes right. Versions that have "
+                       "changed are said and no failure. Exits with 1 where a file is not as "
+                       "recorded, 4 where the XPU computes wrongly.",
+        },
     [XT_COMMAND_EXPORT] =
         {
             .name = "export",
@@ -140,8 +152,12 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
         {
             .name = "doctor",
             .summary = "look at each step of what --xpu needs, with the command that mends it",
-            .details = "From the render node over the drivers and oneDNN's GPU build to one "
-                       "computed and checked convolution. Exits with 4 where --xpu does not work.",
+            .arguments = "[FILE.json...]",
+            .details =
+                "From the render node over the drivers and oneDNN's GPU build to one "
+                "computed and checked convolution. Exits with 4 where --xpu does not work. With "
+                "--merge it compares what --json wrote on several machines, and exits with "
+                "1 where they differ.",
         },
     [XT_COMMAND_SELFTEST] =
         {

@@ -19,6 +19,7 @@ enum xt_command_id {
     XT_COMMAND_PREDICT,
     XT_COMMAND_REPORT,
     XT_COMMAND_COMPARE,
+    XT_COMMAND_VERIFY,
     XT_COMMAND_EXPORT,
     XT_COMMAND_DIFF,
     XT_COMMAND_SERVE,
@@ -67,6 +68,7 @@ enum xt_status xt_cmd_eval(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_predict(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_report(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_compare(struct xt_options *options, struct xt_err *err);
+enum xt_status xt_cmd_verify(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_export(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_diff(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_serve(struct xt_options *options, struct xt_err *err);

@@ -41,6 +41,7 @@ static command_function *const functions[XT_COMMAND_COUNT] = {
     [XT_COMMAND_DATA_SPLIT] = xt_cmd_data_split,
     [XT_COMMAND_DATA_PACK] = xt_cmd_data_pack,
     [XT_COMMAND_DOCTOR] = xt_cmd_doctor,
+    [XT_COMMAND_VERIFY] = xt_cmd_verify,
     [XT_COMMAND_SELFTEST] = xt_cmd_selftest,
     [XT_COMMAND_CACHE] = xt_cmd_cache,
     [XT_COMMAND_HELP] = xt_cmd_help,

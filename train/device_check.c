@@ -14,8 +14,8 @@
 #include "device/guard.h"
 #include "models/selftest/selftest.h"
 
-/* Whether the file says this, and is of the last 24 hours. */
-static bool says_lately(const char *path, const struct xt_str *text)
+/* Whether the file says this, and is of the last 24 hours: *when. */
+static bool says_lately(const char *path, const struct xt_str *text, int64_t *when)
 {
     const double day = 24 * 3600;
     uint8_t *data = NULL;
@@ -29,10 +29,13 @@ static bool says_lately(const char *path, const struct xt_str *text)
     }
     bool same = size == text->length && memcmp(data, xt_str_get(text), size) == 0;
     free(data);
+    if (same)
+        *when = info.st_mtime;
     return same;
 }
 
-static enum xt_status check(struct xt_device *device, enum xt_dtype dtype, struct xt_err *err)
+static enum xt_status check(struct xt_device *device, enum xt_dtype dtype, int64_t *when,
+                            struct xt_err *err)
 {
     double start = xt_thread_seconds();
     enum xt_status status = xt_selftest_device(device, dtype, err);
@@ -41,25 +44,28 @@ static enum xt_status check(struct xt_device *device, enum xt_dtype dtype, struc
     if (!status)
         xt_log_detail("%s computes right in %s: a few ops against plain loops, in %.2f s",
                       device->name, xt_dtype_name(dtype), xt_thread_seconds() - start);
+    *when = status ? 0 : (int64_t)time(NULL);
     return status;
 }
 
-enum xt_status xt_device_check(struct xt_device *device, enum xt_dtype dtype, struct xt_err *err)
+enum xt_status xt_device_check(struct xt_device *device, enum xt_dtype dtype, int64_t *when,
+                               struct xt_err *err)
 {
     const struct xt_kernel_cache *cache = &device->cache;
     struct xt_str about = {0};
     char *path = NULL;
     char name[64];
+    *when = 0;
     if (!device->own_memory)
         return XT_OK;
     if (!cache->folder)
-        return check(device, dtype, err);
+        return check(device, dtype, when, err);
     snprintf(name, sizeof name, "checked-%s.txt", xt_dtype_name(dtype));
     enum xt_status status = xt_device_about(device, &about, err);
     if (!status)
         status = xt_file_join(&path, cache->folder, name, err);
-    if (!status && !says_lately(path, &about)) {
-        status = check(device, dtype, err);
+    if (!status && !says_lately(path, &about, when)) {
+        status = check(device, dtype, when, err);
         /* One that cannot be written costs the time to look again. */
         struct xt_err own;
         if (!status && cache->writable)

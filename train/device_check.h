@@ -4,11 +4,15 @@
 #ifndef XT_TRAIN_DEVICE_CHECK_H
 #define XT_TRAIN_DEVICE_CHECK_H
 
+#include <stdint.h>
+
 #include "base/dtype.h"
 #include "base/err.h"
 #include "device/device.h"
 
-/* XT_ERR_DEVICE where it does not. Nothing on the CPU, whose kernels the tests look at. */
-enum xt_status xt_device_check(struct xt_device *device, enum xt_dtype dtype, struct xt_err *err);
+/* XT_ERR_DEVICE where it does not; *when gets the time that it was seen to, in seconds since 1970.
+ * Nothing on the CPU, whose kernels the tests look at: 0. */
+enum xt_status xt_device_check(struct xt_device *device, enum xt_dtype dtype, int64_t *when,
+                               struct xt_err *err);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -181,9 +182,9 @@ struct xt_device_options xt_network_device_options(const struct xt_settings *set
 enum xt_status xt_network_check_device(struct xt_network *network,
                                        const struct xt_settings *settings, struct xt_err *err)
 {
-    return settings->device_check
-               ? xt_device_check(&network->device, xt_amp_dtype(settings->amp), err)
-               : XT_OK;
+    return settings->device_check ? xt_device_check(&network->device, xt_amp_dtype(settings->amp),
+                                                    &network->device_checked, err)
+                                  : XT_OK;
 }
 
 enum xt_status xt_network_open(struct xt_network *network, const struct xt_settings *settings,
@@ -366,22 +367,55 @@ void xt_network_meta_clear(struct xt_network_meta *meta)
     *meta = (struct xt_network_meta){0};
 }
 
+/* What the weights were computed on and with, and the day that the device was seen to do that
+ * right. */
+struct made {
+    char on[256];
+    char with[128];
+    char check[32];
+};
+
+static void describe_made(const struct xt_network *network, struct made *out)
+{
+    const struct xt_device *device = &network->device;
+    const struct xt_gpu_facts *facts = &device->xpu.facts;
+    char cpu[96];
+    struct tm day;
+    time_t when = (time_t)network->device_checked;
+    xt_device_cpu_name(cpu, sizeof cpu);
+    if (device->own_memory)
+        snprintf(out->on, sizeof out->on, "%s, driver %s", facts->name, facts->driver);
+    else
+        snprintf(out->on, sizeof out->on, "%s", cpu);
+    snprintf(out->with, sizeof out->with, "oneDNN %s %.12s", xt_dnnl_version_text().text,
+             xt_dnnl.version()->hash);
+    snprintf(out->check, sizeof out->check, "not asked");
+    if (when && gmtime_r(&when, &day))
+        strftime(out->check, sizeof out->check, "passed %Y-%m-%d", &day);
+}
+
 enum xt_status xt_network_save(struct xt_network *network, const char *path, struct xt_err *err)
 {
     struct xt_network_meta own;
-    struct xt_file_meta meta[1 + sizeof own.items / sizeof *own.items] = {{"format", "pt"}};
+    struct made made;
+    struct xt_file_meta meta[4 + sizeof own.items / sizeof *own.items] = {{"format", "pt"}};
     struct xt_params_view view = {network->params.values, network->params.stats};
     struct xt_params_tensors tensors = {0};
     enum xt_status status = xt_network_meta(network, &own, err);
+    size_t count = 1;
     for (size_t i = 0; i < own.count; i++)
-        meta[1 + i] = own.items[i];
+        meta[count++] = own.items[i];
+    describe_made(network, &made);
+    meta[count++] = (struct xt_file_meta){"made_on", made.on};
+    meta[count++] = (struct xt_file_meta){"made_with", made.with};
+    if (network->device.own_memory)
+        meta[count++] = (struct xt_file_meta){"device_check", made.check};
     if (!status)
         status = xt_params_pull(&network->params, err);
     if (!status)
         status = xt_params_to_tensors(&network->params, &network->device, &view, &tensors, err);
     if (!status)
-        status = xt_weight_file_write(path, tensors.items, (size_t)tensors.count, meta,
-                                      1 + own.count, err);
+        status = xt_weight_file_write(path, tensors.items, (size_t)tensors.count, meta, count, err);
     xt_params_free_tensors(&tensors);
     xt_network_meta_clear(&own);
     return status;

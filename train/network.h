@@ -34,6 +34,7 @@
 struct xt_network {
     const struct xt_model_info *model;
     struct xt_device device;
+    int64_t device_checked; /* when it was seen to compute right, seconds since 1970; 0: not */
     enum xt_task task;
     struct xt_alphabet *alphabet;      /* plates; NULL else */
     struct xt_class_names class_names; /* classes; empty where they have none */

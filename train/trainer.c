@@ -384,6 +384,7 @@ void xt_trainer_clear(struct xt_trainer *trainer)
     xt_evaluation_clear(&trainer->last_evaluation);
     xt_evaluation_clear(&trainer->average_evaluation);
     xt_bad_images_clear(&trainer->bad);
+    xt_proof_close(&trainer->proof);
     xt_log_writer_close(&trainer->log);
     xt_run_report_close(&trainer->report);
     xt_resume_clear(&trainer->resume);
@@ -419,7 +420,13 @@ static enum xt_status open_record(struct xt_trainer *trainer, struct xt_err *err
     if (!status)
         status = xt_bad_images_open(&trainer->bad, bad, err);
     free(bad);
-    return status;
+    const struct xt_proof_start start = {
+        .device = &trainer->network.device,
+        .type = xt_amp_dtype(trainer->settings->amp),
+        .checked = trainer->network.device_checked,
+        .step = trainer->step,
+    };
+    return status ? status : xt_proof_open(&trainer->proof, &trainer->folder, &start, err);
 }
 
 static enum xt_status open_cache(struct xt_trainer *trainer, struct xt_err *err)
@@ -580,7 +587,11 @@ static enum xt_status save_weights(struct xt_trainer *trainer, const char *name,
     if (!status)
         status = check_weights(trainer, err);
     if (!status)
+        status = xt_proof_before(&trainer->proof, name, err);
+    if (!status)
         status = xt_network_save(&trainer->network, path, err);
+    if (!status)
+        status = xt_proof_after(&trainer->proof, name, trainer->step, err);
     free(path);
     return status;
 }

@@ -23,6 +23,7 @@
 #include "train/report/run_report.h"
 #include "train/feed.h"
 #include "train/run/log_writer.h"
+#include "train/run/proof.h"
 #include "train/memory_plan.h"
 #include "train/network.h"
 #include "train/losses/objective.h"
@@ -141,6 +142,7 @@ struct xt_trainer {
     int64_t evaluated_step;    /* -1: none */
     int64_t saved_step;        /* -1: none */
     struct xt_bad_images bad;
+    struct xt_proof proof;
     struct xt_evaluation last_evaluation;
     struct xt_evaluation average_evaluation; /* of the moving average, at the same step */
     struct xt_train_observer observer;

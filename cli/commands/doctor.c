@@ -7,11 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/str.h"
 #include "base/system/process.h"
 #include "cli/commands.h"
+#include "cli/commands/doctor_merge.h"
 #include "cli/options/options.h"
 #include "cli/report.h"
 #include "device/check.h"
@@ -25,6 +28,7 @@ enum state { PASSED, FAILED, FACT, SKIPPED };
 
 struct look {
     struct xt_report *steps; /* a table */
+    struct xt_report *node;  /* for --merge: what should be alike on all machines; JSON alone */
     char failed[640];        /* the first step that failed, and why; "": none did */
     bool works;              /* the device opens and computes right */
 };
@@ -114,6 +118,7 @@ struct level_zero_seen {
     struct xt_telemetry telemetry;
     enum xt_yes_no bar;
     char bar_why[96];
+    char bars[64]; /* of all GPUs: "on, off" */
 };
 
 static void see_level_zero(const void *argument, void *result)
@@ -129,6 +134,11 @@ static void see_level_zero(const void *argument, void *result)
         seen->first = *xt_level_zero_facts(zero, 0);
         seen->bar = xt_level_zero_resizable_bar(zero, 0, seen->bar_why);
         xt_level_zero_read(zero, 0, &seen->telemetry);
+    }
+    for (int i = 0; i < seen->count; i++) {
+        static const char *const words[] = {"not readable", "off", "on"};
+        xt_str_append_to(seen->bars, sizeof seen->bars, "%s%s", i ? ", " : "",
+                         words[xt_level_zero_resizable_bar(zero, i, NULL)]);
     }
     xt_level_zero_close(zero);
 }
@@ -197,6 +207,7 @@ static enum xt_status look_at_opencl(struct look *look, struct xt_err *err)
     if (!status && !seen.status && seen.count > 0) {
         add(look, "OpenCL driver", PASSED, "driver %s finds %d: %s", seen.driver, seen.count,
             seen.name);
+        xt_report_add(look->node, "OpenCL driver", NULL, "%s", seen.driver);
         return XT_OK;
     }
     struct xt_report *step = add(look, "OpenCL driver", FAILED, "%.500s",
@@ -347,6 +358,57 @@ static enum xt_status look_at_cache(struct look *look, struct xt_err *err)
     return XT_OK;
 }
 
+/* --- what --merge compares
+ * ----------------------------------------------------------------------*/
+static void describe_xpus(struct look *look, const struct xt_probe *probe)
+{
+    struct xt_report *list = xt_report_list(look->node, "xpus");
+    for (int i = 0; !probe->status && i < probe->xpus.count; i++) {
+        const struct xt_xpu *xpu = &probe->xpus.items[i];
+        const struct xt_types *types = &probe->types[i];
+        struct xt_report *to = xt_report_group(list, NULL);
+        char text[32];
+        xt_report_add(to, "name", NULL, "%s", xpu->facts.name);
+        xt_report_add(to, "opens", NULL, "%s", *xpu->broken ? "no" : "yes");
+        if (*xpu->broken)
+            continue;
+        snprintf(text, sizeof text, "%.1f GB", (double)xpu->facts.memory / 1e9);
+        xt_report_add(to, "memory", NULL, "%s", text);
+        snprintf(text, sizeof text, "%d", xpu->facts.units);
+        xt_report_add(to, "execution units", NULL, "%s", text);
+        xt_report_add(to, "driver", NULL, "%s", xpu->facts.driver);
+        xt_report_add(to, "backend", NULL, "%s", *xpu->backend ? xpu->backend : "not told");
+        xt_report_add(to, "kernels", NULL, "%s",
+                      types->machine_code ? "machine code" : "OpenCL C, slow");
+        xt_report_add(to, "implementation", NULL, "%s", types->implementation);
+    }
+}
+
+static void describe_node(struct look *look, const struct xt_host_gpu *host,
+                          const struct level_zero_seen *seen, const struct xt_probe *probe)
+{
+    struct utsname system;
+    char text[32];
+    bool told = uname(&system) == 0;
+    xt_report_add(look->node, "host", NULL, "%s", told ? system.nodename : "not told");
+    xt_report_add(look->node, "xtrain", NULL, "%s", XT_VERSION);
+    xt_report_add(look->node, "linux", NULL, "%s", told ? system.release : "not told");
+    xt_report_add(look->node, "kernel driver", NULL, "%s",
+                  host->count > 0 && *host->nodes[0].kernel ? host->nodes[0].kernel : "none");
+    snprintf(text, sizeof text, "%d", probe->status ? 0 : probe->xpus.count);
+    xt_report_add(look->node, "xpu count", NULL, "%s", text);
+    if (seen->count > 0)
+        xt_report_add(look->node, "Level Zero driver", NULL, "%s", seen->first.driver);
+    if (seen->count > 0)
+        xt_report_add(look->node, "Resizable BAR", NULL, "%s", seen->bars);
+    if (*probe->version) {
+        xt_report_add(look->node, "oneDNN", NULL, "%s", probe->version);
+        xt_report_add(look->node, "oneDNN commit", NULL, "%s", probe->commit);
+        xt_report_add(look->node, "oneDNN runtime", NULL, "%s", probe->runtime);
+    }
+    describe_xpus(look, probe);
+}
+
 /* --- all of it
  * ----------------------------------------------------------------------------------*/
 static enum xt_status look_at_all(struct look *look, struct xt_probe *probe, struct xt_err *err)
@@ -364,14 +426,22 @@ static enum xt_status look_at_all(struct look *look, struct xt_probe *probe, str
     if (!status)
         status = look_at_convolution(look, probe, err);
     look_at_facts(look, &seen, &host);
+    describe_node(look, &host, &seen, probe);
     return status ? status : look_at_cache(look, err);
 }
 
 enum xt_status xt_cmd_doctor(struct xt_options *options, struct xt_err *err)
 {
     struct xt_probe *probe = NULL;
+    if (options->values.merge)
+        return xt_doctor_merge(options, err);
+    if (options->argument_count)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "doctor looks at this machine; to compare files, "
+                          "write xtrain doctor --merge FILE.json...");
     struct xt_report *report = xt_report_create();
-    struct look look = {.steps = xt_report_table(report, "steps")};
+    struct look look = {.steps = xt_report_table(report, "steps"),
+                        .node = xt_report_group(report, "node")};
     struct xt_str masks = {0};
     enum xt_status status = xt_mem_calloc(&probe, 1, sizeof *probe, "the list of XPUs", err);
     if (!status)

@@ -18,6 +18,7 @@ enum {
     PREDICT = 1 << XT_COMMAND_PREDICT,
     REPORT = 1 << XT_COMMAND_REPORT,
     COMPARE = 1 << XT_COMMAND_COMPARE,
+    VERIFY = 1 << XT_COMMAND_VERIFY,
     SERVE = 1 << XT_COMMAND_SERVE,
     ANSWER = PREDICT | SERVE, /* whatever reads images without labels */
     DEVICES = 1 << XT_COMMAND_DEVICES,
@@ -956,7 +957,7 @@ static const struct xt_option table[] = {
         .name = "cache-dir",
         .type = &xt_type_path,
         FIELD(cache_dir),
-        .commands = NETWORK | STEP | INFER | LOADER | CACHE | SELFTEST | WARM,
+        .commands = NETWORK | STEP | INFER | LOADER | CACHE | SELFTEST | WARM | VERIFY,
         .group = XT_GROUP_MACHINE,
         .value = "DIR",
         .help = "where kernels compiled for an XPU are kept; without it $XTRAIN_CACHE_DIR, else "
@@ -966,7 +967,7 @@ static const struct xt_option table[] = {
         .name = "kernel-cache",
         .type = &xt_type_flag,
         FIELD(kernel_cache),
-        .commands = NETWORK | STEP | INFER | LOADER | SELFTEST,
+        .commands = NETWORK | STEP | INFER | LOADER | SELFTEST | VERIFY,
         .group = XT_GROUP_MACHINE,
         .fallback = "true",
         .help = "keep the kernels compiled for an XPU, so that the next start need not compile "
@@ -1376,6 +1377,17 @@ static const struct xt_option table[] = {
                 "check: other images, of which none should be among these",
     },
     {
+        .name = "merge",
+        .type = &xt_type_flag,
+        FIELD(merge),
+        .commands = DOCTOR,
+        .group = XT_GROUP_RUN,
+        .fallback = "false",
+        .not_in_config = true,
+        .help = "compare machines by the files that doctor --json wrote on each: which one differs "
+                "in driver, kernels, library, memory, Resizable BAR",
+    },
+    {
         .name = "small",
         .type = &xt_type_flag,
         FIELD(small_shapes),
@@ -1390,7 +1402,7 @@ static const struct xt_option table[] = {
         .type = &xt_type_flag,
         FIELD(json),
         .commands = NETWORK | COMPARE | EXPORT | DIFF | DEVICES | DOCTOR | CACHE | BENCH | LOADER |
-                    CHECK | SPLIT | PACK | SELFTEST | INFER | WARM,
+                    CHECK | SPLIT | PACK | SELFTEST | INFER | WARM | VERIFY,
         .group = XT_GROUP_OUTPUT,
         .fallback = "false",
         .not_in_config = true,

@@ -23,9 +23,11 @@ static struct timespec changed(const char *path)
 static bool looks(struct xt_device *device, const char *path)
 {
     struct xt_err err = {0};
+    int64_t when = 0;
     const struct timespec before = changed(path);
-    if (xt_device_check(device, XT_F32, &err))
+    if (xt_device_check(device, XT_F32, &when, &err))
         fail_msg("%s", err.text);
+    assert_true(when > 0);
     const struct timespec after = changed(path);
     return memcmp(&before, &after, sizeof before) != 0;
 }

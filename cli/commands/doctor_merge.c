@@ -1,0 +1,234 @@
+#include "cli/commands/doctor_merge.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "cli/report.h"
+#include "train/report/json.h"
+
+enum { FILE_MAX = 1 << 20 };
+
+struct node {
+    const char *name; /* its host, or the file where hosts are not told apart; borrowed */
+    cJSON *all;       /* the file */
+    cJSON *facts;     /* what is compared: an object of texts */
+    bool works;
+};
+
+struct nodes {
+    struct node *items;
+    int count;
+    struct xt_json json;
+    cJSON *keys; /* of all facts: an object */
+};
+
+static const char *text_of(const cJSON *at, const char *key)
+{
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(at, key));
+}
+
+/* ---- reading ---- */
+
+/* The texts of an object, named "driver", or with a prefix "xpu:0 driver". */
+static void take_facts(struct nodes *nodes, struct node *node, const cJSON *from,
+                       const char *prefix)
+{
+    const cJSON *fact;
+    cJSON_ArrayForEach(fact, from)
+    {
+        char name[96];
+        const char *value = cJSON_GetStringValue(fact);
+        if (!value || !fact->string || strcmp(fact->string, "host") == 0)
+            continue;
+        snprintf(name, sizeof name, "%s%s", prefix, fact->string);
+        xt_json_text(&nodes->json, node->facts, name, value);
+        if (!cJSON_GetObjectItemCaseSensitive(nodes->keys, name))
+            xt_json_text(&nodes->json, nodes->keys, name, "");
+    }
+}
+
+static enum xt_status read_node(struct nodes *nodes, const char *path, struct xt_err *err)
+{
+    struct node *node = &nodes->items[nodes->count++];
+    uint8_t *data = NULL;
+    size_t capacity = 0;
+    size_t size = 0;
+    enum xt_status status = xt_file_read(path, FILE_MAX, &data, &capacity, &size, err);
+    if (status)
+        return status;
+    node->all = cJSON_ParseWithLength((const char *)data, size);
+    free(data);
+    const cJSON *own = cJSON_GetObjectItemCaseSensitive(node->all, "node");
+    const cJSON *works = cJSON_GetObjectItemCaseSensitive(node->all, "works");
+    if (!cJSON_IsObject(own) || !cJSON_IsBool(works))
+        return xt_err_set(err, XT_ERR_DATA,
+                          "%s is not what \"xtrain doctor --json\" of this version writes; write "
+                          "it again on that machine",
+                          path);
+    node->works = cJSON_IsTrue(works);
+    node->name = text_of(own, "host");
+    node->facts = cJSON_CreateObject();
+    nodes->json.failed = nodes->json.failed || !node->facts;
+    take_facts(nodes, node, own, "");
+    int index = 0;
+    const cJSON *gpu;
+    cJSON_ArrayForEach(gpu, cJSON_GetObjectItemCaseSensitive(own, "xpus"))
+    {
+        char prefix[24];
+        snprintf(prefix, sizeof prefix, "xpu:%d ", index++);
+        take_facts(nodes, node, gpu, prefix);
+    }
+    return XT_OK;
+}
+
+/* A host that two files name, or none, is no name: then all are called by their files. */
+static void name_nodes(struct nodes *nodes, const char *const *paths)
+{
+    bool apart = true;
+    for (int i = 0; i < nodes->count; i++)
+        for (int j = 0; j <= i; j++)
+            if (!nodes->items[i].name ||
+                (i != j && strcmp(nodes->items[i].name, nodes->items[j].name) == 0))
+                apart = false;
+    for (int i = 0; i < nodes->count && !apart; i++)
+        nodes->items[i].name = paths[i];
+}
+
+/* ---- comparing ---- */
+
+static const char *value_of(const struct node *node, const char *key)
+{
+    const char *value = text_of(node->facts, key);
+    return value ? value : "none";
+}
+
+static int count_of(const struct nodes *nodes, const char *key, const char *value)
+{
+    int count = 0;
+    for (int i = 0; i < nodes->count; i++)
+        count += strcmp(value_of(&nodes->items[i], key), value) == 0;
+    return count;
+}
+
+/* What most nodes have, the first where as many have another. */
+static const char *most_of(const struct nodes *nodes, const char *key, int *count)
+{
+    const char *most = "none";
+    *count = 0;
+    for (int i = 0; i < nodes->count; i++) {
+        const char *value = value_of(&nodes->items[i], key);
+        int own = count_of(nodes, key, value);
+        if (own > *count) {
+            *count = own;
+            most = value;
+        }
+    }
+    return most;
+}
+
+/* A row for each node and fact that is not as on most nodes; how many there are. */
+static int describe_different(const struct nodes *nodes, struct xt_report *table)
+{
+    int different = 0;
+    const cJSON *key;
+    cJSON_ArrayForEach(key, nodes->keys)
+    {
+        int count = 0;
+        const char *most = most_of(nodes, key->string, &count);
+        for (int i = 0; i < nodes->count; i++) {
+            const char *value = value_of(&nodes->items[i], key->string);
+            if (strcmp(value, most) == 0)
+                continue;
+            struct xt_report *row = xt_report_group(table, NULL);
+            char share[32];
+            snprintf(share, sizeof share, "%d of %d", count, nodes->count);
+            xt_report_add(row, "node", "node", "%s", nodes->items[i].name);
+            xt_report_add(row, "what", "differs in", "%s", key->string);
+            xt_report_add(row, "here", "here", "%s", value);
+            xt_report_add(row, "most", "elsewhere", "%s", most);
+            xt_report_add(row, "most_count", NULL, "%d", count);
+            xt_report_add(row, NULL, "there on", "%s", share);
+            different++;
+        }
+    }
+    return different;
+}
+
+static void describe_same(const struct nodes *nodes, struct xt_report *report)
+{
+    struct xt_report *same = xt_report_group(report, "same");
+    const cJSON *key;
+    cJSON_ArrayForEach(key, nodes->keys)
+    {
+        int count = 0;
+        const char *most = most_of(nodes, key->string, &count);
+        if (count == nodes->count) {
+            xt_report_add(same, key->string, NULL, "%s", most);
+            xt_report_line(report, "on all: %s: %s", key->string, most);
+        }
+    }
+}
+
+static enum xt_status describe(const struct nodes *nodes, bool json, struct xt_err *err)
+{
+    struct xt_report *report = xt_report_create();
+    struct xt_report *names = xt_report_list(report, "nodes");
+    int works = 0;
+    for (int i = 0; i < nodes->count; i++) {
+        struct xt_report *to = xt_report_group(names, NULL);
+        xt_report_add(to, "node", NULL, "%s", nodes->items[i].name);
+        xt_report_flag(to, "works", NULL, nodes->items[i].works, "", "");
+        works += nodes->items[i].works;
+        if (!nodes->items[i].works)
+            xt_report_line(report, "--xpu does not work on %s", nodes->items[i].name);
+    }
+    describe_same(nodes, report);
+    int different = describe_different(nodes, xt_report_table(report, "different"));
+    bool alike = !different && (works == 0 || works == nodes->count);
+    xt_report_flag(report, "alike", NULL, alike, "", "");
+    if (alike)
+        xt_report_line(report, "%s, all alike", xt_count(nodes->count, "node").text);
+    enum xt_status status =
+        xt_report_end(report, json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+    if (!status && !alike)
+        return xt_err_set(err, XT_ERR_RUN, "the nodes differ: %s; --xpu works on %d of %d",
+                          xt_count(different, "difference").text, works, nodes->count);
+    if (!status && !works)
+        return xt_err_set(err, XT_ERR_DEVICE, "--xpu works on none of %s",
+                          xt_count(nodes->count, "node").text);
+    return status;
+}
+
+enum xt_status xt_doctor_merge(const struct xt_options *options, struct xt_err *err)
+{
+    struct nodes nodes = {.keys = cJSON_CreateObject()};
+    if (options->argument_count < 2) {
+        cJSON_Delete(nodes.keys);
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--merge compares machines: give the files of two or more, each written "
+                          "by \"xtrain doctor --json >HOST.json\"");
+    }
+    enum xt_status status = xt_mem_calloc(&nodes.items, (size_t)options->argument_count,
+                                          sizeof *nodes.items, "the nodes", err);
+    nodes.json.failed = !nodes.keys;
+    for (int i = 0; i < options->argument_count && !status; i++)
+        status = read_node(&nodes, options->arguments[i], err);
+    if (!status && nodes.json.failed)
+        status = xt_err_no_memory(err, "the nodes' facts", 0);
+    if (!status) {
+        name_nodes(&nodes, options->arguments);
+        status = describe(&nodes, options->values.json, err);
+    }
+    for (int i = 0; i < nodes.count; i++) {
+        cJSON_Delete(nodes.items[i].all);
+        cJSON_Delete(nodes.items[i].facts);
+    }
+    free(nodes.items);
+    cJSON_Delete(nodes.keys);
+    return status;
+}

@@ -212,7 +212,7 @@ struct xt_settings {
     /* what it says */
     bool images;      /* pictures of the images may stand in reports */
     const char *page; /* report: its file; NULL: found */
-    bool merge;                  /* doctor: of the machines that files tell of */
+    bool merge;       /* doctor: of the machines that files tell of */
     bool json;
     bool quiet;
     bool verbose;

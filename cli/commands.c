@@ -140,6 +140,13 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
                        "first training step: first with an empty kernel cache of its own, then "
                        "with what that start left there.",
         },
+    [XT_COMMAND_BENCH_SCALE] =
+        {
+            .name = "bench scale",
+            .summary = "time training by 1, 2 and 4 processes on this machine",
+            .details = "Starts a short run by each number of ranks under mpirun, on pictures that "
+                       "are made on the fly, with the same --batch. Needs MPI (make deps MPI=1).",
+        },
     [XT_COMMAND_WARMUP] =
         {
             .name = "warmup",

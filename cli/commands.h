@@ -28,6 +28,7 @@ enum xt_command_id {
     XT_COMMAND_BENCH_INFER,
     XT_COMMAND_BENCH_LOADER,
     XT_COMMAND_BENCH_START,
+    XT_COMMAND_BENCH_SCALE,
     XT_COMMAND_WARMUP,
     XT_COMMAND_DATA_CHECK,
     XT_COMMAND_DATA_SPLIT,
@@ -78,6 +79,7 @@ enum xt_status xt_cmd_bench_infer(struct xt_options *options, struct xt_err *err
 enum xt_status xt_cmd_bench_loader(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_warmup(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_bench_start(struct xt_options *options, struct xt_err *err);
+enum xt_status xt_cmd_bench_scale(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_data_check(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_data_split(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_data_pack(struct xt_options *options, struct xt_err *err);

@@ -36,6 +36,7 @@ static command_function *const functions[XT_COMMAND_COUNT] = {
     [XT_COMMAND_BENCH_INFER] = xt_cmd_bench_infer,
     [XT_COMMAND_BENCH_LOADER] = xt_cmd_bench_loader,
     [XT_COMMAND_BENCH_START] = xt_cmd_bench_start,
+    [XT_COMMAND_BENCH_SCALE] = xt_cmd_bench_scale,
     [XT_COMMAND_WARMUP] = xt_cmd_warmup,
     [XT_COMMAND_DATA_CHECK] = xt_cmd_data_check,
     [XT_COMMAND_DATA_SPLIT] = xt_cmd_data_split,

@@ -1,5 +1,6 @@
 #include "cli/ranks.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -81,21 +82,25 @@ void xt_cli_ranks_compare(const struct xt_trainer *trainer)
     }
 }
 
-void xt_cli_ranks_describe_time(const struct xt_trainer *trainer, double seconds, char *out,
-                                size_t size)
+void xt_cli_ranks_describe_time(const struct xt_trainer *trainer, double seconds,
+                                struct xt_report *report)
 {
     const struct xt_ranks *ranks = trainer->settings->ranks;
-    *out = '\0';
     if (!ranks || seconds <= 0)
         return;
     const struct xt_ranks_time *time = &ranks->time;
     double all = time->gradients + time->norms + time->other;
-    xt_str_append_to(out, size,
-                     "waited for other ranks %.1f %% of the time: gradients %.1f %%, batch norms "
-                     "%.1f %%, else %.1f %%",
-                     100 * all / seconds, 100 * time->gradients / seconds,
-                     100 * time->norms / seconds, 100 * time->other / seconds);
-    if (time->flying > 0)
-        xt_str_append_to(out, size, "; %.0f %% of the gradients' way was beside the backward pass",
-                         100 * (1 - time->gradients / time->flying));
+    double beside = time->flying > 0 ? fmax(0, 1 - time->gradients / time->flying) : 0;
+    struct xt_report *waited = xt_report_group(report, "waited");
+    xt_report_add(waited, "ranks", NULL, "%d", ranks->size);
+    xt_report_add(waited, "gradients", NULL, "%f", time->gradients / seconds);
+    xt_report_add(waited, "norms", NULL, "%f", time->norms / seconds);
+    xt_report_add(waited, "other", NULL, "%f", time->other / seconds);
+    xt_report_add(waited, "beside_backward", NULL, "%f", beside);
+    xt_report_line(report,
+                   "waited for other ranks %.1f %% of the time: gradients %.1f %%, batch norms "
+                   "%.1f %%, else %.1f %%; %.0f %% of the gradients' way was beside the backward "
+                   "pass",
+                   100 * all / seconds, 100 * time->gradients / seconds,
+                   100 * time->norms / seconds, 100 * time->other / seconds, 100 * beside);
 }

@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "cli/options/options.h"
+#include "cli/report.h"
 #include "train/trainer.h"
 
 /* Finds out whether this process is one of several, and sees to it that rank 0 alone speaks and
@@ -17,8 +18,8 @@ void xt_cli_ranks_print(const struct xt_trainer *trainer, FILE *out);
 /* Warns of ranks that are not alike. */
 void xt_cli_ranks_compare(const struct xt_trainer *trainer);
 
-/* "communication 4.1 % of the time: ..."; "" where there are no ranks, or no steps. */
-void xt_cli_ranks_describe_time(const struct xt_trainer *trainer, double seconds, char *out,
-                                size_t size);
+/* What the ranks waited for in so many seconds; nothing where there are none. */
+void xt_cli_ranks_describe_time(const struct xt_trainer *trainer, double seconds,
+                                struct xt_report *report);
 
 #endif

@@ -26,9 +26,10 @@
 struct view {
     struct xt_trainer *trainer;
     struct xt_progress progress;
-    size_t bad_images; /* as they were said last */
-    bool silent;       /* --quiet, or standard output belongs to --json */
-    double loss;       /* the mean of the last steps; NAN before the first */
+    size_t bad_images;   /* as they were said last */
+    bool silent;         /* --quiet, or standard output belongs to --json */
+    double loss;         /* the mean of the last steps; NAN before the first */
+    double images_per_s; /* of the last steps, the same */
 };
 
 /* Where the start took its time, if it took any. */
@@ -45,6 +46,7 @@ static void show_progress(void *context, const struct xt_train_progress *p)
 {
     struct view *view = context;
     view->loss = p->loss;
+    view->images_per_s = p->images_per_s;
     if (p->step == view->trainer->start_step + 1 && !view->silent)
         show_start(view);
     struct xt_progress_state state = {
@@ -376,6 +378,7 @@ static struct xt_report *describe_end(const struct view *view, enum xt_status st
     }
     xt_report_add(report, "steps", NULL, "%lld", (long long)trainer->steps);
     xt_report_add(report, "loss", NULL, "%f", view->loss);
+    xt_report_add(report, "images_per_s", NULL, "%f", view->images_per_s);
     xt_report_add(report, "seconds", NULL, "%f", seconds);
     xt_report_line(report, "done: %s in %s", xt_count((long long)trainer->step, "step").text, time);
     if (trainer->scaler.on) {
@@ -393,10 +396,7 @@ static struct xt_report *describe_end(const struct view *view, enum xt_status st
         xt_overfit_describe(trainer, view->loss, report, &own))
         xt_report_fail(report);
     add_device(report, trainer);
-    char waits[256];
-    xt_cli_ranks_describe_time(trainer, seconds - trainer->earlier_seconds, waits, sizeof waits);
-    if (*waits)
-        xt_report_line(report, "%s", waits);
+    xt_cli_ranks_describe_time(trainer, seconds - trainer->earlier_seconds, report);
     if (trainer->best_step == 0 && !trainer->settings->overfit)
         xt_report_line(report, "training did not improve on the given weights");
     add_files(report, trainer);
@@ -450,7 +450,8 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
                           struct xt_err *err)
 {
     const struct xt_settings *s = &options->values;
-    struct view view = {.trainer = trainer, .silent = s->quiet || s->json, .loss = NAN};
+    struct view view = {
+        .trainer = trainer, .silent = s->quiet || s->json, .loss = NAN, .images_per_s = NAN};
     xt_progress_init(&view.progress, s->quiet, s->json);
     bool first = xt_ranks_is_first(s->ranks);
     enum xt_status status = xt_network_check_device(&trainer->network, s, err);

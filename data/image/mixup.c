@@ -48,7 +48,7 @@ struct xt_mix xt_mixup_row(const struct xt_mixup *mixup, int row)
         mix.other = row;
     if (mix.other == row)
         return mix;
-    uint64_t pair = (uint64_t)(mixup->first + (row < mix.other ? row : mix.other));
+    uint64_t pair = (uint64_t)mixup->first + (uint64_t)(row < mix.other ? row : mix.other);
     struct xt_rng rng = xt_rng_begin(mixup->seed, xt_rng_at(STREAM_MIXUP, mixup->step, pair));
     double a = log_gamma(&rng, mixup->alpha);
     double b = log_gamma(&rng, mixup->alpha);

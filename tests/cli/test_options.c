@@ -282,7 +282,7 @@ static const struct {
      "--json takes no value, but \"true\" was given; write --json alone"},
     {"devices --batch 3",
      "--batch belongs to train, eval, predict, serve, bench step, bench infer, bench loader, bench "
-     "start, warmup and selftest, not to devices"},
+     "start, bench scale, warmup and selftest, not to devices"},
     {"completion", "xtrain completion needs bash|zsh|fish; `xtrain completion --help` tells more"},
     {"", "xtrain train needs --model lprnet (the network); `xtrain train --help` tells more"},
 };
@@ -584,6 +584,8 @@ static const struct {
     {"cache", "the images are the same"},
     {"cache-limit", "the images are the same"},
     {"cache-file", "the images are the same"},
+    {"bucket", "when gradients are sent, not what"},
+    {"rank-timeout", "where the run ends"},
     {"pin-memory", "the images are the same"},
     {"cache-dir", "the kernels are the same"},
     {"kernel-cache", "the kernels are the same"},

@@ -60,6 +60,24 @@ static void the_best_evaluation_is_by_accuracy_then_characters_then_loss(void **
     xt_past_run_clear(&run);
 }
 
+static void a_moving_average_may_be_the_best_and_a_rollback_is_no_step(void **state)
+{
+    put(*state, "metrics.jsonl",
+        "{\"step\":8,\"loss\":2}\n"
+        "{\"step\":8,\"images\":4,\"correct\":2,\"plate_accuracy\":0.5,\"char_accuracy\":0.6,"
+        "\"val_loss\":1,\"ema_images\":4,\"ema_correct\":3,\"ema_plate_accuracy\":0.75,"
+        "\"ema_char_accuracy\":0.8,\"ema_val_loss\":0.5}\n"
+        "{\"step\":11,\"time\":3,\"rolled_back_to\":8,\"lr_factor\":0.5}\n");
+    struct xt_past_run run = read_run(*state);
+    assert_int_equal(run.step, 8);
+    assert_float_equal((float)run.loss, 2, 0);
+    assert_float_equal((float)run.last.figures[0], 0.5, 0);
+    assert_float_equal((float)run.best.figures[0], 0.75, 0);
+    assert_string_equal(run.best.keys[1], "char_accuracy");
+    assert_float_equal((float)run.best.loss, 0.5, 0);
+    xt_past_run_clear(&run);
+}
+
 static void damaged_lines_are_left_out(void **state)
 {
     put(*state, "metrics.jsonl",
@@ -161,6 +179,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST_IN_FOLDER(settings_come_with_where_they_came_from),
         TEST_IN_FOLDER(the_best_evaluation_is_by_accuracy_then_characters_then_loss),
+        TEST_IN_FOLDER(a_moving_average_may_be_the_best_and_a_rollback_is_no_step),
         TEST_IN_FOLDER(damaged_lines_are_left_out),
         TEST_IN_FOLDER(of_very_many_lines_some_stay_with_jumps_and_the_last_one),
         TEST_IN_FOLDER(a_folder_without_a_whole_run_is_refused),

@@ -56,7 +56,7 @@ bash -euo pipefail commands.sh >out 2>said || fail 'the commands at the top fail
 { echo "$curl_waits"; block 'HTTP service' 'sh not-run: tests/serve'; echo 'kill %1; wait %1'; } >commands.sh
 bash -m -euo pipefail commands.sh >out 2>said || fail 'the commands of the service fail' "$(cat out said)"
 grep -q '^{"plate":' out || fail 'no answer over the socket' "$(cat out said)"
-bash -euo pipefail <(awk '/^### Streams/{ here = 1 } /^```$/{ inside = 0 } inside; here && /^```sh/{ inside = 1 }' "$page") >out 2>said ||
+bash -euo pipefail <(awk '/^##* /{ here = ($0 == "### Streams") } /^```$/{ inside = 0 } inside; here && /^```sh/{ inside = 1 }' "$page") >out 2>said ||
   fail 'the commands of streams fail' "$(cat out said)"
 [ "$(cut -f 1 out | paste -sd ,)" = 'car.jpg,frame 0,frame 1,image 0' ] || fail 'not the answers of streams' "$(cat out)"
 

@@ -59,7 +59,7 @@
     wait: 'waiting for images', device_memory_bytes: 'memory', device_busy: 'busy', device_power_w: 'power, W',
     device_frequency_mhz: 'frequency, MHz', loss_scale: 'loss scale', skipped_steps: 'skipped steps',
   };
-  const title_of = (key) => titles[key] || key.replaceAll('_', ' ');
+  const title_of = (key) => (key.startsWith('ema_') ? title_of(key.slice(4)) + ', moving average' : titles[key]) || key.replaceAll('_', ' ');
 
   // --- the record ---
   function read_run(run, index) {
@@ -70,7 +70,7 @@
     for (const line of (run.metrics || '').split('\n')) {
       let record = null;
       try { record = JSON.parse(line); } catch { continue; }
-      if (!record || !known(record.step)) continue;
+      if (!record || !known(record.step) || 'rolled_back_to' in record) continue;
       ('val_loss' in record ? run.evaluations : run.training).push(record);
     }
     delete run.metrics;
@@ -267,9 +267,9 @@
     const several = data.runs.length > 1;
     const cards = [
       new_chart(evaluated.size && trained.size ? 'Loss' : 'loss',
-        [{ key: 'loss', label: 'training', noisy: true }, { key: 'val_loss', label: 'evaluation', evaluation: true }], { log: true, positive: true }),
-      new_chart('Accuracy', ['plate_accuracy', 'top1', 'char_accuracy', 'top5'].filter((key) => evaluated.has(key))
-        .slice(0, several ? 1 : 4).map((key) => ({ key, evaluation: true })), { share: true, show: share }),
+        [{ key: 'loss', label: 'training', noisy: true }, { key: 'val_loss', label: 'evaluation', evaluation: true }, { key: 'ema_val_loss', label: 'moving average', evaluation: true }], { log: true, positive: true }),
+      new_chart('Accuracy', ['plate_accuracy', 'top1', 'ema_plate_accuracy', 'ema_top1', 'char_accuracy', 'top5', 'ema_char_accuracy', 'ema_top5']
+        .filter((key) => evaluated.has(key)).slice(0, several ? 1 : 8).map((key) => ({ key, evaluation: true })), { share: true, show: share }),
       new_chart('Learning rate', [{ key: 'lr' }]),
       new_chart('Images a second', [{ key: 'images_per_s', label: 'images/s', noisy: true }], { zero: true }),
       new_chart('Waiting for images', [{ key: 'wait', label: 'of the time', noisy: true }], { share: true, show: share }),
@@ -280,7 +280,7 @@
       new_chart('Loss scale', [{ key: 'loss_scale' }], { log: true, positive: true }),
     ];
     /* What the record says beside these. */
-    const drawn = new Set(['step', 'epoch', 'time', 'images', 'correct', 'device_memory_peak_bytes', 'skipped_steps',
+    const drawn = new Set(['step', 'epoch', 'time', 'images', 'correct', 'ema_images', 'ema_correct', 'device_memory_peak_bytes', 'skipped_steps',
       ...view.charts.flatMap((chart) => chart.series.map((series) => series.key))]);
     for (const [set, evaluation] of [[trained, false], [evaluated, true]])
       for (const key of set) if (!drawn.has(key) && !titles[key]) cards.push(new_chart(title_of(key), [{ key, evaluation, noisy: !evaluation }]));

@@ -143,30 +143,47 @@ static bool is_better(const struct xt_past_evaluation *a, const struct xt_past_e
     return a->loss < than->loss || (isnan(than->loss) && !isnan(a->loss));
 }
 
-static void take_evaluation(struct xt_past_run *run, const char *line, size_t length)
+/* An evaluation in a line of the record: the weights', or with "ema_" before each key their moving
+ * average's. Its figures stand behind the number of right ones. */
+static struct xt_past_evaluation read_evaluation(const cJSON *record, const char *prefix)
 {
-    cJSON *record = cJSON_ParseWithLength(line, length);
     struct xt_past_evaluation e = {
         .step = whole(xt_json_get(record, "step", -1), -1),
         .epoch = whole(xt_json_get(record, "epoch", 0), 0),
         .time = xt_json_get(record, "time", 0),
-        .loss = xt_json_get(record, "val_loss", NAN),
+        .loss = NAN,
     };
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(record, "correct");
+    char key[64];
+    size_t skip = strlen(prefix);
+    snprintf(key, sizeof key, "%scorrect", prefix);
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(record, key);
+    snprintf(key, sizeof key, "%sval_loss", prefix);
+    e.loss = xt_json_get(record, key, NAN);
+    if (!cJSON_HasObjectItem(record, key))
+        e.step = -1;
     item = item ? item->next : NULL;
     for (int i = 0; i < XT_PAST_FIGURES && item && cJSON_IsNumber(item); i++, item = item->next) {
-        if (strcmp(item->string, "val_loss") == 0)
+        if (strcmp(item->string, key) == 0 || strncmp(item->string, prefix, skip) != 0)
             break;
-        snprintf(e.keys[i], sizeof e.keys[i], "%s", item->string);
+        snprintf(e.keys[i], sizeof e.keys[i], "%s", item->string + skip);
         e.figures[i] = item->valuedouble;
     }
-    bool is_whole = e.step >= 0 && cJSON_HasObjectItem(record, "val_loss");
+    return e;
+}
+
+static void take_evaluation(struct xt_past_run *run, const char *line, size_t length)
+{
+    cJSON *record = cJSON_ParseWithLength(line, length);
+    const struct xt_past_evaluation of_weights = read_evaluation(record, "");
+    const struct xt_past_evaluation of_average = read_evaluation(record, "ema_");
     cJSON_Delete(record);
-    if (!is_whole)
+    if (of_weights.step < 0)
         return;
-    run->last = e;
-    if (is_better(&e, &run->best))
-        run->best = e;
+    run->last = of_weights;
+    if (is_better(&of_weights, &run->best))
+        run->best = of_weights;
+    if (of_average.step >= 0 && is_better(&of_average, &run->best))
+        run->best = of_average;
 }
 
 static int by_size(const void *a, const void *b)
@@ -179,7 +196,8 @@ static int by_size(const void *a, const void *b)
 static void take_line(struct xt_past_run *run, const char *line, size_t length, bool evaluation)
 {
     int64_t step = whole(number_in(line, length, "step"), -1);
-    if (step < 0)
+    /* A line of a rollback is of a step that failed, which is made again. */
+    if (step < 0 || memmem(line, length, "\"rolled_back_to\":", 17))
         return;
     run->step = step;
     run->epoch = whole(number_in(line, length, "epoch"), 0);

@@ -40,7 +40,7 @@ struct xt_past_run {
     size_t setting_capacity;
     struct xt_str metrics; /* lines of the record: every evaluation, and of the training lines at
                               most XT_PAST_LINES, evenly, and losses that jump */
-    struct xt_past_evaluation best;
+    struct xt_past_evaluation best; /* of the weights or their moving average */
     struct xt_past_evaluation last;
     int64_t step; /* of the last line; 0: there is none */
     int64_t epoch;

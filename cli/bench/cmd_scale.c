@@ -1,0 +1,181 @@
+/* xtrain bench scale: the same batch by 1, 2 and 4 ranks on this machine, each a short run under
+ * mpirun, as anyone would start it.
+ */
+#include <errno.h>
+#include <cjson/cJSON.h>
+#include <ftw.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "base/system/stop.h"
+#include "base/system/thread.h"
+#include "cli/commands.h"
+#include "cli/options/options.h"
+#include "cli/report.h"
+#include "models/registry.h"
+
+enum { STEPS = 24, RUNS = 3 };
+
+struct scale_run {
+    int ranks;
+    double images_per_s;                    /* of the second half of the steps */
+    double gradients, norms, other, beside; /* shares; NAN alone */
+};
+
+struct scale {
+    const struct xt_options *options;
+    char folder[64];
+    struct scale_run runs[RUNS];
+    int count;
+};
+
+/* The line that starts so many ranks. */
+static enum xt_status build_line(const struct scale *scale, int ranks, struct xt_str *line,
+                                 struct xt_err *err)
+{
+    const struct xt_settings *s = &scale->options->values;
+    bool said = xt_options_source(scale->options, "steps") >= XT_SOURCE_CONFIG;
+    long long steps = said ? (long long)s->steps : STEPS;
+    char *folder = NULL;
+    struct xt_str program = {0};
+    enum xt_status status = xt_file_program_folder(&folder, err);
+    if (!status)
+        status = xt_str_printf(&program, err, "%s/xtrain", folder);
+    if (!status && ranks > 1)
+        status = xt_str_printf(line, err, "mpirun -n %d%s ", ranks,
+                               s->oversubscribe ? " --oversubscribe" : "");
+    if (!status)
+        status = xt_str_append_word(line, program.data, err);
+    if (!status)
+        status = xt_str_printf(
+            line, err,
+            " --model %s --data '%s' --batch %d --steps %lld --log-every %lld "
+            "--amp %s --threads %d --bucket %d --reduce-type %s %s "
+            "--out %s/%d --json --quiet 2>%s/said",
+            s->model, xt_model_find(s->model)->default_data, s->batch, steps,
+            steps > 1 ? steps / 2 : 1, s->amp == XT_AMP_BF16 ? "bf16" : "off", s->threads,
+            s->bucket, s->reduce_type == XT_REDUCE_BF16 ? "bf16" : "f32",
+            s->sync_bn ? "--sync-bn" : "--no-sync-bn", scale->folder, ranks, scale->folder);
+    xt_str_clear(&program);
+    free(folder);
+    return status;
+}
+
+static double number(const cJSON *object, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItem(object, key);
+    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
+}
+
+/* What the run's end says as JSON, in one line. */
+static void read_end(const char *text, struct scale_run *run)
+{
+    cJSON *json = cJSON_Parse(text);
+    const cJSON *waited = cJSON_GetObjectItem(json, "waited");
+    run->images_per_s = number(json, "images_per_s");
+    run->gradients = number(waited, "gradients");
+    run->norms = number(waited, "norms");
+    run->other = number(waited, "other");
+    run->beside = number(waited, "beside_backward");
+    cJSON_Delete(json);
+}
+
+/* The last line of what it said, where it failed. */
+static enum xt_status fail(const struct scale *scale, int ranks, struct xt_err *err)
+{
+    char path[96];
+    char line[512];
+    char last[512] = "nothing was said";
+    snprintf(path, sizeof path, "%s/said", scale->folder);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file))
+        if (strstr(line, "error:") || strstr(line, "not found") || strstr(line, "slots"))
+            snprintf(last, sizeof last, "%.*s", (int)strcspn(line, "\n"), line);
+    if (file)
+        fclose(file);
+    return xt_err_set(err, XT_ERR_RUN, "the run by %d ranks failed: %s", ranks, last);
+}
+
+static enum xt_status measure(struct scale *scale, int ranks, struct xt_err *err)
+{
+    struct scale_run *run = &scale->runs[scale->count];
+    struct xt_str line = {0};
+    char text[4096] = "";
+    enum xt_status status = build_line(scale, ranks, &line, err);
+    FILE *pipe = status ? NULL : popen(line.data, "re");
+    if (!status && !pipe)
+        status = xt_err_set(err, XT_ERR_RUN, "no shell can be started: %s", strerror(errno));
+    xt_log_detail("%s", xt_str_get(&line));
+    xt_str_clear(&line);
+    if (status)
+        return status;
+    size_t got = fread(text, 1, sizeof text - 1, pipe);
+    text[got] = '\0';
+    int code = pclose(pipe);
+    status = xt_stop_check(err, "before %d ranks were measured", ranks);
+    if (!status && (!WIFEXITED(code) || WEXITSTATUS(code)))
+        status = fail(scale, ranks, err);
+    if (status)
+        return status;
+    run->ranks = ranks;
+    read_end(text, run);
+    scale->count++;
+    return XT_OK;
+}
+
+static enum xt_status report(const struct scale *scale, struct xt_err *err)
+{
+    const struct xt_settings *s = &scale->options->values;
+    struct xt_report *report = xt_report_create();
+    xt_report_line(report, "%s: the same batch of %d by 1 rank and by several, on this machine",
+                   xt_model_find(s->model)->title, s->batch);
+    struct xt_report *table = xt_report_table(report, "ranks");
+    for (int i = 0; i < scale->count; i++) {
+        const struct scale_run *run = &scale->runs[i];
+        struct xt_report *row = xt_report_group(table, NULL);
+        xt_report_add(row, "ranks", "ranks", "%d", run->ranks);
+        xt_report_add(row, "images_per_s", "images/s", "%.1f", run->images_per_s);
+        xt_report_add(row, "speed_up", "times one", "%.2f",
+                      run->images_per_s / scale->runs[0].images_per_s);
+        xt_report_scaled(row, "gradients", "waits: gradients %", 100, "%.1f", run->gradients);
+        xt_report_scaled(row, "norms", "norms %", 100, "%.1f", run->norms);
+        xt_report_scaled(row, "other", "else %", 100, "%.1f", run->other);
+        xt_report_scaled(row, "beside_backward", "beside backward %", 100, "%.0f", run->beside);
+    }
+    return xt_report_end(report, s->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+}
+
+static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *place)
+{
+    (void)st;
+    (void)kind;
+    (void)place;
+    return remove(path);
+}
+
+enum xt_status xt_cmd_bench_scale(struct xt_options *options, struct xt_err *err)
+{
+    enum { OPEN_MOST = 8 };
+    struct scale scale = {.options = options, .folder = "/tmp/xtrain-scale-XXXXXX"};
+    int most = xt_thread_available(NULL);
+    enum xt_status status = XT_OK;
+    if (!mkdtemp(scale.folder))
+        return xt_err_set(err, XT_ERR_RUN, "no folder can be made in /tmp: %s", strerror(errno));
+    for (int i = 0; i < RUNS && !status; i++)
+        if (1 << i <= most || options->values.oversubscribe)
+            status = measure(&scale, 1 << i, err);
+        else
+            xt_log_note("%d ranks are more than the %d CPUs here, and are left out "
+                        "(--oversubscribe)",
+                        1 << i, most);
+    if (!status)
+        status = report(&scale, err);
+    nftw(scale.folder, remove_entry, OPEN_MOST, FTW_DEPTH | FTW_PHYS);
+    return status;
+}

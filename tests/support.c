@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 /* Under the address sanitizer a size that cannot be had is an answer, as it is without. */
-const char *__asan_default_options(void);
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
     return "allocator_may_return_null=1:detect_stack_use_after_return=1";

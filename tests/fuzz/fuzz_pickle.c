@@ -16,7 +16,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t room, unsigne
 enum { ENTRY_MAX = 8192, ENTRIES_MAX = 16 };
 
 /* libarchive's zip writer, which the mutator uses, loses memory where it runs out of room. */
-const char *__lsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
     return "leak:libarchive";

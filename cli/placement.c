@@ -8,7 +8,7 @@
 #include "base/str.h"
 #include "base/system/thread.h"
 #include "models/graph/recompute.h"
-#include "train/memory_plan.h"
+#include "train/network/memory_plan.h"
 
 void xt_placement_print(const struct xt_graph *graph, FILE *out)
 {

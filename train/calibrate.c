@@ -4,7 +4,7 @@
 
 #include "data/sources/registry.h"
 #include "train/look.h"
-#include "train/network_build.h"
+#include "train/network/network_build.h"
 
 enum { BATCH = 32 };
 

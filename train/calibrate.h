@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "train/network.h"
+#include "train/network/network.h"
 
 /* What the ranges came from. */
 struct xt_calibration {

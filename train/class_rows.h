@@ -14,7 +14,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
-#include "train/network.h"
+#include "train/network/network.h"
 #include "train/settings.h"
 
 /* Where the weights that were read (network->weights) are for other symbols than --alphabet gives,

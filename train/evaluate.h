@@ -11,7 +11,7 @@
 #include "train/losses/decode.h"
 #include "train/latency.h"
 #include "train/losses/metrics.h"
-#include "train/network.h"
+#include "train/network/network.h"
 #include "train/losses/objective.h"
 #include "train/settings.h"
 

@@ -26,7 +26,7 @@
 #include "models/registry.h"
 #include "cli/bench/upload.h"
 #include "train/feed.h"
-#include "train/network.h"
+#include "train/network/network.h"
 
 enum { ROUNDS = 8, FILES_BYTES_MAX = 256 << 20 };
 static const double round_seconds = 0.35;

@@ -8,7 +8,7 @@
 #include "base/system/stop.h"
 #include "base/system/thread.h"
 #include "cli/bench/cpu_share.h"
-#include "train/network_build.h"
+#include "train/network/network_build.h"
 
 enum { WARM_UP = 2, IMAGENET_CLASSES = 1000, REPEATS_MAX = 10000 };
 /* A sample lasts at least as long, so that the clock and single interruptions count for little. */

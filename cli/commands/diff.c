@@ -12,7 +12,7 @@
 #include "cli/options/options.h"
 #include "cli/report.h"
 #include "models/weights/weight_file.h"
-#include "train/network.h"
+#include "train/network/network.h"
 
 enum { SHAPE_TEXT = 96, META_SHOWN = 60 };
 

@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "train/evaluate.h"
-#include "train/network_build.h"
+#include "train/network/network_build.h"
 
 enum { SHOWN = 20 };
 

@@ -11,10 +11,10 @@
 #include "cli/options/options.h"
 #include "cli/progress.h"
 #include "cli/report.h"
-#include "train/auto_batch.h"
+#include "train/network/auto_batch.h"
 #include "train/calibrate.h"
 #include "train/evaluate.h"
-#include "train/network_build.h"
+#include "train/network/network_build.h"
 #include "train/report/error_files.h"
 
 struct view {

@@ -13,8 +13,8 @@
 #include "models/export/export.h"
 #include "models/graph/executor.h"
 #include "train/calibrate.h"
-#include "train/network_build.h"
-#include "train/network_plan.h"
+#include "train/network/network_build.h"
+#include "train/network/network_plan.h"
 
 enum { BATCH = 16 }; /* what calibrates and checks */
 

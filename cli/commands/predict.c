@@ -15,7 +15,7 @@
 #include "cli/serve/stream.h"
 #include "data/image/decoder.h"
 #include "data/sources/registry.h"
-#include "train/auto_batch.h"
+#include "train/network/auto_batch.h"
 #include "train/session/engine.h"
 
 /* One file that was named, standard input, or whatever --data takes. */

@@ -10,7 +10,7 @@
 #include "device/upload.h"
 #include "train/calibrate.h"
 #include "train/feed.h"
-#include "train/network_build.h"
+#include "train/network/network_build.h"
 #include "train/trainer.h"
 
 static const char *const purposes[] = {"train", "eval", "predict"};

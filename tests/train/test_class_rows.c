@@ -7,7 +7,7 @@
 #include "support.h"
 #include "data/sources/registry.h"
 #include "models/graph/executor.h"
-#include "train/network_build.h"
+#include "train/network/network_build.h"
 #include "train/param_files.h"
 
 enum { PIXELS = 24 * 94 * 3, STEPS = 18 };

@@ -4,8 +4,8 @@
 
 #include "support.h"
 #include "data/sources/registry.h"
-#include "train/network.h"
-#include "train/network_build.h"
+#include "train/network/network.h"
+#include "train/network/network_build.h"
 #include "train/param_files.h"
 
 static struct xt_settings settings_of(const char *init)

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "cli/options/options.h"
 #include "support.h"
-#include "train/network_build.h"
+#include "train/network/network_build.h"
 #include "train/session/cutter.h"
 #include "train/session/engine.h"
 #include "train/session/library.h"

@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "support.h"
 #include "train/run/checkpoint.h"
-#include "train/memory_plan.h"
+#include "train/network/memory_plan.h"
 
 static struct xt_settings small_run(const char *out)
 {

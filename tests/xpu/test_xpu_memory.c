@@ -6,10 +6,10 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "support.h"
-#include "train/auto_batch.h"
-#include "train/network.h"
-#include "train/network_build.h"
-#include "train/network_plan.h"
+#include "train/network/auto_batch.h"
+#include "train/network/network.h"
+#include "train/network/network_build.h"
+#include "train/network/network_plan.h"
 
 /* Small enough for the double; the kernels are those of test_steps.sh. */
 enum { BATCH = 4 };

@@ -16,7 +16,7 @@
 #include "data/loader.h"
 #include "train/losses/decode.h"
 #include "train/losses/metrics.h"
-#include "train/network.h"
+#include "train/network/network.h"
 #include "train/settings.h"
 
 /* The score so far; the objective fills its own. Zeroed is empty. */

@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "data/sources/source.h"
-#include "train/network.h"
+#include "train/network/network.h"
 #include "train/settings.h"
 
 /* Larger ones are made smaller. */

@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "models/weights/weight_file.h"
 #include "train/evaluate.h"
-#include "train/network.h"
+#include "train/network/network.h"
 #include "train/optim/optim.h"
 #include "train/optim/scaler.h"
 #include "train/run/run_costs.h"

@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "train/network.h"
+#include "train/network/network.h"
 #include "train/optim/optim.h"
 #include "train/optim/schedule.h"
 #include "train/run/checkpoint.h"

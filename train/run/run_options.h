@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "models/weights/weight_file.h"
-#include "train/network.h"
+#include "train/network/network.h"
 #include "train/settings.h"
 
 struct xt_run_option {

@@ -5,9 +5,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "train/auto_batch.h"
+#include "train/network/auto_batch.h"
 #include "train/calibrate.h"
-#include "train/network_build.h"
+#include "train/network/network_build.h"
 
 /* Which images are read decides nothing about the answer to one of them, so the ranges cannot come
  * from them. */

@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 #include "train/losses/objective.h"
-#include "train/network.h"
+#include "train/network/network.h"
 #include "train/settings.h"
 
 /* Quarters of the largest batch, 65536, down to 1. */

@@ -1,4 +1,4 @@
-#include "train/network_plan.h"
+#include "train/network/network_plan.h"
 
 #include <stdlib.h>
 

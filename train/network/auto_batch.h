@@ -1,14 +1,14 @@
 /* --batch auto: the largest batch whose memory plan fits what is free on the device and on the
  * host, with some room left. Each batch that is tried is planned as it would be built; nothing is
  * allocated for it. */
-#ifndef XT_TRAIN_AUTO_BATCH_H
-#define XT_TRAIN_AUTO_BATCH_H
+#ifndef XT_TRAIN_NETWORK_AUTO_BATCH_H
+#define XT_TRAIN_NETWORK_AUTO_BATCH_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
-#include "train/network.h"
+#include "train/network/network.h"
 
 enum { XT_BATCH_MAX = 65536 };
 

@@ -1,13 +1,13 @@
-#include "train/network_build.h"
+#include "train/network/network_build.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/str.h"
-#include "train/auto_batch.h"
+#include "train/network/auto_batch.h"
 #include "train/class_rows.h"
-#include "train/network_plan.h"
+#include "train/network/network_plan.h"
 #include "train/param_files.h"
 
 /* XT_ERR_MEMORY with what to do: err says what is too large already, or the plan as a whole is. */

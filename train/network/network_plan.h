@@ -1,14 +1,14 @@
 /* What a network's graphs will be and what they will take of memory, before anything of them is
  * allocated. Not thread-safe.
  */
-#ifndef XT_TRAIN_NETWORK_PLAN_H
-#define XT_TRAIN_NETWORK_PLAN_H
+#ifndef XT_TRAIN_NETWORK_NETWORK_PLAN_H
+#define XT_TRAIN_NETWORK_NETWORK_PLAN_H
 
 #include <stdbool.h>
 
 #include "base/err.h"
-#include "train/memory_plan.h"
-#include "train/network.h"
+#include "train/network/memory_plan.h"
+#include "train/network/network.h"
 #include "train/settings.h"
 
 /* What a graph is described with beside the settings, and the graph, which is the caller's. */

@@ -9,8 +9,8 @@
  * not know its classes, the data of training does: xt_network_open, a source by
  * xt_network_source_options, xt_network_take_classes, xt_network_build.
  */
-#ifndef XT_TRAIN_NETWORK_H
-#define XT_TRAIN_NETWORK_H
+#ifndef XT_TRAIN_NETWORK_NETWORK_H
+#define XT_TRAIN_NETWORK_NETWORK_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,9 +1,9 @@
-#include "train/auto_batch.h"
+#include "train/network/auto_batch.h"
 
 #include <stdio.h>
 
 #include "base/log.h"
-#include "train/network_plan.h"
+#include "train/network/network_plan.h"
 
 /* ---- the batches that are tried ---- */
 

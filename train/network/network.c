@@ -1,4 +1,4 @@
-#include "train/network.h"
+#include "train/network/network.h"
 
 #include <stdio.h>
 #include <stdlib.h>

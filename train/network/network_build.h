@@ -1,13 +1,13 @@
 /* Building a network: its graph and kernels, once it is known that there is memory for them, and
  * its weights. Not thread-safe.
  */
-#ifndef XT_TRAIN_NETWORK_BUILD_H
-#define XT_TRAIN_NETWORK_BUILD_H
+#ifndef XT_TRAIN_NETWORK_NETWORK_BUILD_H
+#define XT_TRAIN_NETWORK_NETWORK_BUILD_H
 
 #include <stdbool.h>
 
 #include "base/err.h"
-#include "train/network.h"
+#include "train/network/network.h"
 #include "train/settings.h"
 
 /* Builds the graph for `batch` and fills it from --init or from `seed`. */

@@ -2,8 +2,8 @@
  * the kernel kills without a word), and of an XPU. Computed from a graph's plan, so that it is
  * known before anything is allocated. Figures in bytes; owns nothing.
  */
-#ifndef XT_TRAIN_MEMORY_PLAN_H
-#define XT_TRAIN_MEMORY_PLAN_H
+#ifndef XT_TRAIN_NETWORK_MEMORY_PLAN_H
+#define XT_TRAIN_NETWORK_MEMORY_PLAN_H
 
 #include <stdbool.h>
 #include <stddef.h>

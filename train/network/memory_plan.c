@@ -1,4 +1,4 @@
-#include "train/memory_plan.h"
+#include "train/network/memory_plan.h"
 
 #include <assert.h>
 #include <stdint.h>

@@ -10,7 +10,6 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/system/process.h"
 #include "base/system/stop.h"
 #include "base/system/thread.h"
 #include "data/overlap.h"
@@ -305,6 +304,7 @@ enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_setti
                                struct xt_err *err)
 {
     *trainer = (struct xt_trainer){.settings = settings,
+                                   .init_time = xt_thread_seconds(),
                                    .folder = {.lock = -1},
                                    .log = {.fd = -1},
                                    .report = {.events = {.fd = -1}},
@@ -1357,7 +1357,8 @@ enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_
 {
     trainer->observer = *observer;
     trainer->start_time = xt_thread_seconds();
-    trainer->costs.start += xt_process_seconds(trainer->start_time);
+    /* Not the process' age: a run that starts itself again keeps its process. */
+    trainer->costs.start += trainer->start_time - trainer->init_time;
     xt_energy_open(&trainer->energy, NULL);
     begin_rates(trainer);
     watch_cpus(trainer);

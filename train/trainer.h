@@ -135,6 +135,7 @@ struct xt_trainer {
     struct xt_merit best;
     bool best_is_average;   /* it is the weights' moving average */
     double earlier_seconds; /* trained by processes before this one */
+    double init_time;       /* when this start began to open all of it */
     double start_time;
     struct xt_run_costs costs; /* energy: of processes before this one */
     struct xt_energy energy;   /* of this one */

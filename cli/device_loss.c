@@ -32,8 +32,10 @@ static void read_variable(struct xt_device_loss *loss)
 void xt_resume_line(const struct xt_trainer *trainer, char *out, size_t size)
 {
     struct xt_str line = {0};
+    const struct xt_ranks *ranks = trainer->settings->ranks;
     *out = '\0';
-    if (xt_str_append_word(&line, program_invocation_name, NULL) == XT_OK &&
+    if ((!ranks || xt_str_printf(&line, NULL, "mpirun -n %d ", ranks->size) == XT_OK) &&
+        xt_str_append_word(&line, program_invocation_name, NULL) == XT_OK &&
         xt_str_append(&line, " --resume ", 10, NULL) == XT_OK &&
         xt_run_folder_append(&trainer->folder, &line, "") == XT_OK)
         snprintf(out, size, "%s", xt_str_get(&line));

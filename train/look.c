@@ -1,6 +1,7 @@
 #include "train/look.h"
 
 #include "base/log.h"
+#include "base/str.h"
 #include "base/system/stop.h"
 #include "train/feed.h"
 
@@ -47,8 +48,8 @@ static void warn_of_bad(const struct xt_look *look, struct xt_feed *feed)
         return;
     if (count) {
         look->source->class->name(look->source, bad[0].index, name, sizeof name);
-        xt_log_warn("%s: %zu image%s could not be read: %s: %s", look->option, count,
-                    count == 1 ? "" : "s", name, bad[0].reason);
+        xt_log_warn("%s: %s could not be read: %s: %s", look->option,
+                    xt_count((long long)count, "image").text, name, bad[0].reason);
     }
     xt_loader_free_bad(bad, count);
 }

@@ -86,20 +86,29 @@ static void read_end(const char *text, struct scale_run *run)
     cJSON_Delete(json);
 }
 
-/* The last line of what it said, where it failed. */
+/* What it said, where it failed: its last error, else the first line that mpirun said in words. */
 static enum xt_status fail(const struct scale *scale, int ranks, struct xt_err *err)
 {
     char path[96];
     char line[512];
-    char last[512] = "nothing was said";
+    char error[512] = "";
+    char words[512] = "nothing was said";
+    bool spoke = false;
     snprintf(path, sizeof path, "%s/said", scale->folder);
     FILE *file = fopen(path, "re");
-    while (file && fgets(line, sizeof line, file))
+    while (file && fgets(line, sizeof line, file)) {
+        int length = (int)strcspn(line, "\n");
         if (strstr(line, "error:") || strstr(line, "not found") || strstr(line, "slots"))
-            snprintf(last, sizeof last, "%.*s", (int)strcspn(line, "\n"), line);
+            snprintf(error, sizeof error, "%.*s", length, line);
+        if (!spoke && strspn(line, "-= \t\n") < strlen(line)) {
+            snprintf(words, sizeof words, "%.*s", length, line);
+            spoke = true;
+        }
+    }
     if (file)
         fclose(file);
-    return xt_err_set(err, XT_ERR_RUN, "the run by %d ranks failed: %s", ranks, last);
+    return xt_err_set(err, XT_ERR_RUN, "the run by %d ranks failed: %s", ranks,
+                      *error ? error : words);
 }
 
 static enum xt_status measure(struct scale *scale, int ranks, struct xt_err *err)

@@ -193,7 +193,7 @@ struct xt_run_costs xt_trainer_costs(const struct xt_trainer *trainer);
 enum xt_status xt_trainer_step(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
                                double *loss, struct xt_err *err);
 
-/* ---- one step, of one batch or of several whose gradients are added up; trainer_step.c ---- */
+/* ---- one step, of one batch or of several whose gradients are added up; trainer/step.c ---- */
 
 /* Batches of a step, and the images in them. */
 int xt_step_batches(const struct xt_settings *settings);

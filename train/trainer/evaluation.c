@@ -1,0 +1,150 @@
+/* Evaluations in a run: of the weights and their moving average, and which are the best. */
+#include "train/trainer.h"
+
+#include "base/system/thread.h"
+#include "train/trainer/parts.h"
+
+/* The list counts also where the evaluation failed of it; its error is the one to tell then. */
+static enum xt_status list_bad_of_val(struct xt_trainer *trainer, enum xt_status status,
+                                      struct xt_err *err)
+{
+    const struct xt_evaluation *e = &trainer->last_evaluation;
+    struct xt_err own;
+    if (!xt_ranks_is_first(trainer->settings->ranks))
+        return status;
+    enum xt_status listed =
+        xt_bad_images_add(&trainer->bad, trainer->val, e->bad, e->bad_images, status ? &own : err);
+    return status ? status : listed;
+}
+
+static void take_answer(void *errors, const struct xt_answer *answer)
+{
+    xt_errors_add(errors, answer);
+}
+
+/* `errors`, where not NULL, takes the answers. */
+static enum xt_status evaluate_weights(struct xt_trainer *trainer, struct xt_errors *errors,
+                                       struct xt_evaluation *evaluation, struct xt_err *err)
+{
+    const struct xt_evaluate_observer observer = {.context = errors,
+                                                  .answer = errors ? take_answer : NULL};
+    xt_evaluation_clear(evaluation);
+    return xt_evaluate(&trainer->network, trainer->objective, trainer->val, trainer->settings,
+                       &observer, evaluation, err);
+}
+
+static enum xt_status evaluate_average(struct xt_trainer *trainer, struct xt_err *err)
+{
+    struct xt_err own;
+    if (!trainer->ema)
+        return XT_OK;
+    enum xt_status status = xt_ema_exchange(trainer->ema, err);
+    if (!status)
+        status = evaluate_weights(trainer, NULL, &trainer->average_evaluation, err);
+    enum xt_status back = xt_ema_exchange(trainer->ema, status ? &own : err);
+    return status ? status : back;
+}
+
+/* Whether these are the best so far, which they become. */
+static bool become_best(struct xt_trainer *trainer, const struct xt_merit *merit, bool average)
+{
+    if (trainer->best_step >= 0 && !xt_merit_is_better(merit, &trainer->best))
+        return false;
+    trainer->best_step = trainer->step;
+    trainer->best = *merit;
+    trainer->best_is_average = average;
+    return true;
+}
+
+/* The better one of the weights and their moving average is saved where it is the best. best[0]:
+ * the weights were better than all before, best[1]: so was their average. */
+static enum xt_status judge(struct xt_trainer *trainer, bool best[2], struct xt_err *err)
+{
+    const struct xt_merit merit =
+        xt_evaluation_merit(trainer->objective, &trainer->last_evaluation);
+    struct xt_merit better = merit;
+    best[0] = become_best(trainer, &merit, false);
+    best[1] = false;
+    if (trainer->ema) {
+        const struct xt_merit average =
+            xt_evaluation_merit(trainer->objective, &trainer->average_evaluation);
+        best[1] = become_best(trainer, &average, true);
+        if (xt_merit_is_better(&average, &merit))
+            better = average;
+    }
+    xt_patience_see(&trainer->patience, &better, trainer->settings->min_delta);
+    if (!xt_ranks_is_first(trainer->settings->ranks))
+        return XT_OK;
+    if (best[1])
+        return xt_trainer_save_average(trainer, "best.safetensors", err);
+    return best[0] ? xt_trainer_save_weights(trainer, "best.safetensors", err) : XT_OK;
+}
+
+static void tell_evaluations(const struct xt_trainer *trainer, struct xt_train_progress *progress,
+                             const bool best[2])
+{
+    const struct xt_train_observer *observer = &trainer->observer;
+    if (!observer->evaluated)
+        return;
+    observer->evaluated(observer->context, progress, &trainer->last_evaluation, best[0]);
+    progress->of_average = true;
+    if (trainer->ema)
+        observer->evaluated(observer->context, progress, &trainer->average_evaluation, best[1]);
+}
+
+static enum xt_status evaluate_with(struct xt_trainer *trainer, struct xt_errors *errors,
+                                    struct xt_err *err)
+{
+    struct xt_train_progress progress = xt_trainer_progress(trainer);
+    enum xt_status status = xt_trainer_check_weights(trainer, err);
+    if (status)
+        return status;
+    status = evaluate_weights(trainer, errors, &trainer->last_evaluation, err);
+    status = list_bad_of_val(trainer, status, err);
+    if (!status)
+        status = evaluate_average(trainer, err);
+    if (status)
+        return status;
+    trainer->evaluated_step = trainer->step;
+    trainer->saved_step = -1;
+    bool best[2];
+    status = judge(trainer, best, err);
+    if (!status)
+        status = xt_trainer_log_evaluation(trainer, &progress, &trainer->last_evaluation, err);
+    tell_evaluations(trainer, &progress, best);
+    if (!status && errors)
+        xt_run_report_take(&trainer->report, errors, &trainer->last_evaluation, trainer->val,
+                           trainer->step);
+    return status;
+}
+
+enum xt_status xt_trainer_evaluate(struct xt_trainer *trainer, struct xt_err *err)
+{
+    if (!trainer->val || trainer->evaluated_step == trainer->step)
+        return XT_OK;
+    struct xt_errors errors;
+    double start = xt_thread_seconds();
+    /* Of several ranks each has seen a part of the answers. */
+    bool alone = !trainer->settings->ranks;
+    enum xt_status status = xt_errors_init(&errors, trainer->objective, XT_RUN_ERRORS, err);
+    if (!status)
+        status = evaluate_with(trainer, alone ? &errors : NULL, err);
+    xt_errors_clear(&errors);
+    trainer->costs.evaluation += xt_thread_seconds() - start;
+    /* At the end the page is written anyway. */
+    if (!status && trainer->step < trainer->steps)
+        xt_trainer_write_page(trainer, "running", false);
+    xt_trainer_begin_rates(trainer);
+    return status;
+}
+
+/* Given weights are evaluated before the first step: they may be the best there are. */
+bool xt_trainer_evaluation_is_due(const struct xt_trainer *trainer)
+{
+    if (trainer->step == 0)
+        return trainer->settings->init;
+    int64_t epoch = trainer->step / trainer->epoch_steps;
+    int every = trainer->settings->eval_every;
+    return every && trainer->step % trainer->epoch_steps == 0 && epoch % every == 0 &&
+           trainer->step < trainer->steps;
+}

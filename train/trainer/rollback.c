@@ -1,0 +1,91 @@
+/* --on-nan rollback: back to the last checkpoint, at half the rate. */
+#include "train/trainer.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#include "base/log.h"
+#include "train/trainer/parts.h"
+
+enum { ROLLBACKS_MOST = 3 };
+
+/* What was trained since then is gone, but for best weights that were found: they are the best. */
+static enum xt_status take_checkpoint(struct xt_trainer *trainer,
+                                      const struct xt_checkpoint_file *from, struct xt_err *err)
+{
+    int64_t best_step = trainer->best_step;
+    struct xt_merit best = trainer->best;
+    bool best_is_average = trainer->best_is_average;
+    double seconds = trainer->earlier_seconds;
+    enum xt_status status =
+        xt_checkpoint_load(from, trainer->settings, &trainer->network, &trainer->optim, err);
+    if (!status)
+        status = xt_trainer_begin_average(trainer, from, err);
+    if (status)
+        return status;
+    if (trainer->xpu_optim)
+        xt_xpu_optim_reload(trainer->xpu_optim);
+    xt_trainer_take_state(trainer, &from->state);
+    trainer->earlier_seconds = seconds;
+    trainer->best_step = best_step;
+    trainer->best = best;
+    trainer->best_is_average = best_is_average;
+    trainer->lr_factor = from->state.lr_factor * pow(0.5, trainer->rollbacks);
+    return XT_OK;
+}
+
+/* For whoever reads the record: a line of the step that failed. */
+static enum xt_status log_rollback(struct xt_trainer *trainer, int64_t failed, struct xt_err *err)
+{
+    struct xt_log_writer *log = &trainer->log;
+    xt_log_writer_begin(log);
+    xt_log_writer_integer(log, "step", failed);
+    xt_log_writer_number(log, "time", round(1000 * xt_trainer_seconds(trainer)) / 1000);
+    xt_log_writer_integer(log, "rolled_back_to", trainer->step);
+    xt_log_writer_number(log, "lr_factor", trainer->lr_factor);
+    return xt_trainer_end_line(trainer, err);
+}
+
+static enum xt_status reopen(struct xt_trainer *trainer, int64_t failed, struct xt_err *err)
+{
+    enum xt_status status = xt_trainer_list_bad(trainer, err);
+    xt_feed_destroy(trainer->feed);
+    trainer->feed = NULL;
+    xt_log_writer_close(&trainer->log);
+    xt_run_report_close(&trainer->report);
+    if (!status)
+        status = xt_trainer_open_log(trainer, err);
+    if (!status)
+        status = log_rollback(trainer, failed, err);
+    if (!status)
+        status = xt_trainer_open_feed(trainer, err);
+    xt_trainer_begin_rates(trainer);
+    return status;
+}
+
+enum xt_status xt_trainer_roll_back(struct xt_trainer *trainer, struct xt_err *err)
+{
+    struct xt_err why = *err;
+    int64_t failed = trainer->step + 1;
+    struct xt_checkpoint_file from;
+    trainer->diverged = false;
+    if (trainer->rollbacks == ROLLBACKS_MOST)
+        return xt_err_set(err, why.status,
+                          "%s; %d times it went back to the checkpoint before (--on-nan rollback), "
+                          "the last time at %g of the rate, and it came to the same",
+                          why.text, ROLLBACKS_MOST, trainer->lr_factor);
+    enum xt_status status = xt_checkpoint_open_newest(&from, trainer->folder.path, err);
+    if (!status && !from.path)
+        status =
+            xt_err_set(err, why.status, "%s; there is no whole checkpoint to go back to", why.text);
+    trainer->rollbacks++;
+    if (!status)
+        status = take_checkpoint(trainer, &from, err);
+    xt_checkpoint_close(&from);
+    if (!status)
+        xt_log_warn("%s; going back to step %" PRId64 ", on at %g of the rate (--on-nan rollback, "
+                    "%d of %d)",
+                    why.text, trainer->step, trainer->lr_factor, trainer->rollbacks,
+                    ROLLBACKS_MOST);
+    return status ? status : reopen(trainer, failed, err);
+}

@@ -1,0 +1,127 @@
+/* What is saved of a run: the weights under their names, and checkpoints to go on from. */
+#include "train/trainer.h"
+
+#include <stdlib.h>
+
+#include "train/ranks/state.h"
+#include "train/trainer/parts.h"
+
+enum xt_status xt_trainer_check_weights(struct xt_trainer *trainer, struct xt_err *err)
+{
+    enum xt_status status = xt_params_pull(&trainer->network.params, err);
+    if (status || !xt_step_check_statistics(trainer, err))
+        return status;
+    trainer->diverged = true;
+    return err->status;
+}
+
+enum xt_status xt_trainer_save_weights(struct xt_trainer *trainer, const char *name,
+                                       struct xt_err *err)
+{
+    char *path = NULL;
+    enum xt_status status = xt_run_folder_file(&trainer->folder, name, &path, err);
+    if (!status)
+        status = xt_trainer_check_weights(trainer, err);
+    if (!status)
+        status = xt_proof_before(&trainer->proof, name, err);
+    if (!status)
+        status = xt_network_save(&trainer->network, path, err);
+    if (!status)
+        status = xt_proof_after(&trainer->proof, name, trainer->step, err);
+    free(path);
+    return status;
+}
+
+enum xt_status xt_trainer_list_bad(struct xt_trainer *trainer, struct xt_err *err)
+{
+    struct xt_bad_sample *bad = NULL;
+    size_t count = 0;
+    struct xt_ranks *ranks = trainer->settings->ranks;
+    enum xt_status status = xt_loader_bad(xt_feed_loader(trainer->feed), &bad, &count, err);
+    if (!status)
+        status = xt_ranks_share_bad(ranks, &bad, &count, err);
+    if (!status && xt_ranks_is_first(ranks))
+        status = xt_bad_images_add(&trainer->bad, trainer->source, bad, count, err);
+    xt_loader_free_bad(bad, count);
+    return status;
+}
+
+enum xt_status xt_trainer_save_average(struct xt_trainer *trainer, const char *name,
+                                       struct xt_err *err)
+{
+    struct xt_err own;
+    enum xt_status status = xt_ema_exchange(trainer->ema, err);
+    if (!status)
+        status = xt_trainer_save_weights(trainer, name, err);
+    enum xt_status back = xt_ema_exchange(trainer->ema, status ? &own : err);
+    return status ? status : back;
+}
+
+static enum xt_status save_checkpoint(struct xt_trainer *trainer,
+                                      const struct xt_checkpoint *checkpoint, struct xt_err *err)
+{
+    struct xt_params_view average = {NULL, NULL};
+    struct xt_err own;
+    enum xt_status status = trainer->ema ? xt_ema_map(trainer->ema, &average, err) : XT_OK;
+    if (!status)
+        status =
+            xt_checkpoint_save(checkpoint, trainer->settings, &trainer->network, &trainer->optim,
+                               &average, trainer->folder.path, trainer->settings->keep, err);
+    if (average.values) {
+        enum xt_status unmapped = xt_ema_unmap(trainer->ema, status ? &own : err);
+        status = status ? status : unmapped;
+    }
+    return status;
+}
+
+enum xt_status xt_trainer_save(struct xt_trainer *trainer, struct xt_err *err)
+{
+    if (trainer->saved_step == trainer->step)
+        return XT_OK;
+    struct xt_checkpoint checkpoint = {
+        .step = trainer->step,
+        .steps = trainer->steps,
+        .optim_step = trainer->optim.step,
+        .samples = trainer->source->count,
+        .bn_frozen = trainer->network.bn_frozen,
+        .best_step = trainer->best_step,
+        .best = trainer->best,
+        .best_is_average = trainer->best_is_average,
+        .patience = trainer->patience,
+        .spikes = trainer->spikes,
+        .lr_factor = trainer->lr_factor,
+        .left_out = trainer->left_out,
+        .ema_updates = trainer->ema ? xt_ema_updates(trainer->ema) : -1,
+        .evaluated_step = trainer->evaluated_step,
+        .loss_sum = trainer->loss_sum,
+        .loss_steps = trainer->loss_steps,
+        .scaler = trainer->scaler,
+        .seconds = xt_trainer_seconds(trainer),
+        .costs = xt_trainer_costs(trainer),
+    };
+    struct xt_ranks *ranks = trainer->settings->ranks;
+    const struct xt_rank_state all = {&trainer->network.params, &trainer->optim};
+    enum xt_status status = xt_trainer_list_bad(trainer, err);
+    if (!status && !trainer->xpu_optim)
+        status = xt_rank_state_check(ranks, &all, err);
+    if (!status && !xt_ranks_is_first(ranks)) {
+        trainer->saved_step = trainer->step;
+        return XT_OK;
+    }
+    /* What the record says must not be younger than the checkpoint, also when the power fails. */
+    if (!status)
+        status = xt_log_writer_sync(&trainer->log, err);
+    if (!status)
+        status = xt_trainer_save_weights(trainer, "last.safetensors", err);
+    if (!status && trainer->ema)
+        status = xt_trainer_save_average(trainer, "ema.safetensors", err);
+    if (!status && trainer->xpu_optim)
+        status = xt_xpu_optim_pull(trainer->xpu_optim, err);
+    if (!status)
+        status = save_checkpoint(trainer, &checkpoint, err);
+    if (status)
+        return status;
+    trainer->saved_step = trainer->step;
+    trainer->rollbacks = 0;
+    return XT_OK;
+}

@@ -1,0 +1,387 @@
+/* What a trainer is made of, before anything is written: the data, the network, the optimizer, the
+ * ranks; and that its settings can be meant. */
+#include "train/trainer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/system/thread.h"
+#include "data/overlap.h"
+#include "data/sources/part.h"
+#include "data/sources/registry.h"
+#include "train/network/auto_batch.h"
+#include "train/network/network_build.h"
+#include "train/ranks/place.h"
+
+/* --batch auto takes no more than there are. */
+static enum xt_status check_enough(const struct xt_trainer *trainer, const char *data,
+                                   struct xt_err *err)
+{
+    const struct xt_settings *s = trainer->settings;
+    size_t images = trainer->source->count;
+    int batches = xt_step_batches(s);
+    if (images / (size_t)batches >= (size_t)(s->batch ? s->batch : 1))
+        return XT_OK;
+    if (batches == 1)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--data %s has %s, fewer than one batch; give a smaller --batch "
+                          "than %d",
+                          data, xt_count((long long)images, "image").text, s->batch);
+    return xt_err_set(err, XT_ERR_USAGE,
+                      "--data %s has %s, fewer than --accumulate %d batches of %d, which "
+                      "make one step; give less of either",
+                      data, xt_count((long long)images, "image").text, batches,
+                      s->batch ? s->batch : 1);
+}
+
+/* --overfit: some of the images, which are trained and evaluated on. */
+static enum xt_status take_part(struct xt_trainer *trainer, const char *data, struct xt_err *err)
+{
+    size_t wanted = (size_t)trainer->settings->overfit;
+    struct xt_source *whole = trainer->source;
+    if (whole->count < wanted)
+        return xt_err_set(err, XT_ERR_USAGE, "--overfit %zu: --data %s has %s", wanted, data,
+                          xt_count((long long)whole->count, "image").text);
+    enum xt_status status = xt_source_part(&trainer->source, whole, true, wanted, err);
+    return status ? status : xt_source_part(&trainer->val, trainer->source, false, wanted, err);
+}
+
+static enum xt_status open_source(struct xt_trainer *trainer, struct xt_err *err)
+{
+    const struct xt_settings *s = trainer->settings;
+    struct xt_source_options options = xt_network_source_options(&trainer->network);
+    const char *data = s->data ? s->data : trainer->network.model->default_data;
+    enum xt_status status = xt_source_open(&trainer->source, data, &options, err);
+    if (!status && s->overfit)
+        status = take_part(trainer, data, err);
+    return status ? status : check_enough(trainer, data, err);
+}
+
+/* What is evaluated on images that were trained on says nothing. */
+static enum xt_status warn_of_shared(const struct xt_trainer *trainer, const char *val,
+                                     struct xt_err *err)
+{
+    struct xt_overlap overlap;
+    enum xt_status status = xt_overlap_find(&overlap, trainer->val, trainer->source, err);
+    if (!status && overlap.count)
+        xt_log_warn("%zu of the %s to evaluate on (%s) %s among the training images too, "
+                    "so that results look better than they are; the first: %s",
+                    overlap.count, xt_count((long long)trainer->val->count, "image").text, val,
+                    overlap.count == 1 ? "is" : "are", overlap.first);
+    return status;
+}
+
+/* The images to evaluate on: --val, else those that stand beside the training images in CIFAR's
+ * batches, else the model's own where the training images are. */
+static enum xt_status open_val(struct xt_trainer *trainer, struct xt_err *err)
+{
+    const struct xt_settings *s = trainer->settings;
+    const char *val = s->val                            ? s->val
+                      : !s->data                        ? trainer->network.model->default_val
+                      : trainer->source->has_other_part ? s->data
+                                                        : NULL;
+    if (!val || s->overfit)
+        return XT_OK;
+    enum xt_status status = xt_network_open_source(&trainer->network, val, &trainer->val, err);
+    return status ? status : warn_of_shared(trainer, val, err);
+}
+
+/* What cannot be watched as was asked. */
+static enum xt_status check_watch(const struct xt_trainer *trainer, struct xt_err *err)
+{
+    const struct xt_settings *s = trainer->settings;
+    if (s->patience && !trainer->val)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--patience %d counts evaluations, and there is nothing to evaluate on; "
+                          "give --val",
+                          s->patience);
+    if (s->patience && !s->eval_every)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--patience %d counts evaluations, and with --eval-every 0 the only one "
+                          "is at the end",
+                          s->patience);
+    if (s->on_nan == XT_ON_NAN_SKIP && trainer->network.device.own_memory)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--on-nan skip is for the CPU: an XPU has moved its running statistics "
+                          "before it is known that a step is to be left out; use rollback or stop");
+    return XT_OK;
+}
+
+/* What several ranks do not do together yet. */
+static enum xt_status check_ranks(const struct xt_settings *s, struct xt_err *err)
+{
+    const struct {
+        bool asked;
+        const char *option;
+    } alone[] = {
+        {s->accumulate > 1, "--accumulate"},
+        {s->ema > 0, "--ema"},
+        {s->overfit > 0, "--overfit"},
+        {s->on_nan != XT_ON_NAN_STOP, "--on-nan skip and rollback"},
+        {s->on_device_loss != XT_LOSS_STOP, "--on-device-loss resume"},
+    };
+    for (size_t i = 0; i < sizeof alone / sizeof *alone && s->ranks; i++)
+        if (alone[i].asked)
+            return xt_err_set(err, XT_ERR_USAGE,
+                              "%s: for one process alone, and these are %d; leave it out, or start "
+                              "one",
+                              alone[i].option, s->ranks->size);
+    return XT_OK;
+}
+
+static enum xt_status open_upload(struct xt_trainer *trainer, struct xt_err *err)
+{
+    const struct xt_settings *s = trainer->settings;
+    const struct xt_network *network = &trainer->network;
+    struct xt_feed_size size = {network->width, network->height, network->model->bgr};
+    const struct xt_upload_config upload =
+        xt_network_upload_config(&trainer->network, s, xt_feed_slots(s));
+    enum xt_status status = xt_upload_init(&trainer->upload, &upload, err);
+    trainer->loader_config = xt_feed_config(s, &size, true);
+    trainer->loader_config.source = trainer->source;
+    trainer->loader_config.batch = trainer->batch;
+    trainer->loader_config.rows = trainer->rows;
+    trainer->epoch_steps =
+        (int64_t)xt_loader_epoch_steps(&trainer->loader_config) / xt_step_batches(s);
+    return status;
+}
+
+/* What the learning rate of a parameter is multiplied by: 0 freezes it. */
+static float rate_of(const struct xt_trainer *trainer, const struct xt_param *param)
+{
+    const char *head = trainer->network.model->head;
+    if (param->frozen)
+        return 0;
+    return head && xt_str_starts(param->name, head) ? (float)trainer->settings->head_lr_factor : 1;
+}
+
+static enum xt_status open_optimizer(struct xt_trainer *trainer, struct xt_err *err)
+{
+    const struct xt_settings *s = trainer->settings;
+    struct xt_params *params = &trainer->network.params;
+    trainer->optim = (struct xt_optim){
+        .kind = s->optim,
+        .momentum = s->momentum,
+        .nesterov = s->nesterov,
+        .weight_decay = s->weight_decay,
+    };
+    enum xt_status status = XT_OK;
+    for (int i = 0; i < xt_optim_states(s->optim, s->momentum) && !status; i++)
+        status = xt_mem_aligned(&trainer->optim.state[i], params->value_floats, sizeof(float),
+                                "the optimizer's state", err);
+    for (int i = 0; i < params->count; i++) {
+        const struct xt_param *param = &params->items[i];
+        if (!xt_param_is_statistic(param))
+            trainer->ranges[trainer->range_count++] = (struct xt_optim_range){
+                .offset = param->offset,
+                .count = param->floats,
+                .decay = s->decay_all || param->role == XT_PARAM_WEIGHT,
+                .lr_factor = rate_of(trainer, param),
+            };
+    }
+    if (!status && trainer->network.device.kind == XT_DEVICE_XPU)
+        status = xt_xpu_optim_create(&trainer->xpu_optim, &trainer->network.device, &trainer->optim,
+                                     params, trainer->ranges, trainer->range_count, err);
+    return status;
+}
+
+/* A run that goes on keeps its batch norms as they were, unless --bn says otherwise, and the number
+ * of its threads, which its last bits depend on, unless --threads does. */
+static enum xt_status open_network(struct xt_trainer *trainer, struct xt_err *err)
+{
+    struct xt_settings settings = *trainer->settings;
+    struct xt_ranks *ranks = settings.ranks;
+    int bn_and_threads[2] = {XT_BN_AUTO, 0};
+    enum xt_status status =
+        xt_ranks_is_first(ranks) ? xt_resume_read(&trainer->resume, &settings, err) : XT_OK;
+    const struct xt_checkpoint_file *from = &trainer->resume.from;
+    if (!status && from->path) {
+        bn_and_threads[0] = from->state.bn_frozen ? XT_BN_FROZEN : XT_BN_BATCH;
+        bn_and_threads[1] = xt_checkpoint_threads(from);
+    }
+    if (!status && ranks)
+        status =
+            xt_ranks_copy(ranks, bn_and_threads, sizeof bn_and_threads, 0, "the checkpoint", err);
+    if (!status && !settings.threads)
+        settings.threads = bn_and_threads[1];
+    if (!status)
+        status = xt_network_open(&trainer->network, &settings, err);
+    if (!status && ranks && settings.sync_bn && trainer->network.device.own_memory)
+        status = xt_err_set(err, XT_ERR_USAGE,
+                            "batch norms over the images of several processes are not made for an "
+                            "XPU; give --no-sync-bn");
+    trainer->network.bn_before = (enum xt_bn_mode)bn_and_threads[0];
+    if (status || !from->path)
+        return status;
+    for (size_t i = 0; i < from->file.count; i++)
+        trainer->network.checkpoint_bytes += (double)from->file.tensors[i].bytes;
+    return XT_OK;
+}
+
+/* --batch; auto (0) is what the run was begun with where it goes on, else what fits. */
+static enum xt_status choose_batch(struct xt_trainer *trainer, int *batch, struct xt_err *err)
+{
+    const struct xt_settings *s = trainer->settings;
+    const struct xt_checkpoint_file *from = &trainer->resume.from;
+    *batch = s->batch;
+    if (s->ranks && !*batch)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--batch auto is for one process; for %d ranks give the batch of all "
+                          "together",
+                          s->ranks->size);
+    if (s->ranks && *batch < 2 * s->ranks->size)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--batch %d is too small for %d ranks, each of which needs two images at "
+                          "least",
+                          *batch, s->ranks->size);
+    if (*batch)
+        return XT_OK;
+    if (from->path) {
+        enum xt_status status = xt_checkpoint_batch(from, batch, err);
+        if (!status)
+            xt_log_note("--batch auto takes %d, with which the run of %s was begun", *batch,
+                        from->path);
+        return status;
+    }
+    return xt_auto_batch_take(&trainer->network, s, true,
+                              trainer->source->count / (size_t)xt_step_batches(s), batch, err);
+}
+
+/* This rank, as the table at the start shows it. */
+static enum xt_status introduce(const struct xt_trainer *trainer, struct xt_err *err)
+{
+    const struct xt_device *device = &trainer->network.device;
+    struct xt_rank own = {.images = trainer->network.batch, .threads = device->threads};
+    xt_place_describe(own.cpus, sizeof own.cpus);
+    snprintf(own.device, sizeof own.device, "%s", device->name);
+    snprintf(own.isa, sizeof own.isa, "%s", xt_device_cpu_isa());
+    snprintf(own.library, sizeof own.library, "%s", xt_dnnl_version_text().text);
+    snprintf(own.program, sizeof own.program, "%s", XT_VERSION);
+    return xt_ranks_introduce(trainer->settings->ranks, &own, err);
+}
+
+static enum xt_status join_ranks(struct xt_trainer *trainer, struct xt_err *err)
+{
+    const struct xt_settings *s = trainer->settings;
+    const struct xt_team_config config = {
+        .ranks = s->ranks,
+        .graph = trainer->network.graph,
+        .rows = trainer->rows,
+        .sync_bn = s->sync_bn,
+        .bucket = (size_t)s->bucket << 20,
+        .bf16 = s->reduce_type == XT_REDUCE_BF16,
+    };
+    enum xt_status status = xt_team_create(&trainer->team, &config, err);
+    return status ? status : introduce(trainer, err);
+}
+
+/* What a step needs beside the network. */
+static enum xt_status prepare(struct xt_trainer *trainer, struct xt_err *err)
+{
+    struct xt_span start = xt_span_now();
+    enum xt_status status = open_upload(trainer, err);
+    if (!status)
+        status = open_optimizer(trainer, err);
+    if (!status)
+        status = xt_step_open(trainer, err);
+    if (!status && trainer->settings->ranks)
+        status = join_ranks(trainer, err);
+    trainer->prepare_span = xt_span_since(&start);
+    return status;
+}
+
+enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_settings *settings,
+                               struct xt_err *err)
+{
+    *trainer = (struct xt_trainer){.settings = settings,
+                                   .init_time = xt_thread_seconds(),
+                                   .folder = {.lock = -1},
+                                   .log = {.fd = -1},
+                                   .report = {.events = {.fd = -1}},
+                                   .best_step = -1,
+                                   .lr_factor = 1,
+                                   .evaluated_step = -1,
+                                   .saved_step = -1};
+    struct xt_network *network = &trainer->network;
+    enum xt_status status = open_network(trainer, err);
+    if (!status)
+        status = open_source(trainer, err);
+    if (!status)
+        status = xt_network_take_classes(network, settings, trainer->source, err);
+    if (!status)
+        status = open_val(trainer, err);
+    if (!status)
+        status = check_watch(trainer, err);
+    if (!status)
+        status = check_ranks(settings, err);
+    if (!status)
+        status = choose_batch(trainer, &trainer->batch, err);
+    if (!status && settings->ranks)
+        trainer->rows = xt_rows_share(trainer->batch, settings->ranks->rank, settings->ranks->size);
+    if (!status)
+        status = xt_network_build(
+            network, settings, settings->ranks ? trainer->rows.count : trainer->batch, true, err);
+    if (!status)
+        status = prepare(trainer, err);
+    if (!status)
+        status = xt_objective_create(&trainer->objective, network, settings, err);
+    if (status)
+        return status;
+    xt_scaler_init(&trainer->scaler, settings->amp == XT_AMP_FP16);
+    trainer->steps = settings->steps ? settings->steps : settings->epochs * trainer->epoch_steps;
+    return xt_schedule_init(&trainer->schedule, settings, trainer->steps, trainer->epoch_steps,
+                            err);
+}
+
+struct xt_memory_plan xt_trainer_memory_plan(const struct xt_trainer *trainer)
+{
+    const struct xt_network *network = &trainer->network;
+    const struct xt_graph *evaluation =
+        network->inference == network->graph ? NULL : network->inference;
+    /* By now there is no checkpoint, no evaluation and no order of the samples. */
+    const struct xt_memory_use now = {
+        .states = xt_optim_states(trainer->optim.kind, trainer->optim.momentum),
+        .averages = trainer->ema != NULL,
+        .sums = trainer->sum != NULL,
+        .slot_bytes = trainer->upload.bytes,
+        .slots = trainer->upload.count,
+        .pinned = !trainer->upload.pageable,
+    };
+    struct xt_memory_use use = now;
+    use.samples = trainer->source->count;
+    use.cache = xt_feed_cache_bytes(trainer->settings, &trainer->loader_config);
+    if (trainer->val) {
+        use.evaluation_slots = XT_FEED_EVALUATION_SLOTS;
+        use.samples += trainer->val->count;
+    }
+    return xt_memory_plan_built(network->graph, evaluation, &now, &use);
+}
+
+void xt_trainer_clear(struct xt_trainer *trainer)
+{
+    xt_monitor_destroy(trainer->monitor);
+    xt_feed_destroy(trainer->feed);
+    xt_cache_destroy(trainer->cache);
+    xt_upload_clear(&trainer->upload);
+    xt_source_destroy(trainer->source);
+    xt_source_destroy(trainer->val);
+    xt_objective_destroy(trainer->objective);
+    xt_step_close(trainer);
+    xt_team_destroy(trainer->team);
+    xt_xpu_optim_destroy(trainer->xpu_optim);
+    for (int i = 0; i < 2; i++)
+        free(trainer->optim.state[i]);
+    xt_evaluation_clear(&trainer->last_evaluation);
+    xt_evaluation_clear(&trainer->average_evaluation);
+    xt_bad_images_clear(&trainer->bad);
+    xt_proof_close(&trainer->proof);
+    xt_log_writer_close(&trainer->log);
+    xt_run_report_close(&trainer->report);
+    xt_resume_clear(&trainer->resume);
+    xt_run_folder_clear(&trainer->folder);
+    xt_network_clear(&trainer->network);
+    *trainer = (struct xt_trainer){
+        .folder = {.lock = -1}, .log = {.fd = -1}, .report = {.events = {.fd = -1}}};
+}

@@ -1125,10 +1125,10 @@ static const struct xt_option table[] = {
         .name = "images",
         .type = &xt_type_flag,
         FIELD(images),
-        .commands = TRAIN | EVAL | REPORT,
+        .commands = TRAIN | EVAL | REPORT | DIFF,
         .group = XT_GROUP_OUTPUT,
         .fallback = "true",
-        .help = "show pictures of the worst errors in pages and TensorBoard's events; "
+        .help = "show pictures in pages and TensorBoard's events; "
                 "--no-images keeps private images out of them (names and labels stay)",
     },
     {
@@ -1339,10 +1339,10 @@ static const struct xt_option table[] = {
         FIELD(differences),
         .commands = DIFF,
         .group = XT_GROUP_OUTPUT,
-        .value = "FILE.tsv|FILE.jsonl",
+        .value = "FILE",
         .not_in_config = true,
-        .help = "list each image that the two answer differently: path, label, both answers with "
-                "their confidences",
+        .help = "write each image that the two answer differently: by the ending as .html, with "
+                "pictures and the tensors that differ, or as .tsv or .jsonl",
     },
     {
         .name = "profile",

@@ -34,11 +34,22 @@ count=$(sed -n 's/^answered differently: \([0-9]*\) of 12.*/\1/p' <<<"$said")
 expect 0 "\"different\":$count," "$xtrain" diff a b --data "$images" --threads 1 --differences list.jsonl --json
 [ "$(grep -c '^{"path":.*,"label":.*,"a":.*,"b_right":[a-z]*}$' list.jsonl)" = "$count" ] || fail 'the list' "$(cat list.jsonl)"
 
+# The same as a page, with what changed in the weights; without pictures where they are private.
+on_page() { grep -o "$1" page.html | wc -l; }
+expect 0 'to look at: page.html' "$xtrain" diff a b --data "$images" --threads 1 --differences page.html
+[ "$(on_page '"a_right":')" = "$count" ] && [ "$(on_page '"picture":"data:image/png;base64,')" = "$count" ] || fail 'not as many on the page'
+[ "$(on_page '"steps":\[\[')" = $((2 * count)) ] || fail 'not what both saw at each step'
+[ "$(on_page '"name":"container.0.weight","shape":"68x516x1x1"')" = 1 ] || fail 'no tensors on the page'
+expect 0 'answered differently: 0 of 12' "$xtrain" diff a a --data "$images" --threads 1 --differences page.html
+[ "$(on_page '"images":\[\]')" = 1 ] && [ "$(on_page '"tensors":\[\]')" = 1 ] || fail 'the same model differs on the page'
+expect 0 '' "$xtrain" diff a b --data "$images" --threads 1 --differences page.html --no-images
+[ "$(on_page '"picture"')" = 0 ] && [ "$(on_page '"a_right":')" = "$count" ] || fail 'a page without images has some'
+
 # What cannot be.
 expect 2 'diff needs A B' "$xtrain" diff a
 expect 2 'c is a third' "$xtrain" diff a b c
 expect 2 'give --data DIR with labelled ones' "$xtrain" diff a b --differences list.tsv
-expect 2 'is to end in .tsv or .jsonl' "$xtrain" diff a b --data "$images" --differences list.txt
+expect 2 'the ending says what to write: .html, .tsv or .jsonl' "$xtrain" diff a b --data "$images" --differences list.txt
 expect 1 'there is no folder nowhere' "$xtrain" diff a b --data "$images" --differences nowhere/list.tsv
 expect 3 'is a checkpoint' "$xtrain" diff a/state-*.safetensors b
 expect 3 'cannot open' "$xtrain" diff a nowhere

@@ -16,6 +16,10 @@ run=("$xtrain" "${small[@]}" --threads 1 --log-every 1 --quiet)
 mkdir -p two/cat "two/$odd" && cp "$images/ycc_444.jpg" two/cat/ && cp "$images/rgba.png" "two/$odd/"
 "$xtrain" --model resnet50 --data two --val two --image-size 32 --batch 2 --threads 1 --steps 1 --lr 1e-6 --out classes --quiet >/dev/null
 
+"$xtrain" diff "r $odd" b --data "$odd" --threads 1 --differences plates.html >/dev/null
+"$xtrain" --model resnet50 --data two --val two --image-size 32 --batch 2 --threads 1 --steps 1 --lr 1e-6 --seed 7 --out others --quiet >/dev/null
+"$xtrain" diff classes others --data two --threads 1 --differences classes.html >/dev/null
+
 chromium() { timeout 60 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$tree/profile" "$@" 2>/dev/null; }
 
 # What a visitor does and sees, written down where the page's own text ends: hovering, dragging, the width.
@@ -58,6 +62,8 @@ for width in 1280 390; do
     'alt="expected 京A12311"' '&lt;img src=x onerror="document.body.dataset.broken=1"&gt;&amp;amp;/京A12311_1.jpg' 'class="steps"'
   moves=yes visit report.html $width 'Side by side' '<th>seed</th>' '2 runs'
   visit errors.html $width '2 of 2 wrong' '<h2>The worst errors</h2>'
+  visit plates.html $width '2 of 2 answered differently' '<h2>Neither is right</h2>' '<h2>The weights</h2>' 'alt="expected 京A12311"' '/京A12311_1.jpg'
+  visit classes.html $width 'answered differently' '<h2>The weights</h2>' 'top-1, A'
   visit classes/report.html $width '<h2>The worst errors</h2>' 'top-1'
   chromium --window-size=$width,3000 --hide-scrollbars --screenshot="$tree/$width.png" "file://$tree/r $(sed 's/%/%25/g; s/?/%3F/g; s/#/%23/g' <<<"$odd")/report.html" >/dev/null || true
   [ "$(stat -c %s $width.png)" -gt 30000 ] || fail "at $width the page shows nothing"

@@ -126,15 +126,14 @@ static void *take(char **at, const void *from, size_t bytes)
     return to;
 }
 
-static enum xt_status copy_wrong(struct xt_errors *errors, const struct xt_answer *a,
-                                 struct xt_wrong **out)
+enum xt_status xt_wrong_create(struct xt_wrong **out, const struct xt_objective *objective,
+                               const struct xt_answer *a, struct xt_err *err)
 {
     struct xt_decode_step steps[XT_DECODE_MAX];
     int count = 0;
     enum xt_status status = XT_OK;
-    const struct xt_objective_class *class = errors->objective->class;
-    if (class->steps)
-        status = class->steps(errors->objective, a->logits, steps, &count, &errors->err);
+    if (objective->class->steps)
+        status = objective->class->steps(objective, a->logits, steps, &count, err);
     size_t label_bytes = (size_t)a->label_length * sizeof *a->label;
     size_t length = (size_t)a->said->length;
     size_t step_bytes = (size_t)count * sizeof *steps;
@@ -143,7 +142,7 @@ static enum xt_status copy_wrong(struct xt_errors *errors, const struct xt_answe
         status = xt_mem_calloc(&block, 1,
                                sizeof **out + label_bytes + step_bytes +
                                    length * (sizeof(int) + sizeof(float)),
-                               "a wrong answer", &errors->err);
+                               "an answer", err);
     if (status)
         return status;
     char *at = block + sizeof **out;
@@ -177,7 +176,7 @@ void xt_errors_add(struct xt_errors *errors, const struct xt_answer *answer)
     status = xt_mem_grow(&errors->wrong, &errors->capacity, errors->count + 1,
                          sizeof *errors->wrong, "the list of wrong answers", &errors->err);
     if (!status)
-        status = copy_wrong(errors, answer, &wrong);
+        status = xt_wrong_create(&wrong, errors->objective, answer, &errors->err);
     if (!status)
         errors->wrong[errors->count++] = wrong;
 }

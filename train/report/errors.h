@@ -25,6 +25,9 @@ struct xt_wrong {
     const struct xt_decode_step *steps; /* [step_count] of a plate */
     int step_count;
 };
+/* An answer as it is kept, a right one too (release with free). */
+enum xt_status xt_wrong_create(struct xt_wrong **out, const struct xt_objective *objective,
+                               const struct xt_answer *answer, struct xt_err *err);
 
 /* How often one was taken for the other; -1 as in struct xt_mistake. */
 struct xt_confused {

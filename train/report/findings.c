@@ -70,23 +70,20 @@ cJSON *xt_findings_error(struct xt_json *json, const struct xt_findings *finding
     return error;
 }
 
-/* Its picture, where the image can be read and there is memory for it: else it has none. */
-static void put_picture(struct xt_json *json, cJSON *error, const struct xt_findings *findings,
-                        size_t place)
+void xt_findings_picture(struct xt_json *json, cJSON *at, const struct xt_findings *findings,
+                         size_t index, const char *tag)
 {
-    char tag[32];
     struct xt_err err;
     struct xt_str url = {0};
     struct xt_small_picture picture = {0};
     enum xt_status status =
         xt_small_picture_make(&picture, findings->errors->objective->network, findings->settings,
-                              findings->source, findings->errors->wrong[place]->index, &err);
+                              findings->source, index, &err);
     if (!status)
         status = xt_small_picture_url(&picture, &url, &err);
     if (!status)
-        xt_json_text(json, error, "picture", xt_str_get(&url));
-    snprintf(tag, sizeof tag, "errors/%zu", place + 1);
-    if (!status && findings->events && place < EVENT_PICTURES)
+        xt_json_text(json, at, "picture", xt_str_get(&url));
+    if (!status && findings->events && tag)
         xt_events_picture(findings->events, findings->step,
                           &(struct xt_event_picture){.tag = tag,
                                                      .width = picture.width,
@@ -101,9 +98,13 @@ static void put_errors(struct xt_json *json, cJSON *at, const struct xt_findings
 {
     cJSON *list = xt_json_array(json, at, "errors");
     for (size_t i = 0; i < findings->errors->count && i < findings->most; i++) {
-        cJSON *error = xt_findings_error(json, findings, findings->errors->wrong[i]);
+        const struct xt_wrong *wrong = findings->errors->wrong[i];
+        cJSON *error = xt_findings_error(json, findings, wrong);
+        char tag[32];
+        snprintf(tag, sizeof tag, "errors/%zu", i + 1);
         if (i < findings->pictures)
-            put_picture(json, error, findings, i);
+            xt_findings_picture(json, error, findings, wrong->index,
+                                i < EVENT_PICTURES ? tag : NULL);
         xt_json_add(json, list, NULL, error);
     }
 }

@@ -42,6 +42,11 @@ enum xt_status xt_findings_describe(const struct xt_findings *findings, cJSON **
 cJSON *xt_findings_error(struct xt_json *json, const struct xt_findings *findings,
                          const struct xt_wrong *wrong);
 
+/* Adds "picture", the image of that index; nothing where it cannot be read or there is no memory
+ * for it. The findings' events get it too, under the tag; NULL: they do not. */
+void xt_findings_picture(struct xt_json *json, cJSON *at, const struct xt_findings *findings,
+                         size_t index, const char *tag);
+
 /* What a symbol or class is called; "" for -1. */
 enum xt_status xt_findings_name(const struct xt_errors *errors, int symbol, struct xt_str *out,
                                 struct xt_err *err);

@@ -417,22 +417,23 @@
       else marked[1].push(make('mark', null, other[j++]));
     return marked;
   }
-  function steps_strip(steps) {
+  function steps_strip(steps, others) {
     return make('div', { class: 'steps', 'aria-label': 'what each time step says' }, steps.map(([symbol, p], i) => {
       const words = `step ${i + 1}: ${symbol || 'blank'} ${share(p)}`;
-      return make('span', { title: words, style: symbol ? `background:rgba(var(--heat),${(0.12 + 0.5 * p).toFixed(2)})` : 'background:var(--grid);color:var(--soft)' }, symbol || '·');
+      return make('span', { title: words, class: others && others[i] && others[i][0] !== symbol ? 'other' : null, style: symbol ? `background:rgba(var(--heat),${(0.12 + 0.5 * p).toFixed(2)})` : 'background:var(--grid);color:var(--soft)' }, symbol || '·');
     }));
   }
   function guesses(parts) {
     return make('div', { class: 'guess' }, parts.slice(0, 5).map(([name, p]) =>
       [make('span', { class: 'name' }, name), make('i', { style: `width:${Math.max(1, 100 * p)}%` }), make('span', { class: 'sure' }, share(p))]));
   }
+  const picture_of = (url, about, whole) => (url && /^data:image\/png;base64,[A-Za-z0-9+/=]+$/.test(url)
+    ? make('img', { src: url, alt: about, class: whole ? 'whole' : '' }) : null);
   function error_card(error, unit) {
     const characters = unit === 'characters';
     const [expected, read] = characters ? differences(error.expected, error.read)
       : [[error.expected], [make('mark', null, error.read)]];
-    const picture = error.picture && /^data:image\/png;base64,[A-Za-z0-9+/=]+$/.test(error.picture)
-      ? make('img', { src: error.picture, alt: `expected ${error.expected}`, class: characters ? 'whole' : '' }) : null;
+    const picture = picture_of(error.picture, `expected ${error.expected}`, characters);
     const least = characters && error.parts && error.parts.length ? error.parts.reduce((a, b) => (b[1] < a[1] ? b : a)) : null;
     const words = make('dl', null,
       make('dt', null, 'expected'), make('dd', null, expected), make('dt', null, 'read'), make('dd', null, read.length ? read : '(nothing)'),
@@ -450,15 +451,77 @@
     const about = `${whole(wrong)} of ${whole(found.images)} images were answered wrong${known(found.step) ? ` at step ${whole(found.step)}` : ''}; ` +
       (wrong > found.errors.length ? `the ${found.errors.length} surest of them:` : 'the surest first:') +
       (found.errors.some((error) => error.steps) ? ' below each what the network says at each of its time steps, · for the blank.' : '');
+    return section('The worst errors', about, cards(found.errors, (error) => error_card(error, found.unit)));
+  }
+  /* The first of a list as cards, and a button for more of them. */
+  function cards(list, card) {
     const grid = make('div', { class: 'errors' });
     let shown = 0;
     const more = make('button', { type: 'button', style: 'margin-top:12px', onclick: () => show_more(48) }, 'show more');
     function show_more(count) {
-      for (const end = shown + count; shown < end && shown < found.errors.length; shown++) grid.append(error_card(found.errors[shown], found.unit));
-      more.hidden = shown >= found.errors.length;
+      for (const end = shown + count; shown < end && shown < list.length; shown++) grid.append(card(list[shown]));
+      more.hidden = shown >= list.length;
     }
     show_more(24);
-    return section('The worst errors', about, grid, more);
+    return [grid, more];
+  }
+
+  // --- two models ---
+  function disagreement_card(image, unit) {
+    const characters = unit === 'characters', expected = image.a.expected;
+    const picture = picture_of(image.picture, `expected ${expected}`, characters);
+    const models = [['A', image.a, image.a_right], ['B', image.b, image.b_right]];
+    const said = (answer, right) => (right ? make('span', { class: 'right' }, answer.read)
+      : !answer.read ? make('mark', null, '(nothing)') : characters ? differences(expected, answer.read)[1] : make('mark', null, answer.read));
+    const words = make('dl', null, make('dt', null, 'expected'), make('dd', null, expected), models.map(([name, answer, right]) =>
+      [make('dt', null, name), make('dd', null, said(answer, right), make('span', { class: 'sure' }, ' ' + share(answer.confidence)))]));
+    const rows = models.map(([name, answer]) => [make('span', { class: 'soft small' }, name), characters ? steps_strip(answer.steps || [], image.a.steps) : guesses((answer.parts || []).slice(0, 3))]);
+    return make('div', { class: 'card error' },
+      characters ? [make('div', { class: 'beside' }, picture ? [make('span'), picture] : '', rows), words]
+        : [make('div', { class: 'top' }, picture, words), make('div', { class: 'beside' }, rows)],
+      make('footer', null, image.a.path));
+  }
+  function disagreements(diff, title, about, all, images) {
+    if (!all) return '';
+    const steps = images.some((image) => image.a.steps && image.a.steps.length);
+    return section(title, `${about} ${whole(all)} of ${whole(diff.compared)} images` +
+      (all > images.length ? `; the ${images.length} surest wrong answers:` : ', the surest wrong answers first.') +
+      (steps ? ' Below each what A and B say at each time step, · for the blank; framed where B says something else.' : ''),
+    cards(images, (image) => disagreement_card(image, diff.unit)));
+  }
+  function tensors(diff) {
+    const SHOWN = 15, list = diff.tensors || [], relative = (t) => (known(t.relative) ? t.relative : -1);
+    const ordered = [...list].sort((a, b) => relative(b) - relative(a)), most = Math.max(...ordered.map(relative), 1e-30);
+    const row = (t) => make('tr', null, make('td', { class: 'op' }, t.name),
+      make('td', { class: 'n' }, known(t.relative) ? short(100 * t.relative) + ' %' : '–'), make('td', { class: 'n' }, short(t.largest)), make('td', { class: 'op' }, t.shape),
+      make('td', { class: 'meter' }, known(t.relative) ? make('i', { style: `width:${(90 * t.relative) / most}%` }) : ''));
+    const table = (rows) => make('div', { class: 'wide' }, make('table', null,
+      make('thead', null, make('tr', null, make('th', null, 'tensor'), make('th', { class: 'n' }, 'differs by'),
+        make('th', { class: 'n' }, 'at most'), make('th', null, 'shape'), make('th', { class: 'meter' }))), make('tbody', null, rows.map(row))));
+    const lone = [['only in A', diff.only_in_a], ['only in B', diff.only_in_b]].filter(([, names]) => names && names.length);
+    const others = [...(diff.other_shapes || []).map((t) => [t.name, t.a, t.b]), ...(diff.metadata || []).map((m) => [m.key, m.a, m.b])];
+    return section('The weights', `${whole(list.length)} tensors differ, ${whole(diff.same_tensors)} are bit for bit the same. ` +
+      'Differs by: the root of the sum of the squared differences, over that of A; at most: the largest single difference.',
+    list.length ? make('div', { class: 'card' }, table(ordered.slice(0, SHOWN)),
+      list.length > SHOWN ? make('details', null, make('summary', { class: 'small' }, `all ${whole(list.length)}, in the network's order`), table(list)) : '') : '',
+    others.length ? make('div', { class: 'card wide', style: 'margin-top:12px' }, make('h3', null, 'Shapes and metadata'), make('table', null,
+      make('thead', null, make('tr', null, make('th'), make('th', null, 'A'), make('th', null, 'B'))),
+      make('tbody', null, others.map(([name, a, b]) => make('tr', null, make('td', { class: 'op' }, name),
+        [a, b].map((text) => make('td', { class: 'name' }, text === null ? '–' : text))))))) : '',
+    lone.map(([title, names]) => make('details', null, make('summary', { class: 'small' }, `${whole(names.length)} ${title}`), make('p', { class: 'small name' }, names.join(', ')))));
+  }
+  function two_models() {
+    const d = data.diff, [a, b] = d.models, neither = d.different - d.only_a_right - d.only_b_right;
+    const of = (right_a, right_b) => d.images.filter((image) => image.a_right === right_a && image.b_right === right_b);
+    const what = d.unit === 'characters' ? 'plates read whole' : 'top-1';
+    document.title = 'two models · xtrain';
+    return [make('header', null, make('h1', null, `${whole(d.different)} of ${whole(d.compared)} answered differently`)),
+      make('p', { class: 'soft small name' }, `A: ${a.file}`, make('br'), `B: ${b.file}`, make('br'), `on ${d.data}`),
+      make('div', { class: 'figures' }, figure(share(a.accuracy, 2), `${what}, A`), figure(share(b.accuracy, 2), `${what}, B`),
+        figure(whole(d.only_a_right), 'A alone is right'), figure(whole(d.only_b_right), 'B alone is right'), figure(whole(neither), 'neither is right')),
+      disagreements(d, 'A alone is right', 'What B lost:', d.only_a_right, of(true, false)),
+      disagreements(d, 'B alone is right', 'What B gained:', d.only_b_right, of(false, true)),
+      disagreements(d, 'Neither is right', 'Both wrong, each in its way:', neither, of(false, false)), tensors(d)];
   }
 
   // --- settings ---
@@ -517,7 +580,7 @@
 
   if (data.runs) data.runs.forEach(read_run);
   page.replaceChildren();
-  put(page, [!data.runs ? findings() : data.runs.length === 1 ? one_run(data.runs[0]) : several_runs()]);
+  put(page, [data.diff ? two_models() : !data.runs ? findings() : data.runs.length === 1 ? one_run(data.runs[0]) : several_runs()]);
   page.append(make('p', { class: 'soft small', style: 'margin-top:40px' }, `xtrain ${data.version}`));
   let resized = 0;
   const render_all = () => view.charts.forEach(render);

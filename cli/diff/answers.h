@@ -1,7 +1,7 @@
 /* Two models on the same labelled images: how often each is right, and where they disagree.
  */
-#ifndef XT_CLI_COMMANDS_DIFF_ANSWERS_H
-#define XT_CLI_COMMANDS_DIFF_ANSWERS_H
+#ifndef XT_CLI_DIFF_ANSWERS_H
+#define XT_CLI_DIFF_ANSWERS_H
 
 #include "base/err.h"
 #include "cli/options/options.h"

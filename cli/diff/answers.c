@@ -1,4 +1,4 @@
-#include "cli/commands/diff_answers.h"
+#include "cli/diff/answers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +8,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "cli/diff/page.h"
+#include "cli/diff/weights.h"
 #include "train/evaluate.h"
 #include "train/network/network_build.h"
 
@@ -18,6 +20,7 @@ struct answer {
     char *text; /* NULL: the image could not be used */
     double confidence;
     bool right;
+    struct xt_str whole; /* all of it as JSON; for a page, where the two differ */
 };
 
 /* One of the two models. */
@@ -37,6 +40,8 @@ struct comparison {
     size_t count;
     enum xt_task task;
     char description[512];
+    bool has_page;
+    cJSON *images;                /* of the page */
     size_t differ, both, only[2]; /* answered by both; differently, where one alone is right */
 };
 
@@ -61,6 +66,37 @@ static enum xt_status keep_text(char **out, const struct xt_objective *objective
     return status;
 }
 
+/* A plate is compared whole, classes by the likeliest: which is the text. */
+static bool differ(const struct comparison *c, size_t i)
+{
+    const char *a = c->sides[0].answers[i].text;
+    const char *b = c->sides[1].answers ? c->sides[1].answers[i].text : NULL;
+    return a && b && strcmp(a, b) != 0;
+}
+
+/* Of the first model's answers all are kept, until it is known where the second's differ. */
+static enum xt_status keep_whole(const struct seeing *seeing, const struct xt_answer *seen,
+                                 struct xt_err *err)
+{
+    struct side *sides = seeing->comparison->sides;
+    struct xt_wrong *copy = NULL;
+    struct xt_json json = {0};
+    const struct xt_errors errors = {.objective = seeing->objective};
+    const struct xt_findings findings = {.errors = &errors, .source = seeing->source};
+    if (seeing->side == &sides[1] && !differ(seeing->comparison, seen->index)) {
+        xt_str_clear(&sides[0].answers[seen->index].whole);
+        return XT_OK;
+    }
+    enum xt_status status = xt_wrong_create(&copy, seeing->objective, seen, err);
+    if (status)
+        return status;
+    cJSON *whole = xt_findings_error(&json, &findings, copy);
+    status = xt_json_print(&json, whole, &seeing->side->answers[seen->index].whole, err);
+    cJSON_Delete(whole);
+    free(copy);
+    return status;
+}
+
 static void see(void *context, const struct xt_answer *seen)
 {
     struct seeing *seeing = context;
@@ -78,6 +114,8 @@ static void see(void *context, const struct xt_answer *seen)
                    &seeing->err) &&
         !c->paths[seen->index])
         xt_mem_strdup(&c->paths[seen->index], name, &seeing->err);
+    if (!seeing->err.status && c->has_page)
+        keep_whole(seeing, seen, &seeing->err);
 }
 
 /* Room for what both answer; as many images as the first model's source has. */
@@ -109,6 +147,34 @@ static enum xt_status make_room(struct comparison *c, const struct xt_network *n
                : xt_mem_calloc(&side->answers, c->count, sizeof *side->answers, "the answers", err);
 }
 
+/* Where they differ, for the page; the second model and its images are still open. */
+static enum xt_status show_images(struct comparison *c, const struct seeing *seeing,
+                                  const struct xt_settings *settings, struct xt_err *err)
+{
+    const struct xt_errors errors = {.objective = seeing->objective};
+    const struct xt_findings findings = {
+        .errors = &errors, .source = seeing->source, .settings = settings};
+    struct xt_diff_image *images = NULL;
+    size_t count = 0;
+    enum xt_status status =
+        xt_mem_calloc(&images, c->count, sizeof *images, "the list of differences", err);
+    for (size_t i = 0; i < c->count && !status; i++) {
+        const struct answer *a = &c->sides[0].answers[i];
+        const struct answer *b = &c->sides[1].answers[i];
+        if (differ(c, i))
+            images[count++] = (struct xt_diff_image){
+                .index = i,
+                .answers = {xt_str_get(&a->whole), xt_str_get(&b->whole)},
+                .confidence = {a->confidence, b->confidence},
+                .right = {a->right, b->right},
+            };
+    }
+    if (!status)
+        status = xt_diff_page_images(images, count, &findings, &c->images, err);
+    free(images);
+    return status;
+}
+
 static enum xt_status evaluate(struct comparison *c, struct side *side, struct xt_network *network,
                                const struct xt_source *source, const struct xt_settings *settings,
                                struct xt_err *err)
@@ -131,6 +197,8 @@ static enum xt_status evaluate(struct comparison *c, struct side *side, struct x
         side->accuracy = result.metrics[0].value;
         side->bad = result.bad_images;
     }
+    if (!status && c->has_page && side == &c->sides[1])
+        status = show_images(c, &seeing, settings, err);
     xt_evaluation_clear(&result);
     xt_objective_destroy(objective);
     return status;
@@ -162,14 +230,6 @@ static enum xt_status run(struct comparison *c, struct side *side, struct xt_err
 
 /* ---- what is said ---- */
 
-/* A plate is compared whole, classes by the likeliest: which is the text. */
-static bool differ(const struct comparison *c, size_t i)
-{
-    const char *a = c->sides[0].answers[i].text;
-    const char *b = c->sides[1].answers[i].text;
-    return a && b && strcmp(a, b) != 0;
-}
-
 static void count(struct comparison *c)
 {
     for (size_t i = 0; i < c->count; i++) {
@@ -182,26 +242,41 @@ static void count(struct comparison *c)
     }
 }
 
-/* The keys of one image, as columns too. */
-static void describe_image(struct xt_report *to, const struct comparison *c, size_t i, bool as_text)
+static const char *who_is_right(const struct comparison *c, size_t i)
+{
+    return c->sides[0].answers[i].right ? "A" : c->sides[1].answers[i].right ? "B" : "neither";
+}
+
+/* The keys of one image. */
+static void describe_image(struct xt_report *to, const struct comparison *c, size_t i)
 {
     const struct answer *a = &c->sides[0].answers[i];
     const struct answer *b = &c->sides[1].answers[i];
-    xt_report_add(to, "path", as_text ? "image" : NULL, "%s", c->paths[i]);
-    xt_report_add(to, "label", as_text ? "label" : NULL, "%s", c->labels[i]);
-    xt_report_add(to, "a", as_text ? "A" : NULL, "%s", a->text);
-    xt_report_add(to, "a_confidence", as_text ? "conf." : NULL, "%.3f", a->confidence);
+    xt_report_add(to, "path", NULL, "%s", c->paths[i]);
+    xt_report_add(to, "label", NULL, "%s", c->labels[i]);
+    xt_report_add(to, "a", NULL, "%s", a->text);
+    xt_report_add(to, "a_confidence", NULL, "%f", a->confidence);
     xt_report_flag(to, "a_right", NULL, a->right, "", "");
-    xt_report_add(to, "b", as_text ? "B" : NULL, "%s", b->text);
-    xt_report_add(to, "b_confidence", as_text ? "conf." : NULL, "%.3f", b->confidence);
+    xt_report_add(to, "b", NULL, "%s", b->text);
+    xt_report_add(to, "b_confidence", NULL, "%f", b->confidence);
     xt_report_flag(to, "b_right", NULL, b->right, "", "");
-    xt_report_add(to, NULL, as_text ? "right" : NULL, "%s",
-                  a->right   ? "A"
-                  : b->right ? "B"
-                             : "neither");
 }
 
-static void describe(struct xt_report *report, const struct comparison *c)
+/* And its columns. */
+static void describe_row(struct xt_report *to, const struct comparison *c, size_t i)
+{
+    const struct answer *a = &c->sides[0].answers[i];
+    const struct answer *b = &c->sides[1].answers[i];
+    xt_report_add(to, NULL, "image", "%s", c->paths[i]);
+    xt_report_add(to, NULL, "label", "%s", c->labels[i]);
+    xt_report_add(to, NULL, "A", "%s", a->text);
+    xt_report_add(to, NULL, "conf.", "%.3f", a->confidence);
+    xt_report_add(to, NULL, "B", "%s", b->text);
+    xt_report_add(to, NULL, "conf.", "%.3f", b->confidence);
+    xt_report_add(to, NULL, "right", "%s", who_is_right(c, i));
+}
+
+static void describe_models(struct xt_report *report, const struct comparison *c)
 {
     struct xt_report *models = xt_report_list(report, "models");
     xt_report_add(report, "data", NULL, "%s", c->settings->data);
@@ -227,17 +302,46 @@ static void describe(struct xt_report *report, const struct comparison *c)
     xt_report_line(report,
                    "answered differently: %zu of %zu; A alone is right on %zu, B alone on %zu",
                    c->differ, c->both, c->only[0], c->only[1]);
-    struct xt_report *list = xt_report_table(report, "differences");
+}
+
+static void describe_images(struct xt_report *report, const struct comparison *c)
+{
+    struct xt_report *list = xt_report_list(report, "differences");
+    struct xt_report *table = xt_report_table(report, NULL);
     size_t shown = 0;
-    for (size_t i = 0; i < c->count; i++)
-        if (differ(c, i))
-            describe_image(xt_report_group(list, NULL), c, i, shown++ < SHOWN);
-    if (shown > SHOWN && !c->settings->differences)
-        xt_report_line(report, "and %zu more: --differences FILE.tsv lists them all",
-                       shown - SHOWN);
+    for (size_t i = 0; i < c->count; i++) {
+        if (!differ(c, i))
+            continue;
+        describe_image(xt_report_group(list, NULL), c, i);
+        if (shown++ < SHOWN)
+            describe_row(xt_report_group(table, NULL), c, i);
+    }
+    if (shown > SHOWN)
+        xt_report_line(report, "and %zu more", shown - SHOWN);
+    if (c->settings->differences)
+        xt_report_line(report, "%s: %s", c->has_page ? "to look at" : "all of them",
+                       c->settings->differences);
+    else if (shown)
+        xt_report_line(report, "--differences FILE.html shows their pictures, FILE.tsv lists them");
 }
 
 /* ---- the file ---- */
+
+static enum xt_status write_page(struct comparison *c, const char *path, struct xt_err *err)
+{
+    const char *const files[2] = {c->sides[0].file, c->sides[1].file};
+    struct xt_report *report = xt_report_create();
+    xt_report_add(report, "unit", NULL, "%s", c->task == XT_TASK_PLATES ? "characters" : "classes");
+    describe_models(report, c);
+    enum xt_status status = xt_diff_weights(files, report, err);
+    if (status) {
+        xt_report_destroy(report);
+        return status;
+    }
+    cJSON *images = c->images;
+    c->images = NULL;
+    return xt_diff_page_write(path, report, images, err);
+}
 
 static enum xt_status print_line(FILE *out, const struct comparison *c, size_t i, bool is_json,
                                  struct xt_err *err)
@@ -245,7 +349,7 @@ static enum xt_status print_line(FILE *out, const struct comparison *c, size_t i
     struct xt_report *line = xt_report_create();
     const struct answer *answers[] = {&c->sides[0].answers[i], &c->sides[1].answers[i]};
     if (is_json) {
-        describe_image(line, c, i, false);
+        describe_image(line, c, i);
         return xt_report_end(line, XT_REPORT_JSON, out, err);
     }
     xt_report_add(line, NULL, "", "%s", c->paths[i]);
@@ -254,14 +358,11 @@ static enum xt_status print_line(FILE *out, const struct comparison *c, size_t i
         xt_report_add(line, NULL, "", "\t%s", answers[k]->text);
         xt_report_add(line, NULL, "", "\t%.4f", answers[k]->confidence);
     }
-    xt_report_add(line, NULL, "", "\t%s",
-                  answers[0]->right   ? "A"
-                  : answers[1]->right ? "B"
-                                      : "neither");
+    xt_report_add(line, NULL, "", "\t%s", who_is_right(c, i));
     return xt_report_end(line, XT_REPORT_TEXT, out, err);
 }
 
-static enum xt_status write_file(const struct comparison *c, const char *path, struct xt_err *err)
+static enum xt_status write_list(const struct comparison *c, const char *path, struct xt_err *err)
 {
     char *bytes = NULL;
     size_t size = 0;
@@ -286,10 +387,9 @@ static enum xt_status check_file(const char *path, struct xt_err *err)
     char *folder = NULL;
     if (!path)
         return XT_OK;
-    if (!xt_str_ends(path, ".tsv") && !xt_str_ends(path, ".jsonl"))
+    if (!xt_str_ends(path, ".html") && !xt_str_ends(path, ".tsv") && !xt_str_ends(path, ".jsonl"))
         return xt_err_set(err, XT_ERR_USAGE,
-                          "--differences %s: the list's name is to end in .tsv "
-                          "or .jsonl",
+                          "--differences %s: the ending says what to write: .html, .tsv or .jsonl",
                           path);
     enum xt_status status = xt_file_folder_of(&folder, path, err);
     if (!status && !xt_file_is_folder(folder))
@@ -302,24 +402,30 @@ static enum xt_status check_file(const char *path, struct xt_err *err)
 enum xt_status xt_diff_answers(struct xt_options *options, const char *const files[2],
                                struct xt_report *report, struct xt_err *err)
 {
-    struct comparison c = {.settings = &options->values};
-    enum xt_status status = check_file(options->values.differences, err);
+    const char *file = options->values.differences;
+    struct comparison c = {.settings = &options->values,
+                           .has_page = file && xt_str_ends(file, ".html")};
+    enum xt_status status = check_file(file, err);
     for (int i = 0; i < 2 && !status; i++) {
         c.sides[i].file = files[i];
         status = run(&c, &c.sides[i], err);
     }
     if (!status) {
         count(&c);
-        describe(report, &c);
-        if (options->values.differences)
-            status = write_file(&c, options->values.differences, err);
+        describe_models(report, &c);
+        describe_images(report, &c);
+        if (file)
+            status = c.has_page ? write_page(&c, file, err) : write_list(&c, file, err);
     }
     for (size_t i = 0; i < c.count; i++) {
         free(c.paths ? c.paths[i] : NULL);
         free(c.labels ? c.labels[i] : NULL);
-        for (int k = 0; k < 2; k++)
-            free(c.sides[k].answers ? c.sides[k].answers[i].text : NULL);
+        for (int k = 0; k < 2 && c.sides[k].answers; k++) {
+            free(c.sides[k].answers[i].text);
+            xt_str_clear(&c.sides[k].answers[i].whole);
+        }
     }
+    cJSON_Delete(c.images);
     free(c.paths);
     free(c.labels);
     free(c.sides[0].answers);

@@ -15,7 +15,6 @@
 #include "base/str.h"
 #include "base/system/again.h"
 #include "base/system/thread.h"
-#include "device/gpu/drm_client.h"
 #include "device/guard.h"
 #include "device/kernels/engine_blob.h"
 #include "device/gpu/host_gpu.h"
@@ -399,17 +398,12 @@ bool xt_device_sums_int8_in_32(const struct xt_device *device)
 
 void xt_device_read(struct xt_device *device, struct xt_telemetry *out)
 {
-    double own = 0;
-    xt_level_zero_read(device->zero, device->kind == XT_DEVICE_XPU ? device->xpu.zero_index : -1,
-                       out);
-    if (!out->memory_used.known && device->kind == XT_DEVICE_XPU &&
-        xt_drm_memory_used("", &device->xpu.facts.pci, &own))
-        out->memory_used = (struct xt_reading){
-            .known = true, .value = own, .from = "of this process alone, as the kernel counts it"};
-    if (!out->memory_total.known && device->xpu.facts.memory)
-        out->memory_total = (struct xt_reading){.known = true,
-                                                .value = (double)device->xpu.facts.memory,
-                                                .from = "as the driver tells"};
+    struct xt_figures *figures = &device->figures;
+    if (!figures->open)
+        xt_figures_init(figures, device->zero,
+                        device->kind == XT_DEVICE_XPU ? device->xpu.zero_index : -1,
+                        &device->xpu.facts, figures->root);
+    xt_figures_read(figures, out);
 }
 
 void xt_device_close(struct xt_device *device)

@@ -10,6 +10,7 @@
 
 #include "base/span.h"
 #include "device/dnnl.h"
+#include "device/gpu/figures.h"
 #include "device/gpu/level_zero.h"
 #include "device/kernels/kernel_cache.h"
 #include "device/xpu.h"
@@ -51,6 +52,7 @@ struct xt_device {
     struct xt_xpu xpu;
     struct xt_level_zero *zero; /* NULL: none */
     char no_zero[256];          /* why there is none */
+    struct xt_figures figures;  /* as last read */
     struct xt_kernel_cache cache;
     struct xt_traffic traffic;
     /* Makes memories on oneDNN's OpenCL runtime, where the device has unified shared memory. */

@@ -5,18 +5,20 @@
 
 #include "base/system/process.h"
 #include "base/str.h"
+#include "device/gpu/figures.h"
 
 enum { LIST_SECONDS = 120 };
 
-static void read_free_memory(struct xt_level_zero *zero, struct xt_probe *out, int i)
+static void read_memory(struct xt_level_zero *zero, struct xt_probe *out, int i)
 {
+    struct xt_figures figures;
     struct xt_telemetry telemetry;
-    xt_level_zero_read(zero, out->xpus.items[i].zero_index, &telemetry);
-    out->memory_free[i] = telemetry.memory_used.known
-                              ? telemetry.memory_total.value - telemetry.memory_used.value
-                              : -1;
-    xt_str_append_to(out->memory_why[i], sizeof out->memory_why[i], "%s",
-                     telemetry.memory_used.why);
+    const struct xt_xpu *xpu = &out->xpus.items[i];
+    xt_figures_init(&figures, zero, xpu->zero_index, &xpu->facts, "");
+    xt_figures_read(&figures, &telemetry);
+    out->memory_free[i] = telemetry.memory_free;
+    out->tile_counts[i] = telemetry.tile_count;
+    memcpy(out->tiles[i], telemetry.tiles, sizeof out->tiles[i]);
 }
 
 static void ask_types(struct xt_probe *out, int i)
@@ -50,7 +52,7 @@ static void list_xpus(const void *argument, void *result)
     for (int i = 0; !out->status && i < out->xpus.count; i++) {
         if (*out->xpus.items[i].broken)
             continue;
-        read_free_memory(zero, out, i);
+        read_memory(zero, out, i);
         ask_types(out, i);
     }
     xt_level_zero_close(zero);

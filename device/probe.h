@@ -18,8 +18,9 @@ struct xt_probe {
     char level_zero[256]; /* why Level Zero describes nothing; "" where it does */
     struct xt_xpus xpus;
     struct xt_types types[XT_XPUS_MAX];
-    double memory_free[XT_XPUS_MAX]; /* bytes; negative: not readable */
-    char memory_why[XT_XPUS_MAX][96];
+    struct xt_reading memory_free[XT_XPUS_MAX]; /* bytes */
+    struct xt_tile tiles[XT_XPUS_MAX][XT_TILES_MAX];
+    int tile_counts[XT_XPUS_MAX]; /* 0: it has none, or they are not told */
 };
 
 /* Fails only where no process can be started; what went wrong in it is in out->status and why. */

@@ -157,22 +157,40 @@ static void describe_kernels(struct xt_report *to, const struct xt_probe *probe,
                   "; oneDNN has machine code for it from %s on", or_null(is.since));
 }
 
+static void describe_free(struct xt_report *to, const struct xt_reading *left)
+{
+    if (left->known) {
+        xt_report_scaled(to, "memory_free_bytes", "", 1e-9, ", %.1f GB free", left->value);
+        xt_report_add(to, "memory_free_source", "", " (%s)", left->source);
+        return;
+    }
+    xt_report_null(to, "memory_free_bytes");
+    xt_report_add(to, "memory_free_why", "", ", free: not readable: %s", left->why);
+}
+
+static void describe_tiles(struct xt_report *to, const struct xt_probe *probe, int i)
+{
+    struct xt_report *list = probe->tile_counts[i] ? xt_report_list(to, "tiles") : NULL;
+    for (int t = 0; t < probe->tile_counts[i]; t++) {
+        const struct xt_tile *tile = &probe->tiles[i][t];
+        struct xt_report *one = xt_report_group(list, NULL);
+        xt_report_add(one, NULL, "  tile", "%d:", t);
+        xt_report_scaled(one, "memory_bytes", "", 1e-9, " %.1f GB", tile->memory_total);
+        xt_report_scaled(one, "memory_used_bytes", "", 1e-9, ", %.1f GB used", tile->memory_used);
+    }
+}
+
 static void describe_memory(struct xt_report *to, const struct xt_probe *probe, int i)
 {
     const struct xt_gpu_facts *facts = &probe->xpus.items[i].facts;
     xt_report_scaled(to, "memory_bytes", "  memory", 1e-9, "%.1f GB", (double)facts->memory);
-    if (probe->memory_free[i] >= 0) {
-        xt_report_scaled(to, "memory_free_bytes", "", 1e-9, ", %.1f GB free",
-                         probe->memory_free[i]);
-    } else {
-        xt_report_null(to, "memory_free_bytes");
-        xt_report_add(to, "memory_free_why", "", ", free: not readable: %s", probe->memory_why[i]);
-    }
+    describe_free(to, &probe->memory_free[i]);
     if (facts->allocation_max)
         xt_report_scaled(to, "allocation_max_bytes", "", 1e-9,
                          "; at most %.1f GB in one allocation", (double)facts->allocation_max);
     else
         xt_report_null(to, "allocation_max_bytes");
+    describe_tiles(to, probe, i);
 }
 
 static void describe_xpu(struct xt_report *devices, const struct xt_probe *probe, int i)

@@ -18,6 +18,7 @@
 #include "cli/options/options.h"
 #include "cli/report.h"
 #include "device/check.h"
+#include "device/gpu/figures.h"
 #include "device/gpu/host_gpu.h"
 #include "device/gpu/opencl.h"
 #include "device/probe.h"
@@ -121,6 +122,18 @@ struct level_zero_seen {
     char bars[64]; /* of all GPUs: "on, off" */
 };
 
+/* Some figures are differences. */
+static void read_twice(struct xt_level_zero *zero, const struct xt_gpu_facts *facts,
+                       struct xt_telemetry *out)
+{
+    enum { BETWEEN_US = 20000 };
+    struct xt_figures figures;
+    xt_figures_init(&figures, zero, 0, facts, "");
+    xt_figures_read(&figures, out);
+    usleep(BETWEEN_US);
+    xt_figures_read(&figures, out);
+}
+
 static void see_level_zero(const void *argument, void *result)
 {
     (void)argument;
@@ -133,7 +146,7 @@ static void see_level_zero(const void *argument, void *result)
     if (seen->count > 0) {
         seen->first = *xt_level_zero_facts(zero, 0);
         seen->bar = xt_level_zero_resizable_bar(zero, 0, seen->bar_why);
-        xt_level_zero_read(zero, 0, &seen->telemetry);
+        read_twice(zero, &seen->first, &seen->telemetry);
     }
     for (int i = 0; i < seen->count; i++) {
         static const char *const words[] = {"not readable", "off", "on"};
@@ -318,6 +331,37 @@ static enum xt_status look_at_convolution(struct look *look, const struct xt_pro
 
 /* --- facts
  * --------------------------------------------------------------------------------------*/
+/* Which of a run's figures can be read here, and who tells them. */
+static void look_at_figures(struct look *look, const struct xt_telemetry *now)
+{
+    const struct {
+        const char *name, *key;
+        const struct xt_reading *reading;
+    } all[] = {
+        {"memory", "memory_source", &now->memory_used},
+        {"free memory", "memory_free_source", &now->memory_free},
+        {"busy time", "busy_source", &now->busy},
+        {"power", "power_source", &now->power},
+        {"energy", "energy_source", &now->energy},
+        {"frequency", "frequency_source", &now->frequency},
+        {"temperature", "temperature_source", &now->temperature},
+    };
+    enum { COUNT = sizeof all / sizeof *all };
+    char text[512] = "";
+    for (int i = 0; i < COUNT; i++) {
+        const struct xt_reading *reading = all[i].reading;
+        xt_str_append_to(text, sizeof text, "%s%s %s%s", i ? ", " : "", all[i].name,
+                         reading->known ? "by " : "not readable",
+                         reading->known ? reading->source : "");
+        if (!reading->known && *reading->why)
+            xt_str_append_to(text, sizeof text, " (%s)", reading->why);
+    }
+    struct xt_report *step = add(look, "figures", FACT, "%s", text);
+    for (int i = 0; i < COUNT; i++)
+        xt_report_add(step, all[i].key, NULL, "%s",
+                      all[i].reading->known ? all[i].reading->source : NULL);
+}
+
 static void look_at_facts(struct look *look, const struct level_zero_seen *seen,
                           const struct xt_host_gpu *host)
 {
@@ -335,9 +379,10 @@ static void look_at_facts(struct look *look, const struct level_zero_seen *seen,
                                 : "off: uploads are slow; switch it on in the firmware's set-up "
                                   "(with Above 4G decoding)");
     if (limit->known)
-        add(look, "power limit", FACT, "%.0f W", limit->value);
+        add(look, "power limit", FACT, "%.0f W (%s)", limit->value, limit->source);
     else
         add(look, "power limit", FACT, "not readable: %s", limit->why);
+    look_at_figures(look, &seen->telemetry);
 }
 
 static enum xt_status look_at_cache(struct look *look, struct xt_err *err)

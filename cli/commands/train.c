@@ -238,19 +238,22 @@ static void format_seconds(double seconds, char *text, size_t size)
         xt_progress_format_time(seconds, text, size);
 }
 
-static void add_energy(struct xt_report *report, const struct xt_trainer *trainer, double joules)
+static void add_energy(struct xt_report *report, const struct xt_trainer *trainer,
+                       const struct xt_run_costs *costs)
 {
-    if (isfinite(joules)) {
-        xt_report_add(report, "energy_joules", NULL, "%f", joules);
-        xt_report_line(report, "energy: %.2f Wh of the %s", joules / 3600,
-                       trainer->monitor ? "XPU" : "CPU packages");
+    if (isfinite(costs->energy)) {
+        xt_report_add(report, "energy_joules", NULL, "%f", costs->energy);
+        xt_report_add(report, "energy_source", NULL, "%s", costs->energy_source);
+        xt_report_line(report, "energy: %.2f Wh of the %s%s%s%s", costs->energy / 3600,
+                       trainer->monitor ? "XPU" : "CPU packages", trainer->monitor ? " (" : "",
+                       trainer->monitor ? costs->energy_source : "", trainer->monitor ? ")" : "");
         return;
     }
+    const char *why = trainer->monitor ? trainer->device_figures.energy.why : trainer->energy.why;
     xt_report_null(report, "energy_joules");
-    xt_report_line(report, "energy: not measured (%s)",
-                   trainer->monitor       ? "the XPU's power cannot be read"
-                   : *trainer->energy.why ? trainer->energy.why
-                                          : "not in an earlier start of the run");
+    xt_report_line(report, "energy: not measured (%s%s)",
+                   trainer->monitor && *why ? "the XPU's cannot be read: " : "",
+                   *why ? why : "not in an earlier start of the run");
 }
 
 /* What an epoch and an image took, and what was lost beside training. */
@@ -275,7 +278,7 @@ static void add_times(struct xt_report *report, const struct xt_trainer *trainer
     xt_report_line(report, "lost to: start %s, loading %s (%.0f %%), evaluation %s (%.0f %%)",
                    texts[0], texts[1], 100 * costs.loading / seconds, texts[2],
                    100 * costs.evaluation / seconds);
-    add_energy(report, trainer, costs.energy);
+    add_energy(report, trainer, &costs);
 }
 
 /* What is most likely to be wanted now, as it can be pasted: the rest of a run whose time is spent,
@@ -319,7 +322,7 @@ static void add_next(struct xt_report *report, const struct xt_trainer *trainer)
 
 static void add_device(struct xt_report *report, const struct xt_trainer *trainer)
 {
-    char device[160];
+    char device[320];
     xt_monitor_format_run(&trainer->device_figures, device, sizeof device);
     if (*device)
         xt_report_line(report, "device: %s", device);

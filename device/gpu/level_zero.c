@@ -1,6 +1,7 @@
 #include "device/gpu/level_zero.h"
 
 #include <dlfcn.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@ struct functions {
                                                 struct xt_ze_memory *out);
     xt_ze_result (*zeDeviceGetModuleProperties)(xt_ze_handle device, struct xt_ze_module *out);
     xt_ze_result (*zeDevicePciGetPropertiesExt)(xt_ze_handle device, struct xt_ze_pci *out);
+    xt_ze_result (*zeDeviceGetSubDevices)(xt_ze_handle device, uint32_t *count, xt_ze_handle *out);
     xt_ze_result (*zesInit)(uint32_t flags);
     xt_ze_result (*zesDriverGet)(uint32_t *count, xt_ze_handle *drivers);
     xt_ze_result (*zesDeviceGet)(xt_ze_handle driver, uint32_t *count, xt_ze_handle *devices);
@@ -51,10 +53,13 @@ struct gpu {
     xt_ze_handle handle;
     xt_ze_handle sysman; /* NULL: none */
     struct xt_gpu_facts facts;
-    bool has_activity;
+    struct { /* as last read, of each engine that is looked at */
+        xt_ze_handle engine;
+        struct xt_zes_activity last;
+    } activity[XT_TILES_MAX];
+    int activity_count;
     bool has_energy;
-    struct xt_zes_activity activity; /* as last read */
-    struct xt_zes_energy energy;
+    struct xt_zes_energy energy, first_energy;
 };
 
 struct xt_level_zero {
@@ -115,7 +120,7 @@ static void unreadable(struct xt_reading *reading, xt_ze_result result)
 
 static void set(struct xt_reading *reading, double value)
 {
-    *reading = (struct xt_reading){.known = true, .value = value};
+    *reading = (struct xt_reading){.known = true, .value = value, .source = "sysman"};
 }
 
 /* What the driver answered makes no sense. */
@@ -150,6 +155,7 @@ static bool bind(struct xt_level_zero *zero, const char **missing)
     BIND(zeDeviceGetMemoryProperties, false)
     BIND(zeDeviceGetModuleProperties, false)
     BIND(zeDevicePciGetPropertiesExt, true)
+    BIND(zeDeviceGetSubDevices, true)
     BIND(zesInit, true)
     BIND(zesDriverGet, true)
     BIND(zesDeviceGet, true)
@@ -196,6 +202,10 @@ static void read_facts(const struct xt_level_zero *zero, struct gpu *gpu, uint32
     if (zero->ze.zeDeviceGetMemoryProperties(gpu->handle, &count, memory) == XT_ZE_SUCCESS)
         for (uint32_t i = 0; i < count && i < 8; i++)
             facts->memory += memory[i].bytes;
+    uint32_t tiles = 0;
+    if (zero->ze.zeDeviceGetSubDevices &&
+        zero->ze.zeDeviceGetSubDevices(gpu->handle, &tiles, NULL) == XT_ZE_SUCCESS)
+        facts->tiles = tiles <= XT_TILES_MAX ? (int)tiles : XT_TILES_MAX;
     struct xt_ze_module module = {.stype = XT_ZE_MODULE};
     if (zero->ze.zeDeviceGetModuleProperties(gpu->handle, &module) == XT_ZE_SUCCESS) {
         facts->fp16 = module.flags & XT_ZE_MODULE_FP16;
@@ -398,6 +408,40 @@ int xt_level_zero_find_handle(const struct xt_level_zero *zero, uint64_t handle)
 
 /* --- figures
  * ------------------------------------------------------------------------------------*/
+/* The tile that a handle of Sysman's is of; NULL: the whole device. */
+static struct xt_tile *tile_of(struct xt_telemetry *out, uint8_t on_subdevice, uint32_t subdevice)
+{
+    if (!on_subdevice || subdevice >= XT_TILES_MAX)
+        return NULL;
+    for (; out->tile_count <= (int)subdevice; out->tile_count++)
+        out->tiles[out->tile_count] = (struct xt_tile){NAN, NAN, NAN};
+    return &out->tiles[subdevice];
+}
+
+static void add_to(double *sum, double value)
+{
+    *sum = isnan(*sum) ? value : *sum + value;
+}
+
+static xt_ze_result read_module(const struct xt_level_zero *zero, xt_ze_handle module,
+                                struct xt_zes_memory_state *state, struct xt_telemetry *out)
+{
+    struct xt_zes_memory properties = {.stype = XT_ZES_MEMORY};
+    *state = (struct xt_zes_memory_state){.stype = XT_ZES_MEMORY_STATE};
+    xt_ze_result result = zero->ze.zesMemoryGetState(module, state);
+    if (result != XT_ZE_SUCCESS || state->free_bytes > state->bytes ||
+        zero->ze.zesMemoryGetProperties(module, &properties) != XT_ZE_SUCCESS)
+        return result;
+    struct xt_tile *tile = tile_of(out, properties.on_subdevice, properties.subdevice);
+    if (tile) {
+        add_to(&tile->memory_total, (double)state->bytes);
+        if (state->free_bytes < state->bytes)
+            add_to(&tile->memory_used, (double)(state->bytes - state->free_bytes));
+    }
+    return result;
+}
+
+/* Every tile has a module of its own. */
 static void read_memory(struct xt_level_zero *zero, struct gpu *gpu, struct xt_telemetry *out)
 {
     xt_ze_handle modules[HANDLES_MAX];
@@ -405,51 +449,63 @@ static void read_memory(struct xt_level_zero *zero, struct gpu *gpu, struct xt_t
     xt_ze_result result = zero->ze.zesDeviceEnumMemoryModules(gpu->sysman, &count, modules);
     uint64_t free_bytes = 0;
     uint64_t bytes = 0;
+    bool odd = false;
     for (uint32_t i = 0; result == XT_ZE_SUCCESS && i < count; i++) {
-        struct xt_zes_memory_state state = {.stype = XT_ZES_MEMORY_STATE};
-        result = zero->ze.zesMemoryGetState(modules[i], &state);
+        struct xt_zes_memory_state state;
+        result = read_module(zero, modules[i], &state, out);
+        odd |= state.free_bytes > state.bytes || bytes + state.bytes < bytes;
         free_bytes += state.free_bytes;
         bytes += state.bytes;
     }
     if (result == XT_ZE_SUCCESS && bytes == 0)
         result = XT_ZE_UNSUPPORTED;
     if (result != XT_ZE_SUCCESS) {
-        unreadable(&out->memory_used, result);
         unreadable(&out->memory_total, result);
-        return;
-    }
-    if (free_bytes > bytes) {
-        impossible(&out->memory_used);
+    } else if (odd) {
         impossible(&out->memory_total);
-        return;
+    } else {
+        set(&out->memory_total, (double)bytes);
+        set(&out->memory_used, (double)(bytes - free_bytes));
+        set(&out->memory_free, (double)free_bytes);
     }
-    set(&out->memory_total, (double)bytes);
-    set(&out->memory_used, (double)(bytes - free_bytes));
+    if (!out->memory_total.known)
+        out->memory_used = out->memory_total;
     /* i915 says so to whoever may not look at all processes; a GPU that was opened is never empty.
      */
-    if (free_bytes == bytes)
+    else if (free_bytes == bytes)
         out->memory_used = (struct xt_reading){
             .why = "the driver says that nothing is used, as it does without CAP_PERFMON"};
+    if (!out->memory_used.known)
+        out->memory_free = out->memory_used;
 }
 
-/* All engines together where the driver counts that, else the compute engines. */
-static xt_ze_result find_engine(struct xt_level_zero *zero, struct gpu *gpu, xt_ze_handle *engine)
+/* One engine group that is looked at. */
+struct engine {
+    xt_ze_handle handle;
+    struct xt_zes_engine properties;
+};
+
+/* All engines together where the driver counts that, else the compute engines; of each tile. */
+static xt_ze_result find_engines(struct xt_level_zero *zero, struct gpu *gpu,
+                                 struct engine engines[XT_TILES_MAX], int *found)
 {
-    xt_ze_handle engines[HANDLES_MAX];
+    xt_ze_handle handles[HANDLES_MAX];
     uint32_t count = HANDLES_MAX;
-    *engine = NULL;
-    xt_ze_result result = zero->ze.zesDeviceEnumEngineGroups(gpu->sysman, &count, engines);
+    uint32_t best = XT_ZES_ENGINES_COMPUTE;
+    *found = 0;
+    xt_ze_result result = zero->ze.zesDeviceEnumEngineGroups(gpu->sysman, &count, handles);
     for (uint32_t i = 0; result == XT_ZE_SUCCESS && i < count; i++) {
-        struct xt_zes_engine properties = {.stype = XT_ZES_ENGINE};
-        if (zero->ze.zesEngineGetProperties(engines[i], &properties) != XT_ZE_SUCCESS)
+        struct engine engine = {handles[i], {.stype = XT_ZES_ENGINE}};
+        if (zero->ze.zesEngineGetProperties(handles[i], &engine.properties) != XT_ZE_SUCCESS)
             continue;
-        if (properties.group == XT_ZES_ENGINES_ALL ||
-            (properties.group == XT_ZES_ENGINES_COMPUTE && !*engine))
-            *engine = engines[i];
-        if (properties.group == XT_ZES_ENGINES_ALL)
-            break;
+        if (engine.properties.group == XT_ZES_ENGINES_ALL && best != XT_ZES_ENGINES_ALL) {
+            best = XT_ZES_ENGINES_ALL;
+            *found = 0;
+        }
+        if (engine.properties.group == best && *found < XT_TILES_MAX)
+            engines[(*found)++] = engine;
     }
-    return result == XT_ZE_SUCCESS && !*engine ? XT_ZE_UNSUPPORTED : result;
+    return result == XT_ZE_SUCCESS && !*found ? XT_ZE_UNSUPPORTED : result;
 }
 
 static void first_reading(struct xt_reading *reading)
@@ -458,25 +514,49 @@ static void first_reading(struct xt_reading *reading)
     snprintf(reading->why, sizeof reading->why, "this is the first reading");
 }
 
+/* The share of the time since `before`; negative where the figures cannot be. */
+static double activity_since(const struct xt_zes_activity *before,
+                             const struct xt_zes_activity *now)
+{
+    uint64_t span = now->timestamp_us - before->timestamp_us;
+    uint64_t active = now->active_us - before->active_us;
+    if (span == 0 || active > 2 * span)
+        return -1;
+    return active > span ? 1 : (double)active / (double)span;
+}
+
+/* The mean of the tiles. */
 static void read_busy(struct xt_level_zero *zero, struct gpu *gpu, struct xt_telemetry *out)
 {
-    xt_ze_handle engine = NULL;
-    struct xt_zes_activity now = {0};
-    xt_ze_result result = find_engine(zero, gpu, &engine);
-    if (result == XT_ZE_SUCCESS)
-        result = zero->ze.zesEngineGetActivity(engine, &now);
-    uint64_t span = now.timestamp_us - gpu->activity.timestamp_us;
-    uint64_t active = now.active_us - gpu->activity.active_us;
+    struct engine engines[XT_TILES_MAX];
+    int found = 0;
+    double sum = 0;
+    xt_ze_result result = find_engines(zero, gpu, engines, &found);
+    bool same = found == gpu->activity_count;
+    bool odd = false;
+    for (int i = 0; i < found && result == XT_ZE_SUCCESS; i++) {
+        struct xt_zes_activity now = {0};
+        result = zero->ze.zesEngineGetActivity(engines[i].handle, &now);
+        same = same && gpu->activity[i].engine == engines[i].handle;
+        double share = same ? activity_since(&gpu->activity[i].last, &now) : 0;
+        struct xt_tile *tile =
+            tile_of(out, engines[i].properties.on_subdevice, engines[i].properties.subdevice);
+        if (tile && same && share >= 0)
+            tile->busy = share;
+        odd |= share < 0;
+        sum += share;
+        gpu->activity[i].engine = engines[i].handle;
+        gpu->activity[i].last = now;
+    }
+    gpu->activity_count = result == XT_ZE_SUCCESS ? found : 0;
     if (result != XT_ZE_SUCCESS)
         unreadable(&out->busy, result);
-    else if (!gpu->has_activity)
+    else if (!same)
         first_reading(&out->busy);
-    else if (span == 0 || active > 2 * span)
+    else if (odd)
         impossible(&out->busy);
     else
-        set(&out->busy, active > span ? 1 : (double)active / (double)span);
-    gpu->has_activity = result == XT_ZE_SUCCESS;
-    gpu->activity = now;
+        set(&out->busy, sum / found);
 }
 
 static void read_power(struct xt_level_zero *zero, struct gpu *gpu, struct xt_telemetry *out)
@@ -495,14 +575,22 @@ static void read_power(struct xt_level_zero *zero, struct gpu *gpu, struct xt_te
         limit_result = zero->ze.zesPowerGetLimits(domains[0], &limit, NULL, NULL);
     }
     uint64_t span = now.timestamp_us - gpu->energy.timestamp_us;
+    if (!gpu->has_energy)
+        gpu->first_energy = now;
     if (result != XT_ZE_SUCCESS)
         unreadable(&out->power, result);
     else if (!gpu->has_energy)
         first_reading(&out->power);
-    else if (span == 0)
+    else if (span == 0 || now.microjoules < gpu->energy.microjoules)
         impossible(&out->power);
     else
         set(&out->power, (double)(now.microjoules - gpu->energy.microjoules) / (double)span);
+    if (result != XT_ZE_SUCCESS)
+        unreadable(&out->energy, result);
+    else if (now.microjoules < gpu->first_energy.microjoules)
+        impossible(&out->energy);
+    else
+        set(&out->energy, (double)(now.microjoules - gpu->first_energy.microjoules) / 1e6);
     gpu->has_energy = result == XT_ZE_SUCCESS;
     gpu->energy = now;
     if (limit_result != XT_ZE_SUCCESS)
@@ -516,6 +604,8 @@ static void read_frequency(struct xt_level_zero *zero, struct gpu *gpu, struct x
     xt_ze_handle domains[HANDLES_MAX];
     uint32_t count = HANDLES_MAX;
     xt_ze_result result = zero->ze.zesDeviceEnumFrequencyDomains(gpu->sysman, &count, domains);
+    double sum = 0;
+    int known = 0;
     for (uint32_t i = 0; result == XT_ZE_SUCCESS && i < count; i++) {
         struct xt_zes_frequency properties = {.stype = XT_ZES_FREQUENCY};
         struct xt_zes_frequency_state state = {.stype = XT_ZES_FREQUENCY_STATE};
@@ -525,24 +615,35 @@ static void read_frequency(struct xt_level_zero *zero, struct gpu *gpu, struct x
         result = zero->ze.zesFrequencyGetState(domains[i], &state);
         /* A negative frequency is the specification's "not known". */
         if (result == XT_ZE_SUCCESS && state.actual_mhz >= 0) {
-            set(&out->frequency, state.actual_mhz);
-            return;
+            sum += state.actual_mhz;
+            known++;
         }
-        break;
     }
-    unreadable(&out->frequency, result == XT_ZE_SUCCESS ? XT_ZE_UNSUPPORTED : result);
+    if (known)
+        set(&out->frequency, sum / known);
+    else
+        unreadable(&out->frequency, result == XT_ZE_SUCCESS ? XT_ZE_UNSUPPORTED : result);
 }
 
 static void nothing_readable(const char *why, struct xt_telemetry *out)
 {
     struct xt_reading none = {.known = false};
     snprintf(none.why, sizeof none.why, "%s", why);
-    *out = (struct xt_telemetry){none, none, none, none, none, none};
+    *out = (struct xt_telemetry){
+        .memory_used = none,
+        .memory_free = none,
+        .memory_total = none,
+        .busy = none,
+        .power = none,
+        .power_limit = none,
+        .energy = none,
+        .frequency = none,
+    };
 }
 
 void xt_level_zero_read(struct xt_level_zero *zero, int index, struct xt_telemetry *out)
 {
-    *out = (struct xt_telemetry){0};
+    *out = (struct xt_telemetry){.tile_count = 0};
     if (!zero || index < 0 || index >= zero->count) {
         nothing_readable("no Level Zero device matches", out);
         return;

@@ -49,10 +49,11 @@ struct xt_gpu_facts {
     uint32_t device_id;
     uint32_t ip_version; /* major << 22 | minor << 14 | revision; 0: not known */
     int units;           /* execution units; 0: not known */
+    int tiles;           /* sub-devices that it is made of; 0: it is one */
     bool integrated;
     bool fp16;
     bool fp64;
-    uint64_t memory; /* bytes */
+    uint64_t memory; /* bytes, of all tiles */
     uint64_t allocation_max;
 };
 
@@ -60,17 +61,29 @@ struct xt_gpu_facts {
 struct xt_reading {
     bool known;
     double value;
-    char why[96];     /* it is not known */
-    const char *from; /* where known: who counts it, a constant; NULL: Sysman */
+    char why[96];       /* it is not known */
+    const char *source; /* where known: a constant: "fdinfo", "hwmon", "sysman", "driver" */
+};
+
+enum { XT_TILES_MAX = 8 };
+/* A sub-device. What is not known is NAN. */
+struct xt_tile {
+    double memory_total, memory_used; /* bytes */
+    double busy;                      /* 0 to 1 */
 };
 
 struct xt_telemetry {
-    struct xt_reading memory_used;  /* bytes */
+    struct xt_reading memory_used;  /* bytes: by fdinfo those of this process, else of all */
+    struct xt_reading memory_free;  /* bytes that no process has */
     struct xt_reading memory_total; /* bytes */
-    struct xt_reading busy;         /* 0 to 1, since the last reading */
+    struct xt_reading busy;         /* 0 to 1, since the last reading; as memory_used */
     struct xt_reading power;        /* watts, since the last reading */
     struct xt_reading power_limit;  /* watts, sustained */
-    struct xt_reading frequency;    /* MHz */
+    struct xt_reading energy;       /* joules, since the first reading */
+    struct xt_reading frequency;    /* MHz, the mean of the tiles */
+    struct xt_reading temperature;  /* degrees Celsius */
+    struct xt_tile tiles[XT_TILES_MAX];
+    int tile_count; /* 0: it is one, or not told */
 };
 
 struct xt_level_zero;
@@ -91,7 +104,8 @@ int xt_level_zero_find(const struct xt_level_zero *zero, const struct xt_uuid *u
  */
 int xt_level_zero_find_handle(const struct xt_level_zero *zero, uint64_t handle);
 
-/* Reads what can be read now. Busy and power need a second reading. */
+/* Reads through Sysman what can be read now. Busy and power need a second reading. Those who want
+ * the kernel's own figures too read xt_figures (figures.h). */
 void xt_level_zero_read(struct xt_level_zero *zero, int index, struct xt_telemetry *out);
 
 enum xt_yes_no { XT_NOT_KNOWN, XT_NO, XT_YES };

@@ -27,6 +27,7 @@ struct xt_monitor {
     bool stop;
     struct xt_monitor_figures figures;
     struct mean busy, power, frequency;
+    double energy_before; /* joules, at the first reading */
 };
 
 static void add(struct mean *mean, const struct xt_reading *reading, struct xt_reading *out)
@@ -34,26 +35,47 @@ static void add(struct mean *mean, const struct xt_reading *reading, struct xt_r
     if (reading->known) {
         mean->sum += reading->value;
         mean->count++;
-        *out = (struct xt_reading){.known = true, .value = mean->sum / mean->count};
+        *out = *reading;
+        out->value = mean->sum / mean->count;
     } else if (!out->known) {
         *out = *reading;
     }
 }
 
-/* Reading may take the driver a while, so it is done outside the lock. */
+static void keep_peak(const struct xt_reading *now, struct xt_reading *peak)
+{
+    if (!peak->known || (now->known && now->value > peak->value))
+        *peak = *now;
+}
+
+/* The device may have been read before the run. */
+static void keep_energy(struct xt_monitor *monitor, const struct xt_reading *now)
+{
+    struct xt_reading *energy = &monitor->figures.energy;
+    if (!energy->known && now->known)
+        monitor->energy_before = now->value;
+    if (energy->known && !now->known)
+        return;
+    *energy = *now;
+    energy->value -= now->known ? monitor->energy_before : 0;
+}
+
+/* Reading may take the driver a while, so it is done outside the lock. What is a difference to a
+ * reading before the run does not count. */
 static void take_reading(struct xt_monitor *monitor)
 {
     struct xt_telemetry now;
     xt_device_read(monitor->device, &now);
     pthread_mutex_lock(&monitor->lock);
     struct xt_monitor_figures *figures = &monitor->figures;
-    figures->readings++;
     figures->now = now;
-    if (!figures->memory_peak.known ||
-        (now.memory_used.known && now.memory_used.value > figures->memory_peak.value))
-        figures->memory_peak = now.memory_used;
-    add(&monitor->busy, &now.busy, &figures->busy);
-    add(&monitor->power, &now.power, &figures->power);
+    keep_peak(&now.memory_used, &figures->memory_peak);
+    keep_peak(&now.temperature, &figures->temperature_peak);
+    keep_energy(monitor, &now.energy);
+    if (figures->readings++) {
+        add(&monitor->busy, &now.busy, &figures->busy);
+        add(&monitor->power, &now.power, &figures->power);
+    }
     add(&monitor->frequency, &now.frequency, &figures->frequency);
     pthread_mutex_unlock(&monitor->lock);
 }
@@ -177,13 +199,18 @@ void xt_monitor_describe_unreadable(const struct xt_monitor_figures *figures, ch
 
 void xt_monitor_format_run(const struct xt_monitor_figures *figures, char *text, size_t size)
 {
+    const struct xt_telemetry shown = {
+        .memory_used = figures->memory_peak,
+        .busy = figures->busy,
+        .power = figures->power,
+        .frequency = figures->frequency,
+        .temperature = figures->temperature_peak,
+    };
+    char sources[160];
     *text = '\0';
     if (figures->memory_peak.known && figures->now.memory_total.known)
-        xt_str_append_to(text, size, "memory at most %.1f of %.1f GB%s%s%s",
-                         figures->memory_peak.value / 1e9, figures->now.memory_total.value / 1e9,
-                         figures->memory_peak.from ? " (" : "",
-                         figures->memory_peak.from ? figures->memory_peak.from : "",
-                         figures->memory_peak.from ? ")" : "");
+        xt_str_append_to(text, size, "memory at most %.1f of %.1f GB",
+                         figures->memory_peak.value / 1e9, figures->now.memory_total.value / 1e9);
     if (figures->busy.known)
         xt_str_append_to(text, size, "%s%.0f %% busy", *text ? ", " : "",
                          100 * figures->busy.value);
@@ -191,4 +218,10 @@ void xt_monitor_format_run(const struct xt_monitor_figures *figures, char *text,
         xt_str_append_to(text, size, "%s%.0f W", *text ? ", " : "", figures->power.value);
     if (figures->frequency.known)
         xt_str_append_to(text, size, "%s%.0f MHz", *text ? ", " : "", figures->frequency.value);
+    if (figures->temperature_peak.known)
+        xt_str_append_to(text, size, "%sat most %.0f degrees", *text ? ", " : "",
+                         figures->temperature_peak.value);
+    xt_figures_describe_sources(&shown, sources, sizeof sources);
+    if (*text && *sources)
+        xt_str_append_to(text, size, " (%s)", sources);
 }

@@ -1,5 +1,5 @@
-/* Watches an XPU while it works: a thread reads its memory, busy time, power and frequency at
- * intervals, through Level Zero's Sysman.
+/* Watches an XPU while it works: a thread reads its memory, busy time, power, energy, frequency and
+ * temperature at intervals (figures.h).
  *
  * What cannot be read is not known and says why; nothing is made up. On the CPU there is nothing to
  * watch. While a monitor runs nobody else may call xt_device_read; it ends before the device is
@@ -23,6 +23,8 @@ struct xt_monitor_figures {
     struct xt_reading busy;        /* means of all readings that gave a figure */
     struct xt_reading power;
     struct xt_reading frequency;
+    struct xt_reading energy;           /* joules, since the monitor was started */
+    struct xt_reading temperature_peak; /* degrees Celsius */
 };
 
 struct xt_monitor;
@@ -41,7 +43,8 @@ void xt_monitor_destroy(struct xt_monitor *monitor);
 void xt_monitor_describe_unreadable(const struct xt_monitor_figures *figures, char *text,
                                     size_t size);
 
-/* "memory at most 3.4 of 16.0 GB, 85 % busy, 118 W, 2090 MHz": over the whole run. */
+/* "memory at most 3.4 of 16.0 GB, 85 % busy, 118 W, 2090 MHz (memory, busy time by fdinfo, ...)":
+ * over the whole run. */
 void xt_monitor_format_run(const struct xt_monitor_figures *figures, char *text, size_t size);
 
 #endif

@@ -102,6 +102,10 @@ static void sysman_figures_are_read_right(void **state)
     assert_string_equal(seen.first.busy.why, "this is the first reading");
     assert_true(seen.second.busy.known && seen.second.busy.value == 0.25);
     assert_true(seen.second.power.known && seen.second.power.value == 50);
+    assert_true(seen.first.energy.known && seen.first.energy.value == 0);
+    assert_true(seen.second.energy.value == 50);
+    assert_true(seen.second.memory_free.value == 13.0 * (1 << 30));
+    assert_string_equal(seen.second.memory_used.source, "sysman");
     assert_true(seen.second.power_limit.value == 190);
     assert_true(seen.second.frequency.value == 2100);
     assert_int_equal(seen.bar[0], XT_YES);
@@ -114,8 +118,9 @@ static void refused_figures_say_why_and_are_never_made_up(void **state)
     struct seen seen;
     play("refused", &seen);
     assert_int_equal(seen.count, 2);
-    const struct xt_reading *all[] = {&seen.second.memory_used, &seen.second.busy,
-                                      &seen.second.power, &seen.second.frequency};
+    const struct xt_reading *all[] = {&seen.second.memory_used, &seen.second.memory_free,
+                                      &seen.second.busy,        &seen.second.power,
+                                      &seen.second.energy,      &seen.second.frequency};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         assert_false(all[i]->known);
         assert_string_equal(all[i]->why, "no permission");
@@ -141,8 +146,28 @@ static void memory_of_which_all_is_said_to_be_free_is_not_known(void **state)
     struct seen seen;
     play("unprivileged", &seen);
     assert_false(seen.second.memory_used.known);
+    assert_false(seen.second.memory_free.known);
     assert_true(seen.second.memory_total.known);
     assert_non_null(strstr(seen.second.memory_used.why, "CAP_PERFMON"));
+}
+
+/* Memory adds up, busy time and frequency are means; each tile has its own. */
+static void every_tile_of_a_device_counts(void **state)
+{
+    (void)state;
+    struct seen seen;
+    play("tiles", &seen);
+    assert_int_equal(seen.facts[0].tiles, 2);
+    assert_int_equal(seen.facts[1].tiles, 0);
+    assert_true(seen.second.memory_total.value == 16.0 * (1 << 30));
+    assert_true(seen.second.memory_used.value == 3.0 * (1 << 30));
+    assert_true(seen.second.memory_free.value == 13.0 * (1 << 30));
+    assert_float_equal((float)seen.second.busy.value, 0.45F, 1e-6);
+    assert_true(seen.second.frequency.value == 2000);
+    assert_int_equal(seen.second.tile_count, 2);
+    assert_true(seen.second.tiles[1].memory_used == 2.0 * (1 << 30));
+    assert_true(seen.second.tiles[0].memory_total == 8.0 * (1 << 30));
+    assert_float_equal((float)seen.second.tiles[1].busy, 0.6F, 1e-6);
 }
 
 static void a_driver_without_devices_gives_an_empty_list(void **state)
@@ -203,6 +228,7 @@ int main(void)
         cmocka_unit_test(refused_figures_say_why_and_are_never_made_up),
         cmocka_unit_test(memory_of_which_all_is_said_to_be_free_is_not_known),
         cmocka_unit_test(figures_that_cannot_be_are_not_shown),
+        cmocka_unit_test(every_tile_of_a_device_counts),
         cmocka_unit_test(a_driver_without_devices_gives_an_empty_list),
         cmocka_unit_test(a_driver_that_does_not_start_is_named),
         cmocka_unit_test(a_driver_that_crashes_ends_its_own_process_alone),

@@ -7,6 +7,7 @@
  *   crash     one that ends the process
  *   refused   two, whose Sysman gives no permission
  *   odd       two, whose Sysman gives figures that cannot be
+ *   tiles     two, of which the discrete one is made of two sub-devices
  */
 #include <level_zero/ze_api.h>
 #include <level_zero/ze_ddi.h>
@@ -17,7 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEVICES = 2 };
+/* A handle of a tile has an index from TILE on. */
+enum { DEVICES = 2, TILES = 2, TILE = 100 };
 #define GIB (1024ull * 1024 * 1024)
 
 static const struct {
@@ -36,7 +38,8 @@ static const struct {
 static struct object {
     void *table;
     int index;
-} driver, devices[DEVICES], memories[DEVICES], engines[DEVICES], powers[DEVICES], domains[DEVICES];
+} driver, devices[DEVICES], memories[DEVICES], engines[DEVICES], powers[DEVICES], domains[DEVICES],
+    tiles[TILES], tile_memories[TILES], tile_engines[TILES], tile_domains[TILES];
 
 static bool plays(const char *what)
 {
@@ -59,6 +62,9 @@ static ze_result_t init(ze_init_flags_t flags)
     for (int i = 0; i < DEVICES; i++)
         devices[i].index = memories[i].index = engines[i].index = powers[i].index =
             domains[i].index = i;
+    for (int i = 0; i < TILES; i++)
+        tiles[i].index = tile_memories[i].index = tile_engines[i].index = tile_domains[i].index =
+            TILE + i;
     return ZE_RESULT_SUCCESS;
 }
 
@@ -111,6 +117,20 @@ static void fill_device(int i, ze_device_properties_t *out)
 static ze_result_t get_device_properties(ze_device_handle_t handle, ze_device_properties_t *out)
 {
     fill_device(index_of(handle), out);
+    return ZE_RESULT_SUCCESS;
+}
+
+static bool has_tiles(const void *handle)
+{
+    return plays("tiles") && index_of(handle) == 0;
+}
+
+static ze_result_t get_sub_devices(ze_device_handle_t handle, uint32_t *count,
+                                   ze_device_handle_t *out)
+{
+    if (has_tiles(handle))
+        return give(tiles, TILES, count, out);
+    *count = 0;
     return ZE_RESULT_SUCCESS;
 }
 
@@ -175,12 +195,26 @@ static ze_result_t sysman_bars(zes_device_handle_t handle, uint32_t *count,
 
 static ze_result_t enum_memory(zes_device_handle_t handle, uint32_t *count, zes_mem_handle_t *out)
 {
+    if (has_tiles(handle))
+        return give(tile_memories, TILES, count, out);
     return refused() ? refused() : give(&memories[index_of(handle)], 1, count, out);
+}
+
+static ze_result_t memory_properties(zes_mem_handle_t handle, zes_mem_properties_t *out)
+{
+    out->onSubdevice = index_of(handle) >= TILE;
+    out->subdeviceId = out->onSubdevice ? (uint32_t)(index_of(handle) - TILE) : 0;
+    return ZE_RESULT_SUCCESS;
 }
 
 static ze_result_t memory_state(zes_mem_handle_t handle, zes_mem_state_t *out)
 {
     int i = index_of(handle);
+    if (i >= TILE) { /* of 8 GiB each tile has another part in use */
+        out->size = 8 * GIB;
+        out->free = (7 - (uint64_t)(i - TILE)) * GIB;
+        return ZE_RESULT_SUCCESS;
+    }
     out->size = gpus[i].memory;
     out->free = plays("odd")            ? 2 * gpus[i].memory
                 : plays("unprivileged") ? gpus[i].memory
@@ -191,12 +225,15 @@ static ze_result_t memory_state(zes_mem_handle_t handle, zes_mem_state_t *out)
 static ze_result_t enum_engines(zes_device_handle_t handle, uint32_t *count,
                                 zes_engine_handle_t *out)
 {
+    if (has_tiles(handle))
+        return give(tile_engines, TILES, count, out);
     return refused() ? refused() : give(&engines[index_of(handle)], 1, count, out);
 }
 
 static ze_result_t engine_properties(zes_engine_handle_t handle, zes_engine_properties_t *out)
 {
-    (void)handle;
+    out->onSubdevice = index_of(handle) >= TILE;
+    out->subdeviceId = out->onSubdevice ? (uint32_t)(index_of(handle) - TILE) : 0;
     out->type = ZES_ENGINE_GROUP_COMPUTE_ALL;
     return ZE_RESULT_SUCCESS;
 }
@@ -205,7 +242,14 @@ static ze_result_t engine_properties(zes_engine_handle_t handle, zes_engine_prop
 static ze_result_t engine_activity(zes_engine_handle_t handle, zes_engine_stats_t *out)
 {
     static uint64_t readings;
-    (void)handle;
+    if (index_of(handle) >= TILE) { /* the second tile is busy twice as long */
+        static uint64_t of_tile[TILES];
+        uint64_t tile = (uint64_t)(index_of(handle) - TILE);
+        of_tile[tile]++;
+        out->timestamp = of_tile[tile] * 1000000;
+        out->activeTime = of_tile[tile] * 300000 * (tile + 1);
+        return ZE_RESULT_SUCCESS;
+    }
     readings++;
     out->timestamp = readings * 1000000;
     out->activeTime = plays("odd") ? 5000000 / readings : readings * 250000;
@@ -239,6 +283,8 @@ static ze_result_t power_limits(zes_pwr_handle_t handle, zes_power_sustained_lim
 
 static ze_result_t enum_domains(zes_device_handle_t handle, uint32_t *count, zes_freq_handle_t *out)
 {
+    if (has_tiles(handle))
+        return give(tile_domains, TILES, count, out);
     return refused() ? refused() : give(&domains[index_of(handle)], 1, count, out);
 }
 
@@ -251,8 +297,7 @@ static ze_result_t domain_properties(zes_freq_handle_t handle, zes_freq_properti
 
 static ze_result_t domain_state(zes_freq_handle_t handle, zes_freq_state_t *out)
 {
-    (void)handle;
-    out->actual = plays("odd") ? -1 : 2100;
+    out->actual = plays("odd") ? -1 : index_of(handle) == TILE + 1 ? 1900 : 2100;
     return ZE_RESULT_SUCCESS;
 }
 
@@ -281,6 +326,7 @@ ze_result_t zeGetDeviceProcAddrTable(ze_api_version_t version, ze_device_dditabl
     table->pfnGetMemoryProperties = get_memory_properties;
     table->pfnGetModuleProperties = get_module_properties;
     table->pfnPciGetPropertiesExt = get_pci;
+    table->pfnGetSubDevices = get_sub_devices;
     return ZE_RESULT_SUCCESS;
 }
 
@@ -337,6 +383,7 @@ ze_result_t zesGetMemoryProcAddrTable(ze_api_version_t version, zes_memory_ddita
 {
     (void)version;
     table->pfnGetState = memory_state;
+    table->pfnGetProperties = memory_properties;
     return ZE_RESULT_SUCCESS;
 }
 

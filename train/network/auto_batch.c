@@ -71,7 +71,12 @@ static void describe_side(const struct xt_network *network, const struct xt_memo
     snprintf(text, size, "%.2f GB of the %.2f GB %s%s", xt_memory_need(side) / 1e9,
              side->available / 1e9, of_device ? "on " : "of memory",
              of_device ? network->device.place : "");
-    if (*side->why)
+    if (*side->why && side->own > 0)
+        xt_str_append_to(text, size,
+                         ", all but the %.2f GB of this process counted as free (what others take "
+                         "is not readable: %s)",
+                         side->own / 1e9, side->why);
+    else if (*side->why)
         xt_str_append_to(text, size, ", all counted as free (what is taken is not readable: %s)",
                          side->why);
     else
@@ -81,7 +86,7 @@ static void describe_side(const struct xt_network *network, const struct xt_memo
 static void note(const struct xt_network *network, const struct xt_settings *settings,
                  const struct xt_memory_plan *plan, bool training, size_t images, int batch)
 {
-    char memory[256];
+    char memory[384];
     char more[160] = "";
     describe_side(network, plan, memory, sizeof memory);
     if (training)
@@ -122,7 +127,7 @@ enum xt_status xt_auto_batch_take(struct xt_network *network, const struct xt_se
         status = xt_network_plan(network, settings, *batch ? *batch : 1, training, &plan, err);
     if (status)
         return status;
-    char memory[256];
+    char memory[384];
     describe_side(network, &plan, memory, sizeof memory);
     if (!*batch)
         return xt_err_set(err, XT_ERR_MEMORY,

@@ -125,17 +125,18 @@ static void read_host(struct xt_memory_side *host)
     host->available = (double)xt_thread_memory_available();
 }
 
-/* What is taken on an XPU is known where Level Zero tells. */
+/* What is taken on an XPU is known where its driver tells; what this process has, the kernel. */
 static void read_device(struct xt_device *device, struct xt_memory_side *out)
 {
-    struct xt_telemetry telemetry;
-    xt_device_read(device, &telemetry);
+    struct xt_telemetry now;
+    xt_device_read(device, &now);
     out->limit = (double)device->xpu.facts.memory;
-    out->free = out->limit;
-    if (telemetry.memory_used.known)
-        out->free = at_least_0(out->limit - telemetry.memory_used.value);
-    else
-        snprintf(out->why, sizeof out->why, "%s", telemetry.memory_used.why);
+    out->own = !now.memory_free.known && now.memory_used.known ? now.memory_used.value : 0;
+    out->free = at_least_0(out->limit - out->own);
+    if (now.memory_free.known && now.memory_free.value < out->free)
+        out->free = now.memory_free.value;
+    if (!now.memory_free.known)
+        snprintf(out->why, sizeof out->why, "%s", now.memory_free.why);
     out->available = out->free;
 }
 

@@ -35,7 +35,8 @@ struct xt_memory_side {
     double limit;     /* what this process may have of it; 0: not known */
     double free;      /* what it has not taken yet; on an XPU what nobody has */
     double available; /* what can be had now, at most what is free */
-    char why[96]; /* what is taken on an XPU cannot be read, and counts as nothing; "": it can */
+    double own;       /* what this process has of an XPU, where what others have cannot be read */
+    char why[96];     /* that cannot be read, and counts as nothing; "": it can */
 };
 
 struct xt_memory_plan {

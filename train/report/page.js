@@ -277,13 +277,14 @@
       new_chart('Busy', [{ key: 'device_busy', label: 'of the time', noisy: true }], { share: true, show: share }),
       new_chart('Power', [{ key: 'device_power_w', label: 'W', noisy: true }]),
       new_chart('Frequency', [{ key: 'device_frequency_mhz', label: 'MHz' }]),
+      new_chart('Temperature', [{ key: 'device_temperature_c', label: 'degrees Celsius' }]),
       new_chart('Loss scale', [{ key: 'loss_scale' }], { log: true, positive: true }),
     ];
     /* What the record says beside these. */
-    const drawn = new Set(['step', 'epoch', 'time', 'images', 'correct', 'ema_images', 'ema_correct', 'device_memory_peak_bytes', 'skipped_steps',
+    const drawn = new Set(['step', 'epoch', 'time', 'images', 'correct', 'ema_images', 'ema_correct', 'device_memory_peak_bytes', 'device_energy_joules', 'skipped_steps',
       ...view.charts.flatMap((chart) => chart.series.map((series) => series.key))]);
     for (const [set, evaluation] of [[trained, false], [evaluated, true]])
-      for (const key of set) if (!drawn.has(key) && !titles[key]) cards.push(new_chart(title_of(key), [{ key, evaluation, noisy: !evaluation }]));
+      for (const key of set) if (!drawn.has(key) && !titles[key] && !key.endsWith('_source')) cards.push(new_chart(title_of(key), [{ key, evaluation, noisy: !evaluation }]));
     if (!view.charts.length) return section('Curves', 'Nothing is recorded yet.');
     const choice = make('select', { 'aria-label': 'along', onchange: (event) => { view.axis = event.target.value; zoom_to(null); } },
       Object.keys(axis_values).map((key) => make('option', { value: key }, axis_values[key].label)));
@@ -349,7 +350,7 @@
       make('div', { class: 'spent' }, parts.map(([name, s, colour]) => make('i', { style: `width:${(100 * s) / all}%;background:${colour}`, title: name }))),
       make('div', { class: 'legend' }, parts.map(([name, s, colour]) =>
         make('span', null, make('i', { class: 'dot', style: `background:${colour}` }), `${name} ${duration(s)} (${share(s / all)})`))),
-      make('p', { class: 'soft small', style: 'margin:8px 0 0' }, known(f.energy_joules) ? `Energy: ${short(f.energy_joules / 3600)} Wh.` : 'Energy: not measured.'));
+      make('p', { class: 'soft small', style: 'margin:8px 0 0' }, known(f.energy_joules) ? `Energy: ${short(f.energy_joules / 3600)} Wh${f.energy_source ? ` (${f.energy_source})` : ''}.` : 'Energy: not measured.'));
   }
   function slowest(run) {
     const ops = run.facts.ops;

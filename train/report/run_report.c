@@ -144,6 +144,8 @@ static void put_facts(struct xt_json *json, cJSON *at, const struct xt_run_facts
     xt_json_number(json, at, "loading_seconds", facts->costs.loading);
     xt_json_number(json, at, "evaluation_seconds", facts->costs.evaluation);
     xt_json_number(json, at, "energy_joules", facts->costs.energy);
+    if (facts->costs.energy_source)
+        xt_json_text(json, at, "energy_source", facts->costs.energy_source);
     put_ops(json, at, facts);
 }
 

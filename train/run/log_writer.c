@@ -149,6 +149,14 @@ void xt_log_writer_number(struct xt_log_writer *writer, const char *key, double 
     append(writer, text);
 }
 
+void xt_log_writer_word(struct xt_log_writer *writer, const char *key, const char *word)
+{
+    append_key(writer, key);
+    append(writer, word ? "\"" : "null");
+    append(writer, word ? word : "");
+    append(writer, word ? "\"" : "");
+}
+
 enum xt_status xt_log_writer_end(struct xt_log_writer *writer, struct xt_err *err)
 {
     append(writer, "}\n");

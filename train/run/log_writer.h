@@ -45,6 +45,8 @@ void xt_log_writer_close(struct xt_log_writer *writer);
 void xt_log_writer_begin(struct xt_log_writer *writer);
 void xt_log_writer_integer(struct xt_log_writer *writer, const char *key, int64_t value);
 void xt_log_writer_number(struct xt_log_writer *writer, const char *key, double value);
+/* A constant of the program's, with nothing in it that JSON would escape; NULL becomes null. */
+void xt_log_writer_word(struct xt_log_writer *writer, const char *key, const char *word);
 /* Hands the line to the system. After a failure (a full disk, say) the file ends in a whole line
  * again, and more lines may be tried. */
 enum xt_status xt_log_writer_end(struct xt_log_writer *writer, struct xt_err *err);

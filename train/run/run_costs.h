@@ -7,6 +7,7 @@ struct xt_run_costs {
     double loading;    /* seconds that steps waited for images */
     double evaluation; /* seconds, with saving the best weights */
     double energy;     /* joules of CPU packages, or of the XPU; NAN: not measured */
+    const char *energy_source; /* who counts it, a constant: "rapl", "hwmon", "sysman"; not kept */
 };
 
 #endif

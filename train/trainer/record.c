@@ -13,16 +13,17 @@ double xt_trainer_seconds(const struct xt_trainer *trainer)
     return trainer->earlier_seconds + xt_thread_seconds() - trainer->start_time;
 }
 
-/* The power of an XPU is read at intervals, the CPU packages count their energy. */
 struct xt_run_costs xt_trainer_costs(const struct xt_trainer *trainer)
 {
-    const struct xt_reading *power = &trainer->device_figures.power;
-    double here = xt_thread_seconds() - trainer->start_time;
+    const struct xt_reading *of_device = &trainer->device_figures.energy;
     struct xt_run_costs costs = trainer->costs;
     if (trainer->monitor)
-        costs.energy += power->known ? power->value * here : NAN;
+        costs.energy += of_device->known ? of_device->value : NAN;
     else
         costs.energy += trainer->energy.count ? trainer->energy.joules : NAN;
+    costs.energy_source = !isfinite(costs.energy) ? NULL
+                          : trainer->monitor      ? of_device->source
+                                                  : "rapl";
     return costs;
 }
 
@@ -54,17 +55,23 @@ static void log_device(struct xt_log_writer *log, const struct xt_monitor_figure
 {
     const struct {
         const char *key;
+        const char *source; /* its key; NULL: that of the figure before */
         const struct xt_reading *reading;
     } lines[] = {
-        {"device_memory_bytes", &figures->now.memory_used},
-        {"device_memory_peak_bytes", &figures->memory_peak},
-        {"device_busy", &figures->now.busy},
-        {"device_power_w", &figures->now.power},
-        {"device_frequency_mhz", &figures->now.frequency},
+        {"device_memory_bytes", "device_memory_source", &figures->now.memory_used},
+        {"device_memory_peak_bytes", NULL, &figures->memory_peak},
+        {"device_busy", "device_busy_source", &figures->now.busy},
+        {"device_power_w", "device_power_source", &figures->now.power},
+        {"device_energy_joules", "device_energy_source", &figures->energy},
+        {"device_frequency_mhz", "device_frequency_source", &figures->now.frequency},
+        {"device_temperature_c", "device_temperature_source", &figures->now.temperature},
     };
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        xt_log_writer_number(log, lines[i].key,
-                             lines[i].reading->known ? lines[i].reading->value : NAN);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        const struct xt_reading *reading = lines[i].reading;
+        xt_log_writer_number(log, lines[i].key, reading->known ? reading->value : NAN);
+        if (lines[i].source)
+            xt_log_writer_word(log, lines[i].source, reading->known ? reading->source : NULL);
+    }
 }
 
 /* Of the CPU the memory of the process, and the part of its threads' time that it computed. */

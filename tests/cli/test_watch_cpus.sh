@@ -24,7 +24,8 @@ wait $run || code=$?
 [ "$code" = 75 ] || fail "it ended with $code after a signal" "$(cat "$tree/said")"
 [ "$(grep -c '^going on from ' "$tree/said")" = 2 ] || fail 'it does not go on from what it saved' "$(cat "$tree/said")"
 [ "$(wc -l <"$tree/json")" = 1 ] || fail 'the end is not told once' "$(cat "$tree/json")"
-# What a start takes is counted from where it began, not from where the process did.
+# What a start takes is counted from where it began, not from where the process did: then both would be more than
+# all of it. On a busy machine they may well be two thirds.
 start=$(sed -n 's/.*"start_seconds":\([0-9.]*\).*/\1/p' "$tree/json") all=$(sed -n 's/.*"seconds":\([0-9.]*\).*/\1/p' "$tree/json")
-awk "BEGIN { exit !($start < $all / 2) }" || fail "starts took $start s of $all s"
+awk "BEGIN { exit !($start < 0.9 * $all) }" || fail "starts took $start s of $all s"
 echo 'a run goes on with one thread where others hold the CPUs'

@@ -213,6 +213,7 @@ THREADED_TESTS := $(addprefix $(BUILD)/san-thread/tests/,data/test_loader data/t
 test-all:
 	@scripts/deps.sh
 	@$(MAKE) test-xpu
+	@XTRAIN_TEST_ALL=1 TEST_TIMEOUT=1800 $(MAKE) test-mpi
 	@$(MAKE) -k all tests || true
 	@$(FUZZ_MAKE) || true
 	@$(MAKE) -k SAN=address BUILD=$(BUILD)/san-address tests || true

@@ -3,49 +3,44 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "train/ranks/answers.h"
+
 /* So many of those that were not learnt are named. */
 enum { NAMED = 10 };
-
-struct naming {
-    struct xt_trainer *trainer;
-    struct xt_report *report; /* text */
-    struct xt_report *list;   /* JSON */
-    int wrong;
-    enum xt_status status;
-    struct xt_err *err;
-};
 
 bool xt_overfit_is_learnt(const struct xt_trainer *trainer)
 {
     return trainer->best_step > 0 && trainer->best.accuracy == 1;
 }
 
-static void see(void *context, const struct xt_answer *answer)
+static void see(void *errors, const struct xt_answer *answer)
 {
-    struct naming *naming = context;
-    struct xt_trainer *trainer = naming->trainer;
+    xt_errors_add(errors, answer);
+}
+
+static enum xt_status name(const struct xt_trainer *trainer, const struct xt_wrong *wrong,
+                           struct xt_report *report, struct xt_report *list, struct xt_err *err)
+{
     const struct xt_objective *objective = trainer->objective;
-    if (naming->status || answer->right || naming->wrong++ >= NAMED)
-        return;
     char path[1024];
     struct xt_str expected = {0};
     struct xt_str read = {0};
-    trainer->val->class->name(trainer->val, answer->index, path, sizeof path);
-    naming->status = objective->class->text(objective, answer->label, answer->label_length,
-                                            &expected, naming->err);
-    if (!naming->status)
-        naming->status = objective->class->text(objective, answer->said->symbols,
-                                                answer->said->length, &read, naming->err);
-    if (!naming->status) {
-        struct xt_report *item = xt_report_group(naming->list, NULL);
+    trainer->val->class->name(trainer->val, wrong->index, path, sizeof path);
+    enum xt_status status =
+        objective->class->text(objective, wrong->label, wrong->label_length, &expected, err);
+    if (!status)
+        status = objective->class->text(objective, wrong->said, wrong->length, &read, err);
+    if (!status) {
+        struct xt_report *item = xt_report_group(list, NULL);
         xt_report_add(item, "image", NULL, "%s", path);
         xt_report_add(item, "label", NULL, "%s", xt_str_get(&expected));
         xt_report_add(item, "answer", NULL, "%s", xt_str_get(&read));
-        xt_report_line(naming->report, "  %s: labelled %s, read as %s", path, xt_str_get(&expected),
+        xt_report_line(report, "  %s: labelled %s, read as %s", path, xt_str_get(&expected),
                        read.length ? xt_str_get(&read) : "nothing");
     }
     xt_str_clear(&expected);
     xt_str_clear(&read);
+    return status;
 }
 
 /* How many are right, and the losses, say where to look. */
@@ -70,21 +65,38 @@ static void explain(const struct xt_trainer *trainer, double loss, struct xt_rep
                        "more --steps, then a --lr ten times lower and ten times higher");
 }
 
+static int by_index(const void *a, const void *b)
+{
+    const struct xt_wrong *one = *(const struct xt_wrong *const *)a;
+    const struct xt_wrong *other = *(const struct xt_wrong *const *)b;
+    return (one->index > other->index) - (one->index < other->index);
+}
+
+/* The first of those that all ranks read wrong. */
 static enum xt_status name_wrong(struct xt_trainer *trainer, struct xt_report *report,
                                  struct xt_err *err)
 {
     struct xt_evaluation evaluation = {.images = 0};
-    struct naming naming = {.trainer = trainer,
-                            .report = report,
-                            .list = xt_report_list(report, "not_learnt"),
-                            .err = err};
-    const struct xt_evaluate_observer observer = {.context = &naming, .answer = see};
-    enum xt_status status = xt_evaluate(&trainer->network, trainer->objective, trainer->val,
-                                        trainer->settings, &observer, &evaluation, err);
+    struct xt_errors errors;
+    struct xt_report *list = xt_report_list(report, "not_learnt");
+    const struct xt_evaluate_observer observer = {.context = &errors, .answer = see};
+    enum xt_status status = xt_errors_init(&errors, trainer->objective, 0, err);
+    if (!status)
+        status = xt_evaluate(&trainer->network, trainer->objective, trainer->val, trainer->settings,
+                             &observer, &evaluation, err);
+    if (!status)
+        status = xt_ranks_share_errors(trainer->settings->ranks, &errors, err);
+    if (!status)
+        status = xt_errors_end(&errors, err);
+    if (!status && errors.count)
+        qsort(errors.wrong, errors.count, sizeof *errors.wrong, by_index);
+    for (size_t i = 0; i < errors.count && i < NAMED && !status; i++)
+        status = name(trainer, errors.wrong[i], report, list, err);
+    if (errors.count > NAMED)
+        xt_report_line(report, "  and %zu more", errors.count - NAMED);
     xt_evaluation_clear(&evaluation);
-    if (naming.wrong > NAMED)
-        xt_report_line(report, "  and %d more", naming.wrong - NAMED);
-    return status ? status : naming.status;
+    xt_errors_clear(&errors);
+    return status;
 }
 
 enum xt_status xt_overfit_describe(struct xt_trainer *trainer, double loss,

@@ -410,14 +410,19 @@ static struct xt_report *describe_end(const struct view *view, enum xt_status st
     return report;
 }
 
-/* As text what the run came to; of one that did not come to its end the error says it all. */
+/* As text what the run came to; of one that did not come to its end the error says it all. All
+ * ranks look, rank 0 speaks. */
 static enum xt_status report_end(const struct view *view, enum xt_status status, struct xt_err *err)
 {
     bool json = view->trainer->settings->json;
-    if ((status && !json) || !xt_ranks_is_first(view->trainer->settings->ranks))
+    if (status && !json)
         return status;
     struct xt_err own;
     struct xt_report *report = describe_end(view, status, err);
+    if (!xt_ranks_is_first(view->trainer->settings->ranks)) {
+        xt_report_destroy(report);
+        return status;
+    }
     enum xt_status printed =
         xt_report_end(report, json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, status ? &own : err);
     return status ? status : printed;

@@ -5,5 +5,5 @@ MPI_SCRIPTS := $(wildcard tests/mpi/test_*.sh)
 .PHONY: test-mpi
 test-mpi:
 	@MPI=1 scripts/deps.sh || true
-	@$(MAKE) -k all $(MPI_TESTS) || true
+	@$(MAKE) -k all $(MPI_TESTS) $(BUILD)/tests/weights_apart || true
 	@scripts/run-tests.sh $(MPI_TESTS) $(MPI_SCRIPTS)

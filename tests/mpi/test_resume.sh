@@ -2,7 +2,7 @@
 # Stopped, killed and gone on, also by another number of ranks: what comes of it is what an undisturbed run gives.
 . tests/mpi/common.sh
 run=(--model lprnet --data 'synth:plates?count=96&seed=3' --val 'synth:plates?count=20&seed=4' --batch 8
-  --save-every 4 --log-every 4 --augment)
+  --save-every 4 --log-every 4 --augment --accumulate 2 --ema 0.9)
 short=("${run[@]}" --steps 40)
 
 "${two[@]}" "${short[@]}" --out whole --quiet >said 2>&1 || fail 'the undisturbed run failed' "$(cat said)"

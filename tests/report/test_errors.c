@@ -137,6 +137,46 @@ static void symbols_that_are_missing_or_too_many_have_no_other(void **state)
     xt_errors_clear(&errors);
 }
 
+static void what_two_collected_is_as_if_one_had(void **state)
+{
+    (void)state;
+    struct xt_errors all = collect(4);
+    struct xt_errors parts[2] = {collect(4), collect(4)};
+    struct xt_str packed = {0};
+    struct xt_err err;
+    for (size_t i = 0; i < 60; i++) {
+        int label = (int)(i % CLASSES);
+        int read = i % 3 ? label : (int)((i + 1) % CLASSES);
+        double confidence = (double)(i * 37 % 61) / 61;
+        add(&all, i, label, read, confidence);
+        add(&parts[i >= 25], i, label, read, confidence);
+    }
+    assert_int_equal(xt_errors_pack(&parts[1], &packed, &err), XT_OK);
+    assert_int_equal(xt_errors_add_packed(&parts[0], packed.data, packed.length, &err), XT_OK);
+    end(&all);
+    end(&parts[0]);
+    assert_int_equal(parts[0].images, all.images);
+    assert_int_equal(parts[0].wrong_images, all.wrong_images);
+    assert_int_equal(parts[0].count, all.count);
+    for (size_t i = 0; i < all.count; i++) {
+        assert_int_equal(parts[0].wrong[i]->index, all.wrong[i]->index);
+        assert_int_equal(parts[0].wrong[i]->said[0], all.wrong[i]->said[0]);
+        assert_int_equal(parts[0].wrong[i]->label[0], all.wrong[i]->label[0]);
+        assert_int_equal(parts[0].wrong[i]->steps[0].symbol, all.wrong[i]->steps[0].symbol);
+    }
+    assert_int_equal(parts[0].pair_count, all.pair_count);
+    assert_memory_equal(parts[0].pairs, all.pairs, all.pair_count * sizeof *all.pairs);
+    assert_memory_equal(parts[0].seen, all.seen, CLASSES * sizeof *all.seen);
+    assert_memory_equal(parts[0].right, all.right, CLASSES * sizeof *all.right);
+
+    for (size_t cut = 0; cut < packed.length; cut += 13)
+        assert_int_equal(xt_errors_add_packed(&parts[0], packed.data, cut, &err), XT_ERR_RUN);
+    xt_str_clear(&packed);
+    xt_errors_clear(&all);
+    xt_errors_clear(&parts[0]);
+    xt_errors_clear(&parts[1]);
+}
+
 static void the_first_failure_is_told_at_the_end(void **state)
 {
     (void)state;
@@ -161,6 +201,7 @@ int main(void)
         cmocka_unit_test(only_the_worst_are_kept_and_all_are_counted),
         cmocka_unit_test(what_is_taken_for_what_is_counted_the_most_frequent_first),
         cmocka_unit_test(symbols_that_are_missing_or_too_many_have_no_other),
+        cmocka_unit_test(what_two_collected_is_as_if_one_had),
         cmocka_unit_test(the_first_failure_is_told_at_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -274,7 +274,7 @@ enum xt_status xt_ranks_vote(struct xt_ranks *ranks, double weight, struct xt_vo
                              struct xt_err *err)
 {
     double values[] = {weight * vote->loss, vote->stop == XT_STOPPED, vote->stop == XT_INTERRUPTED,
-                       vote->done, (double)vote->bad};
+                       vote->done,          (double)vote->bad,        vote->sick};
     enum xt_status status =
         xt_ranks_sum(ranks, values, sizeof values / sizeof *values, "the losses", err);
     *vote = (struct xt_vote){
@@ -284,6 +284,7 @@ enum xt_status xt_ranks_vote(struct xt_ranks *ranks, double weight, struct xt_vo
                                 : XT_OK,
         .done = values[3] > 0,
         .bad = (size_t)values[4],
+        .sick = values[5] > 0,
     };
     return status;
 }

@@ -87,6 +87,7 @@ struct xt_vote {
     double loss; /* the mean over its images; then over all, not a number where one is none */
     enum xt_status stop; /* XT_OK, XT_STOPPED or XT_INTERRUPTED: of whoever was asked to */
     bool done;           /* the run's time is over */
+    bool sick;           /* a running statistic is no number */
     size_t bad;          /* images that it could not use; one may be counted by several */
 };
 /* weight: its part of the step's images. */

@@ -15,36 +15,69 @@ struct array {
     size_t count;
 };
 
-enum { ARRAYS_MOST = 4 };
+enum { ARRAYS_MOST = 6 };
 
-static int list_arrays(const struct xt_rank_state *state, struct array *out)
+struct arrays {
+    struct array items[ARRAYS_MOST];
+    int count;
+};
+
+static void list(struct arrays *arrays, float *data, size_t count)
+{
+    arrays->items[arrays->count++] = (struct array){data, count};
+}
+
+/* close_arrays gives the average back to its device. */
+static enum xt_status open_arrays(const struct xt_rank_state *state, struct arrays *out,
+                                  struct xt_err *err)
 {
     const struct xt_params *params = state->params;
-    int count = 0;
-    out[count++] = (struct array){params->values, params->value_floats};
-    out[count++] = (struct array){params->stats, params->stat_floats};
+    *out = (struct arrays){.count = 0};
+    list(out, params->values, params->value_floats);
+    list(out, params->stats, params->stat_floats);
     for (int i = 0; i < 2; i++)
         if (state->optim->state[i])
-            out[count++] = (struct array){state->optim->state[i], params->value_floats};
-    return count;
+            list(out, state->optim->state[i], params->value_floats);
+    if (!state->ema)
+        return XT_OK;
+    struct xt_params_view view;
+    enum xt_status status = xt_ema_map(state->ema, &view, err);
+    if (status)
+        return status;
+    list(out, view.values, params->value_floats);
+    list(out, view.stats, params->stat_floats);
+    return XT_OK;
+}
+
+static enum xt_status close_arrays(const struct xt_rank_state *state, enum xt_status status,
+                                   struct xt_err *err)
+{
+    struct xt_err own;
+    enum xt_status closed = state->ema ? xt_ema_unmap(state->ema, status ? &own : err) : XT_OK;
+    return status ? status : closed;
 }
 
 enum xt_status xt_rank_state_share(struct xt_ranks *ranks, const struct xt_rank_state *state,
                                    struct xt_err *err)
 {
-    struct array arrays[ARRAYS_MOST];
-    int64_t counts[] = {state->optim->step, state->params->batches_tracked};
+    struct arrays arrays;
+    int64_t counts[] = {state->optim->step, state->params->batches_tracked,
+                        state->ema ? xt_ema_updates(state->ema) : 0};
     if (!ranks)
         return XT_OK;
-    enum xt_status status = xt_ranks_copy(ranks, counts, sizeof counts, 0, "the weights", err);
-    int count = list_arrays(state, arrays);
-    for (int i = 0; i < count && !status; i++)
-        status = xt_ranks_copy(ranks, arrays[i].data, arrays[i].count * sizeof(float), 0,
-                               "the weights", err);
+    enum xt_status status = open_arrays(state, &arrays, err);
+    if (status)
+        return status;
+    status = xt_ranks_copy(ranks, counts, sizeof counts, 0, "the weights", err);
+    for (int i = 0; i < arrays.count && !status; i++)
+        status = xt_ranks_copy(ranks, arrays.items[i].data, arrays.items[i].count * sizeof(float),
+                               0, "the weights", err);
     state->optim->step = counts[0];
     state->params->batches_tracked = counts[1];
     state->params->version++;
-    return status;
+    if (state->ema)
+        xt_ema_set_updates(state->ema, counts[2]);
+    return close_arrays(state, status, err);
 }
 
 static uint64_t hash_of(const struct array *array)
@@ -61,17 +94,20 @@ static uint64_t hash_of(const struct array *array)
 enum xt_status xt_rank_state_check(struct xt_ranks *ranks, const struct xt_rank_state *state,
                                    struct xt_err *err)
 {
-    struct array arrays[ARRAYS_MOST];
+    struct arrays arrays;
     uint64_t own = 0;
     uint64_t *all = NULL;
     int others = 0;
     if (!ranks)
         return XT_OK;
-    int count = list_arrays(state, arrays);
-    for (int i = 0; i < count; i++)
-        own = xt_rng_mix(own ^ hash_of(&arrays[i]));
-    enum xt_status status =
-        xt_mem_calloc(&all, (size_t)ranks->size, sizeof *all, "the ranks' states", err);
+    enum xt_status status = open_arrays(state, &arrays, err);
+    if (status)
+        return status;
+    for (int i = 0; i < arrays.count; i++)
+        own = xt_rng_mix(own ^ hash_of(&arrays.items[i]));
+    status = close_arrays(state, XT_OK, err);
+    if (!status)
+        status = xt_mem_calloc(&all, (size_t)ranks->size, sizeof *all, "the ranks' states", err);
     if (!status)
         status = xt_ranks_gather(ranks, &own, sizeof own, all, "the states", err);
     for (int i = 1; i < ranks->size && !status; i++)

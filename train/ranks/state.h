@@ -1,17 +1,20 @@
-/* What every rank has of a run, which is the same in all: weights, statistics, the optimizer's
- * arrays; and what each met of its images, which rank 0 lists. Collective; alone nothing is done.
+/* What every rank has of a run, which is the same in all: weights, statistics, their moving
+ * average, the optimizer's arrays; and what each met of its images, which rank 0 lists. Collective;
+ * alone nothing is done.
  */
 #ifndef XT_TRAIN_RANKS_STATE_H
 #define XT_TRAIN_RANKS_STATE_H
 
 #include "data/loader.h"
 #include "models/graph/params.h"
+#include "train/optim/ema.h"
 #include "train/optim/optim.h"
 #include "train/ranks/ranks.h"
 
 struct xt_rank_state {
     struct xt_params *params;
     struct xt_optim *optim;
+    struct xt_ema *ema; /* NULL: none */
 };
 
 /* All take rank 0's. */

@@ -247,15 +247,11 @@ static enum xt_status sum_norm(void *context, double *values, size_t count, stru
     return xt_ranks_sum_norm(team->config.ranks, values, count, err);
 }
 
-/* An XPU's gradients are added up on the host, all at once. */
+/* An XPU's gradients are added up on the host. */
 static enum xt_status pull(struct xt_team *team, struct xt_err *err)
 {
     enum xt_status status = xt_params_pull_grads(params_of(team), err);
-    if (!status && team->averages)
-        status = xt_params_pull(params_of(team), err);
-    for (size_t i = 0; i < team->count; i++)
-        team->buckets[i].left = 0;
-    return status;
+    return status || !team->averages ? status : xt_params_pull(params_of(team), err);
 }
 
 static enum xt_status push(struct xt_team *team, struct xt_err *err)
@@ -274,6 +270,8 @@ enum xt_status xt_team_finish(struct xt_team *team, struct xt_err *err)
 {
     bool apart = team->config.graph->options.device->own_memory;
     enum xt_status status = apart ? pull(team, err) : XT_OK;
+    for (size_t i = 0; i < team->count; i++)
+        team->buckets[i].left = 0;
     if (!status)
         status = start_full(team, err);
     for (size_t i = 0; i < team->count && !status; i++) {
@@ -335,7 +333,7 @@ enum xt_status xt_team_create(struct xt_team **out, const struct xt_team_config 
         .context = team,
         .samples = config->rows.of,
         .sum = config->sync_bn ? sum_norm : NULL,
-        .learned = apart ? NULL : learned,
+        .learned = apart || config->at_once ? NULL : learned,
     };
     status = find_gradients(team, err);
     if (!status)

@@ -20,6 +20,7 @@ struct xt_team_config {
     bool sync_bn;
     size_t bucket; /* bytes of gradients; at least one op's */
     bool bf16;     /* what is sent is rounded to bf16 */
+    bool at_once;  /* what is sent is there only when xt_team_finish is called: sums of batches */
 };
 
 /* XT_ERR_USAGE for what an XPU has not. */
@@ -32,7 +33,8 @@ void xt_team_destroy(struct xt_team *team);
 double xt_team_weight(const struct xt_team *team);
 void xt_team_weigh(const struct xt_team *team, float *grad, size_t count);
 
-/* After the backward pass: waits until the gradients of all are added up. */
+/* After the backward pass, after a step's last one where it is `at_once`: waits until the gradients
+ * of all are added up. */
 enum xt_status xt_team_finish(struct xt_team *team, struct xt_err *err);
 
 int xt_team_buckets(const struct xt_team *team);

@@ -11,10 +11,12 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "base/str.h"
 #include "train/evaluate.h"
 
 /* One image; one piece of memory with what it points to. */
 struct xt_wrong {
+    size_t bytes;      /* of that memory */
     size_t index;      /* in the source */
     double confidence; /* of the answer */
     const int *label;  /* [label_length] */
@@ -62,5 +64,12 @@ void xt_errors_clear(struct xt_errors *errors);
 void xt_errors_add(struct xt_errors *errors, const struct xt_answer *answer);
 /* Orders what was collected. */
 enum xt_status xt_errors_end(struct xt_errors *errors, struct xt_err *err);
+
+/* Appends what was collected to `out`, as bytes for another process of this program; add_packed
+ * takes them as if that process' images had been this one's. XT_ERR_RUN where they are cut short.
+ */
+enum xt_status xt_errors_pack(struct xt_errors *errors, struct xt_str *out, struct xt_err *err);
+enum xt_status xt_errors_add_packed(struct xt_errors *errors, const void *bytes, size_t count,
+                                    struct xt_err *err);
 
 #endif

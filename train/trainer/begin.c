@@ -95,23 +95,30 @@ enum xt_status xt_trainer_begin_average(struct xt_trainer *trainer,
     return status ? status : unmapped;
 }
 
-/* Rank 0 has read what the others take of it. */
-static enum xt_status share_state(struct xt_trainer *trainer, struct xt_checkpoint *state,
-                                  struct xt_err *err)
+enum xt_status xt_trainer_share_state(struct xt_trainer *trainer, struct xt_checkpoint *state,
+                                      struct xt_err *err)
 {
     struct xt_ranks *ranks = trainer->settings->ranks;
-    const struct xt_rank_state all = {&trainer->network.params, &trainer->optim};
+    const struct xt_rank_state all = {&trainer->network.params, &trainer->optim, trainer->ema};
+    if (!ranks)
+        return XT_OK;
+    enum xt_status status = xt_ranks_copy(ranks, state, sizeof *state, 0, "the checkpoint", err);
+    return status ? status : xt_rank_state_share(ranks, &all, err);
+}
+
+/* Rank 0 has opened it. */
+static enum xt_status share_folder(struct xt_trainer *trainer, struct xt_err *err)
+{
+    struct xt_ranks *ranks = trainer->settings->ranks;
     char path[PATH_MAX] = "";
     if (!ranks)
         return XT_OK;
     if (xt_ranks_is_first(ranks))
         snprintf(path, sizeof path, "%s", trainer->folder.path);
-    enum xt_status status = xt_ranks_copy(ranks, state, sizeof *state, 0, "the checkpoint", err);
-    if (!status)
-        status = xt_ranks_copy(ranks, path, sizeof path, 0, "the folder", err);
+    enum xt_status status = xt_ranks_copy(ranks, path, sizeof path, 0, "the folder", err);
     if (!status && !xt_ranks_is_first(ranks))
         status = xt_mem_strdup(&trainer->folder.path, path, err);
-    return status ? status : xt_rank_state_share(ranks, &all, err);
+    return status;
 }
 
 static enum xt_status go_on(struct xt_trainer *trainer, struct xt_err *err)
@@ -131,11 +138,13 @@ static enum xt_status go_on(struct xt_trainer *trainer, struct xt_err *err)
     if (!status && trainer->resume.from.path)
         state = trainer->resume.from.state;
     if (!status)
-        status = share_state(trainer, &state, err);
+        status = xt_trainer_begin_average(trainer, &trainer->resume.from, err);
+    if (!status)
+        status = share_folder(trainer, err);
+    if (!status)
+        status = xt_trainer_share_state(trainer, &state, err);
     if (!status && state.step >= 0)
         xt_trainer_take_state(trainer, &state);
-    if (!status)
-        status = xt_trainer_begin_average(trainer, &trainer->resume.from, err);
     xt_resume_clear(&trainer->resume);
     return status;
 }

@@ -2,6 +2,7 @@
 #include "train/trainer.h"
 
 #include "base/system/thread.h"
+#include "train/ranks/answers.h"
 #include "train/trainer/parts.h"
 
 /* The list counts also where the evaluation failed of it; its error is the one to tell then. */
@@ -112,7 +113,9 @@ static enum xt_status evaluate_with(struct xt_trainer *trainer, struct xt_errors
     if (!status)
         status = xt_trainer_log_evaluation(trainer, &progress, &trainer->last_evaluation, err);
     tell_evaluations(trainer, &progress, best);
-    if (!status && errors)
+    if (!status)
+        status = xt_ranks_share_errors(trainer->settings->ranks, errors, err);
+    if (!status && xt_ranks_is_first(trainer->settings->ranks))
         xt_run_report_take(&trainer->report, errors, &trainer->last_evaluation, trainer->val,
                            trainer->step);
     return status;
@@ -124,11 +127,9 @@ enum xt_status xt_trainer_evaluate(struct xt_trainer *trainer, struct xt_err *er
         return XT_OK;
     struct xt_errors errors;
     double start = xt_thread_seconds();
-    /* Of several ranks each has seen a part of the answers. */
-    bool alone = !trainer->settings->ranks;
     enum xt_status status = xt_errors_init(&errors, trainer->objective, XT_RUN_ERRORS, err);
     if (!status)
-        status = evaluate_with(trainer, alone ? &errors : NULL, err);
+        status = evaluate_with(trainer, &errors, err);
     xt_errors_clear(&errors);
     trainer->costs.evaluation += xt_thread_seconds() - start;
     /* At the end the page is written anyway. */

@@ -25,6 +25,9 @@ void xt_trainer_take_state(struct xt_trainer *trainer, const struct xt_checkpoin
 /* The moving average as the checkpoint has it; else it begins with the weights. */
 enum xt_status xt_trainer_begin_average(struct xt_trainer *trainer,
                                         const struct xt_checkpoint_file *from, struct xt_err *err);
+/* Rank 0 has read what the others take of it: *state, weights, their average, the optimizer. */
+enum xt_status xt_trainer_share_state(struct xt_trainer *trainer, struct xt_checkpoint *state,
+                                      struct xt_err *err);
 
 /* ---- save.c ---- */
 

@@ -9,28 +9,49 @@
 
 enum { ROLLBACKS_MOST = 3 };
 
+/* Rank 0 reads it. `why` it is needed. */
+static enum xt_status load_newest(struct xt_trainer *trainer, const struct xt_err *why,
+                                  struct xt_checkpoint *state, struct xt_err *err)
+{
+    struct xt_checkpoint_file from;
+    enum xt_status status = xt_checkpoint_open_newest(&from, trainer->folder.path, err);
+    if (!status && !from.path)
+        status = xt_err_set(err, why->status, "%s; there is no whole checkpoint to go back to",
+                            why->text);
+    if (!status)
+        status =
+            xt_checkpoint_load(&from, trainer->settings, &trainer->network, &trainer->optim, err);
+    if (!status)
+        status = xt_trainer_begin_average(trainer, &from, err);
+    *state = from.state;
+    xt_checkpoint_close(&from);
+    return status;
+}
+
 /* What was trained since then is gone, but for best weights that were found: they are the best. */
-static enum xt_status take_checkpoint(struct xt_trainer *trainer,
-                                      const struct xt_checkpoint_file *from, struct xt_err *err)
+static enum xt_status take_checkpoint(struct xt_trainer *trainer, const struct xt_err *why,
+                                      struct xt_err *err)
 {
     int64_t best_step = trainer->best_step;
     struct xt_merit best = trainer->best;
     bool best_is_average = trainer->best_is_average;
     double seconds = trainer->earlier_seconds;
-    enum xt_status status =
-        xt_checkpoint_load(from, trainer->settings, &trainer->network, &trainer->optim, err);
+    struct xt_checkpoint state = {.step = -1};
+    enum xt_status status = xt_ranks_is_first(trainer->settings->ranks)
+                                ? load_newest(trainer, why, &state, err)
+                                : XT_OK;
     if (!status)
-        status = xt_trainer_begin_average(trainer, from, err);
+        status = xt_trainer_share_state(trainer, &state, err);
     if (status)
         return status;
     if (trainer->xpu_optim)
         xt_xpu_optim_reload(trainer->xpu_optim);
-    xt_trainer_take_state(trainer, &from->state);
+    xt_trainer_take_state(trainer, &state);
     trainer->earlier_seconds = seconds;
     trainer->best_step = best_step;
     trainer->best = best;
     trainer->best_is_average = best_is_average;
-    trainer->lr_factor = from->state.lr_factor * pow(0.5, trainer->rollbacks);
+    trainer->lr_factor = state.lr_factor * pow(0.5, trainer->rollbacks);
     return XT_OK;
 }
 
@@ -48,14 +69,15 @@ static enum xt_status log_rollback(struct xt_trainer *trainer, int64_t failed, s
 
 static enum xt_status reopen(struct xt_trainer *trainer, int64_t failed, struct xt_err *err)
 {
+    bool first = xt_ranks_is_first(trainer->settings->ranks);
     enum xt_status status = xt_trainer_list_bad(trainer, err);
     xt_feed_destroy(trainer->feed);
     trainer->feed = NULL;
     xt_log_writer_close(&trainer->log);
     xt_run_report_close(&trainer->report);
-    if (!status)
+    if (!status && first)
         status = xt_trainer_open_log(trainer, err);
-    if (!status)
+    if (!status && first)
         status = log_rollback(trainer, failed, err);
     if (!status)
         status = xt_trainer_open_feed(trainer, err);
@@ -67,21 +89,14 @@ enum xt_status xt_trainer_roll_back(struct xt_trainer *trainer, struct xt_err *e
 {
     struct xt_err why = *err;
     int64_t failed = trainer->step + 1;
-    struct xt_checkpoint_file from;
     trainer->diverged = false;
     if (trainer->rollbacks == ROLLBACKS_MOST)
         return xt_err_set(err, why.status,
                           "%s; %d times it went back to the checkpoint before (--on-nan rollback), "
                           "the last time at %g of the rate, and it came to the same",
                           why.text, ROLLBACKS_MOST, trainer->lr_factor);
-    enum xt_status status = xt_checkpoint_open_newest(&from, trainer->folder.path, err);
-    if (!status && !from.path)
-        status =
-            xt_err_set(err, why.status, "%s; there is no whole checkpoint to go back to", why.text);
     trainer->rollbacks++;
-    if (!status)
-        status = take_checkpoint(trainer, &from, err);
-    xt_checkpoint_close(&from);
+    enum xt_status status = take_checkpoint(trainer, &why, err);
     if (!status)
         xt_log_warn("%s; going back to step %" PRId64 ", on at %g of the rate (--on-nan rollback, "
                     "%d of %d)",

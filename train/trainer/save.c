@@ -100,12 +100,16 @@ enum xt_status xt_trainer_save(struct xt_trainer *trainer, struct xt_err *err)
         .costs = xt_trainer_costs(trainer),
     };
     struct xt_ranks *ranks = trainer->settings->ranks;
-    const struct xt_rank_state all = {&trainer->network.params, &trainer->optim};
+    const struct xt_rank_state all = {&trainer->network.params, &trainer->optim, trainer->ema};
     enum xt_status status = xt_trainer_list_bad(trainer, err);
     if (!status && !trainer->xpu_optim)
         status = xt_rank_state_check(ranks, &all, err);
+    /* All of them, so that they go back together where it is --on-nan rollback. */
+    if (!status && ranks)
+        status = xt_trainer_check_weights(trainer, err);
     if (!status && !xt_ranks_is_first(ranks)) {
         trainer->saved_step = trainer->step;
+        trainer->rollbacks = 0;
         return XT_OK;
     }
     /* What the record says must not be younger than the checkpoint, also when the power fails. */

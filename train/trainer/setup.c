@@ -109,25 +109,15 @@ static enum xt_status check_watch(const struct xt_trainer *trainer, struct xt_er
     return XT_OK;
 }
 
-/* What several ranks do not do together yet. */
+/* What several ranks cannot do. */
 static enum xt_status check_ranks(const struct xt_settings *s, struct xt_err *err)
 {
-    const struct {
-        bool asked;
-        const char *option;
-    } alone[] = {
-        {s->accumulate > 1, "--accumulate"},
-        {s->ema > 0, "--ema"},
-        {s->overfit > 0, "--overfit"},
-        {s->on_nan != XT_ON_NAN_STOP, "--on-nan skip and rollback"},
-        {s->on_device_loss != XT_LOSS_STOP, "--on-device-loss resume"},
-    };
-    for (size_t i = 0; i < sizeof alone / sizeof *alone && s->ranks; i++)
-        if (alone[i].asked)
-            return xt_err_set(err, XT_ERR_USAGE,
-                              "%s: for one process alone, and these are %d; leave it out, or start "
-                              "one",
-                              alone[i].option, s->ranks->size);
+    if (s->ranks && s->on_device_loss == XT_LOSS_RESUME)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--on-device-loss resume: a process that starts itself again cannot join "
+                          "the other %d of its MPI job any more; leave it out, and start all of "
+                          "them again with --resume auto",
+                          s->ranks->size - 1);
     return XT_OK;
 }
 
@@ -272,6 +262,7 @@ static enum xt_status join_ranks(struct xt_trainer *trainer, struct xt_err *err)
         .sync_bn = s->sync_bn,
         .bucket = (size_t)s->bucket << 20,
         .bf16 = s->reduce_type == XT_REDUCE_BF16,
+        .at_once = trainer->sum != NULL,
     };
     enum xt_status status = xt_team_create(&trainer->team, &config, err);
     return status ? status : introduce(trainer, err);

@@ -146,7 +146,7 @@ static enum xt_status forward(struct xt_trainer *trainer, const struct xt_feed_b
         .pixels = batch->host.pixels,
         .uploaded = batch->uploaded,
         .count = batch->host.count,
-        .first = trainer->parts.done * network->batch,
+        .first = trainer->parts.done * trainer->batch,
         .rows = trainer->rows,
         .training = true,
         .bn_frozen = network->bn_frozen,
@@ -169,6 +169,18 @@ static void weigh(const struct xt_trainer *trainer, int images)
         grad[i] *= share;
 }
 
+/* Where norms are each rank's own so are its statistics, until the end of the step. */
+static enum xt_status check_all_statistics(const struct xt_trainer *trainer, struct xt_err *err)
+{
+    enum xt_status status = xt_step_check_statistics(trainer, err);
+    if (status || !trainer->team || !trainer->vote.sick)
+        return status;
+    return xt_err_set(err, XT_ERR_RUN,
+                      "a running statistic of another rank is infinite or not a number by step "
+                      "%" PRId64 ": the run has diverged; a lower --lr, or --clip 5, may help%s",
+                      trainer->step + 1, whole_checkpoint(trainer));
+}
+
 static enum xt_status take_loss(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
                                 struct xt_err *err)
 {
@@ -184,7 +196,7 @@ static enum xt_status take_loss(struct xt_trainer *trainer, const struct xt_feed
     double weight = trainer->sum ? images : 1;
     trainer->parts.loss_sum += weight * mean;
     trainer->parts.weight += weight;
-    if (xt_step_check_statistics(trainer, err)) {
+    if (check_all_statistics(trainer, err)) {
         trainer->diverged = true;
         return skips(trainer) ? leave_out(trainer, err) : XT_ERR_RUN;
     }
@@ -204,12 +216,20 @@ static enum xt_status grad_norm(struct xt_trainer *trainer, double *norm, struct
     return XT_OK;
 }
 
+/* The sum of several batches' gradients is added up over the ranks, and looked at, once a step. */
+static bool sums_once(const struct xt_trainer *trainer)
+{
+    return trainer->team && trainer->sum;
+}
+
 /* Gradients are looked at before they are used, so that weights that are no numbers never get into
  * a checkpoint. Where a smaller scale of the loss may help, the scaler has its say first. */
 static enum xt_status take_gradients(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
                                      struct xt_err *err)
 {
     struct xt_step_parts *parts = &trainer->parts;
+    if (sums_once(trainer))
+        return xt_gradient_sum_add(trainer->sum, parts->done == 0, err);
     if (grad_norm(trainer, &parts->norm, err))
         return err->status;
     if (!isfinite(parts->norm) && !xt_scaler_can_fall(&trainer->scaler))
@@ -233,7 +253,7 @@ enum xt_status xt_step_add(struct xt_trainer *trainer, const struct xt_feed_batc
     double after_loss = xt_thread_seconds();
     if (!status && !parts->left_out)
         status = xt_graph_backward(trainer->network.graph, err);
-    if (!status && trainer->team)
+    if (!status && !parts->left_out && trainer->team && !trainer->sum)
         status = xt_team_finish(trainer->team, err);
     double after_backward = xt_thread_seconds();
     if (!status && !parts->left_out)
@@ -283,6 +303,8 @@ static enum xt_status take_sum(struct xt_trainer *trainer, struct xt_err *err)
     if (!trainer->sum || trainer->parts.overflows)
         return XT_OK;
     enum xt_status status = xt_gradient_sum_take(trainer->sum, err);
+    if (!status && sums_once(trainer))
+        status = xt_team_finish(trainer->team, err);
     return status ? status : grad_norm(trainer, &trainer->parts.norm, err);
 }
 

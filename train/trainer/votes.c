@@ -57,6 +57,8 @@ enum xt_status xt_trainer_vote(struct xt_trainer *trainer, double *loss, struct 
 {
     struct xt_vote *vote = &trainer->vote;
     *vote = (struct xt_vote){.loss = *loss};
+    struct xt_err own;
+    vote->sick = xt_step_check_statistics(trainer, &own) != XT_OK;
     vote->stop = xt_trainer_why_stop(trainer, &vote->done);
     if (trainer->feed)
         vote->bad = xt_loader_bad_count(xt_feed_loader(trainer->feed));

@@ -1,0 +1,70 @@
+# Two hosts that are none: network namespaces with a name and an address each, and a link between them of a given rate
+# and delay. Sourced; needs root. `hosts_down` when done.
+hosts_id=xt$$
+host_names=("${hosts_id}a" "${hosts_id}b")
+host_addresses=(10.233.$(($$ % 250)).1 10.233.$(($$ % 250)).2)
+
+# Says why not, and is false, where there can be no such hosts.
+hosts_possible() {
+  if ! command -v ip >/dev/null || ! command -v tc >/dev/null; then
+    echo 'no ip and tc (iproute2)'
+  elif [ "$(id -u)" != 0 ]; then
+    echo 'network namespaces are made by root'
+  elif ! ip netns add "${hosts_id}t" 2>/dev/null; then
+    echo 'this system lets nobody make network namespaces'
+  else
+    ip netns del "${hosts_id}t"
+    return 0
+  fi
+  return 1
+}
+
+on_host() { # N COMMAND...: on host 0 or 1
+  local host=${host_names[$1]}
+  shift
+  ip netns exec "$host" "$@"
+}
+
+hosts_up() { # FOLDER: where what starts processes on the second host is written
+  local i
+  ip link add "${host_names[0]}" type veth peer name "${host_names[1]}" 2>/dev/null || return 1
+  for i in 0 1; do
+    ip netns add "${host_names[i]}"
+    ip link set "${host_names[i]}" netns "${host_names[i]}"
+    on_host $i ip addr add "${host_addresses[i]}/24" dev "${host_names[i]}"
+    on_host $i ip link set lo up
+    on_host $i ip link set "${host_names[i]}" up
+  done
+  # What mpirun takes for ssh: HOST COMMAND. A namespace has a network of its own, and a name by this.
+  cat >"$1/as-host" <<AGENT
+#!/bin/sh
+case \$1 in ${host_addresses[0]}) host=${host_names[0]} ;; *) host=${host_names[1]} ;; esac
+shift
+exec ip netns exec \$host unshare --uts sh -c "hostname \$host; \$*"
+AGENT
+  chmod +x "$1/as-host"
+  hosts_agent=$1/as-host
+}
+
+# Both directions: MBIT/s, half of the round trip's microseconds each.
+link_is() { # MBIT MICROSECONDS
+  local i
+  for i in 0 1; do
+    on_host $i tc qdisc replace dev "${host_names[i]}" root netem delay "$2us" rate "$1mbit" limit 100000 || return 1
+  done
+}
+
+# The command that starts a rank on each host.
+hosts_mpirun() {
+  echo "$hosts_agent" "${host_addresses[0]}" mpirun -n 2 --host "${host_addresses[0]}:1,${host_addresses[1]}:1" \
+    --mca plm_rsh_agent "$hosts_agent" --mca btl tcp,self --mca pml ob1 --mca btl_tcp_if_include "${host_addresses[0]%.*}.0/24" \
+    --mca oob_tcp_if_include "${host_addresses[0]%.*}.0/24"
+}
+
+hosts_down() {
+  local i
+  for i in 0 1; do
+    ip netns pids "${host_names[i]}" 2>/dev/null | xargs -r kill -KILL 2>/dev/null || true
+    ip netns del "${host_names[i]}" 2>/dev/null || true
+  done
+}

@@ -21,6 +21,10 @@ enum xt_status xt_mem_calloc(void *out, size_t count, size_t size, const char *w
                                 size && count > SIZE_MAX / size ? SIZE_MAX : count * size);
 }
 
+/* Large arrays go on huge pages where the system has them on request: fewer misses of the address
+ * cache, a tenth more speed in training. */
+enum { HUGE_PAGE = 2 << 20 };
+
 enum xt_status xt_mem_aligned(void *out, size_t count, size_t size, const char *what,
                               struct xt_err *err)
 {
@@ -28,9 +32,6 @@ enum xt_status xt_mem_aligned(void *out, size_t count, size_t size, const char *
     size_t bytes = 0;
     if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX - 64)
         return xt_err_no_memory(err, what, SIZE_MAX);
-    /* Large arrays go on huge pages where the system has them on request: fewer misses of the
-     * address cache, a tenth more speed in training. */
-    enum { HUGE_PAGE = 2 << 20 };
     size_t boundary = bytes >= 2 * (size_t)HUGE_PAGE ? HUGE_PAGE : 64;
     if (bytes > SIZE_MAX - boundary)
         return xt_err_no_memory(err, what, bytes);
@@ -43,6 +44,39 @@ enum xt_status xt_mem_aligned(void *out, size_t count, size_t size, const char *
     memset(p, 0, bytes);
     store(out, p);
     return XT_OK;
+}
+
+/* What is mapped: whole huge pages. 0 where that is more than there is. */
+static size_t mapped(size_t bytes)
+{
+    return bytes > SIZE_MAX - 2 * (size_t)HUGE_PAGE
+               ? 0
+               : (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+}
+
+enum xt_status xt_mem_map(void *out, size_t bytes, const char *what, struct xt_err *err)
+{
+    store(out, NULL);
+    size_t wanted = mapped(bytes ? bytes : 1);
+    size_t most = wanted + HUGE_PAGE;
+    char *p = wanted ? mmap(NULL, most, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                     : MAP_FAILED;
+    if (p == MAP_FAILED)
+        return xt_err_no_memory(err, what, bytes);
+    /* What is left of a page before and behind it goes back. */
+    size_t before = (HUGE_PAGE - (uintptr_t)p % HUGE_PAGE) % HUGE_PAGE;
+    if (before)
+        munmap(p, before);
+    munmap(p + before + wanted, most - before - wanted);
+    madvise(p + before, wanted, MADV_HUGEPAGE);
+    store(out, p + before);
+    return XT_OK;
+}
+
+void xt_mem_unmap(void *memory, size_t bytes)
+{
+    if (memory)
+        munmap(memory, mapped(bytes ? bytes : 1));
 }
 
 enum xt_status xt_mem_grow(void *array, size_t *capacity, size_t need, size_t size,

@@ -1,5 +1,5 @@
 /* Heap memory: sizes are checked for overflow before anything is asked for, and a failed allocation
- * is an error like any other. Everything here is released with free(). Thread-safe.
+ * is an error like any other. All but xt_mem_map's is released with free(). Thread-safe.
  */
 #ifndef XT_BASE_MEM_H
 #define XT_BASE_MEM_H
@@ -17,6 +17,12 @@ enum xt_status xt_mem_calloc(void *out, size_t count, size_t size, const char *w
 /* As xt_mem_calloc, but on a 64-byte boundary (a cache line, an AVX-512 register). */
 enum xt_status xt_mem_aligned(void *out, size_t count, size_t size, const char *what,
                               struct xt_err *err);
+
+/* Zeroed bytes straight from the system, on huge pages where it has them on request: a page costs
+ * its time when it is first touched, in the thread that touches it. For arrays of many megabytes,
+ * which a start would otherwise wait for. */
+enum xt_status xt_mem_map(void *out, size_t bytes, const char *what, struct xt_err *err);
+void xt_mem_unmap(void *memory, size_t bytes); /* NULL: nothing */
 
 /* Grows *array (of elements of `size` bytes, *capacity of them) so that it holds at least `need`.
  * Contents stay. */

@@ -247,7 +247,9 @@ static void kernel_made(void *context, int done, int all)
         (progress->started && now - progress->shown < interval_of(progress)))
         return;
     char text[LINE_ROOM];
-    snprintf(text, sizeof text, "compiling kernels %d/%d", done, all);
+    char left[32];
+    xt_progress_format_time((now - kernels->start) / (done - 1) * (all - done), left, sizeof left);
+    snprintf(text, sizeof text, "compiling kernels %d/%d, about %s left", done, all, left);
     show_text(progress, text, now);
 }
 

@@ -66,8 +66,8 @@ void xt_progress_count(void *progress, int done, int all);
 /* Wipes the live line, so that other output starts at an empty one. */
 void xt_progress_clear(const struct xt_progress *progress);
 
-/* The same for an XPU's kernels while they are made: "compiling kernels 37/112", where it takes
- * more than a second. Stays where it is: the observer points to it. */
+/* The same for an XPU's kernels while they are made: "compiling kernels 37/112, about 0:41 left",
+ * where it takes more than a second. Stays where it is: the observer points to it. */
 struct xt_kernel_progress {
     struct xt_progress progress;
     struct xt_graph_observer observer; /* for xt_settings.kernels */

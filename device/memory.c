@@ -142,11 +142,16 @@ static enum xt_status create_shared(struct xt_device *device, const_dnnl_memory_
     return status;
 }
 
+/* Activations are not touched before they are computed, by all threads and while others compute. */
+enum { MAPPED_FROM = 8 << 20 };
+
 static enum xt_status create_plain(struct xt_device *device, const_dnnl_memory_desc_t md,
                                    const char *what, struct xt_device_memory *out,
                                    struct xt_err *err)
 {
-    enum xt_status status = xt_mem_aligned(&out->host, out->bytes ? out->bytes : 1, 1, what, err);
+    enum xt_status status = out->bytes >= MAPPED_FROM
+                                ? xt_mem_map(&out->host, out->bytes, what, err)
+                                : xt_mem_aligned(&out->host, out->bytes, 1, what, err);
     if (!status)
         status = xt_memory_create(device, md, out->host, what, &out->memory, err);
     return status;
@@ -225,7 +230,9 @@ void xt_device_memory_destroy(struct xt_device_memory *memory)
             xt_dnnl.memory_unmap_data(memory->backing, memory->host);
         xt_dnnl.memory_destroy(memory->backing);
     }
-    if (!crosses(memory->device) && !memory->borrowed)
+    if (!crosses(memory->device) && !memory->borrowed && memory->bytes >= MAPPED_FROM)
+        xt_mem_unmap(memory->host, memory->bytes);
+    else if (!crosses(memory->device) && !memory->borrowed)
         free(memory->host);
     *memory = (struct xt_device_memory){0};
 }

@@ -29,12 +29,22 @@ static bool make_from_blob(struct xt_kernel_cache *cache, const struct xt_blob_i
         return false;
     bool made = xt_dnnl.primitive_create_from_cache_blob(out, pd, size, blob) == dnnl_success;
     free(blob);
-    if (!made) {
-        *out = NULL;
-        cache->kept--;
-        cache->left_out++;
-    }
-    return made;
+    if (made)
+        return true;
+    *out = NULL;
+    pthread_mutex_lock(&cache->turn);
+    cache->kept--;
+    cache->left_out++;
+    pthread_mutex_unlock(&cache->turn);
+    return false;
+}
+
+static bool keeps(struct xt_kernel_cache *cache)
+{
+    pthread_mutex_lock(&cache->turn);
+    bool keeps = cache->writes_blobs;
+    pthread_mutex_unlock(&cache->turn);
+    return keeps;
 }
 
 static void keep(struct xt_kernel_cache *cache, const struct xt_blob_id *id,
@@ -44,8 +54,11 @@ static void keep(struct xt_kernel_cache *cache, const struct xt_blob_id *id,
     if (xt_dnnl.primitive_get_cache_blob(primitive, &size, NULL) != dnnl_success || size == 0)
         return;
     uint8_t *blob = malloc(size);
-    if (blob && xt_dnnl.primitive_get_cache_blob(primitive, &size, blob) == dnnl_success)
+    if (blob && xt_dnnl.primitive_get_cache_blob(primitive, &size, blob) == dnnl_success) {
+        pthread_mutex_lock(&cache->turn);
         xt_blob_keep(cache, id, blob, size);
+        pthread_mutex_unlock(&cache->turn);
+    }
     free(blob);
 }
 
@@ -59,7 +72,7 @@ enum xt_status xt_primitive_create(struct xt_device *device, const_dnnl_primitiv
     if (id.size && make_from_blob(cache, &id, pd, out))
         return XT_OK;
     enum xt_status status = xt_dnnl_check(xt_dnnl.primitive_create(out, pd), what, err);
-    if (!status && id.size && cache->writes_blobs)
+    if (!status && id.size && keeps(cache))
         keep(cache, &id, *out);
     return status;
 }

@@ -1,5 +1,5 @@
 /* Makes a device's primitives: where oneDNN's runtime gives cache blobs and the kernel cache keeps
- * them, from the blob of an earlier start, else compiled. One thread.
+ * them, from the blob of an earlier start, else compiled. Several threads may make them at once.
  */
 #ifndef XT_DEVICE_PRIMITIVE_H
 #define XT_DEVICE_PRIMITIVE_H

@@ -565,7 +565,7 @@ enum xt_status xt_kernel_cache_begin(struct xt_kernel_cache *cache, const char *
                                      const char *library, struct xt_err *err)
 {
     struct xt_err why = {0};
-    *cache = (struct xt_kernel_cache){.lock = -1};
+    *cache = (struct xt_kernel_cache){.lock = -1, .turn = PTHREAD_MUTEX_INITIALIZER};
     if (getenv("NEO_CACHE_DIR") || getenv("cl_cache_dir")) {
         cache->users = true;
         note(cache, "the kernel cache is the one that the environment names");

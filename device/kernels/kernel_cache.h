@@ -22,6 +22,7 @@
 #ifndef XT_DEVICE_KERNELS_KERNEL_CACHE_H
 #define XT_DEVICE_KERNELS_KERNEL_CACHE_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -95,7 +96,8 @@ struct xt_kernel_cache {
     int kept;     /* files that were there and are fine */
     int left_out; /* files that were removed */
     uint64_t bytes;
-    char note[320]; /* what the user should know: why there is no cache, what was left out */
+    pthread_mutex_t turn; /* of the threads that make kernels: blobs are kept by one at a time */
+    char note[320];       /* what the user should know: why there is no cache, what was left out */
 };
 
 /* Chooses and checks the folder and sets the environment. `library` is the oneDNN file that will be

@@ -8,6 +8,7 @@
 #include "base/system/thread.h"
 #include "base/number.h"
 #include "models/graph/backend.h"
+#include "models/graph/making.h"
 #include "models/graph/ranges.h"
 #include "models/graph/recompute.h"
 
@@ -372,35 +373,24 @@ static enum xt_status write_scales(struct xt_graph *graph, struct xt_err *err)
                   : xt_device_memory_write(&graph->scales, scales, bytes, XT_CAUSE_OTHER, err);
 }
 
-struct progress {
-    const struct xt_graph_observer *observer;
-    int done, all;
-};
-
-static void count_made(void *context)
-{
-    struct progress *progress = context;
-    progress->done++;
-    if (progress->observer->made)
-        progress->observer->made(progress->observer->context, progress->done, progress->all);
-}
-
 static enum xt_status bind(struct xt_graph *graph, struct xt_err *err)
 {
-    struct progress progress = {.observer = &graph->options.observer};
-    struct xt_program_making making = {.made = count_made, .context = &progress};
+    const struct xt_device *device = graph->options.device;
+    const struct xt_graph_observer *observer = &graph->options.observer;
+    struct xt_making making = {.threads = device->threads};
     struct xt_program *programs[XT_OPS_MAX + 2];
     int count = 0;
+    if (device->compiles) {
+        making.made = observer->made;
+        making.context = observer->context;
+    }
     for (int i = 0; i < graph->op_count; i++)
         programs[count++] = &graph->ops[i]->program;
     programs[count++] = &graph->crossing;
     programs[count++] = &graph->statistics;
-    for (int i = 0; i < count; i++)
-        progress.all += (int)xt_program_count(programs[i]);
-    enum xt_status status = XT_OK;
+    enum xt_status status = xt_programs_make(programs, count, &making, err);
     for (int i = 0; i < count && !status; i++)
-        status = xt_program_bind(programs[i], xt_in_buffer(graph->scratchpad),
-                                 graph->options.device->compiles ? &making : NULL, err);
+        status = xt_program_bind(programs[i], xt_in_buffer(graph->scratchpad), err);
     return status;
 }
 

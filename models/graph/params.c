@@ -249,23 +249,28 @@ static float *view_data(const struct xt_param *param, const struct xt_params_vie
     return (xt_param_is_statistic(param) ? view->stats : view->values) + param->offset;
 }
 
-/* The part as a plain tensor <-> the arena's format. */
-static enum xt_status reformat(const struct xt_param *param, struct xt_device *device, float *plain,
-                               float *arena, bool to_arena, struct xt_err *err)
+/* The part as a plain tensor to the arena's format, or back. */
+static enum xt_status reformat(const struct xt_param *param, struct xt_device *device,
+                               const float *from, float *to, bool to_arena, struct xt_err *err)
 {
-    size_t bytes = product(param->dims, param->ndims) * sizeof(float);
     if (!param->md) {
-        memcpy(to_arena ? arena : plain, to_arena ? plain : arena, bytes);
+        memcpy(to, from, product(param->dims, param->ndims) * sizeof(float));
         return XT_OK;
     }
     dnnl_memory_desc_t md = NULL;
     enum xt_status status = plain_md(param, &md, err);
     if (status)
         return status;
-    status = to_arena ? xt_device_reorder(device, md, plain, param->md, arena, err)
-                      : xt_device_reorder(device, param->md, arena, md, plain, err);
+    status = to_arena ? xt_device_reorder(device, md, from, param->md, to, err)
+                      : xt_device_reorder(device, param->md, from, md, to, err);
     xt_dnnl.memory_desc_destroy(md);
     return status;
+}
+
+/* The part is all of the file's tensor, in its order. */
+static bool is_whole(const struct xt_param *param)
+{
+    return !param->rows && !param->columns;
 }
 
 enum xt_status xt_params_import(const struct xt_param *param, struct xt_device *device,
@@ -273,13 +278,16 @@ enum xt_status xt_params_import(const struct xt_param *param, struct xt_device *
                                 struct xt_err *err)
 {
     size_t count = product(param->dims, param->ndims);
+    float *arena = view_data(param, view);
     float *part = NULL;
+    if (is_whole(param))
+        return reformat(param, device, plain, arena, true, err);
     enum xt_status status = xt_mem_aligned(&part, count, sizeof *part, param->name, err);
     if (status)
         return status;
     for (size_t i = 0; i < count; i++)
         part[i] = plain[file_index(param, i)];
-    status = reformat(param, device, part, view_data(param, view), true, err);
+    status = reformat(param, device, part, arena, true, err);
     free(part);
     return status;
 }
@@ -288,11 +296,14 @@ enum xt_status xt_params_export(const struct xt_param *param, struct xt_device *
                                 const struct xt_params_view *view, float *plain, struct xt_err *err)
 {
     size_t count = product(param->dims, param->ndims);
+    const float *arena = view_data(param, view);
     float *part = NULL;
+    if (is_whole(param))
+        return reformat(param, device, arena, plain, false, err);
     enum xt_status status = xt_mem_aligned(&part, count, sizeof *part, param->name, err);
     if (status)
         return status;
-    status = reformat(param, device, part, view_data(param, view), false, err);
+    status = reformat(param, device, arena, part, false, err);
     for (size_t i = 0; i < count && !status; i++)
         plain[file_index(param, i)] = part[i];
     free(part);
@@ -315,30 +326,35 @@ static uint64_t hash_name(const char *name)
     return hash;
 }
 
+/* What the numbers of a role begin as that are not drawn. */
+static float constant_of(const struct xt_param *param, float bias)
+{
+    if (param->role == XT_PARAM_BIAS)
+        return bias;
+    return param->role == XT_PARAM_BN_SCALE || param->role == XT_PARAM_BN_VAR ? 1 : 0;
+}
+
+/* Each number has its own place in the parameter's sequence of draws, so the threads may share them
+ * out. */
 static void fill_plain(const struct xt_param *param, uint64_t seed, float bias, float *plain)
 {
     size_t count = product(param->file_dims, param->ndims);
-    struct xt_rng rng = xt_rng_begin(seed, hash_name(param->name));
+    const struct xt_rng begin = xt_rng_begin(seed, hash_name(param->name));
+    float constant = constant_of(param, bias);
     float fan_out = 1;
     if (param->role == XT_PARAM_WEIGHT)
         fan_out = (float)(param->file_dims[0] * param->file_dims[2] * param->file_dims[3]);
-    for (size_t i = 0; i < count && param->uniform > 0; i++)
-        plain[i] = (float)((double)(xt_rng_next(&rng) >> 11) * 0x1p-52 - 1) * param->uniform;
-    for (size_t i = 0; i < count && !(param->uniform > 0); i++) {
-        switch (param->role) {
-        case XT_PARAM_WEIGHT:
-            plain[i] = normal(&rng) * sqrtf(2.0f / fan_out);
-            break;
-        case XT_PARAM_BIAS:
-            plain[i] = bias;
-            break;
-        case XT_PARAM_BN_SCALE:
-        case XT_PARAM_BN_VAR:
-            plain[i] = 1;
-            break;
-        default:
-            plain[i] = 0;
-        }
+    float deviation = sqrtf(2.0f / fan_out);
+#pragma omp parallel for schedule(static) if (count > 4096)
+    for (size_t i = 0; i < count; i++) {
+        struct xt_rng rng = begin;
+        rng.counter += param->uniform > 0 ? i : 2 * i;
+        if (param->uniform > 0)
+            plain[i] = (float)((double)(xt_rng_next(&rng) >> 11) * 0x1p-52 - 1) * param->uniform;
+        else if (param->role == XT_PARAM_WEIGHT)
+            plain[i] = normal(&rng) * deviation;
+        else
+            plain[i] = constant;
     }
 }
 

@@ -569,11 +569,10 @@ static enum xt_status bind_argument(const struct xt_program *program, struct xt_
     return status;
 }
 
-static enum xt_status bind_step(const struct xt_program *program, struct xt_step *step,
-                                struct xt_err *err)
+static enum xt_status bind_arguments(const struct xt_program *program, struct xt_step *step,
+                                     struct xt_err *err)
 {
-    enum xt_status status =
-        xt_primitive_create(program->device, step->pd, step->what, &step->primitive, err);
+    enum xt_status status = XT_OK;
     for (int i = 0; i < step->arg_count && !status; i++)
         status = bind_argument(program, step, i, err);
     return status;
@@ -587,27 +586,47 @@ static bool needs_scratchpad(const struct xt_step *step)
 /* A kernel's compilation is not broken off, but no other is begun. */
 static enum xt_status check_stop(const struct xt_device *device, struct xt_err *err)
 {
+    if (!device->compiles)
+        return XT_OK;
     return xt_stop_check(err, "before all kernels were made%s",
                          device->cache.folder ? "; those that were compiled stay in the cache"
                                               : "");
 }
 
+static enum xt_status make_step(const struct xt_program *program, struct xt_step *step,
+                                struct xt_err *err)
+{
+    enum xt_status status = check_stop(program->device, err);
+    if (status || step->primitive)
+        return status;
+    status = xt_primitive_create(program->device, step->pd, step->what, &step->primitive, err);
+    if (status)
+        xt_err_prefix(err, "%s: ", program->name);
+    return status;
+}
+
+enum xt_status xt_program_make(const struct xt_program *program, size_t index, struct xt_err *err)
+{
+    int phase = 0;
+    while (index >= program->count[phase])
+        index -= program->count[phase++];
+    return make_step(program, &program->steps[phase][index], err);
+}
+
 enum xt_status xt_program_bind(struct xt_program *program, struct xt_location scratchpad,
-                               const struct xt_program_making *making, struct xt_err *err)
+                               struct xt_err *err)
 {
     for (int phase = 0; phase < XT_PHASES; phase++)
         for (size_t i = 0; i < program->count[phase]; i++) {
             struct xt_step *step = &program->steps[phase][i];
-            if (making && check_stop(program->device, err))
+            if (make_step(program, step, err))
                 return err->status;
             if (needs_scratchpad(step))
                 xt_step_arg(step, DNNL_ARG_SCRATCHPAD, scratchpad);
-            if (bind_step(program, step, err)) {
+            if (bind_arguments(program, step, err)) {
                 xt_err_prefix(err, "%s: ", program->name);
                 return err->status;
             }
-            if (making && making->made)
-                making->made(making->context);
         }
     clear_made(program);
     return XT_OK;

@@ -174,16 +174,13 @@ void xt_program_concat(struct xt_program *program, enum xt_phase phase,
 
 /* ---- once addresses are known ---- */
 
-/* Told after each primitive that was made; made NULL: nobody. */
-struct xt_program_making {
-    void (*made)(void *context);
-    void *context;
-};
-/* Makes the primitives and their memories. `scratchpad` holds at least scratchpad_bytes. With
- * `making` (NULL: it is quick) a signal ends it between two of them, with
- * XT_INTERRUPTED or XT_STOPPED. */
+/* Makes the primitive `index` of all that the program has; those that binding finds made it leaves.
+ * Several threads may make different ones. On an XPU a signal ends making and binding between two
+ * of them, with XT_INTERRUPTED or XT_STOPPED. */
+enum xt_status xt_program_make(const struct xt_program *program, size_t index, struct xt_err *err);
+/* Makes the primitives and their memories. `scratchpad` holds at least scratchpad_bytes. */
 enum xt_status xt_program_bind(struct xt_program *program, struct xt_location scratchpad,
-                               const struct xt_program_making *making, struct xt_err *err);
+                               struct xt_err *err);
 size_t xt_program_count(const struct xt_program *program); /* primitives */
 
 /* Starts a phase's primitives on the device's stream, without waiting. */

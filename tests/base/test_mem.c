@@ -43,6 +43,22 @@ static void aligned_memory_starts_a_cache_line_and_is_zeroed(void **state)
     }
 }
 
+static void mapped_memory_starts_a_huge_page_and_is_zeroed(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {0, 1, 2 << 20, (2 << 20) + 1, 5 << 20};
+    struct xt_err err = {0};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        unsigned char *bytes = NULL;
+        assert_int_equal(xt_mem_map(&bytes, sizes[i], "the arena", &err), XT_OK);
+        assert_int_equal((uintptr_t)bytes % (2 << 20), 0);
+        for (size_t k = 0; k < sizes[i]; k += 1009)
+            assert_int_equal(bytes[k]++, 0);
+        xt_mem_unmap(bytes, sizes[i]);
+    }
+    xt_mem_unmap(NULL, 5);
+}
+
 /* The sizes are read from a variable, so that the compiler does not warn of what is meant here. */
 static volatile size_t huge = SIZE_MAX / 2;
 
@@ -58,6 +74,10 @@ static void a_size_that_overflows_is_refused(void **state)
     assert_int_equal(xt_mem_aligned(&bytes, huge, 3, "the arena", &err), XT_ERR_MEMORY);
     assert_null(bytes);
     support_assert_error(&err, XT_ERR_MEMORY, "the arena");
+    bytes = (char *)1;
+    assert_int_equal(xt_mem_map(&bytes, huge, "the arena", &err), XT_ERR_MEMORY);
+    assert_null(bytes);
+    assert_int_equal(xt_mem_map(&bytes, huge * 2 + 1, "the arena", &err), XT_ERR_MEMORY);
     assert_int_equal(xt_mem_aligned(&bytes, huge * 2 + 1, 1, "the rest", &err), XT_ERR_MEMORY);
 }
 
@@ -132,6 +152,7 @@ int main(void)
         cmocka_unit_test(memory_comes_zeroed),
         cmocka_unit_test(none_of_a_thing_is_a_pointer_too),
         cmocka_unit_test(aligned_memory_starts_a_cache_line_and_is_zeroed),
+        cmocka_unit_test(mapped_memory_starts_a_huge_page_and_is_zeroed),
         cmocka_unit_test(a_size_that_overflows_is_refused),
         cmocka_unit_test(growing_keeps_what_is_there),
         cmocka_unit_test(growing_to_less_does_nothing),

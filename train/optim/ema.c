@@ -74,11 +74,9 @@ static void describe(struct xt_ema *ema)
 
 static enum xt_status bind(struct xt_ema *ema, struct xt_err *err)
 {
-    const struct xt_program_making quietly = {0};
     size_t floats = ema->update.scratchpad_bytes / sizeof(float) + 1;
     enum xt_status status = create_floats(ema, floats, XT_ON_DEVICE, &ema->scratchpad, err);
-    return status ? status
-                  : xt_program_bind(&ema->update, xt_in_memory(&ema->scratchpad), &quietly, err);
+    return status ? status : xt_program_bind(&ema->update, xt_in_memory(&ema->scratchpad), err);
 }
 
 enum xt_status xt_ema_create(struct xt_ema **out, struct xt_device *device,

@@ -26,7 +26,6 @@ static void describe(struct xt_gradient_sum *own, const struct xt_params *params
 
 static enum xt_status bind(struct xt_gradient_sum *own, struct xt_err *err)
 {
-    const struct xt_program_making quietly = {0};
     size_t bytes = 1;
     for (int i = 0; i < PROGRAMS; i++)
         if (own->programs[i].scratchpad_bytes > bytes)
@@ -34,7 +33,7 @@ static enum xt_status bind(struct xt_gradient_sum *own, struct xt_err *err)
     enum xt_status status = xt_device_memory_create_bytes(
         own->device, bytes, XT_ON_DEVICE, "the scratchpad of a sum", &own->scratchpad, err);
     for (int i = 0; i < PROGRAMS && !status; i++)
-        status = xt_program_bind(&own->programs[i], xt_in_memory(&own->scratchpad), &quietly, err);
+        status = xt_program_bind(&own->programs[i], xt_in_memory(&own->scratchpad), err);
     return status;
 }
 

@@ -188,10 +188,9 @@ static enum xt_status bind(struct xt_xpu_optim *own, struct xt_err *err)
     enum xt_status status = create_floats(own->device, bytes / sizeof(float) + 1, XT_ON_DEVICE,
                                           "the optimizer's scratchpad", &own->scratchpad, err);
     struct xt_location scratchpad = xt_in_memory(&own->scratchpad);
-    const struct xt_program_making quietly = {0};
     if (!status)
-        status = xt_program_bind(&own->update, scratchpad, &quietly, err);
-    return status ? status : xt_program_bind(&own->norms, scratchpad, &quietly, err);
+        status = xt_program_bind(&own->update, scratchpad, err);
+    return status ? status : xt_program_bind(&own->norms, scratchpad, err);
 }
 
 enum xt_status xt_xpu_optim_create(struct xt_xpu_optim **out, struct xt_device *device,

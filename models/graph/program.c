@@ -15,7 +15,8 @@ enum { ARGS_MAX = 16 };
 struct argument {
     int arg;
     struct xt_location place;
-    int floats; /* laid out as so many float32 numbers; 0: as the primitive says */
+    int floats;         /* laid out as so many float32 numbers; 0: as the primitive says */
+    dnnl_memory_t given; /* whose memory it is that is bound; NULL: one at `place` */
 };
 
 struct xt_step {
@@ -154,7 +155,7 @@ void xt_program_init(struct xt_program *program, struct xt_device *device, const
 static void clear_step(struct xt_step *step)
 {
     for (int i = 0; i < step->arg_count; i++)
-        if (step->bound[i].memory)
+        if (step->bound[i].memory && !step->args[i].given)
             xt_dnnl.memory_destroy(step->bound[i].memory);
     if (step->primitive)
         xt_dnnl.primitive_destroy(step->primitive);
@@ -460,6 +461,30 @@ void xt_program_eltwise(struct xt_program *program, enum xt_phase phase, dnnl_al
     append(program, phase, &d, xt_what_eltwise, operands, args, 2, NULL);
 }
 
+bool xt_program_dropout(struct xt_program *program, enum xt_phase phase,
+                        const struct xt_operand *data, const struct xt_device_dropout *numbers)
+{
+    static const char what[] = "dropout";
+    static const int args[] = {DNNL_ARG_SRC, DNNL_ARG_DST};
+    const struct xt_operand *operands[] = {data, data};
+    struct described d = describe(program, operands, 2, NULL);
+    if (xt_program_fails(program) || xt_device_dropout_attr(d.attr) != dnnl_success ||
+        xt_dnnl.eltwise_forward_primitive_desc_create(&d.pd, program->device->engine,
+                                                      dnnl_forward_inference, dnnl_eltwise_linear,
+                                                      d.md[0], d.md[1], 1, 0, d.attr))
+        return false;
+    append(program, phase, &d, what, operands, args, 2, NULL);
+    const struct argument given[] = {
+        {.arg = XT_ARG_DROPOUT_PROBABILITY, .given = numbers->probability},
+        {.arg = XT_ARG_DROPOUT_SEED, .given = numbers->seed},
+        {.arg = XT_ARG_DROPOUT_OFFSET, .given = numbers->offset},
+    };
+    size_t count = program->count[phase];
+    for (size_t i = 0; i < sizeof given / sizeof given[0] && !xt_program_fails(program); i++)
+        add_argument(&program->steps[phase][count - 1], given[i]);
+    return !xt_program_fails(program);
+}
+
 void xt_program_eltwise_backward(struct xt_program *program, dnnl_alg_kind_t alg,
                                  const struct xt_operand *data, const struct xt_operand *behind,
                                  const struct xt_operand *before, const char *what)
@@ -548,6 +573,10 @@ static enum xt_status bind_argument(const struct xt_program *program, struct xt_
                                     int index, struct xt_err *err)
 {
     const struct argument *argument = &step->args[index];
+    if (argument->given) {
+        step->bound[index] = (dnnl_exec_arg_t){argument->arg, argument->given};
+        return XT_OK;
+    }
     void *data = xt_program_address(program, &argument->place, err);
     if (!data)
         return err->status;

@@ -18,6 +18,7 @@
 
 #include "base/err.h"
 #include "device/device.h"
+#include "device/dropout.h"
 #include "models/graph/tensor.h"
 
 /* BEFORE is run when what it copies has changed: weights, say. */
@@ -157,6 +158,10 @@ void xt_program_binary(struct xt_program *program, enum xt_phase phase, dnnl_alg
 void xt_program_eltwise(struct xt_program *program, enum xt_phase phase, dnnl_alg_kind_t alg,
                         float alpha, float beta, const struct xt_operand *from,
                         const struct xt_operand *to);
+/* Dropout in place, of a dense matrix, with these numbers (they outlive the program). False where
+ * oneDNN has no kernel for it, and after a failure; nothing is added then. */
+bool xt_program_dropout(struct xt_program *program, enum xt_phase phase,
+                        const struct xt_operand *data, const struct xt_device_dropout *numbers);
 /* The gradient before an element-wise function from the one behind it (they may be one memory);
  * `data` is what went in, or, of a ReLU, what came out. */
 void xt_program_eltwise_backward(struct xt_program *program, dnnl_alg_kind_t alg,

@@ -5,7 +5,7 @@ XPU_SCRIPTS := $(wildcard tests/xpu/test_*.sh)
 # Intel's own driver is given. Each is built where what it needs is there (`make deps-check XPU=1`); the tests that want
 # it are skipped elsewhere.
 ZE_HEADERS := /usr/include/level_zero
-XPU_DOUBLES := $(if $(wildcard deps/xpu/include/CL/cl_layer.h),$(patsubst %,$(BUILD)/tests/xpu/%_layer.so,gpu args fault)) \
+XPU_DOUBLES := $(if $(wildcard deps/xpu/include/CL/cl_layer.h),$(patsubst %,$(BUILD)/tests/xpu/%_layer.so,gpu args fault count)) \
   $(if $(wildcard $(ZE_HEADERS)/zes_ddi.h),$(BUILD)/tests/xpu/ze_driver.so $(BUILD)/tests/xpu/ze_abi_checked)
 XPU_CFLAGS = -std=gnu17 -D_GNU_SOURCE -I. $(WARN) $(CFLAGS) -fPIC
 

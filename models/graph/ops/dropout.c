@@ -1,7 +1,10 @@
-/* Dropout (Srivastava et al. 2014), in place. The mask is a function of seed, step, op and element,
- * the same on every device: in the program it is made on the host as bytes, read by the device over
- * the bus and kept there for the backward pass.
+/* Dropout (Srivastava et al. 2014), in place. The mask is a function of seed, step, op and element.
+ * In the program the device draws it, once for each direction, where oneDNN has that; else, and on
+ * the CPU, the host makes it by a hash, which the program has read over the bus as bytes and keeps
+ * for the backward pass. The two masks are not the same.
  */
+#include <math.h>
+
 #include "base/rng.h"
 #include "models/graph/ops/ops.h"
 #include "models/graph/ops/reference.h"
@@ -36,13 +39,31 @@ static void add_drop(struct xt_op *op, enum xt_phase phase, const struct xt_buff
     xt_program_binary(&op->program, phase, dnnl_binary_mul, &operand, mask, &operand, &posts);
 }
 
-static void describe(struct xt_op *op, struct xt_graph *graph)
+/* What lies in memory one after the other, for a kernel that takes no other layout. */
+static struct xt_operand flat(const struct xt_tensor *t, const struct xt_buffer *data)
 {
-    struct xt_dropout_op *dropout = (struct xt_dropout_op *)op;
+    return xt_operand_matrix(xt_in_buffer(data), xt_dtype_dnnl(t->dtype), (size_t)t->n,
+                             xt_tensor_count(t) / (size_t)t->n);
+}
+
+/* False where oneDNN does not draw masks on this device. */
+static bool describe_drawn(struct xt_dropout_op *dropout, struct xt_graph *graph)
+{
+    struct xt_op *op = &dropout->op;
     const struct xt_tensor *in = xt_op_in(op, 0);
-    xt_dropout_use(op, graph);
-    if (!graph->options.training)
-        return;
+    struct xt_operand values = flat(in, in->value);
+    struct xt_operand grads = flat(in, xt_op_in_grad(op, 0));
+    if (!graph->options.device->own_memory || !xt_device_dropout_create(&dropout->numbers))
+        return false;
+    return xt_program_dropout(&op->program, XT_FORWARD, &values, &dropout->numbers) &&
+           (op->frozen ||
+            xt_program_dropout(&op->program, XT_BACKWARD, &grads, &dropout->numbers));
+}
+
+static void describe_made(struct xt_dropout_op *dropout, struct xt_graph *graph)
+{
+    struct xt_op *op = &dropout->op;
+    const struct xt_tensor *in = xt_op_in(op, 0);
     struct xt_operand keep = xt_operand_tensor(in, NULL);
     keep.dtype = dnnl_u8;
     keep.place = xt_in_memory(&dropout->keep);
@@ -58,6 +79,17 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
     add_drop(op, XT_FORWARD, in->value, &mask, &factor);
     if (!op->frozen)
         add_drop(op, XT_BACKWARD, xt_op_in_grad(op, 0), &mask, &factor);
+}
+
+static void describe(struct xt_op *op, struct xt_graph *graph)
+{
+    struct xt_dropout_op *dropout = (struct xt_dropout_op *)op;
+    xt_dropout_use(op, graph);
+    if (!graph->options.training)
+        return;
+    dropout->draws = describe_drawn(dropout, graph);
+    if (!dropout->draws)
+        describe_made(dropout, graph);
 }
 
 static void fill_mask(const struct xt_dropout_op *dropout, const struct xt_graph *graph)
@@ -78,53 +110,75 @@ static void fill_mask(const struct xt_dropout_op *dropout, const struct xt_graph
 static enum xt_status before(struct xt_op *op, struct xt_graph *graph, bool backward, bool *runs,
                              struct xt_err *err)
 {
-    (void)err;
-    *runs = graph->pass.training && graph->pass.dropout > 0;
-    if (*runs && !backward)
-        fill_mask((struct xt_dropout_op *)op, graph);
+    struct xt_dropout_op *dropout = (struct xt_dropout_op *)op;
+    const struct xt_graph_pass *pass = &graph->pass;
+    *runs = pass->training && pass->dropout > 0;
+    if (!*runs || backward)
+        return XT_OK;
+    if (dropout->draws)
+        return xt_device_dropout_set(&dropout->numbers, pass->dropout,
+                                     xt_rng_at(pass->seed, pass->step, (uint64_t)op->index),
+                                     (uint64_t)(pass->first + xt_rows_at(&pass->rows, 0)), err);
+    fill_mask(dropout, graph);
     return XT_OK;
 }
 
 static void destroy(struct xt_op *op)
 {
     struct xt_dropout_op *dropout = (struct xt_dropout_op *)op;
+    xt_device_dropout_destroy(&dropout->numbers);
     xt_device_memory_destroy(&dropout->keep);
     xt_device_memory_destroy(&dropout->factor);
 }
 
 /* ---- in double precision ---- */
 
-static void drop(const struct xt_plain *plain, const double *from, double *to)
+/* Whether an element stays: as the hash says, or, where the device drew the mask, as came out. */
+static bool keeps(const struct xt_plain *plain, size_t i)
 {
     const struct xt_graph_pass *pass = &plain->graph->pass;
     const struct xt_tensor *in = xt_op_in(plain->op, 0);
-    size_t count = xt_tensor_count(in);
-    size_t sample = count / (size_t)in->n;
-    for (size_t i = 0; i < count; i++) {
-        bool keeps = !pass->training ||
-                     xt_reference_dropout_keeps(pass->seed, pass->step, plain->op->index,
-                                                (int)(i / sample), i % sample, pass->dropout);
-        to[i] = keeps ? from[i] / (pass->training ? 1 - pass->dropout : 1) : 0;
-    }
+    size_t sample = xt_tensor_count(in) / (size_t)in->n;
+    if (!pass->training || pass->dropout <= 0)
+        return true;
+    if (((const struct xt_dropout_op *)plain->op)->draws)
+        return plain->came[0][i] != 0;
+    return xt_reference_dropout_keeps(pass->seed, pass->step, plain->op->index, (int)(i / sample),
+                                      i % sample, pass->dropout);
 }
 
-static enum xt_status plain_forward(struct xt_plain *plain)
+static double element(const struct xt_plain *plain, enum xt_part part, int which, size_t i)
 {
-    drop(plain, plain->in[0], plain->out[0]);
+    const struct xt_graph_pass *pass = &plain->graph->pass;
+    double value = (part == XT_PART_OUTPUT ? plain->in[0] : plain->out_grad[0])[i];
+    (void)which;
+    return keeps(plain, i) ? value / (pass->training ? 1 - pass->dropout : 1) : 0;
+}
+
+static enum xt_status nothing(struct xt_plain *plain)
+{
+    (void)plain;
     return XT_OK;
 }
 
-static enum xt_status plain_backward(struct xt_plain *plain)
+/* Whether as many fell as should, to six standard deviations. */
+static bool is_likely(const struct xt_plain *plain)
 {
-    drop(plain, plain->out_grad[0], plain->in_grad[0]);
-    return XT_OK;
+    double p = plain->graph->pass.training ? plain->graph->pass.dropout : 0;
+    size_t count = xt_tensor_count(xt_op_in(plain->op, 0));
+    double fell = 0;
+    for (size_t i = 0; i < count; i++)
+        fell += !keeps(plain, i);
+    return fabs(fell - p * (double)count) <= 6 * sqrt(p * (1 - p) * (double)count);
 }
 
+/* No error is within the bound of a mask that cannot be. */
 static struct xt_bound bound(const struct xt_plain *plain, enum xt_part part, int which)
 {
-    (void)part;
     (void)which;
-    return (struct xt_bound){.relative = xt_plain_relative(xt_op_in(plain->op, 0)->dtype, 2, 1)};
+    double relative = xt_plain_relative(xt_op_in(plain->op, 0)->dtype, 2, 1);
+    bool fine = part != XT_PART_OUTPUT || is_likely(plain);
+    return (struct xt_bound){.relative = fine ? relative : -1};
 }
 
 const struct xt_op_kind xt_kind_dropout = {
@@ -133,7 +187,7 @@ const struct xt_op_kind xt_kind_dropout = {
     .describe = describe,
     .before = before,
     .what = {xt_what_binary, xt_what_binary},
-    .plain = {.forward = plain_forward, .backward = plain_backward, .bound = bound},
+    .plain = {.forward = nothing, .backward = nothing, .element = element, .bound = bound},
     .destroy = destroy,
 };
 

@@ -236,8 +236,10 @@ void xt_pooling_backward(struct xt_op *op, struct xt_graph *graph, const struct 
 
 struct xt_dropout_op {
     struct xt_op op;
-    struct xt_device_memory keep;   /* pinned, u8, 1 where an element stays */
-    struct xt_device_memory factor; /* pinned, one number */
+    struct xt_device_dropout numbers; /* what the device draws its own mask from */
+    bool draws;                       /* the device does; else the host makes the mask: */
+    struct xt_device_memory keep;     /* pinned, u8, 1 where an element stays */
+    struct xt_device_memory factor;   /* pinned, one number */
 };
 /* The output is the input's memory, and the same for the gradients. */
 void xt_dropout_use(struct xt_op *op, struct xt_graph *graph);

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# What a training step asks of the driver, counted by a layer on the double that computes: kernels and copies launched,
+# waits of the thread that trains, bytes that cross. The limits are what it was when this was last looked at: a change
+# that asks for more is to be seen; one that asks for less lowers them. Run through double.sh.
+. tests/xpu/common.sh
+needs_double
+export OPENCL_LAYERS=$OPENCL_LAYERS:$build/tests/xpu/count_layer.so
+
+# What two steps more ask for, halved: "launches 240" and the like. Steps 5 to 8 are profiled, with waits of their own.
+count() { # network, options...
+  for steps in 2 4; do
+    XT_COUNT_FILE=$work/$steps "$xtrain" --model "$@" --lr 1e-4 --steps $steps --xpu --out "$work/$1-$steps" --quiet \
+      --no-device-check >"$work/said" 2>&1 || fail "$steps steps of $*"
+  done
+  join <(sort "$work/2") <(sort "$work/4") | awk '{ print $1, ($3 - $2) / 2 }' | sort -k 2,2nr >"$work/counts"
+}
+
+# Of the device's own memory nothing is counted; the last batches may be uploaded or not when a run ends.
+most() { # network, of what, how many
+  local is
+  is=$(awk -v what="$2" '$1 == what { print $2 }' "$work/counts")
+  awk -v is="$is" -v most="$3" 'BEGIN { exit !(is != "" && is <= most) }' || {
+    cat "$work/counts"
+    fail "a step of $1: $2 ${is:-not counted}, more than $3"
+  }
+}
+
+said=
+check() { # network, launches, copies, waits, bytes up and down, bytes that kernels may reach on the host
+  local network=$1 what
+  shift
+  for what in launches copies waits up down reached; do
+    most "$network" $what "$1"
+    shift
+  done
+  said+="$network $(awk '/^(launches|copies|waits|up|down) / { printf "%s%d %s", sep, $2, $1; sep = ", " }' "$work/counts"); "
+}
+
+count lprnet --data 'synth:plates?count=80&seed=3' --batch 4
+# up: the images and the gradient of the logits, 27072 and 19584 bytes, and scalars; half a batch more.
+check lprnet 240 12 2 60600 20000 0
+count resnet50 --data 'synth:shapes?count=80&seed=3' --classes 10 --image-size 64 --batch 4
+check resnet50 653 6 2 74000 200 0
+echo "a step: ${said%; }"

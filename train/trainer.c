@@ -891,6 +891,7 @@ static void write_report(struct xt_trainer *trainer, const char *state, bool las
         .step = trainer->step,
         .steps = trainer->steps,
         .epoch_steps = trainer->epoch_steps,
+        .images = xt_step_images(trainer),
         .seconds = xt_trainer_seconds(trainer),
         .costs = xt_trainer_costs(trainer),
         .profiled = trainer->profiled,
@@ -1233,6 +1234,11 @@ static void watch_cpus(struct xt_trainer *trainer)
     xt_others_begin(&trainer->others, device->threads, xt_thread_available(NULL), every);
 }
 
+bool xt_trainer_has_learnt(const struct xt_trainer *trainer)
+{
+    return trainer->best_step > 0 && trainer->best.accuracy == 1;
+}
+
 /* Why training ends before its last step, XT_OK while it goes on. *done: by what is a proper end.
  */
 static enum xt_status why_stop(struct xt_trainer *trainer, bool *done)
@@ -1248,7 +1254,7 @@ static enum xt_status why_stop(struct xt_trainer *trainer, bool *done)
         trainer->end = XT_END_TIME;
     else if (xt_patience_is_over(&trainer->patience, s->patience))
         trainer->end = XT_END_PATIENCE;
-    else if (s->overfit && trainer->best_step > 0 && trainer->best.accuracy == 1)
+    else if (s->overfit && xt_trainer_has_learnt(trainer))
         trainer->end = XT_END_LEARNT;
     *done = trainer->end != XT_END_STEPS;
     trainer->threads_again = *done ? 0 : xt_others_look(&trainer->others, xt_thread_seconds());
@@ -1355,6 +1361,13 @@ static enum xt_status train(struct xt_trainer *trainer, struct xt_err *err)
 enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_observer *observer,
                               struct xt_err *err)
 {
+    /* As the run's page says them: what begins with "done" came to its end. */
+    static const char *const ends[] = {
+        [XT_END_STEPS] = "done",
+        [XT_END_TIME] = "done: the time of --max-time is spent",
+        [XT_END_PATIENCE] = "done: nothing was gained any more (--patience)",
+        [XT_END_LEARNT] = "done: learnt by heart",
+    };
     trainer->observer = *observer;
     trainer->start_time = xt_thread_seconds();
     /* Not the process' age: a run that starts itself again keeps its process. */
@@ -1380,10 +1393,6 @@ enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_
         status = stop(trainer, status, err);
     else if (!status)
         status = save(trainer, err);
-    write_report(trainer,
-                 status                           ? err->text
-                 : trainer->step < trainer->steps ? "--max-time is spent"
-                                                  : "done",
-                 true);
+    write_report(trainer, status ? err->text : ends[trainer->end], true);
     return status;
 }

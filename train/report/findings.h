@@ -42,6 +42,9 @@ enum xt_status xt_findings_describe(const struct xt_findings *findings, cJSON **
 cJSON *xt_findings_error(struct xt_json *json, const struct xt_findings *findings,
                          const struct xt_wrong *wrong);
 
+/* Takes the pictures out of such an object; `findings` may be anything. */
+void xt_findings_drop_pictures(const cJSON *findings);
+
 /* What a symbol or class is called; "" for -1. */
 enum xt_status xt_findings_name(const struct xt_errors *errors, int symbol, struct xt_str *out,
                                 struct xt_err *err);

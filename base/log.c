@@ -200,6 +200,13 @@ void xt_log_result(FILE *out, const char *format, ...)
     fprintf(out, "%s\n", line);
 }
 
+void xt_log_result_lines(FILE *out, const char *text)
+{
+    for (size_t length; (length = strcspn(text, "\n")) || *text;
+         text += length + (text[length] != 0))
+        xt_log_result(out, "%.*s", (int)length, text);
+}
+
 void xt_log_show_line(const char *line)
 {
     char text[LINE_ROOM + 8];

@@ -43,6 +43,8 @@ void xt_log_error(const char *format, ...) __attribute__((format(printf, 1, 2)))
 void xt_log_progress(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A line of a result, to `out`. */
 void xt_log_result(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Each line of a text as one. */
+void xt_log_result_lines(FILE *out, const char *text);
 
 /* For terminals alone: the line (of at most 511 bytes, and no wider than the terminal) that stands
  * at the end, in place of the one before. */

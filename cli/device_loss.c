@@ -12,8 +12,9 @@
 #include "base/system/thread.h"
 #include "device/guard.h"
 
-/* How often in a row, and of which step the checkpoint was then. */
-static const char variable[] = "XTRAIN_DEVICE_LOSSES";
+/* Of a run that started itself again: how often in a row a device was lost, and of which step the
+ * checkpoint was then. */
+static const char variable[] = "XTRAIN_AGAIN";
 enum { VARIABLE_ROOM = 64 };
 
 static void format_variable(char *out, int count, int64_t step)
@@ -71,9 +72,15 @@ static void add_rest(const struct xt_device_loss *loss, bool again, int count, c
         xt_str_append_to(text, size, "; this goes on: %s", loss->line);
 }
 
-enum xt_status xt_run_again_prepare(const struct xt_trainer *trainer, const char *variable_text,
-                                    struct xt_again *again, struct xt_err *err)
+bool xt_run_is_again(void)
 {
+    return getenv(variable) != NULL;
+}
+
+enum xt_status xt_run_again_prepare(const struct xt_trainer *trainer, struct xt_again *again,
+                                    struct xt_err *err)
+{
+    char none_lost[VARIABLE_ROOM];
     const struct xt_settings *s = trainer->settings;
     const char *folder = trainer->folder.path;
     bool goes_on = s->resume && strcmp(s->resume, "auto") != 0;
@@ -91,7 +98,8 @@ enum xt_status xt_run_again_prepare(const struct xt_trainer *trainer, const char
         with[count++] = "--stop-after";
         with[count++] = left;
     }
-    return xt_again_prepare(again, without, with, variable_text, err);
+    format_variable(none_lost, 0, -1);
+    return xt_again_prepare(again, without, with, none_lost, err);
 }
 
 /* Where there is nothing to return to: a handler of a signal, say. */
@@ -119,13 +127,11 @@ enum xt_status xt_device_loss_begin(struct xt_device_loss *loss, const struct xt
     *loss = (struct xt_device_loss){.trainer = trainer};
     if (!trainer->network.device.own_memory)
         return XT_OK;
-    char note[VARIABLE_ROOM];
     read_variable(loss);
     xt_resume_line(trainer, loss->line, sizeof loss->line);
     enum xt_status status = XT_OK;
-    format_variable(note, 0, -1);
     if (trainer->settings->on_device_loss == XT_LOSS_RESUME)
-        status = xt_run_again_prepare(trainer, note, &loss->again, err);
+        status = xt_run_again_prepare(trainer, &loss->again, err);
     if (!status)
         xt_guard_set_end(last_words, loss);
     return status;

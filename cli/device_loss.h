@@ -30,9 +30,11 @@ void xt_device_loss_end(struct xt_device_loss *loss);
 enum xt_status xt_device_loss_take(struct xt_device_loss *loss, struct xt_err *err);
 
 /* This run, once more from its folder: all that was typed but where to go on from, and of
- * --stop-after what is left. `variable` as of xt_again_prepare. The caller clears *again. */
-enum xt_status xt_run_again_prepare(const struct xt_trainer *trainer, const char *variable,
-                                    struct xt_again *again, struct xt_err *err);
+ * --stop-after what is left. The caller clears *again. */
+enum xt_status xt_run_again_prepare(const struct xt_trainer *trainer, struct xt_again *again,
+                                    struct xt_err *err);
+/* Whether this process is such a run: what it said when it began holds. */
+bool xt_run_is_again(void);
 
 /* The command that goes on with the trainer's run, as it can be pasted; "" where memory is short.
  */

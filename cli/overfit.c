@@ -8,11 +8,6 @@
 /* So many of those that were not learnt are named. */
 enum { NAMED = 10 };
 
-bool xt_overfit_is_learnt(const struct xt_trainer *trainer)
-{
-    return trainer->best_step > 0 && trainer->best.accuracy == 1;
-}
-
 static void see(void *errors, const struct xt_answer *answer)
 {
     xt_errors_add(errors, answer);
@@ -103,7 +98,7 @@ enum xt_status xt_overfit_describe(struct xt_trainer *trainer, double loss,
                                    struct xt_report *report, struct xt_err *err)
 {
     const struct xt_evaluation *e = &trainer->last_evaluation;
-    bool learnt = xt_overfit_is_learnt(trainer);
+    bool learnt = xt_trainer_has_learnt(trainer);
     xt_report_flag(report, "learnt", NULL, learnt, "", "");
     if (learnt) {
         xt_report_line(report,
@@ -122,7 +117,7 @@ enum xt_status xt_overfit_describe(struct xt_trainer *trainer, double loss,
 enum xt_status xt_overfit_judge(const struct xt_trainer *trainer, struct xt_err *err)
 {
     const struct xt_evaluation *e = &trainer->last_evaluation;
-    if (xt_overfit_is_learnt(trainer))
+    if (xt_trainer_has_learnt(trainer))
         return XT_OK;
     return xt_err_set(err, XT_ERR_RUN,
                       "--overfit %d: %zu of %zu images were learnt; with less than all of so few, "

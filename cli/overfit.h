@@ -5,8 +5,6 @@
 #include "cli/report.h"
 #include "train/trainer.h"
 
-/* Whether there are weights that read all of them right. */
-bool xt_overfit_is_learnt(const struct xt_trainer *trainer);
 /* Says so, or which were not (evaluated once more) and where to look; `loss` is that of the last
  * steps. */
 enum xt_status xt_overfit_describe(struct xt_trainer *trainer, double loss,

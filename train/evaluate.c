@@ -6,8 +6,7 @@
 
 #include "base/system/stop.h"
 #include "base/system/thread.h"
-#include "device/upload.h"
-#include "train/feed.h"
+#include "train/once_over.h"
 #include "train/ranks/state.h"
 
 /* What an evaluation needs while it runs. */
@@ -168,30 +167,21 @@ enum xt_status xt_evaluate(struct xt_network *network, struct xt_objective *obje
     *out = (struct xt_evaluation){.loss = NAN};
     struct work work = {
         .network = network, .objective = objective, .observer = observer, .out = out};
-    struct xt_feed *feed = NULL;
-    struct xt_upload upload;
-    const struct xt_upload_config way =
-        xt_network_upload_config(network, settings, XT_FEED_EVALUATION_SLOTS);
-    enum xt_status status = xt_upload_init(&upload, &way, err);
-    if (status)
-        return status;
-    struct xt_feed_size size = {network->width, network->height, network->model->bgr};
-    struct xt_loader_config config = xt_feed_config(settings, &size, false);
-    config.source = source;
-    config.batch = network->batch;
+    struct xt_once_over once = {.feed = NULL};
+    struct xt_loader_config config = xt_once_over_config(network, settings, source);
+    enum xt_status status = XT_OK;
     take_share(settings->ranks, &config);
     /* There may be fewer images than ranks. */
-    bool any = !settings->ranks || config.count;
-    if (any)
-        status = xt_feed_create(&feed, &upload, &config, false, err);
+    if (!settings->ranks || config.count)
+        status = xt_once_over_open(&once, network, settings, &config, err);
     double start = xt_thread_seconds();
-    if (!status && any)
-        status = run_all(&work, feed, source->count, err);
+    if (!status && once.feed)
+        status = run_all(&work, once.feed, source->count, err);
     out->seconds = xt_thread_seconds() - start;
     struct xt_err own;
-    if (feed) {
-        enum xt_status listed =
-            xt_loader_bad(xt_feed_loader(feed), &out->bad, &out->bad_images, status ? &own : err);
+    if (once.feed) {
+        enum xt_status listed = xt_loader_bad(xt_feed_loader(once.feed), &out->bad,
+                                              &out->bad_images, status ? &own : err);
         status = status ? status : listed;
     }
     bool stops = status == XT_STOPPED || status == XT_INTERRUPTED;
@@ -206,7 +196,6 @@ enum xt_status xt_evaluate(struct xt_network *network, struct xt_objective *obje
     if (!status)
         status = xt_latency_sum_up(&work.latency, &out->latency, err);
     xt_latency_clear(&work.latency);
-    xt_feed_destroy(feed);
-    xt_upload_clear(&upload);
+    xt_once_over_close(&once);
     return status;
 }

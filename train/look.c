@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/system/stop.h"
-#include "train/feed.h"
+#include "train/once_over.h"
 
 /* One batch, of which at most `room` images are looked at. */
 static enum xt_status look_at(struct xt_network *network, const struct xt_look *look,
@@ -57,25 +57,15 @@ static void warn_of_bad(const struct xt_look *look, struct xt_feed *feed)
 enum xt_status xt_look_at_images(struct xt_network *network, const struct xt_settings *settings,
                                  const struct xt_look *look, size_t *done, struct xt_err *err)
 {
-    struct xt_feed *feed = NULL;
-    struct xt_upload upload;
-    const struct xt_upload_config way =
-        xt_network_upload_config(network, settings, XT_FEED_EVALUATION_SLOTS);
-    *done = 0;
-    enum xt_status status = xt_upload_init(&upload, &way, err);
-    if (status)
-        return status;
-    struct xt_feed_size size = {network->width, network->height, network->model->bgr};
-    struct xt_loader_config config = xt_feed_config(settings, &size, false);
-    config.source = look->source;
-    config.batch = network->batch;
+    struct xt_loader_config config = xt_once_over_config(network, settings, look->source);
+    struct xt_once_over once;
     config.shuffle = true;
-    status = xt_feed_create(&feed, &upload, &config, false, err);
+    *done = 0;
+    enum xt_status status = xt_once_over_open(&once, network, settings, &config, err);
     if (!status)
-        status = look_at_all(network, look, feed, done, err);
-    if (feed)
-        warn_of_bad(look, feed);
-    xt_feed_destroy(feed);
-    xt_upload_clear(&upload);
+        status = look_at_all(network, look, once.feed, done, err);
+    if (once.feed)
+        warn_of_bad(look, once.feed);
+    xt_once_over_close(&once);
     return status;
 }

@@ -123,6 +123,11 @@ static void watch_cpus(struct xt_trainer *trainer)
     xt_others_begin(&trainer->others, device->threads, xt_thread_available(NULL), every);
 }
 
+bool xt_trainer_has_learnt(const struct xt_trainer *trainer)
+{
+    return trainer->best_step > 0 && trainer->best.accuracy == 1;
+}
+
 /* A run that goes on takes the number of threads from its checkpoint. */
 static enum xt_status save_for_threads(struct xt_trainer *trainer, struct xt_err *err)
 {
@@ -182,6 +187,13 @@ static enum xt_status train(struct xt_trainer *trainer, struct xt_err *err)
 enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_observer *observer,
                               struct xt_err *err)
 {
+    /* As the run's page says them: what begins with "done" came to its end. */
+    static const char *const ends[] = {
+        [XT_END_STEPS] = "done",
+        [XT_END_TIME] = "done: the time of --max-time is spent",
+        [XT_END_PATIENCE] = "done: nothing was gained any more (--patience)",
+        [XT_END_LEARNT] = "done: learnt by heart",
+    };
     trainer->observer = *observer;
     trainer->start_time = xt_thread_seconds();
     /* Not the process' age: a run that starts itself again keeps its process. */
@@ -207,10 +219,6 @@ enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_
         status = stop(trainer, status, err);
     else if (!status)
         status = xt_trainer_save(trainer, err);
-    xt_trainer_write_page(trainer,
-                          status                           ? err->text
-                          : trainer->step < trainer->steps ? "--max-time is spent"
-                                                           : "done",
-                          true);
+    xt_trainer_write_page(trainer, status ? err->text : ends[trainer->end], true);
     return status;
 }

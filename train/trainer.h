@@ -188,6 +188,9 @@ enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_
 double xt_trainer_seconds(const struct xt_trainer *trainer);
 struct xt_run_costs xt_trainer_costs(const struct xt_trainer *trainer);
 
+/* --overfit: whether all images were read right at the end of an evaluation. */
+bool xt_trainer_has_learnt(const struct xt_trainer *trainer);
+
 /* One step on a batch: forward, loss, backward, update. For benches and tests
  * too. */
 enum xt_status xt_trainer_step(struct xt_trainer *trainer, const struct xt_feed_batch *batch,

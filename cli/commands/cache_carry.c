@@ -221,12 +221,9 @@ static enum xt_status finish_folder(struct importer *importer, struct xt_err *er
 /* Its index speaks of it in lines of its own. */
 static void describe_folder(const struct importer *importer)
 {
-    const char *line = xt_str_get(&importer->index.about);
     xt_log_result(stdout, "%s: %s", importer->key,
                   xt_count((long long)importer->index.count, "kernel").text);
-    for (size_t length; (length = strcspn(line, "\n")) || *line;
-         line += length + (line[length] != 0))
-        xt_log_result(stdout, "%.*s", (int)length, line);
+    xt_log_result_lines(stdout, xt_str_get(&importer->index.about));
 }
 
 static enum xt_status begin_folder(struct importer *importer, const char *key, uint8_t *text,

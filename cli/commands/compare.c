@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "cli/commands.h"
 #include "cli/past_runs.h"
 #include "cli/progress.h"
@@ -18,7 +19,7 @@ static const char *state_of(const struct xt_past_run *run)
         return "running";
     if (run->killed)
         return "killed";
-    return own && strcmp(own, "done") != 0 ? "stopped" : own ? own : "";
+    return !own ? "" : xt_str_starts(own, "done") ? "done" : "stopped";
 }
 
 static void describe_evaluation(struct xt_report *row, const struct xt_past_evaluation *e,
@@ -50,20 +51,27 @@ static void describe_run(struct xt_report *row, const struct xt_past_run *run)
     xt_report_add(row, "images_per_s", "images/s", "%.0f", run->images_per_s);
 }
 
-/* A row a setting, a column a run; in JSON a list of values each. */
+/* In JSON a list of values each; as text a table whose longer side is its rows. */
 static void describe_settings(struct xt_report *report, const struct xt_past_runs *runs,
                               const char *const *keys, size_t count)
 {
     struct xt_report *differ = xt_report_group(report, "different");
     struct xt_report *text = xt_report_table(xt_report_group_in(report, NULL, NULL), NULL);
+    bool by_run = runs->count > count;
     for (size_t k = 0; k < count; k++) {
-        struct xt_report *row = xt_report_group(text, NULL);
         struct xt_report *list = xt_report_list(differ, keys[k]);
-        xt_report_add(row, NULL, "setting", "%s", keys[k]);
-        for (size_t i = 0; i < runs->count; i++) {
-            const char *value = xt_past_run_setting(&runs->items[i], keys[k]);
-            xt_report_add(row, NULL, runs->items[i].folder, "%s", value ? value : "-");
-            xt_report_add(list, NULL, NULL, "%s", value);
+        for (size_t i = 0; i < runs->count; i++)
+            xt_report_add(list, NULL, NULL, "%s", xt_past_run_setting(&runs->items[i], keys[k]));
+    }
+    for (size_t r = 0; count && r < (by_run ? runs->count : count); r++) {
+        struct xt_report *row = xt_report_group(text, NULL);
+        xt_report_add(row, NULL, by_run ? "run" : "setting", "%s",
+                      by_run ? runs->items[r].folder : keys[r]);
+        for (size_t c = 0; c < (by_run ? count : runs->count); c++) {
+            const struct xt_past_run *run = &runs->items[by_run ? r : c];
+            const char *key = keys[by_run ? c : r];
+            const char *value = xt_past_run_setting(run, key);
+            xt_report_add(row, NULL, by_run ? key : run->folder, "%s", value ? value : "-");
         }
     }
 }

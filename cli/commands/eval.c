@@ -2,7 +2,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -28,12 +30,23 @@ struct view {
     size_t show;
 };
 
+/* A label or an answer as a word of a line: in quotes where it has blanks, or is empty. */
+static struct xt_shown as_word(const char *text)
+{
+    struct xt_shown word;
+    if (!*text || strpbrk(text, " \"\t\n"))
+        return xt_show(text);
+    snprintf(word.text, sizeof word.text, "%s", text);
+    return word;
+}
+
 static void describe_answer(const struct view *view, const struct xt_answer *a, const char *wanted,
                             const char *got)
 {
     if (!view->answers) {
         xt_log_result(stdout, "  %s  %s  read as  %s  confidence %.3f",
-                      a->right ? "right" : "wrong", wanted, got, a->said->probability);
+                      a->right ? "right" : "wrong", as_word(wanted).text, as_word(got).text,
+                      a->said->probability);
         return;
     }
     char name[4096];
@@ -352,6 +365,10 @@ static enum xt_status open_network(struct command *command, struct xt_err *err)
     if (status)
         return status;
     command->data = choose_data(command->options, network);
+    if (settings.errors && xt_file_is_same(settings.errors, command->data))
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--errors %s would overwrite what is evaluated on; name another file",
+                          settings.errors);
     status = xt_network_open_source(network, command->data, &command->source, err);
     struct xt_settings largest = settings;
     if (is_comparison(command))

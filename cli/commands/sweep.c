@@ -59,20 +59,26 @@ static enum xt_status add_range(struct axis *axis, int64_t first, int64_t last, 
     return status;
 }
 
-static enum xt_status add_values(struct axis *axis, const char *list, struct xt_err *err)
+/* One of those between commas. */
+static enum xt_status add_part(struct axis *axis, const char *part, struct xt_err *err)
 {
     int64_t first = 0;
     int64_t last = 0;
     int used = 0;
-    if (sscanf(list, "%9" SCNd64 "..%9" SCNd64 "%n", &first, &last, &used) == 2 && !list[used])
+    if (sscanf(part, "%18" SCNd64 "..%18" SCNd64 "%n", &first, &last, &used) == 2 && !part[used])
         return add_range(axis, first, last, err);
+    return *part
+               ? add_value(axis, part, err)
+               : xt_err_set(err, XT_ERR_USAGE, "%s has a value that is empty", axis->option->name);
+}
+
+static enum xt_status add_values(struct axis *axis, const char *list, struct xt_err *err)
+{
     char *copy = NULL;
     enum xt_status status = xt_mem_strdup(&copy, list, err);
     char *rest = copy;
-    for (char *value; !status && (value = strsep(&rest, ","));)
-        status = *value ? add_value(axis, value, err)
-                        : xt_err_set(err, XT_ERR_USAGE, "%s=%s has a value that is empty",
-                                     axis->option->name, xt_show(list).text);
+    for (char *part; !status && (part = strsep(&rest, ","));)
+        status = add_part(axis, part, err);
     free(copy);
     return status;
 }
@@ -308,6 +314,7 @@ static const char script[] =
     "#   run.sh N    one start of run N, with the exit code of xtrain: 75, start it again\n"
     "# As jobs: sbatch --array=1-N configs/slurm.sh FOLDER, with xtrain's configs/slurm.sh.\n"
     "set -u\n"
+    "case $xtrain in /*) ;; */*) xtrain=$PWD/$xtrain ;; esac\n"
     "here=$(cd \"$(dirname \"$0\")\" && pwd)\n"
     "if [ $# -gt 0 ]; then\n"
     "  name=$(sed -n \"$1p\" \"$here/runs.txt\")\n"
@@ -322,7 +329,7 @@ static const char script[] =
     "  number=$((number + 1)) code=75\n"
     "  echo \"run $number: $name\"\n"
     "  while [ $code = 75 ] && [ -z \"$asked\" ]; do\n"
-    "    \"$0\" $number </dev/null &\n"
+    "    sh \"$here/run.sh\" $number </dev/null &\n"
     "    child=$! code=0\n"
     "    wait $child || code=$?\n"
     "    [ -z \"$asked\" ] || { wait $child; exit $asked; }\n"
@@ -331,7 +338,11 @@ static const char script[] =
     "  [ $code != 130 ] || exit 130\n"
     "  [ $code = 0 ] || { echo \"run $number ended with code $code\" >&2; failed=1; }\n"
     "done <\"$here/runs.txt\"\n"
-    "cd \"$here\" && \"$xtrain\" compare $(cat runs.txt) || failed=1\n"
+    "cd \"$here\" || exit 1\n"
+    "set --\n"
+    "for name in $(cat runs.txt); do [ ! -e \"$name/metrics.jsonl\" ] || set -- \"$@\" \"$name\"; "
+    "done\n"
+    "[ $# -lt 2 ] || \"$xtrain\" compare \"$@\" || failed=1\n"
     "exit $failed\n";
 
 /* The program that is called now, unless $XTRAIN names another. */

@@ -26,10 +26,9 @@
 struct view {
     struct xt_trainer *trainer;
     struct xt_progress progress;
-    size_t bad_images;   /* as they were said last */
-    bool silent;         /* --quiet, or standard output belongs to --json */
-    double loss;         /* the mean of the last steps; NAN before the first */
-    double images_per_s; /* of the last steps, the same */
+    size_t bad_images; /* as they were said last */
+    bool silent;       /* --quiet, or standard output belongs to --json */
+    double loss;       /* the mean of the last steps; NAN before the first */
 };
 
 /* Where the start took its time, if it took any. */
@@ -46,7 +45,6 @@ static void show_progress(void *context, const struct xt_train_progress *p)
 {
     struct view *view = context;
     view->loss = p->loss;
-    view->images_per_s = p->images_per_s;
     if (p->step == view->trainer->start_step + 1 && !view->silent)
         show_start(view);
     struct xt_progress_state state = {
@@ -74,18 +72,17 @@ static void show_evaluation(void *context, const struct xt_train_progress *p,
         return;
     char score[128];
     view->trainer->objective->class->describe(&evaluation->score, score, sizeof score);
+    char what[64] = "the given weights";
     if (p->of_average)
-        printf("  their moving average: %s, loss %.4f%s\n", score, evaluation->loss,
-               best ? "; the best so far" : "");
-    else if (p->step == 0)
-        printf("the given weights: %s, loss %.4f\n", score, evaluation->loss);
-    else
-        printf("step %" PRId64 ": %s, loss %.4f%s\n", p->step, score, evaluation->loss,
-               best ? "; the best so far" : "");
+        snprintf(what, sizeof what, "  their moving average");
+    else if (p->step > 0)
+        snprintf(what, sizeof what, "step %" PRId64, p->step);
+    xt_log_result(stdout, "%s: %s, loss %.4f%s", what, score, evaluation->loss,
+                  best && p->step > 0 ? "; the best so far" : "");
     if (!p->of_average && evaluation->bad_images != view->bad_images)
-        printf("%s could not be used and do%s not count\n",
-               xt_count((long long)evaluation->bad_images, "image").text,
-               evaluation->bad_images == 1 ? "es" : "");
+        xt_log_result(stdout, "%s could not be used and do%s not count",
+                      xt_count((long long)evaluation->bad_images, "image").text,
+                      evaluation->bad_images == 1 ? "es" : "");
     if (!p->of_average)
         view->bad_images = evaluation->bad_images;
     fflush(stdout);
@@ -96,29 +93,33 @@ static enum xt_status describe_run(const struct xt_options *options,
 {
     struct xt_str recipe = {0};
     const struct xt_settings *s = trainer->settings;
-    printf("training %s on %s%s\n", trainer->network.model->title, trainer->source->description,
-           s->data ? "" : " (no --data was given)");
+    FILE *out = stdout;
+    xt_log_result(out, "training %s on %s%s", trainer->network.model->title,
+                  trainer->source->description, s->data ? "" : " (no --data was given)");
     if (trainer->val)
-        printf("evaluating on %s\n", trainer->val->description);
+        xt_log_result(out, "evaluating on %s", trainer->val->description);
     else
-        printf("no --val was given: nothing is evaluated, and last.safetensors is the result\n");
+        xt_log_result(out, "no --val was given: nothing is evaluated, and last.safetensors is the "
+                           "result");
     char from[64] = "random weights";
     if (trainer->saved_step >= 0)
         snprintf(from, sizeof from, "its weights of step %" PRId64, trainer->saved_step);
-    printf("on %s, %s, from %s\n", trainer->network.device.name,
-           xt_dtype_name(trainer->network.graph->options.dtype),
-           s->init && trainer->saved_step < 0 ? s->init : from);
-    printf("pixels normalised by %s (%s)\n", trainer->network.normalise_text,
-           trainer->network.normalise_by);
+    xt_log_result(out, "on %s, %s, from %s", trainer->network.device.name,
+                  xt_dtype_name(trainer->network.graph->options.dtype),
+                  s->init && trainer->saved_step < 0 ? s->init : from);
+    xt_log_result(out, "pixels normalised by %s (%s)", trainer->network.normalise_text,
+                  trainer->network.normalise_by);
     char images[64];
     xt_placement_step_images(trainer, images, sizeof images);
-    printf("%s of %s (%s an epoch), %zu parameters\n", xt_count(trainer->steps, "step").text,
-           images, xt_count(trainer->epoch_steps, "step").text,
-           xt_network_parameter_count(&trainer->network));
-    xt_cli_ranks_print(trainer, stdout);
+    xt_log_result(out, "%s of %s (%s an epoch), %zu parameters",
+                  xt_count(trainer->steps, "step").text, images,
+                  xt_count(trainer->epoch_steps, "step").text,
+                  xt_network_parameter_count(&trainer->network));
+    xt_cli_ranks_print(trainer, out);
     enum xt_status status = xt_options_print_recipe(options, &recipe, err);
-    printf("%ssaving to %s\n", xt_str_get(&recipe), trainer->folder.path);
-    fflush(stdout);
+    xt_log_result_lines(out, xt_str_get(&recipe));
+    xt_log_result(out, "saving to %s", trainer->folder.path);
+    fflush(out);
     xt_str_clear(&recipe);
     return status;
 }
@@ -261,7 +262,7 @@ static void add_times(struct xt_report *report, const struct xt_trainer *trainer
 {
     const struct xt_run_costs costs = xt_trainer_costs(trainer);
     double epoch = seconds * (double)trainer->epoch_steps / (double)trainer->step;
-    double rate = (double)trainer->step * trainer->network.batch / (seconds - costs.evaluation);
+    double rate = (double)trainer->step * xt_step_images(trainer) / (seconds - costs.evaluation);
     char texts[3][32];
     format_seconds(epoch, texts[0], sizeof texts[0]);
     if (trainer->step) {
@@ -381,7 +382,6 @@ static struct xt_report *describe_end(const struct view *view, enum xt_status st
     }
     xt_report_add(report, "steps", NULL, "%lld", (long long)trainer->steps);
     xt_report_add(report, "loss", NULL, "%f", view->loss);
-    xt_report_add(report, "images_per_s", NULL, "%f", view->images_per_s);
     xt_report_add(report, "seconds", NULL, "%f", seconds);
     xt_report_line(report, "done: %s in %s", xt_count((long long)trainer->step, "step").text, time);
     if (trainer->scaler.on) {
@@ -444,7 +444,7 @@ static enum xt_status start_again(const struct xt_trainer *trainer, struct xt_er
 {
     struct xt_again again;
     xt_log_note("%s", err->text);
-    enum xt_status status = xt_run_again_prepare(trainer, "XTRAIN_DEVICE_LOSSES=0", &again, err);
+    enum xt_status status = xt_run_again_prepare(trainer, &again, err);
     if (status)
         return status;
     fflush(NULL);
@@ -458,8 +458,7 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
                           struct xt_err *err)
 {
     const struct xt_settings *s = &options->values;
-    struct view view = {
-        .trainer = trainer, .silent = s->quiet || s->json, .loss = NAN, .images_per_s = NAN};
+    struct view view = {.trainer = trainer, .silent = s->quiet || s->json, .loss = NAN};
     xt_progress_init(&view.progress, s->quiet, s->json);
     bool first = xt_ranks_is_first(s->ranks);
     enum xt_status status = xt_network_check_device(&trainer->network, s, err);
@@ -468,7 +467,7 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
     if (!status && first)
         status = save_settings(options, trainer, err);
     xt_cli_ranks_compare(trainer);
-    if (!status && !view.silent)
+    if (!status && !view.silent && !xt_run_is_again())
         status = describe_run(options, trainer, err);
     if (status)
         return status;

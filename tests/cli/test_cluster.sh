@@ -24,6 +24,7 @@ for task in $([ $array = none ] && echo none || seq "${array%-*}" "${array#*-}")
   [ $task = none ] || SLURM_JOB_ID=9$task
   for ((start = 0; start < 30; start++)); do
     rm -f "$STATE"
+    export LONGER=$((start / 3)) # on a machine that is busy
     code=0
     bash "$@" || code=$?
     [ -e "$STATE" ] || break
@@ -39,7 +40,7 @@ cat >bin/srun <<'END'
 "$@" </dev/null &
 child=$!
 until grep -qs '^SigCgt:.*[4-7c-f][0-9a-f]\{3\}$' /proc/$child/status || ! kill -0 $child 2>/dev/null; do sleep 0.02; done
-(sleep 1.2; kill -USR1 $child 2>/dev/null) &
+(sleep $((1 + LONGER)).2; kill -USR1 $child 2>/dev/null) &
 wait $child
 END
 printf '#!/bin/sh\n[ "$1" = requeue ] && echo "$2" >"$STATE"\n' >bin/scontrol
@@ -80,6 +81,17 @@ expect 0 '4 configs written to sweep' "$xtrain" sweep --config base.yaml --steps
 grep -q '^lr: 0.0001 ' 'sweep/002-lr=1e-4,seed=2.yaml' && grep -q '^seed: 2 ' 'sweep/002-lr=1e-4,seed=2.yaml' || fail 'a config is wrong'
 XTRAIN=with-compare expect 0 "the table of $(paste -sd ' ' sweep/runs.txt)" sweep/run.sh
 [ -s 'sweep/004-lr=1e-3,seed=2/last.safetensors' ] || fail 'a run was left out' "$(ls sweep)"
+# Called from within; of runs that failed the others are in the table, of one run there is none.
+"$xtrain" sweep --config base.yaml --out part --steps 1 seed=3,5..6 >/dev/null
+sed -i 's/^data: .*/data: nowhere/' part/002-seed=5.yaml
+cd part
+XTRAIN=../bin/with-compare expect 1 'the table of 001-seed=3 003-seed=6' sh run.sh
+grep -qF 'run 2 ended with code 3' <<<"$said" || fail 'the failed run is not named' "$said"
+cd ..
+"$xtrain" sweep --config base.yaml --out one --steps 1 seed=7 >/dev/null
+XTRAIN=with-compare expect 0 'done: 1 step' one/run.sh
+! grep -q 'the table' <<<"$said" || fail 'one run is compared' "$said"
+
 "$xtrain" sweep --config base.yaml --out jobs --steps 2 augment=true,false >/dev/null
 expect 0 'done: 2 steps' sbatch --array=1-2 "$configs/slurm.sh" jobs
 grep -q '^augment: false ' jobs/002-augment=false/config.yaml || fail 'a job of the sweep is wrong' "$(ls jobs)"
@@ -88,6 +100,8 @@ expect 2 'run.sh: there is no run 3' jobs/run.sh 3
 # Nothing is written where one of them cannot be meant.
 expect 2 '002-lr=5000: --lr takes a number greater than 0' "$xtrain" sweep --config base.yaml --out no lr=1,5000
 expect 2 'seed=3..1 is empty' "$xtrain" sweep --config base.yaml --out no seed=3..1
+expect 2 'seed has more than 1000 values' "$xtrain" sweep --config base.yaml --out no seed=1..1000000000
+expect 2 'seed="2" stands twice' "$xtrain" sweep --config base.yaml --out no seed=1..3,2
 expect 2 '"lr" does not say what to sweep' "$xtrain" sweep --config base.yaml --out no lr
 expect 2 '"top" is no option of training that can be swept' "$xtrain" sweep --config base.yaml --out no top=1,2
 expect 2 'lr is swept twice' "$xtrain" sweep --config base.yaml --out no lr=1 lr=2

@@ -10,10 +10,15 @@ expect 0 'ended before step 90: 2 evaluations without gain (--patience 2; more o
   "${train[@]}" "${val[@]}" --steps 90 --lr 1e-30 --bn frozen --patience 2 --ema 0.5 --out still
 grep -q '  their moving average: ' <<<"$said" || fail 'the average is not shown' "$said"
 grep -qF 'still/ema.safetensors   their moving average' <<<"$said" || fail 'where the average lies is not said' "$said"
+grep -q '"state":"done: nothing was gained any more (--patience)"' still/report.json || fail 'the page says another end' "$(cat still/report.json)"
+expect 0 'still done ' "$xtrain" compare still still
 expect 0 '"exit_reason":"patience"' "$xtrain" --resume still --json
 expect 0 'of 4 plates' "$xtrain" eval --init still/ema.safetensors --data 'synth:plates?count=4&seed=4'
 
 expect 0 '3 steps of 12 images, in 3 batches of 4 (2 steps an epoch)' "${train[@]}" --accumulate 3 --steps 3 --out parts
+rate=$(sed -n 's/^speed: \([0-9]*\) .*/\1/p' <<<"$said") logged=$(sed -n 's/.*"images_per_s":\([0-9]*\).*/\1/p' parts/metrics.jsonl)
+[ "$rate" -gt $((logged / 2)) ] || fail "the last screen says $rate images/s, the record $logged" "$said"
+grep -q '"batch":12,' parts/report.json || fail 'the page says another number of images a step' "$(cat parts/report.json)"
 expect 2 'parts/state-00000003.safetensors was made with --accumulate 3; give the same' "${train[@]}" --steps 4 --resume auto --out parts
 
 # At such a rate it diverges, whatever the CPU.

@@ -33,6 +33,9 @@ expect 2 '--errors e.txt: the ending says what to write: .jsonl, .tsv or .html' 
 expect 1 'cannot write nowhere/e.tsv' "${eval[@]}" --errors nowhere/e.tsv
 expect 2 '--errors lists the wrong answers of one type' "${eval[@]}" --errors e.tsv --compare f32,f32
 
+printf 'odd/沪B54311_1.png\t沪B54311\n' >list.tsv
+expect 2 '--errors list.tsv would overwrite what is evaluated on' "$xtrain" eval --init run --data list.tsv --threads 1 --errors list.tsv
+
 # Classes: their matrix adds up to the images.
 mkdir -p two/cat 'two/small dog' && cp "$images/ycc_444.jpg" two/cat/ && cp "$images/rgba.png" 'two/small dog/'
 "$xtrain" --model resnet50 --data two --image-size 32 --batch 2 --threads 1 --steps 1 --lr 1e-6 --out classes --quiet >/dev/null
@@ -41,3 +44,6 @@ expect 0 'how often each class was read as which: c-matrix.tsv' "$xtrain" eval -
 [ "$(awk -F'\t' 'NR > 1 { n += $2 + $3 } END { print NR, n }' c-matrix.tsv)" = '3 2' ] || fail 'the matrix does not add up' "$(cat c-matrix.tsv)"
 expect 0 '"c-matrix.jsonl"]' "$xtrain" eval --init classes --data two --threads 1 --errors c.jsonl --json
 [ "$(wc -l <c-matrix.jsonl)" = 2 ] && grep -q '^{"expected":"small dog","read":{' c-matrix.jsonl || fail 'the matrix has no lines' "$(cat c-matrix.jsonl)"
+# Labels with blanks are words of their line.
+expect 0 '  "small dog"  read as  ' "$xtrain" eval --init classes --data two --threads 1 --show 2
+grep -qE '^  (right|wrong)  cat  read as  (cat|"small dog")  confidence ' <<<"$said" || fail 'a label is not shown as it is' "$said"

@@ -19,6 +19,18 @@ mkdir -p two/cat "two/$odd" && cp "$images/ycc_444.jpg" two/cat/ && cp "$images/
 "$xtrain" diff "r $odd" b --data "$odd" --threads 1 --differences plates.html >/dev/null
 "$xtrain" --model resnet50 --data two --val two --image-size 32 --batch 2 --threads 1 --steps 1 --lr 1e-6 --seed 7 --out others --quiet >/dev/null
 "$xtrain" diff classes others --data two --threads 1 --differences classes.html >/dev/null
+"$xtrain" report b classes --page kinds.html >/dev/null
+# Ended early as it should, a rollback in its record, numbers beyond all scales, and facts that are none.
+mkdir ended && cp b/config.yaml ended
+printf '%s\n' '{"step":1,"epoch":1,"time":1,"loss":1e308}' '{"step":2,"epoch":1,"time":2,"loss":2,"lr":1e999}' \
+  '{"step":5,"time":3,"rolled_back_to":2,"lr_factor":0.5}' '{"step":3,"epoch":1,"time":4,"loss":3}' >ended/metrics.jsonl
+cat >ended/report.json <<'FACTS'
+{"state":"done: nothing was gained any more (--patience)","steps":9,"step":3,"epoch_steps":3,"ops":[{"name":"x"}],"seconds":"long",
+"evaluation":{"images":3,"correct":1,"pairs":[[5,6,1]],"errors":[{"path":7}],"unit":"characters"}}
+FACTS
+"$xtrain" report ended >/dev/null
+cp -r ended gone && sed -i 's/"state":"[^"]*"/"state":"running","written":1e9/' gone/report.json
+"$xtrain" report gone >/dev/null
 
 chromium() { timeout 60 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$tree/profile" "$@" 2>/dev/null; }
 
@@ -64,6 +76,10 @@ for width in 1280 390; do
   visit errors.html $width '2 of 2 wrong' '<h2>The worst errors</h2>'
   visit plates.html $width '2 of 2 answered differently' '<h2>Neither is right</h2>' '<h2>The weights</h2>' 'alt="expected 京A12311"' '/京A12311_1.jpg'
   visit classes.html $width 'answered differently' '<h2>The weights</h2>' 'top-1, A'
+  moves=yes visit kinds.html $width 'top-1 ' 'plates read whole '
+  moves=yes visit ended/report.html $width 'step 3 of 9 (33 %)' ': done: nothing was gained any more (--patience)</span>' \
+    '<line class="rollback"' 'step 5 failed; back to step 2, on at 0.5 of the rate' 'The worst errors cannot be drawn: report.json is damaged'
+  visit gone/report.html $width ' days ago; xtrain report says whether it still runs)'
   visit classes/report.html $width '<h2>The worst errors</h2>' 'top-1'
   chromium --window-size=$width,3000 --hide-scrollbars --screenshot="$tree/$width.png" "file://$tree/r $(sed 's/%/%25/g; s/?/%3F/g; s/#/%23/g' <<<"$odd")/report.html" >/dev/null || true
   [ "$(stat -c %s $width.png)" -gt 30000 ] || fail "at $width the page shows nothing"

@@ -90,6 +90,19 @@ static void damaged_lines_are_left_out(void **state)
     assert_int_equal(run.step, 7);
     assert_int_equal(run.last.step, -1);
     assert_null(run.facts);
+    assert_string_equal(xt_str_get(&run.metrics), "{\"step\":5,\"loss\":2}\n"
+                                                  "{\"step\":7,\"loss\":3},\"val_loss\":\n");
+    xt_past_run_clear(&run);
+}
+
+static void a_line_with_a_zero_in_it_hides_none_behind_it(void **state)
+{
+    static const char record[] = "{\"step\":5,\"loss\":2}\n{\"step\":\0,\"step\":6}\n"
+                                 "{\"step\":7,\"loss\":3}\n";
+    support_write_file(support_path(*state, "metrics.jsonl"), record, sizeof record - 1);
+    struct xt_past_run run = read_run(*state);
+    assert_string_equal(xt_str_get(&run.metrics),
+                        "{\"step\":5,\"loss\":2}\n{\"step\":7,\"loss\":3}\n");
     xt_past_run_clear(&run);
 }
 
@@ -181,6 +194,7 @@ int main(void)
         TEST_IN_FOLDER(the_best_evaluation_is_by_accuracy_then_characters_then_loss),
         TEST_IN_FOLDER(a_moving_average_may_be_the_best_and_a_rollback_is_no_step),
         TEST_IN_FOLDER(damaged_lines_are_left_out),
+        TEST_IN_FOLDER(a_line_with_a_zero_in_it_hides_none_behind_it),
         TEST_IN_FOLDER(of_very_many_lines_some_stay_with_jumps_and_the_last_one),
         TEST_IN_FOLDER(a_folder_without_a_whole_run_is_refused),
         TEST_IN_FOLDER(only_settings_that_differ_are_named),

@@ -71,6 +71,21 @@ END
 expect 0 '"different":{"steps":["14","7"],"seed":["0","2"],"log_every":["2","10"]}}' "$xtrain" compare 'a run' b --json
 expect 2 'xtrain compare needs RUN RUN' "$xtrain" compare b
 
+# Of several runs with few differences a row is a run, and no name of the last screen's JSON stands twice.
+cp -r b c && sed -i 's/^seed: 2 /seed: 3 /' c/config.yaml
+diff - <("$xtrain" compare b c | sed -n '/^run *seed/,$p' | tr -s ' ') <<'END' || fail 'the settings are not in rows of runs' "$("$xtrain" compare b c)"
+run seed
+b 2
+c 3
+END
+"${run[@]}" --steps 3 --json --out d >json 2>/dev/null
+[ "$(grep -o '"[a-z_]*":' json | sort | uniq -d)" = '' ] || fail 'a name stands twice' "$(cat json)"
+
+# What resumes without images shows those of before no more.
+"${run[@]}" --steps 7 --out e --quiet >/dev/null
+"$xtrain" --resume e --no-images --quiet >/dev/null
+! grep -q '"picture"' e/report.html e/report.json || fail 'a run that resumes without images shows some'
+
 # Files that cannot be written: a warning each, once, and the run goes on bit for bit.
 expect 75 '' "${run[@]}" --steps 100000 --stop-after 1s --out whole
 cp -r whole torn

@@ -1,7 +1,5 @@
 #include "train/report/events.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +14,6 @@
 #include "base/mem.h"
 #include "base/str.h"
 
-static const size_t file_limit = (size_t)1 << 32;
 enum { HEAD = 12, TAIL = 4 }; /* of a record: length and its sum, the data's sum */
 
 /* Fields of the messages. */
@@ -163,8 +160,9 @@ static bool is_kept(const uint8_t *event, size_t size, struct xt_log_keep keep)
 
 /* Moves the records to keep to the front; returns the bytes that they take. What follows a damaged
  * one is lost with it: where it ends is not known. */
-static size_t keep_records(uint8_t *bytes, size_t size, struct xt_log_keep keep)
+static size_t keep_records(void *context, uint8_t *bytes, size_t size)
 {
+    const struct xt_log_keep *keep = context;
     size_t kept = 0;
     for (size_t at = 0; size - at >= HEAD + TAIL;) {
         uint64_t length;
@@ -179,7 +177,7 @@ static size_t keep_records(uint8_t *bytes, size_t size, struct xt_log_keep keep)
         memcpy(&sums[1], event + length, sizeof sums[1]);
         if (sums[1] != xt_events_masked_crc(event, (size_t)length))
             break;
-        if (is_kept(event, (size_t)length, keep)) {
+        if (is_kept(event, (size_t)length, *keep)) {
             memmove(bytes + kept, bytes + at, whole);
             kept += whole;
         }
@@ -188,32 +186,14 @@ static size_t keep_records(uint8_t *bytes, size_t size, struct xt_log_keep keep)
     return kept;
 }
 
-static enum xt_status mend(const char *path, struct xt_log_keep keep, struct xt_err *err)
-{
-    uint8_t *bytes = NULL;
-    size_t capacity = 0;
-    size_t size = 0;
-    enum xt_status status = xt_file_read(path, file_limit, &bytes, &capacity, &size, err);
-    size_t kept = status ? 0 : keep_records(bytes, size, keep);
-    if (!status && kept < size)
-        status = xt_file_save(path, bytes, kept, err);
-    free(bytes);
-    return status;
-}
-
 void xt_events_open(struct xt_events *events, const char *path, struct xt_log_keep keep)
 {
     struct xt_err err = {0};
     struct stat st;
     *events = (struct xt_events){.fd = -1};
     enum xt_status status = xt_mem_strdup(&events->path, path, &err);
-    if (!status && xt_file_exists(path))
-        status = mend(path, keep, &err);
-    if (!status) {
-        events->fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-        if (events->fd < 0)
-            status = xt_err_set(&err, XT_ERR_RUN, "cannot write %s: %s", path, strerror(errno));
-    }
+    if (!status)
+        status = xt_log_writer_open_mended(&events->fd, path, keep_records, &keep, &err);
     if (status) {
         warn(events, err.text);
         return;

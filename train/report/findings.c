@@ -190,3 +190,10 @@ enum xt_status xt_findings_describe(const struct xt_findings *findings, cJSON **
     }
     return status;
 }
+
+void xt_findings_drop_pictures(const cJSON *findings)
+{
+    cJSON *error = NULL;
+    cJSON_ArrayForEach(error, cJSON_GetObjectItemCaseSensitive(findings, "errors"))
+        cJSON_DeleteItemFromObjectCaseSensitive(error, "picture");
+}

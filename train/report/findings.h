@@ -47,6 +47,9 @@ cJSON *xt_findings_error(struct xt_json *json, const struct xt_findings *finding
 void xt_findings_picture(struct xt_json *json, cJSON *at, const struct xt_findings *findings,
                          size_t index, const char *tag);
 
+/* Takes the pictures out of such an object; `findings` may be anything. */
+void xt_findings_drop_pictures(const cJSON *findings);
+
 /* What a symbol or class is called; "" for -1. */
 enum xt_status xt_findings_name(const struct xt_errors *errors, int symbol, struct xt_str *out,
                                 struct xt_err *err);

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "train/report/findings.h"
 #include "train/report/json.h"
 #include "train/report/template.h"
 
@@ -85,11 +86,8 @@ static cJSON *copy_facts(struct xt_json *json, const struct xt_past_run *run, bo
 {
     cJSON *facts = cJSON_Duplicate(run->facts, true);
     json->failed = json->failed || !facts;
-    cJSON *evaluation = cJSON_GetObjectItemCaseSensitive(facts, "evaluation");
-    cJSON *errors = cJSON_GetObjectItemCaseSensitive(evaluation, "errors");
-    cJSON *error = NULL;
-    cJSON_ArrayForEach(error, errors) if (!pictures)
-        cJSON_DeleteItemFromObjectCaseSensitive(error, "picture");
+    if (!pictures)
+        xt_findings_drop_pictures(cJSON_GetObjectItemCaseSensitive(facts, "evaluation"));
     return facts;
 }
 

@@ -30,7 +30,8 @@
     make('section', null, make('h2', null, title), about ? make('p', { class: 'soft small' }, about) : '', rest);
 
   // --- numbers as people read them ---
-  const known = (x) => typeof x === 'number' && isFinite(x);
+  /* Beyond this a chart cannot be drawn to scale. */
+  const known = (x) => typeof x === 'number' && Math.abs(x) < 1e200;
   const whole = (x) => (known(x) ? Math.round(x).toLocaleString('en') : '–');
   const share = (x, digits = 1) => (known(x) ? (100 * x).toFixed(digits) + ' %' : '–');
   function short(x) {
@@ -53,6 +54,7 @@
     if (parts[0]) return `${parts[0]} d ${two(parts[1])}:${two(parts[2])}`;
     return parts[1] ? `${parts[1]}:${two(parts[2])}:${two(parts[3])}` : `${parts[2]}:${two(parts[3])}`;
   }
+  const roughly = (s) => (s < 7200 ? `${Math.round(s / 60)} minutes` : s < 172800 ? `${Math.round(s / 3600)} hours` : `${Math.round(s / 86400)} days`);
   const titles = {
     plate_accuracy: 'plates read whole', char_accuracy: 'characters read', top1: 'top-1', top5: 'top-5',
     loss: 'loss', val_loss: 'loss of the evaluation', lr: 'learning rate', images_per_s: 'images a second',
@@ -65,15 +67,22 @@
   function read_run(run, index) {
     run.colour = colours[index % colours.length];
     run.facts = run.facts || {};
+    if (run.killed) run.facts.state = 'killed';
     run.training = [];
     run.evaluations = [];
+    run.rollbacks = [];
     for (const line of (run.metrics || '').split('\n')) {
       let record = null;
       try { record = JSON.parse(line); } catch { continue; }
-      if (!record || !known(record.step) || 'rolled_back_to' in record) continue;
-      ('val_loss' in record ? run.evaluations : run.training).push(record);
+      if (!record || !known(record.step)) continue;
+      ('rolled_back_to' in record ? run.rollbacks : 'val_loss' in record ? run.evaluations : run.training).push(record);
     }
     delete run.metrics;
+    /* The record may be younger than the facts, which are of the page before. */
+    const last = [...run.training.slice(-1), ...run.evaluations.slice(-1)];
+    const newest = (key) => Math.max(...[run.facts, ...last].map((from) => from[key]).filter(known));
+    run.step = newest('step');
+    run.seconds = Math.max(newest('time'), known(run.facts.seconds) ? run.facts.seconds : 0);
   }
 
   // --- curves ---
@@ -127,7 +136,8 @@
 
   function new_chart(title, series, options = {}) {
     const chart = { title, series, log: !!options.log, show: options.show || short, unit: options };
-    if (!lines_of(chart).length) return null;
+    chart.lines = lines_of(chart);
+    if (!chart.lines.length) return null;
     chart.svg = draw('svg', { role: 'img', 'aria-label': title });
     chart.read = make('div', { class: 'read' });
     const scale = options.positive
@@ -139,12 +149,20 @@
     return chart.card;
   }
 
-  function extent(chart, lines) {
-    let [low, high] = view.range || [Infinity, -Infinity];
-    if (!view.range)
-      for (const line of view.charts.flatMap(lines_of))
-        for (const [x] of line.points) { low = Math.min(low, x); high = Math.max(high, x); }
-    if (!view.range) low = Math.min(low, 0);
+  /* All of the run along the axis; the charts' lines are laid anew where that is another one. */
+  function lay_out(axis) {
+    if (axis !== view.axis) {
+      view.axis = axis;
+      for (const chart of view.charts) chart.lines = lines_of(chart);
+    }
+    view.whole = [0, -Infinity];
+    for (const chart of view.charts)
+      for (const line of chart.lines)
+        for (const [x] of line.points) { view.whole[0] = Math.min(view.whole[0], x); view.whole[1] = Math.max(view.whole[1], x); }
+  }
+  function extent(chart) {
+    const lines = chart.lines;
+    let [low, high] = view.range || view.whole;
     if (low === high) { low -= 0.5; high += 0.5; }
     const ys = [];
     for (const line of lines)
@@ -162,12 +180,12 @@
     const box = chart.svg.getBoundingClientRect();
     const width = Math.max(box.width, 200), height = Math.max(box.height, 160);
     const left = 46, right = 8, above = 8, below = 22;
-    const lines = lines_of(chart);
-    const e = extent(chart, lines);
+    const lines = chart.lines;
+    const e = extent(chart);
     const to_y = chart.log ? Math.log10 : (y) => y;
     const x_of = (x) => left + ((x - e.low) / (e.high - e.low)) * (width - left - right);
     const y_of = (y) => height - below - ((to_y(Math.max(y, chart.log ? e.bottom : y)) - to_y(e.bottom)) / (to_y(e.top) - to_y(e.bottom) || 1)) * (height - above - below);
-    Object.assign(chart, { lines, x_of, y_of, left, width, right, e, height, below, above });
+    Object.assign(chart, { x_of, y_of, left, width, right, e, height, below, above });
     chart.svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
     chart.svg.replaceChildren();
     const axis = axis_values[view.axis];
@@ -185,6 +203,14 @@
     chart.svg.append(area);
     const group = draw('g', { 'clip-path': `url(#${clip})` });
     const path = (points) => points.map(([x, y], i) => (i ? 'L' : 'M') + x_of(x).toFixed(1) + ' ' + y_of(y).toFixed(1)).join('');
+    for (const run of data.runs)
+      for (const back of run.rollbacks) {
+        const x = axis.of(back, run);
+        if (!known(x) || x < e.low || x > e.high) continue;
+        const mark = draw('line', { class: 'rollback', x1: x_of(x), x2: x_of(x), y1: above, y2: height - below });
+        mark.append(draw('title', {}, `${run.name}: step ${whole(back.step)} failed; back to step ${whole(back.rolled_back_to)}, on at ${short(back.lr_factor)} of the rate`));
+        group.append(mark);
+      }
     lines.forEach((line) => {
       line.colour = data.runs.length > 1 ? line.run.colour : line.series.colour || colours[chart.series.indexOf(line.series) % colours.length];
       const style = { stroke: line.colour, 'stroke-dasharray': data.runs.length > 1 && chart.series.indexOf(line.series) ? '5 3' : 'none' };
@@ -265,11 +291,13 @@
     const keys = (list) => new Set(data.runs.flatMap((run) => run[list].flatMap((record) => Object.keys(record))));
     const trained = keys('training'), evaluated = keys('evaluations');
     const several = data.runs.length > 1;
+    /* Of several runs the figure that says which is better, of each kind of network. */
+    const deciding = new Set(data.runs.flatMap((run) => (run.best && run.best.figures.length ? [run.best.figures[0][0]] : [])));
     const cards = [
       new_chart(evaluated.size && trained.size ? 'Loss' : 'loss',
         [{ key: 'loss', label: 'training', noisy: true }, { key: 'val_loss', label: 'evaluation', evaluation: true }, { key: 'ema_val_loss', label: 'moving average', evaluation: true }], { log: true, positive: true }),
       new_chart('Accuracy', ['plate_accuracy', 'top1', 'ema_plate_accuracy', 'ema_top1', 'char_accuracy', 'top5', 'ema_char_accuracy', 'ema_top5']
-        .filter((key) => evaluated.has(key)).slice(0, several ? 1 : 8).map((key) => ({ key, evaluation: true })), { share: true, show: share }),
+        .filter((key) => evaluated.has(key) && (!several || deciding.has(key))).map((key) => ({ key, evaluation: true })), { share: true, show: share }),
       new_chart('Learning rate', [{ key: 'lr' }]),
       new_chart('Images a second', [{ key: 'images_per_s', label: 'images/s', noisy: true }], { zero: true }),
       new_chart('Waiting for images', [{ key: 'wait', label: 'of the time', noisy: true }], { share: true, show: share }),
@@ -286,7 +314,7 @@
     for (const [set, evaluation] of [[trained, false], [evaluated, true]])
       for (const key of set) if (!drawn.has(key) && !titles[key] && !key.endsWith('_source')) cards.push(new_chart(title_of(key), [{ key, evaluation, noisy: !evaluation }]));
     if (!view.charts.length) return section('Curves', 'Nothing is recorded yet.');
-    const choice = make('select', { 'aria-label': 'along', onchange: (event) => { view.axis = event.target.value; zoom_to(null); } },
+    const choice = make('select', { 'aria-label': 'along', onchange: (event) => { lay_out(event.target.value); zoom_to(null); } },
       Object.keys(axis_values).map((key) => make('option', { value: key }, axis_values[key].label)));
     view.reset = make('button', { type: 'button', disabled: true, onclick: () => zoom_to(null) }, 'whole run');
     const smooth = make('input', { type: 'checkbox', checked: true, onchange: (event) => { view.smooth = event.target.checked; view.charts.forEach(render); } });
@@ -300,19 +328,22 @@
   const figure = (value, about) => make('div', { class: 'card figure' }, make('b', null, value), make('span', null, about));
   function state_of(run) {
     const f = run.facts;
-    if (!f.state) return '';
-    if (run.killed) f.state = 'killed';
+    if (typeof f.state !== 'string') return '';
     const when = known(f.written) ? new Date(1000 * f.written).toLocaleString('sv').slice(0, 16) : '';
-    const part = known(f.steps) && f.steps ? ` (${share(f.step / f.steps, 0)})` : '';
-    const stands = `step ${whole(f.step)} of ${whole(f.steps)}${part}`;
+    const part = known(f.steps) && f.steps ? ` (${share(run.step / f.steps, 0)})` : '';
+    const stands = `step ${whole(run.step)} of ${whole(f.steps)}${part}`;
     if (f.state === 'done') return make('span', { class: 'state' }, `done, ${when}`);
-    if (f.state === 'running') return make('span', { class: 'state' }, `${stands}, as of ${when}`);
-    return make('span', { class: 'state bad' }, `${stands}, ${when}: ${f.state}`);
+    if (f.state.startsWith('done: ')) return make('span', { class: 'state' }, `${stands}, ${when}: ${f.state}`);
+    if (f.state !== 'running') return make('span', { class: 'state bad' }, `${stands}, ${when}: ${f.state}`);
+    /* A run that was killed in the night leaves this page as it was. */
+    const age = Date.now() / 1000 - f.written;
+    const old = age > 1800 ? ` (${roughly(age)} ago; xtrain report says whether it still runs)` : '';
+    return make('span', { class: 'state' }, `${stands}, as of ${when}${old}`);
   }
   /* A run that goes on writes its page anew. What the box says lies in the address, so it stays. */
   let reload = 0;
   function again() {
-    if (!data.runs.some((run) => run.facts.state === 'running' && !run.killed)) return '';
+    if (!data.runs.some((run) => run.facts.state === 'running')) return '';
     const box = make('input', { type: 'checkbox', onchange: () => { location.hash = box.checked ? 'again' : ''; start(); } });
     const start = () => { clearTimeout(reload); if (box.checked) reload = setTimeout(() => location.reload(), 60000); };
     box.checked = location.hash === '#again';
@@ -328,13 +359,13 @@
     }
     const last = run.training[run.training.length - 1];
     if (last) cards.push(figure(short(last.loss), 'loss of the last steps'));
-    if (known(f.seconds)) cards.push(figure(duration(f.seconds), f.epoch_steps && f.step ? `trained, ${duration((f.seconds * f.epoch_steps) / f.step)} an epoch` : 'trained'));
-    const left = f.steps - f.step;
-    if (f.state === 'running' && f.step && left > 0) cards.push(figure(duration((f.seconds / f.step) * left), 'left'));
+    if (known(f.seconds)) cards.push(figure(duration(run.seconds), f.epoch_steps && run.step > 0 ? `trained, ${duration((run.seconds * f.epoch_steps) / run.step)} an epoch` : 'trained'));
+    const left = f.steps - run.step;
+    if (f.state === 'running' && run.step > 0 && left > 0) cards.push(figure(duration((run.seconds / run.step) * left), 'left'));
     if (known(run.images_per_s)) cards.push(figure(whole(run.images_per_s), 'images a second'));
     if (known(f.energy_joules)) cards.push(figure(short(f.energy_joules / 3600) + ' Wh', 'energy'));
     return [
-      f.model ? make('p', { class: 'soft small name' }, `${f.model} on ${f.data}`, f.val ? `, evaluated on ${f.val}` : '', make('br'), `${f.device}, ${f.type}, batch ${f.batch}`) : '',
+      f.model ? make('p', { class: 'soft small name' }, `${f.model} on ${f.data}`, f.val ? `, evaluated on ${f.val}` : '', make('br'), `${f.device}, ${f.type}, ${whole(f.batch)} images a step`) : '',
       cards.length ? make('div', { class: 'figures' }, cards) : ''];
   }
 
@@ -544,26 +575,30 @@
       make('tbody', null,
         line('state', (run) => state_of(run) || '–'), line('best', (run) => best(run.best)), line('last', (run) => best(run.last)),
         line('loss', (run) => short((run.training[run.training.length - 1] || {}).loss)),
-        line('time', (run) => duration(run.facts.seconds)), line('images a second', (run) => whole(run.images_per_s)),
+        line('time', (run) => duration(run.seconds)), line('images a second', (run) => whole(run.images_per_s)),
         data.different.map((key) => line(key, (run) => value(run, key)))))));
   }
 
   // --- the page ---
+  /* A part whose data is not what it should be is missing alone. */
+  function part(name, of) {
+    try { return of(); } catch { return make('p', { class: 'state bad' }, `${name} cannot be drawn: report.json is damaged`); }
+  }
+  const costs_of = (run) => [part('Time', () => time_spent(run)), part('The slowest ops', () => slowest(run))].filter((x) => x);
+  const found_by = (found) => (found ? [part('What was taken for what', () => confusions(found)), part('The worst errors', () => worst(found))] : '');
   function one_run(run) {
     document.title = run.name + ' · xtrain';
-    const costs = [time_spent(run), slowest(run)].filter((x) => x);
-    return [make('header', null, make('h1', null, run.name), state_of(run), again()), head(run), curves(),
-      run.facts.evaluation ? [confusions(run.facts.evaluation), worst(run.facts.evaluation)] : '',
-      costs.length ? section('Where the time went', null, make('div', { class: 'charts loose' }, costs)) : '',
+    const costs = costs_of(run);
+    return [make('header', null, make('h1', null, run.name), state_of(run), again()), part('What the run came to', () => head(run)), curves(),
+      found_by(run.facts.evaluation), costs.length ? section('Where the time went', null, make('div', { class: 'charts loose' }, costs)) : '',
       run.settings.length ? section('Settings', null, settings(run)) : ''];
   }
   function several_runs() {
     document.title = `${data.runs.length} runs · xtrain`;
     const apart = data.runs.map((run) => {
-      const found = run.facts.evaluation;
-      const costs = [time_spent(run), slowest(run)].filter((x) => x);
+      const costs = costs_of(run);
       return make('details', null, make('summary', null, make('span', { class: 'dot', style: `background:${run.colour}` }), run.name),
-        head(run), found ? [confusions(found), worst(found)] : '',
+        part('What the run came to', () => head(run)), found_by(run.facts.evaluation),
         costs.length ? make('div', { class: 'charts loose' }, costs) : '', make('h2', null, 'Settings'), settings(run));
     });
     return [make('header', null, make('h1', null, `${data.runs.length} runs`), again()),
@@ -585,6 +620,7 @@
   page.append(make('p', { class: 'soft small', style: 'margin-top:40px' }, `xtrain ${data.version}`));
   let resized = 0;
   const render_all = () => view.charts.forEach(render);
+  lay_out(view.axis);
   render_all();
   addEventListener('resize', () => { cancelAnimationFrame(resized); resized = requestAnimationFrame(render_all); });
   document.documentElement.dataset.drawn = 'yes';

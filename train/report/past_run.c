@@ -10,6 +10,7 @@
 
 #include "base/config.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "train/report/json.h"
 
@@ -193,13 +194,17 @@ static int by_size(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
+static int64_t step_of(const char *line, size_t length)
+{
+    return memchr(line, '\0', length) ? -1 : whole(number_in(line, length, "step"), -1);
+}
+
 static void take_line(struct xt_past_run *run, const char *line, size_t length, bool evaluation)
 {
-    int64_t step = whole(number_in(line, length, "step"), -1);
     /* A line of a rollback is of a step that failed, which is made again. */
-    if (step < 0 || memmem(line, length, "\"rolled_back_to\":", 17))
+    if (memmem(line, length, "\"rolled_back_to\":", 17))
         return;
-    run->step = step;
+    run->step = step_of(line, length);
     run->epoch = whole(number_in(line, length, "epoch"), 0);
     run->time = number_in(line, length, "time");
     if (evaluation)
@@ -224,7 +229,7 @@ static size_t count_training(const char *text, size_t size)
 {
     size_t count = 0;
     for (size_t length; (length = line_length(text, size)); text += length, size -= length)
-        count += !is_evaluation(text, length);
+        count += step_of(text, length) >= 0 && !is_evaluation(text, length);
     return count;
 }
 
@@ -240,6 +245,8 @@ static enum xt_status read_lines(struct xt_past_run *run, const char *text, size
     enum xt_status status = XT_OK;
     for (size_t length; !status && (length = line_length(text, size));
          text += length, size -= length) {
+        if (step_of(text, length) < 0)
+            continue;
         bool evaluation = is_evaluation(text, length);
         seen += !evaluation;
         /* The last one is always there, and a loss that jumps is not lost between two. */
@@ -284,9 +291,11 @@ static enum xt_status read_facts(struct xt_past_run *run, struct xt_err *err)
     enum xt_status status = read_file(run, "report.json", facts_limit, &text, &size, err);
     if (!status && text)
         run->facts = cJSON_ParseWithLength(text, size);
-    if (run->facts && !cJSON_IsObject(run->facts)) {
+    if (!status && text && !cJSON_IsObject(run->facts)) {
         cJSON_Delete(run->facts);
         run->facts = NULL;
+        xt_log_warn("%s/report.json is damaged: what it holds beside the record is left out",
+                    run->folder);
     }
     free(text);
     return status;

@@ -38,6 +38,8 @@ void xt_run_report_open(struct xt_run_report *report, const struct xt_run_folder
         cJSON_Delete(report->evaluation);
         report->evaluation = NULL;
     }
+    if (!settings->images)
+        xt_findings_drop_pictures(report->evaluation);
     xt_past_run_clear(&before);
 }
 
@@ -135,7 +137,7 @@ static void put_facts(struct xt_json *json, cJSON *at, const struct xt_run_facts
     xt_json_text(json, at, "data", facts->data);
     if (facts->val)
         xt_json_text(json, at, "val", facts->val);
-    xt_json_number(json, at, "batch", network->batch);
+    xt_json_number(json, at, "batch", facts->images);
     xt_json_number(json, at, "step", (double)facts->step);
     xt_json_number(json, at, "steps", (double)facts->steps);
     xt_json_number(json, at, "epoch_steps", (double)facts->epoch_steps);

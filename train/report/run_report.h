@@ -25,10 +25,12 @@ struct xt_run_facts {
     int64_t step;
     int64_t steps;
     int64_t epoch_steps;
+    int images;     /* of a step */
     double seconds; /* trained */
     struct xt_run_costs costs;
-    int profiled;      /* steps whose ops were timed */
-    const char *state; /* "running", "done", or how it ended */
+    int profiled; /* steps whose ops were timed */
+    const char
+        *state; /* "running"; "done", "done: WHY" before the last step; else why it stopped */
 };
 
 struct xt_run_report {

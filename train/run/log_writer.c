@@ -32,60 +32,70 @@ static enum verdict judge_line(const char *line, size_t length, struct xt_log_ke
     return verdict;
 }
 
-/* Moves the lines to keep to the front of `text`; returns how many bytes they take. */
-static size_t keep_lines(char *text, size_t size, struct xt_log_keep keep, size_t *broken)
+static enum xt_status mend(const char *path,
+                           size_t (*keep)(void *context, uint8_t *bytes, size_t size),
+                           void *context, struct xt_err *err)
 {
+    uint8_t *bytes = NULL;
+    size_t capacity = 0;
+    size_t size = 0;
+    enum xt_status status = xt_file_read(path, file_limit, &bytes, &capacity, &size, err);
+    size_t kept = status ? 0 : keep(context, bytes, size);
+    if (!status && kept < size)
+        status = xt_file_save(path, bytes, kept, err);
+    free(bytes);
+    return status;
+}
+
+enum xt_status xt_log_writer_open_mended(int *fd, const char *path,
+                                         size_t (*keep)(void *context, uint8_t *bytes, size_t size),
+                                         void *context, struct xt_err *err)
+{
+    enum xt_status status = xt_file_exists(path) ? mend(path, keep, context, err) : XT_OK;
+    *fd = status ? -1 : open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    if (!status && *fd < 0)
+        status = xt_err_set(err, XT_ERR_RUN, "cannot write %s: %s", path, strerror(errno));
+    return status;
+}
+
+/* What lines stay, and how many were broken. */
+struct lines {
+    struct xt_log_keep keep;
+    size_t broken;
+};
+
+/* What stands behind the last end of a line is half of one. */
+static size_t keep_lines(void *context, uint8_t *text, size_t size)
+{
+    struct lines *lines = context;
     size_t kept = 0;
-    size_t at = 0;
-    *broken = 0;
-    while (at < size) {
-        const char *end = memchr(text + at, '\n', size - at);
-        if (!end)
-            break;
+    const uint8_t *end = NULL;
+    for (size_t at = 0; at < size && (end = memchr(text + at, '\n', size - at));) {
         size_t length = (size_t)(end - (text + at)) + 1;
-        enum verdict verdict = judge_line(text + at, length, keep);
+        enum verdict verdict = judge_line((const char *)text + at, length, lines->keep);
         if (verdict == KEEP) {
             memmove(text + kept, text + at, length);
             kept += length;
         }
-        *broken += verdict == BROKEN;
+        lines->broken += verdict == BROKEN;
         at += length;
     }
     return kept;
 }
 
-static enum xt_status mend(const char *path, struct xt_log_keep keep, struct xt_err *err)
-{
-    uint8_t *text = NULL;
-    size_t capacity = 0;
-    size_t size = 0;
-    size_t broken = 0;
-    enum xt_status status = xt_file_read(path, file_limit, &text, &capacity, &size, err);
-    if (status)
-        goto out;
-    size_t kept = keep_lines((char *)text, size, keep, &broken);
-    if (broken)
-        xt_log_warn("%zu lines of %s were no JSON objects and are gone from it", broken, path);
-    if (kept < size)
-        status = xt_file_save(path, text, kept, err);
-out:
-    free(text);
-    return status;
-}
-
 enum xt_status xt_log_writer_open(struct xt_log_writer *writer, const char *path,
                                   struct xt_log_keep keep, struct xt_err *err)
 {
+    struct lines lines = {.keep = keep};
     *writer = (struct xt_log_writer){.fd = -1};
     enum xt_status status = xt_mem_strdup(&writer->path, path, err);
-    if (!status && xt_file_exists(path))
-        status = mend(path, keep, err);
-    if (status)
-        return status;
-    writer->fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-    if (writer->fd < 0)
-        return xt_err_set(err, XT_ERR_RUN, "cannot write %s: %s", path, strerror(errno));
-    return XT_OK;
+    if (!status)
+        status = xt_log_writer_open_mended(&writer->fd, path, keep_lines, &lines, err);
+    if (!status && lines.broken)
+        xt_log_warn("%s of %s %s no JSON objects and are gone from it",
+                    xt_count((long long)lines.broken, "line").text, path,
+                    lines.broken == 1 ? "was" : "were");
+    return status;
 }
 
 void xt_log_writer_close(struct xt_log_writer *writer)

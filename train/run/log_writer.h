@@ -30,6 +30,13 @@ struct xt_log_keep {
     int64_t evaluations; /* of lines with `val_loss` */
 };
 
+/* Opens a record to append, and makes it where it is missing; *fd is -1 after a failure. Of what an
+ * earlier run left stays what `keep` moves to the front of the bytes that it is given: it returns
+ * how many those are. */
+enum xt_status xt_log_writer_open_mended(int *fd, const char *path,
+                                         size_t (*keep)(void *context, uint8_t *bytes, size_t size),
+                                         void *context, struct xt_err *err);
+
 /* Opens `path` to append, and makes it where it is missing. What an earlier run left is mended
  * first: a last line without its end is cut off, and so are lines whose `step` is greater than what
  * is to be kept and lines that are no JSON object. Errors (XT_ERR_RUN, XT_ERR_DATA) name the path;

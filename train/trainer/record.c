@@ -215,6 +215,7 @@ void xt_trainer_write_page(struct xt_trainer *trainer, const char *state, bool l
         .step = trainer->step,
         .steps = trainer->steps,
         .epoch_steps = trainer->epoch_steps,
+        .images = xt_step_images(trainer),
         .seconds = xt_trainer_seconds(trainer),
         .costs = xt_trainer_costs(trainer),
         .profiled = trainer->profiled,

@@ -19,7 +19,7 @@ enum xt_status xt_trainer_why_stop(struct xt_trainer *trainer, bool *done)
         trainer->end = XT_END_TIME;
     else if (xt_patience_is_over(&trainer->patience, s->patience))
         trainer->end = XT_END_PATIENCE;
-    else if (s->overfit && trainer->best_step > 0 && trainer->best.accuracy == 1)
+    else if (s->overfit && xt_trainer_has_learnt(trainer))
         trainer->end = XT_END_LEARNT;
     *done = trainer->end != XT_END_STEPS;
     trainer->threads_again = *done ? 0 : xt_others_look(&trainer->others, xt_thread_seconds());

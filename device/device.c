@@ -239,6 +239,7 @@ static enum xt_status choose_xpu(struct xt_device *device, const char *spec, str
     if (status)
         return status;
     device->xpu = list.items[index];
+    xt_xpu_better(&list, index, device->better, sizeof device->better);
     if (device->xpu.shared_memory)
         device->opencl_memory = xt_dnnl_find_opencl_memory();
     struct xt_pci_text pci = xt_pci_format(&device->xpu.facts.pci);
@@ -267,7 +268,7 @@ static void end_of_opening(void *context, const char *why)
         "xtrain: error: --device %.64s: it cannot be opened: %.128s; \"xtrain doctor\" looks at "
         "each step",
         (const char *)context, why);
-    xt_log_from_signal(text);
+    xt_log_error_from_signal(text);
     xt_again_end(XT_ERR_DEVICE);
 }
 
@@ -312,11 +313,11 @@ static enum xt_status open_xpu(struct xt_device *device, const char *spec,
         const char *in;
         void *out;
     } context = {spec};
-    xt_guard_set_end(end_of_opening, context.out);
+    const struct xt_guard_speaker before = xt_guard_set_end(end_of_opening, context.out);
     xt_guard_enter("its start");
     enum xt_status status = start_xpu(device, spec, options, err);
     xt_guard_leave();
-    xt_guard_set_end(NULL, NULL);
+    xt_guard_set_end(before.end, before.context);
     return status;
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "device/memory.h"
 #include "device/primitive.h"
 
@@ -53,12 +54,22 @@ static dnnl_status_t forward(dnnl_engine_t engine, const struct shapes *s, dnnl_
         zeros, ones, ones, NULL);
 }
 
+bool xt_types_is_machine_code(const char *implementation)
+{
+    return xt_str_starts(implementation, "jit") || xt_str_starts(implementation, "brg");
+}
+
+bool xt_types_is_reference(const char *implementation)
+{
+    return xt_str_starts(implementation, "ref") || strstr(implementation, ":ref");
+}
+
 /* Whether it is generated code, and what oneDNN calls it. */
 static void name_of(const_dnnl_primitive_desc_t pd, struct xt_types *out)
 {
     const char *name = xt_dnnl_implementation(pd);
     snprintf(out->implementation, sizeof out->implementation, "%.63s", name);
-    out->machine_code = strncmp(name, "jit", 3) == 0 || strncmp(name, "brg", 3) == 0;
+    out->machine_code = xt_types_is_machine_code(name);
 }
 
 static bool trains(dnnl_engine_t engine, dnnl_data_type_t type, struct xt_types *out)

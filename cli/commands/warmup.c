@@ -50,7 +50,7 @@ static enum xt_status warm_training(const struct xt_settings *settings, struct w
     if (!status)
         status = check(&trainer.network.device, err);
     if (!status && settings->verbose)
-        xt_placement_print(trainer.network.graph, stderr);
+        xt_placement_print(trainer.network.graph, &trainer, stderr);
     if (!status)
         count(&trainer.network.device, out);
     xt_trainer_clear(&trainer);
@@ -88,7 +88,7 @@ static enum xt_status warm_inference(const struct xt_settings *settings, bool up
     if (!status && settings->amp == XT_AMP_INT8)
         status = xt_calibrate_blank(&network, settings, settings->batch, err);
     if (!status && settings->verbose)
-        xt_placement_print(network.graph, stderr);
+        xt_placement_print(network.graph, NULL, stderr);
     if (!status && uploads)
         status = warm_upload(&network, settings, err);
     if (!status)

@@ -40,7 +40,7 @@ static char *described(const struct xt_bench_run *runs, int count, enum xt_repor
     FILE *out = open_memstream(&text, &size);
     assert_non_null(out);
     struct xt_report *report = xt_report_create();
-    xt_bench_describe(report, runs, count, false);
+    xt_bench_describe(report, runs, count, (struct xt_bench_show){.why = false});
     assert_int_equal(xt_report_end(report, form, out, &err), XT_OK);
     fclose(out);
     return text;

@@ -124,6 +124,17 @@ static void put_ops(struct xt_json *json, cJSON *at, const struct xt_run_facts *
     }
 }
 
+static void put_slow(struct xt_json *json, cJSON *at, const struct xt_slow *slow)
+{
+    cJSON *list = xt_json_array(json, at, "slow");
+    for (int i = 0; i < slow->count; i++) {
+        cJSON *to = xt_json_object(json, list, NULL);
+        xt_json_text(json, to, "cause", xt_slow_cause_key(slow->found[i].cause));
+        xt_json_text(json, to, "because", slow->found[i].because);
+        xt_json_text(json, to, "remedy", slow->found[i].remedy);
+    }
+}
+
 static void put_facts(struct xt_json *json, cJSON *at, const struct xt_run_facts *facts)
 {
     const struct xt_network *network = facts->network;
@@ -145,6 +156,7 @@ static void put_facts(struct xt_json *json, cJSON *at, const struct xt_run_facts
     xt_json_number(json, at, "evaluation_seconds", facts->costs.evaluation);
     xt_json_number(json, at, "energy_joules", facts->costs.energy);
     put_ops(json, at, facts);
+    put_slow(json, at, facts->slow);
 }
 
 static enum xt_status write_json(const struct xt_run_report *report,

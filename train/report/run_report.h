@@ -16,6 +16,7 @@
 #include "train/report/findings.h"
 #include "train/run/run_costs.h"
 #include "train/run/run_folder.h"
+#include "train/watch/slow.h"
 
 /* What the trainer says of the run. */
 struct xt_run_facts {
@@ -28,6 +29,7 @@ struct xt_run_facts {
     double seconds; /* trained */
     struct xt_run_costs costs;
     int profiled;      /* steps whose ops were timed */
+    const struct xt_slow *slow;
     const char *state; /* "running", "done", or how it ended */
 };
 

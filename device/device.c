@@ -228,6 +228,23 @@ static void say_choice(struct xt_device *device, const struct xt_xpus *list, con
                                       : ", the only one");
 }
 
+/* SYCL has memory there by addresses alone, and would say so in words that help nobody. oneDNN's own
+ * OpenCL runtime has other memories too. */
+static enum xt_status check_shared_memory(const struct xt_xpu *xpu, const char *spec,
+                                          struct xt_err *err)
+{
+    bool is_told = strcmp(xpu->backend, "OpenCL") == 0 && *xpu->facts.driver;
+    if (!is_told || xpu->shared_memory || xt_dnnl_runs_opencl())
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_DEVICE,
+                      "--device %s: the OpenCL driver %s of %s has no unified shared memory "
+                      "(cl_intel_unified_shared_memory), without which nothing can be kept there; "
+                      "install a newer driver (intel-opencl-icd on Debian and Ubuntu, intel-opencl "
+                      "on Fedora), or take Level Zero, if it is there: export "
+                      "ONEAPI_DEVICE_SELECTOR=level_zero:gpu",
+                      spec, xpu->facts.driver, xpu->facts.name);
+}
+
 static enum xt_status choose_xpu(struct xt_device *device, const char *spec, struct xt_err *err)
 {
     struct xt_xpus list;
@@ -236,6 +253,8 @@ static enum xt_status choose_xpu(struct xt_device *device, const char *spec, str
     if (list.count == 0)
         return no_xpu(spec, device->no_zero, xt_guard_said(), err);
     enum xt_status status = xt_xpu_choose(&list, spec, &index, err);
+    if (!status)
+        status = check_shared_memory(&list.items[index], spec, err);
     if (status)
         return status;
     device->xpu = list.items[index];

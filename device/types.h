@@ -25,8 +25,4 @@ bool xt_types_is_reference(const char *implementation);
 
 void xt_types_ask(dnnl_engine_t engine, struct xt_types *out);
 
-/* Computes one small convolution in f32 on the device and holds it against plain loops; *error gets
- * the largest difference, relative to the largest value. XT_ERR_DEVICE where it is off or fails. */
-enum xt_status xt_types_check(struct xt_device *device, double *error, struct xt_err *err);
-
 #endif

@@ -24,10 +24,12 @@ void xt_slow_report_why(struct xt_report *to, const struct xt_slow *slow,
     xt_slow_describe_rest(slow, facts, rest, sizeof rest);
     xt_report_add(to, "looked_at", NULL, "%s", looked);
     xt_report_add(to, "not_looked_at", NULL, "%s", rest);
-    if (!slow->count)
-        xt_report_line(to, "nothing was found that makes it slow; looked at: %s", *looked ? looked : "nothing");
-    else
+    if (!*looked)
+        xt_report_line(to, "nothing was looked at: of the CPU --profile shows where the time goes");
+    else if (slow->count)
         xt_report_line(to, "looked at: %s", looked);
+    else
+        xt_report_line(to, "nothing was found that makes it slow; looked at: %s", looked);
     if (*rest)
         xt_report_line(to, "not looked at: %s", rest);
 }

@@ -106,9 +106,11 @@ static void describe_profile(struct xt_report *row, const struct xt_bench_run *r
 
 /* ---- what makes it slow ---- */
 
-static void describe_why(struct xt_report *row, const struct xt_bench_run *run, bool named)
+/* As text below all rows. */
+static void describe_why(struct xt_report *report, struct xt_report *row,
+                         const struct xt_bench_run *run, bool named)
 {
-    struct xt_report *to = xt_report_group(row, "why");
+    struct xt_report *to = xt_report_group_in(report, row, "why");
     if (named) {
         xt_report_line(to, "%s", "");
         xt_report_line(to, "%s, %s, batch %d", run->device, xt_dtype_name(run->result.dtype),
@@ -156,7 +158,7 @@ void xt_bench_describe(struct xt_report *report, const struct xt_bench_run *runs
         if (show.profile)
             describe_profile(row, &runs[i]);
         if (show.why)
-            describe_why(row, &runs[i], count > 1);
+            describe_why(report, row, &runs[i], count > 1);
     }
     if (count == 1)
         return;

@@ -3,9 +3,10 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "support.h"
-#include "train/watch/slow.h"
+#include "train/watch/slow_watch.h"
 
 /* An Arc in bf16 of which everything is known and well. */
 static struct xt_slow_facts healthy(void)
@@ -203,6 +204,54 @@ static void several_findings_stand_in_one_order(void **state)
     assert_string_equal(xt_slow_cause_key(slow.found[2].cause), "resizable_bar");
 }
 
+/* ---- gathering ---- */
+
+/* A step, with what the monitor says of the GPU. */
+static void step(struct xt_slow_watch *watch, int readings, double busy)
+{
+    const struct xt_monitor_figures device = {
+        .readings = readings, .now.busy = {.known = true, .value = busy}};
+    xt_slow_watch_step(watch, 1);
+    xt_slow_watch_end_step(watch, 1.25, 0.5, &device);
+}
+
+static void readings_count_that_are_of_steps_alone(void **state)
+{
+    (void)state;
+    struct xt_slow_watch watch = {.is_xpu = true, .mixed = true};
+    step(&watch, 1, 0.9); /* from before the first step */
+    for (int i = 0; i < 10; i++)
+        step(&watch, 2, 0.2); /* one reading, seen ten times */
+    step(&watch, 3, 0.4);
+    usleep(200000); /* an evaluation, say */
+    step(&watch, 4, 0.8);
+    step(&watch, 5, 0.3);
+    assert_false(xt_slow_watch_judge(&watch, false)); /* too few */
+    assert_true(xt_slow_watch_judge(&watch, true));
+    assert_false(xt_slow_watch_judge(&watch, true)); /* once */
+    assert_true(fabs(watch.facts.busy - 0.3) < 1e-12);
+    assert_true(watch.facts.loader == 0.25);
+    assert_true(watch.facts.loss == 0.5);
+    assert_true(watch.facts.launches == 0 && watch.facts.waits == 0);
+}
+
+static void steps_that_were_too_few_or_too_short_are_not_judged_by(void **state)
+{
+    (void)state;
+    struct xt_slow_watch watch = {.is_xpu = true, .mixed = true};
+    for (int i = 0; i < 9; i++)
+        step(&watch, 1, 0.2);
+    assert_false(xt_slow_watch_judge(&watch, true));
+    watch.facts.busy = (double)NAN;
+    for (int i = 0; i < 200; i++)
+        step(&watch, 1, 0.2);
+    assert_false(xt_slow_watch_judge(&watch, false));
+    assert_true(xt_slow_watch_judge(&watch, true));
+    assert_true(isnan(watch.facts.busy));
+    assert_string_equal(watch.facts.why[XT_SLOW_IDLE],
+                        "the steps took too little time to read it");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +265,8 @@ int main(void)
         cmocka_unit_test(a_gpu_idle_for_another_reason),
         cmocka_unit_test(what_is_not_known_is_left_out_with_its_reason),
         cmocka_unit_test(several_findings_stand_in_one_order),
+        cmocka_unit_test(readings_count_that_are_of_steps_alone),
+        cmocka_unit_test(steps_that_were_too_few_or_too_short_are_not_judged_by),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -252,12 +252,12 @@ static void try_to_put(const char *text)
         return;
 }
 
-void xt_log_from_signal(const char *sentence)
+static void put_from_signal(const char *sentence, enum xt_log_level level)
 {
     int before = errno;
     sig_atomic_t state = log_state.state;
     log_state.ending = 1;
-    if (log_state.level >= XT_LOG_NORMAL) {
+    if (log_state.level >= level) {
         if (state != NO_LINE)
             try_to_put(wipe);
         try_to_put(sentence);
@@ -266,4 +266,14 @@ void xt_log_from_signal(const char *sentence)
             try_to_put(log_state.line);
     }
     errno = before;
+}
+
+void xt_log_from_signal(const char *sentence)
+{
+    put_from_signal(sentence, XT_LOG_NORMAL);
+}
+
+void xt_log_error_from_signal(const char *sentence)
+{
+    put_from_signal(sentence, XT_LOG_SILENT);
 }

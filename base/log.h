@@ -61,5 +61,7 @@ void xt_log_prepare_signal(void);
 /* A note from a signal's handler that asks to stop: async-signal-safe, and never waits. From then
  * on no message waits longer than a second for a reader of standard error that takes nothing. */
 void xt_log_from_signal(const char *sentence);
+/* The same for the sentence that the program ends with, at every level. */
+void xt_log_error_from_signal(const char *sentence);
 
 #endif

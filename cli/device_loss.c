@@ -1,5 +1,6 @@
 #include "cli/device_loss.h"
 
+#include <cjson/cJSON.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -50,7 +51,9 @@ static bool may_start_again(struct xt_device_loss *loss, int *count)
     *count = step > loss->last_step ? 1 : loss->count + 1;
     if (!loss->again.arguments || *count > XT_DEVICE_LOSSES_MAX)
         return false;
-    format_variable(loss->again.variable, *count, step);
+    /* A start that is lost early has not come to the checkpoint that the one before went on from.
+     */
+    format_variable(loss->again.variable, *count, step > loss->last_step ? step : loss->last_step);
     return true;
 }
 
@@ -102,6 +105,43 @@ enum xt_status xt_run_again_prepare(const struct xt_trainer *trainer, struct xt_
     return xt_again_prepare(again, without, with, none_lost, err);
 }
 
+static const char *device_of(const struct xt_device_loss *loss)
+{
+    const char *name = loss->trainer->network.device.name;
+    return *name ? name : loss->settings->device;
+}
+
+/* As a JSON string, without its quotes. Async-signal-safe. */
+static void append_json(char *out, size_t size, const char *text)
+{
+    size_t at = strlen(out);
+    for (; *text && at + 3 < size; text++) {
+        if (*text == '"' || *text == '\\')
+            out[at++] = '\\';
+        out[at++] = (unsigned char)*text < ' ' ? ' ' : *text;
+    }
+    out[at] = '\0';
+}
+
+/* The object that --json ends with, where its report can no longer be made. */
+static void put_json(const struct xt_device_loss *loss, const char *why)
+{
+    char text[sizeof loss->json + 4096];
+    if (!*loss->json)
+        return;
+    snprintf(text, sizeof text, "%s\"step\":%" PRId64 ",\"exit_code\":%d,\"exit_reason\":\"",
+             loss->json, loss->trainer->step, (int)XT_ERR_DEVICE);
+    append_json(text, sizeof text - 4, why);
+    xt_str_append_to(text, sizeof text, "\"}\n");
+    size_t length = strlen(text);
+    for (size_t at = 0; at < length;) {
+        ssize_t wrote = write(STDOUT_FILENO, text + at, length - at);
+        if (wrote <= 0)
+            return;
+        at += (size_t)wrote;
+    }
+}
+
 /* Where there is nothing to return to: a handler of a signal, say. */
 static void last_words(void *context, const char *why)
 {
@@ -111,35 +151,69 @@ static void last_words(void *context, const char *why)
     int count = 0;
     bool again = may_start_again(loss, &count);
     xt_guard_last_op(op, sizeof op);
-    snprintf(text, sizeof text, "xtrain: %s: the device was lost: %.128s: %.256s%s%.128s",
-             again ? "warning" : "error", loss->trainer->network.device.name, why,
-             *op ? "; the last op it was given: " : "", op);
+    snprintf(text, sizeof text, "xtrain: %s: ", again ? "warning" : "error");
+    size_t head = strlen(text);
+    xt_str_append_to(text, sizeof text, "the device was lost: %.128s: %.256s%s%.128s",
+                     device_of(loss), why, *op ? "; the last op it was given: " : "", op);
     add_rest(loss, again, count, text, sizeof text);
-    xt_log_from_signal(text);
+    xt_log_error_from_signal(text);
     if (again)
         xt_again_start(&loss->again);
+    put_json(loss, text + head);
     xt_again_end(XT_ERR_DEVICE);
 }
 
-enum xt_status xt_device_loss_begin(struct xt_device_loss *loss, const struct xt_trainer *trainer,
-                                    struct xt_err *err)
+/* `{"run":"...","steps":100,` */
+static enum xt_status begin_json(struct xt_device_loss *loss, struct xt_err *err)
 {
-    *loss = (struct xt_device_loss){.trainer = trainer};
-    if (!trainer->network.device.own_memory)
+    const struct xt_trainer *trainer = loss->trainer;
+    cJSON *run = loss->settings->json ? cJSON_CreateString(trainer->folder.path) : NULL;
+    char *text = run ? cJSON_PrintUnformatted(run) : NULL;
+    if (text)
+        snprintf(loss->json, sizeof loss->json, "{\"run\":%.4000s,\"steps\":%" PRId64 ",", text,
+                 trainer->steps);
+    bool failed = loss->settings->json && !text;
+    cJSON_free(text);
+    cJSON_Delete(run);
+    return failed ? xt_err_no_memory(err, "the last words", 0) : XT_OK;
+}
+
+enum xt_status xt_device_loss_begin(struct xt_device_loss *loss, const struct xt_trainer *trainer,
+                                    const struct xt_settings *settings, struct xt_err *err)
+{
+    static const char *const nothing[] = {NULL};
+    *loss = (struct xt_device_loss){.trainer = trainer, .settings = settings, .last_step = -1};
+    if (strcmp(settings->device, "cpu") == 0)
         return XT_OK;
+    char none_lost[VARIABLE_ROOM];
     read_variable(loss);
-    xt_resume_line(trainer, loss->line, sizeof loss->line);
+    format_variable(none_lost, 0, -1);
     enum xt_status status = XT_OK;
-    if (trainer->settings->on_device_loss == XT_LOSS_RESUME)
-        status = xt_run_again_prepare(trainer, &loss->again, err);
+    if (settings->on_device_loss == XT_LOSS_RESUME && !settings->dry_run)
+        status = xt_again_prepare(&loss->again, nothing, nothing, none_lost, err);
     if (!status)
         xt_guard_set_end(last_words, loss);
     return status;
 }
 
+enum xt_status xt_device_loss_open_folder(struct xt_device_loss *loss, struct xt_err *err)
+{
+    struct xt_again again = {0};
+    xt_resume_line(loss->trainer, loss->line, sizeof loss->line);
+    enum xt_status status = begin_json(loss, err);
+    if (!status && loss->again.arguments)
+        status = xt_run_again_prepare(loss->trainer, &again, err);
+    if (status || !again.arguments)
+        return status;
+    struct xt_again typed = loss->again;
+    loss->again = again;
+    xt_again_clear(&typed);
+    return XT_OK;
+}
+
 void xt_device_loss_end(struct xt_device_loss *loss)
 {
-    if (loss->trainer && loss->trainer->network.device.own_memory)
+    if (strcmp(loss->settings->device, "cpu") != 0)
         xt_guard_set_end(NULL, NULL);
     xt_again_clear(&loss->again);
 }
@@ -150,10 +224,20 @@ enum xt_status xt_device_loss_take(struct xt_device_loss *loss, struct xt_err *e
     const struct xt_err failed = *err;
     char rest[1536] = "";
     int count = 0;
+    if (loss->taken)
+        return err->status;
+    loss->taken = true;
+    /* Lost between the opening of the folder and its being told. */
+    struct xt_err own;
+    if (!*loss->line && loss->trainer->folder.path)
+        xt_device_loss_open_folder(loss, &own);
     bool again = may_start_again(loss, &count);
+    /* The check before a run says so itself. */
+    bool said = xt_str_starts(failed.text, "the device was lost");
     add_rest(loss, again, count, rest, sizeof rest);
-    xt_err_set(err, XT_ERR_DEVICE, "the device was lost: %s: %.480s%s",
-               loss->trainer->network.device.name, failed.text, rest);
+    xt_err_set(err, XT_ERR_DEVICE, "%s%s%s%.480s%s",
+               said ? "" : "the device was lost: ", said ? "" : device_of(loss), said ? "" : ": ",
+               failed.text, rest);
     if (again) {
         xt_log_warn("%s", err->text);
         fflush(NULL);

@@ -10,20 +10,99 @@
 #include "models/graph/recompute.h"
 #include "train/network/memory_plan.h"
 
-void xt_placement_print(const struct xt_graph *graph, FILE *out)
+/* A line of the table; "" where there is nothing to say. */
+struct row {
+    const char *name, *kind, *place, *type;
+    double bytes; /* that it writes; 0: none */
+    const char *format, *forward, *backward;
+};
+
+static const char *or_dash(const char *text)
+{
+    return *text ? text : "-";
+}
+
+static void print_row(const struct row *row, FILE *out)
+{
+    char bytes[16] = "-";
+    if (row->bytes > 0)
+        snprintf(bytes, sizeof bytes, "%.1f MB", row->bytes / 1e6);
+    fprintf(out, "%-20s %-14s %-6s %-4s %-8s %-7s %-26s %s\n", row->name, row->kind, row->place,
+            row->type, bytes, or_dash(row->format), or_dash(row->forward), or_dash(row->backward));
+}
+
+static void print_ops(const struct xt_graph *graph, FILE *out)
+{
+    for (int i = 0; i < graph->op_count; i++) {
+        const struct xt_op *op = graph->ops[i];
+        const struct row row = {
+            .name = op->name,
+            .kind = xt_op_kind_name(op),
+            .place = graph->options.device->place,
+            .type = xt_dtype_name(op->dtype),
+            .bytes = (double)op->out_bytes,
+            .format = "nhwc",
+            .forward = xt_op_implementation(op, false),
+            .backward = graph->options.training ? xt_op_implementation(op, true) : "",
+        };
+        print_row(&row, out);
+    }
+}
+
+static const char loops[] = "xtrain loops";
+
+/* What crosses the bus in each step; its type is that of what is moved. */
+static void print_transfers(const struct xt_trainer *trainer, FILE *out)
+{
+    const struct xt_graph *graph = trainer->network.graph;
+    const char *place = trainer->network.device.place;
+    const char *way = trainer->upload.pageable ? "reorder, copied to pinned" : "reorder, pinned";
+    if (!trainer->network.device.own_memory)
+        return;
+    print_row(&(struct row){"images up", "transfer", place, "u8", (double)trainer->upload.bytes,
+                            "nhwc", way, ""},
+              out);
+    print_row(&(struct row){"logits down", "transfer", place, "f32",
+                            (double)graph->host_logits.bytes, "nhwc",
+                            xt_program_implementation(&graph->crossing, XT_FORWARD, NULL), ""},
+              out);
+    print_row(&(struct row){"their gradient up", "transfer", place, "f32",
+                            (double)graph->host_logits_grad.bytes, "nhwc", "",
+                            xt_program_implementation(&graph->crossing, XT_BACKWARD, NULL)},
+              out);
+}
+
+/* What a training step does beside the network's ops. */
+static void print_step(const struct xt_trainer *trainer, FILE *out)
+{
+    const struct xt_network *network = &trainer->network;
+    const char *place = network->device.place;
+    const char *by = trainer->xpu_optim ? "oneDNN's binary, eltwise" : loops;
+    double floats = (double)network->params.value_floats * sizeof(float);
+    int states = xt_optim_states(trainer->optim.kind, trainer->optim.momentum);
+    print_transfers(trainer, out);
+    print_row(&(struct row){"loss", network->task == XT_TASK_PLATES ? "CTC" : "cross entropy",
+                            "cpu", "f32", 0, "", loops, loops},
+              out);
+    if (trainer->scaler.on)
+        print_row(&(struct row){"scaler", "loss scale", "cpu", "f32", 0, "", "", loops}, out);
+    if (trainer->sum)
+        print_row(&(struct row){"gradient sum", "accumulate", place, "f32", floats, "", "", by},
+                  out);
+    print_row(&(struct row){"optimizer", xt_optim_names[trainer->optim.kind], place, "f32",
+                            floats * (1 + states), "", "", by},
+              out);
+    if (trainer->ema)
+        print_row(&(struct row){"average", "ema", place, "f32", floats, "", "", by}, out);
+}
+
+void xt_placement_print(const struct xt_graph *graph, const struct xt_trainer *trainer, FILE *out)
 {
     fprintf(out, "%-20s %-14s %-6s %-4s %-8s %-7s %-26s %s\n", "op", "kind", "device", "type",
             "output", "format", "forward", "backward");
-    for (int i = 0; i < graph->op_count; i++) {
-        const struct xt_op *op = graph->ops[i];
-        const char *forward = xt_op_implementation(op, false);
-        const char *backward = graph->options.training ? xt_op_implementation(op, true) : "";
-        char bytes[16];
-        snprintf(bytes, sizeof bytes, "%.1f MB", (double)op->out_bytes / 1e6);
-        fprintf(out, "%-20s %-14s %-6s %-4s %-8s %-7s %-26s %s\n", op->name, xt_op_kind_name(op),
-                graph->options.device->place, xt_dtype_name(op->dtype), bytes, "nhwc",
-                *forward ? forward : "-", *backward ? backward : "-");
-    }
+    print_ops(graph, out);
+    if (trainer)
+        print_step(trainer, out);
     for (int i = 0; i < graph->op_count && graph->options.dtype != XT_F32; i++)
         if (graph->ops[i]->why_f32)
             fprintf(out, "%s stays f32: %s\n", graph->ops[i]->name, graph->ops[i]->why_f32);
@@ -140,7 +219,7 @@ enum xt_status xt_placement_dry_run(const struct xt_options *options, struct xt_
     xt_cli_ranks_print(trainer, stdout);
     xt_placement_print_threads(&options->values, trainer->network.device.threads, stdout);
     printf("\nplacement\n");
-    xt_placement_print(trainer->network.graph, stdout);
+    xt_placement_print(trainer->network.graph, trainer, stdout);
     printf("\nnothing was trained and nothing was written (--dry-run)\n");
     return XT_OK;
 }

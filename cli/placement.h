@@ -8,8 +8,9 @@
 #include "train/trainer.h"
 
 /* A line an op: device, data type, memory format, implementation forward and backward, bytes
- * written. */
-void xt_placement_print(const struct xt_graph *graph, FILE *out);
+ * written. Of training (`trainer` not NULL) also what a step does beside: transfers, loss, scaler,
+ * optimizer. */
+void xt_placement_print(const struct xt_graph *graph, const struct xt_trainer *trainer, FILE *out);
 
 /* XT_ERR_USAGE where --threads are more than this process may use, and --oversubscribe does not say
  * that they are meant. */

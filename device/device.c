@@ -227,6 +227,23 @@ static void say_choice(struct xt_device *device, const struct xt_xpus *list, con
                                       : ", the only one");
 }
 
+/* SYCL has memory there by addresses alone, and would say so in words that help nobody. oneDNN's own
+ * OpenCL runtime has other memories too. */
+static enum xt_status check_shared_memory(const struct xt_xpu *xpu, const char *spec,
+                                          struct xt_err *err)
+{
+    bool is_told = strcmp(xpu->backend, "OpenCL") == 0 && *xpu->facts.driver;
+    if (!is_told || xpu->shared_memory || xt_dnnl_runs_opencl())
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_DEVICE,
+                      "--device %s: the OpenCL driver %s of %s has no unified shared memory "
+                      "(cl_intel_unified_shared_memory), without which nothing can be kept there; "
+                      "install a newer driver (intel-opencl-icd on Debian and Ubuntu, intel-opencl "
+                      "on Fedora), or take Level Zero, if it is there: export "
+                      "ONEAPI_DEVICE_SELECTOR=level_zero:gpu",
+                      spec, xpu->facts.driver, xpu->facts.name);
+}
+
 static enum xt_status choose_xpu(struct xt_device *device, const char *spec, struct xt_err *err)
 {
     struct xt_xpus list;
@@ -235,9 +252,12 @@ static enum xt_status choose_xpu(struct xt_device *device, const char *spec, str
     if (list.count == 0)
         return no_xpu(spec, device->no_zero, xt_guard_said(), err);
     enum xt_status status = xt_xpu_choose(&list, spec, &index, err);
+    if (!status)
+        status = check_shared_memory(&list.items[index], spec, err);
     if (status)
         return status;
     device->xpu = list.items[index];
+    xt_xpu_better(&list, index, device->better, sizeof device->better);
     if (device->xpu.shared_memory)
         device->opencl_memory = xt_dnnl_find_opencl_memory();
     struct xt_pci_text pci = xt_pci_format(&device->xpu.facts.pci);
@@ -266,7 +286,7 @@ static void end_of_opening(void *context, const char *why)
         "xtrain: error: --device %.64s: it cannot be opened: %.128s; \"xtrain doctor\" looks at "
         "each step",
         (const char *)context, why);
-    xt_log_from_signal(text);
+    xt_log_error_from_signal(text);
     xt_again_end(XT_ERR_DEVICE);
 }
 
@@ -311,11 +331,11 @@ static enum xt_status open_xpu(struct xt_device *device, const char *spec,
         const char *in;
         void *out;
     } context = {spec};
-    xt_guard_set_end(end_of_opening, context.out);
+    const struct xt_guard_speaker before = xt_guard_set_end(end_of_opening, context.out);
     xt_guard_enter("its start");
     enum xt_status status = start_xpu(device, spec, options, err);
     xt_guard_leave();
-    xt_guard_set_end(NULL, NULL);
+    xt_guard_set_end(before.end, before.context);
     return status;
 }
 

@@ -31,6 +31,14 @@ const char *xt_guard_said(void);
 void xt_guard_enter(const char *what);
 void xt_guard_leave(void);
 
+/* What this thread has spent in calls to the driver so far, in seconds: giving work to the device,
+ * and waiting for it or copying from and to its memory. On the CPU nothing. */
+struct xt_guard_spent {
+    double launches;
+    double waits;
+};
+struct xt_guard_spent xt_guard_spent(void);
+
 /* Remembers that an op was given to the device; both texts live as long as the graph. */
 void xt_guard_note(const char *op, const char *what);
 /* "conv1: a convolution", the newest op; "" before the first. */
@@ -44,8 +52,13 @@ double xt_guard_waiting(const char **what);
 
 /* Says the last words and ends the process. It may be called in a signal's handler. */
 typedef void xt_guard_end(void *context, const char *why);
-/* Who says them from now on; NULL: nobody, and the process ends as it would. */
-void xt_guard_set_end(xt_guard_end *end, void *context);
+/* Who says them from now on; NULL: nobody, and the process ends as it would. Returns who did until
+ * now, for whoever hands the word back. */
+struct xt_guard_speaker {
+    xt_guard_end *end;
+    void *context;
+};
+struct xt_guard_speaker xt_guard_set_end(xt_guard_end *end, void *context);
 /* Has them said: does not come back where somebody does. */
 void xt_guard_give_up(const char *why);
 

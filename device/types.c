@@ -1,11 +1,9 @@
 #include "device/types.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "device/memory.h"
-#include "device/primitive.h"
+#include "base/str.h"
 
 /* The shape of every convolution here: a batch of 2, 16 to 32 channels, 8x8, a 3x3 kernel. */
 enum { N = 2, C = 16, K = 32, H = 8, W = 8, R = 3 };
@@ -53,12 +51,22 @@ static dnnl_status_t forward(dnnl_engine_t engine, const struct shapes *s, dnnl_
         zeros, ones, ones, NULL);
 }
 
+bool xt_types_is_machine_code(const char *implementation)
+{
+    return xt_str_starts(implementation, "jit") || xt_str_starts(implementation, "brg");
+}
+
+bool xt_types_is_reference(const char *implementation)
+{
+    return xt_str_starts(implementation, "ref") || strstr(implementation, ":ref");
+}
+
 /* Whether it is generated code, and what oneDNN calls it. */
 static void name_of(const_dnnl_primitive_desc_t pd, struct xt_types *out)
 {
     const char *name = xt_dnnl_implementation(pd);
     snprintf(out->implementation, sizeof out->implementation, "%.63s", name);
-    out->machine_code = strncmp(name, "jit", 3) == 0 || strncmp(name, "brg", 3) == 0;
+    out->machine_code = xt_types_is_machine_code(name);
 }
 
 static bool trains(dnnl_engine_t engine, dnnl_data_type_t type, struct xt_types *out)
@@ -106,114 +114,4 @@ void xt_types_ask(dnnl_engine_t engine, struct xt_types *out)
     out->trains_bf16 = trains(engine, dnnl_bf16, out);
     out->trains_fp16 = trains(engine, dnnl_f16, out);
     out->infers_int8 = infers_int8(engine);
-}
-
-/* --- one convolution, checked
- * -------------------------------------------------------------------*/
-/* Small whole numbers divided by 8: exact in every type, and different everywhere. */
-static float value_at(size_t i, unsigned salt)
-{
-    return (float)((int)((i * 2654435761u + salt) >> 7 & 15) - 7) / 8.0f;
-}
-
-static double expected(size_t n, size_t k, int h, int w)
-{
-    double sum = value_at(k, 3);
-    for (size_t c = 0; c < C; c++)
-        for (int r = 0; r < R; r++)
-            for (int q = 0; q < R; q++) {
-                int y = h + r - 1;
-                int x = w + q - 1;
-                if (y < 0 || y >= H || x < 0 || x >= W)
-                    continue;
-                size_t in = ((n * H + (size_t)y) * W + (size_t)x) * C + c;
-                size_t at = ((k * C + c) * R + (size_t)r) * R + (size_t)q;
-                sum += (double)value_at(in, 1) * (double)value_at(at, 2);
-            }
-    return sum;
-}
-
-static enum xt_status fill(struct xt_device_memory *memory, unsigned salt, struct xt_err *err)
-{
-    void *data = NULL;
-    enum xt_status status = xt_device_memory_map(memory, XT_CAUSE_OTHER, &data, err);
-    if (status)
-        return status;
-    for (size_t i = 0; i < memory->bytes / sizeof(float); i++)
-        ((float *)data)[i] = value_at(i, salt);
-    return xt_device_memory_unmap(memory, XT_CAUSE_OTHER, err);
-}
-
-static enum xt_status compare(struct xt_device_memory *memory, double *error, struct xt_err *err)
-{
-    void *data = NULL;
-    double largest = 0;
-    double off = 0;
-    enum xt_status status = xt_device_memory_map(memory, XT_CAUSE_OTHER, &data, err);
-    if (status)
-        return status;
-    for (size_t i = 0; i < (size_t)N * H * W * K; i++) {
-        double right = expected(i / (H * W * K), i % K, (int)(i / (W * K) % H), (int)(i / K % W));
-        double difference = fabs((double)((const float *)data)[i] - right);
-        largest = fmax(largest, fabs(right));
-        off = isnan(difference) ? INFINITY : fmax(off, difference);
-    }
-    *error = off / largest;
-    return xt_device_memory_unmap(memory, XT_CAUSE_OTHER, err);
-}
-
-static enum xt_status run(struct xt_device *device, const struct shapes *s,
-                          struct xt_device_memory memories[4], struct xt_err *err)
-{
-    static const char what[] = "the convolution that checks the device";
-    const dnnl_memory_desc_t descs[] = {s->source, s->weights, s->bias, s->out};
-    dnnl_primitive_desc_t pd = NULL;
-    dnnl_primitive_t primitive = NULL;
-    enum xt_status status =
-        xt_dnnl_check(forward(device->engine, s, dnnl_forward_training, &pd), what, err);
-    if (!status)
-        status = xt_primitive_create(device, pd, what, &primitive, err);
-    for (unsigned i = 0; i < 4 && !status; i++) {
-        status = xt_device_memory_create(device, descs[i], XT_ON_DEVICE, what, &memories[i], err);
-        if (!status && i < 3)
-            status = fill(&memories[i], i + 1, err);
-    }
-    if (!status) {
-        const dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, memories[0].memory},
-                                        {DNNL_ARG_WEIGHTS, memories[1].memory},
-                                        {DNNL_ARG_BIAS, memories[2].memory},
-                                        {DNNL_ARG_DST, memories[3].memory}};
-        status =
-            xt_dnnl_check(xt_dnnl.primitive_execute(primitive, device->stream, 4, args), what, err);
-    }
-    if (!status)
-        status = xt_dnnl_check(xt_dnnl.stream_wait(device->stream), what, err);
-    if (primitive)
-        xt_dnnl.primitive_destroy(primitive);
-    if (pd)
-        xt_dnnl.primitive_desc_destroy(pd);
-    return status;
-}
-
-enum xt_status xt_types_check(struct xt_device *device, double *error, struct xt_err *err)
-{
-    struct shapes s;
-    struct xt_device_memory memories[4] = {0};
-    *error = INFINITY;
-    enum xt_status status = xt_dnnl_check(describe(&s, dnnl_f32, dnnl_f32, dnnl_f32, dnnl_oihw),
-                                          "the convolution that checks the device", err);
-    if (!status)
-        status = run(device, &s, memories, err);
-    if (!status)
-        status = compare(&memories[3], error, err);
-    for (int i = 0; i < 4; i++)
-        xt_device_memory_destroy(&memories[i]);
-    clear(&s);
-    /* Sums of a hundred and more exact products: float32 keeps six digits. */
-    if (!status && !(*error < 1e-5))
-        status = xt_err_set(err, XT_ERR_DEVICE,
-                            "the device computes a convolution wrong: off by %.2g of the largest "
-                            "value",
-                            *error);
-    return status;
 }

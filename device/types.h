@@ -18,10 +18,11 @@ struct xt_types {
     char implementation[64]; /* of the forward convolution in f32: "jit:ir", "ocl:simple:any" */
 };
 
-void xt_types_ask(dnnl_engine_t engine, struct xt_types *out);
+/* Whether oneDNN's name of a kernel is of generated code ("jit:ir"), or of a reference one, which is
+ * for checking ("ocl:ref:any"). */
+bool xt_types_is_machine_code(const char *implementation);
+bool xt_types_is_reference(const char *implementation);
 
-/* Computes one small convolution in f32 on the device and holds it against plain loops; *error gets
- * the largest difference, relative to the largest value. XT_ERR_DEVICE where it is off or fails. */
-enum xt_status xt_types_check(struct xt_device *device, double *error, struct xt_err *err);
+void xt_types_ask(dnnl_engine_t engine, struct xt_types *out);
 
 #endif

@@ -204,6 +204,14 @@ static int best_of(const struct xt_xpus *list)
     return best;
 }
 
+void xt_xpu_better(const struct xt_xpus *list, int chosen, char *text, size_t size)
+{
+    int best = best_of(list);
+    *text = '\0';
+    if (best >= 0 && list->items[chosen].facts.integrated && !list->items[best].facts.integrated)
+        snprintf(text, size, "xpu:%d is %s", best, list->items[best].facts.name);
+}
+
 static bool fits(const struct xt_gpu_facts *facts, const char *text)
 {
     struct xt_pci_address pci;
@@ -255,11 +263,18 @@ struct xt_architecture xt_xpu_architecture(const struct xt_gpu_facts *facts)
         unsigned major, minor_from, minor_to;
         struct xt_architecture is;
     } by_version[] = {
-        {12, 0, 10, {"Xe-LP", "3.0"}},   {12, 50, 50, {"Xe-HP", NULL}},
-        {12, 55, 57, {"Xe-HPG", "3.0"}}, {12, 60, 61, {"Xe-HPC", "3.0"}},
-        {12, 70, 74, {"Xe-LPG", "3.3"}}, {20, 0, 99, {"Xe2", "3.6"}},
-        {30, 0, 9, {"Xe3", "3.8"}},      {30, 10, 99, {"Xe3p", "3.12"}},
-        {35, 0, 99, {"Xe3p", "3.12"}},
+        {12, 0, 10, {"Xe-LP", "3.0", XT_NO}},
+        {12, 50, 50, {"Xe-HP", NULL, XT_YES}},
+        {12, 55, 57, {"Xe-HPG", "3.0", XT_YES}},
+        {12, 60, 60, {"Xe-HPC", "3.0", XT_YES}},
+        {12, 61, 61, {"Xe-HPC", "3.0", XT_NOT_KNOWN}},
+        {12, 70, 71, {"Xe-LPG", "3.3", XT_NO}},
+        {12, 72, 73, {"Xe-LPG", "3.3", XT_NOT_KNOWN}},
+        {12, 74, 74, {"Xe-LPG", "3.3", XT_YES}},
+        {20, 0, 99, {"Xe2", "3.6", XT_YES}},
+        {30, 0, 9, {"Xe3", "3.8", XT_YES}},
+        {30, 10, 99, {"Xe3p", "3.12", XT_YES}},
+        {35, 0, 99, {"Xe3p", "3.12", XT_YES}},
     };
     /* By the high byte of the PCI device id, where the driver tells no version, or in the way of
      * drivers of 2022. */
@@ -267,10 +282,12 @@ struct xt_architecture xt_xpu_architecture(const struct xt_gpu_facts *facts)
         unsigned id;
         struct xt_architecture is;
     } by_id[] = {
-        {0x0b, {"Xe-HPC", "3.0"}}, {0x49, {"Xe-LP", "3.0"}},  {0x4c, {"Xe-LP", "3.0"}},
-        {0x46, {"Xe-LP", "3.0"}},  {0x56, {"Xe-HPG", "3.0"}}, {0x64, {"Xe2", "3.6"}},
-        {0x7d, {"Xe-LPG", "3.3"}}, {0x9a, {"Xe-LP", "3.0"}},  {0xa7, {"Xe-LP", "3.0"}},
-        {0xb0, {"Xe3", "3.8"}},    {0xe2, {"Xe2", "3.6"}},
+        {0x0b, {"Xe-HPC", "3.0", XT_NOT_KNOWN}}, {0x49, {"Xe-LP", "3.0", XT_NO}},
+        {0x4c, {"Xe-LP", "3.0", XT_NO}},         {0x46, {"Xe-LP", "3.0", XT_NO}},
+        {0x56, {"Xe-HPG", "3.0", XT_YES}},       {0x64, {"Xe2", "3.6", XT_YES}},
+        {0x7d, {"Xe-LPG", "3.3", XT_NOT_KNOWN}}, {0x9a, {"Xe-LP", "3.0", XT_NO}},
+        {0xa7, {"Xe-LP", "3.0", XT_NO}},         {0xb0, {"Xe3", "3.8", XT_YES}},
+        {0xe2, {"Xe2", "3.6", XT_YES}},
     };
     unsigned major = facts->ip_version >> 22;
     unsigned minor = facts->ip_version >> 14 & 0xff;
@@ -281,7 +298,16 @@ struct xt_architecture xt_xpu_architecture(const struct xt_gpu_facts *facts)
     for (size_t i = 0; i < sizeof by_id / sizeof *by_id; i++)
         if (by_id[i].id == facts->device_id >> 8)
             return by_id[i].is;
-    return (struct xt_architecture){NULL, NULL};
+    return (struct xt_architecture){NULL, NULL, XT_NOT_KNOWN};
+}
+
+bool xt_xpu_is_before(const char *version, const char *since)
+{
+    int have[2] = {0};
+    int need[2] = {0};
+    return sscanf(version, "%d.%d", &have[0], &have[1]) == 2 &&
+           sscanf(since, "%d.%d", &need[0], &need[1]) == 2 &&
+           (have[0] < need[0] || (have[0] == need[0] && have[1] < need[1]));
 }
 
 enum xt_status xt_xpu_masks(struct xt_str *out, struct xt_err *err)

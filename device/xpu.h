@@ -46,13 +46,22 @@ int xt_xpu_working(const struct xt_xpus *list);
 /* Whether `text` is written like a UUID, as device options take it. */
 bool xt_xpu_is_uuid(const char *text);
 
-/* What an Intel GPU's architecture is called, and from which oneDNN on it has machine-code kernels
- * (release notes of oneDNN 3.3, 3.6, 3.8 and 3.12); NULL where not known, or none has. */
+/* "xpu:1 is Intel(R) Arc(TM) ...": the discrete one with most memory that can be opened, where the
+ * chosen one is integrated; "" else. */
+void xt_xpu_better(const struct xt_xpus *list, int chosen, char *text, size_t size);
+
+/* What an Intel GPU's architecture is called, from which oneDNN on it has machine-code kernels
+ * (release notes of oneDNN 3.3, 3.6, 3.8 and 3.12; NULL where not known, or none has), and whether
+ * it has matrix engines (XMX), which multiply bf16, fp16 and int8. */
 struct xt_architecture {
     const char *name;
     const char *since;
+    enum xt_yes_no matrix;
 };
 struct xt_architecture xt_xpu_architecture(const struct xt_gpu_facts *facts);
+
+/* Whether the version is an older one than `since` ("3.6"). */
+bool xt_xpu_is_before(const char *version, const char *since);
 
 /* The environment variables in force that change which devices there are: "ZE_AFFINITY_MASK=1,
  * ..."; empty where none is set. */

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/system/process.h"
 #include "base/system/thread.h"
 #include "device/guard.h"
 #include "models/selftest/selftest.h"
@@ -74,4 +75,64 @@ enum xt_status xt_device_check(struct xt_device *device, enum xt_dtype dtype, in
     free(path);
     xt_str_clear(&about);
     return status;
+}
+
+/* ---- in a process of its own ---- */
+
+struct attempt {
+    const char *spec;
+    const char *selector;
+};
+
+static enum xt_status check_opened(struct xt_device *device, bool times, struct xt_device_try *out,
+                                   struct xt_err *err)
+{
+    double start = xt_thread_seconds();
+    xt_str_append_to(out->name, sizeof out->name, "%s", device->name);
+    xt_str_append_to(out->backend, sizeof out->backend, "%s", device->xpu.backend);
+    enum xt_status status = xt_selftest_device(device, XT_F32, err);
+    out->check_s = xt_thread_seconds() - start;
+    if (!status && times)
+        status = xt_selftest_time_device(device, XT_F32, &out->pass_s, err);
+    return status;
+}
+
+static void try_one(const void *argument, void *result)
+{
+    const struct attempt *attempt = argument;
+    struct xt_device_try *out = result;
+    struct xt_device device;
+    struct xt_err err = {0};
+    double start = xt_thread_seconds();
+    const struct xt_device_options options = {.spec = attempt->spec};
+    if (attempt->selector)
+        setenv("ONEAPI_DEVICE_SELECTOR", attempt->selector, 1);
+    out->status = xt_device_open_with(&device, &options, &err);
+    out->open_s = xt_thread_seconds() - start;
+    out->there = xt_dnnl.version && xt_dnnl.engine_get_count(dnnl_gpu) > 0;
+    if (!out->status) {
+        out->status = check_opened(&device, attempt->selector != NULL, out, &err);
+        if (!xt_guard_is_lost())
+            xt_device_close(&device);
+    }
+    if (out->status)
+        xt_str_append_to(out->why, sizeof out->why, "%s", err.text);
+}
+
+enum xt_status xt_device_try(const char *spec, const char *selector, struct xt_device_try *out,
+                             struct xt_err *err)
+{
+    enum { SECONDS = 600 };
+    struct xt_err why = {0};
+    const struct attempt attempt = {spec, selector};
+    const struct xt_process process = {.work = try_one, .argument = &attempt, .seconds = SECONDS};
+    enum xt_status status = xt_process_run(&process, out, sizeof *out, NULL, &why);
+    if (status == XT_ERR_DEVICE) {
+        /* It may have died half way: nothing of its result counts. */
+        *out = (struct xt_device_try){.status = XT_ERR_DEVICE, .there = true};
+        snprintf(out->why, sizeof out->why, "opening the device and computing there failed: %.900s",
+                 why.text);
+        return XT_OK;
+    }
+    return status ? xt_err_set(err, status, "%s", why.text) : XT_OK;
 }

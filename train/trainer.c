@@ -25,13 +25,20 @@ static enum xt_status after_step(struct xt_trainer *trainer, struct xt_err *err)
 }
 
 /* Some of a process's first steps, when they have come to their speed, have their ops timed for the
- * report. */
+ * report; what makes those behind them slow is looked at. */
+enum { PROFILE_FROM = 4, PROFILE_TO = 8 };
+
 static void profile_some(struct xt_trainer *trainer)
 {
-    enum { FROM = 4, STEPS = 4 };
     int64_t own = trainer->step - trainer->start_step;
-    trainer->network.graph->profile = own >= FROM && own < FROM + STEPS;
+    trainer->network.graph->profile = own >= PROFILE_FROM && own < PROFILE_TO;
     trainer->profiled += trainer->network.graph->profile;
+}
+
+static void say_slow(struct xt_trainer *trainer)
+{
+    if (xt_ranks_is_first(trainer->settings->ranks))
+        xt_slow_watch_say(&trainer->slow);
 }
 
 /* A loss far above those before is told: something may be about to go wrong. */
@@ -89,11 +96,17 @@ static enum xt_status run_step(struct xt_trainer *trainer, struct xt_err *err)
     struct xt_crossed before;
     xt_crossed_read(&trainer->network.device, &before);
     profile_some(trainer);
+    xt_slow_watch_step(&trainer->slow, trainer->costs.loading);
     enum xt_status status = run_batches(trainer, &loss, err);
     trainer->network.graph->profile = false;
     if (status)
         return status;
     const struct xt_step_seconds *took = &trainer->step_seconds;
+    if (trainer->step - trainer->start_step > PROFILE_TO)
+        xt_slow_watch_end_step(&trainer->slow, trainer->costs.loading, took->loss,
+                               &trainer->device_figures);
+    if (xt_slow_watch_judge(&trainer->slow, false))
+        say_slow(trainer);
     xt_watchdog_step(trainer->watchdog, took->forward + took->loss + took->backward + took->update);
     xt_crossed_add_since(&trainer->network.device, &before, &trainer->crossed);
     if (isnan(loss))
@@ -178,6 +191,8 @@ static enum xt_status train(struct xt_trainer *trainer, struct xt_err *err)
     }
     xt_feed_note_waits(trainer->feed, &trainer->loader_config,
                        xt_thread_seconds() - trainer->start_time);
+    if (xt_slow_watch_judge(&trainer->slow, true))
+        say_slow(trainer);
     struct xt_err own;
     enum xt_status logged = xt_trainer_log_rest(trainer, status ? &own : err);
     status = status ? status : logged;
@@ -202,6 +217,8 @@ enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_
     xt_trainer_begin_rates(trainer);
     watch_cpus(trainer);
     trainer->agree = trainer->team ? xt_trainer_vote : NULL;
+    xt_slow_watch_begin(&trainer->slow, &trainer->network);
+    say_slow(trainer);
     enum xt_status status =
         xt_monitor_start(&trainer->monitor, &trainer->network.device, XT_MONITOR_INTERVAL, err);
     if (!status)

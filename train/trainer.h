@@ -39,6 +39,7 @@
 #include "train/settings.h"
 #include "train/optim/xpu_optim.h"
 #include "train/watch/patience.h"
+#include "train/watch/slow_watch.h"
 #include "train/watch/spikes.h"
 
 /* Where the run is; `loss` is the mean since the last line of the record, `images_per_s` and `wait`
@@ -153,6 +154,7 @@ struct xt_trainer {
     struct xt_crossed crossed; /* the bus, in steps of this process; nothing on the CPU */
     struct xt_others others;   /* who else holds the CPUs */
     int threads_again;    /* the run is to be started again with so many threads; 0: it is not */
+    struct xt_slow_watch slow; /* what makes it slow, while steps are trained */
     bool said_unreadable; /* what cannot be read of the device */
     struct xt_step_seconds step_seconds; /* of the last step */
     struct xt_span prepare_span; /* batch slots and optimizer, their kernels too, took this */

@@ -166,7 +166,8 @@ static enum xt_status report(const struct command *command, struct xt_err *err)
         xt_report_add(report, "beside", "beside busy processes", "%d", s->beside);
     if (s->recompute)
         xt_report_flag(report, "recompute", "activations", true, "made again (--recompute)", "");
-    xt_bench_describe(report, command->runs, command->count, s->profile);
+    xt_bench_describe(report, command->runs, command->count,
+                      (struct xt_bench_show){.profile = s->profile, .why = s->why});
     return xt_report_end(report, s->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
 

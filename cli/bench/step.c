@@ -1,5 +1,6 @@
 #include "cli/bench/step.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,6 +164,44 @@ static enum xt_status measure(struct bench *bench, struct xt_err *err)
     return status;
 }
 
+/* As they run in training: an op whose time is taken is waited for. */
+static enum xt_status watch_steps(struct bench *bench, struct xt_slow_watch *watch,
+                                  struct xt_monitor *monitor, struct xt_err *err)
+{
+    enum { MOST = 1000 };
+    const double seconds = 2;
+    struct xt_monitor_figures device;
+    enum xt_status status = XT_OK;
+    double step_s = 0;
+    for (int i = 0; i < MOST && !status && !xt_slow_watch_judge(watch, watch->step >= seconds);
+         i++) {
+        xt_slow_watch_step(watch, NAN);
+        status = run_step(bench, &step_s, err);
+        xt_monitor_read(monitor, &device);
+        xt_slow_watch_end_step(watch, NAN, bench->trainer.step_seconds.loss, &device);
+    }
+    xt_slow_watch_judge(watch, true);
+    return status;
+}
+
+static enum xt_status find_why(struct bench *bench, struct xt_bench_step *out, struct xt_err *err)
+{
+    const double interval = 0.1;
+    struct xt_slow_watch *watch = &bench->trainer.slow;
+    struct xt_monitor *monitor = NULL;
+    xt_slow_watch_begin(watch, &bench->trainer.network);
+    enum xt_status status =
+        xt_monitor_start(&monitor, &bench->trainer.network.device, interval, err);
+    if (!status)
+        status = watch_steps(bench, watch, monitor, err);
+    xt_monitor_destroy(monitor);
+    snprintf(watch->facts.why[XT_SLOW_LOADER], sizeof watch->facts.why[0],
+             "a bench reads no images");
+    out->facts = watch->facts;
+    out->slow = watch->slow;
+    return status;
+}
+
 /* ---- reporting ---- */
 
 static int compare(const void *a, const void *b)
@@ -288,6 +327,8 @@ enum xt_status xt_bench_step(struct xt_bench_step *out, const struct xt_settings
     if (!status)
         status = measure(&bench, err);
     out->others = xt_cpu_share_of_others(&before);
+    if (!status && settings->why)
+        status = find_why(&bench, out, err);
     if (!status)
         status = report(&bench, out, err);
     clear(&bench);

@@ -3,8 +3,9 @@
  *
  * A few steps and as many runs of the convolutions take turns, so that whatever else the machine
  * does hits both alike. Data is no part of it: every step reads one slot of random bytes with
- * random labels, and the learning rate is 0, so that each step is the same work. One thread; opens
- * a device of its own.
+ * random labels, and the learning rate is 0, so that each step is the same work. With --why there
+ * are more steps, whose ops are not timed, to see what makes them slow. One thread; opens a device
+ * of its own.
  */
 #ifndef XT_CLI_BENCH_STEP_H
 #define XT_CLI_BENCH_STEP_H
@@ -12,6 +13,7 @@
 #include "base/err.h"
 #include "device/device.h"
 #include "train/settings.h"
+#include "train/watch/slow.h"
 
 /* Seconds, arithmetic and bytes of one step: forward, backward. */
 struct xt_bench_op {
@@ -48,6 +50,8 @@ struct xt_bench_step {
     double others;        /* part of the machine's CPU time that others took meanwhile, 0 to 1; -1:
                              not known */
     struct xt_bench_profile profile;
+    struct xt_slow_facts facts; /* with --why: what makes the steps slow, and what it is judged by */
+    struct xt_slow slow;
 };
 
 /* Told after each step; `all` counts the warm-up too. */

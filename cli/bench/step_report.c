@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/slow_report.h"
+
 static int fastest_of(const struct xt_bench_run *runs, int count)
 {
     int fastest = 0;
@@ -102,6 +104,21 @@ static void describe_profile(struct xt_report *row, const struct xt_bench_run *r
                    1e3 * p->sum_s, 100 * p->sum_s / p->step_s, 1e3 * p->step_s);
 }
 
+/* ---- what makes it slow ---- */
+
+/* As text below all rows. */
+static void describe_why(struct xt_report *report, struct xt_report *row,
+                         const struct xt_bench_run *run, bool named)
+{
+    struct xt_report *to = xt_report_group_in(report, row, "why");
+    if (named) {
+        xt_report_line(to, "%s", "");
+        xt_report_line(to, "%s, %s, batch %d", run->device, xt_dtype_name(run->result.dtype),
+                       run->result.batch);
+    }
+    xt_slow_report_why(to, &run->result.slow, &run->result.facts);
+}
+
 /* ---- the runs ---- */
 
 static void describe_run(struct xt_report *row, const struct xt_bench_run *run)
@@ -126,7 +143,7 @@ static void describe_run(struct xt_report *row, const struct xt_bench_run *run)
 }
 
 void xt_bench_describe(struct xt_report *report, const struct xt_bench_run *runs, int count,
-                       bool profile)
+                       struct xt_bench_show show)
 {
     struct xt_report *table = xt_report_table(report, count > 1 ? "runs" : NULL);
     for (int i = 0; i < count; i++) {
@@ -138,8 +155,10 @@ void xt_bench_describe(struct xt_report *report, const struct xt_bench_run *runs
                           rate / xt_bench_images_per_s(&runs[0].result));
         if (runs[i].old_rate > 0)
             xt_report_add(row, "to_old", "to old", "%7.2f", rate / runs[i].old_rate);
-        if (profile)
+        if (show.profile)
             describe_profile(row, &runs[i]);
+        if (show.why)
+            describe_why(report, row, &runs[i], count > 1);
     }
     if (count == 1)
         return;

@@ -20,9 +20,13 @@ struct xt_bench_run {
 };
 
 /* A row a run; more than one are compared with the first, and the fastest is named. With `profile`
- * also time, arithmetic and traffic of each op, of each kind of op, and of the step's other parts.
- */
+ * also time, arithmetic and traffic of each op, of each kind of op, and of the step's other parts;
+ * with `why` what makes it slow. */
+struct xt_bench_show {
+    bool profile;
+    bool why;
+};
 void xt_bench_describe(struct xt_report *report, const struct xt_bench_run *runs, int count,
-                       bool profile);
+                       struct xt_bench_show show);
 
 #endif

@@ -107,16 +107,6 @@ static void describe_cpu(struct xt_report *devices, const struct cpu *cpu)
     xt_report_add(to, "library", "", ", %s", xt_dnnl_path());
 }
 
-/* Whether the version is an older one than `since` ("3.6"). */
-static bool is_before(const char *version, const char *since)
-{
-    int have[2] = {0};
-    int need[2] = {0};
-    return sscanf(version, "%d.%d", &have[0], &have[1]) == 2 &&
-           sscanf(since, "%d.%d", &need[0], &need[1]) == 2 &&
-           (have[0] < need[0] || (have[0] == need[0] && have[1] < need[1]));
-}
-
 /* NULL for none, which JSON says as null. */
 static const char *or_null(const char *text)
 {
@@ -149,7 +139,7 @@ static void describe_kernels(struct xt_report *to, const struct xt_probe *probe,
 {
     const struct xt_types *types = &probe->types[i];
     struct xt_architecture is = xt_xpu_architecture(&probe->xpus.items[i].facts);
-    bool newer_has = !types->machine_code && is.since && is_before(probe->version, is.since);
+    bool newer_has = !types->machine_code && is.since && xt_xpu_is_before(probe->version, is.since);
     xt_report_flag(to, "machine_code", "  kernels", types->machine_code, "machine code",
                    "OpenCL C, slow");
     xt_report_add(to, "implementation", "", " (%s)", types->implementation);

@@ -1,5 +1,5 @@
 /* xtrain doctor: what --xpu needs, looked at step by step from the kernel up to a computed
- * convolution, with the command that mends what is missing. Whatever calls into a driver runs in a
+ * network, with the command that mends what is missing. Whatever calls into a driver runs in a
  * process of its own. */
 #include <grp.h>
 #include <pwd.h>
@@ -14,10 +14,10 @@
 #include "base/str.h"
 #include "base/system/process.h"
 #include "cli/commands.h"
+#include "cli/commands/doctor_backends.h"
 #include "cli/commands/doctor_merge.h"
 #include "cli/options/options.h"
 #include "cli/report.h"
-#include "device/check.h"
 #include "device/gpu/figures.h"
 #include "device/gpu/host_gpu.h"
 #include "device/gpu/opencl.h"
@@ -308,24 +308,68 @@ static enum xt_status look_at_onednn(struct look *look, struct xt_probe *probe, 
     return XT_OK;
 }
 
-static enum xt_status look_at_convolution(struct look *look, const struct xt_probe *probe,
-                                          struct xt_err *err)
+static enum xt_status look_at_answers(struct look *look, const struct xt_probe *probe,
+                                      struct xt_err *err)
 {
-    struct xt_check check;
+    static const char name[] = "known answers";
+    struct xt_device_try try;
     if (first_working(probe) < 0) {
-        add(look, "convolution", SKIPPED, "there is no engine");
+        add(look, name, SKIPPED, "there is no engine");
         return XT_OK;
     }
-    enum xt_status status = xt_check_device("xpu", &check, err);
+    enum xt_status status = xt_device_try("xpu", NULL, &try, err);
     if (status)
         return status;
-    look->works = check.status == XT_OK;
+    look->works = try.status == XT_OK;
     if (look->works)
-        add(look, "convolution", PASSED,
-            "right to %.1g of the largest value; opened in %.2f s, compiled and run in %.2f s",
-            check.error, check.open_s, check.check_s);
+        add(look, name, PASSED,
+            "the ops of a small network are right, forward and backward; opened in %.2f s, "
+            "compiled and run in %.2f s",
+            try.open_s, try.check_s);
     else
-        add(look, "convolution", FAILED, "%.500s", check.why);
+        add(look, name, FAILED, "%.500s", try.why);
+    return XT_OK;
+}
+
+/* One that fails is no failure of --xpu, which may run on the other. */
+static void show_backend(struct look *look, const struct xt_backend_tried *tried)
+{
+    const struct xt_device_try *result = &tried->result;
+    char name[32];
+    snprintf(name, sizeof name, "on %s", tried->name);
+    if (!result->there)
+        add(look, name, SKIPPED, "no GPU is there");
+    else if (result->status)
+        add(look, name, FACT, "does not work: %.480s", result->why);
+    else
+        add(look, name, PASSED, "right; %.2f ms a pass of the small network that is checked",
+            1e3 * result->pass_s);
+}
+
+/* oneDNN's own runtimes have one back end each; SYCL's goes over either. */
+static enum xt_status compare_backends(struct look *look, const struct xt_probe *probe,
+                                       struct xt_err *err)
+{
+    struct xt_backend_tried tried[XT_BACKENDS];
+    char advice[256];
+    if (!*probe->version || probe->experimental) {
+        add(look, "back end", SKIPPED, "%s",
+            probe->experimental ? "oneDNN runs GPUs with a runtime of its own here, which has one"
+                                : "there is no oneDNN for GPUs");
+        return XT_OK;
+    }
+    enum xt_status status = xt_backends_try(tried, err);
+    if (status)
+        return status;
+    for (int i = 0; i < XT_BACKENDS; i++)
+        show_backend(look, &tried[i]);
+    xt_backends_advise(tried, advice, sizeof advice);
+    struct xt_report *step = add(look, "back end", FACT, "%s", advice);
+    int choice = xt_backends_choose(tried);
+    if (choice >= 0)
+        xt_report_add(step, "selector", NULL, "%s", tried[choice].selector);
+    add(look, "runtime", FACT,
+        "SYCL, over either of these; oneDNN's own Level Zero runtime (ZE) is not in this package");
     return XT_OK;
 }
 
@@ -469,7 +513,9 @@ static enum xt_status look_at_all(struct look *look, struct xt_probe *probe, str
     if (!status)
         status = look_at_onednn(look, probe, err);
     if (!status)
-        status = look_at_convolution(look, probe, err);
+        status = look_at_answers(look, probe, err);
+    if (!status)
+        status = compare_backends(look, probe, err);
     look_at_facts(look, &seen, &host);
     describe_node(look, &host, &seen, probe);
     return status ? status : look_at_cache(look, err);

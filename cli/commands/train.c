@@ -19,6 +19,7 @@
 #include "cli/progress.h"
 #include "cli/ranks.h"
 #include "cli/report.h"
+#include "cli/slow_report.h"
 #include "cli/bench/start_report.h"
 #include "device/guard.h"
 #include "train/trainer.h"
@@ -399,6 +400,7 @@ static struct xt_report *describe_end(const struct view *view, enum xt_status st
         xt_overfit_describe(trainer, view->loss, report, &own))
         xt_report_fail(report);
     add_device(report, trainer);
+    xt_slow_report(report, &trainer->slow.slow, true);
     xt_cli_ranks_describe_time(trainer, seconds - trainer->earlier_seconds, report);
     if (trainer->best_step == 0 && !trainer->settings->overfit)
         xt_report_line(report, "training did not improve on the given weights");
@@ -455,7 +457,7 @@ static enum xt_status start_again(const struct xt_trainer *trainer, struct xt_er
 }
 
 static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer,
-                          struct xt_err *err)
+                          struct xt_device_loss *loss, struct xt_err *err)
 {
     const struct xt_settings *s = &options->values;
     struct view view = {.trainer = trainer, .silent = s->quiet || s->json, .loss = NAN};
@@ -466,6 +468,8 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
         status = xt_trainer_open_run(trainer, err);
     if (!status && first)
         status = save_settings(options, trainer, err);
+    if (!status)
+        status = xt_device_loss_open_folder(loss, err);
     xt_cli_ranks_compare(trainer);
     if (!status && !view.silent && !xt_run_is_again())
         status = describe_run(options, trainer, err);
@@ -473,18 +477,14 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
         return status;
     if (s->verbose) {
         xt_placement_print_threads(s, trainer->network.device.threads, stderr);
-        xt_placement_print(trainer->network.graph, stderr);
+        xt_placement_print(trainer->network.graph, trainer, stderr);
     }
     struct xt_train_observer observer = {
         .context = &view, .progress = show_progress, .evaluated = show_evaluation};
-    struct xt_device_loss loss;
-    status = xt_device_loss_begin(&loss, trainer, err);
-    if (!status)
-        status = xt_trainer_run(trainer, &observer, err);
+    status = xt_trainer_run(trainer, &observer, err);
     xt_progress_clear(&view.progress);
     if (xt_guard_is_lost())
-        status = xt_device_loss_take(&loss, err);
-    xt_device_loss_end(&loss);
+        status = xt_device_loss_take(loss, err);
     if (status == XT_STOPPED && trainer->threads_again)
         status = start_again(trainer, err);
     status = report_end(&view, status, err);
@@ -497,13 +497,20 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
 
 enum xt_status xt_cmd_train(struct xt_options *options, struct xt_err *err)
 {
-    struct xt_trainer trainer;
-    enum xt_status status = xt_trainer_init(&trainer, &options->values, err);
+    struct xt_trainer trainer = {.saved_step = -1};
+    struct xt_device_loss loss;
+    enum xt_status status = xt_device_loss_begin(&loss, &trainer, &options->values, err);
+    if (status)
+        return status;
+    status = xt_trainer_init(&trainer, &options->values, err);
     if (!status)
         xt_options_found_batch(options, trainer.batch);
     if (!status)
         status = options->values.dry_run ? xt_placement_dry_run(options, &trainer, err)
-                                         : run(options, &trainer, err);
+                                         : run(options, &trainer, &loss, err);
+    if (status && xt_guard_is_lost())
+        status = xt_device_loss_take(&loss, err);
+    xt_device_loss_end(&loss);
     xt_trainer_clear(&trainer);
     return status;
 }

@@ -8,6 +8,7 @@
 #include "cli/placement.h"
 #include "cli/report.h"
 #include "device/upload.h"
+#include "models/selftest/selftest.h"
 #include "train/calibrate.h"
 #include "train/feed.h"
 #include "train/network/network_build.h"
@@ -42,6 +43,13 @@ static enum xt_status check(const struct xt_device *device, struct xt_err *err)
     return XT_OK;
 }
 
+/* A run's first start looks whether the device computes right, with kernels of its own. */
+static enum xt_status warm_check(struct xt_device *device, const struct xt_settings *settings,
+                                 struct xt_err *err)
+{
+    return xt_selftest_prepare_device(device, xt_amp_dtype(settings->amp), err);
+}
+
 static enum xt_status warm_training(const struct xt_settings *settings, struct warmed *out,
                                     struct xt_err *err)
 {
@@ -50,7 +58,9 @@ static enum xt_status warm_training(const struct xt_settings *settings, struct w
     if (!status)
         status = check(&trainer.network.device, err);
     if (!status && settings->verbose)
-        xt_placement_print(trainer.network.graph, stderr);
+        xt_placement_print(trainer.network.graph, &trainer, stderr);
+    if (!status)
+        status = warm_check(&trainer.network.device, settings, err);
     if (!status)
         count(&trainer.network.device, out);
     xt_trainer_clear(&trainer);
@@ -88,7 +98,9 @@ static enum xt_status warm_inference(const struct xt_settings *settings, bool up
     if (!status && settings->amp == XT_AMP_INT8)
         status = xt_calibrate_blank(&network, settings, settings->batch, err);
     if (!status && settings->verbose)
-        xt_placement_print(network.graph, stderr);
+        xt_placement_print(network.graph, NULL, stderr);
+    if (!status)
+        status = warm_check(&network.device, settings, err);
     if (!status && uploads)
         status = warm_upload(&network, settings, err);
     if (!status)

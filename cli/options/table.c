@@ -1355,6 +1355,17 @@ static const struct xt_option table[] = {
         .help = "the time of each part of the step, with its arithmetic and memory traffic",
     },
     {
+        .name = "why",
+        .type = &xt_type_flag,
+        FIELD(why),
+        .commands = STEP,
+        .group = XT_GROUP_OUTPUT,
+        .fallback = "false",
+        .not_in_config = true,
+        .help = "what makes the step slow, with what helps: kernels, data type, launches, an idle "
+                "GPU",
+    },
+    {
         .name = "beside",
         .type = &xt_type_integer,
         FIELD(beside),

@@ -63,9 +63,9 @@ const struct xt_model_info xt_selftest_known = {
     .describe = describe,
 };
 
-enum xt_status xt_selftest_device(struct xt_device *device, enum xt_dtype dtype, struct xt_err *err)
+static struct xt_selftest_options options_of(struct xt_device *device, enum xt_dtype dtype)
 {
-    const struct xt_selftest_options options = {
+    return (struct xt_selftest_options){
         .device = device,
         .model = &xt_selftest_known,
         .network = {.classes = CLASSES},
@@ -73,6 +73,11 @@ enum xt_status xt_selftest_device(struct xt_device *device, enum xt_dtype dtype,
         .dtype = dtype,
         .training_alone = true,
     };
+}
+
+enum xt_status xt_selftest_device(struct xt_device *device, enum xt_dtype dtype, struct xt_err *err)
+{
+    const struct xt_selftest_options options = options_of(device, dtype);
     struct xt_selftest result = {0};
     struct xt_err off = {0};
     enum xt_status status = xt_selftest_run(&result, &options, err);
@@ -82,4 +87,19 @@ enum xt_status xt_selftest_device(struct xt_device *device, enum xt_dtype dtype,
                             "selftest --xpu --small\" looks at each op",
                             device->name, off.text);
     return status;
+}
+
+enum xt_status xt_selftest_prepare_device(struct xt_device *device, enum xt_dtype dtype,
+                                          struct xt_err *err)
+{
+    const struct xt_selftest_options options = options_of(device, dtype);
+    return xt_selftest_time(&options, 0, NULL, err);
+}
+
+enum xt_status xt_selftest_time_device(struct xt_device *device, enum xt_dtype dtype,
+                                       double *seconds, struct xt_err *err)
+{
+    enum { PASSES = 10 };
+    const struct xt_selftest_options options = options_of(device, dtype);
+    return xt_selftest_time(&options, PASSES, seconds, err);
 }

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/system/stop.h"
+#include "base/system/thread.h"
 #include "base/number.h"
 #include "models/graph/executor.h"
 #include "models/graph/ops/ops.h"
@@ -614,17 +615,36 @@ static enum xt_status build(struct walk *walk, bool training, bool bn_frozen, bo
     return status ? status : fill_params(walk, err);
 }
 
+static enum xt_status begin_walk(struct walk **walk, struct xt_selftest *out,
+                                 const struct xt_selftest_options *options, bool training,
+                                 struct xt_err *err)
+{
+    enum xt_status status = xt_mem_calloc(walk, 1, sizeof **walk, "the self-test", err);
+    if (!status)
+        **walk = (struct walk){.options = options,
+                               .out = out,
+                               .pass = training ? XT_SELFTEST_FORWARD : XT_SELFTEST_INFERENCE,
+                               .stream = 1};
+    return status;
+}
+
+static void end_walk(struct walk *walk)
+{
+    for (int i = 0; i < XT_PARAMS_MAX; i++)
+        free(walk->statistics[i]);
+    free(walk->pixels);
+    xt_graph_destroy(walk->graph);
+    xt_params_clear(&walk->params);
+    free(walk);
+}
+
 static enum xt_status walk_graph(struct xt_selftest *out, const struct xt_selftest_options *options,
                                  bool training, bool bn_frozen, bool fuse, struct xt_err *err)
 {
     struct walk *walk = NULL;
-    enum xt_status status = xt_mem_calloc(&walk, 1, sizeof *walk, "the self-test", err);
+    enum xt_status status = begin_walk(&walk, out, options, training, err);
     if (status)
         return status;
-    *walk = (struct walk){.options = options,
-                          .out = out,
-                          .pass = training ? XT_SELFTEST_FORWARD : XT_SELFTEST_INFERENCE,
-                          .stream = 1};
     status = build(walk, training, bn_frozen, fuse, err);
     for (int i = 0; !status && i < walk->graph->op_count; i++) {
         status = check_op(walk, walk->graph->ops[i], err);
@@ -633,12 +653,7 @@ static enum xt_status walk_graph(struct xt_selftest *out, const struct xt_selfte
     }
     if (!status && training)
         status = check_statistics(walk, err);
-    for (int i = 0; i < XT_PARAMS_MAX; i++)
-        free(walk->statistics[i]);
-    free(walk->pixels);
-    xt_graph_destroy(walk->graph);
-    xt_params_clear(&walk->params);
-    free(walk);
+    end_walk(walk);
     return status;
 }
 
@@ -655,6 +670,48 @@ enum xt_status xt_selftest_run(struct xt_selftest *out, const struct xt_selftest
     if (!status && options->thorough)
         status = walk_graph(out, options, false, false, false, err);
     return status ? status : walk_graph(out, options, false, false, true, err);
+}
+
+/* The mean of some passes; the device has ended them all. */
+static enum xt_status time_passes(struct xt_graph *graph, int passes, double *seconds,
+                                  struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    double start = xt_thread_seconds();
+    for (int i = 0; i < passes && !status; i++) {
+        status = xt_graph_forward(graph, err);
+        if (!status)
+            status = xt_graph_backward(graph, err);
+    }
+    if (!status)
+        status = xt_dnnl_check(xt_dnnl.stream_wait(graph->options.device->stream), "the device",
+                               err);
+    *seconds = (xt_thread_seconds() - start) / passes;
+    return status;
+}
+
+enum xt_status xt_selftest_time(const struct xt_selftest_options *options, int passes,
+                                double *seconds, struct xt_err *err)
+{
+    enum { TURNS = 5 };
+    struct walk *walk = NULL;
+    double turn = 0;
+    enum xt_status status = begin_walk(&walk, NULL, options, true, err);
+    if (status)
+        return status;
+    status = build(walk, true, false, false, err);
+    if (!status && passes) {
+        float *grad = xt_graph_logits_grad(walk->graph);
+        for (size_t i = 0; i < xt_tensor_count(walk->graph->logits); i++)
+            grad[i] = 1e-3f;
+        status = time_passes(walk->graph, 1, seconds, err);
+    }
+    for (int i = 0; i < TURNS && passes && !status; i++) {
+        status = time_passes(walk->graph, passes, &turn, err);
+        *seconds = i && *seconds < turn ? *seconds : turn;
+    }
+    end_walk(walk);
+    return status;
 }
 
 enum xt_status xt_selftest_verdict(const struct xt_selftest *result, const char *device,

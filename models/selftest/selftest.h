@@ -68,11 +68,22 @@ extern const struct xt_model_info xt_selftest_known;
  * or nothing. */
 enum xt_status xt_selftest_device(struct xt_device *device, enum xt_dtype dtype,
                                   struct xt_err *err);
+/* Makes that network's kernels and runs none. */
+enum xt_status xt_selftest_prepare_device(struct xt_device *device, enum xt_dtype dtype,
+                                          struct xt_err *err);
+/* What one of its training passes, forward and backward, takes: *seconds. */
+enum xt_status xt_selftest_time_device(struct xt_device *device, enum xt_dtype dtype,
+                                       double *seconds, struct xt_err *err);
 
 /* Adds what it finds to `out`, which starts as zeros. An op that is off is no failure, one that
  * cannot run is. XT_INTERRUPTED or XT_STOPPED where a signal asked to stop. */
 enum xt_status xt_selftest_run(struct xt_selftest *out, const struct xt_selftest_options *options,
                                struct xt_err *err);
+
+/* Builds options->model for training and times its passes: the mean of `passes` of them, in the best
+ * of a few turns; with `passes` 0 it is built alone. */
+enum xt_status xt_selftest_time(const struct xt_selftest_options *options, int passes,
+                                double *seconds, struct xt_err *err);
 
 /* XT_ERR_RUN where an op was off; the sentence names the first kind of them. `device` is for the
  * sentence. */

@@ -40,10 +40,43 @@ static char *described(const struct xt_bench_run *runs, int count, enum xt_repor
     FILE *out = open_memstream(&text, &size);
     assert_non_null(out);
     struct xt_report *report = xt_report_create();
-    xt_bench_describe(report, runs, count, false);
+    xt_bench_describe(report, runs, count, (struct xt_bench_show){.why = false});
     assert_int_equal(xt_report_end(report, form, out, &err), XT_OK);
     fclose(out);
     return text;
+}
+
+/* The end of the text of a run with --why. */
+static void assert_why(const struct xt_bench_run *run, const char *end)
+{
+    struct xt_err err = {0};
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    struct xt_report *report = xt_report_create();
+    xt_bench_describe(report, run, 1, (struct xt_bench_show){.why = true});
+    assert_int_equal(xt_report_end(report, XT_REPORT_TEXT, out, &err), XT_OK);
+    fclose(out);
+    if (!strstr(text, end))
+        fail_msg("not there: %s in:\n%s", end, text);
+    free(text);
+}
+
+static void why_says_what_was_found_or_that_nothing_was(void **state)
+{
+    (void)state;
+    struct xt_bench_run run = run_of(XT_F32, 8, 0.1);
+    assert_why(&run, "\nnothing was looked at: of the CPU --profile shows where the time goes\n");
+    run.result.slow.looked[XT_SLOW_KERNELS] = run.result.slow.looked[XT_SLOW_BAR] = true;
+    snprintf(run.result.facts.why[XT_SLOW_IDLE], sizeof run.result.facts.why[0], "no permission");
+    assert_why(&run, "\nnothing was found that makes it slow; looked at: kernels, Resizable BAR\n"
+                     "not looked at: busy time (no permission)\n");
+    run.result.slow.count = 1;
+    run.result.slow.found[0] = (struct xt_slow_finding){
+        .cause = XT_SLOW_BAR, .because = "Resizable BAR is off", .remedy = "switch it on"};
+    assert_why(&run, "\nslow because Resizable BAR is off; switch it on\n"
+                     "looked at: kernels, Resizable BAR\n");
 }
 
 /* Writes the runs as JSON to a file and reads them as an earlier run. */
@@ -235,6 +268,7 @@ static void the_median_is_in_the_middle(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(why_says_what_was_found_or_that_nothing_was),
         cmocka_unit_test(json_holds_the_keys_that_scripts_read),
         cmocka_unit_test(the_fastest_of_several_runs_is_named),
         cmocka_unit_test_setup_teardown(the_same_configuration_is_found_among_several,

@@ -51,6 +51,42 @@ static void one_that_cannot_be_opened_is_passed_over_and_named(void **state)
     assert_int_equal(xt_xpu_working(&list), 0);
 }
 
+static void a_discrete_one_beside_an_integrated_one_is_named(void **state)
+{
+    (void)state;
+    char text[160];
+    struct xt_xpus list = machine();
+    xt_xpu_better(&list, 0, text, sizeof text);
+    assert_string_equal(text, "xpu:2 is Intel(R) Arc(TM) A770 Graphics");
+    xt_xpu_better(&list, 1, text, sizeof text);
+    assert_string_equal(text, "");
+    for (int i = 1; i < list.count; i++)
+        snprintf(list.items[i].broken, sizeof list.items[i].broken, "its driver says no");
+    xt_xpu_better(&list, 0, text, sizeof text);
+    assert_string_equal(text, "");
+}
+
+static void matrix_engines_are_known_by_architecture(void **state)
+{
+    (void)state;
+    const struct {
+        uint32_t version, device_id;
+        enum xt_yes_no matrix;
+    } cases[] = {
+        {12u << 22 | 55u << 14, 0, XT_YES},       {12u << 22 | 0u << 14, 0, XT_NO},
+        {12u << 22 | 71u << 14, 0, XT_NO},        {12u << 22 | 74u << 14, 0, XT_YES},
+        {20u << 22 | 1u << 14, 0, XT_YES},        {0, 0x56a0, XT_YES},
+        {0, 0x9a49, XT_NO},                       {0, 0x7d55, XT_NOT_KNOWN},
+        {99u << 22, 0xffff, XT_NOT_KNOWN},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct xt_gpu_facts facts = {.ip_version = cases[i].version,
+                                           .device_id = cases[i].device_id};
+        assert_int_equal(xt_xpu_architecture(&facts).matrix, cases[i].matrix);
+    }
+    assert_true(xt_xpu_is_before("3.5.1", "3.6") && !xt_xpu_is_before("3.13.2", "3.6"));
+}
+
 static void each_spelling_finds_its_device(void **state)
 {
     (void)state;
@@ -140,6 +176,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_that_cannot_be_opened_is_passed_over_and_named),
+        cmocka_unit_test(a_discrete_one_beside_an_integrated_one_is_named),
+        cmocka_unit_test(matrix_engines_are_known_by_architecture),
         cmocka_unit_test(each_spelling_finds_its_device),
         cmocka_unit_test(what_fits_none_or_several_is_refused_and_names_what_is_there),
         cmocka_unit_test(the_integrated_one_is_taken_where_there_is_no_other),

@@ -7,6 +7,7 @@
  *   alloc     an allocation: CL_OUT_OF_RESOURCES
  *   abort     a launch ends the process by abort, as Intel's driver does when it is at a loss
  *   hang      a wait never ends
+ *   slow      no failure: each launch takes N milliseconds of the host
  *   nothing   a kernel's launch is taken and does nothing; with XT_FAULT_KERNEL=TEXT only of
  *             kernels with that in their names
  * XT_FAULT_ONCE=FILE: not where there is such a file, which the first failure makes.
@@ -62,6 +63,8 @@ static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_ui
 {
     if (fails("launch"))
         return CL_OUT_OF_RESOURCES;
+    if (wanted_kind && strcmp(wanted_kind, "slow") == 0)
+        usleep(1000U * (useconds_t)wanted_number);
     if (fails("abort"))
         abort();
     if (is_meant(kernel) && fails("nothing"))

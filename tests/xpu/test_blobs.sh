@@ -18,18 +18,18 @@ export XTRAIN_DNNL_XPU=$work/lib/libdnnl.so.3 XT_LAYER_LOG=$work/log
 # How many programs a command makes the double compile.
 run() {
   : >"$XT_LAYER_LOG"
-  "$xtrain" "$@" >"$work/said" 2>&1 || fail "$*"
+  "$@" >"$work/said" 2>&1 || fail "$*"
   compiled=$(grep -c '^compiled' "$XT_LAYER_LOG" || true)
 }
 expect() { [ "$compiled" = "$1" ] || fail "$2: compiled $compiled, not $1"; }
 
-run devices
+run "$xtrain" devices
 grep -q 'OpenCL (experimental)' "$work/said" || fail 'devices does not say that it is experimental'
-probe=$compiled # doctor asks for devices in a process of its own, without the cache
-warm=$probe cold=$((probe + 2)) # the device's facts and one convolution
-run doctor
+convolution=$build/tests/convolution
+warm=0 cold=2 # the device's facts and one convolution
+run "$convolution"
 expect $cold 'cold'
-run doctor
+run "$convolution"
 expect $warm 'warm'
 "$xtrain" cache verify >"$work/said" || fail 'verify'
 "$xtrain" cache list --json >"$work/said" && grep -q '"runtime":.*"OpenCL, OpenCL"' "$work/said" || fail 'list --json'
@@ -42,9 +42,9 @@ attack() { # what, and a command that does it; the one primitive is compiled aga
   shift
   "$@"
   "$xtrain" cache verify >/dev/null 2>&1 && fail "verify does not see: $what"
-  run doctor
+  run "$convolution"
   expect $((warm + 1)) "$what"
-  run doctor
+  run "$convolution"
   expect $warm "after: $what"
 }
 flip() { # at a byte, to another one
@@ -68,25 +68,25 @@ for seek in 0 8 16 24 100 20000; do
   flip "$seek"
   reindex
   "$xtrain" cache verify >/dev/null || fail 'the index does not agree'
-  run doctor
+  run "$convolution"
   expect $((warm + 1)) "damage at byte $seek that the index agrees with"
   "$xtrain" cache clear >/dev/null
-  run doctor
+  run "$convolution"
 done
 truncate -s -10 "$blob"
 reindex
-run doctor
+run "$convolution"
 expect $((warm + 1)) 'a length that the index agrees with'
 "$xtrain" cache clear >/dev/null
 
-run doctor
+run "$convolution"
 chmod 777 "$folder"
-run doctor
+run "$convolution"
 expect $cold 'a folder that others can write'
 chmod 700 "$folder"
 if [ "$(id -u)" != 0 ]; then # root writes anywhere
   chmod -R a-w "$work/cache"
-  run doctor
+  run "$convolution"
   expect $warm 'read-only'
   chmod -R u+w "$work/cache"
 fi
@@ -96,32 +96,32 @@ cp "$work/lib/libdnnl.so.3" "$work/other.so.3"
 echo >>"$work/other.so.3"
 mv "$work/lib/libdnnl.so.3" "$work/first"
 cp "$work/other.so.3" "$work/lib/libdnnl.so.3"
-run doctor
+run "$convolution"
 expect $cold 'another version'
 [ "$(ls -d "$work"/cache/kernels/* | wc -l)" = 2 ] || fail 'another version has another folder'
 mv "$work/first" "$work/lib/libdnnl.so.3"
 
 "$xtrain" cache export "$work/kernels.tar.gz" >/dev/null
 "$xtrain" cache clear >/dev/null
-run doctor
+run "$convolution"
 expect $cold 'after clear'
 "$xtrain" cache clear >/dev/null
 "$xtrain" cache import "$work/kernels.tar.gz" >/dev/null || fail import
-run doctor
+run "$convolution"
 expect $warm imported
 "$xtrain" cache prune --max-size 1 >/dev/null || fail prune
 "$xtrain" cache clear >/dev/null
-"$xtrain" doctor >/dev/null & first=$!
-"$xtrain" doctor >/dev/null || fail 'the second of two at once'
+"$convolution" & first=$!
+"$convolution" || fail 'the second of two at once'
 wait "$first" || fail 'the first of two at once'
-run doctor
+run "$convolution"
 expect $warm 'after two at once'
 
 # A network: its losses follow the CPU's, a second start compiles nothing, and without the cache nothing is kept.
 train() { # folder, and more options
   local out=$1
   shift
-  run --model lprnet --data 'synth:plates?count=20&seed=3' --val 'synth:plates?count=4&seed=4' --batch 4 --steps 5 \
+  run "$xtrain" --model lprnet --data 'synth:plates?count=20&seed=3' --val 'synth:plates?count=4&seed=4' --batch 4 --steps 5 \
     --lr 1e-4 --log-every 1 --out "$work/$out" "$@"
 }
 train cpu --device cpu
@@ -139,6 +139,6 @@ XT_LAYER_FEW=1 "$xtrain" --model lprnet --data 'synth:plates?count=4' --val 'syn
   --xpu --out "$work/few" >"$work/said" 2>&1 && fail 'a network without unified shared memory'
 grep -q 'has no unified shared memory' "$work/said" || fail 'the reason is not said'
 before=$(find "$work/cache" -type f | wc -l)
-run selftest --xpu --small --quiet --no-kernel-cache
+run "$xtrain" selftest --xpu --small --quiet --no-kernel-cache
 [ "$(find "$work/cache" -type f | wc -l)" = "$before" ] || fail '--no-kernel-cache kept something'
 echo "cold: $expect_many compiled; warm: none; losses follow the CPU's"

@@ -26,9 +26,19 @@ start() { # --amp, the network's options
   went_through || fail "a training start, --amp $1: ${*:2}"
   find "$work/cache" -name '*_cache' | sort | diff <(echo "$before") - || fail "it compiles after warmup, --amp $1: ${*:2}"
 }
+# With the check before a run, which ends it: nothing is computed there.
+checked_start() { # --amp
+  keep_kernels_in "$work/cache"
+  local before
+  before=$(find "$work/cache" -name '*_cache' | sort)
+  capture "$xtrain" "${plates[@]}" --xpu --batch 2 --steps 1 --amp "$1" --out "$work/run" --quiet
+  [ "$code" = 4 ] && grep -q 'does not compute right, so nothing is begun on it' "$work/said" || fail "the check, --amp $1"
+  find "$work/cache" -name '*_cache' | sort | diff <(echo "$before") - || fail "the check compiles after warmup, --amp $1"
+}
 warmup f32,bf16,fp16 train,eval,predict "${plates[@]}"
 warmup f32,bf16,fp16 train "${shapes[@]}"
 warmup bf16 eval,predict "${shapes[@]}"
 for amp in off bf16 fp16; do start $amp "${plates[@]}" --val 'synth:plates?count=2&seed=4'; done
+for amp in off bf16 fp16; do checked_start $amp; done
 start bf16 "${shapes[@]}"
 echo "$(find "$work/cache" -name '*_cache' | wc -l) kernels of both networks; a training start compiles none"

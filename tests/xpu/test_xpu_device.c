@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "device/probe.h"
-#include "device/types.h"
+#include "models/selftest/selftest.h"
 #include "support.h"
 
 static void need_double(void)
@@ -29,19 +29,17 @@ static void open_xpu(struct xt_device *device, const char *spec)
         fail_msg("%s", err.text);
 }
 
-static void a_convolution_on_the_xpu_gives_right_numbers(void **state)
+/* Of a convolution alone: tests/convolution.c, which test_cache.sh runs. */
+static void a_small_network_on_the_xpu_gives_right_numbers(void **state)
 {
     (void)state;
     need_double();
     struct xt_device device;
     struct xt_err err = {0};
-    double error = 1;
     open_xpu(&device, "xpu");
     assert_int_equal(device.kind, XT_DEVICE_XPU);
-    enum xt_status status = xt_types_check(&device, &error, &err);
-    if (status)
+    if (xt_selftest_device(&device, XT_F32, &err))
         fail_msg("%s", err.text);
-    assert_true(error < 1e-6);
     xt_device_close(&device);
 }
 
@@ -218,7 +216,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(auto_takes_the_xpu_and_says_why),
-        cmocka_unit_test(a_convolution_on_the_xpu_gives_right_numbers),
+        cmocka_unit_test(a_small_network_on_the_xpu_gives_right_numbers),
         cmocka_unit_test(the_xpu_says_its_true_name),
         cmocka_unit_test(the_xpu_opens_by_uuid_pci_address_and_part_of_the_name),
         cmocka_unit_test(an_xpu_that_is_not_there_is_an_error_that_lists_those_that_are),

@@ -126,6 +126,17 @@ static void put_ops(struct xt_json *json, cJSON *at, const struct xt_run_facts *
     }
 }
 
+static void put_slow(struct xt_json *json, cJSON *at, const struct xt_slow *slow)
+{
+    cJSON *list = xt_json_array(json, at, "slow");
+    for (int i = 0; i < slow->count; i++) {
+        cJSON *to = xt_json_object(json, list, NULL);
+        xt_json_text(json, to, "cause", xt_slow_cause_key(slow->found[i].cause));
+        xt_json_text(json, to, "because", slow->found[i].because);
+        xt_json_text(json, to, "remedy", slow->found[i].remedy);
+    }
+}
+
 static void put_facts(struct xt_json *json, cJSON *at, const struct xt_run_facts *facts)
 {
     const struct xt_network *network = facts->network;
@@ -149,6 +160,7 @@ static void put_facts(struct xt_json *json, cJSON *at, const struct xt_run_facts
     if (facts->costs.energy_source)
         xt_json_text(json, at, "energy_source", facts->costs.energy_source);
     put_ops(json, at, facts);
+    put_slow(json, at, facts->slow);
 }
 
 static enum xt_status write_json(const struct xt_run_report *report,

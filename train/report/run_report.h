@@ -16,6 +16,7 @@
 #include "train/report/findings.h"
 #include "train/run/run_costs.h"
 #include "train/run/run_folder.h"
+#include "train/watch/slow.h"
 
 /* What the trainer says of the run. */
 struct xt_run_facts {
@@ -29,8 +30,9 @@ struct xt_run_facts {
     double seconds; /* trained */
     struct xt_run_costs costs;
     int profiled; /* steps whose ops were timed */
-    const char
-        *state; /* "running"; "done", "done: WHY" before the last step; else why it stopped */
+    const struct xt_slow *slow;
+    /* "running"; "done", "done: WHY" before the last step; else why it stopped */
+    const char *state;
 };
 
 struct xt_run_report {

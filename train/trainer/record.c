@@ -219,6 +219,7 @@ void xt_trainer_write_page(struct xt_trainer *trainer, const char *state, bool l
         .seconds = xt_trainer_seconds(trainer),
         .costs = xt_trainer_costs(trainer),
         .profiled = trainer->profiled,
+        .slow = &trainer->slow.slow,
         .state = state,
     };
     xt_run_report_write(&trainer->report, &facts, last);

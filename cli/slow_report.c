@@ -1,0 +1,35 @@
+#include "cli/slow_report.h"
+
+void xt_slow_report(struct xt_report *to, const struct xt_slow *slow, bool said)
+{
+    struct xt_report *list = xt_report_list(to, "slow");
+    for (int i = 0; i < slow->count; i++) {
+        const struct xt_slow_finding *finding = &slow->found[i];
+        struct xt_report *one = xt_report_group(list, NULL);
+        xt_report_add(one, "cause", NULL, "%s", xt_slow_cause_key(finding->cause));
+        xt_report_add(one, "because", NULL, "%s", finding->because);
+        xt_report_add(one, "remedy", NULL, "%s", finding->remedy);
+        if (!said)
+            xt_report_line(to, "slow because %s; %s", finding->because, finding->remedy);
+    }
+}
+
+void xt_slow_report_why(struct xt_report *to, const struct xt_slow *slow,
+                        const struct xt_slow_facts *facts)
+{
+    char looked[256];
+    char rest[1024];
+    xt_slow_report(to, slow, false);
+    xt_slow_describe_looked(slow, looked, sizeof looked);
+    xt_slow_describe_rest(slow, facts, rest, sizeof rest);
+    xt_report_add(to, "looked_at", NULL, "%s", looked);
+    xt_report_add(to, "not_looked_at", NULL, "%s", rest);
+    if (!*looked)
+        xt_report_line(to, "nothing was looked at: of the CPU --profile shows where the time goes");
+    else if (slow->count)
+        xt_report_line(to, "looked at: %s", looked);
+    else
+        xt_report_line(to, "nothing was found that makes it slow; looked at: %s", looked);
+    if (*rest)
+        xt_report_line(to, "not looked at: %s", rest);
+}

@@ -1,0 +1,15 @@
+/* What makes a run slow, in a report. */
+#ifndef XT_CLI_SLOW_REPORT_H
+#define XT_CLI_SLOW_REPORT_H
+
+#include "cli/report.h"
+#include "train/watch/slow.h"
+
+/* The list "slow" of {cause, because, remedy}; as text a line each, unless it was said before. */
+void xt_slow_report(struct xt_report *to, const struct xt_slow *slow, bool said);
+
+/* The same with what was looked at, and what could not be. */
+void xt_slow_report_why(struct xt_report *to, const struct xt_slow *slow,
+                        const struct xt_slow_facts *facts);
+
+#endif

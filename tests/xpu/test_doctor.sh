@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# doctor asks the device for the answers that a run asks for, tries each back end in a process of its own, and outlives one
+# that crashes. Run through double.sh.
+. tests/xpu/common.sh
+needs_faults
+
+doctor() { # the fault; the kernel
+  code=0
+  XT_FAULT=$1 XT_FAULT_KERNEL=${2:-} "$xtrain" doctor >"$work/said" 2>&1 || code=$?
+}
+doctor none
+[ "$code" = 0 ] || fail "a device that is well: exit code $code"
+grep -q '^passed  *known answers  *the ops of a small network are right, forward and backward' "$work/said" || fail 'the answers'
+grep -q '^skipped  *on Level Zero  *no GPU is there' "$work/said" || fail 'a back end that is not there'
+grep -Eq '^passed  *on OpenCL  *right; [0-9.]+ ms a pass' "$work/said" || fail 'the back end that is there'
+grep -q '^fact  *back end  *OpenCL is the only one here' "$work/said" || fail 'that it is the only one'
+grep -q '^fact  *runtime  *SYCL.*(ZE) is not in this package' "$work/said" || fail "oneDNN's runtimes"
+
+doctor 'nothing 1' pooling
+[ "$code" = 4 ] || fail "without pools: exit code $code"
+grep -q '^failed  *known answers  *.*does not compute right.*stem.norm: ' "$work/said" || fail 'pools that do nothing'
+grep -q '^fact  *on OpenCL  *does not work: .*stem.norm: ' "$work/said" || fail 'the back end'
+
+doctor 'abort 1'
+[ "$code" = 4 ] || fail "a driver that aborts: exit code $code"
+grep -q '^failed  *known answers  *.*crashed' "$work/said" || fail 'a driver that aborts'
+grep -q '^fact  *back end  *no back end computes right here' "$work/said" || fail 'no back end is left'
+
+code=0
+XT_LAYER_FEW=1 "$xtrain" --model lprnet --batch 1 --xpu --dry-run >"$work/said" 2>&1 || code=$?
+[ "$code" = 4 ] && grep -q '^xtrain: error: --device xpu: the OpenCL driver .* has no unified shared memory .*; install a newer driver .*ONEAPI_DEVICE_SELECTOR=level_zero:gpu$' \
+  "$work/said" || fail 'a driver without unified shared memory'
+echo 'doctor knows a device that is well from one that is not, on each back end'

@@ -54,9 +54,28 @@ static void mapped_memory_starts_a_huge_page_and_is_zeroed(void **state)
         assert_int_equal((uintptr_t)bytes % (2 << 20), 0);
         for (size_t k = 0; k < sizes[i]; k += 1009)
             assert_int_equal(bytes[k]++, 0);
-        xt_mem_unmap(bytes, sizes[i]);
+        xt_mem_unmap(bytes);
     }
-    xt_mem_unmap(NULL, 5);
+    xt_mem_unmap(NULL);
+}
+
+static void mapped_memory_is_not_occupied_before_it_is_touched(void **state)
+{
+    (void)state;
+    struct xt_err err = {0};
+    enum { PAGE = 2 << 20 };
+    char *one = NULL;
+    char *other = NULL;
+    assert_int_equal(xt_mem_untouched(), 0);
+    assert_int_equal(xt_mem_map(&one, 3 * PAGE, "the arena", &err), XT_OK);
+    assert_int_equal(xt_mem_map(&other, PAGE - 1, "the arena", &err), XT_OK);
+    assert_int_equal(xt_mem_untouched(), 4 * PAGE);
+    one[PAGE] = 1;
+    assert_int_equal(xt_mem_untouched(), 3 * PAGE);
+    xt_mem_unmap(other);
+    assert_int_equal(xt_mem_untouched(), 2 * PAGE);
+    xt_mem_unmap(one);
+    assert_int_equal(xt_mem_untouched(), 0);
 }
 
 /* The sizes are read from a variable, so that the compiler does not warn of what is meant here. */
@@ -153,6 +172,7 @@ int main(void)
         cmocka_unit_test(none_of_a_thing_is_a_pointer_too),
         cmocka_unit_test(aligned_memory_starts_a_cache_line_and_is_zeroed),
         cmocka_unit_test(mapped_memory_starts_a_huge_page_and_is_zeroed),
+        cmocka_unit_test(mapped_memory_is_not_occupied_before_it_is_touched),
         cmocka_unit_test(a_size_that_overflows_is_refused),
         cmocka_unit_test(growing_keeps_what_is_there),
         cmocka_unit_test(growing_to_less_does_nothing),

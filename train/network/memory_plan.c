@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/system/thread.h"
 #include "device/upload.h"
 
@@ -180,7 +181,7 @@ struct xt_memory_plan xt_memory_plan_built(const struct xt_graph *graph,
                                            const struct xt_memory_use *use)
 {
     struct xt_memory_plan plan = make(graph, evaluation, now);
-    double held = plan.host.all - plan.host.parts[XT_MEMORY_FILES];
+    double held = plan.host.all - plan.host.parts[XT_MEMORY_FILES] - (double)xt_mem_untouched();
     plan = make(graph, evaluation, use);
     count_program(&plan, (double)xt_thread_memory_used() - held);
     return plan;

@@ -135,7 +135,8 @@ static void plan_direction(struct xt_graph *graph, bool backward)
 
 void xt_slices_plan(struct xt_graph *graph)
 {
-    enum { SLICE_MOST = 4 };
+    enum { ELEMENT_BYTES = 8 }; /* of all samples of a slice: 4 of bf16, 2 of float32 */
+    int most = ELEMENT_BYTES / (int)xt_dtype_size(graph->options.dtype);
     const struct xt_graph_options *options = &graph->options;
     struct xt_slices *slices = &graph->slices;
     int n = options->batch;
@@ -145,7 +146,7 @@ void xt_slices_plan(struct xt_graph *graph)
         !graph->backend->by_slices)
         return;
     slices->samples = 1;
-    while (slices->samples < SLICE_MOST && n % (2 * slices->samples) == 0 &&
+    while (slices->samples < most && n % (2 * slices->samples) == 0 &&
            n / (2 * slices->samples) >= threads)
         slices->samples *= 2;
     int count = n / slices->samples;

@@ -142,6 +142,11 @@ static int take_threads(int wanted)
     return given;
 }
 
+void xt_device_make_for_threads(int threads)
+{
+    omp_set_num_threads(threads);
+}
+
 static void prepare_threads(struct xt_device *device, int asked)
 {
     int may = xt_thread_available(NULL);

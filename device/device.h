@@ -48,6 +48,10 @@ bool xt_device_sums_int8_in_32(const struct xt_device *device);
 /* What can be read of the device's state now; on the CPU nothing. */
 void xt_device_read(struct xt_device *device, struct xt_telemetry *out);
 
+/* Primitives that are described from now on, on the CPU, are made for so many threads, which are
+ * the device's own or fewer. */
+void xt_device_make_for_threads(int threads);
+
 /* Copies `from` (in format from_md) to `to` (in format to_md), converting data type and layout;
  * waits for the end. */
 enum xt_status xt_device_reorder(struct xt_device *device, const_dnnl_memory_desc_t from_md,

@@ -6,6 +6,29 @@
 
 #include "models/graph/ops/ops.h"
 
+/* Samples [first, first + count), which a lane takes. */
+struct xt_slice {
+    int lane;
+    int first, count;
+    bool begins, ends; /* the lane's first; its last one */
+};
+
+/* An op that goes by slices (slices.h). `second` is false for the sums of a norm, else true. */
+struct xt_by_slices {
+    /* NULL: always. Asked before the op is described. */
+    bool (*can)(const struct xt_op *op, const struct xt_graph *graph, bool backward);
+    /* Once, before the first slice and after the last one; NULL: nothing. */
+    enum xt_status (*begin)(struct xt_op *op, struct xt_graph *graph, bool backward, bool second,
+                            struct xt_err *err);
+    enum xt_status (*end)(struct xt_op *op, struct xt_graph *graph, bool backward, bool second,
+                          struct xt_err *err);
+    /* One slice, in the caller's thread. */
+    enum xt_status (*forward)(struct xt_op *op, struct xt_graph *graph, bool second,
+                              const struct xt_slice *slice, struct xt_err *err);
+    enum xt_status (*backward)(struct xt_op *op, struct xt_graph *graph, bool second,
+                               const struct xt_slice *slice, struct xt_err *err);
+};
+
 /* What a back end runs instead of a kind's program. */
 struct xt_override {
     const struct xt_op_kind *kind;
@@ -20,11 +43,13 @@ struct xt_override {
      * cannot. */
     bool (*can_again)(const struct xt_op *op);
     void (*again)(struct xt_op *op, struct xt_graph *graph);
+    const struct xt_by_slices *by_slices; /* NULL: it always runs whole */
 };
 
 struct xt_backend {
     bool averages_in_f32;
     bool any_pass;      /* a pass may be another than the options say */
+    bool by_slices;     /* a pass may go by slices */
     bool master_format; /* trained weights lie as their gradient's primitive writes them */
     /* What a primitive adds to its result has to be of the result's own type, whatever oneDNN is
      * told (3.13). */

@@ -11,6 +11,7 @@
 #include "models/graph/making.h"
 #include "models/graph/ranges.h"
 #include "models/graph/recompute.h"
+#include "models/graph/slices.h"
 
 enum xt_status xt_graph_create(struct xt_graph **out, const struct xt_graph_options *options,
                                struct xt_err *err)
@@ -91,6 +92,7 @@ static enum xt_status lay_out(struct xt_graph *graph, struct xt_err *err)
                                          .last = graph->buffers[i]->last,
                                          .rest = graph->buffers[i]->forward_last,
                                          .again = graph->buffers[i]->again};
+    xt_slices_extend(graph, items, count);
     status = xt_plan_layout(items, count, xt_device_allocation_most(device), &graph->plan, err);
     for (size_t i = 0; i < count && !status; i++) {
         graph->buffers[i]->segment = items[i].segment;
@@ -210,6 +212,8 @@ enum xt_status xt_graph_plan(struct xt_graph *graph, struct xt_tensor *logits, s
     xt_program_init(&graph->statistics, device, "the running statistics", &graph->err);
     if (!xt_graph_fails(graph) && graph->options.training)
         use_logits(graph, logits);
+    if (!xt_graph_fails(graph))
+        xt_slices_plan(graph);
     for (int i = 0; i < graph->op_count && !xt_graph_fails(graph); i++)
         describe_op(graph, graph->ops[i]);
     if (!xt_graph_fails(graph)) {
@@ -500,6 +504,12 @@ static enum xt_status run(struct xt_graph *graph, struct xt_op *op, bool backwar
     return status;
 }
 
+enum xt_status xt_graph_run_whole(struct xt_graph *graph, struct xt_op *op, bool backward,
+                                  struct xt_err *err)
+{
+    return run(graph, op, backward, err);
+}
+
 static enum xt_status check_pass(const struct xt_graph *graph, struct xt_err *err)
 {
     const struct xt_graph_pass *pass = &graph->pass;
@@ -532,7 +542,9 @@ enum xt_status xt_graph_forward(struct xt_graph *graph, struct xt_err *err)
     enum xt_status status = check_pass(graph, err);
     if (!status)
         status = refresh(graph, err);
-    for (int i = 0; i < graph->op_count && !status; i++)
+    if (!status && graph->slices.lanes)
+        status = xt_slices_run(graph, false, err);
+    for (int i = 0; i < graph->op_count && !status && !graph->slices.lanes; i++)
         status = run(graph, graph->ops[i], false, err);
     return status ? status : after_forward(graph, err);
 }
@@ -548,6 +560,8 @@ enum xt_status xt_graph_backward(struct xt_graph *graph, struct xt_err *err)
 {
     enum xt_status status = xt_program_run(&graph->crossing, XT_BACKWARD, err);
     xt_traffic_add(graph->options.device, XT_CAUSE_GRADIENTS, true, graph->host_logits_grad.bytes);
+    if (!status && graph->slices.lanes)
+        return xt_slices_run(graph, true, err);
     for (int i = graph->op_count - 1; i >= 0 && !status; i--) {
         xt_graph_make_again(graph, xt_op_backward_time(graph, graph->ops[i]));
         if (xt_op_learns(graph->ops[i], graph) && graph->ops[i]->kind->what[1])

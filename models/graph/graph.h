@@ -59,8 +59,10 @@ struct xt_op {
     struct xt_tensor
         *outputs[XT_OP_OUTPUTS_MAX]; /* NULL where the kind's output is not asked for */
     int params[XT_OP_PARAMS_MAX];    /* indices in the graph's parameters */
-    int again;   /* the time before which its outputs are made again (recompute.c); 0: never */
-    bool frozen; /* keeps its parameters and has no backward pass */
+    int again; /* the time before which its outputs are made again (recompute.c); 0: never */
+    int stretch[2][2];   /* slices.h: forward and backward, in which its two parts (or one, twice)
+                            run; -1: none */
+    bool frozen;         /* keeps its parameters and has no backward pass */
     enum xt_dtype dtype; /* of what it writes */
     const char *why_f32; /* why it stays float32 in a bf16 graph; NULL where it does not */
     size_t out_bytes;    /* of the tensors that it writes */
@@ -130,10 +132,29 @@ struct xt_graph_options {
     const struct xt_ranges *int8;
     struct xt_graph_observer observer; /* zeroed: nobody */
     bool floor;                        /* xt_graph_convolutions_alone will be called */
+    bool by_slices; /* training: passes may go by slices (slices.h); what is between ops is not all
+                       there for others to look at then, and no op runs alone */
     bool bn_frozen; /* what the passes will say: programs are made for the one or the other */
     const struct xt_backend *backend; /* NULL: the device's own; for tests, backend.h */
     const char *learn_from; /* the ops described before the first of this name, or within a layer of
                                this name, are frozen; NULL: none. Outlives the building */
+};
+
+/* Part of an op in a stretch (slices.h): of a norm its sums, then what goes by them. */
+struct xt_piece {
+    struct xt_op *op;
+    bool second; /* the op's last one */
+    int stretch;
+};
+
+struct xt_slices {
+    int lanes;        /* 0: passes go op by op */
+    int samples;      /* of a slice */
+    int lane_samples; /* of a lane; the last one may have fewer */
+    bool even;        /* lanes have about as many samples as each other */
+    int stretches[2]; /* forward, backward */
+    size_t count[2];
+    struct xt_piece pieces[2][2 * XT_OPS_MAX];
 };
 
 struct xt_graph {
@@ -152,14 +173,16 @@ struct xt_graph {
     int next_param;          /* where an existing params is walked */
     uint64_t params_version; /* that the working copies hold */
     bool planned;
+    struct xt_slices slices;
 
     /* Memory, laid out by the plan and taken by the build. */
     struct xt_plan plan; /* of the arena */
     struct xt_device_memory arena[XT_PLAN_SEGMENTS_MAX];
-    struct xt_buffer *scratchpad; /* of oneDNN's primitives */
-    size_t loop_scratch_floats;   /* a thread's */
-    float *loop_scratch;          /* [threads][loop_scratch_floats] */
-    struct xt_pinned *pinned;     /* what ops have asked for on the host */
+    struct xt_buffer *scratchpad;    /* of oneDNN's primitives */
+    struct xt_buffer *floor_grad[2]; /* output's and input's, for convolutions by slices alone */
+    size_t loop_scratch_floats;      /* a thread's */
+    float *loop_scratch;             /* [threads][loop_scratch_floats] */
+    struct xt_pinned *pinned;        /* what ops have asked for on the host */
     size_t pinned_count, pinned_capacity;
     size_t pinned_bytes;             /* with as much behind it on an XPU */
     struct xt_device_memory staging; /* where the host makes weights, one op's at a time */

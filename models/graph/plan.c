@@ -21,6 +21,16 @@ static int larger_first(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* What takes most memory for most of the time. */
+static int most_first(const void *a, const void *b)
+{
+    const struct xt_plan_item *x = *(struct xt_plan_item *const *)a;
+    const struct xt_plan_item *y = *(struct xt_plan_item *const *)b;
+    double of_x = (double)x->bytes * (x->last - x->first + 1);
+    double of_y = (double)y->bytes * (y->last - y->first + 1);
+    return of_x > of_y ? -1 : of_x < of_y ? 1 : larger_first(a, b);
+}
+
 /* While they are laid out, items have addresses in a row of whole segments. */
 struct row {
     struct xt_plan_item **items; /* largest first; those that have a place by address */
@@ -114,6 +124,23 @@ static enum xt_status measure(const struct row *row, size_t count, struct xt_pla
     return XT_OK;
 }
 
+static void lay_out(const struct row *row, struct xt_plan_item *items, size_t count,
+                    int (*order)(const void *, const void *))
+{
+    for (size_t i = 0; i < count; i++) {
+        assert(aligned(items[i].bytes) <= row->segment);
+        row->items[i] = &items[i];
+    }
+    qsort(row->items, count, sizeof *row->items, order);
+    for (size_t i = 0; i < count; i++) {
+        size_t at = lowest_gap(row, i);
+        row->items[i]->segment = at / row->segment;
+        row->items[i]->offset = at % row->segment;
+        sort_in(row, i);
+    }
+}
+
+/* In the one order or the other, whichever takes less. */
 enum xt_status xt_plan_layout(struct xt_plan_item *items, size_t count, size_t segment_most,
                               struct xt_plan *plan, struct xt_err *err)
 {
@@ -123,18 +150,15 @@ enum xt_status xt_plan_layout(struct xt_plan_item *items, size_t count, size_t s
         xt_mem_calloc(&row.items, count, sizeof *row.items, "the memory plan", err);
     if (status)
         return status;
-    for (size_t i = 0; i < count; i++) {
-        assert(aligned(items[i].bytes) <= row.segment);
-        row.items[i] = &items[i];
+    size_t least = SIZE_MAX;
+    int (*const orders[])(const void *, const void *) = {larger_first, most_first, larger_first};
+    for (int i = 0; i < 3 && !status; i++) {
+        if (i == 2 && plan->bytes == least)
+            break;
+        lay_out(&row, items, count, orders[i]);
+        status = measure(&row, count, plan, err);
+        least = plan->bytes < least ? plan->bytes : least;
     }
-    qsort(row.items, count, sizeof *row.items, larger_first);
-    for (size_t i = 0; i < count; i++) {
-        size_t at = lowest_gap(&row, i);
-        row.items[i]->segment = at / row.segment;
-        row.items[i]->offset = at % row.segment;
-        sort_in(&row, i);
-    }
-    status = measure(&row, count, plan, err);
     free(row.items);
     return status;
 }

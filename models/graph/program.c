@@ -15,7 +15,9 @@ enum { ARGS_MAX = 16 };
 struct argument {
     int arg;
     struct xt_location place;
-    int floats;         /* laid out as so many float32 numbers; 0: as the primitive says */
+    int floats;          /* laid out as so many float32 numbers; 0: as the primitive says */
+    size_t sample;       /* bytes of one, where a slice's samples are taken; 0: the same for all */
+    size_t lane;         /* bytes that are each lane's own */
     dnnl_memory_t given; /* whose memory it is that is bound; NULL: one at `place` */
 };
 
@@ -28,6 +30,8 @@ struct xt_step {
     int arg_count;
     bool floor;
     bool floor_alone;
+    int lanes;                            /* it is run by slices; 0: whole */
+    dnnl_exec_arg_t (*of_lane)[ARGS_MAX]; /* [lanes], instead of `bound` */
 };
 
 /* One of these is there. */
@@ -152,11 +156,24 @@ void xt_program_init(struct xt_program *program, struct xt_device *device, const
     snprintf(program->name, sizeof program->name, "%s", name);
 }
 
+/* How many sets of memories it has: none before a step that is run by slices is bound. */
+static int lanes_of(const struct xt_step *step)
+{
+    return !step->lanes ? 1 : step->of_lane ? step->lanes : 0;
+}
+
+static dnnl_exec_arg_t *bound_of(struct xt_step *step, int lane)
+{
+    return step->lanes ? step->of_lane[lane] : step->bound;
+}
+
 static void clear_step(struct xt_step *step)
 {
-    for (int i = 0; i < step->arg_count; i++)
-        if (step->bound[i].memory && !step->args[i].given)
-            xt_dnnl.memory_destroy(step->bound[i].memory);
+    for (int lane = 0; lane < lanes_of(step); lane++)
+        for (int i = 0; i < step->arg_count; i++)
+            if (bound_of(step, lane)[i].memory && !step->args[i].given)
+                xt_dnnl.memory_destroy(bound_of(step, lane)[i].memory);
+    free(step->of_lane);
     if (step->primitive)
         xt_dnnl.primitive_destroy(step->primitive);
     if (step->pd)
@@ -283,9 +300,14 @@ dnnl_primitive_attr_t xt_program_attr(struct xt_program *program, const struct x
     return attr;
 }
 
-static void count_scratchpad(struct xt_program *program, dnnl_primitive_desc_t pd)
+/* Of a primitive that is run by lanes: whole pages of each. */
+static size_t scratchpad_of(const_dnnl_primitive_desc_t pd)
 {
-    size_t bytes = xt_layout_bytes(xt_layout_of(pd, dnnl_query_scratchpad_md, 0));
+    return (xt_layout_bytes(xt_layout_of(pd, dnnl_query_scratchpad_md, 0)) + 4095) / 4096 * 4096;
+}
+
+static void count_scratchpad(struct xt_program *program, size_t bytes)
+{
     if (bytes > program->scratchpad_bytes)
         program->scratchpad_bytes = bytes;
 }
@@ -303,8 +325,16 @@ struct xt_step *xt_program_add(struct xt_program *program, enum xt_phase phase,
     }
     struct xt_step *step = &program->steps[phase][program->count[phase]++];
     *step = (struct xt_step){.what = what, .pd = pd};
-    count_scratchpad(program, pd);
+    count_scratchpad(program, xt_layout_bytes(xt_layout_of(pd, dnnl_query_scratchpad_md, 0)));
     return step;
+}
+
+void xt_step_by_slices(struct xt_program *program, struct xt_step *step, int lanes)
+{
+    if (!step)
+        return;
+    step->lanes = lanes;
+    count_scratchpad(program, (size_t)lanes * scratchpad_of(step->pd));
 }
 
 static void add_argument(struct xt_step *step, struct argument argument)
@@ -318,6 +348,11 @@ static void add_argument(struct xt_step *step, struct argument argument)
 void xt_step_arg(struct xt_step *step, int arg, struct xt_location place)
 {
     add_argument(step, (struct argument){.arg = arg, .place = place});
+}
+
+void xt_step_arg_samples(struct xt_step *step, int arg, struct xt_location place, size_t sample)
+{
+    add_argument(step, (struct argument){.arg = arg, .place = place, .sample = sample});
 }
 
 void xt_step_scales(struct xt_step *step, int arg, struct xt_location place, int count)
@@ -570,16 +605,17 @@ void *xt_program_address(const struct xt_program *program, const struct xt_locat
 
 /* oneDNN knows the layout of each argument by now, but for scales. */
 static enum xt_status bind_argument(const struct xt_program *program, struct xt_step *step,
-                                    int index, struct xt_err *err)
+                                    int lane, int index, struct xt_err *err)
 {
     const struct argument *argument = &step->args[index];
     if (argument->given) {
-        step->bound[index] = (dnnl_exec_arg_t){argument->arg, argument->given};
+        bound_of(step, lane)[index] = (dnnl_exec_arg_t){argument->arg, argument->given};
         return XT_OK;
     }
-    void *data = xt_program_address(program, &argument->place, err);
+    char *data = xt_program_address(program, &argument->place, err);
     if (!data)
         return err->status;
+    data += argument->lane * (size_t)lane;
     dnnl_memory_desc_t own = NULL;
     enum xt_status status = XT_OK;
     if (argument->floats)
@@ -594,7 +630,7 @@ static enum xt_status bind_argument(const struct xt_program *program, struct xt_
         status = xt_memory_create(program->device, md, data, step->what, &memory, err);
     if (own)
         xt_dnnl.memory_desc_destroy(own);
-    step->bound[index] = (dnnl_exec_arg_t){argument->arg, memory};
+    bound_of(step, lane)[index] = (dnnl_exec_arg_t){argument->arg, memory};
     return status;
 }
 
@@ -602,14 +638,24 @@ static enum xt_status bind_arguments(const struct xt_program *program, struct xt
                                      struct xt_err *err)
 {
     enum xt_status status = XT_OK;
-    for (int i = 0; i < step->arg_count && !status; i++)
-        status = bind_argument(program, step, i, err);
+    if (step->lanes)
+        status = xt_mem_calloc(&step->of_lane, (size_t)step->lanes, sizeof *step->of_lane,
+                               step->what, err);
+    for (int lane = 0; lane < lanes_of(step) && !status; lane++)
+        for (int i = 0; i < step->arg_count && !status; i++)
+            status = bind_argument(program, step, lane, i, err);
     return status;
 }
 
 static bool needs_scratchpad(const struct xt_step *step)
 {
     return xt_layout_bytes(xt_layout_of(step->pd, dnnl_query_scratchpad_md, 0)) > 0;
+}
+
+/* Lanes run steps of different ops at the same time, so a lane's part is the same for all. */
+static size_t lane_scratchpad(const struct xt_step *step, struct xt_location scratchpad)
+{
+    return step->lanes ? scratchpad.buffer->bytes / (size_t)step->lanes / 64 * 64 : 0;
 }
 
 /* A kernel's compilation is not broken off, but no other is begun. */
@@ -651,7 +697,9 @@ enum xt_status xt_program_bind(struct xt_program *program, struct xt_location sc
             if (make_step(program, step, err))
                 return err->status;
             if (needs_scratchpad(step))
-                xt_step_arg(step, DNNL_ARG_SCRATCHPAD, scratchpad);
+                add_argument(step, (struct argument){.arg = DNNL_ARG_SCRATCHPAD,
+                                                     .place = scratchpad,
+                                                     .lane = lane_scratchpad(step, scratchpad)});
             if (bind_arguments(program, step, err)) {
                 xt_err_prefix(err, "%s: ", program->name);
                 return err->status;
@@ -683,8 +731,36 @@ enum xt_status xt_program_run(const struct xt_program *program, enum xt_phase ph
 {
     enum xt_status status = XT_OK;
     for (size_t i = 0; i < program->count[phase] && !status; i++)
-        if (!program->steps[phase][i].floor_alone)
+        if (!program->steps[phase][i].floor_alone && !program->steps[phase][i].lanes)
             status = run_step(program, &program->steps[phase][i], err);
+    return status;
+}
+
+/* The lane's memories are the only ones that are touched. */
+static enum xt_status run_slice(const struct xt_program *program, const struct xt_step *step,
+                                int lane, int first, struct xt_err *err)
+{
+    const dnnl_exec_arg_t *bound = step->of_lane[lane];
+    for (int i = 0; i < step->arg_count; i++) {
+        const struct argument *argument = &step->args[i];
+        if (!argument->sample)
+            continue;
+        void *data = xt_buffer_sample(argument->place.buffer, argument->sample, first);
+        if (xt_dnnl_check(xt_dnnl.memory_set_data_handle(bound[i].memory, data), step->what, err))
+            return err->status;
+    }
+    return xt_dnnl_check(
+        xt_dnnl.primitive_execute(step->primitive, program->device->stream, step->arg_count, bound),
+        step->what, err);
+}
+
+enum xt_status xt_program_run_slice(const struct xt_program *program, enum xt_phase phase, int lane,
+                                    int first, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < program->count[phase] && !status; i++)
+        if (program->steps[phase][i].lanes)
+            status = run_slice(program, &program->steps[phase][i], lane, first, err);
     return status;
 }
 

@@ -122,12 +122,18 @@ void xt_program_keep(struct xt_program *program, dnnl_primitive_desc_t hint);
 struct xt_step *xt_program_add(struct xt_program *program, enum xt_phase phase,
                                dnnl_primitive_desc_t pd, const char *what);
 void xt_step_arg(struct xt_step *step, int arg, struct xt_location place);
+/* The same of a step that is run by slices, whose samples are of so many bytes. */
+void xt_step_arg_samples(struct xt_step *step, int arg, struct xt_location place, size_t sample);
 /* What the argument's numbers are multiplied by: `count` float32 numbers, as its mask says. */
 void xt_step_scales(struct xt_step *step, int arg, struct xt_location place, int count);
 void xt_step_post_args(struct xt_step *step, const struct xt_posts *posts);
 /* The step is part of what xt_program_run_floor runs; and of nothing else. */
 void xt_step_is_floor(struct xt_step *step);
 void xt_step_is_floor_alone(struct xt_step *step);
+
+/* The step is of a slice's samples, run by xt_program_run_slice alone, by so many lanes at a time.
+ * Its descriptor was made for one thread. */
+void xt_step_by_slices(struct xt_program *program, struct xt_step *step, int lanes);
 
 /* The layout that a descriptor gives one of its arguments; NULL for no descriptor. */
 const_dnnl_memory_desc_t xt_layout_of(const_dnnl_primitive_desc_t pd, dnnl_query_t what, int index);
@@ -191,6 +197,10 @@ size_t xt_program_count(const struct xt_program *program); /* primitives */
 /* Starts a phase's primitives on the device's stream, without waiting. */
 enum xt_status xt_program_run(const struct xt_program *program, enum xt_phase phase,
                               struct xt_err *err);
+/* Runs a phase's steps that are run by slices on the slice from sample `first` on, in the caller's
+ * thread. Lanes may run at the same time. */
+enum xt_status xt_program_run_slice(const struct xt_program *program, enum xt_phase phase, int lane,
+                                    int first, struct xt_err *err);
 /* The same for the steps that are its floor. */
 enum xt_status xt_program_run_floor(const struct xt_program *program, enum xt_phase phase,
                                     struct xt_err *err);

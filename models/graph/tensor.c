@@ -10,11 +10,18 @@ size_t xt_tensor_bytes(const struct xt_tensor *tensor)
     return xt_tensor_count(tensor) * xt_dtype_size(tensor->dtype);
 }
 
+void *xt_buffer_sample(const struct xt_buffer *buffer, size_t sample, int n)
+{
+    if (buffer->ring)
+        n = n / buffer->lane_samples * buffer->ring + n % buffer->ring;
+    return (char *)buffer->data + sample * (size_t)n;
+}
+
 void *xt_tensor_sample(const struct xt_tensor *tensor, const struct xt_buffer *buffer, int n)
 {
     if (!tensor || !buffer)
         return NULL;
-    return (char *)buffer->data + xt_tensor_bytes(tensor) / (size_t)tensor->n * (size_t)n;
+    return xt_buffer_sample(buffer, xt_tensor_bytes(tensor) / (size_t)tensor->n, n);
 }
 
 void xt_buffer_use(struct xt_buffer *buffer, int time)

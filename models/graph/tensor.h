@@ -23,7 +23,9 @@ struct xt_buffer {
     int forward_last;   /* the last use up to then; -1: none */
     int backward_first; /* the first one after it; 0: none */
     int again;          /* --recompute: the time before which it is made again; 0: it is kept */
-    size_t segment;     /* of the arena, and where in it; once planned */
+    int ring; /* samples of each lane that it holds at a time (slices.h); 0: it holds all samples */
+    int lane_samples; /* of a ring: how many a lane has in all */
+    size_t segment;   /* of the arena, and where in it; once planned */
     size_t offset;
     void *data; /* once built; an address on `device` */
     const struct xt_device *device;
@@ -48,6 +50,8 @@ struct xt_tensor {
 size_t xt_tensor_count(const struct xt_tensor *tensor); /* elements */
 size_t xt_tensor_bytes(const struct xt_tensor *tensor);
 
+/* Where sample n is, of `sample` bytes each. */
+void *xt_buffer_sample(const struct xt_buffer *buffer, size_t sample, int n);
 /* Sample n's part of the tensor in a buffer that the host reaches; NULL where there is no buffer.
  */
 void *xt_tensor_sample(const struct xt_tensor *tensor, const struct xt_buffer *buffer, int n);

@@ -113,6 +113,20 @@ void xt_weight_grad_plan(struct xt_weight_grad *job, int threads)
     plan_scratch(job);
 }
 
+void xt_weight_grad_plan_lanes(struct xt_weight_grad *job, int lanes)
+{
+    xt_weight_grad_plan(job, 1);
+    job->sliced = true;
+    job->groups = lanes;
+}
+
+int xt_weight_grad_units(const struct xt_weight_grad *job, int part, int *first)
+{
+    int64_t group = part / job->shares;
+    *first = job->sliced ? 0 : (int)(job->units * group / job->groups);
+    return job->sliced ? job->units : (int)(job->units * (group + 1) / job->groups);
+}
+
 int xt_weight_grad_parts(const struct xt_weight_grad *job)
 {
     return job->groups * job->shares;

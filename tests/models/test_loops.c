@@ -266,7 +266,33 @@ struct results {
     double *sum_da, *sum_da_z;
 };
 
-static struct results run_loops(const struct xt_loops *loops, const struct sample *s, bool training)
+/* Forward alone; with a gradient before the ReLU that is kept; with one that is made again, and
+ * goes on as dz = A * da + B * z + D. */
+enum way { INFERS, KEEPS, MAKES_AGAIN };
+static const float factor_a = 2, factor_b = 0.5f, factor_d = -0.25f;
+
+/* The sums alone, then what goes by them, into da. */
+static void run_again(const struct xt_loops *loops, const struct sample *s,
+                      struct xt_norm_sample *n)
+{
+    float *factors = malloc(3 * (size_t)s->c * sizeof *factors);
+    assert_non_null(factors);
+    for (int k = 0; k < s->c; k++) {
+        factors[k] = factor_a;
+        factors[s->c + k] = factor_b;
+        factors[2 * s->c + k] = factor_d;
+    }
+    n->a = factors;
+    n->b = factors + s->c;
+    n->d = factors + 2 * s->c;
+    n->pass = XT_NORM_SUM;
+    loops->norm_backward(n);
+    n->pass = XT_NORM_APPLY;
+    loops->norm_backward(n);
+    free(factors);
+}
+
+static struct results run_loops(const struct xt_loops *loops, const struct sample *s, enum way way)
 {
     size_t c = (size_t)s->c;
     struct results r = {.y = make(s->dtype, size_of(s)),
@@ -295,7 +321,7 @@ static struct results run_loops(const struct xt_loops *loops, const struct sampl
         .sum_da_z = r.sum_da_z,
     };
     uint8_t *winner = malloc(window_size(s, &s->max) + 1);
-    n.winner = training && n.pooled ? winner : NULL;
+    n.winner = way != INFERS && n.pooled ? winner : NULL;
     size_t floats = xt_norm_scratch(&n);
     n.scratch = malloc(floats * sizeof(float));
     assert_true(winner && n.scratch);
@@ -307,8 +333,10 @@ static struct results run_loops(const struct xt_loops *loops, const struct sampl
     n.dpooled[0] = n.pooled ? s->dpooled[0].data : NULL;
     n.dpooled[1] = n.pooled && s->readers > 1 ? s->dpooled[1].data : NULL;
     n.daveraged = n.averaged ? s->daveraged.data : NULL;
-    if (training)
+    if (way == KEEPS)
         loops->norm_backward(&n);
+    if (way == MAKES_AGAIN)
+        run_again(loops, s, &n);
     free(winner);
     free(n.scratch);
     return r;
@@ -331,23 +359,32 @@ static void check_sample(const struct sample *s)
     double *y = doubles(size_of(s));
     for (size_t i = 0; i < size_of(s); i++)
         y[i] = activated(s, i);
-    for (int b = 0; b < 2 * count; b++) {
-        bool training = b % 2;
-        const char *isa = all[b / 2]->isa;
-        struct results r = run_loops(all[b / 2], s, training);
+    double *dz = doubles(size_of(s));
+    for (size_t i = 0; i < size_of(s); i++)
+        dz[i] = (double)factor_a * s->da[i] + (double)factor_b * get(&s->z, i) + (double)factor_d;
+    /* The residual's gradient is the one that is kept. */
+    int ways = s->residual.data ? 2 : 3;
+    for (int b = 0; b < ways * count; b++) {
+        enum way way = (enum way)(b % ways);
+        const char *isa = all[b / ways]->isa;
+        struct results r = run_loops(all[b / ways], s, way);
         if (s->full)
             compare(isa, "y", s->dtype, &r.y, y, 1);
         if (s->max.kernel_h)
             compare(isa, "pooled", s->dtype, &r.pooled, s->pooled, 1);
         if (s->average.kernel_h)
             compare(isa, "averaged", s->dtype, &r.averaged, s->averaged, 1);
-        if (training) {
+        if (way == KEEPS)
             compare(isa, "da", s->dtype, &r.da, s->da, 1);
+        if (way == MAKES_AGAIN)
+            compare(isa, "dz", s->dtype, &r.da, dz, 1);
+        if (way != INFERS) {
             compare_sums(isa, "sum of da", s, r.sum_da, s->sum_da);
             compare_sums(isa, "sum of da z", s, r.sum_da_z, s->sum_da_z);
         }
         results_clear(&r);
     }
+    free(dz);
     free(y);
 }
 

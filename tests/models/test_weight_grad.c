@@ -92,6 +92,33 @@ static float *run(struct work *work, xt_weight_grad_loop *loop, int threads)
     return job->grad;
 }
 
+/* The same by lanes, a sample a slice. */
+static float *run_slices(struct work *work, xt_weight_grad_loop *loop)
+{
+    struct xt_weight_grad *job = &work->job;
+    int n = job->n;
+    int each = (n + 1) / 2;
+    int lanes = (n + each - 1) / each;
+    size_t size = job->f32 ? 4 : 2;
+    job->n = 1;
+    xt_weight_grad_plan_lanes(job, lanes);
+    job->grad = aligned_memory(job->weights * sizeof(float));
+    job->scratch = aligned_memory(xt_weight_grad_scratch(job));
+    for (int i = 0; i < n; i++) {
+        struct xt_weight_grad slice = *job;
+        slice.in = (char *)work->in_memory + (size_t)(i * job->h * job->w * job->in_c) * size;
+        slice.out_grad =
+            (char *)work->out_memory + (size_t)(i * job->out_h * job->out_w * job->out_c) * size;
+        slice.adds = i % each > 0;
+        slice.more = (i + 1) % each > 0 && i + 1 < n;
+        loop(&slice, i / each);
+    }
+    xt_weight_grad_add_up(job, 0, job->weights);
+    free(job->scratch);
+    job->n = n;
+    return job->grad;
+}
+
 /* Where weight [o][i][tap] lies. */
 static size_t place(const struct xt_weight_grad *job, size_t o, size_t i, size_t tap)
 {
@@ -318,6 +345,23 @@ static void it_is_what_plain_loops_make_of_it(void **state)
         }
 }
 
+static void by_slices_it_is_the_same_sum(void **state)
+{
+    (void)state;
+    xt_weight_grad_loop *loops[LOOPS_MAX];
+    bool f32[LOOPS_MAX];
+    int count = find_loops(loops, f32);
+    for (int i = 0; i < count * SHAPES; i++) {
+        struct work work;
+        setup(&work, shape_of(i % SHAPES, f32[i / SHAPES]));
+        float *grad = run_slices(&work, loops[i / SHAPES]);
+        check_weights(&work, grad);
+        check_bias(&work);
+        free(grad);
+        clear(&work);
+    }
+}
+
 static void it_is_the_same_every_time_and_without_the_bias(void **state)
 {
     (void)state;
@@ -346,6 +390,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_what_plain_loops_make_of_it),
+        cmocka_unit_test(by_slices_it_is_the_same_sum),
         cmocka_unit_test(it_is_the_same_every_time_and_without_the_bias),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

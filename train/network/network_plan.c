@@ -57,6 +57,7 @@ enum xt_status xt_network_describe(struct xt_network *network, const struct xt_s
         .int8 = int8 && network->ranges.tensors ? &network->ranges : NULL,
         .bn_frozen = training && xt_network_freezes_bn(network, settings),
         .learn_from = training ? settings->freeze_until : NULL,
+        .by_slices = training,
         .floor = settings->convolutions_alone,
     };
     if (settings->kernels)

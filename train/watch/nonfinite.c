@@ -45,6 +45,9 @@ static void judge_buffer(struct search *search, const struct xt_tensor *tensor,
     size_t count = xt_tensor_count(tensor);
     if (!buffer || is_found(search))
         return;
+    /* Of a gradient that goes by slices those samples are there that have just been worked on. */
+    if (count > buffer->bytes / xt_dtype_size(tensor->dtype))
+        count = buffer->bytes / xt_dtype_size(tensor->dtype);
     if (count > search->room) {
         free(search->values);
         search->values = NULL;

@@ -3,6 +3,7 @@
  * (docs/performance.md); the data gradient is the program's. */
 #include "base/mem.h"
 #include "models/graph/cpu/cpu.h"
+#include "models/graph/slices.h"
 
 struct state {
     struct xt_weight_grad job;
@@ -49,18 +50,42 @@ static struct xt_weight_grad describe_job(const struct xt_conv_op *conv)
     };
 }
 
+/* Where a slice stays in a second-level cache, and weights and their sums do beside it; and where
+ * every thread has something to do. */
+static bool can_slice(const struct xt_op *op, const struct xt_graph *graph, bool backward)
+{
+    enum { WEIGHTS_MOST = 640 << 10, SLICE_MOST = 2560 << 10 };
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
+    const struct xt_tensor *in = xt_op_in(op, 0);
+    const struct xt_tensor *out = xt_op_out(op, 0);
+    int64_t weights = conv->kernel[0] * conv->kernel[1] * in->c * out->c / conv->groups;
+    size_t slice = (xt_tensor_bytes(in) + xt_tensor_bytes(out)) / (size_t)in->n *
+                   (size_t)graph->slices.samples;
+    if (!graph->slices.even || in->dtype != out->dtype || slice > SLICE_MOST ||
+        (size_t)weights * xt_dtype_size(in->dtype) > WEIGHTS_MOST)
+        return false;
+    return !backward || (xt_op_learns(op, graph) && loop_for(conv, graph));
+}
+
 void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
 {
     struct xt_conv_op *conv = (struct xt_conv_op *)op;
     struct state *state = NULL;
     op->own_name[0] = op->own_name[1] = NULL;
+    for (int backward = 0; backward < 2; backward++)
+        conv->by_slices[backward] = xt_slices_has(graph, op, backward != 0);
     xt_weight_grad_loop *loop = xt_op_learns(op, graph) ? loop_for(conv, graph) : NULL;
     conv->own_weight_grad = loop != NULL;
     if (conv->own_weight_grad) {
         if (xt_mem_calloc(&state, 1, sizeof *state, op->name, &graph->err))
             return;
         state->job = describe_job(conv);
-        xt_weight_grad_plan(&state->job, graph->options.device->threads);
+        if (conv->by_slices[1]) {
+            state->job.n = graph->slices.samples;
+            xt_weight_grad_plan_lanes(&state->job, graph->slices.lanes);
+        } else {
+            xt_weight_grad_plan(&state->job, graph->options.device->threads);
+        }
         conv->weight_grad_format = state->job.turned ? dnnl_OIhw16o16i : dnnl_OIhw16i16o;
         state->scratch =
             xt_graph_temporary(graph, xt_op_out(op, 0), xt_weight_grad_scratch(&state->job),
@@ -72,38 +97,31 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
     xt_kind_conv.describe(op, graph);
 }
 
-static void relu_backward(const struct xt_tensor *out, const struct xt_graph *graph)
+static void relu_backward(const struct xt_tensor *out, const struct xt_graph *graph, int n)
 {
-    size_t sample = xt_tensor_count(out) / (size_t)out->n;
-#pragma omp parallel for schedule(static)
-    for (int n = 0; n < out->n; n++)
-        graph->loops->relu_backward(
-            out->dtype, xt_tensor_sample(out, out->value, n),
-            xt_tensor_sample(out, out->grad[0], n),
-            out->readers > 1 ? xt_tensor_sample(out, out->grad[1], n) : NULL, sample);
+    graph->loops->relu_backward(out->dtype, xt_tensor_sample(out, out->value, n),
+                                xt_tensor_sample(out, out->grad[0], n),
+                                out->readers > 1 ? xt_tensor_sample(out, out->grad[1], n) : NULL,
+                                xt_tensor_count(out) / (size_t)out->n);
 }
 
-static enum xt_status weight_gradient(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+/* Where the run's memory is, but for the tensors'. */
+static enum xt_status place_job(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
-    struct state *state = op->own;
-    struct xt_weight_grad *job = &state->job;
-    job->in = xt_op_in(op, 0)->value->data;
-    job->out_grad = xt_op_out(op, 0)->grad[0]->data;
-    job->scratch = state->scratch->data;
+    struct xt_weight_grad *job = &((struct state *)op->own)->job;
+    job->scratch = ((struct state *)op->own)->scratch->data;
     job->grad = xt_program_address(&op->program, &conv->weight_grad, err);
-    if (!job->grad)
-        return err->status;
-    if (conv->bias >= 0) {
+    if (job->grad && conv->bias >= 0) {
         struct xt_location bias = xt_graph_grad_of(graph, conv->bias);
         job->bias_grad = xt_program_address(&op->program, &bias, err);
-        if (!job->bias_grad)
-            return err->status;
     }
+    return job->grad && (job->bias_grad || conv->bias < 0) ? XT_OK : err->status;
+}
+
+static void add_up(const struct xt_weight_grad *job)
+{
     int parts = xt_weight_grad_parts(job);
-#pragma omp parallel for schedule(static)
-    for (int part = 0; part < parts; part++)
-        state->loop(job, part);
     size_t stretch = (job->weights + (size_t)parts - 1) / (size_t)parts;
 #pragma omp parallel for schedule(static)
     for (int part = 0; part < parts; part++) {
@@ -111,15 +129,87 @@ static enum xt_status weight_gradient(struct xt_op *op, struct xt_graph *graph, 
         size_t end = first + stretch < job->weights ? first + stretch : job->weights;
         xt_weight_grad_add_up(job, first, end);
     }
+}
+
+static enum xt_status weight_gradient(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    struct state *state = op->own;
+    struct xt_weight_grad *job = &state->job;
+    job->in = xt_op_in(op, 0)->value->data;
+    job->out_grad = xt_op_out(op, 0)->grad[0]->data;
+    if (place_job(op, graph, err))
+        return err->status;
+    int parts = xt_weight_grad_parts(job);
+#pragma omp parallel for schedule(static)
+    for (int part = 0; part < parts; part++)
+        state->loop(job, part);
+    add_up(job);
     return XT_OK;
 }
 
 enum xt_status xt_cpu_conv_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
+    const struct xt_tensor *out = xt_op_out(op, 0);
     enum xt_status status = XT_OK;
-    if (((const struct xt_conv_op *)op)->relu)
-        relu_backward(xt_op_out(op, 0), graph);
+    if (((const struct xt_conv_op *)op)->relu) {
+#pragma omp parallel for schedule(static)
+        for (int n = 0; n < out->n; n++)
+            relu_backward(out, graph, n);
+    }
     if (op->own)
         status = weight_gradient(op, graph, err);
     return status ? status : xt_program_run(&op->program, XT_BACKWARD, err);
 }
+
+/* ---- by slices ---- */
+
+static enum xt_status begin_slices(struct xt_op *op, struct xt_graph *graph, bool backward,
+                                   bool second, struct xt_err *err)
+{
+    (void)second;
+    return backward ? place_job(op, graph, err) : XT_OK;
+}
+
+/* The lanes' weight gradients become one; what the program does then is a change of format. */
+static enum xt_status end_slices(struct xt_op *op, struct xt_graph *graph, bool backward,
+                                 bool second, struct xt_err *err)
+{
+    (void)graph;
+    (void)second;
+    if (!backward)
+        return XT_OK;
+    add_up(&((struct state *)op->own)->job);
+    return xt_program_run(&op->program, XT_BACKWARD, err);
+}
+
+static enum xt_status forward_slice(struct xt_op *op, struct xt_graph *graph, bool second,
+                                    const struct xt_slice *slice, struct xt_err *err)
+{
+    (void)graph;
+    (void)second;
+    return xt_program_run_slice(&op->program, XT_FORWARD, slice->lane, slice->first, err);
+}
+
+static enum xt_status backward_slice(struct xt_op *op, struct xt_graph *graph, bool second,
+                                     const struct xt_slice *slice, struct xt_err *err)
+{
+    const struct xt_tensor *in = xt_op_in(op, 0);
+    const struct xt_tensor *out = xt_op_out(op, 0);
+    const struct state *state = op->own;
+    struct xt_weight_grad job = state->job;
+    (void)second;
+    for (int i = 0; i < slice->count && ((const struct xt_conv_op *)op)->relu; i++)
+        relu_backward(out, graph, slice->first + i);
+    job.in = xt_tensor_sample(in, in->value, slice->first);
+    job.out_grad = xt_tensor_sample(out, out->grad[0], slice->first);
+    job.adds = !slice->begins;
+    job.more = !slice->ends;
+    state->loop(&job, slice->lane);
+    return xt_program_run_slice(&op->program, XT_BACKWARD, slice->lane, slice->first, err);
+}
+
+const struct xt_by_slices xt_cpu_conv_by_slices = {.can = can_slice,
+                                                   .begin = begin_slices,
+                                                   .end = end_slices,
+                                                   .forward = forward_slice,
+                                                   .backward = backward_slice};

@@ -2,15 +2,29 @@
 #include "models/graph/cpu/cpu.h"
 
 static const struct xt_override overrides[] = {
-    {&xt_kind_input, xt_cpu_input_prepare, xt_cpu_input_forward, NULL, NULL, NULL},
-    {&xt_kind_conv, xt_cpu_conv_prepare, NULL, xt_cpu_conv_backward, NULL, NULL},
-    {&xt_kind_norm, xt_cpu_norm_prepare, xt_cpu_norm_forward, xt_cpu_norm_backward,
-     xt_cpu_norm_can_again, xt_cpu_norm_again},
-    {&xt_kind_pool, xt_cpu_pool_prepare, xt_cpu_pool_forward, NULL, NULL, NULL},
-    {&xt_kind_dropout, xt_dropout_use, xt_cpu_dropout_forward, xt_cpu_dropout_backward, NULL, NULL},
-    {&xt_kind_context, xt_cpu_context_prepare, xt_cpu_context_forward, xt_cpu_context_backward,
-     NULL, NULL},
-    {NULL, NULL, NULL, NULL, NULL, NULL},
+    {.kind = &xt_kind_input, .prepare = xt_cpu_input_prepare, .forward = xt_cpu_input_forward},
+    {.kind = &xt_kind_conv,
+     .prepare = xt_cpu_conv_prepare,
+     .backward = xt_cpu_conv_backward,
+     .by_slices = &xt_cpu_conv_by_slices},
+    {.kind = &xt_kind_norm,
+     .prepare = xt_cpu_norm_prepare,
+     .forward = xt_cpu_norm_forward,
+     .backward = xt_cpu_norm_backward,
+     .can_again = xt_cpu_norm_can_again,
+     .again = xt_cpu_norm_again,
+     .by_slices = &xt_cpu_norm_by_slices},
+    {.kind = &xt_kind_pool, .prepare = xt_cpu_pool_prepare, .forward = xt_cpu_pool_forward},
+    {.kind = &xt_kind_dropout,
+     .prepare = xt_dropout_use,
+     .forward = xt_cpu_dropout_forward,
+     .backward = xt_cpu_dropout_backward,
+     .by_slices = &xt_cpu_dropout_by_slices},
+    {.kind = &xt_kind_context,
+     .prepare = xt_cpu_context_prepare,
+     .forward = xt_cpu_context_forward,
+     .backward = xt_cpu_context_backward},
+    {.kind = NULL},
 };
 
 const struct xt_backend xt_backend_programs = {.master_format = true};
@@ -19,6 +33,7 @@ const struct xt_backend xt_backend_programs = {.master_format = true};
 const struct xt_backend xt_backend_cpu = {
     .averages_in_f32 = true,
     .any_pass = true,
+    .by_slices = true,
     .master_format = true,
     .overrides = overrides,
 };

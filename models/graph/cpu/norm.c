@@ -114,58 +114,50 @@ static double elements(const struct state *norm, int samples)
     return (double)samples * norm->in->h * norm->in->w;
 }
 
-/* The statistics' sums of a team, each of which took them around a pixel of its own: moved to the
- * running mean, which is the same in all, and added up. */
-static enum xt_status add_up_statistics(struct state *norm, struct xt_graph *graph, float *pivot,
-                                        const float *running_mean, struct xt_err *err)
+static float element(const struct xt_tensor *tensor, const void *data, size_t i)
 {
-    size_t c = (size_t)norm->in->c;
-    double m = elements(norm, norm->in->n);
+    return tensor->dtype == XT_F32 ? ((const float *)data)[i]
+                                   : xt_bf16_to_float(((const uint16_t *)data)[i]);
+}
+
+/* A sample's sums for mean and variance. They are taken around its first pixel, so that a large
+ * mean costs no digits, and moved to the running mean, which is the same for all samples. */
+static void add_statistics(const struct state *norm, struct xt_graph *graph, int n)
+{
+    const struct xt_tensor *in = norm->in;
+    size_t c = (size_t)in->c;
+    size_t pixels = (size_t)in->h * (size_t)in->w;
+    const void *z = xt_tensor_sample(in, in->value, n);
+    const float *running_mean = param(graph, norm->is->param.mean);
+    double *sum = sum_of(norm, norm->forward_sums, n, 0);
+    double *square = sum_of(norm, norm->forward_sums, n, 1);
+    float *scratch = xt_graph_loop_scratch(graph);
+    float *pivot = scratch + 2 * c;
+    for (size_t k = 0; k < c; k++)
+        pivot[k] = element(in, z, k);
+    graph->loops->statistics(in->dtype, z, pixels, in->c, pivot, sum, square, scratch);
     for (size_t k = 0; k < c; k++) {
         double by = (double)pivot[k] - (double)running_mean[k];
-        norm->totals[c + k] += by * (2 * norm->totals[k] + by * m);
-        norm->totals[k] += by * m;
-        pivot[k] = running_mean[k];
+        square[k] += by * (2 * sum[k] + by * (double)pixels);
+        sum[k] += by * (double)pixels;
     }
-    return xt_graph_add_up(graph, norm->totals, 2 * c, err);
 }
 
-static float element(const struct xt_tensor *tensor, size_t i)
-{
-    if (tensor->dtype == XT_F32)
-        return ((const float *)tensor->value->data)[i];
-    return xt_bf16_to_float(((const uint16_t *)tensor->value->data)[i]);
-}
-
-/* Mean and variance of the batch; sums are taken around the first pixel, so that a large mean costs
- * no digits. */
+/* Mean and variance of the batch, from the samples' sums. */
 static enum xt_status batch_statistics(struct state *norm, struct xt_graph *graph,
                                        struct xt_err *err)
 {
-    const struct xt_tensor *in = norm->in;
-    const struct xt_buffer *sums = norm->forward_sums;
-    size_t c = (size_t)in->c;
-    float *pivot = norm->factors;
-    for (size_t k = 0; k < c; k++)
-        pivot[k] = element(in, k);
-#pragma omp parallel for schedule(static)
-    for (int n = 0; n < in->n; n++)
-        graph->loops->statistics(in->dtype, xt_tensor_sample(in, in->value, n),
-                                 (size_t)in->h * (size_t)in->w, in->c, pivot,
-                                 sum_of(norm, sums, n, 0), sum_of(norm, sums, n, 1),
-                                 xt_graph_loop_scratch(graph));
-    double m = elements(norm, xt_graph_samples(graph, in->n));
+    size_t c = (size_t)norm->in->c;
+    double m = elements(norm, xt_graph_samples(graph, norm->in->n));
     float *running_mean = param(graph, norm->is->param.mean);
     float *running_var = param(graph, norm->is->param.var);
-    enum xt_status status = XT_OK;
-    total(norm, sums);
-    if (graph->team && graph->team->sum)
-        status = add_up_statistics(norm, graph, pivot, running_mean, err);
+    total(norm, norm->forward_sums);
+    enum xt_status status = xt_graph_add_up(graph, norm->totals, 2 * c, err);
     for (size_t k = 0; k < c && !status; k++) {
         double mean = norm->totals[k] / m;
         double var = norm->totals[c + k] / m - mean * mean;
         var = var > 0 ? var : 0;
-        mean += (double)pivot[k];
+        mean += (double)running_mean[k];
         norm->mean[k] = (float)mean;
         norm->invstd[k] = (float)(1 / sqrt(var + XT_BN_EPS));
         double unbiased = m > 1 ? var * m / (m - 1) : var;
@@ -187,13 +179,17 @@ static void running_statistics(struct state *norm, const struct xt_graph *graph)
     }
 }
 
+static bool uses_batch(const struct state *norm, const struct xt_graph *graph)
+{
+    return graph->pass.training && !graph->pass.bn_frozen && !norm->is->op.frozen;
+}
+
 /* What z is multiplied by and what is added, channel by channel. */
 static enum xt_status scale_and_shift(struct state *norm, struct xt_graph *graph,
                                       struct xt_err *err)
 {
-    bool training = graph->pass.training;
     enum xt_status status = XT_OK;
-    if (training && !graph->pass.bn_frozen && !norm->is->op.frozen)
+    if (uses_batch(norm, graph))
         status = batch_statistics(norm, graph, err);
     else
         running_statistics(norm, graph);
@@ -204,6 +200,11 @@ static enum xt_status scale_and_shift(struct state *norm, struct xt_graph *graph
         norm->shift[k] = beta[k] - norm->mean[k] * norm->scale[k];
     }
     return status;
+}
+
+static uint8_t *winners_of(const struct state *norm, int n)
+{
+    return (uint8_t *)norm->winners->data + norm->winners->bytes / (size_t)norm->in->n * (size_t)n;
 }
 
 /* Where one sample is read and written in the forward pass. */
@@ -222,23 +223,30 @@ static struct xt_norm_sample forward_sample(const struct state *norm, const stru
     return sample;
 }
 
+static void forward_of(const struct state *norm, const struct xt_graph *graph, int n)
+{
+    struct xt_norm_sample sample = forward_sample(norm, graph, n);
+    if (norm->winners && graph->pass.training)
+        sample.winner = winners_of(norm, n);
+    if (norm->average)
+        sample.averaged = xt_tensor_sample(norm->average, norm->average->value, n);
+    graph->loops->norm_forward(&sample);
+}
+
 enum xt_status xt_cpu_norm_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
     struct state *norm = op->own;
-    const struct xt_tensor *in = norm->in;
-    bool training = graph->pass.training;
+    int samples = norm->in->n;
+    if (uses_batch(norm, graph)) {
+#pragma omp parallel for schedule(static)
+        for (int n = 0; n < samples; n++)
+            add_statistics(norm, graph, n);
+    }
     if (scale_and_shift(norm, graph, err))
         return err->status;
 #pragma omp parallel for schedule(static)
-    for (int n = 0; n < in->n; n++) {
-        struct xt_norm_sample sample = forward_sample(norm, graph, n);
-        if (norm->winners && training)
-            sample.winner =
-                (uint8_t *)norm->winners->data + norm->winners->bytes / (size_t)in->n * (size_t)n;
-        if (norm->average)
-            sample.averaged = xt_tensor_sample(norm->average, norm->average->value, n);
-        graph->loops->norm_forward(&sample);
-    }
+    for (int n = 0; n < samples; n++)
+        forward_of(norm, graph, n);
     return XT_OK;
 }
 
@@ -261,10 +269,12 @@ void xt_cpu_norm_again(struct xt_op *op, struct xt_graph *graph)
 }
 
 /* The gradient before ReLU need not be kept where it is cheaply had again from the same inputs: not
- * where it is the residual's too, and not from a max pool or two readers. */
+ * where it is the residual's too, and not from a max pool or two readers, but where the memory for
+ * it is of a slice alone. */
 static bool keeps(const struct state *norm)
 {
-    return norm->residual || norm->max || (norm->full && norm->full->readers > 1);
+    return norm->residual || (!xt_op_in_grad(&norm->is->op, 0)->ring &&
+                              (norm->max || (norm->full && norm->full->readers > 1)));
 }
 
 static void backward_sample(const struct state *norm, const struct xt_graph *graph, int n,
@@ -289,8 +299,7 @@ static void backward_sample(const struct state *norm, const struct xt_graph *gra
     if (norm->average)
         sample.daveraged = xt_tensor_sample(norm->average, norm->average->grad[0], n);
     if (norm->winners)
-        sample.winner =
-            (uint8_t *)norm->winners->data + norm->winners->bytes / (size_t)in->n * (size_t)n;
+        sample.winner = winners_of(norm, n);
     sample.da = xt_tensor_sample(in, xt_norm_gathered(norm->is), n);
     sample.sum_da = sum_of(norm, norm->backward_sums, n, 0);
     sample.sum_da_z = sum_of(norm, norm->backward_sums, n, 1);
@@ -328,27 +337,78 @@ static enum xt_status combine(struct state *norm, struct xt_graph *graph, struct
     return XT_OK;
 }
 
+static void sum_gradient(const struct state *norm, const struct xt_graph *graph, int n)
+{
+    backward_sample(norm, graph, n, keeps(norm) ? XT_NORM_SUM_AND_KEEP : XT_NORM_SUM);
+}
+
+static void apply_gradient(const struct state *norm, const struct xt_graph *graph, int n)
+{
+    const struct xt_tensor *in = norm->in;
+    size_t c = (size_t)in->c;
+    if (!keeps(norm)) {
+        backward_sample(norm, graph, n, XT_NORM_APPLY);
+        return;
+    }
+    graph->loops->norm_backward_apply(
+        in->dtype, xt_tensor_sample(in, xt_norm_gathered(norm->is), n),
+        xt_tensor_sample(in, in->value, n), (size_t)in->h * (size_t)in->w, in->c, norm->factors,
+        norm->factors + c, norm->factors + 2 * c,
+        xt_tensor_sample(in, xt_op_in_grad(&norm->is->op, 0), n));
+}
+
 enum xt_status xt_cpu_norm_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
     struct state *norm = op->own;
-    const struct xt_tensor *in = norm->in;
-    bool kept = keeps(norm);
-    size_t c = (size_t)in->c;
+    int samples = norm->in->n;
 #pragma omp parallel for schedule(static)
-    for (int n = 0; n < in->n; n++)
-        backward_sample(norm, graph, n, kept ? XT_NORM_SUM_AND_KEEP : XT_NORM_SUM);
+    for (int n = 0; n < samples; n++)
+        sum_gradient(norm, graph, n);
     if (combine(norm, graph, err))
         return err->status;
 #pragma omp parallel for schedule(static)
-    for (int n = 0; n < in->n; n++) {
-        if (kept)
-            graph->loops->norm_backward_apply(
-                in->dtype, xt_tensor_sample(in, xt_norm_gathered(norm->is), n),
-                xt_tensor_sample(in, in->value, n), (size_t)in->h * (size_t)in->w, in->c,
-                norm->factors, norm->factors + c, norm->factors + 2 * c,
-                xt_tensor_sample(in, xt_op_in_grad(op, 0), n));
-        else
-            backward_sample(norm, graph, n, XT_NORM_APPLY);
+    for (int n = 0; n < samples; n++)
+        apply_gradient(norm, graph, n);
+    return XT_OK;
+}
+
+/* ---- by slices ---- */
+
+static enum xt_status begin_slices(struct xt_op *op, struct xt_graph *graph, bool backward,
+                                   bool second, struct xt_err *err)
+{
+    if (!second)
+        return XT_OK;
+    return backward ? combine(op->own, graph, err) : scale_and_shift(op->own, graph, err);
+}
+
+static enum xt_status forward_slice(struct xt_op *op, struct xt_graph *graph, bool second,
+                                    const struct xt_slice *slice, struct xt_err *err)
+{
+    const struct state *norm = op->own;
+    (void)err;
+    for (int n = slice->first; n < slice->first + slice->count; n++) {
+        if (second)
+            forward_of(norm, graph, n);
+        else if (uses_batch(norm, graph))
+            add_statistics(norm, graph, n);
     }
     return XT_OK;
 }
+
+static enum xt_status backward_slice(struct xt_op *op, struct xt_graph *graph, bool second,
+                                     const struct xt_slice *slice, struct xt_err *err)
+{
+    const struct state *norm = op->own;
+    (void)err;
+    for (int n = slice->first; n < slice->first + slice->count; n++) {
+        if (second)
+            apply_gradient(norm, graph, n);
+        else
+            sum_gradient(norm, graph, n);
+    }
+    return XT_OK;
+}
+
+const struct xt_by_slices xt_cpu_norm_by_slices = {
+    .begin = begin_slices, .forward = forward_slice, .backward = backward_slice};

@@ -46,7 +46,7 @@ struct xt_norm_sample {
     float *averaged;          /* [average.out_h][average.out_w][c] float32 */
 
     /* backward */
-    enum xt_norm_pass pass; /* the second and third: one reader at most, no residual */
+    enum xt_norm_pass pass; /* the second and third: no residual */
     const void *dy[2];      /* gradients of y, from up to two readers */
     const void *dpooled[2]; /* gradients of pooled */
     const float *daveraged; /* gradient of averaged */

@@ -7,15 +7,19 @@
 #include "models/graph/loops/element.h"
 #include "models/graph/loops/table.h"
 
+#ifdef __AVX512BW__
+#include <immintrin.h>
+#endif
+
 enum { PIXELS = 4, KERNEL = 3 };
 
 /* Where the pieces of a thread's scratch lie. */
 struct rows {
-    float *row;    /* [w][c] activated, or its gradient */
-    float *column; /* [w][c] sums down a window of the average pool, or its gradient spread over a
-                      row */
-    float *best; /* [KERNEL][out_w][c] horizontal maxima; in bf16 the place is in the lower half */
-    int32_t *place; /* [KERNEL][out_w][c] float32: 2 - kx of the maximum */
+    float *row;     /* [w][c] activated, in the tensor's type; or its gradient */
+    float *column;  /* [w][c] sums down a window of the average pool, or its gradient spread over a
+                       row */
+    float *best;    /* [KERNEL][out_w][c] horizontal maxima, of the tensor's type */
+    int32_t *place; /* [KERNEL][out_w][c] 2 - kx of the maximum; of bf16 in 16 bits */
     float *sum;     /* [c] */
     float *sum_z;   /* [c] */
 };
@@ -56,104 +60,118 @@ XT_INLINE void activate(const struct xt_norm_sample *s, size_t first, size_t pix
     }
 }
 
-/* The same straight into y, where nothing else reads it. */
-XT_INLINE void activate_to_y(const struct xt_norm_sample *s, enum xt_dtype dtype, bool relu,
-                             bool residual)
+/* The same in the tensor's own type. */
+XT_INLINE void activate_as_is(const struct xt_norm_sample *s, size_t first, size_t pixels,
+                              void *out, enum xt_dtype dtype, bool relu, bool residual)
 {
     size_t c = (size_t)s->c;
-    size_t pixels = (size_t)s->h * (size_t)s->w;
     const float *scale = s->scale;
     const float *shift = s->shift;
     for (size_t x = 0; x < pixels; x++) {
-        size_t base = x * c;
+        size_t base = (first + x) * c;
+        void *to = at_out(out, x * c, dtype);
 #pragma omp simd
         for (size_t k = 0; k < c; k++) {
             float v = load(s->z, base + k, dtype) * scale[k] + shift[k];
             if (residual)
                 v += load(s->residual, base + k, dtype);
-            store(s->y, base + k, relu && v < 0 ? 0 : v, dtype);
+            store(to, k, relu && v < 0 ? 0 : v, dtype);
         }
     }
 }
 
-/* The horizontal maximum of `count` columns, the first of which is the window's column `from`. Bits
- * of numbers that are not negative order like integers: in bf16 the place goes into the lower half,
- * and one integer maximum finds value and place, the first place winning a tie. */
-XT_INLINE void across(const float *in, size_t c, int from, int count, float *best, int32_t *place,
-                      enum xt_dtype dtype)
+/* The maximum of three numbers, the first of which is the window's column `from`, and its place.
+ * Bits of bf16 numbers that are not negative order like integers. The first place wins a tie. */
+#define ACROSS(name, type, code)                                                                   \
+    XT_INLINE void name(const type *in, size_t c, size_t n, int from, int count, type *best,       \
+                        code *place)                                                               \
+    {                                                                                              \
+        _Pragma("omp simd") for (size_t k = 0; k < n; k++)                                         \
+        {                                                                                          \
+            type most = in[k];                                                                     \
+            code at = (code)(2 - from);                                                            \
+            for (int i = 1; i < count; i++) {                                                      \
+                type other = in[(size_t)i * c + k];                                                \
+                at = other > most ? (code)(2 - from - i) : at;                                     \
+                most = other > most ? other : most;                                                \
+            }                                                                                      \
+            best[k] = most;                                                                        \
+            place[k] = at;                                                                         \
+        }                                                                                          \
+    }
+ACROSS(across_f32, float, int32_t)
+ACROSS(across_bf16, int16_t, int16_t)
+
+/* The maximum of `count` rows of those; the place becomes (2 - ky) * 4 + (2 - kx). */
+#define DOWN(name, type, code)                                                                     \
+    XT_INLINE void name(type *const best[KERNEL], code *const place[KERNEL], size_t n, int from,   \
+                        int count, type *pooled, uint8_t *winner)                                  \
+    {                                                                                              \
+        _Pragma("omp simd") for (size_t i = 0; i < n; i++)                                         \
+        {                                                                                          \
+            type most = best[0][i];                                                                \
+            code at = (code)(place[0][i] + (2 - from) * 4);                                        \
+            for (int r = 1; r < count; r++) {                                                      \
+                type other = best[r][i];                                                           \
+                at = other > most ? (code)(place[r][i] + (2 - from - r) * 4) : at;                 \
+                most = other > most ? other : most;                                                \
+            }                                                                                      \
+            pooled[i] = most;                                                                      \
+            if (winner)                                                                            \
+                winner[i] = (uint8_t)at;                                                           \
+        }                                                                                          \
+    }
+DOWN(down_f32, float, int32_t)
+DOWN(down_bf16, int16_t, int16_t)
+
+/* Where ring row `i` begins, of maxima or of places. */
+XT_INLINE void *ring_at(const struct xt_norm_sample *s, void *ring, int i, enum xt_dtype dtype)
 {
-#pragma omp simd
-    for (size_t k = 0; k < c; k++) {
-        if (dtype == XT_BF16) {
-            int32_t most = (int32_t)(xt_float_bits(in[k]) | (uint32_t)(2 - from));
-            for (int i = 1; i < count; i++) {
-                int32_t other =
-                    (int32_t)(xt_float_bits(in[(size_t)i * c + k]) | (uint32_t)(2 - from - i));
-                most = other > most ? other : most;
-            }
-            best[k] = xt_float_of_bits((uint32_t)most);
-        } else {
-            float most = in[k];
-            int32_t code = 2 - from;
-            for (int i = 1; i < count; i++) {
-                float other = in[(size_t)i * c + k];
-                code = other > most ? 2 - from - i : code;
-                most = other > most ? other : most;
-            }
-            best[k] = most;
-            place[k] = code;
-        }
-    }
+    return at_out(ring, (size_t)i * (size_t)s->max.out_w * (size_t)s->c, dtype);
 }
 
-XT_INLINE void max_across(const struct xt_norm_sample *s, const float *row, float *best,
-                          int32_t *place, enum xt_dtype dtype)
+XT_INLINE void across(const void *row, size_t c, size_t n, int left, int from, int count,
+                      void *best, void *place, enum xt_dtype dtype)
+{
+    const void *in = at(row, (size_t)(left + from) * c, dtype);
+    if (dtype == XT_F32)
+        across_f32(in, c, n, from, count, best, place);
+    else
+        across_bf16(in, c, n, from, count, best, place);
+}
+
+XT_INLINE void max_across(const struct xt_norm_sample *s, const void *row, void *best, void *place,
+                          enum xt_dtype dtype)
 {
     size_t c = (size_t)s->c;
+    if (s->max.stride_w == 1 && s->max.pad_w == 0) {
+        across(row, c, (size_t)s->max.out_w * c, 0, 0, 3, best, place, dtype);
+        return;
+    }
     for (int ox = 0; ox < s->max.out_w; ox++) {
         int left = ox * s->max.stride_w - s->max.pad_w;
         int from = left < 0 ? -left : 0;
         int to = left + KERNEL > s->w ? s->w - left : KERNEL;
-        const float *in = row + (size_t)(left + from) * c;
-        float *b = best + (size_t)ox * c;
-        int32_t *p = place + (size_t)ox * c;
+        void *b = at_out(best, (size_t)ox * c, dtype);
+        void *p = at_out(place, (size_t)ox * c, dtype);
         if (to - from == 3)
-            across(in, c, 0, 3, b, p, dtype);
+            across(row, c, c, left, 0, 3, b, p, dtype);
         else if (to - from == 2)
-            across(in, c, from, 2, b, p, dtype);
+            across(row, c, c, left, from, 2, b, p, dtype);
         else
-            across(in, c, from, 1, b, p, dtype);
+            across(row, c, c, left, from, 1, b, p, dtype);
     }
 }
 
-/* The maximum of `count` rows of horizontal maxima; the place becomes (2 - ky) * 4 + (2 - kx). */
-XT_INLINE void down(float *const best[KERNEL], int32_t *const place[KERNEL], size_t n, int from,
+XT_INLINE void down(void *const best[KERNEL], void *const place[KERNEL], size_t n, int from,
                     int count, void *pooled, uint8_t *winner, enum xt_dtype dtype)
 {
-#pragma omp simd
-    for (size_t i = 0; i < n; i++) {
-        int32_t code = 0;
-        if (dtype == XT_BF16) {
-            int32_t most = (int32_t)(xt_float_bits(best[0][i]) | (uint32_t)(2 - from) * 4);
-            for (int r = 1; r < count; r++) {
-                int32_t other = (int32_t)(xt_float_bits(best[r][i]) | (uint32_t)(2 - from - r) * 4);
-                most = other > most ? other : most;
-            }
-            ((uint16_t *)pooled)[i] = (uint16_t)((uint32_t)most >> 16);
-            code = most & 0xF;
-        } else {
-            float most = best[0][i];
-            code = place[0][i] + (2 - from) * 4;
-            for (int r = 1; r < count; r++) {
-                float other = best[r][i];
-                code = other > most ? place[r][i] + (2 - from - r) * 4 : code;
-                most = other > most ? other : most;
-            }
-            ((float *)pooled)[i] = most;
-        }
-        if (winner)
-            winner[i] = (uint8_t)code;
-    }
+    if (dtype == XT_F32)
+        down_f32((float *[]){best[0], best[1], best[2]},
+                 (int32_t *[]){place[0], place[1], place[2]}, n, from, count, pooled, winner);
+    else
+        down_bf16((int16_t *[]){best[0], best[1], best[2]},
+                  (int16_t *[]){place[0], place[1], place[2]}, n, from, count, pooled, winner);
 }
 
 /* Row `oy` of the max pool, from the ring of horizontal maxima. */
@@ -164,12 +182,11 @@ XT_INLINE void max_down(const struct xt_norm_sample *s, const struct rows *r, in
     int top = oy * s->max.stride_h - s->max.pad_h;
     int from = top < 0 ? -top : 0;
     int to = top + KERNEL > s->h ? s->h - top : KERNEL;
-    float *best[KERNEL] = {r->best, r->best, r->best};
-    int32_t *place[KERNEL] = {r->place, r->place, r->place};
+    void *best[KERNEL] = {r->best, r->best, r->best};
+    void *place[KERNEL] = {r->place, r->place, r->place};
     for (int i = 0; i < to - from; i++) {
-        size_t slot = (size_t)((top + from + i) % KERNEL) * n;
-        best[i] = r->best + slot;
-        place[i] = r->place + slot;
+        best[i] = ring_at(s, r->best, (top + from + i) % KERNEL, dtype);
+        place[i] = ring_at(s, r->place, (top + from + i) % KERNEL, dtype);
     }
     void *pooled = at_out(s->pooled, (size_t)oy * n, dtype);
     uint8_t *winner = keep ? s->winner + (size_t)oy * n : NULL;
@@ -188,45 +205,58 @@ static bool pool_row_ready(const struct xt_norm_sample *s, int oy, int y)
     return oy < s->max.out_h && (last <= y || y == s->h - 1);
 }
 
-static void add_row(float *to, const float *from, size_t count)
-{
-#pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        to[i] += from[i];
-}
-
-/* One row of the average pool from the sums down its window. */
-static void average_across(const struct xt_norm_sample *s, const float *column, int oy)
+/* One row of the average pool from the sums down its window. `width` is a constant where this is
+ * used, but in the last case. */
+XT_INLINE void average_columns(const struct xt_norm_sample *s, const float *column, int oy,
+                               int width)
 {
     size_t c = (size_t)s->c;
     const struct xt_window *w = &s->average;
-    float share = 1.0f / (float)(w->kernel_h * w->kernel_w);
+    float share = 1.0f / (float)(w->kernel_h * width);
     for (int ox = 0; ox < w->out_w; ox++) {
         float *out = s->averaged + ((size_t)oy * (size_t)w->out_w + (size_t)ox) * c;
         const float *in = column + (size_t)(ox * w->stride_w) * c;
 #pragma omp simd
         for (size_t k = 0; k < c; k++) {
             float sum = in[k];
-            for (int kx = 1; kx < w->kernel_w; kx++)
+            for (int kx = 1; kx < width; kx++)
                 sum += in[(size_t)kx * c + k];
             out[k] = sum * share;
         }
     }
 }
 
-static void average_row(const struct xt_norm_sample *s, const struct rows *r, int y)
+static void average_across(const struct xt_norm_sample *s, const float *column, int oy)
+{
+    if (s->average.kernel_w == 5)
+        average_columns(s, column, oy, 5);
+    else if (s->average.kernel_w == 10)
+        average_columns(s, column, oy, 10);
+    else
+        average_columns(s, column, oy, s->average.kernel_w);
+}
+
+/* Row y, activated, joins the sums down its window. */
+XT_INLINE void average_row(const struct xt_norm_sample *s, const struct rows *r, int y,
+                           enum xt_dtype dtype)
 {
     size_t count = (size_t)s->w * (size_t)s->c;
     int oy = y / s->average.kernel_h;
     int ky = y % s->average.kernel_h;
+    float *column = r->column;
     if (oy >= s->average.out_h)
         return;
-    if (ky == 0)
-        memcpy(r->column, r->row, count * sizeof *r->column);
-    else
-        add_row(r->column, r->row, count);
+    if (ky == 0) {
+#pragma omp simd
+        for (size_t i = 0; i < count; i++)
+            column[i] = load(r->row, i, dtype);
+    } else {
+#pragma omp simd
+        for (size_t i = 0; i < count; i++)
+            column[i] += load(r->row, i, dtype);
+    }
     if (ky == s->average.kernel_h - 1)
-        average_across(s, r->column, oy);
+        average_across(s, column, oy);
 }
 
 /* Where nothing else reads the rows, they become sums at once. */
@@ -245,19 +275,11 @@ XT_INLINE void average_alone(const struct xt_norm_sample *s, enum xt_dtype dtype
     }
 }
 
-XT_INLINE void store_row(void *to, size_t first, const float *row, size_t count,
-                         enum xt_dtype dtype)
-{
-#pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        store(to, first + i, row[i], dtype);
-}
-
 XT_INLINE void forward(const struct xt_norm_sample *s, enum xt_dtype dtype, bool relu,
                        bool residual)
 {
     if (s->y && !s->pooled && !s->averaged) {
-        activate_to_y(s, dtype, relu, residual);
+        activate_as_is(s, 0, (size_t)s->h * (size_t)s->w, s->y, dtype, relu, residual);
         return;
     }
     if (!s->y && !s->pooled) {
@@ -267,18 +289,17 @@ XT_INLINE void forward(const struct xt_norm_sample *s, enum xt_dtype dtype, bool
     struct rows r = split(s);
     size_t w = (size_t)s->w;
     size_t count = w * (size_t)s->c;
-    size_t ring = (size_t)s->max.out_w * (size_t)s->c;
     int next = 0;
     for (int y = 0; y < s->h; y++) {
-        activate(s, (size_t)y * w, w, r.row, dtype, relu, residual, false);
+        activate_as_is(s, (size_t)y * w, w, r.row, dtype, relu, residual);
         if (s->y)
-            store_row(s->y, (size_t)y * count, r.row, count, dtype);
+            memcpy(at_out(s->y, (size_t)y * count, dtype), r.row, count * xt_dtype_size(dtype));
         if (s->averaged)
-            average_row(s, &r, y);
+            average_row(s, &r, y, dtype);
         if (!s->pooled)
             continue;
-        size_t slot = (size_t)(y % KERNEL) * ring;
-        max_across(s, r.row, r.best + slot, r.place + slot, dtype);
+        max_across(s, r.row, ring_at(s, r.best, y % KERNEL, dtype),
+                   ring_at(s, r.place, y % KERNEL, dtype), dtype);
         for (; pool_row_ready(s, next, y); next++) {
             if (s->winner)
                 max_down(s, &r, next, dtype, true);
@@ -308,75 +329,174 @@ void XT_LOOPS_NAME(norm_forward)(const struct xt_norm_sample *s)
 
 /* ---- backward ---- */
 
-/* One row of the max pool, seen from a pixel that up to three of its windows hold: their gradients
- * and winners, and the winner that each would have to name for the pixel. */
+/* The max pool's windows that hold a pixel, and what the winner of each has to be for it. */
 struct windows {
-    const void *grad[KERNEL];
-    const void *more[KERNEL]; /* of the pool's second reader */
-    const uint8_t *winner[KERNEL];
-    uint8_t code[KERNEL];
     int count;
+    size_t first[KERNEL * KERNEL]; /* elements from the pool's begin */
+    uint8_t winner[KERNEL * KERNEL];
 };
 
-XT_INLINE void gather(const struct windows *w, float *to, size_t c, int count, enum xt_dtype dtype,
-                      bool two)
+/* Which window begins at a place, `stride` apart from each other; -1: none of the `count`. */
+static int window_at(int place, int stride, int count)
 {
-#pragma omp simd
-    for (size_t k = 0; k < c; k++) {
-        float sum = to[k];
-        for (int i = 0; i < count; i++) {
-            float g = load(w->grad[i], k, dtype);
-            if (two)
-                g += load(w->more[i], k, dtype);
-            sum += w->winner[i][k] == w->code[i] ? g : 0;
-        }
-        to[k] = sum;
-    }
+    int index = stride == 1 ? place : place / stride;
+    return place < 0 || index * stride != place || index >= count ? -1 : index;
 }
 
-/* The windows of pool row `line` / c whose column kx is at x. */
-XT_INLINE void find_windows(const struct xt_norm_sample *s, size_t line, int ky, int x,
-                            struct windows *w, enum xt_dtype dtype, bool two)
+static void find_windows(const struct xt_norm_sample *s, int y, int x, struct windows *w)
 {
     const struct xt_window *m = &s->max;
-    size_t c = (size_t)s->c;
     w->count = 0;
-    for (int kx = 0; kx < KERNEL; kx++) {
-        int left = x + m->pad_w - kx;
-        if (left < 0 || left % m->stride_w || left / m->stride_w >= m->out_w)
-            continue;
-        size_t base = (line + (size_t)(left / m->stride_w)) * c;
-        int i = w->count++;
-        w->grad[i] = at(s->dpooled[0], base, dtype);
-        w->more[i] = two ? at(s->dpooled[1], base, dtype) : NULL;
-        w->winner[i] = s->winner + base;
-        w->code[i] = (uint8_t)((2 - ky) * 4 + (2 - kx));
+    for (int ky = 0; ky < KERNEL; ky++) {
+        int top = window_at(y + m->pad_h - ky, m->stride_h, m->out_h);
+        for (int kx = 0; kx < KERNEL && top >= 0; kx++) {
+            int left = window_at(x + m->pad_w - kx, m->stride_w, m->out_w);
+            if (left < 0)
+                continue;
+            w->first[w->count] = ((size_t)top * (size_t)m->out_w + (size_t)left) * (size_t)s->c;
+            w->winner[w->count++] = (uint8_t)((2 - ky) * 4 + (2 - kx));
+        }
     }
 }
 
-/* Adds the max pool's gradients that land in row y. */
-XT_INLINE void gather_max(const struct xt_norm_sample *s, int y, float *row, enum xt_dtype dtype,
+/* Channels [first, c) of a pixel whose windows are `moved` elements on. */
+XT_INLINE void gather(const struct xt_norm_sample *s, const struct windows *w, size_t moved,
+                      size_t first, float *to, enum xt_dtype dtype, bool two)
+{
+    for (int i = 0; i < w->count; i++) {
+        size_t base = w->first[i] + moved;
+        const void *grad = at(s->dpooled[0], base, dtype);
+        const void *more = two ? at(s->dpooled[1], base, dtype) : NULL;
+        const uint8_t *winner = s->winner + base;
+        uint8_t code = w->winner[i];
+#pragma omp simd
+        for (size_t k = first; k < (size_t)s->c; k++) {
+            float g = load(grad, k, dtype);
+            if (two)
+                g += load(more, k, dtype);
+            to[k] += winner[k] == code ? g : 0;
+        }
+    }
+}
+
+#ifdef __AVX512BW__
+/* Adds 32 numbers, those of even places apart from those of odd ones. */
+XT_INLINE void add_32(const uint16_t *grad, __mmask32 wins, __m512 sum[2])
+{
+    __m512i g = _mm512_maskz_loadu_epi16(wins, grad);
+    __m512i odd = _mm512_and_si512(g, _mm512_set1_epi32((int)0xFFFF0000u));
+    sum[0] = _mm512_add_ps(sum[0], _mm512_castsi512_ps(_mm512_slli_epi32(g, 16)));
+    sum[1] = _mm512_add_ps(sum[1], _mm512_castsi512_ps(odd));
+}
+
+/* `pixels` pixels, `step` apart, whose windows are each a pixel of the pool on; 32 channels at a
+ * time, as many as there are. */
+XT_INLINE void gather_32(const struct xt_norm_sample *s, const struct windows *w, float *to,
+                         size_t step, int pixels, int count, bool two)
+{
+    size_t c = (size_t)s->c;
+    const uint16_t *grad = s->dpooled[0];
+    const uint16_t *more = s->dpooled[1];
+    __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+    __m256i code[KERNEL * KERNEL];
+    for (int i = 0; i < count; i++)
+        code[i] = _mm256_set1_epi8((char)w->winner[i]);
+    for (int n = 0; n < pixels; n++, to += step)
+        for (size_t k = 0; k + 32 <= c; k += 32) {
+            size_t moved = (size_t)n * c + k;
+            __m512 sum[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+#pragma GCC unroll 9
+            for (int i = 0; i < count; i++) {
+                size_t base = w->first[i] + moved;
+                __m256i winner = _mm256_loadu_si256((const void *)(s->winner + base));
+                __mmask32 wins = _mm256_cmpeq_epi8_mask(winner, code[i]);
+                add_32(grad + base, wins, sum);
+                if (two)
+                    add_32(more + base, wins, sum);
+            }
+            __m512 first = _mm512_permutex2var_ps(sum[0], low, sum[1]);
+            __m512 second = _mm512_permutex2var_ps(sum[0], high, sum[1]);
+            _mm512_storeu_ps(to + k, _mm512_add_ps(_mm512_loadu_ps(to + k), first));
+            _mm512_storeu_ps(to + k + 16, _mm512_add_ps(_mm512_loadu_ps(to + k + 16), second));
+        }
+}
+
+/* Gives how many channels are done. */
+static size_t gather_wide(const struct xt_norm_sample *s, const struct windows *w, float *to,
+                          size_t step, int pixels)
+{
+    bool two = s->dpooled[1] != NULL;
+    if (w->count == 9 && !two)
+        gather_32(s, w, to, step, pixels, 9, false);
+    else if (w->count == 6 && !two)
+        gather_32(s, w, to, step, pixels, 6, false);
+    else if (w->count == 3 && !two)
+        gather_32(s, w, to, step, pixels, 3, false);
+    else if (w->count)
+        gather_32(s, w, to, step, pixels, w->count, two);
+    return (size_t)s->c / 32 * 32;
+}
+#else
+static size_t gather_wide(const struct xt_norm_sample *s, const struct windows *w, const float *to,
+                          size_t step, int pixels)
+{
+    (void)s;
+    (void)w;
+    (void)to;
+    (void)step;
+    (void)pixels;
+    return 0;
+}
+#endif
+
+/* The windows of pixel x hold those `stride` apart behind it too, up to the pool's end, each a
+ * pixel of the pool on: how many there are, x itself among them. */
+static int count_alike(const struct xt_norm_sample *s, int x)
+{
+    const struct xt_window *m = &s->max;
+    int at = x + m->pad_w;
+    int last = at / m->stride_w;
+    int left = (s->w - 1 - x) / m->stride_w;
+    if (at < KERNEL - 1 || last >= m->out_w)
+        return 1;
+    return 1 + (m->out_w - 1 - last < left ? m->out_w - 1 - last : left);
+}
+
+/* Adds the max pool's gradients that land in row y; of pixels that are one behind the other in the
+ * same windows' places at once. */
+XT_INLINE void gather_row(const struct xt_norm_sample *s, int y, float *row, enum xt_dtype dtype,
                           bool two)
 {
-    const struct xt_window *m = &s->max;
     size_t c = (size_t)s->c;
-    for (int ky = 0; ky < KERNEL; ky++) {
-        int top = y + m->pad_h - ky;
-        if (top < 0 || top % m->stride_h || top / m->stride_h >= m->out_h)
-            continue;
-        size_t line = (size_t)(top / m->stride_h) * (size_t)m->out_w;
-        for (int x = 0; x < s->w; x++) {
+    int stride = s->max.stride_w;
+    for (int phase = 0; phase < stride; phase++)
+        for (int x = phase, pixels = 0; x < s->w; x += pixels * stride) {
             struct windows w;
-            find_windows(s, line, ky, x, &w, dtype, two);
             float *to = row + (size_t)x * c;
-            if (w.count == 3)
-                gather(&w, to, c, 3, dtype, two);
-            else if (w.count == 2)
-                gather(&w, to, c, 2, dtype, two);
-            else if (w.count == 1)
-                gather(&w, to, c, 1, dtype, two);
+            size_t step = (size_t)stride * c;
+            size_t done = 0;
+            find_windows(s, y, x, &w);
+            pixels = count_alike(s, x);
+            if (dtype == XT_BF16)
+                done = gather_wide(s, &w, to, step, pixels);
+            for (int n = 0; n < pixels && done < c; n++)
+                gather(s, &w, (size_t)n * c, done, to + (size_t)n * step, dtype, two);
         }
-    }
+}
+
+/* Once for all passes, which are made many times over. */
+__attribute__((noinline)) static void gather_max(const struct xt_norm_sample *s, int y, float *row)
+{
+    bool two = s->dpooled[1] != NULL;
+    if (s->dtype == XT_F32 && two)
+        gather_row(s, y, row, XT_F32, true);
+    else if (s->dtype == XT_F32)
+        gather_row(s, y, row, XT_F32, false);
+    else if (two)
+        gather_row(s, y, row, XT_BF16, true);
+    else
+        gather_row(s, y, row, XT_BF16, false);
 }
 
 /* The average pool's gradient, spread over one row of its window. */
@@ -504,10 +624,8 @@ XT_INLINE void backward(const struct xt_norm_sample *s, struct masking m)
         const float *row = r.row;
         if (!m.readers) {
             row = begin_row(s, y, &r, m.dtype);
-            if (s->dpooled[0] && s->dpooled[1])
-                gather_max(s, y, r.row, m.dtype, true);
-            else if (s->dpooled[0])
-                gather_max(s, y, r.row, m.dtype, false);
+            if (s->dpooled[0])
+                gather_max(s, y, r.row);
         }
         finish_stretch(s, (size_t)y * w, w, row, &r, m);
     }
@@ -519,10 +637,14 @@ XT_INLINE void backward_of(const struct xt_norm_sample *s, enum xt_dtype dtype)
 {
     bool only_y = s->dy[0] && !s->dpooled[0] && !s->daveraged;
     int readers = only_y ? 1 + (s->dy[1] != NULL) : 0;
-    if (s->pass == XT_NORM_SUM && readers)
+    if (s->pass == XT_NORM_SUM && readers == 2)
+        backward(s, (struct masking){dtype, s->relu, false, 2, XT_NORM_SUM});
+    else if (s->pass == XT_NORM_SUM && readers)
         backward(s, (struct masking){dtype, s->relu, false, 1, XT_NORM_SUM});
     else if (s->pass == XT_NORM_SUM)
         backward(s, (struct masking){dtype, s->relu, false, 0, XT_NORM_SUM});
+    else if (s->pass == XT_NORM_APPLY && readers == 2)
+        backward(s, (struct masking){dtype, s->relu, false, 2, XT_NORM_APPLY});
     else if (s->pass == XT_NORM_APPLY && readers)
         backward(s, (struct masking){dtype, s->relu, false, 1, XT_NORM_APPLY});
     else if (s->pass == XT_NORM_APPLY)

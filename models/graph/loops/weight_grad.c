@@ -410,18 +410,18 @@ void XT_LOOPS_NAME(weight_grad)(const struct xt_weight_grad *job, int number)
         .zeros = (const uint16_t *)(const void *)(scratch + job->zeros_at),
         .bias = xt_weight_grad_bias(job, number),
         .sums = xt_weight_grad_sums(job, group),
-        .first = true,
+        .first = !job->adds,
     };
     part.left_tiles = xt_weight_grad_share(job, part.share, true, &part.left_first);
     part.right_tiles = xt_weight_grad_share(job, part.share, false, &part.right_first);
     /* The zeros and the sums of the bias. */
-    memset(scratch + job->zeros_at, 0, job->part_bytes - job->zeros_at);
+    if (!job->adds)
+        memset(scratch + job->zeros_at, 0, job->part_bytes - job->zeros_at);
     if (!job->bias_grad || (part.share > 0 && job->turned != job->shares_left))
         part.bias = NULL;
-    if (part.narrow)
+    if (part.narrow && !job->adds)
         clear_sums(&part);
-    int end = (int)((int64_t)job->units * (group + 1) / job->groups);
-    part.unit = (int)((int64_t)job->units * group / job->groups);
+    int end = xt_weight_grad_units(job, number, &part.unit);
     configure(&part);
     for (; part.unit < end; part.unit += part.units) {
         part.units = end - part.unit < job->chunk_units ? end - part.unit : job->chunk_units;
@@ -433,7 +433,7 @@ void XT_LOOPS_NAME(weight_grad)(const struct xt_weight_grad *job, int number)
         multiply(&part);
     }
     _tile_release();
-    if (part.bias && job->turned)
+    if (part.bias && job->turned && !job->more)
         finish_bias(&part);
 }
 

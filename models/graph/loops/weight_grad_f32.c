@@ -200,21 +200,22 @@ static void clear_sums(const struct part *part)
 void XT_LOOPS_NAME(weight_grad_f32)(const struct xt_weight_grad *job, int number)
 {
     int share = number % job->shares;
-    int group = number / job->shares;
     struct part part = {.job = job,
-                        .sums = xt_weight_grad_sums(job, group),
+                        .sums = xt_weight_grad_sums(job, number / job->shares),
                         .bias = xt_weight_grad_bias(job, number)};
     int tiles = xt_weight_grad_share(job, share, true, &part.in_first);
     part.in_first *= CHANNELS;
     part.in_end = part.in_first + tiles * CHANNELS;
     part.in_end = part.in_end < job->in_c ? part.in_end : job->in_c;
     part.tile_count = xt_weight_grad_share(job, share, false, &part.tile_first);
-    memset(part.bias, 0, job->part_bytes - job->bias_at);
+    if (!job->adds) {
+        memset(part.bias, 0, job->part_bytes - job->bias_at);
+        clear_sums(&part);
+    }
     if (!job->bias_grad || (share > 0 && job->shares_left))
         part.bias = NULL;
-    clear_sums(&part);
-    int end = (int)((int64_t)job->units * (group + 1) / job->groups);
-    int unit = (int)((int64_t)job->units * group / job->groups);
+    int unit = 0;
+    int end = xt_weight_grad_units(job, number, &unit);
     for (int next = 0; unit < end; unit = next) {
         next = end - unit < job->chunk_units ? end : unit + job->chunk_units;
         int turns = 3 * XT_TILE_PIXELS * job->taps * ((part.in_end - part.in_first + 3) / 4) *

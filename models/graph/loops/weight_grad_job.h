@@ -33,6 +33,12 @@ struct xt_weight_grad {
 
     bool f32; /* the tensors; else bf16 */
 
+    /* A lane at a time (slices.h): n samples are a slice, a lane is a group whose slices follow
+     * each other, so that a call takes all units. */
+    bool sliced;
+    bool adds; /* to the sums of the lane's slice before */
+    bool more; /* slices of the lane follow */
+
     /* What xt_weight_grad_plan makes of it. */
     bool turned; /* the output's gradient is the left matrix; else the input is */
     bool flat;   /* 1x1 without stride or padding: one row of all pixels */
@@ -64,7 +70,11 @@ typedef void xt_weight_grad_loop(const struct xt_weight_grad *job, int part);
 
 /* Divides the work among at most `threads` parts. */
 void xt_weight_grad_plan(struct xt_weight_grad *job, int threads);
+/* Of `lanes` lanes that go through slices of n samples. */
+void xt_weight_grad_plan_lanes(struct xt_weight_grad *job, int lanes);
 int xt_weight_grad_parts(const struct xt_weight_grad *job);
+/* The units that a part takes: from *first up to what is given. */
+int xt_weight_grad_units(const struct xt_weight_grad *job, int part, int *first);
 size_t xt_weight_grad_scratch(const struct xt_weight_grad *job);
 
 /* A group's sums: the first group's are the gradient itself. */

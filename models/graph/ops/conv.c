@@ -67,8 +67,16 @@ static int weight_dims(const struct xt_conv_op *conv, dnnl_dims_t dims)
     return first + 4;
 }
 
-/* What a convolution's primitives are described with. */
+/* The weights' copies in the kernels' formats: what several kernels take alike is there once. */
+struct copies {
+    int count;
+    const_dnnl_memory_desc_t md[4]; /* the steps' own */
+    struct xt_location at[4];
+};
+
+/* What a convolution's primitives are described with: of the batch, or of a slice's samples. */
 struct making {
+    bool slice;
     struct xt_conv_op *conv;
     struct xt_graph *graph;
     struct xt_program *program;
@@ -79,6 +87,7 @@ struct making {
     dnnl_primitive_desc_t forward, backward_weights, backward_data; /* the steps' own, once added */
     const_dnnl_memory_desc_t master_md;
     struct xt_location master, bias_at, scales_at;
+    struct copies *copies;
 };
 
 /* What follows the convolution in the same kernel: the residual, which its output's memory holds,
@@ -130,6 +139,8 @@ static void making_init(struct making *m, const struct xt_posts *posts)
     int ndims = weight_dims(conv, dims);
     struct xt_operand from = xt_operand_tensor(in, NULL);
     struct xt_operand to = xt_operand_tensor(out, NULL);
+    if (m->slice)
+        from.dims[0] = to.dims[0] = m->graph->slices.samples;
     struct xt_operand plain = xt_operand_dense((struct xt_location){0}, dnnl_f32, ndims, dims);
     struct xt_operand bias =
         xt_operand_dense((struct xt_location){0}, dnnl_f32, 1, (int64_t[]){out->c});
@@ -157,7 +168,7 @@ static void make_primitives(struct making *m)
     dnnl_prop_kind_t kind =
         m->graph->options.training ? dnnl_forward_training : dnnl_forward_inference;
     bool learns = xt_op_learns(&c->op, m->graph);
-    bool weights = learns && (!c->own_weight_grad || m->graph->options.floor);
+    bool weights = learns && !m->slice && (!c->own_weight_grad || m->graph->options.floor);
     if (!xt_program_fails(p))
         xt_program_check(p,
                          xt_dnnl.convolution_forward_primitive_desc_create(
@@ -221,10 +232,38 @@ static struct xt_location working(const struct making *m, const_dnnl_primitive_d
     if (xt_program_fails(m->program) ||
         (!has_own_weights(m->conv) && xt_dnnl.memory_desc_equal(md, m->master_md)))
         return m->master;
+    struct copies *copies = m->copies;
+    for (int i = 0; i < copies->count; i++)
+        if (xt_dnnl.memory_desc_equal(md, copies->md[i]))
+            return copies->at[i];
     struct xt_location copy = xt_in_buffer(
         xt_graph_permanent(m->graph, m->conv->op.name, XT_WORKING_WEIGHTS, xt_layout_bytes(md)));
     xt_program_reorder_md(m->program, XT_BEFORE, m->master_md, m->master, md, copy, what_working);
+    copies->md[copies->count] = md;
+    copies->at[copies->count++] = copy;
     return copy;
+}
+
+/* A tensor as a step's argument: a slice's step takes samples of it. */
+static void add_tensor(const struct making *m, struct xt_step *step, int arg,
+                       const struct xt_tensor *tensor, const struct xt_buffer *buffer)
+{
+    if (m->slice)
+        xt_step_arg_samples(step, arg, xt_in_buffer(buffer),
+                            xt_tensor_bytes(tensor) / (size_t)tensor->n);
+    else
+        xt_step_arg(step, arg, xt_in_buffer(buffer));
+}
+
+/* Whether the step is run by slices, or is what the convolutions alone take, or both of a pass. */
+static void set_use(const struct making *m, struct xt_step *step, bool backward)
+{
+    if (m->slice)
+        xt_step_by_slices(m->program, step, m->graph->slices.lanes);
+    else if (m->conv->by_slices[backward])
+        xt_step_is_floor_alone(step);
+    else
+        xt_step_is_floor(step);
 }
 
 static void add_forward(struct making *m, const struct xt_posts *posts)
@@ -233,12 +272,12 @@ static void add_forward(struct making *m, const struct xt_posts *posts)
     const struct xt_tensor *out = xt_op_out(&m->conv->op, 0);
     struct xt_location weights = working(m, m->forward);
     struct xt_step *step = xt_program_add(m->program, XT_FORWARD, m->forward, what_forward);
-    xt_step_is_floor(step);
-    xt_step_arg(step, DNNL_ARG_SRC, xt_in_buffer(in->value));
+    set_use(m, step, false);
+    add_tensor(m, step, DNNL_ARG_SRC, in, in->value);
     xt_step_arg(step, DNNL_ARG_WEIGHTS, weights);
     if (has_bias(m->conv))
         xt_step_arg(step, DNNL_ARG_BIAS, m->bias_at);
-    xt_step_arg(step, DNNL_ARG_DST, xt_in_buffer(out->value));
+    add_tensor(m, step, DNNL_ARG_DST, out, out->value);
     xt_step_post_args(step, posts);
     if (!reads_int8(m->conv))
         return;
@@ -270,6 +309,26 @@ static struct xt_location place_gradient(const struct making *m, const_dnnl_memo
                                            xt_op_backward_time(m->graph, &conv->op)));
 }
 
+/* The gradient of the output, or the input's. Where it is kept of a slice alone, or written over
+ * what the convolutions alone go on reading, they have a memory that is there once a pass is over.
+ */
+static const struct xt_buffer *whole_gradient(const struct making *m, const struct xt_conv_op *conv,
+                                              bool input)
+{
+    const struct xt_tensor *tensor = input ? xt_op_in(&conv->op, 0) : xt_op_out(&conv->op, 0);
+    struct xt_buffer *grad = input ? xt_op_in_grad(&conv->op, 0) : tensor->grad[0];
+    if (!grad || (!grad->ring && grad != tensor->value) || m->slice)
+        return grad;
+    struct xt_buffer **floor = &m->graph->floor_grad[input];
+    if (!*floor) {
+        *floor = xt_graph_add_buffer(m->graph, "the convolutions alone", "gradient", 0);
+        xt_buffer_use(*floor, 2 * m->graph->op_count + 1);
+    }
+    if (*floor && (*floor)->bytes < xt_tensor_bytes(tensor))
+        (*floor)->bytes = xt_tensor_bytes(tensor);
+    return *floor;
+}
+
 static void add_weight_primitive(struct making *m, struct xt_location written)
 {
     const struct xt_conv_op *conv = m->conv;
@@ -280,7 +339,7 @@ static void add_weight_primitive(struct making *m, struct xt_location written)
     else
         xt_step_is_floor(step);
     xt_step_arg(step, DNNL_ARG_SRC, xt_in_buffer(xt_op_in(&conv->op, 0)->value));
-    xt_step_arg(step, DNNL_ARG_DIFF_DST, xt_in_buffer(xt_op_out(&conv->op, 0)->grad[0]));
+    xt_step_arg(step, DNNL_ARG_DIFF_DST, xt_in_buffer(whole_gradient(m, conv, false)));
     xt_step_arg(step, DNNL_ARG_DIFF_WEIGHTS, written);
     if (conv->bias >= 0)
         xt_step_arg(step, DNNL_ARG_DIFF_BIAS, xt_graph_grad_of(m->graph, conv->bias));
@@ -310,10 +369,12 @@ static void add_data_gradient(struct making *m)
 {
     struct xt_location weights = working(m, m->backward_data);
     struct xt_step *step = xt_program_add(m->program, XT_BACKWARD, m->backward_data, what_data);
-    xt_step_is_floor(step);
-    xt_step_arg(step, DNNL_ARG_DIFF_DST, xt_in_buffer(xt_op_out(&m->conv->op, 0)->grad[0]));
+    set_use(m, step, true);
+    add_tensor(m, step, DNNL_ARG_DIFF_DST, xt_op_out(&m->conv->op, 0),
+               whole_gradient(m, m->conv, false));
     xt_step_arg(step, DNNL_ARG_WEIGHTS, weights);
-    xt_step_arg(step, DNNL_ARG_DIFF_SRC, xt_in_buffer(xt_op_in_grad(&m->conv->op, 0)));
+    add_tensor(m, step, DNNL_ARG_DIFF_SRC, xt_op_in(&m->conv->op, 0),
+               whole_gradient(m, m->conv, true));
 }
 
 static void use_buffers(struct xt_conv_op *conv, struct xt_graph *graph)
@@ -345,6 +406,40 @@ static struct xt_location copy_residual(const struct making *m)
     return copy;
 }
 
+/* The same primitives of a slice, which one thread runs. */
+static struct making make_slice(const struct making *whole, const struct xt_posts *posts)
+{
+    const struct xt_conv_op *conv = whole->conv;
+    struct making slice = {.slice = true,
+                           .conv = whole->conv,
+                           .graph = whole->graph,
+                           .program = whole->program,
+                           .master_md = whole->master_md,
+                           .master = whole->master,
+                           .bias_at = whole->bias_at,
+                           .copies = whole->copies};
+    if (!conv->by_slices[0] && !conv->by_slices[1])
+        return slice;
+    xt_device_make_for_threads(1);
+    making_init(&slice, posts);
+    make_primitives(&slice);
+    xt_device_make_for_threads(whole->graph->options.device->threads);
+    return slice;
+}
+
+static void add_slice(struct making *slice, const struct xt_posts *posts)
+{
+    const struct xt_conv_op *conv = slice->conv;
+    if (slice->forward && conv->by_slices[0])
+        add_forward(slice, posts);
+    else if (slice->forward)
+        xt_program_keep(slice->program, slice->forward);
+    if (slice->backward_data && conv->by_slices[1])
+        add_data_gradient(slice);
+    else if (slice->backward_data)
+        xt_program_keep(slice->program, slice->backward_data);
+}
+
 static void describe(struct xt_op *op, struct xt_graph *graph)
 {
     struct xt_conv_op *conv = (struct xt_conv_op *)op;
@@ -354,21 +449,30 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
                         "a convolution without ReLU whose output has more than one reader");
         return;
     }
-    struct making m = {.conv = conv, .graph = graph, .program = &op->program};
+    struct copies copies = {.count = 0};
+    struct making m = {.conv = conv, .graph = graph, .program = &op->program, .copies = &copies};
     use_buffers(conv, graph);
     struct xt_location copy = copy_residual(&m);
     struct xt_posts posts = posts_of(&m, &copy);
     making_init(&m, &posts);
     make_primitives(&m);
     find_masters(&m);
-    add_forward(&m, &posts);
+    bool floor = graph->options.floor;
+    struct making slice = make_slice(&m, &posts);
+    if (!conv->by_slices[0] || floor)
+        add_forward(&m, &posts);
+    else
+        xt_program_keep(m.program, m.forward);
     bool by_program = !op->override || !op->override->backward;
     if (xt_op_learns(op, graph) && conv->relu && by_program)
         add_relu_backward(&m);
     if (grad_layout(&m) && xt_op_learns(op, graph))
         add_weight_gradient(&m);
-    if (m.backward_data)
+    if (m.backward_data && (!conv->by_slices[1] || floor))
         add_data_gradient(&m);
+    else if (m.backward_data)
+        xt_program_keep(m.program, m.backward_data);
+    add_slice(&slice, &posts);
 }
 
 /* ---- weights that are made of the parameters ---- */

@@ -37,7 +37,8 @@ void xt_norm_use(struct xt_norm_op *norm, struct xt_graph *graph, unsigned kept_
         if (!op->inputs[i].tensor->wants_grad)
             xt_graph_use_grad(graph, op->inputs[i].tensor, op->inputs[i].reader,
                               xt_op_backward_time(graph, op));
-    if (full && xt_op_learns(op, graph))
+    bool apart = xt_op_learns(op, graph) && !residual_of(norm) && xt_op_in_grad(op, 0)->ring;
+    if (full && xt_op_learns(op, graph) && !apart)
         full->grad[0] = xt_norm_gathered(norm);
     xt_graph_use_outputs(op, graph, 0);
 }

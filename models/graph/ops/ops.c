@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "models/graph/slices.h"
 
 bool xt_graph_fails(const struct xt_graph *graph)
 {
@@ -242,11 +243,29 @@ void xt_graph_use_value(struct xt_graph *graph, struct xt_tensor *tensor, int ti
     count_bytes(graph, time, xt_tensor_bytes(tensor));
 }
 
+static struct xt_buffer *add_grad(struct xt_graph *graph, const struct xt_tensor *tensor,
+                                  int reader)
+{
+    const struct xt_slices *slices = &graph->slices;
+    if (tensor->value && xt_slices_can_write_over(graph, tensor, reader))
+        return tensor->value;
+    bool ring = xt_slices_can_ring(graph, tensor, reader);
+    size_t bytes = xt_tensor_bytes(tensor);
+    if (ring)
+        bytes = bytes / (size_t)tensor->n * (size_t)(slices->lanes * slices->samples);
+    struct xt_buffer *grad = xt_graph_add_buffer(graph, tensor->name, "gradient", bytes);
+    if (grad && ring) {
+        grad->ring = slices->samples;
+        grad->lane_samples = slices->lane_samples;
+    }
+    return grad;
+}
+
 void xt_graph_use_grad(struct xt_graph *graph, struct xt_tensor *tensor, int reader, int time)
 {
     struct xt_buffer **grad = &tensor->grad[reader];
     if (!*grad)
-        *grad = xt_graph_add_buffer(graph, tensor->name, "gradient", xt_tensor_bytes(tensor));
+        *grad = add_grad(graph, tensor, reader);
     xt_buffer_use(*grad, time);
     count_bytes(graph, time, xt_tensor_bytes(tensor));
 }

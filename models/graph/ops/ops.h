@@ -173,6 +173,7 @@ struct xt_conv_op {
     /* Where the back end makes the weight gradient without a primitive: its format, set before the
      * op is described, and where it belongs, which describing says. */
     bool own_weight_grad;
+    bool by_slices[2]; /* forward, backward: set like it; the program is run slice by slice then */
     dnnl_format_tag_t weight_grad_format;
     struct xt_location weight_grad;
     struct xt_device_memory host_bias;   /* [out->c] of own weights */
@@ -202,8 +203,8 @@ struct xt_norm_op {
     struct xt_norm_params param;
 };
 /* y's gradient is overwritten by the gradient before ReLU, which is the residual's gradient where
- * there is one, else what the input's gradient is made from in place: so they share memory. The
- * buffers of a norm with that. */
+ * there is one, else what the input's gradient is made from in place: so they share memory, unless
+ * the input's gradient is there for a slice alone. The buffers of a norm with that. */
 void xt_norm_use(struct xt_norm_op *norm, struct xt_graph *graph, unsigned kept_inputs);
 /* The buffer that gathers the gradient of y, and holds the one before the ReLU after it. */
 struct xt_buffer *xt_norm_gathered(const struct xt_norm_op *norm);

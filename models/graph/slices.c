@@ -1,0 +1,341 @@
+#include "models/graph/slices.h"
+
+#include "base/system/thread.h"
+#include "models/graph/backend.h"
+#include "models/graph/executor.h"
+
+/* ---- what goes by slices ---- */
+
+static const struct xt_by_slices *slices_of(const struct xt_graph *graph, const struct xt_op *op)
+{
+    const struct xt_override *override = xt_backend_override(graph->backend, op->kind);
+    return override ? override->by_slices : NULL;
+}
+
+static bool is_norm(const struct xt_op *op)
+{
+    return op->kind == &xt_kind_norm;
+}
+
+bool xt_slices_has(const struct xt_graph *graph, const struct xt_op *op, bool backward)
+{
+    const struct xt_by_slices *by = graph->slices.lanes ? slices_of(graph, op) : NULL;
+    return by && (!by->can || by->can(op, graph, backward));
+}
+
+static bool runs(const struct xt_graph *graph, const struct xt_op *op, bool backward)
+{
+    return !backward || (xt_op_learns(op, graph) && op->kind->what[1]);
+}
+
+/* ---- stretches ---- */
+
+static const struct xt_op *producer_of(const struct xt_graph *graph, const struct xt_tensor *tensor)
+{
+    for (int i = 0; i < graph->op_count; i++)
+        for (int k = 0; k < graph->ops[i]->output_count; k++)
+            if (graph->ops[i]->outputs[k] == tensor)
+                return graph->ops[i];
+    return NULL;
+}
+
+static const struct xt_op *reader_of(const struct xt_graph *graph, const struct xt_tensor *tensor,
+                                     int reader)
+{
+    for (int i = 0; i < graph->op_count; i++)
+        for (int k = 0; k < graph->ops[i]->input_count; k++)
+            if (graph->ops[i]->inputs[k].tensor == tensor &&
+                graph->ops[i]->inputs[k].reader == reader)
+                return graph->ops[i];
+    return NULL;
+}
+
+static bool is_done(const struct xt_graph *graph, const struct xt_op *op, bool backward)
+{
+    return !op || !runs(graph, op, backward) || op->stretch[backward][1] >= 0;
+}
+
+/* What it reads has been written. */
+static bool is_ready(const struct xt_graph *graph, const struct xt_op *op, bool backward)
+{
+    for (int i = 0; i < op->input_count && !backward; i++)
+        if (!is_done(graph, producer_of(graph, op->inputs[i].tensor), backward))
+            return false;
+    for (int i = 0; i < op->output_count && backward; i++)
+        for (int r = 0; op->outputs[i] && r < op->outputs[i]->readers; r++)
+            if (!is_done(graph, reader_of(graph, op->outputs[i], r), backward))
+                return false;
+    return true;
+}
+
+static void place(struct xt_slices *slices, struct xt_op *op, bool backward, int stretch)
+{
+    bool second = op->stretch[backward][0] >= 0;
+    if (!second)
+        op->stretch[backward][0] = stretch;
+    if (second || !is_norm(op))
+        op->stretch[backward][1] = stretch;
+    slices->pieces[backward][slices->count[backward]++] =
+        (struct xt_piece){op, second || !is_norm(op), stretch};
+}
+
+/* One op that has to wait may be passed by: the two halves of a layer come together then. */
+static void fill_stretch(struct xt_graph *graph, bool backward, int stretch)
+{
+    enum { PASSED_MOST = 1 };
+    int passed = 0;
+    for (int i = 0; i < graph->op_count && passed <= PASSED_MOST; i++) {
+        struct xt_op *op = graph->ops[backward ? graph->op_count - 1 - i : i];
+        if (is_done(graph, op, backward))
+            continue;
+        int first = op->stretch[backward][0];
+        if (first < 0 ? is_ready(graph, op, backward) : first < stretch)
+            place(&graph->slices, op, backward, stretch);
+        else
+            passed += first < 0;
+    }
+}
+
+/* What runs whole is a stretch by itself, so that those before and behind it are two. */
+static void split_at_whole(struct xt_graph *graph, bool backward)
+{
+    struct xt_piece *pieces = graph->slices.pieces[backward];
+    bool whole = false;
+    int before = 0;
+    int stretch = 0;
+    for (size_t i = 0; i < graph->slices.count[backward]; i++) {
+        struct xt_op *op = pieces[i].op;
+        bool ends = whole;
+        whole = !xt_slices_has(graph, op, backward);
+        stretch += i > 0 && (ends || whole || pieces[i].stretch != before);
+        before = pieces[i].stretch;
+        pieces[i].stretch = stretch;
+        if (!pieces[i].second || !is_norm(op))
+            op->stretch[backward][0] = stretch;
+        if (pieces[i].second)
+            op->stretch[backward][1] = stretch;
+    }
+    graph->slices.stretches[backward] = stretch + 1;
+}
+
+static void plan_direction(struct xt_graph *graph, bool backward)
+{
+    struct xt_slices *slices = &graph->slices;
+    size_t pieces = 0;
+    for (int i = 0; i < graph->op_count; i++) {
+        struct xt_op *op = graph->ops[i];
+        op->stretch[backward][0] = op->stretch[backward][1] = -1;
+        if (runs(graph, op, backward))
+            pieces += is_norm(op) ? 2 : 1;
+    }
+    for (; slices->count[backward] < pieces; slices->stretches[backward]++)
+        fill_stretch(graph, backward, slices->stretches[backward]);
+    split_at_whole(graph, backward);
+}
+
+void xt_slices_plan(struct xt_graph *graph)
+{
+    enum { ELEMENT_BYTES = 8 }; /* of all samples of a slice: 4 of bf16, 2 of float32 */
+    int most = ELEMENT_BYTES / (int)xt_dtype_size(graph->options.dtype);
+    const struct xt_graph_options *options = &graph->options;
+    struct xt_slices *slices = &graph->slices;
+    int n = options->batch;
+    int threads = options->device->threads;
+    *slices = (struct xt_slices){.lanes = 0};
+    if (!options->by_slices || !options->training || options->recompute ||
+        !graph->backend->by_slices)
+        return;
+    slices->samples = 1;
+    while (slices->samples < most && n % (2 * slices->samples) == 0 &&
+           n / (2 * slices->samples) >= threads)
+        slices->samples *= 2;
+    int count = n / slices->samples;
+    int each = (count + threads - 1) / threads;
+    slices->lane_samples = each * slices->samples;
+    slices->lanes = (count + each - 1) / each;
+    slices->even = 8 * each * threads <= 9 * count;
+    for (int backward = 0; backward < 2; backward++)
+        plan_direction(graph, backward != 0);
+}
+
+bool xt_slices_can_ring(const struct xt_graph *graph, const struct xt_tensor *tensor, int reader)
+{
+    const struct xt_op *writer = graph->slices.lanes ? reader_of(graph, tensor, reader) : NULL;
+    const struct xt_op *producer = producer_of(graph, tensor);
+    return writer && !is_norm(producer) && xt_slices_has(graph, writer, true) &&
+           xt_slices_has(graph, producer, true) && runs(graph, producer, true) &&
+           writer->stretch[1][1] == producer->stretch[1][0];
+}
+
+/* A convolution makes its weights' gradient of its input, then that of the input; a norm asks for
+ * its own input alone. */
+bool xt_slices_can_write_over(const struct xt_graph *graph, const struct xt_tensor *tensor,
+                              int reader)
+{
+    const struct xt_op *writer = graph->slices.lanes ? reader_of(graph, tensor, reader) : NULL;
+    return writer && tensor->readers == 1 && writer->kind == &xt_kind_conv &&
+           xt_slices_has(graph, writer, true) && is_norm(producer_of(graph, tensor));
+}
+
+/* ---- lifetimes ---- */
+
+/* The stretches in which an op of the time runs: those forward, the loss, those backward, the end.
+ */
+static void stretches_at(const struct xt_graph *graph, int time, int *first, int *last)
+{
+    const struct xt_slices *slices = &graph->slices;
+    bool backward = time > graph->op_count;
+    int loss = slices->stretches[0];
+    int index = backward ? 2 * graph->op_count - time : time;
+    if (index < 0 || index == graph->op_count) {
+        *first = *last = index < 0 ? loss + slices->stretches[1] + 1 : loss;
+        return;
+    }
+    const int *stretch = graph->ops[index]->stretch[backward];
+    *first = stretch[0] + (backward ? loss + 1 : 0);
+    *last = stretch[0] < 0 ? -1 : stretch[1] + (backward ? loss + 1 : 0);
+}
+
+void xt_slices_extend(const struct xt_graph *graph, struct xt_plan_item *items, size_t count)
+{
+    for (size_t i = 0; i < count && graph->slices.lanes; i++) {
+        int from = 1 << 30;
+        int to = -1;
+        for (int time = items[i].first; time <= items[i].last; time++) {
+            int first = 0;
+            int last = 0;
+            stretches_at(graph, time, &first, &last);
+            from = last >= 0 && first < from ? first : from;
+            to = last > to ? last : to;
+        }
+        items[i].first = from;
+        items[i].last = to;
+    }
+}
+
+/* ---- running ---- */
+
+static enum xt_status say_which(enum xt_status status, const struct xt_op *op, struct xt_err *err)
+{
+    if (status)
+        xt_err_prefix(err, "%s: ", op->name);
+    return status;
+}
+
+/* The stretch's pieces on one slice. */
+static enum xt_status run_slice(struct xt_graph *graph, const struct xt_piece *pieces, size_t count,
+                                bool backward, const struct xt_slice *slice, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    bool times = graph->profile && slice->lane == 0;
+    double before = times ? xt_thread_seconds() : 0;
+    for (size_t i = 0; i < count && !status; i++) {
+        struct xt_op *op = pieces[i].op;
+        const struct xt_by_slices *by = op->override->by_slices;
+        if (backward)
+            status = by->backward(op, graph, pieces[i].second, slice, err);
+        else
+            status = by->forward(op, graph, pieces[i].second, slice, err);
+        say_which(status, op, err);
+        if (times) {
+            double now = xt_thread_seconds();
+            op->seconds[backward] += now - before;
+            before = now;
+        }
+        if (graph->watch.ran && pieces[i].second && !status)
+            graph->watch.ran(graph->watch.context, op, backward);
+    }
+    return status;
+}
+
+static enum xt_status run_lane(struct xt_graph *graph, const struct xt_piece *pieces, size_t count,
+                               bool backward, int lane, struct xt_err *err)
+{
+    const struct xt_slices *slices = &graph->slices;
+    int n = graph->options.batch;
+    int first = lane * slices->lane_samples;
+    int end = first + slices->lane_samples < n ? first + slices->lane_samples : n;
+    enum xt_status status = XT_OK;
+    for (int at = first; at < end && !status; at += slices->samples) {
+        struct xt_slice slice = {.lane = lane,
+                                 .first = at,
+                                 .count = slices->samples,
+                                 .begins = at == first,
+                                 .ends = at + slices->samples >= end};
+        status = run_slice(graph, pieces, count, backward, &slice, err);
+    }
+    return status;
+}
+
+/* Before the first slice and behind the last one, on the caller's thread. */
+static enum xt_status prepare_or_finish(struct xt_graph *graph, const struct xt_piece *pieces,
+                                        size_t count, bool backward, bool finish,
+                                        struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        struct xt_op *op = pieces[i].op;
+        const struct xt_by_slices *by = op->override->by_slices;
+        double start = graph->profile ? xt_thread_seconds() : 0;
+        if (!finish && by->begin)
+            status = by->begin(op, graph, backward, pieces[i].second, err);
+        if (finish && by->end)
+            status = by->end(op, graph, backward, pieces[i].second, err);
+        if (graph->profile)
+            op->seconds[backward] += xt_thread_seconds() - start;
+        say_which(status, op, err);
+    }
+    return status;
+}
+
+/* Where somebody watches, one lane after another. */
+static enum xt_status run_pieces(struct xt_graph *graph, const struct xt_piece *pieces,
+                                 size_t count, bool backward, struct xt_err *err)
+{
+    int lanes = graph->slices.lanes;
+    enum xt_status status = prepare_or_finish(graph, pieces, count, backward, false, err);
+    if (status)
+        return status;
+#pragma omp parallel for schedule(static, 1) if (!graph->watch.ran)
+    for (int lane = 0; lane < lanes; lane++) {
+        struct xt_err own = {.status = XT_OK};
+        if (run_lane(graph, pieces, count, backward, lane, &own)) {
+#pragma omp critical
+            if (!status) {
+                *err = own;
+                status = own.status;
+            }
+        }
+    }
+    return status ? status : prepare_or_finish(graph, pieces, count, backward, true, err);
+}
+
+static enum xt_status tell_team(struct xt_graph *graph, const struct xt_piece *pieces, size_t count,
+                                struct xt_err *err)
+{
+    const struct xt_graph_team *team = graph->team;
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < count && !status && team && team->learned; i++)
+        if (pieces[i].second)
+            status = team->learned(team->context, pieces[i].op, err);
+    return status;
+}
+
+enum xt_status xt_slices_run(struct xt_graph *graph, bool backward, struct xt_err *err)
+{
+    const struct xt_slices *slices = &graph->slices;
+    const struct xt_piece *pieces = slices->pieces[backward];
+    enum xt_status status = XT_OK;
+    for (size_t i = 0, next = 0; i < slices->count[backward] && !status; i = next) {
+        for (next = i + 1;
+             next < slices->count[backward] && pieces[next].stretch == pieces[i].stretch;)
+            next++;
+        if (!xt_slices_has(graph, pieces[i].op, backward))
+            status = xt_graph_run_whole(graph, pieces[i].op, backward, err);
+        else
+            status = run_pieces(graph, &pieces[i], next - i, backward, err);
+        if (!status && backward)
+            status = tell_team(graph, &pieces[i], next - i, err);
+    }
+    return status;
+}

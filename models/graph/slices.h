@@ -1,0 +1,33 @@
+/* A training pass by slices: a few samples at a time go through several ops, while what they leave
+ * stays in a core's second-level cache.
+ *
+ * A stretch is a run of ops in which each sample depends on itself alone; it ends where a batch
+ * norm has to know all samples. So a norm has two parts: one that adds up and ends a stretch, and
+ * one that goes by the sums and is in the next one. Lanes, one a thread, share out the samples, and
+ * each takes its own through the stretch, slice by slice. A gradient that is written and read
+ * within one stretch is kept for the samples of a slice alone: a ring.
+ *
+ * Which ops are in a stretch follows from the network alone, so that all processes of a team go
+ * through the same ones in the same order. An op that cannot go by slices runs whole in its place.
+ */
+#ifndef XT_MODELS_GRAPH_SLICES_H
+#define XT_MODELS_GRAPH_SLICES_H
+
+#include "models/graph/graph.h"
+
+/* Plans stretches before the ops are described; nothing where the options or the back end do not
+ * want any. */
+void xt_slices_plan(struct xt_graph *graph);
+/* The op's forward (else backward) pass goes by slices. */
+bool xt_slices_has(const struct xt_graph *graph, const struct xt_op *op, bool backward);
+/* The gradient that the tensor's reader writes can be a ring. */
+bool xt_slices_can_ring(const struct xt_graph *graph, const struct xt_tensor *tensor, int reader);
+/* That gradient can be written over the tensor's value: who writes it is the last to read that. */
+bool xt_slices_can_write_over(const struct xt_graph *graph, const struct xt_tensor *tensor,
+                              int reader);
+/* Buffers live as long as the stretches in which they are used. */
+void xt_slices_extend(const struct xt_graph *graph, struct xt_plan_item *items, size_t count);
+
+enum xt_status xt_slices_run(struct xt_graph *graph, bool backward, struct xt_err *err);
+
+#endif

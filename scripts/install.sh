@@ -92,3 +92,7 @@ put 644 "$written/fish" share/fish/vendor_completions.d/xtrain.fish
 printf %s "$installed" >"$written/installed"
 put 644 "$written/installed" share/xtrain/installed
 echo "installed xtrain in $prefix: run $prefix/bin/xtrain"
+case $prefix in
+  /usr | /usr/local) ;;
+  *) [ ! -e "$library" ] || echo "libxtrain: PKG_CONFIG_PATH=$prefix/lib/pkgconfig to build programs with it, LD_LIBRARY_PATH=$prefix/lib to run them" ;;
+esac

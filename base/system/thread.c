@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -159,21 +160,46 @@ static unsigned long long known(double bytes)
     return bytes < 0x1p63 ? (unsigned long long)bytes : 0;
 }
 
+/* What `ulimit -v` allows. */
+static double address_limit(void)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY ? INFINITY
+                                                                           : (double)limit.rlim_cur;
+}
+
 unsigned long long xt_thread_memory_limit(void)
 {
     double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
-    return known(fmin(xt_cgroup_memory_limit(""), machine > 0 ? machine : INFINITY));
+    double limit = fmin(xt_cgroup_memory_limit(""), machine > 0 ? machine : INFINITY);
+    return known(fmin(limit, address_limit()));
+}
+
+/* Pages that have addresses, and those that are in memory; 0 where they cannot be read. */
+static void count_pages(unsigned long long *addressed, unsigned long long *resident)
+{
+    FILE *file = fopen("/proc/self/statm", "re");
+    *addressed = *resident = 0;
+    if (file && fscanf(file, "%llu %llu", addressed, resident) != 2)
+        *addressed = *resident = 0;
+    if (file)
+        fclose(file);
 }
 
 unsigned long long xt_thread_memory_used(void)
 {
-    unsigned long long resident = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-    if (file && fscanf(file, "%*u %llu", &resident) != 1)
-        resident = 0;
-    if (file)
-        fclose(file);
+    unsigned long long addressed;
+    unsigned long long resident;
+    count_pages(&addressed, &resident);
     return resident * (unsigned long long)sysconf(_SC_PAGE_SIZE);
+}
+
+static double address_left(void)
+{
+    unsigned long long addressed;
+    unsigned long long resident;
+    count_pages(&addressed, &resident);
+    return fmax(1, address_limit() - (double)addressed * (double)sysconf(_SC_PAGE_SIZE));
 }
 
 static double machine_available(void)
@@ -191,7 +217,7 @@ static double machine_available(void)
 
 unsigned long long xt_thread_memory_available(void)
 {
-    return known(fmin(machine_available(), xt_cgroup_memory_left("")));
+    return known(fmin(fmin(machine_available(), xt_cgroup_memory_left("")), address_left()));
 }
 
 double xt_thread_seconds(void)

@@ -26,16 +26,16 @@ int xt_thread_beside_others(int most);
 /* The best count of `most` threads on as many CPUs that `others` busy ones share. */
 int xt_thread_best(int most, double others);
 
-/* The memory limit of the cgroup in bytes, or of the machine where that is less; 0 if neither can
- * be read. */
+/* The memory limit of the cgroup in bytes, or of the machine or of `ulimit -v` where that is less;
+ * 0 if none can be read. */
 unsigned long long xt_thread_memory_limit(void);
 
 /* The memory that this process occupies now, in bytes; 0 if it cannot be read. */
 unsigned long long xt_thread_memory_used(void);
 
 /* The memory that this process can still have without swapping, in bytes: what the machine can give
- * (MemAvailable), or what its cgroup's limit leaves where that is less; 0 if neither can be read.
- */
+ * (MemAvailable), or what its cgroup's limit or `ulimit -v` leaves where that is less; 0 if none
+ * can be read. */
 unsigned long long xt_thread_memory_available(void);
 
 /* Seconds since some fixed moment, monotonic. */

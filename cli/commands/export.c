@@ -44,7 +44,7 @@ static enum xt_status check_path(const char *path, struct xt_err *err)
         return xt_err_set(err, XT_ERR_USAGE,
                           "%s: xtrain writes no OpenVINO IR; OpenVINO reads ONNX as it is, and its "
                           "converter makes the IR of it: xtrain export WEIGHTS %.*s.onnx && ovc "
-                          "%.*s.onnx (pip install openvino)",
+                          "%.*s.onnx --compress_to_fp16=False (pip install openvino)",
                           path, (int)strlen(path) - 4, path, (int)strlen(path) - 4, path);
     if (!xt_str_ends(path, ".onnx"))
         return xt_err_set(err, XT_ERR_USAGE,

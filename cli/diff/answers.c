@@ -119,25 +119,17 @@ static void see(void *context, const struct xt_answer *seen)
 }
 
 /* Room for what both answer; as many images as the first model's source has. */
-static enum xt_status make_room(struct comparison *c, const struct xt_network *network,
-                                const struct xt_source *source, struct side *side,
-                                struct xt_err *err)
+static enum xt_status make_room(struct comparison *c, const struct xt_source *source,
+                                struct side *side, struct xt_err *err)
 {
     bool is_first = !c->paths;
     enum xt_status status = XT_OK;
     if (is_first) {
         c->count = source->count;
-        c->task = network->task;
         snprintf(c->description, sizeof c->description, "%s", source->description);
         status = xt_mem_calloc(&c->paths, c->count, sizeof *c->paths, "the answers", err);
         if (!status)
             status = xt_mem_calloc(&c->labels, c->count, sizeof *c->labels, "the answers", err);
-    } else if (c->task != network->task) {
-        status = xt_err_set(err, XT_ERR_USAGE,
-                            "%s reads plates and %s tells classes apart: there is nothing to "
-                            "compare on the same images",
-                            c->sides[c->task == XT_TASK_PLATES ? 0 : 1].file,
-                            c->sides[c->task == XT_TASK_PLATES ? 1 : 0].file);
     } else if (c->count != source->count) {
         status = xt_err_set(err, XT_ERR_RUN, "%s changed while it was read: %zu images, then %zu",
                             c->settings->data, c->count, source->count);
@@ -213,12 +205,10 @@ static enum xt_status run(struct comparison *c, struct side *side, struct xt_err
     enum xt_status status = xt_network_open(&network, &settings, err);
     if (!status)
         status = xt_network_check_classes(&network, &settings, err);
-    if (!status && c->paths && c->task != network.task)
-        status = make_room(c, &network, NULL, side, err);
     if (!status)
         status = xt_network_open_source(&network, settings.data, &source, err);
     if (!status)
-        status = make_room(c, &network, source, side, err);
+        status = make_room(c, source, side, err);
     if (!status)
         status = xt_network_build(&network, &settings, settings.batch, false, err);
     if (!status)
@@ -226,6 +216,29 @@ static enum xt_status run(struct comparison *c, struct side *side, struct xt_err
     xt_source_destroy(source);
     xt_network_clear(&network);
     return status;
+}
+
+/* Whether both can be opened and do the same, before either takes its time. */
+static enum xt_status check_networks(struct comparison *c, struct xt_err *err)
+{
+    enum xt_task tasks[2] = {XT_TASK_PLATES, XT_TASK_PLATES};
+    enum xt_status status = XT_OK;
+    for (int i = 0; i < 2 && !status; i++) {
+        struct xt_network network = {0};
+        struct xt_settings settings = *c->settings;
+        settings.init = c->sides[i].file;
+        status = xt_network_open(&network, &settings, err);
+        tasks[i] = network.task;
+        xt_network_clear(&network);
+    }
+    c->task = tasks[0];
+    if (status || tasks[0] == tasks[1])
+        return status;
+    int plates = tasks[0] == XT_TASK_PLATES ? 0 : 1;
+    return xt_err_set(err, XT_ERR_USAGE,
+                      "%s reads plates and %s tells classes apart: there is nothing to compare on "
+                      "the same images",
+                      c->sides[plates].file, c->sides[1 - plates].file);
 }
 
 /* ---- what is said ---- */
@@ -405,11 +418,13 @@ enum xt_status xt_diff_answers(struct xt_options *options, const char *const fil
     const char *file = options->values.differences;
     struct comparison c = {.settings = &options->values,
                            .has_page = file && xt_str_ends(file, ".html")};
+    c.sides[0].file = files[0];
+    c.sides[1].file = files[1];
     enum xt_status status = check_file(file, err);
-    for (int i = 0; i < 2 && !status; i++) {
-        c.sides[i].file = files[i];
+    if (!status)
+        status = check_networks(&c, err);
+    for (int i = 0; i < 2 && !status; i++)
         status = run(&c, &c.sides[i], err);
-    }
     if (!status) {
         count(&c);
         describe_models(report, &c);

@@ -1107,26 +1107,17 @@ enum xt_status xt_options_print_recipe(const struct xt_options *options, struct 
 
 enum xt_status xt_options_find_weights(struct xt_options *options, struct xt_err *err)
 {
-    static const char *const names[] = {"best.safetensors", "last.safetensors"};
-    const char *folder = options->values.init;
-    if (!folder || !xt_file_is_folder(folder))
+    const char *given = options->values.init;
+    char *path = NULL;
+    if (!given || !xt_file_is_folder(given))
         return XT_OK;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *path = NULL;
-        enum xt_status status = xt_file_join(&path, folder, names[i], err);
-        bool found = !status && xt_file_exists(path);
-        if (found)
-            status = keep_string(options, path, &options->values.init, err);
-        if (found && !status)
-            xt_log_note("taking the weights %s", path);
-        free(path);
-        if (found || status)
-            return status;
-    }
-    return xt_err_set(err, XT_ERR_DATA,
-                      "%s is a folder with neither best.safetensors nor last.safetensors in it; "
-                      "give a run's folder, or a file of weights",
-                      folder);
+    enum xt_status status = xt_weight_file_locate(&path, given, err);
+    if (!status)
+        status = keep_string(options, path, &options->values.init, err);
+    if (!status)
+        xt_log_note("taking the weights %s", path);
+    free(path);
+    return status;
 }
 
 static enum xt_status print_origin(const struct xt_options *options, size_t index,

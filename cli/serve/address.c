@@ -136,10 +136,11 @@ static enum xt_status listen_at(struct xt_listener *listener, const struct addri
         listen(listener->fd, BACKLOG) == 0)
         return XT_OK;
     return xt_err_set(err, XT_ERR_RUN, "--listen %.100s: %s", text,
-                      errno == EADDRINUSE
-                          ? "another process listens there; take another port, or 0 "
-                            "for one that is free"
-                          : strerror(errno));
+                      errno == EADDRINUSE ? "another process listens there; take another port, or "
+                                            "0 for one that is free"
+                      : errno == EADDRNOTAVAIL ? "this machine does not have that address"
+                      : errno == EACCES        ? "ports below 1024 are for root; take a larger one"
+                                               : strerror(errno));
 }
 
 static enum xt_status open_tcp(struct xt_listener *listener, const char *text, bool remote,

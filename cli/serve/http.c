@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -28,7 +29,8 @@ enum {
     HEADERS_MOST = 16 * 1024, /* a connection's memory for its headers */
     THREADS_MOST = 4,         /* that take requests in and decode */
     FIRST_BODY = 16 * 1024,
-    LOOK_MS = 250, /* how often slow clients are looked for */
+    LOOK_MS = 250,  /* how often slow clients are looked for */
+    OWN_FILES = 32, /* that are open beside clients */
 };
 
 /* A client; in a list, so that slow ones are found. */
@@ -45,6 +47,7 @@ struct http {
     const struct xt_settings *settings;
     struct xt_metrics *metrics;
     int queue;
+    int most_connections;
     pthread_mutex_t lock;
     struct client *clients;
     int connections;
@@ -205,9 +208,14 @@ static enum MHD_Result send_answer(struct request *request)
 
 /* ---- a request's beginning ---- */
 
+/* NULL where it is not said; "" where it is said without a value, or with zero bytes in it. */
 static const char *look_up(const struct request *request, enum MHD_ValueKind kind, const char *key)
 {
-    return request->http->mhd.lookup_connection_value(request->connection, kind, key);
+    const char *value = NULL;
+    size_t size = 0;
+    enum MHD_Result is_said = request->http->mhd.lookup_connection_value_n(
+        request->connection, kind, key, strlen(key), &value, &size);
+    return is_said && (!value || strlen(value) != size) ? "" : value;
 }
 
 static enum route route_of(const char *url)
@@ -541,11 +549,36 @@ static unsigned threads_of(const struct xt_settings *settings)
     return (unsigned)(threads < THREADS_MOST || settings->workers ? threads : THREADS_MOST);
 }
 
+/* As many clients as files may be open: one that is accepted and then has no file makes
+ * libmicrohttpd try again and again. */
+static enum xt_status limit_connections(struct http *http, struct xt_err *err)
+{
+    const rlim_t wanted = (rlim_t)http->settings->max_connections + OWN_FILES;
+    struct rlimit files;
+    http->most_connections = http->settings->max_connections;
+    if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= wanted)
+        return XT_OK;
+    files.rlim_cur = files.rlim_max < wanted ? files.rlim_max : wanted;
+    if (setrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= wanted)
+        return XT_OK;
+    http->most_connections = (int)files.rlim_cur - OWN_FILES;
+    if (http->most_connections < 1)
+        return xt_err_set(err, XT_ERR_RUN,
+                          "this process may open %d files, too few for clients beside its own: "
+                          "allow it more (ulimit -n, LimitNOFILE)",
+                          (int)files.rlim_cur);
+    xt_log_warn("--max-connections %d: this process may open %d files, so it serves %s at "
+                "once (ulimit -n, LimitNOFILE)",
+                http->settings->max_connections, (int)files.rlim_cur,
+                xt_count(http->most_connections, "client").text);
+    return XT_OK;
+}
+
 static struct MHD_Daemon *start(struct http *http, const struct xt_listener *listener)
 {
     const struct xt_settings *s = http->settings;
     unsigned threads = threads_of(s);
-    unsigned connections = (unsigned)s->max_connections;
+    unsigned connections = (unsigned)http->most_connections;
     if (connections < threads)
         threads = connections;
     return http->mhd.start_daemon(
@@ -577,6 +610,8 @@ enum xt_status xt_http_run(struct xtrain *network, int queue, struct xt_listener
                         .queue = queue,
                         .lock = PTHREAD_MUTEX_INITIALIZER};
     enum xt_status status = xt_mhd_load(&http.mhd, err);
+    if (!status)
+        status = limit_connections(&http, err);
     if (status)
         return status;
     struct MHD_Daemon *daemon = start(&http, listener);

@@ -18,7 +18,7 @@
     X(add_response_header)                                                                         \
     X(queue_response)                                                                              \
     X(destroy_response)                                                                            \
-    X(lookup_connection_value)                                                                     \
+    X(lookup_connection_value_n)                                                                   \
     X(get_connection_info)
 
 struct xt_mhd {

@@ -107,7 +107,7 @@ static enum xt_status send_line(struct stream *stream, const char *line, struct 
 /* How long the next record is, with what goes before it; 0: not known yet. */
 static enum xt_status record_length(const struct stream *stream, size_t *out, struct xt_err *err)
 {
-    const char *at = stream->bytes + stream->start;
+    const char *at = stream->held ? stream->bytes + stream->start : "";
     *out = 0;
     if (stream->kind == XT_STDIN_FRAMES) {
         *out = (size_t)stream->width * (size_t)stream->height * 3;
@@ -134,15 +134,28 @@ static enum xt_status record_length(const struct stream *stream, size_t *out, st
     return XT_OK;
 }
 
+/* The line without its end; there is a byte behind what is held. */
+static enum xt_status end_line(const struct stream *stream, char *line, size_t length,
+                               struct xt_err *err)
+{
+    length -= line[length - 1] == '\n';
+    length -= length && line[length - 1] == '\r';
+    line[length] = '\0';
+    if (strlen(line) == length)
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_DATA,
+                      "standard input: line %zu holds a zero byte: is it paths, one a line? (find "
+                      "-print, not -print0)",
+                      stream->records + 1);
+}
+
 static enum xt_status send_record(struct stream *stream, size_t length, struct xt_err *err)
 {
     char name[32];
     char *at = stream->bytes + stream->start;
     if (stream->kind == XT_STDIN_PATHS) {
-        /* There is a byte behind what is held. */
-        at[at[length - 1] == '\n' ? length - 1 : length] = '\0';
-        at[strcspn(at, "\r")] = '\0';
-        return *at ? send_line(stream, at, err) : XT_OK;
+        enum xt_status status = end_line(stream, at, length, err);
+        return !status && *at ? send_line(stream, at, err) : status;
     }
     bool is_raw = stream->kind == XT_STDIN_FRAMES;
     size_t before = is_raw ? 0 : LENGTH_BYTES;

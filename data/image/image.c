@@ -24,7 +24,7 @@ enum xt_status xt_image_check(int width, int height, struct xt_err *err)
         return xt_err_set(err, XT_ERR_DATA, "the image has no pixels (%d x %d)", width, height);
     if (width > XT_IMAGE_PIXELS_MAX / height)
         return xt_err_set(err, XT_ERR_DATA,
-                          "the image says it has %d x %d pixels, more than the %d million that are "
+                          "it says it has %d x %d pixels, more than the %d million that are "
                           "read; make it smaller or leave it out",
                           width, height, XT_IMAGE_PIXELS_MAX / 1000000);
     return XT_OK;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/mem.h"
 #include "base/str.h"
 #include "models/weights/pth.h"
 #include "models/weights/safetensors.h"
@@ -95,6 +96,24 @@ enum xt_status xt_weight_file_parse(struct xt_weight_file *file, const uint8_t *
     const struct xt_weight_input input = {
         .size = size, .most = SIZE_MAX, .bytes = size ? bytes : (const uint8_t *)"", .fd = -1};
     return read_input(file, &input, name, err);
+}
+
+enum xt_status xt_weight_file_locate(char **out, const char *path, struct xt_err *err)
+{
+    static const char *const names[] = {"best.safetensors", "last.safetensors"};
+    if (!xt_file_is_folder(path))
+        return xt_mem_strdup(out, path, err);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        enum xt_status status = xt_file_join(out, path, names[i], err);
+        if (status || xt_file_exists(*out))
+            return status;
+        free(*out);
+        *out = NULL;
+    }
+    return xt_err_set(err, XT_ERR_DATA,
+                      "%s is a folder with neither best.safetensors nor last.safetensors in it; "
+                      "give a run's folder, or a file of weights",
+                      path);
 }
 
 enum xt_status xt_weight_file_read(struct xt_weight_file *file, const char *path, size_t most,

@@ -24,6 +24,10 @@
 enum xt_status xt_weight_file_read(struct xt_weight_file *file, const char *path, size_t most,
                                    struct xt_err *err);
 
+/* The file to read: `path` as it is, or where that is a run's folder its best weights, else its
+ * last ones; into *out (release with free). XT_ERR_DATA for a folder that has neither. */
+enum xt_status xt_weight_file_locate(char **out, const char *path, struct xt_err *err);
+
 /* As above from memory (fuzzing, tests). `name` is for messages. */
 enum xt_status xt_weight_file_parse(struct xt_weight_file *file, const uint8_t *bytes, size_t size,
                                     const char *name, struct xt_err *err);

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -105,6 +106,24 @@ static void the_available_memory_is_what_the_limit_leaves_at_most(void **state)
     assert_true(available < xt_thread_memory_limit());
 }
 
+static void a_limit_of_addresses_is_one_of_memory(void **state)
+{
+    (void)state;
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+    support_skip("sanitizers address terabytes");
+#endif
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    const struct rlimit small = {(rlim_t)4 << 30, before.rlim_max};
+    if (xt_thread_memory_available() < small.rlim_cur || setrlimit(RLIMIT_AS, &small))
+        support_skip("no more than 4 GB may be addressed here");
+    unsigned long long limit = xt_thread_memory_limit();
+    unsigned long long available = xt_thread_memory_available();
+    setrlimit(RLIMIT_AS, &before);
+    assert_true(limit == small.rlim_cur);
+    assert_true(available > 0 && available < limit);
+}
+
 static void seconds_go_forward(void **state)
 {
     (void)state;
@@ -125,6 +144,7 @@ int main(void)
         cmocka_unit_test(the_count_beside_others_is_found_by_trying),
         cmocka_unit_test(the_memory_limit_is_at_most_the_machine),
         cmocka_unit_test(the_available_memory_is_what_the_limit_leaves_at_most),
+        cmocka_unit_test(a_limit_of_addresses_is_one_of_memory),
         cmocka_unit_test(seconds_go_forward),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,5 +51,12 @@ expect 2 'c is a third' "$xtrain" diff a b c
 expect 2 'give --data DIR with labelled ones' "$xtrain" diff a b --differences list.tsv
 expect 2 'the ending says what to write: .html, .tsv or .jsonl' "$xtrain" diff a b --data "$images" --differences list.txt
 expect 1 'there is no folder nowhere' "$xtrain" diff a b --data "$images" --differences nowhere/list.tsv
+head -c 90000 b/last.safetensors >cut.safetensors
+expect 3 'it was cut short' "$xtrain" diff a cut.safetensors --data "$images" --threads 1
+"$xtrain" --model resnet50 --data 'synth:shapes?count=4' --image-size 32 --batch 2 --threads 1 --steps 1 --out classes --quiet >/dev/null
+for two in 'a classes' 'classes a'; do
+  # shellcheck disable=SC2086
+  expect 2 'a/last.safetensors reads plates and classes/last.safetensors tells classes apart' "$xtrain" diff $two --data "$images" --threads 1
+done
 expect 3 'is a checkpoint' "$xtrain" diff a/state-*.safetensors b
 expect 3 'cannot open' "$xtrain" diff a nowhere

@@ -32,7 +32,7 @@ expect 1 'gave another number of logits' env XTRAIN_PYTHON=./silent "${export[@]
 
 # What cannot be; nothing is written.
 rm model.onnx bytes.onnx
-expect 2 'ovc model.onnx (pip install openvino)' "${export[@]}" model.xml
+expect 2 'ovc model.onnx --compress_to_fp16=False (pip install openvino)' "${export[@]}" model.xml
 expect 2 'model.pt: the model'\''s file is to end in .onnx' "${export[@]}" model.pt
 expect 2 'needs WEIGHTS MODEL.onnx' "${export[@]}"
 expect 2 'no more: other.onnx' "${export[@]}" model.onnx other.onnx

@@ -36,6 +36,18 @@ export_plates 148 int8.onnx --type int8 --with-preprocess --calibrate "$shared/p
 answers "$weights" "$plates" --model lprnet >plates.txt
 "$python" "$here/tests/cli/onnx_models.py" plates.txt 97 f32.onnx kept.onnx fp16.onnx int8.onnx || fail 'plates'
 
+# OpenVINO's IR, by the line that a refused .xml is answered with: the same logits, the metadata too.
+if [ -x "$(dirname "$python")/ovc" ]; then
+  "$(dirname "$python")/ovc" f32.onnx --compress_to_fp16=False >said 2>&1 || fail 'ovc fails' "$(cat said)"
+  "$python" - <<'IR' || fail 'the IR is not the model'
+import numpy, openvino
+images = numpy.random.default_rng(1).standard_normal((2, 3, 24, 94), numpy.float32)
+onnx, ir = (openvino.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(images)["logits"] for model in ("f32.onnx", "f32.xml"))
+assert abs(onnx - ir).max() <= 1e-5 * abs(onnx).max()
+assert len(openvino.Core().read_model("f32.xml").get_rt_info(["framework", "alphabet"]).astype(str)) == 68
+IR
+fi
+
 # GELU and groups of channels, in a network that is not one of the program's.
 separable=$here/${BUILD:-build}/tests/models/xtrain-separable
 if [ -x "$separable" ]; then

@@ -113,8 +113,9 @@ def answers():
                  headers={"Transfer-Encoding": "chunked"})
     check(json.loads(here.getresponse().read()) == expected, "in pieces")
 
-    for query in "1,2,3", "a", "", "1,2,3,4,5", "1,2,3,nan", "1,2,3,4,5,6,7,8,9":
+    for query in "1,2,3", "a", "", "1,2,3,4,5", "1,2,3,nan", "1,2,3,4,5,6,7,8,9", "0,0,9,9%00":
         refused(400, "region takes", "POST", "/predict?region=" + query, image)
+    refused(400, "region takes", "POST", "/predict?region", image)
     refused(400, "no size", "POST", "/predict?region=0,0,0,5", image)
     refused(400, "outside the picture", "POST", "/predict?region=9000,0,5,5", image)
     refused(400, "is empty", "POST", "/predict", b"")
@@ -212,6 +213,23 @@ def hostile():
     grown = resident(process) - before
     print(f"hostile clients: {before} kB before, {grown} kB more after")
     check(grown < 30000, "memory stays taken:", before, grown)
+
+
+def many():
+    process = int(sys.argv[4])
+
+    def busy():
+        with open(f"/proc/{process}/stat") as stat:
+            return sum(map(int, stat.read().rsplit(")", 1)[1].split()[11:13]))
+
+    crowd = [socket.create_connection(address, 20) for _ in range(60)]
+    time.sleep(0.3)
+    before = busy()
+    time.sleep(0.7)
+    check(busy() - before < 20, "it computes for clients that ask nothing:", busy() - before)
+    check(post(image)[0] == 200, "it answers nobody else")
+    for one in crowd:
+        one.close()
 
 
 def steady():

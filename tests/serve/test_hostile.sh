@@ -9,6 +9,19 @@ python3 "$client" hostile "$url" "$image" $service || fail "$(cat said)"
 python3 "$client" steady "$url" "$image" $service || fail "$(cat said)"
 finish 0
 
+# More clients than files may be open: it neither fails nor goes round in circles. Where it may open more, it does.
+whole=("${serve[@]}")
+serve=(bash -c 'ulimit -n 40; exec "$@"' - "${whole[@]}")
+begin --request-timeout 1s
+grep -q 'it serves 8 clients at once' said || fail 'the limit is not said' "$(cat said)"
+python3 "$client" many "$url" "$image" $service || fail "$(cat said)"
+finish 0
+serve=(bash -c 'ulimit -Sn 40; exec "$@"' - "${whole[@]}")
+begin
+! grep -q 'clients at once' said && [ "$(awk '/^Max open files/ { print $4 }' /proc/$service/limits)" -ge 256 ] || fail 'it did not ask for files'
+finish 0
+serve=("${whole[@]}")
+
 # More than may wait: some are told to come again, the others answered.
 begin --batch 1 --max-queue 1
 python3 "$client" busy "$url" "$image" || fail "$(cat said)"

@@ -14,6 +14,8 @@ for wrong in 8080 :8080 127.0.0.1:x 127.0.0.1:99999 example.org:80 ::1:80 ''; do
   expect 2 '--listen' "${serve[@]}" --listen "$wrong"
 done
 expect 1 'no socket can be made there' "${serve[@]}" --listen unix:nowhere/x.sock
+expect 1 'does not have that address' "${serve[@]}" --listen 192.0.2.1:0 --allow-remote
+expect 1 'may open 32 files, too few' bash -c 'ulimit -n 32; exec "$@"' - "${serve[@]}" --listen 127.0.0.1:0
 expect 2 'has 1 to 107 bytes' "${serve[@]}" --listen "unix:$(printf 'x%.0s' {1..120})"
 expect 2 '--max-queue 3 is less than one batch' "${serve[@]}" --batch 4 --max-queue 3 --listen 127.0.0.1:0
 expect 2 '--top: lprnet reads plates' "${serve[@]}" --top 3 --listen 127.0.0.1:0

@@ -28,7 +28,7 @@ cp "$image" "a b 1 2 3 4.jpg" && cp "$image" 'c 5 6'
 # Regions; names with blanks and numbers are names where there is such a file.
 printf '%s\n' "$image 0 0 10000 10000" "$image 0 0 $width 0 $width $height 0 $height" 'a b 1 2 3 4.jpg' 'c 5 6' \
   "$image 2 2 8 8" "c 5 6"$'\t0\t0\t9999\t9999' "$image 1 2 3" "$image 0 0 0 5" "$image 500000 0 5 5" "$image 0 0 0 9 9 9 9 0" \
-  "$image 1e9 0 2e9 0 2e9 5 1e9 5" "$image nan 0 1 1" nowhere.jpg "$weights" '' "$image"$'\t0 0 5 5 x' "$image 1 2 3 4 5 6 7 8 9" >lines
+  "$image 1e9 0 2e9 0 2e9 5 1e9 5"$'\r' "$image nan 0 1 1" nowhere.jpg "$weights" '' "$image"$'\t0 0 5 5 x' "$image 1 2 3 4 5 6 7 8 9" >lines
 code=0
 "${serve[@]}" --stdin paths --quiet <lines >out 2>said || code=$?
 [ "$code" = 3 ] || fail "exit code $code" "$(cat said)"
@@ -55,6 +55,7 @@ sed -n 2p out | grep -q '^{"path":"image 1","error":"the image is neither' || fa
 sed -n 3p out | grep -q '^{"path":"image 2","plate":' || fail 'no answer in its place' "$(cat out)"
 expect 3 'standard input ends in the middle of image 1' "${serve[@]}" --stdin images --quiet < <(framed "$image"; length 500; echo half)
 expect 3 'image 0 says that it is' "${serve[@]}" --stdin images --quiet <"$weights"
+expect 3 'line 2 holds a zero byte' "${serve[@]}" --stdin paths --quiet < <(printf '%s\n%s\0%s\0' "$image" "$image" "$image")
 expect 3 'is longer than 65536 bytes' "${serve[@]}" --stdin paths --quiet < <(head -c 300000 /dev/zero | tr '\0' x)
 
 # Raw frames: grey ones, all the same.

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -240,6 +241,25 @@ static void refuses(const char *file, const struct xtrain_options *options, int 
         fail_msg("\"%s\" is not in: %s", sentence, error.text);
 }
 
+static void test_weights_may_be_a_runs_folder(void **state)
+{
+    (void)state;
+    char folder[64];
+    char path[96];
+    struct xtrain *network = NULL;
+    struct xtrain_error error;
+    snprintf(folder, sizeof folder, "/tmp/xtrain-session-run-%d", (int)getpid());
+    snprintf(path, sizeof path, "%s/last.safetensors", folder);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    refuses(folder, NULL, XTRAIN_DATA, "neither best.safetensors nor last.safetensors");
+    assert_int_equal(link(weights, path), 0);
+    int status = xtrain_open(&network, folder, &(struct xtrain_options){.threads = 1}, &error);
+    xtrain_close(network);
+    unlink(path);
+    rmdir(folder);
+    assert_int_equal(status, XTRAIN_OK);
+}
+
 static void test_options_that_cannot_be_meant(void **state)
 {
     (void)state;
@@ -404,6 +424,7 @@ int main(void)
         cmocka_unit_test(test_a_full_queue_refuses_and_a_flush_empties_it),
         cmocka_unit_test(test_a_full_queue_is_busy),
         cmocka_unit_test(test_closing_answers_what_was_sent),
+        cmocka_unit_test(test_weights_may_be_a_runs_folder),
         cmocka_unit_test(test_options_that_cannot_be_meant),
         cmocka_unit_test(test_pictures_that_cannot_be_meant),
         cmocka_unit_test(test_regions_and_orders),

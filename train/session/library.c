@@ -1,8 +1,10 @@
 /* What libxtrain has and the program does not need: options, facts, messages. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/str.h"
+#include "models/weights/weight_file.h"
 #include "train/session/engine.h"
 #include "train/session/library.h"
 
@@ -65,11 +67,14 @@ int xtrain_open(struct xtrain **out, const char *weights, const struct xtrain_op
     static const struct xtrain_options none;
     const struct xtrain_options *given = options ? options : &none;
     struct xt_err err = {0};
-    struct xt_settings settings;
+    struct xt_settings settings = {0};
+    char *file = NULL;
     *out = NULL;
     xt_log_hush();
-    enum xt_status status = weights ? xt_library_settings(weights, given, &settings, &err)
+    enum xt_status status = weights ? xt_weight_file_locate(&file, weights, &err)
                                     : xt_err_set(&err, XT_ERR_USAGE, "no weights were named");
+    if (!status)
+        status = xt_library_settings(file, given, &settings, &err);
     if (!status)
         status = xt_engine_open(out, &settings, &err);
     const struct xt_engine_plan plan = {
@@ -80,9 +85,12 @@ int xtrain_open(struct xtrain **out, const char *weights, const struct xtrain_op
     };
     if (!status)
         status = xt_engine_start(*out, &plan, &err);
-    if (!status)
+    if (!status) {
+        free(file);
         return XTRAIN_OK;
+    }
     xtrain_close(*out);
+    free(file);
     *out = NULL;
     xt_engine_fail(&err, error);
     return (int)status;

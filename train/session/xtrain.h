@@ -93,8 +93,8 @@ struct xtrain_image {
     void *reserved[8]; /* zero */
 };
 
-/* Opens the weights (a .safetensors or .pth file), builds the network for its device and warms it:
- * seconds, on a GPU perhaps minutes the first time. */
+/* Opens the weights (a .safetensors or .pth file, or a run's folder), builds the network for its
+ * device and warms it: seconds, on a GPU perhaps minutes the first time. */
 int xtrain_open(struct xtrain **out, const char *weights, const struct xtrain_options *options,
                 struct xtrain_error *error);
 /* Waits for the answers to what was sent. No thread may use the handle then or later; answers that

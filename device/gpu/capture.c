@@ -84,6 +84,9 @@ enum xt_status xt_capture_begin(enum xt_capture_gpu gpu, struct xt_err *err)
     /* What would go to the GPU goes to a file, and that nowhere: it grows with every upload. */
     setenv("SetCommandStreamReceiver", "1", 1);
     setenv("AUBDumpCaptureFileName", "/dev/null", 1);
+    /* Nobody stamps the time at which something ended; PVC waits for that. */
+    setenv("EnableTimestampWaitForEvents", "0", 1);
+    setenv("EnableTimestampWaitForQueues", "0", 1);
     /* Its Level Zero side has no such mode. */
     setenv("ONEAPI_DEVICE_SELECTOR", "opencl:gpu", 1);
     return XT_OK;

@@ -16,6 +16,7 @@
 #include "base/system/again.h"
 #include "base/system/thread.h"
 #include "device/guard.h"
+#include "device/kernels/ahead.h"
 #include "device/kernels/engine_blob.h"
 #include "device/gpu/host_gpu.h"
 #include "device/primitive.h"
@@ -295,6 +296,20 @@ static void end_of_opening(void *context, const char *why)
     xt_again_end(XT_ERR_DEVICE);
 }
 
+/* Kernels that were made where there was no GPU; whoever makes them has nothing to look at. */
+static enum xt_status check_kernels(struct xt_device *device, enum xt_capture_gpu for_gpu,
+                                    struct xt_err *err)
+{
+    struct xt_str about = {0};
+    if (for_gpu)
+        return xt_capture_check(for_gpu, device->xpu.facts.device_id, err);
+    enum xt_status status = xt_device_about(device, &about, err);
+    if (!status)
+        status = xt_ahead_check(&device->cache, xt_str_get(&about), err);
+    xt_str_clear(&about);
+    return status;
+}
+
 static enum xt_status start_xpu(struct xt_device *device, const char *spec,
                                 const struct xt_device_options *options, struct xt_err *err)
 {
@@ -303,6 +318,8 @@ static enum xt_status start_xpu(struct xt_device *device, const char *spec,
     device->kind = XT_DEVICE_XPU;
     device->own_memory = device->compiles = device->trains_fp16 = true;
     enum xt_status status = xt_dnnl_find(XT_DNNL_GPU, library, sizeof library, err);
+    if (!status && options->for_gpu)
+        status = xt_capture_begin(options->for_gpu, err);
     if (!status)
         status = xt_kernel_cache_begin(&device->cache, options->cache_folder, options->no_cache,
                                        library, err);
@@ -319,6 +336,8 @@ static enum xt_status start_xpu(struct xt_device *device, const char *spec,
         xt_engine_blob_recall(&device->cache);
     if (!status)
         status = choose_xpu(device, spec, err);
+    if (!status)
+        status = check_kernels(device, options->for_gpu, err);
     if (status)
         return status;
     prepare_threads(device, options->threads);
@@ -390,10 +409,15 @@ enum xt_status xt_device_about(const struct xt_device *device, struct xt_str *ou
                                struct xt_err *err)
 {
     const struct xt_gpu_facts *facts = &device->xpu.facts;
-    return xt_str_printf(
-        out, err, "# onednn: %s %.40s\n# runtime: %s, %s\n# device: %s\n# driver: %s\n",
+    uint32_t told = 0;
+    enum xt_status status = xt_str_printf(
+        out, err,
+        "# onednn: %s %.40s\n# runtime: %s, %s\n# device: %s\n# device id: 0x%04x\n# driver: %s\n",
         xt_dnnl_version_text().text, xt_dnnl.version()->hash, xt_dnnl_gpu_runtime(),
-        *device->xpu.backend ? device->xpu.backend : "not told", facts->name, facts->driver);
+        *device->xpu.backend ? device->xpu.backend : "not told", facts->name,
+        (unsigned)facts->device_id, facts->driver);
+    return status || !xt_capture_device(&told) ? status
+                                               : xt_str_printf(out, err, "%s", xt_ahead_line);
 }
 
 enum xt_status xt_device_record_cache(struct xt_device *device, struct xt_err *err)

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "device/dnnl.h"
+#include "device/gpu/capture.h"
 #include "device/handle.h"
 #include "device/memory.h"
 
@@ -22,6 +23,7 @@ struct xt_device_options {
     int threads;              /* of the host; 0: what the process may use */
     const char *cache_folder; /* the base of the kernel cache; NULL: the default */
     bool no_cache;
+    enum xt_capture_gpu for_gpu; /* kernels are made for this one, which is not here */
 };
 
 /* Opens the device. "auto" takes the XPU that "xpu" would, else the CPU. XT_ERR_DEVICE names what
@@ -33,7 +35,8 @@ enum xt_status xt_device_open(struct xt_device *device, const char *spec, int th
                               struct xt_err *err);
 void xt_device_close(struct xt_device *device);
 
-/* What kernels follow from, a line each: oneDNN, its runtime, the device, the driver. Of an XPU. */
+/* What kernels follow from, a line each: oneDNN, its runtime, the device, the driver, and whether
+ * that is a GPU at all. Of an XPU. */
 enum xt_status xt_device_about(const struct xt_device *device, struct xt_str *out,
                                struct xt_err *err);
 

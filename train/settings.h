@@ -10,6 +10,7 @@
 
 #include "base/dtype.h"
 #include "base/err.h"
+#include "device/gpu/capture.h"
 
 enum xt_optim_kind { XT_OPTIM_SGD, XT_OPTIM_ADAM, XT_OPTIM_ADAMW, XT_OPTIM_RMSPROP };
 enum xt_sched_kind {
@@ -167,6 +168,7 @@ struct xt_settings {
 
     /* warmup: lists, see xt_options_count */
     enum xt_warm_for warm_for;
+    enum xt_capture_gpu for_gpu; /* that is not here; XT_CAPTURE_NONE: the one that is */
     enum xt_amp types;
 
     /* evaluation and prediction */

@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "cli/report.h"
+#include "device/kernels/ahead.h"
 
 static void format_day(int64_t when, char out[24])
 {
@@ -54,7 +55,7 @@ static void describe_about(struct xt_report *row, const struct xt_cache_store *s
                            const char *key, const char *label, const char *format)
 {
     char text[96];
-    xt_cache_store_about(store, key, text, sizeof text);
+    xt_cache_about(xt_str_get(&store->files.about), key, text, sizeof text);
     xt_report_add(row, key, label, format, text);
 }
 
@@ -77,6 +78,8 @@ static void describe_store(struct xt_report *table, const struct xt_cache_store 
     describe_about(row, store, "device", "", "                 %s");
     describe_about(row, store, "driver", "", ", driver %s");
     describe_about(row, store, "onednn", "", ", oneDNN %s");
+    if (strstr(xt_str_get(&store->files.about), xt_ahead_line))
+        describe_about(row, store, "made", "", "\n                 made %s");
 }
 
 /* JSON has each cache, also of `cache info`. */

@@ -110,19 +110,3 @@ enum xt_status xt_cache_stores_read(struct xt_cache_stores *stores, const char *
     free(kernels);
     return status;
 }
-
-void xt_cache_store_about(const struct xt_cache_store *store, const char *key, char *out,
-                          size_t room)
-{
-    const char *text = xt_str_get(&store->files.about);
-    char start[32];
-    int length = snprintf(start, sizeof start, "# %s: ", key);
-    const char *at = strstr(text, start);
-    snprintf(out, room, "not told");
-    if (at) {
-        at += length;
-        size_t fits = strcspn(at, "\n") < room - 1 ? strcspn(at, "\n") : room - 1;
-        memcpy(out, at, fits);
-        out[fits] = '\0';
-    }
-}

@@ -34,10 +34,6 @@ enum xt_status xt_cache_stores_read(struct xt_cache_stores *stores, const char *
                                     struct xt_err *err);
 void xt_cache_stores_clear(struct xt_cache_stores *stores);
 
-/* The value of a "# key: value" line of the index; "not told" where there is none. */
-void xt_cache_store_about(const struct xt_cache_store *store, const char *key, char *out,
-                          size_t room);
-
 /* Whether a folder of this name is a cache: 16 hexadecimal digits. */
 bool xt_cache_is_key(const char *name);
 

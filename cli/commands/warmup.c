@@ -117,6 +117,10 @@ static enum xt_status warm(const struct xt_settings *settings, struct warmed *ou
     struct xt_span start = xt_span_now();
     struct xt_settings own = *settings;
     own.amp = settings->types;
+    if (own.for_gpu) {
+        own.device = "xpu";
+        own.xpu = true;
+    }
     enum xt_status status = own.warm_for == XT_WARM_TRAIN
                                 ? warm_training(&own, out, err)
                                 : warm_inference(&own, own.warm_for == XT_WARM_EVAL, out, err);
@@ -135,12 +139,24 @@ static enum xt_status report(const struct xt_settings *settings, const struct wa
     xt_report_add(line, "compiled", "", "%4d", warmed->compiled);
     xt_report_add(line, NULL, "", " kernel%-2scompiled", warmed->compiled == 1 ? "" : "s");
     xt_report_add(line, "kept", "", ", %4d in the cache before", warmed->kept);
+    xt_report_add(line, "for_gpu", NULL, "%s", xt_capture_names[settings->for_gpu]);
     xt_report_add(line, "wall_s", "", ", %8.2f s", warmed->span.wall);
     xt_report_add(line, "cpu_s", "", ", %8.2f s of CPU time", warmed->span.cpu);
     enum xt_status status =
         xt_report_end(line, settings->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
     fflush(stdout);
     return status;
+}
+
+/* Nothing was seen to run: that is said, and how they come to the GPU. */
+static void note_ahead(const struct xt_settings *settings)
+{
+    if (settings->for_gpu)
+        xt_log_note(
+            "these kernels are for an %s, and no GPU has run them: nothing was computed "
+            "here. \"xtrain cache export FILE\" carries them to one; its first run looks at "
+            "them again",
+            xt_capture_title(settings->for_gpu).text);
 }
 
 enum xt_status xt_cmd_warmup(struct xt_options *options, struct xt_err *err)
@@ -158,5 +174,7 @@ enum xt_status xt_cmd_warmup(struct xt_options *options, struct xt_err *err)
             if (!status)
                 status = report(&settings, &warmed, err);
         }
+    if (!status)
+        note_ahead(&options->values);
     return status;
 }

@@ -1032,6 +1032,19 @@ static const struct xt_option table[] = {
         .help = "compile for these: train,eval,predict",
     },
     {
+        .name = "for-gpu",
+        .type = &xt_type_choice,
+        FIELD(for_gpu),
+        .commands = WARM,
+        .group = XT_GROUP_MACHINE,
+        .value = "NAME",
+        .fallback = "none",
+        .choices = xt_capture_names,
+        .not_in_config = true,
+        .help = "compile for this GPU, which need not be here: Intel's OpenCL driver takes itself "
+                "for it",
+    },
+    {
         .name = "types",
         .type = &xt_type_choice,
         FIELD(types),

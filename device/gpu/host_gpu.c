@@ -133,24 +133,41 @@ void xt_host_gpu_read(struct xt_host_gpu *out, const char *root)
 
 /* --- driver files
  * -------------------------------------------------------------------------------*/
+static bool has_line(const struct xt_str *text, const char *line)
+{
+    size_t length = strlen(line);
+    for (const char *at = xt_str_get(text); *at;) {
+        size_t here = strcspn(at, "\n");
+        if (here == length && memcmp(at, line, length) == 0)
+            return true;
+        at += here + (at[here] != '\0');
+    }
+    return false;
+}
+
 static enum xt_status add_file(struct xt_str *out, const char *path, struct xt_err *err)
 {
     struct stat st;
+    char line[512];
     char *real = realpath(path, NULL);
     enum xt_status status = XT_OK;
-    if (real && stat(real, &st) == 0 && S_ISREG(st.st_mode))
-        status = xt_str_printf(out, err, "%s %lld\n", xt_file_name(real), (long long)st.st_size);
+    if (real && stat(real, &st) == 0 && S_ISREG(st.st_mode)) {
+        snprintf(line, sizeof line, "%.480s %lld", xt_file_name(real), (long long)st.st_size);
+        if (!has_line(out, line))
+            status = xt_str_printf(out, err, "%s\n", line);
+    }
     free(real);
     return status;
 }
 
+static const char *const folders[] = {
+    "/usr/lib/x86_64-linux-gnu", "/usr/lib64",       "/usr/lib", "/usr/local/lib",
+    "/usr/local/lib64",          "/usr/lib/wsl/lib",
+};
+
 static enum xt_status add_libraries(const char *root, const char *name, struct xt_str *out,
                                     struct xt_err *err)
 {
-    static const char *const folders[] = {
-        "/usr/lib/x86_64-linux-gnu", "/usr/lib64",       "/usr/lib", "/usr/local/lib",
-        "/usr/local/lib64",          "/usr/lib/wsl/lib",
-    };
     enum xt_status status = XT_OK;
     for (size_t i = 0; i < sizeof folders / sizeof *folders && !status; i++) {
         char path[PATH_MAX];
@@ -158,6 +175,15 @@ static enum xt_status add_libraries(const char *root, const char *name, struct x
         status = add_file(out, path, err);
     }
     return status;
+}
+
+bool xt_host_gpu_find_library(const char *root, const char *name, char *path, size_t size)
+{
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        if ((size_t)snprintf(path, size, "%s%s/%s", root, folders[i], name) < size &&
+            access(path, R_OK) == 0)
+            return true;
+    return false;
 }
 
 /* A colon-separated list of files in an environment variable. */

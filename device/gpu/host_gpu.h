@@ -38,9 +38,12 @@ struct xt_host_gpu {
 void xt_host_gpu_read(struct xt_host_gpu *out, const char *root);
 
 /* One line for each file of a user-space GPU driver that would be loaded (Level Zero, OpenCL, the
- * kernel compiler): its name, which carries the version, and its size. Machines with the same text
- * have the same driver. Empty where there is none. */
+ * kernel compiler), each once: its name, which carries the version, and its size. Machines with the
+ * same text have the same driver. Empty where there is none. */
 enum xt_status xt_host_gpu_driver_files(const char *root, struct xt_str *out, struct xt_err *err);
+
+/* A file of a user-space driver ("intel-opencl/libigdrcl.so"), where it is installed: its path. */
+bool xt_host_gpu_find_library(const char *root, const char *name, char *path, size_t size);
 
 /* The exact command that lets this user open render nodes. */
 struct xt_host_gpu_hint {

@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "base/sha256.h"
 #include "base/system/trust.h"
+#include "device/gpu/capture.h"
 #include "device/gpu/host_gpu.h"
 
 enum { INDEX_LINES_MAX = 100000 };
@@ -359,6 +360,20 @@ enum xt_status xt_cache_files_record_taken(const char *folder, const struct xt_c
     return record(folder, xt_str_get(&taken->about), taken, err);
 }
 
+void xt_cache_about(const char *about, const char *key, char *out, size_t room)
+{
+    char start[32];
+    int length = snprintf(start, sizeof start, "# %s: ", key);
+    const char *at = strstr(about, start);
+    snprintf(out, room, "not told");
+    if (at) {
+        at += length;
+        size_t fits = strcspn(at, "\n") < room - 1 ? strcspn(at, "\n") : room - 1;
+        memcpy(out, at, fits);
+        out[fits] = '\0';
+    }
+}
+
 /* --- choosing the folder
  * ------------------------------------------------------------------------*/
 enum xt_status xt_kernel_cache_base(const char *given, char **out, struct xt_err *err)
@@ -386,35 +401,59 @@ static enum xt_status add_identity(const char *path, struct xt_str *out, struct 
     return status;
 }
 
+/* The kinds of GPUs that are here, by their PCI device ids, in order. */
+static int list_kinds(uint32_t kinds[XT_RENDER_NODES_MAX])
+{
+    struct xt_host_gpu host;
+    int count = 0;
+    if (xt_capture_device(&kinds[0]))
+        return 1;
+    xt_host_gpu_read(&host, "");
+    for (int i = 0; i < host.count; i++) {
+        uint32_t device = host.nodes[i].device;
+        int at = count;
+        while (at > 0 && kinds[at - 1] > device)
+            at--;
+        if (at > 0 && kinds[at - 1] == device)
+            continue;
+        memmove(kinds + at + 1, kinds + at, (size_t)(count - at) * sizeof *kinds);
+        kinds[at] = device;
+        count++;
+    }
+    return count;
+}
+
 /* What compiled kernels depend on, as text: oneDNN's file, the drivers' files, the devices, and
  * variables that make a driver another one. */
-static enum xt_status describe_machine(const char *library, struct xt_str *out, struct xt_err *err)
+static enum xt_status describe_machine(const char *library, const uint32_t *kinds, int count,
+                                       struct xt_str *out, struct xt_err *err)
 {
     static const char *const variables[] = {"NEOReadDebugKeys", "ProductFamilyOverride",
                                             "ForceDeviceId", "HardwareInfoOverride"};
-    struct xt_host_gpu host;
+    uint32_t device = 0;
+    bool told = xt_capture_device(&device);
     enum xt_status status = add_identity(library, out, err);
     if (!status)
         status = xt_str_printf(out, err, "\n");
     if (!status)
         status = xt_host_gpu_driver_files("", out, err);
-    xt_host_gpu_read(&host, "");
-    for (int i = 0; i < host.count && !status; i++)
-        status = xt_str_printf(out, err, "gpu %04x\n", host.nodes[i].device);
-    for (size_t i = 0; i < sizeof variables / sizeof *variables && !status; i++)
+    for (int i = 0; i < count && !status; i++)
+        status = xt_str_printf(out, err, "gpu %04x\n", kinds[i]);
+    for (size_t i = 0; i < sizeof variables / sizeof *variables && !status && !told; i++)
         if (getenv(variables[i]))
             status = xt_str_printf(out, err, "%s=%s\n", variables[i], getenv(variables[i]));
     return status;
 }
 
-enum xt_status xt_kernel_cache_folder(const char *base, const char *library, char **out,
-                                      struct xt_err *err)
+/* The folder for these kinds of GPUs, and what its name is made of. */
+static enum xt_status name_folder(const char *base, const char *library, const uint32_t *kinds,
+                                  int count, struct xt_str *machine, char **out, struct xt_err *err)
 {
-    struct xt_str machine = {0};
     char *name = NULL;
-    enum xt_status status = describe_machine(library, &machine, err);
+    xt_str_clear(machine);
+    enum xt_status status = describe_machine(library, kinds, count, machine, err);
     if (!status) {
-        struct xt_sha256_digest digest = xt_sha256(xt_str_get(&machine), machine.length);
+        struct xt_sha256_digest digest = xt_sha256(xt_str_get(machine), machine->length);
         if (asprintf(&name, "kernels/%.16s", xt_sha256_format(&digest).text) < 0) {
             name = NULL;
             status = xt_err_no_memory(err, "a file name", 0);
@@ -423,6 +462,29 @@ enum xt_status xt_kernel_cache_folder(const char *base, const char *library, cha
     if (!status)
         status = xt_file_join(out, base, name, err);
     free(name);
+    return status;
+}
+
+static enum xt_status choose_folder(const char *base, const char *library, struct xt_str *machine,
+                                    char **out, struct xt_err *err)
+{
+    uint32_t kinds[XT_RENDER_NODES_MAX];
+    int count = list_kinds(kinds);
+    for (int i = 0; count > 1 && i < count; i++) {
+        enum xt_status status = name_folder(base, library, &kinds[i], 1, machine, out, err);
+        if (status || xt_file_is_folder(*out))
+            return status;
+        free(*out);
+        *out = NULL;
+    }
+    return name_folder(base, library, kinds, count, machine, out, err);
+}
+
+enum xt_status xt_kernel_cache_folder(const char *base, const char *library, char **out,
+                                      struct xt_err *err)
+{
+    struct xt_str machine = {0};
+    enum xt_status status = choose_folder(base, library, &machine, out, err);
     xt_str_clear(&machine);
     return status;
 }
@@ -535,7 +597,7 @@ static enum xt_status prepare_folder(struct xt_kernel_cache *cache, const char *
     bool alone = false;
     enum xt_status status = xt_kernel_cache_base(base, &where, err);
     if (!status)
-        status = xt_kernel_cache_folder(where, library, &cache->folder, err);
+        status = choose_folder(where, library, &cache->key, &cache->folder, err);
     /* Whoever sets a loose umask gets a tight folder all the same. */
     mode_t before = umask(077);
     if (!status)
@@ -556,6 +618,10 @@ static enum xt_status prepare_folder(struct xt_kernel_cache *cache, const char *
         status = xt_kernel_cache_record(cache, NULL, err);
     if (alone)
         share_lock(cache);
+    if (!status) {
+        cache->about = files.about;
+        files.about = (struct xt_str){0};
+    }
     xt_cache_files_clear(&files);
     free(where);
     return status;
@@ -582,15 +648,47 @@ enum xt_status xt_kernel_cache_begin(struct xt_kernel_cache *cache, const char *
     return XT_OK;
 }
 
+/* The lines and one more: what KEY is made of, so that it can be said why a cache is not used. */
+static enum xt_status add_key(const struct xt_kernel_cache *cache, const char *about,
+                              struct xt_str *out, struct xt_err *err)
+{
+    const char *line = xt_str_get(&cache->key);
+    enum xt_status status = xt_str_printf(out, err, "%s# key: ", about);
+    for (const char *between = ""; *line && !status; between = "; ") {
+        size_t length = strcspn(line, "\n");
+        status = xt_str_printf(out, err, "%s%.*s", between, (int)length, line);
+        line += length + (line[length] != '\0');
+    }
+    return status ? status : xt_str_printf(out, err, "\n");
+}
+
 enum xt_status xt_kernel_cache_record(struct xt_kernel_cache *cache, const char *about,
                                       struct xt_err *err)
 {
     if (!cache->folder || !cache->writable)
         return XT_OK;
+    struct xt_str text = {0};
+    enum xt_status status = about ? add_key(cache, about, &text, err) : XT_OK;
     mode_t before = umask(077);
-    enum xt_status status = xt_cache_files_record(cache->folder, about, err);
+    if (!status)
+        status = xt_cache_files_record(cache->folder, about ? xt_str_get(&text) : NULL, err);
     umask(before);
+    xt_str_clear(&text);
     return status;
+}
+
+bool xt_kernel_cache_drop(struct xt_kernel_cache *cache)
+{
+    bool gone = cache->writable;
+    DIR *dir = gone ? opendir(cache->folder) : NULL;
+    for (const struct dirent *entry; dir && (entry = readdir(dir));)
+        if (is_kernel_name(entry->d_name) && unlinkat(dirfd(dir), entry->d_name, 0))
+            gone = false;
+    if (dir)
+        closedir(dir);
+    cache->kept = 0;
+    cache->bytes = 0;
+    return gone && dir;
 }
 
 void xt_kernel_cache_keep_blobs(struct xt_kernel_cache *cache, bool alone)
@@ -627,6 +725,8 @@ void xt_kernel_cache_end(struct xt_kernel_cache *cache)
     }
     if (cache->lock >= 0)
         close(cache->lock);
+    xt_str_clear(&cache->about);
+    xt_str_clear(&cache->key);
     free(cache->folder);
     *cache = (struct xt_kernel_cache){.lock = -1};
 }

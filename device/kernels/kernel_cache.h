@@ -7,7 +7,9 @@
  * match is removed before the driver sees it. In a folder that cannot be written (a container
  * image) nothing can be removed: there one bad file puts the whole folder out of use.
  *
- * Layout: BASE/kernels/KEY/, KEY from the files of oneDNN and of the drivers and from the devices;
+ * Layout: BASE/kernels/KEY/, KEY from the files of oneDNN and of the drivers and from the kinds of
+ * GPUs, or the one that the driver is told to take itself for (gpu/capture.h); of GPUs of several
+ * kinds, from that one for which there is such a folder already, else from all.
  * "index.txt" there holds "# key: value" lines and "SHA256 BYTES NAME" lines; "lock" is held
  * (flock, shared) by each process that uses the folder, so that files not recorded yet are known to
  * be somebody's work, and exclusively by one that comes alone while it removes what is nobody's.
@@ -68,6 +70,9 @@ enum xt_status xt_cache_files_record(const char *folder, const char *about, stru
 enum xt_status xt_cache_files_record_taken(const char *folder, const struct xt_cache_files *taken,
                                            struct xt_err *err);
 
+/* The value of a "# key: value" line of an index; "not told" where there is none. */
+void xt_cache_about(const char *about, const char *key, char *out, size_t room);
+
 /* BASE: `given` (--cache-dir) or $XTRAIN_CACHE_DIR, else $XDG_CACHE_HOME/xtrain, else
  * ~/.cache/xtrain; into *out (free). */
 enum xt_status xt_kernel_cache_base(const char *given, char **out, struct xt_err *err);
@@ -96,6 +101,8 @@ struct xt_kernel_cache {
     int kept;     /* files that were there and are fine */
     int left_out; /* files that were removed */
     uint64_t bytes;
+    struct xt_str about;  /* what the index said of them when it was read */
+    struct xt_str key;    /* what KEY is made of, in one line */
     pthread_mutex_t turn; /* of the threads that make kernels: blobs are kept by one at a time */
     char note[320];       /* what the user should know: why there is no cache, what was left out */
 };
@@ -108,7 +115,10 @@ enum xt_status xt_kernel_cache_begin(struct xt_kernel_cache *cache, const char *
 /* Once the library is loaded and before it starts a driver: oneDNN's blobs are kept. `alone`: they
  * are all there is to keep, and the driver keeps nothing. */
 void xt_kernel_cache_keep_blobs(struct xt_kernel_cache *cache, bool alone);
-/* Records the files that are there now; `about` as for xt_cache_files_record. */
+/* Removes all kernels; false where one cannot be. */
+bool xt_kernel_cache_drop(struct xt_kernel_cache *cache);
+/* Records the files that are there now; `about` as for xt_cache_files_record, to which what KEY is
+ * made of is added. */
 enum xt_status xt_kernel_cache_record(struct xt_kernel_cache *cache, const char *about,
                                       struct xt_err *err);
 /* How many kernels are there now, recorded or not; 0 where no cache is in use. */

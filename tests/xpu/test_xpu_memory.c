@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "support.h"
@@ -71,6 +72,26 @@ static void auto_takes_the_largest_batch_that_fits(void **state)
     /* A graph for evaluation, and what stands behind pinned slots, are counted. */
     assert_true(fits.device.parts[XT_MEMORY_EVALUATION] > 0);
     assert_true(fits.device.parts[XT_MEMORY_PINNED] >= 8.0 * batch * 24 * 94 * 3);
+    xt_network_clear(&network);
+}
+
+/* What others have cannot be read; what this process has, the kernel counts. */
+static void what_this_process_has_is_not_free(void **state)
+{
+    static const char text[] = "drm-driver: xe\ndrm-client-id: 1\ndrm-pdev: 0000:03:00.0\n"
+                               "drm-resident-vram0: 1500000000\n";
+    struct xt_network network;
+    open_network(&network, 2e9, 0);
+    int all = find(&network);
+    assert_int_equal(xt_file_make_folder(support_path(*state, "proc/self/fdinfo"), NULL), XT_OK);
+    support_write_file(support_path(*state, "proc/self/fdinfo/4"), text, sizeof text - 1);
+    network.device.figures = (struct xt_figures){.root = *state};
+    network.device.xpu.facts.pci = (struct xt_pci_address){.known = true, .bus = 3};
+    struct xt_memory_plan plan = plan_of(&network, BATCH);
+    assert_true(plan.device.own == 1.5e9);
+    assert_true(plan.device.free == 0.5e9);
+    assert_true(*plan.device.why);
+    assert_true(find(&network) < all);
     xt_network_clear(&network);
 }
 
@@ -200,6 +221,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(auto_takes_the_largest_batch_that_fits),
+        cmocka_unit_test_setup_teardown(what_this_process_has_is_not_free, support_make_folder,
+                                        support_remove_folder),
         cmocka_unit_test(auto_keeps_every_tensor_within_one_allocation),
         cmocka_unit_test(a_batch_that_does_not_fit_is_refused_with_one_that_does),
         cmocka_unit_test(auto_is_refused_where_the_memory_cannot_be_read),

@@ -229,8 +229,9 @@ enum xt_status xt_device_loss_take(struct xt_device_loss *loss, struct xt_err *e
     /* The check before a run says so itself. */
     bool said = xt_str_starts(failed.text, "the device was lost");
     add_rest(loss, again, count, rest, sizeof rest);
-    xt_err_set(err, XT_ERR_DEVICE, "%s%s%s%.480s%s", said ? "" : "the device was lost: ",
-               said ? "" : device_of(loss), said ? "" : ": ", failed.text, rest);
+    xt_err_set(err, XT_ERR_DEVICE, "%s%s%s%.480s%s",
+               said ? "" : "the device was lost: ", said ? "" : device_of(loss), said ? "" : ": ",
+               failed.text, rest);
     if (again) {
         xt_log_warn("%s", err->text);
         fflush(NULL);

@@ -369,7 +369,7 @@
     const found = run.facts.slow;
     if (!found || !found.length) return '';
     return make('div', { class: 'card' }, make('h3', null, 'Slow because'),
-      make('ul', { class: 'small' }, found.map((f) => make('li', null, f.because + '. ', make('span', { class: 'soft' }, f.remedy)))));
+      make('ul', { class: 'small' }, found.map((f) => make('li', null, f.because + '; ', make('span', { class: 'soft' }, f.remedy)))));
   }
 
   // --- confusions ---
@@ -494,7 +494,7 @@
   // --- the page ---
   function one_run(run) {
     document.title = run.name + ' · xtrain';
-    const costs = [slow_because(run), time_spent(run), slowest(run)].filter((x) => x);
+    const costs = [time_spent(run), slow_because(run), slowest(run)].filter((x) => x);
     return [make('header', null, make('h1', null, run.name), state_of(run), again()), head(run), curves(),
       run.facts.evaluation ? [confusions(run.facts.evaluation), worst(run.facts.evaluation)] : '',
       costs.length ? section('Where the time went', null, make('div', { class: 'charts loose' }, costs)) : '',
@@ -504,7 +504,7 @@
     document.title = `${data.runs.length} runs · xtrain`;
     const apart = data.runs.map((run) => {
       const found = run.facts.evaluation;
-      const costs = [slow_because(run), time_spent(run), slowest(run)].filter((x) => x);
+      const costs = [time_spent(run), slow_because(run), slowest(run)].filter((x) => x);
       return make('details', null, make('summary', null, make('span', { class: 'dot', style: `background:${run.colour}` }), run.name),
         head(run), found ? [confusions(found), worst(found)] : '',
         costs.length ? make('div', { class: 'charts loose' }, costs) : '', make('h2', null, 'Settings'), settings(run));

@@ -28,7 +28,7 @@ struct xt_run_facts {
     int64_t epoch_steps;
     double seconds; /* trained */
     struct xt_run_costs costs;
-    int profiled;      /* steps whose ops were timed */
+    int profiled; /* steps whose ops were timed */
     const struct xt_slow *slow;
     const char *state; /* "running", "done", or how it ended */
 };

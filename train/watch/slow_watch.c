@@ -55,7 +55,8 @@ static void see_architecture(struct xt_slow_facts *facts, const struct xt_gpu_fa
     snprintf(facts->architecture, sizeof facts->architecture, "%s", is.name ? is.name : "");
     if (is.since && xt_xpu_is_before(version.text, is.since))
         snprintf(facts->newer, sizeof facts->newer,
-                 "oneDNN %s has machine code for %s, and this is %s", is.since, is.name, version.text);
+                 "oneDNN %s has machine code for %s, and this is %s", is.since, is.name,
+                 version.text);
 }
 
 static void see_bar(struct xt_slow_facts *facts, const struct xt_device *device)
@@ -134,7 +135,7 @@ void xt_slow_watch_end_step(struct xt_slow_watch *watch, double loading, double 
 
 bool xt_slow_watch_judge(struct xt_slow_watch *watch, bool now)
 {
-    enum { STEPS = 100, FEW = 10 };
+    enum { STEPS = 100, FEW = 5 };
     const double seconds = 3;
     struct xt_slow_facts *facts = &watch->facts;
     bool enough = watch->steps >= STEPS && watch->step >= seconds;

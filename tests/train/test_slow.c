@@ -234,6 +234,19 @@ static void readings_count_that_are_of_steps_alone(void **state)
     assert_true(watch.facts.launches == 0 && watch.facts.waits == 0);
 }
 
+static void waiting_for_a_loader_that_takes_more_threads_later_does_not_count(void **state)
+{
+    (void)state;
+    struct xt_slow_watch watch = {.is_xpu = true, .mixed = true};
+    const struct xt_monitor_figures none = {.readings = 0};
+    for (int i = 1; i <= 80; i++) {
+        xt_slow_watch_step(&watch, 1);
+        xt_slow_watch_end_step(&watch, i < 64 ? 3 : 1.5, 0, &none);
+    }
+    assert_true(xt_slow_watch_judge(&watch, true));
+    assert_true(watch.facts.loader == 0.5);
+}
+
 static void steps_that_were_too_few_or_too_short_are_not_judged_by(void **state)
 {
     (void)state;
@@ -264,6 +277,7 @@ int main(void)
         cmocka_unit_test(what_is_not_known_is_left_out_with_its_reason),
         cmocka_unit_test(several_findings_stand_in_one_order),
         cmocka_unit_test(readings_count_that_are_of_steps_alone),
+        cmocka_unit_test(waiting_for_a_loader_that_takes_more_threads_later_does_not_count),
         cmocka_unit_test(steps_that_were_too_few_or_too_short_are_not_judged_by),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

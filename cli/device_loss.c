@@ -1,6 +1,5 @@
 #include "cli/device_loss.h"
 
-#include <cjson/cJSON.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -127,11 +126,13 @@ static void append_json(char *out, size_t size, const char *text)
 static void put_json(const struct xt_device_loss *loss, const char *why)
 {
     char text[sizeof loss->json + 4096];
+    char utf8[2048];
     if (!*loss->json)
         return;
     snprintf(text, sizeof text, "%s\"step\":%" PRId64 ",\"exit_code\":%d,\"exit_reason\":\"",
              loss->json, loss->trainer->step, (int)XT_ERR_DEVICE);
-    append_json(text, sizeof text - 4, why);
+    xt_str_escape_bytes(why, utf8, sizeof utf8);
+    append_json(text, sizeof text - 4, utf8);
     xt_str_append_to(text, sizeof text, "\"}\n");
     size_t length = strlen(text);
     for (size_t at = 0; at < length;) {
@@ -163,19 +164,17 @@ static void last_words(void *context, const char *why)
     xt_again_end(XT_ERR_DEVICE);
 }
 
-/* `{"run":"...","steps":100,` */
-static enum xt_status begin_json(struct xt_device_loss *loss, struct xt_err *err)
+/* `{"run":"...","steps":100,`, of one rank. */
+static void begin_json(struct xt_device_loss *loss)
 {
     const struct xt_trainer *trainer = loss->trainer;
-    cJSON *run = loss->settings->json ? cJSON_CreateString(trainer->folder.path) : NULL;
-    char *text = run ? cJSON_PrintUnformatted(run) : NULL;
-    if (text)
-        snprintf(loss->json, sizeof loss->json, "{\"run\":%.4000s,\"steps\":%" PRId64 ",", text,
-                 trainer->steps);
-    bool failed = loss->settings->json && !text;
-    cJSON_free(text);
-    cJSON_Delete(run);
-    return failed ? xt_err_no_memory(err, "the last words", 0) : XT_OK;
+    char path[2000];
+    if (!loss->settings->json || !xt_ranks_is_first(loss->settings->ranks))
+        return;
+    xt_str_escape_bytes(trainer->folder.path, path, sizeof path);
+    xt_str_append_to(loss->json, sizeof loss->json, "{\"run\":\"");
+    append_json(loss->json, sizeof loss->json - 64, path);
+    xt_str_append_to(loss->json, sizeof loss->json, "\",\"steps\":%" PRId64 ",", trainer->steps);
 }
 
 enum xt_status xt_device_loss_begin(struct xt_device_loss *loss, const struct xt_trainer *trainer,
@@ -200,8 +199,9 @@ enum xt_status xt_device_loss_open_folder(struct xt_device_loss *loss, struct xt
 {
     struct xt_again again = {0};
     xt_resume_line(loss->trainer, loss->line, sizeof loss->line);
-    enum xt_status status = begin_json(loss, err);
-    if (!status && loss->again.arguments)
+    enum xt_status status = XT_OK;
+    begin_json(loss);
+    if (loss->again.arguments)
         status = xt_run_again_prepare(loss->trainer, &again, err);
     if (status || !again.arguments)
         return status;

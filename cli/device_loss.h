@@ -1,6 +1,6 @@
 /* A device that is lost under a run: the sentence, with the last checkpoint and the line that goes
- * on, and, with --on-device-loss resume, the run once more from there in this process' place. Before
- * its folder is open, a run begins again as it was typed. */
+ * on, and, with --on-device-loss resume, the run once more from there in this process' place.
+ * Before its folder is open, a run begins again as it was typed. */
 #ifndef XT_CLI_DEVICE_LOSS_H
 #define XT_CLI_DEVICE_LOSS_H
 

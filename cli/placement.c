@@ -13,7 +13,7 @@
 /* A line of the table; "" where there is nothing to say. */
 struct row {
     const char *name, *kind, *place, *type;
-    double bytes; /* that it writes; 0: none */
+    double bytes; /* that it writes; negative: nothing of its own */
     const char *format, *forward, *backward;
 };
 
@@ -25,7 +25,7 @@ static const char *or_dash(const char *text)
 static void print_row(const struct row *row, FILE *out)
 {
     char bytes[16] = "-";
-    if (row->bytes > 0)
+    if (row->bytes >= 0)
         snprintf(bytes, sizeof bytes, "%.1f MB", row->bytes / 1e6);
     fprintf(out, "%-20s %-14s %-6s %-4s %-8s %-7s %-26s %s\n", row->name, row->kind, row->place,
             row->type, bytes, or_dash(row->format), or_dash(row->forward), or_dash(row->backward));
@@ -82,10 +82,10 @@ static void print_step(const struct xt_trainer *trainer, FILE *out)
     int states = xt_optim_states(trainer->optim.kind, trainer->optim.momentum);
     print_transfers(trainer, out);
     print_row(&(struct row){"loss", network->task == XT_TASK_PLATES ? "CTC" : "cross entropy",
-                            "cpu", "f32", 0, "", loops, loops},
+                            "cpu", "f32", -1, "", loops, loops},
               out);
     if (trainer->scaler.on)
-        print_row(&(struct row){"scaler", "loss scale", "cpu", "f32", 0, "", "", loops}, out);
+        print_row(&(struct row){"scaler", "loss scale", "cpu", "f32", -1, "", "", loops}, out);
     if (trainer->sum)
         print_row(&(struct row){"gradient sum", "accumulate", place, "f32", floats, "", "", by},
                   out);

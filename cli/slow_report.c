@@ -1,5 +1,7 @@
 #include "cli/slow_report.h"
 
+#include <math.h>
+
 void xt_slow_report(struct xt_report *to, const struct xt_slow *slow, bool said)
 {
     struct xt_report *list = xt_report_list(to, "slow");
@@ -14,12 +16,29 @@ void xt_slow_report(struct xt_report *to, const struct xt_slow *slow, bool said)
     }
 }
 
+/* What a step is made of on the host's side; of a GPU alone. */
+static void describe_step(struct xt_report *to, const struct xt_slow_facts *facts)
+{
+    xt_report_add(to, "step_ms", NULL, "%f", 1e3 * facts->step);
+    xt_report_add(to, "launches_ms", NULL, "%f", 1e3 * facts->launches);
+    xt_report_add(to, "waits_ms", NULL, "%f", 1e3 * facts->waits);
+    xt_report_add(to, "loss_ms", NULL, "%f", 1e3 * facts->loss);
+    xt_report_add(to, "busy", NULL, "%f", facts->busy);
+    if (isfinite(facts->launches))
+        xt_report_line(to,
+                       "of a step of %.1f ms the host gives work for %.1f ms, waits for the device "
+                       "%.1f ms and works on the loss %.1f ms",
+                       1e3 * facts->step, 1e3 * facts->launches, 1e3 * facts->waits,
+                       1e3 * facts->loss);
+}
+
 void xt_slow_report_why(struct xt_report *to, const struct xt_slow *slow,
                         const struct xt_slow_facts *facts)
 {
     char looked[256];
     char rest[1024];
     xt_slow_report(to, slow, false);
+    describe_step(to, facts);
     xt_slow_describe_looked(slow, looked, sizeof looked);
     xt_slow_describe_rest(slow, facts, rest, sizeof rest);
     xt_report_add(to, "looked_at", NULL, "%s", looked);

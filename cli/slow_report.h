@@ -8,7 +8,7 @@
 /* The list "slow" of {cause, because, remedy}; as text a line each, unless it was said before. */
 void xt_slow_report(struct xt_report *to, const struct xt_slow *slow, bool said);
 
-/* The same with what was looked at, and what could not be. */
+/* The same with what a step is made of, what was looked at, and what could not be. */
 void xt_slow_report_why(struct xt_report *to, const struct xt_slow *slow,
                         const struct xt_slow_facts *facts);
 

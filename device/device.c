@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/system/again.h"
+#include "base/system/process.h"
 #include "base/system/thread.h"
 #include "device/guard.h"
 #include "device/kernels/ahead.h"
@@ -233,8 +234,8 @@ static void say_choice(struct xt_device *device, const struct xt_xpus *list, con
                                       : ", the only one");
 }
 
-/* SYCL has memory there by addresses alone, and would say so in words that help nobody. oneDNN's own
- * OpenCL runtime has other memories too. */
+/* SYCL has memory there by addresses alone, and would say so in words that help nobody. oneDNN's
+ * own OpenCL runtime has other memories too. */
 static enum xt_status check_shared_memory(const struct xt_xpu *xpu, const char *spec,
                                           struct xt_err *err)
 {
@@ -274,12 +275,38 @@ static enum xt_status choose_xpu(struct xt_device *device, const char *spec, str
     return XT_OK;
 }
 
+static void try_level_zero(const void *argument, void *result)
+{
+    (void)argument;
+    (void)result;
+    struct xt_level_zero *zero = NULL;
+    struct xt_err why = {0};
+    if (!xt_level_zero_open(&zero, &why))
+        xt_level_zero_close(zero);
+}
+
+/* OpenCL may have been chosen because Level Zero's driver crashes or hangs; from there come figures
+ * alone then. */
+static bool level_zero_can_be_asked(struct xt_device *device)
+{
+    enum { SECONDS = 30 };
+    const char *selector = getenv("ONEAPI_DEVICE_SELECTOR");
+    char nothing = 0;
+    struct xt_err why = {0};
+    const struct xt_process process = {.work = try_level_zero, .seconds = SECONDS};
+    if (!selector || !xt_str_starts(selector, "opencl") ||
+        !xt_process_run(&process, &nothing, sizeof nothing, NULL, &why))
+        return true;
+    snprintf(device->no_zero, sizeof device->no_zero, "Level Zero is left alone: %.200s", why.text);
+    return false;
+}
+
 /* Level Zero is asked before oneDNN starts the drivers: an old loader switches Sysman on when its
  * drivers start, or never. */
 static void open_level_zero(struct xt_device *device)
 {
     struct xt_err why = {0};
-    if (xt_level_zero_open(&device->zero, &why))
+    if (level_zero_can_be_asked(device) && xt_level_zero_open(&device->zero, &why))
         snprintf(device->no_zero, sizeof device->no_zero, "%.255s", why.text);
 }
 

@@ -239,14 +239,14 @@ static size_t engine_get_count(dnnl_engine_kind_t kind)
 
 static dnnl_status_t stream_create(dnnl_stream_t *stream, dnnl_engine_t engine, unsigned flags)
 {
-    return call(NULL, NULL, (uintptr_t)guard.bare.stream_create, (uintptr_t)stream, (uintptr_t)engine,
-                flags, 0);
+    return call(NULL, NULL, (uintptr_t)guard.bare.stream_create, (uintptr_t)stream,
+                (uintptr_t)engine, flags, 0);
 }
 
 static dnnl_status_t stream_wait(dnnl_stream_t stream)
 {
-    return call("a wait for its work", &spent.waits, (uintptr_t)guard.bare.stream_wait, (uintptr_t)stream, 0, 0,
-                0);
+    return call("a wait for its work", &spent.waits, (uintptr_t)guard.bare.stream_wait,
+                (uintptr_t)stream, 0, 0, 0);
 }
 
 static dnnl_status_t memory_create(dnnl_memory_t *memory, const_dnnl_memory_desc_t md,
@@ -258,27 +258,27 @@ static dnnl_status_t memory_create(dnnl_memory_t *memory, const_dnnl_memory_desc
 
 static dnnl_status_t memory_map_data(const_dnnl_memory_t memory, void **mapped)
 {
-    return call("a copy from its memory", &spent.waits, (uintptr_t)guard.bare.memory_map_data, (uintptr_t)memory,
-                (uintptr_t)mapped, 0, 0);
+    return call("a copy from its memory", &spent.waits, (uintptr_t)guard.bare.memory_map_data,
+                (uintptr_t)memory, (uintptr_t)mapped, 0, 0);
 }
 
 static dnnl_status_t memory_unmap_data(const_dnnl_memory_t memory, void *mapped)
 {
-    return call("a copy to its memory", &spent.waits, (uintptr_t)guard.bare.memory_unmap_data, (uintptr_t)memory,
-                (uintptr_t)mapped, 0, 0);
+    return call("a copy to its memory", &spent.waits, (uintptr_t)guard.bare.memory_unmap_data,
+                (uintptr_t)memory, (uintptr_t)mapped, 0, 0);
 }
 
 static dnnl_status_t primitive_create(dnnl_primitive_t *primitive, const_dnnl_primitive_desc_t pd)
 {
-    return call(NULL, NULL, (uintptr_t)guard.bare.primitive_create, (uintptr_t)primitive, (uintptr_t)pd,
-                0, 0);
+    return call(NULL, NULL, (uintptr_t)guard.bare.primitive_create, (uintptr_t)primitive,
+                (uintptr_t)pd, 0, 0);
 }
 
 static dnnl_status_t primitive_execute(const_dnnl_primitive_t primitive, dnnl_stream_t stream,
                                        int count, const dnnl_exec_arg_t *arguments)
 {
-    return call("a launch", &spent.launches, (uintptr_t)guard.bare.primitive_execute, (uintptr_t)primitive,
-                (uintptr_t)stream, (uintptr_t)count, (uintptr_t)arguments);
+    return call("a launch", &spent.launches, (uintptr_t)guard.bare.primitive_execute,
+                (uintptr_t)primitive, (uintptr_t)stream, (uintptr_t)count, (uintptr_t)arguments);
 }
 
 static dnnl_status_t memory_destroy(dnnl_memory_t memory)

@@ -50,7 +50,7 @@ struct xt_device {
     char chosen[1088]; /* why this one, where "auto" or "xpu" left a choice; else "" */
     /* On an XPU alone: */
     struct xt_xpu xpu;
-    char better[160]; /* of xt_xpu_better */
+    char better[160];           /* of xt_xpu_better */
     struct xt_level_zero *zero; /* NULL: none */
     char no_zero[256];          /* why there is none */
     struct xt_figures figures;  /* as last read */

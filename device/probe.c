@@ -67,6 +67,7 @@ enum xt_status xt_probe_xpus(struct xt_probe *out, struct xt_err *err)
         /* It may have died half way: nothing of its result counts. */
         memset(out, 0, sizeof *out);
         out->status = XT_ERR_DEVICE;
+        out->crashed = true;
         snprintf(out->why, sizeof out->why, "asking the GPU driver failed: %.900s", why.text);
         return XT_OK;
     }

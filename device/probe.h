@@ -10,6 +10,7 @@
 struct xt_probe {
     enum xt_status status; /* of finding XPUs; not XT_OK: `why` says it */
     char why[1024];
+    bool crashed;      /* that process did, or hung: nothing else is known */
     char library[512]; /* oneDNN's GPU build */
     char version[32];
     char commit[64];

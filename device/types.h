@@ -18,8 +18,8 @@ struct xt_types {
     char implementation[64]; /* of the forward convolution in f32: "jit:ir", "ocl:simple:any" */
 };
 
-/* Whether oneDNN's name of a kernel is of generated code ("jit:ir"), or of a reference one, which is
- * for checking ("ocl:ref:any"). */
+/* Whether oneDNN's name of a kernel is of generated code ("jit:ir"), or of a reference one, which
+ * is for checking ("ocl:ref:any"). */
 bool xt_types_is_machine_code(const char *implementation);
 bool xt_types_is_reference(const char *implementation);
 

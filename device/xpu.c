@@ -263,18 +263,12 @@ struct xt_architecture xt_xpu_architecture(const struct xt_gpu_facts *facts)
         unsigned major, minor_from, minor_to;
         struct xt_architecture is;
     } by_version[] = {
-        {12, 0, 10, {"Xe-LP", "3.0", XT_NO}},
-        {12, 50, 50, {"Xe-HP", NULL, XT_YES}},
-        {12, 55, 57, {"Xe-HPG", "3.0", XT_YES}},
-        {12, 60, 60, {"Xe-HPC", "3.0", XT_YES}},
-        {12, 61, 61, {"Xe-HPC", "3.0", XT_NOT_KNOWN}},
-        {12, 70, 71, {"Xe-LPG", "3.3", XT_NO}},
-        {12, 72, 73, {"Xe-LPG", "3.3", XT_NOT_KNOWN}},
-        {12, 74, 74, {"Xe-LPG", "3.3", XT_YES}},
-        {20, 0, 99, {"Xe2", "3.6", XT_YES}},
-        {30, 0, 9, {"Xe3", "3.8", XT_YES}},
-        {30, 10, 99, {"Xe3p", "3.12", XT_YES}},
-        {35, 0, 99, {"Xe3p", "3.12", XT_YES}},
+        {12, 0, 10, {"Xe-LP", "3.0", XT_NO}},          {12, 50, 50, {"Xe-HP", NULL, XT_YES}},
+        {12, 55, 57, {"Xe-HPG", "3.0", XT_YES}},       {12, 60, 60, {"Xe-HPC", "3.0", XT_YES}},
+        {12, 61, 61, {"Xe-HPC", "3.0", XT_NOT_KNOWN}}, {12, 70, 71, {"Xe-LPG", "3.3", XT_NO}},
+        {12, 72, 73, {"Xe-LPG", "3.3", XT_NOT_KNOWN}}, {12, 74, 74, {"Xe-LPG", "3.3", XT_YES}},
+        {20, 0, 99, {"Xe2", "3.6", XT_YES}},           {30, 0, 9, {"Xe3", "3.8", XT_YES}},
+        {30, 10, 99, {"Xe3p", "3.12", XT_YES}},        {35, 0, 99, {"Xe3p", "3.12", XT_YES}},
     };
     /* By the high byte of the PCI device id, where the driver tells no version, or in the way of
      * drivers of 2022. */

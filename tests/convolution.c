@@ -1,6 +1,6 @@
 /* Opens an XPU, computes one small convolution there in f32 and holds it against plain loops: the
- * least that makes a driver compile something and keep it. For the tests of kernel caches. Exit code
- * 4 where it is off or fails. */
+ * least that makes a driver compile something and keep it. For the tests of kernel caches. Exit
+ * code 4 where it is off or fails. */
 #include <math.h>
 #include <stdio.h>
 
@@ -91,8 +91,7 @@ static enum xt_status run(struct xt_device *device, const dnnl_memory_desc_t des
 {
     dnnl_primitive_desc_t pd = NULL;
     dnnl_primitive_t primitive = NULL;
-    enum xt_status status =
-        xt_dnnl_check(forward(device->engine, descs, &pd), what, err);
+    enum xt_status status = xt_dnnl_check(forward(device->engine, descs, &pd), what, err);
     if (!status)
         status = xt_primitive_create(device, pd, what, &primitive, err);
     for (unsigned i = 0; i < 4 && !status; i++) {
@@ -133,8 +132,8 @@ static enum xt_status check(struct xt_device *device, double *error, struct xt_e
     }
     /* Sums of a hundred and more exact products: float32 keeps six digits. */
     if (!status && !(*error < 1e-6))
-        status = xt_err_set(err, XT_ERR_DEVICE, "%s is off by %.2g of the largest value", what,
-                            *error);
+        status =
+            xt_err_set(err, XT_ERR_DEVICE, "%s is off by %.2g of the largest value", what, *error);
     return status;
 }
 

@@ -153,9 +153,9 @@ struct xt_trainer {
     struct xt_monitor_figures device_figures;
     struct xt_crossed crossed; /* the bus, in steps of this process; nothing on the CPU */
     struct xt_others others;   /* who else holds the CPUs */
-    int threads_again;    /* the run is to be started again with so many threads; 0: it is not */
-    struct xt_slow_watch slow; /* what makes it slow, while steps are trained */
-    bool said_unreadable; /* what cannot be read of the device */
+    int threads_again; /* the run is to be started again with so many threads; 0: it is not */
+    struct xt_slow_watch slow;           /* what makes it slow, while steps are trained */
+    bool said_unreadable;                /* what cannot be read of the device */
     struct xt_step_seconds step_seconds; /* of the last step */
     struct xt_span prepare_span; /* batch slots and optimizer, their kernels too, took this */
     struct xt_span first_step;   /* of this process */

@@ -50,7 +50,8 @@ struct xt_bench_step {
     double others;        /* part of the machine's CPU time that others took meanwhile, 0 to 1; -1:
                              not known */
     struct xt_bench_profile profile;
-    struct xt_slow_facts facts; /* with --why: what makes the steps slow, and what it is judged by */
+    struct xt_slow_facts
+        facts; /* with --why: what makes the steps slow, and what it is judged by */
     struct xt_slow slow;
 };
 

@@ -277,8 +277,12 @@ static enum xt_status look_at_onednn(struct look *look, struct xt_probe *probe, 
         return status;
     if (!*probe->version) {
         struct xt_report *step = add(look, "oneDNN for GPUs", FAILED, "%.500s", probe->why);
-        mend(step, "make deps XPU=1", "make deps XPU=1");
-        add(look, "engine", SKIPPED, "there is no oneDNN for GPUs");
+        const char *cure = probe->crashed ? "the row \"back end\" below says whether another one "
+                                            "works"
+                                          : "make deps XPU=1";
+        mend(step, cure, cure);
+        add(look, "engine", SKIPPED, "%s",
+            probe->crashed ? "it is asked below" : "there is no oneDNN for GPUs");
         return XT_OK;
     }
     add(look, "oneDNN for GPUs", PASSED, "%s, runtime %s%s, %s", probe->version, probe->runtime,
@@ -352,7 +356,7 @@ static enum xt_status compare_backends(struct look *look, const struct xt_probe 
 {
     struct xt_backend_tried tried[XT_BACKENDS];
     char advice[256];
-    if (!*probe->version || probe->experimental) {
+    if ((!*probe->version && !probe->crashed) || probe->experimental) {
         add(look, "back end", SKIPPED, "%s",
             probe->experimental ? "oneDNN runs GPUs with a runtime of its own here, which has one"
                                 : "there is no oneDNN for GPUs");
@@ -368,8 +372,10 @@ static enum xt_status compare_backends(struct look *look, const struct xt_probe 
     int choice = xt_backends_choose(tried);
     if (choice >= 0)
         xt_report_add(step, "selector", NULL, "%s", tried[choice].selector);
-    add(look, "runtime", FACT,
-        "SYCL, over either of these; oneDNN's own Level Zero runtime (ZE) is not in this package");
+    if (*probe->version)
+        add(look, "runtime", FACT,
+            "SYCL, over either of these; oneDNN's own Level Zero runtime (ZE) is not in this "
+            "package");
     return XT_OK;
 }
 

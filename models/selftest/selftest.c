@@ -684,8 +684,8 @@ static enum xt_status time_passes(struct xt_graph *graph, int passes, double *se
             status = xt_graph_backward(graph, err);
     }
     if (!status)
-        status = xt_dnnl_check(xt_dnnl.stream_wait(graph->options.device->stream), "the device",
-                               err);
+        status =
+            xt_dnnl_check(xt_dnnl.stream_wait(graph->options.device->stream), "the device", err);
     *seconds = (xt_thread_seconds() - start) / passes;
     return status;
 }

@@ -80,8 +80,8 @@ enum xt_status xt_selftest_time_device(struct xt_device *device, enum xt_dtype d
 enum xt_status xt_selftest_run(struct xt_selftest *out, const struct xt_selftest_options *options,
                                struct xt_err *err);
 
-/* Builds options->model for training and times its passes: the mean of `passes` of them, in the best
- * of a few turns; with `passes` 0 it is built alone. */
+/* Builds options->model for training and times its passes: the mean of `passes` of them, in the
+ * best of a few turns; with `passes` 0 it is built alone. */
 enum xt_status xt_selftest_time(const struct xt_selftest_options *options, int passes,
                                 double *seconds, struct xt_err *err);
 

@@ -1,5 +1,6 @@
 #include "support.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,16 +68,21 @@ static void why_says_what_was_found_or_that_nothing_was(void **state)
 {
     (void)state;
     struct xt_bench_run run = run_of(XT_F32, 8, 0.1);
+    run.result.facts.launches = (double)NAN;
     assert_why(&run, "\nnothing was looked at: of the CPU --profile shows where the time goes\n");
     run.result.slow.looked[XT_SLOW_KERNELS] = run.result.slow.looked[XT_SLOW_BAR] = true;
     snprintf(run.result.facts.why[XT_SLOW_IDLE], sizeof run.result.facts.why[0], "no permission");
     assert_why(&run, "\nnothing was found that makes it slow; looked at: kernels, Resizable BAR\n"
                      "not looked at: busy time (no permission)\n");
+    run.result.facts.step = 0.010;
+    run.result.facts.launches = 0.004;
     run.result.slow.count = 1;
     run.result.slow.found[0] = (struct xt_slow_finding){
         .cause = XT_SLOW_BAR, .because = "Resizable BAR is off", .remedy = "switch it on"};
-    assert_why(&run, "\nslow because Resizable BAR is off; switch it on\n"
-                     "looked at: kernels, Resizable BAR\n");
+    assert_why(&run,
+               "\nslow because Resizable BAR is off; switch it on\nof a step of 10.0 ms the host "
+               "gives work for 4.0 ms, waits for the device 0.0 ms and works on the loss 0.0 "
+               "ms\nlooked at: kernels, Resizable BAR\n");
 }
 
 /* Writes the runs as JSON to a file and reads them as an earlier run. */

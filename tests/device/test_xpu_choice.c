@@ -73,10 +73,14 @@ static void matrix_engines_are_known_by_architecture(void **state)
         uint32_t version, device_id;
         enum xt_yes_no matrix;
     } cases[] = {
-        {12u << 22 | 55u << 14, 0, XT_YES},       {12u << 22 | 0u << 14, 0, XT_NO},
-        {12u << 22 | 71u << 14, 0, XT_NO},        {12u << 22 | 74u << 14, 0, XT_YES},
-        {20u << 22 | 1u << 14, 0, XT_YES},        {0, 0x56a0, XT_YES},
-        {0, 0x9a49, XT_NO},                       {0, 0x7d55, XT_NOT_KNOWN},
+        {12u << 22 | 55u << 14, 0, XT_YES},
+        {12u << 22 | 0u << 14, 0, XT_NO},
+        {12u << 22 | 71u << 14, 0, XT_NO},
+        {12u << 22 | 74u << 14, 0, XT_YES},
+        {20u << 22 | 1u << 14, 0, XT_YES},
+        {0, 0x56a0, XT_YES},
+        {0, 0x9a49, XT_NO},
+        {0, 0x7d55, XT_NOT_KNOWN},
         {99u << 22, 0xffff, XT_NOT_KNOWN},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

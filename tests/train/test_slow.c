@@ -106,10 +106,9 @@ static void an_integrated_gpu_beside_a_discrete_one_is_named(void **state)
     struct xt_slow_facts facts = healthy();
     facts.discrete = XT_YES;
     snprintf(facts.better, sizeof facts.better, "xpu:1 is Intel(R) Arc(TM) A770 Graphics");
-    assert_finding(
-        &facts, XT_SLOW_GPU,
-        "this GPU is the integrated one, and xpu:1 is Intel(R) Arc(TM) A770 Graphics",
-        "--device xpu:1 takes the discrete one");
+    assert_finding(&facts, XT_SLOW_GPU,
+                   "this GPU is the integrated one, and xpu:1 is Intel(R) Arc(TM) A770 Graphics",
+                   "--device xpu:1 takes the discrete one");
 }
 
 static void a_small_window_of_memory_is_named(void **state)
@@ -209,8 +208,8 @@ static void several_findings_stand_in_one_order(void **state)
 /* A step, with what the monitor says of the GPU. */
 static void step(struct xt_slow_watch *watch, int readings, double busy)
 {
-    const struct xt_monitor_figures device = {
-        .readings = readings, .now.busy = {.known = true, .value = busy}};
+    const struct xt_monitor_figures device = {.readings = readings,
+                                              .now.busy = {.known = true, .value = busy}};
     xt_slow_watch_step(watch, 1);
     xt_slow_watch_end_step(watch, 1.25, 0.5, &device);
 }
@@ -235,11 +234,24 @@ static void readings_count_that_are_of_steps_alone(void **state)
     assert_true(watch.facts.launches == 0 && watch.facts.waits == 0);
 }
 
+static void waiting_for_a_loader_that_takes_more_threads_later_does_not_count(void **state)
+{
+    (void)state;
+    struct xt_slow_watch watch = {.is_xpu = true, .mixed = true};
+    const struct xt_monitor_figures none = {.readings = 0};
+    for (int i = 1; i <= 80; i++) {
+        xt_slow_watch_step(&watch, 1);
+        xt_slow_watch_end_step(&watch, i < 64 ? 3 : 1.5, 0, &none);
+    }
+    assert_true(xt_slow_watch_judge(&watch, true));
+    assert_true(watch.facts.loader == 0.5);
+}
+
 static void steps_that_were_too_few_or_too_short_are_not_judged_by(void **state)
 {
     (void)state;
     struct xt_slow_watch watch = {.is_xpu = true, .mixed = true};
-    for (int i = 0; i < 9; i++)
+    for (int i = 0; i < 4; i++)
         step(&watch, 1, 0.2);
     assert_false(xt_slow_watch_judge(&watch, true));
     watch.facts.busy = (double)NAN;
@@ -248,8 +260,7 @@ static void steps_that_were_too_few_or_too_short_are_not_judged_by(void **state)
     assert_false(xt_slow_watch_judge(&watch, false));
     assert_true(xt_slow_watch_judge(&watch, true));
     assert_true(isnan(watch.facts.busy));
-    assert_string_equal(watch.facts.why[XT_SLOW_IDLE],
-                        "the steps took too little time to read it");
+    assert_string_equal(watch.facts.why[XT_SLOW_IDLE], "the steps took too little time to read it");
 }
 
 int main(void)
@@ -266,6 +277,7 @@ int main(void)
         cmocka_unit_test(what_is_not_known_is_left_out_with_its_reason),
         cmocka_unit_test(several_findings_stand_in_one_order),
         cmocka_unit_test(readings_count_that_are_of_steps_alone),
+        cmocka_unit_test(waiting_for_a_loader_that_takes_more_threads_later_does_not_count),
         cmocka_unit_test(steps_that_were_too_few_or_too_short_are_not_judged_by),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

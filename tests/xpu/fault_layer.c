@@ -63,10 +63,10 @@ static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_ui
 {
     if (fails("launch"))
         return CL_OUT_OF_RESOURCES;
-    if (wanted_kind && strcmp(wanted_kind, "slow") == 0)
-        usleep(1000U * (useconds_t)wanted_number);
     if (fails("abort"))
         abort();
+    if (wanted_kind && strcmp(wanted_kind, "slow") == 0)
+        usleep(1000U * (useconds_t)wanted_number);
     if (is_meant(kernel) && fails("nothing"))
         return real->clEnqueueMarkerWithWaitList(queue, waits, wait, event);
     return real->clEnqueueNDRangeKernel(queue, kernel, dims, offset, global, local, waits, wait,

@@ -25,8 +25,6 @@ is_json() { # the end of the reason
     "$work/said" || fail "$XT_FAULT: the end as JSON"
 }
 is_json 'its driver gave up \(abort\)'
-train 'hang 150' --json --device-timeout 3 && lost 'it has not answered for [0-9]+ s, in .*'
-is_json 'it has not answered for [0-9]+ s, in a .*'
 train 'finish 150' && lost '(wait|mapping).*the driver says: .*OUT_OF_RESOURCES.*; the last op it was given: .*: .*'
 
 # With --on-device-loss resume the run goes on, to the same losses.
@@ -49,16 +47,4 @@ XTRAIN_AGAIN=5,-1 train 'launch 60' --on-device-loss resume
 [ "$code" = 4 ] || fail "a device that never works: exit code $code"
 grep -q '^xtrain: error: the device was lost: .*; there is no checkpoint yet; it was lost 5 times in a row without coming further$' \
   "$work/said" || fail 'it does not say why it gives up'
-
-# One that is lost before the run's folder is open, in the check, starts again as it was typed, and not for ever.
-rm -f "$work/once"
-XT_FAULT_ONCE=$work/once train 'launch 5' --on-device-loss resume --device-check
-[ "$code" = 0 ] || fail "lost before the run: exit code $code"
-grep -Eq '^warning: the device was lost before the run began: xpu:0: .*; there is no checkpoint yet; starting again from the beginning \(1 of at most 5 in a row\)$' \
-  "$work/said" || fail 'lost before the run: the sentence'
-losses "$work/run" | diff "$work/whole" - || fail 'lost before the run: other losses'
-XTRAIN_DEVICE_LOSSES=5,-1 train 'launch 5' --on-device-loss resume --device-check
-[ "$code" = 4 ] && [ ! -e "$work/run" ] || fail "lost before the run each time: exit code $code"
-grep -q '^xtrain: error: the device was lost before the run began: .*; it was lost 5 times in a row without coming further$' \
-  "$work/said" || fail 'lost before the run each time: the sentence'
 echo 'a launch, a wait, an abort and a hang end in a sentence; a run goes on by itself, and not for ever'

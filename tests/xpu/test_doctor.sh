@@ -26,6 +26,23 @@ doctor 'abort 1'
 grep -q '^failed  *known answers  *.*crashed' "$work/said" || fail 'a driver that aborts'
 grep -q '^fact  *back end  *no back end computes right here' "$work/said" || fail 'no back end is left'
 
+# Level Zero's driver ends the process that asks it: plan B is named, and works.
+if [ -e "$build/tests/xpu/ze_driver.so" ]; then
+  export ZE_ENABLE_ALT_DRIVERS=$build/tests/xpu/ze_driver.so XT_ZE_TEST=crash
+  doctor none
+  [ "$code" = 4 ] || fail "Level Zero crashes: exit code $code"
+  grep -q '^fact  *on Level Zero  *does not work: .*crashed' "$work/said" || fail 'that Level Zero crashes'
+  grep -q '^fact  *back end  *OpenCL, since Level Zero does not work: export ONEAPI_DEVICE_SELECTOR=opencl:gpu$' "$work/said" ||
+    fail 'plan B is not named'
+  ONEAPI_DEVICE_SELECTOR=opencl:gpu "$xtrain" --model lprnet --batch 1 --xpu --dry-run >"$work/said" 2>&1 || fail 'plan B'
+  # Where each part of a step runs, and in which type.
+  for row in 'images up +transfer +xpu:0 +u8' 'logits down +transfer +xpu:0 +f32' 'their gradient up +transfer +xpu:0 +f32' \
+    'loss +CTC +cpu +f32' 'optimizer +adamw +xpu:0 +f32'; do
+    grep -Eq "^$row " "$work/said" || fail "no row: $row"
+  done
+  unset ZE_ENABLE_ALT_DRIVERS XT_ZE_TEST
+fi
+
 code=0
 XT_LAYER_FEW=1 "$xtrain" --model lprnet --batch 1 --xpu --dry-run >"$work/said" 2>&1 || code=$?
 [ "$code" = 4 ] && grep -q '^xtrain: error: --device xpu: the OpenCL driver .* has no unified shared memory .*; install a newer driver .*ONEAPI_DEVICE_SELECTOR=level_zero:gpu$' \

@@ -6,10 +6,11 @@ needs_double
 
 train() { # name, options
   "$xtrain" --model lprnet --data 'synth:plates?count=80&seed=3' --val 'synth:plates?count=2&seed=4' --batch 2 \
-    --steps 20 --lr 1e-4 --dropout 0 --log-every 1 --out "$work/$1" --quiet "${@:2}" >"$work/said" 2>&1 || fail "20 steps, ${*:2}"
+    --steps 20 --lr 1e-4 --dropout 0 --log-every 1 --out "$work/$1" "${@:2}" >"$work/said" 2>&1 || fail "20 steps, ${*:2}"
 }
-train f32 --device cpu
-train fp16 --xpu --amp fp16
+train f32 --device cpu --quiet
+train fp16 --xpu --amp fp16 --verbose
+grep -Eq '^scaler +loss scale +cpu +f32 ' "$work/said" || fail 'where the scaler runs'
 join <(losses "$work/f32" | sort) <(losses "$work/fp16" | sort) >"$work/both"
 [ "$(wc -l <"$work/both")" = 20 ] || fail 'there are not 20 losses'
 

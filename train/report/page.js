@@ -401,7 +401,7 @@
     const found = run.facts.slow;
     if (!found || !found.length) return '';
     return make('div', { class: 'card' }, make('h3', null, 'Slow because'),
-      make('ul', { class: 'small' }, found.map((f) => make('li', null, f.because + '. ', make('span', { class: 'soft' }, f.remedy)))));
+      make('ul', { class: 'small' }, found.map((f) => make('li', null, f.because + '; ', make('span', { class: 'soft' }, f.remedy)))));
   }
 
   // --- confusions ---
@@ -591,7 +591,7 @@
   function part(name, of) {
     try { return of(); } catch { return make('p', { class: 'state bad' }, `${name} cannot be drawn: report.json is damaged`); }
   }
-  const costs_of = (run) => [part('What made it slow', () => slow_because(run)), part('Time', () => time_spent(run)), part('The slowest ops', () => slowest(run))].filter((x) => x);
+  const costs_of = (run) => [part('Time', () => time_spent(run)), part('What made it slow', () => slow_because(run)), part('The slowest ops', () => slowest(run))].filter((x) => x);
   const found_by = (found) => (found ? [part('What was taken for what', () => confusions(found)), part('The worst errors', () => worst(found))] : '');
   function one_run(run) {
     document.title = run.name + ' · xtrain';

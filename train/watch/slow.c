@@ -95,8 +95,7 @@ static void judge_bar(const struct xt_slow_facts *f, struct xt_slow *out)
         snprintf(find(out, XT_SLOW_BAR,
                       "Resizable BAR is off, and the host reaches a small window of the GPU's "
                       "memory alone"),
-                 REMEDY,
-                 "switch it on in the firmware's set-up, with Above 4G decoding");
+                 REMEDY, "switch it on in the firmware's set-up, with Above 4G decoding");
 }
 
 /* Times of steps that give these shares, or NAN. */

@@ -26,7 +26,7 @@ const char *xt_slow_cause_key(enum xt_slow_cause cause);
 
 struct xt_slow_facts {
     enum xt_dtype type;
-    int kernels; /* passes of ops of which oneDNN says what runs; 0: not known */
+    int kernels;              /* passes of ops of which oneDNN says what runs; 0: not known */
     int convolutions, opencl; /* of these, and how many of those are OpenCL C */
     int reference;            /* of all */
     char first[128];          /* the first of these that is slow: "conv1, ocl:ref:any" */
@@ -40,7 +40,7 @@ struct xt_slow_facts {
     /* Means of some steps, in seconds; NAN: not measured. What the host spends in giving work to
      * the GPU and in waiting for it, in waiting for images, and on the loss. */
     double step, launches, waits, loader, loss;
-    double busy; /* the GPU's engines', 0 to 1; NAN: not known */
+    double busy;                   /* the GPU's engines', 0 to 1; NAN: not known */
     char why[XT_SLOW_CAUSES][128]; /* a cause cannot be looked at; "" where it can, or is not said
                                     */
 };

@@ -55,7 +55,8 @@ static void see_architecture(struct xt_slow_facts *facts, const struct xt_gpu_fa
     snprintf(facts->architecture, sizeof facts->architecture, "%s", is.name ? is.name : "");
     if (is.since && xt_xpu_is_before(version.text, is.since))
         snprintf(facts->newer, sizeof facts->newer,
-                 "oneDNN %s has machine code for %s, and this is %s", is.since, is.name, version.text);
+                 "oneDNN %s has machine code for %s, and this is %s", is.since, is.name,
+                 version.text);
 }
 
 static void see_bar(struct xt_slow_facts *facts, const struct xt_device *device)
@@ -118,6 +119,8 @@ static void see_busy(struct xt_slow_watch *watch, const struct xt_monitor_figure
     watch->mixed = false;
 }
 
+enum { STEPS = 100, FEW = 5, SETTLED = 64 };
+
 void xt_slow_watch_end_step(struct xt_slow_watch *watch, double loading, double loss,
                             const struct xt_monitor_figures *device)
 {
@@ -127,14 +130,19 @@ void xt_slow_watch_end_step(struct xt_slow_watch *watch, double loading, double 
     watch->step += watch->ended - watch->began;
     watch->launches += now.launches - watch->spent.launches;
     watch->waits += now.waits - watch->spent.waits;
+    /* Until then the loader may take more threads, which mends it. */
+    if (watch->steps == SETTLED) {
+        watch->loader = 0;
+        watch->loader_steps = 0;
+    }
     watch->loader += loading - watch->loading;
+    watch->loader_steps++;
     watch->loss += loss;
     see_busy(watch, device);
 }
 
 bool xt_slow_watch_judge(struct xt_slow_watch *watch, bool now)
 {
-    enum { STEPS = 100, FEW = 10 };
     const double seconds = 3;
     struct xt_slow_facts *facts = &watch->facts;
     bool enough = watch->steps >= STEPS && watch->step >= seconds;
@@ -142,7 +150,8 @@ bool xt_slow_watch_judge(struct xt_slow_watch *watch, bool now)
         return false;
     double steps = (double)watch->steps;
     facts->step = watch->step / steps;
-    facts->loader = watch->loader / steps;
+    facts->loader =
+        watch->loader_steps < FEW ? (double)NAN : watch->loader / (double)watch->loader_steps;
     facts->loss = watch->loss / steps;
     if (watch->is_xpu) {
         facts->launches = watch->launches / steps;

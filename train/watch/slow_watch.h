@@ -21,6 +21,7 @@ struct xt_slow_watch {
     bool judged; /* its steps, too */
     bool said[XT_SLOW_CAUSES];
     int64_t steps;
+    int64_t loader_steps; /* of these, with the loader's threads as they stay */
     double step, launches, waits, loader, loss, busy; /* sums; busy of so many readings */
     int busy_count;
     int readings;                /* the monitor's, as they were last */

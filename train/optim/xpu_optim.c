@@ -261,11 +261,12 @@ static void fill_scalars(struct xt_xpu_optim *own, double lr, float grad_scale)
             xt_optim_rule_of(own->optim, &own->stretches[i].range, lr, grad_scale);
         float *scalars = all + i * XT_OPTIM_SCALARS;
         scalars[XT_OPTIM_GRAD_SCALE] = rule.grad_scale;
-        scalars[XT_OPTIM_LR] = rule.lr;
+        scalars[XT_OPTIM_DECAY] = rule.decay / rule.grad_scale;
+        scalars[XT_OPTIM_STEP] = -rule.lr;
         scalars[XT_OPTIM_KEEP] = rule.keep;
-        scalars[XT_OPTIM_DECAY] = rule.decay;
         scalars[XT_OPTIM_ROOT_SQUARE] = rule.root_scale > 0 ? rule.root_scale * rule.root_scale : 1;
         scalars[XT_OPTIM_MOMENTUM] = rule.momentum;
+        scalars[XT_OPTIM_BY_MOMENTUM] = rule.momentum > 0 ? 1 / rule.momentum : 0;
     }
     xt_traffic_add(own->device, XT_CAUSE_SCALARS, true, own->host_scalars.bytes);
 }

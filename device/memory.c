@@ -26,7 +26,6 @@ void xt_crossed_read(const struct xt_device *device, struct xt_crossed *out)
         out->up[i] = atomic_load(&device->traffic.up[i]);
         out->down[i] = atomic_load(&device->traffic.down[i]);
     }
-    out->asked = xt_guard_counts();
 }
 
 void xt_crossed_add_since(const struct xt_device *device, const struct xt_crossed *before,
@@ -38,8 +37,6 @@ void xt_crossed_add_since(const struct xt_device *device, const struct xt_crosse
         sum->up[i] += now.up[i] - before->up[i];
         sum->down[i] += now.down[i] - before->down[i];
     }
-    sum->asked.primitives += now.asked.primitives - before->asked.primitives;
-    sum->asked.waits += now.asked.waits - before->asked.waits;
 }
 
 static void append_way(const char *way, const uint64_t *bytes, int64_t steps, char *text,

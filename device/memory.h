@@ -20,19 +20,16 @@
 
 #include "base/err.h"
 #include "device/dnnl.h"
-#include "device/guard.h"
 #include "device/handle.h"
 
 const char *xt_cause_name(enum xt_cause cause);
 
 /* Counts what a device's own primitives bring over the bus; on the CPU nothing. */
 void xt_traffic_add(struct xt_device *device, enum xt_cause cause, bool up, size_t bytes);
-/* Bytes that crossed in some stretch of time, and what the thread that reads this has asked of the
- * device by then. */
+/* Bytes that crossed in some stretch of time. */
 struct xt_crossed {
     uint64_t up[XT_CAUSE_COUNT];
     uint64_t down[XT_CAUSE_COUNT];
-    struct xt_guard_counts asked;
 };
 /* All so far. */
 void xt_crossed_read(const struct xt_device *device, struct xt_crossed *out);

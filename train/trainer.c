@@ -189,9 +189,14 @@ static enum xt_status open_optimizer(struct xt_trainer *trainer, struct xt_err *
                 .lr_factor = rate_of(trainer, param),
             };
     }
+    /* The host looks at the norm before the update where it decides over the update by it. */
+    const struct xt_xpu_optim_norm norm = {
+        .by_device = s->amp != XT_AMP_FP16 && xt_step_batches(s) == 1 && !s->ranks,
+        .clip = s->clip,
+    };
     if (!status && trainer->network.device.kind == XT_DEVICE_XPU)
         status = xt_xpu_optim_create(&trainer->xpu_optim, &trainer->network.device, &trainer->optim,
-                                     params, trainer->ranges, trainer->range_count, err);
+                                     params, trainer->ranges, trainer->range_count, norm, err);
     return status;
 }
 
@@ -573,7 +578,9 @@ struct xt_run_costs xt_trainer_costs(const struct xt_trainer *trainer)
 /* On an XPU it is only now that their statistics come to the host. */
 static enum xt_status check_weights(struct xt_trainer *trainer, struct xt_err *err)
 {
-    enum xt_status status = xt_params_pull(&trainer->network.params, err);
+    enum xt_status status = xt_step_settle(trainer, NULL, err);
+    if (!status)
+        status = xt_params_pull(&trainer->network.params, err);
     if (status || !xt_step_check_statistics(trainer, err))
         return status;
     trainer->diverged = true;
@@ -1112,6 +1119,7 @@ static enum xt_status run_step(struct xt_trainer *trainer, struct xt_err *err)
     double loss = 0;
     struct xt_crossed before;
     xt_crossed_read(&trainer->network.device, &before);
+    const struct xt_guard_counts asked_before = xt_guard_counts();
     profile_some(trainer);
     enum xt_status status = run_batches(trainer, &loss, err);
     trainer->network.graph->profile = false;
@@ -1120,6 +1128,9 @@ static enum xt_status run_step(struct xt_trainer *trainer, struct xt_err *err)
     const struct xt_step_seconds *took = &trainer->step_seconds;
     xt_watchdog_step(trainer->watchdog, took->forward + took->loss + took->backward + took->update);
     xt_crossed_add_since(&trainer->network.device, &before, &trainer->crossed);
+    const struct xt_guard_counts asked = xt_guard_counts();
+    trainer->asked.primitives += asked.primitives - asked_before.primitives;
+    trainer->asked.waits += asked.waits - asked_before.waits;
     if (isnan(loss))
         return XT_OK;
     watch_loss(trainer, loss);
@@ -1148,6 +1159,7 @@ static enum xt_status take_checkpoint(struct xt_trainer *trainer,
         return status;
     if (trainer->xpu_optim)
         xt_xpu_optim_reload(trainer->xpu_optim);
+    trainer->norm_is_open = false;
     take_state(trainer, &from->state);
     trainer->earlier_seconds = seconds;
     trainer->best_step = best_step;
@@ -1219,6 +1231,8 @@ static enum xt_status train_step(struct xt_trainer *trainer, struct xt_err *err)
     enum xt_status status = run_step(trainer, err);
     if (!status)
         status = after_step(trainer, err);
+    if (!status && trainer->step == trainer->steps)
+        status = xt_step_settle(trainer, NULL, err);
     if (status && trainer->diverged && trainer->settings->on_nan == XT_ON_NAN_ROLLBACK)
         return roll_back(trainer, err);
     return status;

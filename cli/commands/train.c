@@ -328,7 +328,7 @@ static void add_device(struct xt_report *report, const struct xt_trainer *traine
     xt_crossed_format(&trainer->crossed, steps, crossed, sizeof crossed);
     if (!*crossed)
         return;
-    const struct xt_guard_counts *asked = &trainer->crossed.asked;
+    const struct xt_guard_counts *asked = &trainer->asked;
     xt_report_line(report, "crossed the bus in each step: %s", crossed);
     xt_report_line(report, "asked of the device in each step: %.0f primitives, %.1f waits for it",
                    (double)asked->primitives / (double)steps, (double)asked->waits / (double)steps);

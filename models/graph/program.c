@@ -15,7 +15,7 @@ enum { ARGS_MAX = 16 };
 struct argument {
     int arg;
     struct xt_location place;
-    int floats;         /* laid out as so many float32 numbers; 0: as the primitive says */
+    int floats;          /* laid out as so many float32 numbers; 0: as the primitive says */
     dnnl_memory_t given; /* whose memory it is that is bound; NULL: one at `place` */
 };
 

@@ -44,22 +44,19 @@ static void describe(struct xt_optim_update *u)
 {
     const struct xt_operand *mean = &u->state[0];
     const struct xt_operand *square = &u->state[1];
-    bool keeps_less = u->decay && u->optim->weight_decay != 0 &&
-                      xt_optim_class_of(u->optim->kind)->decoupled;
+    bool keeps_less =
+        u->decay && u->optim->weight_decay != 0 && xt_optim_class_of(u->optim->kind)->decoupled;
     struct xt_posts towards = {.count = 0};
     const struct xt_posts add_g = {.count = 1, .items = {xt_optim_then_add(&u->g)}};
-    const struct xt_posts quotient = {
-        .count = 6,
+    struct xt_posts quotient = {
+        .count = 4,
         .items = {xt_then(dnnl_eltwise_sqrt, 0, 0), xt_then(dnnl_eltwise_linear, 1, XT_OPTIM_EPS),
-                  xt_then(dnnl_eltwise_pow, 1, -1), xt_then_with(dnnl_binary_mul, *mean),
-                  xt_optim_then_times(u, XT_OPTIM_STEP), xt_optim_then_add(&u->p)}};
-    struct xt_posts apart = quotient;
-    apart.count--;
+                  xt_then(dnnl_eltwise_pow, 1, -1), xt_then_with(dnnl_binary_mul, *mean)}};
+    xt_optim_then_step(u, &quotient, keeps_less);
     xt_optim_then_towards(&towards, mean, 1 - XT_ADAM_BETA1);
     xt_optim_of_gradient(u, mean, &towards);
     xt_optim_square(u, square, XT_ADAM_BETA2);
-    xt_optim_times(u, square, XT_OPTIM_ROOT_SQUARE, keeps_less ? &u->g : &u->p,
-                   keeps_less ? &apart : &quotient);
+    xt_optim_times(u, square, XT_OPTIM_ROOT_SQUARE, keeps_less ? &u->g : &u->p, &quotient);
     if (keeps_less)
         xt_optim_times(u, &u->p, XT_OPTIM_KEEP, &u->p, &add_g);
 }

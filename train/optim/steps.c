@@ -1,6 +1,7 @@
 #include "train/optim/steps.h"
 
 #include <assert.h>
+#include <float.h>
 
 struct xt_post xt_optim_then_add(const struct xt_operand *operand)
 {
@@ -17,6 +18,23 @@ static void then(struct xt_posts *posts, struct xt_post post)
 {
     assert(posts->count < XT_POSTS_MAX);
     posts->items[posts->count++] = post;
+}
+
+/* 0 times what is no finite number is none, so that is cut off first. */
+static void then_guard(const struct xt_optim_update *update, struct xt_posts *posts)
+{
+    if (!update->guards)
+        return;
+    then(posts, xt_then(dnnl_eltwise_clip, -FLT_MAX, FLT_MAX));
+    then(posts, xt_then_with(dnnl_binary_mul, update->fine));
+}
+
+void xt_optim_then_step(const struct xt_optim_update *update, struct xt_posts *posts, bool apart)
+{
+    then(posts, xt_optim_then_times(update, XT_OPTIM_STEP));
+    then_guard(update, posts);
+    if (!apart)
+        then(posts, xt_optim_then_add(&update->p));
 }
 
 void xt_optim_then_towards(struct xt_posts *posts, const struct xt_operand *towards, double part)
@@ -41,15 +59,13 @@ void xt_optim_of_gradient(struct xt_optim_update *update, const struct xt_operan
                   !xt_optim_class_of(update->optim->kind)->decoupled;
     struct xt_posts all = {.count = 0};
     if (decays) {
-        then(&all, xt_optim_then_add(&update->g));
-        then(&all, xt_optim_then_times(update, XT_OPTIM_GRAD_SCALE));
+        then(&all, xt_optim_then_times(update, XT_OPTIM_BY_DECAY));
+        then(&all, xt_optim_then_add(&update->p));
+        then(&all, xt_optim_then_times(update, XT_OPTIM_DECAY));
     }
     for (int i = 0; posts && i < posts->count; i++)
         then(&all, posts->items[i]);
-    if (decays)
-        xt_optim_times(update, &update->p, XT_OPTIM_DECAY, to, &all);
-    else
-        xt_optim_times(update, &update->g, XT_OPTIM_GRAD_SCALE, to, &all);
+    xt_optim_times(update, &update->g, XT_OPTIM_GRAD_SCALE, to, &all);
 }
 
 void xt_optim_velocity(struct xt_optim_update *update, const struct xt_operand *velocity)
@@ -70,6 +86,8 @@ void xt_optim_square(struct xt_optim_update *update, const struct xt_operand *sq
 
 void xt_optim_step(struct xt_optim_update *update, const struct xt_operand *by)
 {
-    const struct xt_posts add = {.count = 1, .items = {xt_optim_then_add(&update->p)}};
-    xt_optim_times(update, by, XT_OPTIM_STEP, &update->p, &add);
+    struct xt_posts posts = {.count = 0};
+    then_guard(update, &posts);
+    then(&posts, xt_optim_then_add(&update->p));
+    xt_optim_times(update, by, XT_OPTIM_STEP, &update->p, &posts);
 }

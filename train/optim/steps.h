@@ -9,8 +9,9 @@
 /* What changes from update to update, as numbers on the device. */
 enum xt_optim_scalar {
     XT_OPTIM_GRAD_SCALE,
-    XT_OPTIM_DECAY, /* by grad_scale */
-    XT_OPTIM_STEP,  /* -lr */
+    XT_OPTIM_DECAY,
+    XT_OPTIM_BY_DECAY, /* 1 / decay */
+    XT_OPTIM_STEP,     /* -lr */
     XT_OPTIM_KEEP,
     XT_OPTIM_ROOT_SQUARE, /* of root_scale */
     XT_OPTIM_MOMENTUM,
@@ -22,14 +23,17 @@ enum xt_optim_scalar {
 struct xt_optim_update {
     struct xt_program *program;
     const struct xt_optim *optim;
-    bool decay; /* of the stretch */
-    struct xt_operand p, g, state[2], scalars[XT_OPTIM_SCALARS];
+    bool decay;  /* of the stretch */
+    bool guards; /* values stay as they are where the number at `fine` is 0 and not 1 */
+    struct xt_operand p, g, state[2], scalars[XT_OPTIM_SCALARS], fine;
 };
 
 /* One after the other, each of what the one before made. */
 struct xt_post xt_optim_then_add(const struct xt_operand *operand);
 struct xt_post xt_optim_then_times(const struct xt_optim_update *update,
                                    enum xt_optim_scalar scalar);
+/* x becomes p - lr * x; `apart`: -lr * x. */
+void xt_optim_then_step(const struct xt_optim_update *update, struct xt_posts *posts, bool apart);
 /* x becomes towards + part * (x - towards): a mean that moves. */
 void xt_optim_then_towards(struct xt_posts *posts, const struct xt_operand *towards, double part);
 

@@ -150,10 +150,9 @@ static void add_mean(const struct making *m, enum xt_phase phase, const struct x
 static void add_inverse(struct making *m)
 {
     const struct xt_context_op *context = m->context;
-    const struct xt_posts posts = {
-        .count = 2,
-        .items = {xt_then(dnnl_eltwise_linear, 1, (float)XT_CONTEXT_EPS),
-                  xt_then(dnnl_eltwise_pow, 1, -1)}};
+    const struct xt_posts posts = {.count = 2,
+                                   .items = {xt_then(dnnl_eltwise_linear, 1, (float)XT_CONTEXT_EPS),
+                                             xt_then(dnnl_eltwise_pow, 1, -1)}};
     struct xt_operand sums = add_rows(m, (size_t)context->spec.count, m->forward, false);
     for (int i = 0; i < context->spec.count; i++) {
         const struct tap *tap = tap_of(m, i);
@@ -231,7 +230,8 @@ static void add_through(const struct making *m, const struct xt_operand *slopes)
 {
     const struct xt_context_op *context = m->context;
     const struct xt_posts twice = {.count = 1, .items = {xt_then(dnnl_eltwise_linear, -2, 0)}};
-    const struct xt_posts again = {.count = 1, .items = {xt_then_with(dnnl_binary_mul, m->inverse)}};
+    const struct xt_posts again = {.count = 1,
+                                   .items = {xt_then_with(dnnl_binary_mul, m->inverse)}};
     struct xt_operand through = add_rows(m, (size_t)context->groups, m->backward, false);
     add_mean(m, XT_BACKWARD, slopes, &through, &twice);
     xt_program_binary(m->program, XT_BACKWARD, dnnl_binary_mul, &through, &m->inverse, &through,
@@ -279,8 +279,8 @@ static struct xt_operand add_filled(const struct making *m, struct xt_device_mem
 static void add_means(struct making *m)
 {
     struct xt_context_op *context = m->context;
-    m->shares = add_filled(m, &context->shares, (size_t)context->groups,
-                           (size_t)context->spec.count);
+    m->shares =
+        add_filled(m, &context->shares, (size_t)context->groups, (size_t)context->spec.count);
     if (context->spec.over_batch)
         m->means = add_filled(m, &context->means, m->n, m->n);
     for (int i = 0; i < context->spec.count; i++)
@@ -315,8 +315,7 @@ static void fill_means(struct xt_context_op *context, int count)
     float *means = context->means.host;
     for (int g = 0; g < context->groups; g++)
         for (int i = 0; i < context->spec.count; i++)
-            *shares++ =
-                context->spec.group[i] == g ? (float)(1 / context->group_count[g]) : 0.0F;
+            *shares++ = context->spec.group[i] == g ? (float)(1 / context->group_count[g]) : 0.0F;
     for (size_t i = 0; context->spec.over_batch && i < n * n; i++)
         means[i] = i % n < (size_t)count ? 1.0F / (float)count : 0.0F;
     context->means_of = count;

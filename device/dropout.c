@@ -69,8 +69,7 @@ dnnl_status_t xt_device_dropout_attr(dnnl_primitive_attr_t attr)
         &no_mask, 0, NULL, dnnl_data_type_undef, dnnl_format_tag_undef);
     if (status != dnnl_success)
         return status;
-    status = set.symbol ? set.attr(attr, no_mask, (dnnl_data_type_t)S64, 1, 1)
-                        : dnnl_unimplemented;
+    status = set.symbol ? set.attr(attr, no_mask, (dnnl_data_type_t)S64, 1, 1) : dnnl_unimplemented;
     xt_dnnl.memory_desc_destroy(no_mask);
     return status;
 }

@@ -1,6 +1,6 @@
-/* oneDNN's dropout: what an element-wise primitive does to its result besides, with numbers that the
- * device draws (Philox 4x32, Salmon et al. 2011) from a seed, an offset and an element's place in
- * memory. No mask is kept: the same three make the same mask again, for the gradient.
+/* oneDNN's dropout: what an element-wise primitive does to its result besides, with numbers that
+ * the device draws (Philox 4x32, Salmon et al. 2011) from a seed, an offset and an element's place
+ * in memory. No mask is kept: the same three make the same mask again, for the gradient.
  *
  * Seed, offset and probability are numbers of the host that a launch takes along, so nothing
  * crosses the bus for them. The offset is always given: without one oneDNN 3.13 has four elements

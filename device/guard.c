@@ -43,6 +43,12 @@ static struct {
 static _Thread_local struct call *mine; /* this thread's place in guard.calls */
 static _Thread_local char said[256];
 static _Thread_local struct xt_guard_spent spent;
+static _Thread_local struct xt_guard_counts counts;
+
+struct xt_guard_counts xt_guard_counts(void)
+{
+    return counts;
+}
 
 /* --- catching
  * -----------------------------------------------------------------------------------*/
@@ -224,6 +230,11 @@ static dnnl_status_t call(const char *what, double *seconds, uintptr_t function,
     return (dnnl_status_t)result;
 }
 
+dnnl_status_t xt_guard_run(dnnl_status_t (*function)(void *argument), void *argument)
+{
+    return call(NULL, NULL, (uintptr_t)function, (uintptr_t)argument, 0, 0, 0);
+}
+
 static dnnl_status_t engine_create(dnnl_engine_t *engine, dnnl_engine_kind_t kind, size_t index)
 {
     return call(NULL, NULL, (uintptr_t)guard.bare.engine_create, (uintptr_t)engine, (uintptr_t)kind,
@@ -245,6 +256,7 @@ static dnnl_status_t stream_create(dnnl_stream_t *stream, dnnl_engine_t engine, 
 
 static dnnl_status_t stream_wait(dnnl_stream_t stream)
 {
+    counts.waits++;
     return call("a wait for its work", &spent.waits, (uintptr_t)guard.bare.stream_wait,
                 (uintptr_t)stream, 0, 0, 0);
 }
@@ -277,6 +289,7 @@ static dnnl_status_t primitive_create(dnnl_primitive_t *primitive, const_dnnl_pr
 static dnnl_status_t primitive_execute(const_dnnl_primitive_t primitive, dnnl_stream_t stream,
                                        int count, const dnnl_exec_arg_t *arguments)
 {
+    counts.primitives++;
     return call("a launch", &spent.launches, (uintptr_t)guard.bare.primitive_execute,
                 (uintptr_t)primitive, (uintptr_t)stream, (uintptr_t)count, (uintptr_t)arguments);
 }

@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "device/dnnl_table.h"
 
@@ -25,6 +26,12 @@ void xt_guard_begin(struct xt_dnnl_table *table, void *library);
 bool xt_guard_is_lost(void);
 /* What the last exception in this thread said, once; "" where there was none. */
 const char *xt_guard_said(void);
+
+/* What this thread has given to devices so far, and how often it has waited for one. */
+struct xt_guard_counts {
+    uint64_t primitives, waits;
+};
+struct xt_guard_counts xt_guard_counts(void);
 
 /* Between the two this thread is in the driver too: its start, which is no function of the table's.
  */
@@ -38,6 +45,10 @@ struct xt_guard_spent {
     double waits;
 };
 struct xt_guard_spent xt_guard_spent(void);
+
+/* Calls a function that talks to the driver, as the table's are called: what comes out of it in an
+ * exception is a failure, and so is a device that is lost. Its failure loses nothing. */
+dnnl_status_t xt_guard_run(dnnl_status_t (*function)(void *argument), void *argument);
 
 /* Remembers that an op was given to the device; both texts live as long as the graph. */
 void xt_guard_note(const char *op, const char *what);

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "device/pinned.h"
 #include "device/primitive.h"
 
 const char *xt_cause_name(enum xt_cause cause)
@@ -121,14 +122,17 @@ enum xt_status xt_device_refuse_piece(const struct xt_device *device, const char
                       (double)xt_device_allocation_most(device) / 1e9);
 }
 
-/* Host memory on an XPU: a device memory that stays mapped. What the SYCL runtime maps to is USM
- * host memory, which the engine takes as a memory of its own. */
+/* Host memory on an XPU, which the engine takes as a memory of its own. Where the runtime gives
+ * none alone it is a device memory that stays mapped. */
 static enum xt_status create_shared(struct xt_device *device, const_dnnl_memory_desc_t md,
                                     const char *what, struct xt_device_memory *out,
                                     struct xt_err *err)
 {
-    enum xt_status status =
-        xt_memory_create(device, md, DNNL_MEMORY_ALLOCATE, what, &out->backing, err);
+    enum xt_status status = XT_OK;
+    out->host = xt_pinned_alloc(device, out->bytes ? out->bytes : 1);
+    if (out->host)
+        return xt_memory_create(device, md, out->host, what, &out->memory, err);
+    status = xt_memory_create(device, md, DNNL_MEMORY_ALLOCATE, what, &out->backing, err);
     /* The host's side of it is allocated here, and the runtime does not say why it could not be. */
     if (!status && xt_dnnl.memory_map_data(out->backing, &out->host) != dnnl_success) {
         out->host = NULL;
@@ -221,10 +225,14 @@ void xt_device_memory_destroy(struct xt_device_memory *memory)
 {
     if (!memory->device)
         return;
-    if (memory->host && !memory->backing && crosses(memory->device))
+    bool mapped = memory->host && !memory->backing && crosses(memory->device);
+    bool pinned = mapped && memory->place == XT_ON_HOST;
+    if (mapped && !pinned)
         xt_dnnl.memory_unmap_data(memory->memory, memory->host);
     if (memory->memory)
         xt_dnnl.memory_destroy(memory->memory);
+    if (pinned)
+        xt_pinned_free(memory->device, memory->host);
     if (memory->backing) {
         if (memory->host)
             xt_dnnl.memory_unmap_data(memory->backing, memory->host);

@@ -3,8 +3,8 @@
  * Three kinds:
  *   - on the device: what ops read and write;
  *   - on the host, pinned: memory that both sides reach. On SYCL it is USM host memory, which a
- *     transfer (a reorder on the device) reads or writes over the bus, in the order of its stream
- *     and without a copy on the host;
+ *     transfer reads or writes over the bus (oneDNN's reorder: a copy by the driver where nothing
+ *     changes), in the order of its stream and without a copy on the host;
  *   - on the CPU device both are plain memory, and a transfer between equal formats copies.
  *
  * Whoever creates one destroys it, before its device. Mapping and copying wait for the device's
@@ -48,7 +48,7 @@ struct xt_device_memory {
     size_t bytes;
     enum xt_place place;
     void *host;            /* where the host reaches it: XT_ON_HOST, or while mapped; else NULL */
-    dnnl_memory_t backing; /* XT_ON_HOST on an XPU: whose mapping `host` is */
+    dnnl_memory_t backing; /* XT_ON_HOST on an XPU: whose mapping `host` is; NULL: nobody's */
     bool borrowed;         /* a view of memory that belongs to another */
 };
 

@@ -279,7 +279,8 @@ static enum xt_status set_up_optimizer(struct run *run, struct xt_err *err)
                                            sizeof(float), "the optimizer", err);
     if (!status && run->device.kind == XT_DEVICE_XPU)
         status = xt_xpu_optim_create(&run->xpu_optim, &run->device, &run->optim, &run->params,
-                                     run->ranges, run->range_count, err);
+                                     run->ranges, run->range_count,
+                                     (struct xt_xpu_optim_norm){.by_device = false}, err);
     return status;
 }
 

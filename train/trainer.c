@@ -95,6 +95,7 @@ static enum xt_status run_step(struct xt_trainer *trainer, struct xt_err *err)
     double loss = 0;
     struct xt_crossed before;
     xt_crossed_read(&trainer->network.device, &before);
+    const struct xt_guard_counts asked_before = xt_guard_counts();
     profile_some(trainer);
     xt_slow_watch_step(&trainer->slow, trainer->costs.loading);
     enum xt_status status = run_batches(trainer, &loss, err);
@@ -109,6 +110,9 @@ static enum xt_status run_step(struct xt_trainer *trainer, struct xt_err *err)
         say_slow(trainer);
     xt_watchdog_step(trainer->watchdog, took->forward + took->loss + took->backward + took->update);
     xt_crossed_add_since(&trainer->network.device, &before, &trainer->crossed);
+    const struct xt_guard_counts asked = xt_guard_counts();
+    trainer->asked.primitives += asked.primitives - asked_before.primitives;
+    trainer->asked.waits += asked.waits - asked_before.waits;
     if (isnan(loss))
         return XT_OK;
     watch_loss(trainer, loss);
@@ -122,6 +126,8 @@ static enum xt_status train_step(struct xt_trainer *trainer, struct xt_err *err)
     enum xt_status status = run_step(trainer, err);
     if (!status)
         status = after_step(trainer, err);
+    if (!status && trainer->step == trainer->steps)
+        status = xt_step_settle(trainer, NULL, err);
     if (status && trainer->diverged && trainer->settings->on_nan == XT_ON_NAN_ROLLBACK)
         return xt_trainer_roll_back(trainer, err);
     return status;

@@ -16,6 +16,7 @@
 #include "data/loader.h"
 #include "data/sources/source.h"
 #include "device/gpu/monitor.h"
+#include "device/guard.h"
 #include "device/watchdog.h"
 #include "device/upload.h"
 #include "train/run/bad_images.h"
@@ -114,10 +115,11 @@ struct xt_trainer {
     struct xt_gradient_sum *sum; /* --accumulate; NULL: a step is one batch */
     struct xt_ema *ema;          /* NULL: none is kept */
     struct xt_step_parts parts;
-    bool diverged;    /* the last error is of numbers that are none */
-    double lr_factor; /* what rollbacks have made of the rate */
-    int rollbacks;    /* since the last checkpoint was written */
-    int64_t left_out; /* steps, by --on-nan skip, of the whole run */
+    bool norm_is_open; /* of the last step's gradients: the device has it, nobody has looked */
+    bool diverged;     /* the last error is of numbers that are none */
+    double lr_factor;  /* what rollbacks have made of the rate */
+    int rollbacks;     /* since the last checkpoint was written */
+    int64_t left_out;  /* steps, by --on-nan skip, of the whole run */
     struct xt_patience patience;
     struct xt_spikes spikes;
     enum xt_train_end end;
@@ -151,8 +153,9 @@ struct xt_trainer {
     struct xt_monitor *monitor;   /* of an XPU, while steps are trained; NULL: none */
     struct xt_watchdog *watchdog; /* of an XPU, while steps are trained; NULL: none */
     struct xt_monitor_figures device_figures;
-    struct xt_crossed crossed; /* the bus, in steps of this process; nothing on the CPU */
-    struct xt_others others;   /* who else holds the CPUs */
+    struct xt_crossed crossed;    /* the bus, in steps of this process; nothing on the CPU */
+    struct xt_guard_counts asked; /* of an XPU, likewise */
+    struct xt_others others;      /* who else holds the CPUs */
     int threads_again; /* the run is to be started again with so many threads; 0: it is not */
     struct xt_slow_watch slow;           /* what makes it slow, while steps are trained */
     bool said_unreadable;                /* what cannot be read of the device */
@@ -216,6 +219,13 @@ void xt_step_begin(struct xt_trainer *trainer);
 enum xt_status xt_step_add(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
                            struct xt_err *err);
 enum xt_status xt_step_end(struct xt_trainer *trainer, double *loss, struct xt_err *err);
+
+/* On an XPU a step may end before its gradients have been looked at: the device leaves the update
+ * out by itself where one is no number, and the next batch's loss, or this, is what says so, and
+ * takes the step back. With a batch the device has been waited for, and it is the one that is
+ * looked into. Before weights are saved or evaluated. */
+enum xt_status xt_step_settle(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
+                              struct xt_err *err);
 
 /* The rate of step `step`: the schedule's, lowered by rollbacks. */
 double xt_step_lr(const struct xt_trainer *trainer, int64_t step);

@@ -329,10 +329,14 @@ static void add_device(struct xt_report *report, const struct xt_trainer *traine
     if (*device)
         xt_report_line(report, "device: %s", device);
     char crossed[256];
-    xt_crossed_format(&trainer->crossed, trainer->step - trainer->start_step, crossed,
-                      sizeof crossed);
-    if (*crossed)
-        xt_report_line(report, "crossed the bus in each step: %s", crossed);
+    int64_t steps = trainer->step - trainer->start_step;
+    xt_crossed_format(&trainer->crossed, steps, crossed, sizeof crossed);
+    if (!*crossed)
+        return;
+    const struct xt_guard_counts *asked = &trainer->asked;
+    xt_report_line(report, "crossed the bus in each step: %s", crossed);
+    xt_report_line(report, "asked of the device in each step: %.0f primitives, %.1f waits for it",
+                   (double)asked->primitives / (double)steps, (double)asked->waits / (double)steps);
 }
 
 /* Why the run ended before its last step, and what did not go as it should. */

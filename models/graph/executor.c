@@ -45,7 +45,7 @@ void xt_graph_destroy(struct xt_graph *graph)
     xt_program_clear(&graph->crossing);
     xt_program_clear(&graph->statistics);
     struct xt_device_memory *own[] = {
-        &graph->staging, &graph->scales,      &graph->batch_stats,     &graph->keep,
+        &graph->staging, &graph->scales,      &graph->batch_stats,     &graph->part,
         &graph->gain,    &graph->host_logits, &graph->host_logits_grad};
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         xt_device_memory_destroy(own[i]);
@@ -128,21 +128,22 @@ static void describe_crossing(struct xt_graph *graph)
         add_crossing(graph, XT_BACKWARD, logits_grad(graph), &graph->host_logits_grad);
 }
 
-/* running = keep * running + gain * the batch's, over the whole arena. */
+/* running = running + part * (gain * the batch's - running), over the whole arena. */
 static void describe_statistics(struct xt_graph *graph)
 {
     struct xt_params *params = graph->options.params;
     size_t count = params->stat_floats;
     const struct xt_device_memory *memories[] = {&params->device.stats, &graph->batch_stats,
-                                                 &graph->keep, &graph->gain};
+                                                 &graph->gain, &graph->part};
     struct xt_operand of[4];
     for (int i = 0; i < 4; i++)
         of[i] = xt_operand_matrix(xt_in_memory(memories[i]), dnnl_f32, 1, count);
-    struct xt_posts add_running = {.count = 1, .items = {xt_then_with(dnnl_binary_add, of[0])}};
-    xt_program_binary(&graph->statistics, XT_FORWARD, dnnl_binary_mul, &of[0], &of[2], &of[0],
-                      NULL);
-    xt_program_binary(&graph->statistics, XT_FORWARD, dnnl_binary_mul, &of[1], &of[3], &of[0],
-                      &add_running);
+    struct xt_posts towards = {.count = 3,
+                               .items = {xt_then_with(dnnl_binary_sub, of[0]),
+                                         xt_then_with(dnnl_binary_mul, of[3]),
+                                         xt_then_with(dnnl_binary_add, of[0])}};
+    xt_program_binary(&graph->statistics, XT_FORWARD, dnnl_binary_mul, &of[1], &of[2], &of[0],
+                      &towards);
 }
 
 static void add_scratchpad(struct xt_graph *graph)
@@ -301,7 +302,7 @@ static enum xt_status allocate_host(struct xt_graph *graph, struct xt_err *err)
 }
 
 /* A norm's share of its batch's statistics: none where it is frozen. */
-static void fill_rates(const struct xt_graph *graph, const struct xt_op *op, float *keep,
+static void fill_rates(const struct xt_graph *graph, const struct xt_op *op, float *part,
                        float *gain)
 {
     const struct xt_params *params = graph->options.params;
@@ -311,8 +312,8 @@ static void fill_rates(const struct xt_graph *graph, const struct xt_op *op, flo
         double m = (double)in->n * in->h * in->w;
         double unbiased = param->role == XT_PARAM_BN_VAR && m > 1 ? m / (m - 1) : 1;
         for (size_t k = 0; xt_param_is_statistic(param) && k < (size_t)param->dims[0]; k++) {
-            keep[param->offset + k] = (float)(1 - XT_BN_MOMENTUM);
-            gain[param->offset + k] = (float)(XT_BN_MOMENTUM * unbiased);
+            part[param->offset + k] = (float)XT_BN_MOMENTUM;
+            gain[param->offset + k] = (float)unbiased;
         }
     }
 }
@@ -328,12 +329,10 @@ static enum xt_status write_rates(struct xt_graph *graph, struct xt_err *err)
         return status;
     float *gain = rates + count;
     status = xt_device_memory_write(&graph->batch_stats, gain, bytes, XT_CAUSE_OTHER, err);
-    for (size_t i = 0; i < count; i++)
-        rates[i] = 1;
     for (int i = 0; i < graph->op_count; i++)
         fill_rates(graph, graph->ops[i], rates, gain);
     if (!status)
-        status = xt_device_memory_write(&graph->keep, rates, bytes, XT_CAUSE_OTHER, err);
+        status = xt_device_memory_write(&graph->part, rates, bytes, XT_CAUSE_OTHER, err);
     if (!status)
         status = xt_device_memory_write(&graph->gain, gain, bytes, XT_CAUSE_OTHER, err);
     free(rates);
@@ -343,7 +342,7 @@ static enum xt_status write_rates(struct xt_graph *graph, struct xt_err *err)
 /* How many statistics there are is known once the parameters are laid out. */
 static enum xt_status allocate_statistics(struct xt_graph *graph, struct xt_err *err)
 {
-    struct xt_device_memory *own[] = {&graph->batch_stats, &graph->keep, &graph->gain};
+    struct xt_device_memory *own[] = {&graph->batch_stats, &graph->part, &graph->gain};
     size_t bytes = graph->options.params->stat_floats * sizeof(float);
     enum xt_status status = XT_OK;
     if (!graph->moves_statistics)

@@ -192,7 +192,8 @@ struct xt_graph {
     /* The running statistics of programs: all of them are moved on at once. Each has the layout of
      * the parameters' statistics. */
     bool moves_statistics;
-    struct xt_device_memory batch_stats, keep, gain; /* running = keep * running + gain * batch's */
+    /* running += part * (gain * batch_stats - running) */
+    struct xt_device_memory batch_stats, part, gain;
     struct xt_program statistics;
     /* Where the device has memory of its own: the logits down, their gradient up. */
     struct xt_device_memory host_logits, host_logits_grad;

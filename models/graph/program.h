@@ -75,7 +75,7 @@ struct xt_post {
 struct xt_post xt_then(dnnl_alg_kind_t alg, float alpha, float beta);
 struct xt_post xt_then_with(dnnl_alg_kind_t alg, struct xt_operand with);
 struct xt_post xt_then_sum(void); /* added to what is there */
-enum { XT_POSTS_MAX = 4 };
+enum { XT_POSTS_MAX = 8 };
 struct xt_posts {
     int count;
     struct xt_post items[XT_POSTS_MAX];

@@ -26,7 +26,8 @@ static struct {
     atomic_ulong launches, waits, other_waits, copies, up, down, reached;
 } counted;
 
-/* Guarded by the lock: kernels by name, the host's memory, and what each kernel object was given. */
+/* Guarded by the lock: kernels by name, the host's memory, and what each kernel object was given.
+ */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     char name[64];

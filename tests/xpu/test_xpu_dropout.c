@@ -40,8 +40,7 @@ static int setup(void **state)
     if (!xt_device_dropout_create(&f.numbers))
         return 0;
     xt_program_init(&f.program, &f.device, "dropout", &f.err);
-    struct xt_operand data =
-        xt_operand_matrix(xt_in_memory(&f.values), dnnl_f32, ROWS, COLUMNS);
+    struct xt_operand data = xt_operand_matrix(xt_in_memory(&f.values), dnnl_f32, ROWS, COLUMNS);
     assert_true(xt_program_dropout(&f.program, XT_FORWARD, &data, &f.numbers));
     ok(xt_program_bind(&f.program, xt_in_memory(&f.scratchpad), &quietly, &f.err));
     return 0;

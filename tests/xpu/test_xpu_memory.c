@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "device/pinned.h"
 #include "support.h"
 #include "train/network/auto_batch.h"
 #include "train/network/network.h"
@@ -69,9 +70,11 @@ static void auto_takes_the_largest_batch_that_fits(void **state)
     struct xt_memory_plan next = plan_of(&network, batch + 32);
     assert_true(fits.device.all <= 0.9 * 2e9);
     assert_true(next.device.all > 0.9 * 2e9);
-    /* A graph for evaluation, and what stands behind pinned slots, are counted. */
+    /* A graph for evaluation, and what stands behind pinned slots, are counted: with SYCL nothing
+     * does. */
+    double behind = fits.device.parts[XT_MEMORY_PINNED];
     assert_true(fits.device.parts[XT_MEMORY_EVALUATION] > 0);
-    assert_true(fits.device.parts[XT_MEMORY_PINNED] >= 8.0 * batch * 24 * 94 * 3);
+    assert_true(xt_pinned_is_there() ? behind == 0 : behind >= 8.0 * batch * 24 * 94 * 3);
     xt_network_clear(&network);
 }
 
@@ -126,7 +129,7 @@ static void a_batch_that_does_not_fit_is_refused_with_one_that_does(void **state
           " fits, which --batch auto finds"}},
         {64e9,
          50e6,
-         {" GB in one piece, and xpu:0: ", " takes at most 0.05 GB; --batch ", ": 0.09 GB in one",
+         {" GB in one piece, and xpu:0: ", " takes at most 0.05 GB; --batch ", ": 0.11 GB in one",
           " fits, which --batch auto finds"}},
         {1e6, 0, {"--batch 4096 needs about ", "0.0 GB", "(value) ", "; not even one image fits"}},
     };

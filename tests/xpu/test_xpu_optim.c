@@ -110,8 +110,9 @@ static double largest_difference(const float *a, const float *b)
     return largest;
 }
 
-/* A few steps on both; values and states end up alike. */
-static void follows_the_cpu(struct xt_optim optim)
+/* A few steps on both; values and states end up alike. On the device alone gradients are clipped to
+ * half of their length, which the CPU is told. */
+static void follow(struct xt_optim optim, struct xt_xpu_optim_norm norm_by)
 {
     struct xt_optim on_cpu = optim;
     for (int i = 0; i < xt_optim_states(optim.kind, optim.momentum); i++) {
@@ -124,7 +125,8 @@ static void follows_the_cpu(struct xt_optim optim)
     memcpy(values, f.params.values, f.params.value_floats * sizeof *values);
     struct xt_xpu_optim *on_xpu = NULL;
     ok(xt_params_push(&f.params, &f.err));
-    ok(xt_xpu_optim_create(&on_xpu, &f.device, &optim, &f.params, f.ranges, f.range_count, &f.err));
+    ok(xt_xpu_optim_create(&on_xpu, &f.device, &optim, &f.params, f.ranges, f.range_count, norm_by,
+                           &f.err));
     for (int step = 0; step < STEPS; step++) {
         double norm = 0;
         fill(f.params.grads, (uint64_t)step + 2);
@@ -133,8 +135,9 @@ static void follows_the_cpu(struct xt_optim optim)
         ok(xt_xpu_optim_grad_norm(on_xpu, &norm, &f.err));
         double expected = xt_optim_grad_norm(f.params.grads, f.ranges, f.range_count);
         assert_true(fabs(norm - expected) < 1e-5 * expected);
-        ok(xt_xpu_optim_update(on_xpu, 0.01, 0.5F, &f.err));
-        xt_optim_update(&on_cpu, values, f.params.grads, f.ranges, f.range_count, 0.01, 0.5F);
+        float factor = norm_by.by_device ? (float)(norm_by.clip / expected) : 0.5F;
+        ok(xt_xpu_optim_update(on_xpu, 0.01, norm_by.by_device ? 1 : factor, &f.err));
+        xt_optim_update(&on_cpu, values, f.params.grads, f.ranges, f.range_count, 0.01, factor);
     }
     ok(xt_params_pull(&f.params, &f.err));
     ok(xt_xpu_optim_pull(on_xpu, &f.err));
@@ -147,6 +150,12 @@ static void follows_the_cpu(struct xt_optim optim)
     }
     free(values);
     xt_xpu_optim_destroy(on_xpu);
+}
+
+static void follows_the_cpu(struct xt_optim optim)
+{
+    follow(optim, (struct xt_xpu_optim_norm){.by_device = false});
+    follow(optim, (struct xt_xpu_optim_norm){.by_device = true, .clip = 2});
 }
 
 static void sgd_follows_the_cpu(void **state)
@@ -200,7 +209,8 @@ static void a_norm_that_is_no_number_is_seen(void **state)
     struct xt_optim optim = {.kind = XT_OPTIM_SGD};
     struct xt_xpu_optim *on_xpu = NULL;
     double norm = 0;
-    ok(xt_xpu_optim_create(&on_xpu, &f.device, &optim, &f.params, f.ranges, f.range_count, &f.err));
+    ok(xt_xpu_optim_create(&on_xpu, &f.device, &optim, &f.params, f.ranges, f.range_count,
+                           (struct xt_xpu_optim_norm){.by_device = false}, &f.err));
     fill(f.params.grads, 2);
     f.params.grads[5] = INFINITY;
     ok(xt_device_memory_write(&f.params.device.grads, f.params.grads,
@@ -208,6 +218,59 @@ static void a_norm_that_is_no_number_is_seen(void **state)
     ok(xt_xpu_optim_grad_norm(on_xpu, &norm, &f.err));
     assert_true(isinf(norm) != 0);
     xt_xpu_optim_destroy(on_xpu);
+}
+
+/* One update of gradients of which one is as given; whether values are as they were, and the norm.
+ */
+static bool stays(struct xt_optim optim, float gradient, double *norm)
+{
+    struct xt_xpu_optim *on_xpu = NULL;
+    float *before = floats();
+    for (int i = 0; i < xt_optim_states(optim.kind, optim.momentum); i++)
+        optim.state[i] = floats();
+    fill(f.params.values, 1);
+    memcpy(before, f.params.values, f.params.value_floats * sizeof *before);
+    f.params.version++;
+    ok(xt_params_push(&f.params, &f.err));
+    ok(xt_xpu_optim_create(&on_xpu, &f.device, &optim, &f.params, f.ranges, f.range_count,
+                           (struct xt_xpu_optim_norm){.by_device = true, .clip = 5}, &f.err));
+    fill(f.params.grads, 2);
+    f.params.grads[5] = gradient;
+    ok(xt_device_memory_write(&f.params.device.grads, f.params.grads,
+                              f.params.value_floats * sizeof(float), XT_CAUSE_OTHER, &f.err));
+    ok(xt_xpu_optim_begin_norm(on_xpu, &f.err));
+    ok(xt_xpu_optim_update(on_xpu, 0.01, 1, &f.err));
+    ok(xt_params_pull(&f.params, &f.err));
+    *norm = xt_xpu_optim_norm_of(on_xpu);
+    double difference = largest_difference(before, f.params.values);
+    xt_xpu_optim_destroy(on_xpu);
+    free(before);
+    for (int i = 0; i < 2; i++)
+        free(optim.state[i]);
+    return difference == 0;
+}
+
+static void gradients_that_are_no_numbers_change_no_value(void **state)
+{
+    (void)state;
+    static const struct xt_optim kinds[] = {
+        {.kind = XT_OPTIM_SGD},
+        {.kind = XT_OPTIM_SGD, .momentum = 0.9},
+        {.kind = XT_OPTIM_SGD, .momentum = 0.9, .nesterov = true, .weight_decay = 0.1},
+        {.kind = XT_OPTIM_ADAM, .weight_decay = 0.1},
+        {.kind = XT_OPTIM_ADAMW},
+        {.kind = XT_OPTIM_RMSPROP, .momentum = 0.9},
+    };
+    double norm = 0;
+    need_double();
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        assert_false(stays(kinds[i], 1, &norm));
+        assert_true(isfinite(norm));
+        assert_true(stays(kinds[i], NAN, &norm));
+        assert_true(isnan(norm));
+        assert_true(stays(kinds[i], -INFINITY, &norm));
+        assert_true(isinf(norm) != 0);
+    }
 }
 
 static void memory_on_another_device_is_refused_by_name(void **state)
@@ -253,6 +316,7 @@ int main(void)
         cmocka_unit_test(adamw_follows_the_cpu),
         cmocka_unit_test(rmsprop_follows_the_cpu),
         cmocka_unit_test(a_norm_that_is_no_number_is_seen),
+        cmocka_unit_test(gradients_that_are_no_numbers_change_no_value),
         cmocka_unit_test(memory_on_another_device_is_refused_by_name),
         cmocka_unit_test(what_there_is_no_kernel_for_is_named),
     };

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "base/system/thread.h"
+#include "device/pinned.h"
 #include "device/upload.h"
 
 const char *xt_memory_part_name(enum xt_memory_part part)
@@ -78,8 +79,8 @@ static void plan_cpu(const struct xt_graph *graph, const struct xt_memory_use *u
     parts[XT_MEMORY_FILES] += parts[XT_MEMORY_OPTIMIZER] + parts[XT_MEMORY_AVERAGE];
 }
 
-/* Pinned memory is a memory of the device that stays mapped: the runtime keeps both. Where slots
- * are not pinned, one pinned place stands between. */
+/* Where the runtime gives no pinned memory alone, it is a memory of the device that stays mapped:
+ * it keeps both. Where slots are not pinned, one pinned place stands between. */
 static void plan_xpu(const struct xt_graph *graph, const struct xt_graph *evaluation,
                      const struct xt_memory_use *use, struct xt_memory_plan *plan)
 {
@@ -100,7 +101,7 @@ static void plan_xpu(const struct xt_graph *graph, const struct xt_graph *evalua
     device[XT_MEMORY_ACTIVATIONS] = (double)graph->plan.bytes;
     device[XT_MEMORY_EVALUATION] = evaluation ? (double)evaluation->plan.bytes : 0;
     device[XT_MEMORY_SLOTS] = ways * XT_UPLOAD_BUFFERS * slot;
-    device[XT_MEMORY_PINNED] = pinned + graphs;
+    device[XT_MEMORY_PINNED] = xt_pinned_is_there() ? 0 : pinned + graphs;
     if (!graph->options.training)
         return;
     /* A batch's statistics, and the rates at which the running ones follow them. */

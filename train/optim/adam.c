@@ -44,22 +44,21 @@ static void describe(struct xt_optim_update *u)
 {
     const struct xt_operand *mean = &u->state[0];
     const struct xt_operand *square = &u->state[1];
-    struct xt_posts towards = {
-        .count = 2,
-        .items = {xt_then(dnnl_eltwise_linear, (float)(1 - XT_ADAM_BETA1), 0),
-                  xt_then_with(dnnl_binary_add, *mean)}};
-    struct xt_posts root = {
-        .count = 2,
-        .items = {xt_then(dnnl_eltwise_sqrt, 0, 0), xt_then(dnnl_eltwise_linear, 1, XT_OPTIM_EPS)}};
-    struct xt_posts by_lr = {.count = 1,
-                             .items = {xt_then_with(dnnl_binary_mul, u->scalars[XT_OPTIM_LR])}};
-    struct xt_posts minus = {.count = 1, .items = {xt_then_with(dnnl_binary_sub, u->g)}};
-    xt_optim_gradient(u);
-    xt_optim_binary(u, dnnl_binary_sub, &u->g, mean, mean, &towards);
+    bool keeps_less =
+        u->decay && u->optim->weight_decay != 0 && xt_optim_class_of(u->optim->kind)->decoupled;
+    struct xt_posts towards = {.count = 0};
+    const struct xt_posts add_g = {.count = 1, .items = {xt_optim_then_add(&u->g)}};
+    struct xt_posts quotient = {
+        .count = 4,
+        .items = {xt_then(dnnl_eltwise_sqrt, 0, 0), xt_then(dnnl_eltwise_linear, 1, XT_OPTIM_EPS),
+                  xt_then(dnnl_eltwise_pow, 1, -1), xt_then_with(dnnl_binary_mul, *mean)}};
+    xt_optim_then_step(u, &quotient, keeps_less);
+    xt_optim_then_towards(&towards, mean, 1 - XT_ADAM_BETA1);
+    xt_optim_of_gradient(u, mean, &towards);
     xt_optim_square(u, square, XT_ADAM_BETA2);
-    xt_optim_times(u, square, XT_OPTIM_ROOT_SQUARE, &u->g, &root);
-    xt_optim_binary(u, dnnl_binary_div, mean, &u->g, &u->g, &by_lr);
-    xt_optim_times(u, &u->p, XT_OPTIM_KEEP, &u->p, &minus);
+    xt_optim_times(u, square, XT_OPTIM_ROOT_SQUARE, keeps_less ? &u->g : &u->p, &quotient);
+    if (keeps_less)
+        xt_optim_times(u, &u->p, XT_OPTIM_KEEP, &u->p, &add_g);
 }
 
 const struct xt_optim_class xt_optim_adam = {

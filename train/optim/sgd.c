@@ -41,19 +41,29 @@ static void update(const struct xt_optim_rule *rule, size_t count, float *restri
         sgd(rule, count, values, grads);
 }
 
+/* Nesterov's step needs the gradient by itself. */
+static void describe_nesterov(struct xt_optim_update *u, const struct xt_operand *velocity)
+{
+    struct xt_posts add = {.count = 1, .items = {xt_optim_then_add(&u->g)}};
+    xt_optim_of_gradient(u, &u->g, NULL);
+    xt_optim_times(u, velocity, XT_OPTIM_MOMENTUM, velocity, &add);
+    xt_optim_then_step(u, &add, false);
+    xt_optim_times(u, velocity, XT_OPTIM_MOMENTUM, &u->p, &add);
+}
+
 static void describe(struct xt_optim_update *u)
 {
     const struct xt_operand *velocity = &u->state[0];
-    struct xt_posts add = xt_optim_then_add(&u->g);
-    xt_optim_gradient(u);
-    if (u->optim->state[0]) {
+    struct xt_posts step = {.count = 0};
+    xt_optim_then_step(u, &step, false);
+    if (!u->optim->state[0]) {
+        xt_optim_of_gradient(u, &u->p, &step);
+    } else if (u->optim->nesterov) {
+        describe_nesterov(u, velocity);
+    } else {
         xt_optim_velocity(u, velocity);
-        if (u->optim->nesterov)
-            xt_optim_times(u, velocity, XT_OPTIM_MOMENTUM, &u->g, &add);
-        else
-            xt_optim_scale(u, 1, velocity, &u->g);
+        xt_optim_step(u, velocity);
     }
-    xt_optim_step(u);
 }
 
 const struct xt_optim_class xt_optim_sgd = {

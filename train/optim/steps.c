@@ -1,58 +1,93 @@
 #include "train/optim/steps.h"
 
-void xt_optim_binary(struct xt_optim_update *update, dnnl_alg_kind_t alg,
-                     const struct xt_operand *a, const struct xt_operand *b,
-                     const struct xt_operand *to, const struct xt_posts *posts)
+#include <assert.h>
+#include <float.h>
+
+struct xt_post xt_optim_then_add(const struct xt_operand *operand)
 {
-    xt_program_binary(update->program, XT_FORWARD, alg, a, b, to, posts);
+    return xt_then_with(dnnl_binary_add, *operand);
+}
+
+struct xt_post xt_optim_then_times(const struct xt_optim_update *update,
+                                   enum xt_optim_scalar scalar)
+{
+    return xt_then_with(dnnl_binary_mul, update->scalars[scalar]);
+}
+
+static void then(struct xt_posts *posts, struct xt_post post)
+{
+    assert(posts->count < XT_POSTS_MAX);
+    posts->items[posts->count++] = post;
+}
+
+/* 0 times what is no finite number is none, so that is cut off first. */
+static void then_guard(const struct xt_optim_update *update, struct xt_posts *posts)
+{
+    if (!update->guards)
+        return;
+    then(posts, xt_then(dnnl_eltwise_clip, -FLT_MAX, FLT_MAX));
+    then(posts, xt_then_with(dnnl_binary_mul, update->fine));
+}
+
+void xt_optim_then_step(const struct xt_optim_update *update, struct xt_posts *posts, bool apart)
+{
+    then(posts, xt_optim_then_times(update, XT_OPTIM_STEP));
+    then_guard(update, posts);
+    if (!apart)
+        then(posts, xt_optim_then_add(&update->p));
+}
+
+void xt_optim_then_towards(struct xt_posts *posts, const struct xt_operand *towards, double part)
+{
+    then(posts, xt_then_with(dnnl_binary_sub, *towards));
+    then(posts, xt_then(dnnl_eltwise_linear, (float)part, 0));
+    then(posts, xt_optim_then_add(towards));
 }
 
 void xt_optim_times(struct xt_optim_update *update, const struct xt_operand *a,
                     enum xt_optim_scalar scalar, const struct xt_operand *to,
                     const struct xt_posts *posts)
 {
-    xt_optim_binary(update, dnnl_binary_mul, a, &update->scalars[scalar], to, posts);
+    xt_program_binary(update->program, XT_FORWARD, dnnl_binary_mul, a, &update->scalars[scalar], to,
+                      posts);
 }
 
-void xt_optim_scale(struct xt_optim_update *update, double factor, const struct xt_operand *from,
-                    const struct xt_operand *to)
-{
-    xt_program_eltwise(update->program, XT_FORWARD, dnnl_eltwise_linear, (float)factor, 0, from,
-                       to);
-}
-
-struct xt_posts xt_optim_then_add(const struct xt_operand *operand)
-{
-    return (struct xt_posts){.count = 1, .items = {xt_then_with(dnnl_binary_add, *operand)}};
-}
-
-void xt_optim_gradient(struct xt_optim_update *update)
+void xt_optim_of_gradient(struct xt_optim_update *update, const struct xt_operand *to,
+                          const struct xt_posts *posts)
 {
     bool decays = update->decay && update->optim->weight_decay != 0 &&
                   !xt_optim_class_of(update->optim->kind)->decoupled;
-    struct xt_posts add = xt_optim_then_add(&update->g);
-    xt_optim_times(update, &update->g, XT_OPTIM_GRAD_SCALE, &update->g, NULL);
-    if (decays)
-        xt_optim_times(update, &update->p, XT_OPTIM_DECAY, &update->g, &add);
+    struct xt_posts all = {.count = 0};
+    if (decays) {
+        then(&all, xt_optim_then_times(update, XT_OPTIM_BY_DECAY));
+        then(&all, xt_optim_then_add(&update->p));
+        then(&all, xt_optim_then_times(update, XT_OPTIM_DECAY));
+    }
+    for (int i = 0; posts && i < posts->count; i++)
+        then(&all, posts->items[i]);
+    xt_optim_times(update, &update->g, XT_OPTIM_GRAD_SCALE, to, &all);
 }
 
 void xt_optim_velocity(struct xt_optim_update *update, const struct xt_operand *velocity)
 {
-    struct xt_posts add = xt_optim_then_add(&update->g);
-    xt_optim_times(update, velocity, XT_OPTIM_MOMENTUM, velocity, &add);
+    const struct xt_posts posts = {.count = 3,
+                                   .items = {xt_optim_then_times(update, XT_OPTIM_BY_MOMENTUM),
+                                             xt_optim_then_add(velocity),
+                                             xt_optim_then_times(update, XT_OPTIM_MOMENTUM)}};
+    xt_optim_of_gradient(update, velocity, &posts);
 }
 
 void xt_optim_square(struct xt_optim_update *update, const struct xt_operand *square, double old)
 {
-    struct xt_posts posts = {.count = 2,
-                             .items = {xt_then(dnnl_eltwise_linear, (float)(1 - old), 0),
-                                       xt_then_with(dnnl_binary_add, *square)}};
-    xt_optim_scale(update, old, square, square);
-    xt_optim_binary(update, dnnl_binary_mul, &update->g, &update->g, square, &posts);
+    struct xt_posts posts = {.count = 1, .items = {xt_then(dnnl_eltwise_square, 0, 0)}};
+    xt_optim_then_towards(&posts, square, 1 - old);
+    xt_optim_of_gradient(update, square, &posts);
 }
 
-void xt_optim_step(struct xt_optim_update *update)
+void xt_optim_step(struct xt_optim_update *update, const struct xt_operand *by)
 {
-    xt_optim_times(update, &update->g, XT_OPTIM_LR, &update->g, NULL);
-    xt_optim_binary(update, dnnl_binary_sub, &update->p, &update->g, &update->p, NULL);
+    struct xt_posts posts = {.count = 0};
+    then_guard(update, &posts);
+    then(&posts, xt_optim_then_add(&update->p));
+    xt_optim_times(update, by, XT_OPTIM_STEP, &update->p, &posts);
 }

@@ -10,10 +10,12 @@
 enum xt_optim_scalar {
     XT_OPTIM_GRAD_SCALE,
     XT_OPTIM_DECAY,
-    XT_OPTIM_LR,
+    XT_OPTIM_BY_DECAY, /* 1 / decay */
+    XT_OPTIM_STEP,     /* -lr */
     XT_OPTIM_KEEP,
     XT_OPTIM_ROOT_SQUARE, /* of root_scale */
     XT_OPTIM_MOMENTUM,
+    XT_OPTIM_BY_MOMENTUM, /* 1 / momentum */
     XT_OPTIM_SCALARS,
 };
 
@@ -21,29 +23,32 @@ enum xt_optim_scalar {
 struct xt_optim_update {
     struct xt_program *program;
     const struct xt_optim *optim;
-    bool decay; /* of the stretch */
-    struct xt_operand p, g, state[2], scalars[XT_OPTIM_SCALARS];
+    bool decay;  /* of the stretch */
+    bool guards; /* values stay as they are where the number at `fine` is 0 and not 1 */
+    struct xt_operand p, g, state[2], scalars[XT_OPTIM_SCALARS], fine;
 };
 
-/* to = a alg b, and to = a * the scalar; then what the posts say. */
-void xt_optim_binary(struct xt_optim_update *update, dnnl_alg_kind_t alg,
-                     const struct xt_operand *a, const struct xt_operand *b,
-                     const struct xt_operand *to, const struct xt_posts *posts);
+/* One after the other, each of what the one before made. */
+struct xt_post xt_optim_then_add(const struct xt_operand *operand);
+struct xt_post xt_optim_then_times(const struct xt_optim_update *update,
+                                   enum xt_optim_scalar scalar);
+/* x becomes p - lr * x; `apart`: -lr * x. */
+void xt_optim_then_step(const struct xt_optim_update *update, struct xt_posts *posts, bool apart);
+/* x becomes towards + part * (x - towards): a mean that moves. */
+void xt_optim_then_towards(struct xt_posts *posts, const struct xt_operand *towards, double part);
+
+/* to = a * the scalar, then what the posts say. One kernel, as each of these is. */
 void xt_optim_times(struct xt_optim_update *update, const struct xt_operand *a,
                     enum xt_optim_scalar scalar, const struct xt_operand *to,
                     const struct xt_posts *posts);
-/* to = factor * from */
-void xt_optim_scale(struct xt_optim_update *update, double factor, const struct xt_operand *from,
-                    const struct xt_operand *to);
-struct xt_posts xt_optim_then_add(const struct xt_operand *operand);
-
-/* g = grad_scale * g + decay * p, where decay is part of the gradient */
-void xt_optim_gradient(struct xt_optim_update *update);
-/* velocity = momentum * velocity + g */
+/* The same of the gradient, grad_scale * g + decay * p where decay is part of it. */
+void xt_optim_of_gradient(struct xt_optim_update *update, const struct xt_operand *to,
+                          const struct xt_posts *posts);
+/* velocity = momentum * velocity + the gradient */
 void xt_optim_velocity(struct xt_optim_update *update, const struct xt_operand *velocity);
-/* square = old * square + (1 - old) * g * g */
+/* square = old * square + (1 - old) * the gradient's square */
 void xt_optim_square(struct xt_optim_update *update, const struct xt_operand *square, double old);
-/* p = p - lr * g */
-void xt_optim_step(struct xt_optim_update *update);
+/* p = p - lr * by */
+void xt_optim_step(struct xt_optim_update *update, const struct xt_operand *by);
 
 #endif

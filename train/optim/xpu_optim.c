@@ -1,6 +1,7 @@
 #include "train/optim/xpu_optim.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -14,6 +15,10 @@ struct stretch {
     size_t scalar_at[XT_OPTIM_SCALARS]; /* in the scalars' memory, floats */
 };
 
+/* What the device makes of the norm: what gradients are multiplied by, and 1 where it is finite,
+ * else 0; with the largest number that is. */
+enum { FACTOR, FINE, MOST, VERDICTS };
+
 struct xt_xpu_optim {
     struct xt_device *device;
     struct xt_optim *optim;
@@ -23,6 +28,9 @@ struct xt_xpu_optim {
     struct xt_device_memory state[2];
     struct xt_device_memory host_scalars, scalars;
     struct xt_device_memory ones, partial, norm, host_norm;
+    struct xt_xpu_optim_norm rule;
+    struct xt_device_memory verdict; /* by the device: VERDICTS */
+    size_t verdict_at[VERDICTS];
     struct xt_device_memory scratchpad;
     struct xt_program update;
     struct xt_program norms;
@@ -112,6 +120,7 @@ static enum xt_status create_memories(struct xt_xpu_optim *own, struct xt_err *e
         {&own->partial, chunks(own), XT_ON_DEVICE},
         {&own->norm, 1, XT_ON_DEVICE},
         {&own->host_norm, 1, XT_ON_HOST},
+        {&own->verdict, VERDICTS, XT_ON_DEVICE},
     };
     for (size_t i = 0; i < sizeof others / sizeof others[0] && !status; i++)
         status =
@@ -121,7 +130,14 @@ static enum xt_status create_memories(struct xt_xpu_optim *own, struct xt_err *e
         status = xt_device_memory_map(&own->ones, XT_CAUSE_SCALARS, &data, err);
     for (size_t i = 0; !status && i < chunks(own); i++)
         ((float *)data)[i] = 1;
-    return status ? status : xt_device_memory_unmap(&own->ones, XT_CAUSE_SCALARS, err);
+    if (!status)
+        status = xt_device_memory_unmap(&own->ones, XT_CAUSE_SCALARS, err);
+    const float verdict[VERDICTS] = {[FACTOR] = 1, [FINE] = 1, [MOST] = FLT_MAX};
+    for (size_t i = 0; i < VERDICTS; i++)
+        own->verdict_at[i] = i;
+    return status ? status
+                  : xt_device_memory_write(&own->verdict, verdict, sizeof verdict, XT_CAUSE_SCALARS,
+                                           err);
 }
 
 /* ---- describing ---- */
@@ -131,6 +147,11 @@ static struct xt_operand part_of(const struct xt_device_memory *memory,
 {
     return xt_operand_matrix(xt_in_arena(memory, &stretch->range.offset), dnnl_f32, 1,
                              stretch->range.count);
+}
+
+static struct xt_operand verdict_of(const struct xt_xpu_optim *own, int which)
+{
+    return xt_operand_scalar(xt_in_arena(&own->verdict, &own->verdict_at[which]), 2);
 }
 
 static void describe_stretch(struct xt_xpu_optim *own, const struct stretch *stretch)
@@ -146,7 +167,28 @@ static void describe_stretch(struct xt_xpu_optim *own, const struct stretch *str
     for (int i = 0; i < XT_OPTIM_SCALARS; i++)
         update.scalars[i] =
             xt_operand_scalar(xt_in_arena(&own->scalars, &stretch->scalar_at[i]), 2);
+    update.guards = own->rule.by_device;
+    update.fine = verdict_of(own, FINE);
+    if (own->rule.by_device)
+        update.scalars[XT_OPTIM_GRAD_SCALE] = verdict_of(own, FACTOR);
     xt_optim_class_of(own->optim->kind)->describe(&update);
+}
+
+/* Of the norm's square: min(1, clip / norm), and whether it is a finite number. */
+static void describe_verdict(struct xt_xpu_optim *own)
+{
+    struct xt_operand square = xt_operand_matrix(xt_in_memory(&own->norm), dnnl_f32, 1, 1);
+    struct xt_operand one = xt_operand_scalar(xt_in_memory(&own->ones), 2);
+    struct xt_operand factor = verdict_of(own, FACTOR);
+    struct xt_operand fine = verdict_of(own, FINE);
+    struct xt_operand most = verdict_of(own, MOST);
+    const struct xt_posts clips = {
+        .count = 2,
+        .items = {xt_then(dnnl_eltwise_pow, (float)own->rule.clip, -0.5F),
+                  xt_then(dnnl_eltwise_clip, 0, 1)}};
+    xt_program_binary(&own->norms, XT_FORWARD, dnnl_binary_le, &square, &most, &fine, NULL);
+    if (own->rule.clip > 0)
+        xt_program_binary(&own->norms, XT_FORWARD, dnnl_binary_mul, &square, &one, &factor, &clips);
 }
 
 /* Sums of squares of a chunk each, then their sum. Padding and frozen gradients are 0. */
@@ -166,6 +208,8 @@ static void describe_norm(struct xt_xpu_optim *own)
     xt_program_matmul(&own->norms, XT_FORWARD, &rows, &sides, &sums, NULL);
     xt_program_matmul(&own->norms, XT_FORWARD, &row, &ones, &norm, NULL);
     xt_program_reorder(&own->norms, XT_FORWARD, &norm, &host);
+    if (own->rule.by_device)
+        describe_verdict(own);
 }
 
 static void describe(struct xt_xpu_optim *own)
@@ -196,7 +240,7 @@ static enum xt_status bind(struct xt_xpu_optim *own, struct xt_err *err)
 enum xt_status xt_xpu_optim_create(struct xt_xpu_optim **out, struct xt_device *device,
                                    struct xt_optim *optim, struct xt_params *params,
                                    const struct xt_optim_range *ranges, size_t range_count,
-                                   struct xt_err *err)
+                                   struct xt_xpu_optim_norm norm, struct xt_err *err)
 {
     struct xt_xpu_optim *own = NULL;
     *out = NULL;
@@ -206,6 +250,7 @@ enum xt_status xt_xpu_optim_create(struct xt_xpu_optim **out, struct xt_device *
     own->device = device;
     own->optim = optim;
     own->params = params;
+    own->rule = norm;
     struct xt_err failure = {0};
     xt_program_init(&own->update, device, "the optimizer", &failure);
     xt_program_init(&own->norms, device, "the gradient norm", &failure);
@@ -231,9 +276,9 @@ void xt_xpu_optim_destroy(struct xt_xpu_optim *own)
         return;
     xt_program_clear(&own->update);
     xt_program_clear(&own->norms);
-    struct xt_device_memory *all[] = {&own->state[0], &own->state[1],  &own->host_scalars,
-                                      &own->scalars,  &own->ones,      &own->partial,
-                                      &own->norm,     &own->host_norm, &own->scratchpad};
+    struct xt_device_memory *all[] = {
+        &own->state[0], &own->state[1], &own->host_scalars, &own->scalars, &own->ones,
+        &own->partial,  &own->norm,     &own->host_norm,    &own->verdict, &own->scratchpad};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         xt_device_memory_destroy(all[i]);
     free(own->stretches);
@@ -242,13 +287,28 @@ void xt_xpu_optim_destroy(struct xt_xpu_optim *own)
 
 /* ---- running ---- */
 
+bool xt_xpu_optim_norm_is_by_device(const struct xt_xpu_optim *own)
+{
+    return own->rule.by_device;
+}
+
+enum xt_status xt_xpu_optim_begin_norm(struct xt_xpu_optim *own, struct xt_err *err)
+{
+    xt_traffic_add(own->device, XT_CAUSE_SCALARS, false, own->host_norm.bytes);
+    return xt_program_run(&own->norms, XT_FORWARD, err);
+}
+
+double xt_xpu_optim_norm_of(const struct xt_xpu_optim *own)
+{
+    return sqrt((double)*(const float *)own->host_norm.host);
+}
+
 enum xt_status xt_xpu_optim_grad_norm(struct xt_xpu_optim *own, double *norm, struct xt_err *err)
 {
-    enum xt_status status = xt_program_run(&own->norms, XT_FORWARD, err);
+    enum xt_status status = xt_xpu_optim_begin_norm(own, err);
     if (!status)
         status = xt_dnnl_check(xt_dnnl.stream_wait(own->device->stream), "the gradient norm", err);
-    xt_traffic_add(own->device, XT_CAUSE_SCALARS, false, own->host_norm.bytes);
-    *norm = sqrt((double)*(const float *)own->host_norm.host);
+    *norm = xt_xpu_optim_norm_of(own);
     return status;
 }
 
@@ -260,11 +320,13 @@ static void fill_scalars(struct xt_xpu_optim *own, double lr, float grad_scale)
             xt_optim_rule_of(own->optim, &own->stretches[i].range, lr, grad_scale);
         float *scalars = all + i * XT_OPTIM_SCALARS;
         scalars[XT_OPTIM_GRAD_SCALE] = rule.grad_scale;
-        scalars[XT_OPTIM_LR] = rule.lr;
-        scalars[XT_OPTIM_KEEP] = rule.keep;
         scalars[XT_OPTIM_DECAY] = rule.decay;
+        scalars[XT_OPTIM_BY_DECAY] = rule.decay > 0 ? 1 / rule.decay : 0;
+        scalars[XT_OPTIM_STEP] = -rule.lr;
+        scalars[XT_OPTIM_KEEP] = rule.keep;
         scalars[XT_OPTIM_ROOT_SQUARE] = rule.root_scale > 0 ? rule.root_scale * rule.root_scale : 1;
         scalars[XT_OPTIM_MOMENTUM] = rule.momentum;
+        scalars[XT_OPTIM_BY_MOMENTUM] = rule.momentum > 0 ? 1 / rule.momentum : 0;
     }
     xt_traffic_add(own->device, XT_CAUSE_SCALARS, true, own->host_scalars.bytes);
 }

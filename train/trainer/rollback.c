@@ -46,6 +46,7 @@ static enum xt_status take_checkpoint(struct xt_trainer *trainer, const struct x
         return status;
     if (trainer->xpu_optim)
         xt_xpu_optim_reload(trainer->xpu_optim);
+    trainer->norm_is_open = false;
     xt_trainer_take_state(trainer, &state);
     trainer->earlier_seconds = seconds;
     trainer->best_step = best_step;

@@ -8,7 +8,9 @@
 
 enum xt_status xt_trainer_check_weights(struct xt_trainer *trainer, struct xt_err *err)
 {
-    enum xt_status status = xt_params_pull(&trainer->network.params, err);
+    enum xt_status status = xt_step_settle(trainer, NULL, err);
+    if (!status)
+        status = xt_params_pull(&trainer->network.params, err);
     if (status || !xt_step_check_statistics(trainer, err))
         return status;
     trainer->diverged = true;

@@ -171,9 +171,14 @@ static enum xt_status open_optimizer(struct xt_trainer *trainer, struct xt_err *
                 .lr_factor = rate_of(trainer, param),
             };
     }
+    /* The host looks at the norm before the update where it decides over the update by it. */
+    const struct xt_xpu_optim_norm norm = {
+        .by_device = s->amp != XT_AMP_FP16 && xt_step_batches(s) == 1 && !s->ranks,
+        .clip = s->clip,
+    };
     if (!status && trainer->network.device.kind == XT_DEVICE_XPU)
         status = xt_xpu_optim_create(&trainer->xpu_optim, &trainer->network.device, &trainer->optim,
-                                     params, trainer->ranges, trainer->range_count, err);
+                                     params, trainer->ranges, trainer->range_count, norm, err);
     return status;
 }
 

@@ -101,8 +101,8 @@ static enum xt_status diverge(struct xt_trainer *trainer, const struct xt_feed_b
                               const char *what, struct xt_err *err)
 {
     char where[192] = "";
-    /* The passes that look for it would need all ranks. */
-    if (!trainer->team)
+    /* The passes that look for it would need all ranks, and the batch. */
+    if (!trainer->team && batch)
         xt_nonfinite_find(&trainer->network, trainer->objective, &batch->host, &trainer->scaler,
                           where, sizeof where);
     trainer->diverged = true;
@@ -207,6 +207,11 @@ static enum xt_status take_loss(struct xt_trainer *trainer, const struct xt_feed
     return XT_OK;
 }
 
+static bool norm_by_device(const struct xt_trainer *trainer)
+{
+    return trainer->xpu_optim && xt_xpu_optim_norm_is_by_device(trainer->xpu_optim);
+}
+
 static enum xt_status grad_norm(struct xt_trainer *trainer, double *norm, struct xt_err *err)
 {
     if (trainer->xpu_optim)
@@ -230,12 +235,33 @@ static enum xt_status take_gradients(struct xt_trainer *trainer, const struct xt
     struct xt_step_parts *parts = &trainer->parts;
     if (sums_once(trainer))
         return xt_gradient_sum_add(trainer->sum, parts->done == 0, err);
+    if (norm_by_device(trainer)) {
+        trainer->norm_is_open = true;
+        return xt_xpu_optim_begin_norm(trainer->xpu_optim, err);
+    }
     if (grad_norm(trainer, &parts->norm, err))
         return err->status;
     if (!isfinite(parts->norm) && !xt_scaler_can_fall(&trainer->scaler))
         return diverge(trainer, batch, "a gradient", err);
     parts->overflows = parts->overflows || !isfinite(parts->norm);
     return trainer->sum ? xt_gradient_sum_add(trainer->sum, parts->done == 0, err) : XT_OK;
+}
+
+/* The update has left the weights as they were, so the step is as one that was not done. */
+enum xt_status xt_step_settle(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
+                              struct xt_err *err)
+{
+    if (!trainer->norm_is_open)
+        return XT_OK;
+    trainer->norm_is_open = false;
+    if (!batch && xt_dnnl_check(xt_dnnl.stream_wait(trainer->network.device.stream),
+                                "the gradient norm", err))
+        return err->status;
+    if (isfinite(xt_xpu_optim_norm_of(trainer->xpu_optim)))
+        return XT_OK;
+    trainer->step--;
+    trainer->optim.step--;
+    return diverge(trainer, batch, "a gradient", err);
 }
 
 enum xt_status xt_step_add(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
@@ -247,6 +273,8 @@ enum xt_status xt_step_add(struct xt_trainer *trainer, const struct xt_feed_batc
         return XT_OK;
     double start = xt_thread_seconds();
     enum xt_status status = forward(trainer, batch, err);
+    if (!status)
+        status = xt_step_settle(trainer, batch, err);
     double after_forward = xt_thread_seconds();
     if (!status)
         status = take_loss(trainer, batch, err);
@@ -322,6 +350,8 @@ static void undo(struct xt_trainer *trainer)
 static enum xt_status use_gradients(struct xt_trainer *trainer, struct xt_err *err)
 {
     struct xt_step_parts *parts = &trainer->parts;
+    if (norm_by_device(trainer))
+        return update(trainer, 1, err);
     enum xt_status status = take_sum(trainer, err);
     if (status)
         return status;

@@ -3,8 +3,9 @@
  *
  * The mean over the height stands after the 1x1 convolution in the published network; both are
  * linear, so it is taken before, where it costs a quarter. Sums over a sample are products of
- * matrices; so is the mean over a tap's tensors and, where it runs over the batch, over the
- * samples: each group has a matrix [n][n] of what a sample's mean takes of each sample's sum.
+ * matrices, a row [n] for each tap. So are the means of all groups at once: a matrix [groups][taps]
+ * says what a group takes of each tap's sums, and where they run over the batch, another, [n][n],
+ * what a sample takes of each sample's.
  */
 #include <assert.h>
 #include <string.h>
@@ -31,8 +32,9 @@ struct making {
     int forward, backward; /* times */
     size_t n;
     struct tap taps[XT_TAPS_MAX];
-    struct xt_operand means[XT_TAPS_MAX];   /* of each group, [n][n] */
-    struct xt_operand inverse[XT_TAPS_MAX]; /* of each group, [n][1]: 1 / mean square */
+    struct xt_operand shares;  /* [groups][taps] */
+    struct xt_operand means;   /* [n][n]; where they run over the batch */
+    struct xt_operand inverse; /* [groups][n]: 1 / mean square */
 };
 
 static size_t per_sample(const struct xt_tensor *t)
@@ -111,46 +113,54 @@ static void add_products(const struct making *m, enum xt_phase phase, const stru
     xt_program_matmul(m->program, phase, &rows, &sides, &sums, NULL);
 }
 
-/* out[n] = the group's mean of a sum for each of its tensors, then what `last` says. */
-static void add_mean(const struct making *m, enum xt_phase phase, int group,
-                     const struct xt_operand *sums, const struct xt_operand *out,
-                     struct xt_post last)
+/* Rows of a float32 number for each sample, likewise. */
+static struct xt_operand add_rows(const struct making *m, size_t rows, int time, bool kept)
 {
-    const struct xt_context_spec *spec = &m->context->spec;
-    int left = 0;
-    for (int i = 0; i < spec->count; i++)
-        left += spec->group[i] == group;
-    bool first = true;
-    for (int i = 0; i < spec->count; i++) {
-        if (spec->group[i] != group)
-            continue;
-        struct xt_posts posts = {0};
-        if (!first)
-            posts.items[posts.count++] = xt_then_sum();
-        left--;
-        if (left == 0)
-            posts.items[posts.count++] = last;
-        xt_program_matmul(m->program, phase, &m->means[group], &sums[i], out, &posts);
-        first = false;
+    const struct xt_tensor *owner = xt_op_out(&m->context->op, 0);
+    struct xt_buffer *buffer =
+        xt_graph_temporary(m->graph, owner, rows * m->n * sizeof(float), time);
+    if (kept && m->graph->options.training)
+        xt_buffer_use(buffer, m->backward);
+    return xt_operand_matrix(xt_in_buffer(buffer), dnnl_f32, rows, m->n);
+}
+
+/* The i-th of them as [n][1]. */
+static struct xt_operand row_of(const struct making *m, const struct xt_operand *rows, int i)
+{
+    struct xt_operand row = xt_operand_matrix(rows->place, dnnl_f32, m->n, 1);
+    row.place.floats_before = &m->context->row[i];
+    return row;
+}
+
+/* out[groups][n] = the groups' means of sums[taps][n], then what the posts say. */
+static void add_mean(const struct making *m, enum xt_phase phase, const struct xt_operand *sums,
+                     const struct xt_operand *out, const struct xt_posts *posts)
+{
+    int time = phase == XT_FORWARD ? m->forward : m->backward;
+    if (!m->context->spec.over_batch) {
+        xt_program_matmul(m->program, phase, &m->shares, sums, out, posts);
+        return;
     }
+    struct xt_operand own = add_rows(m, (size_t)m->context->groups, time, false);
+    struct xt_operand of_samples = xt_operand_transposed(m->means);
+    xt_program_matmul(m->program, phase, &m->shares, sums, &own, NULL);
+    xt_program_matmul(m->program, phase, &own, &of_samples, out, posts);
 }
 
 static void add_inverse(struct making *m)
 {
     const struct xt_context_op *context = m->context;
-    struct xt_operand sums[XT_TAPS_MAX] = {{.ndims = 0}};
-    const struct xt_post add_eps = xt_then(dnnl_eltwise_linear, 1, (float)XT_CONTEXT_EPS);
+    const struct xt_posts posts = {.count = 2,
+                                   .items = {xt_then(dnnl_eltwise_linear, 1, (float)XT_CONTEXT_EPS),
+                                             xt_then(dnnl_eltwise_pow, 1, -1)}};
+    struct xt_operand sums = add_rows(m, (size_t)context->spec.count, m->forward, false);
     for (int i = 0; i < context->spec.count; i++) {
         const struct tap *tap = tap_of(m, i);
-        sums[i] = add_matrix(m, tap->tensor, 1, m->forward, false);
-        add_products(m, XT_FORWARD, &tap->values, &tap->values, &sums[i]);
+        struct xt_operand sum = row_of(m, &sums, i);
+        add_products(m, XT_FORWARD, &tap->values, &tap->values, &sum);
     }
-    for (int g = 0; g < context->groups; g++) {
-        m->inverse[g] = add_matrix(m, xt_op_out(&context->op, 0), 1, m->forward, true);
-        add_mean(m, XT_FORWARD, g, sums, &m->inverse[g], add_eps);
-        xt_program_eltwise(m->program, XT_FORWARD, dnnl_eltwise_pow, 1, -1, &m->inverse[g],
-                           &m->inverse[g]);
-    }
+    m->inverse = add_rows(m, (size_t)context->groups, m->forward, true);
+    add_mean(m, XT_FORWARD, &sums, &m->inverse, &posts);
 }
 
 /* [n][w * c] as [n][c][1][w] */
@@ -174,8 +184,9 @@ static void add_forward(struct making *m)
             xt_pooling_forward(&m->context->op, m->graph, &pooling);
         struct xt_operand scaled =
             add_matrix(m, tap->tensor, per_sample(&tap->flat), m->forward, false);
-        xt_program_binary(m->program, XT_FORWARD, dnnl_binary_mul, &tap->average,
-                          &m->inverse[context->spec.group[i]], &scaled, NULL);
+        struct xt_operand inverse = row_of(m, &m->inverse, context->spec.group[i]);
+        xt_program_binary(m->program, XT_FORWARD, dnnl_binary_mul, &tap->average, &inverse, &scaled,
+                          NULL);
         parts[i] = as_tensor(&scaled, &tap->flat);
     }
     struct xt_operand out = xt_operand_tensor(tensor, tensor->value);
@@ -207,8 +218,8 @@ static void add_direct(const struct making *m, int i, const struct xt_operand *s
         xt_operand_matrix(xt_in_buffer(tap->grad), dnnl_f32, m->n, per_sample(&tap->flat));
     if (tap->tensor->h > 1)
         scaled = add_matrix(m, tap->tensor, per_sample(&tap->flat), m->backward, false);
-    xt_program_binary(m->program, XT_BACKWARD, dnnl_binary_mul, slice,
-                      &m->inverse[m->context->spec.group[i]], &scaled, NULL);
+    struct xt_operand inverse = row_of(m, &m->inverse, m->context->spec.group[i]);
+    xt_program_binary(m->program, XT_BACKWARD, dnnl_binary_mul, slice, &inverse, &scaled, NULL);
     struct xt_pooling pooling = pooling_of(m, tap);
     if (tap->tensor->h > 1)
         xt_pooling_backward(&m->context->op, m->graph, &pooling, scaled.place.buffer, tap->grad);
@@ -218,54 +229,62 @@ static void add_direct(const struct making *m, int i, const struct xt_operand *s
 static void add_through(const struct making *m, const struct xt_operand *slopes)
 {
     const struct xt_context_op *context = m->context;
-    struct xt_operand through[XT_TAPS_MAX] = {{.ndims = 0}};
-    for (int g = 0; g < context->groups; g++) {
-        const struct xt_operand *inverse = &m->inverse[g];
-        const struct xt_posts again = {.count = 1,
-                                       .items = {xt_then_with(dnnl_binary_mul, *inverse)}};
-        through[g] = add_matrix(m, xt_op_out(&context->op, 0), 1, m->backward, false);
-        add_mean(m, XT_BACKWARD, g, slopes, &through[g], xt_then(dnnl_eltwise_linear, -2, 0));
-        xt_program_binary(m->program, XT_BACKWARD, dnnl_binary_mul, &through[g], inverse,
-                          &through[g], &again);
-    }
+    const struct xt_posts twice = {.count = 1, .items = {xt_then(dnnl_eltwise_linear, -2, 0)}};
+    const struct xt_posts again = {.count = 1,
+                                   .items = {xt_then_with(dnnl_binary_mul, m->inverse)}};
+    struct xt_operand through = add_rows(m, (size_t)context->groups, m->backward, false);
+    add_mean(m, XT_BACKWARD, slopes, &through, &twice);
+    xt_program_binary(m->program, XT_BACKWARD, dnnl_binary_mul, &through, &m->inverse, &through,
+                      &again);
     for (int i = 0; i < context->spec.count; i++) {
         const struct tap *tap = tap_of(m, i);
         struct xt_operand grad = tap->values;
         grad.place = xt_in_buffer(tap->grad);
+        struct xt_operand by = row_of(m, &through, context->spec.group[i]);
         struct xt_posts posts = {.count = 1, .items = {xt_then_with(dnnl_binary_add, grad)}};
         if (tap->grad)
-            xt_program_binary(m->program, XT_BACKWARD, dnnl_binary_mul, &tap->values,
-                              &through[context->spec.group[i]], &grad, &posts);
+            xt_program_binary(m->program, XT_BACKWARD, dnnl_binary_mul, &tap->values, &by, &grad,
+                              &posts);
     }
 }
 
 static void add_backward(const struct making *m)
 {
-    struct xt_operand slopes[XT_TAPS_MAX] = {{.ndims = 0}};
+    struct xt_operand slopes = add_rows(m, (size_t)m->context->spec.count, m->backward, false);
     for (int i = 0; i < m->context->spec.count; i++) {
         const struct tap *tap = tap_of(m, i);
         struct xt_operand slice = add_slice(m, i);
-        slopes[i] = add_matrix(m, tap->tensor, 1, m->backward, false);
-        add_products(m, XT_BACKWARD, &slice, &tap->average, &slopes[i]);
+        struct xt_operand slope = row_of(m, &slopes, i);
+        add_products(m, XT_BACKWARD, &slice, &tap->average, &slope);
         if (tap->grad)
             add_direct(m, i, &slice);
     }
-    add_through(m, slopes);
+    add_through(m, &slopes);
 }
 
-/* The matrices of the means, filled on the host and copied when the number of samples changes. */
+/* A matrix that is filled on the host, and copied when the number of samples changes. */
+static struct xt_operand add_filled(const struct making *m, struct xt_device_memory *memory,
+                                    size_t rows, size_t columns)
+{
+    static const char what[] = "the context's means";
+    struct xt_operand host = xt_operand_matrix(xt_in_memory(memory), dnnl_f32, rows, columns);
+    struct xt_operand own = host;
+    xt_graph_pin(m->graph, &host, what, memory);
+    own.place = xt_in_buffer(
+        xt_graph_permanent(m->graph, m->context->op.name, "means", rows * columns * sizeof(float)));
+    xt_program_reorder(m->program, XT_BEFORE, &host, &own);
+    return own;
+}
+
 static void add_means(struct making *m)
 {
     struct xt_context_op *context = m->context;
-    for (int g = 0; g < context->groups; g++) {
-        struct xt_operand host =
-            xt_operand_matrix(xt_in_memory(&context->means[g]), dnnl_f32, m->n, m->n);
-        xt_graph_pin(m->graph, &host, "the context's means", &context->means[g]);
-        m->means[g] = host;
-        m->means[g].place = xt_in_buffer(
-            xt_graph_permanent(m->graph, context->op.name, "means", m->n * m->n * sizeof(float)));
-        xt_program_reorder(m->program, XT_BEFORE, &host, &m->means[g]);
-    }
+    m->shares =
+        add_filled(m, &context->shares, (size_t)context->groups, (size_t)context->spec.count);
+    if (context->spec.over_batch)
+        m->means = add_filled(m, &context->means, m->n, m->n);
+    for (int i = 0; i < context->spec.count; i++)
+        context->row[i] = (size_t)i * m->n;
 }
 
 static void describe(struct xt_op *op, struct xt_graph *graph)
@@ -288,20 +307,17 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
         add_backward(&m);
 }
 
-/* A sample takes its own sums, or all samples' that matter. */
+/* Over the batch a sample takes the sums of all samples that matter. */
 static void fill_means(struct xt_context_op *context, int count)
 {
-    int n = xt_op_out(&context->op, 0)->n;
-    for (int g = 0; g < context->groups; g++) {
-        float *means = context->means[g].host;
-        memset(means, 0, context->means[g].bytes);
-        for (int i = 0; i < n; i++)
-            for (int k = 0; k < n; k++)
-                if (context->spec.over_batch ? k < count : k == i)
-                    means[(size_t)i * (size_t)n + (size_t)k] =
-                        (float)(1 /
-                                (context->group_count[g] * (context->spec.over_batch ? count : 1)));
-    }
+    size_t n = (size_t)xt_op_out(&context->op, 0)->n;
+    float *shares = context->shares.host;
+    float *means = context->means.host;
+    for (int g = 0; g < context->groups; g++)
+        for (int i = 0; i < context->spec.count; i++)
+            *shares++ = context->spec.group[i] == g ? (float)(1 / context->group_count[g]) : 0.0F;
+    for (size_t i = 0; context->spec.over_batch && i < n * n; i++)
+        means[i] = i % n < (size_t)count ? 1.0F / (float)count : 0.0F;
     context->means_of = count;
 }
 
@@ -319,8 +335,8 @@ static enum xt_status before(struct xt_op *op, struct xt_graph *graph, bool back
 static void destroy(struct xt_op *op)
 {
     struct xt_context_op *context = (struct xt_context_op *)op;
-    for (int g = 0; g < context->groups; g++)
-        xt_device_memory_destroy(&context->means[g]);
+    xt_device_memory_destroy(&context->shares);
+    xt_device_memory_destroy(&context->means);
 }
 
 /* ---- in double precision ---- */

@@ -56,8 +56,7 @@ static bool describe_drawn(struct xt_dropout_op *dropout, struct xt_graph *graph
     if (!graph->options.device->own_memory || !xt_device_dropout_create(&dropout->numbers))
         return false;
     return xt_program_dropout(&op->program, XT_FORWARD, &values, &dropout->numbers) &&
-           (op->frozen ||
-            xt_program_dropout(&op->program, XT_BACKWARD, &grads, &dropout->numbers));
+           (op->frozen || xt_program_dropout(&op->program, XT_BACKWARD, &grads, &dropout->numbers));
 }
 
 static void describe_made(struct xt_dropout_op *dropout, struct xt_graph *graph)
@@ -118,7 +117,8 @@ static enum xt_status before(struct xt_op *op, struct xt_graph *graph, bool back
     if (dropout->draws)
         return xt_device_dropout_set(&dropout->numbers, pass->dropout,
                                      xt_rng_at(pass->seed, pass->step, (uint64_t)op->index),
-                                     (uint64_t)(pass->first + xt_rows_at(&pass->rows, 0)), err);
+                                     (uint64_t)pass->first + (uint64_t)xt_rows_at(&pass->rows, 0),
+                                     err);
     fill_mask(dropout, graph);
     return XT_OK;
 }

@@ -255,10 +255,12 @@ struct xt_context_op {
     struct xt_context_spec spec;
     int first_channel[XT_TAPS_MAX];
     int groups;
-    double group_count[XT_TAPS_MAX];            /* elements of a group in one sample */
-    struct xt_device_memory means[XT_TAPS_MAX]; /* pinned, of each group: [n][n] */
-    int means_of;                               /* samples that they are for; 0: not filled yet */
-    size_t first_float[XT_TAPS_MAX];            /* as first_channel */
+    double group_count[XT_TAPS_MAX]; /* elements of a group in one sample */
+    struct xt_device_memory shares;  /* pinned, [groups][taps]: a tap's in its group's mean */
+    struct xt_device_memory means;   /* pinned, [n][n], of one group's over the batch */
+    int means_of;                    /* samples that they are for; 0: not filled yet */
+    size_t first_float[XT_TAPS_MAX]; /* as first_channel */
+    size_t row[XT_TAPS_MAX];         /* where the i-th row of n floats begins */
 };
 
 #endif

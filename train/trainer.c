@@ -34,9 +34,10 @@ static enum xt_status check_enough(const struct xt_trainer *trainer, const char 
         return XT_OK;
     if (batches == 1)
         return xt_err_set(err, XT_ERR_USAGE,
-                          "--data %s has %s, fewer than one batch; give a smaller --batch "
+                          "%s--data %s has %s, fewer than one batch; give a smaller --batch "
                           "than %d",
-                          data, xt_count((long long)images, "image").text, s->batch);
+                          s->overfit ? "what --overfit takes of " : "", data,
+                          xt_count((long long)images, "image").text, s->batch);
     return xt_err_set(err, XT_ERR_USAGE,
                       "--data %s has %s, fewer than --accumulate %d batches of %d, which "
                       "make one step; give less of either",
@@ -1381,6 +1382,10 @@ enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_
     if (!status)
         status = xt_watchdog_start(&trainer->watchdog, &trainer->network.device,
                                    trainer->settings->device_timeout, err);
+    /* So that whoever looks before the first evaluation sees that it goes on, and later that it was
+     * killed. */
+    if (!status)
+        write_report(trainer, "running", false);
     if (!status)
         status = train(trainer, err);
     xt_watchdog_stop(trainer->watchdog);

@@ -19,8 +19,8 @@ mkdir -p two/cat "two/$odd" && cp "$images/ycc_444.jpg" two/cat/ && cp "$images/
 "$xtrain" report b classes --page kinds.html >/dev/null
 # Ended early as it should, a rollback in its record, numbers beyond all scales, and facts that are none.
 mkdir ended && cp b/config.yaml ended
-printf '%s\n' '{"step":1,"epoch":1,"time":1,"loss":1e308}' '{"step":2,"epoch":1,"time":2,"loss":2,"lr":1e999}' \
-  '{"step":5,"time":3,"rolled_back_to":2,"lr_factor":0.5}' '{"step":3,"epoch":1,"time":4,"loss":3}' >ended/metrics.jsonl
+printf '%s\n' '{"step":1,"epoch":1,"time":1,"loss":1e308,"lr":1}' '{"step":2,"epoch":1,"time":2,"loss":2,"lr":1e999}' \
+  '{"step":5,"time":3,"rolled_back_to":2,"lr_factor":0.5}' '{"step":3,"epoch":1,"time":4,"loss":3,"lr":0.5}' >ended/metrics.jsonl
 cat >ended/report.json <<'FACTS'
 {"state":"done: nothing was gained any more (--patience)","steps":9,"step":3,"epoch_steps":3,"ops":[{"name":"x"}],"seconds":"long",
 "evaluation":{"images":3,"correct":1,"pairs":[[5,6,1]],"errors":[{"path":7}],"unit":"characters"}}

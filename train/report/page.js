@@ -156,9 +156,11 @@
       for (const chart of view.charts) chart.lines = lines_of(chart);
     }
     view.whole = [0, -Infinity];
+    const see = (x) => { if (known(x)) view.whole = [Math.min(view.whole[0], x), Math.max(view.whole[1], x)]; };
     for (const chart of view.charts)
       for (const line of chart.lines)
-        for (const [x] of line.points) { view.whole[0] = Math.min(view.whole[0], x); view.whole[1] = Math.max(view.whole[1], x); }
+        for (const [x] of line.points) see(x);
+    for (const run of data.runs || []) for (const back of run.rollbacks) see(axis_values[axis].of(back, run));
   }
   function extent(chart) {
     const lines = chart.lines;
@@ -189,10 +191,13 @@
     chart.svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
     chart.svg.replaceChildren();
     const axis = axis_values[view.axis];
-    for (const y of chart.log ? log_ticks(e.bottom, e.top) : ticks(e.bottom, e.top, 4)) {
+    const levels = chart.log ? log_ticks(e.bottom, e.top) : ticks(e.bottom, e.top, 4);
+    let names = levels.map((y) => (chart.unit.share ? +(100 * y).toFixed(2) + ' %' : chart.show(y)));
+    if (new Set(names).size < names.length) names = levels.map((y) => String(+y.toPrecision(5)));
+    levels.forEach((y, i) => {
       chart.svg.append(draw('line', { class: 'grid', x1: left, x2: width - right, y1: y_of(y), y2: y_of(y) }));
-      chart.svg.append(draw('text', { x: left - 6, y: y_of(y) + 4, 'text-anchor': 'end' }, chart.unit.share ? +(100 * y).toFixed(2) + ' %' : chart.show(y)));
-    }
+      chart.svg.append(draw('text', { x: left - 6, y: y_of(y) + 4, 'text-anchor': 'end' }, names[i]));
+    });
     const places = ticks(e.low, e.high, width < 420 ? 3 : 5).filter((x) => view.axis !== 'step' || Number.isInteger(x));
     for (const x of places)
       chart.svg.append(draw('text', { x: Math.min(Math.max(x_of(x), left + 4), width - right - 14), y: height - 6, 'text-anchor': 'middle' }, axis.show(x)));
@@ -294,7 +299,7 @@
     /* Of several runs the figure that says which is better, of each kind of network. */
     const deciding = new Set(data.runs.flatMap((run) => (run.best && run.best.figures.length ? [run.best.figures[0][0]] : [])));
     const cards = [
-      new_chart(evaluated.size && trained.size ? 'Loss' : 'loss',
+      new_chart('Loss',
         [{ key: 'loss', label: 'training', noisy: true }, { key: 'val_loss', label: 'evaluation', evaluation: true }, { key: 'ema_val_loss', label: 'moving average', evaluation: true }], { log: true, positive: true }),
       new_chart('Accuracy', ['plate_accuracy', 'top1', 'ema_plate_accuracy', 'ema_top1', 'char_accuracy', 'top5', 'ema_char_accuracy', 'ema_top5']
         .filter((key) => evaluated.has(key) && (!several || deciding.has(key))).map((key) => ({ key, evaluation: true })), { share: true, show: share }),

@@ -895,6 +895,8 @@ static void write_report(struct xt_trainer *trainer, const char *state, bool las
         .images = xt_step_images(trainer),
         .seconds = xt_trainer_seconds(trainer),
         .costs = xt_trainer_costs(trainer),
+        .best_step = trainer->best_step,
+        .best = trainer->best,
         .profiled = trainer->profiled,
         .state = state,
     };

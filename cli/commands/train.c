@@ -28,6 +28,7 @@ struct view {
     struct xt_progress progress;
     size_t bad_images; /* as they were said last */
     bool silent;       /* --quiet, or standard output belongs to --json */
+    bool started;      /* a step is done */
     double loss;       /* the mean of the last steps; NAN before the first */
 };
 
@@ -45,8 +46,9 @@ static void show_progress(void *context, const struct xt_train_progress *p)
 {
     struct view *view = context;
     view->loss = p->loss;
-    if (p->step == view->trainer->start_step + 1 && !view->silent)
+    if (!view->started && !view->silent)
         show_start(view);
+    view->started = true;
     struct xt_progress_state state = {
         .epoch = p->epoch,
         .epochs = p->epochs,

@@ -126,6 +126,18 @@ static void put_ops(struct xt_json *json, cJSON *at, const struct xt_run_facts *
     }
 }
 
+/* The record loses them where a rollback goes back behind their evaluation. */
+static void put_best(struct xt_json *json, cJSON *at, const struct xt_run_facts *facts)
+{
+    if (facts->best_step < 0)
+        return;
+    cJSON *best = xt_json_object(json, at, "best");
+    xt_json_number(json, best, "step", (double)facts->best_step);
+    xt_json_number(json, best, "accuracy", facts->best.accuracy);
+    xt_json_number(json, best, "second", facts->best.second);
+    xt_json_number(json, best, "loss", facts->best.loss);
+}
+
 static void put_facts(struct xt_json *json, cJSON *at, const struct xt_run_facts *facts)
 {
     const struct xt_network *network = facts->network;
@@ -146,6 +158,7 @@ static void put_facts(struct xt_json *json, cJSON *at, const struct xt_run_facts
     xt_json_number(json, at, "loading_seconds", facts->costs.loading);
     xt_json_number(json, at, "evaluation_seconds", facts->costs.evaluation);
     xt_json_number(json, at, "energy_joules", facts->costs.energy);
+    put_best(json, at, facts);
     put_ops(json, at, facts);
 }
 

@@ -49,6 +49,11 @@ if (chart) {
   told.zoom = document.querySelector('.bar-tools button').disabled ? 'no' : 'yes';
   chart.dispatchEvent(new MouseEvent('dblclick'));
   told.back = document.querySelector('.bar-tools button').disabled ? 'yes' : 'no';
+  const run = document.querySelector('.legend input');
+  const drawn = () => chart.querySelectorAll('path').length;
+  const all = drawn();
+  if (run) run.click();
+  told.runs = !run || drawn() < all ? 'yes' : 'no';
 }
 </script>
 VISIT
@@ -63,7 +68,7 @@ visit() { # PAGE WIDTH TEXT...: the page says each of these
   grep -q 'data-wide="no"' dom || fail "$file is wider than a screen of $width"
   ! grep -q 'data-broken' dom || fail "$file: a name was markup"
   for text in "$@"; do grep -qF -- "$text" dom || fail "$file at $width does not say: $text" "$(head -c 3000 seen)"; done
-  [ -z "${moves:-}" ] || for text in hover zoom back; do grep -q "data-$text=\"yes\"" dom || fail "$file at $width: no $text"; done
+  [ -z "${moves:-}" ] || for text in hover zoom back runs; do grep -q "data-$text=\"yes\"" dom || fail "$file at $width: no $text"; done
 }
 ways=('<h2>Curves</h2>' '<h2>What was taken for what</h2>' '<h2>The worst errors</h2>' '<h2>Where the time went</h2>' '<h2>Settings</h2>')
 for width in 1280 390; do

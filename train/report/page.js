@@ -65,7 +65,8 @@
 
   // --- the record ---
   function read_run(run, index) {
-    run.colour = colours[index % colours.length];
+    run.colour = colours[index] || `hsl(${Math.round(index * 137.5) % 360}, 55%, ${index % 2 ? 38 : 52}%)`;
+    run.shown = true;
     run.facts = run.facts || {};
     if (run.killed) run.facts.state = 'killed';
     run.training = [];
@@ -111,7 +112,7 @@
   /* What a chart shows: lines of [x, y], each of a run. */
   function lines_of(chart) {
     const axis = axis_values[view.axis], lines = [];
-    for (const run of data.runs)
+    for (const run of data.runs.filter((run) => run.shown))
       for (const series of chart.series) {
         const points = (series.evaluation ? run.evaluations : run.training)
           .map((r) => [axis.of(r, run), r[series.key]]).filter((p) => known(p[0]) && known(p[1]));
@@ -149,13 +150,11 @@
     return chart.card;
   }
 
-  /* All of the run along the axis; the charts' lines are laid anew where that is another one. */
+  /* The charts' lines along an axis, and all of it that they take. */
   function lay_out(axis) {
-    if (axis !== view.axis) {
-      view.axis = axis;
-      for (const chart of view.charts) chart.lines = lines_of(chart);
-    }
-    view.whole = [0, -Infinity];
+    view.axis = axis;
+    for (const chart of view.charts) chart.lines = lines_of(chart);
+    view.whole = [0, 0];
     const see = (x) => { if (known(x)) view.whole = [Math.min(view.whole[0], x), Math.max(view.whole[1], x)]; };
     for (const chart of view.charts)
       for (const line of chart.lines)
@@ -208,7 +207,7 @@
     chart.svg.append(area);
     const group = draw('g', { 'clip-path': `url(#${clip})` });
     const path = (points) => points.map(([x, y], i) => (i ? 'L' : 'M') + x_of(x).toFixed(1) + ' ' + y_of(y).toFixed(1)).join('');
-    for (const run of data.runs)
+    for (const run of data.runs.filter((run) => run.shown))
       for (const back of run.rollbacks) {
         const x = axis.of(back, run);
         if (!known(x) || x < e.low || x > e.high) continue;
@@ -220,7 +219,8 @@
       line.colour = data.runs.length > 1 ? line.run.colour : line.series.colour || colours[chart.series.indexOf(line.series) % colours.length];
       const style = { stroke: line.colour, 'stroke-dasharray': data.runs.length > 1 && chart.series.indexOf(line.series) ? '5 3' : 'none' };
       const noisy = line.series.noisy && view.smooth && line.points.length > 60;
-      if (noisy) group.append(draw('path', { d: path(line.points), class: 'raw', ...style }));
+      /* Of many runs the noise would hide what they mean. */
+      if (noisy && lines.length <= 6) group.append(draw('path', { d: path(line.points), class: 'raw', ...style }));
       group.append(draw('path', { d: path(noisy ? smoothed(line.points) : line.points), ...style }));
       if (line.points.length <= 60)
         for (const [x, y] of line.points) group.append(draw('circle', { cx: x_of(x), cy: y_of(y), r: line.points.length > 1 ? 2 : 3.5, fill: line.colour }));
@@ -534,6 +534,11 @@
       found_by(run.facts.evaluation), costs.length ? section('Where the time went', null, make('div', { class: 'charts loose' }, costs)) : '',
       run.settings.length ? section('Settings', null, settings(run)) : ''];
   }
+  function show_run(run, shown) {
+    run.shown = shown;
+    lay_out(view.axis);
+    view.charts.forEach(render);
+  }
   function several_runs() {
     document.title = `${data.runs.length} runs · xtrain`;
     const apart = data.runs.map((run) => {
@@ -543,7 +548,9 @@
         costs.length ? make('div', { class: 'charts loose' }, costs) : '', make('h2', null, 'Settings'), settings(run));
     });
     return [make('header', null, make('h1', null, `${data.runs.length} runs`), again()),
-      make('div', { class: 'legend' }, data.runs.map((run) => make('span', null, make('i', { class: 'dot', style: `background:${run.colour}` }), run.name))),
+      make('div', { class: 'legend' }, data.runs.map((run) => make('label', null,
+        make('input', { type: 'checkbox', checked: true, 'aria-label': `draw ${run.name}`, onchange: (event) => show_run(run, event.target.checked) }),
+        make('i', { class: 'dot', style: `background:${run.colour}` }), run.name))),
       differing(), curves(), section('Each run', null, apart)];
   }
   function findings() {

@@ -54,6 +54,7 @@ if (chart) {
   const all = drawn();
   if (run) run.click();
   told.runs = !run || drawn() < all ? 'yes' : 'no';
+  if (run) run.click();
 }
 </script>
 VISIT

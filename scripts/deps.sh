@@ -5,8 +5,8 @@
 #
 #   scripts/deps.sh           what `make`, `make demo` and `make test` need
 #   scripts/deps.sh --check   also what `make check`, the fuzzers and the tests of reports, services and exported models need
-#                             (clang and its tools, abidiff, ab, curl, Chromium, TensorBoard in deps/tensorboard, and a
-#                             Python with onnxruntime and openvino in deps/python)
+#                             (clang and its tools, abidiff, ab, curl, Chromium, and a Python with onnxruntime, openvino
+#                             and TensorBoard in deps/python)
 #   scripts/deps.sh --probe   only look; exit code 1 where something is missing
 #   scripts/deps.sh --fuzzer  only look whether fuzzers can be built
 #
@@ -33,12 +33,13 @@ tbb==2023.2.0 --hash=sha256:7d80615b6e970f11671fa05b6eaa9483ac864fbfe525ac280271
 tcmlib==1.6.0 --hash=sha256:46c2491988bfd18c4733eeb08aca6a386706a497b92cc51d155f37ddea003c14
 umf==1.2.0 --hash=sha256:238d186fdd9e9c0fe1489da95b19b0b79045fe26c4aa98bd0a022a2a3603c195'
 
-# What runs exported models in tests: these, and what they bring. Without it the tests are skipped.
-MODEL_WHEELS='numpy<3
+# What runs exported models and reads events in tests: these, and what they bring. Without it the tests are skipped.
+PYTHON_WHEELS='numpy<3
 onnx==1.23.2
 onnxruntime==1.31.1
 openvino==2026.4.1
-pillow<13'
+pillow<13
+tensorboard==2.21.0'
 
 # what to look for | Debian, Ubuntu | Fedora, RHEL
 NEEDED='command:gcc|gcc libc6-dev|gcc
@@ -287,9 +288,8 @@ xpu_from_wheels() {
   rm -rf deps/venv deps/wheels deps/pip.log
 }
 
-# --- what the tests of a run's report look with --------------------------------------------------
-# Each is for one test, which is skipped without it: where it is not to be had (Ubuntu has Chromium as a snap alone), that
-# is said, and no more.
+# --- what the test of a run's page looks with ----------------------------------------------------
+# It is skipped without: where it is not to be had (Ubuntu has Chromium as a snap alone), that is said, and no more.
 browser_for_tests() {
   ! command -v chromium >/dev/null || return 0
   if command -v apt-get >/dev/null && can_be_root; then
@@ -303,34 +303,18 @@ browser_for_tests() {
   say 'Chromium is not here and not to be had: the test that looks at pages will be skipped'
 }
 
-TENSORBOARD='tensorboard==2.21.0'
-tensorboard_for_tests() {
-  ! deps/tensorboard/bin/python -c 'import tensorboard' 2>/dev/null || return 0
-  say "fetching TensorBoard (PyPI: $TENSORBOARD and what it loads, 40 MB) into deps/tensorboard"
-  mkdir -p deps
-  rm -rf deps/tensorboard
-  if python3 -m venv deps/tensorboard >deps/pip.log 2>&1 &&
-    deps/tensorboard/bin/pip install --disable-pip-version-check --progress-bar off --no-input --no-cache-dir \
-      --only-binary :all: "$TENSORBOARD" >>deps/pip.log 2>&1; then
-    rm -f deps/pip.log
-  else
-    rm -rf deps/tensorboard
-    say 'TensorBoard could not be fetched (see deps/pip.log): the test that reads with it will be skipped'
-  fi
-}
-
-# --- a Python that runs exported models -----------------------------------------------------------
-models_python_is_there() { [ "$(cat deps/python/from 2>/dev/null)" = "$MODEL_WHEELS" ]; }
+# --- a Python that runs exported models and reads events ------------------------------------------
+python_is_there() { [ "$(cat deps/python/from 2>/dev/null)" = "$PYTHON_WHEELS" ]; }
 
 # No failure: all else can be done without.
-fetch_models_python() {
-  local log=deps/pip-models.log
+fetch_python() {
+  local log=deps/pip-python.log
   rm -rf deps/python
-  say "fetching onnxruntime and openvino (PyPI, 130 MB) into deps/python, for the tests of exported models"
+  say "fetching onnxruntime, openvino and TensorBoard (PyPI, 140 MB) into deps/python, for the tests of exported models and events"
   if python3 -m venv deps/python >"$log" 2>&1 &&
     deps/python/bin/pip install --disable-pip-version-check --progress-bar off --no-input --no-cache-dir \
-      --only-binary :all: -r <(printf '%s\n' "$MODEL_WHEELS") >>"$log" 2>&1; then
-    printf '%s\n' "$MODEL_WHEELS" >deps/python/from
+      --only-binary :all: -r <(printf '%s\n' "$PYTHON_WHEELS") >>"$log" 2>&1; then
+    printf '%s\n' "$PYTHON_WHEELS" >deps/python/from
     rm -f "$log"
   else
     rm -rf deps/python
@@ -450,7 +434,6 @@ if [ -n "$xpu" ] && ! xpu_is_there; then
 fi
 if [ "$mode" = --check ]; then
   browser_for_tests
-  tensorboard_for_tests
-  models_python_is_there || fetch_models_python
+  python_is_there || fetch_python
 fi
 [ -z "$missing" ] || say 'everything is there'

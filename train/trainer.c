@@ -230,6 +230,10 @@ enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_
     if (!status)
         status = xt_watchdog_start(&trainer->watchdog, &trainer->network.device,
                                    trainer->settings->device_timeout, err);
+    /* So that whoever looks before the first evaluation sees that it goes on, and later that it was
+     * killed. */
+    if (!status)
+        write_report(trainer, "running", false);
     if (!status)
         status = train(trainer, err);
     xt_watchdog_stop(trainer->watchdog);

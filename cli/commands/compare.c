@@ -45,7 +45,7 @@ static void describe_run(struct xt_report *row, const struct xt_past_run *run)
     describe_evaluation(row, &run->last, "last", "last");
     xt_report_add(row, "step", "steps", "%.0f", (double)run->step);
     xt_report_add(row, "epoch", "epochs", "%.0f", (double)run->epoch);
-    xt_report_add(row, "loss", "loss", "%.4f", run->loss);
+    xt_report_add(row, "loss", "loss", fabs(run->loss) < 1000 ? "%.4f" : "%.4g", run->loss);
     xt_report_add(row, "seconds", NULL, "%f", run->time);
     xt_report_add(row, NULL, "time", "%s", time);
     xt_report_add(row, "images_per_s", "images/s", "%.0f", run->images_per_s);

@@ -38,6 +38,9 @@ static enum xt_status add_value(struct axis *axis, const char *text, struct xt_e
     if (axis->count == VALUES_MAX)
         return xt_err_set(err, XT_ERR_USAGE, "%s has more than %d values", axis->option->name,
                           VALUES_MAX);
+    for (int i = 0; i < axis->count; i++)
+        if (strcmp(axis->values[i], text) == 0)
+            return xt_err_set(err, XT_ERR_USAGE, "%s=%s stands twice", axis->option->name, text);
     enum xt_status status = xt_mem_strdup(&axis->values[axis->count], text, err);
     axis->count += !status;
     return status;

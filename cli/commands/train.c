@@ -29,6 +29,7 @@ struct view {
     struct xt_progress progress;
     size_t bad_images; /* as they were said last */
     bool silent;       /* --quiet, or standard output belongs to --json */
+    bool started;      /* a step is done */
     double loss;       /* the mean of the last steps; NAN before the first */
 };
 
@@ -46,8 +47,9 @@ static void show_progress(void *context, const struct xt_train_progress *p)
 {
     struct view *view = context;
     view->loss = p->loss;
-    if (p->step == view->trainer->start_step + 1 && !view->silent)
+    if (!view->started && !view->silent)
         show_start(view);
+    view->started = true;
     struct xt_progress_state state = {
         .epoch = p->epoch,
         .epochs = p->epochs,
@@ -78,8 +80,9 @@ static void show_evaluation(void *context, const struct xt_train_progress *p,
         snprintf(what, sizeof what, "  their moving average");
     else if (p->step > 0)
         snprintf(what, sizeof what, "step %" PRId64, p->step);
-    xt_log_result(stdout, "%s: %s, loss %.4f%s", what, score, evaluation->loss,
-                  best && p->step > 0 ? "; the best so far" : "");
+    xt_log_result(stdout,
+                  fabs(evaluation->loss) < 1000 ? "%s: %s, loss %.4f%s" : "%s: %s, loss %.4g%s",
+                  what, score, evaluation->loss, best && p->step > 0 ? "; the best so far" : "");
     if (!p->of_average && evaluation->bad_images != view->bad_images)
         xt_log_result(stdout, "%s could not be used and do%s not count",
                       xt_count((long long)evaluation->bad_images, "image").text,
@@ -444,6 +447,23 @@ static void add_command(const struct xt_trainer *trainer, struct xt_err *err)
         xt_err_set(err, stopped.status, "%s; this goes on: %s", stopped.text, line);
 }
 
+/* What a run that failed, by a full disk say, can be gone on with from. */
+static void add_checkpoint_left(const struct xt_trainer *trainer, struct xt_err *err)
+{
+    char line[1024];
+    struct xt_err own;
+    const struct xt_err failed = *err;
+    int64_t step = -1;
+    if (trainer->diverged || xt_checkpoint_newest_step(trainer->folder.path, &step, &own) ||
+        step < 0)
+        return;
+    xt_resume_line(trainer, line, sizeof line);
+    if (*line)
+        xt_err_set(err, failed.status,
+                   "%s; from the checkpoint of step %" PRId64 " this goes on: %s", failed.text,
+                   step, line);
+}
+
 /* The run once more, with the number of threads that its checkpoint says. Comes back only where
  * that cannot be. */
 static enum xt_status start_again(const struct xt_trainer *trainer, struct xt_err *err)
@@ -492,6 +512,8 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
     if (status == XT_STOPPED && trainer->threads_again)
         status = start_again(trainer, err);
     status = report_end(&view, status, err);
+    if (status == XT_ERR_RUN && first)
+        add_checkpoint_left(trainer, err);
     if (!status && s->overfit)
         status = xt_overfit_judge(trainer, err);
     if ((status == XT_STOPPED || status == XT_INTERRUPTED) && first)

@@ -248,7 +248,7 @@ static enum xt_status parse_real(const struct xt_option *option, const char *sub
     return XT_OK;
 }
 
-/* As few digits as give the same number back. */
+/* As few digits as give the same number back; 300, not 3e+02. */
 static enum xt_status append_real(double number, struct xt_str *out, struct xt_err *err)
 {
     char text[40];
@@ -257,6 +257,8 @@ static enum xt_status append_real(double number, struct xt_str *out, struct xt_e
         if (strtod(text, NULL) == number)
             break;
     }
+    if (strchr(text, 'e') && fabs(number) >= 1 && fabs(number) < 1e15)
+        snprintf(text, sizeof text, "%.15g", number);
     return xt_str_printf(out, err, "%s", text);
 }
 

@@ -101,7 +101,7 @@ expect 2 'run.sh: there is no run 3' jobs/run.sh 3
 expect 2 '002-lr=5000: --lr takes a number greater than 0' "$xtrain" sweep --config base.yaml --out no lr=1,5000
 expect 2 'seed=3..1 is empty' "$xtrain" sweep --config base.yaml --out no seed=3..1
 expect 2 'seed has more than 1000 values' "$xtrain" sweep --config base.yaml --out no seed=1..1000000000
-expect 2 'seed="2" stands twice' "$xtrain" sweep --config base.yaml --out no seed=1..3,2
+expect 2 'seed=2 stands twice' "$xtrain" sweep --config base.yaml --out no seed=1..3,2
 expect 2 '"lr" does not say what to sweep' "$xtrain" sweep --config base.yaml --out no lr
 expect 2 '"top" is no option of training that can be swept' "$xtrain" sweep --config base.yaml --out no top=1,2
 expect 2 'lr is swept twice' "$xtrain" sweep --config base.yaml --out no lr=1 lr=2

@@ -15,6 +15,9 @@ expect 0 'going on from ../here/a/state-00000008.safetensors, step 8 of 9' "$xtr
 [ "$(ls)" = '' ] || fail 'it wrote elsewhere' "$(ls)"
 grep -q '^steps: 9 ' ../here/a/config.yaml || fail 'config.yaml does not say what the run is now' "$(cat ../here/a/config.yaml)"
 expect 0 'going on from ../here/a/state-00000009.safetensors, step 9 of 9' "$xtrain" --resume ../here/a/state-00000009.safetensors
+# A run that started itself again has said what it is.
+XTRAIN_AGAIN=00,-1 expect 0 'going on from ../here/a/state-00000009.safetensors, step 9 of 9' "$xtrain" --resume ../here/a
+! grep -q '^training LPRNet\|^saving to' <<<"$said" || fail 'it says all of it again' "$said"
 expect 0 'saving to b' "$xtrain" --resume ../here/a --out b
 ! grep -q '^resume' b/config.yaml || fail 'config.yaml goes on with another run' "$(cat b/config.yaml)"
 expect 0 'plates read right' "$xtrain" eval --init ../here/a/last.safetensors --config ../here/a/config.yaml

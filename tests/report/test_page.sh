@@ -22,8 +22,8 @@ mkdir -p two/cat "two/$odd" && cp "$images/ycc_444.jpg" two/cat/ && cp "$images/
 "$xtrain" report b classes --page kinds.html >/dev/null
 # Ended early as it should, a rollback in its record, numbers beyond all scales, and facts that are none.
 mkdir ended && cp b/config.yaml ended
-printf '%s\n' '{"step":1,"epoch":1,"time":1,"loss":1e308}' '{"step":2,"epoch":1,"time":2,"loss":2,"lr":1e999}' \
-  '{"step":5,"time":3,"rolled_back_to":2,"lr_factor":0.5}' '{"step":3,"epoch":1,"time":4,"loss":3}' >ended/metrics.jsonl
+printf '%s\n' '{"step":1,"epoch":1,"time":1,"loss":1e308,"lr":1}' '{"step":2,"epoch":1,"time":2,"loss":2,"lr":1e999}' \
+  '{"step":5,"time":3,"rolled_back_to":2,"lr_factor":0.5}' '{"step":3,"epoch":1,"time":4,"loss":3,"lr":0.5}' >ended/metrics.jsonl
 cat >ended/report.json <<'FACTS'
 {"state":"done: nothing was gained any more (--patience)","steps":9,"step":3,"epoch_steps":3,"ops":[{"name":"x"}],"seconds":"long",
 "evaluation":{"images":3,"correct":1,"pairs":[[5,6,1]],"errors":[{"path":7}],"unit":"characters"}}
@@ -52,6 +52,12 @@ if (chart) {
   told.zoom = document.querySelector('.bar-tools button').disabled ? 'no' : 'yes';
   chart.dispatchEvent(new MouseEvent('dblclick'));
   told.back = document.querySelector('.bar-tools button').disabled ? 'yes' : 'no';
+  const run = document.querySelector('.legend input');
+  const drawn = () => chart.querySelectorAll('path').length;
+  const all = drawn();
+  if (run) run.click();
+  told.runs = !run || drawn() < all ? 'yes' : 'no';
+  if (run) run.click();
 }
 </script>
 VISIT
@@ -66,7 +72,7 @@ visit() { # PAGE WIDTH TEXT...: the page says each of these
   grep -q 'data-wide="no"' dom || fail "$file is wider than a screen of $width"
   ! grep -q 'data-broken' dom || fail "$file: a name was markup"
   for text in "$@"; do grep -qF -- "$text" dom || fail "$file at $width does not say: $text" "$(head -c 3000 seen)"; done
-  [ -z "${moves:-}" ] || for text in hover zoom back; do grep -q "data-$text=\"yes\"" dom || fail "$file at $width: no $text"; done
+  [ -z "${moves:-}" ] || for text in hover zoom back runs; do grep -q "data-$text=\"yes\"" dom || fail "$file at $width: no $text"; done
 }
 ways=('<h2>Curves</h2>' '<h2>What was taken for what</h2>' '<h2>The worst errors</h2>' '<h2>Where the time went</h2>' '<h2>Settings</h2>')
 for width in 1280 390; do

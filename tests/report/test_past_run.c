@@ -78,6 +78,22 @@ static void a_moving_average_may_be_the_best_and_a_rollback_is_no_step(void **st
     xt_past_run_clear(&run);
 }
 
+static void best_weights_that_a_rollback_left_behind_stay_the_best(void **state)
+{
+    put(*state, "metrics.jsonl",
+        "{\"step\":8,\"images\":4,\"correct\":2,\"plate_accuracy\":0.5,\"char_accuracy\":0.6,"
+        "\"val_loss\":1}\n");
+    put(*state, "report.json",
+        "{\"best\":{\"step\":6,\"accuracy\":0.75,\"second\":0.8,\"loss\":2}}");
+    struct xt_past_run run = read_run(*state);
+    assert_int_equal(run.last.step, 8);
+    assert_int_equal(run.best.step, 6);
+    assert_float_equal((float)run.best.figures[0], 0.75, 0);
+    assert_float_equal((float)run.best.figures[1], 0.8F, 1e-6);
+    assert_string_equal(run.best.keys[0], "plate_accuracy");
+    xt_past_run_clear(&run);
+}
+
 static void damaged_lines_are_left_out(void **state)
 {
     put(*state, "metrics.jsonl",
@@ -193,6 +209,7 @@ int main(void)
         TEST_IN_FOLDER(settings_come_with_where_they_came_from),
         TEST_IN_FOLDER(the_best_evaluation_is_by_accuracy_then_characters_then_loss),
         TEST_IN_FOLDER(a_moving_average_may_be_the_best_and_a_rollback_is_no_step),
+        TEST_IN_FOLDER(best_weights_that_a_rollback_left_behind_stay_the_best),
         TEST_IN_FOLDER(damaged_lines_are_left_out),
         TEST_IN_FOLDER(a_line_with_a_zero_in_it_hides_none_behind_it),
         TEST_IN_FOLDER(of_very_many_lines_some_stay_with_jumps_and_the_last_one),

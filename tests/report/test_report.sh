@@ -54,6 +54,21 @@ expect 0 'going.html: 1 run' "$xtrain" report going --page going.html
 kill -KILL $child
 wait $child 2>/dev/null || true
 expect 0 'killed' "$xtrain" compare going b
+grep -q '"state":"running"' going/report.json || fail 'a run that was killed says another thing' "$(cat going/report.json)"
+# From before its first evaluation on, and again where it goes on after a stop.
+for start in 1 2; do
+  "$xtrain" "${small[@]}" --threads 1 --steps 100000 --log-every 100000 --out early --resume auto >/dev/null 2>&1 &
+  child=$!
+  for ((i = 0; i < 300; i++)); do grep -qs '"state":"running"' early/report.json && break; sleep 0.1; done
+  expect 0 'early running' "$xtrain" compare early b
+  [ $start = 1 ] || break
+  kill -TERM $child
+  wait $child || true
+  expect 0 'early stopped' "$xtrain" compare early b
+done
+kill -KILL $child
+wait $child 2>/dev/null || true
+expect 0 'early killed' "$xtrain" compare early b
 rm -rf going/report.json going/report.html
 expect 0 'going/report.html: 1 run' "$xtrain" report going
 

@@ -2,8 +2,8 @@
 # A run's events, read by TensorBoard's own reader: the figures of metrics.jsonl, step by step, and pictures of the worst
 # errors; after a kill and a stop each step is there once.
 . tests/cli/common.sh
-python=${TENSORBOARD_PYTHON:-$PWD/deps/tensorboard/bin/python}
-"$python" -c 'import tensorboard' 2>/dev/null || { echo 'skipped: no TensorBoard in deps/tensorboard; run "make deps-check"'; exit 77; }
+python=${XTRAIN_PYTHON:-$PWD/deps/python/bin/python}
+"$python" -c 'import tensorboard' 2>/dev/null || { echo 'skipped: no TensorBoard in deps/python; run "make deps-check"'; exit 77; }
 cd "$tree"
 run=("$xtrain" "${small[@]}" --threads 1 --val 'synth:plates?count=10&seed=4' --log-every 2 --save-every 5)
 "${run[@]}" --steps 15 --out whole --quiet >/dev/null

@@ -65,7 +65,8 @@
 
   // --- the record ---
   function read_run(run, index) {
-    run.colour = colours[index % colours.length];
+    run.colour = colours[index] || `hsl(${Math.round(index * 137.5) % 360}, 55%, ${index % 2 ? 38 : 52}%)`;
+    run.shown = true;
     run.facts = run.facts || {};
     if (run.killed) run.facts.state = 'killed';
     run.training = [];
@@ -111,7 +112,7 @@
   /* What a chart shows: lines of [x, y], each of a run. */
   function lines_of(chart) {
     const axis = axis_values[view.axis], lines = [];
-    for (const run of data.runs)
+    for (const run of data.runs.filter((run) => run.shown))
       for (const series of chart.series) {
         const points = (series.evaluation ? run.evaluations : run.training)
           .map((r) => [axis.of(r, run), r[series.key]]).filter((p) => known(p[0]) && known(p[1]));
@@ -149,16 +150,16 @@
     return chart.card;
   }
 
-  /* All of the run along the axis; the charts' lines are laid anew where that is another one. */
+  /* The charts' lines along an axis, and all of it that they take. */
   function lay_out(axis) {
-    if (axis !== view.axis) {
-      view.axis = axis;
-      for (const chart of view.charts) chart.lines = lines_of(chart);
-    }
-    view.whole = [0, -Infinity];
+    view.axis = axis;
+    for (const chart of view.charts) chart.lines = lines_of(chart);
+    view.whole = [0, 0];
+    const see = (x) => { if (known(x)) view.whole = [Math.min(view.whole[0], x), Math.max(view.whole[1], x)]; };
     for (const chart of view.charts)
       for (const line of chart.lines)
-        for (const [x] of line.points) { view.whole[0] = Math.min(view.whole[0], x); view.whole[1] = Math.max(view.whole[1], x); }
+        for (const [x] of line.points) see(x);
+    for (const run of data.runs || []) for (const back of run.rollbacks) see(axis_values[axis].of(back, run));
   }
   function extent(chart) {
     const lines = chart.lines;
@@ -189,10 +190,13 @@
     chart.svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
     chart.svg.replaceChildren();
     const axis = axis_values[view.axis];
-    for (const y of chart.log ? log_ticks(e.bottom, e.top) : ticks(e.bottom, e.top, 4)) {
+    const levels = chart.log ? log_ticks(e.bottom, e.top) : ticks(e.bottom, e.top, 4);
+    let names = levels.map((y) => (chart.unit.share ? +(100 * y).toFixed(2) + ' %' : chart.show(y)));
+    if (new Set(names).size < names.length) names = levels.map((y) => String(+y.toPrecision(5)));
+    levels.forEach((y, i) => {
       chart.svg.append(draw('line', { class: 'grid', x1: left, x2: width - right, y1: y_of(y), y2: y_of(y) }));
-      chart.svg.append(draw('text', { x: left - 6, y: y_of(y) + 4, 'text-anchor': 'end' }, chart.unit.share ? +(100 * y).toFixed(2) + ' %' : chart.show(y)));
-    }
+      chart.svg.append(draw('text', { x: left - 6, y: y_of(y) + 4, 'text-anchor': 'end' }, names[i]));
+    });
     const places = ticks(e.low, e.high, width < 420 ? 3 : 5).filter((x) => view.axis !== 'step' || Number.isInteger(x));
     for (const x of places)
       chart.svg.append(draw('text', { x: Math.min(Math.max(x_of(x), left + 4), width - right - 14), y: height - 6, 'text-anchor': 'middle' }, axis.show(x)));
@@ -203,7 +207,7 @@
     chart.svg.append(area);
     const group = draw('g', { 'clip-path': `url(#${clip})` });
     const path = (points) => points.map(([x, y], i) => (i ? 'L' : 'M') + x_of(x).toFixed(1) + ' ' + y_of(y).toFixed(1)).join('');
-    for (const run of data.runs)
+    for (const run of data.runs.filter((run) => run.shown))
       for (const back of run.rollbacks) {
         const x = axis.of(back, run);
         if (!known(x) || x < e.low || x > e.high) continue;
@@ -215,7 +219,8 @@
       line.colour = data.runs.length > 1 ? line.run.colour : line.series.colour || colours[chart.series.indexOf(line.series) % colours.length];
       const style = { stroke: line.colour, 'stroke-dasharray': data.runs.length > 1 && chart.series.indexOf(line.series) ? '5 3' : 'none' };
       const noisy = line.series.noisy && view.smooth && line.points.length > 60;
-      if (noisy) group.append(draw('path', { d: path(line.points), class: 'raw', ...style }));
+      /* Of many runs the noise would hide what they mean. */
+      if (noisy && lines.length <= 6) group.append(draw('path', { d: path(line.points), class: 'raw', ...style }));
       group.append(draw('path', { d: path(noisy ? smoothed(line.points) : line.points), ...style }));
       if (line.points.length <= 60)
         for (const [x, y] of line.points) group.append(draw('circle', { cx: x_of(x), cy: y_of(y), r: line.points.length > 1 ? 2 : 3.5, fill: line.colour }));
@@ -294,7 +299,7 @@
     /* Of several runs the figure that says which is better, of each kind of network. */
     const deciding = new Set(data.runs.flatMap((run) => (run.best && run.best.figures.length ? [run.best.figures[0][0]] : [])));
     const cards = [
-      new_chart(evaluated.size && trained.size ? 'Loss' : 'loss',
+      new_chart('Loss',
         [{ key: 'loss', label: 'training', noisy: true }, { key: 'val_loss', label: 'evaluation', evaluation: true }, { key: 'ema_val_loss', label: 'moving average', evaluation: true }], { log: true, positive: true }),
       new_chart('Accuracy', ['plate_accuracy', 'top1', 'ema_plate_accuracy', 'ema_top1', 'char_accuracy', 'top5', 'ema_char_accuracy', 'ema_top5']
         .filter((key) => evaluated.has(key) && (!several || deciding.has(key))).map((key) => ({ key, evaluation: true })), { share: true, show: share }),
@@ -600,6 +605,11 @@
       found_by(run.facts.evaluation), costs.length ? section('Where the time went', null, make('div', { class: 'charts loose' }, costs)) : '',
       run.settings.length ? section('Settings', null, settings(run)) : ''];
   }
+  function show_run(run, shown) {
+    run.shown = shown;
+    lay_out(view.axis);
+    view.charts.forEach(render);
+  }
   function several_runs() {
     document.title = `${data.runs.length} runs · xtrain`;
     const apart = data.runs.map((run) => {
@@ -609,7 +619,9 @@
         costs.length ? make('div', { class: 'charts loose' }, costs) : '', make('h2', null, 'Settings'), settings(run));
     });
     return [make('header', null, make('h1', null, `${data.runs.length} runs`), again()),
-      make('div', { class: 'legend' }, data.runs.map((run) => make('span', null, make('i', { class: 'dot', style: `background:${run.colour}` }), run.name))),
+      make('div', { class: 'legend' }, data.runs.map((run) => make('label', null,
+        make('input', { type: 'checkbox', checked: true, 'aria-label': `draw ${run.name}`, onchange: (event) => show_run(run, event.target.checked) }),
+        make('i', { class: 'dot', style: `background:${run.colour}` }), run.name))),
       differing(), curves(), section('Each run', null, apart)];
   }
   function findings() {

@@ -301,6 +301,23 @@ static enum xt_status read_facts(struct xt_past_run *run, struct xt_err *err)
     return status;
 }
 
+/* The best weights, where the record lost their evaluation by a rollback. */
+static void take_best(struct xt_past_run *run)
+{
+    const cJSON *best = cJSON_GetObjectItemCaseSensitive(run->facts, "best");
+    struct xt_past_evaluation e = run->last;
+    e.step = whole(xt_json_get(best, "step", -1), -1);
+    e.epoch = 0;
+    e.time = NAN;
+    e.loss = xt_json_get(best, "loss", NAN);
+    e.figures[0] = xt_json_get(best, "accuracy", 0);
+    e.figures[1] = xt_json_get(best, "second", 0);
+    if (strcmp(e.keys[1], "char_accuracy") != 0)
+        *e.keys[1] = '\0';
+    if (run->last.step >= 0 && e.step >= 0 && is_better(&e, &run->best))
+        run->best = e;
+}
+
 /* As train/run/run_folder.c locks it; where that cannot be asked, the run is neither. */
 static enum xt_status look_for_lock(struct xt_past_run *run, struct xt_err *err)
 {
@@ -332,6 +349,8 @@ enum xt_status xt_past_run_read(struct xt_past_run *run, const char *folder, str
         status = read_record(run, err);
     if (!status)
         status = read_facts(run, err);
+    if (!status)
+        take_best(run);
     if (!status)
         status = look_for_lock(run, err);
     if (!status && !run->setting_count && !run->metrics.length)

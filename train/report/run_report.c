@@ -137,6 +137,18 @@ static void put_slow(struct xt_json *json, cJSON *at, const struct xt_slow *slow
     }
 }
 
+/* The record loses them where a rollback goes back behind their evaluation. */
+static void put_best(struct xt_json *json, cJSON *at, const struct xt_run_facts *facts)
+{
+    if (facts->best_step < 0)
+        return;
+    cJSON *best = xt_json_object(json, at, "best");
+    xt_json_number(json, best, "step", (double)facts->best_step);
+    xt_json_number(json, best, "accuracy", facts->best.accuracy);
+    xt_json_number(json, best, "second", facts->best.second);
+    xt_json_number(json, best, "loss", facts->best.loss);
+}
+
 static void put_facts(struct xt_json *json, cJSON *at, const struct xt_run_facts *facts)
 {
     const struct xt_network *network = facts->network;
@@ -159,6 +171,7 @@ static void put_facts(struct xt_json *json, cJSON *at, const struct xt_run_facts
     xt_json_number(json, at, "energy_joules", facts->costs.energy);
     if (facts->costs.energy_source)
         xt_json_text(json, at, "energy_source", facts->costs.energy_source);
+    put_best(json, at, facts);
     put_ops(json, at, facts);
     put_slow(json, at, facts->slow);
 }

@@ -29,6 +29,8 @@ struct xt_run_facts {
     int images;     /* of a step */
     double seconds; /* trained */
     struct xt_run_costs costs;
+    int64_t best_step; /* -1: none */
+    struct xt_merit best;
     int profiled; /* steps whose ops were timed */
     const struct xt_slow *slow;
     /* "running"; "done", "done: WHY" before the last step; else why it stopped */

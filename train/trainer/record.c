@@ -218,6 +218,8 @@ void xt_trainer_write_page(struct xt_trainer *trainer, const char *state, bool l
         .images = xt_step_images(trainer),
         .seconds = xt_trainer_seconds(trainer),
         .costs = xt_trainer_costs(trainer),
+        .best_step = trainer->best_step,
+        .best = trainer->best,
         .profiled = trainer->profiled,
         .slow = &trainer->slow.slow,
         .state = state,

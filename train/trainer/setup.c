@@ -26,9 +26,10 @@ static enum xt_status check_enough(const struct xt_trainer *trainer, const char 
         return XT_OK;
     if (batches == 1)
         return xt_err_set(err, XT_ERR_USAGE,
-                          "--data %s has %s, fewer than one batch; give a smaller --batch "
+                          "%s--data %s has %s, fewer than one batch; give a smaller --batch "
                           "than %d",
-                          data, xt_count((long long)images, "image").text, s->batch);
+                          s->overfit ? "what --overfit takes of " : "", data,
+                          xt_count((long long)images, "image").text, s->batch);
     return xt_err_set(err, XT_ERR_USAGE,
                       "--data %s has %s, fewer than --accumulate %d batches of %d, which "
                       "make one step; give less of either",

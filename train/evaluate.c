@@ -186,7 +186,7 @@ enum xt_status xt_evaluate(struct xt_network *network, struct xt_objective *obje
         status = xt_feed_create(&feed, &upload, &config, false, err);
     double start = xt_thread_seconds();
     if (!status && any)
-        status = run_all(&work, feed, source->count, err);
+        status = run_all(&work, feed, settings->ranks ? config.count : source->count, err);
     out->seconds = xt_thread_seconds() - start;
     struct xt_err own;
     if (feed) {

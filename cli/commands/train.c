@@ -258,7 +258,7 @@ static void add_times(struct xt_report *report, const struct xt_trainer *trainer
 {
     const struct xt_run_costs costs = xt_trainer_costs(trainer);
     double epoch = seconds * (double)trainer->epoch_steps / (double)trainer->step;
-    double rate = (double)trainer->step * trainer->network.batch / (seconds - costs.evaluation);
+    double rate = (double)trainer->step * xt_step_images(trainer) / (seconds - costs.evaluation);
     char texts[3][32];
     format_seconds(epoch, texts[0], sizeof texts[0]);
     if (trainer->step) {
@@ -286,7 +286,11 @@ static void add_next(struct xt_report *report, const struct xt_trainer *trainer)
     bool rest = trainer->step < trainer->steps;
     bool wrong = !rest && e->correct < e->images;
     struct xt_str line = {0};
-    enum xt_status status = xt_str_append_word(&line, program_invocation_name, NULL);
+    const struct xt_ranks *ranks = trainer->settings->ranks;
+    enum xt_status status =
+        rest && ranks ? xt_str_printf(&line, NULL, "mpirun -n %d ", ranks->size) : XT_OK;
+    if (!status)
+        status = xt_str_append_word(&line, program_invocation_name, NULL);
     if (!status)
         status = xt_str_printf(&line, NULL, "%s",
                                rest    ? " --resume "

@@ -6,7 +6,7 @@
 wanted=${KILLS:-${XTRAIN_TEST_ALL:+12}}
 [ -n "$wanted" ] || { echo 'skipped: it takes minutes: XTRAIN_TEST_ALL=1 or KILLS=N'; exit 77; }
 RANDOM=${SEED:-11}
-run=(--model lprnet --data 'synth:plates?count=96&seed=3' --val 'synth:plates?count=20&seed=4' --batch 8 --steps 200
+run=(--model lprnet --data 'synth:plates?count=96&seed=3' --val 'synth:plates?count=20&seed=4' --batch 8 --steps "${STEPS:-200}"
   --save-every 7 --log-every 4 --eval-every 4 --optim sgd --momentum 0.9 --lr 2e-5 --sched constant --ema 0.99)
 
 # The steps that the newest checkpoint has seen.

@@ -34,7 +34,7 @@ within() {
     join <(sort nudged) <("$apart" "$1/last.safetensors" "$3/last.safetensors" | sort) | sed 's/ / x /2'
   } | awk '
     $1 == "half" { half = $2; next }
-    $3 == "x" { $3 = $1; n++ }
+    $3 == "x" { $3 = $1 }
     NF != 4 || $1 != $3 { print "missing"; exit }
     { floor = $2 > half ? $2 : half; if (floor < 1.2e-7) floor = 1.2e-7
       if ($4 / floor > worst) { worst = $4 / floor; where = $1 } n++ }

@@ -134,8 +134,7 @@ static enum xt_status run_command(struct xt_options *options, bool named, struct
                                        : XT_LOG_NORMAL);
     xt_log_set_time(values->log_time);
     /* Which CPUs it may use is known then. */
-    enum xt_status status =
-        options->command == XT_COMMAND_TRAIN ? xt_cli_ranks_open(options, err) : XT_OK;
+    enum xt_status status = xt_cli_ranks_open(options, err);
     if (!status)
         status = xt_placement_check_threads(values, err);
     if (!status)

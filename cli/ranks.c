@@ -2,14 +2,57 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/str.h"
+#include "cli/commands.h"
+#include "train/ranks/launch.h"
+
+enum kind { ONE_PROCESS, EACH_HOST, SHARED };
+
+static enum kind kind_of(enum xt_command_id command)
+{
+    switch (command) {
+    case XT_COMMAND_TRAIN:
+    case XT_COMMAND_EVAL:
+        return SHARED;
+    case XT_COMMAND_DEVICES:
+    case XT_COMMAND_WARMUP:
+    case XT_COMMAND_DOCTOR:
+    case XT_COMMAND_SELFTEST:
+    case XT_COMMAND_CACHE:
+    case XT_COMMAND_HELP:
+    case XT_COMMAND_MAN:
+    case XT_COMMAND_COMPLETION:
+        return EACH_HOST;
+    default:
+        return ONE_PROCESS;
+    }
+}
+
+/* Said by the first of them. */
+static enum xt_status check_alone(enum xt_command_id command, struct xt_err *err)
+{
+    const struct xt_launch launch = xt_launch_read(getenv);
+    if (launch.tasks < 2)
+        return XT_OK;
+    xt_err_set(err, XT_ERR_USAGE,
+               "xtrain %s is for one process, and this is one of %d tasks (%s=%d), each of which "
+               "would do all of it: start one; where each has work of its own, unset %s",
+               xt_command_get(command)->name, launch.tasks, launch.who, launch.tasks, launch.who);
+    if (launch.task > 0)
+        *err->text = '\0';
+    return err->status;
+}
 
 enum xt_status xt_cli_ranks_open(struct xt_options *options, struct xt_err *err)
 {
     struct xt_settings *s = &options->values;
+    enum kind kind = kind_of(options->command);
+    if (kind != SHARED)
+        return kind == ONE_PROCESS ? check_alone(options->command, err) : XT_OK;
     enum xt_status status = xt_ranks_open(&s->ranks, err);
     if (status || !s->ranks)
         return status;

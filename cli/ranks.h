@@ -10,7 +10,9 @@
 #include "train/trainer.h"
 
 /* Finds out whether this process is one of several, and sees to it that rank 0 alone speaks and
- * that each has an XPU of its own. options->values.ranks is NULL where it is alone. */
+ * that each has an XPU of its own. options->values.ranks is NULL where it is alone, and for
+ * commands that say something of the host that each is on; those that several would do over and
+ * over are XT_ERR_USAGE. */
 enum xt_status xt_cli_ranks_open(struct xt_options *options, struct xt_err *err);
 
 /* The table of the ranks; nothing where there are none. */

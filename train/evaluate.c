@@ -176,7 +176,7 @@ enum xt_status xt_evaluate(struct xt_network *network, struct xt_objective *obje
         status = xt_once_over_open(&once, network, settings, &config, err);
     double start = xt_thread_seconds();
     if (!status && once.feed)
-        status = run_all(&work, once.feed, source->count, err);
+        status = run_all(&work, once.feed, settings->ranks ? config.count : source->count, err);
     out->seconds = xt_thread_seconds() - start;
     struct xt_err own;
     if (once.feed) {

@@ -16,6 +16,7 @@
 #include "train/network/auto_batch.h"
 #include "train/calibrate.h"
 #include "train/evaluate.h"
+#include "train/ranks/answers.h"
 #include "train/network/network_build.h"
 #include "train/report/error_files.h"
 
@@ -264,7 +265,12 @@ static enum xt_status write_errors(struct command *command, struct xt_report *re
 static enum xt_status end_report(struct command *command, struct xt_report *report,
                                  struct xt_err *err)
 {
+    const struct xt_ranks *ranks = command->options->values.ranks;
     xt_report_line(report, "%s, batch %d", command->source->description, command->network->batch);
+    if (ranks)
+        xt_report_line(report,
+                       "by %d ranks, each on its part of the images; latencies are rank 0's",
+                       ranks->size);
     describe_calibration(report, command);
     describe_runs(report, command);
     enum xt_status status = write_errors(command, report, err);
@@ -402,7 +408,9 @@ static enum xt_status evaluate_all(struct command *command, struct xt_err *err)
     enum xt_status status = open_view(command, err);
     for (int i = 0; i < command->count && !status; i++)
         status = evaluate(command, i, err);
-    if (!status)
+    if (!status && command->view.collects)
+        status = xt_ranks_share_errors(command->options->values.ranks, &command->view.errors, err);
+    if (!status && xt_ranks_is_first(command->options->values.ranks))
         status = end_report(command, said, err);
     else
         xt_report_destroy(said);
@@ -425,8 +433,13 @@ static enum xt_status list_runs(struct command *command, struct xt_err *err)
         status = xt_err_set(err, XT_ERR_USAGE,
                             "--errors lists the wrong answers of one type: give it without "
                             "--compare, and with --amp where the type is another");
-    else if (!status && settings.errors)
+    else if (!status && settings.errors && xt_ranks_is_first(settings.ranks))
         status = xt_error_files_check(settings.errors, err);
+    if (!status && settings.ranks && (!settings.batch || settings.show))
+        status = xt_err_set(err, XT_ERR_USAGE, "%s is for one process, and these are %d ranks; %s",
+                            settings.show ? "--show" : "--batch auto", settings.ranks->size,
+                            settings.show ? "--errors FILE lists the wrong answers of all of them"
+                                          : "give the batch that each takes of its images");
     if (!status && compared && xt_options_source(options, "amp") == XT_SOURCE_COMMAND_LINE)
         status = xt_err_set(err, XT_ERR_USAGE,
                             "--compare says the types; leave --amp out, or give --amp alone");

@@ -294,7 +294,11 @@ static void add_next(struct xt_report *report, const struct xt_trainer *trainer)
     bool rest = trainer->step < trainer->steps;
     bool wrong = !rest && e->correct < e->images;
     struct xt_str line = {0};
-    enum xt_status status = xt_str_append_word(&line, program_invocation_name, NULL);
+    const struct xt_ranks *ranks = trainer->settings->ranks;
+    enum xt_status status =
+        rest && ranks ? xt_str_printf(&line, NULL, "mpirun -n %d ", ranks->size) : XT_OK;
+    if (!status)
+        status = xt_str_append_word(&line, program_invocation_name, NULL);
     if (!status)
         status = xt_str_printf(&line, NULL, "%s",
                                rest    ? " --resume "

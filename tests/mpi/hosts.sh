@@ -19,10 +19,11 @@ hosts_possible() {
   return 1
 }
 
+# A namespace has a network of its own, and a name by unshare.
 on_host() { # N COMMAND...: on host 0 or 1
   local host=${host_names[$1]}
   shift
-  ip netns exec "$host" "$@"
+  ip netns exec "$host" unshare --uts sh -c 'hostname "$0"; exec "$@"' "$host" "$@"
 }
 
 hosts_up() { # FOLDER: where what starts processes on the second host is written
@@ -35,30 +36,33 @@ hosts_up() { # FOLDER: where what starts processes on the second host is written
     on_host $i ip link set lo up
     on_host $i ip link set "${host_names[i]}" up
   done
-  # What mpirun takes for ssh: HOST COMMAND. A namespace has a network of its own, and a name by this.
-  cat >"$1/as-host" <<AGENT
+  # What mpirun takes for ssh: HOST LINE.
+  hosts_agent=$1/as-host
+  cat >"$hosts_agent" <<AGENT
 #!/bin/sh
 case \$1 in ${host_addresses[0]}) host=${host_names[0]} ;; *) host=${host_names[1]} ;; esac
 shift
 exec ip netns exec \$host unshare --uts sh -c "hostname \$host; \$*"
 AGENT
-  chmod +x "$1/as-host"
-  hosts_agent=$1/as-host
+  chmod +x "$hosts_agent"
 }
 
-# Both directions: MBIT/s, half of the round trip's microseconds each.
+# Both directions: MBIT/s, and MICROSECONDS of the way, where the kernel can delay packets (netem); false where it can not
+# even hold to a rate (tbf).
 link_is() { # MBIT MICROSECONDS
   local i
   for i in 0 1; do
-    on_host $i tc qdisc replace dev "${host_names[i]}" root netem delay "$2us" rate "$1mbit" limit 100000 || return 1
+    on_host $i tc qdisc replace dev "${host_names[i]}" root handle 1: tbf rate "$1mbit" burst 80kb latency 400ms 2>/dev/null ||
+      return 1
+    on_host $i tc qdisc replace dev "${host_names[i]}" parent 1:1 netem delay "$2us" limit 100000 2>/dev/null || true
   done
 }
 
-# The command that starts a rank on each host.
+# What starts a rank on each host; to be run on the first.
 hosts_mpirun() {
-  echo "$hosts_agent" "${host_addresses[0]}" mpirun -n 2 --host "${host_addresses[0]}:1,${host_addresses[1]}:1" \
-    --mca plm_rsh_agent "$hosts_agent" --mca btl tcp,self --mca pml ob1 --mca btl_tcp_if_include "${host_addresses[0]%.*}.0/24" \
-    --mca oob_tcp_if_include "${host_addresses[0]%.*}.0/24"
+  local net=${host_addresses[0]%.*}.0/24
+  echo mpirun -n 2 --host "${host_addresses[0]}:1,${host_addresses[1]}:1" --mca plm_rsh_agent "$hosts_agent" \
+    --mca btl tcp,self --mca pml ob1 --mca btl_tcp_if_include "$net" --mca oob_tcp_if_include "$net"
 }
 
 hosts_down() {

@@ -68,7 +68,7 @@ static enum xt_status load(struct xt_ranks *ranks, const struct xt_launch *launc
     if (!library)
         return xt_err_set(err, XT_ERR_DEVICE,
                           "this is one of %d tasks (%s=%d), and this build of xtrain has no MPI by "
-                          "which they train together%s; run \"make deps MPI=1\" and \"make\", or "
+                          "which they work together%s; run \"make deps MPI=1\" and \"make\", or "
                           "start one task alone",
                           launch->tasks, launch->who, launch->tasks, why);
     ranks->mpi = dlsym(library, XT_MPI_SYMBOL);
@@ -135,8 +135,8 @@ enum xt_status xt_ranks_open(struct xt_ranks **out, struct xt_err *err)
     status = begin(ranks, &launch, err);
     if (!status)
         xt_place_rank(ranks->local_rank, ranks->local_size, launch.unbound);
-    /* Without MPI nobody hears of it: the first says it for all. */
-    bool speaks = ranks->job || launch.task == 0;
+    /* Without MPI, or each in one of its own, nobody hears of it: the first says it for all. */
+    bool speaks = launch.task == 0 || (ranks->job && ranks->size == launch.tasks);
     if (status && !speaks)
         *err->text = '\0';
     if (!status)
@@ -273,10 +273,12 @@ enum xt_status xt_ranks_meet(struct xt_ranks *ranks, const char *what, struct xt
 enum xt_status xt_ranks_vote(struct xt_ranks *ranks, double weight, struct xt_vote *vote,
                              struct xt_err *err)
 {
-    double values[] = {weight * vote->loss, vote->stop == XT_STOPPED, vote->stop == XT_INTERRUPTED,
-                       vote->done,          (double)vote->bad,        vote->sick};
-    enum xt_status status =
-        xt_ranks_sum(ranks, values, sizeof values / sizeof *values, "the losses", err);
+    /* As many as there are ranks, or more: fewer would go round by all of them in turn. */
+    enum { VALUES = 64 };
+    double values[VALUES] = {
+        weight * vote->loss, vote->stop == XT_STOPPED, vote->stop == XT_INTERRUPTED,
+        vote->done,          (double)vote->bad,        vote->sick};
+    enum xt_status status = xt_ranks_sum(ranks, values, VALUES, "the losses", err);
     *vote = (struct xt_vote){
         .loss = values[0],
         .stop = values[2] > 0   ? XT_INTERRUPTED

@@ -22,30 +22,25 @@ struct arrays {
     int count;
 };
 
-static void list(struct arrays *arrays, float *data, size_t count)
-{
-    arrays->items[arrays->count++] = (struct array){data, count};
-}
-
 /* close_arrays gives the average back to its device. */
 static enum xt_status open_arrays(const struct xt_rank_state *state, struct arrays *out,
                                   struct xt_err *err)
 {
     const struct xt_params *params = state->params;
     *out = (struct arrays){.count = 0};
-    list(out, params->values, params->value_floats);
-    list(out, params->stats, params->stat_floats);
+    out->items[out->count++] = (struct array){params->values, params->value_floats};
+    out->items[out->count++] = (struct array){params->stats, params->stat_floats};
     for (int i = 0; i < 2; i++)
         if (state->optim->state[i])
-            list(out, state->optim->state[i], params->value_floats);
+            out->items[out->count++] = (struct array){state->optim->state[i], params->value_floats};
     if (!state->ema)
         return XT_OK;
     struct xt_params_view view;
     enum xt_status status = xt_ema_map(state->ema, &view, err);
     if (status)
         return status;
-    list(out, view.values, params->value_floats);
-    list(out, view.stats, params->stat_floats);
+    out->items[out->count++] = (struct array){view.values, params->value_floats};
+    out->items[out->count++] = (struct array){view.stats, params->stat_floats};
     return XT_OK;
 }
 

@@ -233,7 +233,7 @@ enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_
     /* So that whoever looks before the first evaluation sees that it goes on, and later that it was
      * killed. */
     if (!status)
-        write_report(trainer, "running", false);
+        xt_trainer_write_page(trainer, "running", false);
     if (!status)
         status = train(trainer, err);
     xt_watchdog_stop(trainer->watchdog);

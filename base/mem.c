@@ -1,10 +1,10 @@
 #include "base/mem.h"
 
-#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 /* `out` is a T **: written through memcpy, because a T ** is not a void **. */
 static void store(void *out, void *pointer)
@@ -47,89 +47,49 @@ enum xt_status xt_mem_aligned(void *out, size_t count, size_t size, const char *
     return XT_OK;
 }
 
-/* What xt_mem_map has given, for xt_mem_untouched. */
-struct mapping {
-    char *start;
-    size_t bytes; /* whole huge pages */
-    struct mapping *next;
-};
-static struct mapping *mappings;
-static pthread_mutex_t mappings_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* NULL where there is no memory. */
-static char *map_huge_pages(size_t bytes)
+/* What is mapped: whole huge pages. 0 where that is more than there is. */
+static size_t mapped(size_t bytes)
 {
-    size_t most = bytes + HUGE_PAGE;
-    char *p = mmap(NULL, most, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
-        return NULL;
-    /* What is left of a page before and behind it goes back. */
-    size_t before = (HUGE_PAGE - (uintptr_t)p % HUGE_PAGE) % HUGE_PAGE;
-    if (before)
-        munmap(p, before);
-    munmap(p + before + bytes, most - before - bytes);
-    madvise(p + before, bytes, MADV_HUGEPAGE);
-    return p + before;
+    return bytes > SIZE_MAX - 2 * (size_t)HUGE_PAGE
+               ? 0
+               : (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
 }
 
 enum xt_status xt_mem_map(void *out, size_t bytes, const char *what, struct xt_err *err)
 {
     store(out, NULL);
-    if (bytes > SIZE_MAX - 2 * (size_t)HUGE_PAGE)
+    size_t wanted = mapped(bytes ? bytes : 1);
+    size_t most = wanted + HUGE_PAGE;
+    char *p = wanted ? mmap(NULL, most, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                     : MAP_FAILED;
+    if (p == MAP_FAILED)
         return xt_err_no_memory(err, what, bytes);
-    struct mapping *mapping = NULL;
-    enum xt_status status = xt_mem_calloc(&mapping, 1, sizeof *mapping, what, err);
-    if (status)
-        return status;
-    mapping->bytes = ((bytes ? bytes : 1) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-    mapping->start = map_huge_pages(mapping->bytes);
-    if (!mapping->start) {
-        free(mapping);
-        return xt_err_no_memory(err, what, bytes);
-    }
-    pthread_mutex_lock(&mappings_lock);
-    mapping->next = mappings;
-    mappings = mapping;
-    pthread_mutex_unlock(&mappings_lock);
-    store(out, mapping->start);
+    /* What is left of a page before and behind it goes back. */
+    size_t before = (HUGE_PAGE - (uintptr_t)p % HUGE_PAGE) % HUGE_PAGE;
+    if (before)
+        munmap(p, before);
+    munmap(p + before + wanted, most - before - wanted);
+    madvise(p + before, wanted, MADV_HUGEPAGE);
+    store(out, p + before);
     return XT_OK;
 }
 
-void xt_mem_unmap(void *memory)
+void xt_mem_unmap(void *memory, size_t bytes)
 {
-    pthread_mutex_lock(&mappings_lock);
-    struct mapping **at = &mappings;
-    while (*at && (*at)->start != memory)
-        at = &(*at)->next;
-    struct mapping *mapping = *at;
-    if (mapping)
-        *at = mapping->next;
-    pthread_mutex_unlock(&mappings_lock);
-    if (mapping)
-        munmap(mapping->start, mapping->bytes);
-    free(mapping);
+    if (memory)
+        munmap(memory, mapped(bytes ? bytes : 1));
 }
 
-/* Huge pages come whole, so that one look a page is enough, and more than enough where the system
- * has small ones alone: of those 512 the first speaks for all. */
-static size_t untouched(const struct mapping *mapping)
+size_t xt_mem_untouched(const void *memory, size_t bytes)
 {
-    size_t bytes = 0;
+    size_t untouched = 0;
     unsigned char resident = 0;
-    for (size_t at = 0; at < mapping->bytes; at += HUGE_PAGE)
-        if (mincore(mapping->start + at, 1, &resident) == 0 && !(resident & 1))
-            bytes += HUGE_PAGE;
-    return bytes;
-}
-
-size_t xt_mem_untouched(void)
-{
-    size_t bytes = 0;
-    pthread_mutex_lock(&mappings_lock);
-    for (const struct mapping *mapping = mappings; mapping; mapping = mapping->next)
-        bytes += untouched(mapping);
-    pthread_mutex_unlock(&mappings_lock);
-    return bytes;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *first = (char *)memory + (page - (uintptr_t)memory % page) % page;
+    for (char *at = first; at + page <= (const char *)memory + bytes; at += page)
+        if (mincore(at, page, &resident) == 0 && !(resident & 1))
+            untouched += page;
+    return untouched;
 }
 
 enum xt_status xt_mem_grow(void *array, size_t *capacity, size_t need, size_t size,

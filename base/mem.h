@@ -22,10 +22,9 @@ enum xt_status xt_mem_aligned(void *out, size_t count, size_t size, const char *
  * its time when it is first touched, in the thread that touches it. For arrays of many megabytes,
  * which a start would otherwise wait for. */
 enum xt_status xt_mem_map(void *out, size_t bytes, const char *what, struct xt_err *err);
-void xt_mem_unmap(void *memory); /* NULL: nothing */
-/* Of all that is mapped so, the bytes that nobody has touched: the process does not occupy them
- * yet. To a huge page. */
-size_t xt_mem_untouched(void);
+void xt_mem_unmap(void *memory, size_t bytes); /* NULL: nothing */
+/* How much of it nobody has touched yet, in whole pages: the process does not occupy that. */
+size_t xt_mem_untouched(const void *memory, size_t bytes);
 
 /* Grows *array (of elements of `size` bytes, *capacity of them) so that it holds at least `need`.
  * Contents stay. */

@@ -239,7 +239,7 @@ void xt_device_memory_destroy(struct xt_device_memory *memory)
         xt_dnnl.memory_destroy(memory->backing);
     }
     if (!crosses(memory->device) && !memory->borrowed && memory->bytes >= MAPPED_FROM)
-        xt_mem_unmap(memory->host);
+        xt_mem_unmap(memory->host, memory->bytes);
     else if (!crosses(memory->device) && !memory->borrowed)
         free(memory->host);
     *memory = (struct xt_device_memory){0};

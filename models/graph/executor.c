@@ -243,6 +243,15 @@ size_t xt_graph_working_bytes(const struct xt_graph *graph)
     return bytes;
 }
 
+size_t xt_graph_untouched_bytes(const struct xt_graph *graph)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < graph->plan.segments; i++)
+        if (graph->arena[i].host)
+            bytes += xt_mem_untouched(graph->arena[i].host, graph->arena[i].bytes);
+    return bytes;
+}
+
 /* ---- building ---- */
 
 /* Parameters have memory, on the device too, from the first graph on that is built with them. */

@@ -20,6 +20,8 @@ enum xt_status xt_graph_build(struct xt_graph *graph, struct xt_tensor *logits, 
 
 /* Bytes of the arena that are working copies of the parameters; once planned. */
 size_t xt_graph_working_bytes(const struct xt_graph *graph);
+/* What of its memory on the host nobody has touched yet. */
+size_t xt_graph_untouched_bytes(const struct xt_graph *graph);
 
 /* The pass is graph->pass, set by the caller. */
 enum xt_status xt_graph_forward(struct xt_graph *graph, struct xt_err *err);

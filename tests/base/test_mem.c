@@ -54,9 +54,9 @@ static void mapped_memory_starts_a_huge_page_and_is_zeroed(void **state)
         assert_int_equal((uintptr_t)bytes % (2 << 20), 0);
         for (size_t k = 0; k < sizes[i]; k += 1009)
             assert_int_equal(bytes[k]++, 0);
-        xt_mem_unmap(bytes);
+        xt_mem_unmap(bytes, sizes[i]);
     }
-    xt_mem_unmap(NULL);
+    xt_mem_unmap(NULL, 5);
 }
 
 static void mapped_memory_is_not_occupied_before_it_is_touched(void **state)
@@ -64,18 +64,16 @@ static void mapped_memory_is_not_occupied_before_it_is_touched(void **state)
     (void)state;
     struct xt_err err = {0};
     enum { PAGE = 2 << 20 };
-    char *one = NULL;
-    char *other = NULL;
-    assert_int_equal(xt_mem_untouched(), 0);
-    assert_int_equal(xt_mem_map(&one, 3 * PAGE, "the arena", &err), XT_OK);
-    assert_int_equal(xt_mem_map(&other, PAGE - 1, "the arena", &err), XT_OK);
-    assert_int_equal(xt_mem_untouched(), 4 * PAGE);
-    one[PAGE] = 1;
-    assert_int_equal(xt_mem_untouched(), 3 * PAGE);
-    xt_mem_unmap(other);
-    assert_int_equal(xt_mem_untouched(), 2 * PAGE);
-    xt_mem_unmap(one);
-    assert_int_equal(xt_mem_untouched(), 0);
+    char *bytes = NULL;
+    assert_int_equal(xt_mem_map(&bytes, 3 * PAGE, "the arena", &err), XT_OK);
+    assert_int_equal(xt_mem_untouched(bytes, 3 * PAGE), 3 * PAGE);
+    memset(bytes + PAGE, 1, PAGE);
+    assert_int_equal(xt_mem_untouched(bytes, 3 * PAGE), 2 * PAGE);
+    assert_int_equal(xt_mem_untouched(bytes + PAGE, PAGE), 0);
+    assert_int_equal(xt_mem_untouched(bytes + 1, PAGE - 1) < PAGE, true);
+    memset(bytes, 1, 3 * PAGE);
+    assert_int_equal(xt_mem_untouched(bytes, 3 * PAGE), 0);
+    xt_mem_unmap(bytes, 3 * PAGE);
 }
 
 /* The sizes are read from a variable, so that the compiler does not warn of what is meant here. */

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "base/system/thread.h"
 #include "device/pinned.h"
 #include "device/upload.h"
@@ -182,7 +181,8 @@ struct xt_memory_plan xt_memory_plan_built(const struct xt_graph *graph,
                                            const struct xt_memory_use *use)
 {
     struct xt_memory_plan plan = make(graph, evaluation, now);
-    double held = plan.host.all - plan.host.parts[XT_MEMORY_FILES] - (double)xt_mem_untouched();
+    double held =
+        plan.host.all - plan.host.parts[XT_MEMORY_FILES] - (double)xt_graph_untouched_bytes(graph);
     plan = make(graph, evaluation, use);
     count_program(&plan, (double)xt_thread_memory_used() - held);
     return plan;

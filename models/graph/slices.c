@@ -3,6 +3,7 @@
 #include "base/system/thread.h"
 #include "models/graph/backend.h"
 #include "models/graph/executor.h"
+#include "models/graph/recompute.h"
 
 /* ---- what goes by slices ---- */
 
@@ -79,12 +80,17 @@ static void place(struct xt_slices *slices, struct xt_op *op, bool backward, int
         (struct xt_piece){op, second || !is_norm(op), stretch};
 }
 
-/* One op that has to wait may be passed by: the two halves of a layer come together then. */
+/* One op that has to wait may be passed by: the two halves of a layer come together then. Where
+ * memory is to be saved, each op is a stretch of its own: the same sums in less of it. */
 static void fill_stretch(struct xt_graph *graph, bool backward, int stretch)
 {
     enum { PASSED_MOST = 1 };
+    const struct xt_slices *slices = &graph->slices;
+    size_t most = graph->options.recompute ? slices->count[backward] + 1 : SIZE_MAX;
     int passed = 0;
     for (int i = 0; i < graph->op_count && passed <= PASSED_MOST; i++) {
+        if (slices->count[backward] == most)
+            return;
         struct xt_op *op = graph->ops[backward ? graph->op_count - 1 - i : i];
         if (is_done(graph, op, backward))
             continue;
@@ -142,8 +148,7 @@ void xt_slices_plan(struct xt_graph *graph)
     int n = options->batch;
     int threads = options->device->threads;
     *slices = (struct xt_slices){.lanes = 0};
-    if (!options->by_slices || !options->training || options->recompute ||
-        !graph->backend->by_slices)
+    if (!options->by_slices || !options->training || !graph->backend->by_slices)
         return;
     slices->samples = 1;
     while (slices->samples < most && n % (2 * slices->samples) == 0 &&
@@ -196,20 +201,49 @@ static void stretches_at(const struct xt_graph *graph, int time, int *first, int
     *last = stretch[0] < 0 ? -1 : stretch[1] + (backward ? loss + 1 : 0);
 }
 
+/* The first stretch in which something of that time or later runs. */
+static int again_at(const struct xt_graph *graph, int time)
+{
+    int from = 1 << 30;
+    for (; time <= 2 * graph->op_count; time++) {
+        int first = 0;
+        int last = 0;
+        stretches_at(graph, time, &first, &last);
+        from = last >= 0 && first < from ? first : from;
+    }
+    return from;
+}
+
+/* The stretches of times [from, to]. */
+static void stretches_of(const struct xt_graph *graph, int from, int to, int *first, int *last)
+{
+    *first = 1 << 30;
+    *last = -1;
+    for (int time = from; time <= to; time++) {
+        int begin = 0;
+        int end = 0;
+        stretches_at(graph, time, &begin, &end);
+        *first = end >= 0 && begin < *first ? begin : *first;
+        *last = end > *last ? end : *last;
+    }
+}
+
 void xt_slices_extend(const struct xt_graph *graph, struct xt_plan_item *items, size_t count)
 {
     for (size_t i = 0; i < count && graph->slices.lanes; i++) {
-        int from = 1 << 30;
-        int to = -1;
-        for (int time = items[i].first; time <= items[i].last; time++) {
-            int first = 0;
-            int last = 0;
-            stretches_at(graph, time, &first, &last);
-            from = last >= 0 && first < from ? first : from;
-            to = last > to ? last : to;
+        struct xt_plan_item *item = &items[i];
+        int unused = 0;
+        int rest = 0;
+        int first = 0;
+        if (item->again) {
+            stretches_of(graph, item->first, item->rest, &first, &rest);
+            stretches_of(graph, item->again, item->last, &unused, &item->last);
+            item->again = again_at(graph, item->again);
+            item->rest = rest;
+        } else {
+            stretches_of(graph, item->first, item->last, &first, &item->last);
         }
-        items[i].first = from;
-        items[i].last = to;
+        item->first = first;
     }
 }
 
@@ -321,6 +355,16 @@ static enum xt_status tell_team(struct xt_graph *graph, const struct xt_piece *p
     return status;
 }
 
+/* What the backward pass reads from a stretch on, and was not kept. */
+static void make_again(struct xt_graph *graph, int stretch)
+{
+    for (int i = 0; i < graph->op_count; i++) {
+        struct xt_op *op = graph->ops[i];
+        if (op->again && again_at(graph, op->again) == graph->slices.stretches[0] + 1 + stretch)
+            xt_op_make_again(op, graph);
+    }
+}
+
 enum xt_status xt_slices_run(struct xt_graph *graph, bool backward, struct xt_err *err)
 {
     const struct xt_slices *slices = &graph->slices;
@@ -330,6 +374,8 @@ enum xt_status xt_slices_run(struct xt_graph *graph, bool backward, struct xt_er
         for (next = i + 1;
              next < slices->count[backward] && pieces[next].stretch == pieces[i].stretch;)
             next++;
+        if (backward)
+            make_again(graph, pieces[i].stretch);
         if (!xt_slices_has(graph, pieces[i].op, backward))
             status = xt_graph_run_whole(graph, pieces[i].op, backward, err);
         else

@@ -2,7 +2,6 @@
 
 #include "base/system/thread.h"
 #include "models/graph/backend.h"
-#include "models/graph/executor.h"
 #include "models/graph/recompute.h"
 
 /* ---- what goes by slices ---- */
@@ -18,9 +17,9 @@ static bool is_norm(const struct xt_op *op)
     return op->kind == &xt_kind_norm;
 }
 
-bool xt_slices_has(const struct xt_graph *graph, const struct xt_op *op, bool backward)
+static bool goes_by_slices(const struct xt_graph *graph, const struct xt_op *op, bool backward)
 {
-    const struct xt_by_slices *by = graph->slices.lanes ? slices_of(graph, op) : NULL;
+    const struct xt_by_slices *by = slices_of(graph, op);
     return by && (!by->can || by->can(op, graph, backward));
 }
 
@@ -112,7 +111,7 @@ static void split_at_whole(struct xt_graph *graph, bool backward)
     for (size_t i = 0; i < graph->slices.count[backward]; i++) {
         struct xt_op *op = pieces[i].op;
         bool ends = whole;
-        whole = !xt_slices_has(graph, op, backward);
+        whole = !op->by_slices[backward];
         stretch += i > 0 && (ends || whole || pieces[i].stretch != before);
         before = pieces[i].stretch;
         pieces[i].stretch = stretch;
@@ -139,6 +138,24 @@ static void plan_direction(struct xt_graph *graph, bool backward)
     split_at_whole(graph, backward);
 }
 
+/* Written and read within one stretch. */
+static bool can_ring(const struct xt_graph *graph, const struct xt_tensor *tensor, int reader)
+{
+    const struct xt_op *writer = reader_of(graph, tensor, reader);
+    const struct xt_op *producer = producer_of(graph, tensor);
+    return writer && !is_norm(producer) && writer->by_slices[1] && producer->by_slices[1] &&
+           runs(graph, producer, true) && writer->stretch[1][1] == producer->stretch[1][0];
+}
+
+/* A convolution makes its weights' gradient of its input, then that of the input; a norm asks for
+ * its own input alone. */
+static bool can_write_over(const struct xt_graph *graph, const struct xt_tensor *tensor)
+{
+    const struct xt_op *writer = reader_of(graph, tensor, 0);
+    return writer && tensor->readers == 1 && writer->kind == &xt_kind_conv &&
+           writer->by_slices[1] && is_norm(producer_of(graph, tensor));
+}
+
 void xt_slices_plan(struct xt_graph *graph)
 {
     enum { ELEMENT_BYTES = 8 }; /* of all samples of a slice: 4 of bf16, 2 of float32 */
@@ -159,27 +176,18 @@ void xt_slices_plan(struct xt_graph *graph)
     slices->lane_samples = each * slices->samples;
     slices->lanes = (count + each - 1) / each;
     slices->even = 8 * each * threads <= 9 * count;
+    for (int i = 0; i < graph->op_count; i++)
+        for (int backward = 0; backward < 2; backward++)
+            graph->ops[i]->by_slices[backward] =
+                goes_by_slices(graph, graph->ops[i], backward != 0);
     for (int backward = 0; backward < 2; backward++)
         plan_direction(graph, backward != 0);
-}
-
-bool xt_slices_can_ring(const struct xt_graph *graph, const struct xt_tensor *tensor, int reader)
-{
-    const struct xt_op *writer = graph->slices.lanes ? reader_of(graph, tensor, reader) : NULL;
-    const struct xt_op *producer = producer_of(graph, tensor);
-    return writer && !is_norm(producer) && xt_slices_has(graph, writer, true) &&
-           xt_slices_has(graph, producer, true) && runs(graph, producer, true) &&
-           writer->stretch[1][1] == producer->stretch[1][0];
-}
-
-/* A convolution makes its weights' gradient of its input, then that of the input; a norm asks for
- * its own input alone. */
-bool xt_slices_can_write_over(const struct xt_graph *graph, const struct xt_tensor *tensor,
-                              int reader)
-{
-    const struct xt_op *writer = graph->slices.lanes ? reader_of(graph, tensor, reader) : NULL;
-    return writer && tensor->readers == 1 && writer->kind == &xt_kind_conv &&
-           xt_slices_has(graph, writer, true) && is_norm(producer_of(graph, tensor));
+    for (int i = 0; i < graph->tensor_count; i++) {
+        struct xt_tensor *tensor = graph->tensors[i];
+        tensor->written_over = can_write_over(graph, tensor);
+        for (int r = 0; r < tensor->readers; r++)
+            tensor->ring[r] = can_ring(graph, tensor, r);
+    }
 }
 
 /* ---- lifetimes ---- */
@@ -365,7 +373,8 @@ static void make_again(struct xt_graph *graph, int stretch)
     }
 }
 
-enum xt_status xt_slices_run(struct xt_graph *graph, bool backward, struct xt_err *err)
+enum xt_status xt_slices_run(struct xt_graph *graph, bool backward, xt_slices_whole *whole,
+                             struct xt_err *err)
 {
     const struct xt_slices *slices = &graph->slices;
     const struct xt_piece *pieces = slices->pieces[backward];
@@ -376,8 +385,8 @@ enum xt_status xt_slices_run(struct xt_graph *graph, bool backward, struct xt_er
             next++;
         if (backward)
             make_again(graph, pieces[i].stretch);
-        if (!xt_slices_has(graph, pieces[i].op, backward))
-            status = xt_graph_run_whole(graph, pieces[i].op, backward, err);
+        if (!pieces[i].op->by_slices[backward])
+            status = whole(graph, pieces[i].op, backward, err);
         else
             status = run_pieces(graph, &pieces[i], next - i, backward, err);
         if (!status && backward)

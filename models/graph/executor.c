@@ -512,12 +512,6 @@ static enum xt_status run(struct xt_graph *graph, struct xt_op *op, bool backwar
     return status;
 }
 
-enum xt_status xt_graph_run_whole(struct xt_graph *graph, struct xt_op *op, bool backward,
-                                  struct xt_err *err)
-{
-    return run(graph, op, backward, err);
-}
-
 static enum xt_status check_pass(const struct xt_graph *graph, struct xt_err *err)
 {
     const struct xt_graph_pass *pass = &graph->pass;
@@ -551,7 +545,7 @@ enum xt_status xt_graph_forward(struct xt_graph *graph, struct xt_err *err)
     if (!status)
         status = refresh(graph, err);
     if (!status && graph->slices.lanes)
-        status = xt_slices_run(graph, false, err);
+        status = xt_slices_run(graph, false, run, err);
     for (int i = 0; i < graph->op_count && !status && !graph->slices.lanes; i++)
         status = run(graph, graph->ops[i], false, err);
     return status ? status : after_forward(graph, err);
@@ -569,7 +563,7 @@ enum xt_status xt_graph_backward(struct xt_graph *graph, struct xt_err *err)
     enum xt_status status = xt_program_run(&graph->crossing, XT_BACKWARD, err);
     xt_traffic_add(graph->options.device, XT_CAUSE_GRADIENTS, true, graph->host_logits_grad.bytes);
     if (!status && graph->slices.lanes)
-        return xt_slices_run(graph, true, err);
+        return xt_slices_run(graph, true, run, err);
     for (int i = graph->op_count - 1; i >= 0 && !status; i--) {
         xt_graph_make_again(graph, xt_op_backward_time(graph, graph->ops[i]));
         if (xt_op_learns(graph->ops[i], graph) && graph->ops[i]->kind->what[1])

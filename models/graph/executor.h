@@ -28,10 +28,6 @@ enum xt_status xt_graph_forward(struct xt_graph *graph, struct xt_err *err);
 /* After a forward pass with pass.training and after the loss has written the logits' gradient. */
 enum xt_status xt_graph_backward(struct xt_graph *graph, struct xt_err *err);
 
-/* For slices.h: one op in its place in a pass. */
-enum xt_status xt_graph_run_whole(struct xt_graph *graph, struct xt_op *op, bool backward,
-                                  struct xt_err *err);
-
 /* Runs the convolutions' primitives alone, forward and backward, on whatever the memory holds: the
  * floor of a step. All of them are oneDNN's own, also where the back end runs something else. Needs
  * options.floor. */

@@ -62,6 +62,7 @@ struct xt_op {
     int again; /* the time before which its outputs are made again (recompute.c); 0: never */
     int stretch[2][2];   /* slices.h: forward and backward, in which its two parts (or one, twice)
                             run; -1: none */
+    bool by_slices[2];   /* forward, backward: it runs slice by slice */
     bool frozen;         /* keeps its parameters and has no backward pass */
     enum xt_dtype dtype; /* of what it writes */
     const char *why_f32; /* why it stays float32 in a bf16 graph; NULL where it does not */

@@ -60,17 +60,19 @@ void xt_graph_plan_again(struct xt_graph *graph)
             plan_op(graph->ops[i]);
 }
 
+void xt_op_make_again(struct xt_op *op, struct xt_graph *graph)
+{
+    double start = graph->profile ? xt_thread_seconds() : 0;
+    op->override->again(op, graph);
+    if (graph->profile)
+        op->seconds[1] += xt_thread_seconds() - start;
+}
+
 void xt_graph_make_again(struct xt_graph *graph, int time)
 {
-    for (int i = 0; i < graph->op_count; i++) {
-        struct xt_op *op = graph->ops[i];
-        if (op->again != time)
-            continue;
-        double start = graph->profile ? xt_thread_seconds() : 0;
-        op->override->again(op, graph);
-        if (graph->profile)
-            op->seconds[1] += xt_thread_seconds() - start;
-    }
+    for (int i = 0; i < graph->op_count; i++)
+        if (graph->ops[i]->again == time)
+            xt_op_make_again(graph->ops[i], graph);
 }
 
 int xt_graph_count_again(const struct xt_graph *graph, size_t *bytes)

@@ -11,8 +11,9 @@
 /* Once all ops are described, before memory is laid out. An op that reads what is made again is not
  * made again itself, so that one pass over it does. */
 void xt_graph_plan_again(struct xt_graph *graph);
-/* Makes what is due before `time`. */
+/* Makes what is due before `time`; an op's. */
 void xt_graph_make_again(struct xt_graph *graph, int time);
+void xt_op_make_again(struct xt_op *op, struct xt_graph *graph);
 
 /* Ops whose outputs are made again, and the bytes of those. */
 int xt_graph_count_again(const struct xt_graph *graph, size_t *bytes);

@@ -2,7 +2,7 @@
 
 #include "base/system/thread.h"
 #include "models/graph/backend.h"
-#include "models/graph/executor.h"
+#include "models/graph/recompute.h"
 
 /* ---- what goes by slices ---- */
 
@@ -17,9 +17,9 @@ static bool is_norm(const struct xt_op *op)
     return op->kind == &xt_kind_norm;
 }
 
-bool xt_slices_has(const struct xt_graph *graph, const struct xt_op *op, bool backward)
+static bool goes_by_slices(const struct xt_graph *graph, const struct xt_op *op, bool backward)
 {
-    const struct xt_by_slices *by = graph->slices.lanes ? slices_of(graph, op) : NULL;
+    const struct xt_by_slices *by = slices_of(graph, op);
     return by && (!by->can || by->can(op, graph, backward));
 }
 
@@ -79,12 +79,17 @@ static void place(struct xt_slices *slices, struct xt_op *op, bool backward, int
         (struct xt_piece){op, second || !is_norm(op), stretch};
 }
 
-/* One op that has to wait may be passed by: the two halves of a layer come together then. */
+/* One op that has to wait may be passed by: the two halves of a layer come together then. Where
+ * memory is to be saved, each op is a stretch of its own: the same sums in less of it. */
 static void fill_stretch(struct xt_graph *graph, bool backward, int stretch)
 {
     enum { PASSED_MOST = 1 };
+    const struct xt_slices *slices = &graph->slices;
+    size_t most = graph->options.recompute ? slices->count[backward] + 1 : SIZE_MAX;
     int passed = 0;
     for (int i = 0; i < graph->op_count && passed <= PASSED_MOST; i++) {
+        if (slices->count[backward] == most)
+            return;
         struct xt_op *op = graph->ops[backward ? graph->op_count - 1 - i : i];
         if (is_done(graph, op, backward))
             continue;
@@ -106,7 +111,7 @@ static void split_at_whole(struct xt_graph *graph, bool backward)
     for (size_t i = 0; i < graph->slices.count[backward]; i++) {
         struct xt_op *op = pieces[i].op;
         bool ends = whole;
-        whole = !xt_slices_has(graph, op, backward);
+        whole = !op->by_slices[backward];
         stretch += i > 0 && (ends || whole || pieces[i].stretch != before);
         before = pieces[i].stretch;
         pieces[i].stretch = stretch;
@@ -133,6 +138,24 @@ static void plan_direction(struct xt_graph *graph, bool backward)
     split_at_whole(graph, backward);
 }
 
+/* Written and read within one stretch. */
+static bool can_ring(const struct xt_graph *graph, const struct xt_tensor *tensor, int reader)
+{
+    const struct xt_op *writer = reader_of(graph, tensor, reader);
+    const struct xt_op *producer = producer_of(graph, tensor);
+    return writer && !is_norm(producer) && writer->by_slices[1] && producer->by_slices[1] &&
+           runs(graph, producer, true) && writer->stretch[1][1] == producer->stretch[1][0];
+}
+
+/* A convolution makes its weights' gradient of its input, then that of the input; a norm asks for
+ * its own input alone. */
+static bool can_write_over(const struct xt_graph *graph, const struct xt_tensor *tensor)
+{
+    const struct xt_op *writer = reader_of(graph, tensor, 0);
+    return writer && tensor->readers == 1 && writer->kind == &xt_kind_conv &&
+           writer->by_slices[1] && is_norm(producer_of(graph, tensor));
+}
+
 void xt_slices_plan(struct xt_graph *graph)
 {
     enum { ELEMENT_BYTES = 8 }; /* of all samples of a slice: 4 of bf16, 2 of float32 */
@@ -142,8 +165,7 @@ void xt_slices_plan(struct xt_graph *graph)
     int n = options->batch;
     int threads = options->device->threads;
     *slices = (struct xt_slices){.lanes = 0};
-    if (!options->by_slices || !options->training || options->recompute ||
-        !graph->backend->by_slices)
+    if (!options->by_slices || !options->training || !graph->backend->by_slices)
         return;
     slices->samples = 1;
     while (slices->samples < most && n % (2 * slices->samples) == 0 &&
@@ -154,27 +176,18 @@ void xt_slices_plan(struct xt_graph *graph)
     slices->lane_samples = each * slices->samples;
     slices->lanes = (count + each - 1) / each;
     slices->even = 8 * each * threads <= 9 * count;
+    for (int i = 0; i < graph->op_count; i++)
+        for (int backward = 0; backward < 2; backward++)
+            graph->ops[i]->by_slices[backward] =
+                goes_by_slices(graph, graph->ops[i], backward != 0);
     for (int backward = 0; backward < 2; backward++)
         plan_direction(graph, backward != 0);
-}
-
-bool xt_slices_can_ring(const struct xt_graph *graph, const struct xt_tensor *tensor, int reader)
-{
-    const struct xt_op *writer = graph->slices.lanes ? reader_of(graph, tensor, reader) : NULL;
-    const struct xt_op *producer = producer_of(graph, tensor);
-    return writer && !is_norm(producer) && xt_slices_has(graph, writer, true) &&
-           xt_slices_has(graph, producer, true) && runs(graph, producer, true) &&
-           writer->stretch[1][1] == producer->stretch[1][0];
-}
-
-/* A convolution makes its weights' gradient of its input, then that of the input; a norm asks for
- * its own input alone. */
-bool xt_slices_can_write_over(const struct xt_graph *graph, const struct xt_tensor *tensor,
-                              int reader)
-{
-    const struct xt_op *writer = graph->slices.lanes ? reader_of(graph, tensor, reader) : NULL;
-    return writer && tensor->readers == 1 && writer->kind == &xt_kind_conv &&
-           xt_slices_has(graph, writer, true) && is_norm(producer_of(graph, tensor));
+    for (int i = 0; i < graph->tensor_count; i++) {
+        struct xt_tensor *tensor = graph->tensors[i];
+        tensor->written_over = can_write_over(graph, tensor);
+        for (int r = 0; r < tensor->readers; r++)
+            tensor->ring[r] = can_ring(graph, tensor, r);
+    }
 }
 
 /* ---- lifetimes ---- */
@@ -196,20 +209,49 @@ static void stretches_at(const struct xt_graph *graph, int time, int *first, int
     *last = stretch[0] < 0 ? -1 : stretch[1] + (backward ? loss + 1 : 0);
 }
 
+/* The first stretch in which something of that time or later runs. */
+static int again_at(const struct xt_graph *graph, int time)
+{
+    int from = 1 << 30;
+    for (; time <= 2 * graph->op_count; time++) {
+        int first = 0;
+        int last = 0;
+        stretches_at(graph, time, &first, &last);
+        from = last >= 0 && first < from ? first : from;
+    }
+    return from;
+}
+
+/* The stretches of times [from, to]. */
+static void stretches_of(const struct xt_graph *graph, int from, int to, int *first, int *last)
+{
+    *first = 1 << 30;
+    *last = -1;
+    for (int time = from; time <= to; time++) {
+        int begin = 0;
+        int end = 0;
+        stretches_at(graph, time, &begin, &end);
+        *first = end >= 0 && begin < *first ? begin : *first;
+        *last = end > *last ? end : *last;
+    }
+}
+
 void xt_slices_extend(const struct xt_graph *graph, struct xt_plan_item *items, size_t count)
 {
     for (size_t i = 0; i < count && graph->slices.lanes; i++) {
-        int from = 1 << 30;
-        int to = -1;
-        for (int time = items[i].first; time <= items[i].last; time++) {
-            int first = 0;
-            int last = 0;
-            stretches_at(graph, time, &first, &last);
-            from = last >= 0 && first < from ? first : from;
-            to = last > to ? last : to;
+        struct xt_plan_item *item = &items[i];
+        int unused = 0;
+        int rest = 0;
+        int first = 0;
+        if (item->again) {
+            stretches_of(graph, item->first, item->rest, &first, &rest);
+            stretches_of(graph, item->again, item->last, &unused, &item->last);
+            item->again = again_at(graph, item->again);
+            item->rest = rest;
+        } else {
+            stretches_of(graph, item->first, item->last, &first, &item->last);
         }
-        items[i].first = from;
-        items[i].last = to;
+        item->first = first;
     }
 }
 
@@ -321,7 +363,18 @@ static enum xt_status tell_team(struct xt_graph *graph, const struct xt_piece *p
     return status;
 }
 
-enum xt_status xt_slices_run(struct xt_graph *graph, bool backward, struct xt_err *err)
+/* What the backward pass reads from a stretch on, and was not kept. */
+static void make_again(struct xt_graph *graph, int stretch)
+{
+    for (int i = 0; i < graph->op_count; i++) {
+        struct xt_op *op = graph->ops[i];
+        if (op->again && again_at(graph, op->again) == graph->slices.stretches[0] + 1 + stretch)
+            xt_op_make_again(op, graph);
+    }
+}
+
+enum xt_status xt_slices_run(struct xt_graph *graph, bool backward, xt_slices_whole *whole,
+                             struct xt_err *err)
 {
     const struct xt_slices *slices = &graph->slices;
     const struct xt_piece *pieces = slices->pieces[backward];
@@ -330,8 +383,10 @@ enum xt_status xt_slices_run(struct xt_graph *graph, bool backward, struct xt_er
         for (next = i + 1;
              next < slices->count[backward] && pieces[next].stretch == pieces[i].stretch;)
             next++;
-        if (!xt_slices_has(graph, pieces[i].op, backward))
-            status = xt_graph_run_whole(graph, pieces[i].op, backward, err);
+        if (backward)
+            make_again(graph, pieces[i].stretch);
+        if (!pieces[i].op->by_slices[backward])
+            status = whole(graph, pieces[i].op, backward, err);
         else
             status = run_pieces(graph, &pieces[i], next - i, backward, err);
         if (!status && backward)

@@ -15,19 +15,16 @@
 
 #include "models/graph/graph.h"
 
-/* Plans stretches before the ops are described; nothing where the options or the back end do not
- * want any. */
+/* Plans stretches before the ops are described, and says of ops and tensors what they go by;
+ * nothing where the options or the back end do not want any. */
 void xt_slices_plan(struct xt_graph *graph);
-/* The op's forward (else backward) pass goes by slices. */
-bool xt_slices_has(const struct xt_graph *graph, const struct xt_op *op, bool backward);
-/* The gradient that the tensor's reader writes can be a ring. */
-bool xt_slices_can_ring(const struct xt_graph *graph, const struct xt_tensor *tensor, int reader);
-/* That gradient can be written over the tensor's value: who writes it is the last to read that. */
-bool xt_slices_can_write_over(const struct xt_graph *graph, const struct xt_tensor *tensor,
-                              int reader);
 /* Buffers live as long as the stretches in which they are used. */
 void xt_slices_extend(const struct xt_graph *graph, struct xt_plan_item *items, size_t count);
 
-enum xt_status xt_slices_run(struct xt_graph *graph, bool backward, struct xt_err *err);
+/* An op that runs whole is run by this. */
+typedef enum xt_status xt_slices_whole(struct xt_graph *graph, struct xt_op *op, bool backward,
+                                       struct xt_err *err);
+enum xt_status xt_slices_run(struct xt_graph *graph, bool backward, xt_slices_whole *whole,
+                             struct xt_err *err);
 
 #endif

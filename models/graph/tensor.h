@@ -43,6 +43,10 @@ struct xt_tensor {
     bool one_reader;  /* its op's backward takes one gradient: a second reader is refused */
     bool overwritten; /* an op writes its output over it: no op described later may read it */
     int readers;      /* ops that read it, each with a gradient of its own */
+    /* slices.h: the gradient that a reader writes is kept of a slice alone; is written over the
+     * value, which that reader is the last to read. */
+    bool ring[XT_READERS_MAX];
+    bool written_over;
     struct xt_buffer *value;
     struct xt_buffer *grad[XT_READERS_MAX]; /* the producer's backward adds them up as it reads */
 };

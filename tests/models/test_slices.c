@@ -102,8 +102,7 @@ static void look_at_pieces(struct pass *pass, const struct xt_graph *graph)
     int by_slices = 0;
     for (int i = 0; i < graph->op_count; i++) {
         const struct xt_op *op = graph->ops[i];
-        by_slices += graph->slices.lanes && op->kind == &xt_kind_conv &&
-                     ((const struct xt_conv_op *)op)->by_slices[0];
+        by_slices += graph->slices.lanes && op->kind == &xt_kind_conv && op->by_slices[0];
         pass->learning += xt_op_learns(op, graph) && op->kind->what[1];
     }
     pass->mixed = by_slices > 0;

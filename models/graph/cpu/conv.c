@@ -3,7 +3,6 @@
  * (docs/performance.md); the data gradient is the program's. */
 #include "base/mem.h"
 #include "models/graph/cpu/cpu.h"
-#include "models/graph/slices.h"
 
 struct state {
     struct xt_weight_grad job;
@@ -72,15 +71,13 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
     struct xt_conv_op *conv = (struct xt_conv_op *)op;
     struct state *state = NULL;
     op->own_name[0] = op->own_name[1] = NULL;
-    for (int backward = 0; backward < 2; backward++)
-        conv->by_slices[backward] = xt_slices_has(graph, op, backward != 0);
     xt_weight_grad_loop *loop = xt_op_learns(op, graph) ? loop_for(conv, graph) : NULL;
     conv->own_weight_grad = loop != NULL;
     if (conv->own_weight_grad) {
         if (xt_mem_calloc(&state, 1, sizeof *state, op->name, &graph->err))
             return;
         state->job = describe_job(conv);
-        if (conv->by_slices[1]) {
+        if (op->by_slices[1]) {
             state->job.n = graph->slices.samples;
             xt_weight_grad_plan_lanes(&state->job, graph->slices.lanes);
         } else {

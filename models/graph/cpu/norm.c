@@ -269,12 +269,11 @@ void xt_cpu_norm_again(struct xt_op *op, struct xt_graph *graph)
 }
 
 /* The gradient before ReLU need not be kept where it is cheaply had again from the same inputs: not
- * where it is the residual's too, and not from a max pool or two readers, but where the memory for
- * it is of a slice alone. */
-static bool keeps(const struct state *norm)
+ * where it is the residual's too, and not from a max pool or two readers, but by slices. */
+static bool keeps(const struct state *norm, const struct xt_graph *graph)
 {
-    return norm->residual || (!xt_op_in_grad(&norm->is->op, 0)->ring &&
-                              (norm->max || (norm->full && norm->full->readers > 1)));
+    return norm->residual ||
+           (!graph->slices.lanes && (norm->max || (norm->full && norm->full->readers > 1)));
 }
 
 static void backward_sample(const struct state *norm, const struct xt_graph *graph, int n,
@@ -339,14 +338,14 @@ static enum xt_status combine(struct state *norm, struct xt_graph *graph, struct
 
 static void sum_gradient(const struct state *norm, const struct xt_graph *graph, int n)
 {
-    backward_sample(norm, graph, n, keeps(norm) ? XT_NORM_SUM_AND_KEEP : XT_NORM_SUM);
+    backward_sample(norm, graph, n, keeps(norm, graph) ? XT_NORM_SUM_AND_KEEP : XT_NORM_SUM);
 }
 
 static void apply_gradient(const struct state *norm, const struct xt_graph *graph, int n)
 {
     const struct xt_tensor *in = norm->in;
     size_t c = (size_t)in->c;
-    if (!keeps(norm)) {
+    if (!keeps(norm, graph)) {
         backward_sample(norm, graph, n, XT_NORM_APPLY);
         return;
     }

@@ -260,7 +260,7 @@ static void set_use(const struct making *m, struct xt_step *step, bool backward)
 {
     if (m->slice)
         xt_step_by_slices(m->program, step, m->graph->slices.lanes);
-    else if (m->conv->by_slices[backward])
+    else if (m->conv->op.by_slices[backward])
         xt_step_is_floor_alone(step);
     else
         xt_step_is_floor(step);
@@ -418,7 +418,7 @@ static struct making make_slice(const struct making *whole, const struct xt_post
                            .master = whole->master,
                            .bias_at = whole->bias_at,
                            .copies = whole->copies};
-    if (!conv->by_slices[0] && !conv->by_slices[1])
+    if (!conv->op.by_slices[0] && !conv->op.by_slices[1])
         return slice;
     xt_device_make_for_threads(1);
     making_init(&slice, posts);
@@ -430,11 +430,11 @@ static struct making make_slice(const struct making *whole, const struct xt_post
 static void add_slice(struct making *slice, const struct xt_posts *posts)
 {
     const struct xt_conv_op *conv = slice->conv;
-    if (slice->forward && conv->by_slices[0])
+    if (slice->forward && conv->op.by_slices[0])
         add_forward(slice, posts);
     else if (slice->forward)
         xt_program_keep(slice->program, slice->forward);
-    if (slice->backward_data && conv->by_slices[1])
+    if (slice->backward_data && conv->op.by_slices[1])
         add_data_gradient(slice);
     else if (slice->backward_data)
         xt_program_keep(slice->program, slice->backward_data);
@@ -459,7 +459,7 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
     find_masters(&m);
     bool floor = graph->options.floor;
     struct making slice = make_slice(&m, &posts);
-    if (!conv->by_slices[0] || floor)
+    if (!conv->op.by_slices[0] || floor)
         add_forward(&m, &posts);
     else
         xt_program_keep(m.program, m.forward);
@@ -468,7 +468,7 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
         add_relu_backward(&m);
     if (grad_layout(&m) && xt_op_learns(op, graph))
         add_weight_gradient(&m);
-    if (m.backward_data && (!conv->by_slices[1] || floor))
+    if (m.backward_data && (!conv->op.by_slices[1] || floor))
         add_data_gradient(&m);
     else if (m.backward_data)
         xt_program_keep(m.program, m.backward_data);

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "models/graph/slices.h"
 
 bool xt_graph_fails(const struct xt_graph *graph)
 {
@@ -247,9 +246,9 @@ static struct xt_buffer *add_grad(struct xt_graph *graph, const struct xt_tensor
                                   int reader)
 {
     const struct xt_slices *slices = &graph->slices;
-    if (tensor->value && xt_slices_can_write_over(graph, tensor, reader))
+    bool ring = tensor->ring[reader];
+    if (tensor->value && tensor->written_over)
         return tensor->value;
-    bool ring = xt_slices_can_ring(graph, tensor, reader);
     size_t bytes = xt_tensor_bytes(tensor);
     if (ring)
         bytes = bytes / (size_t)tensor->n * (size_t)(slices->lanes * slices->samples);

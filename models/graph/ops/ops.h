@@ -173,7 +173,6 @@ struct xt_conv_op {
     /* Where the back end makes the weight gradient without a primitive: its format, set before the
      * op is described, and where it belongs, which describing says. */
     bool own_weight_grad;
-    bool by_slices[2]; /* forward, backward: set like it; the program is run slice by slice then */
     dnnl_format_tag_t weight_grad_format;
     struct xt_location weight_grad;
     struct xt_device_memory host_bias;   /* [out->c] of own weights */

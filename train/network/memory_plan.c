@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/system/thread.h"
 #include "device/upload.h"
@@ -173,13 +175,45 @@ struct xt_memory_plan xt_memory_plan_ahead(const struct xt_graph *graph,
     return plan;
 }
 
+/* Of whole pages; where the system does not tell, they are there. */
+static double untouched(const void *memory, size_t bytes)
+{
+    enum { PAGES = 512 };
+    unsigned char there[PAGES];
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t before = (page - (uintptr_t)memory % page) % page;
+    size_t pages = bytes > before ? (bytes - before) / page : 0;
+    double count = 0;
+    union {
+        const void *in;
+        char *out;
+    } from = {memory}; /* which mincore reads nothing of */
+    for (size_t i = 0; i < pages; i += PAGES) {
+        size_t some = pages - i < PAGES ? pages - i : PAGES;
+        if (mincore(from.out + before + i * page, some * page, there))
+            return 0;
+        for (size_t k = 0; k < some; k++)
+            count += !(there[k] & 1);
+    }
+    return count * (double)page;
+}
+
+/* What no pass has touched of the activations yet: the process does not occupy it. */
+static double untouched_arena(const struct xt_graph *graph)
+{
+    double bytes = 0;
+    for (size_t i = 0; i < graph->plan.segments && !on_xpu(graph); i++)
+        bytes += untouched(graph->arena[i].host, graph->arena[i].bytes);
+    return bytes;
+}
+
 struct xt_memory_plan xt_memory_plan_built(const struct xt_graph *graph,
                                            const struct xt_graph *evaluation,
                                            const struct xt_memory_use *now,
                                            const struct xt_memory_use *use)
 {
     struct xt_memory_plan plan = make(graph, evaluation, now);
-    double held = plan.host.all - plan.host.parts[XT_MEMORY_FILES];
+    double held = plan.host.all - plan.host.parts[XT_MEMORY_FILES] - untouched_arena(graph);
     plan = make(graph, evaluation, use);
     count_program(&plan, (double)xt_thread_memory_used() - held);
     return plan;

@@ -80,15 +80,23 @@ void xt_mem_unmap(void *memory, size_t bytes)
         munmap(memory, mapped(bytes ? bytes : 1));
 }
 
+/* Where the system does not tell, all of it is taken for touched. */
 size_t xt_mem_untouched(const void *memory, size_t bytes)
 {
-    size_t untouched = 0;
-    unsigned char resident = 0;
+    enum { PAGES = 512 };
+    unsigned char resident[PAGES];
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    char *first = (char *)memory + (page - (uintptr_t)memory % page) % page;
-    for (char *at = first; at + page <= (const char *)memory + bytes; at += page)
-        if (mincore(at, page, &resident) == 0 && !(resident & 1))
-            untouched += page;
+    size_t before = (page - (uintptr_t)memory % page) % page;
+    size_t pages = bytes > before ? (bytes - before) / page : 0;
+    char *from = (char *)memory + before; /* which mincore reads nothing of */
+    size_t untouched = 0;
+    for (size_t i = 0; i < pages; i += PAGES) {
+        size_t some = pages - i < PAGES ? pages - i : PAGES;
+        if (mincore(from + i * page, some * page, resident))
+            return 0;
+        for (size_t k = 0; k < some; k++)
+            untouched += resident[k] & 1 ? 0 : page;
+    }
     return untouched;
 }
 

@@ -1,4 +1,4 @@
-/* LPRNet's global context by loops: a sample is read twice while it is in cache. */
+/* LPRNet's global context by loops: forward each tap is read once, for its sums and its squares. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -57,26 +57,34 @@ static double samples_in_mean(const struct state *context, const struct xt_graph
     return context->is->spec.over_batch ? xt_graph_samples(graph, graph->pass.count) : 1;
 }
 
-static void sum_squares(const struct state *context, const struct xt_loops *loops, int n)
+static float *out_at(const struct state *context, int n, int tap)
 {
+    const struct xt_tensor *out = xt_op_out(context->op, 0);
+    return (float *)out->value->data + (size_t)n * (size_t)out->w * (size_t)out->c +
+           context->is->first_channel[tap];
+}
+
+/* Each tap's sums over h into the output, and its squares. */
+static void sum_sample(const struct state *context, const struct xt_loops *loops, int n)
+{
+    const struct xt_tensor *out = xt_op_out(context->op, 0);
     for (int i = 0; i < context->is->spec.count; i++) {
         const struct xt_tensor *tap = xt_op_in(context->op, i);
-        size_t sample = (size_t)tap->h * (size_t)tap->w * (size_t)tap->c;
         *group_value(context, context->square, n, i) +=
-            loops->square_sum(tap_at(tap, tap->value->data, n), sample);
+            loops->sum_rows(tap_at(tap, tap->value->data, n), tap->h, tap->w, tap->c,
+                            out_at(context, n, i), (size_t)out->c);
     }
 }
 
-static void write_sample(const struct state *context, const struct xt_loops *loops, int n)
+/* What these sums become. */
+static void scale_sample(const struct state *context, const struct xt_loops *loops, int n)
 {
     const struct xt_tensor *out = xt_op_out(context->op, 0);
-    float *to = (float *)out->value->data + (size_t)n * (size_t)out->w * (size_t)out->c;
     for (int i = 0; i < context->is->spec.count; i++) {
         const struct xt_tensor *tap = xt_op_in(context->op, i);
         double square = *group_value(context, context->square, n, i);
-        loops->sum_rows(tap_at(tap, tap->value->data, n), tap->h, tap->w, tap->c,
-                        (float)(1 / (square * tap->h)), to + context->is->first_channel[i],
-                        (size_t)out->c);
+        loops->scale_rows(out_at(context, n, i), tap->w, tap->c, (size_t)out->c,
+                          (float)(1 / (square * tap->h)));
     }
 }
 
@@ -95,12 +103,12 @@ static enum xt_status forward_over_batch(const struct state *context, struct xt_
     int samples = xt_op_out(context->op, 0)->n;
 #pragma omp parallel for schedule(static)
     for (int n = 0; n < samples; n++)
-        sum_squares(context, graph->loops, n);
+        sum_sample(context, graph->loops, n);
     enum xt_status status = over_batch(context, context->square, graph, err);
 #pragma omp parallel for schedule(static)
     for (int n = 0; n < samples; n++) {
         finish_squares(context, samples_in_mean(context, graph), n);
-        write_sample(context, graph->loops, n);
+        scale_sample(context, graph->loops, n);
     }
     return status;
 }
@@ -113,12 +121,11 @@ enum xt_status xt_cpu_context_forward(struct xt_op *op, struct xt_graph *graph, 
            (size_t)samples * (size_t)context->is->groups * sizeof *context->square);
     if (context->is->spec.over_batch)
         return forward_over_batch(context, graph, err);
-        /* A sample is read twice while it is in cache. */
 #pragma omp parallel for schedule(static)
     for (int n = 0; n < samples; n++) {
-        sum_squares(context, graph->loops, n);
+        sum_sample(context, graph->loops, n);
         finish_squares(context, 1, n);
-        write_sample(context, graph->loops, n);
+        scale_sample(context, graph->loops, n);
     }
     return XT_OK;
 }

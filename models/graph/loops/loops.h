@@ -91,10 +91,10 @@ struct xt_loops {
     void (*average_pool_row)(enum xt_dtype dtype, const void *in, int w, int c,
                              const struct xt_window *window, int oy, float factor, float *scratch,
                              float *out);
-    /* The sum of squares of `count` numbers. */
-    double (*square_sum)(const float *in, size_t count);
-    /* out[x * stride + k] = factor * the sum over h of in[h][w][c]. */
-    void (*sum_rows)(const float *in, int h, int w, int c, float factor, float *out, size_t stride);
+    /* out[x * stride + k] = the sum over h of in[h][w][c]; returns the sum of all squares. */
+    double (*sum_rows)(const float *in, int h, int w, int c, float *out, size_t stride);
+    /* numbers[x * stride + k] *= factor, [w][c] of them. */
+    void (*scale_rows)(float *numbers, int w, int c, size_t stride, float factor);
     /* Float32 to the tensor's type. */
     void (*convert)(enum xt_dtype dtype, const float *in, size_t count, void *out);
     /* out = (in - mean) * scale from bytes, of three channels in turn; rounded for s8, whose range

@@ -74,9 +74,8 @@ XT_INLINE float load_any(const void *in, size_t i, enum xt_dtype dtype)
     return dtype == XT_S8 ? (float)((const int8_t *)in)[i] : load(in, i, dtype);
 }
 
-/* Sums down `rows` rows of n numbers. `rows` is a constant where these are used, but in the last
- * case of their callers. */
-XT_INLINE void add_rows(const void *in, size_t n, int rows, float *sum, enum xt_dtype dtype)
+/* Sums down `rows` rows of n numbers, which are a constant. */
+XT_INLINE void add_few_rows(const void *in, size_t n, int rows, float *sum, enum xt_dtype dtype)
 {
 #pragma omp simd
     for (size_t i = 0; i < n; i++) {
@@ -87,14 +86,22 @@ XT_INLINE void add_rows(const void *in, size_t n, int rows, float *sum, enum xt_
     }
 }
 
-XT_INLINE void add_rows_of(const void *in, size_t n, int rows, float *sum, enum xt_dtype dtype)
+XT_INLINE void add_rows(const void *in, size_t n, int rows, float *sum, enum xt_dtype dtype)
 {
-    if (rows == 4)
-        add_rows(in, n, 4, sum, dtype);
-    else if (rows == 5)
-        add_rows(in, n, 5, sum, dtype);
-    else
-        add_rows(in, n, rows, sum, dtype);
+    if (rows == 4) {
+        add_few_rows(in, n, 4, sum, dtype);
+        return;
+    }
+    if (rows == 5) {
+        add_few_rows(in, n, 5, sum, dtype);
+        return;
+    }
+    add_few_rows(in, n, 1, sum, dtype);
+    for (int r = 1; r < rows; r++) {
+#pragma omp simd
+        for (size_t i = 0; i < n; i++)
+            sum[i] += load_any(in, (size_t)r * n + i, dtype);
+    }
 }
 
 /* An output pixel: `width` columns of sums, c apart, times `share`. */
@@ -153,6 +160,29 @@ static void average_u8(const uint8_t *in, size_t n, size_t c, const struct xt_wi
     }
 }
 
+XT_INLINE void widen_one_type(const void *in, size_t n, float factor, float *out,
+                              enum xt_dtype dtype)
+{
+#pragma omp simd
+    for (size_t i = 0; i < n; i++)
+        out[i] = load_any(in, i, dtype) * factor;
+}
+
+/* A pool of single numbers. */
+static void widen(enum xt_dtype dtype, const void *in, size_t n, float factor, float *out)
+{
+    if (dtype == XT_F32)
+        widen_one_type(in, n, factor, out, XT_F32);
+    else if (dtype == XT_BF16)
+        widen_one_type(in, n, factor, out, XT_BF16);
+    else if (dtype == XT_F16)
+        widen_one_type(in, n, factor, out, XT_F16);
+    else if (dtype == XT_U8)
+        widen_one_type(in, n, factor, out, XT_U8);
+    else
+        widen_one_type(in, n, factor, out, XT_S8);
+}
+
 void XT_LOOPS_NAME(average_pool_row)(enum xt_dtype dtype, const void *in, int w, int c,
                                      const struct xt_window *window, int oy, float factor,
                                      float *scratch, float *out)
@@ -162,20 +192,24 @@ void XT_LOOPS_NAME(average_pool_row)(enum xt_dtype dtype, const void *in, int w,
         (const char *)in + (size_t)(oy * window->stride_h) * n * xt_dtype_size(dtype);
     int area = window->kernel_h * window->kernel_w;
     float share = factor / (float)area;
+    if (area == 1 && window->stride_w == 1) {
+        widen(dtype, from, n, share, out);
+        return;
+    }
     if (dtype == XT_U8 && area * UINT8_MAX <= UINT16_MAX) {
         average_u8(from, n, (size_t)c, window, share, (uint16_t *)scratch, out);
         return;
     }
     if (dtype == XT_F32)
-        add_rows_of(from, n, window->kernel_h, scratch, XT_F32);
+        add_rows(from, n, window->kernel_h, scratch, XT_F32);
     else if (dtype == XT_BF16)
-        add_rows_of(from, n, window->kernel_h, scratch, XT_BF16);
+        add_rows(from, n, window->kernel_h, scratch, XT_BF16);
     else if (dtype == XT_F16)
-        add_rows_of(from, n, window->kernel_h, scratch, XT_F16);
+        add_rows(from, n, window->kernel_h, scratch, XT_F16);
     else if (dtype == XT_U8)
-        add_rows_of(from, n, window->kernel_h, scratch, XT_U8);
+        add_rows(from, n, window->kernel_h, scratch, XT_U8);
     else
-        add_rows_of(from, n, window->kernel_h, scratch, XT_S8);
+        add_rows(from, n, window->kernel_h, scratch, XT_S8);
     for (int ox = 0; ox < window->out_w; ox++) {
         const float *column = scratch + (size_t)(ox * window->stride_w) * (size_t)c;
         float *to = out + (size_t)ox * (size_t)c;
@@ -188,34 +222,58 @@ void XT_LOOPS_NAME(average_pool_row)(enum xt_dtype dtype, const void *in, int w,
     }
 }
 
-double XT_LOOPS_NAME(square_sum)(const float *in, size_t count)
+/* Down h pixels of c numbers, which lie a row apart, and their squares. */
+XT_INLINE float sum_few_rows(const float *in, int h, size_t row, int c, float *out)
 {
-    enum { STRETCH = 1024 };
-    double sum = 0;
-    for (size_t first = 0; first < count; first += STRETCH) {
-        size_t end = count - first < STRETCH ? count : first + STRETCH;
-        float part = 0;
-#pragma omp simd reduction(+ : part)
-        for (size_t i = first; i < end; i++)
-            part += in[i] * in[i];
-        sum += (double)part;
+    float squares = 0;
+#pragma omp simd reduction(+ : squares)
+    for (int k = 0; k < c; k++) {
+        float sum = in[k];
+        float square = in[k] * in[k];
+        for (int y = 1; y < h; y++) {
+            float v = in[(size_t)y * row + (size_t)k];
+            sum += v;
+            square += v * v;
+        }
+        out[k] = sum;
+        squares += square;
     }
-    return sum;
+    return squares;
 }
 
-void XT_LOOPS_NAME(sum_rows)(const float *in, int h, int w, int c, float factor, float *out,
-                             size_t stride)
+static float sum_more_rows(const float *in, int h, size_t row, int c, float *out)
+{
+    float squares = sum_few_rows(in, 1, row, c, out);
+    for (int y = 1; y < h; y++) {
+        const float *from = in + (size_t)y * row;
+#pragma omp simd reduction(+ : squares)
+        for (int k = 0; k < c; k++) {
+            out[k] += from[k];
+            squares += from[k] * from[k];
+        }
+    }
+    return squares;
+}
+
+double XT_LOOPS_NAME(sum_rows)(const float *in, int h, int w, int c, float *out, size_t stride)
 {
     size_t row = (size_t)w * (size_t)c;
+    double squares = 0;
     for (int x = 0; x < w; x++) {
         const float *column = in + (size_t)x * (size_t)c;
         float *to = out + (size_t)x * stride;
+        squares += (double)(h == 4 ? sum_few_rows(column, 4, row, c, to)
+                                   : sum_more_rows(column, h, row, c, to));
+    }
+    return squares;
+}
+
+void XT_LOOPS_NAME(scale_rows)(float *numbers, int w, int c, size_t stride, float factor)
+{
+    for (int x = 0; x < w; x++) {
+        float *pixel = numbers + (size_t)x * stride;
 #pragma omp simd
-        for (int k = 0; k < c; k++) {
-            float sum = column[k];
-            for (int y = 1; y < h; y++)
-                sum += column[(size_t)y * row + (size_t)k];
-            to[k] = sum * factor;
-        }
+        for (int k = 0; k < c; k++)
+            pixel[k] *= factor;
     }
 }

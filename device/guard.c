@@ -16,10 +16,14 @@
 
 enum { CALLS_MAX = 32, OPS_MAX = 16 };
 
+/* What a call's time is counted as. */
+enum spent { NOT_COUNTED, LAUNCHES, WAITS, SPENT_COUNT };
+
 /* A call that a thread is in; what NULL: none. */
 struct call {
     _Atomic(const char *) what;
     _Atomic double since;
+    _Atomic double spent[SPENT_COUNT]; /* in calls that came back */
 };
 
 struct op {
@@ -42,7 +46,6 @@ static struct {
 
 static _Thread_local struct call *mine; /* this thread's place in guard.calls */
 static _Thread_local char said[256];
-static _Thread_local struct xt_guard_spent spent;
 static _Thread_local struct xt_guard_counts counts;
 
 struct xt_guard_counts xt_guard_counts(void)
@@ -207,9 +210,8 @@ static dnnl_status_t meant(void)
                : dnnl_runtime_error;
 }
 
-/* `what` NULL: it may take long, its failure loses nothing, and its time is not summed up in
- * *seconds. */
-static dnnl_status_t call(const char *what, double *seconds, uintptr_t function, uintptr_t a,
+/* `what` NULL: it may take long, and its failure loses nothing. */
+static dnnl_status_t call(const char *what, enum spent spent, uintptr_t function, uintptr_t a,
                           uintptr_t b, uintptr_t c, uintptr_t d)
 {
     const uintptr_t arguments[4] = {a, b, c, d};
@@ -222,7 +224,8 @@ static dnnl_status_t call(const char *what, double *seconds, uintptr_t function,
     if (catches(function, arguments, &result))
         result = (int)meant();
     if (what) {
-        *seconds += xt_thread_seconds() - atomic_load(&mine->since);
+        double seconds = xt_thread_seconds() - atomic_load(&mine->since);
+        atomic_store(&mine->spent[spent], atomic_load(&mine->spent[spent]) + seconds);
         xt_guard_leave();
     }
     if (what && result == dnnl_runtime_error)
@@ -232,57 +235,57 @@ static dnnl_status_t call(const char *what, double *seconds, uintptr_t function,
 
 dnnl_status_t xt_guard_run(dnnl_status_t (*function)(void *argument), void *argument)
 {
-    return call(NULL, NULL, (uintptr_t)function, (uintptr_t)argument, 0, 0, 0);
+    return call(NULL, NOT_COUNTED, (uintptr_t)function, (uintptr_t)argument, 0, 0, 0);
 }
 
 static dnnl_status_t engine_create(dnnl_engine_t *engine, dnnl_engine_kind_t kind, size_t index)
 {
-    return call(NULL, NULL, (uintptr_t)guard.bare.engine_create, (uintptr_t)engine, (uintptr_t)kind,
-                index, 0);
+    return call(NULL, NOT_COUNTED, (uintptr_t)guard.bare.engine_create, (uintptr_t)engine,
+                (uintptr_t)kind, index, 0);
 }
 
 static size_t engine_get_count(dnnl_engine_kind_t kind)
 {
     dnnl_status_t count =
-        call(NULL, NULL, (uintptr_t)guard.bare.engine_get_count, (uintptr_t)kind, 0, 0, 0);
+        call(NULL, NOT_COUNTED, (uintptr_t)guard.bare.engine_get_count, (uintptr_t)kind, 0, 0, 0);
     return *said ? 0 : (size_t)count;
 }
 
 static dnnl_status_t stream_create(dnnl_stream_t *stream, dnnl_engine_t engine, unsigned flags)
 {
-    return call(NULL, NULL, (uintptr_t)guard.bare.stream_create, (uintptr_t)stream,
+    return call(NULL, NOT_COUNTED, (uintptr_t)guard.bare.stream_create, (uintptr_t)stream,
                 (uintptr_t)engine, flags, 0);
 }
 
 static dnnl_status_t stream_wait(dnnl_stream_t stream)
 {
     counts.waits++;
-    return call("a wait for its work", &spent.waits, (uintptr_t)guard.bare.stream_wait,
-                (uintptr_t)stream, 0, 0, 0);
+    return call("a wait for its work", WAITS, (uintptr_t)guard.bare.stream_wait, (uintptr_t)stream,
+                0, 0, 0);
 }
 
 static dnnl_status_t memory_create(dnnl_memory_t *memory, const_dnnl_memory_desc_t md,
                                    dnnl_engine_t engine, void *handle)
 {
-    return call(NULL, NULL, (uintptr_t)guard.bare.memory_create, (uintptr_t)memory, (uintptr_t)md,
-                (uintptr_t)engine, (uintptr_t)handle);
+    return call(NULL, NOT_COUNTED, (uintptr_t)guard.bare.memory_create, (uintptr_t)memory,
+                (uintptr_t)md, (uintptr_t)engine, (uintptr_t)handle);
 }
 
 static dnnl_status_t memory_map_data(const_dnnl_memory_t memory, void **mapped)
 {
-    return call("a copy from its memory", &spent.waits, (uintptr_t)guard.bare.memory_map_data,
+    return call("a copy from its memory", WAITS, (uintptr_t)guard.bare.memory_map_data,
                 (uintptr_t)memory, (uintptr_t)mapped, 0, 0);
 }
 
 static dnnl_status_t memory_unmap_data(const_dnnl_memory_t memory, void *mapped)
 {
-    return call("a copy to its memory", &spent.waits, (uintptr_t)guard.bare.memory_unmap_data,
+    return call("a copy to its memory", WAITS, (uintptr_t)guard.bare.memory_unmap_data,
                 (uintptr_t)memory, (uintptr_t)mapped, 0, 0);
 }
 
 static dnnl_status_t primitive_create(dnnl_primitive_t *primitive, const_dnnl_primitive_desc_t pd)
 {
-    return call(NULL, NULL, (uintptr_t)guard.bare.primitive_create, (uintptr_t)primitive,
+    return call(NULL, NOT_COUNTED, (uintptr_t)guard.bare.primitive_create, (uintptr_t)primitive,
                 (uintptr_t)pd, 0, 0);
 }
 
@@ -290,28 +293,32 @@ static dnnl_status_t primitive_execute(const_dnnl_primitive_t primitive, dnnl_st
                                        int count, const dnnl_exec_arg_t *arguments)
 {
     counts.primitives++;
-    return call("a launch", &spent.launches, (uintptr_t)guard.bare.primitive_execute,
-                (uintptr_t)primitive, (uintptr_t)stream, (uintptr_t)count, (uintptr_t)arguments);
+    return call("a launch", LAUNCHES, (uintptr_t)guard.bare.primitive_execute, (uintptr_t)primitive,
+                (uintptr_t)stream, (uintptr_t)count, (uintptr_t)arguments);
 }
 
 static dnnl_status_t memory_destroy(dnnl_memory_t memory)
 {
-    return call(NULL, NULL, (uintptr_t)guard.bare.memory_destroy, (uintptr_t)memory, 0, 0, 0);
+    return call(NULL, NOT_COUNTED, (uintptr_t)guard.bare.memory_destroy, (uintptr_t)memory, 0, 0,
+                0);
 }
 
 static dnnl_status_t primitive_destroy(dnnl_primitive_t primitive)
 {
-    return call(NULL, NULL, (uintptr_t)guard.bare.primitive_destroy, (uintptr_t)primitive, 0, 0, 0);
+    return call(NULL, NOT_COUNTED, (uintptr_t)guard.bare.primitive_destroy, (uintptr_t)primitive, 0,
+                0, 0);
 }
 
 static dnnl_status_t stream_destroy(dnnl_stream_t stream)
 {
-    return call(NULL, NULL, (uintptr_t)guard.bare.stream_destroy, (uintptr_t)stream, 0, 0, 0);
+    return call(NULL, NOT_COUNTED, (uintptr_t)guard.bare.stream_destroy, (uintptr_t)stream, 0, 0,
+                0);
 }
 
 static dnnl_status_t engine_destroy(dnnl_engine_t engine)
 {
-    return call(NULL, NULL, (uintptr_t)guard.bare.engine_destroy, (uintptr_t)engine, 0, 0, 0);
+    return call(NULL, NOT_COUNTED, (uintptr_t)guard.bare.engine_destroy, (uintptr_t)engine, 0, 0,
+                0);
 }
 
 /* An exception that nobody catches: in a thread of the driver's, or out of what must not throw. */
@@ -350,7 +357,10 @@ void xt_guard_begin(struct xt_dnnl_table *table, void *library)
 
 struct xt_guard_spent xt_guard_spent(void)
 {
-    return spent;
+    if (!mine)
+        return (struct xt_guard_spent){0, 0};
+    return (struct xt_guard_spent){.launches = atomic_load(&mine->spent[LAUNCHES]),
+                                   .waits = atomic_load(&mine->spent[WAITS])};
 }
 
 bool xt_guard_is_lost(void)

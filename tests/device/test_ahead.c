@@ -150,7 +150,8 @@ static void that_a_gpu_has_run_them_is_recorded(void **state)
     make_kernels(*state, XT_CAPTURE_A770, "22.43");
     begin(&cache, *state);
     about(0x56a0, "22.43", text, sizeof text);
-    strcpy(strstr(text, xt_ahead_never_run), xt_ahead_run);
+    *strstr(text, xt_ahead_never_run) = '\0';
+    xt_str_append_to(text, sizeof text, "%s", xt_ahead_run);
     assert_int_equal(xt_ahead_check(&cache, text, NULL), XT_OK);
     assert_true(cache.ahead);
     assert_int_equal(xt_kernel_cache_record(&cache, text, NULL), XT_OK);

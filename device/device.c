@@ -352,6 +352,11 @@ static enum xt_status start_xpu(struct xt_device *device, const char *spec,
                                        library, err);
     if (!status)
         open_level_zero(device);
+    if (!status && xt_ahead_wants_opencl(&device->cache)) {
+        device->chose_opencl = setenv("ONEAPI_DEVICE_SELECTOR", "opencl:gpu", 1) == 0;
+        xt_log_note("taking the GPU through OpenCL, for which kernels were made ahead of time; "
+                    "ONEAPI_DEVICE_SELECTOR says otherwise");
+    }
     if (!status)
         status = xt_dnnl_load(XT_DNNL_GPU, err);
     /* OpenCL's gives cache blobs for all that it compiles; not every Level Zero runtime does. */
@@ -443,8 +448,11 @@ enum xt_status xt_device_about(const struct xt_device *device, struct xt_str *ou
         xt_dnnl_version_text().text, xt_dnnl.version()->hash, xt_dnnl_gpu_runtime(),
         *device->xpu.backend ? device->xpu.backend : "not told", facts->name,
         (unsigned)facts->device_id, facts->driver);
-    return status || !xt_capture_device(&told) ? status
-                                               : xt_str_printf(out, err, "%s", xt_ahead_line);
+    bool captured = xt_capture_device(&told);
+    if (status || !(captured || device->cache.ahead))
+        return status;
+    return xt_str_printf(out, err, "%s%s", xt_ahead_made,
+                         captured ? xt_ahead_never_run : xt_ahead_run);
 }
 
 enum xt_status xt_device_record_cache(struct xt_device *device, struct xt_err *err)
@@ -494,6 +502,8 @@ void xt_device_close(struct xt_device *device)
     xt_level_zero_close(device->zero);
     if (device->kind == XT_DEVICE_XPU)
         xt_kernel_cache_end(&device->cache);
+    if (device->chose_opencl)
+        unsetenv("ONEAPI_DEVICE_SELECTOR");
     *device = (struct xt_device){.cache = {.lock = -1}};
 }
 

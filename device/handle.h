@@ -55,6 +55,7 @@ struct xt_device {
     char no_zero[256];          /* why there is none */
     struct xt_figures figures;  /* as last read */
     struct xt_kernel_cache cache;
+    bool chose_opencl; /* by ONEAPI_DEVICE_SELECTOR, for the kernels in it */
     struct xt_traffic traffic;
     /* Makes memories on oneDNN's OpenCL runtime, where the device has unified shared memory. */
     xt_dnnl_opencl_memory *opencl_memory;

@@ -78,8 +78,10 @@ static void describe_store(struct xt_report *table, const struct xt_cache_store 
     describe_about(row, store, "device", "", "                 %s");
     describe_about(row, store, "driver", "", ", driver %s");
     describe_about(row, store, "onednn", "", ", oneDNN %s");
-    if (strstr(xt_str_get(&store->files.about), xt_ahead_line))
+    if (strstr(xt_str_get(&store->files.about), xt_ahead_made)) {
         describe_about(row, store, "made", "", "\n                 made %s");
+        describe_about(row, store, "run", "", "; run %s");
+    }
 }
 
 /* JSON has each cache, also of `cache info`. */

@@ -385,29 +385,21 @@ static enum xt_status compare_backends(struct look *look, const struct xt_probe 
 static void look_at_figures(struct look *look, const struct xt_telemetry *now)
 {
     const struct {
-        const char *name, *key;
+        const char *key;
         const struct xt_reading *reading;
     } all[] = {
-        {"memory", "memory_source", &now->memory_used},
-        {"free memory", "memory_free_source", &now->memory_free},
-        {"busy time", "busy_source", &now->busy},
-        {"power", "power_source", &now->power},
-        {"energy", "energy_source", &now->energy},
-        {"frequency", "frequency_source", &now->frequency},
-        {"temperature", "temperature_source", &now->temperature},
+        {"memory_source", &now->memory_used},
+        {"memory_free_source", &now->memory_free},
+        {"busy_source", &now->busy},
+        {"power_source", &now->power},
+        {"energy_source", &now->energy},
+        {"frequency_source", &now->frequency},
+        {"temperature_source", &now->temperature},
     };
-    enum { COUNT = sizeof all / sizeof *all };
-    char text[512] = "";
-    for (int i = 0; i < COUNT; i++) {
-        const struct xt_reading *reading = all[i].reading;
-        xt_str_append_to(text, sizeof text, "%s%s %s%s", i ? ", " : "", all[i].name,
-                         reading->known ? "by " : "not readable",
-                         reading->known ? reading->source : "");
-        if (!reading->known && *reading->why)
-            xt_str_append_to(text, sizeof text, " (%s)", reading->why);
-    }
+    char text[512];
+    xt_figures_describe_all(now, text, sizeof text);
     struct xt_report *step = add(look, "figures", FACT, "%s", text);
-    for (int i = 0; i < COUNT; i++)
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         xt_report_add(step, all[i].key, NULL, "%s",
                       all[i].reading->known ? all[i].reading->source : NULL);
 }

@@ -49,33 +49,57 @@ void xt_figures_read(struct xt_figures *figures, struct xt_telemetry *out)
     figures->open = true;
 }
 
-void xt_figures_describe_sources(const struct xt_telemetry *now, char *text, size_t size)
+enum { SHOWN = 7 };
+
+/* Those that are named by one text, of which `of` tells it (NULL: none), in groups. */
+static void describe_groups(const struct xt_telemetry *now,
+                            const char *(*of)(const struct xt_reading *reading),
+                            const char *between, char *text, size_t size)
 {
     const struct {
         const char *name;
         const struct xt_reading *reading;
-    } all[] = {
-        {"memory", &now->memory_used},  {"busy time", &now->busy},
-        {"power", &now->power},         {"energy", &now->energy},
-        {"frequency", &now->frequency}, {"temperature", &now->temperature},
+    } all[SHOWN] = {
+        {"memory", &now->memory_used},      {"free memory", &now->memory_free},
+        {"busy time", &now->busy},          {"power", &now->power},
+        {"energy", &now->energy},           {"frequency", &now->frequency},
+        {"temperature", &now->temperature},
     };
-    enum { COUNT = sizeof all / sizeof *all };
-    bool said[COUNT] = {false};
-    *text = '\0';
-    for (int i = 0; i < COUNT; i++) {
-        const char *source = all[i].reading->known ? all[i].reading->source : NULL;
-        bool first = true;
-        for (int k = i; source && !said[i] && k < COUNT; k++) {
-            bool same = all[k].reading->known && all[k].reading->source &&
-                        strcmp(all[k].reading->source, source) == 0;
-            if (!same)
-                continue;
-            xt_str_append_to(text, size, "%s%s", first ? (*text ? "; " : "") : ", ", all[k].name);
-            said[k] = k > i;
-            first = false;
+    bool said[SHOWN] = {false};
+    for (int i = 0; i < SHOWN; i++) {
+        const char *tells = of(all[i].reading);
+        const char *start = *text ? "; " : "";
+        if (!tells || said[i])
+            continue;
+        for (int k = i; k < SHOWN; k++) {
+            const char *same = of(all[k].reading);
+            said[k] |= same && strcmp(same, tells) == 0;
+            if (same && strcmp(same, tells) == 0)
+                xt_str_append_to(text, size, "%s%s", k == i ? start : ", ", all[k].name);
         }
-        if (!first)
-            xt_str_append_to(text, size, " by %s%s", source,
-                             strcmp(source, by_fdinfo) == 0 ? ", of this process alone" : "");
+        xt_str_append_to(text, size, "%s%s", between, tells);
     }
+}
+
+static const char *source_of(const struct xt_reading *reading)
+{
+    const char *source = reading->known ? reading->source : NULL;
+    return source == by_fdinfo ? "fdinfo, of this process alone" : source;
+}
+
+static const char *why_not(const struct xt_reading *reading)
+{
+    return reading->known ? NULL : *reading->why ? reading->why : "nobody tells it here";
+}
+
+void xt_figures_describe_sources(const struct xt_telemetry *now, char *text, size_t size)
+{
+    *text = '\0';
+    describe_groups(now, source_of, " by ", text, size);
+}
+
+void xt_figures_describe_all(const struct xt_telemetry *now, char *text, size_t size)
+{
+    xt_figures_describe_sources(now, text, size);
+    describe_groups(now, why_not, " not readable: ", text, size);
 }

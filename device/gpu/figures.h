@@ -30,5 +30,7 @@ void xt_figures_read(struct xt_figures *figures, struct xt_telemetry *out);
 /* In a few words where the figures are from: "memory of this process by fdinfo, power by hwmon";
  * "" where nothing is known. */
 void xt_figures_describe_sources(const struct xt_telemetry *now, char *text, size_t size);
+/* And of those that are not known why. */
+void xt_figures_describe_all(const struct xt_telemetry *now, char *text, size_t size);
 
 #endif

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -10,26 +11,37 @@
 #include "base/log.h"
 #include "base/str.h"
 
-const char xt_ahead_line[] = "# made: ahead of time, in capture mode; never run on a GPU\n";
+const char xt_ahead_made[] = "# made: ahead of time, in capture mode\n";
+const char xt_ahead_never_run[] = "# run: never on a GPU\n";
+const char xt_ahead_run[] = "# run: on a GPU\n";
 
-enum { FIELDS = 4, VALUE_MAX = 96 };
+enum { RUNTIME = 1, FIELDS = 4, VALUE_MAX = 96 };
 static const struct {
     const char *key;
     const char *name;
 } fields[FIELDS] = {
     {"onednn", "oneDNN"}, {"runtime", "runtime"}, {"device id", "GPU"}, {"driver", "driver"}};
 
-/* How many fields differ; the first that does, in words. */
-static int compare(const char *there, const char *here, char *why, size_t size)
+static bool made_ahead(const struct xt_kernel_cache *cache)
+{
+    return cache->kept && strstr(xt_str_get(&cache->about), xt_ahead_made);
+}
+
+/* How many fields differ; the first that does, in words. *runtime: the runtime does, which can be
+ * chosen.
+ */
+static int compare(const char *there, const char *here, char *why, size_t size, bool *runtime)
 {
     int count = 0;
     *why = '\0';
+    *runtime = false;
     for (int i = 0; i < FIELDS; i++) {
         char values[2][VALUE_MAX];
         xt_cache_about(there, fields[i].key, values[0], VALUE_MAX);
         xt_cache_about(here, fields[i].key, values[1], VALUE_MAX);
         if (strcmp(values[0], values[1]) == 0)
             continue;
+        *runtime |= i == RUNTIME;
         if (!count++)
             snprintf(why, size, "made for %s %s, and here it is %s", fields[i].name, values[0],
                      values[1]);
@@ -71,15 +83,26 @@ static enum xt_status check_ours(struct xt_kernel_cache *cache, const char *abou
                                  struct xt_err *err)
 {
     char why[256];
+    bool runtime = false;
     const char *there = xt_str_get(&cache->about);
     const struct xt_counted count = xt_count(cache->kept, "kernel");
-    forget_checks(cache);
-    if (compare(there, about, why, sizeof why) == 0) {
+    int differences = compare(there, about, why, sizeof why, &runtime);
+    cache->ahead = differences == 0;
+    if (differences == 0 && strstr(there, xt_ahead_never_run)) {
         char driver[VALUE_MAX];
         xt_cache_about(there, "driver", driver, sizeof driver);
+        forget_checks(cache);
         xt_log_note("%s made ahead of time: GPU, driver %s, oneDNN and every hash are as recorded; "
                     "no GPU has run them yet",
                     count.text, driver);
+    }
+    if (differences == 0)
+        return XT_OK;
+    if (differences == 1 && runtime) {
+        cache->keep_about = true;
+        xt_log_note("%s made ahead of time, not used: %s; ONEAPI_DEVICE_SELECTOR=opencl:gpu takes "
+                    "them",
+                    count.text, why);
         return XT_OK;
     }
     if (!xt_kernel_cache_drop(cache))
@@ -90,6 +113,15 @@ static enum xt_status check_ours(struct xt_kernel_cache *cache, const char *abou
                           cache->folder, why);
     xt_log_warn("%s made ahead of time, not used: %s; compiling afresh", count.text, why);
     return XT_OK;
+}
+
+bool xt_ahead_wants_opencl(const struct xt_kernel_cache *cache)
+{
+    char runtime[VALUE_MAX];
+    const char *selector = getenv("ONEAPI_DEVICE_SELECTOR");
+    xt_cache_about(xt_str_get(&cache->about), "runtime", runtime, sizeof runtime);
+    return cache->folder && made_ahead(cache) && xt_str_ends(runtime, "OpenCL") &&
+           (!selector || !*selector);
 }
 
 /* ---- those of other folders, where this one is empty ---- */
@@ -105,13 +137,14 @@ static void look_at_folder(const char *kernels, const char *name, const char *ab
 {
     char folder[PATH_MAX];
     char why[256];
+    bool runtime = false;
     struct xt_cache_files files;
     if ((size_t)snprintf(folder, sizeof folder, "%s/%s", kernels, name) >= sizeof folder ||
         xt_cache_files_read(&files, folder, NULL))
         return;
     const char *there = xt_str_get(&files.about);
-    if (files.count && strstr(there, xt_ahead_line)) {
-        int differences = compare(there, about, why, sizeof why);
+    if (files.count && strstr(there, xt_ahead_made)) {
+        int differences = compare(there, about, why, sizeof why, &runtime);
         if (!differences)
             compare_keys(there, xt_str_get(&cache->key), why, sizeof why);
         if (differences < nearest->differences) {
@@ -147,7 +180,7 @@ enum xt_status xt_ahead_check(struct xt_kernel_cache *cache, const char *about, 
 {
     if (!cache->folder)
         return XT_OK;
-    if (cache->kept && strstr(xt_str_get(&cache->about), xt_ahead_line))
+    if (made_ahead(cache))
         return check_ours(cache, about, err);
     if (!cache->kept)
         check_others(cache, about);

@@ -668,6 +668,7 @@ enum xt_status xt_kernel_cache_record(struct xt_kernel_cache *cache, const char 
     if (!cache->folder || !cache->writable)
         return XT_OK;
     struct xt_str text = {0};
+    about = cache->keep_about ? NULL : about;
     enum xt_status status = about ? add_key(cache, about, &text, err) : XT_OK;
     mode_t before = umask(077);
     if (!status)

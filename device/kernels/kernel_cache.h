@@ -103,6 +103,8 @@ struct xt_kernel_cache {
     uint64_t bytes;
     struct xt_str about;  /* what the index said of them when it was read */
     struct xt_str key;    /* what KEY is made of, in one line */
+    bool ahead;           /* they were made ahead of time, and fit (ahead.h) */
+    bool keep_about;      /* what the index says is of kernels that are not used now */
     pthread_mutex_t turn; /* of the threads that make kernels: blobs are kept by one at a time */
     char note[320];       /* what the user should know: why there is no cache, what was left out */
 };

@@ -41,8 +41,9 @@ static void take_itself_for(enum xt_capture_gpu gpu, const char *root)
 static void about(uint32_t device, const char *driver, char *text, size_t size)
 {
     snprintf(text, size,
-             "# onednn: 3.13.2 c\n# runtime: SYCL, OpenCL\n# device id: 0x%04x\n# driver: %s\n%s",
-             device, driver, xt_ahead_line);
+             "# onednn: 3.13.2 c\n# runtime: SYCL, OpenCL\n# device id: 0x%04x\n# driver: "
+             "%s\n%s%s",
+             device, driver, xt_ahead_made, xt_ahead_never_run);
 }
 
 static void begin(struct xt_kernel_cache *cache, const char *root)
@@ -117,6 +118,52 @@ static void where_they_cannot_be_removed_nothing_runs_by_them(void **state)
     xt_kernel_cache_end(&cache);
 }
 
+/* Level Zero, which oneDNN would take, does not read them. */
+static void opencl_is_taken_for_them_where_nobody_has_chosen(void **state)
+{
+    struct xt_kernel_cache cache;
+    make_kernels(*state, XT_CAPTURE_A770, "22.43");
+    begin(&cache, *state);
+    unsetenv("ONEAPI_DEVICE_SELECTOR");
+    assert_true(xt_ahead_wants_opencl(&cache));
+    setenv("ONEAPI_DEVICE_SELECTOR", "level_zero:gpu", 1);
+    assert_false(xt_ahead_wants_opencl(&cache));
+    /* Then they stay, and so does what is recorded of them. */
+    static const char level_zero[] = "# onednn: 3.13.2 c\n# runtime: SYCL, Level Zero\n"
+                                     "# device id: 0x56a0\n# driver: 22.43\n";
+    assert_int_equal(xt_ahead_check(&cache, level_zero, NULL), XT_OK);
+    assert_int_equal(cache.kept, 1);
+    assert_false(cache.ahead);
+    assert_int_equal(xt_kernel_cache_record(&cache, level_zero, NULL), XT_OK);
+    xt_kernel_cache_end(&cache);
+    unsetenv("ONEAPI_DEVICE_SELECTOR");
+    begin(&cache, *state);
+    assert_true(xt_ahead_wants_opencl(&cache));
+    xt_kernel_cache_end(&cache);
+}
+
+/* Once a GPU has run them they are kernels like others, of which it is known how they came. */
+static void that_a_gpu_has_run_them_is_recorded(void **state)
+{
+    struct xt_kernel_cache cache;
+    char text[512];
+    make_kernels(*state, XT_CAPTURE_A770, "22.43");
+    begin(&cache, *state);
+    about(0x56a0, "22.43", text, sizeof text);
+    *strstr(text, xt_ahead_never_run) = '\0';
+    xt_str_append_to(text, sizeof text, "%s", xt_ahead_run);
+    assert_int_equal(xt_ahead_check(&cache, text, NULL), XT_OK);
+    assert_true(cache.ahead);
+    assert_int_equal(xt_kernel_cache_record(&cache, text, NULL), XT_OK);
+    support_write_file(support_path(cache.folder, "checked-f32.txt"), "x", 1);
+    xt_kernel_cache_end(&cache);
+    begin(&cache, *state);
+    assert_int_equal(xt_ahead_check(&cache, text, NULL), XT_OK);
+    assert_true(cache.ahead);
+    assert_true(there(&cache, "checked-f32.txt"));
+    xt_kernel_cache_end(&cache);
+}
+
 /* Its folder follows from the GPU and not from the machine; the record says from what. */
 static void each_gpu_has_a_folder_of_its_own_on_every_machine(void **state)
 {
@@ -174,6 +221,8 @@ int main(void)
         IN_FOLDER(those_that_match_their_record_stay_and_the_device_is_asked_anew),
         IN_FOLDER(those_of_another_driver_are_removed),
         IN_FOLDER(where_they_cannot_be_removed_nothing_runs_by_them),
+        IN_FOLDER(opencl_is_taken_for_them_where_nobody_has_chosen),
+        IN_FOLDER(that_a_gpu_has_run_them_is_recorded),
         IN_FOLDER(each_gpu_has_a_folder_of_its_own_on_every_machine),
         IN_FOLDER(without_the_driver_it_is_said_how_to_install_it),
         cmocka_unit_test(what_is_told_to_the_driver_is_read_with_care),

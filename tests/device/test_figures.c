@@ -108,6 +108,11 @@ static void busy_time_is_that_between_two_readings(void **state)
     char sources[128];
     xt_figures_describe_sources(&now, sources, sizeof sources);
     assert_string_equal(sources, "memory, busy time by fdinfo, of this process alone");
+    char all[256];
+    xt_figures_describe_all(&now, all, sizeof all);
+    assert_string_equal(all, "memory, busy time by fdinfo, of this process alone; free memory, "
+                             "power, energy, frequency not readable: no Level Zero device "
+                             "matches; temperature not readable: nobody tells it here");
 }
 
 static void another_gpus_figures_are_not_taken(void **state)

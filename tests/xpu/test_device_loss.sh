@@ -20,13 +20,13 @@ lost() { # what is said of the fault
 train 'launch 600' --json && lost 'the driver says: .*OUT_OF_RESOURCES'
 grep -q '"exit_code": *4,.*"exit_reason": *"the device was lost' "$work/said" || fail 'the end as JSON'
 train 'abort 600' && lost 'its driver gave up \(abort\); the last op it was given: .*: .*'
-train 'finish 150' && lost '(wait|mapping).*the driver says: .*OUT_OF_RESOURCES.*; the last op it was given: .*: .*'
+train 'finish 110' && lost '(wait|mapping).*the driver says: .*OUT_OF_RESOURCES.*; the last op it was given: .*: .*'
 
 # With --on-device-loss resume the run goes on, to the same losses.
 train none
 [ "$code" = 0 ] || fail 'without a fault'
 losses "$work/run" >"$work/whole"
-for fault in 'launch 600' 'hang 150'; do
+for fault in 'launch 600' 'hang 110'; do
   rm -f "$work/once"
   XT_FAULT_ONCE=$work/once train "$fault" --on-device-loss resume --device-timeout 3
   [ "$code" = 0 ] || fail "$fault: it does not go on"

@@ -9,9 +9,10 @@ export OPENCL_LAYERS=$OPENCL_LAYERS:$build/tests/xpu/count_layer.so
 # What two steps more ask for, halved: "launches 240" and the like. Steps 5 to 8 are profiled, with waits of their own.
 count() { # network, options...
   for steps in 2 4; do
-    XT_COUNT_FILE=$work/$steps "$xtrain" --model "$@" --lr 1e-4 --steps $steps --xpu --out "$work/$1-$steps" --quiet \
+    XT_COUNT_FILE=$work/$steps "$xtrain" --model "$@" --lr 1e-4 --steps $steps --xpu --out "$work/$1-$steps" \
       --no-device-check >"$work/said" 2>&1 || fail "$steps steps of $*"
   done
+  grep -Eq 'asked of the device in each step: [0-9]+ primitives, [0-9.]+ waits' "$work/said" || fail 'a run says so too'
   join <(sort "$work/2") <(sort "$work/4") | awk '{ print $1, ($3 - $2) / 2 }' | sort -k 2,2nr >"$work/counts"
 }
 
@@ -38,7 +39,7 @@ check() { # network, launches, copies, waits, bytes up and down, bytes that kern
 
 count lprnet --data 'synth:plates?count=80&seed=3' --batch 4
 # up: the images and the gradient of the logits, 27072 and 19584 bytes, and scalars; half a batch more.
-check lprnet 215 9 2 60600 20000 0
+check lprnet 217 9 1 60600 20000 0
 count resnet50 --data 'synth:shapes?count=80&seed=3' --classes 10 --image-size 64 --batch 4
-check resnet50 653 6 2 74000 200 0
+check resnet50 647 6 1 74000 200 0
 echo "a step: ${said%; }"

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/system/thread.h"
-#include "device/guard.h"
+#include "device/faults/guard.h"
 
 /* Of a run that started itself again: how often in a row a device was lost, and of which step the
  * checkpoint was then. */

@@ -15,7 +15,7 @@
 #include "cli/options/options.h"
 #include "cli/placement.h"
 #include "cli/progress.h"
-#include "device/guard.h"
+#include "device/faults/guard.h"
 #include "cli/ranks.h"
 #include "models/registry.h"
 

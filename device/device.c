@@ -16,7 +16,7 @@
 #include "base/system/again.h"
 #include "base/system/process.h"
 #include "base/system/thread.h"
-#include "device/guard.h"
+#include "device/faults/guard.h"
 #include "device/kernels/ahead.h"
 #include "device/kernels/engine_blob.h"
 #include "device/gpu/host_gpu.h"

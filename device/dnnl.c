@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "device/gpu/neighbours.h"
-#include "device/guard.h"
+#include "device/faults/guard.h"
 
 /* One of the program's three pieces of global state, with where it came from. */
 struct xt_dnnl_table xt_dnnl;

@@ -1,6 +1,6 @@
 #include "device/pinned.h"
 
-#include "device/guard.h"
+#include "device/faults/guard.h"
 
 /* sycl::detail::code_location of nowhere: file, function, line, column. */
 struct place {

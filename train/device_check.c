@@ -12,7 +12,7 @@
 #include "base/str.h"
 #include "base/system/process.h"
 #include "base/system/thread.h"
-#include "device/guard.h"
+#include "device/faults/guard.h"
 #include "models/selftest/selftest.h"
 
 /* Whether the file says this, and is of the last 24 hours: *when. */

@@ -21,7 +21,7 @@
 #include "cli/report.h"
 #include "cli/slow_report.h"
 #include "cli/bench/start_report.h"
-#include "device/guard.h"
+#include "device/faults/guard.h"
 #include "train/trainer.h"
 
 struct view {

@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 #include "base/system/stop.h"
-#include "device/guard.h"
+#include "device/faults/guard.h"
 #include "device/primitive.h"
 
 enum { ARGS_MAX = 16 };

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/commands/doctor_backends.h"
+#include "cli/doctor/backends.h"
 #include "support.h"
 
 static const struct xt_device_try missing = {.status = XT_ERR_DEVICE};

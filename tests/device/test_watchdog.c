@@ -1,5 +1,5 @@
 /* When a device that does not answer is spoken of, and when it is lost. */
-#include "device/watchdog.h"
+#include "device/faults/watchdog.h"
 
 #include "support.h"
 

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "device/guard.h"
+#include "device/faults/guard.h"
 #include "device/gpu/monitor.h"
 #include "train/network/network.h"
 #include "train/watch/slow.h"

@@ -1,4 +1,4 @@
-#include "device/guard.h"
+#include "device/faults/guard.h"
 
 #include <dlfcn.h>
 #include <signal.h>

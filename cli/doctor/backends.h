@@ -1,7 +1,7 @@
 /* Level Zero or OpenCL: the back ends of oneDNN's SYCL runtime, each tried in a process of its own
  * and compared. */
-#ifndef XT_CLI_COMMANDS_DOCTOR_BACKENDS_H
-#define XT_CLI_COMMANDS_DOCTOR_BACKENDS_H
+#ifndef XT_CLI_DOCTOR_BACKENDS_H
+#define XT_CLI_DOCTOR_BACKENDS_H
 
 #include "base/err.h"
 #include "train/device_check.h"

@@ -1,4 +1,4 @@
-#include "cli/commands/doctor_backends.h"
+#include "cli/doctor/backends.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* What xtrain doctor --json wrote on several machines, held beside each other. */
-#ifndef XT_CLI_COMMANDS_DOCTOR_MERGE_H
-#define XT_CLI_COMMANDS_DOCTOR_MERGE_H
+#ifndef XT_CLI_DOCTOR_MERGE_H
+#define XT_CLI_DOCTOR_MERGE_H
 
 #include "base/err.h"
 #include "cli/options/options.h"

@@ -1,4 +1,4 @@
-#include "device/why.h"
+#include "device/faults/why.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "base/system/process.h"
 #include "device/dnnl.h"
-#include "device/guard.h"
+#include "device/faults/guard.h"
 
 enum { SECONDS = 120 };
 

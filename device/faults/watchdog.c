@@ -1,4 +1,4 @@
-#include "device/watchdog.h"
+#include "device/faults/watchdog.h"
 
 #include <errno.h>
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/system/thread.h"
-#include "device/guard.h"
+#include "device/faults/guard.h"
 
 enum { STEPS = 31 };
 

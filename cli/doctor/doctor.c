@@ -14,15 +14,15 @@
 #include "base/str.h"
 #include "base/system/process.h"
 #include "cli/commands.h"
-#include "cli/commands/doctor_backends.h"
-#include "cli/commands/doctor_merge.h"
+#include "cli/doctor/backends.h"
+#include "cli/doctor/merge.h"
 #include "cli/options/options.h"
 #include "cli/report.h"
 #include "device/gpu/figures.h"
 #include "device/gpu/host_gpu.h"
 #include "device/gpu/opencl.h"
 #include "device/probe.h"
-#include "device/why.h"
+#include "device/faults/why.h"
 
 /* A fact is worth knowing and stops nothing. */
 enum state { PASSED, FAILED, FACT, SKIPPED };

@@ -1,4 +1,4 @@
-#include "cli/commands/doctor_merge.h"
+#include "cli/doctor/merge.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>

@@ -5,8 +5,8 @@
  * A thread of its own, which looks at guard.h's calls. It watches from the first step on that
  * ended: a first one may compile kernels for minutes. Thread-safe as said below.
  */
-#ifndef XT_DEVICE_WATCHDOG_H
-#define XT_DEVICE_WATCHDOG_H
+#ifndef XT_DEVICE_FAULTS_WATCHDOG_H
+#define XT_DEVICE_FAULTS_WATCHDOG_H
 
 #include "base/err.h"
 #include "device/handle.h"

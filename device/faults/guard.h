@@ -10,8 +10,8 @@
  * One of the program's pieces of global state, with the table of dnnl.h. Thread-safe once the
  * library is loaded.
  */
-#ifndef XT_DEVICE_GUARD_H
-#define XT_DEVICE_GUARD_H
+#ifndef XT_DEVICE_FAULTS_GUARD_H
+#define XT_DEVICE_FAULTS_GUARD_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -92,10 +92,10 @@ enum xt_status xt_bench_old_rate(const struct xt_bench_old *old, const struct xt
                           settings->batch);
     double old_threads = number(run, "threads");
     if (threads && old_threads != threads)
-        return xt_err_set(err, XT_ERR_DATA,
-                          "--against %s was measured with %.0f threads, this run with %d; give "
-                          "--threads %.0f",
-                          old->path, old_threads, threads, old_threads);
+        return xt_err_set(
+            err, XT_ERR_DATA,
+            "--against %s was measured with %s, this run with %d; give --threads %.0f", old->path,
+            xt_count((long long)old_threads, "thread").text, threads, old_threads);
     *rate = number(run, "images_per_s");
     if (*rate > 0)
         return XT_OK;

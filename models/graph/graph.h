@@ -146,6 +146,7 @@ struct xt_piece {
     struct xt_op *op;
     bool second; /* the op's last one */
     int stretch;
+    double seconds; /* of the first lane, in the stretch that is run and timed */
 };
 
 struct xt_slices {

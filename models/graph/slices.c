@@ -76,7 +76,7 @@ static void place(struct xt_slices *slices, struct xt_op *op, bool backward, int
     if (second || !is_norm(op))
         op->stretch[backward][1] = stretch;
     slices->pieces[backward][slices->count[backward]++] =
-        (struct xt_piece){op, second || !is_norm(op), stretch};
+        (struct xt_piece){.op = op, .second = second || !is_norm(op), .stretch = stretch};
 }
 
 /* One op that has to wait may be passed by: the two halves of a layer come together then. Where
@@ -265,7 +265,7 @@ static enum xt_status say_which(enum xt_status status, const struct xt_op *op, s
 }
 
 /* The stretch's pieces on one slice. */
-static enum xt_status run_slice(struct xt_graph *graph, const struct xt_piece *pieces, size_t count,
+static enum xt_status run_slice(struct xt_graph *graph, struct xt_piece *pieces, size_t count,
                                 bool backward, const struct xt_slice *slice, struct xt_err *err)
 {
     enum xt_status status = XT_OK;
@@ -281,7 +281,7 @@ static enum xt_status run_slice(struct xt_graph *graph, const struct xt_piece *p
         say_which(status, op, err);
         if (times) {
             double now = xt_thread_seconds();
-            op->seconds[backward] += now - before;
+            pieces[i].seconds += now - before;
             before = now;
         }
         if (graph->watch.ran && pieces[i].second && !status)
@@ -290,7 +290,7 @@ static enum xt_status run_slice(struct xt_graph *graph, const struct xt_piece *p
     return status;
 }
 
-static enum xt_status run_lane(struct xt_graph *graph, const struct xt_piece *pieces, size_t count,
+static enum xt_status run_lane(struct xt_graph *graph, struct xt_piece *pieces, size_t count,
                                bool backward, int lane, struct xt_err *err)
 {
     const struct xt_slices *slices = &graph->slices;
@@ -330,14 +330,27 @@ static enum xt_status prepare_or_finish(struct xt_graph *graph, const struct xt_
     return status;
 }
 
+/* The first lane's times stand for all; what it waited for the others is shared out like them. */
+static void share_out(struct xt_piece *pieces, size_t count, bool backward, double took)
+{
+    double lane = 0;
+    for (size_t i = 0; i < count; i++)
+        lane += pieces[i].seconds;
+    for (size_t i = 0; i < count; i++) {
+        pieces[i].op->seconds[backward] += lane > 0 ? pieces[i].seconds * took / lane : 0;
+        pieces[i].seconds = 0;
+    }
+}
+
 /* Where somebody watches, one lane after another. */
-static enum xt_status run_pieces(struct xt_graph *graph, const struct xt_piece *pieces,
-                                 size_t count, bool backward, struct xt_err *err)
+static enum xt_status run_pieces(struct xt_graph *graph, struct xt_piece *pieces, size_t count,
+                                 bool backward, struct xt_err *err)
 {
     int lanes = graph->slices.lanes;
     enum xt_status status = prepare_or_finish(graph, pieces, count, backward, false, err);
     if (status)
         return status;
+    double start = graph->profile ? xt_thread_seconds() : 0;
 #pragma omp parallel for schedule(static, 1) if (!graph->watch.ran)
     for (int lane = 0; lane < lanes; lane++) {
         struct xt_err own = {.status = XT_OK};
@@ -349,6 +362,8 @@ static enum xt_status run_pieces(struct xt_graph *graph, const struct xt_piece *
             }
         }
     }
+    if (graph->profile)
+        share_out(pieces, count, backward, xt_thread_seconds() - start);
     return status ? status : prepare_or_finish(graph, pieces, count, backward, true, err);
 }
 
@@ -376,8 +391,8 @@ static void make_again(struct xt_graph *graph, int stretch)
 enum xt_status xt_slices_run(struct xt_graph *graph, bool backward, xt_slices_whole *whole,
                              struct xt_err *err)
 {
-    const struct xt_slices *slices = &graph->slices;
-    const struct xt_piece *pieces = slices->pieces[backward];
+    struct xt_slices *slices = &graph->slices;
+    struct xt_piece *pieces = slices->pieces[backward];
     enum xt_status status = XT_OK;
     for (size_t i = 0, next = 0; i < slices->count[backward] && !status; i = next) {
         for (next = i + 1;

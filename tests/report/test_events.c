@@ -9,7 +9,7 @@
 #include "support.h"
 #include "train/report/events.h"
 
-static const struct xt_log_keep all = {INT64_MAX, INT64_MAX};
+static const struct xt_log_keep all = {INT64_MAX, INT64_MAX, INT64_MAX};
 
 static size_t read_events(const char *path, uint8_t **bytes)
 {

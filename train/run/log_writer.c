@@ -19,15 +19,21 @@ static const size_t file_limit = (size_t)1 << 32;
 
 enum verdict { KEEP, LATER, BROKEN };
 
+/* Whether it was written after what is gone on from. */
+static bool is_later(const cJSON *record, struct xt_log_keep keep)
+{
+    const cJSON *rolled_back = cJSON_GetObjectItemCaseSensitive(record, "rolled_back_to");
+    const cJSON *step = cJSON_GetObjectItemCaseSensitive(record, "step");
+    if (cJSON_IsNumber(rolled_back) && keep.checkpoint < INT64_MAX)
+        return rolled_back->valuedouble >= (double)keep.checkpoint;
+    int64_t last = cJSON_HasObjectItem(record, "val_loss") ? keep.evaluations : keep.training;
+    return cJSON_IsNumber(step) && step->valuedouble > (double)last;
+}
+
 static enum verdict judge_line(const char *line, size_t length, struct xt_log_keep keep)
 {
     cJSON *record = cJSON_ParseWithLength(line, length);
-    enum verdict verdict = BROKEN;
-    if (cJSON_IsObject(record)) {
-        const cJSON *step = cJSON_GetObjectItemCaseSensitive(record, "step");
-        int64_t last = cJSON_HasObjectItem(record, "val_loss") ? keep.evaluations : keep.training;
-        verdict = cJSON_IsNumber(step) && step->valuedouble > (double)last ? LATER : KEEP;
-    }
+    enum verdict verdict = !cJSON_IsObject(record) ? BROKEN : is_later(record, keep) ? LATER : KEEP;
     cJSON_Delete(record);
     return verdict;
 }

@@ -28,6 +28,8 @@ struct xt_log_writer {
 struct xt_log_keep {
     int64_t training;
     int64_t evaluations; /* of lines with `val_loss` */
+    int64_t checkpoint;  /* its own step: a line with `rolled_back_to` stays where that is less,
+                          * since  later checkpoints are of the run after it */
 };
 
 /* Opens a record to append, and makes it where it is missing; *fd is -1 after a failure. Of what an

@@ -14,7 +14,8 @@ enum xt_status xt_trainer_open_log(struct xt_trainer *trainer, struct xt_err *er
 {
     char *path = NULL;
     const struct xt_log_keep keep = {.training = trainer->step - trainer->loss_steps,
-                                     .evaluations = trainer->evaluated_step};
+                                     .evaluations = trainer->evaluated_step,
+                                     .checkpoint = trainer->step};
     enum xt_status status = xt_run_folder_file(&trainer->folder, "metrics.jsonl", &path, err);
     if (!status)
         status = xt_log_writer_open(&trainer->log, path, keep, err);

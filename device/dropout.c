@@ -39,7 +39,7 @@ static dnnl_memory_t create(dnnl_data_type_t type)
 
 bool xt_device_dropout_create(struct xt_device_dropout *out)
 {
-    *out = (struct xt_device_dropout){NULL};
+    *out = (struct xt_device_dropout){.seed = NULL};
     if (!find("dnnl_primitive_attr_set_dropout_v2").symbol ||
         !find("dnnl_memory_set_host_scalar_value").symbol)
         return false;
@@ -58,7 +58,7 @@ void xt_device_dropout_destroy(struct xt_device_dropout *dropout)
     for (int i = 0; i < 3; i++)
         if (all[i])
             xt_dnnl.memory_destroy(all[i]);
-    *dropout = (struct xt_device_dropout){NULL};
+    *dropout = (struct xt_device_dropout){.seed = NULL};
 }
 
 dnnl_status_t xt_device_dropout_attr(dnnl_primitive_attr_t attr)

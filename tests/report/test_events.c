@@ -93,6 +93,24 @@ static void steps_after_those_to_keep_go_by_their_kind(void **state)
     assert_steps(path, 1, (const int[]){0});
 }
 
+static void a_rollback_stays_known_to_later_checkpoints(void **state)
+{
+    static const char line[] = "{\"step\":8,\"time\":1,\"rolled_back_to\":4,\"lr_factor\":0.5}";
+    const char *path = support_path(*state, XT_EVENTS_FILE);
+    struct xt_log_keep keep = {.training = 6, .evaluations = 6, .checkpoint = 8};
+    struct xt_events events;
+    xt_events_open(&events, path, all);
+    xt_events_line(&events, line, sizeof line - 1);
+    xt_events_close(&events);
+    xt_events_open(&events, path, keep);
+    xt_events_close(&events);
+    assert_steps(path, 2, (const int[]){0, 8});
+    keep = (struct xt_log_keep){.training = 3, .evaluations = 3, .checkpoint = 4};
+    xt_events_open(&events, path, keep);
+    xt_events_close(&events);
+    assert_steps(path, 1, (const int[]){0});
+}
+
 static void a_torn_or_damaged_end_is_cut_off(void **state)
 {
     const char *path = support_path(*state, XT_EVENTS_FILE);
@@ -155,6 +173,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_sum_is_that_of_the_standard),
         TEST_IN_FOLDER(steps_after_those_to_keep_go_by_their_kind),
+        TEST_IN_FOLDER(a_rollback_stays_known_to_later_checkpoints),
         TEST_IN_FOLDER(a_torn_or_damaged_end_is_cut_off),
         TEST_IN_FOLDER(what_cannot_be_written_ends_nothing),
     };

@@ -142,10 +142,22 @@ static uint64_t read_varint(const uint8_t **at, const uint8_t *end)
     return value;
 }
 
+/* The value behind the tag, as xt_events_line lays it out; false where the tag is not there. */
+static bool read_value(const uint8_t *at, const uint8_t *end, const char *tag, float *value)
+{
+    const uint8_t *found = memmem(at, (size_t)(end - at), tag, strlen(tag));
+    size_t before = strlen(tag) + 1; /* and a key */
+    if (!found || (size_t)(end - found) < before + sizeof *value)
+        return false;
+    memcpy(value, found + before, sizeof *value);
+    return true;
+}
+
 /* Whether an event, as write_event lays it out, is of a step to keep. */
 static bool is_kept(const uint8_t *event, size_t size, struct xt_log_keep keep)
 {
     static const char training[] = "training/";
+    float rolled_back_to = 0;
     const uint8_t *at = event + 1 + sizeof(double) + 1;
     const uint8_t *end = event + size;
     if (size < 12)
@@ -153,6 +165,9 @@ static bool is_kept(const uint8_t *event, size_t size, struct xt_log_keep keep)
     int64_t step = (int64_t)read_varint(&at, end);
     if (at < end && *at == (EVENT_VERSION << 3 | BYTES))
         return true;
+    if (keep.checkpoint < INT64_MAX &&
+        read_value(at, end, "training/rolled_back_to", &rolled_back_to))
+        return rolled_back_to < (float)keep.checkpoint;
     size_t head = (size_t)(end - at) < 32 ? (size_t)(end - at) : 32;
     bool is_training = memmem(at, head, training, sizeof training - 1);
     return step <= (is_training ? keep.training : keep.evaluations);

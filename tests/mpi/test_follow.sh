@@ -22,7 +22,7 @@ gently=(--optim sgd --momentum 0.9 --sched constant --log-every 1 --quiet)
 losses_apart() {
   paste -d ' ' <(losses "$1") <(losses "$2") | awk '
     { if (NF != 4 || $1 != $3) { print "missing"; exit }
-      d = ($2 - $4) / $2; if (d < 0) d = -d; if (d > worst) worst = d; print $1, worst }'
+      d = ($2 - $4) / $2; if (d < 0) d = -d; if (d > worst) worst = d; print $1, worst + 0 }'
 }
 
 # within A NUDGED B: how many times as far from A as the nudged run B is, at the worst step and the worst tensor. The

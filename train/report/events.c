@@ -165,9 +165,8 @@ static bool is_kept(const uint8_t *event, size_t size, struct xt_log_keep keep)
     int64_t step = (int64_t)read_varint(&at, end);
     if (at < end && *at == (EVENT_VERSION << 3 | BYTES))
         return true;
-    if (keep.checkpoint < INT64_MAX &&
-        read_value(at, end, "training/rolled_back_to", &rolled_back_to))
-        return rolled_back_to < (float)keep.checkpoint;
+    if (read_value(at, end, "training/rolled_back_to", &rolled_back_to))
+        return xt_log_keeps_rollback(&keep, rolled_back_to);
     size_t head = (size_t)(end - at) < 32 ? (size_t)(end - at) : 32;
     bool is_training = memmem(at, head, training, sizeof training - 1);
     return step <= (is_training ? keep.training : keep.evaluations);

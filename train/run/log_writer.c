@@ -24,8 +24,8 @@ static bool is_later(const cJSON *record, struct xt_log_keep keep)
 {
     const cJSON *rolled_back = cJSON_GetObjectItemCaseSensitive(record, "rolled_back_to");
     const cJSON *step = cJSON_GetObjectItemCaseSensitive(record, "step");
-    if (cJSON_IsNumber(rolled_back) && keep.checkpoint < INT64_MAX)
-        return rolled_back->valuedouble >= (double)keep.checkpoint;
+    if (cJSON_IsNumber(rolled_back))
+        return !xt_log_keeps_rollback(&keep, rolled_back->valuedouble);
     int64_t last = cJSON_HasObjectItem(record, "val_loss") ? keep.evaluations : keep.training;
     return cJSON_IsNumber(step) && step->valuedouble > (double)last;
 }

@@ -9,6 +9,7 @@
 #ifndef XT_TRAIN_RUN_LOG_WRITER_H
 #define XT_TRAIN_RUN_LOG_WRITER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,6 +32,12 @@ struct xt_log_keep {
     int64_t checkpoint;  /* its own step: a line with `rolled_back_to` stays where that is less,
                           * since  later checkpoints are of the run after it */
 };
+
+/* Whether a rollback to that step is of what is gone on from. */
+static inline bool xt_log_keeps_rollback(const struct xt_log_keep *keep, double rolled_back_to)
+{
+    return rolled_back_to < (double)keep->checkpoint;
+}
 
 /* Opens a record to append, and makes it where it is missing; *fd is -1 after a failure. Of what an
  * earlier run left stays what `keep` moves to the front of the bytes that it is given: it returns

@@ -58,6 +58,13 @@ link_is() { # MBIT MICROSECONDS
   done
 }
 
+link_is_free() {
+  local i
+  for i in 0 1; do
+    on_host $i tc qdisc del dev "${host_names[i]}" root 2>/dev/null || true
+  done
+}
+
 # What starts a rank on each host; to be run on the first.
 hosts_mpirun() {
   local net=${host_addresses[0]%.*}.0/24

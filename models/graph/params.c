@@ -81,6 +81,42 @@ void xt_params_lay_out(struct xt_params *params)
     params->stat_floats = stats;
 }
 
+static uint64_t mix(uint64_t hash, const int64_t *numbers, int count)
+{
+    for (int i = 0; i < count; i++)
+        hash = xt_rng_mix(hash ^ (uint64_t)numbers[i]);
+    return hash;
+}
+
+static uint64_t format_of(const struct xt_param *param, uint64_t hash)
+{
+    static const dnnl_query_t of_dims[] = {dnnl_query_padded_dims, dnnl_query_strides};
+    static const dnnl_query_t of_blocks[] = {dnnl_query_inner_blks, dnnl_query_inner_idxs};
+    const dnnl_dims_t *numbers = NULL;
+    int blocks = 0;
+    for (size_t i = 0; i < 2; i++)
+        if (xt_dnnl.memory_desc_query(param->md, of_dims[i], &numbers) == dnnl_success)
+            hash = mix(hash, *numbers, param->ndims);
+    if (xt_dnnl.memory_desc_query(param->md, dnnl_query_inner_nblks_s32, &blocks) != dnnl_success)
+        return hash;
+    for (size_t i = 0; i < 2; i++)
+        if (xt_dnnl.memory_desc_query(param->md, of_blocks[i], &numbers) == dnnl_success)
+            hash = mix(hash, *numbers, blocks);
+    return hash;
+}
+
+uint64_t xt_params_layout(const struct xt_params *params)
+{
+    uint64_t hash = 0;
+    for (int i = 0; i < params->count; i++) {
+        const struct xt_param *param = &params->items[i];
+        hash = mix(hash, (int64_t[]){(int64_t)param->offset, (int64_t)param->floats}, 2);
+        if (param->md)
+            hash = format_of(param, hash);
+    }
+    return hash;
+}
+
 enum xt_status xt_params_allocate(struct xt_params *params, bool gradients, struct xt_err *err)
 {
     xt_params_lay_out(params);

@@ -79,6 +79,9 @@ void xt_params_lay_out(struct xt_params *params);
 /* Lays them out and allocates them. */
 enum xt_status xt_params_allocate(struct xt_params *params, bool gradients, struct xt_err *err);
 void xt_params_clear(struct xt_params *params);
+/* A number of where each parameter lies in its arena and in which format, which depends on the CPU
+ * and on oneDNN's version: arrays of two processes can be added up where it is the same. */
+uint64_t xt_params_layout(const struct xt_params *params);
 
 /* Memory on the device, once; with gradients, also later. */
 enum xt_status xt_params_place(struct xt_params *params, struct xt_device *device, bool gradients,

@@ -28,6 +28,17 @@ expect 3 'xtrain: error: rank 1 on ' mpirun -n 1 "${one[@]}" "${small[@]}" --ste
   -n 1 "${one[@]}" --model lprnet --data /nowhere/at-all --steps 2 --batch 8
 grep -qF 'cannot open the data /nowhere/at-all' <<<"$said" || fail 'the reason is not said' "$said"
 
+# On CPUs without AVX-512 oneDNN wants weights in another order.
+if grep -q avx512 /proc/cpuinfo; then
+  expect 4 'keeps weights in another order than rank 0' mpirun -n 1 "${one[@]}" "${small[@]}" --steps 2 --out mixed : \
+    -n 1 -x ONEDNN_MAX_CPU_ISA=AVX2 "${one[@]}" "${small[@]}" --steps 2 --out mixed
+  [ "$(grep -c 'error:' <<<"$said")" = 1 ] || fail 'it was said twice' "$said"
+fi
+if grep -q amx_tile /proc/cpuinfo; then
+  expect 0 'has instructions AVX-512, rank 0 AVX-512, AMX' mpirun -n 1 "${one[@]}" "${small[@]}" --steps 2 --out alike : \
+    -n 1 -x ONEDNN_MAX_CPU_ISA=AVX512_CORE "${one[@]}" "${small[@]}" --steps 2 --out alike
+fi
+
 # A run that diverges does so in all of them.
 expect 1 'a lower --lr' "${two[@]}" "${small[@]}" --steps 40 --optim sgd --lr 900 --clip 0 --out diverged
 [ "$(grep -c 'error:' <<<"$said")" = 1 ] || fail 'it was said twice' "$said"

@@ -52,6 +52,30 @@ static enum xt_status close_arrays(const struct xt_rank_state *state, enum xt_st
     return status ? status : closed;
 }
 
+/* Everything that ranks add up or copy is in the layout of the parameters. */
+static enum xt_status check_layout(struct xt_ranks *ranks, const struct xt_params *params,
+                                   struct xt_err *err)
+{
+    uint64_t own = xt_params_layout(params);
+    uint64_t *all = NULL;
+    enum xt_status status =
+        xt_mem_calloc(&all, (size_t)ranks->size, sizeof *all, "the ranks' layouts", err);
+    if (!status)
+        status = xt_ranks_gather(ranks, &own, sizeof own, all, "the layout of the weights", err);
+    for (int i = 1; i < ranks->size && !status; i++)
+        if (all[i] != all[0])
+            status = xt_err_set(
+                err, XT_ERR_DEVICE,
+                "rank %d on %s (%s, oneDNN %s) keeps weights in another order than rank 0 (%s, "
+                "oneDNN %s), so that their gradients cannot be added up: start all ranks with the "
+                "same oneDNN and the instructions that every host has, for instance by mpirun -x "
+                "ONEDNN_MAX_CPU_ISA=AVX2",
+                i, ranks->all[i].host, ranks->all[i].isa, ranks->all[i].library, ranks->all[0].isa,
+                ranks->all[0].library);
+    free(all);
+    return status;
+}
+
 enum xt_status xt_rank_state_share(struct xt_ranks *ranks, const struct xt_rank_state *state,
                                    struct xt_err *err)
 {
@@ -60,7 +84,9 @@ enum xt_status xt_rank_state_share(struct xt_ranks *ranks, const struct xt_rank_
                         state->ema ? xt_ema_updates(state->ema) : 0};
     if (!ranks)
         return XT_OK;
-    enum xt_status status = open_arrays(state, &arrays, err);
+    enum xt_status status = check_layout(ranks, state->params, err);
+    if (!status)
+        status = open_arrays(state, &arrays, err);
     if (status)
         return status;
     status = xt_ranks_copy(ranks, counts, sizeof counts, 0, "the weights", err);

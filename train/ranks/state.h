@@ -17,7 +17,7 @@ struct xt_rank_state {
     struct xt_ema *ema; /* NULL: none */
 };
 
-/* All take rank 0's. */
+/* All take rank 0's. XT_ERR_DEVICE where a rank's CPU or library lays weights out otherwise. */
 enum xt_status xt_rank_state_share(struct xt_ranks *ranks, const struct xt_rank_state *state,
                                    struct xt_err *err);
 /* Ranks whose CPUs or libraries differ may round differently, and so drift apart: then rank 0's

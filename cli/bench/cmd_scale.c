@@ -3,7 +3,6 @@
  */
 #include <errno.h>
 #include <cjson/cJSON.h>
-#include <ftw.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include "base/str.h"
 #include "base/system/stop.h"
 #include "base/system/thread.h"
+#include "cli/bench/scratch.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "cli/report.h"
@@ -30,10 +30,25 @@ struct scale_run {
 
 struct scale {
     const struct xt_options *options;
-    char folder[64];
+    struct xt_scratch scratch;
     struct scale_run runs[RUNS];
     int count;
 };
+
+/* Where the run goes, and what it says. */
+static enum xt_status append_places(const struct scale *scale, int ranks, struct xt_str *line,
+                                    struct xt_err *err)
+{
+    char path[sizeof scale->scratch.folder + 16];
+    snprintf(path, sizeof path, "%s/%d", scale->scratch.folder, ranks);
+    enum xt_status status = xt_str_printf(line, err, " --out ");
+    if (!status)
+        status = xt_str_append_word(line, path, err);
+    snprintf(path, sizeof path, "%s/said", scale->scratch.folder);
+    if (!status)
+        status = xt_str_printf(line, err, " 2>");
+    return status ? status : xt_str_append_word(line, path, err);
+}
 
 /* The line that starts so many ranks. */
 static enum xt_status build_line(const struct scale *scale, int ranks, struct xt_str *line,
@@ -53,15 +68,16 @@ static enum xt_status build_line(const struct scale *scale, int ranks, struct xt
     if (!status)
         status = xt_str_append_word(line, program.data, err);
     if (!status)
-        status = xt_str_printf(
-            line, err,
-            " --model %s --data '%s' --batch %d --steps %lld --log-every %lld "
-            "--amp %s --threads %d --bucket %d --reduce-type %s %s "
-            "--out %s/%d --json --quiet 2>%s/said",
-            s->model, xt_model_find(s->model)->default_data, s->batch, steps,
-            steps > 1 ? steps / 2 : 1, s->amp == XT_AMP_BF16 ? "bf16" : "off", s->threads,
-            s->bucket, s->reduce_type == XT_REDUCE_BF16 ? "bf16" : "f32",
-            s->sync_bn ? "--sync-bn" : "--no-sync-bn", scale->folder, ranks, scale->folder);
+        status =
+            xt_str_printf(line, err,
+                          " --model %s --data '%s' --batch %d --steps %lld --log-every %lld "
+                          "--amp %s --threads %d --bucket %d --reduce-type %s %s --json --quiet",
+                          s->model, xt_model_find(s->model)->default_data, s->batch, steps,
+                          steps > 1 ? steps / 2 : 1, s->amp == XT_AMP_BF16 ? "bf16" : "off",
+                          s->threads, s->bucket, s->reduce_type == XT_REDUCE_BF16 ? "bf16" : "f32",
+                          s->sync_bn ? "--sync-bn" : "--no-sync-bn");
+    if (!status)
+        status = append_places(scale, ranks, line, err);
     xt_str_clear(&program);
     free(folder);
     return status;
@@ -94,7 +110,7 @@ static enum xt_status fail(const struct scale *scale, int ranks, struct xt_err *
     char error[512] = "";
     char words[512] = "nothing was said";
     bool spoke = false;
-    snprintf(path, sizeof path, "%s/said", scale->folder);
+    snprintf(path, sizeof path, "%s/said", scale->scratch.folder);
     FILE *file = fopen(path, "re");
     while (file && fgets(line, sizeof line, file)) {
         int length = (int)strcspn(line, "\n");
@@ -160,22 +176,11 @@ static enum xt_status report(const struct scale *scale, struct xt_err *err)
     return xt_report_end(report, s->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
 
-static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *place)
-{
-    (void)st;
-    (void)kind;
-    (void)place;
-    return remove(path);
-}
-
 enum xt_status xt_cmd_bench_scale(struct xt_options *options, struct xt_err *err)
 {
-    enum { OPEN_MOST = 8 };
-    struct scale scale = {.options = options, .folder = "/tmp/xtrain-scale-XXXXXX"};
+    struct scale scale = {.options = options};
     int most = xt_thread_available(NULL);
-    enum xt_status status = XT_OK;
-    if (!mkdtemp(scale.folder))
-        return xt_err_set(err, XT_ERR_RUN, "no folder can be made in /tmp: %s", strerror(errno));
+    enum xt_status status = xt_scratch_make(&scale.scratch, "the runs", err);
     for (int i = 0; i < RUNS && !status; i++)
         if (1 << i <= most || options->values.oversubscribe)
             status = measure(&scale, 1 << i, err);
@@ -185,6 +190,6 @@ enum xt_status xt_cmd_bench_scale(struct xt_options *options, struct xt_err *err
                         1 << i, most);
     if (!status)
         status = report(&scale, err);
-    nftw(scale.folder, remove_entry, OPEN_MOST, FTW_DEPTH | FTW_PHYS);
+    xt_scratch_remove(&scale.scratch);
     return status;
 }

@@ -3,8 +3,6 @@
  * Each start is a process of its own, with the same cache folder, which is made for the bench and
  * goes with it. On the CPU there is no such cache: there the second start shows what a first one
  * owes to files not being in memory yet. */
-#include <errno.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +14,7 @@
 #include "base/system/stop.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
+#include "cli/bench/scratch.h"
 #include "cli/bench/start_report.h"
 #include "cli/report.h"
 #include "models/registry.h"
@@ -31,7 +30,7 @@ struct pair {
 
 struct bench {
     const struct xt_options *options;
-    char folder[64]; /* of the kernel caches */
+    struct xt_scratch scratch; /* of the kernel caches */
     struct pair *pairs;
     int count;
 };
@@ -82,7 +81,7 @@ static enum xt_status measure_pair(const struct bench *bench, int index, struct 
     snprintf(name, sizeof name, "%d", index);
     enum xt_status status = xt_options_pick(bench->options, "amp", index, &settings, err);
     if (!status)
-        status = xt_file_join(&cache, bench->folder, name, err);
+        status = xt_file_join(&cache, bench->scratch.folder, name, err);
     settings.cache_dir = cache;
     settings.kernel_cache = true;
     if (!status)
@@ -167,46 +166,18 @@ static enum xt_status report(const struct bench *bench, struct xt_err *err)
     return xt_report_end(report, s->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
 
-static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *place)
-{
-    (void)st;
-    (void)kind;
-    (void)place;
-    return remove(path);
-}
-
-static void remove_folder(const struct bench *bench)
-{
-    enum { OPEN_MOST = 8 };
-    if (*bench->folder && nftw(bench->folder, remove_entry, OPEN_MOST, FTW_DEPTH | FTW_PHYS))
-        xt_log_warn("%s is left behind: %s", bench->folder, strerror(errno));
-}
-
-static enum xt_status make_folder(struct bench *bench, struct xt_err *err)
-{
-    const char *parent = getenv("TMPDIR");
-    int length = snprintf(bench->folder, sizeof bench->folder, "%s/xtrain-start-XXXXXX",
-                          parent && *parent && strlen(parent) < 32 ? parent : "/tmp");
-    if (length < 0 || !mkdtemp(bench->folder)) {
-        bench->folder[0] = '\0';
-        return xt_err_set(err, XT_ERR_RUN, "no folder for a kernel cache can be made: %s",
-                          strerror(errno));
-    }
-    return XT_OK;
-}
-
 enum xt_status xt_cmd_bench_start(struct xt_options *options, struct xt_err *err)
 {
     struct bench bench = {.options = options, .count = xt_options_count(options, "amp")};
     enum xt_status status =
         xt_mem_calloc(&bench.pairs, (size_t)bench.count, sizeof *bench.pairs, "the starts", err);
     if (!status)
-        status = make_folder(&bench, err);
+        status = xt_scratch_make(&bench.scratch, "a kernel cache", err);
     for (int i = 0; i < bench.count && !status; i++)
         status = measure_pair(&bench, i, err);
     if (!status)
         status = report(&bench, err);
-    remove_folder(&bench);
+    xt_scratch_remove(&bench.scratch);
     free(bench.pairs);
     return status;
 }

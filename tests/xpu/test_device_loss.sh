@@ -4,13 +4,7 @@
 . tests/xpu/common.sh
 needs_faults
 
-train() { # the fault; options
-  export XT_FAULT=$1
-  rm -rf "$work/run"
-  code=0
-  timeout 120 "$xtrain" --model lprnet --data 'synth:plates?count=8&seed=3' --batch 1 --lr 1e-4 --sched constant \
-    --save-every 1 --log-every 1 --steps 4 --xpu --no-device-check --out "$work/run" "${@:2}" >"$work/said" 2>&1 || code=$?
-}
+train() { train_under "$1" --no-device-check "${@:2}"; }
 lost() { # what is said of the fault
   [ "$code" = 4 ] || fail "$XT_FAULT: exit code $code"
   grep -Eq "^xtrain: error: the device was lost: xpu:0: .*$1.*; the last checkpoint is of step [0-9]+; this goes on: .*xtrain --resume $work/run\$" \

@@ -41,28 +41,40 @@ void xt_device_cpu_name(char *out, size_t size)
     fclose(file);
 }
 
+/* The richest first. */
+static const struct {
+    dnnl_cpu_isa_t isa;
+    const char *name;
+    const char *variable; /* what ONEDNN_MAX_CPU_ISA calls it */
+} isas[] = {
+    {dnnl_cpu_isa_avx512_core_amx_fp16, "AVX-512, AMX (bf16, fp16, int8)", "AVX512_CORE_AMX_FP16"},
+    {dnnl_cpu_isa_avx512_core_amx, "AVX-512, AMX (bf16, int8)", "AVX512_CORE_AMX"},
+    {dnnl_cpu_isa_avx512_core_fp16, "AVX-512 with bf16 and fp16", "AVX512_CORE_FP16"},
+    {dnnl_cpu_isa_avx512_core_bf16, "AVX-512 with bf16", "AVX512_CORE_BF16"},
+    {dnnl_cpu_isa_avx512_core_vnni, "AVX-512 with VNNI", "AVX512_CORE_VNNI"},
+    {dnnl_cpu_isa_avx512_core, "AVX-512", "AVX512_CORE"},
+    {dnnl_cpu_isa_avx2_vnni, "AVX2 with VNNI", "AVX2_VNNI"},
+    {dnnl_cpu_isa_avx2, "AVX2", "AVX2"},
+    {dnnl_cpu_isa_avx, "AVX", "AVX"},
+    {dnnl_cpu_isa_sse41, "SSE4.1", "SSE41"},
+};
+enum { ISA_COUNT = sizeof isas / sizeof isas[0] };
+
 const char *xt_device_cpu_isa(void)
 {
-    static const struct {
-        dnnl_cpu_isa_t isa;
-        const char *name;
-    } names[] = {
-        {dnnl_cpu_isa_avx512_core_amx_fp16, "AVX-512, AMX (bf16, fp16, int8)"},
-        {dnnl_cpu_isa_avx512_core_amx, "AVX-512, AMX (bf16, int8)"},
-        {dnnl_cpu_isa_avx512_core_fp16, "AVX-512 with bf16 and fp16"},
-        {dnnl_cpu_isa_avx512_core_bf16, "AVX-512 with bf16"},
-        {dnnl_cpu_isa_avx512_core_vnni, "AVX-512 with VNNI"},
-        {dnnl_cpu_isa_avx512_core, "AVX-512"},
-        {dnnl_cpu_isa_avx2_vnni, "AVX2 with VNNI"},
-        {dnnl_cpu_isa_avx2, "AVX2"},
-        {dnnl_cpu_isa_avx, "AVX"},
-        {dnnl_cpu_isa_sse41, "SSE4.1"},
-    };
     dnnl_cpu_isa_t isa = xt_dnnl.get_effective_cpu_isa();
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (names[i].isa == isa)
-            return names[i].name;
+    for (size_t i = 0; i < ISA_COUNT; i++)
+        if (isas[i].isa == isa)
+            return isas[i].name;
     return "not named";
+}
+
+const char *xt_device_cpu_isa_limit(const char *a, const char *b)
+{
+    for (size_t i = ISA_COUNT; i-- > 0;)
+        if (strcmp(isas[i].name, a) == 0 || strcmp(isas[i].name, b) == 0)
+            return isas[i].variable;
+    return "AVX2";
 }
 
 bool xt_device_cpu_has_bf16(void)

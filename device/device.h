@@ -65,6 +65,8 @@ enum xt_status xt_device_reorder(struct xt_device *device, const_dnnl_memory_des
  * it. */
 void xt_device_cpu_name(char *out, size_t size);
 const char *xt_device_cpu_isa(void); /* needs xt_dnnl_load; "AVX-512, AMX (bf16, int8)" */
+/* The weaker of two such names, as ONEDNN_MAX_CPU_ISA takes it: "AVX512_CORE". */
+const char *xt_device_cpu_isa_limit(const char *a, const char *b);
 /* Whether the CPU has bf16 instructions (AVX512_BF16 or AMX). */
 bool xt_device_cpu_has_bf16(void);
 /* Whether it has fp16 arithmetic (AVX512_FP16), with which oneDNN infers in fp16. */

@@ -32,6 +32,8 @@ grep -qF 'cannot open the data /nowhere/at-all' <<<"$said" || fail 'the reason i
 if grep -q avx512 /proc/cpuinfo; then
   expect 4 'keeps weights in another order than rank 0' mpirun -n 1 "${one[@]}" "${small[@]}" --steps 2 --out mixed : \
     -n 1 -x ONEDNN_MAX_CPU_ISA=AVX2 "${one[@]}" "${small[@]}" --steps 2 --out mixed
+  grep -q 'give all ranks the instructions that all have, by mpirun -x ONEDNN_MAX_CPU_ISA=AVX2$' <<<"$said" ||
+    fail 'the cure is not said' "$said"
   [ "$(grep -c 'error:' <<<"$said")" = 1 ] || fail 'it was said twice' "$said"
 fi
 if grep -q amx_tile /proc/cpuinfo; then

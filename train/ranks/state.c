@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "device/device.h"
 
 /* One of the arrays. */
 struct array {
@@ -52,6 +53,22 @@ static enum xt_status close_arrays(const struct xt_rank_state *state, enum xt_st
     return status ? status : closed;
 }
 
+static enum xt_status refuse_layout(const struct xt_rank *other, int rank,
+                                    const struct xt_rank *first, struct xt_err *err)
+{
+    char cure[96] = "the same oneDNN";
+    if (strcmp(other->isa, first->isa) != 0)
+        snprintf(cure, sizeof cure,
+                 "the instructions that all have, by mpirun -x ONEDNN_MAX_CPU_ISA=%s",
+                 xt_device_cpu_isa_limit(other->isa, first->isa));
+    return xt_err_set(err, XT_ERR_DEVICE,
+                      "rank %d on %s (%s; oneDNN %s) keeps weights in another order than rank 0 "
+                      "(%s; oneDNN %s), so that their gradients cannot be added up: give all ranks "
+                      "%s",
+                      rank, other->host, other->isa, other->library, first->isa, first->library,
+                      cure);
+}
+
 /* Everything that ranks add up or copy is in the layout of the parameters. */
 static enum xt_status check_layout(struct xt_ranks *ranks, const struct xt_params *params,
                                    struct xt_err *err)
@@ -64,14 +81,7 @@ static enum xt_status check_layout(struct xt_ranks *ranks, const struct xt_param
         status = xt_ranks_gather(ranks, &own, sizeof own, all, "the layout of the weights", err);
     for (int i = 1; i < ranks->size && !status; i++)
         if (all[i] != all[0])
-            status = xt_err_set(
-                err, XT_ERR_DEVICE,
-                "rank %d on %s (%s, oneDNN %s) keeps weights in another order than rank 0 (%s, "
-                "oneDNN %s), so that their gradients cannot be added up: start all ranks with the "
-                "same oneDNN and the instructions that every host has, for instance by mpirun -x "
-                "ONEDNN_MAX_CPU_ISA=AVX2",
-                i, ranks->all[i].host, ranks->all[i].isa, ranks->all[i].library, ranks->all[0].isa,
-                ranks->all[0].library);
+            status = refuse_layout(&ranks->all[i], i, &ranks->all[0], err);
     free(all);
     return status;
 }

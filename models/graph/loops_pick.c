@@ -35,5 +35,5 @@ size_t xt_norm_scratch(const struct xt_norm_sample *sample)
     size_t c = (size_t)sample->c;
     size_t row = (size_t)sample->w * c;
     size_t ring = 3 * (size_t)sample->max.out_w * c;
-    return 2 * row + 2 * ring + 2 * c;
+    return 2 * row + 2 * ring + 9 * c;
 }

@@ -388,7 +388,8 @@ static void check_sample(const struct sample *s)
     free(y);
 }
 
-static const int channel_counts[] = {1, 3, 8, 16, 17, 33, 64, 68};
+static const int channel_counts[] = {1, 3, 8, 16, 17, 32, 33, 64, 68, 96};
+enum { COUNTS = sizeof channel_counts / sizeof *channel_counts };
 
 static const struct xt_window max_windows[] = {
     {0},
@@ -414,7 +415,7 @@ static void check_samples(enum xt_dtype dtype)
         struct sample s = {.dtype = dtype,
                            .h = 5 + (int)xt_rng_below(&rng, 7),
                            .w = 10 + (int)xt_rng_below(&rng, 6),
-                           .c = channel_counts[seed % 8],
+                           .c = channel_counts[seed % COUNTS],
                            .readers = 1 + (int)xt_rng_below(&rng, 2)};
         s.max = max_windows[xt_rng_below(&rng, 4)];
         s.average = average_windows[xt_rng_below(&rng, 5)];
@@ -442,7 +443,7 @@ static void a_sample_of_one_pixel(void **state)
 {
     (void)state;
     for (int dtype = XT_F32; dtype <= XT_BF16; dtype++)
-        for (int i = 0; i < 8; i++) {
+        for (int i = 0; i < COUNTS; i++) {
             struct sample s = {.dtype = (enum xt_dtype)dtype,
                                .h = 1,
                                .w = 1,
@@ -498,9 +499,9 @@ static void the_second_pass_of_the_gradient(void **state)
     int count = builds(all);
     enum { PIXELS = 7 };
     for (int dtype = XT_F32; dtype <= XT_BF16; dtype++)
-        for (int i = 0; i < 8 * count; i++) {
+        for (int i = 0; i < COUNTS * count; i++) {
             struct xt_rng rng = xt_rng_begin((uint64_t)i, 5);
-            size_t c = (size_t)channel_counts[i % 8];
+            size_t c = (size_t)channel_counts[i % COUNTS];
             struct array factors[3];
             for (int f = 0; f < 3; f++)
                 factors[f] = make_random(XT_F32, c, &rng);
@@ -510,10 +511,10 @@ static void the_second_pass_of_the_gradient(void **state)
             for (size_t k = 0; k < da.count; k++)
                 wanted[k] = get(&factors[0], k % c) * get(&da, k) +
                             get(&factors[1], k % c) * get(&z, k) + get(&factors[2], k % c);
-            all[i / 8]->norm_backward_apply((enum xt_dtype)dtype, da.data, z.data, PIXELS, (int)c,
+            all[i / COUNTS]->norm_backward_apply((enum xt_dtype)dtype, da.data, z.data, PIXELS, (int)c,
                                             factors[0].data, factors[1].data, factors[2].data,
                                             da.data);
-            compare(all[i / 8]->isa, "dz", da.dtype, &da, wanted, 1);
+            compare(all[i / COUNTS]->isa, "dz", da.dtype, &da, wanted, 1);
             for (int f = 0; f < 3; f++)
                 free(factors[f].data);
             free(da.data);

@@ -40,8 +40,8 @@ struct xt_norm_sample {
     void *y;              /* [h][w][c] */
     struct xt_window max; /* of y; used where pooled is given; needs relu */
     void *pooled;         /* [max.out_h][max.out_w][c] */
-    uint8_t
-        *winner; /* the same shape: where in the window the first largest is; NULL in inference */
+    uint8_t *winner; /* as many: bits kx and 3 + ky of the window's first largest, in the loops'
+                        own order; NULL in inference */
     struct xt_window average; /* of y; windows do not overlap in h; used where averaged is given */
     float *averaged;          /* [average.out_h][average.out_w][c] float32 */
 

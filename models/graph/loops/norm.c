@@ -3,13 +3,10 @@
  * A sample is taken row by row: a row is activated into float32 scratch that stays in the
  * first-level cache, and everything that reads it follows at once. Four pixels are taken together,
  * so that what belongs to a channel (scale, shift, sums) is read and written once for the four.
+ * What norm_wide.c can do, it does.
  */
 #include "models/graph/loops/element.h"
 #include "models/graph/loops/table.h"
-
-#ifdef __AVX512BW__
-#include <immintrin.h>
-#endif
 
 enum { PIXELS = 4, KERNEL = 3 };
 
@@ -19,7 +16,7 @@ struct rows {
     float *column;  /* [w][c] sums down a window of the average pool, or its gradient spread over a
                        row */
     float *best;    /* [KERNEL][out_w][c] horizontal maxima, of the tensor's type */
-    int32_t *place; /* [KERNEL][out_w][c] 2 - kx of the maximum; of bf16 in 16 bits */
+    int32_t *place; /* [KERNEL][out_w][c] bit kx of the maximum; of bf16 in 16 bits */
     float *sum;     /* [c] */
     float *sum_z;   /* [c] */
 };
@@ -89,10 +86,11 @@ XT_INLINE void activate_as_is(const struct xt_norm_sample *s, size_t first, size
         _Pragma("omp simd") for (size_t k = 0; k < n; k++)                                         \
         {                                                                                          \
             type most = in[k];                                                                     \
-            code at = (code)(2 - from);                                                            \
+            code at = (code)(1 << from);                                                           \
             for (int i = 1; i < count; i++) {                                                      \
                 type other = in[(size_t)i * c + k];                                                \
-                at = other > most ? (code)(2 - from - i) : at;                                     \
+                code here = (code)(1 << (from + i));                                               \
+                at = other > most ? here : at;                                                     \
                 most = other > most ? other : most;                                                \
             }                                                                                      \
             best[k] = most;                                                                        \
@@ -102,7 +100,7 @@ XT_INLINE void activate_as_is(const struct xt_norm_sample *s, size_t first, size
 ACROSS(across_f32, float, int32_t)
 ACROSS(across_bf16, int16_t, int16_t)
 
-/* The maximum of `count` rows of those; the place becomes (2 - ky) * 4 + (2 - kx). */
+/* The maximum of `count` rows of those; bit 3 + ky joins the place. */
 #define DOWN(name, type, code)                                                                     \
     XT_INLINE void name(type *const best[KERNEL], code *const place[KERNEL], size_t n, int from,   \
                         int count, type *pooled, uint8_t *winner)                                  \
@@ -110,10 +108,11 @@ ACROSS(across_bf16, int16_t, int16_t)
         _Pragma("omp simd") for (size_t i = 0; i < n; i++)                                         \
         {                                                                                          \
             type most = best[0][i];                                                                \
-            code at = (code)(place[0][i] + (2 - from) * 4);                                        \
+            code at = (code)(place[0][i] | 8 << from);                                             \
             for (int r = 1; r < count; r++) {                                                      \
                 type other = best[r][i];                                                           \
-                at = other > most ? (code)(place[r][i] + (2 - from - r) * 4) : at;                 \
+                code here = (code)(place[r][i] | 8 << (from + r));                                 \
+                at = other > most ? here : at;                                                     \
                 most = other > most ? other : most;                                                \
             }                                                                                      \
             pooled[i] = most;                                                                      \
@@ -321,6 +320,10 @@ XT_INLINE void forward_of(const struct xt_norm_sample *s, enum xt_dtype dtype)
 
 void XT_LOOPS_NAME(norm_forward)(const struct xt_norm_sample *s)
 {
+#ifdef __AVX512BW__
+    if (XT_LOOPS_NAME(norm_wide_forward)(s))
+        return;
+#endif
     if (s->dtype == XT_F32)
         forward_of(s, XT_F32);
     else
@@ -354,14 +357,14 @@ static void find_windows(const struct xt_norm_sample *s, int y, int x, struct wi
             if (left < 0)
                 continue;
             w->first[w->count] = ((size_t)top * (size_t)m->out_w + (size_t)left) * (size_t)s->c;
-            w->winner[w->count++] = (uint8_t)((2 - ky) * 4 + (2 - kx));
+            w->winner[w->count++] = (uint8_t)(8 << ky | 1 << kx);
         }
     }
 }
 
-/* Channels [first, c) of a pixel whose windows are `moved` elements on. */
+/* A pixel whose windows are `moved` elements on. */
 XT_INLINE void gather(const struct xt_norm_sample *s, const struct windows *w, size_t moved,
-                      size_t first, float *to, enum xt_dtype dtype, bool two)
+                      float *to, enum xt_dtype dtype, bool two)
 {
     for (int i = 0; i < w->count; i++) {
         size_t base = w->first[i] + moved;
@@ -370,7 +373,7 @@ XT_INLINE void gather(const struct xt_norm_sample *s, const struct windows *w, s
         const uint8_t *winner = s->winner + base;
         uint8_t code = w->winner[i];
 #pragma omp simd
-        for (size_t k = first; k < (size_t)s->c; k++) {
+        for (size_t k = 0; k < (size_t)s->c; k++) {
             float g = load(grad, k, dtype);
             if (two)
                 g += load(more, k, dtype);
@@ -378,77 +381,6 @@ XT_INLINE void gather(const struct xt_norm_sample *s, const struct windows *w, s
         }
     }
 }
-
-#ifdef __AVX512BW__
-/* Adds 32 numbers, those of even places apart from those of odd ones. */
-XT_INLINE void add_32(const uint16_t *grad, __mmask32 wins, __m512 sum[2])
-{
-    __m512i g = _mm512_maskz_loadu_epi16(wins, grad);
-    __m512i odd = _mm512_and_si512(g, _mm512_set1_epi32((int)0xFFFF0000u));
-    sum[0] = _mm512_add_ps(sum[0], _mm512_castsi512_ps(_mm512_slli_epi32(g, 16)));
-    sum[1] = _mm512_add_ps(sum[1], _mm512_castsi512_ps(odd));
-}
-
-/* `pixels` pixels, `step` apart, whose windows are each a pixel of the pool on; 32 channels at a
- * time, as many as there are. */
-XT_INLINE void gather_32(const struct xt_norm_sample *s, const struct windows *w, float *to,
-                         size_t step, int pixels, int count, bool two)
-{
-    size_t c = (size_t)s->c;
-    const uint16_t *grad = s->dpooled[0];
-    const uint16_t *more = s->dpooled[1];
-    __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-    __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
-    __m256i code[KERNEL * KERNEL];
-    for (int i = 0; i < count; i++)
-        code[i] = _mm256_set1_epi8((char)w->winner[i]);
-    for (int n = 0; n < pixels; n++, to += step)
-        for (size_t k = 0; k + 32 <= c; k += 32) {
-            size_t moved = (size_t)n * c + k;
-            __m512 sum[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
-#pragma GCC unroll 9
-            for (int i = 0; i < count; i++) {
-                size_t base = w->first[i] + moved;
-                __m256i winner = _mm256_loadu_si256((const void *)(s->winner + base));
-                __mmask32 wins = _mm256_cmpeq_epi8_mask(winner, code[i]);
-                add_32(grad + base, wins, sum);
-                if (two)
-                    add_32(more + base, wins, sum);
-            }
-            __m512 first = _mm512_permutex2var_ps(sum[0], low, sum[1]);
-            __m512 second = _mm512_permutex2var_ps(sum[0], high, sum[1]);
-            _mm512_storeu_ps(to + k, _mm512_add_ps(_mm512_loadu_ps(to + k), first));
-            _mm512_storeu_ps(to + k + 16, _mm512_add_ps(_mm512_loadu_ps(to + k + 16), second));
-        }
-}
-
-/* Gives how many channels are done. */
-static size_t gather_wide(const struct xt_norm_sample *s, const struct windows *w, float *to,
-                          size_t step, int pixels)
-{
-    bool two = s->dpooled[1] != NULL;
-    if (w->count == 9 && !two)
-        gather_32(s, w, to, step, pixels, 9, false);
-    else if (w->count == 6 && !two)
-        gather_32(s, w, to, step, pixels, 6, false);
-    else if (w->count == 3 && !two)
-        gather_32(s, w, to, step, pixels, 3, false);
-    else if (w->count)
-        gather_32(s, w, to, step, pixels, w->count, two);
-    return (size_t)s->c / 32 * 32;
-}
-#else
-static size_t gather_wide(const struct xt_norm_sample *s, const struct windows *w, const float *to,
-                          size_t step, int pixels)
-{
-    (void)s;
-    (void)w;
-    (void)to;
-    (void)step;
-    (void)pixels;
-    return 0;
-}
-#endif
 
 /* The windows of pixel x hold those `stride` apart behind it too, up to the pool's end, each a
  * pixel of the pool on: how many there are, x itself among them. */
@@ -475,13 +407,10 @@ XT_INLINE void gather_row(const struct xt_norm_sample *s, int y, float *row, enu
             struct windows w;
             float *to = row + (size_t)x * c;
             size_t step = (size_t)stride * c;
-            size_t done = 0;
             find_windows(s, y, x, &w);
             pixels = count_alike(s, x);
-            if (dtype == XT_BF16)
-                done = gather_wide(s, &w, to, step, pixels);
-            for (int n = 0; n < pixels && done < c; n++)
-                gather(s, &w, (size_t)n * c, done, to + (size_t)n * step, dtype, two);
+            for (int n = 0; n < pixels; n++)
+                gather(s, &w, (size_t)n * c, to + (size_t)n * step, dtype, two);
         }
 }
 
@@ -665,6 +594,10 @@ XT_INLINE void backward_of(const struct xt_norm_sample *s, enum xt_dtype dtype)
 
 void XT_LOOPS_NAME(norm_backward)(const struct xt_norm_sample *s)
 {
+#ifdef __AVX512BW__
+    if (XT_LOOPS_NAME(norm_wide_backward)(s))
+        return;
+#endif
     if (s->dtype == XT_F32)
         backward_of(s, XT_F32);
     else
@@ -689,6 +622,10 @@ void XT_LOOPS_NAME(norm_backward_apply)(enum xt_dtype dtype, const void *da, con
                                         size_t pixels, int c, const float *a, const float *b,
                                         const float *d, void *dz)
 {
+#ifdef __AVX512BW__
+    if (XT_LOOPS_NAME(norm_wide_apply)(dtype, da, z, pixels, c, a, b, d, dz))
+        return;
+#endif
     if (dtype == XT_F32)
         apply(da, z, pixels, c, a, b, d, dz, XT_F32);
     else
@@ -741,6 +678,10 @@ XT_INLINE void sums(const void *z, size_t pixels, size_t c, const float *pivot, 
 void XT_LOOPS_NAME(statistics)(enum xt_dtype dtype, const void *z, size_t pixels, int c,
                                const float *pivot, double *total, double *squares, float *scratch)
 {
+#ifdef __AVX512BW__
+    if (XT_LOOPS_NAME(norm_wide_statistics)(dtype, z, pixels, c, pivot, total, squares))
+        return;
+#endif
     if (dtype == XT_F32)
         sums(z, pixels, (size_t)c, pivot, total, squares, scratch, XT_F32);
     else

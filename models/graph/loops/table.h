@@ -38,6 +38,16 @@ void XT_LOOPS_NAME(centre)(const uint8_t *in, size_t count, int8_t *out);
 float XT_LOOPS_NAME(largest)(const float *in, size_t count);
 extern const struct xt_loops XT_LOOPS_NAME(table);
 
+#ifdef __AVX512BW__
+/* Those of the same names, for what this can do; otherwise they do nothing and give false. */
+bool XT_LOOPS_NAME(norm_wide_forward)(const struct xt_norm_sample *sample);
+bool XT_LOOPS_NAME(norm_wide_backward)(const struct xt_norm_sample *sample);
+bool XT_LOOPS_NAME(norm_wide_apply)(enum xt_dtype dtype, const void *da, const void *z,
+                                    size_t pixels, int c, const float *a, const float *b,
+                                    const float *d, void *dz);
+bool XT_LOOPS_NAME(norm_wide_statistics)(enum xt_dtype dtype, const void *z, size_t pixels, int c,
+                                         const float *pivot, double *sums, double *squares);
+#endif
 #ifdef __AVX512F__
 xt_weight_grad_loop XT_LOOPS_NAME(weight_grad_f32);
 #endif

@@ -147,6 +147,19 @@ static bool can_ring(const struct xt_graph *graph, const struct xt_tensor *tenso
            runs(graph, producer, true) && writer->stretch[1][1] == producer->stretch[1][0];
 }
 
+bool xt_slices_read_at_once(const struct xt_graph *graph, const struct xt_op *norm, bool backward)
+{
+    int stretch = norm->stretch[backward][1];
+    const struct xt_tensor *full = norm->outputs[XT_NORM_FULL];
+    const struct xt_op *producer = producer_of(graph, norm->inputs[0].tensor);
+    if (!graph->slices.lanes || backward)
+        return graph->slices.lanes && producer && producer->stretch[1][0] == stretch;
+    for (int r = 0; full && r < full->readers; r++)
+        if (reader_of(graph, full, r)->stretch[0][0] == stretch)
+            return true;
+    return false;
+}
+
 /* A convolution makes its weights' gradient of its input, then that of the input; a norm asks for
  * its own input alone. */
 static bool can_write_over(const struct xt_graph *graph, const struct xt_tensor *tensor)

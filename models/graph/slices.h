@@ -21,6 +21,9 @@ void xt_slices_plan(struct xt_graph *graph);
 /* Buffers live as long as the stretches in which they are used. */
 void xt_slices_extend(const struct xt_graph *graph, struct xt_plan_item *items, size_t count);
 
+/* Whether what a norm writes, or backward its input's gradient, is read in the same stretch. */
+bool xt_slices_read_at_once(const struct xt_graph *graph, const struct xt_op *norm, bool backward);
+
 /* An op that runs whole is run by this. */
 typedef enum xt_status xt_slices_whole(struct xt_graph *graph, struct xt_op *op, bool backward,
                                        struct xt_err *err);

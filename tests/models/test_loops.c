@@ -511,9 +511,9 @@ static void the_second_pass_of_the_gradient(void **state)
             for (size_t k = 0; k < da.count; k++)
                 wanted[k] = get(&factors[0], k % c) * get(&da, k) +
                             get(&factors[1], k % c) * get(&z, k) + get(&factors[2], k % c);
-            all[i / COUNTS]->norm_backward_apply((enum xt_dtype)dtype, da.data, z.data, PIXELS, (int)c,
-                                            factors[0].data, factors[1].data, factors[2].data,
-                                            da.data);
+            all[i / COUNTS]->norm_backward_apply((enum xt_dtype)dtype, da.data, z.data, PIXELS,
+                                                 (int)c, factors[0].data, factors[1].data,
+                                                 factors[2].data, da.data, false);
             compare(all[i / COUNTS]->isa, "dz", da.dtype, &da, wanted, 1);
             for (int f = 0; f < 3; f++)
                 free(factors[f].data);
@@ -521,6 +521,60 @@ static void the_second_pass_of_the_gradient(void **state)
             free(z.data);
             free(wanted);
         }
+}
+
+/* Both passes of a sample whose output is written past the caches or not: the same bits. */
+static void run_far(const struct xt_loops *loops, enum xt_dtype dtype, int c, bool far, void *y,
+                    void *dz)
+{
+    enum { H = 3, W = 5 };
+    struct xt_rng rng = xt_rng_begin((uint64_t)c, 11);
+    size_t count = (size_t)c * H * W;
+    struct array z = make_random(dtype, count, &rng);
+    struct array more = make_random(dtype, count, &rng);
+    struct array factors[3];
+    for (int f = 0; f < 3; f++)
+        factors[f] = make_random(XT_F32, (size_t)c, &rng);
+    set(&z, 2, NAN);
+    struct xt_norm_sample n = {.dtype = dtype,
+                               .h = H,
+                               .w = W,
+                               .c = c,
+                               .relu = true,
+                               .scale = factors[0].data,
+                               .shift = factors[1].data,
+                               .z = z.data,
+                               .residual = c % 32 ? NULL : more.data,
+                               .y = y,
+                               .far = far};
+    n.scratch = aligned_alloc(64, (xt_norm_scratch(&n) * sizeof(float) + 63) / 64 * 64);
+    assert_non_null(n.scratch);
+    loops->norm_forward(&n);
+    loops->norm_backward_apply(dtype, more.data, z.data, H * W, c, factors[0].data, factors[1].data,
+                               factors[2].data, dz, far);
+    free(n.scratch);
+    free(z.data);
+    free(more.data);
+    for (int f = 0; f < 3; f++)
+        free(factors[f].data);
+}
+
+static void what_is_written_past_the_caches_is_the_same(void **state)
+{
+    (void)state;
+    const struct xt_loops *all[BUILDS_MAX];
+    static const int channels[] = {16, 17, 48, 64};
+    enum { MOST = 64 * 3 * 5 };
+    static _Alignas(64) float out[4][MOST];
+    for (int b = builds(all) - 1; b >= 0; b--)
+        for (int dtype = XT_F32; dtype <= XT_BF16; dtype++)
+            for (size_t i = 0; i < sizeof channels / sizeof channels[0]; i++) {
+                memset(out, 0, sizeof out);
+                run_far(all[b], (enum xt_dtype)dtype, channels[i], false, out[0], out[1]);
+                run_far(all[b], (enum xt_dtype)dtype, channels[i], true, out[2], out[3]);
+                assert_memory_equal(out[0], out[2], sizeof out[0]);
+                assert_memory_equal(out[1], out[3], sizeof out[0]);
+            }
 }
 
 /* ---- element by element ---- */
@@ -726,6 +780,7 @@ int main(void)
         cmocka_unit_test(a_sample_of_one_pixel),
         cmocka_unit_test(the_first_of_equal_values_wins),
         cmocka_unit_test(the_second_pass_of_the_gradient),
+        cmocka_unit_test(what_is_written_past_the_caches_is_the_same),
         cmocka_unit_test(the_gradient_of_relu_passes_where_the_output_is_above_zero),
         cmocka_unit_test(bf16_rounds_to_nearest_even),
         cmocka_unit_test(fp16_is_rounded_and_read_as_elsewhere),

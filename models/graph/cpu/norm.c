@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/number.h"
 #include "models/graph/cpu/cpu.h"
+#include "models/graph/slices.h"
 
 struct state {
     const struct xt_norm_op *is;
@@ -18,6 +19,7 @@ struct state {
     float *scale;
     float *shift;
     float *factors;  /* [3][c] of the backward's second pass */
+    bool far[2];     /* forward, backward: what is written has left the caches when it is read */
     double totals[]; /* [2][c] the batch's sums; the above follow */
 };
 
@@ -68,11 +70,21 @@ static struct state *create_state(struct xt_op *op, struct xt_graph *graph)
     return norm;
 }
 
+/* Whether what a pass writes has left the caches when it is read. */
+static bool is_far(const struct state *norm, const struct xt_graph *graph, bool backward)
+{
+    enum { NEAR_MOST = 8 << 20 };
+    return xt_tensor_bytes(norm->in) > NEAR_MOST &&
+           !xt_slices_read_at_once(graph, &norm->is->op, backward);
+}
+
 void xt_cpu_norm_prepare(struct xt_op *op, struct xt_graph *graph)
 {
     struct state *norm = create_state(op, graph);
     if (!norm)
         return;
+    norm->far[0] = is_far(norm, graph, false);
+    norm->far[1] = xt_op_learns(op, graph) && is_far(norm, graph, true);
     struct xt_norm_sample sample = describe_sample(norm);
     xt_graph_want_scratch(graph, xt_norm_scratch(&sample));
     if (xt_op_learns(op, graph)) {
@@ -220,6 +232,7 @@ static struct xt_norm_sample forward_sample(const struct state *norm, const stru
     if (norm->max)
         sample.pooled = xt_tensor_sample(norm->max, norm->max->value, n);
     sample.scratch = xt_graph_loop_scratch(graph);
+    sample.far = norm->far[0];
     return sample;
 }
 
@@ -349,11 +362,12 @@ static void apply_gradient(const struct state *norm, const struct xt_graph *grap
         backward_sample(norm, graph, n, XT_NORM_APPLY);
         return;
     }
+    const struct xt_buffer *from = xt_norm_gathered(norm->is);
+    const struct xt_buffer *to = xt_op_in_grad(&norm->is->op, 0);
     graph->loops->norm_backward_apply(
-        in->dtype, xt_tensor_sample(in, xt_norm_gathered(norm->is), n),
-        xt_tensor_sample(in, in->value, n), (size_t)in->h * (size_t)in->w, in->c, norm->factors,
-        norm->factors + c, norm->factors + 2 * c,
-        xt_tensor_sample(in, xt_op_in_grad(&norm->is->op, 0), n));
+        in->dtype, xt_tensor_sample(in, from, n), xt_tensor_sample(in, in->value, n),
+        (size_t)in->h * (size_t)in->w, in->c, norm->factors, norm->factors + c,
+        norm->factors + 2 * c, xt_tensor_sample(in, to, n), from != to && norm->far[1]);
 }
 
 enum xt_status xt_cpu_norm_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)

@@ -5,6 +5,10 @@
  * so that what belongs to a channel (scale, shift, sums) is read and written once for the four.
  * What norm_wide.c can do, it does.
  */
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
 #include "models/graph/loops/element.h"
 #include "models/graph/loops/table.h"
 
@@ -32,6 +36,53 @@ static struct rows split(const struct xt_norm_sample *s)
     r.place = (int32_t *)(r.sum_z + s->c);
     return r;
 }
+
+/* ---- past the caches ---- */
+
+#ifdef __AVX512F__
+enum { VECTOR = 16, AHEAD = 2048 };
+
+static bool is_aligned(const void *to, int c)
+{
+    return c % VECTOR == 0 && (uintptr_t)to % sizeof(__m512) == 0;
+}
+
+XT_INLINE __m512 load_ahead(const float *from)
+{
+    _mm_prefetch((const char *)(from + AHEAD), _MM_HINT_T0);
+    return _mm512_loadu_ps(from);
+}
+
+/* These round as the loops below do. y in float32; not-a-number stays one. */
+XT_INLINE void activate_past(const struct xt_norm_sample *s, bool residual)
+{
+    size_t c = (size_t)s->c;
+    size_t count = (size_t)s->h * (size_t)s->w * c;
+    __m512 least = _mm512_set1_ps(s->relu ? 0 : -INFINITY);
+    for (size_t pixel = 0; pixel < count; pixel += c)
+        for (size_t k = 0; k < c; k += VECTOR) {
+            __m512 v = load_ahead((const float *)s->z + pixel + k);
+            v = _mm512_fmadd_ps(v, _mm512_loadu_ps(s->scale + k), _mm512_loadu_ps(s->shift + k));
+            if (residual)
+                v = _mm512_add_ps(v, load_ahead((const float *)s->residual + pixel + k));
+            _mm512_stream_ps((float *)s->y + pixel + k, _mm512_max_ps(least, v));
+        }
+    _mm_sfence();
+}
+
+static void apply_past(const float *da, const float *z, size_t pixels, size_t c, const float *a,
+                       const float *b, const float *d, float *dz)
+{
+    for (size_t pixel = 0; pixel < pixels * c; pixel += c)
+        for (size_t k = 0; k < c; k += VECTOR) {
+            __m512 v = _mm512_mul_ps(_mm512_loadu_ps(b + k), load_ahead(z + pixel + k));
+            v = _mm512_fmadd_ps(_mm512_loadu_ps(a + k), load_ahead(da + pixel + k), v);
+            v = _mm512_add_ps(v, _mm512_loadu_ps(d + k));
+            _mm512_stream_ps(dz + pixel + k, v);
+        }
+    _mm_sfence();
+}
+#endif
 
 /* ---- forward ---- */
 
@@ -278,6 +329,12 @@ XT_INLINE void forward(const struct xt_norm_sample *s, enum xt_dtype dtype, bool
                        bool residual)
 {
     if (s->y && !s->pooled && !s->averaged) {
+#ifdef __AVX512F__
+        if (s->far && dtype == XT_F32 && is_aligned(s->y, s->c)) {
+            activate_past(s, residual);
+            return;
+        }
+#endif
         activate_as_is(s, 0, (size_t)s->h * (size_t)s->w, s->y, dtype, relu, residual);
         return;
     }
@@ -620,8 +677,15 @@ XT_INLINE void apply(const void *da, const void *z, size_t pixels, int channels,
 
 void XT_LOOPS_NAME(norm_backward_apply)(enum xt_dtype dtype, const void *da, const void *z,
                                         size_t pixels, int c, const float *a, const float *b,
-                                        const float *d, void *dz)
+                                        const float *d, void *dz, bool far)
 {
+    (void)far; /* only where there are instructions for it */
+#ifdef __AVX512F__
+    if (far && dtype == XT_F32 && is_aligned(dz, c)) {
+        apply_past(da, z, pixels, (size_t)c, a, b, d, dz);
+        return;
+    }
+#endif
 #ifdef __AVX512BW__
     if (XT_LOOPS_NAME(norm_wide_apply)(dtype, da, z, pixels, c, a, b, d, dz))
         return;

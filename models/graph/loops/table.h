@@ -17,7 +17,7 @@ void XT_LOOPS_NAME(norm_forward)(const struct xt_norm_sample *sample);
 void XT_LOOPS_NAME(norm_backward)(const struct xt_norm_sample *sample);
 void XT_LOOPS_NAME(norm_backward_apply)(enum xt_dtype dtype, const void *da, const void *z,
                                         size_t pixels, int c, const float *a, const float *b,
-                                        const float *d, void *dz);
+                                        const float *d, void *dz, bool far);
 void XT_LOOPS_NAME(relu_backward)(enum xt_dtype dtype, const void *y, void *dy, const void *more,
                                   size_t count);
 void XT_LOOPS_NAME(dropout)(enum xt_dtype dtype, const void *in, void *out, size_t count,

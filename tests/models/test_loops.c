@@ -511,9 +511,9 @@ static void the_second_pass_of_the_gradient(void **state)
             for (size_t k = 0; k < da.count; k++)
                 wanted[k] = get(&factors[0], k % c) * get(&da, k) +
                             get(&factors[1], k % c) * get(&z, k) + get(&factors[2], k % c);
-            all[i / COUNTS]->norm_backward_apply((enum xt_dtype)dtype, da.data, z.data, PIXELS, (int)c,
-                                            factors[0].data, factors[1].data, factors[2].data,
-                                            da.data);
+            all[i / COUNTS]->norm_backward_apply((enum xt_dtype)dtype, da.data, z.data, PIXELS,
+                                                 (int)c, factors[0].data, factors[1].data,
+                                                 factors[2].data, da.data);
             compare(all[i / COUNTS]->isa, "dz", da.dtype, &da, wanted, 1);
             for (int f = 0; f < 3; f++)
                 free(factors[f].data);

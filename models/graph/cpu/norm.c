@@ -395,16 +395,18 @@ static enum xt_status begin_slices(struct xt_op *op, struct xt_graph *graph, boo
     return backward ? combine(op->own, graph, err) : scale_and_shift(op->own, graph, err);
 }
 
+/* Sums begin with the sample that was written last, of which most is still in the cache. */
 static enum xt_status forward_slice(struct xt_op *op, struct xt_graph *graph, bool second,
                                     const struct xt_slice *slice, struct xt_err *err)
 {
     const struct state *norm = op->own;
     (void)err;
-    for (int n = slice->first; n < slice->first + slice->count; n++) {
+    for (int i = 0; i < slice->count; i++) {
+        int last = slice->first + slice->count - 1 - i;
         if (second)
-            forward_of(norm, graph, n);
+            forward_of(norm, graph, slice->first + i);
         else if (uses_batch(norm, graph))
-            add_statistics(norm, graph, n);
+            add_statistics(norm, graph, last);
     }
     return XT_OK;
 }
@@ -414,11 +416,12 @@ static enum xt_status backward_slice(struct xt_op *op, struct xt_graph *graph, b
 {
     const struct state *norm = op->own;
     (void)err;
-    for (int n = slice->first; n < slice->first + slice->count; n++) {
+    for (int i = 0; i < slice->count; i++) {
+        int last = slice->first + slice->count - 1 - i;
         if (second)
-            apply_gradient(norm, graph, n);
+            apply_gradient(norm, graph, slice->first + i);
         else
-            sum_gradient(norm, graph, n);
+            sum_gradient(norm, graph, last);
     }
     return XT_OK;
 }

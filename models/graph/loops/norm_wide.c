@@ -242,11 +242,20 @@ static void activate_all(const struct xt_norm_sample *s)
     }
 }
 
-/* Columns that are summed together: as many as a window moves on, where it is a multiple of them.
- */
-static size_t group_of(const struct xt_window *w)
+/* Columns that are the same to every window of an average pool: as many as it moves on, where it is
+ * a multiple of them. */
+struct groups {
+    size_t columns;       /* of a group */
+    size_t window, apart; /* groups of a window, and from one to the next */
+    size_t count;
+};
+
+static struct groups groups_of(const struct xt_window *w)
 {
-    return (size_t)(w->kernel_w % w->stride_w == 0 ? w->stride_w : 1);
+    size_t columns = (size_t)(w->kernel_w % w->stride_w == 0 ? w->stride_w : 1);
+    struct groups g = {columns, (size_t)w->kernel_w / columns, (size_t)w->stride_w / columns, 0};
+    g.count = ((size_t)w->out_w - 1) * g.apart + g.window;
+    return g;
 }
 
 /* Row y of a strip joins the sums down its window. */
@@ -256,23 +265,20 @@ static void average_row(const struct xt_norm_sample *s, const uint16_t *row, siz
     const struct xt_window *w = &s->average;
     int oy = y / w->kernel_h;
     int ky = y % w->kernel_h;
-    size_t group = group_of(w);
-    size_t window = (size_t)w->kernel_w / group;
-    size_t apart = (size_t)w->stride_w / group;
-    size_t groups = ((size_t)w->out_w - 1) * apart + window;
+    struct groups g = groups_of(w);
     if (oy >= w->out_h)
         return;
-    for (size_t i = 0; i < groups; i++) {
+    for (size_t i = 0; i < g.count; i++) {
         struct pair sum = ky > 0 ? load_pair(column + i * STRIP) : all(0);
-        for (size_t x = i * group; x < (i + 1) * group; x++)
+        for (size_t x = i * g.columns; x < (i + 1) * g.columns; x++)
             sum = add(sum, load_bf16(row, x * STRIP));
         store_pair(column + i * STRIP, sum);
     }
     struct pair share = all(1.0f / (float)(w->kernel_h * w->kernel_w));
     for (int ox = 0; ox < w->out_w && ky == w->kernel_h - 1; ox++) {
-        const float *from = column + (size_t)ox * apart * STRIP;
+        const float *from = column + (size_t)ox * g.apart * STRIP;
         struct pair sum = load_pair(from);
-        for (size_t i = 1; i < window; i++)
+        for (size_t i = 1; i < g.window; i++)
             sum = add(sum, load_pair(from + i * STRIP));
         sum = in_order(mul_add(sum, share, all(0)));
         store_pair(s->averaged + ((size_t)oy * (size_t)w->out_w + (size_t)ox) * (size_t)s->c + k,
@@ -317,8 +323,10 @@ XT_INLINE void max_row(const struct xt_norm_sample *s, const struct rows *r, siz
             larger(&most, &at, best, _mm256_or_si256(place, _mm256_set1_epi8(32)));
             fetch_out(pooled, i * c + c * out_w);
             _mm512_storeu_si512(pooled + i * c, most);
-            if (winner)
+            if (winner) {
+                __builtin_prefetch(winner + c * out_w + i * STRIP, 1);
                 _mm256_storeu_si256((__m256i *)(winner + i * STRIP), at);
+            }
         }
         _mm512_storeu_si512(old_best, best);
         _mm256_storeu_si256(old_place, place);
@@ -543,18 +551,20 @@ static void gather(const struct xt_norm_sample *s, const struct rows *r, size_t 
 static void spread(const struct xt_norm_sample *s, size_t columns, size_t k, int y, float *column)
 {
     const struct xt_window *w = &s->average;
-    memset(column, 0, columns * STRIP * sizeof *column);
-    if (!s->daveraged || y / w->kernel_h >= w->out_h)
-        return;
     struct pair share = all(1.0f / (float)(w->kernel_h * w->kernel_w));
-    float *to = column + (size_t)s->max.pad_w * STRIP;
-    size_t first = (size_t)(y / w->kernel_h) * (size_t)w->out_w;
-    for (size_t ox = 0; ox < (size_t)w->out_w; ox++) {
-        struct pair g = load_ordered(s->daveraged + (first + ox) * (size_t)s->c + k);
-        for (size_t x = 0; x < (size_t)w->kernel_w; x++) {
-            float *at = to + (ox * (size_t)w->stride_w + x) * STRIP;
-            store_pair(at, mul_add(g, share, load_pair(at)));
-        }
+    bool within = s->daveraged && y / w->kernel_h < w->out_h;
+    struct groups g = within ? groups_of(w) : (struct groups){.count = 0};
+    size_t x = (size_t)s->max.pad_w;
+    memset(column, 0, columns * STRIP * sizeof *column);
+    for (size_t i = 0; i < g.count; i++) {
+        size_t first = i < g.window ? 0 : (i - g.window) / g.apart + 1;
+        size_t line = (size_t)(y / w->kernel_h) * (size_t)w->out_w;
+        struct pair sum = all(0);
+        for (size_t ox = first; ox * g.apart <= i && ox < (size_t)w->out_w; ox++)
+            sum = add(sum, load_ordered(s->daveraged + (line + ox) * (size_t)s->c + k));
+        sum = mul_add(sum, share, all(0));
+        for (size_t n = 0; n < g.columns; n++, x++)
+            store_pair(column + x * STRIP, sum);
     }
 }
 
@@ -760,9 +770,10 @@ bool XT_LOOPS_NAME(norm_wide_statistics)(enum xt_dtype dtype, const void *z, siz
             struct pair around = load_ordered(pivot + k);
             struct pair sum = all(0);
             struct pair square = all(0);
-            size_t end = (first + STRETCH < pixels ? first + STRETCH : pixels) * c;
-            for (size_t i = first * c + k; i < end; i += c) {
-                struct pair v = sub(load_bf16(z, i), around);
+            size_t count = pixels - first < STRETCH ? pixels - first : STRETCH;
+            for (size_t x = 0; x < count; x++) {
+                fetch(z, ahead(first * c, c, k, count, x));
+                struct pair v = sub(load_bf16(z, (first + x) * c + k), around);
                 sum = add(sum, v);
                 square = mul_add(v, v, square);
             }

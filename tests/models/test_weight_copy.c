@@ -8,21 +8,21 @@
 #include "base/rng.h"
 #include "models/graph/loops/loops.h"
 
-static size_t source_index(const struct xt_weight_copy *w, int o, int i, int tap)
+static int source_index(const struct xt_weight_copy *w, int o, int i, int tap)
 {
     int block = (o / 16 * (w->in / 16) + i / 16) * w->taps + tap;
     int row = w->out_is_row ? o % 16 : i % 16;
     int column = w->out_is_row ? i % 16 : o % 16;
-    return (size_t)((block * 16 + row) * 16 + column);
+    return (block * 16 + row) * 16 + column;
 }
 
-static size_t copy_index(const struct xt_weight_copy *w, int o, int i, int tap)
+static int copy_index(const struct xt_weight_copy *w, int o, int i, int tap)
 {
     int wide = w->out_is_wide ? o : i;
     int paired = w->out_is_wide ? i : o;
     int pairs = (w->out_is_wide ? w->in : w->out) / 2;
     int at = (wide / w->wide * w->taps + tap) * pairs + paired / 2;
-    return (size_t)((at * w->wide + wide % w->wide) * 2 + paired % 2);
+    return (at * w->wide + wide % w->wide) * 2 + paired % 2;
 }
 
 static void copies(const struct xt_loops *loops, bool out_is_row, bool out_is_wide, int wide)

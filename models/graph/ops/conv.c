@@ -250,14 +250,15 @@ static bool copies_by_loop(const struct making *m, const_dnnl_memory_desc_t md,
     };
     enum { PAIRED = 32 };
     const struct xt_conv_op *conv = m->conv;
+    if (!m->graph->backend->copy_weights || has_own_weights(conv) || conv->groups > 1)
+        return false;
     *copy = (struct xt_weight_copy){
         .out = xt_op_out(&conv->op, 0)->c,
         .in = xt_op_in(&conv->op, 0)->c,
         .taps = (int)(conv->kernel[0] * conv->kernel[1]),
         .out_is_row = is_format(m, m->master_md, dnnl_f32, dnnl_ABcd16a16b),
     };
-    if (!m->graph->backend->copy_weights || has_own_weights(conv) || conv->groups > 1 ||
-        (!copy->out_is_row && !is_format(m, m->master_md, dnnl_f32, dnnl_ABcd16b16a)))
+    if (!copy->out_is_row && !is_format(m, m->master_md, dnnl_f32, dnnl_ABcd16b16a))
         return false;
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
         copy->out_is_wide = formats[i].out_is_wide;

@@ -55,6 +55,9 @@ struct xt_backend {
      * told (3.13). */
     bool adds_own_type;
     enum xt_status (*begin)(struct xt_graph *graph, struct xt_err *err); /* NULL: nothing */
+    /* The weights' copies that loops can make (xt_conv_op's `copies`); NULL: primitives make all.
+     */
+    enum xt_status (*copy_weights)(struct xt_graph *graph, struct xt_err *err);
     const struct xt_override *overrides; /* ends in one without a kind */
 };
 

@@ -452,6 +452,8 @@ static enum xt_status refresh(struct xt_graph *graph, struct xt_err *err)
         status = xt_params_push(params, err);
     for (int i = 0; i < graph->op_count && !status; i++)
         status = refresh_op(graph, graph->ops[i], err);
+    if (!status && graph->backend->copy_weights)
+        status = graph->backend->copy_weights(graph, err);
     if (status)
         return status;
     if (graph->profile)

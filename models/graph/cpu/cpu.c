@@ -35,5 +35,6 @@ const struct xt_backend xt_backend_cpu = {
     .any_pass = true,
     .by_slices = true,
     .master_format = true,
+    .copy_weights = xt_cpu_copy_weights,
     .overrides = overrides,
 };

@@ -24,6 +24,18 @@ struct xt_window {
     int out_h, out_w;
 };
 
+/* A convolution's weights and their bf16 copy for a kernel of matrix tiles. From blocks of 16 by
+ * 16, [out / 16][in / 16][taps][16][16], to [wide axis / wide][taps][other axis / 2][wide][2].
+ * Channels are multiples of 16, those of the wide axis of `wide`. */
+struct xt_weight_copy {
+    const float *from;
+    uint32_t *to; /* pairs of bf16 */
+    int out, in, taps;
+    bool out_is_row; /* of a block of 16 by 16; else its column */
+    bool out_is_wide;
+    int wide;
+};
+
 /* What a pass of the gradient does with the gradient before ReLU: sums it up and keeps it; sums it
  * up alone; makes the input's gradient of it, from the same inputs. */
 enum xt_norm_pass { XT_NORM_SUM_AND_KEEP, XT_NORM_SUM, XT_NORM_APPLY };
@@ -100,6 +112,8 @@ struct xt_loops {
     void (*scale_rows)(float *numbers, int w, int c, size_t stride, float factor);
     /* Float32 to the tensor's type. */
     void (*convert)(enum xt_dtype dtype, const float *in, size_t count, void *out);
+    /* Rows [16 * row, 16 * row + 16) of output channels. */
+    void (*copy_weights)(const struct xt_weight_copy *copy, int row);
     /* out = (in - mean) * scale from bytes, of three channels in turn; rounded for s8, whose range
      * it must not leave. */
     void (*normalise)(enum xt_dtype dtype, const uint8_t *in, size_t count, const float mean[3],

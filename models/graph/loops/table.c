@@ -17,6 +17,7 @@ const struct xt_loops XT_LOOPS_NAME(table) = {
     .sum_rows = XT_LOOPS_NAME(sum_rows),
     .scale_rows = XT_LOOPS_NAME(scale_rows),
     .convert = XT_LOOPS_NAME(convert),
+    .copy_weights = XT_LOOPS_NAME(copy_weights),
     .normalise = XT_LOOPS_NAME(normalise),
     .centre = XT_LOOPS_NAME(centre),
     .largest = XT_LOOPS_NAME(largest),

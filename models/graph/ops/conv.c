@@ -70,8 +70,8 @@ static int weight_dims(const struct xt_conv_op *conv, dnnl_dims_t dims)
 /* The weights' copies in the kernels' formats: what several kernels take alike is there once. */
 struct copies {
     int count;
-    const_dnnl_memory_desc_t md[4]; /* the steps' own */
-    struct xt_location at[4];
+    const_dnnl_memory_desc_t md[XT_WEIGHT_COPIES_MAX]; /* the steps' own */
+    struct xt_location at[XT_WEIGHT_COPIES_MAX];
 };
 
 /* What a convolution's primitives are described with: of the batch, or of a slice's samples. */
@@ -225,8 +225,68 @@ static void find_masters(struct making *m)
                                          &conv->host_scales);
 }
 
+static bool is_format(const struct making *m, const_dnnl_memory_desc_t md, dnnl_data_type_t dtype,
+                      dnnl_format_tag_t tag)
+{
+    dnnl_dims_t dims;
+    int ndims = weight_dims(m->conv, dims);
+    const_dnnl_memory_desc_t is = xt_program_layout_as(m->program, dtype, ndims, dims, tag);
+    return is && xt_dnnl.memory_desc_equal(md, is);
+}
+
+/* Whether the back end's loop makes the copy: from blocks of 16 by 16, to formats of matrix tiles
+ * that have no padding. */
+static bool copies_by_loop(const struct making *m, const_dnnl_memory_desc_t md,
+                           struct xt_weight_copy *copy)
+{
+    static const struct {
+        dnnl_format_tag_t tag;
+        bool out_is_wide;
+        int wide;
+    } formats[] = {
+        {dnnl_AcdB16b64a2b, true, 64},  {dnnl_AcdB16b48a2b, true, 48},
+        {dnnl_AcdB16b32a2b, true, 32},  {dnnl_BcdA16a64b2a, false, 64},
+        {dnnl_BcdA16a48b2a, false, 48}, {dnnl_BcdA16a32b2a, false, 32},
+    };
+    enum { PAIRED = 32 };
+    const struct xt_conv_op *conv = m->conv;
+    if (!m->graph->backend->copy_weights || has_own_weights(conv) || conv->groups > 1)
+        return false;
+    *copy = (struct xt_weight_copy){
+        .out = xt_op_out(&conv->op, 0)->c,
+        .in = xt_op_in(&conv->op, 0)->c,
+        .taps = (int)(conv->kernel[0] * conv->kernel[1]),
+        .out_is_row = is_format(m, m->master_md, dnnl_f32, dnnl_ABcd16a16b),
+    };
+    if (!copy->out_is_row && !is_format(m, m->master_md, dnnl_f32, dnnl_ABcd16b16a))
+        return false;
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        copy->out_is_wide = formats[i].out_is_wide;
+        copy->wide = formats[i].wide;
+        int wide = copy->out_is_wide ? copy->out : copy->in;
+        int paired = copy->out_is_wide ? copy->in : copy->out;
+        if (wide % copy->wide == 0 && paired % PAIRED == 0 &&
+            is_format(m, md, dnnl_bf16, formats[i].tag))
+            return true;
+    }
+    return false;
+}
+
+static void add_copy(struct making *m, const_dnnl_memory_desc_t md, struct xt_location to)
+{
+    struct xt_conv_op *conv = m->conv;
+    struct xt_weight_copy copy;
+    if (!copies_by_loop(m, md, &copy)) {
+        xt_program_reorder_md(m->program, XT_BEFORE, m->master_md, m->master, md, to, what_working);
+        return;
+    }
+    conv->copied_from = m->master;
+    conv->copied_to[conv->copy_count] = to;
+    conv->copies[conv->copy_count++] = copy;
+}
+
 /* The weights as the primitive wants them: the parameter itself where that is so. */
-static struct xt_location working(const struct making *m, const_dnnl_primitive_desc_t pd)
+static struct xt_location working(struct making *m, const_dnnl_primitive_desc_t pd)
 {
     const_dnnl_memory_desc_t md = xt_layout_of(pd, dnnl_query_weights_md, 0);
     if (xt_program_fails(m->program) ||
@@ -238,7 +298,7 @@ static struct xt_location working(const struct making *m, const_dnnl_primitive_d
             return copies->at[i];
     struct xt_location copy = xt_in_buffer(
         xt_graph_permanent(m->graph, m->conv->op.name, XT_WORKING_WEIGHTS, xt_layout_bytes(md)));
-    xt_program_reorder_md(m->program, XT_BEFORE, m->master_md, m->master, md, copy, what_working);
+    add_copy(m, md, copy);
     copies->md[copies->count] = md;
     copies->at[copies->count++] = copy;
     return copy;

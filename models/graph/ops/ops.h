@@ -161,6 +161,7 @@ struct xt_fold {
     bool relu;
 };
 
+enum { XT_WEIGHT_COPIES_MAX = 4 };
 struct xt_conv_op {
     struct xt_op op;
     int weight; /* index in params */
@@ -175,6 +176,10 @@ struct xt_conv_op {
     bool own_weight_grad;
     dnnl_format_tag_t weight_grad_format;
     struct xt_location weight_grad;
+    /* Copies of the weights that the back end makes without a primitive, and where they lie. */
+    int copy_count;
+    struct xt_weight_copy copies[XT_WEIGHT_COPIES_MAX];
+    struct xt_location copied_from, copied_to[XT_WEIGHT_COPIES_MAX];
     struct xt_device_memory host_bias;   /* [out->c] of own weights */
     struct xt_device_memory host_scales; /* int8: [out->c] what a step of each output channel's
                                             weights is worth */

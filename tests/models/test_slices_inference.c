@@ -164,7 +164,7 @@ static void in_float32(void **state)
 static void in_bf16(void **state)
 {
     (void)state;
-    both_ways_agree((struct pass){.model = "lprnet", .dtype = XT_BF16, .batch = 12, .threads = 3},
+    both_ways_agree((struct pass){.model = "lprnet", .dtype = XT_BF16, .batch = 24, .threads = 3},
                     3, 0.02);
 }
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "models/graph/backend.h"
 #include "models/graph/executor.h"
 #include "models/graph/ranges.h"
 #include "models/registry.h"

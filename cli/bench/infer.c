@@ -66,6 +66,7 @@ static enum xt_status build(struct work *work, const struct xt_settings *setting
     struct xt_recording *recording = NULL;
     own.amp = run->amp;
     own.fuse = run->fuse;
+    own.convolutions_alone = true;
     network->ranges = (struct xt_ranges){0};
     enum xt_status status = xt_network_rebuild(network, &own, run->batch, err);
     if (status || run->amp != XT_AMP_INT8)

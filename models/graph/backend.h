@@ -15,7 +15,8 @@ struct xt_slice {
 
 /* An op that goes by slices (slices.h). `second` is false for the sums of a norm, else true. */
 struct xt_by_slices {
-    /* NULL: always. Asked before the op is described. */
+    /* NULL: always. Asked before the op is described. In inference a back end's whole pass goes by
+     * slices or none of it. */
     bool (*can)(const struct xt_op *op, const struct xt_graph *graph, bool backward);
     /* Once, before the first slice and after the last one; NULL: nothing. */
     enum xt_status (*begin)(struct xt_op *op, struct xt_graph *graph, bool backward, bool second,

@@ -72,33 +72,68 @@ static const struct xt_buffer *too_large(const struct xt_graph *graph)
     return NULL;
 }
 
-static enum xt_status lay_out(struct xt_graph *graph, struct xt_err *err)
+/* Of the buffers those that all lanes share, or those of one lane, where an op is done with one
+ * slice before the next op begins. */
+static enum xt_status lay_out_some(struct xt_graph *graph, bool of_lane, struct xt_plan *plan,
+                                   struct xt_err *err)
 {
-    const struct xt_device *device = graph->options.device;
-    const struct xt_buffer *large = too_large(graph);
-    if (large) {
-        char what[128];
-        snprintf(what, sizeof what, "%.64s (%s)", large->tensor, large->kind);
-        return xt_device_refuse_piece(device, what, large->bytes, err);
-    }
-    size_t count = (size_t)graph->buffer_count;
+    struct xt_buffer *buffers[sizeof graph->buffers / sizeof graph->buffers[0]];
+    size_t count = 0;
+    for (int i = 0; i < graph->buffer_count; i++)
+        if (graph->buffers[i]->of_lane == of_lane)
+            buffers[count++] = graph->buffers[i];
     struct xt_plan_item *items = NULL;
     enum xt_status status = xt_mem_calloc(&items, count, sizeof *items, "the memory plan", err);
     if (status)
         return status;
     for (size_t i = 0; i < count; i++)
-        items[i] = (struct xt_plan_item){.bytes = graph->buffers[i]->bytes,
-                                         .first = graph->buffers[i]->first,
-                                         .last = graph->buffers[i]->last,
-                                         .rest = graph->buffers[i]->forward_last,
-                                         .again = graph->buffers[i]->again};
-    xt_slices_extend(graph, items, count);
-    status = xt_plan_layout(items, count, xt_device_allocation_most(device), &graph->plan, err);
+        items[i] = (struct xt_plan_item){.bytes = buffers[i]->bytes,
+                                         .first = buffers[i]->first,
+                                         .last = buffers[i]->last,
+                                         .rest = buffers[i]->forward_last,
+                                         .again = buffers[i]->again};
+    if (!of_lane)
+        xt_slices_extend(graph, items, count);
+    status =
+        xt_plan_layout(items, count, xt_device_allocation_most(graph->options.device), plan, err);
     for (size_t i = 0; i < count && !status; i++) {
-        graph->buffers[i]->segment = items[i].segment;
-        graph->buffers[i]->offset = items[i].offset;
+        buffers[i]->segment = items[i].segment;
+        buffers[i]->offset = items[i].offset;
     }
     free(items);
+    return status;
+}
+
+/* The lanes' arenas lie one behind the other, behind what they share. */
+static void add_lanes(struct xt_graph *graph, const struct xt_plan *lane)
+{
+    enum { PAGE = 4096 };
+    size_t before = (graph->plan.bytes + PAGE - 1) / PAGE * PAGE;
+    size_t each = (lane->bytes + PAGE - 1) / PAGE * PAGE;
+    for (int i = 0; i < graph->buffer_count; i++) {
+        struct xt_buffer *buffer = graph->buffers[i];
+        buffer->offset += buffer->of_lane ? before : 0;
+        buffer->lane_bytes = buffer->of_lane ? each : buffer->lane_bytes;
+    }
+    graph->plan.bytes = before + each * (size_t)graph->slices.lanes;
+    graph->plan.segment_bytes[0] = graph->plan.bytes;
+}
+
+static enum xt_status lay_out(struct xt_graph *graph, struct xt_err *err)
+{
+    const struct xt_buffer *large = too_large(graph);
+    struct xt_plan lane = {.segments = 0};
+    if (large) {
+        char what[128];
+        snprintf(what, sizeof what, "%.64s (%s)", large->tensor, large->kind);
+        return xt_device_refuse_piece(graph->options.device, what, large->bytes, err);
+    }
+    enum xt_status status = lay_out_some(graph, false, &graph->plan, err);
+    if (status || graph->options.training || !graph->slices.lanes)
+        return status;
+    status = lay_out_some(graph, true, &lane, err);
+    if (!status)
+        add_lanes(graph, &lane);
     return status;
 }
 

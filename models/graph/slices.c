@@ -169,16 +169,62 @@ static bool can_write_over(const struct xt_graph *graph, const struct xt_tensor 
            writer->by_slices[1] && is_norm(producer_of(graph, tensor));
 }
 
+/* ---- inference: all ops go by slices, or none does ---- */
+
+/* Where an op writes over what it reads, the output that has that memory; else NULL. */
+static const struct xt_tensor *written_in_place(const struct xt_op *op, const struct xt_tensor *in)
+{
+    bool residual =
+        op->kind == &xt_kind_conv && ((const struct xt_conv_op *)op)->fold.residual == in;
+    return residual || op->kind == &xt_kind_dropout ? op->outputs[0] : NULL;
+}
+
+/* Written and read, as is what lies in its memory later, within one stretch. */
+static bool stays_in_stretch(const struct xt_graph *graph, const struct xt_tensor *tensor)
+{
+    const struct xt_op *producer = producer_of(graph, tensor);
+    if (tensor == graph->logits || !producer->by_slices[0])
+        return false;
+    for (int i = 0; i < graph->op_count; i++)
+        for (int k = 0; k < graph->ops[i]->input_count; k++) {
+            const struct xt_op *op = graph->ops[i];
+            if (xt_op_in(op, k) != tensor)
+                continue;
+            const struct xt_tensor *over = written_in_place(op, tensor);
+            if (!op->by_slices[0] || op->stretch[0][1] != producer->stretch[0][1] ||
+                (over && !stays_in_stretch(graph, over)))
+                return false;
+        }
+    return true;
+}
+
+/* A context over the batch may stand between two stretches. */
+static bool infers_by_slices(const struct xt_graph *graph)
+{
+    for (int i = 0; i < graph->op_count; i++)
+        if (!graph->ops[i]->by_slices[0] && graph->ops[i]->kind != &xt_kind_context)
+            return false;
+    return graph->slices.even;
+}
+
+/* ---- the plan ---- */
+
+/* Samples of a slice, where there are so many: 8 of int8, 4 of 16 bits, 2 of float32. */
+static int samples_most(const struct xt_graph_options *options)
+{
+    enum { ELEMENT_BYTES = 8 }; /* of one number of all of them */
+    return ELEMENT_BYTES / (int)xt_dtype_size(options->int8 ? XT_U8 : options->dtype);
+}
+
 void xt_slices_plan(struct xt_graph *graph)
 {
-    enum { ELEMENT_BYTES = 8 }; /* of all samples of a slice: 4 of bf16, 2 of float32 */
-    int most = ELEMENT_BYTES / (int)xt_dtype_size(graph->options.dtype);
+    int most = samples_most(&graph->options);
     const struct xt_graph_options *options = &graph->options;
     struct xt_slices *slices = &graph->slices;
     int n = options->batch;
     int threads = options->device->threads;
     *slices = (struct xt_slices){.lanes = 0};
-    if (!options->by_slices || !options->training || !graph->backend->by_slices)
+    if (!options->by_slices || !graph->backend->by_slices)
         return;
     slices->samples = 1;
     while (slices->samples < most && n % (2 * slices->samples) == 0 &&
@@ -193,12 +239,19 @@ void xt_slices_plan(struct xt_graph *graph)
         for (int backward = 0; backward < 2; backward++)
             graph->ops[i]->by_slices[backward] =
                 goes_by_slices(graph, graph->ops[i], backward != 0);
+    if (!options->training && !infers_by_slices(graph)) {
+        slices->lanes = 0;
+        for (int i = 0; i < graph->op_count; i++)
+            graph->ops[i]->by_slices[0] = false;
+        return;
+    }
     for (int backward = 0; backward < 2; backward++)
         plan_direction(graph, backward != 0);
     for (int i = 0; i < graph->tensor_count; i++) {
         struct xt_tensor *tensor = graph->tensors[i];
-        tensor->written_over = can_write_over(graph, tensor);
-        for (int r = 0; r < tensor->readers; r++)
+        tensor->value_ring = !options->training && stays_in_stretch(graph, tensor);
+        tensor->written_over = options->training && can_write_over(graph, tensor);
+        for (int r = 0; r < tensor->readers && options->training; r++)
             tensor->ring[r] = can_ring(graph, tensor, r);
     }
 }

@@ -1,5 +1,5 @@
-/* A training pass by slices: a few samples at a time go through several ops, while what they leave
- * stays in a core's second-level cache.
+/* A pass by slices: a few samples at a time go through several ops, while what they leave stays in
+ * a core's second-level cache.
  *
  * A stretch is a run of ops in which each sample depends on itself alone; it ends where a batch
  * norm has to know all samples. So a norm has two parts: one that adds up and ends a stretch, and
@@ -9,6 +9,10 @@
  *
  * Which ops are in a stretch follows from the network alone, so that all processes of a team go
  * through the same ones in the same order. An op that cannot go by slices runs whole in its place.
+ *
+ * In fused inference no op has to know all samples, but for a context over the batch: a pass is one
+ * stretch, or goes op by op where some op cannot go by slices. Each lane has an arena of its own
+ * there, in which ops share memory as they do when they run whole.
  */
 #ifndef XT_MODELS_GRAPH_SLICES_H
 #define XT_MODELS_GRAPH_SLICES_H

@@ -12,9 +12,10 @@ size_t xt_tensor_bytes(const struct xt_tensor *tensor)
 
 void *xt_buffer_sample(const struct xt_buffer *buffer, size_t sample, int n)
 {
-    if (buffer->ring)
-        n = n / buffer->lane_samples * buffer->ring + n % buffer->ring;
-    return (char *)buffer->data + sample * (size_t)n;
+    if (!buffer->ring)
+        return (char *)buffer->data + sample * (size_t)n;
+    return (char *)buffer->data + buffer->lane_bytes * (size_t)(n / buffer->lane_samples) +
+           sample * (size_t)(n % buffer->ring);
 }
 
 void *xt_tensor_sample(const struct xt_tensor *tensor, const struct xt_buffer *buffer, int n)

@@ -24,8 +24,10 @@ struct xt_buffer {
     int backward_first; /* the first one after it; 0: none */
     int again;          /* --recompute: the time before which it is made again; 0: it is kept */
     int ring; /* samples of each lane that it holds at a time (slices.h); 0: it holds all samples */
-    int lane_samples; /* of a ring: how many a lane has in all */
-    size_t segment;   /* of the arena, and where in it; once planned */
+    int lane_samples;  /* of a ring: how many a lane has in all */
+    size_t lane_bytes; /* of a ring: from a lane's part to the next one's */
+    bool of_lane;      /* `bytes` are one lane's, in an arena of the lane's own */
+    size_t segment;    /* of the arena, and where in it; once planned */
     size_t offset;
     void *data; /* once built; an address on `device` */
     const struct xt_device *device;
@@ -43,8 +45,9 @@ struct xt_tensor {
     bool one_reader;  /* its op's backward takes one gradient: a second reader is refused */
     bool overwritten; /* an op writes its output over it: no op described later may read it */
     int readers;      /* ops that read it, each with a gradient of its own */
-    /* slices.h: the gradient that a reader writes is kept of a slice alone; is written over the
-     * value, which that reader is the last to read. */
+    /* slices.h: the value is kept of a slice alone; so is the gradient that a reader writes; that
+     * is written over the value, which that reader is the last to read. */
+    bool value_ring;
     bool ring[XT_READERS_MAX];
     bool written_over;
     struct xt_buffer *value;

@@ -37,6 +37,7 @@ enum xt_status xt_network_describe(struct xt_network *network, const struct xt_s
 {
     bool int8 = settings->amp == XT_AMP_INT8;
     bool training = draft->training;
+    bool shows_ranges = int8 && !network->ranges.tensors; /* of what is between ops */
     enum xt_status status =
         int8 ? check_int8(training, err) : check_fp16(network, settings, training, err);
     if (!status && training && settings->recompute && network->device.own_memory)
@@ -57,7 +58,7 @@ enum xt_status xt_network_describe(struct xt_network *network, const struct xt_s
         .int8 = int8 && network->ranges.tensors ? &network->ranges : NULL,
         .bn_frozen = training && xt_network_freezes_bn(network, settings),
         .learn_from = training ? settings->freeze_until : NULL,
-        .by_slices = training,
+        .by_slices = training || (settings->fuse && !shows_ranges),
         .floor = settings->convolutions_alone,
     };
     if (settings->kernels)

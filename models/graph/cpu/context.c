@@ -26,11 +26,6 @@ void xt_cpu_context_prepare(struct xt_op *op, struct xt_graph *graph)
     xt_graph_use(op, graph, ~0U, 0);
 }
 
-static const float *tap_at(const struct xt_tensor *tap, const void *data, int n)
-{
-    return (const float *)data + (size_t)n * (size_t)tap->h * (size_t)tap->w * (size_t)tap->c;
-}
-
 static double *group_value(const struct state *context, double *values, int n, int tap)
 {
     return values + (size_t)n * (size_t)context->is->groups + (size_t)context->is->spec.group[tap];
@@ -60,18 +55,19 @@ static double samples_in_mean(const struct state *context, const struct xt_graph
 static float *out_at(const struct state *context, int n, int tap)
 {
     const struct xt_tensor *out = xt_op_out(context->op, 0);
-    return (float *)out->value->data + (size_t)n * (size_t)out->w * (size_t)out->c +
-           context->is->first_channel[tap];
+    return (float *)xt_tensor_sample(out, out->value, n) + context->is->first_channel[tap];
 }
 
 /* Each tap's sums over h into the output, and its squares. */
 static void sum_sample(const struct state *context, const struct xt_loops *loops, int n)
 {
     const struct xt_tensor *out = xt_op_out(context->op, 0);
+    size_t groups = (size_t)context->is->groups;
+    memset(context->square + (size_t)n * groups, 0, groups * sizeof *context->square);
     for (int i = 0; i < context->is->spec.count; i++) {
         const struct xt_tensor *tap = xt_op_in(context->op, i);
         *group_value(context, context->square, n, i) +=
-            loops->sum_rows(tap_at(tap, tap->value->data, n), tap->h, tap->w, tap->c,
+            loops->sum_rows(xt_tensor_sample(tap, tap->value, n), tap->h, tap->w, tap->c,
                             out_at(context, n, i), (size_t)out->c);
     }
 }
@@ -97,6 +93,14 @@ static void finish_squares(const struct state *context, double mean_of, int n)
     }
 }
 
+/* Of a mean over the sample. */
+static void forward_sample(const struct state *context, const struct xt_graph *graph, int n)
+{
+    sum_sample(context, graph->loops, n);
+    finish_squares(context, 1, n);
+    scale_sample(context, graph->loops, n);
+}
+
 static enum xt_status forward_over_batch(const struct state *context, struct xt_graph *graph,
                                          struct xt_err *err)
 {
@@ -117,18 +121,31 @@ enum xt_status xt_cpu_context_forward(struct xt_op *op, struct xt_graph *graph, 
 {
     struct state *context = op->own;
     int samples = xt_op_out(context->op, 0)->n;
-    memset(context->square, 0,
-           (size_t)samples * (size_t)context->is->groups * sizeof *context->square);
     if (context->is->spec.over_batch)
         return forward_over_batch(context, graph, err);
 #pragma omp parallel for schedule(static)
-    for (int n = 0; n < samples; n++) {
-        sum_sample(context, graph->loops, n);
-        finish_squares(context, 1, n);
-        scale_sample(context, graph->loops, n);
-    }
+    for (int n = 0; n < samples; n++)
+        forward_sample(context, graph, n);
     return XT_OK;
 }
+
+static bool can_slice(const struct xt_op *op, const struct xt_graph *graph, bool backward)
+{
+    return !graph->options.training && !backward &&
+           !((const struct xt_context_op *)op)->spec.over_batch;
+}
+
+static enum xt_status forward_slice(struct xt_op *op, struct xt_graph *graph, bool second,
+                                    const struct xt_slice *slice, struct xt_err *err)
+{
+    (void)second;
+    (void)err;
+    for (int i = 0; i < slice->count; i++)
+        forward_sample(op->own, graph, slice->first + i);
+    return XT_OK;
+}
+
+const struct xt_by_slices xt_cpu_context_by_slices = {.can = can_slice, .forward = forward_slice};
 
 /* sum over the sample of (gradient of tap / square) * tap. */
 static void sum_slopes(const struct state *context, int n)
@@ -138,7 +155,7 @@ static void sum_slopes(const struct state *context, int n)
         (const float *)out->grad[0]->data + (size_t)n * (size_t)out->w * (size_t)out->c;
     for (int i = 0; i < context->is->spec.count; i++) {
         const struct xt_tensor *tap = xt_op_in(context->op, i);
-        const float *t = tap_at(tap, tap->value->data, n);
+        const float *t = xt_tensor_sample(tap, tap->value, n);
         double sum = 0;
         for (int y = 0; y < tap->h; y++)
             for (int x = 0; x < tap->w; x++) {
@@ -163,7 +180,7 @@ static void write_grad(const struct state *context, double mean_of, int counted,
     for (int i = 0; i < context->is->spec.count; i++) {
         const struct xt_tensor *tap = xt_op_in(context->op, i);
         size_t sample = (size_t)tap->h * (size_t)tap->w * (size_t)tap->c;
-        const float *t = tap_at(tap, tap->value->data, n);
+        const float *t = xt_tensor_sample(tap, tap->value, n);
         const struct xt_buffer *grad = xt_op_in_grad(context->op, i);
         if (!grad)
             continue;

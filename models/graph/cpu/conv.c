@@ -53,15 +53,17 @@ static struct xt_weight_grad describe_job(const struct xt_conv_op *conv)
  * every thread has something to do. */
 static bool can_slice(const struct xt_op *op, const struct xt_graph *graph, bool backward)
 {
-    enum { WEIGHTS_MOST = 640 << 10, SLICE_MOST = 2560 << 10 };
+    enum { WEIGHTS_MOST = 640 << 10, INFERENCE_WEIGHTS_MOST = 1 << 20, SLICE_MOST = 2560 << 10 };
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
     const struct xt_tensor *in = xt_op_in(op, 0);
     const struct xt_tensor *out = xt_op_out(op, 0);
     int64_t weights = conv->kernel[0] * conv->kernel[1] * in->c * out->c / conv->groups;
     size_t slice = (xt_tensor_bytes(in) + xt_tensor_bytes(out)) / (size_t)in->n *
                    (size_t)graph->slices.samples;
-    if (!graph->slices.even || in->dtype != out->dtype || slice > SLICE_MOST ||
-        (size_t)weights * xt_dtype_size(in->dtype) > WEIGHTS_MOST)
+    bool training = graph->options.training;
+    if (!graph->slices.even || (training && in->dtype != out->dtype) || slice > SLICE_MOST ||
+        (size_t)weights * xt_dtype_size(in->dtype) >
+            (training ? WEIGHTS_MOST : INFERENCE_WEIGHTS_MOST))
         return false;
     return !backward || (xt_op_learns(op, graph) && loop_for(conv, graph));
 }

@@ -2,7 +2,10 @@
 #include "models/graph/cpu/cpu.h"
 
 static const struct xt_override overrides[] = {
-    {.kind = &xt_kind_input, .prepare = xt_cpu_input_prepare, .forward = xt_cpu_input_forward},
+    {.kind = &xt_kind_input,
+     .prepare = xt_cpu_input_prepare,
+     .forward = xt_cpu_input_forward,
+     .by_slices = &xt_cpu_input_by_slices},
     {.kind = &xt_kind_conv,
      .prepare = xt_cpu_conv_prepare,
      .backward = xt_cpu_conv_backward,
@@ -14,7 +17,10 @@ static const struct xt_override overrides[] = {
      .can_again = xt_cpu_norm_can_again,
      .again = xt_cpu_norm_again,
      .by_slices = &xt_cpu_norm_by_slices},
-    {.kind = &xt_kind_pool, .prepare = xt_cpu_pool_prepare, .forward = xt_cpu_pool_forward},
+    {.kind = &xt_kind_pool,
+     .prepare = xt_cpu_pool_prepare,
+     .forward = xt_cpu_pool_forward,
+     .by_slices = &xt_cpu_pool_by_slices},
     {.kind = &xt_kind_dropout,
      .prepare = xt_dropout_use,
      .forward = xt_cpu_dropout_forward,
@@ -23,7 +29,8 @@ static const struct xt_override overrides[] = {
     {.kind = &xt_kind_context,
      .prepare = xt_cpu_context_prepare,
      .forward = xt_cpu_context_forward,
-     .backward = xt_cpu_context_backward},
+     .backward = xt_cpu_context_backward,
+     .by_slices = &xt_cpu_context_by_slices},
     {.kind = NULL},
 };
 

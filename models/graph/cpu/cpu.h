@@ -19,8 +19,9 @@ void xt_cpu_norm_again(struct xt_op *op, struct xt_graph *graph);
 
 enum xt_status xt_cpu_copy_weights(struct xt_graph *graph, struct xt_err *err);
 
-extern const struct xt_by_slices xt_cpu_conv_by_slices, xt_cpu_norm_by_slices,
-    xt_cpu_dropout_by_slices;
+extern const struct xt_by_slices xt_cpu_input_by_slices, xt_cpu_conv_by_slices,
+    xt_cpu_norm_by_slices, xt_cpu_pool_by_slices, xt_cpu_dropout_by_slices,
+    xt_cpu_context_by_slices;
 
 void xt_cpu_pool_prepare(struct xt_op *op, struct xt_graph *graph);
 enum xt_status xt_cpu_pool_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);

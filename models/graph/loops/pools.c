@@ -41,29 +41,66 @@ XT_INLINE void max_of_three(enum xt_dtype dtype, const void *a, const void *b, c
         max_u8(a, b, c, n, out);
 }
 
-/* A place in the padding takes its neighbour in the image instead, which is in the window anyhow
- * and so changes no maximum. */
-void XT_LOOPS_NAME(max_pool_row)(enum xt_dtype dtype, const void *in, int h, int w, int c,
-                                 const struct xt_window *window, int oy, float *scratch, void *out)
+/* A sample that is pooled, and its output; rows and pixels in bytes. */
+struct max_pool {
+    enum xt_dtype dtype;
+    const struct xt_window *window;
+    int h, w;
+    size_t c, pixel;
+    const char *in;
+    char *out;
+};
+
+/* Output columns [left, right) of row `oy`. A place in the padding takes its neighbour in the image
+ * instead, which is in the window anyhow and so changes no maximum. `down` has room for the input's
+ * columns. */
+static void max_of_stripe(const struct max_pool *p, int oy, int left, int right, char *down)
 {
-    size_t pixel = (size_t)c * xt_dtype_size(dtype);
+    const struct xt_window *window = p->window;
+    int first = clamp(left * window->stride_w - window->pad_w, p->w);
+    int last = clamp((right - 1) * window->stride_w - window->pad_w + KERNEL - 1, p->w);
     const char *rows[KERNEL];
     for (int i = 0; i < KERNEL; i++) {
-        int y = clamp(oy * window->stride_h - window->pad_h + i, h);
-        rows[i] = (const char *)in + (size_t)y * (size_t)w * pixel;
+        int y = clamp(oy * window->stride_h - window->pad_h + i, p->h);
+        rows[i] = p->in + ((size_t)y * (size_t)p->w + (size_t)first) * p->pixel;
     }
-    max_of_three(dtype, rows[0], rows[1], rows[2], (size_t)w * (size_t)c, scratch);
-    const char *down = (const char *)scratch;
+    char *out = p->out + ((size_t)oy * (size_t)window->out_w + (size_t)left) * p->pixel;
+    max_of_three(p->dtype, rows[0], rows[1], rows[2], (size_t)(last + 1 - first) * p->c, down);
     if (window->stride_w == 1 && window->pad_w == 0) {
-        max_of_three(dtype, down, down + pixel, down + 2 * pixel, (size_t)window->out_w * (size_t)c,
-                     out);
+        max_of_three(p->dtype, down, down + p->pixel, down + 2 * p->pixel,
+                     (size_t)(right - left) * p->c, out);
         return;
     }
-    for (int ox = 0; ox < window->out_w; ox++) {
-        int left = ox * window->stride_w - window->pad_w;
-        max_of_three(
-            dtype, down + (size_t)clamp(left, w) * pixel, down + (size_t)clamp(left + 1, w) * pixel,
-            down + (size_t)clamp(left + 2, w) * pixel, (size_t)c, (char *)out + (size_t)ox * pixel);
+    for (int ox = left; ox < right; ox++, out += p->pixel) {
+        const char *columns[KERNEL];
+        for (int i = 0; i < KERNEL; i++)
+            columns[i] =
+                down +
+                (size_t)(clamp(ox * window->stride_w - window->pad_w + i, p->w) - first) * p->pixel;
+        max_of_three(p->dtype, columns[0], columns[1], columns[2], p->c, out);
+    }
+}
+
+/* Stripe by stripe, so that a row stays in the first-level cache for the three that read it. */
+void XT_LOOPS_NAME(max_pool)(enum xt_dtype dtype, const void *in, int h, int w, int c,
+                             const struct xt_window *window, int first, int end, float *scratch,
+                             void *out)
+{
+    enum { STRIPE_BYTES = 6144 }; /* of a row of the input */
+    struct max_pool p = {.dtype = dtype,
+                         .window = window,
+                         .h = h,
+                         .w = w,
+                         .c = (size_t)c,
+                         .pixel = (size_t)c * xt_dtype_size(dtype),
+                         .in = in,
+                         .out = out};
+    int columns = (int)(STRIPE_BYTES / p.pixel) / window->stride_w;
+    columns = columns < 1 ? 1 : columns;
+    for (int left = 0; left < window->out_w; left += columns) {
+        int right = left + columns < window->out_w ? left + columns : window->out_w;
+        for (int oy = first; oy < end; oy++)
+            max_of_stripe(&p, oy, left, right, (char *)scratch);
     }
 }
 
@@ -113,6 +150,64 @@ XT_INLINE void add_columns(const float *sum, size_t c, int width, float share, f
         for (int x = 1; x < width; x++)
             s += sum[(size_t)x * c + k];
         out[k] = s * share;
+    }
+}
+
+/* bf16: two numbers that lie side by side are a word, whose halves are summed apart; the second
+ * ones' sums lie `pairs` behind the first ones'. */
+XT_INLINE void add_rows_bf16(const void *in, size_t pairs, int rows, float *sum)
+{
+    const uint32_t *words = in;
+#pragma omp simd
+    for (size_t i = 0; i < pairs; i++) {
+        float first = xt_float_of_bits(words[i] << 16);
+        float second = xt_float_of_bits(words[i] & 0xFFFF0000u);
+        for (int r = 1; r < rows; r++) {
+            uint32_t word = words[(size_t)r * pairs + i];
+            first += xt_float_of_bits(word << 16);
+            second += xt_float_of_bits(word & 0xFFFF0000u);
+        }
+        sum[i] = first;
+        sum[pairs + i] = second;
+    }
+}
+
+XT_INLINE void add_columns_bf16(const float *sum, size_t pairs, size_t c, int width, float share,
+                                float *out)
+{
+#pragma omp simd
+    for (size_t k = 0; k < c / 2; k++) {
+        float first = sum[k];
+        float second = sum[pairs + k];
+        for (int x = 1; x < width; x++) {
+            first += sum[(size_t)x * (c / 2) + k];
+            second += sum[(size_t)x * (c / 2) + pairs + k];
+        }
+        out[2 * k] = first * share;
+        out[2 * k + 1] = second * share;
+    }
+}
+
+/* A row of an even number of channels. */
+static void average_bf16(const void *in, size_t n, size_t c, const struct xt_window *window,
+                         float share, float *sum, float *out)
+{
+    size_t pairs = n / 2;
+    if (window->kernel_h == 4)
+        add_rows_bf16(in, pairs, 4, sum);
+    else if (window->kernel_h == 5)
+        add_rows_bf16(in, pairs, 5, sum);
+    else
+        add_rows_bf16(in, pairs, window->kernel_h, sum);
+    for (int ox = 0; ox < window->out_w; ox++) {
+        const float *from = sum + (size_t)(ox * window->stride_w) * (c / 2);
+        float *to = out + (size_t)ox * c;
+        if (window->kernel_w == 5)
+            add_columns_bf16(from, pairs, c, 5, share, to);
+        else if (window->kernel_w == 10)
+            add_columns_bf16(from, pairs, c, 10, share, to);
+        else
+            add_columns_bf16(from, pairs, c, window->kernel_w, share, to);
     }
 }
 
@@ -198,6 +293,10 @@ void XT_LOOPS_NAME(average_pool_row)(enum xt_dtype dtype, const void *in, int w,
     }
     if (dtype == XT_U8 && area * UINT8_MAX <= UINT16_MAX) {
         average_u8(from, n, (size_t)c, window, share, (uint16_t *)scratch, out);
+        return;
+    }
+    if (dtype == XT_BF16 && c % 2 == 0) {
+        average_bf16(from, n, (size_t)c, window, share, scratch, out);
         return;
     }
     if (dtype == XT_F32)

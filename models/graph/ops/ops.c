@@ -234,10 +234,35 @@ static void count_bytes(struct xt_graph *graph, int time, size_t bytes)
         graph->ops[index]->bytes[backward] += (double)bytes;
 }
 
+/* It holds a slice's samples of each lane. */
+static void make_ring(const struct xt_graph *graph, const struct xt_tensor *tensor,
+                      struct xt_buffer *buffer)
+{
+    const struct xt_slices *slices = &graph->slices;
+    if (!buffer)
+        return;
+    buffer->ring = slices->samples;
+    buffer->lane_samples = slices->lane_samples;
+    buffer->lane_bytes = xt_tensor_bytes(tensor) / (size_t)tensor->n * (size_t)slices->samples;
+    buffer->bytes = buffer->lane_bytes * (size_t)slices->lanes;
+}
+
+static struct xt_buffer *add_value(struct xt_graph *graph, const struct xt_tensor *tensor)
+{
+    struct xt_buffer *value =
+        xt_graph_add_buffer(graph, tensor->name, "value", xt_tensor_bytes(tensor));
+    if (value && tensor->value_ring) {
+        make_ring(graph, tensor, value);
+        value->of_lane = true;
+        value->bytes = value->lane_bytes;
+    }
+    return value;
+}
+
 void xt_graph_use_value(struct xt_graph *graph, struct xt_tensor *tensor, int time)
 {
     if (!tensor->value)
-        tensor->value = xt_graph_add_buffer(graph, tensor->name, "value", xt_tensor_bytes(tensor));
+        tensor->value = add_value(graph, tensor);
     xt_buffer_use(tensor->value, time);
     count_bytes(graph, time, xt_tensor_bytes(tensor));
 }
@@ -245,18 +270,12 @@ void xt_graph_use_value(struct xt_graph *graph, struct xt_tensor *tensor, int ti
 static struct xt_buffer *add_grad(struct xt_graph *graph, const struct xt_tensor *tensor,
                                   int reader)
 {
-    const struct xt_slices *slices = &graph->slices;
-    bool ring = tensor->ring[reader];
     if (tensor->value && tensor->written_over)
         return tensor->value;
-    size_t bytes = xt_tensor_bytes(tensor);
-    if (ring)
-        bytes = bytes / (size_t)tensor->n * (size_t)(slices->lanes * slices->samples);
-    struct xt_buffer *grad = xt_graph_add_buffer(graph, tensor->name, "gradient", bytes);
-    if (grad && ring) {
-        grad->ring = slices->samples;
-        grad->lane_samples = slices->lane_samples;
-    }
+    struct xt_buffer *grad =
+        xt_graph_add_buffer(graph, tensor->name, "gradient", xt_tensor_bytes(tensor));
+    if (tensor->ring[reader])
+        make_ring(graph, tensor, grad);
     return grad;
 }
 

@@ -687,7 +687,7 @@ void XT_LOOPS_NAME(norm_backward_apply)(enum xt_dtype dtype, const void *da, con
     }
 #endif
 #ifdef __AVX512BW__
-    if (XT_LOOPS_NAME(norm_wide_apply)(dtype, da, z, pixels, c, a, b, d, dz))
+    if (XT_LOOPS_NAME(norm_wide_apply)(dtype, da, z, pixels, c, a, b, d, dz, far))
         return;
 #endif
     if (dtype == XT_F32)

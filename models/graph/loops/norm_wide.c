@@ -195,11 +195,17 @@ XT_INLINE void fetch_out(const void *tensor, size_t i)
     __builtin_prefetch((const char *)tensor + i * 2, 1);
 }
 
+XT_INLINE bool can_write_past(const void *to)
+{
+    return (uintptr_t)to % sizeof(__m512i) == 0;
+}
+
 /* ---- forward ---- */
 
 /* `pixels` pixels of a strip, which goes where pixels are `step` apart; not-a-number stays one. */
 XT_INLINE void activate_pixels(const struct xt_norm_sample *s, const struct rows *r, size_t first,
-                               size_t k, size_t pixels, uint16_t *to, size_t step, bool residual)
+                               size_t k, size_t pixels, uint16_t *to, size_t step, bool residual,
+                               bool far)
 {
     size_t c = (size_t)s->c;
     size_t base = first * c;
@@ -215,6 +221,10 @@ XT_INLINE void activate_pixels(const struct xt_norm_sample *s, const struct rows
         }
         v.even = _mm512_max_ps(least, v.even);
         v.odd = _mm512_max_ps(least, v.odd);
+        if (far) {
+            _mm512_stream_si512((void *)(to + x * step), narrow(v));
+            continue;
+        }
         if (step > STRIP)
             fetch_out(s->y, ahead(base, c, k, pixels, x));
         _mm512_storeu_si512(to + x * step, narrow(v));
@@ -225,9 +235,18 @@ static void activate(const struct xt_norm_sample *s, const struct rows *r, size_
                      size_t pixels, uint16_t *to, size_t step)
 {
     if (s->residual)
-        activate_pixels(s, r, first, k, pixels, to, step, true);
+        activate_pixels(s, r, first, k, pixels, to, step, true, false);
     else
-        activate_pixels(s, r, first, k, pixels, to, step, false);
+        activate_pixels(s, r, first, k, pixels, to, step, false, false);
+}
+
+static void activate_past(const struct xt_norm_sample *s, const struct rows *r, size_t first,
+                          size_t k, size_t pixels, uint16_t *to, size_t step)
+{
+    if (s->residual)
+        activate_pixels(s, r, first, k, pixels, to, step, true, true);
+    else
+        activate_pixels(s, r, first, k, pixels, to, step, false, true);
 }
 
 static void activate_all(const struct xt_norm_sample *s)
@@ -235,11 +254,19 @@ static void activate_all(const struct xt_norm_sample *s)
     struct rows r = split(s);
     size_t c = (size_t)s->c;
     size_t pixels = (size_t)s->h * (size_t)s->w;
+    bool far = s->far && can_write_past(s->y);
     for (size_t first = 0, count = 0; first < pixels; first += count) {
         count = turn(c, first, pixels);
-        for (size_t k = 0; k < c; k += STRIP)
-            activate(s, &r, first, k, count, (uint16_t *)s->y + first * c + k, c);
+        for (size_t k = 0; k < c; k += STRIP) {
+            uint16_t *to = (uint16_t *)s->y + first * c + k;
+            if (far)
+                activate_past(s, &r, first, k, count, to, c);
+            else
+                activate(s, &r, first, k, count, to, c);
+        }
     }
+    if (far)
+        _mm_sfence();
 }
 
 /* Columns that are the same to every window of an average pool: as many as it moves on, where it is
@@ -732,9 +759,10 @@ bool XT_LOOPS_NAME(norm_wide_backward)(const struct xt_norm_sample *s)
 
 bool XT_LOOPS_NAME(norm_wide_apply)(enum xt_dtype dtype, const void *da, const void *z,
                                     size_t pixels, int channels, const float *a, const float *b,
-                                    const float *d, void *dz)
+                                    const float *d, void *dz, bool far)
 {
     size_t c = (size_t)channels;
+    bool past = far && can_write_past(dz);
     if (dtype != XT_BF16 || c % STRIP != 0)
         return false;
     for (size_t first = 0, count = 0; first < pixels; first += count) {
@@ -746,10 +774,14 @@ bool XT_LOOPS_NAME(norm_wide_apply)(enum xt_dtype dtype, const void *da, const v
             for (size_t i = first * c + k; i < (first + count) * c; i += c) {
                 struct pair v = mul_add(z_factor, load_bf16(z, i), rest);
                 v = mul_add(da_factor, load_bf16(da, i), v);
-                _mm512_storeu_si512((uint16_t *)dz + i, narrow(v));
+                if (past)
+                    _mm512_stream_si512((void *)((uint16_t *)dz + i), narrow(v));
+                else
+                    _mm512_storeu_si512((uint16_t *)dz + i, narrow(v));
             }
         }
     }
+    _mm_sfence();
     return true;
 }
 

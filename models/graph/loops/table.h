@@ -46,7 +46,7 @@ bool XT_LOOPS_NAME(norm_wide_forward)(const struct xt_norm_sample *sample);
 bool XT_LOOPS_NAME(norm_wide_backward)(const struct xt_norm_sample *sample);
 bool XT_LOOPS_NAME(norm_wide_apply)(enum xt_dtype dtype, const void *da, const void *z,
                                     size_t pixels, int c, const float *a, const float *b,
-                                    const float *d, void *dz);
+                                    const float *d, void *dz, bool far);
 bool XT_LOOPS_NAME(norm_wide_statistics)(enum xt_dtype dtype, const void *z, size_t pixels, int c,
                                          const float *pivot, double *sums, double *squares);
 #endif

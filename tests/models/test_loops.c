@@ -701,7 +701,8 @@ static void a_max_pool_of_fp16_takes_the_largest(void **state)
         in[i] = (float)((i * 37) % 101) / 8;
     xt_number_from_float(XT_F16, in, SIDE * SIDE * CHANNELS, halves);
     for (int b = 0; b < count; b++) {
-        all[b]->max_pool(XT_F16, halves, SIDE, SIDE, CHANNELS, &window, 0, 1, scratch, out);
+        all[b]->max_pool(XT_F16, halves, SIDE, SIDE, CHANNELS, &window, (int[]){0, 1}, scratch,
+                         out);
         for (int k = 0; k < CHANNELS; k++) {
             float largest = 0;
             float got = 0;

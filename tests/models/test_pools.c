@@ -86,8 +86,9 @@ static void check_max(const struct xt_loops *loops, struct image m, enum xt_dtyp
     void *out = make(dtype, row * (size_t)m.window.out_h);
     float *scratch = scratch_of(&m);
     int middle = m.window.out_h / 2;
-    loops->max_pool(dtype, in, m.h, m.w, m.c, &m.window, 0, middle, scratch, out);
-    loops->max_pool(dtype, in, m.h, m.w, m.c, &m.window, middle, m.window.out_h, scratch, out);
+    loops->max_pool(dtype, in, m.h, m.w, m.c, &m.window, (int[]){0, middle}, scratch, out);
+    loops->max_pool(dtype, in, m.h, m.w, m.c, &m.window, (int[]){middle, m.window.out_h}, scratch,
+                    out);
     for (int oy = 0; oy < m.window.out_h; oy++)
         for (size_t i = 0; i < row; i++) {
             double most = 0;

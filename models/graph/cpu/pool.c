@@ -19,8 +19,8 @@ static void run_rows(const struct xt_op *op, const struct xt_graph *graph, int n
     void *to = xt_tensor_sample(out, out->value, n);
     float *scratch = xt_graph_loop_scratch(graph);
     if (!pool->average)
-        graph->loops->max_pool(in->dtype, from, in->h, in->w, in->c, &pool->window, first, end,
-                               scratch, to);
+        graph->loops->max_pool(in->dtype, from, in->h, in->w, in->c, &pool->window,
+                               (int[]){first, end}, scratch, to);
     for (int oy = first; oy < end && pool->average; oy++)
         graph->loops->average_pool_row(in->dtype, from, in->w, in->c, &pool->window, oy, in->scale,
                                        scratch,

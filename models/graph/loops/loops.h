@@ -98,10 +98,10 @@ struct xt_loops {
                     uint32_t first, uint32_t threshold, float factor);
     /* The same mask: 1 where an element is kept, else 0. */
     void (*keep)(uint8_t *out, size_t count, uint32_t key, uint32_t first, uint32_t threshold);
-    /* Rows [first, end) of a 3x3 max pool over one sample [h][w][c] of numbers that are not
+    /* Rows [rows[0], rows[1]) of a 3x3 max pool over one sample [h][w][c] of numbers that are not
      * negative; padding is at most 1. scratch: w * c floats. `out` is where row 0 begins. */
     void (*max_pool)(enum xt_dtype dtype, const void *in, int h, int w, int c,
-                     const struct xt_window *window, int first, int end, float *scratch, void *out);
+                     const struct xt_window *window, const int rows[2], float *scratch, void *out);
     /* Row `oy` of an average pool, times `factor`, in float32. scratch: w * c floats. */
     void (*average_pool_row)(enum xt_dtype dtype, const void *in, int w, int c,
                              const struct xt_window *window, int oy, float factor, float *scratch,

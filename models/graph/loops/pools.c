@@ -83,7 +83,7 @@ static void max_of_stripe(const struct max_pool *p, int oy, int left, int right,
 
 /* Stripe by stripe, so that a row stays in the first-level cache for the three that read it. */
 void XT_LOOPS_NAME(max_pool)(enum xt_dtype dtype, const void *in, int h, int w, int c,
-                             const struct xt_window *window, int first, int end, float *scratch,
+                             const struct xt_window *window, const int rows[2], float *scratch,
                              void *out)
 {
     enum { STRIPE_BYTES = 6144 }; /* of a row of the input */
@@ -99,7 +99,7 @@ void XT_LOOPS_NAME(max_pool)(enum xt_dtype dtype, const void *in, int h, int w, 
     columns = columns < 1 ? 1 : columns;
     for (int left = 0; left < window->out_w; left += columns) {
         int right = left + columns < window->out_w ? left + columns : window->out_w;
-        for (int oy = first; oy < end; oy++)
+        for (int oy = rows[0]; oy < rows[1]; oy++)
             max_of_stripe(&p, oy, left, right, (char *)scratch);
     }
 }

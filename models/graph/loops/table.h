@@ -25,7 +25,7 @@ void XT_LOOPS_NAME(dropout)(enum xt_dtype dtype, const void *in, void *out, size
 void XT_LOOPS_NAME(keep)(uint8_t *out, size_t count, uint32_t key, uint32_t first,
                          uint32_t threshold);
 void XT_LOOPS_NAME(max_pool)(enum xt_dtype dtype, const void *in, int h, int w, int c,
-                             const struct xt_window *window, int first, int end, float *scratch,
+                             const struct xt_window *window, const int rows[2], float *scratch,
                              void *out);
 void XT_LOOPS_NAME(average_pool_row)(enum xt_dtype dtype, const void *in, int w, int c,
                                      const struct xt_window *window, int oy, float factor,

@@ -203,7 +203,7 @@ struct xt_settings {
     /* benches */
     bool profile;                /* the time of each op */
     bool why;                    /* bench step: what makes it slow */
-    bool convolutions_alone;     /* what they take is measured too */
+    bool convolutions_alone;     /* what they take is measured: of inference not by slices */
     const char *sheet;           /* data check: the contact sheet's file */
     enum xt_pack_choice pack_as; /* data pack */
     int shard_size;              /* data pack: MiB */

@@ -14,18 +14,20 @@ enum { WARM_UP = 2, IMAGENET_CLASSES = 1000, REPEATS_MAX = 10000 };
 /* A sample lasts at least as long, so that the clock and single interruptions count for little. */
 static const double sample_seconds = 0.02;
 
+/* A pass may keep of a tensor no more than a slice. So the convolutions alone have a network of
+ * their own, which goes op by op and which a pass has filled with numbers. */
 struct work {
     struct xt_network network;
+    struct xt_network floor;
     uint8_t *pixels;
     double *pass; /* [samples] */
     double *conv;
     int samples;
 };
 
-static enum xt_status open_network(struct work *work, const struct xt_settings *settings,
+static enum xt_status open_network(struct xt_network *network, const struct xt_settings *settings,
                                    struct xt_err *err)
 {
-    struct xt_network *network = &work->network;
     enum xt_status status = xt_network_open(network, settings, err);
     if (!status && network->task == XT_TASK_CLASSES && !network->has_weights)
         network->classes = settings->classes ? settings->classes : IMAGENET_CLASSES;
@@ -44,34 +46,30 @@ static enum xt_status fill_pixels(struct work *work, int batch, struct xt_err *e
     return status;
 }
 
-static enum xt_status run_pass(struct work *work, struct xt_err *err)
+static enum xt_status forward(const struct work *work, struct xt_network *network,
+                              struct xt_err *err)
 {
-    struct xt_network *network = &work->network;
     network->graph->pass = (struct xt_graph_pass){.pixels = work->pixels, .count = network->batch};
     enum xt_status stop = xt_stop_check(err, "before all passes were timed");
     return stop ? stop : xt_graph_forward(network->graph, err);
 }
 
-static enum xt_status run_convolutions(struct work *work, struct xt_err *err)
+static enum xt_status run_pass(struct work *work, struct xt_err *err)
 {
-    return xt_graph_convolutions_alone(work->network.graph, false, err);
+    return forward(work, &work->network, err);
 }
 
-/* The graph of one run; of int8 first the one that shows the ranges. */
-static enum xt_status build(struct work *work, const struct xt_settings *settings,
-                            const struct xt_bench_infer_run *run, struct xt_err *err)
+static enum xt_status run_convolutions(struct work *work, struct xt_err *err)
+{
+    return xt_graph_convolutions_alone(work->floor.graph, false, err);
+}
+
+/* What int8 needs to know of the network's tensors. */
+static enum xt_status find_ranges(struct work *work, struct xt_err *err)
 {
     struct xt_network *network = &work->network;
-    struct xt_settings own = *settings;
     struct xt_recording *recording = NULL;
-    own.amp = run->amp;
-    own.fuse = run->fuse;
-    own.convolutions_alone = true;
-    network->ranges = (struct xt_ranges){0};
-    enum xt_status status = xt_network_rebuild(network, &own, run->batch, err);
-    if (status || run->amp != XT_AMP_INT8)
-        return status;
-    status = xt_recording_create(&recording, err);
+    enum xt_status status = xt_recording_create(&recording, err);
     network->graph->recording = recording;
     if (!status)
         status = run_pass(work, err);
@@ -79,7 +77,27 @@ static enum xt_status build(struct work *work, const struct xt_settings *setting
         status = xt_recording_ranges(recording, network->graph, &network->ranges, err);
     network->graph->recording = NULL;
     xt_recording_destroy(recording);
-    return status ? status : xt_network_rebuild(network, &own, run->batch, err);
+    return status;
+}
+
+/* The graphs of one run; of int8 first the one that shows the ranges. */
+static enum xt_status build(struct work *work, const struct xt_settings *settings,
+                            const struct xt_bench_infer_run *run, struct xt_err *err)
+{
+    struct xt_settings own = *settings;
+    own.amp = run->amp;
+    own.fuse = run->fuse;
+    work->network.ranges = (struct xt_ranges){0};
+    enum xt_status status = xt_network_rebuild(&work->network, &own, run->batch, err);
+    if (!status && run->amp == XT_AMP_INT8)
+        status = find_ranges(work, err);
+    if (!status && run->amp == XT_AMP_INT8)
+        status = xt_network_rebuild(&work->network, &own, run->batch, err);
+    own.convolutions_alone = true;
+    work->floor.ranges = work->network.ranges;
+    if (!status)
+        status = xt_network_rebuild(&work->floor, &own, run->batch, err);
+    return status ? status : forward(work, &work->floor, err);
 }
 
 typedef enum xt_status work_function(struct work *work, struct xt_err *err);
@@ -154,7 +172,9 @@ enum xt_status xt_bench_infer(struct xt_bench_infer *bench, const struct xt_sett
                               struct xt_err *err)
 {
     struct work work = {.samples = samples};
-    enum xt_status status = open_network(&work, settings, err);
+    enum xt_status status = open_network(&work.network, settings, err);
+    if (!status)
+        status = open_network(&work.floor, settings, err);
     if (!status)
         status = xt_mem_calloc(&work.pass, (size_t)samples, sizeof(double), "samples", err);
     if (!status)
@@ -178,6 +198,7 @@ enum xt_status xt_bench_infer(struct xt_bench_infer *bench, const struct xt_sett
     free(work.pass);
     free(work.conv);
     xt_network_clear(&work.network);
+    xt_network_clear(&work.floor);
     return status;
 }
 

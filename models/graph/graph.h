@@ -132,7 +132,8 @@ struct xt_graph_options {
      * left. NULL: none does. Outlives the building. */
     const struct xt_ranges *int8;
     struct xt_graph_observer observer; /* zeroed: nobody */
-    bool floor;                        /* xt_graph_convolutions_alone will be called */
+    /* xt_graph_convolutions_alone will be called; inference does not go by slices then. */
+    bool floor;
     bool by_slices; /* training, and fused inference: passes may go by slices (slices.h); what is
                        between ops is not all there for others to look at then, and no op runs alone
                        */
@@ -181,11 +182,11 @@ struct xt_graph {
     /* Memory, laid out by the plan and taken by the build. */
     struct xt_plan plan; /* of the arena */
     struct xt_device_memory arena[XT_PLAN_SEGMENTS_MAX];
-    struct xt_buffer *scratchpad; /* of oneDNN's primitives */
-    struct xt_buffer *floor[2];   /* output's and input's, for convolutions by slices alone */
-    size_t loop_scratch_floats;   /* a thread's */
-    float *loop_scratch;          /* [threads][loop_scratch_floats] */
-    struct xt_pinned *pinned;     /* what ops have asked for on the host */
+    struct xt_buffer *scratchpad;    /* of oneDNN's primitives */
+    struct xt_buffer *floor_grad[2]; /* output's and input's, for convolutions by slices alone */
+    size_t loop_scratch_floats;      /* a thread's */
+    float *loop_scratch;             /* [threads][loop_scratch_floats] */
+    struct xt_pinned *pinned;        /* what ops have asked for on the host */
     size_t pinned_count, pinned_capacity;
     size_t pinned_bytes;             /* with as much behind it on an XPU */
     struct xt_device_memory staging; /* where the host makes weights, one op's at a time */

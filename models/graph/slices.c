@@ -224,7 +224,8 @@ void xt_slices_plan(struct xt_graph *graph)
     int n = options->batch;
     int threads = options->device->threads;
     *slices = (struct xt_slices){.lanes = 0};
-    if (!options->by_slices || !graph->backend->by_slices)
+    /* Of inference the convolutions alone need each tensor whole. */
+    if (!options->by_slices || !graph->backend->by_slices || (!options->training && options->floor))
         return;
     slices->samples = 1;
     while (slices->samples < most && n % (2 * slices->samples) == 0 &&

@@ -502,21 +502,17 @@ static void the_second_pass_of_the_gradient(void **state)
         for (int i = 0; i < COUNTS * count; i++) {
             struct xt_rng rng = xt_rng_begin((uint64_t)i, 5);
             size_t c = (size_t)channel_counts[i % COUNTS];
-            struct array factors[3];
-            for (int f = 0; f < 3; f++)
-                factors[f] = make_random(XT_F32, c, &rng);
+            struct array factors = make_random(XT_F32, 3 * c, &rng);
             struct array da = make_random((enum xt_dtype)dtype, c * PIXELS, &rng);
             struct array z = make_random((enum xt_dtype)dtype, c * PIXELS, &rng);
             double *wanted = doubles(da.count);
             for (size_t k = 0; k < da.count; k++)
-                wanted[k] = get(&factors[0], k % c) * get(&da, k) +
-                            get(&factors[1], k % c) * get(&z, k) + get(&factors[2], k % c);
+                wanted[k] = get(&factors, k % c) * get(&da, k) +
+                            get(&factors, c + k % c) * get(&z, k) + get(&factors, 2 * c + k % c);
             all[i / COUNTS]->norm_backward_apply((enum xt_dtype)dtype, da.data, z.data, PIXELS,
-                                                 (int)c, factors[0].data, factors[1].data,
-                                                 factors[2].data, da.data, false);
+                                                 (int)c, factors.data, da.data, false);
             compare(all[i / COUNTS]->isa, "dz", da.dtype, &da, wanted, 1);
-            for (int f = 0; f < 3; f++)
-                free(factors[f].data);
+            free(factors.data);
             free(da.data);
             free(z.data);
             free(wanted);
@@ -532,17 +528,15 @@ static void run_far(const struct xt_loops *loops, enum xt_dtype dtype, int c, bo
     size_t count = (size_t)c * H * W;
     struct array z = make_random(dtype, count, &rng);
     struct array more = make_random(dtype, count, &rng);
-    struct array factors[3];
-    for (int f = 0; f < 3; f++)
-        factors[f] = make_random(XT_F32, (size_t)c, &rng);
+    struct array factors = make_random(XT_F32, 3 * (size_t)c, &rng);
     set(&z, 2, NAN);
     struct xt_norm_sample n = {.dtype = dtype,
                                .h = H,
                                .w = W,
                                .c = c,
                                .relu = true,
-                               .scale = factors[0].data,
-                               .shift = factors[1].data,
+                               .scale = factors.data,
+                               .shift = (const float *)factors.data + c,
                                .z = z.data,
                                .residual = c % 32 ? NULL : more.data,
                                .y = y,
@@ -550,13 +544,11 @@ static void run_far(const struct xt_loops *loops, enum xt_dtype dtype, int c, bo
     n.scratch = aligned_alloc(64, (xt_norm_scratch(&n) * sizeof(float) + 63) / 64 * 64);
     assert_non_null(n.scratch);
     loops->norm_forward(&n);
-    loops->norm_backward_apply(dtype, more.data, z.data, H * W, c, factors[0].data, factors[1].data,
-                               factors[2].data, dz, far);
+    loops->norm_backward_apply(dtype, more.data, z.data, H * W, c, factors.data, dz, far);
     free(n.scratch);
     free(z.data);
     free(more.data);
-    for (int f = 0; f < 3; f++)
-        free(factors[f].data);
+    free(factors.data);
 }
 
 static void what_is_written_past_the_caches_is_the_same(void **state)

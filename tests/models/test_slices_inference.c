@@ -197,7 +197,7 @@ static void not_where_it_does_not_pay(void **state)
                     0, 0);
 }
 
-/* They have memories of all samples of their own, so that a pass after them is the same. */
+/* Such a graph goes op by op; to run them between two passes changes nothing. */
 static void the_convolutions_alone_disturb_no_pass(void **state)
 {
     (void)state;

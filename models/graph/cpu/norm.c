@@ -357,17 +357,16 @@ static void sum_gradient(const struct state *norm, const struct xt_graph *graph,
 static void apply_gradient(const struct state *norm, const struct xt_graph *graph, int n)
 {
     const struct xt_tensor *in = norm->in;
-    size_t c = (size_t)in->c;
     if (!keeps(norm, graph)) {
         backward_sample(norm, graph, n, XT_NORM_APPLY);
         return;
     }
     const struct xt_buffer *from = xt_norm_gathered(norm->is);
     const struct xt_buffer *to = xt_op_in_grad(&norm->is->op, 0);
-    graph->loops->norm_backward_apply(
-        in->dtype, xt_tensor_sample(in, from, n), xt_tensor_sample(in, in->value, n),
-        (size_t)in->h * (size_t)in->w, in->c, norm->factors, norm->factors + c,
-        norm->factors + 2 * c, xt_tensor_sample(in, to, n), from != to && norm->far[1]);
+    graph->loops->norm_backward_apply(in->dtype, xt_tensor_sample(in, from, n),
+                                      xt_tensor_sample(in, in->value, n),
+                                      (size_t)in->h * (size_t)in->w, in->c, norm->factors,
+                                      xt_tensor_sample(in, to, n), from != to && norm->far[1]);
 }
 
 enum xt_status xt_cpu_norm_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)

@@ -85,10 +85,10 @@ struct xt_loops {
     void (*norm_forward)(const struct xt_norm_sample *sample);
     /* Writes da and its sums, or what the pass says. */
     void (*norm_backward)(const struct xt_norm_sample *sample);
-    /* dz = a * da + b * z + d, channel by channel; dz may be da, where it is not far. */
+    /* dz = a * da + b * z + d, channel by channel, of factors [3][c]: a, b, d. dz may be da, where
+     * it is not far. */
     void (*norm_backward_apply)(enum xt_dtype dtype, const void *da, const void *z, size_t pixels,
-                                int c, const float *a, const float *b, const float *d, void *dz,
-                                bool far);
+                                int c, const float *factors, void *dz, bool far);
     /* dy[i] becomes dy[i] + more[i] where y[i] is above 0, else 0; more may be NULL. */
     void (*relu_backward)(enum xt_dtype dtype, const void *y, void *dy, const void *more,
                           size_t count);

@@ -70,14 +70,14 @@ XT_INLINE void activate_past(const struct xt_norm_sample *s, bool residual)
     _mm_sfence();
 }
 
-static void apply_past(const float *da, const float *z, size_t pixels, size_t c, const float *a,
-                       const float *b, const float *d, float *dz)
+static void apply_past(const float *da, const float *z, size_t pixels, size_t c,
+                       const float *factors, float *dz)
 {
     for (size_t pixel = 0; pixel < pixels * c; pixel += c)
         for (size_t k = 0; k < c; k += VECTOR) {
-            __m512 v = _mm512_mul_ps(_mm512_loadu_ps(b + k), load_ahead(z + pixel + k));
-            v = _mm512_fmadd_ps(_mm512_loadu_ps(a + k), load_ahead(da + pixel + k), v);
-            v = _mm512_add_ps(v, _mm512_loadu_ps(d + k));
+            __m512 v = _mm512_mul_ps(_mm512_loadu_ps(factors + c + k), load_ahead(z + pixel + k));
+            v = _mm512_fmadd_ps(_mm512_loadu_ps(factors + k), load_ahead(da + pixel + k), v);
+            v = _mm512_add_ps(v, _mm512_loadu_ps(factors + 2 * c + k));
             _mm512_stream_ps(dz + pixel + k, v);
         }
     _mm_sfence();
@@ -661,10 +661,12 @@ void XT_LOOPS_NAME(norm_backward)(const struct xt_norm_sample *s)
         backward_of(s, XT_BF16);
 }
 
-XT_INLINE void apply(const void *da, const void *z, size_t pixels, int channels, const float *a,
-                     const float *b, const float *d, void *dz, enum xt_dtype dtype)
+XT_INLINE void apply(const void *da, const void *z, size_t pixels, size_t c, const float *factors,
+                     void *dz, enum xt_dtype dtype)
 {
-    size_t c = (size_t)channels;
+    const float *a = factors;
+    const float *b = factors + c;
+    const float *d = factors + 2 * c;
     for (size_t x = 0; x < pixels; x++) {
         const void *g = at(da, x * c, dtype);
         const void *in = at(z, x * c, dtype);
@@ -676,24 +678,24 @@ XT_INLINE void apply(const void *da, const void *z, size_t pixels, int channels,
 }
 
 void XT_LOOPS_NAME(norm_backward_apply)(enum xt_dtype dtype, const void *da, const void *z,
-                                        size_t pixels, int c, const float *a, const float *b,
-                                        const float *d, void *dz, bool far)
+                                        size_t pixels, int c, const float *factors, void *dz,
+                                        bool far)
 {
     (void)far; /* only where there are instructions for it */
 #ifdef __AVX512F__
     if (far && dtype == XT_F32 && is_aligned(dz, c)) {
-        apply_past(da, z, pixels, (size_t)c, a, b, d, dz);
+        apply_past(da, z, pixels, (size_t)c, factors, dz);
         return;
     }
 #endif
 #ifdef __AVX512BW__
-    if (XT_LOOPS_NAME(norm_wide_apply)(dtype, da, z, pixels, c, a, b, d, dz, far))
+    if (XT_LOOPS_NAME(norm_wide_apply)(dtype, da, z, pixels, c, factors, dz, far))
         return;
 #endif
     if (dtype == XT_F32)
-        apply(da, z, pixels, c, a, b, d, dz, XT_F32);
+        apply(da, z, pixels, (size_t)c, factors, dz, XT_F32);
     else
-        apply(da, z, pixels, c, a, b, d, dz, XT_BF16);
+        apply(da, z, pixels, (size_t)c, factors, dz, XT_BF16);
 }
 
 /* ---- statistics ---- */

@@ -758,8 +758,8 @@ bool XT_LOOPS_NAME(norm_wide_backward)(const struct xt_norm_sample *s)
 }
 
 bool XT_LOOPS_NAME(norm_wide_apply)(enum xt_dtype dtype, const void *da, const void *z,
-                                    size_t pixels, int channels, const float *a, const float *b,
-                                    const float *d, void *dz, bool far)
+                                    size_t pixels, int channels, const float *factors, void *dz,
+                                    bool far)
 {
     size_t c = (size_t)channels;
     bool past = far && can_write_past(dz);
@@ -768,9 +768,9 @@ bool XT_LOOPS_NAME(norm_wide_apply)(enum xt_dtype dtype, const void *da, const v
     for (size_t first = 0, count = 0; first < pixels; first += count) {
         count = turn(c, first, pixels);
         for (size_t k = 0; k < c; k += STRIP) {
-            struct pair da_factor = load_ordered(a + k);
-            struct pair z_factor = load_ordered(b + k);
-            struct pair rest = load_ordered(d + k);
+            struct pair da_factor = load_ordered(factors + k);
+            struct pair z_factor = load_ordered(factors + c + k);
+            struct pair rest = load_ordered(factors + 2 * c + k);
             for (size_t i = first * c + k; i < (first + count) * c; i += c) {
                 struct pair v = mul_add(z_factor, load_bf16(z, i), rest);
                 v = mul_add(da_factor, load_bf16(da, i), v);

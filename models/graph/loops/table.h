@@ -16,8 +16,8 @@ void XT_LOOPS_NAME(statistics)(enum xt_dtype dtype, const void *z, size_t pixels
 void XT_LOOPS_NAME(norm_forward)(const struct xt_norm_sample *sample);
 void XT_LOOPS_NAME(norm_backward)(const struct xt_norm_sample *sample);
 void XT_LOOPS_NAME(norm_backward_apply)(enum xt_dtype dtype, const void *da, const void *z,
-                                        size_t pixels, int c, const float *a, const float *b,
-                                        const float *d, void *dz, bool far);
+                                        size_t pixels, int c, const float *factors, void *dz,
+                                        bool far);
 void XT_LOOPS_NAME(relu_backward)(enum xt_dtype dtype, const void *y, void *dy, const void *more,
                                   size_t count);
 void XT_LOOPS_NAME(dropout)(enum xt_dtype dtype, const void *in, void *out, size_t count,
@@ -45,8 +45,7 @@ extern const struct xt_loops XT_LOOPS_NAME(table);
 bool XT_LOOPS_NAME(norm_wide_forward)(const struct xt_norm_sample *sample);
 bool XT_LOOPS_NAME(norm_wide_backward)(const struct xt_norm_sample *sample);
 bool XT_LOOPS_NAME(norm_wide_apply)(enum xt_dtype dtype, const void *da, const void *z,
-                                    size_t pixels, int c, const float *a, const float *b,
-                                    const float *d, void *dz, bool far);
+                                    size_t pixels, int c, const float *factors, void *dz, bool far);
 bool XT_LOOPS_NAME(norm_wide_statistics)(enum xt_dtype dtype, const void *z, size_t pixels, int c,
                                          const float *pivot, double *sums, double *squares);
 #endif

@@ -77,7 +77,6 @@ struct copies {
 /* What a convolution's primitives are described with: of the batch, or of a slice's samples. */
 struct making {
     bool slice;
-    bool floor_turned; /* the convolutions alone read the other of their two memories */
     struct xt_conv_op *conv;
     struct xt_graph *graph;
     struct xt_program *program;
@@ -327,28 +326,6 @@ static void set_use(const struct making *m, struct xt_step *step, bool backward)
         xt_step_is_floor(step);
 }
 
-/* What the convolutions alone read or write where no memory holds all samples; it is there once a
- * pass is over. Forward each reads what the one before has written, as in a pass. */
-static struct xt_buffer *floor_buffer(const struct making *m, const struct xt_tensor *tensor,
-                                      bool input)
-{
-    struct xt_buffer **floor = &m->graph->floor[input != (tensor->value_ring && m->floor_turned)];
-    if (!*floor) {
-        *floor = xt_graph_add_buffer(m->graph, "the convolutions alone", "numbers", 0);
-        xt_buffer_use(*floor, 2 * m->graph->op_count + 1);
-    }
-    if (*floor && (*floor)->bytes < xt_tensor_bytes(tensor))
-        (*floor)->bytes = xt_tensor_bytes(tensor);
-    return *floor;
-}
-
-/* A value or a gradient (NULL: none) as a step of a slice takes it, or one of all samples. */
-static struct xt_buffer *whole_buffer(const struct making *m, const struct xt_tensor *tensor,
-                                      struct xt_buffer *buffer, bool input)
-{
-    return buffer && buffer->ring && !m->slice ? floor_buffer(m, tensor, input) : buffer;
-}
-
 static void add_forward(struct making *m, const struct xt_posts *posts)
 {
     const struct xt_tensor *in = xt_op_in(&m->conv->op, 0);
@@ -356,11 +333,11 @@ static void add_forward(struct making *m, const struct xt_posts *posts)
     struct xt_location weights = working(m, m->forward);
     struct xt_step *step = xt_program_add(m->program, XT_FORWARD, m->forward, what_forward);
     set_use(m, step, false);
-    add_tensor(m, step, DNNL_ARG_SRC, in, whole_buffer(m, in, in->value, true));
+    add_tensor(m, step, DNNL_ARG_SRC, in, in->value);
     xt_step_arg(step, DNNL_ARG_WEIGHTS, weights);
     if (has_bias(m->conv))
         xt_step_arg(step, DNNL_ARG_BIAS, m->bias_at);
-    add_tensor(m, step, DNNL_ARG_DST, out, whole_buffer(m, out, out->value, false));
+    add_tensor(m, step, DNNL_ARG_DST, out, out->value);
     xt_step_post_args(step, posts);
     if (!reads_int8(m->conv))
         return;
@@ -392,16 +369,24 @@ static struct xt_location place_gradient(const struct making *m, const_dnnl_memo
                                            xt_op_backward_time(m->graph, &conv->op)));
 }
 
-/* The gradient of the output, or the input's. One that is written over what the convolutions alone
- * go on reading is not theirs. */
+/* The gradient of the output, or the input's. Where it is kept of a slice alone, or written over
+ * what the convolutions alone go on reading, they have a memory that is there once a pass is over.
+ */
 static const struct xt_buffer *whole_gradient(const struct making *m, const struct xt_conv_op *conv,
                                               bool input)
 {
     const struct xt_tensor *tensor = input ? xt_op_in(&conv->op, 0) : xt_op_out(&conv->op, 0);
     struct xt_buffer *grad = input ? xt_op_in_grad(&conv->op, 0) : tensor->grad[0];
-    if (grad && grad == tensor->value && !m->slice)
-        return floor_buffer(m, tensor, input);
-    return whole_buffer(m, tensor, grad, input);
+    if (!grad || (!grad->ring && grad != tensor->value) || m->slice)
+        return grad;
+    struct xt_buffer **floor = &m->graph->floor_grad[input];
+    if (!*floor) {
+        *floor = xt_graph_add_buffer(m->graph, "the convolutions alone", "gradient", 0);
+        xt_buffer_use(*floor, 2 * m->graph->op_count + 1);
+    }
+    if (*floor && (*floor)->bytes < xt_tensor_bytes(tensor))
+        (*floor)->bytes = xt_tensor_bytes(tensor);
+    return *floor;
 }
 
 static void add_weight_primitive(struct making *m, struct xt_location written)
@@ -516,14 +501,6 @@ static void add_slice(struct making *slice, const struct xt_posts *posts)
         xt_program_keep(slice->program, slice->backward_data);
 }
 
-static int convs_before(const struct xt_op *op, const struct xt_graph *graph)
-{
-    int count = 0;
-    for (int i = 0; i < op->index; i++)
-        count += graph->ops[i]->kind == &xt_kind_conv;
-    return count;
-}
-
 static void describe(struct xt_op *op, struct xt_graph *graph)
 {
     struct xt_conv_op *conv = (struct xt_conv_op *)op;
@@ -534,11 +511,7 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
         return;
     }
     struct copies copies = {.count = 0};
-    struct making m = {.floor_turned = convs_before(op, graph) % 2 != 0,
-                       .conv = conv,
-                       .graph = graph,
-                       .program = &op->program,
-                       .copies = &copies};
+    struct making m = {.conv = conv, .graph = graph, .program = &op->program, .copies = &copies};
     use_buffers(conv, graph);
     struct xt_location copy = copy_residual(&m);
     struct xt_posts posts = posts_of(&m, &copy);

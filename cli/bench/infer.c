@@ -172,9 +172,11 @@ enum xt_status xt_bench_infer(struct xt_bench_infer *bench, const struct xt_sett
                               struct xt_err *err)
 {
     struct work work = {.samples = samples};
+    struct xt_settings same = *settings;
     enum xt_status status = open_network(&work.network, settings, err);
+    same.threads = work.network.device.threads;
     if (!status)
-        status = open_network(&work.floor, settings, err);
+        status = open_network(&work.floor, &same, err);
     if (!status)
         status = xt_mem_calloc(&work.pass, (size_t)samples, sizeof(double), "samples", err);
     if (!status)
@@ -185,7 +187,7 @@ enum xt_status xt_bench_infer(struct xt_bench_infer *bench, const struct xt_sett
             observer->progress(observer->context, i, bench->count);
         status = fill_pixels(&work, run->batch, err);
         if (!status)
-            status = build(&work, settings, run, err);
+            status = build(&work, &same, run, err);
         if (!status)
             status = measure(&work, run, err);
     }

@@ -1,5 +1,5 @@
-/* A folder for what a bench leaves behind while it measures: under $TMPDIR, else /tmp, and gone when
- * it ends.
+/* A folder for what a bench leaves behind while it measures: under $TMPDIR, else /tmp, and gone
+ * when it ends.
  */
 #ifndef XT_CLI_BENCH_SCRATCH_H
 #define XT_CLI_BENCH_SCRATCH_H
@@ -11,8 +11,7 @@ struct xt_scratch {
 };
 
 /* purpose: for a sentence, as in "a kernel cache". XT_ERR_RUN. */
-enum xt_status xt_scratch_make(struct xt_scratch *scratch, const char *purpose,
-                               struct xt_err *err);
+enum xt_status xt_scratch_make(struct xt_scratch *scratch, const char *purpose, struct xt_err *err);
 /* With all that is in it; a warning where something is left. Does nothing on a zeroed one. */
 void xt_scratch_remove(const struct xt_scratch *scratch);
 

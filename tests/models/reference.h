@@ -61,6 +61,7 @@ struct net {
     struct xt_graph_pass pass;
     struct xt_err err;
     int batch;
+    const struct xt_backend *backend; /* NULL: the device's own */
     bool fuse;
     const struct xt_ranges *int8;
     struct net_layer layers[NET_LAYERS_MAX];
@@ -112,6 +113,7 @@ static inline void net_open(struct net *net, enum xt_dtype dtype, bool training)
                                        .params = &net->params,
                                        .batch = net->batch,
                                        .training = training,
+                                       .backend = net->backend,
                                        .fuse = net->fuse,
                                        .dtype = dtype,
                                        .int8 = net->int8};

@@ -1,13 +1,14 @@
-/* A convolution's backward pass: the ReLU's gradient with the sum of two readers' gradients in one
- * pass, and the weight gradient by loops where they are faster than oneDNN's primitive
- * (docs/performance.md); the data gradient is the program's. */
+/* A convolution: the ReLU's gradient with the sum of two readers' gradients in one pass, and the
+ * weight gradient by loops where they are faster than oneDNN's primitive (docs/performance.md);
+ * what winograd.c does not take over the program does. */
 #include "base/mem.h"
 #include "models/graph/cpu/cpu.h"
 
 struct state {
     struct xt_weight_grad job;
-    xt_weight_grad_loop *loop;
     struct xt_buffer *scratch;
+    xt_weight_grad_loop *loop; /* NULL: it is Winograd's */
+    struct xt_cpu_winograd winograd;
 };
 
 /* The loops that make its weight gradient; NULL: oneDNN's primitive does, as it is the faster one
@@ -68,30 +69,51 @@ static bool can_slice(const struct xt_op *op, const struct xt_graph *graph, bool
     return !backward || (xt_op_learns(op, graph) && loop_for(conv, graph));
 }
 
+/* NULL: it is run in another way. */
+static const struct xt_cpu_winograd *winograd_of(const struct xt_op *op)
+{
+    const struct state *state = op->own;
+    return state && !state->loop ? &state->winograd : NULL;
+}
+
+static void prepare_weight_grad(struct state *state, struct xt_conv_op *conv,
+                                struct xt_graph *graph, xt_weight_grad_loop *loop)
+{
+    struct xt_op *op = &conv->op;
+    struct xt_weight_grad *job = &state->job;
+    *job = describe_job(conv);
+    if (op->by_slices[1]) {
+        job->n = graph->slices.samples;
+        xt_weight_grad_plan_lanes(job, graph->slices.lanes);
+    } else {
+        xt_weight_grad_plan(job, graph->options.device->threads);
+    }
+    conv->own_weight_grad = true;
+    conv->weight_grad_format = job->turned ? dnnl_OIhw16o16i : dnnl_OIhw16i16o;
+    state->scratch = xt_graph_temporary(graph, xt_op_out(op, 0), xt_weight_grad_scratch(job),
+                                        xt_op_backward_time(graph, op));
+    state->loop = loop;
+    op->own_name[1] = job->f32 ? "xtrain AVX-512" : "xtrain AMX";
+}
+
 void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
 {
     struct xt_conv_op *conv = (struct xt_conv_op *)op;
     struct state *state = NULL;
     op->own_name[0] = op->own_name[1] = NULL;
     xt_weight_grad_loop *loop = xt_op_learns(op, graph) ? loop_for(conv, graph) : NULL;
-    conv->own_weight_grad = loop != NULL;
-    if (conv->own_weight_grad) {
+    bool by_winograd = !loop && xt_cpu_winograd_can(conv, graph);
+    conv->own[0] = conv->own[1] = conv->own_weight_grad = false;
+    if (loop || by_winograd) {
         if (xt_mem_calloc(&state, 1, sizeof *state, op->name, &graph->err))
             return;
-        state->job = describe_job(conv);
-        if (op->by_slices[1]) {
-            state->job.n = graph->slices.samples;
-            xt_weight_grad_plan_lanes(&state->job, graph->slices.lanes);
-        } else {
-            xt_weight_grad_plan(&state->job, graph->options.device->threads);
-        }
-        conv->weight_grad_format = state->job.turned ? dnnl_OIhw16o16i : dnnl_OIhw16i16o;
-        state->scratch =
-            xt_graph_temporary(graph, xt_op_out(op, 0), xt_weight_grad_scratch(&state->job),
-                               xt_op_backward_time(graph, op));
         op->own = state;
-        state->loop = loop;
-        op->own_name[1] = state->job.f32 ? "xtrain AVX-512" : "xtrain AMX";
+    }
+    if (loop) {
+        prepare_weight_grad(state, conv, graph, loop);
+    } else if (by_winograd) {
+        xt_cpu_winograd_prepare(&state->winograd, conv, graph);
+        op->own_name[0] = op->own_name[1] = "xtrain Winograd";
     }
     xt_kind_conv.describe(op, graph);
 }
@@ -146,8 +168,16 @@ static enum xt_status weight_gradient(struct xt_op *op, struct xt_graph *graph, 
     return XT_OK;
 }
 
+enum xt_status xt_cpu_conv_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    const struct xt_cpu_winograd *winograd = winograd_of(op);
+    return winograd ? xt_cpu_winograd_forward(winograd, op, graph, err)
+                    : xt_program_run(&op->program, XT_FORWARD, err);
+}
+
 enum xt_status xt_cpu_conv_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
+    const struct xt_cpu_winograd *winograd = winograd_of(op);
     const struct xt_tensor *out = xt_op_out(op, 0);
     enum xt_status status = XT_OK;
     if (((const struct xt_conv_op *)op)->relu) {
@@ -155,7 +185,9 @@ enum xt_status xt_cpu_conv_backward(struct xt_op *op, struct xt_graph *graph, st
         for (int n = 0; n < out->n; n++)
             relu_backward(out, graph, n);
     }
-    if (op->own)
+    if (winograd)
+        status = xt_cpu_winograd_backward(winograd, op, graph, err);
+    else if (op->own)
         status = weight_gradient(op, graph, err);
     return status ? status : xt_program_run(&op->program, XT_BACKWARD, err);
 }
@@ -165,8 +197,11 @@ enum xt_status xt_cpu_conv_backward(struct xt_op *op, struct xt_graph *graph, st
 static enum xt_status begin_slices(struct xt_op *op, struct xt_graph *graph, bool backward,
                                    bool second, struct xt_err *err)
 {
+    const struct xt_cpu_winograd *winograd = winograd_of(op);
     (void)second;
-    return backward ? place_job(op, graph, err) : XT_OK;
+    if (backward)
+        return place_job(op, graph, err);
+    return winograd ? xt_cpu_winograd_begin(winograd, op, graph, err) : XT_OK;
 }
 
 /* The lanes' weight gradients become one; what the program does then is a change of format. */
@@ -184,8 +219,12 @@ static enum xt_status end_slices(struct xt_op *op, struct xt_graph *graph, bool 
 static enum xt_status forward_slice(struct xt_op *op, struct xt_graph *graph, bool second,
                                     const struct xt_slice *slice, struct xt_err *err)
 {
-    (void)graph;
+    const struct xt_cpu_winograd *winograd = winograd_of(op);
     (void)second;
+    if (winograd) {
+        xt_cpu_winograd_forward_slice(winograd, op, graph, slice);
+        return XT_OK;
+    }
     return xt_program_run_slice(&op->program, XT_FORWARD, slice->lane, slice->first, err);
 }
 

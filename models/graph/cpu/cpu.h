@@ -9,7 +9,33 @@ void xt_cpu_input_prepare(struct xt_op *op, struct xt_graph *graph);
 enum xt_status xt_cpu_input_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
 
 void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph);
+enum xt_status xt_cpu_conv_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
 enum xt_status xt_cpu_conv_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
+
+/* A 3x3 convolution by Winograd's loops (loops/winograd_job.h), in place of its primitives. */
+struct xt_cpu_winograd {
+    struct xt_winograd output, input_grad;
+    struct xt_winograd_grad weight_grad;
+    struct xt_location master;            /* of the weights */
+    struct xt_buffer *forward, *backward; /* what is made of them for a pass */
+    struct xt_buffer *sums;
+};
+/* Whether it is one, and faster so. */
+bool xt_cpu_winograd_can(const struct xt_conv_op *conv, struct xt_graph *graph);
+/* Before the op is described. */
+void xt_cpu_winograd_prepare(struct xt_cpu_winograd *winograd, struct xt_conv_op *conv,
+                             struct xt_graph *graph);
+enum xt_status xt_cpu_winograd_forward(const struct xt_cpu_winograd *winograd,
+                                       const struct xt_op *op, const struct xt_graph *graph,
+                                       struct xt_err *err);
+enum xt_status xt_cpu_winograd_backward(const struct xt_cpu_winograd *winograd,
+                                        const struct xt_op *op, const struct xt_graph *graph,
+                                        struct xt_err *err);
+/* By slices: once before them; one, in the caller's thread. */
+enum xt_status xt_cpu_winograd_begin(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
+                                     const struct xt_graph *graph, struct xt_err *err);
+void xt_cpu_winograd_forward_slice(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
+                                   const struct xt_graph *graph, const struct xt_slice *slice);
 
 void xt_cpu_norm_prepare(struct xt_op *op, struct xt_graph *graph);
 enum xt_status xt_cpu_norm_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);

@@ -15,6 +15,7 @@
 
 #include "device/device.h"
 #include "models/graph/loops/weight_grad_job.h"
+#include "models/graph/loops/winograd_job.h"
 
 /* A pool's window. Padding rows and columns never win a max and count nothing in an average. */
 struct xt_window {
@@ -127,6 +128,11 @@ struct xt_loops {
     xt_weight_grad_loop *weight_grad;
     /* The same in float32; NULL where the build has no AVX-512. */
     xt_weight_grad_loop *weight_grad_f32;
+    /* 3x3 convolutions of float32 (winograd_job.h); NULL where the build has no AVX-512. */
+    xt_winograd_loop *winograd;
+    xt_winograd_grad_loop *winograd_grad;
+    xt_winograd_gather_loop *winograd_gather;
+    xt_winograd_weights_loop *winograd_weights;
 };
 
 const struct xt_loops *xt_loops_get(void);

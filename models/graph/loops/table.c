@@ -23,6 +23,10 @@ const struct xt_loops XT_LOOPS_NAME(table) = {
     .largest = XT_LOOPS_NAME(largest),
 #ifdef __AVX512F__
     .weight_grad_f32 = XT_LOOPS_NAME(weight_grad_f32),
+    .winograd = XT_LOOPS_NAME(winograd),
+    .winograd_grad = XT_LOOPS_NAME(winograd_grad),
+    .winograd_gather = XT_LOOPS_NAME(winograd_gather),
+    .winograd_weights = XT_LOOPS_NAME(winograd_weights),
 #endif
 #ifdef __AMX_BF16__
     .weight_grad = XT_LOOPS_NAME(weight_grad),

@@ -51,6 +51,10 @@ bool XT_LOOPS_NAME(norm_wide_statistics)(enum xt_dtype dtype, const void *z, siz
 #endif
 #ifdef __AVX512F__
 xt_weight_grad_loop XT_LOOPS_NAME(weight_grad_f32);
+xt_winograd_loop XT_LOOPS_NAME(winograd);
+xt_winograd_grad_loop XT_LOOPS_NAME(winograd_grad);
+xt_winograd_gather_loop XT_LOOPS_NAME(winograd_gather);
+xt_winograd_weights_loop XT_LOOPS_NAME(winograd_weights);
 #endif
 #ifdef __AMX_BF16__
 xt_weight_grad_loop XT_LOOPS_NAME(weight_grad);

@@ -285,12 +285,16 @@ static void add_copy(struct making *m, const_dnnl_memory_desc_t md, struct xt_lo
     conv->copies[conv->copy_count++] = copy;
 }
 
-/* The weights as the primitive wants them: the parameter itself where that is so. */
-static struct xt_location working(struct making *m, const_dnnl_primitive_desc_t pd)
+/* The weights as the primitive wants them: the parameter itself where that is so. What the
+ * convolutions alone take beside a back end's loops is as long in coming from weights in another
+ * order. */
+static struct xt_location working(struct making *m, const_dnnl_primitive_desc_t pd, bool backward)
 {
     const_dnnl_memory_desc_t md = xt_layout_of(pd, dnnl_query_weights_md, 0);
     if (xt_program_fails(m->program) ||
         (!has_own_weights(m->conv) && xt_dnnl.memory_desc_equal(md, m->master_md)))
+        return m->master;
+    if (m->conv->own[backward] && xt_layout_bytes(md) <= xt_layout_bytes(m->master_md))
         return m->master;
     struct copies *copies = m->copies;
     for (int i = 0; i < copies->count; i++)
@@ -315,12 +319,18 @@ static void add_tensor(const struct making *m, struct xt_step *step, int arg,
         xt_step_arg(step, arg, xt_in_buffer(buffer));
 }
 
+/* Whether a primitive makes the output, or the input's gradient, of the batch or of slices. */
+static bool by_primitive(const struct xt_conv_op *conv, bool backward, bool slices)
+{
+    return !conv->own[backward] && conv->op.by_slices[backward] == slices;
+}
+
 /* Whether the step is run by slices, or is what the convolutions alone take, or both of a pass. */
 static void set_use(const struct making *m, struct xt_step *step, bool backward)
 {
     if (m->slice)
         xt_step_by_slices(m->program, step, m->graph->slices.lanes);
-    else if (m->conv->op.by_slices[backward])
+    else if (!by_primitive(m->conv, backward, false))
         xt_step_is_floor_alone(step);
     else
         xt_step_is_floor(step);
@@ -330,7 +340,7 @@ static void add_forward(struct making *m, const struct xt_posts *posts)
 {
     const struct xt_tensor *in = xt_op_in(&m->conv->op, 0);
     const struct xt_tensor *out = xt_op_out(&m->conv->op, 0);
-    struct xt_location weights = working(m, m->forward);
+    struct xt_location weights = working(m, m->forward, false);
     struct xt_step *step = xt_program_add(m->program, XT_FORWARD, m->forward, what_forward);
     set_use(m, step, false);
     add_tensor(m, step, DNNL_ARG_SRC, in, in->value);
@@ -427,7 +437,7 @@ static void add_weight_gradient(struct making *m)
 
 static void add_data_gradient(struct making *m)
 {
-    struct xt_location weights = working(m, m->backward_data);
+    struct xt_location weights = working(m, m->backward_data, true);
     struct xt_step *step = xt_program_add(m->program, XT_BACKWARD, m->backward_data, what_data);
     set_use(m, step, true);
     add_tensor(m, step, DNNL_ARG_DIFF_DST, xt_op_out(&m->conv->op, 0),
@@ -479,7 +489,7 @@ static struct making make_slice(const struct making *whole, const struct xt_post
                            .bias_at = whole->bias_at,
                            .scales_at = whole->scales_at,
                            .copies = whole->copies};
-    if (!conv->op.by_slices[0] && !conv->op.by_slices[1])
+    if (!by_primitive(conv, false, true) && !by_primitive(conv, true, true))
         return slice;
     xt_device_make_for_threads(1);
     making_init(&slice, posts);
@@ -491,11 +501,11 @@ static struct making make_slice(const struct making *whole, const struct xt_post
 static void add_slice(struct making *slice, const struct xt_posts *posts)
 {
     const struct xt_conv_op *conv = slice->conv;
-    if (slice->forward && conv->op.by_slices[0])
+    if (slice->forward && by_primitive(conv, false, true))
         add_forward(slice, posts);
     else if (slice->forward)
         xt_program_keep(slice->program, slice->forward);
-    if (slice->backward_data && conv->op.by_slices[1])
+    if (slice->backward_data && by_primitive(conv, true, true))
         add_data_gradient(slice);
     else if (slice->backward_data)
         xt_program_keep(slice->program, slice->backward_data);
@@ -520,7 +530,7 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
     find_masters(&m);
     bool floor = graph->options.floor;
     struct making slice = make_slice(&m, &posts);
-    if (!conv->op.by_slices[0] || floor)
+    if (by_primitive(conv, false, false) || floor)
         add_forward(&m, &posts);
     else
         xt_program_keep(m.program, m.forward);
@@ -529,7 +539,7 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
         add_relu_backward(&m);
     if (grad_layout(&m) && xt_op_learns(op, graph))
         add_weight_gradient(&m);
-    if (m.backward_data && (!conv->op.by_slices[1] || floor))
+    if (m.backward_data && (by_primitive(conv, true, false) || floor))
         add_data_gradient(&m);
     else if (m.backward_data)
         xt_program_keep(m.program, m.backward_data);

@@ -176,6 +176,9 @@ struct xt_conv_op {
     bool own_weight_grad;
     dnnl_format_tag_t weight_grad_format;
     struct xt_location weight_grad;
+    /* The back end makes the output, and the input's gradient, without a primitive; said before the
+     * op is described. */
+    bool own[2];
     /* Copies of the weights that the back end makes without a primitive, and where they lie. */
     int copy_count;
     struct xt_weight_copy copies[XT_WEIGHT_COPIES_MAX];

@@ -4,7 +4,8 @@
 #
 #   scripts/run-tests.sh [--jobs N] [--fuzz-seconds N] [--golden PROGRAM] [--skip 'NAME: REASON']... FILE...
 #
-# One FILE after the other or, with --jobs, N at a time; their lines come in the order that was given.
+# One FILE after the other or, with --jobs, N at a time, fuzzers two at least; their lines come in the order that was
+# given.
 # A FILE is a cmocka program (each of its tests counts), a fuzz_* program (run for N seconds; counts one) or a .sh
 # script (exit code 0 passed, 77 skipped; counts one). --golden runs PROGRAM on the shared golden numbers. A FILE that
 # is missing (it was not built), crashes, or takes longer than TEST_TIMEOUT seconds (300) counts as failed.
@@ -143,8 +144,11 @@ collect() { # those that are done, up to the first that is not
   done
 }
 
+# How many may run beside a file; a fuzzer takes its time whatever runs beside it.
+at_once() { case $1 in */fuzz_*) [ "$jobs" -gt 2 ] && echo "$jobs" || echo 2 ;; *) echo "$jobs" ;; esac; }
+
 for ((i = 0; i < ${#files[@]}; i++)); do
-  [ "$i" -lt "$jobs" ] || wait -n || true
+  while [ "$(jobs -rp | wc -l)" -ge "$(at_once "${files[$i]}")" ]; do wait -n || true; done
   collect
   (run_file "$i") >"$scratch/$i.line" &
 done

@@ -757,6 +757,40 @@ static void a_mask_goes_by_the_elements_number(void **state)
     assert_memory_equal(whole, ones, sizeof ones);
 }
 
+/* Of so many bytes a pixel, the pixels that strides leave; the rest is 0. */
+static void spread_ones(const struct xt_loops *loops, int h, int w, const int strides[2],
+                        size_t bytes)
+{
+    size_t rows = ((size_t)h + (size_t)strides[0] - 1) / (size_t)strides[0];
+    size_t columns = ((size_t)w + (size_t)strides[1] - 1) / (size_t)strides[1];
+    uint8_t *from = malloc(rows * columns * bytes);
+    uint8_t *to = aligned_alloc(64, ((size_t)(h * w) * bytes + 63) / 64 * 64);
+    assert_true(from && to);
+    for (size_t i = 0; i < rows * columns * bytes; i++)
+        from[i] = (uint8_t)(1 + i % 251);
+    loops->spread(from, bytes, (int[]){h, w}, strides, to);
+    const uint8_t *next = from;
+    for (int y = 0; y < h; y++)
+        for (int x = 0; x < w; x++)
+            for (size_t i = 0; i < bytes; i++) {
+                bool read = y % strides[0] == 0 && x % strides[1] == 0;
+                assert_int_equal(to[(size_t)(y * w + x) * bytes + i], read ? *next++ : 0);
+            }
+    free(from);
+    free(to);
+}
+
+static void pixels_are_spread_among_zeros(void **state)
+{
+    (void)state;
+    const struct xt_loops *all[BUILDS_MAX];
+    for (int b = builds(all) - 1; b >= 0; b--) {
+        spread_ones(all[b], 6, 8, (int[]){2, 2}, 128);
+        spread_ones(all[b], 7, 5, (int[]){2, 3}, 64);
+        spread_ones(all[b], 5, 4, (int[]){1, 2}, 20);
+    }
+}
+
 static void the_widest_build_is_picked(void **state)
 {
     (void)state;
@@ -780,6 +814,7 @@ int main(void)
         cmocka_unit_test(a_max_pool_of_fp16_takes_the_largest),
         cmocka_unit_test(builds_agree_bit_by_bit_on_bytes_and_masks),
         cmocka_unit_test(a_mask_goes_by_the_elements_number),
+        cmocka_unit_test(pixels_are_spread_among_zeros),
         cmocka_unit_test(the_widest_build_is_picked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

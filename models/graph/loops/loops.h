@@ -121,6 +121,10 @@ struct xt_loops {
                       const float scale[3], void *out);
     /* out = in - 128. */
     void (*centre)(const uint8_t *in, size_t count, int8_t *out);
+    /* `pixels` of `bytes` each at every stride-th row and column, from row 0 and column 0 on, of a
+     * tensor of size[0] by size[1], whose others become 0. */
+    void (*spread)(const void *pixels, size_t bytes, const int size[2], const int strides[2],
+                   void *to);
     /* The largest magnitude of `count` numbers; not-a-number where one of them is not finite. */
     float (*largest)(const float *in, size_t count);
     /* One part of a convolution's weight gradient; NULL where the build has no matrix tiles. Asks

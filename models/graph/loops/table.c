@@ -20,6 +20,7 @@ const struct xt_loops XT_LOOPS_NAME(table) = {
     .copy_weights = XT_LOOPS_NAME(copy_weights),
     .normalise = XT_LOOPS_NAME(normalise),
     .centre = XT_LOOPS_NAME(centre),
+    .spread = XT_LOOPS_NAME(spread),
     .largest = XT_LOOPS_NAME(largest),
 #ifdef __AVX512F__
     .weight_grad_f32 = XT_LOOPS_NAME(weight_grad_f32),

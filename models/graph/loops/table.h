@@ -37,6 +37,8 @@ void XT_LOOPS_NAME(copy_weights)(const struct xt_weight_copy *copy, int row);
 void XT_LOOPS_NAME(normalise)(enum xt_dtype dtype, const uint8_t *in, size_t count,
                               const float mean[3], const float scale[3], void *out);
 void XT_LOOPS_NAME(centre)(const uint8_t *in, size_t count, int8_t *out);
+void XT_LOOPS_NAME(spread)(const void *pixels, size_t bytes, const int size[2],
+                           const int strides[2], void *to);
 float XT_LOOPS_NAME(largest)(const float *in, size_t count);
 extern const struct xt_loops XT_LOOPS_NAME(table);
 

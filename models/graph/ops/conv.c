@@ -285,16 +285,23 @@ static void add_copy(struct making *m, const_dnnl_memory_desc_t md, struct xt_lo
     conv->copies[conv->copy_count++] = copy;
 }
 
-/* The weights as the primitive wants them: the parameter itself where that is so. What the
- * convolutions alone take beside a back end's loops is as long in coming from weights in another
- * order. */
-static struct xt_location working(struct making *m, const_dnnl_primitive_desc_t pd, bool backward)
+/* Whether a primitive makes the output, or the input's gradient, of the batch or of slices. */
+static bool by_primitive(const struct xt_conv_op *conv, bool backward, bool slices)
+{
+    return !conv->own[backward] && conv->op.by_slices[backward] == slices &&
+           !(backward && conv->read_grad);
+}
+
+/* The weights as the primitive wants them: the parameter itself where that is so. What only the
+ * convolutions alone take (`alone`) may as well be that in another order, if it is as long. */
+static struct xt_location working(struct making *m, const_dnnl_primitive_desc_t pd, bool alone)
 {
     const_dnnl_memory_desc_t md = xt_layout_of(pd, dnnl_query_weights_md, 0);
     if (xt_program_fails(m->program) ||
         (!has_own_weights(m->conv) && xt_dnnl.memory_desc_equal(md, m->master_md)))
         return m->master;
-    if (m->conv->own[backward] && xt_layout_bytes(md) <= xt_layout_bytes(m->master_md))
+    if (alone && xt_op_in(&m->conv->op, 0)->dtype == XT_F32 &&
+        xt_layout_bytes(md) <= xt_layout_bytes(m->master_md))
         return m->master;
     struct copies *copies = m->copies;
     for (int i = 0; i < copies->count; i++)
@@ -319,12 +326,6 @@ static void add_tensor(const struct making *m, struct xt_step *step, int arg,
         xt_step_arg(step, arg, xt_in_buffer(buffer));
 }
 
-/* Whether a primitive makes the output, or the input's gradient, of the batch or of slices. */
-static bool by_primitive(const struct xt_conv_op *conv, bool backward, bool slices)
-{
-    return !conv->own[backward] && conv->op.by_slices[backward] == slices;
-}
-
 /* Whether the step is run by slices, or is what the convolutions alone take, or both of a pass. */
 static void set_use(const struct making *m, struct xt_step *step, bool backward)
 {
@@ -340,7 +341,7 @@ static void add_forward(struct making *m, const struct xt_posts *posts)
 {
     const struct xt_tensor *in = xt_op_in(&m->conv->op, 0);
     const struct xt_tensor *out = xt_op_out(&m->conv->op, 0);
-    struct xt_location weights = working(m, m->forward, false);
+    struct xt_location weights = working(m, m->forward, !by_primitive(m->conv, false, m->slice));
     struct xt_step *step = xt_program_add(m->program, XT_FORWARD, m->forward, what_forward);
     set_use(m, step, false);
     add_tensor(m, step, DNNL_ARG_SRC, in, in->value);
@@ -437,7 +438,8 @@ static void add_weight_gradient(struct making *m)
 
 static void add_data_gradient(struct making *m)
 {
-    struct xt_location weights = working(m, m->backward_data, true);
+    struct xt_location weights =
+        working(m, m->backward_data, !by_primitive(m->conv, true, m->slice));
     struct xt_step *step = xt_program_add(m->program, XT_BACKWARD, m->backward_data, what_data);
     set_use(m, step, true);
     add_tensor(m, step, DNNL_ARG_DIFF_DST, xt_op_out(&m->conv->op, 0),
@@ -445,6 +447,42 @@ static void add_data_gradient(struct making *m)
     xt_step_arg(step, DNNL_ARG_WEIGHTS, weights);
     add_tensor(m, step, DNNL_ARG_DIFF_SRC, xt_op_in(&m->conv->op, 0),
                whole_gradient(m, m->conv, true));
+}
+
+/* Without strides the same numbers are the gradient of a tensor that has the pixels that are read,
+ * and no others. */
+static void add_read_gradient(struct making *m)
+{
+    const struct xt_conv_op *conv = m->conv;
+    struct xt_tensor read = *xt_op_out(&conv->op, 0);
+    read.c = xt_op_in(&conv->op, 0)->c;
+    struct xt_operand operand = xt_operand_tensor(&read, conv->read_grad);
+    dnnl_memory_desc_t md = xt_program_layout(m->program, &operand);
+    dnnl_engine_t engine = m->program->device->engine;
+    dnnl_primitive_desc_t forward = NULL;
+    dnnl_primitive_desc_t pd = NULL;
+    const dnnl_dims_t strides = {1, 1};
+    if (xt_program_fails(m->program))
+        return;
+    xt_program_check(m->program,
+                     xt_dnnl.convolution_forward_primitive_desc_create(
+                         &forward, engine, dnnl_forward_training, dnnl_convolution_direct, md,
+                         m->weights, NULL, m->out, strides, conv->dilates, conv->pads, conv->pads,
+                         m->attr),
+                     what_data);
+    xt_program_keep(m->program, forward);
+    if (xt_program_fails(m->program))
+        return;
+    xt_program_check(m->program,
+                     xt_dnnl.convolution_backward_data_primitive_desc_create(
+                         &pd, engine, dnnl_convolution_direct, md, m->weights, m->out, strides,
+                         conv->dilates, conv->pads, conv->pads, forward, m->attr),
+                     what_data);
+    struct xt_location weights = working(m, pd, false);
+    struct xt_step *step = xt_program_add(m->program, XT_BACKWARD, pd, what_data);
+    xt_step_arg(step, DNNL_ARG_DIFF_DST, xt_in_buffer(xt_op_out(&conv->op, 0)->grad[0]));
+    xt_step_arg(step, DNNL_ARG_WEIGHTS, weights);
+    xt_step_arg(step, DNNL_ARG_DIFF_SRC, operand.place);
 }
 
 static void use_buffers(struct xt_conv_op *conv, struct xt_graph *graph)
@@ -543,6 +581,8 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
         add_data_gradient(&m);
     else if (m.backward_data)
         xt_program_keep(m.program, m.backward_data);
+    if (conv->read_grad)
+        add_read_gradient(&m);
     add_slice(&slice, &posts);
 }
 

@@ -179,6 +179,10 @@ struct xt_conv_op {
     /* The back end makes the output, and the input's gradient, without a primitive; said before the
      * op is described. */
     bool own[2];
+    /* Of a 1x1 with strides: the input's gradient at the pixels that it reads, which the back end
+     * spreads over the others' zeros; set before the op is described. NULL: the primitive writes
+     * all of it. */
+    struct xt_buffer *read_grad;
     /* Copies of the weights that the back end makes without a primitive, and where they lie. */
     int copy_count;
     struct xt_weight_copy copies[XT_WEIGHT_COPIES_MAX];

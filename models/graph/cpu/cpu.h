@@ -20,9 +20,9 @@ struct xt_cpu_winograd {
     struct xt_buffer *forward, *backward; /* what is made of them for a pass */
     struct xt_buffer *sums;
 };
-/* Whether it is one, and faster so. */
+/* Whether these loops can run it, and are faster than its primitives. */
 bool xt_cpu_winograd_can(const struct xt_conv_op *conv, struct xt_graph *graph);
-/* Before the op is described. */
+/* Plans its work and memory, before the op is described. */
 void xt_cpu_winograd_prepare(struct xt_cpu_winograd *winograd, struct xt_conv_op *conv,
                              struct xt_graph *graph);
 enum xt_status xt_cpu_winograd_forward(const struct xt_cpu_winograd *winograd,
@@ -31,7 +31,7 @@ enum xt_status xt_cpu_winograd_forward(const struct xt_cpu_winograd *winograd,
 enum xt_status xt_cpu_winograd_backward(const struct xt_cpu_winograd *winograd,
                                         const struct xt_op *op, const struct xt_graph *graph,
                                         struct xt_err *err);
-/* By slices: once before them; one, in the caller's thread. */
+/* Forward by slices: once, before the first one; then each slice, in the caller's thread. */
 enum xt_status xt_cpu_winograd_begin(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
                                      const struct xt_graph *graph, struct xt_err *err);
 void xt_cpu_winograd_forward_slice(const struct xt_cpu_winograd *winograd, const struct xt_op *op,

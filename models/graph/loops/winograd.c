@@ -31,12 +31,13 @@ XT_INLINE size_t place_of(int channels)
     return CHUNK * row_of(channels);
 }
 
-/* Where tiles [first, first + count) are. */
+/* Tiles [first, first + count) of images of h by w pixels. */
 struct chunk {
-    int n, h, w;
+    int h, w;
     int first, count;
 };
 
+/* A tile's first output pixel. */
 struct corner {
     int n, y, x;
 };
@@ -181,7 +182,7 @@ void XT_LOOPS_NAME(winograd)(const struct xt_winograd *job, int part, float *scr
                                job->groups, &first);
     int panel = 0;
     int last = xt_winograd_part(job->out_c / WIDE, part % job->shares, job->shares, &panel);
-    struct chunk chunk = {.n = job->n, .h = job->h, .w = job->w};
+    struct chunk chunk = {.h = job->h, .w = job->w};
     memset(zeros, 0, (size_t)job->in_c * sizeof *zeros);
     for (chunk.first = first; chunk.first < end; chunk.first += CHUNK) {
         chunk.count = end - chunk.first < CHUNK ? end - chunk.first : CHUNK;
@@ -269,7 +270,7 @@ static void add_panels(const struct xt_winograd_grad *job, int group, int k, int
     float *inputs = zeros + job->in_c;
     float *grads = inputs + PLACES * place_of(job->in_c);
     size_t in_c = (size_t)job->in_c;
-    struct chunk chunk = {.n = job->n, .h = job->h, .w = job->w};
+    struct chunk chunk = {.h = job->h, .w = job->w};
     int first = 0;
     int last =
         xt_winograd_part(xt_winograd_tiles(job->n, job->h, job->w), group, job->groups, &first);
@@ -298,7 +299,7 @@ void XT_LOOPS_NAME(winograd_grad)(const struct xt_winograd_grad *job, int part, 
                       : WIDE;
     int first = 0;
     int end = xt_winograd_part(job->out_c / WIDE, part % job->shares, job->shares, &first) * WIDE;
-    memset(scratch, 0, (size_t)(job->in_c > WIDE ? job->in_c : WIDE) * sizeof *scratch);
+    memset(scratch, 0, (size_t)job->in_c * sizeof *scratch);
     for (int k = first * WIDE; k < end; k += at_once)
         add_panels(job, part / job->shares, k, k + at_once < end ? k + at_once : end, scratch);
 }

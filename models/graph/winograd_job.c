@@ -7,6 +7,12 @@ int xt_winograd_tiles(int n, int h, int w)
     return n * ((h + 1) / 2) * ((w + 1) / 2);
 }
 
+int xt_winograd_blocks(int in_c, int out_c)
+{
+    enum { SIDE = 16 };
+    return in_c / SIDE * (out_c / SIDE);
+}
+
 size_t xt_winograd_scratch(int in_c)
 {
     size_t tile = (size_t)in_c + XT_WINOGRAD_WIDE + 2 * (size_t)XT_WINOGRAD_SPARE;

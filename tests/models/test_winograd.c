@@ -93,8 +93,8 @@ static float *convolve(const struct work *work, const struct xt_loops *loops, bo
     struct xt_winograd_weights weights = {
         .from = work->weights, .out = s->out_c, .in = s->in_c, .forward = aligned_floats(spread)};
     weights.backward = aligned_floats(spread);
-    for (int row = 0; row < s->out_c / 16; row++)
-        loops->winograd_weights(&weights, row);
+    for (int block = 0; block < xt_winograd_blocks(s->in_c, s->out_c); block++)
+        loops->winograd_weights(&weights, block);
     struct xt_winograd job = {.n = s->n,
                               .h = s->h,
                               .w = s->w,
@@ -194,8 +194,8 @@ static float *weight_gradient(const struct work *work, const struct xt_loops *lo
     float *scratch = aligned_floats(xt_winograd_scratch(s->in_c));
     for (int part = 0; part < job.groups * job.shares; part++)
         loops->winograd_grad(&job, part, scratch);
-    for (int row = 0; row < s->out_c / 16; row++)
-        loops->winograd_gather(&job, row);
+    for (int block = 0; block < xt_winograd_blocks(s->in_c, s->out_c); block++)
+        loops->winograd_gather(&job, block);
     free(scratch);
     free(job.sums);
     return job.grad;

@@ -78,7 +78,6 @@ void xt_cpu_winograd_prepare(struct xt_cpu_winograd *winograd, struct xt_conv_op
 static enum xt_status bring_weights(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
                                     const struct xt_graph *graph, bool backward, struct xt_err *err)
 {
-    enum { ROW = 16 };
     struct xt_winograd_weights weights = {
         .from = xt_program_address(&op->program, &winograd->master, err),
         .out = xt_op_out(op, 0)->c,
@@ -88,8 +87,8 @@ static enum xt_status bring_weights(const struct xt_cpu_winograd *winograd, cons
     if (!weights.from)
         return err->status;
 #pragma omp parallel for schedule(static)
-    for (int row = 0; row < weights.out / ROW; row++)
-        graph->loops->winograd_weights(&weights, row);
+    for (int block = 0; block < xt_winograd_blocks(weights.in, weights.out); block++)
+        graph->loops->winograd_weights(&weights, block);
     return XT_OK;
 }
 
@@ -117,15 +116,14 @@ enum xt_status xt_cpu_winograd_forward(const struct xt_cpu_winograd *winograd,
 /* The sums of all parts become one. */
 static void learn(const struct xt_winograd_grad *job, const struct xt_graph *graph)
 {
-    enum { ROW = 16 };
 #pragma omp parallel
     {
 #pragma omp for schedule(static)
         for (int part = 0; part < job->groups * job->shares; part++)
             graph->loops->winograd_grad(job, part, xt_graph_loop_scratch(graph));
 #pragma omp for schedule(static)
-        for (int row = 0; row < job->out_c / ROW; row++)
-            graph->loops->winograd_gather(job, row);
+        for (int block = 0; block < xt_winograd_blocks(job->in_c, job->out_c); block++)
+            graph->loops->winograd_gather(job, block);
     }
 }
 

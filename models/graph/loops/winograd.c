@@ -15,7 +15,9 @@ enum {
     SIDE = 4,  /* of a tile's input */
     ROWS = 12, /* of a product, in registers */
     FEW_ROWS = 4,
-    GRAD_ROWS = 8
+    GRAD_ROWS = 8,
+    TAPS = 9,
+    BLOCK = LANES * LANES /* of weights, of one tap */
 };
 
 /* From one tile's numbers to the next one's, and from one place's to the next one's. A row is a
@@ -314,14 +316,21 @@ XT_INLINE void gather_gradient(const __m512 from[SIDE], __m512 to[3])
     to[2] = _mm512_add_ps(from[3], sum);
 }
 
-void XT_LOOPS_NAME(winograd_gather)(const struct xt_winograd_grad *job, int row)
+/* Where block `block` begins at the first place, in [out / 32][places][in][32]. */
+static size_t within_panels(size_t block, size_t in_c)
 {
-    enum { TAPS = 9, BLOCK = LANES * LANES };
+    size_t row = block / (in_c / LANES);
+    size_t column = block % (in_c / LANES);
+    return (row / 2 * PLACES * in_c + column * LANES) * WIDE + row % 2 * LANES;
+}
+
+void XT_LOOPS_NAME(winograd_gather)(const struct xt_winograd_grad *job, int block)
+{
     size_t in_c = (size_t)job->in_c;
     size_t group = (size_t)job->out_c * PLACES * in_c;
-    const float *sums = job->sums + (size_t)(row / 2) * PLACES * in_c * WIDE + row % 2 * LANES;
-    float *grad = job->grad + (size_t)row * in_c * TAPS * LANES;
-    for (size_t i = 0; i < in_c; i++) {
+    const float *sums = job->sums + within_panels((size_t)block, in_c);
+    float *grad = job->grad + (size_t)block * TAPS * BLOCK;
+    for (size_t i = 0; i < LANES; i++) {
         __m512 columns[3][SIDE];
         __m512 three[3];
         for (size_t x = 0; x < SIDE; x++) {
@@ -336,11 +345,10 @@ void XT_LOOPS_NAME(winograd_gather)(const struct xt_winograd_grad *job, int row)
             for (int y = 0; y < 3; y++)
                 columns[y][x] = three[y];
         }
-        float *to = grad + i / LANES * TAPS * BLOCK + i % LANES * LANES;
-        for (int y = 0; y < 3; y++) {
+        for (size_t y = 0; y < 3; y++) {
             gather_gradient(columns[y], three);
-            for (int x = 0; x < 3; x++)
-                _mm512_store_ps(to + (3 * y + x) * BLOCK, three[x]);
+            for (size_t x = 0; x < 3; x++)
+                _mm512_store_ps(grad + (3 * y + x) * BLOCK + i * LANES, three[x]);
         }
     }
 }
@@ -358,23 +366,27 @@ XT_INLINE void spread_weight(const __m512 from[3], __m512 to[SIDE])
     to[3] = from[2];
 }
 
-/* Sums of 16 pairs of channels, of taps a stride apart, at places a step apart. */
-XT_INLINE void spread_weights(const float *from, size_t stride, bool turned, float *to, size_t step)
+/* A block's sums, at places a step apart. */
+XT_INLINE void spread_weights(const float *from, bool turned, float *to, size_t step)
 {
-    __m512 columns[SIDE][3];
-    __m512 four[SIDE];
-    for (size_t x = 0; x < 3; x++) {
-        __m512 taps[3];
-        for (size_t y = 0; y < 3; y++)
-            taps[y] = _mm512_load_ps(from + (turned ? 8 - 3 * y - x : 3 * y + x) * stride);
-        spread_weight(taps, four);
-        for (int y = 0; y < SIDE; y++)
-            columns[y][x] = four[y];
-    }
-    for (size_t y = 0; y < SIDE; y++) {
-        spread_weight(columns[y], four);
-        for (size_t x = 0; x < SIDE; x++)
-            _mm512_store_ps(to + (SIDE * y + x) * step, four[x]);
+    for (size_t i = 0; i < LANES; i++) {
+        __m512 columns[SIDE][3];
+        __m512 four[SIDE];
+        for (size_t x = 0; x < 3; x++) {
+            __m512 taps[3];
+            for (size_t y = 0; y < 3; y++) {
+                size_t tap = turned ? 8 - 3 * y - x : 3 * y + x;
+                taps[y] = _mm512_load_ps(from + tap * BLOCK + i * LANES);
+            }
+            spread_weight(taps, four);
+            for (int y = 0; y < SIDE; y++)
+                columns[y][x] = four[y];
+        }
+        for (size_t y = 0; y < SIDE; y++) {
+            spread_weight(columns[y], four);
+            for (size_t x = 0; x < SIDE; x++)
+                _mm512_store_ps(to + (SIDE * y + x) * step + i * WIDE, four[x]);
+        }
     }
 }
 
@@ -401,28 +413,23 @@ static void turn(const float *from, float *to)
     memcpy(to, rows, sizeof rows);
 }
 
-void XT_LOOPS_NAME(winograd_weights)(const struct xt_winograd_weights *weights, int row)
+void XT_LOOPS_NAME(winograd_weights)(const struct xt_winograd_weights *weights, int block)
 {
-    enum { TAPS = 9, BLOCK = LANES * LANES };
     _Alignas(64) float turned[TAPS * BLOCK];
     size_t in = (size_t)weights->in;
     size_t out = (size_t)weights->out;
-    size_t blocks = in / LANES;
-    for (size_t b = 0; b < blocks; b++) {
-        const float *from = weights->from + ((size_t)row * blocks + b) * TAPS * BLOCK;
-        float *to = weights->forward + (size_t)(row / 2) * PLACES * in * WIDE + b * LANES * WIDE +
-                    row % 2 * LANES;
-        for (size_t i = 0; i < LANES && weights->forward; i++)
-            spread_weights(from + i * LANES, BLOCK, false, to + i * WIDE, in * WIDE);
-        if (!weights->backward)
-            continue;
-        for (size_t tap = 0; tap < TAPS; tap++)
-            turn(from + tap * BLOCK, turned + tap * BLOCK);
-        to = weights->backward + b / 2 * PLACES * out * WIDE + (size_t)row * LANES * WIDE +
-             b % 2 * LANES;
-        for (size_t o = 0; o < LANES; o++)
-            spread_weights(turned + o * LANES, BLOCK, true, to + o * WIDE, out * WIDE);
-    }
+    size_t row = (size_t)block / (in / LANES);
+    size_t column = (size_t)block % (in / LANES);
+    const float *from = weights->from + (size_t)block * TAPS * BLOCK;
+    if (weights->forward)
+        spread_weights(from, false, weights->forward + within_panels((size_t)block, in), in * WIDE);
+    if (!weights->backward)
+        return;
+    for (size_t tap = 0; tap < TAPS; tap++)
+        turn(from + tap * BLOCK, turned + tap * BLOCK);
+    spread_weights(turned, true,
+                   weights->backward + within_panels(column * (out / LANES) + row, out),
+                   out * WIDE);
 }
 
 #endif

@@ -51,12 +51,14 @@ struct xt_winograd_weights {
 /* One part's work; the sums of one part. */
 typedef void xt_winograd_loop(const struct xt_winograd *job, int part, float *scratch);
 typedef void xt_winograd_grad_loop(const struct xt_winograd_grad *job, int part, float *scratch);
-/* Once all parts are there, the gradients of output channels [16 * row, 16 * row + 16). */
-typedef void xt_winograd_gather_loop(const struct xt_winograd_grad *job, int row);
-/* The same output channels' weights. */
-typedef void xt_winograd_weights_loop(const struct xt_winograd_weights *weights, int row);
+/* Once all parts are there, the gradients of one block of weights, 16 output by 16 input channels:
+ * blocks lie one behind the other in OIhw16i16o. */
+typedef void xt_winograd_gather_loop(const struct xt_winograd_grad *job, int block);
+/* The weights of one block. */
+typedef void xt_winograd_weights_loop(const struct xt_winograd_weights *weights, int block);
 
 int xt_winograd_tiles(int n, int h, int w);
+int xt_winograd_blocks(int in_c, int out_c);
 /* Floats of scratch for either loop. */
 size_t xt_winograd_scratch(int in_c);
 size_t xt_winograd_grad_sums(const struct xt_winograd_grad *job); /* floats */

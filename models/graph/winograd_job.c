@@ -1,3 +1,4 @@
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "models/graph/loops/winograd_job.h"
@@ -24,12 +25,20 @@ size_t xt_winograd_grad_sums(const struct xt_winograd_grad *job)
     return (size_t)job->groups * XT_WINOGRAD_PLACES * (size_t)job->in_c * (size_t)job->out_c;
 }
 
+/* Whether twice as many shares of `panels` leave at most an eighth of the threads without a part.
+ */
+static bool can_share(int threads, int shares, int panels)
+{
+    return panels % (2 * shares) == 0 && 8 * (threads % (2 * shares)) <= threads &&
+           2 * shares <= threads;
+}
+
 void xt_winograd_plan(struct xt_winograd *job, int threads)
 {
     int tiles = xt_winograd_tiles(job->n, job->h, job->w);
     int panels = job->out_c / XT_WINOGRAD_WIDE;
     job->shares = 1;
-    while (threads % (2 * job->shares) == 0 && panels % (2 * job->shares) == 0 &&
+    while (can_share(threads, job->shares, panels) &&
            tiles < threads / job->shares * XT_WINOGRAD_CHUNK)
         job->shares *= 2;
     job->groups = threads / job->shares;
@@ -45,8 +54,7 @@ void xt_winograd_grad_plan(struct xt_winograd_grad *job, int threads)
     int panels = job->out_c / XT_WINOGRAD_WIDE;
     int tiles = xt_winograd_tiles(job->n, job->h, job->w);
     job->shares = 1;
-    while (threads % (2 * job->shares) == 0 && bytes / (size_t)job->shares > most &&
-           panels % (2 * job->shares) == 0)
+    while (can_share(threads, job->shares, panels) && bytes / (size_t)job->shares > most)
         job->shares *= 2;
     job->groups = threads / job->shares;
     if (job->groups > tiles)

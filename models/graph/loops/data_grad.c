@@ -24,12 +24,19 @@ struct chunk {
     uint16_t *in_grad;
 };
 
-/* What a row of the input gets: `steps` tiles from some column of the left matrix on, and from some
- * row of pairs of the right one. */
-struct stretch {
+/* A block of the product is two by two tiles: sums of a row of the input. */
+struct block {
     int y;
-    int steps;
-    size_t column, pair;
+    int first; /* of the left matrix's rows */
+    size_t channel;
+    int steps; /* tiles of either matrix, from here on: */
+    size_t left_column, right_pair;
+};
+
+/* Where a block's rows belong, one after the other. */
+struct rows {
+    uint16_t *to;
+    int x, count;
 };
 
 static void gather(const struct chunk *chunk, const uint16_t *out_grad)
@@ -67,32 +74,71 @@ static void configure(const struct chunk *chunk)
     _tile_loadconfig(&tiles);
 }
 
-static struct stretch stretch_of(const struct xt_data_grad *job, int y)
+/* Those of the same channels follow each other, so that these weights stay in the cache. */
+static struct block block_of(const struct chunk *chunk, int number)
 {
+    const struct xt_data_grad *job = chunk->job;
     int channels = xt_data_grad_channels(job);
+    int y = number / chunk->blocks % job->h;
     int last = y < job->out_h ? y : job->out_h - 1;
     int first = y < job->kernel_h ? 0 : y - job->kernel_h + 1;
-    return (struct stretch){.y = y,
-                            .steps = ((last - first + 1) * channels + DEEP - 1) / DEEP,
-                            .column = (size_t)((job->out_h - 1 - last) * channels),
-                            .pair = (size_t)((y - last) * channels / 2)};
+    return (struct block){.y = y,
+                          .first = number % chunk->blocks * 2 * chunk->tile_rows,
+                          .channel = (size_t)(number / chunk->blocks / job->h * 2 * WIDE),
+                          .steps = ((last - first + 1) * channels + DEEP - 1) / DEEP,
+                          .left_column = (size_t)((job->out_h - 1 - last) * channels),
+                          .right_pair = (size_t)((y - last) * channels / 2)};
 }
 
-/* Two by two tiles of sums, from the first row of the left ones. */
-XT_INLINE void multiply(const struct chunk *chunk, const struct stretch *stretch,
-                        const uint16_t *left, const uint32_t *const right[2])
+static struct rows rows_of(const struct chunk *chunk, const struct block *block)
 {
-    size_t stride = chunk->row * sizeof *left;
+    const struct xt_data_grad *job = chunk->job;
+    size_t row = (size_t)(block->first / job->w) * (size_t)job->h + (size_t)block->y;
+    size_t pixel = row * (size_t)job->w + (size_t)(block->first % job->w);
+    int left = chunk->rows - block->first;
+    return (struct rows){.to = chunk->in_grad + pixel * (size_t)job->in_c + block->channel,
+                         .x = block->first % job->w,
+                         .count = left < 2 * chunk->tile_rows ? left : 2 * chunk->tile_rows};
+}
+
+XT_INLINE void next_row(struct rows *rows, const struct xt_data_grad *job)
+{
+    size_t pixels = 1;
+    if (++rows->x == job->w) {
+        rows->x = 0;
+        pixels += (size_t)(job->h - 1) * (size_t)job->w;
+    }
+    rows->to += pixels * (size_t)job->in_c;
+    rows->count--;
+}
+
+/* Lines that the next block will write: it would wait for them. */
+XT_INLINE void fetch(struct rows *rows, const struct xt_data_grad *job)
+{
+    enum { LINES = 3 };
+    for (int i = 0; i < LINES && rows->count > 0; i++) {
+        __builtin_prefetch(rows->to, 1);
+        next_row(rows, job);
+    }
+}
+
+XT_INLINE void multiply(const struct chunk *chunk, const struct block *block, struct rows next)
+{
+    const struct xt_data_grad *job = chunk->job;
+    size_t pairs = (size_t)xt_data_grad_channels(job) / 2 * (size_t)job->kernel_h;
+    size_t panel = (pairs + XT_DATA_GRAD_SPARE) * WIDE;
     size_t lower = (size_t)chunk->tile_rows;
-    const uint16_t *left0 = left + stretch->column;
+    size_t stride = chunk->row * sizeof *chunk->left;
+    const uint16_t *left0 = chunk->left + (size_t)block->first * chunk->row + block->left_column;
     const uint16_t *left1 = left0 + lower * chunk->row;
-    const uint32_t *right0 = right[0] + stretch->pair * WIDE;
-    const uint32_t *right1 = right[1] + stretch->pair * WIDE;
+    const uint32_t *right0 =
+        job->weights + block->channel / WIDE * panel + block->right_pair * WIDE;
+    const uint32_t *right1 = right0 + panel;
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
-    for (int i = 0; i < stretch->steps; i++) {
+    for (int i = 0; i < block->steps; i++) {
         _tile_loadd(4, left0, stride);
         _tile_loadd(6, right0, LINE);
         _tile_dpbf16ps(0, 4, 6);
@@ -105,6 +151,7 @@ XT_INLINE void multiply(const struct chunk *chunk, const struct stretch *stretch
         left1 += DEEP;
         right0 += TILE / 2;
         right1 += TILE / 2;
+        fetch(&next, job);
     }
     float *sums = chunk->sums;
     _tile_stored(0, sums, 2 * LINE);
@@ -113,49 +160,33 @@ XT_INLINE void multiply(const struct chunk *chunk, const struct stretch *stretch
     _tile_stored(3, sums + 2 * WIDE * lower + WIDE, 2 * LINE);
 }
 
-/* Sums of rows from `first` on become the gradient of two tiles' channels. */
-XT_INLINE void write(const struct chunk *chunk, int y, int first, size_t channel)
+/* The sums become the gradient of two tiles' channels. */
+XT_INLINE void write(const struct chunk *chunk, struct rows rows)
 {
-    const struct xt_data_grad *job = chunk->job;
-    size_t c = (size_t)job->in_c;
-    int x = first % job->w;
-    int end =
-        first + 2 * chunk->tile_rows < chunk->rows ? first + 2 * chunk->tile_rows : chunk->rows;
-    size_t row = (size_t)(first / job->w) * (size_t)job->h + (size_t)y;
-    uint16_t *to = chunk->in_grad + (row * (size_t)job->w + (size_t)x) * c + channel;
-    const float *sums = chunk->sums;
-    for (int i = first; i < end; i++) {
+    for (const float *sums = chunk->sums; rows.count > 0; sums += 2 * WIDE) {
         __m512 low = _mm512_load_ps(sums);
         __m512 high = _mm512_load_ps(sums + WIDE);
-        _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(high, low));
-        sums += 2 * WIDE;
-        to += c;
-        if (++x == job->w) {
-            x = 0;
-            to += (size_t)(job->h - 1) * (size_t)job->w * c;
-        }
+        _mm512_storeu_si512(rows.to, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+        next_row(&rows, chunk->job);
     }
 }
 
 static void make(const struct chunk *chunk)
 {
-    const struct xt_data_grad *job = chunk->job;
-    size_t pairs = (size_t)xt_data_grad_channels(job) / 2 * (size_t)job->kernel_h;
-    size_t panel = (pairs + XT_DATA_GRAD_SPARE) * WIDE;
+    int count = chunk->job->in_c / (2 * WIDE) * chunk->job->h * chunk->blocks;
+    struct block block = block_of(chunk, 0);
+    struct rows rows = rows_of(chunk, &block);
     configure(chunk);
-    for (size_t k = 0; k < (size_t)job->in_c; k += 2 * WIDE) {
-        const uint32_t *right = job->weights + k / WIDE * panel;
-        for (int y = 0; y < job->h; y++) {
-            struct stretch stretch = stretch_of(job, y);
-            for (int i = 0; i < chunk->rows; i += 2 * chunk->tile_rows) {
-                /* The tiles are read from memory, and written to it, behind the compiler's back. */
-                __asm__ volatile("" ::: "memory");
-                multiply(chunk, &stretch, chunk->left + (size_t)i * chunk->row,
-                         (const uint32_t *[]){right, right + panel});
-                __asm__ volatile("" ::: "memory");
-                write(chunk, y, i, k);
-            }
-        }
+    for (int i = 1; i <= count; i++) {
+        struct block next = block_of(chunk, i < count ? i : 0);
+        struct rows next_rows = rows_of(chunk, &next);
+        /* The tiles are read from memory, and written to it, behind the compiler's back. */
+        __asm__ volatile("" ::: "memory");
+        multiply(chunk, &block, next_rows);
+        __asm__ volatile("" ::: "memory");
+        write(chunk, rows);
+        block = next;
+        rows = next_rows;
     }
     _tile_release();
 }

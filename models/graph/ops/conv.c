@@ -160,6 +160,12 @@ static void making_init(struct making *m, const struct xt_posts *posts)
         set_scales(m);
 }
 
+/* Whether a primitive makes the output, or the input's gradient, of the batch or of slices. */
+static bool by_primitive(const struct xt_conv_op *conv, bool backward, bool slices)
+{
+    return !conv->own[backward] && conv->op.by_slices[backward] == slices;
+}
+
 static void make_primitives(struct making *m)
 {
     struct xt_conv_op *c = m->conv;
@@ -168,7 +174,10 @@ static void make_primitives(struct making *m)
     dnnl_prop_kind_t kind =
         m->graph->options.training ? dnnl_forward_training : dnnl_forward_inference;
     bool learns = xt_op_learns(&c->op, m->graph);
-    bool weights = learns && !m->slice && (!c->own_weight_grad || m->graph->options.floor);
+    bool floor = m->graph->options.floor && !m->slice;
+    bool weights = learns && !m->slice && (!c->own_weight_grad || floor);
+    bool data =
+        learns && xt_op_in(&c->op, 0)->wants_grad && (by_primitive(c, true, m->slice) || floor);
     if (!xt_program_fails(p))
         xt_program_check(p,
                          xt_dnnl.convolution_forward_primitive_desc_create(
@@ -183,7 +192,7 @@ static void make_primitives(struct making *m)
                              m->weights_grad, m->bias, m->out, c->strides, c->dilates, c->pads,
                              c->pads, m->forward, m->attr),
                          what_weights);
-    if (!xt_program_fails(p) && learns && xt_op_in(&c->op, 0)->wants_grad)
+    if (!xt_program_fails(p) && data)
         xt_program_check(p,
                          xt_dnnl.convolution_backward_data_primitive_desc_create(
                              &m->backward_data, engine, dnnl_convolution_direct, m->in, m->weights,
@@ -317,12 +326,6 @@ static void add_tensor(const struct making *m, struct xt_step *step, int arg,
                             xt_tensor_bytes(tensor) / (size_t)tensor->n);
     else
         xt_step_arg(step, arg, xt_in_buffer(buffer));
-}
-
-/* Whether a primitive makes the output, or the input's gradient, of the batch or of slices. */
-static bool by_primitive(const struct xt_conv_op *conv, bool backward, bool slices)
-{
-    return !conv->own[backward] && conv->op.by_slices[backward] == slices;
 }
 
 /* Whether the step is run by slices, or is what the convolutions alone take, or both of a pass. */
@@ -505,10 +508,8 @@ static void add_slice(struct making *slice, const struct xt_posts *posts)
         add_forward(slice, posts);
     else if (slice->forward)
         xt_program_keep(slice->program, slice->forward);
-    if (slice->backward_data && by_primitive(conv, true, true))
+    if (slice->backward_data)
         add_data_gradient(slice);
-    else if (slice->backward_data)
-        xt_program_keep(slice->program, slice->backward_data);
 }
 
 static void describe(struct xt_op *op, struct xt_graph *graph)
@@ -539,10 +540,8 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
         add_relu_backward(&m);
     if (grad_layout(&m) && xt_op_learns(op, graph))
         add_weight_gradient(&m);
-    if (m.backward_data && (by_primitive(conv, true, false) || floor))
+    if (m.backward_data)
         add_data_gradient(&m);
-    else if (m.backward_data)
-        xt_program_keep(m.program, m.backward_data);
     add_slice(&slice, &posts);
 }
 

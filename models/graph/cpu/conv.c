@@ -1,6 +1,6 @@
 /* A convolution: the ReLU's gradient with the sum of two readers' gradients in one pass, and the
- * weight gradient by loops where they are faster than oneDNN's primitive (docs/performance.md);
- * what winograd.c does not take over the program does. */
+ * weights' and the input's gradients by loops where they are faster than oneDNN's primitives
+ * (docs/performance.md); what winograd.c does not take over the program does. */
 #include "base/mem.h"
 #include "models/graph/cpu/cpu.h"
 
@@ -8,6 +8,9 @@ struct state {
     struct xt_weight_grad job;
     struct xt_buffer *scratch;
     xt_weight_grad_loop *loop; /* NULL: it is Winograd's */
+    struct xt_data_grad data;
+    const struct xt_buffer
+        *data_weights; /* NULL: a primitive makes the input's gradient, or none */
     struct xt_cpu_winograd winograd;
 };
 
@@ -76,6 +79,49 @@ static const struct xt_cpu_winograd *winograd_of(const struct xt_op *op)
     return state && !state->loop ? &state->winograd : NULL;
 }
 
+/* Whether a loop makes the input's gradient: where oneDNN's takes most of its time for taps that
+ * reach over the end, as of a high kernel above a low output. */
+static bool loops_data_grad(const struct xt_conv_op *conv, struct xt_graph *graph,
+                            xt_weight_grad_loop *loop)
+{
+    enum { KERNEL_LEAST = 8, OUTPUT_MOST = 8, WIDE = 32, WEIGHTS_MOST = 1 << 20 };
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    return graph->loops->data_grad && loop == graph->loops->weight_grad && in->wants_grad &&
+           conv->kernel[1] == 1 && conv->kernel[0] >= KERNEL_LEAST && out->h <= OUTPUT_MOST &&
+           conv->strides[0] == 1 && conv->strides[1] == 1 && !conv->pads[0] && !conv->pads[1] &&
+           in->c % WIDE == 0 && conv->kernel[0] * in->c * out->c <= WEIGHTS_MOST &&
+           xt_cpu_weights_are(conv, graph, conv->weight_grad_format);
+}
+
+/* Its weights are a copy that is made with those of oneDNN's kernels. */
+static void prepare_data_grad(struct state *state, struct xt_conv_op *conv, struct xt_graph *graph)
+{
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    struct xt_weight_copy copy = {.out = out->c,
+                                  .in = in->c,
+                                  .taps = (int)conv->kernel[0],
+                                  .out_is_row = state->job.turned,
+                                  .wide = XT_DATA_GRAD_WIDE,
+                                  .spare = XT_DATA_GRAD_SPARE};
+    size_t panels = (size_t)in->c / XT_DATA_GRAD_WIDE;
+    state->data = (struct xt_data_grad){.h = in->h,
+                                        .w = in->w,
+                                        .in_c = in->c,
+                                        .out_h = out->h,
+                                        .out_c = out->c,
+                                        .kernel_h = (int)conv->kernel[0]};
+    state->data_weights =
+        xt_graph_permanent(graph, conv->op.name, XT_WORKING_WEIGHTS,
+                           panels * xt_weight_copy_panel(&copy) * sizeof *copy.to);
+    conv->copied_from = xt_graph_value_of(graph, conv->weight);
+    conv->copied_to[conv->copy_count] = xt_in_buffer(state->data_weights);
+    conv->copies[conv->copy_count++] = copy;
+    conv->own[1] = true;
+    xt_graph_want_scratch(graph, xt_data_grad_scratch(&state->data));
+}
+
 static void prepare_weight_grad(struct state *state, struct xt_conv_op *conv,
                                 struct xt_graph *graph, xt_weight_grad_loop *loop)
 {
@@ -128,6 +174,8 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
     }
     if (loop) {
         prepare_weight_grad(state, conv, graph, loop);
+        if (loops_data_grad(conv, graph, loop))
+            prepare_data_grad(state, conv, graph);
     } else if (by_winograd) {
         xt_cpu_winograd_prepare(&state->winograd, conv, graph);
         op->own_name[0] = op->own_name[1] = "xtrain Winograd";
@@ -185,6 +233,30 @@ static enum xt_status weight_gradient(struct xt_op *op, struct xt_graph *graph, 
     return XT_OK;
 }
 
+/* The input's gradient of some samples, where a loop makes it, on the caller's thread. */
+static void data_gradient(const struct xt_op *op, const struct xt_graph *graph, int first,
+                          int count)
+{
+    const struct state *state = op->own;
+    struct xt_data_grad job = state->data;
+    if (!state->data_weights)
+        return;
+    job.weights = state->data_weights->data;
+    graph->loops->data_grad(&job, count,
+                            xt_tensor_sample(xt_op_out(op, 0), xt_op_out(op, 0)->grad[0], first),
+                            xt_tensor_sample(xt_op_in(op, 0), xt_op_in_grad(op, 0), first),
+                            xt_graph_loop_scratch(graph));
+}
+
+static void whole_data_gradient(const struct xt_op *op, const struct xt_graph *graph)
+{
+    int n = xt_op_in(op, 0)->n;
+    int each = (n + graph->options.device->threads - 1) / graph->options.device->threads;
+#pragma omp parallel for schedule(static)
+    for (int first = 0; first < n; first += each)
+        data_gradient(op, graph, first, n - first < each ? n - first : each);
+}
+
 enum xt_status xt_cpu_conv_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
     const struct xt_cpu_winograd *winograd = winograd_of(op);
@@ -220,6 +292,8 @@ enum xt_status xt_cpu_conv_backward(struct xt_op *op, struct xt_graph *graph, st
         status = xt_cpu_winograd_backward(winograd, op, graph, err);
     else if (op->own)
         status = weight_gradient(op, graph, err);
+    if (!winograd && op->own && !status)
+        whole_data_gradient(op, graph);
     if (!status)
         status = xt_program_run(&op->program, XT_BACKWARD, err);
     if (((const struct xt_conv_op *)op)->read_grad && !status)
@@ -278,6 +352,7 @@ static enum xt_status backward_slice(struct xt_op *op, struct xt_graph *graph, b
     job.adds = !slice->begins;
     job.more = !slice->ends;
     state->loop(&job, slice->lane);
+    data_gradient(op, graph, slice->first, slice->count);
     return xt_program_run_slice(&op->program, XT_BACKWARD, slice->lane, slice->first, err);
 }
 

@@ -43,6 +43,10 @@ enum xt_status xt_cpu_norm_backward(struct xt_op *op, struct xt_graph *graph, st
 bool xt_cpu_norm_can_again(const struct xt_op *op);
 void xt_cpu_norm_again(struct xt_op *op, struct xt_graph *graph);
 
+/* Whether its weights lie in the format in which its loops write their gradient, as a weight does
+ * that is trained and has no values yet. */
+bool xt_cpu_weights_are(const struct xt_conv_op *conv, struct xt_graph *graph,
+                        dnnl_format_tag_t format);
 enum xt_status xt_cpu_copy_weights(struct xt_graph *graph, struct xt_err *err);
 
 extern const struct xt_by_slices xt_cpu_input_by_slices, xt_cpu_conv_by_slices,

@@ -2,25 +2,6 @@
  * weights' gradient. */
 #include "models/graph/cpu/cpu.h"
 
-/* The loops read weights as their gradient is written, which is how a weight lies that is trained
- * and has no values yet. */
-static bool reads_weights(const struct xt_conv_op *conv, struct xt_graph *graph)
-{
-    const struct xt_params *params = graph->options.params;
-    const struct xt_param *weight = &params->items[conv->weight];
-    int64_t dims[] = {xt_op_out(&conv->op, 0)->c, xt_op_in(&conv->op, 0)->c, conv->kernel[0],
-                      conv->kernel[1]};
-    struct xt_program program;
-    if (!params->values)
-        return graph->backend->master_format;
-    xt_program_init(&program, graph->options.device, conv->op.name, &graph->err);
-    const_dnnl_memory_desc_t md =
-        xt_program_layout_as(&program, dnnl_f32, 4, dims, dnnl_OIhw16i16o);
-    bool same = weight->md && md && xt_dnnl.memory_desc_equal(weight->md, md);
-    xt_program_clear(&program);
-    return same;
-}
-
 /* Tiles that reach over the end are products for nothing: of 7 by 7 pixels a quarter. With few of
  * them nothing pays for bringing the weights to another form. */
 static bool is_worth_it(const struct xt_tensor *in, const struct xt_tensor *out)
@@ -42,7 +23,8 @@ bool xt_cpu_winograd_can(const struct xt_conv_op *conv, struct xt_graph *graph)
     return in->dtype == XT_F32 && out->dtype == XT_F32 && conv->groups == 1 && conv->bias < 0 &&
            !conv->relu && !conv->folded && in->c % XT_WINOGRAD_WIDE == 0 &&
            out->c % XT_WINOGRAD_WIDE == 0 && graph->loops->winograd && xt_device_cpu_has_avx512() &&
-           xt_op_learns(&conv->op, graph) && is_worth_it(in, out) && reads_weights(conv, graph);
+           xt_op_learns(&conv->op, graph) && is_worth_it(in, out) &&
+           xt_cpu_weights_are(conv, graph, dnnl_OIhw16i16o);
 }
 
 void xt_cpu_winograd_prepare(struct xt_cpu_winograd *winograd, struct xt_conv_op *conv,

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "device/device.h"
+#include "models/graph/loops/data_grad_job.h"
 #include "models/graph/loops/weight_grad_job.h"
 #include "models/graph/loops/winograd_job.h"
 
@@ -27,7 +28,8 @@ struct xt_window {
 
 /* A convolution's weights and their bf16 copy for a kernel of matrix tiles. From blocks of 16 by
  * 16, [out / 16][in / 16][taps][16][16], to [wide axis / wide][taps][other axis / 2][wide][2].
- * Channels are multiples of 16, those of the wide axis of `wide`. */
+ * The wide axis is a multiple of `wide` and of 16; the other one's blocks end in zeros where it is
+ * no multiple of 16. */
 struct xt_weight_copy {
     const float *from;
     uint32_t *to; /* pairs of bf16 */
@@ -35,7 +37,19 @@ struct xt_weight_copy {
     bool out_is_row; /* of a block of 16 by 16; else its column */
     bool out_is_wide;
     int wide;
+    int spare; /* rows of pairs behind each [taps], of zeros */
 };
+
+/* Rows of pairs of one tap; pairs from one block of the wide axis to the next one. */
+static inline size_t xt_weight_copy_pairs(const struct xt_weight_copy *copy)
+{
+    return ((size_t)(copy->out_is_wide ? copy->in : copy->out) + 1) / 2;
+}
+static inline size_t xt_weight_copy_panel(const struct xt_weight_copy *copy)
+{
+    return ((size_t)copy->taps * xt_weight_copy_pairs(copy) + (size_t)copy->spare) *
+           (size_t)copy->wide;
+}
 
 /* What a pass of the gradient does with the gradient before ReLU: sums it up and keeps it; sums it
  * up alone; makes the input's gradient of it, from the same inputs. */
@@ -113,7 +127,7 @@ struct xt_loops {
     void (*scale_rows)(float *numbers, int w, int c, size_t stride, float factor);
     /* Float32 to the tensor's type. */
     void (*convert)(enum xt_dtype dtype, const float *in, size_t count, void *out);
-    /* Rows [16 * row, 16 * row + 16) of output channels. */
+    /* Output channels [16 * row, 16 * row + 16). */
     void (*copy_weights)(const struct xt_weight_copy *copy, int row);
     /* out = (in - mean) * scale from bytes, of three channels in turn; rounded for s8, whose range
      * it must not leave. */
@@ -132,6 +146,9 @@ struct xt_loops {
     xt_weight_grad_loop *weight_grad;
     /* The same in float32; NULL where the build has no AVX-512. */
     xt_weight_grad_loop *weight_grad_f32;
+    /* The input's gradient of some convolutions in bf16 (data_grad_job.h); NULL where the build has
+     * no matrix tiles. Asks for xt_device_cpu_has_tiles. */
+    xt_data_grad_loop *data_grad;
     /* 3x3 convolutions of float32 (winograd_job.h); NULL where the build has no AVX-512. */
     xt_winograd_loop *winograd;
     xt_winograd_grad_loop *winograd_grad;

@@ -31,5 +31,6 @@ const struct xt_loops XT_LOOPS_NAME(table) = {
 #endif
 #ifdef __AMX_BF16__
     .weight_grad = XT_LOOPS_NAME(weight_grad),
+    .data_grad = XT_LOOPS_NAME(data_grad),
 #endif
 };

@@ -60,6 +60,7 @@ xt_winograd_weights_loop XT_LOOPS_NAME(winograd_weights);
 #endif
 #ifdef __AMX_BF16__
 xt_weight_grad_loop XT_LOOPS_NAME(weight_grad);
+xt_data_grad_loop XT_LOOPS_NAME(data_grad);
 #endif
 
 #endif

@@ -27,10 +27,11 @@ XT_INLINE uint32_t pair_of(float first, float second)
     return xt_bf16_round(first) >> 16 | (xt_bf16_round(second) & 0xFFFF0000u);
 }
 
-/* Two rows become one of pairs. */
-static void pair_rows(const float *restrict from, uint32_t *restrict to, size_t stride)
+/* Two rows become one of pairs; `count` of these. */
+static void pair_rows(const float *restrict from, uint32_t *restrict to, size_t stride,
+                      size_t count)
 {
-    for (size_t j = 0; j < PAIRS; j++) {
+    for (size_t j = 0; j < count; j++) {
         const float *row = from + 2 * j * BLOCK;
         line pairs;
 #pragma omp simd
@@ -41,7 +42,8 @@ static void pair_rows(const float *restrict from, uint32_t *restrict to, size_t 
 }
 
 /* Two columns do: each round sorts by one more bit of the column. */
-static void pair_columns(const float *restrict from, uint32_t *restrict to, size_t stride)
+static void pair_columns(const float *restrict from, uint32_t *restrict to, size_t stride,
+                         size_t count)
 {
     enum { ROUNDS = 3 };
     line lines[PAIRS];
@@ -62,31 +64,46 @@ static void pair_columns(const float *restrict from, uint32_t *restrict to, size
         }
         memcpy(lines, sorted, sizeof lines);
     }
-    for (size_t j = 0; j < PAIRS; j++)
+    for (size_t j = 0; j < count; j++)
         write_line(to + j * stride, &lines[j]);
+}
+
+static void clear_spares(const struct xt_weight_copy *copy)
+{
+    static const line zeros;
+    size_t panel = xt_weight_copy_panel(copy);
+    size_t spare = (size_t)copy->spare * (size_t)copy->wide;
+    int panels = (copy->out_is_wide ? copy->out : copy->in) / copy->wide;
+    for (size_t end = panel; end <= (size_t)panels * panel; end += panel)
+        for (size_t i = end - spare; i < end; i += BLOCK)
+            write_line(copy->to + i, &zeros);
 }
 
 void XT_LOOPS_NAME(copy_weights)(const struct xt_weight_copy *copy, int row)
 {
     enum { AHEAD = 4 * NUMBERS, LINE = 16 };
-    size_t columns = (size_t)copy->in / BLOCK;
+    size_t columns = ((size_t)copy->in + BLOCK - 1) / BLOCK;
     size_t taps = (size_t)copy->taps;
     size_t stride = (size_t)copy->wide;
-    size_t pairs = (size_t)(copy->out_is_wide ? copy->in : copy->out) / 2;
+    size_t pairs = xt_weight_copy_pairs(copy);
+    size_t panel = xt_weight_copy_panel(copy);
     for (size_t i = 0; i < columns * taps; i++) {
         const float *from = copy->from + ((size_t)row * columns * taps + i) * NUMBERS;
         size_t tap = i % taps;
         size_t wide = (copy->out_is_wide ? (size_t)row : i / taps) * BLOCK;
         size_t pair = (copy->out_is_wide ? i / taps : (size_t)row) * PAIRS;
+        size_t count = pairs - pair < PAIRS ? pairs - pair : PAIRS;
         uint32_t *to =
-            copy->to + ((wide / stride * taps + tap) * pairs + pair) * stride + wide % stride;
+            copy->to + wide / stride * panel + (tap * pairs + pair) * stride + wide % stride;
         for (size_t k = 0; k < NUMBERS; k += LINE)
             __builtin_prefetch(from + AHEAD + k);
         if (copy->out_is_row == copy->out_is_wide)
-            pair_columns(from, to, stride);
+            pair_columns(from, to, stride, count);
         else
-            pair_rows(from, to, stride);
+            pair_rows(from, to, stride, count);
     }
+    if (row == 0)
+        clear_spares(copy);
 #ifdef __AVX512F__
     _mm_sfence();
 #endif

@@ -160,6 +160,13 @@ static void making_init(struct making *m, const struct xt_posts *posts)
         set_scales(m);
 }
 
+/* Whether a primitive makes the output, or the input's gradient, of the batch or of slices. */
+static bool by_primitive(const struct xt_conv_op *conv, bool backward, bool slices)
+{
+    return !conv->own[backward] && conv->op.by_slices[backward] == slices &&
+           !(backward && conv->read_grad);
+}
+
 static void make_primitives(struct making *m)
 {
     struct xt_conv_op *c = m->conv;
@@ -168,7 +175,10 @@ static void make_primitives(struct making *m)
     dnnl_prop_kind_t kind =
         m->graph->options.training ? dnnl_forward_training : dnnl_forward_inference;
     bool learns = xt_op_learns(&c->op, m->graph);
-    bool weights = learns && !m->slice && (!c->own_weight_grad || m->graph->options.floor);
+    bool floor = m->graph->options.floor && !m->slice;
+    bool weights = learns && !m->slice && (!c->own_weight_grad || floor);
+    bool data =
+        learns && xt_op_in(&c->op, 0)->wants_grad && (by_primitive(c, true, m->slice) || floor);
     if (!xt_program_fails(p))
         xt_program_check(p,
                          xt_dnnl.convolution_forward_primitive_desc_create(
@@ -183,7 +193,7 @@ static void make_primitives(struct making *m)
                              m->weights_grad, m->bias, m->out, c->strides, c->dilates, c->pads,
                              c->pads, m->forward, m->attr),
                          what_weights);
-    if (!xt_program_fails(p) && learns && xt_op_in(&c->op, 0)->wants_grad)
+    if (!xt_program_fails(p) && data)
         xt_program_check(p,
                          xt_dnnl.convolution_backward_data_primitive_desc_create(
                              &m->backward_data, engine, dnnl_convolution_direct, m->in, m->weights,
@@ -283,13 +293,6 @@ static void add_copy(struct making *m, const_dnnl_memory_desc_t md, struct xt_lo
     conv->copied_from = m->master;
     conv->copied_to[conv->copy_count] = to;
     conv->copies[conv->copy_count++] = copy;
-}
-
-/* Whether a primitive makes the output, or the input's gradient, of the batch or of slices. */
-static bool by_primitive(const struct xt_conv_op *conv, bool backward, bool slices)
-{
-    return !conv->own[backward] && conv->op.by_slices[backward] == slices &&
-           !(backward && conv->read_grad);
 }
 
 /* The weights as the primitive wants them: the parameter itself where that is so. What only the
@@ -543,10 +546,8 @@ static void add_slice(struct making *slice, const struct xt_posts *posts)
         add_forward(slice, posts);
     else if (slice->forward)
         xt_program_keep(slice->program, slice->forward);
-    if (slice->backward_data && by_primitive(conv, true, true))
+    if (slice->backward_data)
         add_data_gradient(slice);
-    else if (slice->backward_data)
-        xt_program_keep(slice->program, slice->backward_data);
 }
 
 static void describe(struct xt_op *op, struct xt_graph *graph)
@@ -577,10 +578,8 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
         add_relu_backward(&m);
     if (grad_layout(&m) && xt_op_learns(op, graph))
         add_weight_gradient(&m);
-    if (m.backward_data && (by_primitive(conv, true, false) || floor))
+    if (m.backward_data)
         add_data_gradient(&m);
-    else if (m.backward_data)
-        xt_program_keep(m.program, m.backward_data);
     if (conv->read_grad)
         add_read_gradient(&m);
     add_slice(&slice, &posts);

@@ -36,6 +36,9 @@ NETWORK(a_padded_1x3_with_relu, 4, 5, 8,
 NETWORK(a_1x4, 3, 7, 6, SPEC(.channels = 9, .kernel_h = 1, .kernel_w = 4, .bias = true))
 NETWORK(a_13x1_to_68_channels, 15, 3, 4,
         SPEC(.channels = 68, .kernel_h = 13, .kernel_w = 1, .bias = true))
+/* As wide as the tiles of the loop that makes its input's gradient in bf16. */
+NETWORK(a_9x1_from_32_channels_with_relu, 10, 2, 32,
+        SPEC(.channels = 5, .kernel_h = 9, .kernel_w = 1, .bias = true, .relu = true))
 NETWORK(a_3x3_of_stride_2, 7, 8, 5,
         SPEC(.channels = 6, .kernel_h = 3, .kernel_w = 3, .stride_h = 2, .stride_w = 2, .pad_h = 1,
              .pad_w = 1))
@@ -221,6 +224,7 @@ int main(void)
         cmocka_unit_test(a_padded_1x3_with_relu),
         cmocka_unit_test(a_1x4),
         cmocka_unit_test(a_13x1_to_68_channels),
+        cmocka_unit_test(a_9x1_from_32_channels_with_relu),
         cmocka_unit_test(a_3x3_of_stride_2),
         cmocka_unit_test(a_1x1_of_stride_2),
         cmocka_unit_test(a_7x7_of_stride_2),

@@ -161,6 +161,12 @@ void xt_device_make_for_threads(int threads)
     omp_set_num_threads(threads);
 }
 
+void xt_device_use_threads(const struct xt_device *device)
+{
+    if (device->threads > 0)
+        omp_set_num_threads(device->threads);
+}
+
 static void prepare_threads(struct xt_device *device, int asked)
 {
     int may = xt_thread_available(NULL);

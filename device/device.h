@@ -51,6 +51,11 @@ bool xt_device_sums_int8_in_32(const struct xt_device *device);
 /* What can be read of the device's state now; on the CPU nothing. */
 void xt_device_read(struct xt_device *device, struct xt_telemetry *out);
 
+/* OpenMP computes with this device's number of threads in the caller's thread from now on,
+ * whichever device was opened there last: primitives are made for a number, and loops have so many
+ * scratches.
+ */
+void xt_device_use_threads(const struct xt_device *device);
 /* Primitives that are described from now on, on the CPU, are made for so many threads, which are
  * the device's own or fewer. */
 void xt_device_make_for_threads(int threads);

@@ -240,6 +240,7 @@ static void use_logits(struct xt_graph *graph, struct xt_tensor *logits)
 enum xt_status xt_graph_plan(struct xt_graph *graph, struct xt_tensor *logits, struct xt_err *err)
 {
     struct xt_device *device = graph->options.device;
+    xt_device_use_threads(device);
     graph->logits = logits;
     check_description(graph, logits);
     if (!xt_graph_fails(graph) && graph->backend->begin)
@@ -443,6 +444,7 @@ static enum xt_status bind(struct xt_graph *graph, struct xt_err *err)
 
 enum xt_status xt_graph_build(struct xt_graph *graph, struct xt_tensor *logits, struct xt_err *err)
 {
+    xt_device_use_threads(graph->options.device);
     enum xt_status status = graph->planned ? XT_OK : xt_graph_plan(graph, logits, err);
     if (!status)
         status = allocate_params(graph, err);
@@ -578,6 +580,7 @@ static enum xt_status after_forward(struct xt_graph *graph, struct xt_err *err)
 
 enum xt_status xt_graph_forward(struct xt_graph *graph, struct xt_err *err)
 {
+    xt_device_use_threads(graph->options.device);
     enum xt_status status = check_pass(graph, err);
     if (!status)
         status = refresh(graph, err);
@@ -597,6 +600,7 @@ static enum xt_status run_backward(struct xt_graph *graph, struct xt_op *op, str
 
 enum xt_status xt_graph_backward(struct xt_graph *graph, struct xt_err *err)
 {
+    xt_device_use_threads(graph->options.device);
     enum xt_status status = xt_program_run(&graph->crossing, XT_BACKWARD, err);
     xt_traffic_add(graph->options.device, XT_CAUSE_GRADIENTS, true, graph->host_logits_grad.bytes);
     if (!status && graph->slices.lanes)
@@ -612,6 +616,7 @@ enum xt_status xt_graph_backward(struct xt_graph *graph, struct xt_err *err)
 enum xt_status xt_graph_convolutions_alone(struct xt_graph *graph, bool training,
                                            struct xt_err *err)
 {
+    xt_device_use_threads(graph->options.device);
     enum xt_status status = refresh(graph, err);
     for (int backward = 0; backward <= (training ? 1 : 0) && !status; backward++)
         for (int i = 0; i < graph->op_count && !status; i++)
@@ -656,6 +661,7 @@ const char *xt_op_implementation(const struct xt_op *op, bool backward)
 
 enum xt_status xt_graph_run_op(struct xt_graph *graph, int index, bool backward, struct xt_err *err)
 {
+    xt_device_use_threads(graph->options.device);
     enum xt_status status = refresh(graph, err);
     if (!status && index < graph->op_count)
         status = run(graph, graph->ops[index], backward, err);

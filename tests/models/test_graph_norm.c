@@ -1,5 +1,7 @@
 #include "reference.h"
 
+#include <omp.h>
+
 static const struct xt_window pool3x3 = {
     .kernel_h = 3, .kernel_w = 3, .stride_h = 1, .stride_w = 1};
 
@@ -312,6 +314,23 @@ static void a_second_reader_of_an_average_is_refused(void **state)
     net_clear(&net);
 }
 
+/* OpenMP's number of threads is that of whichever device was opened last. */
+static void a_graph_computes_with_its_own_devices_threads(void **state)
+{
+    (void)state;
+    struct net net = {.pass = {.training = true}};
+    struct xt_device other;
+    net_open(&net, XT_F32, true);
+    net_build(&net, around(&net, 6, 8, 3, SPEC(.relu = true, .max = pool3x3)));
+    int own = net.device.threads;
+    net_ok(&net, xt_device_open(&other, "cpu", own + 2, &net.err));
+    assert_int_not_equal(other.threads, own);
+    net_forward(&net);
+    assert_int_equal(omp_get_max_threads(), own);
+    xt_device_close(&other);
+    net_clear(&net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +355,7 @@ int main(void)
         cmocka_unit_test(a_constant_channel_stays_finite),
         cmocka_unit_test(frozen_statistics_do_not_move),
         cmocka_unit_test(running_statistics_do_not_depend_on_threads),
+        cmocka_unit_test(a_graph_computes_with_its_own_devices_threads),
         cmocka_unit_test(a_max_pool_without_relu_is_refused),
         cmocka_unit_test(an_average_pool_of_overlapping_rows_is_refused),
         cmocka_unit_test(a_second_reader_of_an_average_is_refused),

@@ -233,14 +233,12 @@ static enum xt_status weight_gradient(struct xt_op *op, struct xt_graph *graph, 
     return XT_OK;
 }
 
-/* The input's gradient of some samples, where a loop makes it, on the caller's thread. */
+/* The input's gradient of some samples, in the caller's thread. */
 static void data_gradient(const struct xt_op *op, const struct xt_graph *graph, int first,
                           int count)
 {
     const struct state *state = op->own;
     struct xt_data_grad job = state->data;
-    if (!state->data_weights)
-        return;
     job.weights = state->data_weights->data;
     graph->loops->data_grad(&job, count,
                             xt_tensor_sample(xt_op_out(op, 0), xt_op_out(op, 0)->grad[0], first),
@@ -248,13 +246,18 @@ static void data_gradient(const struct xt_op *op, const struct xt_graph *graph, 
                             xt_graph_loop_scratch(graph));
 }
 
-static void whole_data_gradient(const struct xt_op *op, const struct xt_graph *graph)
+/* The weights' gradient, and the input's where a loop makes it. */
+static enum xt_status own_gradients(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
     int n = xt_op_in(op, 0)->n;
     int each = (n + graph->options.device->threads - 1) / graph->options.device->threads;
+    enum xt_status status = weight_gradient(op, graph, err);
+    if (status || !((const struct state *)op->own)->data_weights)
+        return status;
 #pragma omp parallel for schedule(static)
     for (int first = 0; first < n; first += each)
         data_gradient(op, graph, first, n - first < each ? n - first : each);
+    return XT_OK;
 }
 
 enum xt_status xt_cpu_conv_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
@@ -280,10 +283,11 @@ static void spread(const struct xt_conv_op *conv, const struct xt_graph *graph)
 
 enum xt_status xt_cpu_conv_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
     const struct xt_cpu_winograd *winograd = winograd_of(op);
     const struct xt_tensor *out = xt_op_out(op, 0);
     enum xt_status status = XT_OK;
-    if (((const struct xt_conv_op *)op)->relu) {
+    if (conv->relu) {
 #pragma omp parallel for schedule(static)
         for (int n = 0; n < out->n; n++)
             relu_backward(out, graph, n);
@@ -291,13 +295,11 @@ enum xt_status xt_cpu_conv_backward(struct xt_op *op, struct xt_graph *graph, st
     if (winograd)
         status = xt_cpu_winograd_backward(winograd, op, graph, err);
     else if (op->own)
-        status = weight_gradient(op, graph, err);
-    if (!winograd && op->own && !status)
-        whole_data_gradient(op, graph);
+        status = own_gradients(op, graph, err);
     if (!status)
         status = xt_program_run(&op->program, XT_BACKWARD, err);
-    if (((const struct xt_conv_op *)op)->read_grad && !status)
-        spread((const struct xt_conv_op *)op, graph);
+    if (conv->read_grad && !status)
+        spread(conv, graph);
     return status;
 }
 
@@ -310,7 +312,7 @@ static enum xt_status begin_slices(struct xt_op *op, struct xt_graph *graph, boo
     (void)second;
     if (backward)
         return place_job(op, graph, err);
-    return winograd ? xt_cpu_winograd_begin(winograd, op, graph, err) : XT_OK;
+    return winograd ? xt_cpu_winograd_bring_weights(winograd, op, graph, false, err) : XT_OK;
 }
 
 /* The lanes' weight gradients become one; what the program does then is a change of format. */
@@ -352,7 +354,8 @@ static enum xt_status backward_slice(struct xt_op *op, struct xt_graph *graph, b
     job.adds = !slice->begins;
     job.more = !slice->ends;
     state->loop(&job, slice->lane);
-    data_gradient(op, graph, slice->first, slice->count);
+    if (state->data_weights)
+        data_gradient(op, graph, slice->first, slice->count);
     return xt_program_run_slice(&op->program, XT_BACKWARD, slice->lane, slice->first, err);
 }
 

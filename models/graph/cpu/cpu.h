@@ -31,9 +31,11 @@ enum xt_status xt_cpu_winograd_forward(const struct xt_cpu_winograd *winograd,
 enum xt_status xt_cpu_winograd_backward(const struct xt_cpu_winograd *winograd,
                                         const struct xt_op *op, const struct xt_graph *graph,
                                         struct xt_err *err);
-/* Forward by slices: once, before the first one; then each slice, in the caller's thread. */
-enum xt_status xt_cpu_winograd_begin(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
-                                     const struct xt_graph *graph, struct xt_err *err);
+/* Brings the weights to the form that a pass wants; they are small beside its tensors. */
+enum xt_status xt_cpu_winograd_bring_weights(const struct xt_cpu_winograd *winograd,
+                                             const struct xt_op *op, const struct xt_graph *graph,
+                                             bool backward, struct xt_err *err);
+/* One slice, in the caller's thread, once the weights are there. */
 void xt_cpu_winograd_forward_slice(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
                                    const struct xt_graph *graph, const struct xt_slice *slice);
 

@@ -56,9 +56,9 @@ void xt_cpu_winograd_prepare(struct xt_cpu_winograd *winograd, struct xt_conv_op
     conv->weight_grad_format = dnnl_OIhw16i16o;
 }
 
-/* Brings the weights to the form that a pass wants; they are small beside its tensors. */
-static enum xt_status bring_weights(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
-                                    const struct xt_graph *graph, bool backward, struct xt_err *err)
+enum xt_status xt_cpu_winograd_bring_weights(const struct xt_cpu_winograd *winograd,
+                                             const struct xt_op *op, const struct xt_graph *graph,
+                                             bool backward, struct xt_err *err)
 {
     struct xt_winograd_weights weights = {
         .from = xt_program_address(&op->program, &winograd->master, err),
@@ -86,7 +86,7 @@ enum xt_status xt_cpu_winograd_forward(const struct xt_cpu_winograd *winograd,
                                        struct xt_err *err)
 {
     struct xt_winograd job = winograd->output;
-    if (bring_weights(winograd, op, graph, false, err))
+    if (xt_cpu_winograd_bring_weights(winograd, op, graph, false, err))
         return err->status;
     job.in = xt_op_in(op, 0)->value->data;
     job.weights = winograd->forward->data;
@@ -125,19 +125,13 @@ enum xt_status xt_cpu_winograd_backward(const struct xt_cpu_winograd *winograd,
     if (!winograd->backward)
         return XT_OK;
     struct xt_winograd job = winograd->input_grad;
-    if (bring_weights(winograd, op, graph, true, err))
+    if (xt_cpu_winograd_bring_weights(winograd, op, graph, true, err))
         return err->status;
     job.in = grad.out_grad;
     job.weights = winograd->backward->data;
     job.out = xt_op_in_grad(op, 0)->data;
     convolve(&job, graph);
     return XT_OK;
-}
-
-enum xt_status xt_cpu_winograd_begin(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
-                                     const struct xt_graph *graph, struct xt_err *err)
-{
-    return bring_weights(winograd, op, graph, false, err);
 }
 
 void xt_cpu_winograd_forward_slice(const struct xt_cpu_winograd *winograd, const struct xt_op *op,

@@ -5,6 +5,8 @@
 #include <immintrin.h>
 #include <string.h>
 
+#include "models/graph/loops/tiles.h"
+
 enum {
     DEEP = 32, /* of either matrix in a tile */
     WIDE = XT_DATA_GRAD_WIDE,
@@ -58,20 +60,6 @@ static void gather(const struct chunk *chunk, const uint16_t *out_grad)
     size_t rest = (size_t)(2 * chunk->blocks * chunk->tile_rows - chunk->rows);
     memset(chunk->left + (size_t)chunk->rows * chunk->row, 0,
            rest * chunk->row * sizeof *chunk->left);
-}
-
-static void configure(const struct chunk *chunk)
-{
-    struct {
-        uint8_t palette, start, reserved[14];
-        uint16_t bytes[16];
-        uint8_t rows[16];
-    } tiles = {.palette = 1};
-    for (int i = 0; i < 8; i++) {
-        tiles.bytes[i] = LINE;
-        tiles.rows[i] = (uint8_t)(i < 6 ? chunk->tile_rows : WIDE);
-    }
-    _tile_loadconfig(&tiles);
 }
 
 /* Those of the same channels follow each other, so that these weights stay in the cache. */
@@ -176,7 +164,7 @@ static void make(const struct chunk *chunk)
     int count = chunk->job->in_c / (2 * WIDE) * chunk->job->h * chunk->blocks;
     struct block block = block_of(chunk, 0);
     struct rows rows = rows_of(chunk, &block);
-    configure(chunk);
+    configure_tiles(chunk->tile_rows);
     for (int i = 1; i <= count; i++) {
         struct block next = block_of(chunk, i < count ? i : 0);
         struct rows next_rows = rows_of(chunk, &next);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "models/graph/loops/ahead.h"
+#include "models/graph/loops/tiles.h"
 
 enum {
     PIXELS = XT_TILE_PIXELS,
@@ -346,19 +347,12 @@ static void multiply(struct part *part)
 
 /* ---- a part ---- */
 
-static void configure(const struct part *part)
+/* Rows of the left matrix's tiles. */
+static int tile_rows(const struct part *part)
 {
-    struct {
-        uint8_t palette, start, reserved[14];
-        uint16_t bytes[16];
-        uint8_t rows[16];
-    } tiles = {.palette = 1};
-    int channels = part->job->turned ? part->job->out_c : part->job->in_c;
-    for (int i = 0; i < 8; i++) {
-        tiles.bytes[i] = 64;
-        tiles.rows[i] = (uint8_t)(part->narrow && i < 6 ? channels : CHANNELS);
-    }
-    _tile_loadconfig(&tiles);
+    if (!part->narrow)
+        return CHANNELS;
+    return part->job->turned ? part->job->out_c : part->job->in_c;
 }
 
 /* Tiles that are turned count twice, blocks of products as much as a tile. */
@@ -422,7 +416,7 @@ void XT_LOOPS_NAME(weight_grad)(const struct xt_weight_grad *job, int number)
     if (part.narrow && !job->adds)
         clear_sums(&part);
     int end = xt_weight_grad_units(job, number, &part.unit);
-    configure(&part);
+    configure_tiles(tile_rows(&part));
     for (; part.unit < end; part.unit += part.units) {
         part.units = end - part.unit < job->chunk_units ? end - part.unit : job->chunk_units;
         int next = part.unit + part.units;

@@ -535,7 +535,7 @@ static struct making make_slice(const struct making *whole, const struct xt_post
     xt_device_make_for_threads(1);
     making_init(&slice, posts);
     make_primitives(&slice);
-    xt_device_make_for_threads(whole->graph->options.device->threads);
+    xt_device_use_threads(whole->graph->options.device);
     return slice;
 }
 

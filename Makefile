@@ -61,13 +61,13 @@ MARCH_base :=
 LOOP_ISAS := $(if $(filter x86_64,$(shell uname -m)),amx avx512 avx2) base
 
 # --- what is built from what -----------------------------------------------------------------------------------------
-ROOMS := base device data models train cli
+ROOMS := base device data engine models infer ranks runs train cli
 # What is loaded at run time is a library of its own.
-MPI_SOURCE := train/ranks/plugin/mpi.c
+MPI_SOURCE := ranks/plugin/mpi.c
 SOURCES := $(filter-out $(MPI_SOURCE),$(sort $(shell find $(ROOMS) -name '*.c')))
 LOOP_SOURCES := $(foreach f,$(SOURCES),$(if $(findstring /loops/,$f),$f))
 # Pixels have no matrices.
-loops_of = $(if $(filter amx,$1),$(filter models/%,$(LOOP_SOURCES)),$(LOOP_SOURCES))
+loops_of = $(if $(filter amx,$1),$(filter engine/%,$(LOOP_SOURCES)),$(LOOP_SOURCES))
 LIB_SOURCES := $(filter-out cli/main.c $(LOOP_SOURCES),$(SOURCES))
 # Written by protobuf-c from the schema of ONNX, which libonnx-dev brings.
 ONNX_CODE := $(BUILD)/gen/onnx.pb-c
@@ -120,7 +120,7 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(BUILD)/deps-found $(ONNX_CODE).h
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 
 # What the assembler takes in as it is.
-$(BUILD)/obj/train/report/template.o: $(wildcard train/report/page.*)
+$(BUILD)/obj/runs/report/template.o: $(wildcard runs/report/page.*)
 
 define loop_rule
 $(BUILD)/obj/%.$(1).o: %.c $(BUILD)/flags | $(BUILD)/deps-found
@@ -141,13 +141,13 @@ $(BUILD)/xtrain: $(BUILD)/obj/cli/main.o $(BUILD)/libxtrain.a
 
 # The library, by the name that programs load it by; and as they are linked with it.
 SONAME := libxtrain.so.1
-$(BUILD)/$(SONAME): $(BUILD)/obj/train/session/library.o $(BUILD)/libxtrain.a train/session/xtrain.map
+$(BUILD)/$(SONAME): $(BUILD)/obj/infer/session/library.o $(BUILD)/libxtrain.a infer/session/xtrain.map
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=train/session/xtrain.map \
+	$(Q)$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=infer/session/xtrain.map \
 	  -Wl,--no-undefined -Wl,--as-needed -Wl,--gc-sections $(filter %.o %.a,$^) $(LIBS) -o $@
 $(BUILD)/libxtrain.so: $(BUILD)/$(SONAME)
 	$(Q)ln -sf $(SONAME) $@
-$(BUILD)/libxtrain_mpi.so: $(MPI_SOURCE) train/ranks/plugin/mpi_table.h base/number.h $(BUILD)/flags
+$(BUILD)/libxtrain_mpi.so: $(MPI_SOURCE) ranks/plugin/mpi_table.h base/number.h $(BUILD)/flags
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(filter-out $(OPENMP),$(LANGUAGE)) -ffp-contract=off $(WARN) $(CFLAGS) -fPIC -shared $< $(MPI_FLAGS) -o $@
 
@@ -265,7 +265,7 @@ $(BUILD)/check/%.alone: % $(HEADERS) | $(BUILD)/deps-found $(ONNX_CODE).h
 check-objects: $(LIB_OBJECTS) $(BUILD)/obj/cli/main.o
 	@scripts/check-objects.sh $(BUILD)/obj $^
 
-ABI := train/session/xtrain.abi
+ABI := infer/session/xtrain.abi
 check-abi: $(BUILD)/$(SONAME)
 	@scripts/abi.sh $< $(ABI)
 abi-record: $(BUILD)/$(SONAME)

@@ -3,7 +3,7 @@
 #define XT_CLI_PAST_RUNS_H
 
 #include "cli/options/options.h"
-#include "train/report/past_run.h"
+#include "runs/report/past_run.h"
 
 struct xt_past_runs {
     struct xt_past_run *items;

@@ -7,8 +7,8 @@
 #include "base/system/numa.h"
 #include "base/str.h"
 #include "base/system/thread.h"
-#include "models/graph/recompute.h"
-#include "train/network/memory_plan.h"
+#include "engine/recompute.h"
+#include "infer/network/memory_plan.h"
 
 /* A line of the table; "" where there is nothing to say. */
 struct row {
@@ -64,11 +64,11 @@ static void print_transfers(const struct xt_trainer *trainer, FILE *out)
               out);
     print_row(&(struct row){"logits down", "transfer", place, "f32",
                             (double)graph->host_logits.bytes, "nhwc",
-                            xt_program_implementation(&graph->crossing, XT_FORWARD, NULL), ""},
+                            xt_program_implementation(&graph->transfer, XT_FORWARD, NULL), ""},
               out);
     print_row(&(struct row){"their gradient up", "transfer", place, "f32",
                             (double)graph->host_logits_grad.bytes, "nhwc", "",
-                            xt_program_implementation(&graph->crossing, XT_BACKWARD, NULL)},
+                            xt_program_implementation(&graph->transfer, XT_BACKWARD, NULL)},
               out);
 }
 
@@ -174,7 +174,7 @@ static void print_bytes(const char *what, double host, const double *device)
 static void print_recomputed(const struct xt_graph *graph)
 {
     size_t bytes = 0;
-    int count = xt_graph_count_again(graph, &bytes);
+    int count = xt_graph_count_recomputed(graph, &bytes);
     if (graph->options.recompute)
         printf("--recompute: what %s give%s is not kept but made again, %.1f MB of it\n",
                xt_count(count, "batch norm").text, count == 1 ? "s" : "", (double)bytes / 1e6);

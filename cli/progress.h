@@ -16,7 +16,7 @@
 #include <stdio.h>
 
 #include "device/gpu/monitor.h"
-#include "models/graph/graph.h"
+#include "engine/graph.h"
 
 /* Seconds between plain lines. */
 #define XT_PROGRESS_INTERVAL 10.0

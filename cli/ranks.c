@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/commands.h"
-#include "train/ranks/launch.h"
+#include "ranks/launch.h"
 
 enum kind { ONE_PROCESS, EACH_HOST, SHARED };
 
@@ -81,8 +81,8 @@ void xt_cli_ranks_print(const struct xt_trainer *trainer, FILE *out)
             "%d ranks by %s, each on its share of every batch; batch norms over the images of %s; "
             "%.1f MB of gradients a step in %s, %s\n",
             ranks->size, ranks->library, s->sync_bn ? "all (--sync-bn)" : "each (--no-sync-bn)",
-            xt_team_bytes(trainer->team) / 1e6,
-            xt_count(xt_team_buckets(trainer->team), "bucket").text,
+            xt_gradient_reduction_bytes(trainer->team) / 1e6,
+            xt_count(xt_gradient_reduction_buckets(trainer->team), "bucket").text,
             s->reduce_type == XT_REDUCE_BF16 ? "bf16" : "f32");
     fprintf(out, "  %-5s %-16s %-7s %-8s %-12s %-26s %s\n", "rank", "host", "images", "threads",
             "CPUs", "instructions", "device");

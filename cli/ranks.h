@@ -1,4 +1,4 @@
-/* What the person who starts several processes sees of them (train/ranks/ranks.h). */
+/* What the person who starts several processes sees of them (ranks/ranks.h). */
 #ifndef XT_CLI_RANKS_H
 #define XT_CLI_RANKS_H
 

@@ -20,7 +20,7 @@ const char *xt_cause_name(enum xt_cause cause)
     return names[cause];
 }
 
-void xt_crossed_read(const struct xt_device *device, struct xt_crossed *out)
+void xt_transfers_read(const struct xt_device *device, struct xt_transfers *out)
 {
     for (int i = 0; i < XT_CAUSE_COUNT; i++) {
         out->up[i] = atomic_load(&device->traffic.up[i]);
@@ -28,11 +28,11 @@ void xt_crossed_read(const struct xt_device *device, struct xt_crossed *out)
     }
 }
 
-void xt_crossed_add_since(const struct xt_device *device, const struct xt_crossed *before,
-                          struct xt_crossed *sum)
+void xt_transfers_add_since(const struct xt_device *device, const struct xt_transfers *before,
+                            struct xt_transfers *sum)
 {
-    struct xt_crossed now;
-    xt_crossed_read(device, &now);
+    struct xt_transfers now;
+    xt_transfers_read(device, &now);
     for (int i = 0; i < XT_CAUSE_COUNT; i++) {
         sum->up[i] += now.up[i] - before->up[i];
         sum->down[i] += now.down[i] - before->down[i];
@@ -58,7 +58,7 @@ static void append_way(const char *way, const uint64_t *bytes, int64_t steps, ch
     }
 }
 
-void xt_crossed_format(const struct xt_crossed *sum, int64_t steps, char *text, size_t size)
+void xt_transfers_format(const struct xt_transfers *sum, int64_t steps, char *text, size_t size)
 {
     *text = '\0';
     if (steps <= 0)

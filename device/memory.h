@@ -27,18 +27,18 @@ const char *xt_cause_name(enum xt_cause cause);
 /* Counts what a device's own primitives bring over the bus; on the CPU nothing. */
 void xt_traffic_add(struct xt_device *device, enum xt_cause cause, bool up, size_t bytes);
 /* Bytes that crossed in some stretch of time. */
-struct xt_crossed {
+struct xt_transfers {
     uint64_t up[XT_CAUSE_COUNT];
     uint64_t down[XT_CAUSE_COUNT];
 };
 /* All so far. */
-void xt_crossed_read(const struct xt_device *device, struct xt_crossed *out);
+void xt_transfers_read(const struct xt_device *device, struct xt_transfers *out);
 /* Adds what has crossed since `before` was read. */
-void xt_crossed_add_since(const struct xt_device *device, const struct xt_crossed *before,
-                          struct xt_crossed *sum);
+void xt_transfers_add_since(const struct xt_device *device, const struct xt_transfers *before,
+                            struct xt_transfers *sum);
 /* "up images 433.2 kB, gradients 12.9 kB; down logits 12.9 kB", a step's part of the sum over so
  * many; "" where nothing crossed. */
-void xt_crossed_format(const struct xt_crossed *sum, int64_t steps, char *text, size_t size);
+void xt_transfers_format(const struct xt_transfers *sum, int64_t steps, char *text, size_t size);
 
 enum xt_place { XT_ON_DEVICE, XT_ON_HOST };
 

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
-#include "models/graph/graph.h"
+#include "engine/graph.h"
 
 enum { XT_NORMALISE_TEXT = 128 };
 

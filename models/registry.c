@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "models/graph/ops/ops.h"
+#include "engine/ops/ops.h"
 
 const struct xt_model_info *const *xt_model_all(size_t *count)
 {

@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "models/graph/graph.h"
+#include "engine/graph.h"
 #include "models/recipe.h"
 
 /* More than the weights of any network here take in a file: ResNet-50 of the most classes takes 0.6

@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 record=
 if [ "$1" = --record ]; then record=yes && shift; fi
 library=$1 file=$2
-private=(--headers-dir train/session --drop-private-types)
+private=(--headers-dir infer/session --drop-private-types)
 same=(--exported-interfaces-only --no-show-locs --no-comp-dir-path --no-corpus-path --no-elf-needed)
 
 if ! command -v abidiff >/dev/null; then

@@ -66,7 +66,7 @@ if [ -e "$library" ]; then
   put 755 "$library" lib/libxtrain.so.1
   ln -sfn libxtrain.so.1 "$prefix/lib/libxtrain.so"
   installed+=lib/libxtrain.so$'\n'
-  put 644 train/session/xtrain.h include/xtrain.h
+  put 644 infer/session/xtrain.h include/xtrain.h
   printf '%s\n' 'prefix=${pcfiledir}/../..' '' 'Name: xtrain' 'Description: Networks that xtrain trained: pictures in, answers out' \
     "Version: $("$program" --version | sed -n '1s/^xtrain \([0-9.]*\).*/\1/p')" 'Libs: -L${prefix}/lib -lxtrain' \
     'Cflags: -I${prefix}/include' >"$written/xtrain.pc"

@@ -65,7 +65,7 @@ struct xt_run_options;
 struct xt_settings;
 
 /* Lists the options of these settings that have one of the last two rules
- * (train/run/run_options.h). */
+ * (runs/run_options.h). */
 typedef enum xt_status xt_list_options(const struct xt_settings *settings,
                                        struct xt_run_options *out, struct xt_err *err);
 
@@ -74,7 +74,7 @@ struct xt_settings {
     xt_list_options *list_options;
     /* no option: who is told of an XPU's kernels as they are made; NULL: nobody */
     const struct xt_graph_observer *kernels;
-    /* no option: the processes that train together (train/ranks/ranks.h); NULL: this one, alone */
+    /* no option: the processes that train together (ranks/ranks.h); NULL: this one, alone */
     struct xt_ranks *ranks;
 
     /* what to train, on what */

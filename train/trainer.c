@@ -93,8 +93,8 @@ static enum xt_status run_batches(struct xt_trainer *trainer, double *loss, stru
 static enum xt_status run_step(struct xt_trainer *trainer, struct xt_err *err)
 {
     double loss = 0;
-    struct xt_crossed before;
-    xt_crossed_read(&trainer->network.device, &before);
+    struct xt_transfers before;
+    xt_transfers_read(&trainer->network.device, &before);
     const struct xt_guard_counts asked_before = xt_guard_counts();
     profile_some(trainer);
     xt_slow_watch_step(&trainer->slow, trainer->costs.loading);
@@ -109,7 +109,7 @@ static enum xt_status run_step(struct xt_trainer *trainer, struct xt_err *err)
     if (xt_slow_watch_judge(&trainer->slow, false))
         say_slow(trainer);
     xt_watchdog_step(trainer->watchdog, took->forward + took->loss + took->backward + took->update);
-    xt_crossed_add_since(&trainer->network.device, &before, &trainer->crossed);
+    xt_transfers_add_since(&trainer->network.device, &before, &trainer->crossed);
     const struct xt_guard_counts asked = xt_guard_counts();
     trainer->asked.primitives += asked.primitives - asked_before.primitives;
     trainer->asked.waits += asked.waits - asked_before.waits;
@@ -222,7 +222,7 @@ enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_
     xt_energy_open(&trainer->energy, NULL);
     xt_trainer_begin_rates(trainer);
     watch_cpus(trainer);
-    trainer->agree = trainer->team ? xt_trainer_vote : NULL;
+    trainer->agree = trainer->team ? xt_trainer_agree : NULL;
     xt_slow_watch_begin(&trainer->slow, &trainer->network);
     say_slow(trainer);
     enum xt_status status =

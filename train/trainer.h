@@ -19,22 +19,22 @@
 #include "device/faults/guard.h"
 #include "device/faults/watchdog.h"
 #include "device/upload.h"
-#include "train/run/bad_images.h"
-#include "train/evaluate.h"
-#include "train/report/run_report.h"
-#include "train/feed.h"
-#include "train/run/log_writer.h"
-#include "train/run/proof.h"
-#include "train/network/memory_plan.h"
-#include "train/network/network.h"
-#include "train/losses/objective.h"
+#include "runs/bad_images.h"
+#include "infer/evaluate.h"
+#include "runs/report/run_report.h"
+#include "infer/feed.h"
+#include "runs/log_writer.h"
+#include "runs/proof.h"
+#include "infer/network/memory_plan.h"
+#include "infer/network/network.h"
+#include "infer/answer/objective.h"
 #include "train/optim/ema.h"
 #include "train/optim/gradient_sum.h"
 #include "train/optim/optim.h"
-#include "train/ranks/ranks.h"
-#include "train/ranks/team.h"
-#include "train/run/resume.h"
-#include "train/run/run_folder.h"
+#include "ranks/ranks.h"
+#include "train/ranks/gradients.h"
+#include "runs/resume.h"
+#include "runs/run_folder.h"
 #include "train/optim/scaler.h"
 #include "train/optim/schedule.h"
 #include "train/settings.h"
@@ -95,10 +95,10 @@ enum xt_train_end { XT_END_STEPS, XT_END_TIME, XT_END_PATIENCE, XT_END_LEARNT /*
 struct xt_trainer {
     const struct xt_settings *settings;
     struct xt_network network;
-    int batch;            /* images a step, of all ranks; the network's is this process's share */
-    struct xt_rows rows;  /* that share, of several ranks */
-    struct xt_team *team; /* NULL: it trains alone */
-    struct xt_vote vote;  /* what the ranks came to in the last step */
+    int batch;           /* images a step, of all ranks; the network's is this process's share */
+    struct xt_rows rows; /* that share, of several ranks */
+    struct xt_gradient_reduction *team; /* NULL: it trains alone */
+    struct xt_step_agreement vote;      /* what the ranks came to in the last step */
     /* Makes the loss that of all ranks, and the vote; NULL: it trains alone. */
     enum xt_status (*agree)(struct xt_trainer *trainer, double *loss, struct xt_err *err);
     size_t bad_judged; /* bad images of all ranks, as they were looked at last */
@@ -135,7 +135,7 @@ struct xt_trainer {
     int64_t step;
     int64_t start_step; /* where this process began */
     int64_t best_step;  /* -1: none; 0: the given weights */
-    struct xt_merit best;
+    struct xt_selection_metric best;
     bool best_is_average;   /* it is the weights' moving average */
     double earlier_seconds; /* trained by processes before this one */
     double init_time;       /* when this start began to open all of it */
@@ -153,7 +153,7 @@ struct xt_trainer {
     struct xt_monitor *monitor;   /* of an XPU, while steps are trained; NULL: none */
     struct xt_watchdog *watchdog; /* of an XPU, while steps are trained; NULL: none */
     struct xt_monitor_figures device_figures;
-    struct xt_crossed crossed;    /* the bus, in steps of this process; nothing on the CPU */
+    struct xt_transfers crossed;  /* the bus, in steps of this process; nothing on the CPU */
     struct xt_guard_counts asked; /* of an XPU, likewise */
     struct xt_others others;      /* who else holds the CPUs */
     int threads_again; /* the run is to be started again with so many threads; 0: it is not */

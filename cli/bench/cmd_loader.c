@@ -25,8 +25,8 @@
 #include "device/upload.h"
 #include "models/registry.h"
 #include "cli/bench/upload.h"
-#include "train/feed.h"
-#include "train/network/network.h"
+#include "infer/feed.h"
+#include "infer/network/network.h"
 
 enum { ROUNDS = 8, FILES_BYTES_MAX = 256 << 20 };
 static const double round_seconds = 0.35;
@@ -53,7 +53,7 @@ struct bench {
     double decode_images;
     double decode_seconds;
     struct xt_device device; /* open with an XPU alone */
-    struct xt_bench_upload crossing;
+    struct xt_bench_upload transfer;
 };
 
 /* A thread that only decodes. */
@@ -112,11 +112,11 @@ static enum xt_status open_loader(struct bench *bench, const struct xt_settings 
     if (bench->source->count < (size_t)s->batch)
         bench->config.batch = (int)bench->source->count;
     bench->config.slots = xt_feed_slots(s);
-    const struct xt_upload_config plain = {.slots = bench->config.slots,
-                                           .batch = bench->config.batch,
-                                           .height = size.height,
-                                           .width = size.width};
-    enum xt_status status = xt_upload_init(&bench->upload, &plain, err);
+    const struct xt_upload_config reference = {.slots = bench->config.slots,
+                                               .batch = bench->config.batch,
+                                               .height = size.height,
+                                               .width = size.width};
+    enum xt_status status = xt_upload_init(&bench->upload, &reference, err);
     bench->config.slot_pixels = bench->upload.pixels;
     if (!status && s->cache == XT_CACHE_CHOICE_DISK && !s->cache_file)
         status = make_cache_file(bench, err);
@@ -271,7 +271,7 @@ static enum xt_status measure_all(struct bench *bench, struct xt_err *err)
 }
 
 /* How fast batches cross to the device, where they have to. */
-static enum xt_status measure_crossing(struct bench *bench, const struct xt_settings *s,
+static enum xt_status measure_transfer(struct bench *bench, const struct xt_settings *s,
                                        struct xt_err *err)
 {
     if (strcmp(s->device, "cpu") == 0)
@@ -281,26 +281,26 @@ static enum xt_status measure_crossing(struct bench *bench, const struct xt_sett
     if (status)
         return status;
     if (bench->device.own_memory)
-        return xt_bench_upload(&bench->crossing, &bench->device, bench->config.batch,
+        return xt_bench_upload(&bench->transfer, &bench->device, bench->config.batch,
                                bench->config.height, bench->config.width, err);
     xt_log_note("--device %s: %s (%s): nothing crosses", s->device, bench->device.name,
                 bench->device.chosen);
     return XT_OK;
 }
 
-static void describe_crossing(struct xt_report *report, const struct bench *bench)
+static void describe_transfer(struct xt_report *report, const struct bench *bench)
 {
-    const struct xt_bench_upload *crossing = &bench->crossing;
+    const struct xt_bench_upload *transfer = &bench->transfer;
     xt_report_add(report, "device", "  to", "%s", bench->device.name);
     xt_report_add(report, "slots_are", "  slots", "the driver says of those to be pinned: %s",
-                  xt_pointer_kind_name(crossing->slots));
+                  xt_pointer_kind_name(transfer->slots));
     xt_report_add(report, "upload_ms", "  an upload", "%.2f ms a batch, alone",
-                  1e3 * crossing->upload_s);
+                  1e3 * transfer->upload_s);
     xt_report_add(report, "compute_ms", "  beside it", "%.2f ms a batch, work of the device",
-                  1e3 * crossing->compute_s);
+                  1e3 * transfer->compute_s);
     struct xt_report *table = xt_report_table(report, "uploads");
     for (int i = 0; i < XT_BENCH_UPLOAD_ROWS; i++) {
-        const struct xt_bench_upload_row *upload = &crossing->rows[i];
+        const struct xt_bench_upload_row *upload = &transfer->rows[i];
         struct xt_report *row = xt_report_group(table, NULL);
         xt_report_add(row, "memory", "  memory", "  %s", upload->pageable ? "pageable" : "pinned");
         xt_report_flag(row, "overlapped", "uploads", upload->overlapped, "while it works",
@@ -336,7 +336,7 @@ static enum xt_status report(const struct bench *bench, const struct xt_settings
     xt_report_add(report, "efficiency", "  efficiency", "%10.3f", rate / decode_rate);
     xt_report_add(report, "bad_images", bad ? "  bad" : NULL, "%10zu of the images", bad);
     if (bench->device.own_memory)
-        describe_crossing(report, bench);
+        describe_transfer(report, bench);
     return xt_report_end(report, s->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
 
@@ -355,7 +355,7 @@ static enum xt_status run(struct bench *bench, const struct xt_settings *s, stru
         status = xt_loader_bad(bench->loader, &bad, &bad_count, err);
     /* The loader's threads rest by then: their slots are full. */
     if (!status)
-        status = measure_crossing(bench, s, err);
+        status = measure_transfer(bench, s, err);
     if (!status)
         status = report(bench, s, bad_count, err);
     xt_loader_free_bad(bad, bad_count);

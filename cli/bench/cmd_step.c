@@ -16,7 +16,7 @@
 #include "cli/progress.h"
 #include "models/registry.h"
 #include "cli/bench/cpu_share.h"
-#include "train/network/network_plan.h"
+#include "infer/network/network_plan.h"
 
 enum { STEPS = 12, STEPS_MAX = 100000 };
 

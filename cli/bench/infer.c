@@ -8,7 +8,7 @@
 #include "base/system/stop.h"
 #include "base/system/thread.h"
 #include "cli/bench/cpu_share.h"
-#include "train/network/network_build.h"
+#include "infer/network/network_build.h"
 
 enum { WARM_UP = 2, IMAGENET_CLASSES = 1000, REPEATS_MAX = 10000 };
 /* A sample lasts at least as long, so that the clock and single interruptions count for little. */
@@ -18,7 +18,7 @@ static const double sample_seconds = 0.02;
  * their own, which goes op by op and which a pass has filled with numbers. */
 struct work {
     struct xt_network network;
-    struct xt_network floor;
+    struct xt_network lower_bound;
     uint8_t *pixels;
     double *pass; /* [samples] */
     double *conv;
@@ -61,7 +61,7 @@ static enum xt_status run_pass(struct work *work, struct xt_err *err)
 
 static enum xt_status run_convolutions(struct work *work, struct xt_err *err)
 {
-    return xt_graph_convolutions_alone(work->floor.graph, false, err);
+    return xt_graph_convolutions_alone(work->lower_bound.graph, false, err);
 }
 
 /* What int8 needs to know of the network's tensors. */
@@ -94,10 +94,10 @@ static enum xt_status build(struct work *work, const struct xt_settings *setting
     if (!status && run->amp == XT_AMP_INT8)
         status = xt_network_rebuild(&work->network, &own, run->batch, err);
     own.convolutions_alone = true;
-    work->floor.ranges = work->network.ranges;
+    work->lower_bound.ranges = work->network.ranges;
     if (!status)
-        status = xt_network_rebuild(&work->floor, &own, run->batch, err);
-    return status ? status : forward(work, &work->floor, err);
+        status = xt_network_rebuild(&work->lower_bound, &own, run->batch, err);
+    return status ? status : forward(work, &work->lower_bound, err);
 }
 
 typedef enum xt_status work_function(struct work *work, struct xt_err *err);
@@ -176,7 +176,7 @@ enum xt_status xt_bench_infer(struct xt_bench_infer *bench, const struct xt_sett
     enum xt_status status = open_network(&work.network, settings, err);
     same.threads = work.network.device.threads;
     if (!status)
-        status = open_network(&work.floor, &same, err);
+        status = open_network(&work.lower_bound, &same, err);
     if (!status)
         status = xt_mem_calloc(&work.pass, (size_t)samples, sizeof(double), "samples", err);
     if (!status)
@@ -200,7 +200,7 @@ enum xt_status xt_bench_infer(struct xt_bench_infer *bench, const struct xt_sett
     free(work.pass);
     free(work.conv);
     xt_network_clear(&work.network);
-    xt_network_clear(&work.floor);
+    xt_network_clear(&work.lower_bound);
     return status;
 }
 

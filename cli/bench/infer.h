@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 #include "cli/bench/step.h"
-#include "train/network/network.h"
+#include "infer/network/network.h"
 #include "train/settings.h"
 
 /* What one op took in a pass. */

@@ -13,7 +13,7 @@
 #include "base/system/stop.h"
 #include "base/system/thread.h"
 #include "cli/bench/cpu_share.h"
-#include "train/network/memory_plan.h"
+#include "infer/network/memory_plan.h"
 #include "cli/bench/random_batch.h"
 #include "train/trainer.h"
 

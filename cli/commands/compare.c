@@ -9,7 +9,7 @@
 #include "cli/past_runs.h"
 #include "cli/progress.h"
 #include "cli/report.h"
-#include "train/report/json.h"
+#include "runs/report/json.h"
 
 /* Where the run stands: "done", "stopped", and so on; "" where it never said. */
 static const char *state_of(const struct xt_past_run *run)

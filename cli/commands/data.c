@@ -18,7 +18,7 @@
 #include "data/sources/registry.h"
 #include "data/survey.h"
 #include "models/registry.h"
-#include "train/feed.h"
+#include "infer/feed.h"
 
 enum { SHEET_SAMPLES = 32, RARE = 5 };
 

@@ -13,12 +13,12 @@
 #include "cli/options/options.h"
 #include "cli/progress.h"
 #include "cli/report.h"
-#include "train/network/auto_batch.h"
-#include "train/calibrate.h"
-#include "train/evaluate.h"
+#include "infer/network/auto_batch.h"
+#include "infer/calibrate.h"
+#include "infer/evaluate.h"
 #include "train/ranks/answers.h"
-#include "train/network/network_build.h"
-#include "train/report/error_files.h"
+#include "infer/network/network_build.h"
+#include "runs/report/error_files.h"
 
 struct view {
     struct xt_progress progress;

@@ -10,11 +10,11 @@
 #include "cli/commands/export_check.h"
 #include "cli/options/options.h"
 #include "cli/report.h"
-#include "models/export/export.h"
-#include "models/graph/executor.h"
-#include "train/calibrate.h"
-#include "train/network/network_build.h"
-#include "train/network/network_plan.h"
+#include "models/onnx/export.h"
+#include "engine/executor.h"
+#include "infer/calibrate.h"
+#include "infer/network/network_build.h"
+#include "infer/network/network_plan.h"
 
 enum { BATCH = 16 }; /* what calibrates and checks */
 

@@ -10,9 +10,9 @@
 #include "base/system/process.h"
 #include "base/system/stop.h"
 #include "data/sources/registry.h"
-#include "models/graph/executor.h"
-#include "train/look.h"
-#include "train/losses/objective.h"
+#include "engine/executor.h"
+#include "infer/image_pass.h"
+#include "infer/answer/objective.h"
 
 enum { IMAGES_MOST = 256, SECONDS_MOST = 600, NO_PROGRAM = 127, NO_MODULE = 3 };
 
@@ -83,14 +83,14 @@ static enum xt_status look(struct seen *seen, struct xt_network *network,
                            const struct xt_settings *settings, const struct xt_source *source,
                            struct xt_export_check *out, struct xt_err *err)
 {
-    const struct xt_look looks = {.source = source,
-                                  .most = IMAGES_MOST,
-                                  .option = "--check",
-                                  .what = "while checking the exported model",
-                                  .see = see,
-                                  .context = seen};
+    const struct xt_image_pass looks = {.source = source,
+                                        .most = IMAGES_MOST,
+                                        .option = "--check",
+                                        .what = "while checking the exported model",
+                                        .see = see,
+                                        .context = seen};
     out->all = source->count;
-    enum xt_status status = xt_look_at_images(network, settings, &looks, &out->images, err);
+    enum xt_status status = xt_image_pass_run(network, settings, &looks, &out->images, err);
     if (!status && !out->images)
         status = xt_err_set(err, XT_ERR_DATA, "--check: none of the images of %s could be read",
                             settings->check);

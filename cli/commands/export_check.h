@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "data/sources/source.h"
-#include "train/network/network.h"
+#include "infer/network/network.h"
 
 struct xt_export_check {
     char why_not[512]; /* it was not checked; "" where it was */

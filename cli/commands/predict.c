@@ -15,8 +15,8 @@
 #include "cli/serve/stream.h"
 #include "data/image/decoder.h"
 #include "data/sources/registry.h"
-#include "train/network/auto_batch.h"
-#include "train/session/engine.h"
+#include "infer/network/auto_batch.h"
+#include "infer/session/engine.h"
 
 /* One file that was named, standard input, or whatever --data takes. */
 struct input {

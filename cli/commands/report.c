@@ -8,7 +8,7 @@
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "cli/past_runs.h"
-#include "train/report/page.h"
+#include "runs/report/page.h"
 
 /* --page, else report.html: a run's own lies in its folder. */
 static enum xt_status find_path(const struct xt_options *options, char **out, struct xt_err *err)

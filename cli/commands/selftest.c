@@ -11,7 +11,7 @@
 #include "cli/report.h"
 #include "data/alphabet.h"
 #include "device/types.h"
-#include "models/selftest/selftest.h"
+#include "engine/selftest/selftest.h"
 
 enum { BATCH = 2, CLASSES = 10, NETWORKS_MAX = 8 };
 

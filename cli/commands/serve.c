@@ -15,7 +15,7 @@
 #include "cli/serve/ordered.h"
 #include "cli/serve/stream.h"
 #include "data/image/image.h"
-#include "train/session/engine.h"
+#include "infer/session/engine.h"
 
 /* What is named on the command line alone, or not at all. */
 static enum xt_status check(const struct xt_options *options, int *width, int *height,

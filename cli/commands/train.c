@@ -337,7 +337,7 @@ static void add_device(struct xt_report *report, const struct xt_trainer *traine
         xt_report_line(report, "device: %s", device);
     char crossed[256];
     int64_t steps = trainer->step - trainer->start_step;
-    xt_crossed_format(&trainer->crossed, steps, crossed, sizeof crossed);
+    xt_transfers_format(&trainer->crossed, steps, crossed, sizeof crossed);
     if (!*crossed)
         return;
     const struct xt_guard_counts *asked = &trainer->asked;

@@ -9,11 +9,11 @@
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "cli/report.h"
-#include "models/selftest/selftest.h"
-#include "train/report/json.h"
-#include "train/report/past_run.h"
-#include "train/run/checkpoint.h"
-#include "train/run/proof.h"
+#include "engine/selftest/selftest.h"
+#include "runs/report/json.h"
+#include "runs/report/past_run.h"
+#include "runs/checkpoint.h"
+#include "runs/proof.h"
 
 struct look {
     const char *folder;

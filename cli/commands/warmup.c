@@ -8,10 +8,10 @@
 #include "cli/placement.h"
 #include "cli/report.h"
 #include "device/upload.h"
-#include "models/selftest/selftest.h"
-#include "train/calibrate.h"
-#include "train/feed.h"
-#include "train/network/network_build.h"
+#include "engine/selftest/selftest.h"
+#include "infer/calibrate.h"
+#include "infer/feed.h"
+#include "infer/network/network_build.h"
 #include "train/trainer.h"
 
 static const char *const purposes[] = {"train", "eval", "predict"};

@@ -10,8 +10,8 @@
 #include "base/str.h"
 #include "cli/diff/page.h"
 #include "cli/diff/weights.h"
-#include "train/evaluate.h"
-#include "train/network/network_build.h"
+#include "infer/evaluate.h"
+#include "infer/network/network_build.h"
 
 enum { SHOWN = 20 };
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "train/report/page.h"
+#include "runs/report/page.h"
 
 /* Of each kind. */
 enum { MOST = 700, PICTURES = 100 };

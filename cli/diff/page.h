@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 #include "cli/report.h"
-#include "train/report/findings.h"
+#include "runs/report/findings.h"
 
 /* An image, and of each model: its answer as findings.h describes an error, in JSON. */
 struct xt_diff_image {

@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "models/weights/weight_file.h"
-#include "train/network/network.h"
+#include "infer/network/network.h"
 
 enum { SHAPE_TEXT = 96, META_SHOWN = 60 };
 

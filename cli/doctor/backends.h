@@ -4,7 +4,7 @@
 #define XT_CLI_DOCTOR_BACKENDS_H
 
 #include "base/err.h"
-#include "train/device_check.h"
+#include "infer/device_check.h"
 
 enum { XT_BACKENDS = 2 };
 

@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/report.h"
-#include "train/report/json.h"
+#include "runs/report/json.h"
 
 enum { FILE_MAX = 1 << 20 };
 

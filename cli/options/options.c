@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/config.h"
-#include "train/run/run_options.h"
+#include "runs/run_options.h"
 
 enum { NAME_ROOM = 40, SUBJECT_ROOM = 640 };
 

@@ -6,7 +6,7 @@
 #include "device/upload.h"
 #include "train/optim/optim.h"
 #include "train/optim/schedule.h"
-#include "train/losses/decode.h"
+#include "infer/answer/decode.h"
 #include "train/settings.h"
 
 /* Where the value lies in the settings. */

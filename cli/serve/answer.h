@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "cli/options/options.h"
 #include "cli/report.h"
-#include "train/session/xtrain.h"
+#include "infer/session/xtrain.h"
 #include "train/settings.h"
 
 /* Refuses options of answers that this network does not give. */

@@ -21,7 +21,7 @@
 #include "cli/report.h"
 #include "cli/serve/answer.h"
 #include "cli/serve/mhd.h"
-#include "train/session/engine.h"
+#include "infer/session/engine.h"
 
 enum {
     MIB = 1024 * 1024,
@@ -249,7 +249,7 @@ static bool read_region(struct request *request)
 static int refuse(struct request *request, const char *method, const char **why)
 {
     struct http *http = request->http;
-    bool posts = strcmp(method, MHD_HTTP_METHOD_POST) == 0;
+    bool post_ops = strcmp(method, MHD_HTTP_METHOD_POST) == 0;
     bool gets =
         strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
     const char *length = look_up(request, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
@@ -259,7 +259,7 @@ static int refuse(struct request *request, const char *method, const char **why)
         return MHD_HTTP_NOT_FOUND;
     *why = request->route == PREDICT ? "/predict takes a POST with the image as its body"
                                      : "this takes a GET";
-    if (request->route == PREDICT ? !posts : !gets)
+    if (request->route == PREDICT ? !post_ops : !gets)
         return MHD_HTTP_METHOD_NOT_ALLOWED;
     if (request->route != PREDICT)
         return 0;

@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "cli/serve/address.h"
 #include "cli/serve/metrics.h"
-#include "train/session/xtrain.h"
+#include "infer/session/xtrain.h"
 #include "train/settings.h"
 
 /* Answers requests that come to the listener until a signal asks to stop, then those in hand; the

@@ -11,7 +11,7 @@
 #include "base/str.h"
 #include "cli/report.h"
 #include "cli/serve/answer.h"
-#include "train/session/engine.h"
+#include "infer/session/engine.h"
 
 struct xt_ordered_item {
     char *name;

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "train/session/xtrain.h"
+#include "infer/session/xtrain.h"
 #include "train/settings.h"
 
 struct xt_ordered_item;

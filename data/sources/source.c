@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 
 #include "base/rng.h"
-#include "data/kept.h"
+#include "data/cached_files.h"
 
 void xt_source_destroy(struct xt_source *source)
 {
@@ -35,7 +35,7 @@ double xt_source_small_bytes(const struct xt_source *source)
         char path[4096];
         struct stat st;
         source->class->name(source, source->count / looks * i, path, sizeof path);
-        if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= XT_KEPT_FILE_MAX)
+        if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= XT_CACHED_FILE_MAX)
             bytes += (double)st.st_size;
     }
     return looks ? bytes / (double)looks * (double)source->count : 0;

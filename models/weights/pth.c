@@ -39,7 +39,7 @@ struct reader {
     struct xt_err *err;
 };
 
-static const char again[] = "it was cut short or damaged, fetch or save it again";
+static const char recompute[] = "it was cut short or damaged, fetch or save it again";
 
 static void reader_clear(struct reader *reader)
 {
@@ -243,7 +243,7 @@ static enum xt_status read_tensor(struct reader *reader, struct xt_file_tensor *
     const struct storage *storage = find_storage(reader, named.key, named.key_length);
     if (!storage || !storage->bytes)
         return xt_err_set(reader->err, XT_ERR_DATA, "tensor %s: its storage is missing, %s",
-                          tensor->name, again);
+                          tensor->name, recompute);
     return place(reader, tensor, storage, items[1]->integer, strides);
 }
 
@@ -442,7 +442,7 @@ static enum xt_status locate_storage(struct reader *reader, const struct xt_pick
     if (size - *at < sizeof elements || storage->size > size - *at - sizeof elements)
         return xt_err_set(reader->err, XT_ERR_DATA,
                           "storage '%s' of %zu bytes ends beyond the file's %zu: %s", shown,
-                          storage->size, size, again);
+                          storage->size, size, recompute);
     enum xt_status status =
         xt_weight_input_read(reader->input, *at, &elements, sizeof elements, reader->err);
     if (status)
@@ -537,7 +537,7 @@ static enum xt_status refuse_archive(struct archive *archive, struct xt_err *err
 {
     const char *why = archive_error_string(archive);
     return xt_err_set(err, XT_ERR_DATA, "its zip archive cannot be read (%s): %s",
-                      why ? why : "no reason given", again);
+                      why ? why : "no reason given", recompute);
 }
 
 __attribute__((format(printf, 3, 4))) static enum xt_status
@@ -571,7 +571,7 @@ static enum xt_status read_content(struct zip *zip, const char *name, size_t siz
     if (got < 0 || behind < 0)
         return refuse_archive(zip->archive, reader->err);
     if ((size_t)got != size || behind != 0)
-        return refuse_entry(zip, name, "is not of the size it claims: %s", again);
+        return refuse_entry(zip, name, "is not of the size it claims: %s", recompute);
     *out = content;
     return XT_OK;
 }

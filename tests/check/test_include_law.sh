@@ -19,17 +19,17 @@ put() { # FILE LINE
 }
 
 put base/err.c '#include "base/err.h"'
-put train/trainer.c '#include "models/graph.h"'
-put models/graph/loops/norm.c '#include "base/err.h"'
+put train/trainer.c '#include "engine/graph.h"'
+put engine/loops/norm.c '#include "base/err.h"'
 expect 0 'includes: 3 files keep the include law'
 
 put data/jpeg.c '  #  include "device/device.h"'
 expect 1 'data/jpeg.c:1: data/ may not include device/'
 rm "$tree/data/jpeg.c"
 
-put models/graph/loops/norm.c '#include "train/optim.h"'
-expect 1 'models/graph/loops/norm.c:1: models/graph/ may not include train/'
-rm "$tree/models/graph/loops/norm.c"
+put engine/loops/norm.c '#include "train/optim.h"'
+expect 1 'engine/loops/norm.c:1: engine/ may not include train/'
+rm "$tree/engine/loops/norm.c"
 
 put base/log.h '#include "err.h"'
 expect 1 'base/log.h:1: write "err.h" from the top'

@@ -6,7 +6,7 @@
 
 #include "cli/options/options.h"
 #include "models/registry.h"
-#include "train/run/run_options.h"
+#include "runs/run_options.h"
 
 static const char *const model_names[] = {"lprnet", "resnet50", NULL};
 

@@ -11,8 +11,8 @@
 #include "base/mem.h"
 #include "cli/serve/http.h"
 #include "cli/serve/mhd.h"
-#include "train/session/cutter.h"
-#include "train/session/engine.h"
+#include "infer/session/cutter.h"
+#include "infer/session/engine.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "cli/serve/stream.h"
-#include "train/session/cutter.h"
+#include "infer/session/cutter.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

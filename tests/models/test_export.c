@@ -6,9 +6,9 @@
 
 #include "support.h"
 #include "base/file.h"
-#include "models/export/export.h"
-#include "models/graph/executor.h"
-#include "models/graph/ops/ops.h"
+#include "models/onnx/export.h"
+#include "engine/executor.h"
+#include "engine/ops/ops.h"
 
 static const struct xt_normalise centred = {{127.5F, 127.5F, 127.5F}, {0.25F, 0.25F, 0.25F}};
 

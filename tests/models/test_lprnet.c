@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/graph/executor.h"
+#include "engine/executor.h"
 #include "models/registry.h"
-#include "train/param_files.h"
+#include "infer/network/param_files.h"
 
 enum { CLASSES = 68, STEPS = 18 };
 

@@ -22,8 +22,8 @@ static void names_and_numbers_come_back_as_they_were(void **state)
         bool bgr = i % 2;
         struct xt_normalise read = parse(texts[i / 2], bgr);
         xt_normalise_print(&read, bgr, out);
-        struct xt_normalise again = parse(out, bgr);
-        assert_memory_equal(&read, &again, sizeof read);
+        struct xt_normalise recompute = parse(out, bgr);
+        assert_memory_equal(&read, &recompute, sizeof read);
     }
     char out[XT_NORMALISE_TEXT];
     struct xt_normalise said = parse("0.485,0.456,0.406/0.229,0.224,0.225", false);

@@ -69,10 +69,10 @@ expect 0 'log_time: true' "$xtrain" serve best.safetensors $unit --print-config
 # A function that was taken away is noticed, and a structure that is another.
 cd "$root"
 library=$(dirname "$xtrain")/libxtrain.so.1
-sed 's/xtrain_ready/xtrain_gone/g' train/session/xtrain.abi >"$tree/gone.abi"
+sed 's/xtrain_ready/xtrain_gone/g' infer/session/xtrain.abi >"$tree/gone.abi"
 if command -v abidiff >/dev/null && grep -q debug_info <<<"$(readelf -S "$library")"; then
-  expect 0 'is as it was recorded' scripts/abi.sh "$library" train/session/xtrain.abi
+  expect 0 'is as it was recorded' scripts/abi.sh "$library" infer/session/xtrain.abi
   expect 1 'xtrain_gone' scripts/abi.sh "$library" "$tree/gone.abi"
-  sed "s/'batch'/'-'/; s/'threads'/'batch'/; s/'-'/'threads'/" train/session/xtrain.abi >"$tree/swapped.abi"
+  sed "s/'batch'/'-'/; s/'threads'/'batch'/; s/'-'/'threads'/" infer/session/xtrain.abi >"$tree/swapped.abi"
   expect 1 "'int batch' offset changed" scripts/abi.sh "$library" "$tree/swapped.abi"
 fi

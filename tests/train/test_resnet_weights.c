@@ -4,9 +4,9 @@
 
 #include "support.h"
 #include "data/sources/registry.h"
-#include "train/network/network.h"
-#include "train/network/network_build.h"
-#include "train/param_files.h"
+#include "infer/network/network.h"
+#include "infer/network/network_build.h"
+#include "infer/network/param_files.h"
 
 static struct xt_settings settings_of(const char *init)
 {

@@ -11,8 +11,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "support.h"
-#include "train/run/checkpoint.h"
-#include "train/network/memory_plan.h"
+#include "runs/checkpoint.h"
+#include "infer/network/memory_plan.h"
 
 static struct xt_settings small_run(const char *out)
 {
@@ -251,9 +251,9 @@ static void given_weights_are_evaluated_first_and_may_be_the_best(void **state)
 static void of_equal_accuracies_characters_and_then_the_loss_decide(void **state)
 {
     (void)state;
-    const struct xt_merit best = {0.5, 0.8, 2};
+    const struct xt_selection_metric best = {0.5, 0.8, 2};
     const struct {
-        struct xt_merit merit;
+        struct xt_selection_metric merit;
         bool better;
     } cases[] = {
         {{0.6, 0.1, 9}, true},    {{0.4, 0.9, 1}, false},  {{0.5, 0.9, 9}, true},
@@ -261,8 +261,8 @@ static void of_equal_accuracies_characters_and_then_the_loss_decide(void **state
         {{0.5, 0.8, NAN}, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_int_equal(xt_merit_is_better(&cases[i].merit, &best), cases[i].better);
-    assert_true(xt_merit_is_better(&best, &(struct xt_merit){0.5, 0.8, NAN}));
+        assert_int_equal(xt_selection_metric_is_better(&cases[i].merit, &best), cases[i].better);
+    assert_true(xt_selection_metric_is_better(&best, &(struct xt_selection_metric){0.5, 0.8, NAN}));
 }
 
 /* From scratch no plate is read yet, and not one character: the loss alone falls. */
@@ -275,7 +275,7 @@ static void of_many_zeros_the_one_with_the_least_loss_is_the_best(void **state)
     open_and_run(&trainer, &settings);
     assert_true(trainer.best.accuracy == 0);
     assert_true(trainer.best_step > 6);
-    struct xt_merit best = trainer.best;
+    struct xt_selection_metric best = trainer.best;
     xt_trainer_clear(&trainer);
     settings.resume = "auto";
     struct xt_err err = {0};

@@ -6,7 +6,7 @@
 #include "train/watch/spikes.h"
 
 /* How many evaluations in a row were without gain in the end. */
-static int64_t since_of(const struct xt_merit *merits, size_t count, double min_delta)
+static int64_t since_of(const struct xt_selection_metric *merits, size_t count, double min_delta)
 {
     struct xt_patience patience = {0};
     for (size_t i = 0; i < count; i++)
@@ -17,8 +17,8 @@ static int64_t since_of(const struct xt_merit *merits, size_t count, double min_
 static void patience_counts_evaluations_without_gain(void **state)
 {
     (void)state;
-    const struct xt_merit merits[] = {{0.5, 0.8, 2}, {0.6, 0.7, 3},   {0.6, 0.7, 3},
-                                      {0.5, 0.9, 1}, {0.6, 0.6, 2.9}, {0.6, 0.7, NAN}};
+    const struct xt_selection_metric merits[] = {{0.5, 0.8, 2}, {0.6, 0.7, 3},   {0.6, 0.7, 3},
+                                                 {0.5, 0.9, 1}, {0.6, 0.6, 2.9}, {0.6, 0.7, NAN}};
     assert_int_equal(since_of(merits, 2, 0), 0);
     assert_int_equal(since_of(merits, 3, 0), 1);
     assert_int_equal(since_of(merits, 6, 0), 4);
@@ -32,7 +32,8 @@ static void patience_counts_evaluations_without_gain(void **state)
 static void a_gain_is_larger_than_min_delta_since_the_last_one(void **state)
 {
     (void)state;
-    const struct xt_merit merits[] = {{0.50, 0, 2}, {0.51, 1, 1}, {0.515, 1, 1}, {0.521, 1, 1}};
+    const struct xt_selection_metric merits[] = {
+        {0.50, 0, 2}, {0.51, 1, 1}, {0.515, 1, 1}, {0.521, 1, 1}};
     assert_int_equal(since_of(merits, 3, 0.02), 2);
     assert_int_equal(since_of(merits, 4, 0.02), 0);
     assert_int_equal(since_of(merits, 3, 0), 0);
@@ -42,7 +43,8 @@ static void a_gain_is_larger_than_min_delta_since_the_last_one(void **state)
 static void while_nothing_is_right_a_smaller_loss_is_a_gain(void **state)
 {
     (void)state;
-    const struct xt_merit merits[] = {{0, 0.02, 9}, {0, 0.01, 8}, {0, 0.01, 8.5}, {0, 0.03, 9}};
+    const struct xt_selection_metric merits[] = {
+        {0, 0.02, 9}, {0, 0.01, 8}, {0, 0.01, 8.5}, {0, 0.03, 9}};
     assert_int_equal(since_of(merits, 2, 0.1), 0);
     assert_int_equal(since_of(merits, 3, 0.1), 1);
     assert_int_equal(since_of(merits, 4, 0.1), 0);

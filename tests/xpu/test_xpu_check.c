@@ -1,6 +1,6 @@
 /* What a device's check leaves beside the kernels, on the test double of a GPU (run through
  * double.sh; skipped elsewhere). */
-#include "train/device_check.h"
+#include "infer/device_check.h"
 
 #include <fcntl.h>
 #include <stdio.h>

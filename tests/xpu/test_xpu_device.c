@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "device/probe.h"
-#include "models/selftest/selftest.h"
+#include "engine/selftest/selftest.h"
 #include "support.h"
 
 static void need_double(void)

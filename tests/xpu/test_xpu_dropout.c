@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/graph/program.h"
+#include "engine/program.h"
 #include "support.h"
 
 enum { ROWS = 8, COLUMNS = 4099, COUNT = ROWS * COLUMNS };

@@ -1,8 +1,8 @@
 /* What a graph can do on an XPU beside its passes. */
 #include <stdlib.h>
 
-#include "models/graph/executor.h"
-#include "models/selftest/selftest.h"
+#include "engine/executor.h"
+#include "engine/selftest/selftest.h"
 #include "support.h"
 
 static void its_convolutions_run_alone(void **state)

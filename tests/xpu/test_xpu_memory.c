@@ -8,10 +8,10 @@
 #include "base/rng.h"
 #include "device/pinned.h"
 #include "support.h"
-#include "train/network/auto_batch.h"
-#include "train/network/network.h"
-#include "train/network/network_build.h"
-#include "train/network/network_plan.h"
+#include "infer/network/auto_batch.h"
+#include "infer/network/network.h"
+#include "infer/network/network_build.h"
+#include "infer/network/network_plan.h"
 
 /* Small enough for the double; the kernels are those of test_steps.sh. */
 enum { BATCH = 4 };

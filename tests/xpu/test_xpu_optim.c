@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "models/graph/program.h"
+#include "engine/program.h"
 #include "support.h"
 
 enum { STEPS = 3 };

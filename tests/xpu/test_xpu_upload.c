@@ -8,7 +8,7 @@
 #include "device/device.h"
 #include "device/gpu/pointer.h"
 #include "support.h"
-#include "train/feed.h"
+#include "infer/feed.h"
 
 enum { W = 24, H = 10, BATCH = 4, BYTES = BATCH * W * H * 3, STEPS = 7 };
 
@@ -159,17 +159,17 @@ static void slots_are_pinned_where_they_should_be_says_the_driver(void **state)
     xt_upload_clear(&upload);
 }
 
-static void what_crossed_is_told_by_cause(void **state)
+static void transfers_are_told_by_cause(void **state)
 {
     (void)state;
-    struct xt_crossed sum = {0};
+    struct xt_transfers sum = {0};
     char text[256];
-    xt_crossed_format(&sum, 10, text, sizeof text);
+    xt_transfers_format(&sum, 10, text, sizeof text);
     assert_string_equal(text, "");
     sum.up[XT_CAUSE_IMAGES] = 4332000;
     sum.up[XT_CAUSE_SCALARS] = 44;
     sum.down[XT_CAUSE_LOGITS] = 25000000;
-    xt_crossed_format(&sum, 10, text, sizeof text);
+    xt_transfers_format(&sum, 10, text, sizeof text);
     assert_string_equal(text, "up images 433.2 kB, scalars 4.4 B; down logits 2.5 MB");
 }
 
@@ -195,7 +195,7 @@ int main(void)
         TEST(pageable_slots_arrive_too),
         TEST(without_the_thread_the_same_arrives),
         TEST(slots_are_pinned_where_they_should_be_says_the_driver),
-        cmocka_unit_test(what_crossed_is_told_by_cause),
+        cmocka_unit_test(transfers_are_told_by_cause),
         TEST(slots_beyond_the_memory_are_an_error_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,9 +46,9 @@ static void describe(struct xt_optim_update *u)
     const struct xt_operand *square = &u->state[1];
     bool keeps_less =
         u->decay && u->optim->weight_decay != 0 && xt_optim_class_of(u->optim->kind)->decoupled;
-    struct xt_posts towards = {.count = 0};
-    const struct xt_posts add_g = {.count = 1, .items = {xt_optim_then_add(&u->g)}};
-    struct xt_posts quotient = {
+    struct xt_post_ops towards = {.count = 0};
+    const struct xt_post_ops add_g = {.count = 1, .items = {xt_optim_then_add(&u->g)}};
+    struct xt_post_ops quotient = {
         .count = 4,
         .items = {xt_then(dnnl_eltwise_sqrt, 0, 0), xt_then(dnnl_eltwise_linear, 1, XT_OPTIM_EPS),
                   xt_then(dnnl_eltwise_pow, 1, -1), xt_then_with(dnnl_binary_mul, *mean)}};

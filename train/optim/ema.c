@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "models/graph/program.h"
+#include "engine/program.h"
 
 enum { KEEP, GAIN, RATES };
 
@@ -58,7 +58,7 @@ static void describe_part(struct xt_ema *ema, const struct part *part)
     weights.place = xt_in_memory(part->of);
     struct xt_operand keep = xt_operand_scalar(xt_in_arena(&ema->rates, &ema->rate_at[KEEP]), 2);
     struct xt_operand gain = xt_operand_scalar(xt_in_arena(&ema->rates, &ema->rate_at[GAIN]), 2);
-    struct xt_posts add = {.count = 1, .items = {xt_then_with(dnnl_binary_add, average)}};
+    struct xt_post_ops add = {.count = 1, .items = {xt_then_with(dnnl_binary_add, average)}};
     xt_program_binary(&ema->update, XT_FORWARD, dnnl_binary_mul, &average, &keep, &average, NULL);
     xt_program_binary(&ema->update, XT_FORWARD, dnnl_binary_mul, &weights, &gain, &average, &add);
 }

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "models/graph/params.h"
+#include "engine/params.h"
 
 struct xt_ema;
 

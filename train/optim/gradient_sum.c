@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "models/graph/program.h"
+#include "engine/program.h"
 
 enum program { BEGIN, ADD, TAKE, PROGRAMS };
 

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "models/graph/params.h"
+#include "engine/params.h"
 
 struct xt_gradient_sum;
 

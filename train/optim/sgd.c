@@ -44,7 +44,7 @@ static void update(const struct xt_optim_rule *rule, size_t count, float *restri
 /* Nesterov's step needs the gradient by itself. */
 static void describe_nesterov(struct xt_optim_update *u, const struct xt_operand *velocity)
 {
-    struct xt_posts add = {.count = 1, .items = {xt_optim_then_add(&u->g)}};
+    struct xt_post_ops add = {.count = 1, .items = {xt_optim_then_add(&u->g)}};
     xt_optim_of_gradient(u, &u->g, NULL);
     xt_optim_times(u, velocity, XT_OPTIM_MOMENTUM, velocity, &add);
     xt_optim_then_step(u, &add, false);
@@ -54,7 +54,7 @@ static void describe_nesterov(struct xt_optim_update *u, const struct xt_operand
 static void describe(struct xt_optim_update *u)
 {
     const struct xt_operand *velocity = &u->state[0];
-    struct xt_posts step = {.count = 0};
+    struct xt_post_ops step = {.count = 0};
     xt_optim_then_step(u, &step, false);
     if (!u->optim->state[0]) {
         xt_optim_of_gradient(u, &u->p, &step);

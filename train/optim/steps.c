@@ -14,80 +14,82 @@ struct xt_post xt_optim_then_times(const struct xt_optim_update *update,
     return xt_then_with(dnnl_binary_mul, update->scalars[scalar]);
 }
 
-static void then(struct xt_posts *posts, struct xt_post post)
+static void then(struct xt_post_ops *post_ops, struct xt_post post)
 {
-    assert(posts->count < XT_POSTS_MAX);
-    posts->items[posts->count++] = post;
+    assert(post_ops->count < XT_POSTS_MAX);
+    post_ops->items[post_ops->count++] = post;
 }
 
 /* 0 times what is no finite number is none, so that is cut off first. */
-static void then_guard(const struct xt_optim_update *update, struct xt_posts *posts)
+static void then_guard(const struct xt_optim_update *update, struct xt_post_ops *post_ops)
 {
     if (!update->guards)
         return;
-    then(posts, xt_then(dnnl_eltwise_clip, -FLT_MAX, FLT_MAX));
-    then(posts, xt_then_with(dnnl_binary_mul, update->fine));
+    then(post_ops, xt_then(dnnl_eltwise_clip, -FLT_MAX, FLT_MAX));
+    then(post_ops, xt_then_with(dnnl_binary_mul, update->fine));
 }
 
-void xt_optim_then_step(const struct xt_optim_update *update, struct xt_posts *posts, bool apart)
+void xt_optim_then_step(const struct xt_optim_update *update, struct xt_post_ops *post_ops,
+                        bool apart)
 {
-    then(posts, xt_optim_then_times(update, XT_OPTIM_STEP));
-    then_guard(update, posts);
+    then(post_ops, xt_optim_then_times(update, XT_OPTIM_STEP));
+    then_guard(update, post_ops);
     if (!apart)
-        then(posts, xt_optim_then_add(&update->p));
+        then(post_ops, xt_optim_then_add(&update->p));
 }
 
-void xt_optim_then_towards(struct xt_posts *posts, const struct xt_operand *towards, double part)
+void xt_optim_then_towards(struct xt_post_ops *post_ops, const struct xt_operand *towards,
+                           double part)
 {
-    then(posts, xt_then_with(dnnl_binary_sub, *towards));
-    then(posts, xt_then(dnnl_eltwise_linear, (float)part, 0));
-    then(posts, xt_optim_then_add(towards));
+    then(post_ops, xt_then_with(dnnl_binary_sub, *towards));
+    then(post_ops, xt_then(dnnl_eltwise_linear, (float)part, 0));
+    then(post_ops, xt_optim_then_add(towards));
 }
 
 void xt_optim_times(struct xt_optim_update *update, const struct xt_operand *a,
                     enum xt_optim_scalar scalar, const struct xt_operand *to,
-                    const struct xt_posts *posts)
+                    const struct xt_post_ops *post_ops)
 {
     xt_program_binary(update->program, XT_FORWARD, dnnl_binary_mul, a, &update->scalars[scalar], to,
-                      posts);
+                      post_ops);
 }
 
 void xt_optim_of_gradient(struct xt_optim_update *update, const struct xt_operand *to,
-                          const struct xt_posts *posts)
+                          const struct xt_post_ops *post_ops)
 {
     bool decays = update->decay && update->optim->weight_decay != 0 &&
                   !xt_optim_class_of(update->optim->kind)->decoupled;
-    struct xt_posts all = {.count = 0};
+    struct xt_post_ops all = {.count = 0};
     if (decays) {
         then(&all, xt_optim_then_times(update, XT_OPTIM_BY_DECAY));
         then(&all, xt_optim_then_add(&update->p));
         then(&all, xt_optim_then_times(update, XT_OPTIM_DECAY));
     }
-    for (int i = 0; posts && i < posts->count; i++)
-        then(&all, posts->items[i]);
+    for (int i = 0; post_ops && i < post_ops->count; i++)
+        then(&all, post_ops->items[i]);
     xt_optim_times(update, &update->g, XT_OPTIM_GRAD_SCALE, to, &all);
 }
 
 void xt_optim_velocity(struct xt_optim_update *update, const struct xt_operand *velocity)
 {
-    const struct xt_posts posts = {.count = 3,
-                                   .items = {xt_optim_then_times(update, XT_OPTIM_BY_MOMENTUM),
-                                             xt_optim_then_add(velocity),
-                                             xt_optim_then_times(update, XT_OPTIM_MOMENTUM)}};
-    xt_optim_of_gradient(update, velocity, &posts);
+    const struct xt_post_ops post_ops = {
+        .count = 3,
+        .items = {xt_optim_then_times(update, XT_OPTIM_BY_MOMENTUM), xt_optim_then_add(velocity),
+                  xt_optim_then_times(update, XT_OPTIM_MOMENTUM)}};
+    xt_optim_of_gradient(update, velocity, &post_ops);
 }
 
 void xt_optim_square(struct xt_optim_update *update, const struct xt_operand *square, double old)
 {
-    struct xt_posts posts = {.count = 1, .items = {xt_then(dnnl_eltwise_square, 0, 0)}};
-    xt_optim_then_towards(&posts, square, 1 - old);
-    xt_optim_of_gradient(update, square, &posts);
+    struct xt_post_ops post_ops = {.count = 1, .items = {xt_then(dnnl_eltwise_square, 0, 0)}};
+    xt_optim_then_towards(&post_ops, square, 1 - old);
+    xt_optim_of_gradient(update, square, &post_ops);
 }
 
 void xt_optim_step(struct xt_optim_update *update, const struct xt_operand *by)
 {
-    struct xt_posts posts = {.count = 0};
-    then_guard(update, &posts);
-    then(&posts, xt_optim_then_add(&update->p));
-    xt_optim_times(update, by, XT_OPTIM_STEP, &update->p, &posts);
+    struct xt_post_ops post_ops = {.count = 0};
+    then_guard(update, &post_ops);
+    then(&post_ops, xt_optim_then_add(&update->p));
+    xt_optim_times(update, by, XT_OPTIM_STEP, &update->p, &post_ops);
 }

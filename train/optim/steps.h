@@ -3,7 +3,7 @@
 #ifndef XT_TRAIN_OPTIM_STEPS_H
 #define XT_TRAIN_OPTIM_STEPS_H
 
-#include "models/graph/program.h"
+#include "engine/program.h"
 #include "train/optim/optim.h"
 
 /* What changes from update to update, as numbers on the device. */
@@ -33,17 +33,19 @@ struct xt_post xt_optim_then_add(const struct xt_operand *operand);
 struct xt_post xt_optim_then_times(const struct xt_optim_update *update,
                                    enum xt_optim_scalar scalar);
 /* x becomes p - lr * x; `apart`: -lr * x. */
-void xt_optim_then_step(const struct xt_optim_update *update, struct xt_posts *posts, bool apart);
+void xt_optim_then_step(const struct xt_optim_update *update, struct xt_post_ops *post_ops,
+                        bool apart);
 /* x becomes towards + part * (x - towards): a mean that moves. */
-void xt_optim_then_towards(struct xt_posts *posts, const struct xt_operand *towards, double part);
+void xt_optim_then_towards(struct xt_post_ops *post_ops, const struct xt_operand *towards,
+                           double part);
 
-/* to = a * the scalar, then what the posts say. One kernel, as each of these is. */
+/* to = a * the scalar, then what the post_ops say. One kernel, as each of these is. */
 void xt_optim_times(struct xt_optim_update *update, const struct xt_operand *a,
                     enum xt_optim_scalar scalar, const struct xt_operand *to,
-                    const struct xt_posts *posts);
+                    const struct xt_post_ops *post_ops);
 /* The same of the gradient, grad_scale * g + decay * p where decay is part of it. */
 void xt_optim_of_gradient(struct xt_optim_update *update, const struct xt_operand *to,
-                          const struct xt_posts *posts);
+                          const struct xt_post_ops *post_ops);
 /* velocity = momentum * velocity + the gradient */
 void xt_optim_velocity(struct xt_optim_update *update, const struct xt_operand *velocity);
 /* square = old * square + (1 - old) * the gradient's square */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "models/graph/program.h"
+#include "engine/program.h"
 #include "train/optim/steps.h"
 
 /* A stretch of the arenas that is updated by one rule. */
@@ -182,7 +182,7 @@ static void describe_verdict(struct xt_xpu_optim *own)
     struct xt_operand factor = verdict_of(own, FACTOR);
     struct xt_operand fine = verdict_of(own, FINE);
     struct xt_operand most = verdict_of(own, MOST);
-    const struct xt_posts clips = {
+    const struct xt_post_ops clips = {
         .count = 2,
         .items = {xt_then(dnnl_eltwise_pow, (float)own->rule.clip, -0.5F),
                   xt_then(dnnl_eltwise_clip, 0, 1)}};

@@ -8,7 +8,7 @@
 #ifndef XT_TRAIN_OPTIM_XPU_OPTIM_H
 #define XT_TRAIN_OPTIM_XPU_OPTIM_H
 
-#include "models/graph/params.h"
+#include "engine/params.h"
 #include "train/optim/optim.h"
 
 struct xt_xpu_optim;

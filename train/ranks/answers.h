@@ -2,8 +2,8 @@
 #ifndef XT_TRAIN_RANKS_ANSWERS_H
 #define XT_TRAIN_RANKS_ANSWERS_H
 
-#include "train/ranks/ranks.h"
-#include "train/report/errors.h"
+#include "ranks/ranks.h"
+#include "runs/report/errors.h"
 
 /* What all ranks have collected, in place of this one's, before it is ended. Collective; alone
  * nothing is done. */

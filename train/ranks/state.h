@@ -6,10 +6,10 @@
 #define XT_TRAIN_RANKS_STATE_H
 
 #include "data/loader.h"
-#include "models/graph/params.h"
+#include "engine/params.h"
 #include "train/optim/ema.h"
 #include "train/optim/optim.h"
-#include "train/ranks/ranks.h"
+#include "ranks/ranks.h"
 
 struct xt_rank_state {
     struct xt_params *params;

@@ -47,9 +47,10 @@ static enum xt_status evaluate_average(struct xt_trainer *trainer, struct xt_err
 }
 
 /* Whether these are the best so far, which they become. */
-static bool become_best(struct xt_trainer *trainer, const struct xt_merit *merit, bool average)
+static bool become_best(struct xt_trainer *trainer, const struct xt_selection_metric *merit,
+                        bool average)
 {
-    if (trainer->best_step >= 0 && !xt_merit_is_better(merit, &trainer->best))
+    if (trainer->best_step >= 0 && !xt_selection_metric_is_better(merit, &trainer->best))
         return false;
     trainer->best_step = trainer->step;
     trainer->best = *merit;
@@ -61,16 +62,16 @@ static bool become_best(struct xt_trainer *trainer, const struct xt_merit *merit
  * the weights were better than all before, best[1]: so was their average. */
 static enum xt_status judge(struct xt_trainer *trainer, bool best[2], struct xt_err *err)
 {
-    const struct xt_merit merit =
-        xt_evaluation_merit(trainer->objective, &trainer->last_evaluation);
-    struct xt_merit better = merit;
+    const struct xt_selection_metric merit =
+        xt_evaluation_metric(trainer->objective, &trainer->last_evaluation);
+    struct xt_selection_metric better = merit;
     best[0] = become_best(trainer, &merit, false);
     best[1] = false;
     if (trainer->ema) {
-        const struct xt_merit average =
-            xt_evaluation_merit(trainer->objective, &trainer->average_evaluation);
+        const struct xt_selection_metric average =
+            xt_evaluation_metric(trainer->objective, &trainer->average_evaluation);
         best[1] = become_best(trainer, &average, true);
-        if (xt_merit_is_better(&average, &merit))
+        if (xt_selection_metric_is_better(&average, &merit))
             better = average;
     }
     xt_patience_see(&trainer->patience, &better, trainer->settings->min_delta);

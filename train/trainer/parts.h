@@ -8,8 +8,8 @@
 #include <stdbool.h>
 
 #include "base/err.h"
-#include "train/evaluate.h"
-#include "train/run/checkpoint.h"
+#include "infer/evaluate.h"
+#include "runs/checkpoint.h"
 
 struct xt_trainer;
 struct xt_train_progress;
@@ -85,6 +85,6 @@ enum xt_status xt_trainer_roll_back(struct xt_trainer *trainer, struct xt_err *e
 enum xt_status xt_trainer_why_stop(struct xt_trainer *trainer, bool *done);
 /* What the ranks have to decide together: the loss of all, whether it is a number, whether they
  * stop, whether too many images are bad. */
-enum xt_status xt_trainer_vote(struct xt_trainer *trainer, double *loss, struct xt_err *err);
+enum xt_status xt_trainer_agree(struct xt_trainer *trainer, double *loss, struct xt_err *err);
 
 #endif

@@ -33,7 +33,7 @@ static enum xt_status take_checkpoint(struct xt_trainer *trainer, const struct x
                                       struct xt_err *err)
 {
     int64_t best_step = trainer->best_step;
-    struct xt_merit best = trainer->best;
+    struct xt_selection_metric best = trainer->best;
     bool best_is_average = trainer->best_is_average;
     double seconds = trainer->earlier_seconds;
     struct xt_checkpoint state = {.step = -1};

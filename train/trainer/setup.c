@@ -11,9 +11,9 @@
 #include "data/overlap.h"
 #include "data/sources/part.h"
 #include "data/sources/registry.h"
-#include "train/network/auto_batch.h"
-#include "train/network/network_build.h"
-#include "train/ranks/place.h"
+#include "infer/network/auto_batch.h"
+#include "infer/network/network_build.h"
+#include "ranks/place.h"
 
 /* --batch auto takes no more than there are. */
 static enum xt_status check_enough(const struct xt_trainer *trainer, const char *data,
@@ -261,7 +261,7 @@ static enum xt_status introduce(const struct xt_trainer *trainer, struct xt_err 
 static enum xt_status join_ranks(struct xt_trainer *trainer, struct xt_err *err)
 {
     const struct xt_settings *s = trainer->settings;
-    const struct xt_team_config config = {
+    const struct xt_gradient_reduction_config config = {
         .ranks = s->ranks,
         .graph = trainer->network.graph,
         .rows = trainer->rows,
@@ -270,7 +270,7 @@ static enum xt_status join_ranks(struct xt_trainer *trainer, struct xt_err *err)
         .bf16 = s->reduce_type == XT_REDUCE_BF16,
         .at_once = trainer->sum != NULL,
     };
-    enum xt_status status = xt_team_create(&trainer->team, &config, err);
+    enum xt_status status = xt_gradient_reduction_create(&trainer->team, &config, err);
     return status ? status : introduce(trainer, err);
 }
 
@@ -366,7 +366,7 @@ void xt_trainer_clear(struct xt_trainer *trainer)
     xt_source_destroy(trainer->val);
     xt_objective_destroy(trainer->objective);
     xt_step_close(trainer);
-    xt_team_destroy(trainer->team);
+    xt_gradient_reduction_destroy(trainer->team);
     xt_xpu_optim_destroy(trainer->xpu_optim);
     for (int i = 0; i < 2; i++)
         free(trainer->optim.state[i]);

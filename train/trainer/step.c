@@ -203,7 +203,8 @@ static enum xt_status take_loss(struct xt_trainer *trainer, const struct xt_feed
     xt_scaler_apply(&trainer->scaler, xt_graph_logits_grad(graph), xt_tensor_count(graph->logits));
     weigh(trainer, images);
     if (trainer->team)
-        xt_team_weigh(trainer->team, xt_graph_logits_grad(graph), xt_tensor_count(graph->logits));
+        xt_gradient_reduction_weigh(trainer->team, xt_graph_logits_grad(graph),
+                                    xt_tensor_count(graph->logits));
     return XT_OK;
 }
 
@@ -282,7 +283,7 @@ enum xt_status xt_step_add(struct xt_trainer *trainer, const struct xt_feed_batc
     if (!status && !parts->left_out)
         status = xt_graph_backward(trainer->network.graph, err);
     if (!status && !parts->left_out && trainer->team && !trainer->sum)
-        status = xt_team_finish(trainer->team, err);
+        status = xt_gradient_reduction_finish(trainer->team, err);
     double after_backward = xt_thread_seconds();
     if (!status && !parts->left_out)
         status = take_gradients(trainer, batch, err);
@@ -332,7 +333,7 @@ static enum xt_status take_sum(struct xt_trainer *trainer, struct xt_err *err)
         return XT_OK;
     enum xt_status status = xt_gradient_sum_take(trainer->sum, err);
     if (!status && sums_once(trainer))
-        status = xt_team_finish(trainer->team, err);
+        status = xt_gradient_reduction_finish(trainer->team, err);
     return status ? status : grad_norm(trainer, &trainer->parts.norm, err);
 }
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "models/graph/executor.h"
+#include "engine/executor.h"
 
 struct search {
     struct xt_network *network;

@@ -7,8 +7,8 @@
 
 #include <stddef.h>
 
-#include "train/losses/objective.h"
-#include "train/network/network.h"
+#include "infer/answer/objective.h"
+#include "infer/network/network.h"
 #include "train/optim/scaler.h"
 
 /* Runs the graph's pass, as it is set, again, op by op: forward, and with what the loss and the

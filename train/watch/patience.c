@@ -2,23 +2,25 @@
 
 #include <math.h>
 
-static bool gains(const struct xt_merit *merit, const struct xt_merit *last, double min_delta)
+static bool gains(const struct xt_selection_metric *merit, const struct xt_selection_metric *last,
+                  double min_delta)
 {
     if (last->accuracy == 0 && merit->accuracy == 0)
         return merit->second > last->second || merit->loss < last->loss;
     if (min_delta > 0 && last->accuracy > 0)
         return merit->accuracy > last->accuracy + min_delta;
-    return xt_merit_is_better(merit, last);
+    return xt_selection_metric_is_better(merit, last);
 }
 
-void xt_patience_see(struct xt_patience *patience, const struct xt_merit *merit, double min_delta)
+void xt_patience_see(struct xt_patience *patience, const struct xt_selection_metric *merit,
+                     double min_delta)
 {
-    struct xt_merit *last = &patience->last;
+    struct xt_selection_metric *last = &patience->last;
     bool gain = !patience->begun || gains(merit, last, min_delta);
     bool each = patience->begun && last->accuracy == 0 && merit->accuracy == 0;
     if (each)
-        *last = (struct xt_merit){.second = fmax(last->second, merit->second),
-                                  .loss = fmin(last->loss, merit->loss)};
+        *last = (struct xt_selection_metric){.second = fmax(last->second, merit->second),
+                                             .loss = fmin(last->loss, merit->loss)};
     else if (gain)
         *last = *merit;
     patience->since = gain ? 0 : patience->since + 1;

@@ -11,15 +11,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "train/evaluate.h"
+#include "infer/evaluate.h"
 
 struct xt_patience {
     bool begun;
-    struct xt_merit last; /* at the last gain; while nothing is right the best of each */
-    int64_t since;        /* evaluations without gain since then */
+    struct xt_selection_metric last; /* at the last gain; while nothing is right the best of each */
+    int64_t since;                   /* evaluations without gain since then */
 };
 
-void xt_patience_see(struct xt_patience *patience, const struct xt_merit *merit, double min_delta);
+void xt_patience_see(struct xt_patience *patience, const struct xt_selection_metric *merit,
+                     double min_delta);
 /* Whether `most` evaluations have gone by without gain; 0: never. */
 bool xt_patience_is_over(const struct xt_patience *patience, int most);
 

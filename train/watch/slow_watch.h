@@ -11,7 +11,7 @@
 
 #include "device/faults/guard.h"
 #include "device/gpu/monitor.h"
-#include "train/network/network.h"
+#include "infer/network/network.h"
 #include "train/watch/slow.h"
 
 struct xt_slow_watch {

@@ -46,14 +46,14 @@ static enum xt_status load_stored(const struct xt_source_files *set, size_t inde
     const char *path = set->files[index].path;
     const uint8_t *bytes = NULL;
     size_t size = 0;
-    bool kept = set->kept && xt_kept_get(set->kept, index, &bytes, &size);
+    bool kept = set->kept && xt_cached_files_get(set->kept, index, &bytes, &size);
     enum xt_status status =
         kept ? XT_OK : files_bytes(&set->base, index, decoder, &bytes, &size, err);
     if (!status)
         status =
             xt_decoder_decode(decoder, bytes, size, set->options.order, want, path, picture, err);
     if (!status && !kept && set->kept)
-        xt_kept_put(set->kept, index, bytes, size);
+        xt_cached_files_put(set->kept, index, bytes, size);
     return status;
 }
 
@@ -91,13 +91,13 @@ static uint64_t files_stamp(const struct xt_source *source, size_t index)
 static enum xt_status files_keep(struct xt_source *source, uint64_t limit, struct xt_err *err)
 {
     struct xt_source_files *set = (struct xt_source_files *)source;
-    return set->form ? XT_OK : xt_kept_create(&set->kept, source->count, limit, err);
+    return set->form ? XT_OK : xt_cached_files_create(&set->kept, source->count, limit, err);
 }
 
 static void files_destroy(struct xt_source *source)
 {
     struct xt_source_files *set = (struct xt_source_files *)source;
-    xt_kept_destroy(set->kept);
+    xt_cached_files_destroy(set->kept);
     if (set->form && set->form->clear)
         set->form->clear(set);
     for (size_t i = 0; i < source->count; i++)

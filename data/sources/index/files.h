@@ -8,7 +8,7 @@
 #define XT_DATA_SOURCES_INDEX_FILES_H
 
 #include "data/classes.h"
-#include "data/kept.h"
+#include "data/cached_files.h"
 
 struct xt_source_files;
 
@@ -41,7 +41,7 @@ struct xt_source_files {
     const struct xt_source_form *form; /* NULL: picture files */
     void *extra;                       /* the form's own */
     struct xt_source_file *files;      /* base.count of them */
-    struct xt_kept *kept;              /* NULL: they are read each time */
+    struct xt_cached_files *kept;      /* NULL: they are read each time */
     size_t capacity;
     uint16_t *labels; /* all labels, one after the other */
     size_t label_count;

@@ -1,0 +1,367 @@
+/* A convolution: the ReLU's gradient with the sum of two readers' gradients in one pass, and the
+ * weights' and the input's gradients by loops where they are faster than oneDNN's primitives
+ * (docs/performance.md); what winograd.c does not take over the program does. */
+#include "base/mem.h"
+#include "engine/cpu/cpu.h"
+
+struct state {
+    struct xt_weight_grad job;
+    struct xt_buffer *scratch;
+    xt_weight_grad_loop *loop; /* NULL: it is Winograd's */
+    struct xt_data_grad data;
+    const struct xt_buffer
+        *data_weights; /* NULL: a primitive makes the input's gradient, or none */
+    struct xt_cpu_winograd winograd;
+};
+
+/* The loops that make its weight gradient; NULL: oneDNN's primitive does, as it is the faster one
+ * in float32 where there are many weights (docs/performance.md). */
+static xt_weight_grad_loop *loop_for(const struct xt_conv_op *conv, const struct xt_graph *graph)
+{
+    enum { F32_WEIGHTS_MOST = 32768 };
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    int64_t weights = conv->kernel[0] * conv->kernel[1] * in->c * out->c;
+    if (conv->groups > 1 || conv->dilates[0] || conv->dilates[1] || in->dtype != out->dtype)
+        return NULL;
+    if (in->dtype == XT_BF16 && xt_device_cpu_has_tiles())
+        return graph->loops->weight_grad;
+    if (in->dtype == XT_F32 && weights <= F32_WEIGHTS_MOST && xt_device_cpu_has_avx512())
+        return graph->loops->weight_grad_f32;
+    return NULL;
+}
+
+static struct xt_weight_grad describe_job(const struct xt_conv_op *conv)
+{
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    return (struct xt_weight_grad){
+        .n = in->n,
+        .h = in->h,
+        .w = in->w,
+        .in_c = in->c,
+        .out_h = out->h,
+        .out_w = out->w,
+        .out_c = out->c,
+        .kernel_h = (int)conv->kernel[0],
+        .kernel_w = (int)conv->kernel[1],
+        .stride_h = (int)conv->strides[0],
+        .stride_w = (int)conv->strides[1],
+        .pad_h = (int)conv->pads[0],
+        .pad_w = (int)conv->pads[1],
+        .f32 = in->dtype == XT_F32,
+    };
+}
+
+/* Where a slice stays in a second-level cache, and weights and their sums do beside it; and where
+ * every thread has something to do. */
+static bool can_slice(const struct xt_op *op, const struct xt_graph *graph, bool backward)
+{
+    enum { WEIGHTS_MOST = 640 << 10, INFERENCE_WEIGHTS_MOST = 1 << 20, SLICE_MOST = 2560 << 10 };
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
+    const struct xt_tensor *in = xt_op_in(op, 0);
+    const struct xt_tensor *out = xt_op_out(op, 0);
+    int64_t weights = conv->kernel[0] * conv->kernel[1] * in->c * out->c / conv->groups;
+    size_t slice = (xt_tensor_bytes(in) + xt_tensor_bytes(out)) / (size_t)in->n *
+                   (size_t)graph->slices.samples;
+    bool training = graph->options.training;
+    if (!graph->slices.even || (training && in->dtype != out->dtype) || slice > SLICE_MOST ||
+        (size_t)weights * xt_dtype_size(in->dtype) >
+            (training ? WEIGHTS_MOST : INFERENCE_WEIGHTS_MOST))
+        return false;
+    return !backward || (xt_op_learns(op, graph) && loop_for(conv, graph));
+}
+
+/* NULL: it is run in another way. */
+static const struct xt_cpu_winograd *winograd_of(const struct xt_op *op)
+{
+    const struct state *state = op->own;
+    return state && !state->loop ? &state->winograd : NULL;
+}
+
+/* Whether a loop makes the input's gradient: of a high kernel above a low output, as LPRNet's 13x1
+ * is, for which alone it was measured. */
+static bool loops_data_grad(const struct xt_conv_op *conv, struct xt_graph *graph,
+                            xt_weight_grad_loop *loop)
+{
+    enum { KERNEL_LEAST = 8, OUTPUT_MOST = 8, WIDE = 32, WEIGHTS_MOST = 1 << 20 };
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    return graph->loops->data_grad && loop == graph->loops->weight_grad && in->wants_grad &&
+           conv->kernel[1] == 1 && conv->kernel[0] >= KERNEL_LEAST && out->h <= OUTPUT_MOST &&
+           conv->strides[0] == 1 && conv->strides[1] == 1 && !conv->pads[0] && !conv->pads[1] &&
+           in->c % WIDE == 0 && conv->kernel[0] * in->c * out->c <= WEIGHTS_MOST &&
+           xt_cpu_weights_are(conv, graph, conv->weight_grad_format);
+}
+
+/* Its weights are a copy that is made with those of oneDNN's kernels. */
+static void prepare_data_grad(struct state *state, struct xt_conv_op *conv, struct xt_graph *graph)
+{
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    struct xt_weight_copy copy = {.out = out->c,
+                                  .in = in->c,
+                                  .taps = (int)conv->kernel[0],
+                                  .out_is_row = state->job.turned,
+                                  .wide = XT_DATA_GRAD_WIDE,
+                                  .spare = XT_DATA_GRAD_SPARE};
+    size_t panels = (size_t)in->c / XT_DATA_GRAD_WIDE;
+    state->data = (struct xt_data_grad){.h = in->h,
+                                        .w = in->w,
+                                        .in_c = in->c,
+                                        .out_h = out->h,
+                                        .out_c = out->c,
+                                        .kernel_h = (int)conv->kernel[0]};
+    state->data_weights =
+        xt_graph_permanent(graph, conv->op.name, XT_WORKING_WEIGHTS,
+                           panels * xt_weight_copy_panel(&copy) * sizeof *copy.to);
+    conv->copied_from = xt_graph_value_of(graph, conv->weight);
+    conv->copied_to[conv->copy_count] = xt_in_buffer(state->data_weights);
+    conv->copies[conv->copy_count++] = copy;
+    conv->own[1] = true;
+    xt_graph_want_scratch(graph, xt_data_grad_scratch(&state->data));
+}
+
+static void prepare_weight_grad(struct state *state, struct xt_conv_op *conv,
+                                struct xt_graph *graph, xt_weight_grad_loop *loop)
+{
+    struct xt_op *op = &conv->op;
+    struct xt_weight_grad *job = &state->job;
+    *job = describe_job(conv);
+    if (op->by_slices[1]) {
+        job->n = graph->slices.samples;
+        xt_weight_grad_plan_workers(job, graph->slices.workers);
+    } else {
+        xt_weight_grad_plan(job, graph->options.device->threads);
+    }
+    conv->own_weight_grad = true;
+    conv->weight_grad_format = job->turned ? dnnl_OIhw16o16i : dnnl_OIhw16i16o;
+    state->scratch = xt_graph_temporary(graph, xt_op_out(op, 0), xt_weight_grad_scratch(job),
+                                        xt_op_backward_time(graph, op));
+    state->loop = loop;
+    op->own_name[1] = job->f32 ? "xtrain AVX-512" : "xtrain AMX";
+}
+
+/* oneDNN's data gradient of a 1x1 with strides takes twice as long as one without and writing the
+ * zeros apart. */
+static struct xt_buffer *read_grad_of(const struct xt_conv_op *conv, struct xt_graph *graph)
+{
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    bool strided = conv->strides[0] > 1 || conv->strides[1] > 1;
+    if (conv->kernel[0] != 1 || conv->kernel[1] != 1 || !strided || conv->pads[0] ||
+        conv->pads[1] || conv->groups > 1 || in->dtype != out->dtype || !in->wants_grad ||
+        conv->op.by_slices[1] || !xt_op_learns(&conv->op, graph))
+        return NULL;
+    size_t count = xt_tensor_count(out) / (size_t)out->c * (size_t)in->c;
+    return xt_graph_temporary(graph, out, count * xt_dtype_size(in->dtype),
+                              xt_op_backward_time(graph, &conv->op));
+}
+
+void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
+{
+    struct xt_conv_op *conv = (struct xt_conv_op *)op;
+    struct state *state = NULL;
+    op->own_name[0] = op->own_name[1] = NULL;
+    xt_weight_grad_loop *loop = xt_op_learns(op, graph) ? loop_for(conv, graph) : NULL;
+    bool by_winograd = !loop && xt_cpu_winograd_can(conv, graph);
+    conv->own[0] = conv->own[1] = conv->own_weight_grad = false;
+    conv->read_grad = read_grad_of(conv, graph);
+    if (loop || by_winograd) {
+        if (xt_mem_calloc(&state, 1, sizeof *state, op->name, &graph->err))
+            return;
+        op->own = state;
+    }
+    if (loop) {
+        prepare_weight_grad(state, conv, graph, loop);
+        if (loops_data_grad(conv, graph, loop))
+            prepare_data_grad(state, conv, graph);
+    } else if (by_winograd) {
+        xt_cpu_winograd_prepare(&state->winograd, conv, graph);
+        op->own_name[0] = op->own_name[1] = "xtrain Winograd";
+    }
+    xt_kind_conv.describe(op, graph);
+}
+
+static void relu_backward(const struct xt_tensor *out, const struct xt_graph *graph, int n)
+{
+    graph->loops->relu_backward(out->dtype, xt_tensor_sample(out, out->value, n),
+                                xt_tensor_sample(out, out->grad[0], n),
+                                out->readers > 1 ? xt_tensor_sample(out, out->grad[1], n) : NULL,
+                                xt_tensor_count(out) / (size_t)out->n);
+}
+
+/* Where the run's memory is, but for the tensors'. */
+static enum xt_status place_job(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
+    struct xt_weight_grad *job = &((struct state *)op->own)->job;
+    job->scratch = ((struct state *)op->own)->scratch->data;
+    job->grad = xt_program_address(&op->program, &conv->weight_grad, err);
+    if (job->grad && conv->bias >= 0) {
+        struct xt_location bias = xt_graph_grad_of(graph, conv->bias);
+        job->bias_grad = xt_program_address(&op->program, &bias, err);
+    }
+    return job->grad && (job->bias_grad || conv->bias < 0) ? XT_OK : err->status;
+}
+
+static void add_up(const struct xt_weight_grad *job)
+{
+    int parts = xt_weight_grad_parts(job);
+    size_t segment = (job->weights + (size_t)parts - 1) / (size_t)parts;
+#pragma omp parallel for schedule(static)
+    for (int part = 0; part < parts; part++) {
+        size_t first = segment * (size_t)part;
+        size_t end = first + segment < job->weights ? first + segment : job->weights;
+        xt_weight_grad_add_up(job, first, end);
+    }
+}
+
+static enum xt_status weight_gradient(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    struct state *state = op->own;
+    struct xt_weight_grad *job = &state->job;
+    job->in = xt_op_in(op, 0)->value->data;
+    job->out_grad = xt_op_out(op, 0)->grad[0]->data;
+    if (place_job(op, graph, err))
+        return err->status;
+    int parts = xt_weight_grad_parts(job);
+#pragma omp parallel for schedule(static)
+    for (int part = 0; part < parts; part++)
+        state->loop(job, part);
+    add_up(job);
+    return XT_OK;
+}
+
+/* The input's gradient of some samples, in the caller's thread. */
+static void data_gradient(const struct xt_op *op, const struct xt_graph *graph, int first,
+                          int count)
+{
+    const struct state *state = op->own;
+    struct xt_data_grad job = state->data;
+    job.weights = state->data_weights->data;
+    graph->loops->data_grad(&job, count,
+                            xt_tensor_sample(xt_op_out(op, 0), xt_op_out(op, 0)->grad[0], first),
+                            xt_tensor_sample(xt_op_in(op, 0), xt_op_in_grad(op, 0), first),
+                            xt_graph_loop_scratch(graph));
+}
+
+/* The weights' gradient, and the input's where a loop makes it. */
+static enum xt_status own_gradients(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    int n = xt_op_in(op, 0)->n;
+    int each = (n + graph->options.device->threads - 1) / graph->options.device->threads;
+    enum xt_status status = weight_gradient(op, graph, err);
+    if (status || !((const struct state *)op->own)->data_weights)
+        return status;
+#pragma omp parallel for schedule(static)
+    for (int first = 0; first < n; first += each)
+        data_gradient(op, graph, first, n - first < each ? n - first : each);
+    return XT_OK;
+}
+
+enum xt_status xt_cpu_conv_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    const struct xt_cpu_winograd *winograd = winograd_of(op);
+    return winograd ? xt_cpu_winograd_forward(winograd, op, graph, err)
+                    : xt_program_run(&op->program, XT_FORWARD, err);
+}
+
+static void spread(const struct xt_conv_op *conv, const struct xt_graph *graph)
+{
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    size_t pixel = (size_t)in->c * xt_dtype_size(in->dtype);
+    size_t sample = (size_t)(out->h * out->w) * pixel;
+    const int size[] = {in->h, in->w};
+    const int strides[] = {(int)conv->strides[0], (int)conv->strides[1]};
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < in->n; n++)
+        graph->loops->zero_insert((const char *)conv->read_grad->data + (size_t)n * sample, pixel,
+                                  size, strides,
+                                  xt_tensor_sample(in, xt_op_in_grad(&conv->op, 0), n));
+}
+
+enum xt_status xt_cpu_conv_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
+    const struct xt_cpu_winograd *winograd = winograd_of(op);
+    const struct xt_tensor *out = xt_op_out(op, 0);
+    enum xt_status status = XT_OK;
+    if (conv->relu) {
+#pragma omp parallel for schedule(static)
+        for (int n = 0; n < out->n; n++)
+            relu_backward(out, graph, n);
+    }
+    if (winograd)
+        status = xt_cpu_winograd_backward(winograd, op, graph, err);
+    else if (op->own)
+        status = own_gradients(op, graph, err);
+    if (!status)
+        status = xt_program_run(&op->program, XT_BACKWARD, err);
+    if (conv->read_grad && !status)
+        spread(conv, graph);
+    return status;
+}
+
+/* ---- by slices ---- */
+
+static enum xt_status begin_slices(struct xt_op *op, struct xt_graph *graph, bool backward,
+                                   bool second, struct xt_err *err)
+{
+    const struct xt_cpu_winograd *winograd = winograd_of(op);
+    (void)second;
+    if (backward)
+        return place_job(op, graph, err);
+    return winograd ? xt_cpu_winograd_bring_weights(winograd, op, graph, false, err) : XT_OK;
+}
+
+/* The workers' weight gradients become one; what the program does then is a change of format. */
+static enum xt_status end_slices(struct xt_op *op, struct xt_graph *graph, bool backward,
+                                 bool second, struct xt_err *err)
+{
+    (void)graph;
+    (void)second;
+    if (!backward)
+        return XT_OK;
+    add_up(&((struct state *)op->own)->job);
+    return xt_program_run(&op->program, XT_BACKWARD, err);
+}
+
+static enum xt_status forward_slice(struct xt_op *op, struct xt_graph *graph, bool second,
+                                    const struct xt_slice *slice, struct xt_err *err)
+{
+    const struct xt_cpu_winograd *winograd = winograd_of(op);
+    (void)second;
+    if (winograd) {
+        xt_cpu_winograd_forward_slice(winograd, op, graph, slice);
+        return XT_OK;
+    }
+    return xt_program_run_slice(&op->program, XT_FORWARD, slice->worker, slice->first, err);
+}
+
+static enum xt_status backward_slice(struct xt_op *op, struct xt_graph *graph, bool second,
+                                     const struct xt_slice *slice, struct xt_err *err)
+{
+    const struct xt_tensor *in = xt_op_in(op, 0);
+    const struct xt_tensor *out = xt_op_out(op, 0);
+    const struct state *state = op->own;
+    struct xt_weight_grad job = state->job;
+    (void)second;
+    for (int i = 0; i < slice->count && ((const struct xt_conv_op *)op)->relu; i++)
+        relu_backward(out, graph, slice->first + i);
+    job.in = xt_tensor_sample(in, in->value, slice->first);
+    job.out_grad = xt_tensor_sample(out, out->grad[0], slice->first);
+    job.adds = !slice->begins;
+    job.more = !slice->ends;
+    state->loop(&job, slice->worker);
+    if (state->data_weights)
+        data_gradient(op, graph, slice->first, slice->count);
+    return xt_program_run_slice(&op->program, XT_BACKWARD, slice->worker, slice->first, err);
+}
+
+const struct xt_by_slices xt_cpu_conv_by_slices = {.can = can_slice,
+                                                   .begin = begin_slices,
+                                                   .end = end_slices,
+                                                   .forward = forward_slice,
+                                                   .backward = backward_slice};

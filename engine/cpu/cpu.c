@@ -1,0 +1,48 @@
+/* The back end of the CPU: convolutions and GELU are their programs, the rest are loops. */
+#include "engine/cpu/cpu.h"
+
+static const struct xt_override overrides[] = {
+    {.kind = &xt_kind_input,
+     .prepare = xt_cpu_input_prepare,
+     .forward = xt_cpu_input_forward,
+     .by_slices = &xt_cpu_input_by_slices},
+    {.kind = &xt_kind_conv,
+     .prepare = xt_cpu_conv_prepare,
+     .forward = xt_cpu_conv_forward,
+     .backward = xt_cpu_conv_backward,
+     .by_slices = &xt_cpu_conv_by_slices},
+    {.kind = &xt_kind_norm,
+     .prepare = xt_cpu_norm_prepare,
+     .forward = xt_cpu_norm_forward,
+     .backward = xt_cpu_norm_backward,
+     .can_recompute = xt_cpu_norm_can_recompute,
+     .recompute = xt_cpu_norm_recompute,
+     .by_slices = &xt_cpu_norm_by_slices},
+    {.kind = &xt_kind_pool,
+     .prepare = xt_cpu_pool_prepare,
+     .forward = xt_cpu_pool_forward,
+     .by_slices = &xt_cpu_pool_by_slices},
+    {.kind = &xt_kind_dropout,
+     .prepare = xt_dropout_use,
+     .forward = xt_cpu_dropout_forward,
+     .backward = xt_cpu_dropout_backward,
+     .by_slices = &xt_cpu_dropout_by_slices},
+    {.kind = &xt_kind_context,
+     .prepare = xt_cpu_context_prepare,
+     .forward = xt_cpu_context_forward,
+     .backward = xt_cpu_context_backward,
+     .by_slices = &xt_cpu_context_by_slices},
+    {.kind = NULL},
+};
+
+const struct xt_backend xt_backend_programs = {.master_format = true};
+
+/* Its loops run whatever pass they are asked for. */
+const struct xt_backend xt_backend_cpu = {
+    .averages_in_f32 = true,
+    .any_pass = true,
+    .by_slices = true,
+    .master_format = true,
+    .copy_weights = xt_cpu_copy_weights,
+    .overrides = overrides,
+};

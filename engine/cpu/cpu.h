@@ -1,0 +1,70 @@
+/* What the CPU runs instead of some kinds' primitives: the project's own loops (loops.h), over the
+ * samples in parallel, where they are faster. One file a kind; cpu.c lists them. */
+#ifndef XT_ENGINE_CPU_CPU_H
+#define XT_ENGINE_CPU_CPU_H
+
+#include "engine/backend.h"
+
+void xt_cpu_input_prepare(struct xt_op *op, struct xt_graph *graph);
+enum xt_status xt_cpu_input_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
+
+void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph);
+enum xt_status xt_cpu_conv_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
+enum xt_status xt_cpu_conv_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
+
+/* A 3x3 convolution by Winograd's loops (loops/winograd_job.h), in place of its primitives. */
+struct xt_cpu_winograd {
+    struct xt_winograd output, input_grad;
+    struct xt_winograd_grad weight_grad;
+    struct xt_location master;            /* of the weights */
+    struct xt_buffer *forward, *backward; /* what is made of them for a pass */
+    struct xt_buffer *sums;
+};
+/* Whether these loops can run it, and are faster than its primitives. */
+bool xt_cpu_winograd_can(const struct xt_conv_op *conv, struct xt_graph *graph);
+/* Plans its work and memory, before the op is described. */
+void xt_cpu_winograd_prepare(struct xt_cpu_winograd *winograd, struct xt_conv_op *conv,
+                             struct xt_graph *graph);
+enum xt_status xt_cpu_winograd_forward(const struct xt_cpu_winograd *winograd,
+                                       const struct xt_op *op, const struct xt_graph *graph,
+                                       struct xt_err *err);
+enum xt_status xt_cpu_winograd_backward(const struct xt_cpu_winograd *winograd,
+                                        const struct xt_op *op, const struct xt_graph *graph,
+                                        struct xt_err *err);
+/* Brings the weights to the form that a pass wants; they are small beside its tensors. */
+enum xt_status xt_cpu_winograd_bring_weights(const struct xt_cpu_winograd *winograd,
+                                             const struct xt_op *op, const struct xt_graph *graph,
+                                             bool backward, struct xt_err *err);
+/* One slice, in the caller's thread, once the weights are there. */
+void xt_cpu_winograd_forward_slice(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
+                                   const struct xt_graph *graph, const struct xt_slice *slice);
+
+void xt_cpu_norm_prepare(struct xt_op *op, struct xt_graph *graph);
+enum xt_status xt_cpu_norm_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
+enum xt_status xt_cpu_norm_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
+bool xt_cpu_norm_can_recompute(const struct xt_op *op);
+void xt_cpu_norm_recompute(struct xt_op *op, struct xt_graph *graph);
+
+/* Whether its weights lie in the format in which its loops write their gradient, as a weight does
+ * that is trained and has no values yet. */
+bool xt_cpu_weights_are(const struct xt_conv_op *conv, struct xt_graph *graph,
+                        dnnl_format_tag_t format);
+enum xt_status xt_cpu_copy_weights(struct xt_graph *graph, struct xt_err *err);
+
+extern const struct xt_by_slices xt_cpu_input_by_slices, xt_cpu_conv_by_slices,
+    xt_cpu_norm_by_slices, xt_cpu_pool_by_slices, xt_cpu_dropout_by_slices,
+    xt_cpu_context_by_slices;
+
+void xt_cpu_pool_prepare(struct xt_op *op, struct xt_graph *graph);
+enum xt_status xt_cpu_pool_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
+
+enum xt_status xt_cpu_dropout_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
+enum xt_status xt_cpu_dropout_backward(struct xt_op *op, struct xt_graph *graph,
+                                       struct xt_err *err);
+
+void xt_cpu_context_prepare(struct xt_op *op, struct xt_graph *graph);
+enum xt_status xt_cpu_context_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
+enum xt_status xt_cpu_context_backward(struct xt_op *op, struct xt_graph *graph,
+                                       struct xt_err *err);
+
+#endif

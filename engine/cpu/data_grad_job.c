@@ -1,0 +1,22 @@
+#include "engine/loops/data_grad_job.h"
+
+enum { TILE = 32, SUMS = 4 * 256 };
+
+int xt_data_grad_channels(const struct xt_data_grad *job)
+{
+    return (job->out_c + 1) / 2 * 2;
+}
+
+/* With as much behind the last channel as a whole tile may take too much. */
+size_t xt_data_grad_row(const struct xt_data_grad *job)
+{
+    size_t columns = (size_t)job->out_h * (size_t)xt_data_grad_channels(job);
+    return (columns + 2 * XT_DATA_GRAD_SPARE + TILE - 1) / TILE * TILE;
+}
+
+size_t xt_data_grad_scratch(const struct xt_data_grad *job)
+{
+    size_t rows = job->w > XT_DATA_GRAD_ROWS ? (size_t)job->w : XT_DATA_GRAD_ROWS;
+    rows += 2 * ((rows + TILE - 1) / TILE);
+    return SUMS + rows * xt_data_grad_row(job) / 2;
+}

@@ -1,0 +1,75 @@
+/* The batch slot's bytes, or numbers that are normalised already, as the network's input. */
+#include "engine/cpu/cpu.h"
+
+void xt_cpu_input_prepare(struct xt_op *op, struct xt_graph *graph)
+{
+    xt_graph_use(op, graph, 0, 0);
+}
+
+/* Of numbers that are normalised already. */
+static void take_floats(const struct xt_input_op *input, const struct xt_graph *graph,
+                        const float *from, size_t count, void *out)
+{
+    enum xt_dtype dtype = xt_op_out(&input->op, 0)->dtype;
+    int8_t *to = out;
+    if (dtype != XT_S8) {
+        graph->loops->convert(dtype, from, count, out);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        to[i] = (int8_t)xt_input_quantised(input, from[i]);
+}
+
+static void take_bytes(const struct xt_input_op *input, const struct xt_graph *graph,
+                       const uint8_t *from, size_t count, void *to)
+{
+    const struct xt_tensor *out = xt_op_out(&input->op, 0);
+    float scale[3];
+    if (out->dtype == XT_S8 && xt_normalise_is_uniform(&input->normalise)) {
+        graph->loops->centre(from, count, to);
+        return;
+    }
+    for (int k = 0; k < 3; k++)
+        scale[k] = input->normalise.scale[k] / out->scale;
+    graph->loops->normalise(out->dtype, from, count, input->normalise.mean, scale, to);
+}
+
+static void take_sample(const struct xt_op *op, const struct xt_graph *graph, int n)
+{
+    const struct xt_input_op *input = (const struct xt_input_op *)op;
+    const struct xt_tensor *out = xt_op_out(op, 0);
+    size_t count = xt_tensor_count(out) / (size_t)out->n;
+    size_t first = (size_t)n * count;
+    void *to = xt_tensor_sample(out, out->value, n);
+    if (graph->pass.pixels)
+        take_bytes(input, graph, graph->pass.pixels + first, count, to);
+    else
+        take_floats(input, graph, graph->pass.floats + first, count, to);
+}
+
+enum xt_status xt_cpu_input_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    (void)err;
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < xt_op_out(op, 0)->n; n++)
+        take_sample(op, graph, n);
+    return XT_OK;
+}
+
+static bool can_slice(const struct xt_op *op, const struct xt_graph *graph, bool backward)
+{
+    (void)op;
+    return !graph->options.training && !backward;
+}
+
+static enum xt_status forward_slice(struct xt_op *op, struct xt_graph *graph, bool second,
+                                    const struct xt_slice *slice, struct xt_err *err)
+{
+    (void)second;
+    (void)err;
+    for (int i = 0; i < slice->count; i++)
+        take_sample(op, graph, slice->first + i);
+    return XT_OK;
+}
+
+const struct xt_by_slices xt_cpu_input_by_slices = {.can = can_slice, .forward = forward_slice};

@@ -1,0 +1,429 @@
+/* Batch normalisation, the residual, ReLU and the pools that read it by loops: two passes over each
+ * sample forward (statistics; everything else) and two backward (the gradient before ReLU with its
+ * sums; the input's gradient).
+ */
+#include <math.h>
+
+#include "base/mem.h"
+#include "base/number.h"
+#include "engine/cpu/cpu.h"
+#include "engine/slices.h"
+
+struct state {
+    const struct xt_norm_op *is;
+    const struct xt_tensor *in, *residual, *full, *max, *average; /* NULL: none */
+    struct xt_buffer *argmax;
+    struct xt_buffer *forward_sums, *backward_sums; /* each sample's, double [n][2][c] */
+    float *mean;                                    /* [c] of the statistics used in this pass, */
+    float *invstd;                                  /* and so on */
+    float *scale;
+    float *shift;
+    float *factors;  /* [3][c] of the backward's second pass */
+    bool far[2];     /* forward, backward: what is written has left the caches when it is read */
+    double totals[]; /* [2][c] the batch's sums; the above follow */
+};
+
+static struct xt_buffer *add_sums(const struct state *norm, struct xt_graph *graph, int time)
+{
+    size_t bytes = (size_t)norm->in->n * 2 * (size_t)norm->in->c * sizeof(double);
+    struct xt_buffer *sums = xt_graph_add_buffer(graph, norm->in->name, "sums", bytes);
+    xt_buffer_use(sums, time);
+    return sums;
+}
+
+static struct xt_norm_sample describe_sample(const struct state *norm)
+{
+    return (struct xt_norm_sample){
+        .dtype = norm->in->dtype,
+        .h = norm->in->h,
+        .w = norm->in->w,
+        .c = norm->in->c,
+        .relu = norm->is->spec.relu,
+        .scale = norm->scale,
+        .shift = norm->shift,
+        .max = norm->is->spec.max,
+        .average = norm->is->spec.average,
+        .pivot = norm->mean,
+    };
+}
+
+static struct state *create_state(struct xt_op *op, struct xt_graph *graph)
+{
+    const struct xt_norm_op *is = (const struct xt_norm_op *)op;
+    size_t c = (size_t)xt_op_in(op, 0)->c;
+    struct state *norm = NULL;
+    size_t bytes = sizeof *norm + 2 * c * sizeof(double) + 7 * c * sizeof(float);
+    if (xt_mem_calloc(&norm, 1, bytes, op->name, &graph->err))
+        return NULL;
+    *norm = (struct state){.is = is,
+                           .in = xt_op_in(op, 0),
+                           .residual = is->spec.residual,
+                           .full = xt_op_out(op, XT_NORM_FULL),
+                           .max = xt_op_out(op, XT_NORM_MAX),
+                           .average = xt_op_out(op, XT_NORM_AVERAGE)};
+    norm->mean = (float *)(norm->totals + 2 * c);
+    norm->invstd = norm->mean + c;
+    norm->scale = norm->invstd + c;
+    norm->shift = norm->scale + c;
+    norm->factors = norm->shift + c;
+    op->own = norm;
+    return norm;
+}
+
+/* Whether what a pass writes has left the caches when it is read. */
+static bool is_far(const struct state *norm, const struct xt_graph *graph, bool backward)
+{
+    enum { NEAR_MOST = 8 << 20 };
+    return xt_tensor_bytes(norm->in) > NEAR_MOST &&
+           !xt_slices_read_at_once(graph, &norm->is->op, backward);
+}
+
+void xt_cpu_norm_prepare(struct xt_op *op, struct xt_graph *graph)
+{
+    struct state *norm = create_state(op, graph);
+    if (!norm)
+        return;
+    norm->far[0] = is_far(norm, graph, false);
+    norm->far[1] = xt_op_learns(op, graph) && is_far(norm, graph, true);
+    struct xt_norm_sample sample = describe_sample(norm);
+    xt_graph_want_scratch(graph, xt_norm_scratch(&sample));
+    if (xt_op_learns(op, graph)) {
+        norm->forward_sums = add_sums(norm, graph, xt_op_forward_time(op));
+        norm->backward_sums = add_sums(norm, graph, xt_op_backward_time(graph, op));
+    }
+    /* The pass backward makes y again from the input and the residual. */
+    xt_norm_use((struct xt_norm_op *)op, graph, 3);
+    if (xt_op_learns(op, graph) && norm->max)
+        norm->argmax = xt_graph_kept(graph, op, "argmax", xt_tensor_count(norm->max));
+}
+
+static float *param(const struct xt_graph *graph, int index)
+{
+    struct xt_params *params = graph->options.params;
+    return xt_params_value(params, &params->items[index]);
+}
+
+static double *sum_of(const struct state *norm, const struct xt_buffer *sums, int n, int which)
+{
+    size_t c = (size_t)norm->in->c;
+    return (double *)sums->data + ((size_t)n * 2 + (size_t)which) * c;
+}
+
+/* Adds the samples' sums in their order, so that the number of threads changes nothing. */
+static void total(struct state *norm, const struct xt_buffer *sums)
+{
+    size_t count = 2 * (size_t)norm->in->c;
+    for (size_t i = 0; i < count; i++)
+        norm->totals[i] = 0;
+    for (int n = 0; n < norm->in->n; n++)
+        for (size_t i = 0; i < count; i++)
+            norm->totals[i] += sum_of(norm, sums, n, 0)[i];
+}
+
+/* Elements of a channel that the statistics are of. */
+static double elements(const struct state *norm, int samples)
+{
+    return (double)samples * norm->in->h * norm->in->w;
+}
+
+static float element(const struct xt_tensor *tensor, const void *data, size_t i)
+{
+    return tensor->dtype == XT_F32 ? ((const float *)data)[i]
+                                   : xt_bf16_to_float(((const uint16_t *)data)[i]);
+}
+
+/* A sample's sums for mean and variance. They are taken around its first pixel, so that a large
+ * mean costs no digits, and moved to the running mean, which is the same for all samples. */
+static void add_statistics(const struct state *norm, struct xt_graph *graph, int n)
+{
+    const struct xt_tensor *in = norm->in;
+    size_t c = (size_t)in->c;
+    size_t pixels = (size_t)in->h * (size_t)in->w;
+    const void *z = xt_tensor_sample(in, in->value, n);
+    const float *running_mean = param(graph, norm->is->param.mean);
+    double *sum = sum_of(norm, norm->forward_sums, n, 0);
+    double *square = sum_of(norm, norm->forward_sums, n, 1);
+    float *scratch = xt_graph_loop_scratch(graph);
+    float *pivot = scratch + 2 * c;
+    for (size_t k = 0; k < c; k++)
+        pivot[k] = element(in, z, k);
+    graph->loops->statistics(in->dtype, z, pixels, in->c, pivot, sum, square, scratch);
+    for (size_t k = 0; k < c; k++) {
+        double by = (double)pivot[k] - (double)running_mean[k];
+        square[k] += by * (2 * sum[k] + by * (double)pixels);
+        sum[k] += by * (double)pixels;
+    }
+}
+
+/* Mean and variance of the batch, from the samples' sums. */
+static enum xt_status batch_statistics(struct state *norm, struct xt_graph *graph,
+                                       struct xt_err *err)
+{
+    size_t c = (size_t)norm->in->c;
+    double m = elements(norm, xt_graph_samples(graph, norm->in->n));
+    float *running_mean = param(graph, norm->is->param.mean);
+    float *running_var = param(graph, norm->is->param.var);
+    total(norm, norm->forward_sums);
+    enum xt_status status = xt_graph_add_up(graph, norm->totals, 2 * c, err);
+    for (size_t k = 0; k < c && !status; k++) {
+        double mean = norm->totals[k] / m;
+        double var = norm->totals[c + k] / m - mean * mean;
+        var = var > 0 ? var : 0;
+        mean += (double)running_mean[k];
+        norm->mean[k] = (float)mean;
+        norm->invstd[k] = (float)(1 / sqrt(var + XT_BN_EPS));
+        double unbiased = m > 1 ? var * m / (m - 1) : var;
+        running_mean[k] =
+            (float)((1 - XT_BN_MOMENTUM) * (double)running_mean[k] + XT_BN_MOMENTUM * mean);
+        running_var[k] =
+            (float)((1 - XT_BN_MOMENTUM) * (double)running_var[k] + XT_BN_MOMENTUM * unbiased);
+    }
+    return status;
+}
+
+static void running_statistics(struct state *norm, const struct xt_graph *graph)
+{
+    const float *running_mean = param(graph, norm->is->param.mean);
+    const float *running_var = param(graph, norm->is->param.var);
+    for (size_t k = 0; k < (size_t)norm->in->c; k++) {
+        norm->mean[k] = running_mean[k];
+        norm->invstd[k] = (float)(1 / sqrt((double)running_var[k] + XT_BN_EPS));
+    }
+}
+
+static bool uses_batch(const struct state *norm, const struct xt_graph *graph)
+{
+    return graph->pass.training && !graph->pass.bn_frozen && !norm->is->op.frozen;
+}
+
+/* What z is multiplied by and what is added, channel by channel. */
+static enum xt_status scale_and_shift(struct state *norm, struct xt_graph *graph,
+                                      struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    if (uses_batch(norm, graph))
+        status = batch_statistics(norm, graph, err);
+    else
+        running_statistics(norm, graph);
+    const float *gamma = param(graph, norm->is->param.scale);
+    const float *beta = param(graph, norm->is->param.shift);
+    for (size_t k = 0; k < (size_t)norm->in->c; k++) {
+        norm->scale[k] = gamma[k] * norm->invstd[k];
+        norm->shift[k] = beta[k] - norm->mean[k] * norm->scale[k];
+    }
+    return status;
+}
+
+static uint8_t *argmax_of(const struct state *norm, int n)
+{
+    return (uint8_t *)norm->argmax->data + norm->argmax->bytes / (size_t)norm->in->n * (size_t)n;
+}
+
+/* Where one sample is read and written in the forward pass. */
+static struct xt_norm_sample forward_sample(const struct state *norm, const struct xt_graph *graph,
+                                            int n)
+{
+    struct xt_norm_sample sample = describe_sample(norm);
+    sample.z = xt_tensor_sample(norm->in, norm->in->value, n);
+    if (norm->residual)
+        sample.residual = xt_tensor_sample(norm->residual, norm->residual->value, n);
+    if (norm->full)
+        sample.y = xt_tensor_sample(norm->full, norm->full->value, n);
+    if (norm->max)
+        sample.pooled = xt_tensor_sample(norm->max, norm->max->value, n);
+    sample.scratch = xt_graph_loop_scratch(graph);
+    sample.far = norm->far[0];
+    return sample;
+}
+
+static void forward_of(const struct state *norm, const struct xt_graph *graph, int n)
+{
+    struct xt_norm_sample sample = forward_sample(norm, graph, n);
+    if (norm->argmax && graph->pass.training)
+        sample.argmax = argmax_of(norm, n);
+    if (norm->average)
+        sample.averaged = xt_tensor_sample(norm->average, norm->average->value, n);
+    graph->loops->norm_forward(&sample);
+}
+
+enum xt_status xt_cpu_norm_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    struct state *norm = op->own;
+    int samples = norm->in->n;
+    if (uses_batch(norm, graph)) {
+#pragma omp parallel for schedule(static)
+        for (int n = 0; n < samples; n++)
+            add_statistics(norm, graph, n);
+    }
+    if (scale_and_shift(norm, graph, err))
+        return err->status;
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < samples; n++)
+        forward_of(norm, graph, n);
+    return XT_OK;
+}
+
+/* The loops go one way for y alone and another with pools: the same again gives the same bits. */
+bool xt_cpu_norm_can_recompute(const struct xt_op *op)
+{
+    const struct state *norm = op->own;
+    return !norm->full || !(norm->max || norm->average);
+}
+
+/* Scale and shift are those of the forward pass. */
+void xt_cpu_norm_recompute(struct xt_op *op, struct xt_graph *graph)
+{
+    const struct state *norm = op->own;
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < norm->in->n; n++) {
+        struct xt_norm_sample sample = forward_sample(norm, graph, n);
+        graph->loops->norm_forward(&sample);
+    }
+}
+
+/* The gradient before ReLU need not be kept where it is cheaply had again from the same inputs: not
+ * where it is the residual's too, and not from a max pool or two readers, but by slices. */
+static bool keeps(const struct state *norm, const struct xt_graph *graph)
+{
+    return norm->residual ||
+           (!graph->slices.workers && (norm->max || (norm->full && norm->full->readers > 1)));
+}
+
+static void backward_sample(const struct state *norm, const struct xt_graph *graph, int n,
+                            enum xt_norm_pass pass)
+{
+    size_t c = (size_t)norm->in->c;
+    struct xt_norm_sample sample = describe_sample(norm);
+    sample.pass = pass;
+    sample.a = norm->factors;
+    sample.b = norm->factors + c;
+    sample.d = norm->factors + 2 * c;
+    const struct xt_tensor *in = norm->in;
+    sample.z = xt_tensor_sample(in, in->value, n);
+    if (norm->residual)
+        sample.residual = xt_tensor_sample(norm->residual, norm->residual->value, n);
+    for (int r = 0; r < XT_READERS_MAX; r++) {
+        if (norm->full)
+            sample.dy[r] = xt_tensor_sample(norm->full, norm->full->grad[r], n);
+        if (norm->max)
+            sample.dpooled[r] = xt_tensor_sample(norm->max, norm->max->grad[r], n);
+    }
+    if (norm->average)
+        sample.daveraged = xt_tensor_sample(norm->average, norm->average->grad[0], n);
+    if (norm->argmax)
+        sample.argmax = argmax_of(norm, n);
+    sample.da = xt_tensor_sample(in, xt_norm_sums(norm->is), n);
+    sample.sum_da = sum_of(norm, norm->backward_sums, n, 0);
+    sample.sum_da_z = sum_of(norm, norm->backward_sums, n, 1);
+    sample.scratch = xt_graph_loop_scratch(graph);
+    graph->loops->norm_backward(&sample);
+}
+
+/* The parameters' gradients, and dz = a * da + b * z + d. */
+static enum xt_status combine(struct state *norm, struct xt_graph *graph, struct xt_err *err)
+{
+    struct xt_params *params = graph->options.params;
+    float *dgamma = xt_params_grad(params, &params->items[norm->is->param.scale]);
+    float *dbeta = xt_params_grad(params, &params->items[norm->is->param.shift]);
+    size_t c = (size_t)norm->in->c;
+    double m = elements(norm, xt_graph_samples(graph, norm->in->n));
+    total(norm, norm->backward_sums);
+    /* The parameters' gradients of a team are added up with all others. */
+    for (size_t k = 0; k < c; k++) {
+        dbeta[k] = (float)norm->totals[k];
+        dgamma[k] = (float)(norm->totals[c + k] * (double)norm->invstd[k]);
+    }
+    if (!graph->pass.bn_frozen && xt_graph_add_up(graph, norm->totals, 2 * c, err))
+        return err->status;
+    for (size_t k = 0; k < c; k++) {
+        double sum = norm->totals[k];
+        double sum_z = norm->totals[c + k];
+        double invstd = (double)norm->invstd[k];
+        double scale = (double)norm->scale[k];
+        double b = graph->pass.bn_frozen ? 0 : -scale * invstd * invstd * sum_z / m;
+        double d = graph->pass.bn_frozen ? 0 : -scale * sum / m - b * (double)norm->mean[k];
+        norm->factors[k] = (float)scale;
+        norm->factors[c + k] = (float)b;
+        norm->factors[2 * c + k] = (float)d;
+    }
+    return XT_OK;
+}
+
+static void sum_gradient(const struct state *norm, const struct xt_graph *graph, int n)
+{
+    backward_sample(norm, graph, n, keeps(norm, graph) ? XT_NORM_SUM_AND_KEEP : XT_NORM_SUM);
+}
+
+static void apply_gradient(const struct state *norm, const struct xt_graph *graph, int n)
+{
+    const struct xt_tensor *in = norm->in;
+    if (!keeps(norm, graph)) {
+        backward_sample(norm, graph, n, XT_NORM_APPLY);
+        return;
+    }
+    const struct xt_buffer *from = xt_norm_sums(norm->is);
+    const struct xt_buffer *to = xt_op_in_grad(&norm->is->op, 0);
+    graph->loops->norm_backward_apply(in->dtype, xt_tensor_sample(in, from, n),
+                                      xt_tensor_sample(in, in->value, n),
+                                      (size_t)in->h * (size_t)in->w, in->c, norm->factors,
+                                      xt_tensor_sample(in, to, n), from != to && norm->far[1]);
+}
+
+enum xt_status xt_cpu_norm_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    struct state *norm = op->own;
+    int samples = norm->in->n;
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < samples; n++)
+        sum_gradient(norm, graph, n);
+    if (combine(norm, graph, err))
+        return err->status;
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < samples; n++)
+        apply_gradient(norm, graph, n);
+    return XT_OK;
+}
+
+/* ---- by slices ---- */
+
+static enum xt_status begin_slices(struct xt_op *op, struct xt_graph *graph, bool backward,
+                                   bool second, struct xt_err *err)
+{
+    if (!second)
+        return XT_OK;
+    return backward ? combine(op->own, graph, err) : scale_and_shift(op->own, graph, err);
+}
+
+/* Sums begin with the sample that was written last, of which most is still in the cache. */
+static enum xt_status forward_slice(struct xt_op *op, struct xt_graph *graph, bool second,
+                                    const struct xt_slice *slice, struct xt_err *err)
+{
+    const struct state *norm = op->own;
+    (void)err;
+    for (int i = 0; i < slice->count; i++) {
+        int last = slice->first + slice->count - 1 - i;
+        if (second)
+            forward_of(norm, graph, slice->first + i);
+        else if (uses_batch(norm, graph))
+            add_statistics(norm, graph, last);
+    }
+    return XT_OK;
+}
+
+static enum xt_status backward_slice(struct xt_op *op, struct xt_graph *graph, bool second,
+                                     const struct xt_slice *slice, struct xt_err *err)
+{
+    const struct state *norm = op->own;
+    (void)err;
+    for (int i = 0; i < slice->count; i++) {
+        int last = slice->first + slice->count - 1 - i;
+        if (second)
+            apply_gradient(norm, graph, slice->first + i);
+        else
+            sum_gradient(norm, graph, last);
+    }
+    return XT_OK;
+}
+
+const struct xt_by_slices xt_cpu_norm_by_slices = {
+    .begin = begin_slices, .forward = forward_slice, .backward = backward_slice};

@@ -1,0 +1,207 @@
+#include "engine/loops/weight_grad_job.h"
+
+/* Sums that one core's second-level cache holds beside the matrices; with more of them the channels
+ * are shared out. */
+static const size_t share_bytes = (size_t)768 << 10;
+/* With sums beyond any cache the matrices have to be longer for the same traffic. */
+static const size_t large_bytes = (size_t)1536 << 10;
+/* Blocks of a chunk, so that two tiles' worth of both matrices is about the first-level cache. */
+enum { BLOCKS = 12, FLAT_BLOCKS = 6 };
+
+static int divide_up(int a, int b)
+{
+    return (a + b - 1) / b;
+}
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+static int tiles_of(int channels)
+{
+    return divide_up(channels, XT_TILE_CHANNELS);
+}
+
+static void plan_parts(struct xt_weight_grad *job, int threads)
+{
+    size_t bytes = job->weights * sizeof(float);
+    job->shares_left = job->left_tiles > job->right_tiles;
+    int tiles = job->shares_left ? job->left_tiles : job->right_tiles;
+    job->shares = 1;
+    while (threads % (2 * job->shares) == 0 && bytes / (size_t)job->shares > share_bytes &&
+           divide_up(tiles, 2) >= 2 * job->shares)
+        job->shares *= 2;
+    job->groups = threads / job->shares;
+    if (job->groups > job->units)
+        job->groups = job->units;
+}
+
+static void plan_units(struct xt_weight_grad *job)
+{
+    bool large = job->weights * sizeof(float) > large_bytes;
+    if (job->flat) {
+        job->unit_blocks = 1;
+        job->unit_pixels = XT_TILE_PIXELS;
+        job->units = divide_up(job->n * job->h * job->w, XT_TILE_PIXELS);
+        job->chunk_units = job->f32 ? XT_F32_BLOCKS : large ? BLOCKS : FLAT_BLOCKS;
+        return;
+    }
+    int blocks = job->f32 ? XT_F32_BLOCKS : BLOCKS;
+    int most = blocks * XT_TILE_PIXELS / job->pitch;
+    job->image_units = divide_up(job->out_h, most > 1 ? most : 1);
+    job->unit_rows = divide_up(job->out_h, job->image_units);
+    job->image_units = divide_up(job->out_h, job->unit_rows);
+    job->units = job->n * job->image_units;
+    job->unit_blocks = divide_up(job->unit_rows * job->pitch, XT_TILE_PIXELS);
+    int reach =
+        (job->kernel_h - 1) / job->stride_h * job->pitch + (job->kernel_w - 1) / job->stride_w;
+    job->unit_pixels =
+        divide_up(job->unit_blocks * XT_TILE_PIXELS + reach, XT_TILE_PIXELS) * XT_TILE_PIXELS;
+    job->chunk_units = blocks / job->unit_blocks > 1 ? blocks / job->unit_blocks : 1;
+}
+
+static void plan_scratch(struct xt_weight_grad *job)
+{
+    /* Four sums of each channel, where they are taken along the rows of the left matrix. */
+    size_t bias = (size_t)tiles_of(job->out_c) * XT_TILE_CHANNELS * 4 * sizeof(float);
+    job->part_bytes = aligned(bias);
+    if (job->f32)
+        return;
+    /* An odd number of cache lines, so that a tile's rows do not meet in one place of the cache. */
+    job->left_stride = (job->chunk_units * job->unit_pixels / XT_TILE_PIXELS | 1) * XT_TILE_PIXELS;
+    int first = 0;
+    int left = 0;
+    int right = 0;
+    for (int share = 0; share < job->shares; share++) {
+        int some = xt_weight_grad_share(job, share, true, &first);
+        left = some > left ? some : left;
+        some = xt_weight_grad_share(job, share, false, &first);
+        right = some > right ? some : right;
+    }
+    int channels = job->in_c > job->out_c ? job->in_c : job->out_c;
+    size_t row = (size_t)job->left_stride * sizeof(uint16_t);
+    size_t tile = (size_t)XT_TILE_CHANNELS * XT_TILE_PIXELS * sizeof(uint16_t);
+    size_t blocks = (size_t)job->chunk_units * (size_t)job->unit_blocks;
+    job->right_at = aligned((size_t)(job->planes * left * XT_TILE_CHANNELS) * row);
+    job->pointers_at = job->right_at + (size_t)right * blocks * tile;
+    job->zeros_at = job->pointers_at + aligned((size_t)job->unit_pixels * sizeof(void *));
+    job->bias_at = job->zeros_at + aligned((size_t)channels * sizeof(uint16_t));
+    job->part_bytes = aligned(job->bias_at + bias);
+}
+
+void xt_weight_grad_plan(struct xt_weight_grad *job, int threads)
+{
+    int in_tiles = tiles_of(job->in_c);
+    int out_tiles = tiles_of(job->out_c);
+    job->taps = job->kernel_h * job->kernel_w;
+    job->flat =
+        job->taps == 1 && job->stride_h == 1 && job->stride_w == 1 && !job->pad_h && !job->pad_w;
+    /* Turning takes longer than pairing, so the matrix of fewer channels is turned; of several taps
+     * it is the one that they move over. */
+    job->turned = !job->f32 && job->taps == 1 && out_tiles < in_tiles;
+    job->left_tiles = job->turned ? out_tiles : in_tiles;
+    job->right_tiles = job->turned ? in_tiles : out_tiles;
+    int planes_h = job->kernel_h < job->stride_h ? job->kernel_h : job->stride_h;
+    int planes_w = job->kernel_w < job->stride_w ? job->kernel_w : job->stride_w;
+    job->planes = planes_h * planes_w;
+    job->pitch = job->out_w + (job->kernel_w - 1) / job->stride_w;
+    job->weights =
+        (size_t)(in_tiles * out_tiles) * (size_t)job->taps * XT_TILE_CHANNELS * XT_TILE_CHANNELS;
+    plan_units(job);
+    plan_parts(job, threads);
+    plan_scratch(job);
+}
+
+void xt_weight_grad_plan_workers(struct xt_weight_grad *job, int workers)
+{
+    xt_weight_grad_plan(job, 1);
+    job->sliced = true;
+    job->groups = workers;
+}
+
+int xt_weight_grad_units(const struct xt_weight_grad *job, int part, int *first)
+{
+    int64_t group = part / job->shares;
+    *first = job->sliced ? 0 : (int)(job->units * group / job->groups);
+    return job->sliced ? job->units : (int)(job->units * (group + 1) / job->groups);
+}
+
+int xt_weight_grad_parts(const struct xt_weight_grad *job)
+{
+    return job->groups * job->shares;
+}
+
+size_t xt_weight_grad_scratch(const struct xt_weight_grad *job)
+{
+    return (size_t)xt_weight_grad_parts(job) * job->part_bytes +
+           (size_t)(job->groups - 1) * job->weights * sizeof(float);
+}
+
+size_t xt_weight_grad_pixel(const struct xt_weight_grad *job, bool out, int unit)
+{
+    size_t h = (size_t)(out ? job->out_h : job->h);
+    size_t w = (size_t)(out ? job->out_w : job->w);
+    size_t all = (size_t)job->n * h * w;
+    if (job->flat)
+        return (size_t)unit * XT_TILE_PIXELS < all ? (size_t)unit * XT_TILE_PIXELS : all;
+    size_t row = (size_t)(unit % job->image_units) * (size_t)job->unit_rows;
+    row *= (size_t)(out ? 1 : job->stride_h);
+    return ((size_t)(unit / job->image_units) * h + (row < h ? row : h)) * w;
+}
+
+float *xt_weight_grad_sums(const struct xt_weight_grad *job, int group)
+{
+    if (group == 0)
+        return job->grad;
+    char *sums = (char *)job->scratch + (size_t)xt_weight_grad_parts(job) * job->part_bytes;
+    return (float *)(void *)sums + (size_t)(group - 1) * job->weights;
+}
+
+float *xt_weight_grad_bias(const struct xt_weight_grad *job, int part)
+{
+    char *scratch = (char *)job->scratch + (size_t)part * job->part_bytes;
+    return (float *)(void *)(scratch + job->bias_at);
+}
+
+int xt_weight_grad_share(const struct xt_weight_grad *job, int share, bool left, int *first)
+{
+    int tiles = left ? job->left_tiles : job->right_tiles;
+    *first = 0;
+    if (left != job->shares_left)
+        return tiles;
+    int pairs = divide_up(tiles, 2);
+    int end = 2 * (pairs * (share + 1) / job->shares);
+    *first = 2 * (pairs * share / job->shares);
+    return (end < tiles ? end : tiles) - *first;
+}
+
+/* Every share has the whole bias's sums, or those of its own channels. */
+static void add_up_bias(const struct xt_weight_grad *job)
+{
+    bool shared = job->turned == job->shares_left;
+    for (int share = 0; share < (shared ? job->shares : 1); share++) {
+        int first = 0;
+        int end = xt_weight_grad_share(job, share, job->turned, &first);
+        end = (first + end) * XT_TILE_CHANNELS;
+        for (int o = first * XT_TILE_CHANNELS; o < end && o < job->out_c; o++) {
+            float sum = 0;
+            for (int group = 0; group < job->groups; group++)
+                sum += xt_weight_grad_bias(job, group * job->shares + share)[o];
+            job->bias_grad[o] = sum;
+        }
+    }
+}
+
+void xt_weight_grad_add_up(const struct xt_weight_grad *job, size_t first, size_t end)
+{
+    if (first == 0 && job->bias_grad)
+        add_up_bias(job);
+    float *to = job->grad;
+    for (int group = 1; group < job->groups; group++) {
+        const float *from = xt_weight_grad_sums(job, group);
+#pragma omp simd
+        for (size_t i = first; i < end; i++)
+            to[i] += from[i];
+    }
+}

@@ -1,0 +1,63 @@
+/* The weights' copies for bf16 kernels: all that are made of one weight while it is in the cache.
+ */
+#include "engine/cpu/cpu.h"
+
+bool xt_cpu_weights_are(const struct xt_conv_op *conv, struct xt_graph *graph,
+                        dnnl_format_tag_t format)
+{
+    const struct xt_params *params = graph->options.params;
+    const struct xt_param *weight = &params->items[conv->weight];
+    int64_t dims[] = {xt_op_out(&conv->op, 0)->c, xt_op_in(&conv->op, 0)->c, conv->kernel[0],
+                      conv->kernel[1]};
+    struct xt_program program;
+    if (!params->values)
+        return graph->backend->master_format;
+    xt_program_init(&program, graph->options.device, conv->op.name, &graph->err);
+    const_dnnl_memory_desc_t md = xt_program_layout_as(&program, dnnl_f32, 4, dims, format);
+    bool same = weight->md && md && xt_dnnl.memory_desc_equal(weight->md, md);
+    xt_program_clear(&program);
+    return same;
+}
+
+static struct xt_conv_op *copied(struct xt_graph *graph, int i)
+{
+    struct xt_conv_op *conv =
+        graph->ops[i]->kind == &xt_kind_conv ? (struct xt_conv_op *)graph->ops[i] : NULL;
+    return conv && conv->copy_count ? conv : NULL;
+}
+
+static enum xt_status place(struct xt_conv_op *conv, struct xt_err *err)
+{
+    const struct xt_program *program = &conv->op.program;
+    const float *from = xt_program_address(program, &conv->copied_from, err);
+    for (int k = 0; k < conv->copy_count && from; k++) {
+        conv->copies[k].from = from;
+        conv->copies[k].to = xt_program_address(program, &conv->copied_to[k], err);
+        if (!conv->copies[k].to)
+            return err->status;
+    }
+    return from ? XT_OK : err->status;
+}
+
+static void copy_row(const struct xt_graph *graph, const struct xt_conv_op *conv, int row)
+{
+    for (int k = 0; k < conv->copy_count; k++)
+        graph->loops->copy_weights(&conv->copies[k], row);
+}
+
+enum xt_status xt_cpu_copy_weights(struct xt_graph *graph, struct xt_err *err)
+{
+    enum { ROW = 16 };
+    for (int i = 0; i < graph->op_count; i++)
+        if (copied(graph, i) && place(copied(graph, i), err))
+            return err->status;
+#pragma omp parallel
+    for (int i = 0; i < graph->op_count; i++) {
+        const struct xt_conv_op *conv = copied(graph, i);
+        int rows = conv ? (conv->copies[0].out + ROW - 1) / ROW : 0;
+#pragma omp for schedule(static) nowait
+        for (int row = 0; row < rows; row++)
+            copy_row(graph, conv, row);
+    }
+    return XT_OK;
+}

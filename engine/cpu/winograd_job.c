@@ -1,0 +1,68 @@
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/loops/winograd_job.h"
+
+int xt_winograd_tiles(int n, int h, int w)
+{
+    return n * ((h + 1) / 2) * ((w + 1) / 2);
+}
+
+int xt_winograd_blocks(int in_c, int out_c)
+{
+    enum { SIDE = 16 };
+    return in_c / SIDE * (out_c / SIDE);
+}
+
+size_t xt_winograd_scratch(int in_c)
+{
+    size_t tile = (size_t)in_c + XT_WINOGRAD_WIDE + 2 * (size_t)XT_WINOGRAD_SPARE;
+    return (size_t)in_c + XT_WINOGRAD_PLACES * XT_WINOGRAD_CHUNK * tile;
+}
+
+size_t xt_winograd_grad_sums(const struct xt_winograd_grad *job)
+{
+    return (size_t)job->groups * XT_WINOGRAD_PLACES * (size_t)job->in_c * (size_t)job->out_c;
+}
+
+/* Whether twice as many shares of `panels` leave at most an eighth of the threads without a part.
+ */
+static bool can_share(int threads, int shares, int panels)
+{
+    return panels % (2 * shares) == 0 && 8 * (threads % (2 * shares)) <= threads &&
+           2 * shares <= threads;
+}
+
+void xt_winograd_plan(struct xt_winograd *job, int threads)
+{
+    int tiles = xt_winograd_tiles(job->n, job->h, job->w);
+    int panels = job->out_c / XT_WINOGRAD_WIDE;
+    job->shares = 1;
+    while (can_share(threads, job->shares, panels) &&
+           tiles < threads / job->shares * XT_WINOGRAD_CHUNK)
+        job->shares *= 2;
+    job->groups = threads / job->shares;
+    if (job->groups > tiles)
+        job->groups = tiles;
+}
+
+void xt_winograd_grad_plan(struct xt_winograd_grad *job, int threads)
+{
+    /* Sums that one core's second-level cache holds beside the tiles. */
+    const size_t most = (size_t)1 << 20;
+    size_t bytes = XT_WINOGRAD_PLACES * (size_t)job->in_c * (size_t)job->out_c * sizeof(float);
+    int panels = job->out_c / XT_WINOGRAD_WIDE;
+    int tiles = xt_winograd_tiles(job->n, job->h, job->w);
+    job->shares = 1;
+    while (can_share(threads, job->shares, panels) && bytes / (size_t)job->shares > most)
+        job->shares *= 2;
+    job->groups = threads / job->shares;
+    if (job->groups > tiles)
+        job->groups = tiles;
+}
+
+int xt_winograd_part(int count, int part, int parts, int *first)
+{
+    *first = (int)((int64_t)count * part / parts);
+    return (int)((int64_t)count * (part + 1) / parts);
+}

@@ -1,0 +1,302 @@
+/* A network as a list of ops on tensors, while it is described.
+ *
+ * Order of use: executor.h's xt_graph_create; the functions here, which describe; then executor.h
+ * again: xt_graph_plan, which says what memory it takes; xt_graph_build; any number of
+ * xt_graph_forward and xt_graph_backward. All tensors are dense N, H, W, C; activations are
+ * float32, bf16 or fp16, the taps, the context and the logits float32. The graph owns its memory:
+ * one arena, laid out from the ops' lifetimes (plan.h). Parameters belong to the caller (params.h),
+ * so that two graphs, of other batch sizes say, can share them. One thread at a time; the ops
+ * themselves use the device's threads.
+ *
+ * The first failure stays in the graph: a function that describes then gives NULL, or outputs that
+ * are NULL, and takes them, so a network's text reads without checks. xt_graph_plan returns it.
+ */
+#ifndef XT_ENGINE_GRAPH_H
+#define XT_ENGINE_GRAPH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/rows.h"
+#include "device/device.h"
+#include "engine/loops/loops.h"
+#include "engine/params.h"
+#include "engine/plan.h"
+#include "engine/program.h"
+#include "engine/tensor.h"
+
+enum {
+    XT_OPS_MAX = 512,
+    XT_TAPS_MAX = 8,
+    XT_OP_INPUTS_MAX = XT_TAPS_MAX,
+    XT_OP_OUTPUTS_MAX = 3,
+    XT_OP_PARAMS_MAX = 6,
+};
+
+struct xt_graph;
+struct xt_op_kind;
+struct xt_override;
+struct xt_backend;
+struct xt_ranges;
+struct xt_recording;
+struct xt_pinned;
+
+/* A tensor that an op reads, and which of the tensor's gradients is the op's to write. */
+struct xt_op_input {
+    struct xt_tensor *tensor;
+    int reader;
+};
+
+/* Each kind of op embeds this as its first member (ops.h). */
+struct xt_op {
+    const struct xt_op_kind *kind;
+    char name[64];
+    int index;
+    int input_count, output_count, param_count;
+    struct xt_op_input inputs[XT_OP_INPUTS_MAX];
+    struct xt_tensor
+        *outputs[XT_OP_OUTPUTS_MAX]; /* NULL where the kind's output is not asked for */
+    int params[XT_OP_PARAMS_MAX];    /* indices in the graph's parameters */
+    int recompute; /* the time before which its outputs are made again (recompute.c); 0: never */
+    int segment[2][2];   /* slices.h: forward and backward, in which its two parts (or one, twice)
+                            run; -1: none */
+    bool by_slices[2];   /* forward, backward: it runs slice by slice */
+    bool frozen;         /* keeps its parameters and has no backward pass */
+    enum xt_dtype dtype; /* of what it writes */
+    const char *why_f32; /* why it stays float32 in a bf16 graph; NULL where it does not */
+    size_t out_bytes;    /* of the tensors that it writes */
+    double flops;        /* of one forward pass of the batch, multiply and add counted as two */
+    double backward_flops;
+    double bytes[2];   /* of the values and gradients read and written forward and backward, each
+                          counted once */
+    double seconds[2]; /* spent forward and backward since the graph's profile was last cleared */
+    /* How it runs, once planned: its program, but for what the back end does otherwise. */
+    struct xt_program program;
+    const struct xt_override *override; /* NULL: nothing */
+    void *own;                          /* what the override keeps with the op; the graph's */
+    const char *own_name[2]; /* what it runs forward and backward; NULL: the program's primitives */
+};
+
+/* Told while an XPU's primitives are made, which can take minutes where no kernel is cached. */
+struct xt_graph_observer {
+    void (*made)(void *context, int done, int all);
+    void *context;
+};
+
+/* Told after each op of a pass, while its buffers are as it left them. */
+struct xt_graph_watch {
+    void (*ran)(void *context, const struct xt_op *op, bool backward);
+    void *context;
+};
+
+/* How one pass runs; changed between passes by the trainer. */
+struct xt_graph_pass {
+    const uint8_t *pixels; /* [batch][h][w][3], the batch slot */
+    const struct xt_device_memory
+        *uploaded;       /* the same, already on an XPU; NULL: the pass uploads `pixels` */
+    const float *floats; /* used where both are NULL: the same, already normalised */
+    int count;           /* samples that matter; the rest of the batch is padding */
+    int first; /* of the step's samples, where several batches make one: dropout follows from it */
+    struct xt_rows
+        rows;       /* which of a larger batch's these are, likewise; zeroed: they are a batch */
+    bool training;  /* batch statistics, dropout; backward may follow */
+    bool bn_frozen; /* training with the running statistics */
+    double dropout;
+    uint64_t seed;
+    uint64_t step;
+};
+
+/* Other processes that train the same network on other samples of the batch. Each function returns
+ * once all of them have called it, as each of them does in the same order. */
+struct xt_graph_communicator {
+    void *context;
+    int samples; /* of the batch, in all of them */
+    /* The numbers of all are added up, in place; everyone has the same bits then. NULL: norms are
+     * over this process's samples. */
+    enum xt_status (*sum)(void *context, double *values, size_t count, struct xt_err *err);
+    /* The op has written the gradients of its parameters in this pass. NULL: nobody asks. */
+    enum xt_status (*learned)(void *context, const struct xt_op *op, struct xt_err *err);
+};
+
+struct xt_graph_options {
+    struct xt_device *device;
+    struct xt_params *params; /* empty: the graph's ops define and allocate it */
+    int batch;
+    bool training;       /* gradients and a backward pass */
+    bool recompute;      /* training: outputs that are cheap to make again are not kept */
+    bool fuse;           /* inference: norms become part of the convolutions before them */
+    enum xt_dtype dtype; /* of activations and working weights */
+    /* Fused inference: convolutions run in int8, with these ranges (ranges.h); dtype is what is
+     * left. NULL: none does. Outlives the building. */
+    const struct xt_ranges *int8;
+    struct xt_graph_observer observer; /* zeroed: nobody */
+    /* xt_graph_convolutions_alone will be called; inference does not go by slices then. */
+    bool lower_bound;
+    bool by_slices; /* training, and fused inference: passes may go by slices (slices.h); what is
+                       between ops is not all there for others to look at then, and no op runs alone
+                       */
+    bool bn_frozen; /* what the passes will say: programs are made for the one or the other */
+    const struct xt_backend *backend; /* NULL: the device's own; for tests, backend.h */
+    const char *learn_from; /* the ops described before the first of this name, or within a layer of
+                               this name, are frozen; NULL: none. Outlives the building */
+};
+
+/* Part of an op in a segment (slices.h): of a norm its sums, then what goes by them. */
+struct xt_piece {
+    struct xt_op *op;
+    bool second; /* the op's last one */
+    int segment;
+    double seconds; /* of the first worker, in the segment that is run and timed */
+};
+
+struct xt_slices {
+    int workers;        /* 0: passes go op by op */
+    int samples;        /* of a slice */
+    int worker_samples; /* of a worker; the last one may have fewer */
+    bool even;          /* workers have about as many samples as each other */
+    int segments[2];    /* forward, backward */
+    size_t count[2];
+    struct xt_piece pieces[2][2 * XT_OPS_MAX];
+};
+
+struct xt_graph {
+    struct xt_graph_options options;
+    struct xt_err err; /* the first failure while describing and planning */
+    const struct xt_backend *backend;
+    const struct xt_loops *loops;
+    struct xt_op *ops[XT_OPS_MAX];
+    int op_count;
+    struct xt_tensor *tensors[XT_TENSORS_MAX];
+    int tensor_count;
+    struct xt_buffer *buffers[3 * XT_TENSORS_MAX];
+    int buffer_count;
+    struct xt_tensor *logits;
+    bool describing_frozen;
+    int next_param;          /* where an existing params is walked */
+    uint64_t params_version; /* that the working copies hold */
+    bool planned;
+    struct xt_slices slices;
+
+    /* Memory, laid out by the plan and taken by the build. */
+    struct xt_plan plan; /* of the arena */
+    struct xt_device_memory arena[XT_PLAN_SEGMENTS_MAX];
+    struct xt_buffer *scratchpad; /* of oneDNN's primitives */
+    struct xt_buffer
+        *lower_bound_grad[2];   /* output's and input's, for convolutions by slices alone */
+    size_t loop_scratch_floats; /* a thread's */
+    float *loop_scratch;        /* [threads][loop_scratch_floats] */
+    struct xt_pinned *pinned;   /* what ops have asked for on the host */
+    size_t pinned_count, pinned_capacity;
+    size_t pinned_bytes;             /* with as much behind it on an XPU */
+    struct xt_device_memory staging; /* where the host makes weights, one op's at a time */
+    size_t staging_floats;
+    struct xt_device_memory scales; /* int8: of each tensor, by its index */
+    size_t scale_at[XT_TENSORS_MAX];
+    /* The running statistics of programs: all of them are moved on at once. Each has the layout of
+     * the parameters' statistics. */
+    bool moves_statistics;
+    /* running += part * (gain * batch_stats - running) */
+    struct xt_device_memory batch_stats, part, gain;
+    struct xt_program statistics;
+    /* Where the device has memory of its own: the logits down, their gradient up. */
+    struct xt_device_memory host_logits, host_logits_grad;
+    struct xt_program transfer;
+
+    struct xt_graph_pass pass;
+    struct xt_graph_watch watch;              /* zeroed: nobody */
+    const struct xt_graph_communicator *team; /* NULL: this process trains alone */
+    struct xt_recording
+        *recording; /* where passes note what convolutions write (ranges.h); NULL: nowhere */
+    bool profile;
+    double refresh_seconds; /* spent on the working copies of the weights, as xt_op's seconds */
+};
+
+/* ---- describing; each function appends one op and gives its outputs ---- */
+
+/* What a network reads of a byte v: (v - mean) * scale, of each channel in the batch slot's order.
+ */
+struct xt_normalise {
+    float mean[3], scale[3];
+};
+/* The same for all channels. */
+bool xt_normalise_is_uniform(const struct xt_normalise *normalise);
+
+/* The u8 batch slot, [n][h][w][3], normalised. */
+struct xt_tensor *xt_graph_input(struct xt_graph *graph, int h, int w,
+                                 const struct xt_normalise *normalise);
+
+/* A part of a file's tensor: which of its rows (output channels) or columns (input channels) belong
+ * here. */
+struct xt_channel_map {
+    int file_count; /* in the file; 0: the same as here */
+    const int *map; /* NULL: identity */
+};
+
+struct xt_conv_spec {
+    const char *name; /* of the parameters: NAME.weight, NAME.bias */
+    int channels;     /* out */
+    int kernel_h, kernel_w;
+    int stride_h, stride_w; /* 0 counts as 1 */
+    int pad_h, pad_w;
+    int groups; /* 0 counts as 1; weights are [channels][in / groups][kernel_h][kernel_w] */
+    bool bias;
+    bool relu;
+    const char *why_f32;  /* why it stays float32 whatever the graph's type; NULL: it does not */
+    bool fully_connected; /* a 1x1 convolution whose weight a file holds as [channels][in] */
+    struct xt_channel_map out;
+    struct xt_channel_map in;
+};
+struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
+                                const struct xt_conv_spec *spec);
+
+/* A norm's parameters, by their index in params. */
+struct xt_norm_params {
+    int scale, shift, mean, var;
+};
+/* Adds a norm's parameters ahead of its op, where a file has them before those of ops that run
+ * earlier. */
+struct xt_norm_params xt_graph_norm_params(struct xt_graph *graph, const char *name, int channels,
+                                           const struct xt_channel_map *map);
+
+/* Batch normalisation (Ioffe & Szegedy 2015; eps 1e-5, momentum 0.1, running variance unbiased),
+ * then the residual, ReLU and the pools that read it. In a fused graph the convolution before takes
+ * its scale and shift into weights and bias, adds the residual in its place and applies the ReLU;
+ * pools stay ops of their own. */
+struct xt_norm_spec {
+    const char *name; /* NAME.weight, .bias, .running_mean, .running_var, .num_batches_tracked */
+    bool relu;
+    struct xt_tensor *residual;
+    bool full;                /* y itself is an output */
+    struct xt_window max;     /* kernel_h 0: none; out_h and out_w are filled in */
+    struct xt_window average; /* float32 output; kernel_h must equal stride_h */
+    struct xt_channel_map out;
+    const struct xt_norm_params *params; /* NULL: added with the op */
+};
+struct xt_norm_outputs {
+    struct xt_tensor *full;
+    struct xt_tensor *max;
+    struct xt_tensor *average;
+};
+struct xt_norm_outputs xt_graph_norm(struct xt_graph *graph, struct xt_tensor *in,
+                                     const struct xt_norm_spec *spec);
+
+/* x * Phi(x), exactly, by the error function (Hendrycks & Gimpel 2016, arXiv:1606.08415). */
+struct xt_tensor *xt_graph_gelu(struct xt_graph *graph, struct xt_tensor *in, const char *name);
+
+/* In place; each element is dropped with the pass's probability, the others are scaled up. */
+struct xt_tensor *xt_graph_dropout(struct xt_graph *graph, struct xt_tensor *in, const char *name);
+
+/* LPRNet's global context: each tap (one or more tensors of [n][h][w][c], float32) is divided by
+ * the mean of its squares, over the sample or over the batch; all are averaged over h and
+ * concatenated: [n][1][w][sum of c]. */
+struct xt_context_spec {
+    int count;
+    struct xt_tensor *taps[XT_TAPS_MAX];
+    int group[XT_TAPS_MAX]; /* tensors of one group are one tap */
+    bool over_batch;
+};
+struct xt_tensor *xt_graph_context(struct xt_graph *graph, const struct xt_context_spec *spec);
+
+#endif

@@ -1,0 +1,203 @@
+/* The input's gradient by AMX; data_grad_job.h says of which matrices. */
+#include "engine/loops/table.h"
+
+#ifdef __AMX_BF16__
+#include <immintrin.h>
+#include <string.h>
+
+#include "engine/loops/tiles.h"
+
+enum {
+    DEEP = 32, /* of either matrix in a tile */
+    WIDE = XT_DATA_GRAD_WIDE,
+    TILE = DEEP * WIDE,
+    LINE = 64 /* bytes of a tile's row */
+};
+
+/* Samples whose rows of the left matrix are there at a time. */
+struct chunk {
+    const struct xt_data_grad *job;
+    int rows;      /* of theirs */
+    int tile_rows; /* of the left matrix's tiles, which go by twos */
+    int blocks;
+    size_t row; /* elements of a row */
+    uint16_t *left;
+    float *sums; /* of two by two tiles */
+    uint16_t *in_grad;
+};
+
+/* A block of the product is two by two tiles: sums of a row of the input. */
+struct block {
+    int y;
+    int first; /* of the left matrix's rows */
+    size_t channel;
+    int steps; /* tiles of either matrix, from here on: */
+    size_t left_column, right_pair;
+};
+
+/* Where a block's rows belong, one after the other. */
+struct rows {
+    uint16_t *to;
+    int x, count;
+};
+
+static void gather(const struct chunk *chunk, const uint16_t *out_grad)
+{
+    const struct xt_data_grad *job = chunk->job;
+    size_t c = (size_t)job->out_c;
+    size_t channels = (size_t)xt_data_grad_channels(job);
+    size_t columns = (size_t)job->out_h * channels;
+    for (int i = 0; i < chunk->rows; i++) {
+        uint16_t *to = chunk->left + (size_t)i * chunk->row;
+        size_t sample = (size_t)(i / job->w) * (size_t)job->out_h;
+        for (int y = job->out_h - 1; y >= 0; y--, to += channels) {
+            size_t pixel = (sample + (size_t)y) * (size_t)job->w + (size_t)(i % job->w);
+            memcpy(to, out_grad + pixel * c, c * sizeof *to);
+            to[channels - 1] = channels > c ? 0 : to[channels - 1];
+        }
+        memset(to, 0, (chunk->row - columns) * sizeof *to);
+    }
+    size_t rest = (size_t)(2 * chunk->blocks * chunk->tile_rows - chunk->rows);
+    memset(chunk->left + (size_t)chunk->rows * chunk->row, 0,
+           rest * chunk->row * sizeof *chunk->left);
+}
+
+/* Those of the same channels follow each other, so that these weights stay in the cache. */
+static struct block block_of(const struct chunk *chunk, int number)
+{
+    const struct xt_data_grad *job = chunk->job;
+    int channels = xt_data_grad_channels(job);
+    int y = number / chunk->blocks % job->h;
+    int last = y < job->out_h ? y : job->out_h - 1;
+    int first = y < job->kernel_h ? 0 : y - job->kernel_h + 1;
+    return (struct block){.y = y,
+                          .first = number % chunk->blocks * 2 * chunk->tile_rows,
+                          .channel = (size_t)(number / chunk->blocks / job->h * 2 * WIDE),
+                          .steps = ((last - first + 1) * channels + DEEP - 1) / DEEP,
+                          .left_column = (size_t)((job->out_h - 1 - last) * channels),
+                          .right_pair = (size_t)((y - last) * channels / 2)};
+}
+
+static struct rows rows_of(const struct chunk *chunk, const struct block *block)
+{
+    const struct xt_data_grad *job = chunk->job;
+    size_t row = (size_t)(block->first / job->w) * (size_t)job->h + (size_t)block->y;
+    size_t pixel = row * (size_t)job->w + (size_t)(block->first % job->w);
+    int left = chunk->rows - block->first;
+    return (struct rows){.to = chunk->in_grad + pixel * (size_t)job->in_c + block->channel,
+                         .x = block->first % job->w,
+                         .count = left < 2 * chunk->tile_rows ? left : 2 * chunk->tile_rows};
+}
+
+XT_INLINE void next_row(struct rows *rows, const struct xt_data_grad *job)
+{
+    size_t pixels = 1;
+    if (++rows->x == job->w) {
+        rows->x = 0;
+        pixels += (size_t)(job->h - 1) * (size_t)job->w;
+    }
+    rows->to += pixels * (size_t)job->in_c;
+    rows->count--;
+}
+
+/* Lines that the next block will write: it would wait for them. */
+XT_INLINE void fetch(struct rows *rows, const struct xt_data_grad *job)
+{
+    enum { LINES = 3 };
+    for (int i = 0; i < LINES && rows->count > 0; i++) {
+        __builtin_prefetch(rows->to, 1);
+        next_row(rows, job);
+    }
+}
+
+XT_INLINE void multiply(const struct chunk *chunk, const struct block *block, struct rows next)
+{
+    const struct xt_data_grad *job = chunk->job;
+    size_t pairs = (size_t)xt_data_grad_channels(job) / 2 * (size_t)job->kernel_h;
+    size_t panel = (pairs + XT_DATA_GRAD_SPARE) * WIDE;
+    size_t lower = (size_t)chunk->tile_rows;
+    size_t stride = chunk->row * sizeof *chunk->left;
+    const uint16_t *left0 = chunk->left + (size_t)block->first * chunk->row + block->left_column;
+    const uint16_t *left1 = left0 + lower * chunk->row;
+    const uint32_t *right0 =
+        job->weights + block->channel / WIDE * panel + block->right_pair * WIDE;
+    const uint32_t *right1 = right0 + panel;
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (int i = 0; i < block->steps; i++) {
+        _tile_loadd(4, left0, stride);
+        _tile_loadd(6, right0, LINE);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_loadd(7, right1, LINE);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_loadd(5, left1, stride);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+        left0 += DEEP;
+        left1 += DEEP;
+        right0 += TILE / 2;
+        right1 += TILE / 2;
+        fetch(&next, job);
+    }
+    float *sums = chunk->sums;
+    _tile_stored(0, sums, 2 * LINE);
+    _tile_stored(1, sums + WIDE, 2 * LINE);
+    _tile_stored(2, sums + 2 * WIDE * lower, 2 * LINE);
+    _tile_stored(3, sums + 2 * WIDE * lower + WIDE, 2 * LINE);
+}
+
+/* The sums become the gradient of two tiles' channels. */
+XT_INLINE void write(const struct chunk *chunk, struct rows rows)
+{
+    for (const float *sums = chunk->sums; rows.count > 0; sums += 2 * WIDE) {
+        __m512 low = _mm512_load_ps(sums);
+        __m512 high = _mm512_load_ps(sums + WIDE);
+        _mm512_storeu_si512(rows.to, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+        next_row(&rows, chunk->job);
+    }
+}
+
+static void make(const struct chunk *chunk)
+{
+    int count = chunk->job->in_c / (2 * WIDE) * chunk->job->h * chunk->blocks;
+    struct block block = block_of(chunk, 0);
+    struct rows rows = rows_of(chunk, &block);
+    configure_tiles(chunk->tile_rows);
+    for (int i = 1; i <= count; i++) {
+        struct block next = block_of(chunk, i < count ? i : 0);
+        struct rows next_rows = rows_of(chunk, &next);
+        /* The tiles are read from memory, and written to it, behind the compiler's back. */
+        __asm__ volatile("" ::: "memory");
+        multiply(chunk, &block, next_rows);
+        __asm__ volatile("" ::: "memory");
+        write(chunk, rows);
+        block = next;
+        rows = next_rows;
+    }
+    _tile_release();
+}
+
+void XT_LOOPS_NAME(data_grad)(const struct xt_data_grad *job, int count, const uint16_t *out_grad,
+                              uint16_t *in_grad, float *scratch)
+{
+    enum { SUMS = 4 * WIDE * WIDE };
+    int most = job->w < XT_DATA_GRAD_ROWS ? XT_DATA_GRAD_ROWS / job->w : 1;
+    size_t out_sample = (size_t)job->out_h * (size_t)job->w * (size_t)job->out_c;
+    size_t in_sample = (size_t)job->h * (size_t)job->w * (size_t)job->in_c;
+    for (int done = 0; done < count; done += most) {
+        int samples = count - done < most ? count - done : most;
+        struct chunk chunk = {.job = job,
+                              .rows = samples * job->w,
+                              .row = xt_data_grad_row(job),
+                              .left = (uint16_t *)(void *)(scratch + SUMS),
+                              .sums = scratch,
+                              .in_grad = in_grad + (size_t)done * in_sample};
+        chunk.blocks = (chunk.rows + 2 * WIDE - 1) / (2 * WIDE);
+        chunk.tile_rows = (chunk.rows + 2 * chunk.blocks - 1) / (2 * chunk.blocks);
+        gather(&chunk, out_grad + (size_t)done * out_sample);
+        make(&chunk);
+    }
+}
+#endif

@@ -1,0 +1,43 @@
+/* The input's gradient of a convolution in bf16 by matrix tiles (AMX), where its kernel is one
+ * column wide and the output a few rows high: LPRNet's 13x1.
+ *
+ * The left matrix has a row for each column of each sample, all its output rows side by side, the
+ * last one first; the right one has the weights, tap behind tap. So what the input's row y gets is
+ * one product: of the left columns of the output rows that reach it, and of their taps, which lie
+ * in the same order. A segment of either is counted in pairs of channels and taken in whole tiles;
+ * what is too much of it meets zeros, behind the left matrix's rows or behind the right one's.
+ *
+ * A sample's gradient depends on this sample alone.
+ */
+#ifndef XT_ENGINE_LOOPS_DATA_GRAD_JOB_H
+#define XT_ENGINE_LOOPS_DATA_GRAD_JOB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    XT_DATA_GRAD_WIDE = 16,  /* channels of the input in a tile: a copy's `wide` */
+    XT_DATA_GRAD_SPARE = 15, /* rows of a copy that a whole tile may take too much */
+    XT_DATA_GRAD_ROWS = 72   /* of the left matrix at a time, or those of one sample */
+};
+
+/* No padding, stride, dilation or groups; tensors are dense N, H, W, C. */
+struct xt_data_grad {
+    int h, w, in_c; /* in_c is a multiple of 32 */
+    int out_h, out_c;
+    int kernel_h;
+    const uint32_t *weights; /* struct xt_weight_copy's, the input's channels being its wide axis;
+                                aligned to 64 */
+};
+
+/* Of `count` samples that follow each other: out_grad [count][out_h][w][out_c], in_grad
+ * [count][h][w][in_c]. scratch is aligned to 64. */
+typedef void xt_data_grad_loop(const struct xt_data_grad *job, int count, const uint16_t *out_grad,
+                               uint16_t *in_grad, float *scratch);
+
+/* Channels of one output row in the left matrix; elements of one of its rows; floats of scratch. */
+int xt_data_grad_channels(const struct xt_data_grad *job);
+size_t xt_data_grad_row(const struct xt_data_grad *job);
+size_t xt_data_grad_scratch(const struct xt_data_grad *job);
+
+#endif

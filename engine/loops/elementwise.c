@@ -1,0 +1,151 @@
+/* Loops over single elements: the ReLU's gradient, dropout, the network's input. */
+#include "engine/loops/element.h"
+#include "engine/loops/table.h"
+
+XT_INLINE void add_masked(const void *y, void *dy, const void *more, size_t count,
+                          enum xt_dtype dtype)
+{
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) {
+        float g = load(dy, i, dtype) + load(more, i, dtype);
+        store(dy, i, load(y, i, dtype) > 0 ? g : 0, dtype);
+    }
+}
+
+/* A bf16 is above zero when its sign bit is clear and the rest is not zero: the mask needs no
+ * conversion. */
+static void mask_bf16(const int16_t *y, int16_t *dy, size_t count)
+{
+#pragma omp simd
+    for (size_t i = 0; i < count; i++)
+        dy[i] = y[i] > 0 ? dy[i] : 0;
+}
+
+static void mask_f32(const float *y, float *dy, size_t count)
+{
+#pragma omp simd
+    for (size_t i = 0; i < count; i++)
+        dy[i] = y[i] > 0 ? dy[i] : 0;
+}
+
+void XT_LOOPS_NAME(relu_backward)(enum xt_dtype dtype, const void *y, void *dy, const void *more,
+                                  size_t count)
+{
+    if (dtype == XT_F32 && more)
+        add_masked(y, dy, more, count, XT_F32);
+    else if (dtype == XT_F32)
+        mask_f32(y, dy, count);
+    else if (more)
+        add_masked(y, dy, more, count, XT_BF16);
+    else
+        mask_bf16(y, dy, count);
+}
+
+/* A 32-bit mixing function (two multiplications), good enough for a mask and cheap in vector
+ * registers. */
+XT_INLINE uint32_t hash(uint32_t key, uint32_t i)
+{
+    uint32_t h = (i ^ key) * 0x7FEB352Du;
+    h = (h ^ (h >> 15)) * 0x846CA68Bu;
+    return h ^ (h >> 16);
+}
+
+XT_INLINE void drop(const void *in, void *out, size_t count, uint32_t key, uint32_t first,
+                    uint32_t threshold, float factor, enum xt_dtype dtype)
+{
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) {
+        float v = load(in, i, dtype) * factor;
+        store(out, i, hash(key, first + (uint32_t)i) >= threshold ? v : 0, dtype);
+    }
+}
+
+void XT_LOOPS_NAME(dropout)(enum xt_dtype dtype, const void *in, void *out, size_t count,
+                            uint32_t key, uint32_t first, uint32_t threshold, float factor)
+{
+    if (dtype == XT_F32)
+        drop(in, out, count, key, first, threshold, factor, XT_F32);
+    else
+        drop(in, out, count, key, first, threshold, factor, XT_BF16);
+}
+
+void XT_LOOPS_NAME(keep)(uint8_t *out, size_t count, uint32_t key, uint32_t first,
+                         uint32_t threshold)
+{
+#pragma omp simd
+    for (size_t i = 0; i < count; i++)
+        out[i] = hash(key, first + (uint32_t)i) >= threshold;
+}
+
+XT_INLINE void narrow(const float *in, size_t count, void *out, enum xt_dtype dtype)
+{
+#pragma omp simd
+    for (size_t i = 0; i < count; i++)
+        store(out, i, in[i], dtype);
+}
+
+/* In segments of whole vectors and of whole pixels, so that a channel has its place in each. */
+XT_INLINE void normalise(const uint8_t *in, size_t count, const float mean[3], const float scale[3],
+                         void *out, enum xt_dtype dtype)
+{
+    enum { STRETCH = 48 };
+    float means[STRETCH];
+    float scales[STRETCH];
+    for (size_t k = 0; k < STRETCH; k++) {
+        means[k] = mean[k % 3];
+        scales[k] = scale[k % 3];
+    }
+    size_t whole = count - count % STRETCH;
+    for (size_t i = 0; i < whole; i += STRETCH) {
+#pragma omp simd
+        for (size_t k = 0; k < STRETCH; k++)
+            store(out, i + k, ((float)in[i + k] - means[k]) * scales[k], dtype);
+    }
+    for (size_t i = whole; i < count; i++)
+        store(out, i, ((float)in[i] - mean[i % 3]) * scale[i % 3], dtype);
+}
+
+void XT_LOOPS_NAME(convert)(enum xt_dtype dtype, const float *in, size_t count, void *out)
+{
+    if (dtype == XT_F32) {
+        memcpy(out, in, count * sizeof *in);
+        return;
+    }
+    if (dtype == XT_F16)
+        narrow(in, count, out, XT_F16);
+    else
+        narrow(in, count, out, XT_BF16);
+}
+
+void XT_LOOPS_NAME(normalise)(enum xt_dtype dtype, const uint8_t *in, size_t count,
+                              const float mean[3], const float scale[3], void *out)
+{
+    if (dtype == XT_F32)
+        normalise(in, count, mean, scale, out, XT_F32);
+    else if (dtype == XT_F16)
+        normalise(in, count, mean, scale, out, XT_F16);
+    else if (dtype == XT_S8)
+        normalise(in, count, mean, scale, out, XT_S8);
+    else
+        normalise(in, count, mean, scale, out, XT_BF16);
+}
+
+void XT_LOOPS_NAME(centre)(const uint8_t *in, size_t count, int8_t *out)
+{
+#pragma omp simd
+    for (size_t i = 0; i < count; i++)
+        out[i] = (int8_t)(in[i] ^ 0x80);
+}
+
+float XT_LOOPS_NAME(largest)(const float *in, size_t count)
+{
+    float most = 0;
+    float nothing = 0; /* but not-a-number where one is infinite or not a number */
+#pragma omp simd reduction(max : most) reduction(+ : nothing)
+    for (size_t i = 0; i < count; i++) {
+        float size = in[i] < 0 ? -in[i] : in[i];
+        most = size > most ? size : most;
+        nothing += in[i] * 0;
+    }
+    return most + nothing;
+}

@@ -1,0 +1,161 @@
+/* The CPU's own vectorised loops around oneDNN's convolutions: batch normalisation with ReLU and
+ * the pools that read it, each in one pass over a sample while it is in cache.
+ *
+ * Every source in this folder is compiled once for each instruction set (base, AVX2, AVX-512, AMX);
+ * xt_loops_get picks the widest that the CPU has. All tensors are dense N, H, W, C; a function
+ * works on one sample or one segment of it, so the callers thread over samples. Sums go up from
+ * float32 rows to double, in an order that does not depend on threads. Thread-safe.
+ */
+#ifndef XT_ENGINE_LOOPS_LOOPS_H
+#define XT_ENGINE_LOOPS_LOOPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "device/device.h"
+#include "engine/loops/data_grad_job.h"
+#include "engine/loops/weight_grad_job.h"
+#include "engine/loops/winograd_job.h"
+
+/* A pool's window. Padding rows and columns never win a max and count nothing in an average. */
+struct xt_window {
+    int kernel_h, kernel_w;
+    int stride_h, stride_w;
+    int pad_h, pad_w;
+    int out_h, out_w;
+};
+
+/* A convolution's weights and their bf16 copy for a kernel of matrix tiles. From blocks of 16 by
+ * 16, [out / 16][in / 16][taps][16][16], to [wide axis / wide][taps][other axis / 2][wide][2].
+ * The wide axis is a multiple of `wide` and of 16; the other one's blocks end in zeros where it is
+ * no multiple of 16. */
+struct xt_weight_copy {
+    const float *from;
+    uint32_t *to; /* pairs of bf16 */
+    int out, in, taps;
+    bool out_is_row; /* of a block of 16 by 16; else its column */
+    bool out_is_wide;
+    int wide;
+    int spare; /* rows of pairs behind each [taps], of zeros */
+};
+
+/* Rows of pairs of one tap; pairs from one block of the wide axis to the next one. */
+static inline size_t xt_weight_copy_pairs(const struct xt_weight_copy *copy)
+{
+    return ((size_t)(copy->out_is_wide ? copy->in : copy->out) + 1) / 2;
+}
+static inline size_t xt_weight_copy_panel(const struct xt_weight_copy *copy)
+{
+    return ((size_t)copy->taps * xt_weight_copy_pairs(copy) + (size_t)copy->spare) *
+           (size_t)copy->wide;
+}
+
+/* What a pass of the gradient does with the gradient before ReLU: sums it up and keeps it; sums it
+ * up alone; makes the input's gradient of it, from the same inputs. */
+enum xt_norm_pass { XT_NORM_SUM_AND_KEEP, XT_NORM_SUM, XT_NORM_APPLY };
+
+/* One sample of BN + ReLU + pools. Pointers that are NULL are left out. */
+struct xt_norm_sample {
+    enum xt_dtype dtype; /* of z, residual, y, pooled and their gradients */
+    int h, w, c;
+    bool relu;
+    const float *scale; /* [c] gamma / sqrt(var + eps) */
+    const float *shift; /* [c] beta - mean * scale */
+    const void *z;      /* [h][w][c] the convolution's output */
+    const void *residual;
+    void *y;              /* [h][w][c] */
+    struct xt_window max; /* of y; used where pooled is given; needs relu */
+    void *pooled;         /* [max.out_h][max.out_w][c] */
+    uint8_t *argmax; /* as many: bits kx and 3 + ky of the window's first largest, in the loops'
+                        own order; NULL in inference */
+    struct xt_window average; /* of y; windows do not overlap in h; used where averaged is given */
+    float *averaged;          /* [average.out_h][average.out_w][c] float32 */
+
+    /* backward */
+    enum xt_norm_pass pass; /* the second and third: no residual */
+    const void *dy[2];      /* gradients of y, from up to two readers */
+    const void *dpooled[2]; /* gradients of pooled */
+    const float *daveraged; /* gradient of averaged */
+    void *da;               /* [h][w][c] out: the gradient before ReLU; may be dy[0] or dz. Of
+                               XT_NORM_APPLY dz, which may be dy[0] */
+    const float *a, *b, *d; /* [c] XT_NORM_APPLY: dz = a * da + b * z + d */
+    const float *pivot;     /* [c] the sums below are of da and da * (z - pivot) */
+    double *sum_da;         /* [c] */
+    double *sum_da_z;       /* [c] */
+    float *scratch;         /* xt_norm_scratch floats, this thread's */
+    bool far;               /* y is not read before it has left the caches: it is written past them,
+                               which saves fetching first what is overwritten */
+};
+
+/* Floats of scratch that a sample needs. */
+size_t xt_norm_scratch(const struct xt_norm_sample *sample);
+
+struct xt_loops {
+    const char *isa;
+    /* sums[c] and squares[c] of (z - pivot) over `pixels` pixels of c channels. scratch: 2 * c
+     * floats. */
+    void (*statistics)(enum xt_dtype dtype, const void *z, size_t pixels, int c, const float *pivot,
+                       double *sums, double *squares, float *scratch);
+    void (*norm_forward)(const struct xt_norm_sample *sample);
+    /* Writes da and its sums, or what the pass says. */
+    void (*norm_backward)(const struct xt_norm_sample *sample);
+    /* dz = a * da + b * z + d, channel by channel, of factors [3][c]: a, b, d. dz may be da, where
+     * it is not far. */
+    void (*norm_backward_apply)(enum xt_dtype dtype, const void *da, const void *z, size_t pixels,
+                                int c, const float *factors, void *dz, bool far);
+    /* dy[i] becomes dy[i] + more[i] where y[i] is above 0, else 0; more may be NULL. */
+    void (*relu_backward)(enum xt_dtype dtype, const void *y, void *dy, const void *more,
+                          size_t count);
+    /* out[i] = in[i] * factor where the i-th hash says keep, else 0; element i has the hash of
+     * first + i. */
+    void (*dropout)(enum xt_dtype dtype, const void *in, void *out, size_t count, uint32_t key,
+                    uint32_t first, uint32_t threshold, float factor);
+    /* The same mask: 1 where an element is kept, else 0. */
+    void (*keep)(uint8_t *out, size_t count, uint32_t key, uint32_t first, uint32_t threshold);
+    /* Rows [rows[0], rows[1]) of a 3x3 max pool over one sample [h][w][c] of numbers that are not
+     * negative; padding is at most 1. scratch: w * c floats. `out` is where row 0 begins. */
+    void (*max_pool)(enum xt_dtype dtype, const void *in, int h, int w, int c,
+                     const struct xt_window *window, const int rows[2], float *scratch, void *out);
+    /* Row `oy` of an average pool, times `factor`, in float32. scratch: w * c floats. */
+    void (*average_pool_row)(enum xt_dtype dtype, const void *in, int w, int c,
+                             const struct xt_window *window, int oy, float factor, float *scratch,
+                             float *out);
+    /* out[x * stride + k] = the sum over h of in[h][w][c]; returns the sum of all squares. */
+    double (*sum_rows)(const float *in, int h, int w, int c, float *out, size_t stride);
+    /* numbers[x * stride + k] *= factor, [w][c] of them. */
+    void (*scale_rows)(float *numbers, int w, int c, size_t stride, float factor);
+    /* Float32 to the tensor's type. */
+    void (*convert)(enum xt_dtype dtype, const float *in, size_t count, void *out);
+    /* Output channels [16 * row, 16 * row + 16). */
+    void (*copy_weights)(const struct xt_weight_copy *copy, int row);
+    /* out = (in - mean) * scale from bytes, of three channels in turn; rounded for s8, whose range
+     * it must not leave. */
+    void (*normalise)(enum xt_dtype dtype, const uint8_t *in, size_t count, const float mean[3],
+                      const float scale[3], void *out);
+    /* out = in - 128. */
+    void (*centre)(const uint8_t *in, size_t count, int8_t *out);
+    /* `pixels` of `bytes` each at every stride-th row and column, from row 0 and column 0 on, of a
+     * tensor of size[0] by size[1], whose others become 0. */
+    void (*zero_insert)(const void *pixels, size_t bytes, const int size[2], const int strides[2],
+                        void *to);
+    /* The largest magnitude of `count` numbers; not-a-number where one of them is not finite. */
+    float (*largest)(const float *in, size_t count);
+    /* One part of a convolution's weight gradient; NULL where the build has no matrix tiles. Asks
+     * for xt_device_cpu_has_tiles. */
+    xt_weight_grad_loop *weight_grad;
+    /* The same in float32; NULL where the build has no AVX-512. */
+    xt_weight_grad_loop *weight_grad_f32;
+    /* The input's gradient of some convolutions in bf16 (data_grad_job.h); NULL where the build has
+     * no matrix tiles. Asks for xt_device_cpu_has_tiles. */
+    xt_data_grad_loop *data_grad;
+    /* 3x3 convolutions of float32 (winograd_job.h); NULL where the build has no AVX-512. */
+    xt_winograd_loop *winograd;
+    xt_winograd_grad_loop *winograd_grad;
+    xt_winograd_output_transform_loop *winograd_output_transform;
+    xt_winograd_weights_loop *winograd_weights;
+};
+
+const struct xt_loops *xt_loops_get(void);
+
+#endif

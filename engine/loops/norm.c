@@ -1,0 +1,780 @@
+/* Batch normalisation, ReLU and the pools that read it.
+ *
+ * A sample is taken row by row: a row is activated into float32 scratch that stays in the
+ * first-level cache, and everything that reads it follows at once. Four pixels are taken together,
+ * so that what belongs to a channel (scale, shift, sums) is read and written once for the four.
+ * What norm_wide.c can do, it does.
+ */
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
+#include "engine/loops/element.h"
+#include "engine/loops/table.h"
+
+enum { PIXELS = 4, KERNEL = 3 };
+
+/* Where the pieces of a thread's scratch lie. */
+struct rows {
+    float *row;     /* [w][c] activated, in the tensor's type; or its gradient */
+    float *column;  /* [w][c] sums down a window of the average pool, or its gradient spread over a
+                       row */
+    float *best;    /* [KERNEL][out_w][c] horizontal maxima, of the tensor's type */
+    int32_t *place; /* [KERNEL][out_w][c] bit kx of the maximum; of bf16 in 16 bits */
+    float *sum;     /* [c] */
+    float *sum_z;   /* [c] */
+};
+
+static struct rows split(const struct xt_norm_sample *s)
+{
+    size_t row = (size_t)s->w * (size_t)s->c;
+    size_t ring = (size_t)KERNEL * (size_t)s->max.out_w * (size_t)s->c;
+    struct rows r = {.row = s->scratch, .column = s->scratch + row};
+    r.best = r.column + row;
+    r.sum = r.best + ring;
+    r.sum_z = r.sum + s->c;
+    r.place = (int32_t *)(r.sum_z + s->c);
+    return r;
+}
+
+/* ---- past the caches ---- */
+
+#ifdef __AVX512F__
+enum { VECTOR = 16, AHEAD = 2048 };
+
+static bool is_aligned(const void *to, int c)
+{
+    return c % VECTOR == 0 && (uintptr_t)to % sizeof(__m512) == 0;
+}
+
+XT_INLINE __m512 load_ahead(const float *from)
+{
+    _mm_prefetch((const char *)(from + AHEAD), _MM_HINT_T0);
+    return _mm512_loadu_ps(from);
+}
+
+/* These round as the loops below do. y in float32; not-a-number stays one. */
+XT_INLINE void activate_past(const struct xt_norm_sample *s, bool residual)
+{
+    size_t c = (size_t)s->c;
+    size_t count = (size_t)s->h * (size_t)s->w * c;
+    __m512 least = _mm512_set1_ps(s->relu ? 0 : -INFINITY);
+    for (size_t pixel = 0; pixel < count; pixel += c)
+        for (size_t k = 0; k < c; k += VECTOR) {
+            __m512 v = load_ahead((const float *)s->z + pixel + k);
+            v = _mm512_fmadd_ps(v, _mm512_loadu_ps(s->scale + k), _mm512_loadu_ps(s->shift + k));
+            if (residual)
+                v = _mm512_add_ps(v, load_ahead((const float *)s->residual + pixel + k));
+            _mm512_stream_ps((float *)s->y + pixel + k, _mm512_max_ps(least, v));
+        }
+    _mm_sfence();
+}
+
+static void apply_past(const float *da, const float *z, size_t pixels, size_t c,
+                       const float *factors, float *dz)
+{
+    for (size_t pixel = 0; pixel < pixels * c; pixel += c)
+        for (size_t k = 0; k < c; k += VECTOR) {
+            __m512 v = _mm512_mul_ps(_mm512_loadu_ps(factors + c + k), load_ahead(z + pixel + k));
+            v = _mm512_fmadd_ps(_mm512_loadu_ps(factors + k), load_ahead(da + pixel + k), v);
+            v = _mm512_add_ps(v, _mm512_loadu_ps(factors + 2 * c + k));
+            _mm512_stream_ps(dz + pixel + k, v);
+        }
+    _mm_sfence();
+}
+#endif
+
+/* ---- forward ---- */
+
+/* Pixels [first, first + pixels) as normalised and activated float32, in bf16 already rounded to
+ * what y holds; added to what is there, or in its place. */
+XT_INLINE void activate(const struct xt_norm_sample *s, size_t first, size_t pixels, float *out,
+                        enum xt_dtype dtype, bool relu, bool residual, bool add)
+{
+    size_t c = (size_t)s->c;
+    const float *scale = s->scale;
+    const float *shift = s->shift;
+    for (size_t x = 0; x < pixels; x++) {
+        size_t base = (first + x) * c;
+#pragma omp simd
+        for (size_t k = 0; k < c; k++) {
+            float v = load(s->z, base + k, dtype) * scale[k] + shift[k];
+            if (residual)
+                v += load(s->residual, base + k, dtype);
+            v = relu && v < 0 ? 0 : v; /* not-a-number stays one */
+            v = dtype == XT_F32 ? v : xt_float_of_bits(xt_bf16_round(v) & 0xFFFF0000u);
+            out[x * c + k] = add ? out[x * c + k] + v : v;
+        }
+    }
+}
+
+/* The same in the tensor's own type. */
+XT_INLINE void activate_as_is(const struct xt_norm_sample *s, size_t first, size_t pixels,
+                              void *out, enum xt_dtype dtype, bool relu, bool residual)
+{
+    size_t c = (size_t)s->c;
+    const float *scale = s->scale;
+    const float *shift = s->shift;
+    for (size_t x = 0; x < pixels; x++) {
+        size_t base = (first + x) * c;
+        void *to = at_out(out, x * c, dtype);
+#pragma omp simd
+        for (size_t k = 0; k < c; k++) {
+            float v = load(s->z, base + k, dtype) * scale[k] + shift[k];
+            if (residual)
+                v += load(s->residual, base + k, dtype);
+            store(to, k, relu && v < 0 ? 0 : v, dtype);
+        }
+    }
+}
+
+/* The maximum of three numbers, the first of which is the window's column `from`, and its place.
+ * Bits of bf16 numbers that are not negative order like integers. The first place wins a tie. */
+#define ACROSS(name, type, code)                                                                   \
+    XT_INLINE void name(const type *in, size_t c, size_t n, int from, int count, type *best,       \
+                        code *place)                                                               \
+    {                                                                                              \
+        _Pragma("omp simd") for (size_t k = 0; k < n; k++)                                         \
+        {                                                                                          \
+            type most = in[k];                                                                     \
+            code at = (code)(1 << from);                                                           \
+            for (int i = 1; i < count; i++) {                                                      \
+                type other = in[(size_t)i * c + k];                                                \
+                code here = (code)(1 << (from + i));                                               \
+                at = other > most ? here : at;                                                     \
+                most = other > most ? other : most;                                                \
+            }                                                                                      \
+            best[k] = most;                                                                        \
+            place[k] = at;                                                                         \
+        }                                                                                          \
+    }
+ACROSS(across_f32, float, int32_t)
+ACROSS(across_bf16, int16_t, int16_t)
+
+/* The maximum of `count` rows of those; bit 3 + ky joins the place. */
+#define DOWN(name, type, code)                                                                     \
+    XT_INLINE void name(type *const best[KERNEL], code *const place[KERNEL], size_t n, int from,   \
+                        int count, type *pooled, uint8_t *argmax)                                  \
+    {                                                                                              \
+        _Pragma("omp simd") for (size_t i = 0; i < n; i++)                                         \
+        {                                                                                          \
+            type most = best[0][i];                                                                \
+            code at = (code)(place[0][i] | 8 << from);                                             \
+            for (int r = 1; r < count; r++) {                                                      \
+                type other = best[r][i];                                                           \
+                code here = (code)(place[r][i] | 8 << (from + r));                                 \
+                at = other > most ? here : at;                                                     \
+                most = other > most ? other : most;                                                \
+            }                                                                                      \
+            pooled[i] = most;                                                                      \
+            if (argmax)                                                                            \
+                argmax[i] = (uint8_t)at;                                                           \
+        }                                                                                          \
+    }
+DOWN(down_f32, float, int32_t)
+DOWN(down_bf16, int16_t, int16_t)
+
+/* Where ring row `i` begins, of maxima or of places. */
+XT_INLINE void *ring_at(const struct xt_norm_sample *s, void *ring, int i, enum xt_dtype dtype)
+{
+    return at_out(ring, (size_t)i * (size_t)s->max.out_w * (size_t)s->c, dtype);
+}
+
+XT_INLINE void across(const void *row, size_t c, size_t n, int left, int from, int count,
+                      void *best, void *place, enum xt_dtype dtype)
+{
+    const void *in = at(row, (size_t)(left + from) * c, dtype);
+    if (dtype == XT_F32)
+        across_f32(in, c, n, from, count, best, place);
+    else
+        across_bf16(in, c, n, from, count, best, place);
+}
+
+XT_INLINE void max_across(const struct xt_norm_sample *s, const void *row, void *best, void *place,
+                          enum xt_dtype dtype)
+{
+    size_t c = (size_t)s->c;
+    if (s->max.stride_w == 1 && s->max.pad_w == 0) {
+        across(row, c, (size_t)s->max.out_w * c, 0, 0, 3, best, place, dtype);
+        return;
+    }
+    for (int ox = 0; ox < s->max.out_w; ox++) {
+        int left = ox * s->max.stride_w - s->max.pad_w;
+        int from = left < 0 ? -left : 0;
+        int to = left + KERNEL > s->w ? s->w - left : KERNEL;
+        void *b = at_out(best, (size_t)ox * c, dtype);
+        void *p = at_out(place, (size_t)ox * c, dtype);
+        if (to - from == 3)
+            across(row, c, c, left, 0, 3, b, p, dtype);
+        else if (to - from == 2)
+            across(row, c, c, left, from, 2, b, p, dtype);
+        else
+            across(row, c, c, left, from, 1, b, p, dtype);
+    }
+}
+
+XT_INLINE void down(void *const best[KERNEL], void *const place[KERNEL], size_t n, int from,
+                    int count, void *pooled, uint8_t *argmax, enum xt_dtype dtype)
+{
+    if (dtype == XT_F32)
+        down_f32((float *[]){best[0], best[1], best[2]},
+                 (int32_t *[]){place[0], place[1], place[2]}, n, from, count, pooled, argmax);
+    else
+        down_bf16((int16_t *[]){best[0], best[1], best[2]},
+                  (int16_t *[]){place[0], place[1], place[2]}, n, from, count, pooled, argmax);
+}
+
+/* Row `oy` of the max pool, from the ring of horizontal maxima. */
+XT_INLINE void max_down(const struct xt_norm_sample *s, const struct rows *r, int oy,
+                        enum xt_dtype dtype, bool keep)
+{
+    size_t n = (size_t)s->max.out_w * (size_t)s->c;
+    int top = oy * s->max.stride_h - s->max.pad_h;
+    int from = top < 0 ? -top : 0;
+    int to = top + KERNEL > s->h ? s->h - top : KERNEL;
+    void *best[KERNEL] = {r->best, r->best, r->best};
+    void *place[KERNEL] = {r->place, r->place, r->place};
+    for (int i = 0; i < to - from; i++) {
+        best[i] = ring_at(s, r->best, (top + from + i) % KERNEL, dtype);
+        place[i] = ring_at(s, r->place, (top + from + i) % KERNEL, dtype);
+    }
+    void *pooled = at_out(s->pooled, (size_t)oy * n, dtype);
+    uint8_t *argmax = keep ? s->argmax + (size_t)oy * n : NULL;
+    if (to - from == 3)
+        down(best, place, n, 0, 3, pooled, argmax, dtype);
+    else if (to - from == 2)
+        down(best, place, n, from, 2, pooled, argmax, dtype);
+    else
+        down(best, place, n, from, 1, pooled, argmax, dtype);
+}
+
+/* Whether row `oy` of the max pool has all its input once row y is there. */
+static bool pool_row_ready(const struct xt_norm_sample *s, int oy, int y)
+{
+    int last = oy * s->max.stride_h - s->max.pad_h + KERNEL - 1;
+    return oy < s->max.out_h && (last <= y || y == s->h - 1);
+}
+
+/* One row of the average pool from the sums down its window. `width` is a constant where this is
+ * used, but in the last case. */
+XT_INLINE void average_columns(const struct xt_norm_sample *s, const float *column, int oy,
+                               int width)
+{
+    size_t c = (size_t)s->c;
+    const struct xt_window *w = &s->average;
+    float share = 1.0f / (float)(w->kernel_h * width);
+    for (int ox = 0; ox < w->out_w; ox++) {
+        float *out = s->averaged + ((size_t)oy * (size_t)w->out_w + (size_t)ox) * c;
+        const float *in = column + (size_t)(ox * w->stride_w) * c;
+#pragma omp simd
+        for (size_t k = 0; k < c; k++) {
+            float sum = in[k];
+            for (int kx = 1; kx < width; kx++)
+                sum += in[(size_t)kx * c + k];
+            out[k] = sum * share;
+        }
+    }
+}
+
+static void average_across(const struct xt_norm_sample *s, const float *column, int oy)
+{
+    if (s->average.kernel_w == 5)
+        average_columns(s, column, oy, 5);
+    else if (s->average.kernel_w == 10)
+        average_columns(s, column, oy, 10);
+    else
+        average_columns(s, column, oy, s->average.kernel_w);
+}
+
+/* Row y, activated, joins the sums down its window. */
+XT_INLINE void average_row(const struct xt_norm_sample *s, const struct rows *r, int y,
+                           enum xt_dtype dtype)
+{
+    size_t count = (size_t)s->w * (size_t)s->c;
+    int oy = y / s->average.kernel_h;
+    int ky = y % s->average.kernel_h;
+    float *column = r->column;
+    if (oy >= s->average.out_h)
+        return;
+    if (ky == 0) {
+#pragma omp simd
+        for (size_t i = 0; i < count; i++)
+            column[i] = load(r->row, i, dtype);
+    } else {
+#pragma omp simd
+        for (size_t i = 0; i < count; i++)
+            column[i] += load(r->row, i, dtype);
+    }
+    if (ky == s->average.kernel_h - 1)
+        average_across(s, column, oy);
+}
+
+/* Where nothing else reads the rows, they become sums at once. */
+XT_INLINE void average_alone(const struct xt_norm_sample *s, enum xt_dtype dtype, bool relu,
+                             bool residual)
+{
+    struct rows r = split(s);
+    size_t w = (size_t)s->w;
+    int kernel = s->average.kernel_h;
+    for (int oy = 0; oy < s->average.out_h; oy++) {
+        size_t first = (size_t)(oy * kernel) * w;
+        activate(s, first, w, r.column, dtype, relu, residual, false);
+        for (int ky = 1; ky < kernel; ky++)
+            activate(s, first + (size_t)ky * w, w, r.column, dtype, relu, residual, true);
+        average_across(s, r.column, oy);
+    }
+}
+
+XT_INLINE void forward(const struct xt_norm_sample *s, enum xt_dtype dtype, bool relu,
+                       bool residual)
+{
+    if (s->y && !s->pooled && !s->averaged) {
+#ifdef __AVX512F__
+        if (s->far && dtype == XT_F32 && is_aligned(s->y, s->c)) {
+            activate_past(s, residual);
+            return;
+        }
+#endif
+        activate_as_is(s, 0, (size_t)s->h * (size_t)s->w, s->y, dtype, relu, residual);
+        return;
+    }
+    if (!s->y && !s->pooled) {
+        average_alone(s, dtype, relu, residual);
+        return;
+    }
+    struct rows r = split(s);
+    size_t w = (size_t)s->w;
+    size_t count = w * (size_t)s->c;
+    int next = 0;
+    for (int y = 0; y < s->h; y++) {
+        activate_as_is(s, (size_t)y * w, w, r.row, dtype, relu, residual);
+        if (s->y)
+            memcpy(at_out(s->y, (size_t)y * count, dtype), r.row, count * xt_dtype_size(dtype));
+        if (s->averaged)
+            average_row(s, &r, y, dtype);
+        if (!s->pooled)
+            continue;
+        max_across(s, r.row, ring_at(s, r.best, y % KERNEL, dtype),
+                   ring_at(s, r.place, y % KERNEL, dtype), dtype);
+        for (; pool_row_ready(s, next, y); next++) {
+            if (s->argmax)
+                max_down(s, &r, next, dtype, true);
+            else
+                max_down(s, &r, next, dtype, false);
+        }
+    }
+}
+
+XT_INLINE void forward_of(const struct xt_norm_sample *s, enum xt_dtype dtype)
+{
+    if (s->residual)
+        forward(s, dtype, s->relu, true);
+    else if (s->relu)
+        forward(s, dtype, true, false);
+    else
+        forward(s, dtype, false, false);
+}
+
+void XT_LOOPS_NAME(norm_forward)(const struct xt_norm_sample *s)
+{
+#ifdef __AVX512BW__
+    if (XT_LOOPS_NAME(norm_wide_forward)(s))
+        return;
+#endif
+    if (s->dtype == XT_F32)
+        forward_of(s, XT_F32);
+    else
+        forward_of(s, XT_BF16);
+}
+
+/* ---- backward ---- */
+
+/* The max pool's windows that hold a pixel, and what the argmax of each has to be for it. */
+struct windows {
+    int count;
+    size_t first[KERNEL * KERNEL]; /* elements from the pool's begin */
+    uint8_t argmax[KERNEL * KERNEL];
+};
+
+/* Which window begins at a place, `stride` apart from each other; -1: none of the `count`. */
+static int window_at(int place, int stride, int count)
+{
+    int index = stride == 1 ? place : place / stride;
+    return place < 0 || index * stride != place || index >= count ? -1 : index;
+}
+
+static void find_windows(const struct xt_norm_sample *s, int y, int x, struct windows *w)
+{
+    const struct xt_window *m = &s->max;
+    w->count = 0;
+    for (int ky = 0; ky < KERNEL; ky++) {
+        int top = window_at(y + m->pad_h - ky, m->stride_h, m->out_h);
+        for (int kx = 0; kx < KERNEL && top >= 0; kx++) {
+            int left = window_at(x + m->pad_w - kx, m->stride_w, m->out_w);
+            if (left < 0)
+                continue;
+            w->first[w->count] = ((size_t)top * (size_t)m->out_w + (size_t)left) * (size_t)s->c;
+            w->argmax[w->count++] = (uint8_t)(8 << ky | 1 << kx);
+        }
+    }
+}
+
+/* A pixel whose windows are `moved` elements on. */
+XT_INLINE void gather(const struct xt_norm_sample *s, const struct windows *w, size_t moved,
+                      float *to, enum xt_dtype dtype, bool two)
+{
+    for (int i = 0; i < w->count; i++) {
+        size_t base = w->first[i] + moved;
+        const void *grad = at(s->dpooled[0], base, dtype);
+        const void *more = two ? at(s->dpooled[1], base, dtype) : NULL;
+        const uint8_t *argmax = s->argmax + base;
+        uint8_t code = w->argmax[i];
+#pragma omp simd
+        for (size_t k = 0; k < (size_t)s->c; k++) {
+            float g = load(grad, k, dtype);
+            if (two)
+                g += load(more, k, dtype);
+            to[k] += argmax[k] == code ? g : 0;
+        }
+    }
+}
+
+/* The windows of pixel x hold those `stride` apart behind it too, up to the pool's end, each a
+ * pixel of the pool on: how many there are, x itself among them. */
+static int count_alike(const struct xt_norm_sample *s, int x)
+{
+    const struct xt_window *m = &s->max;
+    int at = x + m->pad_w;
+    int last = at / m->stride_w;
+    int left = (s->w - 1 - x) / m->stride_w;
+    if (at < KERNEL - 1 || last >= m->out_w)
+        return 1;
+    return 1 + (m->out_w - 1 - last < left ? m->out_w - 1 - last : left);
+}
+
+/* Adds the max pool's gradients that land in row y; of pixels that are one behind the other in the
+ * same windows' places at once. */
+XT_INLINE void gather_row(const struct xt_norm_sample *s, int y, float *row, enum xt_dtype dtype,
+                          bool two)
+{
+    size_t c = (size_t)s->c;
+    int stride = s->max.stride_w;
+    for (int phase = 0; phase < stride; phase++)
+        for (int x = phase, pixels = 0; x < s->w; x += pixels * stride) {
+            struct windows w;
+            float *to = row + (size_t)x * c;
+            size_t step = (size_t)stride * c;
+            find_windows(s, y, x, &w);
+            pixels = count_alike(s, x);
+            for (int n = 0; n < pixels; n++)
+                gather(s, &w, (size_t)n * c, to + (size_t)n * step, dtype, two);
+        }
+}
+
+/* Once for all passes, which are made many times over. */
+__attribute__((noinline)) static void gather_max(const struct xt_norm_sample *s, int y, float *row)
+{
+    bool two = s->dpooled[1] != NULL;
+    if (s->dtype == XT_F32 && two)
+        gather_row(s, y, row, XT_F32, true);
+    else if (s->dtype == XT_F32)
+        gather_row(s, y, row, XT_F32, false);
+    else if (two)
+        gather_row(s, y, row, XT_BF16, true);
+    else
+        gather_row(s, y, row, XT_BF16, false);
+}
+
+/* The average pool's gradient, spread over one row of its window. */
+static void spread_average(const struct xt_norm_sample *s, int oy, float *column)
+{
+    const struct xt_window *w = &s->average;
+    size_t c = (size_t)s->c;
+    float share = 1.0f / (float)(w->kernel_h * w->kernel_w);
+    memset(column, 0, (size_t)s->w * c * sizeof *column);
+    for (int ox = 0; ox < w->out_w; ox++) {
+        const float *g = s->daveraged + ((size_t)oy * (size_t)w->out_w + (size_t)ox) * c;
+        for (int kx = 0; kx < w->kernel_w; kx++) {
+            float *to = column + (size_t)(ox * w->stride_w + kx) * c;
+#pragma omp simd
+            for (size_t k = 0; k < c; k++)
+                to[k] += g[k] * share;
+        }
+    }
+}
+
+/* The row's gradient from y's readers and from the average pool; zero where there is neither. Where
+ * the average pool is all there is, its row stands for every one of its window. */
+XT_INLINE const float *begin_row(const struct xt_norm_sample *s, int y, const struct rows *r,
+                                 enum xt_dtype dtype)
+{
+    size_t count = (size_t)s->w * (size_t)s->c;
+    size_t first = (size_t)y * count;
+    bool averaged = s->daveraged && y / s->average.kernel_h < s->average.out_h;
+    if (averaged && y % s->average.kernel_h == 0)
+        spread_average(s, y / s->average.kernel_h, r->column);
+    if (averaged && !s->dpooled[0] && !s->dy[0])
+        return r->column;
+    if (averaged)
+        memcpy(r->row, r->column, count * sizeof *r->row);
+    else
+        memset(r->row, 0, count * sizeof *r->row);
+    for (int reader = 0; reader < 2; reader++) {
+        if (!s->dy[reader])
+            continue;
+#pragma omp simd
+        for (size_t i = 0; i < count; i++)
+            r->row[i] += load(s->dy[reader], first + i, dtype);
+    }
+    return r->row;
+}
+
+/* What `pixels` pixels from `first` on are masked with, where their gradient comes from, and how
+ * they are compiled. */
+struct masking {
+    enum xt_dtype dtype;
+    bool relu;
+    bool residual;
+    int readers; /* of y: 1 or 2 where the gradient is read from dy, 0 where it stands in the row */
+    enum xt_norm_pass pass;
+};
+
+/* Masks the gradient by the ReLU, and adds it to the channel's sums or makes the input's of it. */
+XT_INLINE void finish(const struct xt_norm_sample *s, size_t first, const float *row,
+                      const struct rows *r, int pixels, struct masking m)
+{
+    size_t c = (size_t)s->c;
+    size_t base = first * c;
+    const float *scale = s->scale;
+    const float *shift = s->shift;
+    const float *pivot = s->pivot;
+    float *sum = r->sum;
+    float *sum_z = r->sum_z;
+#pragma omp simd
+    for (size_t k = 0; k < c; k++) {
+        float total = 0;
+        float total_z = 0;
+        for (int p = 0; p < pixels; p++) {
+            size_t i = base + (size_t)p * c + k;
+            float z = load(s->z, i, m.dtype);
+            float v = z * scale[k] + shift[k];
+            if (m.residual)
+                v += load(s->residual, i, m.dtype);
+            float g = m.readers ? load(s->dy[0], i, m.dtype) : row[(size_t)p * c + k];
+            if (m.readers == 2)
+                g += load(s->dy[1], i, m.dtype);
+            float da = m.relu && !(v > 0) ? 0 : g;
+            if (m.pass == XT_NORM_APPLY)
+                da = s->a[k] * da + s->b[k] * z + s->d[k];
+            if (m.pass != XT_NORM_SUM)
+                store(s->da, i, da, m.dtype);
+            if (m.pass == XT_NORM_APPLY)
+                continue;
+            total += da;
+            total_z += da * (z - pivot[k]);
+        }
+        if (m.pass == XT_NORM_APPLY)
+            continue;
+        sum[k] += total;
+        sum_z[k] += total_z;
+    }
+}
+
+/* The pixels after those that are worked on, which the CPU does not fetch ahead over the end of a
+ * page. Fetching what nobody reads does no harm. */
+XT_INLINE void fetch(const void *tensor, size_t first, size_t count, enum xt_dtype dtype)
+{
+    enum { LINE = 64 };
+    const char *from = at(tensor, first, dtype);
+    for (size_t i = 0; i < count * xt_dtype_size(dtype); i += LINE)
+        __builtin_prefetch(from + i);
+}
+
+XT_INLINE void fetch_inputs(const struct xt_norm_sample *s, size_t first, struct masking m)
+{
+    size_t count = PIXELS * (size_t)s->c;
+    size_t base = first * (size_t)s->c;
+    fetch(s->z, base, count, m.dtype);
+    if (m.residual)
+        fetch(s->residual, base, count, m.dtype);
+    for (int i = 0; i < m.readers; i++)
+        fetch(s->dy[i], base, count, m.dtype);
+}
+
+/* A segment of pixels, four at a time; the float32 sums of the segment go into the sample's
+ * doubles. */
+XT_INLINE void finish_segment(const struct xt_norm_sample *s, size_t first, size_t pixels,
+                              const float *row, const struct rows *r, struct masking m)
+{
+    size_t c = (size_t)s->c;
+    memset(r->sum, 0, 2 * c * sizeof *r->sum);
+    size_t x = 0;
+    for (; x + PIXELS <= pixels; x += PIXELS) {
+        fetch_inputs(s, first + x + PIXELS, m);
+        finish(s, first + x, row + x * c, r, PIXELS, m);
+    }
+    for (; x < pixels; x++)
+        finish(s, first + x, row + x * c, r, 1, m);
+    for (size_t k = 0; k < c && m.pass != XT_NORM_APPLY; k++) {
+        s->sum_da[k] += (double)r->sum[k];
+        s->sum_da_z[k] += (double)r->sum_z[k];
+    }
+}
+
+XT_INLINE void backward(const struct xt_norm_sample *s, struct masking m)
+{
+    struct rows r = split(s);
+    size_t w = (size_t)s->w;
+    if (m.pass != XT_NORM_APPLY) {
+        memset(s->sum_da, 0, (size_t)s->c * sizeof *s->sum_da);
+        memset(s->sum_da_z, 0, (size_t)s->c * sizeof *s->sum_da_z);
+    }
+    for (int y = 0; y < s->h; y++) {
+        const float *row = r.row;
+        if (!m.readers) {
+            row = begin_row(s, y, &r, m.dtype);
+            if (s->dpooled[0])
+                gather_max(s, y, r.row);
+        }
+        finish_segment(s, (size_t)y * w, w, row, &r, m);
+    }
+}
+
+/* The cases are spelled out because only a constant residual and reader count make loops without a
+ * test inside. */
+XT_INLINE void backward_of(const struct xt_norm_sample *s, enum xt_dtype dtype)
+{
+    bool only_y = s->dy[0] && !s->dpooled[0] && !s->daveraged;
+    int readers = only_y ? 1 + (s->dy[1] != NULL) : 0;
+    if (s->pass == XT_NORM_SUM && readers == 2)
+        backward(s, (struct masking){dtype, s->relu, false, 2, XT_NORM_SUM});
+    else if (s->pass == XT_NORM_SUM && readers)
+        backward(s, (struct masking){dtype, s->relu, false, 1, XT_NORM_SUM});
+    else if (s->pass == XT_NORM_SUM)
+        backward(s, (struct masking){dtype, s->relu, false, 0, XT_NORM_SUM});
+    else if (s->pass == XT_NORM_APPLY && readers == 2)
+        backward(s, (struct masking){dtype, s->relu, false, 2, XT_NORM_APPLY});
+    else if (s->pass == XT_NORM_APPLY && readers)
+        backward(s, (struct masking){dtype, s->relu, false, 1, XT_NORM_APPLY});
+    else if (s->pass == XT_NORM_APPLY)
+        backward(s, (struct masking){dtype, s->relu, false, 0, XT_NORM_APPLY});
+    else if (s->residual && readers == 2)
+        backward(s, (struct masking){dtype, s->relu, true, 2, XT_NORM_SUM_AND_KEEP});
+    else if (s->residual && readers == 1)
+        backward(s, (struct masking){dtype, s->relu, true, 1, XT_NORM_SUM_AND_KEEP});
+    else if (s->residual)
+        backward(s, (struct masking){dtype, s->relu, true, 0, XT_NORM_SUM_AND_KEEP});
+    else if (readers == 2)
+        backward(s, (struct masking){dtype, s->relu, false, 2, XT_NORM_SUM_AND_KEEP});
+    else if (readers == 1)
+        backward(s, (struct masking){dtype, s->relu, false, 1, XT_NORM_SUM_AND_KEEP});
+    else
+        backward(s, (struct masking){dtype, s->relu, false, 0, XT_NORM_SUM_AND_KEEP});
+}
+
+void XT_LOOPS_NAME(norm_backward)(const struct xt_norm_sample *s)
+{
+#ifdef __AVX512BW__
+    if (XT_LOOPS_NAME(norm_wide_backward)(s))
+        return;
+#endif
+    if (s->dtype == XT_F32)
+        backward_of(s, XT_F32);
+    else
+        backward_of(s, XT_BF16);
+}
+
+XT_INLINE void apply(const void *da, const void *z, size_t pixels, size_t c, const float *factors,
+                     void *dz, enum xt_dtype dtype)
+{
+    const float *a = factors;
+    const float *b = factors + c;
+    const float *d = factors + 2 * c;
+    for (size_t x = 0; x < pixels; x++) {
+        const void *g = at(da, x * c, dtype);
+        const void *in = at(z, x * c, dtype);
+        void *out = at_out(dz, x * c, dtype);
+#pragma omp simd
+        for (size_t k = 0; k < c; k++)
+            store(out, k, a[k] * load(g, k, dtype) + b[k] * load(in, k, dtype) + d[k], dtype);
+    }
+}
+
+void XT_LOOPS_NAME(norm_backward_apply)(enum xt_dtype dtype, const void *da, const void *z,
+                                        size_t pixels, int c, const float *factors, void *dz,
+                                        bool far)
+{
+    (void)far; /* only where there are instructions for it */
+#ifdef __AVX512F__
+    if (far && dtype == XT_F32 && is_aligned(dz, c)) {
+        apply_past(da, z, pixels, (size_t)c, factors, dz);
+        return;
+    }
+#endif
+#ifdef __AVX512BW__
+    if (XT_LOOPS_NAME(norm_wide_apply)(dtype, da, z, pixels, c, factors, dz, far))
+        return;
+#endif
+    if (dtype == XT_F32)
+        apply(da, z, pixels, (size_t)c, factors, dz, XT_F32);
+    else
+        apply(da, z, pixels, (size_t)c, factors, dz, XT_BF16);
+}
+
+/* ---- statistics ---- */
+
+XT_INLINE void add_pixels(const void *z, size_t first, size_t c, const float *pivot, float *sum,
+                          float *square, int pixels, enum xt_dtype dtype)
+{
+#pragma omp simd
+    for (size_t k = 0; k < c; k++) {
+        float total = 0;
+        float total_square = 0;
+        for (int p = 0; p < pixels; p++) {
+            float v = load(z, (first + (size_t)p) * c + k, dtype) - pivot[k];
+            total += v;
+            total_square += v * v;
+        }
+        sum[k] += total;
+        square[k] += total_square;
+    }
+}
+
+/* Float32 sums over a segment of pixels short enough to lose no digits go into doubles. */
+XT_INLINE void sums(const void *z, size_t pixels, size_t c, const float *pivot, double *total,
+                    double *squares, float *scratch, enum xt_dtype dtype)
+{
+    enum { STRETCH = 96 };
+    float *sum = scratch;
+    float *square = scratch + c;
+    memset(total, 0, c * sizeof *total);
+    memset(squares, 0, c * sizeof *squares);
+    for (size_t first = 0; first < pixels; first += STRETCH) {
+        size_t end = first + STRETCH < pixels ? first + STRETCH : pixels;
+        memset(scratch, 0, 2 * c * sizeof *scratch);
+        size_t x = first;
+        for (; x + PIXELS <= end; x += PIXELS) {
+            fetch(z, (x + PIXELS) * c, PIXELS * c, dtype);
+            add_pixels(z, x, c, pivot, sum, square, PIXELS, dtype);
+        }
+        for (; x < end; x++)
+            add_pixels(z, x, c, pivot, sum, square, 1, dtype);
+        for (size_t k = 0; k < c; k++) {
+            total[k] += (double)sum[k];
+            squares[k] += (double)square[k];
+        }
+    }
+}
+
+void XT_LOOPS_NAME(statistics)(enum xt_dtype dtype, const void *z, size_t pixels, int c,
+                               const float *pivot, double *total, double *squares, float *scratch)
+{
+#ifdef __AVX512BW__
+    if (XT_LOOPS_NAME(norm_wide_statistics)(dtype, z, pixels, c, pivot, total, squares))
+        return;
+#endif
+    if (dtype == XT_F32)
+        sums(z, pixels, (size_t)c, pivot, total, squares, scratch, XT_F32);
+    else
+        sums(z, pixels, (size_t)c, pivot, total, squares, scratch, XT_BF16);
+}

@@ -1,0 +1,817 @@
+/* Batch normalisation, ReLU and the pools that read it, of bf16 by AVX-512: what norm.c does for
+ * any type and instruction set.
+ *
+ * A strip of 32 channels, one vector of bf16, goes from pixel to pixel; what belongs to its
+ * channels stays in registers. As float32 it is a pair: the channels of even places are the bf16s
+ * shifted up, those of odd ones are masked, which costs one instruction each.
+ */
+#include "engine/loops/element.h"
+#include "engine/loops/table.h"
+
+#ifdef __AVX512BW__
+#include <immintrin.h>
+
+enum { KERNEL = 3, STRIP = 32, HALF = 16 };
+
+/* A strip's channels as float32: 0, 2, ..., 30 and 1, 3, ..., 31. */
+struct pair {
+    __m512 even, odd;
+};
+
+XT_INLINE struct pair widen(__m512i v)
+{
+    __m512i odd = _mm512_and_si512(v, _mm512_set1_epi32((int)0xFFFF0000u));
+    return (struct pair){_mm512_castsi512_ps(_mm512_slli_epi32(v, 16)), _mm512_castsi512_ps(odd)};
+}
+
+#ifdef __AVX512BF16__
+XT_INLINE __m512i narrow(struct pair v)
+{
+    const __m512i order = _mm512_add_epi32(
+        _mm512_mullo_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+                           _mm512_set1_epi32(0x10001)),
+        _mm512_set1_epi32(HALF << 16));
+    return _mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(v.odd, v.even));
+}
+#else
+XT_INLINE __m512i round_half(__m512 v)
+{
+    __m512i bits = _mm512_castps_si512(v);
+    __m512i last = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    return _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7FFF)), last);
+}
+
+XT_INLINE __m512i narrow(struct pair v)
+{
+    return _mm512_mask_blend_epi16(0xAAAAAAAAu, _mm512_srli_epi32(round_half(v.even), 16),
+                                   round_half(v.odd));
+}
+#endif
+
+/* 32 numbers that lie in the order of their channels. */
+XT_INLINE struct pair load_ordered(const float *from)
+{
+    const __m512i even =
+        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+    __m512 low = _mm512_loadu_ps(from);
+    __m512 high = _mm512_loadu_ps(from + HALF);
+    return (struct pair){_mm512_permutex2var_ps(low, even, high),
+                         _mm512_permutex2var_ps(low, odd, high)};
+}
+
+XT_INLINE struct pair in_order(struct pair v)
+{
+    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+    return (struct pair){_mm512_permutex2var_ps(v.even, low, v.odd),
+                         _mm512_permutex2var_ps(v.even, high, v.odd)};
+}
+
+XT_INLINE struct pair load_pair(const float *from)
+{
+    return (struct pair){_mm512_loadu_ps(from), _mm512_loadu_ps(from + HALF)};
+}
+
+XT_INLINE void store_pair(float *to, struct pair v)
+{
+    _mm512_storeu_ps(to, v.even);
+    _mm512_storeu_ps(to + HALF, v.odd);
+}
+
+XT_INLINE struct pair add(struct pair a, struct pair b)
+{
+    return (struct pair){_mm512_add_ps(a.even, b.even), _mm512_add_ps(a.odd, b.odd)};
+}
+
+XT_INLINE struct pair sub(struct pair a, struct pair b)
+{
+    return (struct pair){_mm512_sub_ps(a.even, b.even), _mm512_sub_ps(a.odd, b.odd)};
+}
+
+XT_INLINE struct pair mul_add(struct pair a, struct pair b, struct pair c)
+{
+    return (struct pair){_mm512_fmadd_ps(a.even, b.even, c.even),
+                         _mm512_fmadd_ps(a.odd, b.odd, c.odd)};
+}
+
+XT_INLINE struct pair all(float value)
+{
+    return (struct pair){_mm512_set1_ps(value), _mm512_set1_ps(value)};
+}
+
+XT_INLINE struct pair load_bf16(const void *from, size_t i)
+{
+    return widen(_mm512_loadu_si512((const uint16_t *)from + i));
+}
+
+/* Adds 32 numbers to doubles that lie in the order of their channels. */
+static void add_to_doubles(double *to, struct pair v)
+{
+    struct pair ordered = in_order(v);
+    __m512 half[2] = {ordered.even, ordered.odd};
+    for (int i = 0; i < 2; i++) {
+        __m256 low = _mm512_castps512_ps256(half[i]);
+        __m256 high = _mm512_extractf32x8_ps(half[i], 1);
+        double *at = to + i * HALF;
+        _mm512_storeu_pd(at, _mm512_add_pd(_mm512_loadu_pd(at), _mm512_cvtps_pd(low)));
+        _mm512_storeu_pd(at + 8, _mm512_add_pd(_mm512_loadu_pd(at + 8), _mm512_cvtps_pd(high)));
+    }
+}
+
+/* Where the pieces of a thread's scratch lie. Columns count from the first of the padding. They
+ * take no more than norm.c's do of 32 channels or more. */
+struct rows {
+    size_t columns;
+    uint16_t *active; /* [columns][STRIP] a row of a strip, activated */
+    uint16_t *best;   /* [c / STRIP][2][out_w][STRIP] horizontal maxima of the two rows before */
+    uint8_t *place;   /* the same shape: bit kx of where they are */
+    float *grad;      /* [columns] pairs: a row's gradient; the forward pass has none */
+    float *column;    /* [c / STRIP][columns] pairs: sums down a window of the average pool, or its
+                         gradient spread over a row */
+    float *factors;   /* [c / STRIP][FACTORS] pairs */
+    float *sums;      /* [c / STRIP][2] pairs: of da and of da * (z - pivot) */
+};
+
+/* Those of the first stand alone in the forward pass; the pivot is in the place of A. */
+enum { SCALE, SHIFT, A, B, D, FACTORS, PIVOT = A };
+
+XT_INLINE struct pair factor(const struct rows *r, size_t k, int which)
+{
+    return load_pair(r->factors + k * FACTORS + (size_t)which * STRIP);
+}
+
+static void order_factors(const struct xt_norm_sample *s, const struct rows *r)
+{
+    const float *from[FACTORS] = {s->scale, s->shift, s->pass == XT_NORM_APPLY ? s->a : s->pivot,
+                                  s->b, s->d};
+    for (size_t k = 0; k < (size_t)s->c; k += STRIP)
+        for (size_t i = 0; i < FACTORS && from[i]; i++)
+            store_pair(r->factors + k * FACTORS + i * STRIP, load_ordered(from[i] + k));
+}
+
+static struct rows split(const struct xt_norm_sample *s)
+{
+    size_t out_w = (size_t)s->max.out_w;
+    struct rows r = {.columns = (size_t)s->w + 2 * (size_t)s->max.pad_w};
+    r.active = (uint16_t *)s->scratch;
+    r.best = r.active + r.columns * STRIP;
+    r.place = (uint8_t *)(r.best + 2 * out_w * (size_t)s->c);
+    r.grad = s->scratch;
+    float *forward_end = (float *)(r.place + 2 * out_w * (size_t)s->c);
+    float *backward_end = r.grad + r.columns * STRIP;
+    r.column = forward_end > backward_end ? forward_end : backward_end;
+    r.factors = r.column + r.columns * (size_t)s->c;
+    r.sums = r.factors + FACTORS * (size_t)s->c;
+    order_factors(s, &r);
+    return r;
+}
+
+/* Memory is read fastest from one end to the other. So strips take turns after few pixels, and
+ * after a row where that has to be; what the next turn reads is fetched ahead in the order of
+ * memory. */
+enum { TURN_ELEMENTS = 1024 };
+
+static size_t turn(size_t c, size_t first, size_t pixels)
+{
+    size_t most = c <= TURN_ELEMENTS / 4 ? TURN_ELEMENTS / c : 4;
+    return pixels - first < most ? pixels - first : most;
+}
+
+/* Of [pixels][c] from `base` on, what lies behind them in the place of pixel x of a strip. */
+XT_INLINE size_t ahead(size_t base, size_t c, size_t k, size_t pixels, size_t x)
+{
+    return base + (c + k) * pixels + x * STRIP;
+}
+
+XT_INLINE void fetch(const void *tensor, size_t i)
+{
+    _mm_prefetch((const char *)tensor + i * 2, _MM_HINT_T0);
+}
+
+/* Fetches what will be written, as fetch() does. */
+XT_INLINE void fetch_out(const void *tensor, size_t i)
+{
+    __builtin_prefetch((const char *)tensor + i * 2, 1);
+}
+
+XT_INLINE bool can_write_past(const void *to)
+{
+    return (uintptr_t)to % sizeof(__m512i) == 0;
+}
+
+/* ---- forward ---- */
+
+/* `pixels` pixels of a strip, which goes where pixels are `step` apart; not-a-number stays one. */
+XT_INLINE void activate_pixels(const struct xt_norm_sample *s, const struct rows *r, size_t first,
+                               size_t k, size_t pixels, uint16_t *to, size_t step, bool residual,
+                               bool far)
+{
+    size_t c = (size_t)s->c;
+    size_t base = first * c;
+    struct pair scale = factor(r, k, SCALE);
+    struct pair shift = factor(r, k, SHIFT);
+    __m512 least = _mm512_set1_ps(s->relu ? 0 : -INFINITY);
+    for (size_t x = 0; x < pixels; x++) {
+        fetch(s->z, ahead(base, c, k, pixels, x));
+        struct pair v = mul_add(load_bf16(s->z, base + k + x * c), scale, shift);
+        if (residual) {
+            fetch(s->residual, ahead(base, c, k, pixels, x));
+            v = add(v, load_bf16(s->residual, base + k + x * c));
+        }
+        v.even = _mm512_max_ps(least, v.even);
+        v.odd = _mm512_max_ps(least, v.odd);
+        if (far) {
+            _mm512_stream_si512((void *)(to + x * step), narrow(v));
+            continue;
+        }
+        if (step > STRIP)
+            fetch_out(s->y, ahead(base, c, k, pixels, x));
+        _mm512_storeu_si512(to + x * step, narrow(v));
+    }
+}
+
+static void activate(const struct xt_norm_sample *s, const struct rows *r, size_t first, size_t k,
+                     size_t pixels, uint16_t *to, size_t step)
+{
+    if (s->residual)
+        activate_pixels(s, r, first, k, pixels, to, step, true, false);
+    else
+        activate_pixels(s, r, first, k, pixels, to, step, false, false);
+}
+
+static void activate_past(const struct xt_norm_sample *s, const struct rows *r, size_t first,
+                          size_t k, size_t pixels, uint16_t *to, size_t step)
+{
+    if (s->residual)
+        activate_pixels(s, r, first, k, pixels, to, step, true, true);
+    else
+        activate_pixels(s, r, first, k, pixels, to, step, false, true);
+}
+
+static void activate_all(const struct xt_norm_sample *s)
+{
+    struct rows r = split(s);
+    size_t c = (size_t)s->c;
+    size_t pixels = (size_t)s->h * (size_t)s->w;
+    bool far = s->far && can_write_past(s->y);
+    for (size_t first = 0, count = 0; first < pixels; first += count) {
+        count = turn(c, first, pixels);
+        for (size_t k = 0; k < c; k += STRIP) {
+            uint16_t *to = (uint16_t *)s->y + first * c + k;
+            if (far)
+                activate_past(s, &r, first, k, count, to, c);
+            else
+                activate(s, &r, first, k, count, to, c);
+        }
+    }
+    if (far)
+        _mm_sfence();
+}
+
+/* Columns that are the same to every window of an average pool: as many as it moves on, where it is
+ * a multiple of them. */
+struct groups {
+    size_t columns;       /* of a group */
+    size_t window, apart; /* groups of a window, and from one to the next */
+    size_t count;
+};
+
+static struct groups groups_of(const struct xt_window *w)
+{
+    size_t columns = (size_t)(w->kernel_w % w->stride_w == 0 ? w->stride_w : 1);
+    struct groups g = {columns, (size_t)w->kernel_w / columns, (size_t)w->stride_w / columns, 0};
+    g.count = ((size_t)w->out_w - 1) * g.apart + g.window;
+    return g;
+}
+
+/* Row y of a strip joins the sums down its window. */
+static void average_row(const struct xt_norm_sample *s, const uint16_t *row, size_t k, int y,
+                        float *column)
+{
+    const struct xt_window *w = &s->average;
+    int oy = y / w->kernel_h;
+    int ky = y % w->kernel_h;
+    struct groups g = groups_of(w);
+    if (oy >= w->out_h)
+        return;
+    for (size_t i = 0; i < g.count; i++) {
+        struct pair sum = ky > 0 ? load_pair(column + i * STRIP) : all(0);
+        for (size_t x = i * g.columns; x < (i + 1) * g.columns; x++)
+            sum = add(sum, load_bf16(row, x * STRIP));
+        store_pair(column + i * STRIP, sum);
+    }
+    struct pair share = all(1.0f / (float)(w->kernel_h * w->kernel_w));
+    for (int ox = 0; ox < w->out_w && ky == w->kernel_h - 1; ox++) {
+        const float *from = column + (size_t)ox * g.apart * STRIP;
+        struct pair sum = load_pair(from);
+        for (size_t i = 1; i < g.window; i++)
+            sum = add(sum, load_pair(from + i * STRIP));
+        sum = in_order(mul_add(sum, share, all(0)));
+        store_pair(s->averaged + ((size_t)oy * (size_t)w->out_w + (size_t)ox) * (size_t)s->c + k,
+                   sum);
+    }
+}
+
+/* The larger one, and where it is; the first wins a tie. Bits of bf16 numbers that are not negative
+ * order like integers. */
+XT_INLINE void larger(__m512i *best, __m256i *place, __m512i other, __m256i other_place)
+{
+    __mmask32 wins = _mm512_cmpgt_epi16_mask(other, *best);
+    *best = _mm512_max_epi16(*best, other);
+    *place = _mm256_mask_mov_epi8(*place, wins, other_place);
+}
+
+/* The maxima across an activated row, which take the place of those of two rows before; with them
+ * both, where a window ends here, a row of the pool. */
+XT_INLINE void max_row(const struct xt_norm_sample *s, const struct rows *r, size_t k, int y,
+                       uint16_t *pooled, uint8_t *argmax)
+{
+    size_t out_w = (size_t)s->max.out_w;
+    size_t step = (size_t)s->max.stride_w * STRIP;
+    size_t c = (size_t)s->c;
+    size_t older = (2 * k + (size_t)(y & 1) * STRIP) * out_w;
+    size_t newer = (2 * k + (size_t)(~y & 1) * STRIP) * out_w;
+    for (size_t i = 0; i < out_w; i++) {
+        const uint16_t *from = r->active + i * step;
+        __m512i best = _mm512_loadu_si512(from);
+        __m256i place = _mm256_set1_epi8(1);
+        larger(&best, &place, _mm512_loadu_si512(from + STRIP), _mm256_set1_epi8(2));
+        larger(&best, &place, _mm512_loadu_si512(from + (size_t)2 * STRIP), _mm256_set1_epi8(4));
+        uint16_t *old_best = r->best + older + i * STRIP;
+        __m256i *old_place = (__m256i *)(r->place + older + i * STRIP);
+        if (pooled) {
+            size_t between = newer + i * STRIP;
+            __m512i most = _mm512_loadu_si512(old_best);
+            __m256i at = _mm256_or_si256(_mm256_loadu_si256(old_place), _mm256_set1_epi8(8));
+            __m256i second = _mm256_loadu_si256((const __m256i *)(r->place + between));
+            larger(&most, &at, _mm512_loadu_si512(r->best + between),
+                   _mm256_or_si256(second, _mm256_set1_epi8(16)));
+            larger(&most, &at, best, _mm256_or_si256(place, _mm256_set1_epi8(32)));
+            fetch_out(pooled, i * c + c * out_w);
+            _mm512_storeu_si512(pooled + i * c, most);
+            if (argmax) {
+                __builtin_prefetch(argmax + c * out_w + i * STRIP, 1);
+                _mm256_storeu_si256((__m256i *)(argmax + i * STRIP), at);
+            }
+        }
+        _mm512_storeu_si512(old_best, best);
+        _mm256_storeu_si256(old_place, place);
+    }
+}
+
+/* Row y of a strip of the max pool's input, which stands in the scratch; the padding has rows too.
+ */
+static void max_pool(const struct xt_norm_sample *s, const struct rows *r, size_t k, int y)
+{
+    const struct xt_window *m = &s->max;
+    int top = y + m->pad_h - (KERNEL - 1);
+    int oy = top / m->stride_h;
+    bool ends = top >= 0 && oy * m->stride_h == top && oy < m->out_h;
+    size_t to = ends ? (size_t)oy * (size_t)m->out_w * (size_t)s->c : 0;
+    uint16_t *pooled = (uint16_t *)s->pooled + to + k;
+    if (ends && s->argmax)
+        max_row(s, r, k, y, pooled, s->argmax + to + k * (size_t)m->out_w);
+    else if (ends)
+        max_row(s, r, k, y, pooled, NULL);
+    else
+        max_row(s, r, k, y, NULL, NULL);
+}
+
+/* The padding, which no window takes. */
+static void fill_row(uint16_t *row, size_t columns)
+{
+    for (size_t x = 0; x < columns; x++)
+        _mm512_storeu_si512(row + x * STRIP, _mm512_set1_epi16(INT16_MIN));
+}
+
+/* Row y of a strip, for everything that reads it. */
+static void forward_row(const struct xt_norm_sample *s, const struct rows *r, size_t k, int y,
+                        float *column)
+{
+    size_t c = (size_t)s->c;
+    size_t w = (size_t)s->w;
+    size_t first = (size_t)y * w;
+    uint16_t *row = r->active + (size_t)s->max.pad_w * STRIP;
+    activate(s, r, first, k, w, row, STRIP);
+    for (size_t x = 0; x < w && s->y; x++)
+        _mm512_storeu_si512((uint16_t *)s->y + (first + x) * c + k,
+                            _mm512_loadu_si512(row + x * STRIP));
+    if (s->averaged)
+        average_row(s, row, k, y, column);
+    if (s->pooled)
+        max_pool(s, r, k, y);
+}
+
+static void forward(const struct xt_norm_sample *s)
+{
+    struct rows r = split(s);
+    size_t c = (size_t)s->c;
+    int pad = s->pooled ? s->max.pad_h : 0;
+    for (int y = -pad; y < s->h + pad; y++) {
+        bool padding = y < 0 || y >= s->h;
+        if (y <= 0 || padding)
+            fill_row(r.active, r.columns);
+        for (size_t k = 0; k < c; k += STRIP) {
+            if (padding)
+                max_pool(s, &r, k, y);
+            else
+                forward_row(s, &r, k, y, r.column + k * r.columns);
+        }
+    }
+}
+
+/* Of whole strips, and pools whose windows move one or two columns on. */
+static bool is_wide(const struct xt_norm_sample *s)
+{
+    return s->dtype == XT_BF16 && s->c % STRIP == 0 && s->max.stride_w <= 2;
+}
+
+bool XT_LOOPS_NAME(norm_wide_forward)(const struct xt_norm_sample *s)
+{
+    if (!is_wide(s))
+        return false;
+    if (s->pooled || s->averaged)
+        forward(s);
+    else
+        activate_all(s);
+    return true;
+}
+
+/* ---- backward ---- */
+
+/* The rows of the max pool whose windows hold a row, and the bit of their argmax that says it. */
+struct reach {
+    int count;
+    size_t first[KERNEL]; /* elements from the pool's begin */
+    char bit[KERNEL];
+};
+
+static struct reach rows_over(const struct xt_norm_sample *s, int y)
+{
+    const struct xt_window *m = &s->max;
+    struct reach reach = {.count = 0};
+    for (int ky = 0; ky < KERNEL && s->dpooled[0]; ky++) {
+        int top = y + m->pad_h - ky;
+        int oy = top / m->stride_h;
+        if (top < 0 || oy * m->stride_h != top || oy >= m->out_h)
+            continue;
+        reach.first[reach.count] = (size_t)oy * (size_t)m->out_w * (size_t)s->c;
+        reach.bit[reach.count++] = (char)(8 << ky);
+    }
+    return reach;
+}
+
+/* What comes to a row from the windows of one column, which all have the same place in it. */
+struct landed {
+    struct pair grad;
+    __m512i place; /* 16 bits each: bit kx */
+};
+
+XT_INLINE struct landed land(const struct xt_norm_sample *s, const struct reach *reach, int count,
+                             size_t k, size_t ox, bool two)
+{
+    size_t c = (size_t)s->c;
+    size_t out_w = (size_t)s->max.out_w;
+    size_t in_row = k + ox * c;
+    size_t in_argmax = k * out_w + ox * STRIP;
+    struct landed sum = {.grad = all(0)};
+    __m256i place = _mm256_setzero_si256();
+    fetch(s->dpooled[0], ahead(reach->first[0], c, k, out_w, ox));
+    _mm_prefetch((const char *)s->argmax + reach->first[0] + c * out_w + in_argmax, _MM_HINT_T0);
+#pragma GCC unroll 3
+    for (int i = 0; i < count; i++) {
+        size_t base = reach->first[i] + in_row;
+        const uint8_t *from = s->argmax + reach->first[i] + in_argmax;
+        __m256i argmax = _mm256_loadu_si256((const __m256i *)from);
+        __mmask32 wins = _mm256_test_epi8_mask(argmax, _mm256_set1_epi8(reach->bit[i]));
+        const uint16_t *grad = (const uint16_t *)s->dpooled[0] + base;
+        struct pair g = widen(_mm512_maskz_loadu_epi16(wins, grad));
+        if (two) {
+            const uint16_t *more = (const uint16_t *)s->dpooled[1] + base;
+            g = add(g, widen(_mm512_maskz_loadu_epi16(wins, more)));
+        }
+        sum.grad = i > 0 ? add(sum.grad, g) : g;
+        place = _mm256_mask_mov_epi8(place, wins, argmax);
+    }
+    sum.place = _mm512_cvtepu8_epi16(place);
+    return sum;
+}
+
+/* Adds what is for column kx of the window. */
+XT_INLINE struct pair take(struct pair sum, const struct landed *from, int kx)
+{
+    __mmask16 even = _mm512_test_epi32_mask(from->place, _mm512_set1_epi32(1 << kx));
+    __mmask16 odd = _mm512_test_epi32_mask(from->place, _mm512_set1_epi32(1 << (kx + 16)));
+    sum.even = _mm512_mask_add_ps(sum.even, even, sum.even, from->grad.even);
+    sum.odd = _mm512_mask_add_ps(sum.odd, odd, sum.odd, from->grad.odd);
+    return sum;
+}
+
+/* Adds to `column` what the max pool's gradient brings to a row, in windows that move one column
+ * on; gives how many columns are done. */
+XT_INLINE size_t gather_each(const struct xt_norm_sample *s, const struct reach *reach, int count,
+                             size_t k, bool two, const float *column, float *grad)
+{
+    size_t out_w = (size_t)s->max.out_w;
+    struct landed none = {.grad = all(0), .place = _mm512_setzero_si512()};
+    struct landed last[2] = {none, none};
+    for (size_t x = 0; x < out_w + 2; x++) {
+        struct landed now = x < out_w ? land(s, reach, count, k, x, two) : none;
+        struct pair sum = take(load_pair(column + x * STRIP), &now, 0);
+        sum = take(sum, &last[0], 1);
+        store_pair(grad + x * STRIP, take(sum, &last[1], 2));
+        last[1] = last[0];
+        last[0] = now;
+    }
+    return out_w + 2;
+}
+
+/* The same where they move two on. */
+XT_INLINE size_t gather_second(const struct xt_norm_sample *s, const struct reach *reach, int count,
+                               size_t k, bool two, const float *column, float *grad)
+{
+    size_t out_w = (size_t)s->max.out_w;
+    struct landed last = {.grad = all(0), .place = _mm512_setzero_si512()};
+    for (size_t i = 0; i < out_w; i++) {
+        size_t x = 2 * i * STRIP;
+        struct landed now = land(s, reach, count, k, i, two);
+        struct pair first = take(load_pair(column + x), &now, 0);
+        store_pair(grad + x, take(first, &last, 2));
+        store_pair(grad + x + STRIP, take(load_pair(column + x + STRIP), &now, 1));
+        last = now;
+    }
+    size_t end = 2 * out_w * STRIP;
+    store_pair(grad + end, take(load_pair(column + end), &last, 2));
+    return 2 * out_w + 1;
+}
+
+XT_INLINE size_t gather_rows(const struct xt_norm_sample *s, const struct reach *reach, int count,
+                             size_t k, bool two, const float *column, float *grad)
+{
+    if (s->max.stride_w == 1)
+        return gather_each(s, reach, count, k, two, column, grad);
+    return gather_second(s, reach, count, k, two, column, grad);
+}
+
+/* The row's gradient from both pools, once for all passes. */
+static void gather(const struct xt_norm_sample *s, const struct rows *r, size_t k, int y,
+                   const float *column)
+{
+    struct reach reach = rows_over(s, y);
+    size_t done = 0;
+    if (reach.count && s->dpooled[1])
+        done = gather_rows(s, &reach, reach.count, k, true, column, r->grad);
+    else if (reach.count == 3)
+        done = gather_rows(s, &reach, 3, k, false, column, r->grad);
+    else if (reach.count == 2)
+        done = gather_rows(s, &reach, 2, k, false, column, r->grad);
+    else if (reach.count)
+        done = gather_rows(s, &reach, 1, k, false, column, r->grad);
+    if (done < r->columns)
+        memcpy(r->grad + done * STRIP, column + done * STRIP,
+               (r->columns - done) * STRIP * sizeof *column);
+}
+
+/* The average pool's gradient of a strip, spread over one row of its window; zero where there is
+ * none. */
+static void spread(const struct xt_norm_sample *s, size_t columns, size_t k, int y, float *column)
+{
+    const struct xt_window *w = &s->average;
+    struct pair share = all(1.0f / (float)(w->kernel_h * w->kernel_w));
+    bool within = s->daveraged && y / w->kernel_h < w->out_h;
+    struct groups g = within ? groups_of(w) : (struct groups){.count = 0};
+    size_t x = (size_t)s->max.pad_w;
+    memset(column, 0, columns * STRIP * sizeof *column);
+    for (size_t i = 0; i < g.count; i++) {
+        size_t first = i < g.window ? 0 : (i - g.window) / g.apart + 1;
+        size_t line = (size_t)(y / w->kernel_h) * (size_t)w->out_w;
+        struct pair sum = all(0);
+        for (size_t ox = first; ox * g.apart <= i && ox < (size_t)w->out_w; ox++)
+            sum = add(sum, load_ordered(s->daveraged + (line + ox) * (size_t)s->c + k));
+        sum = mul_add(sum, share, all(0));
+        for (size_t n = 0; n < g.columns; n++, x++)
+            store_pair(column + x * STRIP, sum);
+    }
+}
+
+/* How a pass over pixels is compiled. */
+struct masking {
+    bool residual;
+    int readers; /* of y: 1 or 2 where the gradient is read from dy, 0 where it stands in a row */
+    enum xt_norm_pass pass;
+};
+
+/* Masks a strip's gradient by the ReLU, and adds it to the channels' sums or makes the input's of
+ * it. */
+XT_INLINE void finish(const struct xt_norm_sample *s, const struct rows *r, size_t first, size_t k,
+                      size_t pixels, const float *row, struct masking m)
+{
+    size_t c = (size_t)s->c;
+    size_t base = first * c;
+    bool applies = m.pass == XT_NORM_APPLY;
+    struct pair scale = factor(r, k, SCALE);
+    struct pair shift = factor(r, k, SHIFT);
+    struct pair pivot = factor(r, k, PIVOT);
+    struct pair a = factor(r, k, A);
+    struct pair b = factor(r, k, B);
+    struct pair d = factor(r, k, D);
+    float *sums = r->sums + 2 * k;
+    struct pair sum = load_pair(sums);
+    struct pair sum_z = load_pair(sums + STRIP);
+    for (size_t x = 0; x < pixels; x++) {
+        size_t i = base + k + x * c;
+        size_t next = ahead(base, c, k, pixels, x);
+        fetch(s->z, next);
+        struct pair z = load_bf16(s->z, i);
+        struct pair v = mul_add(z, scale, shift);
+        if (m.residual) {
+            fetch(s->residual, next);
+            v = add(v, load_bf16(s->residual, i));
+        }
+        if (m.readers)
+            fetch(s->dy[0], next);
+        if (m.readers == 2)
+            fetch(s->dy[1], next);
+        struct pair g = m.readers ? load_bf16(s->dy[0], i) : load_pair(row + x * STRIP);
+        if (m.readers == 2)
+            g = add(g, load_bf16(s->dy[1], i));
+        __mmask16 even = _mm512_cmp_ps_mask(v.even, _mm512_setzero_ps(), _CMP_GT_OQ);
+        __mmask16 odd = _mm512_cmp_ps_mask(v.odd, _mm512_setzero_ps(), _CMP_GT_OQ);
+        struct pair da = {_mm512_maskz_mov_ps(even, g.even), _mm512_maskz_mov_ps(odd, g.odd)};
+        if (applies)
+            da = mul_add(a, da, mul_add(b, z, d));
+        if (m.pass != XT_NORM_SUM)
+            _mm512_storeu_si512((uint16_t *)s->da + i, narrow(da));
+        if (applies)
+            continue;
+        sum = add(sum, da);
+        sum_z = mul_add(da, sub(z, pivot), sum_z);
+    }
+    if (applies)
+        return;
+    store_pair(sums, sum);
+    store_pair(sums + STRIP, sum_z);
+}
+
+/* The float32 sums of a segment go into the sample's doubles. */
+static void flush(const struct xt_norm_sample *s, const struct rows *r)
+{
+    for (size_t k = 0; k < (size_t)s->c; k += STRIP) {
+        add_to_doubles(s->sum_da + k, load_pair(r->sums + 2 * k));
+        add_to_doubles(s->sum_da_z + k, load_pair(r->sums + 2 * k + STRIP));
+    }
+    memset(r->sums, 0, 2 * (size_t)s->c * sizeof *r->sums);
+}
+
+XT_INLINE void backward_from_readers(const struct xt_norm_sample *s, const struct rows *r,
+                                     struct masking m)
+{
+    enum { STRETCH = 64 };
+    size_t c = (size_t)s->c;
+    size_t pixels = (size_t)s->h * (size_t)s->w;
+    size_t due = STRETCH;
+    for (size_t first = 0, count = 0; first < pixels; first += count) {
+        count = turn(c, first, pixels);
+        for (size_t k = 0; k < c; k += STRIP)
+            finish(s, r, first, k, count, NULL, m);
+        if (m.pass == XT_NORM_APPLY || (first + count < due && first + count < pixels))
+            continue;
+        flush(s, r);
+        due += STRETCH;
+    }
+}
+
+/* The gradients of y join those of the pools. */
+static void add_readers(const struct xt_norm_sample *s, size_t first, size_t k, float *row)
+{
+    size_t c = (size_t)s->c;
+    for (int reader = 0; reader < 2; reader++)
+        for (size_t x = 0; x < (size_t)s->w && s->dy[reader]; x++)
+            store_pair(row + x * STRIP, add(load_pair(row + x * STRIP),
+                                            load_bf16(s->dy[reader], (first + x) * c + k)));
+}
+
+XT_INLINE void backward_from_pools(const struct xt_norm_sample *s, const struct rows *r,
+                                   struct masking m)
+{
+    size_t c = (size_t)s->c;
+    size_t pad = (size_t)s->max.pad_w * STRIP;
+    for (int y = 0; y < s->h; y++) {
+        size_t first = (size_t)y * (size_t)s->w;
+        for (size_t k = 0; k < c; k += STRIP) {
+            float *column = r->column + k * r->columns;
+            float *row = column;
+            if (s->daveraged ? y % s->average.kernel_h == 0 : y == 0)
+                spread(s, r->columns, k, y, column);
+            if (s->dpooled[0] || s->dy[0]) {
+                row = r->grad;
+                gather(s, r, k, y, column);
+                add_readers(s, first, k, row + pad);
+            }
+            finish(s, r, first, k, (size_t)s->w, row + pad, m);
+        }
+        if (m.pass != XT_NORM_APPLY)
+            flush(s, r);
+    }
+}
+
+XT_INLINE void backward(const struct xt_norm_sample *s, struct masking m)
+{
+    struct rows r = split(s);
+    if (m.pass != XT_NORM_APPLY) {
+        memset(r.sums, 0, 2 * (size_t)s->c * sizeof *r.sums);
+        memset(s->sum_da, 0, (size_t)s->c * sizeof *s->sum_da);
+        memset(s->sum_da_z, 0, (size_t)s->c * sizeof *s->sum_da_z);
+    }
+    if (m.readers)
+        backward_from_readers(s, &r, m);
+    else
+        backward_from_pools(s, &r, m);
+}
+
+/* The cases are spelled out because only constants make loops without a test inside. */
+XT_INLINE void backward_of(const struct xt_norm_sample *s, enum xt_norm_pass pass, int readers)
+{
+    if (s->residual)
+        backward(s, (struct masking){true, readers, XT_NORM_SUM_AND_KEEP});
+    else if (pass == XT_NORM_SUM_AND_KEEP)
+        backward(s, (struct masking){false, readers, XT_NORM_SUM_AND_KEEP});
+    else if (pass == XT_NORM_SUM)
+        backward(s, (struct masking){false, readers, XT_NORM_SUM});
+    else
+        backward(s, (struct masking){false, readers, XT_NORM_APPLY});
+}
+
+bool XT_LOOPS_NAME(norm_wide_backward)(const struct xt_norm_sample *s)
+{
+    bool only_y = s->dy[0] && !s->dpooled[0] && !s->daveraged;
+    if (!is_wide(s) || !s->relu)
+        return false;
+    if (!only_y)
+        backward_of(s, s->pass, 0);
+    else if (s->dy[1])
+        backward_of(s, s->pass, 2);
+    else
+        backward_of(s, s->pass, 1);
+    return true;
+}
+
+bool XT_LOOPS_NAME(norm_wide_apply)(enum xt_dtype dtype, const void *da, const void *z,
+                                    size_t pixels, int channels, const float *factors, void *dz,
+                                    bool far)
+{
+    size_t c = (size_t)channels;
+    bool past = far && can_write_past(dz);
+    if (dtype != XT_BF16 || c % STRIP != 0)
+        return false;
+    for (size_t first = 0, count = 0; first < pixels; first += count) {
+        count = turn(c, first, pixels);
+        for (size_t k = 0; k < c; k += STRIP) {
+            struct pair da_factor = load_ordered(factors + k);
+            struct pair z_factor = load_ordered(factors + c + k);
+            struct pair rest = load_ordered(factors + 2 * c + k);
+            for (size_t i = first * c + k; i < (first + count) * c; i += c) {
+                struct pair v = mul_add(z_factor, load_bf16(z, i), rest);
+                v = mul_add(da_factor, load_bf16(da, i), v);
+                if (past)
+                    _mm512_stream_si512((void *)((uint16_t *)dz + i), narrow(v));
+                else
+                    _mm512_storeu_si512((uint16_t *)dz + i, narrow(v));
+            }
+        }
+    }
+    _mm_sfence();
+    return true;
+}
+
+/* ---- statistics ---- */
+
+bool XT_LOOPS_NAME(norm_wide_statistics)(enum xt_dtype dtype, const void *z, size_t pixels,
+                                         int channels, const float *pivot, double *total,
+                                         double *squares)
+{
+    enum { STRETCH = 64 };
+    size_t c = (size_t)channels;
+    if (dtype != XT_BF16 || c % STRIP != 0)
+        return false;
+    memset(total, 0, c * sizeof *total);
+    memset(squares, 0, c * sizeof *squares);
+    for (size_t first = 0; first < pixels; first += STRETCH)
+        for (size_t k = 0; k < c; k += STRIP) {
+            struct pair around = load_ordered(pivot + k);
+            struct pair sum = all(0);
+            struct pair square = all(0);
+            size_t count = pixels - first < STRETCH ? pixels - first : STRETCH;
+            for (size_t x = 0; x < count; x++) {
+                fetch(z, ahead(first * c, c, k, count, x));
+                struct pair v = sub(load_bf16(z, (first + x) * c + k), around);
+                sum = add(sum, v);
+                square = mul_add(v, v, square);
+            }
+            add_to_doubles(total + k, sum);
+            add_to_doubles(squares + k, square);
+        }
+    return true;
+}
+#endif

@@ -1,0 +1,36 @@
+#include "engine/loops/table.h"
+
+#define XT_STRING(x) #x
+#define XT_EXPAND_STRING(x) XT_STRING(x)
+
+const struct xt_loops XT_LOOPS_NAME(table) = {
+    .isa = XT_EXPAND_STRING(XT_LOOPS_ISA),
+    .statistics = XT_LOOPS_NAME(statistics),
+    .norm_forward = XT_LOOPS_NAME(norm_forward),
+    .norm_backward = XT_LOOPS_NAME(norm_backward),
+    .norm_backward_apply = XT_LOOPS_NAME(norm_backward_apply),
+    .relu_backward = XT_LOOPS_NAME(relu_backward),
+    .dropout = XT_LOOPS_NAME(dropout),
+    .keep = XT_LOOPS_NAME(keep),
+    .max_pool = XT_LOOPS_NAME(max_pool),
+    .average_pool_row = XT_LOOPS_NAME(average_pool_row),
+    .sum_rows = XT_LOOPS_NAME(sum_rows),
+    .scale_rows = XT_LOOPS_NAME(scale_rows),
+    .convert = XT_LOOPS_NAME(convert),
+    .copy_weights = XT_LOOPS_NAME(copy_weights),
+    .normalise = XT_LOOPS_NAME(normalise),
+    .centre = XT_LOOPS_NAME(centre),
+    .zero_insert = XT_LOOPS_NAME(zero_insert),
+    .largest = XT_LOOPS_NAME(largest),
+#ifdef __AVX512F__
+    .weight_grad_f32 = XT_LOOPS_NAME(weight_grad_f32),
+    .winograd = XT_LOOPS_NAME(winograd),
+    .winograd_grad = XT_LOOPS_NAME(winograd_grad),
+    .winograd_output_transform = XT_LOOPS_NAME(winograd_output_transform),
+    .winograd_weights = XT_LOOPS_NAME(winograd_weights),
+#endif
+#ifdef __AMX_BF16__
+    .weight_grad = XT_LOOPS_NAME(weight_grad),
+    .data_grad = XT_LOOPS_NAME(data_grad),
+#endif
+};

@@ -1,0 +1,66 @@
+/* The functions of one instruction set's build, by the names that XT_LOOPS_NAME gives them; loops.h
+ * says what each one does.
+ */
+#ifndef XT_ENGINE_LOOPS_TABLE_H
+#define XT_ENGINE_LOOPS_TABLE_H
+
+#include "engine/loops/element.h"
+#include "engine/loops/loops.h"
+
+#ifndef XT_LOOPS_ISA
+#define XT_LOOPS_ISA base
+#endif
+
+void XT_LOOPS_NAME(statistics)(enum xt_dtype dtype, const void *z, size_t pixels, int c,
+                               const float *pivot, double *sums, double *squares, float *scratch);
+void XT_LOOPS_NAME(norm_forward)(const struct xt_norm_sample *sample);
+void XT_LOOPS_NAME(norm_backward)(const struct xt_norm_sample *sample);
+void XT_LOOPS_NAME(norm_backward_apply)(enum xt_dtype dtype, const void *da, const void *z,
+                                        size_t pixels, int c, const float *factors, void *dz,
+                                        bool far);
+void XT_LOOPS_NAME(relu_backward)(enum xt_dtype dtype, const void *y, void *dy, const void *more,
+                                  size_t count);
+void XT_LOOPS_NAME(dropout)(enum xt_dtype dtype, const void *in, void *out, size_t count,
+                            uint32_t key, uint32_t first, uint32_t threshold, float factor);
+void XT_LOOPS_NAME(keep)(uint8_t *out, size_t count, uint32_t key, uint32_t first,
+                         uint32_t threshold);
+void XT_LOOPS_NAME(max_pool)(enum xt_dtype dtype, const void *in, int h, int w, int c,
+                             const struct xt_window *window, const int rows[2], float *scratch,
+                             void *out);
+void XT_LOOPS_NAME(average_pool_row)(enum xt_dtype dtype, const void *in, int w, int c,
+                                     const struct xt_window *window, int oy, float factor,
+                                     float *scratch, float *out);
+double XT_LOOPS_NAME(sum_rows)(const float *in, int h, int w, int c, float *out, size_t stride);
+void XT_LOOPS_NAME(scale_rows)(float *numbers, int w, int c, size_t stride, float factor);
+void XT_LOOPS_NAME(convert)(enum xt_dtype dtype, const float *in, size_t count, void *out);
+void XT_LOOPS_NAME(copy_weights)(const struct xt_weight_copy *copy, int row);
+void XT_LOOPS_NAME(normalise)(enum xt_dtype dtype, const uint8_t *in, size_t count,
+                              const float mean[3], const float scale[3], void *out);
+void XT_LOOPS_NAME(centre)(const uint8_t *in, size_t count, int8_t *out);
+void XT_LOOPS_NAME(zero_insert)(const void *pixels, size_t bytes, const int size[2],
+                                const int strides[2], void *to);
+float XT_LOOPS_NAME(largest)(const float *in, size_t count);
+extern const struct xt_loops XT_LOOPS_NAME(table);
+
+#ifdef __AVX512BW__
+/* Those of the same names, for what this can do; otherwise they do nothing and give false. */
+bool XT_LOOPS_NAME(norm_wide_forward)(const struct xt_norm_sample *sample);
+bool XT_LOOPS_NAME(norm_wide_backward)(const struct xt_norm_sample *sample);
+bool XT_LOOPS_NAME(norm_wide_apply)(enum xt_dtype dtype, const void *da, const void *z,
+                                    size_t pixels, int c, const float *factors, void *dz, bool far);
+bool XT_LOOPS_NAME(norm_wide_statistics)(enum xt_dtype dtype, const void *z, size_t pixels, int c,
+                                         const float *pivot, double *sums, double *squares);
+#endif
+#ifdef __AVX512F__
+xt_weight_grad_loop XT_LOOPS_NAME(weight_grad_f32);
+xt_winograd_loop XT_LOOPS_NAME(winograd);
+xt_winograd_grad_loop XT_LOOPS_NAME(winograd_grad);
+xt_winograd_output_transform_loop XT_LOOPS_NAME(winograd_output_transform);
+xt_winograd_weights_loop XT_LOOPS_NAME(winograd_weights);
+#endif
+#ifdef __AMX_BF16__
+xt_weight_grad_loop XT_LOOPS_NAME(weight_grad);
+xt_data_grad_loop XT_LOOPS_NAME(data_grad);
+#endif
+
+#endif

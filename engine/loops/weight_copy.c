@@ -1,0 +1,110 @@
+/* Weights to the formats in which kernels of matrix tiles read them: 16 by 16 numbers at a time, of
+ * which each row of pairs is a cache line there. Lines are written past the cache: it would fetch
+ * them first, and a copy is read only when all others have been made. */
+#include <string.h>
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
+#include "engine/loops/element.h"
+#include "engine/loops/table.h"
+
+enum { BLOCK = 16, PAIRS = BLOCK / 2, NUMBERS = BLOCK * BLOCK };
+
+typedef uint32_t line __attribute__((vector_size(BLOCK * sizeof(uint32_t))));
+
+XT_INLINE void write_line(uint32_t *to, const line *from)
+{
+#ifdef __AVX512F__
+    _mm512_stream_si512((void *)to, (__m512i)*from);
+#else
+    memcpy(to, from, sizeof *from);
+#endif
+}
+
+XT_INLINE uint32_t pair_of(float first, float second)
+{
+    return xt_bf16_round(first) >> 16 | (xt_bf16_round(second) & 0xFFFF0000u);
+}
+
+/* Two rows become one of pairs; `count` of these. */
+static void pair_rows(const float *restrict from, uint32_t *restrict to, size_t stride,
+                      size_t count)
+{
+    for (size_t j = 0; j < count; j++) {
+        const float *row = from + 2 * j * BLOCK;
+        line pairs;
+#pragma omp simd
+        for (size_t k = 0; k < BLOCK; k++)
+            pairs[k] = pair_of(row[k], row[BLOCK + k]);
+        write_line(to + j * stride, &pairs);
+    }
+}
+
+/* Two columns do: each round sorts by one more bit of the column. */
+static void pair_columns(const float *restrict from, uint32_t *restrict to, size_t stride,
+                         size_t count)
+{
+    enum { ROUNDS = 3 };
+    line lines[PAIRS];
+    line sorted[PAIRS];
+    uint32_t pairs[NUMBERS / 2];
+#pragma omp simd
+    for (size_t i = 0; i < NUMBERS / 2; i++)
+        pairs[i] = pair_of(from[2 * i], from[2 * i + 1]);
+    memcpy(lines, pairs, sizeof lines);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (size_t i = 0; i < PAIRS / 2; i++) {
+            line a = lines[2 * i];
+            line b = lines[2 * i + 1];
+            sorted[i] = __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24,
+                                                26, 28, 30);
+            sorted[i + PAIRS / 2] = __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19,
+                                                            21, 23, 25, 27, 29, 31);
+        }
+        memcpy(lines, sorted, sizeof lines);
+    }
+    for (size_t j = 0; j < count; j++)
+        write_line(to + j * stride, &lines[j]);
+}
+
+static void clear_spares(const struct xt_weight_copy *copy)
+{
+    static const line zeros;
+    size_t panel = xt_weight_copy_panel(copy);
+    size_t spare = (size_t)copy->spare * (size_t)copy->wide;
+    int panels = (copy->out_is_wide ? copy->out : copy->in) / copy->wide;
+    for (size_t end = panel; end <= (size_t)panels * panel; end += panel)
+        for (size_t i = end - spare; i < end; i += BLOCK)
+            write_line(copy->to + i, &zeros);
+}
+
+void XT_LOOPS_NAME(copy_weights)(const struct xt_weight_copy *copy, int row)
+{
+    enum { AHEAD = 4 * NUMBERS, LINE = 16 };
+    size_t columns = ((size_t)copy->in + BLOCK - 1) / BLOCK;
+    size_t taps = (size_t)copy->taps;
+    size_t stride = (size_t)copy->wide;
+    size_t pairs = xt_weight_copy_pairs(copy);
+    size_t panel = xt_weight_copy_panel(copy);
+    for (size_t i = 0; i < columns * taps; i++) {
+        const float *from = copy->from + ((size_t)row * columns * taps + i) * NUMBERS;
+        size_t tap = i % taps;
+        size_t wide = (copy->out_is_wide ? (size_t)row : i / taps) * BLOCK;
+        size_t pair = (copy->out_is_wide ? i / taps : (size_t)row) * PAIRS;
+        size_t count = pairs - pair < PAIRS ? pairs - pair : PAIRS;
+        uint32_t *to =
+            copy->to + wide / stride * panel + (tap * pairs + pair) * stride + wide % stride;
+        for (size_t k = 0; k < NUMBERS; k += LINE)
+            __builtin_prefetch(from + AHEAD + k);
+        if (copy->out_is_row == copy->out_is_wide)
+            pair_columns(from, to, stride, count);
+        else
+            pair_rows(from, to, stride, count);
+    }
+    if (row == 0)
+        clear_spares(copy);
+#ifdef __AVX512F__
+    _mm_sfence();
+#endif
+}

@@ -1,0 +1,94 @@
+/* The weight gradient of a convolution: of bf16 by matrix tiles (AMX), of float32 by AVX-512.
+ *
+ * In bf16 dW[tap][o][i] is a product over pixels, of the output's gradient and of the input moved
+ * by the tap. One of the two is the left matrix, turned so that a row is a channel's pixels, of
+ * which a tap takes those from some place on; the other is the right matrix, pairs of pixels side
+ * by side. The output's pixels are counted in rows of `pitch`, wider than an image's by what the
+ * kernel reaches over its end, so that a tap's place is a number of pixels.
+ *
+ * Work is divided into parts, one a thread: groups of samples (of pixels, for 1x1), each with sums
+ * of its own that are added up in their order; and where there are many weights, shares of the
+ * channels. So the result depends on the number of parts and on nothing else.
+ *
+ * The gradient has the format OIhw16i16o, or OIhw16o16i where `turned`; channels that are padding
+ * get zeros.
+ */
+#ifndef XT_ENGINE_LOOPS_WEIGHT_GRAD_JOB_H
+#define XT_ENGINE_LOOPS_WEIGHT_GRAD_JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Work is counted in blocks of pixels; float32 takes so many at a time at most, or one row. */
+enum { XT_TILE_CHANNELS = 16, XT_TILE_PIXELS = 32, XT_F32_BLOCKS = 3 };
+
+struct xt_weight_grad {
+    /* The convolution: no groups, no dilation; tensors are dense N, H, W, C. */
+    int n, h, w, in_c;
+    int out_h, out_w, out_c;
+    int kernel_h, kernel_w;
+    int stride_h, stride_w;
+    int pad_h, pad_w;
+
+    bool f32; /* the tensors; else bf16 */
+
+    /* A worker at a time (slices.h): n samples are a slice, a worker is a group whose slices follow
+     * each other, so that a call takes all units. */
+    bool sliced;
+    bool adds; /* to the sums of the worker's slice before */
+    bool more; /* slices of the worker follow */
+
+    /* What xt_weight_grad_plan makes of it. */
+    bool turned; /* the output's gradient is the left matrix; else the input is */
+    bool flat;   /* 1x1 without stride or padding: one row of all pixels */
+    int left_tiles, right_tiles;
+    int taps, planes; /* a plane: the input's pixels at one place of the stride */
+    int pitch;
+    int unit_rows, unit_blocks; /* a unit: rows of one image, in blocks of XT_TILE_PIXELS */
+    int unit_pixels;            /* of the left matrix, with what the taps reach */
+    int image_units;            /* units of an image */
+    int units;                  /* in all */
+    int chunk_units;            /* worked on at a time */
+    int left_stride;            /* elements from one channel of the left matrix to the next */
+    int groups, shares;         /* parts are groups times shares */
+    bool shares_left;           /* which matrix's tiles are shared out */
+    size_t weights;             /* floats of the gradient */
+    size_t part_bytes;          /* scratch of a part */
+    size_t right_at, pointers_at, zeros_at, bias_at; /* in it; the left matrix is at 0 */
+
+    /* A run's memory. */
+    const void *in;       /* [n][h][w][in_c] */
+    const void *out_grad; /* [n][out_h][out_w][out_c] */
+    float *grad;          /* [weights] */
+    float *bias_grad;     /* [out_c]; NULL: not wanted */
+    void *scratch;        /* xt_weight_grad_scratch bytes, aligned to 64 */
+};
+
+/* One part's work. */
+typedef void xt_weight_grad_loop(const struct xt_weight_grad *job, int part);
+
+/* Divides the work among at most `threads` parts. */
+void xt_weight_grad_plan(struct xt_weight_grad *job, int threads);
+/* Of `workers` workers that go through slices of n samples. */
+void xt_weight_grad_plan_workers(struct xt_weight_grad *job, int workers);
+int xt_weight_grad_parts(const struct xt_weight_grad *job);
+/* The units that a part takes: from *first up to what is given. */
+int xt_weight_grad_units(const struct xt_weight_grad *job, int part, int *first);
+size_t xt_weight_grad_scratch(const struct xt_weight_grad *job);
+
+/* A group's sums: the first group's are the gradient itself. */
+float *xt_weight_grad_sums(const struct xt_weight_grad *job, int group);
+/* A part's sums of the bias, [out_c]. */
+float *xt_weight_grad_bias(const struct xt_weight_grad *job, int part);
+/* Tiles of the left (else right) matrix that a share has, from *first on. */
+int xt_weight_grad_share(const struct xt_weight_grad *job, int share, bool left, int *first);
+
+/* The first pixel of a unit, of the output or of the input; all of them for the unit behind the
+ * last. */
+size_t xt_weight_grad_pixel(const struct xt_weight_grad *job, bool out, int unit);
+
+/* Once all parts have run: weights [first, end) and, for the first of them, the bias. */
+void xt_weight_grad_add_up(const struct xt_weight_grad *job, size_t first, size_t end);
+
+#endif

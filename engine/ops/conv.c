@@ -1,0 +1,1056 @@
+/* Convolution with bias and ReLU: oneDNN's forward, data-gradient and weight-gradient primitives on
+ * N, H, W, C tensors, and what an inference graph makes of it: with the norm behind it in its
+ * weights and the residual added in place, in int8 too.
+ *
+ * Each kernel that wants the weights in a format or type of its own has a working copy of them,
+ * which follows the parameters. Folded and int8 weights are made on the host, in float32.
+ */
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "engine/backend.h"
+#include "engine/ranges.h"
+#include "engine/ops/reference.h"
+
+static const char what_forward[] = "the convolution";
+static const char what_data[] = "the convolution's data gradient";
+static const char what_weights[] = "the convolution's weight gradient";
+static const char what_working[] = "the working copy of the weights";
+
+static bool reads_int8(const struct xt_conv_op *conv)
+{
+    return xt_dtype_is_int8(xt_op_in(&conv->op, 0)->dtype);
+}
+
+/* Weights and bias are made in float32 from the parameters, and then brought to the kernel's type.
+ */
+static bool has_own_weights(const struct xt_conv_op *conv)
+{
+    return conv->folded || reads_int8(conv);
+}
+
+static bool has_bias(const struct xt_conv_op *conv)
+{
+    return conv->bias >= 0 || has_own_weights(conv);
+}
+
+/* Numbers that make one output channel. */
+static size_t row_of(const struct xt_conv_op *conv)
+{
+    return (size_t)(xt_op_in(&conv->op, 0)->c / conv->groups * conv->kernel[0] * conv->kernel[1]);
+}
+
+static size_t weight_count(const struct xt_conv_op *conv)
+{
+    return row_of(conv) * (size_t)xt_op_out(&conv->op, 0)->c;
+}
+
+/* ---- the program ---- */
+
+/* O, I, H, W; with groups oneDNN wants G, O / G, I / G, H, W, which is the same memory. */
+static int weight_dims(const struct xt_conv_op *conv, dnnl_dims_t dims)
+{
+    int64_t groups = conv->groups;
+    int64_t out = xt_op_out(&conv->op, 0)->c / groups;
+    int64_t in = xt_op_in(&conv->op, 0)->c / groups;
+    int first = groups > 1;
+    if (first)
+        dims[0] = groups;
+    dims[first] = out;
+    dims[first + 1] = in;
+    dims[first + 2] = conv->kernel[0];
+    dims[first + 3] = conv->kernel[1];
+    return first + 4;
+}
+
+/* The weights' copies in the kernels' formats: what several kernels take alike is there once. */
+struct copies {
+    int count;
+    const_dnnl_memory_desc_t md[XT_WEIGHT_COPIES_MAX]; /* the steps' own */
+    struct xt_location at[XT_WEIGHT_COPIES_MAX];
+};
+
+/* What a convolution's primitives are described with: of the batch, or of a slice's samples. */
+struct description {
+    bool slice;
+    struct xt_conv_op *conv;
+    struct xt_graph *graph;
+    struct xt_program *program;
+    dnnl_memory_desc_t in, out, weights, weights_grad, bias;
+    dnnl_memory_desc_t reference;        /* of float32 weights */
+    dnnl_memory_desc_t own_weights_grad; /* NULL: a primitive makes it */
+    dnnl_primitive_attr_t attr, post_attr;
+    dnnl_primitive_desc_t forward, backward_weights, backward_data; /* the steps' own, once added */
+    const_dnnl_memory_desc_t master_md;
+    struct xt_location master, bias_at, scales_at;
+    struct copies *copies;
+};
+
+/* What follows the convolution in the same kernel: the residual, which its output's memory holds,
+ * is added; negative values become 0. */
+static struct xt_post_ops post_ops_of(const struct description *m, const struct xt_location *copy)
+{
+    const struct xt_conv_op *conv = m->conv;
+    const struct xt_tensor *residual = conv->fold.residual;
+    struct xt_post_ops post_ops = {0};
+    if (copy->buffer) {
+        struct xt_operand with = xt_operand_tensor(residual, copy->buffer);
+        with.dtype = dnnl_f32;
+        post_ops.items[post_ops.count++] = xt_then_with(dnnl_binary_add, with);
+    } else if (residual) {
+        post_ops.items[post_ops.count] = xt_then_sum();
+        post_ops.items[post_ops.count].alpha = residual->scale;
+        post_ops.items[post_ops.count++].dtype = xt_dtype_dnnl(residual->dtype);
+    }
+    if (conv->relu)
+        post_ops.items[post_ops.count++] = xt_then(dnnl_eltwise_relu, 0, 0);
+    return post_ops;
+}
+
+/* int8: one step for the source, one for the destination, one for each output channel's weights. */
+static void set_scales(const struct description *m)
+{
+    static const char what[] = "the steps of an int8 convolution";
+    struct xt_program *p = m->program;
+    int each_channel = m->conv->groups > 1 ? 3 : 1;
+    if (xt_program_fails(p))
+        return;
+    xt_program_check(p, xt_dnnl.primitive_attr_set_scales_mask(m->post_attr, DNNL_ARG_SRC, 0),
+                     what);
+    xt_program_check(
+        p, xt_dnnl.primitive_attr_set_scales_mask(m->post_attr, DNNL_ARG_WEIGHTS, each_channel),
+        what);
+    if (xt_dtype_is_int8(xt_op_out(&m->conv->op, 0)->dtype))
+        xt_program_check(p, xt_dnnl.primitive_attr_set_scales_mask(m->post_attr, DNNL_ARG_DST, 0),
+                         what);
+}
+
+static void creation_init(struct description *m, const struct xt_post_ops *post_ops)
+{
+    const struct xt_conv_op *conv = m->conv;
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    struct xt_program *p = m->program;
+    dnnl_dims_t dims;
+    int ndims = weight_dims(conv, dims);
+    struct xt_operand from = xt_operand_tensor(in, NULL);
+    struct xt_operand to = xt_operand_tensor(out, NULL);
+    if (m->slice)
+        from.dims[0] = to.dims[0] = m->graph->slices.samples;
+    struct xt_operand reference = xt_operand_dense((struct xt_location){0}, dnnl_f32, ndims, dims);
+    struct xt_operand bias =
+        xt_operand_dense((struct xt_location){0}, dnnl_f32, 1, (int64_t[]){out->c});
+    m->in = xt_program_layout(p, &from);
+    m->out = xt_program_layout(p, &to);
+    m->reference = xt_program_layout(p, &reference);
+    m->weights = xt_program_layout_as(p, reads_int8(conv) ? dnnl_s8 : xt_dtype_dnnl(in->dtype),
+                                      ndims, dims, dnnl_format_tag_any);
+    m->weights_grad = xt_program_layout_as(p, dnnl_f32, ndims, dims, dnnl_format_tag_any);
+    if (conv->own_weight_grad)
+        m->own_weights_grad =
+            xt_program_layout_as(p, dnnl_f32, ndims, dims, conv->weight_grad_format);
+    m->bias = has_bias(conv) ? xt_program_layout(p, &bias) : NULL;
+    m->attr = xt_program_attr(p, NULL);
+    m->post_attr = xt_program_attr(p, post_ops);
+    if (reads_int8(conv))
+        set_scales(m);
+}
+
+/* Whether a primitive makes the output, or the input's gradient, of the batch or of slices. */
+static bool by_primitive(const struct xt_conv_op *conv, bool backward, bool slices)
+{
+    return !conv->own[backward] && conv->op.by_slices[backward] == slices &&
+           !(backward && conv->read_grad);
+}
+
+static void make_primitives(struct description *m)
+{
+    struct xt_conv_op *c = m->conv;
+    struct xt_program *p = m->program;
+    dnnl_engine_t engine = p->device->engine;
+    dnnl_prop_kind_t kind =
+        m->graph->options.training ? dnnl_forward_training : dnnl_forward_inference;
+    bool learns = xt_op_learns(&c->op, m->graph);
+    bool lower_bound = m->graph->options.lower_bound && !m->slice;
+    bool weights = learns && !m->slice && (!c->own_weight_grad || lower_bound);
+    bool data = learns && xt_op_in(&c->op, 0)->wants_grad &&
+                (by_primitive(c, true, m->slice) || lower_bound);
+    if (!xt_program_fails(p))
+        xt_program_check(p,
+                         xt_dnnl.convolution_forward_primitive_desc_create(
+                             &m->forward, engine, kind, dnnl_convolution_direct, m->in, m->weights,
+                             m->bias, m->out, c->strides, c->dilates, c->pads, c->pads,
+                             m->post_attr),
+                         what_forward);
+    if (!xt_program_fails(p) && weights)
+        xt_program_check(p,
+                         xt_dnnl.convolution_backward_weights_primitive_desc_create(
+                             &m->backward_weights, engine, dnnl_convolution_direct, m->in,
+                             m->weights_grad, m->bias, m->out, c->strides, c->dilates, c->pads,
+                             c->pads, m->forward, m->attr),
+                         what_weights);
+    if (!xt_program_fails(p) && data)
+        xt_program_check(p,
+                         xt_dnnl.convolution_backward_data_primitive_desc_create(
+                             &m->backward_data, engine, dnnl_convolution_direct, m->in, m->weights,
+                             m->out, c->strides, c->dilates, c->pads, c->pads, m->forward, m->attr),
+                         what_data);
+}
+
+/* How the weight gradient is written; NULL: there is none. */
+static const_dnnl_memory_desc_t grad_layout(const struct description *m)
+{
+    return m->own_weights_grad ? m->own_weights_grad
+                               : xt_layout_of(m->backward_weights, dnnl_query_diff_weights_md, 0);
+}
+
+/* Where the kernels' copies come from: the parameters, or what is made of them on the host. A back
+ * end may have trained weights lie as their gradient is written, so that nothing has to be brought
+ * to another format before the update. */
+static void find_masters(struct description *m)
+{
+    struct xt_conv_op *conv = m->conv;
+    struct xt_params *params = m->graph->options.params;
+    struct xt_param *weight = &params->items[conv->weight];
+    size_t channels = (size_t)xt_op_out(&conv->op, 0)->c;
+    const_dnnl_memory_desc_t grad = grad_layout(m);
+    if (m->graph->backend->master_format && grad && !params->values && conv->groups == 1)
+        xt_program_check(m->program, xt_dnnl.memory_desc_clone(&weight->md, grad), weight->name);
+    m->master_md = weight->md ? weight->md : m->reference;
+    m->master = xt_graph_value_of(m->graph, conv->weight);
+    if (has_own_weights(conv)) {
+        m->master_md = m->reference;
+        m->master = xt_graph_staging(m->graph, weight_count(conv));
+        m->bias_at =
+            xt_op_follow_host(&conv->op, m->graph, "folded bias", channels, &conv->host_bias);
+    } else if (conv->bias >= 0) {
+        m->bias_at = xt_graph_value_of(m->graph, conv->bias);
+    }
+    if (reads_int8(conv))
+        m->scales_at = xt_op_follow_host(&conv->op, m->graph, "steps of int8 weights", channels,
+                                         &conv->host_scales);
+}
+
+static bool is_format(const struct description *m, const_dnnl_memory_desc_t md,
+                      dnnl_data_type_t dtype, dnnl_format_tag_t tag)
+{
+    dnnl_dims_t dims;
+    int ndims = weight_dims(m->conv, dims);
+    const_dnnl_memory_desc_t is = xt_program_layout_as(m->program, dtype, ndims, dims, tag);
+    return is && xt_dnnl.memory_desc_equal(md, is);
+}
+
+/* Whether the back end's loop makes the copy: from blocks of 16 by 16, to formats of matrix tiles
+ * that have no padding. */
+static bool copies_by_loop(const struct description *m, const_dnnl_memory_desc_t md,
+                           struct xt_weight_copy *copy)
+{
+    static const struct {
+        dnnl_format_tag_t tag;
+        bool out_is_wide;
+        int wide;
+    } formats[] = {
+        {dnnl_AcdB16b64a2b, true, 64},  {dnnl_AcdB16b48a2b, true, 48},
+        {dnnl_AcdB16b32a2b, true, 32},  {dnnl_BcdA16a64b2a, false, 64},
+        {dnnl_BcdA16a48b2a, false, 48}, {dnnl_BcdA16a32b2a, false, 32},
+    };
+    enum { PAIRED = 32 };
+    const struct xt_conv_op *conv = m->conv;
+    if (!m->graph->backend->copy_weights || has_own_weights(conv) || conv->groups > 1)
+        return false;
+    *copy = (struct xt_weight_copy){
+        .out = xt_op_out(&conv->op, 0)->c,
+        .in = xt_op_in(&conv->op, 0)->c,
+        .taps = (int)(conv->kernel[0] * conv->kernel[1]),
+        .out_is_row = is_format(m, m->master_md, dnnl_f32, dnnl_ABcd16a16b),
+    };
+    if (!copy->out_is_row && !is_format(m, m->master_md, dnnl_f32, dnnl_ABcd16b16a))
+        return false;
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        copy->out_is_wide = formats[i].out_is_wide;
+        copy->wide = formats[i].wide;
+        int wide = copy->out_is_wide ? copy->out : copy->in;
+        int paired = copy->out_is_wide ? copy->in : copy->out;
+        if (wide % copy->wide == 0 && paired % PAIRED == 0 &&
+            is_format(m, md, dnnl_bf16, formats[i].tag))
+            return true;
+    }
+    return false;
+}
+
+static void add_copy(struct description *m, const_dnnl_memory_desc_t md, struct xt_location to)
+{
+    struct xt_conv_op *conv = m->conv;
+    struct xt_weight_copy copy;
+    if (!copies_by_loop(m, md, &copy)) {
+        xt_program_reorder_md(m->program, XT_BEFORE, m->master_md, m->master, md, to, what_working);
+        return;
+    }
+    conv->copied_from = m->master;
+    conv->copied_to[conv->copy_count] = to;
+    conv->copies[conv->copy_count++] = copy;
+}
+
+/* The weights as the primitive wants them: the parameter itself where that is so. What only the
+ * convolutions alone take (`alone`) may as well be that in another order, if it is as long. */
+static struct xt_location working(struct description *m, const_dnnl_primitive_desc_t pd, bool alone)
+{
+    const_dnnl_memory_desc_t md = xt_layout_of(pd, dnnl_query_weights_md, 0);
+    if (xt_program_fails(m->program) ||
+        (!has_own_weights(m->conv) && xt_dnnl.memory_desc_equal(md, m->master_md)))
+        return m->master;
+    if (alone && xt_op_in(&m->conv->op, 0)->dtype == XT_F32 &&
+        xt_layout_bytes(md) <= xt_layout_bytes(m->master_md))
+        return m->master;
+    struct copies *copies = m->copies;
+    for (int i = 0; i < copies->count; i++)
+        if (xt_dnnl.memory_desc_equal(md, copies->md[i]))
+            return copies->at[i];
+    struct xt_location copy = xt_in_buffer(
+        xt_graph_permanent(m->graph, m->conv->op.name, XT_WORKING_WEIGHTS, xt_layout_bytes(md)));
+    add_copy(m, md, copy);
+    copies->md[copies->count] = md;
+    copies->at[copies->count++] = copy;
+    return copy;
+}
+
+/* A tensor as a step's argument: a slice's step takes samples of it. */
+static void add_tensor(const struct description *m, struct xt_step *step, int arg,
+                       const struct xt_tensor *tensor, const struct xt_buffer *buffer)
+{
+    if (m->slice)
+        xt_step_arg_samples(step, arg, xt_in_buffer(buffer),
+                            xt_tensor_bytes(tensor) / (size_t)tensor->n);
+    else
+        xt_step_arg(step, arg, xt_in_buffer(buffer));
+}
+
+/* Whether the step is run by slices, or is what the convolutions alone take, or both of a pass. */
+static void set_use(const struct description *m, struct xt_step *step, bool backward)
+{
+    if (m->slice)
+        xt_step_by_slices(m->program, step, m->graph->slices.workers);
+    else if (!by_primitive(m->conv, backward, false))
+        xt_step_is_lower_bound_alone(step);
+    else
+        xt_step_is_lower_bound(step);
+}
+
+static void add_forward(struct description *m, const struct xt_post_ops *post_ops)
+{
+    const struct xt_tensor *in = xt_op_in(&m->conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&m->conv->op, 0);
+    struct xt_location weights = working(m, m->forward, !by_primitive(m->conv, false, m->slice));
+    struct xt_step *step = xt_program_add(m->program, XT_FORWARD, m->forward, what_forward);
+    set_use(m, step, false);
+    add_tensor(m, step, DNNL_ARG_SRC, in, in->value);
+    xt_step_arg(step, DNNL_ARG_WEIGHTS, weights);
+    if (has_bias(m->conv))
+        xt_step_arg(step, DNNL_ARG_BIAS, m->bias_at);
+    add_tensor(m, step, DNNL_ARG_DST, out, out->value);
+    xt_step_post_args(step, post_ops);
+    if (!reads_int8(m->conv))
+        return;
+    xt_step_scales(step, DNNL_ARG_SRC, xt_graph_scale_of(m->graph, in), 1);
+    xt_step_scales(step, DNNL_ARG_WEIGHTS, m->scales_at, out->c);
+    if (xt_dtype_is_int8(out->dtype))
+        xt_step_scales(step, DNNL_ARG_DST, xt_graph_scale_of(m->graph, out), 1);
+}
+
+/* The gradients of the output become one, before the ReLU. */
+static void add_relu_backward(const struct description *m)
+{
+    const struct xt_tensor *out = xt_op_out(&m->conv->op, 0);
+    struct xt_operand y = xt_operand_tensor(out, out->value);
+    struct xt_operand dy = xt_operand_tensor(out, out->grad[0]);
+    struct xt_operand more = xt_operand_tensor(out, out->grad[1]);
+    if (out->readers > 1)
+        xt_program_binary(m->program, XT_BACKWARD, dnnl_binary_add, &dy, &more, &dy, NULL);
+    xt_program_eltwise_backward(m->program, dnnl_eltwise_relu, &y, &dy, &dy, "the ReLU's gradient");
+}
+
+/* The parameter's own gradient where it has the format, else a memory for it. */
+static struct xt_location place_gradient(const struct description *m, const_dnnl_memory_desc_t md)
+{
+    struct xt_conv_op *conv = m->conv;
+    if (xt_dnnl.memory_desc_equal(md, m->master_md))
+        return xt_graph_grad_of(m->graph, conv->weight);
+    return xt_in_buffer(xt_graph_temporary(m->graph, xt_op_out(&conv->op, 0), xt_layout_bytes(md),
+                                           xt_op_backward_time(m->graph, &conv->op)));
+}
+
+/* The gradient of the output, or the input's. Where it is kept of a slice alone, or written over
+ * what the convolutions alone go on reading, they have a memory that is there once a pass is over.
+ */
+static const struct xt_buffer *whole_gradient(const struct description *m,
+                                              const struct xt_conv_op *conv, bool input)
+{
+    const struct xt_tensor *tensor = input ? xt_op_in(&conv->op, 0) : xt_op_out(&conv->op, 0);
+    struct xt_buffer *grad = input ? xt_op_in_grad(&conv->op, 0) : tensor->grad[0];
+    if (!grad || (!grad->ring && grad != tensor->value) || m->slice)
+        return grad;
+    struct xt_buffer **lower_bound = &m->graph->lower_bound_grad[input];
+    if (!*lower_bound) {
+        *lower_bound = xt_graph_add_buffer(m->graph, "the convolutions alone", "gradient", 0);
+        xt_buffer_use(*lower_bound, 2 * m->graph->op_count + 1);
+    }
+    if (*lower_bound && (*lower_bound)->bytes < xt_tensor_bytes(tensor))
+        (*lower_bound)->bytes = xt_tensor_bytes(tensor);
+    return *lower_bound;
+}
+
+static void add_weight_primitive(struct description *m, struct xt_location written)
+{
+    const struct xt_conv_op *conv = m->conv;
+    struct xt_step *step =
+        xt_program_add(m->program, XT_BACKWARD, m->backward_weights, what_weights);
+    if (conv->own_weight_grad)
+        xt_step_is_lower_bound_alone(step);
+    else
+        xt_step_is_lower_bound(step);
+    xt_step_arg(step, DNNL_ARG_SRC, xt_in_buffer(xt_op_in(&conv->op, 0)->value));
+    xt_step_arg(step, DNNL_ARG_DIFF_DST, xt_in_buffer(whole_gradient(m, conv, false)));
+    xt_step_arg(step, DNNL_ARG_DIFF_WEIGHTS, written);
+    if (conv->bias >= 0)
+        xt_step_arg(step, DNNL_ARG_DIFF_BIAS, xt_graph_grad_of(m->graph, conv->bias));
+}
+
+/* In its maker's format, then the parameters' where that is another. */
+static void add_weight_gradient(struct description *m)
+{
+    struct xt_conv_op *conv = m->conv;
+    const_dnnl_memory_desc_t md = grad_layout(m);
+    struct xt_location grad = xt_graph_grad_of(m->graph, conv->weight);
+    if (xt_program_fails(m->program))
+        return;
+    struct xt_location written = place_gradient(m, md);
+    conv->weight_grad = written;
+    if (m->backward_weights)
+        add_weight_primitive(m, conv->own_weight_grad
+                                    ? place_gradient(m, xt_layout_of(m->backward_weights,
+                                                                     dnnl_query_diff_weights_md, 0))
+                                    : written);
+    if (!xt_dnnl.memory_desc_equal(md, m->master_md))
+        xt_program_reorder_md(m->program, XT_BACKWARD, md, written, m->master_md, grad,
+                              "the weight gradient's format");
+}
+
+static void add_data_gradient(struct description *m)
+{
+    struct xt_location weights =
+        working(m, m->backward_data, !by_primitive(m->conv, true, m->slice));
+    struct xt_step *step = xt_program_add(m->program, XT_BACKWARD, m->backward_data, what_data);
+    set_use(m, step, true);
+    add_tensor(m, step, DNNL_ARG_DIFF_DST, xt_op_out(&m->conv->op, 0),
+               whole_gradient(m, m->conv, false));
+    xt_step_arg(step, DNNL_ARG_WEIGHTS, weights);
+    add_tensor(m, step, DNNL_ARG_DIFF_SRC, xt_op_in(&m->conv->op, 0),
+               whole_gradient(m, m->conv, true));
+}
+
+/* Without strides the same numbers are the gradient of a tensor that has the pixels that are read,
+ * and no others. */
+static void add_read_gradient(struct description *m)
+{
+    const struct xt_conv_op *conv = m->conv;
+    struct xt_tensor read = *xt_op_out(&conv->op, 0);
+    read.c = xt_op_in(&conv->op, 0)->c;
+    struct xt_operand operand = xt_operand_tensor(&read, conv->read_grad);
+    dnnl_memory_desc_t md = xt_program_layout(m->program, &operand);
+    dnnl_engine_t engine = m->program->device->engine;
+    dnnl_primitive_desc_t forward = NULL;
+    dnnl_primitive_desc_t pd = NULL;
+    const dnnl_dims_t strides = {1, 1};
+    if (xt_program_fails(m->program))
+        return;
+    xt_program_check(m->program,
+                     xt_dnnl.convolution_forward_primitive_desc_create(
+                         &forward, engine, dnnl_forward_training, dnnl_convolution_direct, md,
+                         m->weights, NULL, m->out, strides, conv->dilates, conv->pads, conv->pads,
+                         m->attr),
+                     what_data);
+    xt_program_keep(m->program, forward);
+    if (xt_program_fails(m->program))
+        return;
+    xt_program_check(m->program,
+                     xt_dnnl.convolution_backward_data_primitive_desc_create(
+                         &pd, engine, dnnl_convolution_direct, md, m->weights, m->out, strides,
+                         conv->dilates, conv->pads, conv->pads, forward, m->attr),
+                     what_data);
+    struct xt_location weights = working(m, pd, false);
+    struct xt_step *step = xt_program_add(m->program, XT_BACKWARD, pd, what_data);
+    xt_step_arg(step, DNNL_ARG_DIFF_DST, xt_in_buffer(xt_op_out(&conv->op, 0)->grad[0]));
+    xt_step_arg(step, DNNL_ARG_WEIGHTS, weights);
+    xt_step_arg(step, DNNL_ARG_DIFF_SRC, operand.place);
+}
+
+static void use_buffers(struct xt_conv_op *conv, struct xt_graph *graph)
+{
+    struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    xt_graph_use_inputs(&conv->op, graph, 1);
+    if (conv->fold.residual)
+        out->value = conv->fold.residual->value;
+    xt_graph_use_outputs(&conv->op, graph, conv->relu ? 1 : 0);
+}
+
+/* Where what is added in place has to be of the output's own type: a residual with a sign below an
+ * output without one is added from a float32 copy, made before its memory becomes the output's. */
+static struct xt_location copy_residual(const struct description *m)
+{
+    const struct xt_tensor *residual = m->conv->fold.residual;
+    bool copies = residual && m->graph->backend->adds_own_type &&
+                  residual->dtype != xt_op_out(&m->conv->op, 0)->dtype;
+    if (!copies)
+        return (struct xt_location){0};
+    struct xt_location copy = xt_in_buffer(
+        xt_graph_temporary(m->graph, residual, xt_tensor_count(residual) * sizeof(float),
+                           xt_op_forward_time(&m->conv->op)));
+    struct xt_operand from = xt_operand_tensor(residual, residual->value);
+    struct xt_operand to = xt_operand_tensor(residual, copy.buffer);
+    to.dtype = dnnl_f32;
+    xt_program_dequantise(m->program, XT_FORWARD, &from, xt_graph_scale_of(m->graph, residual),
+                          &to);
+    return copy;
+}
+
+/* The same primitives of a slice, which one thread runs. */
+static struct description make_slice(const struct description *whole,
+                                     const struct xt_post_ops *post_ops)
+{
+    const struct xt_conv_op *conv = whole->conv;
+    struct description slice = {.slice = true,
+                                .conv = whole->conv,
+                                .graph = whole->graph,
+                                .program = whole->program,
+                                .master_md = whole->master_md,
+                                .master = whole->master,
+                                .bias_at = whole->bias_at,
+                                .scales_at = whole->scales_at,
+                                .copies = whole->copies};
+    if (!by_primitive(conv, false, true) && !by_primitive(conv, true, true))
+        return slice;
+    xt_device_make_for_threads(1);
+    creation_init(&slice, post_ops);
+    make_primitives(&slice);
+    xt_device_use_threads(whole->graph->options.device);
+    return slice;
+}
+
+static void add_slice(struct description *slice, const struct xt_post_ops *post_ops)
+{
+    const struct xt_conv_op *conv = slice->conv;
+    if (slice->forward && by_primitive(conv, false, true))
+        add_forward(slice, post_ops);
+    else if (slice->forward)
+        xt_program_keep(slice->program, slice->forward);
+    if (slice->backward_data)
+        add_data_gradient(slice);
+}
+
+static void describe(struct xt_op *op, struct xt_graph *graph)
+{
+    struct xt_conv_op *conv = (struct xt_conv_op *)op;
+    const struct xt_tensor *out = xt_op_out(op, 0);
+    if (out->readers > 1 && !conv->relu) {
+        xt_graph_refuse(graph, XT_ERR_RUN,
+                        "a convolution without ReLU whose output has more than one reader");
+        return;
+    }
+    struct copies copies = {.count = 0};
+    struct description m = {
+        .conv = conv, .graph = graph, .program = &op->program, .copies = &copies};
+    use_buffers(conv, graph);
+    struct xt_location copy = copy_residual(&m);
+    struct xt_post_ops post_ops = post_ops_of(&m, &copy);
+    creation_init(&m, &post_ops);
+    make_primitives(&m);
+    find_masters(&m);
+    bool lower_bound = graph->options.lower_bound;
+    struct description slice = make_slice(&m, &post_ops);
+    if (by_primitive(conv, false, false) || lower_bound)
+        add_forward(&m, &post_ops);
+    else
+        xt_program_keep(m.program, m.forward);
+    bool by_program = !op->override || !op->override->backward;
+    if (xt_op_learns(op, graph) && conv->relu && by_program)
+        add_relu_backward(&m);
+    if (grad_layout(&m) && xt_op_learns(op, graph))
+        add_weight_gradient(&m);
+    if (m.backward_data)
+        add_data_gradient(&m);
+    if (conv->read_grad)
+        add_read_gradient(&m);
+    add_slice(&slice, &post_ops);
+}
+
+/* ---- weights that are made of the parameters ---- */
+
+/* scale[o] = gamma / sqrt(var + eps) of the folded norm, and own_bias, the bias that goes with it;
+ * without a norm 1 and the bias as it is. */
+static void fold_bias(const struct xt_conv_op *conv, struct xt_params *params, float *scale,
+                      float *own_bias)
+{
+    const float *own = conv->bias >= 0 ? xt_params_value(params, &params->items[conv->bias]) : NULL;
+    int channels = xt_op_out(&conv->op, 0)->c;
+    for (int o = 0; o < channels; o++) {
+        scale[o] = 1;
+        own_bias[o] = own ? own[o] : 0;
+    }
+    if (!conv->folded)
+        return;
+    const struct xt_norm_params *norm = &conv->fold.params;
+    const float *gamma = xt_params_value(params, &params->items[norm->scale]);
+    const float *beta = xt_params_value(params, &params->items[norm->shift]);
+    const float *mean = xt_params_value(params, &params->items[norm->mean]);
+    const float *var = xt_params_value(params, &params->items[norm->var]);
+    for (int o = 0; o < channels; o++) {
+        double factor = (double)gamma[o] / sqrt((double)var[o] + XT_BN_EPS);
+        double bias = (double)own_bias[o] - (double)mean[o];
+        scale[o] = (float)factor;
+        own_bias[o] = (float)((double)beta[o] + bias * factor);
+    }
+}
+
+/* The largest whole number that an int8 weight becomes. Where two products are added up in 16 bits,
+ * 7 bits of weight do not overflow them; where the source has a sign, oneDNN sees to that itself.
+ */
+static int weight_most(const struct xt_conv_op *conv, const struct xt_device *device)
+{
+    bool safe = xt_device_sums_int8_in_32(device) || xt_op_in(&conv->op, 0)->dtype == XT_S8;
+    return safe ? 127 : 63;
+}
+
+/* Each output channel's weights become whole numbers, with a step so that the largest just fits;
+ * what the source's offset adds goes into the bias. */
+static void quantise_weights(const struct xt_conv_op *conv, float most, float *weights,
+                             float *own_bias, float *scales)
+{
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    size_t row = row_of(conv);
+    float offset = in->offset * in->scale;
+    for (size_t o = 0; o < (size_t)xt_op_out(&conv->op, 0)->c; o++) {
+        float *w = weights + o * row;
+        float largest = 0;
+        for (size_t i = 0; i < row; i++)
+            largest = fmaxf(largest, fabsf(w[i]));
+        /* Weights below what a float can tell apart become zeros. */
+        float step = largest / most >= FLT_MIN ? largest / most : 1;
+        double sum = 0;
+        for (size_t i = 0; i < row; i++) {
+            w[i] = rintf(w[i] / step);
+            sum += (double)w[i];
+        }
+        scales[o] = step;
+        own_bias[o] += (float)(sum * (double)step * (double)offset);
+    }
+}
+
+/* The parameter, plain. */
+static enum xt_status stage(const struct xt_conv_op *conv, const struct xt_graph *graph,
+                            float *weights, struct xt_err *err)
+{
+    struct xt_params *params = graph->options.params;
+    const struct xt_param *weight = &params->items[conv->weight];
+    const float *value = xt_params_value(params, weight);
+    if (!weight->md) {
+        memcpy(weights, value, weight_count(conv) * sizeof *value);
+        return XT_OK;
+    }
+    dnnl_dims_t dims;
+    int ndims = weight_dims(conv, dims);
+    struct xt_operand reference = xt_operand_dense((struct xt_location){0}, dnnl_f32, ndims, dims);
+    dnnl_memory_desc_t md = NULL;
+    enum xt_status status = xt_operand_desc(&reference, &md, err);
+    if (!status)
+        status = xt_device_reorder(graph->options.device, weight->md, value, md, weights, err);
+    if (md)
+        xt_dnnl.memory_desc_destroy(md);
+    return status;
+}
+
+enum xt_status xt_conv_weights(const struct xt_conv_op *conv, const struct xt_graph *graph,
+                               int most, float *weights, float *bias, float *scales,
+                               struct xt_err *err)
+{
+    size_t channels = (size_t)xt_op_out(&conv->op, 0)->c;
+    size_t row = row_of(conv);
+    float *scale = NULL;
+    enum xt_status status = xt_mem_calloc(&scale, channels, sizeof *scale, "folded weights", err);
+    if (!status)
+        status = stage(conv, graph, weights, err);
+    if (!status) {
+        fold_bias(conv, graph->options.params, scale, bias);
+        for (size_t i = 0; i < channels * row; i++)
+            weights[i] *= scale[i / row];
+        if (reads_int8(conv))
+            quantise_weights(conv, (float)most, weights, bias, scales);
+    }
+    free(scale);
+    return status;
+}
+
+static enum xt_status refresh(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
+    if (!has_own_weights(conv))
+        return XT_OK;
+    return xt_conv_weights(conv, graph, weight_most(conv, graph->options.device),
+                           graph->staging.host, conv->host_bias.host, conv->host_scales.host, err);
+}
+
+static void destroy(struct xt_op *op)
+{
+    struct xt_conv_op *conv = (struct xt_conv_op *)op;
+    xt_device_memory_destroy(&conv->host_bias);
+    xt_device_memory_destroy(&conv->host_scales);
+}
+
+/* ---- in double precision ---- */
+
+/* Which of the op's parameters is which: the weights, the bias, those of the norm that was taken
+ * in. */
+enum { WEIGHT = 0, NORM_PARAMS = 4 };
+
+static int bias_slot(const struct xt_conv_op *conv)
+{
+    return conv->bias >= 0 ? 1 : -1;
+}
+
+struct reference_work {
+    struct xt_reference_conv conv;
+    double *bias; /* NULL: none */
+    double step;  /* int8: the largest of the output channels' weights */
+};
+
+/* Scale and shift of the norm that the convolution took in go into weights and bias. */
+static void reference_fold(struct xt_reference_op *reference, double *bias)
+{
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)reference->op;
+    double *const *norm = &reference->param[reference->op->param_count - NORM_PARAMS];
+    size_t row = row_of(conv);
+    for (size_t o = 0; o < (size_t)xt_op_out(reference->op, 0)->c; o++) {
+        double factor = norm[0][o] / sqrt(norm[3][o] + XT_BN_EPS);
+        bias[o] = norm[1][o] + (bias[o] - norm[2][o]) * factor;
+        for (size_t i = 0; i < row; i++)
+            reference->param[WEIGHT][o * row + i] *= factor;
+    }
+}
+
+/* Each output channel's weights as whole numbers of steps. What lies outside of the input counts as
+ * a 0 that is held, so the input's offset is a part of the bias. */
+static void reference_quantise(struct xt_reference_op *reference, struct reference_work *work)
+{
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)reference->op;
+    const struct xt_tensor *in = xt_op_in(reference->op, 0);
+    size_t row = row_of(conv);
+    double offset = (double)in->offset * (double)in->scale;
+    for (size_t o = 0; o < (size_t)xt_op_out(reference->op, 0)->c; o++) {
+        double *weight = reference->param[WEIGHT] + o * row;
+        double step = xt_reference_op_largest(weight, row) /
+                      weight_most(conv, reference->graph->options.device);
+        for (size_t i = 0; i < row && step > 0; i++) {
+            weight[i] = rint(weight[i] / step) * step;
+            work->bias[o] += weight[i] * offset;
+        }
+        work->step = fmax(work->step, step);
+    }
+    for (size_t i = 0; i < xt_tensor_count(in); i++)
+        reference->in[0][i] -= offset;
+}
+
+static struct xt_reference_conv reference_of(const struct xt_conv_op *conv)
+{
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    return (struct xt_reference_conv){
+        .in = {in->n, in->h, in->w, in->c},
+        .out = {out->n, out->h, out->w, out->c},
+        .kernel_h = (int)conv->kernel[0],
+        .kernel_w = (int)conv->kernel[1],
+        .stride_h = (int)conv->strides[0],
+        .stride_w = (int)conv->strides[1],
+        .pad_h = (int)conv->pads[0],
+        .pad_w = (int)conv->pads[1],
+        .groups = conv->groups,
+    };
+}
+
+/* Weights as the arithmetic takes them. */
+static enum xt_status reference_forward(struct xt_reference_op *reference)
+{
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)reference->op;
+    size_t channels = (size_t)xt_op_out(reference->op, 0)->c;
+    struct reference_work *work = (struct reference_work *)(void *)xt_reference_op_take(
+        reference, sizeof *work / sizeof(double) + 1);
+    double *bias = work && has_bias(conv) ? xt_reference_op_take(reference, channels) : NULL;
+    if (!work || (has_bias(conv) && !bias))
+        return reference->err->status;
+    reference->work = work;
+    work->conv = reference_of(conv);
+    work->bias = bias;
+    for (size_t o = 0; o < channels && conv->bias >= 0; o++)
+        bias[o] = reference->param[bias_slot(conv)][o];
+    if (conv->folded)
+        reference_fold(reference, bias);
+    if (reads_int8(conv))
+        reference_quantise(reference, work);
+    else
+        xt_reference_op_round(xt_op_in(reference->op, 0)->dtype, reference->param[WEIGHT],
+                              weight_count(conv));
+    return XT_OK;
+}
+
+/* The ReLU's gradient goes by what came out, which has been checked. */
+static enum xt_status reference_backward(struct xt_reference_op *reference)
+{
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)reference->op;
+    for (size_t i = 0; i < xt_tensor_count(xt_op_out(reference->op, 0)) && conv->relu; i++)
+        reference->out_grad[0][i] = reference->came[0][i] > 0 ? reference->out_grad[0][i] : 0;
+    return XT_OK;
+}
+
+/* An 8-bit type's ends. */
+static double cut_off(const struct xt_tensor *tensor, double value)
+{
+    double least = (tensor->dtype == XT_U8 ? 0 : -128) * (double)tensor->scale;
+    double most = (tensor->dtype == XT_U8 ? 255 : 127) * (double)tensor->scale;
+    return xt_dtype_is_int8(tensor->dtype) ? fmin(fmax(value, least), most) : value;
+}
+
+static double element(const struct xt_reference_op *reference, enum xt_part part, int which,
+                      size_t i)
+{
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)reference->op;
+    const struct reference_work *work = reference->work;
+    const struct xt_tensor *out = xt_op_out(reference->op, 0);
+    size_t channels = (size_t)out->c;
+    double value = 0;
+    if (part == XT_PART_INPUT_GRAD)
+        return xt_reference_conv_input_grad(&work->conv, reference->out_grad[0],
+                                            reference->param[WEIGHT], i);
+    if (part == XT_PART_PARAM_GRAD && which == WEIGHT)
+        return xt_reference_conv_weight_grad(&work->conv, reference->in[0], reference->out_grad[0],
+                                             i);
+    if (part == XT_PART_PARAM_GRAD) {
+        for (size_t k = i; k < xt_tensor_count(out); k += channels)
+            value += reference->out_grad[0][k];
+        return value;
+    }
+    value = xt_reference_conv_output(&work->conv, reference->in[0], reference->param[WEIGHT], i);
+    value += work->bias ? work->bias[i % channels] : 0;
+    value += conv->fold.residual ? reference->in[1][i] : 0;
+    return cut_off(out, conv->relu && value < 0 ? 0 : value);
+}
+
+static double terms(const struct xt_reference_op *reference, enum xt_part part, int which)
+{
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)reference->op;
+    const struct xt_tensor *out = xt_op_out(reference->op, 0);
+    (void)which;
+    if (part == XT_PART_PARAM_GRAD)
+        return (double)out->n * out->h * out->w;
+    if (part == XT_PART_OUTPUT)
+        return (double)row_of(conv);
+    int64_t channels = out->c / conv->groups;
+    return (double)(channels * conv->kernel[0] * conv->kernel[1]);
+}
+
+/* An output of int8 is right to half a step. Of thousands of weights that fall between two whole
+ * numbers a few do so either way. */
+static double int8_error(const struct xt_reference_op *reference, double count)
+{
+    const struct reference_work *work = reference->work;
+    const struct xt_tensor *in = xt_op_in(reference->op, 0);
+    const struct xt_tensor *out = xt_op_out(reference->op, 0);
+    double turned = 2 + 1e-3 * count;
+    /* There oneDNN halves the weights of a source with a sign, rounding them once more. */
+    if (in->dtype == XT_S8 && !xt_device_sums_int8_in_32(reference->graph->options.device))
+        turned += sqrt(count);
+    double output = xt_dtype_is_int8(out->dtype) ? 0.501 * (double)out->scale : 0;
+    return output +
+           turned * work->step * xt_reference_op_largest(reference->in[0], xt_tensor_count(in));
+}
+
+static struct xt_bound bound(const struct xt_reference_op *reference, enum xt_part part, int which)
+{
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)reference->op;
+    const struct xt_tensor *in = xt_op_in(reference->op, 0);
+    const struct xt_tensor *out = xt_op_out(reference->op, 0);
+    double count = terms(reference, part, which);
+    /* Two readers' gradients are rounded when they are added up. */
+    double sums = out->readers > 1 ? 2 : 0;
+    if (part == XT_PART_PARAM_GRAD)
+        return (struct xt_bound){.relative = xt_reference_op_relative(out->dtype, sums, count) +
+                                             xt_reference_op_relative(XT_F32, 2, count)};
+    if (part == XT_PART_INPUT_GRAD)
+        return (struct xt_bound){.relative = xt_reference_op_relative(in->dtype, 2 + sums, count)};
+    if (reads_int8(conv))
+        return (struct xt_bound){.relative = xt_reference_op_relative(XT_F32, 2, 1),
+                                 .absolute = int8_error(reference, count)};
+    /* Folded weights are rounded after the folding, which may go either way. */
+    return (struct xt_bound){.relative =
+                                 xt_reference_op_relative(out->dtype, conv->folded ? 3 : 2, count)};
+}
+
+const struct xt_op_kind xt_kind_conv = {
+    .name = "convolution",
+    .size = sizeof(struct xt_conv_op),
+    .describe = describe,
+    .refresh = refresh,
+    .what = {what_forward, what_weights},
+    .reference = {.forward = reference_forward,
+                  .backward = reference_backward,
+                  .element = element,
+                  .terms = terms,
+                  .bound = bound},
+    .ranged = true,
+    .destroy = destroy,
+};
+
+/* ---- describing ---- */
+
+static void add_params(struct xt_graph *graph, struct xt_conv_op *conv,
+                       const struct xt_conv_spec *spec)
+{
+    int in = xt_op_in(&conv->op, 0)->c;
+    struct xt_param weight = {
+        .role = XT_PARAM_WEIGHT,
+        .ndims = 4,
+        .dims = {spec->channels, in / conv->groups, spec->kernel_h, spec->kernel_w},
+        .file_dims = {spec->out.file_count ? spec->out.file_count : spec->channels,
+                      spec->in.file_count ? spec->in.file_count : in / conv->groups, spec->kernel_h,
+                      spec->kernel_w},
+    };
+    /* Maps are read and copied, never written. */
+    union {
+        const int *in;
+        int *out;
+    } rows = {.in = spec->out.map}, columns = {.in = spec->in.map};
+    weight.rows = rows.out;
+    weight.columns = columns.out;
+    snprintf(weight.name, sizeof weight.name, "%s.weight", spec->name);
+    struct xt_param bias = {.role = XT_PARAM_BIAS,
+                            .ndims = 1,
+                            .dims = {spec->channels},
+                            .file_dims = {weight.file_dims[0]},
+                            .rows = rows.out};
+    snprintf(bias.name, sizeof bias.name, "%s.bias", spec->name);
+    if (spec->fully_connected) {
+        weight.file_ndims = 2;
+        weight.uniform = bias.uniform = 1 / sqrtf((float)in);
+    }
+    conv->weight = xt_op_param(&conv->op, graph, &weight);
+    conv->bias = spec->bias ? xt_op_param(&conv->op, graph, &bias) : -1;
+}
+
+static struct xt_conv_op *find_conv(const struct xt_graph *graph, const struct xt_tensor *out)
+{
+    for (int i = 0; i < graph->op_count; i++)
+        if (graph->ops[i]->kind == &xt_kind_conv && xt_op_out(graph->ops[i], 0) == out)
+            return (struct xt_conv_op *)graph->ops[i];
+    return NULL;
+}
+
+static void write_int8(const struct xt_graph *graph, struct xt_conv_op *conv)
+{
+    struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    xt_ranges_quantise(graph->options.int8, out);
+    conv->op.dtype = out->dtype;
+    conv->op.out_bytes = xt_tensor_bytes(out);
+}
+
+bool xt_conv_can_absorb(const struct xt_graph *graph, const struct xt_tensor *out,
+                        const struct xt_tensor *residual)
+{
+    const struct xt_conv_op *conv = find_conv(graph, out);
+    return conv && !conv->relu && !conv->folded && out->readers == 0 &&
+           xt_op_in(&conv->op, 0) != residual && !graph->options.training;
+}
+
+void xt_conv_absorb(struct xt_graph *graph, struct xt_tensor *out, const struct xt_fold *fold)
+{
+    struct xt_conv_op *conv = find_conv(graph, out);
+    struct xt_tensor *residual = fold->residual;
+    if (residual && (xt_tensor_bytes(residual) != xt_tensor_bytes(out) || residual->c != out->c)) {
+        xt_graph_refuse(graph, XT_ERR_RUN, "%s: the residual %s has another shape", out->name,
+                        residual->name);
+        return;
+    }
+    if (residual && !xt_op_read(&conv->op, graph, residual))
+        return;
+    if (residual)
+        residual->overwritten = true;
+    conv->folded = true;
+    conv->fold = *fold;
+    conv->relu = fold->relu;
+    out->above_0 = fold->relu;
+    const int params[NORM_PARAMS] = {fold->params.scale, fold->params.shift, fold->params.mean,
+                                     fold->params.var};
+    for (int i = 0; i < NORM_PARAMS; i++)
+        xt_op_take_param(&conv->op, graph, params[i]);
+    if (xt_dtype_is_int8(out->dtype))
+        write_int8(graph, conv);
+    xt_graph_run_last(graph, &conv->op);
+}
+
+static int out_size(int in, int kernel, int64_t stride, int pad)
+{
+    return in + 2 * pad < kernel ? 0 : (in + 2 * pad - kernel) / (int)stride + 1;
+}
+
+/* What a kernel would take for something else. */
+static bool check(struct xt_graph *graph, const struct xt_tensor *in,
+                  const struct xt_conv_spec *spec, int groups)
+{
+    if (groups < 1 || in->c % groups || spec->channels % groups)
+        return xt_graph_refuse(graph, XT_ERR_RUN,
+                               "%s: %d groups do not divide its %d input and %d output channels",
+                               spec->name, groups, in->c, spec->channels);
+    if (groups > 1 && (spec->in.map || spec->out.map))
+        return xt_graph_refuse(graph, XT_ERR_RUN, "%s: a grouped convolution of a part of a tensor",
+                               spec->name);
+    if (spec->why_f32 && in->dtype != XT_F32 && !xt_dtype_is_int8(in->dtype))
+        return xt_graph_refuse(graph, XT_ERR_RUN,
+                               "%s stays float32 (%s), but the tensor %s that it reads is in %s",
+                               spec->name, spec->why_f32, in->name, xt_dtype_name(in->dtype));
+    return true;
+}
+
+struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
+                                const struct xt_conv_spec *spec)
+{
+    struct xt_conv_op *conv = xt_graph_add_op(graph, &xt_kind_conv, spec->name);
+    int groups = spec->groups ? spec->groups : 1;
+    if (!conv || !xt_op_read(&conv->op, graph, in) || !check(graph, in, spec, groups))
+        return NULL;
+    conv->groups = groups;
+    conv->relu = spec->relu;
+    conv->kernel[0] = spec->kernel_h;
+    conv->kernel[1] = spec->kernel_w;
+    conv->strides[0] = spec->stride_h ? spec->stride_h : 1;
+    conv->strides[1] = spec->stride_w ? spec->stride_w : 1;
+    conv->pads[0] = spec->pad_h;
+    conv->pads[1] = spec->pad_w;
+    add_params(graph, conv, spec);
+    int h = out_size(in->h, spec->kernel_h, conv->strides[0], spec->pad_h);
+    int w = out_size(in->w, spec->kernel_w, conv->strides[1], spec->pad_w);
+    if (h < 1 || w < 1)
+        return xt_graph_refuse(graph, XT_ERR_USAGE,
+                               "%s: an input of %dx%d is too small for this network", spec->name,
+                               in->h, in->w);
+    struct xt_tensor *out = xt_op_write(&conv->op, graph, spec->name, in->n, h, w, spec->channels,
+                                        spec->why_f32 ? XT_F32 : graph->options.dtype);
+    if (!out)
+        return NULL;
+    out->above_0 = spec->relu;
+    conv->op.why_f32 = spec->why_f32;
+    if (!spec->why_f32 && reads_int8(conv))
+        write_int8(graph, conv);
+    conv->op.flops = 2.0 * in->n * h * w * spec->channels * (double)row_of(conv);
+    conv->op.backward_flops = conv->op.frozen ? 0 : (in->wants_grad ? 2 : 1) * conv->op.flops;
+    return out;
+}

@@ -1,0 +1,228 @@
+/* The network's input: the bytes of the batch slot as numbers, (v - mean) * scale of each channel.
+ * The bytes are on the device already, or are read over the bus from pinned memory that they are
+ * copied to.
+ *
+ * An int8 tensor has one step: where all channels are normalised alike, a byte is held as it is,
+ * v - 128; else the normalised number is rounded to a step that its farthest end sets. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "engine/executor.h"
+#include "engine/ops/ops.h"
+
+bool xt_normalise_is_uniform(const struct xt_normalise *normalise)
+{
+    for (int k = 1; k < 3; k++)
+        if (normalise->mean[k] != normalise->mean[0] || normalise->scale[k] != normalise->scale[0])
+            return false;
+    return true;
+}
+
+/* What is held, and 128, is a byte. */
+float xt_input_quantised(const struct xt_input_op *input, float x)
+{
+    const struct xt_tensor *out = xt_op_out(&input->op, 0);
+    float byte = rintf(x / out->scale + (128 - out->offset));
+    return (byte < 0 ? 0 : byte > 255 ? 255 : byte) - 128;
+}
+
+/* The largest magnitude that a byte comes to. */
+static float farthest(const struct xt_normalise *normalise)
+{
+    float most = 0;
+    for (int k = 0; k < 3; k++)
+        most =
+            fmaxf(most, fmaxf(normalise->mean[k], 255 - normalise->mean[k]) * normalise->scale[k]);
+    return most;
+}
+
+/* ---- the program ---- */
+
+/* Rounding to a 16-bit type comes last, as it does on the CPU: bytes are exact in all of them. */
+static void add_normalise(struct xt_input_op *input, const struct xt_operand *pixels,
+                          const struct xt_operand *out)
+{
+    struct xt_program *program = &input->op.program;
+    xt_program_reorder(program, XT_FORWARD, pixels, out);
+    xt_program_eltwise(program, XT_FORWARD, dnnl_eltwise_linear, input->normalise.scale[0],
+                       -input->normalise.mean[0] * input->normalise.scale[0], out, out);
+}
+
+/* One number for each channel of [n][c][h][w]. */
+static struct xt_operand of_channels(const struct xt_device_memory *memory,
+                                     const size_t *floats_before)
+{
+    static const int64_t dims[] = {1, 3, 1, 1};
+    return xt_operand_dense(xt_in_arena(memory, floats_before), dnnl_f32, 4, dims);
+}
+
+/* v * scale - mean * scale, which is rounded once; int8's in steps of the tensor's. */
+static void add_normalise_channels(struct xt_input_op *input, struct xt_graph *graph,
+                                   const struct xt_operand *pixels, const struct xt_operand *out)
+{
+    enum { LINE = 16 }; /* floats: each array begins a line of the cache */
+    static const size_t added_at = LINE;
+    const struct xt_tensor *tensor = xt_op_out(&input->op, 0);
+    const struct xt_normalise *normalise = &input->normalise;
+    struct xt_program *program = &input->op.program;
+    float factors[2 * LINE] = {0};
+    for (int k = 0; k < 3; k++) {
+        factors[k] = normalise->scale[k] / tensor->scale;
+        factors[LINE + k] = -normalise->mean[k] * factors[k];
+    }
+    if (xt_graph_fails(graph) ||
+        xt_device_memory_create_bytes(graph->options.device, sizeof factors, XT_ON_DEVICE,
+                                      "what pixels are normalised with", &input->factors,
+                                      &graph->err) ||
+        xt_device_memory_write(&input->factors, factors, sizeof factors, XT_CAUSE_OTHER,
+                               &graph->err))
+        return;
+    const struct xt_operand scales = of_channels(&input->factors, NULL);
+    struct xt_post_ops post_ops = {
+        1, {xt_then_with(dnnl_binary_add, of_channels(&input->factors, &added_at))}};
+    bool is_int8 = xt_dtype_is_int8(tensor->dtype);
+    if (!is_int8)
+        xt_program_reorder(program, XT_FORWARD, pixels, out);
+    xt_program_binary(program, XT_FORWARD, dnnl_binary_mul, is_int8 ? pixels : out, &scales, out,
+                      &post_ops);
+}
+
+/* int8: a byte v becomes v - 128. */
+static void add_centre(struct xt_input_op *input, struct xt_graph *graph,
+                       const struct xt_operand *pixels, const struct xt_operand *out)
+{
+    float shift = -(xt_op_out(&input->op, 0)->offset + input->normalise.mean[0]);
+    if (xt_graph_fails(graph) ||
+        xt_device_memory_create_bytes(graph->options.device, sizeof shift, XT_ON_DEVICE,
+                                      "what bytes are moved by", &input->shift, &graph->err) ||
+        xt_device_memory_write(&input->shift, &shift, sizeof shift, XT_CAUSE_OTHER, &graph->err))
+        return;
+    struct xt_operand by = xt_operand_scalar(xt_in_memory(&input->shift), 4);
+    xt_program_binary(&input->op.program, XT_FORWARD, dnnl_binary_add, pixels, &by, out, NULL);
+}
+
+static void describe(struct xt_op *op, struct xt_graph *graph)
+{
+    struct xt_input_op *input = (struct xt_input_op *)op;
+    const struct xt_tensor *tensor = xt_op_out(op, 0);
+    xt_graph_use(op, graph, 0, 0);
+    struct xt_operand pixels = xt_operand_tensor(tensor, NULL);
+    pixels.place = xt_in_memory(&input->pixels);
+    pixels.dtype = dnnl_u8;
+    xt_graph_pin(graph, &pixels, "the batch's images", &input->pixels);
+    struct xt_operand out = xt_operand_tensor(tensor, tensor->value);
+    if (!xt_normalise_is_uniform(&input->normalise))
+        add_normalise_channels(input, graph, &pixels, &out);
+    else if (xt_dtype_is_int8(tensor->dtype))
+        add_centre(input, graph, &pixels, &out);
+    else
+        add_normalise(input, &pixels, &out);
+}
+
+/* Where the pixels are; they are brought to pinned memory where they are on neither side of it. */
+static struct xt_location find_pixels(struct xt_input_op *input, struct xt_graph *graph)
+{
+    const struct xt_graph_pass *pass = &graph->pass;
+    if (pass->uploaded)
+        return xt_in_memory(pass->uploaded);
+    memcpy(input->pixels.host, pass->pixels, input->pixels.bytes);
+    xt_traffic_add(graph->options.device, XT_CAUSE_IMAGES, true, input->pixels.bytes);
+    return xt_in_memory(&input->pixels);
+}
+
+/* Numbers that are normalised already. */
+static enum xt_status write_floats(const struct xt_input_op *input, struct xt_graph *graph,
+                                   struct xt_err *err)
+{
+    const struct xt_tensor *out = xt_op_out(&input->op, 0);
+    const float *floats = graph->pass.floats;
+    size_t count = xt_tensor_count(out);
+    if (!xt_dtype_is_int8(out->dtype))
+        return xt_graph_write(graph, out->value, out->dtype, floats, count, err);
+    float *held = NULL;
+    enum xt_status status = xt_mem_calloc(&held, count, sizeof *held, out->name, err);
+    for (size_t i = 0; i < count && !status; i++)
+        held[i] = xt_input_quantised(input, floats[i]);
+    if (!status)
+        status = xt_graph_write(graph, out->value, out->dtype, held, count, err);
+    free(held);
+    return status;
+}
+
+static enum xt_status before(struct xt_op *op, struct xt_graph *graph, bool backward, bool *runs,
+                             struct xt_err *err)
+{
+    enum { CONVERSION = 0 };
+    struct xt_input_op *input = (struct xt_input_op *)op;
+    const struct xt_graph_pass *pass = &graph->pass;
+    if (backward)
+        return XT_OK;
+    *runs = pass->uploaded || pass->pixels;
+    if (!*runs)
+        return write_floats(input, graph, err);
+    struct xt_location place = find_pixels(input, graph);
+    return xt_program_point(&op->program, XT_FORWARD, CONVERSION, DNNL_ARG_SRC, &place, err);
+}
+
+static void destroy(struct xt_op *op)
+{
+    struct xt_input_op *input = (struct xt_input_op *)op;
+    xt_device_memory_destroy(&input->pixels);
+    xt_device_memory_destroy(&input->shift);
+    xt_device_memory_destroy(&input->factors);
+}
+
+/* ---- in double precision ---- */
+
+static enum xt_status reference_forward(struct xt_reference_op *reference)
+{
+    const struct xt_normalise *by = &((const struct xt_input_op *)reference->op)->normalise;
+    for (size_t i = 0; i < xt_tensor_count(xt_op_out(reference->op, 0)); i++)
+        reference->out[0][i] =
+            ((double)reference->graph->pass.pixels[i] - (double)by->mean[i % 3]) *
+            (double)by->scale[i % 3];
+    return XT_OK;
+}
+
+static struct xt_bound bound(const struct xt_reference_op *reference, enum xt_part part, int which)
+{
+    (void)part;
+    (void)which;
+    const struct xt_input_op *input = (const struct xt_input_op *)reference->op;
+    const struct xt_tensor *out = xt_op_out(reference->op, 0);
+    bool is_rounded = xt_dtype_is_int8(out->dtype) && !xt_normalise_is_uniform(&input->normalise);
+    return (struct xt_bound){.relative = xt_reference_op_relative(reference->op->dtype, 2, 1),
+                             .absolute = is_rounded ? 0.501 * (double)out->scale : 0};
+}
+
+const struct xt_op_kind xt_kind_input = {
+    .name = "input",
+    .size = sizeof(struct xt_input_op),
+    .describe = describe,
+    .before = before,
+    .reference = {.forward = reference_forward, .bound = bound},
+    .destroy = destroy,
+};
+
+struct xt_tensor *xt_graph_input(struct xt_graph *graph, int h, int w,
+                                 const struct xt_normalise *normalise)
+{
+    struct xt_input_op *input = xt_graph_add_op(graph, &xt_kind_input, "input");
+    struct xt_tensor *out = xt_op_write(&input->op, graph, "input", graph->options.batch, h, w, 3,
+                                        graph->options.dtype);
+    if (!out)
+        return NULL;
+    input->normalise = *normalise;
+    out->wants_grad = false;
+    if (graph->options.int8) {
+        out->dtype = XT_S8;
+        bool is_uniform = xt_normalise_is_uniform(normalise);
+        out->scale = is_uniform ? normalise->scale[0] : farthest(normalise) / 127;
+        out->offset = is_uniform ? 128 - normalise->mean[0] : 0;
+        input->op.dtype = XT_S8;
+        input->op.out_bytes = xt_tensor_bytes(out);
+    }
+    return out;
+}

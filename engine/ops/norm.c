@@ -1,0 +1,634 @@
+/* Batch normalisation, the residual, ReLU and the pools that read it, as one op: oneDNN's primitive
+ * with the ReLU in it, or, where a residual is added in between, apart from it; then the pools.
+ *
+ * The running statistics follow the batch's for all norms at once (executor.c).
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/ops/ops.h"
+#include "engine/ops/reference.h"
+
+static const char what_forward[] = "the batch norm";
+static const char what_backward[] = "the batch norm's gradient";
+
+enum { SCALE, SHIFT, MEAN, VARIANCE }; /* the op's parameters */
+
+static struct xt_tensor *residual_of(const struct xt_norm_op *norm)
+{
+    return norm->spec.residual;
+}
+
+/* ---- buffers ---- */
+
+struct xt_buffer *xt_norm_sums(const struct xt_norm_op *norm)
+{
+    return xt_op_in_grad(&norm->op, residual_of(norm) ? 1 : 0);
+}
+
+void xt_norm_use(struct xt_norm_op *norm, struct xt_graph *graph, unsigned kept_inputs)
+{
+    struct xt_op *op = &norm->op;
+    struct xt_tensor *full = xt_op_out(op, XT_NORM_FULL);
+    xt_graph_use_inputs(op, graph, kept_inputs);
+    /* Gradients pass through here, also where nobody before learns. */
+    for (int i = 0; i < op->input_count && xt_op_learns(op, graph); i++)
+        if (!op->inputs[i].tensor->wants_grad)
+            xt_graph_use_grad(graph, op->inputs[i].tensor, op->inputs[i].reader,
+                              xt_op_backward_time(graph, op));
+    bool apart = xt_op_learns(op, graph) && !residual_of(norm) && xt_op_in_grad(op, 0)->ring;
+    if (full && xt_op_learns(op, graph) && !apart)
+        full->grad[0] = xt_norm_sums(norm);
+    xt_graph_use_outputs(op, graph, 0);
+}
+
+/* ---- the program ---- */
+
+/* What the two directions share. */
+struct description {
+    struct xt_norm_op *norm;
+    struct xt_graph *graph;
+    struct xt_program *program;
+    const struct xt_tensor *in;
+    bool learns;            /* a backward pass follows */
+    bool own_stats;         /* of the batch; else the running ones */
+    bool fused_relu;        /* within the primitive */
+    unsigned flags;         /* of the primitive */
+    struct xt_buffer *y;    /* before the pools */
+    struct xt_buffer *relu; /* the fused ReLU's workspace */
+    dnnl_primitive_desc_t forward;
+    struct xt_pooling max, average;
+};
+
+static struct description creation_of(struct xt_norm_op *norm, struct xt_graph *graph)
+{
+    bool training = graph->options.training;
+    struct description m = {
+        .norm = norm,
+        .graph = graph,
+        .program = &norm->op.program,
+        .in = xt_op_in(&norm->op, 0),
+        .learns = xt_op_learns(&norm->op, graph),
+        .own_stats = training && !norm->op.frozen && !graph->options.bn_frozen,
+        .fused_relu = norm->spec.relu && !residual_of(norm),
+        .flags = dnnl_use_scale | dnnl_use_shift,
+    };
+    if (m.fused_relu)
+        m.flags |= dnnl_fuse_norm_relu;
+    if (!m.own_stats)
+        m.flags |= dnnl_use_global_stats;
+    return m;
+}
+
+static void use_buffers(struct description *m)
+{
+    struct xt_op *op = &m->norm->op;
+    const struct xt_tensor *full = xt_op_out(op, XT_NORM_FULL);
+    xt_norm_use(m->norm, m->graph, 1);
+    m->y =
+        full ? full->value
+             : xt_graph_temporary(m->graph, m->in, xt_tensor_bytes(m->in), xt_op_forward_time(op));
+    if (m->learns && m->norm->spec.relu && !m->fused_relu)
+        xt_buffer_use(m->y, xt_op_backward_time(m->graph, op));
+}
+
+static dnnl_primitive_desc_t make(struct description *m, bool backward)
+{
+    struct xt_program *p = m->program;
+    struct xt_operand in = xt_operand_tensor(m->in, NULL);
+    dnnl_memory_desc_t md = xt_program_layout(p, &in);
+    dnnl_primitive_attr_t attr = xt_program_attr(p, NULL);
+    dnnl_engine_t engine = p->device->engine;
+    dnnl_prop_kind_t kind = m->learns ? dnnl_forward_training : dnnl_forward_inference;
+    dnnl_primitive_desc_t pd = NULL;
+    if (xt_program_fails(p))
+        return NULL;
+    if (backward)
+        xt_program_check(p,
+                         xt_dnnl.batch_normalization_backward_primitive_desc_create(
+                             &pd, engine, dnnl_backward, md, md, md, (float)XT_BN_EPS, m->flags,
+                             m->forward, attr),
+                         what_backward);
+    else
+        xt_program_check(p,
+                         xt_dnnl.batch_normalization_forward_primitive_desc_create(
+                             &pd, engine, kind, md, md, (float)XT_BN_EPS, m->flags, attr),
+                         what_forward);
+    return pd;
+}
+
+static void add_statistics(const struct description *m, struct xt_step *step)
+{
+    const int params[] = {m->norm->param.mean, m->norm->param.var};
+    const int args[] = {DNNL_ARG_MEAN, DNNL_ARG_VARIANCE};
+    for (int i = 0; i < 2; i++)
+        xt_step_arg(step, args[i],
+                    m->own_stats ? xt_graph_batch_stat_of(m->graph, params[i])
+                                 : xt_graph_value_of(m->graph, params[i]));
+}
+
+static void add_norm(struct description *m)
+{
+    const struct xt_norm_op *norm = m->norm;
+    m->forward = make(m, false);
+    size_t relu =
+        m->learns ? xt_layout_bytes(xt_layout_of(m->forward, dnnl_query_workspace_md, 0)) : 0;
+    if (relu)
+        m->relu = xt_graph_kept(m->graph, &norm->op, "ReLU", relu);
+    struct xt_step *step = xt_program_add(m->program, XT_FORWARD, m->forward, what_forward);
+    xt_step_arg(step, DNNL_ARG_SRC, xt_in_buffer(m->in->value));
+    xt_step_arg(step, DNNL_ARG_DST, xt_in_buffer(m->y));
+    xt_step_arg(step, DNNL_ARG_SCALE, xt_graph_value_of(m->graph, norm->param.scale));
+    xt_step_arg(step, DNNL_ARG_SHIFT, xt_graph_value_of(m->graph, norm->param.shift));
+    add_statistics(m, step);
+    if (m->relu)
+        xt_step_arg(step, DNNL_ARG_WORKSPACE, xt_in_buffer(m->relu));
+}
+
+static void add_residual(const struct description *m)
+{
+    const struct xt_tensor *residual = residual_of(m->norm);
+    if (!residual)
+        return;
+    struct xt_operand y = xt_operand_tensor(m->in, m->y);
+    struct xt_operand with = xt_operand_tensor(residual, residual->value);
+    struct xt_post_ops post_ops = {.count = m->norm->spec.relu,
+                                   .items = {xt_then(dnnl_eltwise_relu, 0, 0)}};
+    xt_program_binary(m->program, XT_FORWARD, dnnl_binary_add, &y, &with, &y, &post_ops);
+}
+
+static struct xt_pooling pooling_of(const struct description *m, enum xt_norm_output output)
+{
+    const struct xt_norm_op *norm = m->norm;
+    bool average = output == XT_NORM_AVERAGE;
+    return (struct xt_pooling){
+        .in = m->in,
+        .from = m->y,
+        .out = xt_op_out(&norm->op, (int)output),
+        .window = average ? &norm->spec.average : &norm->spec.max,
+        .average = average,
+        .training = m->learns,
+        .forward = xt_op_forward_time(&norm->op),
+        .backward = xt_op_backward_time(m->graph, &norm->op),
+    };
+}
+
+static void add_pools(struct description *m)
+{
+    m->max = pooling_of(m, XT_NORM_MAX);
+    m->average = pooling_of(m, XT_NORM_AVERAGE);
+    if (m->max.out)
+        xt_pooling_forward(&m->norm->op, m->graph, &m->max);
+    if (m->average.out)
+        xt_pooling_forward(&m->norm->op, m->graph, &m->average);
+}
+
+static void add_to_gathered(const struct description *m, const struct xt_buffer *more)
+{
+    struct xt_operand sum = xt_operand_tensor(m->in, xt_norm_sums(m->norm));
+    struct xt_operand operand = xt_operand_tensor(m->in, more);
+    xt_program_binary(m->program, XT_BACKWARD, dnnl_binary_add, &sum, &operand, &sum, NULL);
+}
+
+/* A pool's gradient, into the sum or added to what is there. */
+static void gather_pool(struct description *m, const struct xt_pooling *pool, bool first)
+{
+    const struct xt_tensor *out = pool->out;
+    const struct xt_buffer *to =
+        first ? xt_norm_sums(m->norm)
+              : xt_graph_temporary(m->graph, m->in, xt_tensor_bytes(m->in), pool->backward);
+    if (out->readers > 1) {
+        struct xt_operand a = xt_operand_tensor(out, out->grad[0]);
+        struct xt_operand b = xt_operand_tensor(out, out->grad[1]);
+        xt_program_binary(m->program, XT_BACKWARD, dnnl_binary_add, &a, &b, &a, NULL);
+    }
+    xt_pooling_backward(&m->norm->op, m->graph, pool, out->grad[0], to);
+    if (!first)
+        add_to_gathered(m, to);
+}
+
+static void gather(struct description *m)
+{
+    const struct xt_tensor *full = xt_op_out(&m->norm->op, XT_NORM_FULL);
+    bool first = !full;
+    /* full's own first gradient lies in the sum already. */
+    if (full && full->readers > 1)
+        add_to_gathered(m, full->grad[1]);
+    if (m->max.out) {
+        gather_pool(m, &m->max, first);
+        first = false;
+    }
+    if (m->average.out)
+        gather_pool(m, &m->average, first);
+}
+
+static void add_backward(struct description *m)
+{
+    const struct xt_norm_op *norm = m->norm;
+    gather(m);
+    if (norm->spec.relu && !m->fused_relu) {
+        struct xt_operand y = xt_operand_tensor(m->in, m->y);
+        struct xt_operand sum = xt_operand_tensor(m->in, xt_norm_sums(norm));
+        xt_program_eltwise_backward(m->program, dnnl_eltwise_relu, &y, &sum, &sum,
+                                    "the ReLU's gradient");
+    }
+    struct xt_step *step = xt_program_add(m->program, XT_BACKWARD, make(m, true), what_backward);
+    xt_step_arg(step, DNNL_ARG_SRC, xt_in_buffer(m->in->value));
+    xt_step_arg(step, DNNL_ARG_DIFF_DST, xt_in_buffer(xt_norm_sums(norm)));
+    xt_step_arg(step, DNNL_ARG_DIFF_SRC, xt_in_buffer(xt_op_in_grad(&norm->op, 0)));
+    xt_step_arg(step, DNNL_ARG_SCALE, xt_graph_value_of(m->graph, norm->param.scale));
+    xt_step_arg(step, DNNL_ARG_DIFF_SCALE, xt_graph_grad_of(m->graph, norm->param.scale));
+    xt_step_arg(step, DNNL_ARG_DIFF_SHIFT, xt_graph_grad_of(m->graph, norm->param.shift));
+    add_statistics(m, step);
+    if (m->relu)
+        xt_step_arg(step, DNNL_ARG_WORKSPACE, xt_in_buffer(m->relu));
+}
+
+static void describe(struct xt_op *op, struct xt_graph *graph)
+{
+    struct description m = creation_of((struct xt_norm_op *)op, graph);
+    use_buffers(&m);
+    add_norm(&m);
+    add_residual(&m);
+    add_pools(&m);
+    if (m.learns)
+        add_backward(&m);
+}
+
+/* ---- in double precision ---- */
+
+struct reference_work {
+    struct xt_reference_norm norm;
+    double *before; /* the ReLU */
+    double *y;
+    double *doubt;    /* 1 where rounding may decide what the ReLU does */
+    double *lead;     /* of the max pool's windows */
+    double *sum;      /* the gradient before the ReLU */
+    double margin;    /* within which rounding may decide */
+    double magnitude; /* the largest term that is added */
+    double largest;   /* of the gradient; and by what it is multiplied at most */
+    double slope, steepest;
+};
+
+static bool uses_batch(const struct xt_reference_op *reference)
+{
+    const struct xt_graph_pass *pass = &reference->graph->pass;
+    return pass->training && !pass->bn_frozen && !reference->op->frozen;
+}
+
+/* The numbers that the norm is made with, and room for what comes of them. */
+static struct reference_work *begin(struct xt_reference_op *reference)
+{
+    const struct xt_tensor *in = xt_op_in(reference->op, 0);
+    const struct xt_tensor *max = xt_op_out(reference->op, XT_NORM_MAX);
+    size_t count = xt_tensor_count(in);
+    size_t c = (size_t)in->c;
+    struct reference_work *work = (struct reference_work *)(void *)xt_reference_op_take(
+        reference, sizeof *work / sizeof(double) + 1);
+    double *moments = work ? xt_reference_op_take(reference, 2 * c) : NULL;
+    double *arrays = moments ? xt_reference_op_take(reference, 4 * count) : NULL;
+    double *lead = arrays ? xt_reference_op_take(reference, max ? xt_tensor_count(max) : 1) : NULL;
+    if (!lead)
+        return NULL;
+    reference->work = work;
+    work->before = arrays;
+    work->y = arrays + count;
+    work->doubt = arrays + 2 * count;
+    work->sum = arrays + 3 * count;
+    work->lead = lead;
+    work->norm = (struct xt_reference_norm){.shape = {in->n, in->h, in->w, in->c},
+                                            .mean = moments,
+                                            .variance = moments + c,
+                                            .gamma = reference->param[SCALE],
+                                            .beta = reference->param[SHIFT],
+                                            .of_batch = uses_batch(reference)};
+    for (size_t k = 0; k < c; k++) {
+        moments[k] = reference->param[MEAN][k];
+        moments[c + k] = reference->param[VARIANCE][k];
+        if (work->norm.of_batch)
+            xt_reference_moments(&work->norm.shape, reference->in[0], (int)k, &moments[k],
+                                 &moments[c + k]);
+    }
+    return work;
+}
+
+/* Running mean and variance, which a pass with the batch's statistics moves on. */
+static void move_statistics(struct xt_reference_op *reference)
+{
+    const struct reference_work *work = reference->work;
+    const struct xt_reference_shape *shape = &work->norm.shape;
+    double pixels = (double)shape->n * shape->h * shape->w;
+    double unbiased = pixels > 1 ? pixels / (pixels - 1) : 1;
+    for (int k = 0; k < shape->c; k++) {
+        double mean = work->norm.mean[k];
+        double variance = work->norm.variance[k] * unbiased;
+        bool moves = work->norm.of_batch;
+        reference->statistic[MEAN][k] =
+            moves ? 0.9 * reference->param[MEAN][k] + 0.1 * mean : reference->param[MEAN][k];
+        reference->statistic[VARIANCE][k] =
+            moves ? 0.9 * reference->param[VARIANCE][k] + 0.1 * variance
+                  : reference->param[VARIANCE][k];
+    }
+}
+
+static void find_margin(const struct xt_reference_op *reference, struct reference_work *work,
+                        size_t count)
+{
+    size_t c = (size_t)work->norm.shape.c;
+    for (size_t i = 0; i < count; i++) {
+        double scale = fabs(work->norm.gamma[i % c]) / sqrt(work->norm.variance[i % c] + XT_BN_EPS);
+        double term = fmax(fabs(reference->in[0][i]), fabs(work->norm.mean[i % c])) * scale;
+        work->magnitude = fmax(work->magnitude, term);
+    }
+    double largest = xt_reference_op_largest(work->before, count);
+    work->margin = 3 * xt_reference_op_rounding(xt_op_in(reference->op, 0)->dtype) * largest +
+                   16 * xt_reference_op_rounding(XT_F32) * fmax(largest, work->magnitude);
+}
+
+static enum xt_status reference_forward(struct xt_reference_op *reference)
+{
+    const struct xt_norm_op *norm = (const struct xt_norm_op *)reference->op;
+    size_t count = xt_tensor_count(xt_op_in(reference->op, 0));
+    struct reference_work *work = begin(reference);
+    if (!work)
+        return reference->err->status;
+    xt_reference_norm(&work->norm, reference->in[0], residual_of(norm) ? reference->in[1] : NULL,
+                      work->before);
+    find_margin(reference, work, count);
+    for (size_t i = 0; i < count; i++) {
+        bool cut = norm->spec.relu && work->before[i] < 0;
+        work->y[i] = cut ? 0 : work->before[i];
+        work->doubt[i] = norm->spec.relu && fabs(work->before[i]) < work->margin;
+        if (reference->out[XT_NORM_FULL])
+            reference->out[XT_NORM_FULL][i] = work->y[i];
+    }
+    if (reference->out[XT_NORM_MAX])
+        xt_reference_max_pool(&work->norm.shape, &norm->spec.max, work->y,
+                              reference->out[XT_NORM_MAX], work->lead);
+    if (reference->out[XT_NORM_AVERAGE])
+        xt_reference_average_pool(&work->norm.shape, &norm->spec.average, work->y,
+                                  reference->out[XT_NORM_AVERAGE]);
+    if (reference->statistic[MEAN])
+        move_statistics(reference);
+    return XT_OK;
+}
+
+/* 0 for elements, and for windows, in which something is in doubt. */
+static void certain(struct xt_reference_op *reference, int output, double *keep)
+{
+    const struct xt_norm_op *norm = (const struct xt_norm_op *)reference->op;
+    const struct reference_work *work = reference->work;
+    size_t count = xt_tensor_count(xt_op_out(reference->op, output));
+    /* The mean of the doubts is above 0 where there is one. */
+    if (output == XT_NORM_AVERAGE)
+        xt_reference_average_pool(&work->norm.shape, &norm->spec.average, work->doubt, keep);
+    for (size_t i = 0; i < count; i++) {
+        if (output == XT_NORM_MAX)
+            keep[i] = work->lead[i] > work->margin && reference->out[output][i] > work->margin;
+        else
+            keep[i] = !((output == XT_NORM_AVERAGE ? keep[i] : work->doubt[i]) > 0);
+    }
+}
+
+/* The gradient of y from all that reads it, then the one before the ReLU. */
+static void gather_plain(struct xt_reference_op *reference, size_t count)
+{
+    const struct xt_norm_op *norm = (const struct xt_norm_op *)reference->op;
+    struct reference_work *work = reference->work;
+    double *const *grads = reference->out_grad;
+    if (grads[XT_NORM_FULL])
+        memcpy(work->sum, grads[XT_NORM_FULL], count * sizeof *work->sum);
+    if (grads[XT_NORM_AVERAGE])
+        xt_reference_average_pool_grad(&work->norm.shape, &norm->spec.average,
+                                       grads[XT_NORM_AVERAGE], work->sum);
+    if (grads[XT_NORM_MAX])
+        xt_reference_max_pool_grad(&work->norm.shape, &norm->spec.max, work->y, grads[XT_NORM_MAX],
+                                   work->sum);
+    for (size_t i = 0; i < count && norm->spec.relu; i++)
+        work->sum[i] = work->before[i] > 0 ? work->sum[i] : 0;
+}
+
+static enum xt_status reference_backward(struct xt_reference_op *reference)
+{
+    const struct xt_norm_op *norm = (const struct xt_norm_op *)reference->op;
+    struct reference_work *work = reference->work;
+    size_t count = xt_tensor_count(xt_op_in(reference->op, 0));
+    gather_plain(reference, count);
+    xt_reference_norm_grad(&work->norm, reference->in[0], work->sum, reference->in_grad[0],
+                           reference->param_grad[SCALE], reference->param_grad[SHIFT]);
+    if (residual_of(norm))
+        memcpy(reference->in_grad[1], work->sum, count * sizeof *work->sum);
+    work->largest = xt_reference_op_largest(work->sum, count);
+    /* Of few numbers the variance may be tiny: (z - mean) / deviation cancels. */
+    work->steepest = 1;
+    for (int k = 0; k < work->norm.shape.c; k++) {
+        double invstd = 1 / sqrt(work->norm.variance[k] + XT_BN_EPS);
+        work->slope = fmax(work->slope, fabs(work->norm.gamma[k]) * invstd);
+        work->steepest = fmax(work->steepest, invstd);
+    }
+    return XT_OK;
+}
+
+static struct xt_bound bound(const struct xt_reference_op *reference, enum xt_part part, int which)
+{
+    const struct xt_norm_op *norm = (const struct xt_norm_op *)reference->op;
+    const struct reference_work *work = reference->work;
+    const struct xt_tensor *in = xt_op_in(reference->op, 0);
+    double pixels = (double)in->n * in->h * in->w;
+    /* Up to two readers and two pools are added up, each time rounded. */
+    if (part == XT_PART_INPUT_GRAD && which == 0)
+        return (struct xt_bound){.lower_bound = work->slope * work->largest,
+                                 .relative =
+                                     xt_reference_op_relative(in->dtype, 5, pixels) +
+                                     work->steepest * xt_reference_op_relative(XT_F32, 4, 1)};
+    if (part == XT_PART_INPUT_GRAD)
+        return (struct xt_bound){.lower_bound = work->largest,
+                                 .relative = xt_reference_op_relative(in->dtype, 4, 1)};
+    if (part == XT_PART_PARAM_GRAD)
+        return (struct xt_bound){.lower_bound = work->largest,
+                                 .relative = xt_reference_op_relative(in->dtype, 4, pixels)};
+    if (part == XT_PART_STATISTIC)
+        return (struct xt_bound){.relative = xt_reference_op_relative(XT_F32, 4, pixels)};
+    /* Of the normalised value, and again with the residual added. */
+    return (struct xt_bound){.lower_bound = work->magnitude,
+                             .relative =
+                                 xt_reference_op_relative(in->dtype, residual_of(norm) ? 3 : 2, 4)};
+}
+
+const struct xt_op_kind xt_kind_norm = {
+    .name = "batch norm",
+    .size = sizeof(struct xt_norm_op),
+    .describe = describe,
+    .what = {what_forward, what_backward},
+    .reference = {.forward = reference_forward,
+                  .backward = reference_backward,
+                  .certain = certain,
+                  .bound = bound,
+                  .outputs = {"output", "max pool", "average pool"},
+                  .inputs = {"input", "residual"}},
+};
+
+/* ---- describing ---- */
+
+struct xt_norm_params xt_graph_norm_params(struct xt_graph *graph, const char *name, int channels,
+                                           const struct xt_channel_map *map)
+{
+    struct xt_norm_params out = {-1, -1, -1, -1};
+    int unused = -1;
+    const struct {
+        const char *suffix;
+        enum xt_param_role role;
+        int *index;
+    } kinds[] = {
+        {"weight", XT_PARAM_BN_SCALE, &out.scale},
+        {"bias", XT_PARAM_BN_SHIFT, &out.shift},
+        {"running_mean", XT_PARAM_BN_MEAN, &out.mean},
+        {"running_var", XT_PARAM_BN_VAR, &out.var},
+        {"num_batches_tracked", XT_PARAM_BN_COUNT, &unused},
+    };
+    union {
+        const int *in;
+        int *out;
+    } rows = {.in = map ? map->map : NULL};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        struct xt_param item = {
+            .role = kinds[i].role,
+            .ndims = 1,
+            .dims = {channels},
+            .file_dims = {map && map->file_count ? map->file_count : channels},
+            .rows = kinds[i].role == XT_PARAM_BN_COUNT ? NULL : rows.out,
+        };
+        snprintf(item.name, sizeof item.name, "%s.%s", name, kinds[i].suffix);
+        *kinds[i].index = xt_graph_param(graph, &item);
+    }
+    return out;
+}
+
+static void fit_window(struct xt_window *window, const struct xt_tensor *in)
+{
+    int h = in->h + 2 * window->pad_h - window->kernel_h;
+    int w = in->w + 2 * window->pad_w - window->kernel_w;
+    window->out_h = h < 0 ? 0 : h / window->stride_h + 1;
+    window->out_w = w < 0 ? 0 : w / window->stride_w + 1;
+}
+
+/* A pool's output, or none. */
+static struct xt_tensor *write_pool(struct xt_graph *graph, struct xt_norm_op *norm,
+                                    struct xt_window *window, const char *which,
+                                    enum xt_dtype dtype)
+{
+    char name[64];
+    const struct xt_tensor *in = xt_op_in(&norm->op, 0);
+    if (!window->kernel_h) {
+        xt_op_write_none(&norm->op);
+        return NULL;
+    }
+    fit_window(window, in);
+    snprintf(name, sizeof name, "%.50s %s", norm->op.name, which);
+    return xt_op_write(&norm->op, graph, name, in->n, window->out_h, window->out_w, in->c, dtype);
+}
+
+static struct xt_norm_outputs write_outputs(struct xt_graph *graph, struct xt_norm_op *norm)
+{
+    const struct xt_tensor *in = xt_op_in(&norm->op, 0);
+    struct xt_norm_outputs out = {0};
+    if (norm->spec.full)
+        out.full =
+            xt_op_write(&norm->op, graph, norm->op.name, in->n, in->h, in->w, in->c, in->dtype);
+    else
+        xt_op_write_none(&norm->op);
+    out.max = write_pool(graph, norm, &norm->spec.max, "max", in->dtype);
+    out.average = write_pool(graph, norm, &norm->spec.average, "average", XT_F32);
+    if (out.average)
+        out.average->one_reader = true;
+    norm->op.dtype = in->dtype;
+    return out;
+}
+
+static bool check_windows(struct xt_graph *graph, const struct xt_norm_spec *spec)
+{
+    if (spec->max.kernel_h && (!spec->relu || spec->max.kernel_h != 3 || spec->max.kernel_w != 3))
+        return xt_graph_refuse(
+            graph, XT_ERR_RUN,
+            "%s: a max pool without a ReLU before it, or of another size than 3x3", spec->name);
+    if (spec->average.kernel_h && (spec->average.stride_h != spec->average.kernel_h ||
+                                   spec->average.pad_h || spec->average.pad_w))
+        return xt_graph_refuse(graph, XT_ERR_RUN,
+                               "%s: an average pool with overlapping or padded rows", spec->name);
+    return true;
+}
+
+static struct xt_norm_outputs add(struct xt_graph *graph, struct xt_tensor *in,
+                                  const struct xt_norm_spec *spec,
+                                  const struct xt_norm_params *params)
+{
+    const struct xt_norm_outputs none = {0};
+    struct xt_norm_op *norm = xt_graph_add_op(graph, &xt_kind_norm, spec->name);
+    if (!norm || !xt_op_read(&norm->op, graph, in))
+        return none;
+    norm->spec = *spec;
+    norm->spec.params = NULL;
+    norm->param = *params;
+    const struct xt_tensor *residual = spec->residual;
+    if (residual && (!xt_op_read(&norm->op, graph, spec->residual) ||
+                     xt_tensor_count(residual) != xt_tensor_count(in) || residual->c != in->c)) {
+        xt_graph_refuse(graph, XT_ERR_RUN, "%s: the residual %s has another shape", spec->name,
+                        residual->name);
+        return none;
+    }
+    const int all[] = {params->scale, params->shift, params->mean, params->var};
+    for (int i = 0; i < 4; i++)
+        xt_op_take_param(&norm->op, graph, all[i]);
+    return write_outputs(graph, norm);
+}
+
+static struct xt_tensor *add_pool(struct xt_graph *graph, struct xt_tensor *in,
+                                  const struct xt_norm_spec *spec, bool average)
+{
+    char name[64];
+    struct xt_window window = average ? spec->average : spec->max;
+    if (!window.kernel_h)
+        return NULL;
+    fit_window(&window, in);
+    snprintf(name, sizeof name, "%.50s %s", spec->name, average ? "average" : "max");
+    return xt_graph_pool(graph, in, &window, average, name);
+}
+
+/* All but the pools goes into the convolution before. */
+static struct xt_norm_outputs fuse(struct xt_graph *graph, struct xt_tensor *in,
+                                   const struct xt_norm_spec *spec,
+                                   const struct xt_norm_params *params)
+{
+    struct xt_fold fold = {.params = *params, .residual = spec->residual, .relu = spec->relu};
+    xt_conv_absorb(graph, in, &fold);
+    struct xt_norm_outputs out = {.max = add_pool(graph, in, spec, false)};
+    out.average = add_pool(graph, in, spec, true);
+    out.full = spec->full && !xt_graph_fails(graph) ? in : NULL;
+    return out;
+}
+
+struct xt_norm_outputs xt_graph_norm(struct xt_graph *graph, struct xt_tensor *in,
+                                     const struct xt_norm_spec *spec)
+{
+    const struct xt_norm_outputs none = {0};
+    if (!in) {
+        xt_graph_refuse(graph, XT_ERR_RUN, "%s reads a tensor that is not there", spec->name);
+        return none;
+    }
+    if (xt_graph_fails(graph) || !check_windows(graph, spec))
+        return none;
+    struct xt_norm_params params =
+        spec->params ? *spec->params : xt_graph_norm_params(graph, spec->name, in->c, &spec->out);
+    if (xt_graph_fails(graph))
+        return none;
+    if (graph->options.fuse && xt_conv_can_absorb(graph, in, spec->residual))
+        return fuse(graph, in, spec, &params);
+    if (graph->options.int8) {
+        xt_graph_refuse(graph, XT_ERR_RUN,
+                        "%s: int8 needs a convolution before each batch norm that can take it in",
+                        spec->name);
+        return none;
+    }
+    return add(graph, in, spec, &params);
+}

@@ -1,0 +1,434 @@
+#include "engine/ops/ops.h"
+
+#include <omp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+bool xt_graph_fails(const struct xt_graph *graph)
+{
+    return graph->err.status != XT_OK;
+}
+
+void *xt_graph_refuse(struct xt_graph *graph, enum xt_status status, const char *format, ...)
+{
+    if (xt_graph_fails(graph))
+        return NULL;
+    char text[sizeof graph->err.text];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    xt_err_set(&graph->err, status, "%s", text);
+    return NULL;
+}
+
+/* ---- adding an op ---- */
+
+/* "layer3" is, or holds, layer3.0.conv1. */
+static bool is_in_layer(const char *name, const char *layer)
+{
+    size_t length = strlen(layer);
+    return strncmp(name, layer, length) == 0 && (name[length] == '\0' || name[length] == '.');
+}
+
+void *xt_graph_add_op(struct xt_graph *graph, const struct xt_op_kind *kind, const char *name)
+{
+    struct xt_op *op = NULL;
+    if (graph->op_count == XT_OPS_MAX)
+        return xt_graph_refuse(graph, XT_ERR_RUN, "a network of more than %d ops", XT_OPS_MAX);
+    if (xt_graph_fails(graph) || xt_mem_calloc(&op, 1, kind->size, name, &graph->err))
+        return NULL;
+    op->kind = kind;
+    op->index = graph->op_count;
+    if (graph->describing_frozen && is_in_layer(name, graph->options.learn_from))
+        graph->describing_frozen = false;
+    op->frozen = graph->describing_frozen;
+    snprintf(op->name, sizeof op->name, "%s", name);
+    graph->ops[graph->op_count++] = op;
+    return op;
+}
+
+bool xt_op_read(struct xt_op *op, struct xt_graph *graph, struct xt_tensor *tensor)
+{
+    if (!op || xt_graph_fails(graph))
+        return false;
+    if (!tensor)
+        return xt_graph_refuse(graph, XT_ERR_RUN, "%s reads a tensor that is not there", op->name);
+    if (tensor->overwritten)
+        return xt_graph_refuse(graph, XT_ERR_RUN, "tensor %s is read after it was added to",
+                               tensor->name);
+    if (op->input_count == XT_OP_INPUTS_MAX)
+        return xt_graph_refuse(graph, XT_ERR_RUN, "%s reads more than %d tensors", op->name,
+                               XT_OP_INPUTS_MAX);
+    int most = tensor->one_reader ? 1 : XT_READERS_MAX;
+    if (tensor->readers == most)
+        return xt_graph_refuse(graph, XT_ERR_RUN,
+                               "tensor %s has more than %s: the op that makes it would lose the "
+                               "gradient of another one",
+                               tensor->name, xt_count((long long)most, "reader").text);
+    op->inputs[op->input_count++] = (struct xt_op_input){tensor, tensor->readers++};
+    return true;
+}
+
+struct xt_tensor *xt_op_write(struct xt_op *op, struct xt_graph *graph, const char *name, int n,
+                              int h, int w, int c, enum xt_dtype dtype)
+{
+    struct xt_tensor *tensor = NULL;
+    if (!op || xt_graph_fails(graph))
+        return NULL;
+    if (graph->tensor_count == XT_TENSORS_MAX)
+        return xt_graph_refuse(graph, XT_ERR_RUN, "a network of more than %d tensors",
+                               XT_TENSORS_MAX);
+    if (n < 1 || h < 1 || w < 1 || c < 1)
+        return xt_graph_refuse(graph, XT_ERR_USAGE,
+                               "%s: what comes out would be %d samples of %dx%d with %d channels: "
+                               "the network needs larger images here",
+                               name, n, h, w, c);
+    if (xt_mem_calloc(&tensor, 1, sizeof *tensor, name, &graph->err))
+        return NULL;
+    *tensor = (struct xt_tensor){.n = n,
+                                 .h = h,
+                                 .w = w,
+                                 .c = c,
+                                 .dtype = dtype,
+                                 .scale = 1,
+                                 .index = graph->tensor_count,
+                                 .wants_grad = !op->frozen};
+    snprintf(tensor->name, sizeof tensor->name, "%s", name);
+    graph->tensors[graph->tensor_count++] = tensor;
+    op->outputs[op->output_count++] = tensor;
+    if (op->output_count == 1)
+        op->dtype = dtype;
+    op->out_bytes += xt_tensor_bytes(tensor);
+    return tensor;
+}
+
+void xt_op_write_none(struct xt_op *op)
+{
+    if (op)
+        op->outputs[op->output_count++] = NULL;
+}
+
+int xt_graph_param(struct xt_graph *graph, const struct xt_param *param)
+{
+    struct xt_params *params = graph->options.params;
+    if (xt_graph_fails(graph))
+        return -1;
+    if (!params->values)
+        return xt_params_add(params, param, &graph->err);
+    int index = graph->next_param++;
+    if (index < params->count && strcmp(params->items[index].name, param->name) == 0)
+        return index;
+    xt_graph_refuse(graph, XT_ERR_RUN, "parameter %s is not in the network these parameters are of",
+                    param->name);
+    return -1;
+}
+
+void xt_op_take_param(struct xt_op *op, struct xt_graph *graph, int param)
+{
+    if (!op || xt_graph_fails(graph))
+        return;
+    struct xt_param *item = &graph->options.params->items[param];
+    if (!xt_param_is_statistic(item))
+        item->frozen = op->frozen;
+    op->params[op->param_count++] = param;
+}
+
+int xt_op_param(struct xt_op *op, struct xt_graph *graph, const struct xt_param *param)
+{
+    int index = op ? xt_graph_param(graph, param) : -1;
+    if (index >= 0)
+        xt_op_take_param(op, graph, index);
+    return index;
+}
+
+void xt_graph_run_last(struct xt_graph *graph, struct xt_op *op)
+{
+    int last = graph->op_count - 1;
+    for (int i = op->index; i < last; i++) {
+        graph->ops[i] = graph->ops[i + 1];
+        graph->ops[i]->index = i;
+    }
+    graph->ops[last] = op;
+    op->index = last;
+}
+
+/* ---- buffers ---- */
+
+bool xt_op_learns(const struct xt_op *op, const struct xt_graph *graph)
+{
+    return graph->options.training && !op->frozen;
+}
+
+int xt_op_forward_time(const struct xt_op *op)
+{
+    return op->index;
+}
+
+int xt_op_backward_time(const struct xt_graph *graph, const struct xt_op *op)
+{
+    return 2 * graph->op_count - op->index;
+}
+
+struct xt_buffer *xt_op_in_grad(const struct xt_op *op, int i)
+{
+    return op->inputs[i].tensor->grad[op->inputs[i].reader];
+}
+
+struct xt_buffer *xt_graph_add_buffer(struct xt_graph *graph, const char *owner, const char *kind,
+                                      size_t bytes)
+{
+    size_t most = sizeof graph->buffers / sizeof graph->buffers[0];
+    struct xt_buffer *buffer = NULL;
+    if ((size_t)graph->buffer_count == most)
+        return xt_graph_refuse(graph, XT_ERR_RUN, "a network of more than %zu buffers", most);
+    if (xt_graph_fails(graph) || xt_mem_calloc(&buffer, 1, sizeof *buffer, owner, &graph->err))
+        return NULL;
+    *buffer = (struct xt_buffer){.tensor = owner,
+                                 .kind = kind,
+                                 .bytes = bytes,
+                                 .first = 1 << 30,
+                                 .last = -1,
+                                 .loss = graph->op_count,
+                                 .forward_last = -1,
+                                 .device = graph->options.device};
+    graph->buffers[graph->buffer_count++] = buffer;
+    return buffer;
+}
+
+struct xt_buffer *xt_graph_temporary(struct xt_graph *graph, const struct xt_tensor *tensor,
+                                     size_t bytes, int time)
+{
+    struct xt_buffer *buffer = xt_graph_add_buffer(graph, tensor->name, "temporary", bytes);
+    xt_buffer_use(buffer, time);
+    return buffer;
+}
+
+struct xt_buffer *xt_graph_kept(struct xt_graph *graph, const struct xt_op *op, const char *kind,
+                                size_t bytes)
+{
+    struct xt_buffer *buffer = xt_graph_add_buffer(graph, op->name, kind, bytes);
+    xt_buffer_use(buffer, xt_op_forward_time(op));
+    xt_buffer_use(buffer, xt_op_backward_time(graph, op));
+    return buffer;
+}
+
+struct xt_buffer *xt_graph_permanent(struct xt_graph *graph, const char *owner, const char *kind,
+                                     size_t bytes)
+{
+    struct xt_buffer *buffer = xt_graph_add_buffer(graph, owner, kind, bytes);
+    xt_buffer_use(buffer, 0);
+    xt_buffer_use(buffer, 2 * graph->op_count + 1);
+    return buffer;
+}
+
+/* The op that runs at `time` reads or writes this many bytes then; the loss is no op. */
+static void count_bytes(struct xt_graph *graph, int time, size_t bytes)
+{
+    bool backward = time > graph->op_count;
+    int index = backward ? 2 * graph->op_count - time : time;
+    if (index < graph->op_count)
+        graph->ops[index]->bytes[backward] += (double)bytes;
+}
+
+/* It holds a slice's samples of each worker. */
+static void make_ring(const struct xt_graph *graph, const struct xt_tensor *tensor,
+                      struct xt_buffer *buffer)
+{
+    const struct xt_slices *slices = &graph->slices;
+    if (!buffer)
+        return;
+    buffer->ring = slices->samples;
+    buffer->worker_samples = slices->worker_samples;
+    buffer->worker_bytes = xt_tensor_bytes(tensor) / (size_t)tensor->n * (size_t)slices->samples;
+    buffer->bytes = buffer->worker_bytes * (size_t)slices->workers;
+}
+
+static struct xt_buffer *add_value(struct xt_graph *graph, const struct xt_tensor *tensor)
+{
+    struct xt_buffer *value =
+        xt_graph_add_buffer(graph, tensor->name, "value", xt_tensor_bytes(tensor));
+    if (value && tensor->value_ring) {
+        make_ring(graph, tensor, value);
+        value->of_worker = true;
+        value->bytes = value->worker_bytes;
+    }
+    return value;
+}
+
+void xt_graph_use_value(struct xt_graph *graph, struct xt_tensor *tensor, int time)
+{
+    if (!tensor->value)
+        tensor->value = add_value(graph, tensor);
+    xt_buffer_use(tensor->value, time);
+    count_bytes(graph, time, xt_tensor_bytes(tensor));
+}
+
+static struct xt_buffer *add_grad(struct xt_graph *graph, const struct xt_tensor *tensor,
+                                  int reader)
+{
+    if (tensor->value && tensor->written_over)
+        return tensor->value;
+    struct xt_buffer *grad =
+        xt_graph_add_buffer(graph, tensor->name, "gradient", xt_tensor_bytes(tensor));
+    if (tensor->ring[reader])
+        make_ring(graph, tensor, grad);
+    return grad;
+}
+
+void xt_graph_use_grad(struct xt_graph *graph, struct xt_tensor *tensor, int reader, int time)
+{
+    struct xt_buffer **grad = &tensor->grad[reader];
+    if (!*grad)
+        *grad = add_grad(graph, tensor, reader);
+    xt_buffer_use(*grad, time);
+    count_bytes(graph, time, xt_tensor_bytes(tensor));
+}
+
+void xt_graph_use_inputs(struct xt_op *op, struct xt_graph *graph, unsigned kept)
+{
+    int backward = xt_op_backward_time(graph, op);
+    bool learns = xt_op_learns(op, graph);
+    for (int i = 0; i < op->input_count; i++) {
+        const struct xt_op_input *in = &op->inputs[i];
+        xt_graph_use_value(graph, in->tensor, xt_op_forward_time(op));
+        if (learns && kept >> i & 1)
+            xt_graph_use_value(graph, in->tensor, backward);
+        if (learns && in->tensor->wants_grad)
+            xt_graph_use_grad(graph, in->tensor, in->reader, backward);
+    }
+}
+
+/* An output in an input's memory is written where the input was counted. */
+static bool is_in_place(const struct xt_op *op, const struct xt_tensor *out)
+{
+    for (int i = 0; i < op->input_count; i++)
+        if (out->value && out->value == op->inputs[i].tensor->value)
+            return true;
+    return false;
+}
+
+void xt_graph_use_outputs(struct xt_op *op, struct xt_graph *graph, unsigned kept)
+{
+    int backward = xt_op_backward_time(graph, op);
+    for (int i = 0; i < op->output_count; i++) {
+        struct xt_tensor *out = op->outputs[i];
+        if (!out)
+            continue;
+        if (!is_in_place(op, out))
+            xt_graph_use_value(graph, out, xt_op_forward_time(op));
+        if (!xt_op_learns(op, graph))
+            continue;
+        if (kept >> i & 1)
+            xt_graph_use_value(graph, out, backward);
+        for (int r = 0; r < out->readers; r++)
+            xt_graph_use_grad(graph, out, r, backward);
+    }
+}
+
+void xt_graph_use(struct xt_op *op, struct xt_graph *graph, unsigned kept_inputs,
+                  unsigned kept_outputs)
+{
+    xt_graph_use_inputs(op, graph, kept_inputs);
+    xt_graph_use_outputs(op, graph, kept_outputs);
+}
+
+/* ---- the host's side ---- */
+
+void xt_graph_pin(struct xt_graph *graph, const struct xt_operand *operand, const char *what,
+                  struct xt_device_memory *out)
+{
+    const struct xt_device *device = graph->options.device;
+    size_t most = xt_device_allocation_most(device);
+    dnnl_memory_desc_t md = NULL;
+    if (xt_graph_fails(graph) || xt_operand_desc(operand, &md, &graph->err))
+        return;
+    size_t bytes = xt_layout_bytes(md);
+    xt_dnnl.memory_desc_destroy(md);
+    if (most && bytes > most) {
+        xt_device_refuse_piece(device, what, bytes, &graph->err);
+        return;
+    }
+    if (xt_mem_grow(&graph->pinned, &graph->pinned_capacity, graph->pinned_count + 1,
+                    sizeof *graph->pinned, what, &graph->err))
+        return;
+    graph->pinned[graph->pinned_count++] = (struct xt_pinned){*operand, what, out};
+    graph->pinned_bytes += bytes;
+}
+
+struct xt_location xt_op_follow_host(struct xt_op *op, struct xt_graph *graph, const char *kind,
+                                     size_t count, struct xt_device_memory *host)
+{
+    struct xt_operand from = xt_operand_matrix(xt_in_memory(host), dnnl_f32, 1, count);
+    xt_graph_pin(graph, &from, kind, host);
+    struct xt_location there =
+        xt_in_buffer(xt_graph_permanent(graph, op->name, kind, count * sizeof(float)));
+    struct xt_operand to = xt_operand_matrix(there, dnnl_f32, 1, count);
+    xt_program_reorder(&op->program, XT_BEFORE, &from, &to);
+    return there;
+}
+
+struct xt_location xt_graph_staging(struct xt_graph *graph, size_t count)
+{
+    if (count > graph->staging_floats)
+        graph->staging_floats = count;
+    return xt_in_memory(&graph->staging);
+}
+
+/* ---- parameters and scratch ---- */
+
+struct xt_location xt_graph_value_of(const struct xt_graph *graph, int param)
+{
+    struct xt_params *params = graph->options.params;
+    const struct xt_param *item = &params->items[param];
+    return xt_in_arena(xt_param_is_statistic(item) ? &params->device.stats : &params->device.values,
+                       &item->offset);
+}
+
+struct xt_location xt_graph_grad_of(const struct xt_graph *graph, int param)
+{
+    struct xt_params *params = graph->options.params;
+    return xt_in_arena(&params->device.grads, &params->items[param].offset);
+}
+
+struct xt_location xt_graph_batch_stat_of(struct xt_graph *graph, int param)
+{
+    graph->moves_statistics = true;
+    return xt_in_arena(&graph->batch_stats, &graph->options.params->items[param].offset);
+}
+
+struct xt_location xt_graph_scale_of(const struct xt_graph *graph, const struct xt_tensor *tensor)
+{
+    return xt_in_arena(&graph->scales, &graph->scale_at[tensor->index]);
+}
+
+/* What is evaluated is each process's own. */
+static bool is_reduced(const struct xt_graph *graph)
+{
+    return graph->team && graph->team->sum && graph->pass.training;
+}
+
+enum xt_status xt_graph_add_up(struct xt_graph *graph, double *values, size_t count,
+                               struct xt_err *err)
+{
+    return is_reduced(graph) ? graph->team->sum(graph->team->context, values, count, err) : XT_OK;
+}
+
+int xt_graph_samples(const struct xt_graph *graph, int own)
+{
+    return is_reduced(graph) ? graph->team->samples : own;
+}
+
+void xt_graph_want_scratch(struct xt_graph *graph, size_t floats)
+{
+    if (floats > graph->loop_scratch_floats)
+        graph->loop_scratch_floats = floats;
+}
+
+float *xt_graph_loop_scratch(const struct xt_graph *graph)
+{
+    return graph->loop_scratch + (size_t)omp_get_thread_num() * graph->loop_scratch_floats;
+}

@@ -1,0 +1,96 @@
+/* The arithmetic of every op by plain loops in double precision, written from what the op is, not
+ * from how it is computed: what the self-test and the tests hold the real ops against.
+ *
+ * Values are dense N, H, W, C; a convolution's weights are O, I, H, W. Buffers are the caller's.
+ * Slow by design. Thread-safe.
+ */
+#ifndef XT_ENGINE_OPS_REFERENCE_H
+#define XT_ENGINE_OPS_REFERENCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/loops/loops.h"
+
+struct xt_reference_shape {
+    int n, h, w, c;
+};
+
+static inline size_t xt_reference_count(const struct xt_reference_shape *s)
+{
+    return (size_t)s->n * (size_t)s->h * (size_t)s->w * (size_t)s->c;
+}
+
+static inline size_t xt_reference_at(const struct xt_reference_shape *s, int n, int y, int x, int k)
+{
+    return (((size_t)n * (size_t)s->h + (size_t)y) * (size_t)s->w + (size_t)x) * (size_t)s->c +
+           (size_t)k;
+}
+
+struct xt_reference_conv {
+    struct xt_reference_shape in, out;
+    int kernel_h, kernel_w;
+    int stride_h, stride_w;
+    int pad_h, pad_w;
+    int groups; /* 0 counts as 1; weights are O, I / groups, H, W */
+};
+
+/* One element each, so that a caller may look at some of many. `index` counts the elements of the
+ * output (bias and ReLU left out), the input's gradient and the weights' gradient. */
+double xt_reference_conv_output(const struct xt_reference_conv *conv, const double *in,
+                                const double *weight, size_t index);
+double xt_reference_conv_input_grad(const struct xt_reference_conv *conv, const double *out_grad,
+                                    const double *weight, size_t index);
+double xt_reference_conv_weight_grad(const struct xt_reference_conv *conv, const double *in,
+                                     const double *out_grad, size_t index);
+
+/* Mean and biased variance of channel k over samples and pixels. */
+void xt_reference_moments(const struct xt_reference_shape *shape, const double *z, int k,
+                          double *mean, double *variance);
+
+/* (z - mean) / sqrt(variance + eps) * gamma + beta, then the residual; the ReLU is apart. */
+struct xt_reference_norm {
+    struct xt_reference_shape shape;
+    const double *mean, *variance, *gamma, *beta; /* [c] */
+    bool of_batch; /* mean and variance are those of z itself, so gradients flow through them */
+};
+void xt_reference_norm(const struct xt_reference_norm *norm, const double *z,
+                       const double *residual, double *out);
+/* From the gradient of its output: of z, gamma and beta. */
+void xt_reference_norm_grad(const struct xt_reference_norm *norm, const double *z,
+                            const double *out_grad, double *z_grad, double *gamma_grad,
+                            double *beta_grad);
+
+/* Pools of `in` by a window whose out_h and out_w are set. `lead`, where not NULL: by how much the
+ * largest exceeds every other number of its window. The gradients are added to `in_grad`; a max's
+ * goes to the first largest. */
+void xt_reference_max_pool(const struct xt_reference_shape *in, const struct xt_window *window,
+                           const double *from, double *to, double *lead);
+void xt_reference_max_pool_grad(const struct xt_reference_shape *in, const struct xt_window *window,
+                                const double *from, const double *to_grad, double *in_grad);
+void xt_reference_average_pool(const struct xt_reference_shape *in, const struct xt_window *window,
+                               const double *from, double *to);
+void xt_reference_average_pool_grad(const struct xt_reference_shape *in,
+                                    const struct xt_window *window, const double *to_grad,
+                                    double *in_grad);
+
+/* Whether dropout keeps element `index` of sample n: the mask is a function of seed, step, the op's
+ * index, sample and element, the same on every device. */
+bool xt_reference_dropout_keeps(uint64_t seed, uint64_t step, int op, int n, size_t index,
+                                double probability);
+
+/* A tensor of LPRNet's global context. */
+struct xt_reference_tap {
+    struct xt_reference_shape shape;
+    int group; /* tensors of one group share the mean of squares */
+    const double *value;
+    double *grad; /* written by the gradient */
+};
+/* Each group divided by the mean of its squares over the sample (`batch` 0) or over the first
+ * `batch` samples; averaged over h; concatenated into [n][1][w][sum of c]. */
+void xt_reference_context(const struct xt_reference_tap *taps, int count, int batch, double *out);
+void xt_reference_context_grad(const struct xt_reference_tap *taps, int count, int batch,
+                               const double *out_grad);
+
+#endif

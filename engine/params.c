@@ -1,0 +1,421 @@
+#include "engine/params.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+
+bool xt_param_is_statistic(const struct xt_param *param)
+{
+    return param->role == XT_PARAM_BN_MEAN || param->role == XT_PARAM_BN_VAR ||
+           param->role == XT_PARAM_BN_COUNT;
+}
+
+static size_t product(const int *dims, int ndims)
+{
+    size_t count = 1;
+    for (int i = 0; i < ndims; i++)
+        count *= (size_t)dims[i];
+    return count;
+}
+
+static enum xt_status copy_map(int **out, const int *map, int count, struct xt_err *err)
+{
+    *out = NULL;
+    if (!map)
+        return XT_OK;
+    enum xt_status status = xt_mem_calloc(out, (size_t)count, sizeof **out, "a channel map", err);
+    if (!status)
+        memcpy(*out, map, (size_t)count * sizeof **out);
+    return status;
+}
+
+int xt_params_add(struct xt_params *params, const struct xt_param *param, struct xt_err *err)
+{
+    if (params->count == XT_PARAMS_MAX) {
+        xt_err_set(err, XT_ERR_RUN, "a network of more than %d parameter tensors", XT_PARAMS_MAX);
+        return -1;
+    }
+    struct xt_param *item = &params->items[params->count];
+    *item = *param;
+    item->rows = item->columns = NULL;
+    item->md = NULL;
+    if (!item->file_ndims)
+        item->file_ndims = item->ndims;
+    if (copy_map(&item->rows, param->rows, param->dims[0], err) ||
+        copy_map(&item->columns, param->columns, param->dims[1], err)) {
+        free(item->rows);
+        return -1;
+    }
+    return params->count++;
+}
+
+static size_t param_floats(const struct xt_param *param)
+{
+    size_t floats = param->md ? xt_dnnl.memory_desc_get_size(param->md) / sizeof(float)
+                              : product(param->dims, param->ndims);
+    return (floats + 15) / 16 * 16;
+}
+
+/* Weights lie before all others: what is updated alike lies side by side, and an XPU updates a
+ * segment at once. */
+void xt_params_lay_out(struct xt_params *params)
+{
+    size_t values = 0;
+    size_t stats = 0;
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < params->count; i++) {
+            struct xt_param *param = &params->items[i];
+            bool first = param->role == XT_PARAM_WEIGHT;
+            if (param->role == XT_PARAM_BN_COUNT || first != (round == 0))
+                continue;
+            size_t *end = xt_param_is_statistic(param) ? &stats : &values;
+            param->floats = param_floats(param);
+            param->offset = *end;
+            *end += param->floats;
+        }
+    params->value_floats = (values + XT_PARAMS_CHUNK - 1) / XT_PARAMS_CHUNK * XT_PARAMS_CHUNK;
+    params->stat_floats = stats;
+}
+
+static uint64_t mix(uint64_t hash, const int64_t *numbers, int count)
+{
+    for (int i = 0; i < count; i++)
+        hash = xt_rng_mix(hash ^ (uint64_t)numbers[i]);
+    return hash;
+}
+
+static uint64_t format_of(const struct xt_param *param, uint64_t hash)
+{
+    static const dnnl_query_t of_dims[] = {dnnl_query_padded_dims, dnnl_query_strides};
+    static const dnnl_query_t of_blocks[] = {dnnl_query_inner_blks, dnnl_query_inner_idxs};
+    const dnnl_dims_t *numbers = NULL;
+    int blocks = 0;
+    for (size_t i = 0; i < 2; i++)
+        if (xt_dnnl.memory_desc_query(param->md, of_dims[i], &numbers) == dnnl_success)
+            hash = mix(hash, *numbers, param->ndims);
+    if (xt_dnnl.memory_desc_query(param->md, dnnl_query_inner_nblks_s32, &blocks) != dnnl_success)
+        return hash;
+    for (size_t i = 0; i < 2; i++)
+        if (xt_dnnl.memory_desc_query(param->md, of_blocks[i], &numbers) == dnnl_success)
+            hash = mix(hash, *numbers, blocks);
+    return hash;
+}
+
+uint64_t xt_params_layout(const struct xt_params *params)
+{
+    uint64_t hash = 0;
+    for (int i = 0; i < params->count; i++) {
+        const struct xt_param *param = &params->items[i];
+        hash = mix(hash, (int64_t[]){(int64_t)param->offset, (int64_t)param->floats}, 2);
+        if (param->md)
+            hash = format_of(param, hash);
+    }
+    return hash;
+}
+
+enum xt_status xt_params_allocate(struct xt_params *params, bool gradients, struct xt_err *err)
+{
+    xt_params_lay_out(params);
+    enum xt_status status =
+        xt_mem_aligned(&params->values, params->value_floats, sizeof(float), "the parameters", err);
+    if (!status && gradients)
+        status = xt_mem_aligned(&params->grads, params->value_floats, sizeof(float),
+                                "the gradients", err);
+    if (!status)
+        status = xt_mem_aligned(&params->stats, params->stat_floats, sizeof(float),
+                                "running statistics", err);
+    return status;
+}
+
+/* Where the device reaches the host's memory it works on the host's array. */
+static enum xt_status place_array(struct xt_device *device, float *host, size_t floats,
+                                  const char *what, struct xt_device_memory *out,
+                                  struct xt_err *err)
+{
+    size_t bytes = floats * sizeof(float);
+    if (out->memory)
+        return XT_OK;
+    return device->own_memory
+               ? xt_device_memory_create_bytes(device, bytes, XT_ON_DEVICE, what, out, err)
+               : xt_device_memory_view(device, host, bytes, out, err);
+}
+
+/* Padding between parameters and the gradients of frozen ones are never written, but are summed. */
+static enum xt_status clear_array(struct xt_device_memory *memory, struct xt_err *err)
+{
+    void *data = NULL;
+    enum xt_status status = xt_device_memory_map(memory, XT_CAUSE_WEIGHTS, &data, err);
+    if (status)
+        return status;
+    memset(data, 0, memory->bytes);
+    return xt_device_memory_unmap(memory, XT_CAUSE_WEIGHTS, err);
+}
+
+enum xt_status xt_params_place(struct xt_params *params, struct xt_device *device, bool gradients,
+                               struct xt_err *err)
+{
+    struct xt_params_on_device *there = &params->device;
+    enum xt_status status = place_array(device, params->values, params->value_floats,
+                                        "the parameters", &there->values, err);
+    if (!status)
+        status = place_array(device, params->stats, params->stat_floats, "running statistics",
+                             &there->stats, err);
+    if (status || !gradients || there->grads.memory)
+        return status;
+    status = place_array(device, params->grads, params->value_floats, "the gradients",
+                         &there->grads, err);
+    return status ? status : clear_array(&there->grads, err);
+}
+
+enum xt_status xt_params_push(struct xt_params *params, struct xt_err *err)
+{
+    struct xt_params_on_device *there = &params->device;
+    if (!there->values.memory || there->values.borrowed || there->pushed == params->version)
+        return XT_OK;
+    enum xt_status status =
+        xt_device_memory_write(&there->values, params->values, params->value_floats * sizeof(float),
+                               XT_CAUSE_WEIGHTS, err);
+    if (!status)
+        status = xt_device_memory_write(&there->stats, params->stats,
+                                        params->stat_floats * sizeof(float), XT_CAUSE_WEIGHTS, err);
+    there->pushed = params->version;
+    there->is_newer = false;
+    return status;
+}
+
+enum xt_status xt_params_pull(struct xt_params *params, struct xt_err *err)
+{
+    struct xt_params_on_device *there = &params->device;
+    if (!there->is_newer)
+        return XT_OK;
+    enum xt_status status =
+        xt_device_memory_read(&there->values, params->values, params->value_floats * sizeof(float),
+                              XT_CAUSE_WEIGHTS, err);
+    if (!status)
+        status = xt_device_memory_read(&there->stats, params->stats,
+                                       params->stat_floats * sizeof(float), XT_CAUSE_WEIGHTS, err);
+    there->is_newer = status != XT_OK;
+    return status;
+}
+
+void xt_params_changed_on_device(struct xt_params *params)
+{
+    params->version++;
+    params->device.pushed = params->version;
+    params->device.is_newer = true;
+}
+
+enum xt_status xt_params_pull_grads(struct xt_params *params, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    if (!params->device.grads.memory || params->device.grads.borrowed)
+        return XT_OK;
+    if (!params->grads)
+        status = xt_mem_aligned(&params->grads, params->value_floats, sizeof(float),
+                                "the gradients", err);
+    return status
+               ? status
+               : xt_device_memory_read(&params->device.grads, params->grads,
+                                       params->value_floats * sizeof(float), XT_CAUSE_OTHER, err);
+}
+
+void xt_params_clear(struct xt_params *params)
+{
+    xt_device_memory_destroy(&params->device.values);
+    xt_device_memory_destroy(&params->device.grads);
+    xt_device_memory_destroy(&params->device.stats);
+    for (int i = 0; i < params->count; i++) {
+        free(params->items[i].rows);
+        free(params->items[i].columns);
+        if (params->items[i].md)
+            xt_dnnl.memory_desc_destroy(params->items[i].md);
+    }
+    free(params->values);
+    free(params->grads);
+    free(params->stats);
+    *params = (struct xt_params){0};
+}
+
+float *xt_params_value(struct xt_params *params, const struct xt_param *param)
+{
+    if (param->role == XT_PARAM_BN_COUNT)
+        return NULL;
+    return (xt_param_is_statistic(param) ? params->stats : params->values) + param->offset;
+}
+
+float *xt_params_grad(struct xt_params *params, const struct xt_param *param)
+{
+    return params->grads + param->offset;
+}
+
+/* The index in the file's tensor of element i of the part. */
+static size_t file_index(const struct xt_param *param, size_t i)
+{
+    size_t at[4] = {0};
+    for (int axis = param->ndims - 1; axis >= 0; axis--) {
+        at[axis] = i % (size_t)param->dims[axis];
+        i /= (size_t)param->dims[axis];
+    }
+    if (param->rows)
+        at[0] = (size_t)param->rows[at[0]];
+    if (param->columns)
+        at[1] = (size_t)param->columns[at[1]];
+    size_t index = 0;
+    for (int axis = 0; axis < param->ndims; axis++)
+        index = index * (size_t)param->file_dims[axis] + at[axis];
+    return index;
+}
+
+static enum xt_status plain_md(const struct xt_param *param, dnnl_memory_desc_t *md,
+                               struct xt_err *err)
+{
+    dnnl_dims_t dims;
+    for (int i = 0; i < 4; i++)
+        dims[i] = param->dims[i];
+    return xt_dnnl_check(xt_dnnl.memory_desc_create_with_tag(md, 4, dims, dnnl_f32, dnnl_oihw),
+                         param->name, err);
+}
+
+static float *view_data(const struct xt_param *param, const struct xt_params_view *view)
+{
+    return (xt_param_is_statistic(param) ? view->stats : view->values) + param->offset;
+}
+
+/* The part as a plain tensor to the arena's format, or back. */
+static enum xt_status reformat(const struct xt_param *param, struct xt_device *device,
+                               const float *from, float *to, bool to_arena, struct xt_err *err)
+{
+    if (!param->md) {
+        memcpy(to, from, product(param->dims, param->ndims) * sizeof(float));
+        return XT_OK;
+    }
+    dnnl_memory_desc_t md = NULL;
+    enum xt_status status = plain_md(param, &md, err);
+    if (status)
+        return status;
+    status = to_arena ? xt_device_reorder(device, md, from, param->md, to, err)
+                      : xt_device_reorder(device, param->md, from, md, to, err);
+    xt_dnnl.memory_desc_destroy(md);
+    return status;
+}
+
+/* The part is all of the file's tensor, in its order. */
+static bool is_whole(const struct xt_param *param)
+{
+    return !param->rows && !param->columns;
+}
+
+enum xt_status xt_params_import(const struct xt_param *param, struct xt_device *device,
+                                const struct xt_params_view *view, const float *reference,
+                                struct xt_err *err)
+{
+    size_t count = product(param->dims, param->ndims);
+    float *arena = view_data(param, view);
+    float *part = NULL;
+    if (is_whole(param))
+        return reformat(param, device, reference, arena, true, err);
+    enum xt_status status = xt_mem_aligned(&part, count, sizeof *part, param->name, err);
+    if (status)
+        return status;
+    for (size_t i = 0; i < count; i++)
+        part[i] = reference[file_index(param, i)];
+    status = reformat(param, device, part, arena, true, err);
+    free(part);
+    return status;
+}
+
+enum xt_status xt_params_export(const struct xt_param *param, struct xt_device *device,
+                                const struct xt_params_view *view, float *reference,
+                                struct xt_err *err)
+{
+    size_t count = product(param->dims, param->ndims);
+    const float *arena = view_data(param, view);
+    float *part = NULL;
+    if (is_whole(param))
+        return reformat(param, device, arena, reference, false, err);
+    enum xt_status status = xt_mem_aligned(&part, count, sizeof *part, param->name, err);
+    if (status)
+        return status;
+    status = reformat(param, device, arena, part, false, err);
+    for (size_t i = 0; i < count && !status; i++)
+        reference[file_index(param, i)] = part[i];
+    free(part);
+    return status;
+}
+
+/* A standard normal number from two uniform ones (Box and Muller 1958). */
+static float normal(struct xt_rng *rng)
+{
+    double u = ((double)(xt_rng_next(rng) >> 11) + 1) * 0x1p-53;
+    double v = (double)(xt_rng_next(rng) >> 11) * 0x1p-53;
+    return (float)(sqrt(-2 * log(u)) * cos(2 * 3.14159265358979323846 * v));
+}
+
+static uint64_t hash_name(const char *name)
+{
+    uint64_t hash = 0;
+    for (; *name; name++)
+        hash = xt_rng_mix(hash ^ (unsigned char)*name);
+    return hash;
+}
+
+/* What the numbers of a role begin as that are not drawn. */
+static float constant_of(const struct xt_param *param, float bias)
+{
+    if (param->role == XT_PARAM_BIAS)
+        return bias;
+    return param->role == XT_PARAM_BN_SCALE || param->role == XT_PARAM_BN_VAR ? 1 : 0;
+}
+
+/* Each number has its own place in the parameter's sequence of draws, so the threads may share them
+ * out. */
+static void fill_plain(const struct xt_param *param, uint64_t seed, float bias, float *reference)
+{
+    size_t count = product(param->file_dims, param->ndims);
+    const struct xt_rng begin = xt_rng_begin(seed, hash_name(param->name));
+    float constant = constant_of(param, bias);
+    float fan_out = 1;
+    if (param->role == XT_PARAM_WEIGHT)
+        fan_out = (float)(param->file_dims[0] * param->file_dims[2] * param->file_dims[3]);
+    float deviation = sqrtf(2.0f / fan_out);
+#pragma omp parallel for schedule(static) if (count > 4096)
+    for (size_t i = 0; i < count; i++) {
+        struct xt_rng rng = begin;
+        rng.counter += param->uniform > 0 ? i : 2 * i;
+        if (param->uniform > 0)
+            reference[i] =
+                (float)((double)(xt_rng_next(&rng) >> 11) * 0x1p-52 - 1) * param->uniform;
+        else if (param->role == XT_PARAM_WEIGHT)
+            reference[i] = normal(&rng) * deviation;
+        else
+            reference[i] = constant;
+    }
+}
+
+enum xt_status xt_params_initialise(struct xt_params *params, struct xt_device *device,
+                                    uint64_t seed, float bias, struct xt_err *err)
+{
+    struct xt_params_view view = {.values = params->values, .stats = params->stats};
+    enum xt_status status = XT_OK;
+    for (int i = 0; i < params->count && !status; i++) {
+        const struct xt_param *param = &params->items[i];
+        if (param->role == XT_PARAM_BN_COUNT)
+            continue;
+        float *reference = NULL;
+        status = xt_mem_aligned(&reference, product(param->file_dims, param->ndims),
+                                sizeof *reference, param->name, err);
+        if (!status) {
+            fill_plain(param, seed, bias, reference);
+            status = xt_params_import(param, device, &view, reference, err);
+        }
+        free(reference);
+    }
+    params->version++;
+    params->batches_tracked = 0;
+    params->frozen_at_init = false;
+    return status;
+}

@@ -1,0 +1,122 @@
+/* A network's parameters and running statistics: one float32 arena each for values, gradients and
+ * statistics.
+ *
+ * Files hold the published names, shapes and order; the arena may hold a tensor otherwise: in the
+ * memory format that the weight gradient has, or as part of a file's tensor (some of its rows or
+ * columns). import and export translate. Not thread-safe.
+ */
+#ifndef XT_ENGINE_PARAMS_H
+#define XT_ENGINE_PARAMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "device/device.h"
+
+enum { XT_PARAM_NAME_MAX = 96, XT_PARAMS_MAX = 512 };
+
+/* `value_floats` is a multiple of this: sums over the arena can be taken in equal parts. */
+enum { XT_PARAMS_CHUNK = 4096 };
+
+enum xt_param_role {
+    XT_PARAM_WEIGHT,   /* a convolution's, O, I, H, W */
+    XT_PARAM_BIAS,     /* [O] */
+    XT_PARAM_BN_SCALE, /* [C] */
+    XT_PARAM_BN_SHIFT, /* [C] */
+    XT_PARAM_BN_MEAN,  /* [C] running mean: a statistic, not trained */
+    XT_PARAM_BN_VAR,   /* [C] running variance, unbiased */
+    XT_PARAM_BN_COUNT, /* [] num_batches_tracked: written as int64, else unused */
+};
+
+struct xt_param {
+    char name[XT_PARAM_NAME_MAX]; /* of the file's tensor */
+    enum xt_param_role role;
+    int ndims;
+    int dims[4];      /* of this part */
+    int file_dims[4]; /* of the file's tensor; 1 beyond file_ndims */
+    int file_ndims;   /* 0: the same as ndims */
+    int *rows;     /* [dims[0]] index along the file tensor's axis 0; NULL: all, in order; owned */
+    int *columns;  /* [dims[1]] the same along axis 1; owned */
+    bool frozen;   /* keeps its value while the others learn */
+    float uniform; /* begins as uniform numbers up to this, not by its role; 0: by its role */
+    dnnl_memory_desc_t md; /* the arena's format; NULL: plain, row-major; owned */
+    size_t offset;         /* floats, in its arena, a multiple of 16 */
+    size_t floats;         /* in its arena, padding of the format included */
+};
+
+/* The same arrays where the device's passes and updates work on them. On an XPU those on the host
+ * follow when they are asked for; on the CPU they are the host's own. */
+struct xt_params_on_device {
+    struct xt_device_memory values, grads, stats;
+    bool is_newer;   /* than the host's values and statistics */
+    uint64_t pushed; /* version that the device has */
+};
+
+struct xt_params {
+    struct xt_param items[XT_PARAMS_MAX]; /* in the file's order */
+    int count;
+    float *values;
+    float *grads; /* the same layout; NULL for inference */
+    float *stats; /* running means and variances */
+    size_t value_floats;
+    size_t stat_floats;
+    uint64_t version; /* goes up with every change to the values: working copies follow it */
+    int64_t batches_tracked;
+    bool frozen_at_init; /* read from weights whose running means are 0 and variances 1 (bn auto) */
+    struct xt_params_on_device device; /* once placed */
+};
+
+bool xt_param_is_statistic(const struct xt_param *param);
+
+/* Adds a parameter (the graph's builder does); returns its index, or -1 with err set. file_dims as
+ * dims, rows and columns NULL as a rule. rows and columns are copied. */
+int xt_params_add(struct xt_params *params, const struct xt_param *param, struct xt_err *err);
+
+/* Lays out the arenas, once every md is known: value_floats and stat_floats say what they take. */
+void xt_params_lay_out(struct xt_params *params);
+/* Lays them out and allocates them. */
+enum xt_status xt_params_allocate(struct xt_params *params, bool gradients, struct xt_err *err);
+void xt_params_clear(struct xt_params *params);
+/* A number of where each parameter lies in its arena and in which format, which depends on the CPU
+ * and on oneDNN's version: arrays of two processes can be added up where it is the same. */
+uint64_t xt_params_layout(const struct xt_params *params);
+
+/* Memory on the device, once; with gradients, also later. */
+enum xt_status xt_params_place(struct xt_params *params, struct xt_device *device, bool gradients,
+                               struct xt_err *err);
+/* Brings what changed on the host (its version went up) to the device, and the other way round. On
+ * the CPU nothing. Whoever changes values there says so with xt_params_changed_on_device. */
+enum xt_status xt_params_push(struct xt_params *params, struct xt_err *err);
+enum xt_status xt_params_pull(struct xt_params *params, struct xt_err *err);
+void xt_params_changed_on_device(struct xt_params *params);
+/* The gradients to `grads` on the host, which is allocated where it is NULL. */
+enum xt_status xt_params_pull_grads(struct xt_params *params, struct xt_err *err);
+
+/* The parameter's data: its value, or its statistic. NULL for XT_PARAM_BN_COUNT. */
+float *xt_params_value(struct xt_params *params, const struct xt_param *param);
+float *xt_params_grad(struct xt_params *params, const struct xt_param *param);
+
+/* Which array of the parameters a transfer is about: values and statistics, gradients, or an array
+ * of the caller's in the layout of `values` (optimizer state). */
+struct xt_params_view {
+    float *values;
+    float *stats; /* NULL: trained parameters alone */
+};
+
+/* Copies between the arena and a plain tensor of the file's shape (only the part's own rows and
+ * columns are touched). */
+enum xt_status xt_params_import(const struct xt_param *param, struct xt_device *device,
+                                const struct xt_params_view *view, const float *reference,
+                                struct xt_err *err);
+enum xt_status xt_params_export(const struct xt_param *param, struct xt_device *device,
+                                const struct xt_params_view *view, float *reference,
+                                struct xt_err *err);
+
+/* Kaiming normal with fan-out for weights, `bias` for biases, BN 1 and 0, statistics 0 and 1, other
+ * where the parameter says so; from seed and the tensor's name alone. He et al. 2015. */
+enum xt_status xt_params_initialise(struct xt_params *params, struct xt_device *device,
+                                    uint64_t seed, float bias, struct xt_err *err);
+
+#endif

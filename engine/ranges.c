@@ -1,0 +1,201 @@
+#include "engine/ranges.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+enum {
+    BINS = 2048,
+    LIMITS = 128,  /* that are tried */
+    LARGE = 65536, /* numbers of a sample, of which one in so many is counted: */
+    TAKEN = 5,
+};
+/* What a float32 network writes is at least so large, or nothing: the bins of less, and the steps
+ * of int8, would be too small for a float. */
+static const float nothing = 1e-30f;
+
+/* How often magnitudes were seen: bin i holds those from i to i + 1 in units of top / BINS. Each
+ * sample's numbers count by one over the sum of their squares, so that an image that excites the
+ * network much more than others do not speak for them all. */
+struct histogram {
+    bool negative;
+    bool broken; /* something was infinite or not a number */
+    double top;  /* may be beyond float's numbers; 0: nothing but zeros so far */
+    double counts[BINS];
+};
+
+struct xt_recording {
+    int tensors;
+    struct histogram *histograms[XT_TENSORS_MAX];
+    uint32_t *bins; /* [samples][BINS] of one tensor */
+    int samples;
+};
+
+enum xt_status xt_recording_create(struct xt_recording **out, struct xt_err *err)
+{
+    return xt_mem_calloc(out, 1, sizeof **out, "int8's ranges", err);
+}
+
+void xt_recording_destroy(struct xt_recording *recording)
+{
+    for (int i = 0; recording && i < XT_TENSORS_MAX; i++)
+        free(recording->histograms[i]);
+    if (recording)
+        free(recording->bins);
+    free(recording);
+}
+
+/* Room for magnitudes up to `largest`: twice as wide bins, as often as it takes. */
+static void widen(struct histogram *h, double largest)
+{
+    if (h->top <= 0 && largest >= (double)nothing)
+        h->top = largest;
+    if (h->top <= 0)
+        return;
+    for (; h->top < largest; h->top *= 2)
+        for (int i = 0; i < BINS; i++)
+            h->counts[i] = i < BINS / 2 ? h->counts[2 * i] + h->counts[2 * i + 1] : 0;
+}
+
+static void count_sample(const float *values, size_t count, double top, uint32_t bins[BINS])
+{
+    float per_bin = (float)(BINS / top);
+    size_t stride = count > LARGE ? TAKEN : 1;
+    memset(bins, 0, BINS * sizeof *bins);
+    for (size_t i = 0; i < count; i += stride) {
+        int bin = (int)(fabsf(values[i]) * per_bin);
+        bins[bin < BINS ? bin : BINS - 1]++;
+    }
+}
+
+static void add_sample(struct histogram *h, const uint32_t bins[BINS])
+{
+    double width = h->top / BINS;
+    double squares = 0;
+    for (int i = 1; i < BINS; i++)
+        squares += bins[i] * (i + 0.5) * (i + 0.5) * width * width;
+    for (int i = 0; i < BINS && squares > 0; i++)
+        h->counts[i] += bins[i] / squares;
+}
+
+/* Samples are added in their order, so that the number of threads changes nothing. */
+static enum xt_status count(struct xt_recording *recording, struct histogram *h,
+                            const struct xt_graph *graph, const float *values, size_t sample,
+                            struct xt_err *err)
+{
+    int samples = graph->pass.count;
+    if (samples > recording->samples) {
+        free(recording->bins);
+        recording->bins = NULL;
+        recording->samples = 0;
+        if (xt_mem_calloc(&recording->bins, (size_t)samples * BINS, sizeof *recording->bins,
+                          "int8's ranges", err))
+            return err->status;
+        recording->samples = samples;
+    }
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < samples; n++)
+        count_sample(values + (size_t)n * sample, sample, h->top,
+                     recording->bins + (size_t)n * BINS);
+    for (int n = 0; n < samples; n++)
+        add_sample(h, recording->bins + (size_t)n * BINS);
+    return XT_OK;
+}
+
+/* The largest magnitude; not finite where one of them is not. */
+static float largest_of(const struct xt_graph *graph, const float *values, size_t sample)
+{
+    float largest = 0;
+    int broken = 0;
+#pragma omp parallel for schedule(static) reduction(max : largest) reduction(| : broken)
+    for (int n = 0; n < graph->pass.count; n++) {
+        float own = graph->loops->largest(values + (size_t)n * sample, sample);
+        broken |= !isfinite(own);
+        largest = own > largest ? own : largest;
+    }
+    return broken ? NAN : largest;
+}
+
+enum xt_status xt_recording_see(struct xt_recording *recording, const struct xt_graph *graph,
+                                const struct xt_tensor *tensor, const float *values,
+                                struct xt_err *err)
+{
+    struct histogram **at = &recording->histograms[tensor->index];
+    size_t sample = xt_tensor_count(tensor) / (size_t)tensor->n;
+    if (!*at && xt_mem_calloc(at, 1, sizeof **at, "int8's ranges", err))
+        return err->status;
+    struct histogram *h = *at;
+    recording->tensors = graph->tensor_count;
+    h->negative = !tensor->above_0;
+    float largest = largest_of(graph, values, sample);
+    h->broken |= !isfinite(largest);
+    if (h->broken)
+        return XT_OK;
+    widen(h, (double)largest);
+    return h->top > 0 ? count(recording, h, graph, values, sample, err) : XT_OK;
+}
+
+/* The squared error, as the samples count, where the range ends at `limit`: rounded to steps below,
+ * cut off above. */
+static double error_at(const struct histogram *h, double limit)
+{
+    double step = limit / (h->negative ? 127 : 255);
+    double width = h->top / BINS;
+    double rounding = step * step / 12;
+    double error = 0;
+    for (int i = 0; i < BINS; i++) {
+        double value = (i + 0.5) * width;
+        double over = value - limit;
+        /* The first bin holds the zeros, which are exact. */
+        double own = over > 0 ? over * over : i == 0 ? fmin(rounding, value * value) : rounding;
+        error += own * h->counts[i];
+    }
+    return error;
+}
+
+static float best_limit(const struct histogram *h)
+{
+    double best = h->top;
+    double least = error_at(h, best);
+    double limit = best;
+    for (int i = 1; i < LIMITS; i++) {
+        limit *= 0.96;
+        double error = error_at(h, limit);
+        if (error < least) {
+            least = error;
+            best = limit;
+        }
+    }
+    return (float)fmin(best, FLT_MAX);
+}
+
+enum xt_status xt_recording_ranges(const struct xt_recording *recording,
+                                   const struct xt_graph *graph, struct xt_ranges *out,
+                                   struct xt_err *err)
+{
+    *out = (struct xt_ranges){.tensors = recording->tensors};
+    if (!recording->tensors)
+        return xt_err_set(err, XT_ERR_DATA, "int8: no image was there to find ranges with");
+    for (int i = 0; i < recording->tensors; i++) {
+        const struct histogram *h = recording->histograms[i];
+        if (h && h->broken)
+            return xt_err_set(err, XT_ERR_DATA,
+                              "int8: %s is infinite or not a number on the images that give the "
+                              "ranges, so the weights cannot be meant for them",
+                              graph->tensors[i]->name);
+        out->limit[i] = h && h->top > 0 ? best_limit(h) : 0;
+    }
+    return XT_OK;
+}
+
+void xt_ranges_quantise(const struct xt_ranges *ranges, struct xt_tensor *tensor)
+{
+    bool negative = !tensor->above_0;
+    float limit = ranges->limit[tensor->index];
+    tensor->dtype = negative ? XT_S8 : XT_U8;
+    tensor->scale = limit > 0 ? limit / (negative ? 127.0f : 255.0f) : 1;
+}

@@ -1,0 +1,736 @@
+#include "engine/selftest/selftest.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "base/system/stop.h"
+#include "base/system/thread.h"
+#include "base/number.h"
+#include "engine/executor.h"
+#include "engine/ops/ops.h"
+#include "engine/ranges.h"
+
+/* Multiplications that the plain loops spend on one part of an op. */
+#define WORK_MAX 2e7
+#define DROPOUT 0.4
+
+enum { SEED = 11, STEP = 5 };
+
+/* What has been noted of one pass of an op. */
+struct seen {
+    bool counted, wrong;
+};
+
+/* One network being walked. */
+struct walk {
+    const struct xt_selftest_options *options;
+    struct xt_selftest *out;
+    struct xt_params params;
+    struct xt_ranges ranges; /* of an int8 graph */
+    struct xt_graph *graph;
+    enum xt_selftest_pass pass; /* of what runs forward */
+    struct seen seen[XT_OPS_MAX][2];
+    uint8_t *pixels;
+    const struct xt_op *op;
+    struct xt_reference_op reference; /* of the op at hand */
+    uint64_t stream;                  /* goes up with every array of random numbers */
+    /* Of each running statistic, once its op has run: what it becomes at the pass's end. */
+    double *statistics[XT_PARAMS_MAX];
+    struct xt_bound bounds[XT_PARAMS_MAX];
+    const struct xt_op *owners[XT_PARAMS_MAX];
+};
+
+const char *xt_selftest_pass_name(enum xt_selftest_pass pass)
+{
+    static const char *const names[] = {"forward", "backward", "inference"};
+    return names[pass];
+}
+
+/* ---- results ---- */
+
+static struct xt_selftest_row *row_of(struct xt_selftest *out, const struct xt_op *op,
+                                      enum xt_selftest_pass pass)
+{
+    for (int i = 0; i < out->row_count; i++) {
+        struct xt_selftest_row *row = &out->rows[i];
+        if (row->pass == pass && row->dtype == op->dtype && strcmp(row->kind, op->kind->name) == 0)
+            return row;
+    }
+    if (out->row_count == XT_SELFTEST_ROWS_MAX)
+        return NULL;
+    struct xt_selftest_row *row = &out->rows[out->row_count++];
+    *row = (struct xt_selftest_row){.dtype = op->dtype, .pass = pass};
+    snprintf(row->kind, sizeof row->kind, "%s", op->kind->name);
+    return row;
+}
+
+/* Largest differences while a tensor is gone through. */
+struct comparison {
+    double error;   /* absolute; infinite where something is not a number */
+    double largest; /* of what is wanted */
+};
+
+static void look(struct comparison *c, double got, double wanted)
+{
+    double error = fabs(got - wanted);
+    c->error = error <= c->error ? c->error : isnan(error) ? INFINITY : error;
+    c->largest = fmax(c->largest, fabs(wanted));
+}
+
+static enum xt_status note(struct walk *walk, enum xt_selftest_pass pass, const char *what,
+                           const struct comparison *c, const struct xt_bound *bound,
+                           struct xt_err *err)
+{
+    const struct xt_op *op = walk->op;
+    struct xt_selftest_row *row = row_of(walk->out, op, pass);
+    if (!row)
+        return xt_err_set(err, XT_ERR_RUN, "more than %d kinds of ops", XT_SELFTEST_ROWS_MAX);
+    double largest = fmax(c->largest, bound->lower_bound);
+    double error = c->error > 0 ? c->error / largest : 0;
+    double most = bound->relative + (bound->absolute > 0 ? bound->absolute / largest : 0);
+    bool wrong = !(error <= most);
+    struct seen *seen = &walk->seen[op->index][pass == XT_SELFTEST_BACKWARD];
+    if (!seen->counted) {
+        seen->counted = true;
+        row->ops++;
+    }
+    if (wrong && !seen->wrong) {
+        seen->wrong = true;
+        row->wrong++;
+        walk->out->wrong++;
+    }
+    if (!*row->where || error * row->bound > row->error * most) {
+        row->error = error;
+        row->bound = most;
+        snprintf(row->where, sizeof row->where, "%s: %s", op->name, what);
+    }
+    return XT_OK;
+}
+
+/* ---- numbers in and out ---- */
+
+/* What a held number stands for. */
+static double meaning_of(const struct xt_tensor *tensor, float held)
+{
+    return ((double)held + (double)tensor->offset) * (double)tensor->scale;
+}
+
+/* Numbers of both signs up to 1, as the tensor's type holds them; int8's over all of its range. */
+static double *take_random(struct walk *walk, const struct xt_tensor *tensor, struct xt_err *err)
+{
+    struct xt_rng rng = xt_rng_begin(SEED, walk->stream++);
+    enum xt_dtype dtype = tensor->dtype;
+    size_t count = xt_tensor_count(tensor);
+    float largest = xt_dtype_is_int8(dtype) ? 127.5f : 1;
+    float middle = dtype == XT_U8 ? largest : 0;
+    float *floats = NULL;
+    void *held = NULL;
+    double *values = xt_reference_op_take(&walk->reference, count);
+    if (!values || xt_mem_aligned(&floats, count, sizeof *floats, tensor->name, err) ||
+        xt_mem_aligned(&held, count, xt_dtype_size(dtype), tensor->name, err)) {
+        free(floats);
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++)
+        floats[i] = middle + largest * (2 * xt_rng_uniform(&rng) - 1);
+    xt_number_from_float(dtype, floats, count, held);
+    xt_number_to_float(dtype, held, count, floats);
+    for (size_t i = 0; i < count; i++)
+        values[i] = meaning_of(tensor, floats[i]);
+    free(floats);
+    free(held);
+    return values;
+}
+
+static enum xt_status write_buffer(struct walk *walk, const struct xt_tensor *tensor,
+                                   const struct xt_buffer *buffer, const double *values,
+                                   struct xt_err *err)
+{
+    size_t count = xt_tensor_count(tensor);
+    float *floats = NULL;
+    enum xt_status status = xt_mem_aligned(&floats, count, sizeof *floats, tensor->name, err);
+    for (size_t i = 0; i < count && !status; i++)
+        floats[i] = (float)(values[i] / (double)tensor->scale - (double)tensor->offset);
+    if (!status)
+        status = xt_graph_write(walk->graph, buffer, tensor->dtype, floats, count, err);
+    free(floats);
+    return status;
+}
+
+static double *read_buffer(struct walk *walk, const struct xt_tensor *tensor,
+                           const struct xt_buffer *buffer, struct xt_err *err)
+{
+    size_t count = xt_tensor_count(tensor);
+    float *floats = NULL;
+    double *values = xt_reference_op_take(&walk->reference, count);
+    if (!values || xt_mem_aligned(&floats, count, sizeof *floats, tensor->name, err))
+        return NULL;
+    if (xt_graph_read_back(walk->graph, buffer, tensor->dtype, floats, count, err))
+        values = NULL;
+    for (size_t i = 0; values && i < count; i++)
+        values[i] = meaning_of(tensor, floats[i]);
+    free(floats);
+    return values;
+}
+
+/* ---- parameters ---- */
+
+static size_t file_count(const struct xt_param *param)
+{
+    size_t count = 1;
+    for (int i = 0; i < param->ndims; i++)
+        count *= (size_t)param->file_dims[i];
+    return count;
+}
+
+/* Where element `index` of the part stands in the file's tensor. */
+static size_t file_index(const struct xt_param *param, size_t index)
+{
+    size_t rest = param->ndims == 4 ? (size_t)param->dims[2] * (size_t)param->dims[3] : 1;
+    size_t columns = param->ndims == 4 ? (size_t)param->dims[1] : 1;
+    size_t row = index / rest / columns;
+    size_t column = index / rest % columns;
+    row = param->rows ? (size_t)param->rows[row] : row;
+    column = param->columns ? (size_t)param->columns[column] : column;
+    size_t file_columns = param->ndims == 4 ? (size_t)param->file_dims[1] : 1;
+    return (row * file_columns + column) * rest + index % rest;
+}
+
+static uint64_t param_key(const struct xt_param *param)
+{
+    uint64_t key = SEED;
+    for (const char *at = param->name; *at; at++)
+        key = xt_rng_mix(key ^ (unsigned char)*at);
+    return key;
+}
+
+/* What a parameter is in this test: a function of its name and element. Weights are such that sums
+ * of products with numbers up to 1 stay near 1. */
+static float param_value(const struct xt_param *param, uint64_t key, size_t file_element)
+{
+    float u = (float)(xt_rng_mix(key ^ file_element) >> 40) * 0x1p-23f - 1;
+    switch (param->role) {
+    case XT_PARAM_WEIGHT:
+        return u * 3 / sqrtf((float)(param->dims[1] * param->dims[2] * param->dims[3]));
+    case XT_PARAM_BN_SCALE:
+    case XT_PARAM_BN_VAR:
+        return 1 + 0.5f * u;
+    default:
+        return 0.3f * u;
+    }
+}
+
+static enum xt_status fill_params(struct walk *walk, struct xt_err *err)
+{
+    struct xt_params *params = &walk->params;
+    struct xt_params_view view = {params->values, params->stats};
+    enum xt_status status = XT_OK;
+    for (int i = 0; i < params->count && !status; i++) {
+        const struct xt_param *param = &params->items[i];
+        if (param->role == XT_PARAM_BN_COUNT)
+            continue;
+        float *reference = NULL;
+        uint64_t key = param_key(param);
+        status = xt_mem_aligned(&reference, file_count(param), sizeof *reference, param->name, err);
+        for (size_t k = 0, count = file_count(param); k < count && !status; k++)
+            reference[k] = param_value(param, key, k);
+        if (!status)
+            status = xt_params_import(param, walk->options->device, &view, reference, err);
+        free(reference);
+    }
+    params->version++;
+    return status;
+}
+
+/* As this part of the network has it. */
+static double *take_param(struct walk *walk, int which)
+{
+    const struct xt_param *param = &walk->params.items[walk->op->params[which]];
+    size_t count = xt_reference_op_param_count(&walk->reference, which);
+    uint64_t key = param_key(param);
+    double *values = xt_reference_op_take(&walk->reference, count);
+    for (size_t i = 0; values && i < count; i++)
+        values[i] = (double)param_value(param, key, file_index(param, i));
+    return values;
+}
+
+/* As it stands in one of the arenas now. */
+static double *read_param(struct walk *walk, int which, const struct xt_params_view *view,
+                          struct xt_err *err)
+{
+    const struct xt_param *param = &walk->params.items[walk->op->params[which]];
+    size_t count = xt_reference_op_param_count(&walk->reference, which);
+    float *reference = NULL;
+    double *values = xt_reference_op_take(&walk->reference, count);
+    if (!values ||
+        xt_mem_aligned(&reference, file_count(param), sizeof *reference, param->name, err))
+        return NULL;
+    if (xt_params_pull(&walk->params, err) ||
+        xt_params_export(param, walk->options->device, view, reference, err))
+        values = NULL;
+    for (size_t i = 0; values && i < count; i++)
+        values[i] = (double)reference[file_index(param, i)];
+    free(reference);
+    return values;
+}
+
+static double *read_param_grad(struct walk *walk, int which, struct xt_err *err)
+{
+    if (xt_params_pull_grads(&walk->params, err))
+        return NULL;
+    return read_param(walk, which, &(struct xt_params_view){walk->params.grads, NULL}, err);
+}
+
+static enum xt_param_role role_of(const struct walk *walk, int which)
+{
+    return walk->params.items[walk->op->params[which]].role;
+}
+
+static bool is_statistic(const struct walk *walk, int which)
+{
+    return xt_param_is_statistic(&walk->params.items[walk->op->params[which]]);
+}
+
+/* ---- comparing ---- */
+
+static double terms_of(const struct walk *walk, enum xt_part part, int which)
+{
+    const struct xt_reference_op_kind *kind = &walk->op->kind->reference;
+    return kind->terms ? kind->terms(&walk->reference, part, which) : 1;
+}
+
+/* How many of `count` elements, each of so many terms, are looked at; the k-th is k * count /
+ * looked. */
+static size_t looked_at(size_t count, double terms)
+{
+    double most = WORK_MAX / terms;
+    return most < 64 ? (count < 64 ? count : 64) : (double)count < most ? count : (size_t)most;
+}
+
+/* The k-th of those: evenly spread, the offset within each segment varying, the first and the last
+ * among them. */
+static size_t element(size_t k, size_t looked, size_t count)
+{
+    if (looked == count || k == 0)
+        return k;
+    if (k == looked - 1)
+        return count - 1;
+    size_t segment = count / looked;
+    return k * count / looked + (size_t)(xt_rng_at(SEED, count, k) % (segment ? segment : 1));
+}
+
+/* What came out of a part beside what the op is: `wanted`, or, where the kind makes it element by
+ * element, some of it. */
+static struct comparison compare(const struct walk *walk, enum xt_part part, int which,
+                                 const double *got, const double *wanted, size_t count)
+{
+    const struct xt_reference_op_kind *kind = &walk->op->kind->reference;
+    const struct xt_reference_op *reference = &walk->reference;
+    size_t looked = kind->element ? looked_at(count, terms_of(walk, part, which)) : count;
+    double error = 0;
+    double largest = 0;
+#pragma omp parallel for schedule(static) reduction(max : error, largest)
+    for (size_t k = 0; k < looked; k++) {
+        struct comparison one = {0};
+        size_t i = element(k, looked, count);
+        look(&one, got[i], kind->element ? kind->element(reference, part, which, i) : wanted[i]);
+        error = one.error > error ? one.error : error;
+        largest = one.largest > largest ? one.largest : largest;
+    }
+    return (struct comparison){error, largest};
+}
+
+static enum xt_status check_part(struct walk *walk, enum xt_part part, int which, const char *what,
+                                 const double *got, const double *wanted, size_t count,
+                                 struct xt_err *err)
+{
+    if (!got)
+        return err->status;
+    struct xt_bound bound = walk->op->kind->reference.bound(&walk->reference, part, which);
+    struct comparison c = compare(walk, part, which, got, wanted, count);
+    bool backward = part == XT_PART_INPUT_GRAD || part == XT_PART_PARAM_GRAD;
+    return note(walk, backward ? XT_SELFTEST_BACKWARD : walk->pass, what, &c, &bound, err);
+}
+
+/* ---- one op ---- */
+
+static enum xt_status run(struct walk *walk, bool backward, struct xt_err *err)
+{
+    const struct xt_selftest_options *o = walk->options;
+    if (o->before)
+        o->before(o->context, walk->graph, walk->op, backward);
+    return xt_graph_run_op(walk->graph, walk->op->index, backward, err);
+}
+
+/* Inputs become random numbers; what a ReLU made is not negative. */
+static enum xt_status give_inputs(struct walk *walk, struct xt_err *err)
+{
+    const struct xt_op *op = walk->op;
+    for (int i = 0; i < op->input_count; i++) {
+        const struct xt_tensor *in = xt_op_in(op, i);
+        double *values = walk->reference.in[i] = take_random(walk, in, err);
+        for (size_t k = 0; values && k < xt_tensor_count(in) && op->kind->reference.takes_above_0;
+             k++)
+            values[k] = values[k] < 0 ? 0 : values[k];
+        if (!values || write_buffer(walk, in, in->value, values, err))
+            return err->status;
+    }
+    for (int p = 0; p < op->param_count; p++)
+        if (!(walk->reference.param[p] = take_param(walk, p)))
+            return err->status;
+    return XT_OK;
+}
+
+/* Room for what comes out. */
+static enum xt_status take_outputs(struct walk *walk, struct xt_err *err)
+{
+    const struct xt_op *op = walk->op;
+    struct xt_reference_op *reference = &walk->reference;
+    for (int o = 0; o < op->output_count; o++)
+        if (op->outputs[o] &&
+            !(reference->out[o] = xt_reference_op_take(reference, xt_tensor_count(op->outputs[o]))))
+            return err->status;
+    for (int p = 0; p < op->param_count; p++)
+        if (walk->graph->options.training && is_statistic(walk, p) &&
+            !(reference->statistic[p] =
+                  xt_reference_op_take(reference, xt_reference_op_param_count(reference, p))))
+            return err->status;
+    return XT_OK;
+}
+
+static enum xt_status check_forward(struct walk *walk, struct xt_err *err)
+{
+    const struct xt_op *op = walk->op;
+    struct xt_reference_op *reference = &walk->reference;
+    enum xt_status status = give_inputs(walk, err);
+    if (!status)
+        status = take_outputs(walk, err);
+    if (!status)
+        status = op->kind->reference.forward(reference);
+    if (!status)
+        status = run(walk, false, err);
+    for (int o = 0; o < op->output_count && !status; o++) {
+        const struct xt_tensor *out = op->outputs[o];
+        const char *name = op->kind->reference.outputs[o];
+        if (!out)
+            continue;
+        reference->came[o] = read_buffer(walk, out, out->value, err);
+        status = check_part(walk, XT_PART_OUTPUT, o, name ? name : "output", reference->came[o],
+                            reference->out[o], xt_tensor_count(out), err);
+    }
+    return status;
+}
+
+/* What a running statistic becomes is looked at when the pass ends: some devices move all at once.
+ */
+static enum xt_status remember_statistics(struct walk *walk, struct xt_err *err)
+{
+    for (int p = 0; p < walk->op->param_count; p++) {
+        int index = walk->op->params[p];
+        size_t count = xt_reference_op_param_count(&walk->reference, p);
+        if (!walk->reference.statistic[p])
+            continue;
+        if (xt_mem_calloc(&walk->statistics[index], count, sizeof(double), "running statistics",
+                          err))
+            return err->status;
+        memcpy(walk->statistics[index], walk->reference.statistic[p], count * sizeof(double));
+        walk->bounds[index] =
+            walk->op->kind->reference.bound(&walk->reference, XT_PART_STATISTIC, p);
+        walk->owners[index] = walk->op;
+    }
+    return XT_OK;
+}
+
+/* The gradients that an output's readers hand back become random numbers, but for those of which
+ * rounding may decide what becomes of them. */
+static enum xt_status give_grads(struct walk *walk, int o, struct xt_err *err)
+{
+    struct xt_reference_op *reference = &walk->reference;
+    const struct xt_tensor *out = walk->op->outputs[o];
+    size_t count = xt_tensor_count(out);
+    double *sum = reference->out_grad[o] = xt_reference_op_take(reference, count);
+    double *keep = sum ? xt_reference_op_take(reference, count) : NULL;
+    if (!keep)
+        return err->status;
+    if (walk->op->kind->reference.certain)
+        walk->op->kind->reference.certain(reference, o, keep);
+    for (int r = 0; r < out->readers; r++) {
+        double *grad = take_random(walk, out, err);
+        if (!grad)
+            return err->status;
+        for (size_t i = 0; i < count; i++) {
+            grad[i] = walk->op->kind->reference.certain && keep[i] == 0 ? 0 : grad[i];
+            sum[i] += grad[i];
+        }
+        if (write_buffer(walk, out, out->grad[r], grad, err))
+            return err->status;
+    }
+    return XT_OK;
+}
+
+/* Room for the gradients that come of it. */
+static enum xt_status take_grads(struct walk *walk, struct xt_err *err)
+{
+    const struct xt_op *op = walk->op;
+    struct xt_reference_op *reference = &walk->reference;
+    for (int i = 0; i < op->input_count; i++)
+        if (!(reference->in_grad[i] =
+                  xt_reference_op_take(reference, xt_tensor_count(xt_op_in(op, i)))))
+            return err->status;
+    for (int p = 0; p < op->param_count; p++)
+        if (!(reference->param_grad[p] =
+                  xt_reference_op_take(reference, xt_reference_op_param_count(reference, p))))
+            return err->status;
+    return XT_OK;
+}
+
+static enum xt_status check_param_grads(struct walk *walk, struct xt_err *err)
+{
+    static const char *const names[] = {
+        [XT_PARAM_WEIGHT] = "gradient of the weights",
+        [XT_PARAM_BIAS] = "gradient of the bias",
+        [XT_PARAM_BN_SCALE] = "gradient of the scale",
+        [XT_PARAM_BN_SHIFT] = "gradient of the shift",
+    };
+    enum xt_status status = XT_OK;
+    for (int p = 0; p < walk->op->param_count && !status; p++)
+        if (!is_statistic(walk, p))
+            status = check_part(walk, XT_PART_PARAM_GRAD, p, names[role_of(walk, p)],
+                                read_param_grad(walk, p, err), walk->reference.param_grad[p],
+                                xt_reference_op_param_count(&walk->reference, p), err);
+    return status;
+}
+
+static enum xt_status check_backward(struct walk *walk, struct xt_err *err)
+{
+    const struct xt_op *op = walk->op;
+    enum xt_status status = XT_OK;
+    for (int o = 0; o < op->output_count && !status; o++)
+        if (op->outputs[o])
+            status = give_grads(walk, o, err);
+    if (!status)
+        status = take_grads(walk, err);
+    if (!status)
+        status = op->kind->reference.backward(&walk->reference);
+    if (!status)
+        status = run(walk, true, err);
+    if (!status)
+        status = check_param_grads(walk, err);
+    for (int i = 0; i < op->input_count && !status; i++) {
+        const struct xt_tensor *in = xt_op_in(op, i);
+        const char *name = op->kind->reference.inputs[i];
+        char what[64];
+        if (!in->wants_grad)
+            continue;
+        snprintf(what, sizeof what, "gradient of the %s", name ? name : "input");
+        status = check_part(walk, XT_PART_INPUT_GRAD, i, what,
+                            read_buffer(walk, in, xt_op_in_grad(op, i), err),
+                            walk->reference.in_grad[i], xt_tensor_count(in), err);
+    }
+    return status;
+}
+
+static enum xt_status check_op(struct walk *walk, const struct xt_op *op, struct xt_err *err)
+{
+    walk->op = op;
+    walk->reference = (struct xt_reference_op){.op = op, .graph = walk->graph, .err = err};
+    enum xt_status status = check_forward(walk, err);
+    if (!status)
+        status = remember_statistics(walk, err);
+    if (!status && xt_op_learns(op, walk->graph) && op->kind->what[1])
+        status = check_backward(walk, err);
+    xt_reference_op_clear(&walk->reference);
+    return status;
+}
+
+/* ---- a network ---- */
+
+static enum xt_status check_statistic(struct walk *walk, int which, struct xt_err *err)
+{
+    int index = walk->op->params[which];
+    struct xt_params_view view = {walk->params.values, walk->params.stats};
+    bool is_mean = role_of(walk, which) == XT_PARAM_BN_MEAN;
+    const double *got = read_param(walk, which, &view, err);
+    struct comparison c = {0};
+    if (!got)
+        return err->status;
+    for (size_t i = 0; i < xt_reference_op_param_count(&walk->reference, which); i++)
+        look(&c, got[i], walk->statistics[index][i]);
+    return note(walk, walk->pass, is_mean ? "running mean" : "running variance", &c,
+                &walk->bounds[index], err);
+}
+
+static enum xt_status check_statistics(struct walk *walk, struct xt_err *err)
+{
+    enum xt_status status = xt_graph_run_op(walk->graph, walk->graph->op_count, false, err);
+    for (int i = 0; i < walk->graph->op_count && !status; i++) {
+        const struct xt_op *op = walk->op = walk->graph->ops[i];
+        walk->reference = (struct xt_reference_op){.op = op, .graph = walk->graph, .err = err};
+        for (int p = 0; p < op->param_count && !status; p++)
+            if (walk->owners[op->params[p]] == op)
+                status = check_statistic(walk, p, err);
+        xt_reference_op_clear(&walk->reference);
+    }
+    return status;
+}
+
+/* Such that some outputs are cut off, and each tensor has another step than those beside it. */
+static void make_up_ranges(struct xt_ranges *ranges)
+{
+    for (int i = 0; i < XT_TENSORS_MAX; i++)
+        ranges->limit[i] = 1 + 0.25f * (float)(i % 4);
+}
+
+static enum xt_status build(struct walk *walk, bool training, bool bn_frozen, bool fuse,
+                            struct xt_err *err)
+{
+    const struct xt_selftest_options *o = walk->options;
+    struct xt_graph_options options = {.device = o->device,
+                                       .params = &walk->params,
+                                       .backend = o->backend,
+                                       .batch = o->batch,
+                                       .training = training,
+                                       .bn_frozen = bn_frozen,
+                                       .fuse = fuse,
+                                       .dtype = o->dtype,
+                                       .int8 = o->int8 ? &walk->ranges : NULL};
+    make_up_ranges(&walk->ranges);
+    enum xt_status status = xt_graph_create(&walk->graph, &options, err);
+    if (status)
+        return status;
+    struct xt_tensor *logits = xt_model_describe(o->model, walk->graph, &o->network);
+    walk->ranges.tensors = walk->graph->tensor_count;
+    status = xt_graph_build(walk->graph, logits, err);
+    if (status)
+        return status;
+    size_t count = xt_tensor_count(walk->graph->tensors[0]);
+    status = xt_mem_aligned(&walk->pixels, count, 1, "random pixels", err);
+    for (size_t i = 0; i < count && !status; i++)
+        walk->pixels[i] = (uint8_t)xt_rng_at(SEED, 0, i);
+    walk->graph->pass = (struct xt_graph_pass){.pixels = walk->pixels,
+                                               .count = o->batch,
+                                               .training = training,
+                                               .bn_frozen = bn_frozen,
+                                               .dropout = training ? DROPOUT : 0,
+                                               .seed = SEED,
+                                               .step = STEP};
+    return status ? status : fill_params(walk, err);
+}
+
+static enum xt_status begin_walk(struct walk **walk, struct xt_selftest *out,
+                                 const struct xt_selftest_options *options, bool training,
+                                 struct xt_err *err)
+{
+    enum xt_status status = xt_mem_calloc(walk, 1, sizeof **walk, "the self-test", err);
+    if (!status)
+        **walk = (struct walk){.options = options,
+                               .out = out,
+                               .pass = training ? XT_SELFTEST_FORWARD : XT_SELFTEST_INFERENCE,
+                               .stream = 1};
+    return status;
+}
+
+static void end_walk(struct walk *walk)
+{
+    for (int i = 0; i < XT_PARAMS_MAX; i++)
+        free(walk->statistics[i]);
+    free(walk->pixels);
+    xt_graph_destroy(walk->graph);
+    xt_params_clear(&walk->params);
+    free(walk);
+}
+
+static enum xt_status walk_graph(struct xt_selftest *out, const struct xt_selftest_options *options,
+                                 bool training, bool bn_frozen, bool fuse, struct xt_err *err)
+{
+    struct walk *walk = NULL;
+    enum xt_status status = begin_walk(&walk, out, options, training, err);
+    if (status)
+        return status;
+    status = build(walk, training, bn_frozen, fuse, err);
+    for (int i = 0; !status && i < walk->graph->op_count; i++) {
+        status = check_op(walk, walk->graph->ops[i], err);
+        if (!status)
+            status = xt_stop_check(err, "before all ops were checked");
+    }
+    if (!status && training)
+        status = check_statistics(walk, err);
+    end_walk(walk);
+    return status;
+}
+
+enum xt_status xt_selftest_run(struct xt_selftest *out, const struct xt_selftest_options *options,
+                               struct xt_err *err)
+{
+    if (options->int8)
+        return walk_graph(out, options, false, false, true, err);
+    enum xt_status status = walk_graph(out, options, true, false, false, err);
+    if (options->training_alone)
+        return status;
+    if (!status && options->thorough)
+        status = walk_graph(out, options, true, true, false, err);
+    if (!status && options->thorough)
+        status = walk_graph(out, options, false, false, false, err);
+    return status ? status : walk_graph(out, options, false, false, true, err);
+}
+
+/* The mean of some passes; the device has ended them all. */
+static enum xt_status time_passes(struct xt_graph *graph, int passes, double *seconds,
+                                  struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    double start = xt_thread_seconds();
+    for (int i = 0; i < passes && !status; i++) {
+        status = xt_graph_forward(graph, err);
+        if (!status)
+            status = xt_graph_backward(graph, err);
+    }
+    if (!status)
+        status =
+            xt_dnnl_check(xt_dnnl.stream_wait(graph->options.device->stream), "the device", err);
+    *seconds = (xt_thread_seconds() - start) / passes;
+    return status;
+}
+
+enum xt_status xt_selftest_time(const struct xt_selftest_options *options, int passes,
+                                double *seconds, struct xt_err *err)
+{
+    enum { TURNS = 5 };
+    struct walk *walk = NULL;
+    double turn = 0;
+    enum xt_status status = begin_walk(&walk, NULL, options, true, err);
+    if (status)
+        return status;
+    status = build(walk, true, false, false, err);
+    if (!status && passes) {
+        float *grad = xt_graph_logits_grad(walk->graph);
+        for (size_t i = 0; i < xt_tensor_count(walk->graph->logits); i++)
+            grad[i] = 1e-3f;
+        status = time_passes(walk->graph, 1, seconds, err);
+    }
+    for (int i = 0; i < TURNS && passes && !status; i++) {
+        status = time_passes(walk->graph, passes, &turn, err);
+        *seconds = i && *seconds < turn ? *seconds : turn;
+    }
+    end_walk(walk);
+    return status;
+}
+
+enum xt_status xt_selftest_verdict(const struct xt_selftest *result, const char *device,
+                                   struct xt_err *err)
+{
+    for (int i = 0; i < result->row_count; i++) {
+        const struct xt_selftest_row *row = &result->rows[i];
+        if (row->wrong)
+            return xt_err_set(err, XT_ERR_RUN,
+                              "%d passes of ops are off on %s: %s (%s), for one, has an error of "
+                              "%.1e where %.1e is the bound",
+                              result->wrong, device, row->where, xt_dtype_name(row->dtype),
+                              row->error, row->bound);
+    }
+    return XT_OK;
+}

@@ -1,0 +1,178 @@
+/* The self-test's small network: every kind of op, each in every way that a network uses it, at
+ * small and odd shapes. The comments give h x w x c. */
+#include "engine/selftest/selftest.h"
+
+enum { HEIGHT = 13, WIDTH = 15, COLUMNS = 2 };
+
+static struct xt_tensor *conv(struct xt_graph *graph, struct xt_tensor *in,
+                              struct xt_conv_spec spec)
+{
+    return xt_graph_conv(graph, in, &spec);
+}
+
+static struct xt_norm_outputs norm(struct xt_graph *graph, struct xt_tensor *in,
+                                   struct xt_norm_spec spec)
+{
+    return xt_graph_norm(graph, in, &spec);
+}
+
+/* What the second half reads. */
+struct half {
+    struct xt_tensor *fork;
+    struct xt_norm_outputs stem, block, shortcut;
+};
+
+/* As LPRNet begins: a block of 1x1, 3x1, 1x3 and 1x1 convolutions; and a way past it. */
+static struct half add_first_half(struct xt_graph *graph)
+{
+    struct half half = {0};
+    static const struct xt_normalise by_channel = {{123.7f, 116.3f, 103.5f},
+                                                   {1 / 58.4f, 1 / 57.1f, 1 / 57.4f}};
+    struct xt_tensor *x = xt_graph_input(graph, HEIGHT, WIDTH, &by_channel);
+    x = conv(graph, x,
+             (struct xt_conv_spec){
+                 .name = "stem", .channels = 20, .kernel_h = 3, .kernel_w = 3, .bias = true});
+    /* 11x13x20 */
+    half.stem =
+        norm(graph, x,
+             (struct xt_norm_spec){
+                 .name = "stem.norm",
+                 .relu = true,
+                 .max = {.kernel_h = 3, .kernel_w = 3, .stride_h = 1, .stride_w = 2}, /* 9x6 */
+                 .average = {.kernel_h = 5, .kernel_w = 6, .stride_h = 5, .stride_w = 6}});
+    x = conv(graph, half.stem.max,
+             (struct xt_conv_spec){.name = "block.0",
+                                   .channels = 8,
+                                   .kernel_h = 1,
+                                   .kernel_w = 1,
+                                   .bias = true,
+                                   .relu = true});
+    x = conv(graph, x,
+             (struct xt_conv_spec){.name = "block.1",
+                                   .channels = 8,
+                                   .kernel_h = 3,
+                                   .kernel_w = 1,
+                                   .pad_h = 1,
+                                   .bias = true,
+                                   .relu = true});
+    half.fork = conv(graph, x,
+                     (struct xt_conv_spec){.name = "block.2",
+                                           .channels = 8,
+                                           .kernel_h = 1,
+                                           .kernel_w = 3,
+                                           .pad_w = 1,
+                                           .bias = true,
+                                           .relu = true});
+    x = conv(graph, half.fork,
+             (struct xt_conv_spec){
+                 .name = "block.3", .channels = 32, .kernel_h = 1, .kernel_w = 1, .bias = true});
+    half.block = norm(graph, x,
+                      (struct xt_norm_spec){
+                          .name = "block.norm",
+                          .relu = true,
+                          .full = true,
+                          .average = {.kernel_h = 4, .kernel_w = 4, .stride_h = 4, .stride_w = 2}});
+    x = conv(graph, half.block.full,
+             (struct xt_conv_spec){.name = "shortcut",
+                                   .channels = 24,
+                                   .kernel_h = 3,
+                                   .kernel_w = 3,
+                                   .stride_h = 2,
+                                   .stride_w = 2,
+                                   .pad_h = 1,
+                                   .pad_w = 1}); /* 5x3x24 */
+    half.shortcut = norm(graph, x, (struct xt_norm_spec){.name = "shortcut.norm", .full = true});
+    return half;
+}
+
+/* Convolutions in groups, of several channels and of one each, with a GELU between. */
+static struct xt_tensor *add_groups(struct xt_graph *graph, struct xt_tensor *in)
+{
+    struct xt_tensor *x = conv(graph, in,
+                               (struct xt_conv_spec){.name = "groups.0",
+                                                     .channels = 24,
+                                                     .kernel_h = 3,
+                                                     .kernel_w = 3,
+                                                     .pad_h = 1,
+                                                     .pad_w = 1,
+                                                     .groups = 4,
+                                                     .bias = true});
+    x = xt_graph_gelu(graph, x, "gelu");
+    return conv(graph, x,
+                (struct xt_conv_spec){.name = "groups.1",
+                                      .channels = 24,
+                                      .kernel_h = 3,
+                                      .kernel_w = 3,
+                                      .pad_h = 1,
+                                      .pad_w = 1,
+                                      .groups = 24,
+                                      .bias = true,
+                                      .relu = true});
+}
+
+/* As ResNet goes on, with a residual read by two; then groups, and LPRNet's end. */
+static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_options *options)
+{
+    struct half half = add_first_half(graph);
+    struct xt_tensor *x = conv(graph, half.fork,
+                               (struct xt_conv_spec){.name = "branch",
+                                                     .channels = 32,
+                                                     .kernel_h = 3,
+                                                     .kernel_w = 3,
+                                                     .pad_h = 1,
+                                                     .pad_w = 1,
+                                                     .bias = true});
+    struct xt_norm_outputs branch = norm(graph, x,
+                                         (struct xt_norm_spec){.name = "branch.norm",
+                                                               .relu = true,
+                                                               .residual = half.block.full,
+                                                               .max = {.kernel_h = 3,
+                                                                       .kernel_w = 3,
+                                                                       .stride_h = 2,
+                                                                       .stride_w = 2,
+                                                                       .pad_h = 1,
+                                                                       .pad_w = 1}}); /* 5x3 */
+    x = conv(graph, branch.max,
+             (struct xt_conv_spec){
+                 .name = "join", .channels = 24, .kernel_h = 1, .kernel_w = 1, .bias = true});
+    struct xt_norm_outputs join =
+        norm(graph, x,
+             (struct xt_norm_spec){
+                 .name = "join.norm",
+                 .relu = true,
+                 .residual = half.shortcut.full,
+                 .full = true,
+                 .average = {.kernel_h = 2, .kernel_w = 2, .stride_h = 2, .stride_w = 1}});
+    x = add_groups(graph, xt_graph_dropout(graph, join.full, "dropout"));
+    x = conv(graph, x,
+             (struct xt_conv_spec){
+                 .name = "tail", .channels = 20, .kernel_h = 2, .kernel_w = 2, .bias = true});
+    /* 4x2x20 */
+    struct xt_norm_outputs tail =
+        norm(graph, x,
+             (struct xt_norm_spec){
+                 .name = "tail.norm",
+                 .relu = true,
+                 .average = {.kernel_h = 2, .kernel_w = 1, .stride_h = 2, .stride_w = 1}});
+    struct xt_context_spec context = {
+        .count = 4,
+        .taps = {half.stem.average, half.block.average, join.average, tail.average}, /* each 2x2 */
+        .group = {0, 1, 1, 2},
+        .over_batch = options->context_over_batch};
+    return conv(graph, xt_graph_context(graph, &context),
+                (struct xt_conv_spec){.name = "head",
+                                      .channels = options->classes,
+                                      .kernel_h = 1,
+                                      .kernel_w = 1,
+                                      .bias = true,
+                                      .why_f32 = "its logits go into the loss"});
+}
+
+const struct xt_model_info xt_selftest_small = {
+    .name = "small",
+    .title = "the self-test's small network",
+    .height = HEIGHT,
+    .width = WIDTH,
+    .time_steps = COLUMNS,
+    .describe = describe,
+};

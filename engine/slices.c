@@ -1,0 +1,480 @@
+#include "engine/slices.h"
+
+#include "base/system/thread.h"
+#include "engine/backend.h"
+#include "engine/recompute.h"
+
+/* ---- what goes by slices ---- */
+
+static const struct xt_by_slices *slices_of(const struct xt_graph *graph, const struct xt_op *op)
+{
+    const struct xt_override *override = xt_backend_override(graph->backend, op->kind);
+    return override ? override->by_slices : NULL;
+}
+
+static bool is_norm(const struct xt_op *op)
+{
+    return op->kind == &xt_kind_norm;
+}
+
+static bool goes_by_slices(const struct xt_graph *graph, const struct xt_op *op, bool backward)
+{
+    const struct xt_by_slices *by = slices_of(graph, op);
+    return by && (!by->can || by->can(op, graph, backward));
+}
+
+static bool runs(const struct xt_graph *graph, const struct xt_op *op, bool backward)
+{
+    return !backward || (xt_op_learns(op, graph) && op->kind->what[1]);
+}
+
+/* ---- segments ---- */
+
+static const struct xt_op *producer_of(const struct xt_graph *graph, const struct xt_tensor *tensor)
+{
+    for (int i = 0; i < graph->op_count; i++)
+        for (int k = 0; k < graph->ops[i]->output_count; k++)
+            if (graph->ops[i]->outputs[k] == tensor)
+                return graph->ops[i];
+    return NULL;
+}
+
+static const struct xt_op *reader_of(const struct xt_graph *graph, const struct xt_tensor *tensor,
+                                     int reader)
+{
+    for (int i = 0; i < graph->op_count; i++)
+        for (int k = 0; k < graph->ops[i]->input_count; k++)
+            if (graph->ops[i]->inputs[k].tensor == tensor &&
+                graph->ops[i]->inputs[k].reader == reader)
+                return graph->ops[i];
+    return NULL;
+}
+
+static bool is_done(const struct xt_graph *graph, const struct xt_op *op, bool backward)
+{
+    return !op || !runs(graph, op, backward) || op->segment[backward][1] >= 0;
+}
+
+/* What it reads has been written. */
+static bool is_ready(const struct xt_graph *graph, const struct xt_op *op, bool backward)
+{
+    for (int i = 0; i < op->input_count && !backward; i++)
+        if (!is_done(graph, producer_of(graph, op->inputs[i].tensor), backward))
+            return false;
+    for (int i = 0; i < op->output_count && backward; i++)
+        for (int r = 0; op->outputs[i] && r < op->outputs[i]->readers; r++)
+            if (!is_done(graph, reader_of(graph, op->outputs[i], r), backward))
+                return false;
+    return true;
+}
+
+static void place(struct xt_slices *slices, struct xt_op *op, bool backward, int segment)
+{
+    bool second = op->segment[backward][0] >= 0;
+    if (!second)
+        op->segment[backward][0] = segment;
+    if (second || !is_norm(op))
+        op->segment[backward][1] = segment;
+    slices->pieces[backward][slices->count[backward]++] =
+        (struct xt_piece){.op = op, .second = second || !is_norm(op), .segment = segment};
+}
+
+/* One op that has to wait may be passed by: the two halves of a layer come together then. Where
+ * memory is to be saved, each op is a segment of its own: the same sums in less of it. */
+static void fill_segment(struct xt_graph *graph, bool backward, int segment)
+{
+    enum { PASSED_MOST = 1 };
+    const struct xt_slices *slices = &graph->slices;
+    size_t most = graph->options.recompute ? slices->count[backward] + 1 : SIZE_MAX;
+    int passed = 0;
+    for (int i = 0; i < graph->op_count && passed <= PASSED_MOST; i++) {
+        if (slices->count[backward] == most)
+            return;
+        struct xt_op *op = graph->ops[backward ? graph->op_count - 1 - i : i];
+        if (is_done(graph, op, backward))
+            continue;
+        int first = op->segment[backward][0];
+        if (first < 0 ? is_ready(graph, op, backward) : first < segment)
+            place(&graph->slices, op, backward, segment);
+        else
+            passed += first < 0;
+    }
+}
+
+/* What runs whole is a segment by itself, so that those before and behind it are two. */
+static void split_at_whole(struct xt_graph *graph, bool backward)
+{
+    struct xt_piece *pieces = graph->slices.pieces[backward];
+    bool whole = false;
+    int before = 0;
+    int segment = 0;
+    for (size_t i = 0; i < graph->slices.count[backward]; i++) {
+        struct xt_op *op = pieces[i].op;
+        bool ends = whole;
+        whole = !op->by_slices[backward];
+        segment += i > 0 && (ends || whole || pieces[i].segment != before);
+        before = pieces[i].segment;
+        pieces[i].segment = segment;
+        if (!pieces[i].second || !is_norm(op))
+            op->segment[backward][0] = segment;
+        if (pieces[i].second)
+            op->segment[backward][1] = segment;
+    }
+    graph->slices.segments[backward] = segment + 1;
+}
+
+static void plan_direction(struct xt_graph *graph, bool backward)
+{
+    struct xt_slices *slices = &graph->slices;
+    size_t pieces = 0;
+    for (int i = 0; i < graph->op_count; i++) {
+        struct xt_op *op = graph->ops[i];
+        op->segment[backward][0] = op->segment[backward][1] = -1;
+        if (runs(graph, op, backward))
+            pieces += is_norm(op) ? 2 : 1;
+    }
+    for (; slices->count[backward] < pieces; slices->segments[backward]++)
+        fill_segment(graph, backward, slices->segments[backward]);
+    split_at_whole(graph, backward);
+}
+
+/* Written and read within one segment. */
+static bool can_ring(const struct xt_graph *graph, const struct xt_tensor *tensor, int reader)
+{
+    const struct xt_op *writer = reader_of(graph, tensor, reader);
+    const struct xt_op *producer = producer_of(graph, tensor);
+    return writer && !is_norm(producer) && writer->by_slices[1] && producer->by_slices[1] &&
+           runs(graph, producer, true) && writer->segment[1][1] == producer->segment[1][0];
+}
+
+bool xt_slices_read_at_once(const struct xt_graph *graph, const struct xt_op *norm, bool backward)
+{
+    int segment = norm->segment[backward][1];
+    const struct xt_tensor *full = norm->outputs[XT_NORM_FULL];
+    const struct xt_op *producer = producer_of(graph, norm->inputs[0].tensor);
+    if (!graph->slices.workers || backward)
+        return graph->slices.workers && producer && producer->segment[1][0] == segment;
+    for (int r = 0; full && r < full->readers; r++)
+        if (reader_of(graph, full, r)->segment[0][0] == segment)
+            return true;
+    return false;
+}
+
+/* A convolution makes its weights' gradient of its input, then that of the input; a norm asks for
+ * its own input alone. */
+static bool can_write_over(const struct xt_graph *graph, const struct xt_tensor *tensor)
+{
+    const struct xt_op *writer = reader_of(graph, tensor, 0);
+    return writer && tensor->readers == 1 && writer->kind == &xt_kind_conv &&
+           writer->by_slices[1] && is_norm(producer_of(graph, tensor));
+}
+
+/* ---- inference: all ops go by slices, or none does ---- */
+
+/* Where an op writes over what it reads, the output that has that memory; else NULL. */
+static const struct xt_tensor *written_in_place(const struct xt_op *op, const struct xt_tensor *in)
+{
+    bool residual =
+        op->kind == &xt_kind_conv && ((const struct xt_conv_op *)op)->fold.residual == in;
+    return residual || op->kind == &xt_kind_dropout ? op->outputs[0] : NULL;
+}
+
+/* Written and read, as is what lies in its memory later, within one segment. */
+static bool stays_in_segment(const struct xt_graph *graph, const struct xt_tensor *tensor)
+{
+    const struct xt_op *producer = producer_of(graph, tensor);
+    if (tensor == graph->logits || !producer->by_slices[0])
+        return false;
+    for (int i = 0; i < graph->op_count; i++)
+        for (int k = 0; k < graph->ops[i]->input_count; k++) {
+            const struct xt_op *op = graph->ops[i];
+            if (xt_op_in(op, k) != tensor)
+                continue;
+            const struct xt_tensor *over = written_in_place(op, tensor);
+            if (!op->by_slices[0] || op->segment[0][1] != producer->segment[0][1] ||
+                (over && !stays_in_segment(graph, over)))
+                return false;
+        }
+    return true;
+}
+
+/* A context over the batch may stand between two segments. */
+static bool infers_by_slices(const struct xt_graph *graph)
+{
+    for (int i = 0; i < graph->op_count; i++)
+        if (!graph->ops[i]->by_slices[0] && graph->ops[i]->kind != &xt_kind_context)
+            return false;
+    return graph->slices.even;
+}
+
+/* ---- the plan ---- */
+
+/* Samples of a slice, where there are so many: 8 of int8, 4 of 16 bits, 2 of float32. */
+static int samples_most(const struct xt_graph_options *options)
+{
+    enum { ELEMENT_BYTES = 8 }; /* of one number of all of them */
+    return ELEMENT_BYTES / (int)xt_dtype_size(options->int8 ? XT_U8 : options->dtype);
+}
+
+void xt_slices_plan(struct xt_graph *graph)
+{
+    int most = samples_most(&graph->options);
+    const struct xt_graph_options *options = &graph->options;
+    struct xt_slices *slices = &graph->slices;
+    int n = options->batch;
+    int threads = options->device->threads;
+    *slices = (struct xt_slices){.workers = 0};
+    /* Of inference the convolutions alone need each tensor whole. */
+    if (!options->by_slices || !graph->backend->by_slices ||
+        (!options->training && options->lower_bound))
+        return;
+    slices->samples = 1;
+    while (slices->samples < most && n % (2 * slices->samples) == 0 &&
+           n / (2 * slices->samples) >= threads)
+        slices->samples *= 2;
+    int count = n / slices->samples;
+    int each = (count + threads - 1) / threads;
+    slices->worker_samples = each * slices->samples;
+    slices->workers = (count + each - 1) / each;
+    slices->even = 8 * each * threads <= 9 * count;
+    for (int i = 0; i < graph->op_count; i++)
+        for (int backward = 0; backward < 2; backward++)
+            graph->ops[i]->by_slices[backward] =
+                goes_by_slices(graph, graph->ops[i], backward != 0);
+    if (!options->training && !infers_by_slices(graph)) {
+        slices->workers = 0;
+        for (int i = 0; i < graph->op_count; i++)
+            graph->ops[i]->by_slices[0] = false;
+        return;
+    }
+    for (int backward = 0; backward < 2; backward++)
+        plan_direction(graph, backward != 0);
+    for (int i = 0; i < graph->tensor_count; i++) {
+        struct xt_tensor *tensor = graph->tensors[i];
+        tensor->value_ring = !options->training && stays_in_segment(graph, tensor);
+        tensor->written_over = options->training && can_write_over(graph, tensor);
+        for (int r = 0; r < tensor->readers && options->training; r++)
+            tensor->ring[r] = can_ring(graph, tensor, r);
+    }
+}
+
+/* ---- lifetimes ---- */
+
+/* The segments in which an op of the time runs: those forward, the loss, those backward, the end.
+ */
+static void segments_at(const struct xt_graph *graph, int time, int *first, int *last)
+{
+    const struct xt_slices *slices = &graph->slices;
+    bool backward = time > graph->op_count;
+    int loss = slices->segments[0];
+    int index = backward ? 2 * graph->op_count - time : time;
+    if (index < 0 || index == graph->op_count) {
+        *first = *last = index < 0 ? loss + slices->segments[1] + 1 : loss;
+        return;
+    }
+    const int *segment = graph->ops[index]->segment[backward];
+    *first = segment[0] + (backward ? loss + 1 : 0);
+    *last = segment[0] < 0 ? -1 : segment[1] + (backward ? loss + 1 : 0);
+}
+
+/* The first segment in which something of that time or later runs. */
+static int recompute_at(const struct xt_graph *graph, int time)
+{
+    int from = 1 << 30;
+    for (; time <= 2 * graph->op_count; time++) {
+        int first = 0;
+        int last = 0;
+        segments_at(graph, time, &first, &last);
+        from = last >= 0 && first < from ? first : from;
+    }
+    return from;
+}
+
+/* The segments of times [from, to]. */
+static void segments_of(const struct xt_graph *graph, int from, int to, int *first, int *last)
+{
+    *first = 1 << 30;
+    *last = -1;
+    for (int time = from; time <= to; time++) {
+        int begin = 0;
+        int end = 0;
+        segments_at(graph, time, &begin, &end);
+        *first = end >= 0 && begin < *first ? begin : *first;
+        *last = end > *last ? end : *last;
+    }
+}
+
+void xt_slices_extend(const struct xt_graph *graph, struct xt_plan_item *items, size_t count)
+{
+    for (size_t i = 0; i < count && graph->slices.workers; i++) {
+        struct xt_plan_item *item = &items[i];
+        int unused = 0;
+        int rest = 0;
+        int first = 0;
+        if (item->recompute) {
+            segments_of(graph, item->first, item->rest, &first, &rest);
+            segments_of(graph, item->recompute, item->last, &unused, &item->last);
+            item->recompute = recompute_at(graph, item->recompute);
+            item->rest = rest;
+        } else {
+            segments_of(graph, item->first, item->last, &first, &item->last);
+        }
+        item->first = first;
+    }
+}
+
+/* ---- running ---- */
+
+static enum xt_status say_which(enum xt_status status, const struct xt_op *op, struct xt_err *err)
+{
+    if (status)
+        xt_err_prefix(err, "%s: ", op->name);
+    return status;
+}
+
+/* The segment's pieces on one slice. */
+static enum xt_status run_slice(struct xt_graph *graph, struct xt_piece *pieces, size_t count,
+                                bool backward, const struct xt_slice *slice, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    bool times = graph->profile && slice->worker == 0;
+    double before = times ? xt_thread_seconds() : 0;
+    for (size_t i = 0; i < count && !status; i++) {
+        struct xt_op *op = pieces[i].op;
+        const struct xt_by_slices *by = op->override->by_slices;
+        if (backward)
+            status = by->backward(op, graph, pieces[i].second, slice, err);
+        else
+            status = by->forward(op, graph, pieces[i].second, slice, err);
+        say_which(status, op, err);
+        if (times) {
+            double now = xt_thread_seconds();
+            pieces[i].seconds += now - before;
+            before = now;
+        }
+        if (graph->watch.ran && pieces[i].second && !status)
+            graph->watch.ran(graph->watch.context, op, backward);
+    }
+    return status;
+}
+
+static enum xt_status run_worker(struct xt_graph *graph, struct xt_piece *pieces, size_t count,
+                                 bool backward, int worker, struct xt_err *err)
+{
+    const struct xt_slices *slices = &graph->slices;
+    int n = graph->options.batch;
+    int first = worker * slices->worker_samples;
+    int end = first + slices->worker_samples < n ? first + slices->worker_samples : n;
+    enum xt_status status = XT_OK;
+    for (int at = first; at < end && !status; at += slices->samples) {
+        struct xt_slice slice = {.worker = worker,
+                                 .first = at,
+                                 .count = slices->samples,
+                                 .begins = at == first,
+                                 .ends = at + slices->samples >= end};
+        status = run_slice(graph, pieces, count, backward, &slice, err);
+    }
+    return status;
+}
+
+/* Before the first slice and behind the last one, on the caller's thread. */
+static enum xt_status prepare_or_finish(struct xt_graph *graph, const struct xt_piece *pieces,
+                                        size_t count, bool backward, bool finish,
+                                        struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        struct xt_op *op = pieces[i].op;
+        const struct xt_by_slices *by = op->override->by_slices;
+        double start = graph->profile ? xt_thread_seconds() : 0;
+        if (!finish && by->begin)
+            status = by->begin(op, graph, backward, pieces[i].second, err);
+        if (finish && by->end)
+            status = by->end(op, graph, backward, pieces[i].second, err);
+        if (graph->profile)
+            op->seconds[backward] += xt_thread_seconds() - start;
+        say_which(status, op, err);
+    }
+    return status;
+}
+
+/* The first worker's times stand for all; what it waited for the others is shared out like them. */
+static void share_out(struct xt_piece *pieces, size_t count, bool backward, double took)
+{
+    double worker = 0;
+    for (size_t i = 0; i < count; i++)
+        worker += pieces[i].seconds;
+    for (size_t i = 0; i < count; i++) {
+        pieces[i].op->seconds[backward] += worker > 0 ? pieces[i].seconds * took / worker : 0;
+        pieces[i].seconds = 0;
+    }
+}
+
+/* Where somebody watches, one worker after another. */
+static enum xt_status run_pieces(struct xt_graph *graph, struct xt_piece *pieces, size_t count,
+                                 bool backward, struct xt_err *err)
+{
+    int workers = graph->slices.workers;
+    enum xt_status status = prepare_or_finish(graph, pieces, count, backward, false, err);
+    if (status)
+        return status;
+    double start = graph->profile ? xt_thread_seconds() : 0;
+#pragma omp parallel for schedule(static, 1) if (!graph->watch.ran)
+    for (int worker = 0; worker < workers; worker++) {
+        struct xt_err own = {.status = XT_OK};
+        if (run_worker(graph, pieces, count, backward, worker, &own)) {
+#pragma omp critical
+            if (!status) {
+                *err = own;
+                status = own.status;
+            }
+        }
+    }
+    if (graph->profile)
+        share_out(pieces, count, backward, xt_thread_seconds() - start);
+    return status ? status : prepare_or_finish(graph, pieces, count, backward, true, err);
+}
+
+static enum xt_status tell_reduction(struct xt_graph *graph, const struct xt_piece *pieces,
+                                     size_t count, struct xt_err *err)
+{
+    const struct xt_graph_communicator *team = graph->team;
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < count && !status && team && team->learned; i++)
+        if (pieces[i].second)
+            status = team->learned(team->context, pieces[i].op, err);
+    return status;
+}
+
+/* What the backward pass reads from a segment on, and was not kept. */
+static void make_again(struct xt_graph *graph, int segment)
+{
+    for (int i = 0; i < graph->op_count; i++) {
+        struct xt_op *op = graph->ops[i];
+        if (op->recompute &&
+            recompute_at(graph, op->recompute) == graph->slices.segments[0] + 1 + segment)
+            xt_op_recompute(op, graph);
+    }
+}
+
+enum xt_status xt_slices_run(struct xt_graph *graph, bool backward, xt_slices_whole *whole,
+                             struct xt_err *err)
+{
+    struct xt_slices *slices = &graph->slices;
+    struct xt_piece *pieces = slices->pieces[backward];
+    enum xt_status status = XT_OK;
+    for (size_t i = 0, next = 0; i < slices->count[backward] && !status; i = next) {
+        for (next = i + 1;
+             next < slices->count[backward] && pieces[next].segment == pieces[i].segment;)
+            next++;
+        if (backward)
+            make_again(graph, pieces[i].segment);
+        if (!pieces[i].op->by_slices[backward])
+            status = whole(graph, pieces[i].op, backward, err);
+        else
+            status = run_pieces(graph, &pieces[i], next - i, backward, err);
+        if (!status && backward)
+            status = tell_reduction(graph, &pieces[i], next - i, err);
+    }
+    return status;
+}

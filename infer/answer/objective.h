@@ -1,0 +1,98 @@
+/* What a network is trained for: the loss on its logits, the answer that is read from them, and the
+ * score over an evaluation. Two of them: licence plates (CTC, greedy or beam decoding) and classes
+ * (softmax cross entropy, the likeliest classes); trainer and evaluation know neither.
+ *
+ * xt_objective_create picks by the network; it borrows the network, which must outlive it. One
+ * thread at a time; the losses use threads of their own.
+ */
+#ifndef XT_INFER_ANSWER_OBJECTIVE_H
+#define XT_INFER_ANSWER_OBJECTIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "data/loader.h"
+#include "infer/answer/decode.h"
+#include "infer/answer/metrics.h"
+#include "infer/network/network.h"
+#include "train/settings.h"
+
+/* The score so far; the objective fills its own. Zeroed is empty. */
+struct xt_score {
+    struct xt_plate_score plates;
+    struct xt_class_score classes;
+};
+
+enum { XT_METRICS_MAX = 2 };
+
+/* One figure of a score. */
+struct xt_metric {
+    const char *key; /* in records: "plate_accuracy" */
+    double value;    /* a fraction */
+};
+
+struct xt_objective;
+
+struct xt_objective_class {
+    /* Of the samples whose label is not empty. grad as logits, NULL in evaluation (then labels are
+     * taken as they are: no smoothing). Returns the mean. */
+    double (*loss)(struct xt_objective *objective, const struct xt_batch *batch,
+                   const float *logits, float *grad);
+    /* What one sample's logits say: a plate's symbols, or the likeliest classes, best first, with
+     * the probability of the first. */
+    enum xt_status (*answer)(const struct xt_objective *objective, const float *logits,
+                             struct xt_decoded *out, struct xt_err *err);
+    void (*add)(struct xt_score *score, const int *label, int length,
+                const struct xt_decoded *answer);
+    /* What each time step of a sample says, into `out` ([XT_DECODE_MAX]); *count gets how many.
+     * NULL: there are no steps. */
+    enum xt_status (*steps)(const struct xt_objective *objective, const float *logits,
+                            struct xt_decode_step *out, int *count, struct xt_err *err);
+    /* Where an answer parts from the label, into `out` ([XT_MISTAKES_MAX]); returns in how many
+     * places: symbols of a plate, or the one class that it was taken for. */
+    int (*mistakes)(const int *label, int length, const struct xt_decoded *answer,
+                    struct xt_mistake *out);
+    /* Appends a label, or an answer as far as it would be one, as text. */
+    enum xt_status (*text)(const struct xt_objective *objective, const int *label, int length,
+                           struct xt_str *out, struct xt_err *err);
+    /* So many of the figures, in their order, say which weights are the best; then the loss does.
+     */
+    int deciding;
+    /* The count and the figures; returns how many figures. */
+    int (*metrics)(const struct xt_score *score, size_t *images, size_t *correct,
+                   struct xt_metric *out);
+    /* "132 of 150 plates read right (88.00 %), 97.10 % of the characters". */
+    void (*describe)(const struct xt_score *score, char *out, size_t size);
+    void (*destroy)(struct xt_objective *objective);
+};
+
+/* Each kind embeds this as its first member. */
+struct xt_objective {
+    const struct xt_objective_class *class;
+    const struct xt_network *network;
+    size_t sample_logits; /* of one sample */
+};
+
+enum xt_status xt_objective_create(struct xt_objective **out, const struct xt_network *network,
+                                   const struct xt_settings *settings, struct xt_err *err);
+void xt_objective_destroy(struct xt_objective *objective);
+
+/* The logits of a sample of the pass that has just run, and the answer to it. */
+const float *xt_objective_logits(const struct xt_objective *objective, int sample);
+enum xt_status xt_objective_answer(const struct xt_objective *objective, int sample,
+                                   struct xt_decoded *out, struct xt_err *err);
+/* Whether the answer is the label. */
+bool xt_objective_is_right(const struct xt_objective *objective, const int *label, int length,
+                           const struct xt_decoded *answer);
+
+/* The kinds, each in its own file; xt_objective_create picks. */
+enum xt_status xt_objective_create_plates(struct xt_objective **out,
+                                          const struct xt_network *network,
+                                          const struct xt_settings *settings, struct xt_err *err);
+enum xt_status xt_objective_create_classes(struct xt_objective **out,
+                                           const struct xt_network *network,
+                                           const struct xt_settings *settings, struct xt_err *err);
+
+#endif

@@ -1,0 +1,153 @@
+/* Classes: softmax cross entropy, the likeliest classes. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "train/losses/softmax.h"
+#include "infer/answer/objective.h"
+
+struct classes {
+    struct xt_objective objective;
+    int count;
+    int answers; /* how many classes an answer has */
+    double smoothing;
+    float *losses; /* [batch] */
+    int *labels;   /* [batch]; -1 where a sample does not count */
+    int *seconds;  /* [batch] mixup's other label */
+    float *share;  /* [batch] of the first */
+    float *values; /* [count] one sample's probabilities */
+};
+
+/* As the pixels were mixed. Training, where that is done, has a label for every row. */
+static void mix_labels(struct classes *classes, const struct xt_batch *batch,
+                       struct xt_softmax_targets *targets)
+{
+    for (int i = 0; i < batch->count; i++) {
+        struct xt_mix mix = xt_mixup_row(&batch->mixup, i);
+        classes->seconds[i] = classes->labels[mix.other];
+        classes->share[i] = (float)mix.own / XT_MIXUP_ONE;
+    }
+    targets->seconds = classes->seconds;
+    targets->share = classes->share;
+}
+
+static double loss(struct xt_objective *objective, const struct xt_batch *batch,
+                   const float *logits, float *grad)
+{
+    struct classes *classes = (struct classes *)objective;
+    for (int i = 0; i < batch->count; i++)
+        classes->labels[i] = batch->label_lengths[i] ? batch->labels[(size_t)i * XT_LABEL_MAX] : -1;
+    struct xt_softmax_targets targets = {
+        .labels = classes->labels, .stride = 1, .smoothing = grad ? classes->smoothing : 0};
+    if (batch->mixup.alpha > 0)
+        mix_labels(classes, batch, &targets);
+    return xt_softmax_loss(logits, batch->count, classes->count, &targets, classes->losses, grad);
+}
+
+static enum xt_status answer(const struct xt_objective *objective, const float *logits,
+                             struct xt_decoded *out, struct xt_err *err)
+{
+    (void)err;
+    const struct classes *classes = (const struct classes *)objective;
+    xt_softmax(logits, classes->count, classes->values);
+    out->length = xt_top_classes(classes->values, classes->count, classes->answers, out->symbols);
+    for (int i = 0; i < out->length; i++)
+        out->confidence[i] = classes->values[out->symbols[i]];
+    out->probability = (double)out->confidence[0];
+    return XT_OK;
+}
+
+static int mistakes(const int *label, int length, const struct xt_decoded *answered,
+                    struct xt_mistake *out)
+{
+    (void)length;
+    out[0] = (struct xt_mistake){label[0], answered->symbols[0]};
+    return answered->symbols[0] != label[0];
+}
+
+static void add(struct xt_score *score, const int *label, int length,
+                const struct xt_decoded *answered)
+{
+    (void)length;
+    xt_class_score_add(&score->classes, label[0], answered->symbols,
+                       answered->length < XT_TOP ? answered->length : XT_TOP);
+}
+
+static enum xt_status text(const struct xt_objective *objective, const int *label, int length,
+                           struct xt_str *out, struct xt_err *err)
+{
+    (void)length;
+    return xt_network_class_text(objective->network, label[0], out, err);
+}
+
+static int metrics(const struct xt_score *score, size_t *images, size_t *correct,
+                   struct xt_metric *out)
+{
+    const struct xt_class_score *classes = &score->classes;
+    *images = classes->images;
+    *correct = classes->top1;
+    out[0] = (struct xt_metric){"top1", xt_class_score_top1(classes)};
+    out[1] = (struct xt_metric){"top5", xt_class_score_top5(classes)};
+    return 2;
+}
+
+static void describe(const struct xt_score *score, char *out, size_t size)
+{
+    const struct xt_class_score *classes = &score->classes;
+    snprintf(out, size, "%zu of %s right (top-1 %.2f %%), top-5 %.2f %%", classes->top1,
+             xt_count((long long)classes->images, "image").text, 100 * xt_class_score_top1(classes),
+             100 * xt_class_score_top5(classes));
+}
+
+static void destroy(struct xt_objective *objective)
+{
+    struct classes *classes = (struct classes *)objective;
+    free(classes->losses);
+    free(classes->labels);
+    free(classes->seconds);
+    free(classes->share);
+    free(classes->values);
+    free(classes);
+}
+
+static const struct xt_objective_class class_classes = {
+    .loss = loss,
+    .answer = answer,
+    .add = add,
+    .mistakes = mistakes,
+    .text = text,
+    .deciding = 1,
+    .metrics = metrics,
+    .describe = describe,
+    .destroy = destroy,
+};
+
+enum xt_status xt_objective_create_classes(struct xt_objective **out,
+                                           const struct xt_network *network,
+                                           const struct xt_settings *settings, struct xt_err *err)
+{
+    struct classes *classes = NULL;
+    size_t batch = (size_t)network->batch;
+    enum xt_status status = xt_mem_calloc(&classes, 1, sizeof *classes, "the loss", err);
+    if (status)
+        return status;
+    classes->objective.class = &class_classes;
+    classes->count = network->classes;
+    classes->answers = settings->top > XT_TOP ? settings->top : XT_TOP;
+    classes->smoothing = settings->label_smoothing;
+    status = xt_mem_calloc(&classes->losses, batch, sizeof(float), "the losses", err);
+    if (!status)
+        status = xt_mem_calloc(&classes->labels, batch, sizeof(int), "the labels", err);
+    if (!status)
+        status = xt_mem_calloc(&classes->seconds, batch, sizeof(int), "the labels", err);
+    if (!status)
+        status = xt_mem_calloc(&classes->share, batch, sizeof(float), "the labels", err);
+    if (!status)
+        status = xt_mem_calloc(&classes->values, (size_t)classes->count, sizeof(float),
+                               "the probabilities", err);
+    if (status)
+        destroy(&classes->objective);
+    else
+        *out = &classes->objective;
+    return status;
+}

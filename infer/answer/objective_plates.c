@@ -1,0 +1,124 @@
+/* Licence plates: the CTC loss, decoding, whole plates and characters. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "train/losses/ctc.h"
+#include "infer/answer/objective.h"
+
+struct plates {
+    struct xt_objective objective;
+    enum xt_decode_kind decode;
+    int steps;
+    int classes;
+    int blank;
+    struct xt_ctc *ctc;
+    float *losses; /* [batch] */
+};
+
+static double loss(struct xt_objective *objective, const struct xt_batch *batch,
+                   const float *logits, float *grad)
+{
+    struct plates *plates = (struct plates *)objective;
+    return xt_ctc_loss(plates->ctc, logits, batch->labels, XT_LABEL_MAX, batch->label_lengths,
+                       batch->count, plates->blank, plates->losses, grad);
+}
+
+static enum xt_status answer(const struct xt_objective *objective, const float *logits,
+                             struct xt_decoded *out, struct xt_err *err)
+{
+    const struct plates *plates = (const struct plates *)objective;
+    return xt_decode(plates->decode, logits, plates->steps, plates->classes, plates->blank, out,
+                     err);
+}
+
+static enum xt_status list_steps(const struct xt_objective *objective, const float *logits,
+                                 struct xt_decode_step *out, int *count, struct xt_err *err)
+{
+    const struct plates *plates = (const struct plates *)objective;
+    *count = plates->steps;
+    return xt_decode_steps(logits, plates->steps, plates->classes, out, err);
+}
+
+static int mistakes(const int *label, int length, const struct xt_decoded *answered,
+                    struct xt_mistake *out)
+{
+    return xt_plate_mistakes(label, length, answered->symbols, answered->length, out);
+}
+
+static void add(struct xt_score *score, const int *label, int length,
+                const struct xt_decoded *answered)
+{
+    xt_plate_score_add(&score->plates, label, length, answered->symbols, answered->length);
+}
+
+static enum xt_status text(const struct xt_objective *objective, const int *label, int length,
+                           struct xt_str *out, struct xt_err *err)
+{
+    return xt_alphabet_decode(objective->network->alphabet, label, length, out, err);
+}
+
+static int metrics(const struct xt_score *score, size_t *images, size_t *correct,
+                   struct xt_metric *out)
+{
+    const struct xt_plate_score *plates = &score->plates;
+    *images = plates->images;
+    *correct = plates->correct;
+    out[0] = (struct xt_metric){"plate_accuracy", xt_plate_score_accuracy(plates)};
+    out[1] = (struct xt_metric){"char_accuracy", xt_plate_score_char_accuracy(plates)};
+    return 2;
+}
+
+static void describe(const struct xt_score *score, char *out, size_t size)
+{
+    const struct xt_plate_score *plates = &score->plates;
+    snprintf(out, size, "%zu of %s read right (%.2f %%), %.2f %% of the characters",
+             plates->correct, xt_count((long long)plates->images, "plate").text,
+             100 * xt_plate_score_accuracy(plates), 100 * xt_plate_score_char_accuracy(plates));
+}
+
+static void destroy(struct xt_objective *objective)
+{
+    struct plates *plates = (struct plates *)objective;
+    xt_ctc_destroy(plates->ctc);
+    free(plates->losses);
+    free(plates);
+}
+
+static const struct xt_objective_class class_plates = {
+    .loss = loss,
+    .answer = answer,
+    .add = add,
+    .steps = list_steps,
+    .mistakes = mistakes,
+    .text = text,
+    .deciding = 2,
+    .metrics = metrics,
+    .describe = describe,
+    .destroy = destroy,
+};
+
+enum xt_status xt_objective_create_plates(struct xt_objective **out,
+                                          const struct xt_network *network,
+                                          const struct xt_settings *settings, struct xt_err *err)
+{
+    struct plates *plates = NULL;
+    enum xt_status status = xt_mem_calloc(&plates, 1, sizeof *plates, "the loss", err);
+    if (status)
+        return status;
+    plates->objective.class = &class_plates;
+    plates->decode = settings->decode;
+    plates->steps = network->model->time_steps;
+    plates->classes = network->classes;
+    plates->blank = xt_alphabet_blank(network->alphabet);
+    status =
+        xt_mem_calloc(&plates->losses, (size_t)network->batch, sizeof(float), "the losses", err);
+    if (!status)
+        status = xt_ctc_create(&plates->ctc, network->batch, plates->steps, plates->classes,
+                               XT_LABEL_MAX, err);
+    if (status)
+        destroy(&plates->objective);
+    else
+        *out = &plates->objective;
+    return status;
+}

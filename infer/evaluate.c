@@ -1,0 +1,203 @@
+#include "infer/evaluate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/system/stop.h"
+#include "base/system/thread.h"
+#include "infer/single_pass.h"
+#include "train/ranks/state.h"
+
+/* What an evaluation needs while it runs. */
+struct work {
+    struct xt_network *network;
+    struct xt_objective *objective;
+    double loss_sum;
+    struct xt_latency latency;
+    const struct xt_evaluate_observer *observer;
+    struct xt_evaluation *out;
+};
+
+static enum xt_status score_batch(struct work *work, const struct xt_batch *batch,
+                                  struct xt_err *err)
+{
+    struct xt_objective *objective = work->objective;
+    int counted = 0;
+    for (int i = 0; i < batch->count; i++) {
+        int length = batch->label_lengths[i];
+        if (length == 0)
+            continue;
+        struct xt_decoded answer;
+        enum xt_status status = xt_objective_answer(objective, i, &answer, err);
+        if (status)
+            return status;
+        const int *label = batch->labels + (size_t)i * XT_LABEL_MAX;
+        objective->class->add(&work->out->score, label, length, &answer);
+        counted++;
+        if (work->observer->answer)
+            work->observer->answer(
+                work->observer->context,
+                &(struct xt_answer){
+                    .index = batch->indices[i],
+                    .label = label,
+                    .label_length = length,
+                    .said = &answer,
+                    .logits = xt_objective_logits(objective, i),
+                    .right = xt_objective_is_right(objective, label, length, &answer),
+                });
+    }
+    double mean =
+        objective->class->loss(objective, batch, xt_graph_logits(work->network->inference), NULL);
+    work->loss_sum += mean * counted;
+    return XT_OK;
+}
+
+static enum xt_status run_batch(struct work *work, const struct xt_feed_batch *batch,
+                                struct xt_err *err)
+{
+    struct xt_graph *graph = work->network->inference;
+    double start = xt_thread_seconds();
+    graph->pass = (struct xt_graph_pass){
+        .pixels = batch->host.pixels,
+        .uploaded = batch->uploaded,
+        .count = batch->host.count,
+    };
+    enum xt_status status = xt_graph_forward(graph, err);
+    if (!status)
+        status = score_batch(work, &batch->host, err);
+    if (!status)
+        status =
+            xt_latency_add(&work->latency, xt_thread_seconds() - start, batch->host.count, err);
+    return status;
+}
+
+static enum xt_status run_all(struct work *work, struct xt_feed *feed, size_t all,
+                              struct xt_err *err)
+{
+    for (size_t done = 0;;) {
+        struct xt_feed_batch batch;
+        bool end = false;
+        enum xt_status status = xt_feed_next(feed, &batch, &end, NULL, err);
+        if (status || end)
+            return status;
+        status =
+            xt_stop_check(err, "after %zu of %s", done, xt_count((long long)all, "image").text);
+        if (!status)
+            status = run_batch(work, &batch, err);
+        done += (size_t)batch.host.count;
+        xt_feed_release(feed, &batch);
+        if (status)
+            return status;
+        if (work->observer->progress)
+            work->observer->progress(work->observer->context, done, all);
+    }
+}
+
+void xt_evaluation_clear(struct xt_evaluation *evaluation)
+{
+    xt_loader_free_bad(evaluation->bad, evaluation->bad_images);
+    *evaluation = (struct xt_evaluation){.loss = NAN};
+}
+
+struct xt_selection_metric xt_evaluation_metric(const struct xt_objective *objective,
+                                                const struct xt_evaluation *evaluation)
+{
+    return (struct xt_selection_metric){
+        .accuracy = evaluation->metrics[0].value,
+        .second = objective->class->deciding > 1 ? evaluation->metrics[1].value : 0,
+        .loss = evaluation->loss,
+    };
+}
+
+bool xt_selection_metric_is_better(const struct xt_selection_metric *merit,
+                                   const struct xt_selection_metric *than)
+{
+    if (merit->accuracy != than->accuracy)
+        return merit->accuracy > than->accuracy;
+    if (merit->second != than->second)
+        return merit->second > than->second;
+    return merit->loss < than->loss || (isnan(than->loss) && !isnan(merit->loss));
+}
+
+/* A rank has its part of the images. */
+static void take_share(const struct xt_ranks *ranks, struct xt_loader_config *config)
+{
+    size_t all = config->source->count;
+    if (!ranks)
+        return;
+    config->first = all * (size_t)ranks->rank / (size_t)ranks->size;
+    config->count = all * (size_t)(ranks->rank + 1) / (size_t)ranks->size - config->first;
+}
+
+/* What all ranks found; one that was asked to stop stops all. Not where one failed, which ends them
+ * all. */
+static enum xt_status share(struct xt_ranks *ranks, const struct xt_source *source,
+                            struct work *work, enum xt_status status, struct xt_err *err)
+{
+    enum { COUNTS = sizeof(struct xt_score) / sizeof(size_t) };
+    size_t counts[COUNTS];
+    struct xt_step_agreement vote = {
+        .loss = work->loss_sum, .stop = status, .bad = work->out->bad_images};
+    double values[COUNTS];
+    memcpy(counts, &work->out->score, sizeof counts);
+    for (int i = 0; i < COUNTS; i++)
+        values[i] = (double)counts[i];
+    if (xt_ranks_sum(ranks, values, COUNTS, "the evaluation", err) ||
+        xt_ranks_allreduce_step(ranks, 1, &vote, err) ||
+        xt_ranks_share_bad(ranks, &work->out->bad, &work->out->bad_images, err))
+        return err->status;
+    for (int i = 0; i < COUNTS; i++)
+        counts[i] = (size_t)values[i];
+    memcpy(&work->out->score, counts, sizeof counts);
+    work->loss_sum = vote.loss;
+    if (vote.stop && !status)
+        return xt_err_set(err, vote.stop, "stopped by another rank while images were evaluated");
+    if (!vote.stop && xt_loader_is_too_bad(vote.bad, source->count))
+        return xt_err_set(err, XT_ERR_DATA,
+                          "%zu of %zu samples are bad, more than the 1 %% that is let pass; one: "
+                          "%s",
+                          vote.bad, source->count, work->out->bad[0].reason);
+    return status;
+}
+
+enum xt_status xt_evaluate(struct xt_network *network, struct xt_objective *objective,
+                           const struct xt_source *source, const struct xt_settings *settings,
+                           const struct xt_evaluate_observer *observer, struct xt_evaluation *out,
+                           struct xt_err *err)
+{
+    *out = (struct xt_evaluation){.loss = NAN};
+    struct work work = {
+        .network = network, .objective = objective, .observer = observer, .out = out};
+    struct xt_single_pass once = {.feed = NULL};
+    struct xt_loader_config config = xt_single_pass_config(network, settings, source);
+    enum xt_status status = XT_OK;
+    take_share(settings->ranks, &config);
+    /* There may be fewer images than ranks. */
+    if (!settings->ranks || config.count)
+        status = xt_single_pass_open(&once, network, settings, &config, err);
+    double start = xt_thread_seconds();
+    if (!status && once.feed)
+        status = run_all(&work, once.feed, settings->ranks ? config.count : source->count, err);
+    out->seconds = xt_thread_seconds() - start;
+    struct xt_err own;
+    if (once.feed) {
+        enum xt_status listed = xt_loader_bad(xt_feed_loader(once.feed), &out->bad,
+                                              &out->bad_images, status ? &own : err);
+        status = status ? status : listed;
+    }
+    bool stops = status == XT_STOPPED || status == XT_INTERRUPTED;
+    if (settings->ranks && (!status || stops))
+        status = share(settings->ranks, source, &work, status, err);
+    out->metric_count =
+        objective->class->metrics(&out->score, &out->images, &out->correct, out->metrics);
+    if (out->images) {
+        out->loss = work.loss_sum / (double)out->images;
+        out->images_per_s = (double)out->images / out->seconds;
+    }
+    if (!status)
+        status = xt_latency_sum_up(&work.latency, &out->latency, err);
+    xt_latency_clear(&work.latency);
+    xt_single_pass_close(&once);
+    return status;
+}

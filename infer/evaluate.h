@@ -1,0 +1,72 @@
+/* Evaluation: a source through the network in evaluation mode, and the score. The last, smaller
+ * batch counts. */
+#ifndef XT_INFER_EVALUATE_H
+#define XT_INFER_EVALUATE_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "data/loader.h"
+#include "data/sources/source.h"
+#include "infer/answer/decode.h"
+#include "infer/latency.h"
+#include "infer/answer/metrics.h"
+#include "infer/network/network.h"
+#include "infer/answer/objective.h"
+#include "train/settings.h"
+
+struct xt_evaluation {
+    struct xt_score score;
+    size_t images;  /* that counted */
+    size_t correct; /* answered right: a whole plate, the likeliest class */
+    struct xt_metric metrics[XT_METRICS_MAX];
+    int metric_count;
+    double loss; /* the mean of the objective's; NAN where nothing was evaluated */
+    double seconds;
+    double images_per_s;
+    struct xt_latency_summary latency;
+    struct xt_bad_sample *bad; /* the images that could not be used, also after a failure */
+    size_t bad_images;
+};
+
+void xt_evaluation_clear(struct xt_evaluation *evaluation);
+
+/* What says which of two evaluations is the better one: the accuracy, of equal ones the second
+ * figure (0 where the objective has none that decides), then the smaller loss. */
+struct xt_selection_metric {
+    double accuracy, second, loss;
+};
+struct xt_selection_metric xt_evaluation_metric(const struct xt_objective *objective,
+                                                const struct xt_evaluation *evaluation);
+/* A loss that is not a number is worse than any. */
+bool xt_selection_metric_is_better(const struct xt_selection_metric *merit,
+                                   const struct xt_selection_metric *than);
+
+/* One image and what the network answered. */
+struct xt_answer {
+    size_t index; /* in the source */
+    const int *label;
+    int label_length;
+    const struct xt_decoded *said;
+    const float *logits; /* of this image */
+    bool right;
+};
+
+/* Who watches an evaluation; each function may be NULL. */
+struct xt_evaluate_observer {
+    void *context;
+    /* After each batch: the images done so far. */
+    void (*progress)(void *context, size_t done, size_t all);
+    /* Each image, in order; the answer is gone after the call. */
+    void (*answer)(void *context, const struct xt_answer *answer);
+};
+
+/* The caller clears `out`, also after a failure. A signal ends it with XT_INTERRUPTED or
+ * XT_STOPPED.
+ */
+enum xt_status xt_evaluate(struct xt_network *network, struct xt_objective *objective,
+                           const struct xt_source *source, const struct xt_settings *settings,
+                           const struct xt_evaluate_observer *observer, struct xt_evaluation *out,
+                           struct xt_err *err);
+
+#endif

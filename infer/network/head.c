@@ -1,0 +1,356 @@
+#include "infer/network/head.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+/* Where each of the new classes was before. */
+struct map {
+    int *from;  /* [count]; -1: it is new */
+    int *takes; /* [count] whose place in the network it takes: its own, or a new one another's */
+    bool *is_kept; /* [before] */
+    int count;
+    int before; /* how many there were */
+    int kept;   /* of the count; the blank among them */
+};
+
+/* A tensor of a class layer, before and after. */
+struct rows {
+    const struct map *map;
+    const struct xt_class_layer *layer;
+    const float *in;
+    float *out;
+    size_t columns_in, columns_out; /* of a row */
+    size_t inner;                   /* numbers that a column of `columns` has: a kernel's */
+    bool is_vector;
+};
+
+/* ---- the numbers ---- */
+
+/* Whether a new class's place is a copy of a kept one's: nothing reads it. */
+static bool is_copy(const struct map *map, int i)
+{
+    return map->from[i] < 0 && map->is_kept[map->takes[i]];
+}
+
+/* Adds `part` of a row, whose columns of classes go to their new places. */
+static void add_row(const struct rows *r, int before, double part, float *out)
+{
+    const float *in = r->in + (size_t)before * r->columns_in * r->inner;
+    size_t same = r->columns_out;
+    if (r->layer->last_columns && !r->is_vector)
+        same -= (size_t)r->map->count;
+    for (size_t i = 0; i < r->columns_out; i++) {
+        size_t from = i;
+        if (i >= same && is_copy(r->map, (int)(i - same)))
+            continue;
+        if (i >= same)
+            from = same + (size_t)r->map->takes[i - same];
+        for (size_t k = 0; k < r->inner; k++)
+            out[i * r->inner + k] += (float)(part * (double)in[from * r->inner + k]);
+    }
+}
+
+static void fill(const struct rows *r)
+{
+    const struct map *map = r->map;
+    for (int i = 0; i < map->count; i++) {
+        float *row = r->out + (size_t)i * r->columns_out * r->inner;
+        if (map->from[i] >= 0 || !r->layer->is_head) {
+            add_row(r, map->takes[i], 1, row);
+            continue;
+        }
+        for (int k = 0; k < map->count; k++)
+            if (map->from[k] >= 0)
+                add_row(r, map->from[k], 1.0 / map->kept, row);
+    }
+}
+
+/* ---- a tensor of the file ---- */
+
+static const struct xt_class_layer *layer_of(const struct xt_class_layer *layers, const char *name)
+{
+    for (; layers->name; layers++) {
+        size_t length = strlen(layers->name);
+        if (xt_str_starts(name, layers->name) && name[length] == '.')
+            return layers;
+    }
+    return NULL;
+}
+
+/* Whether it is as large as a class layer's is; else it is left for the shapes' check to name. */
+static bool has_classes(const struct xt_file_tensor *tensor, const struct xt_class_layer *layer,
+                        const struct map *map)
+{
+    bool rows = tensor->ndims > 0 && tensor->dims[0] == map->before;
+    return rows && (!layer->last_columns || tensor->ndims == 1 || tensor->dims[1] >= map->before);
+}
+
+static enum xt_status adapt_tensor(struct xt_weight_file *file, struct xt_file_tensor *tensor,
+                                   const struct xt_class_layer *layer, const struct map *map,
+                                   struct xt_err *err)
+{
+    struct rows r = {.map = map, .layer = layer, .columns_in = 1, .inner = 1};
+    size_t count = xt_file_tensor_count(tensor);
+    float *in = NULL;
+    r.is_vector = tensor->ndims == 1;
+    r.columns_in = r.is_vector ? 1 : (size_t)tensor->dims[1];
+    for (int i = 2; i < tensor->ndims; i++)
+        r.inner *= (size_t)tensor->dims[i];
+    r.columns_out = r.columns_in;
+    if (layer->last_columns && !r.is_vector)
+        r.columns_out += (size_t)map->count - (size_t)map->before;
+    size_t after = (size_t)map->count * r.columns_out * r.inner;
+    enum xt_status status = xt_mem_aligned(&in, count, sizeof *in, tensor->name, err);
+    if (!status)
+        status = xt_file_tensor_floats(tensor, in, count, err);
+    if (!status)
+        status = xt_weight_store_alloc(file, &r.out, after, sizeof *r.out, tensor->name, err);
+    if (!status) {
+        r.in = in;
+        fill(&r);
+        tensor->dtype = XT_F32;
+        tensor->dims[0] = map->count;
+        if (!r.is_vector)
+            tensor->dims[1] = (int64_t)r.columns_out;
+        tensor->data = r.out;
+        tensor->bytes = after * sizeof *r.out;
+    }
+    free(in);
+    return status;
+}
+
+static enum xt_status adapt_file(struct xt_network *network, const struct map *map,
+                                 struct xt_err *err)
+{
+    struct xt_weight_file *file = &network->weights;
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < file->count && !status; i++) {
+        struct xt_file_tensor *tensor = &file->tensors[i];
+        const struct xt_class_layer *layer = layer_of(network->model->class_layers, tensor->name);
+        if (layer && has_classes(tensor, layer, map))
+            status = adapt_tensor(file, tensor, layer, map, err);
+    }
+    return status;
+}
+
+/* ---- which is which ---- */
+
+/* Names, in the order of the logits. */
+typedef const char *name_of(const void *list, int index);
+
+static enum xt_status allocate(struct map *map, struct xt_err *err)
+{
+    static const char what[] = "the map of classes";
+    size_t count = (size_t)map->count;
+    enum xt_status status = xt_mem_calloc(&map->from, count, sizeof *map->from, what, err);
+    if (!status)
+        status = xt_mem_calloc(&map->takes, count, sizeof *map->takes, what, err);
+    if (!status)
+        status = xt_mem_calloc(&map->is_kept, (size_t)map->before, sizeof *map->is_kept, what, err);
+    return status;
+}
+
+/* By name; of symbols the last is the blank, and only that. */
+static void find_kept(struct map *map, name_of *name, const void *before, const void *after,
+                      bool has_blank)
+{
+    int last = has_blank ? 1 : 0;
+    for (int i = 0; i < map->count; i++) {
+        map->from[i] = -1;
+        for (int k = 0; k < map->before - last && i < map->count - last; k++)
+            if (strcmp(name(before, k), name(after, i)) == 0)
+                map->from[i] = k;
+        if (last && i == map->count - 1)
+            map->from[i] = map->before - 1;
+        if (map->from[i] < 0)
+            continue;
+        map->is_kept[map->from[i]] = true;
+        map->kept++;
+    }
+}
+
+/* The next one from `at` on that is kept, or is not; -1: there is none. */
+static int next_of(const struct map *map, int at, bool kept)
+{
+    while (at < map->before && map->is_kept[at] != kept)
+        at++;
+    return at < map->before ? at : -1;
+}
+
+/* New ones take the places of dropped ones; when those are used up, copies of kept ones, another
+ * one each as long as there are. */
+static void find_places(struct map *map)
+{
+    int dropped = -1;
+    int kept = -1;
+    for (int i = 0; i < map->count; i++) {
+        map->takes[i] = map->from[i];
+        if (map->from[i] >= 0)
+            continue;
+        int next = next_of(map, dropped + 1, false);
+        if (next >= 0) {
+            map->takes[i] = dropped = next;
+            continue;
+        }
+        next = next_of(map, kept + 1, true);
+        map->takes[i] = kept = next >= 0 ? next : next_of(map, 0, true);
+    }
+}
+
+/* "I, O and 12 more"; "none". */
+static enum xt_status list(struct xt_str *out, const char *word, const struct map *map,
+                           name_of *name, const void *names, bool is_new, struct xt_err *err)
+{
+    enum { SHOWN = 16 };
+    int count = 0;
+    int all = is_new ? map->count : map->before;
+    enum xt_status status = xt_str_printf(out, err, "; %s: ", word);
+    for (int i = 0; i < all && !status; i++) {
+        bool listed = is_new ? map->from[i] < 0 : !map->is_kept[i];
+        if (listed && count < SHOWN)
+            status = xt_str_printf(out, err, "%s%s", count ? ", " : "", name(names, i));
+        count += listed;
+    }
+    if (!status && count > SHOWN)
+        status = xt_str_printf(out, err, " and %d more", count - SHOWN);
+    return status || count ? status : xt_str_printf(out, err, "none");
+}
+
+static enum xt_status say(const char *file, const char *what, const struct map *map, name_of *name,
+                          const void *before, const void *after, struct xt_err *err)
+{
+    struct xt_str text = {0};
+    enum xt_status status = list(&text, "new", map, name, after, true, err);
+    if (!status)
+        status = list(&text, "dropped", map, name, before, false, err);
+    if (!status)
+        xt_log_note("%s is of %d %s: what it knows of %d of the %d here is kept%s", file,
+                    map->before, what, map->kept, map->count, xt_str_get(&text));
+    xt_str_clear(&text);
+    return status;
+}
+
+/* Adapts where some are the same and some are not. */
+static enum xt_status adapt(struct xt_network *network, const struct xt_settings *settings,
+                            struct map *map, name_of *name, const void *before, const void *after,
+                            bool *adapted, struct xt_err *err)
+{
+    bool is_plates = network->task == XT_TASK_PLATES;
+    enum xt_status status = allocate(map, err);
+    if (!status)
+        find_kept(map, name, before, after, is_plates);
+    if (!status && map->kept > 0) {
+        find_places(map);
+        *adapted = true;
+        /* A run that goes on said it when it began. */
+        if (network->bn_before == XT_BN_AUTO)
+            status = say(settings->init, is_plates ? "symbols, the blank among them" : "classes",
+                         map, name, before, after, err);
+        if (!status)
+            status = adapt_file(network, map, err);
+    }
+    free(map->from);
+    free(map->takes);
+    free(map->is_kept);
+    return status;
+}
+
+/* ---- symbols ---- */
+
+static const char *symbol_name(const void *alphabet, int index)
+{
+    return xt_alphabet_symbol(alphabet, index);
+}
+
+/* How many symbols weights are for that do not name them; 0: no telling. */
+static int64_t head_rows(const struct xt_network *network)
+{
+    const struct xt_class_layer *layer = network->model->class_layers;
+    char name[64];
+    while (layer->name && !layer->is_head)
+        layer++;
+    snprintf(name, sizeof name, "%s.weight", layer->name ? layer->name : "");
+    const struct xt_file_tensor *tensor = xt_weight_file_find(&network->weights, name);
+    return tensor && tensor->ndims > 0 ? tensor->dims[0] : 0;
+}
+
+/* The alphabet of weights that do not say theirs: as many symbols as --alphabet gives are these,
+ * else they are those of the published weights where there are as many. NULL: no telling. */
+static const char *guess_alphabet(const struct xt_network *network,
+                                  const struct xt_settings *settings,
+                                  const struct xt_alphabet *published)
+{
+    int64_t rows = head_rows(network);
+    bool is_published = rows != network->classes && rows == xt_alphabet_count(published);
+    bool says = network->bn_before == XT_BN_AUTO;
+    if (says && rows == network->classes)
+        xt_log_note("%s does not name its symbols: they are taken for those of %s, in that order",
+                    settings->init, settings->alphabet);
+    else if (says && is_published)
+        xt_log_note("%s does not name its symbols: they are taken for the %" PRId64
+                    " of Chinese plates",
+                    settings->init, rows);
+    return is_published ? xt_alphabet_text(published) : NULL;
+}
+
+static enum xt_status adapt_symbols(struct xt_network *network, const struct xt_settings *settings,
+                                    bool *adapted, struct xt_err *err)
+{
+    struct xt_alphabet *published = NULL;
+    struct xt_alphabet *own = NULL;
+    const char *text = xt_weight_file_meta(&network->weights, "alphabet");
+    enum xt_status status = xt_alphabet_load(&published, NULL, err);
+    if (!status && !text)
+        text = guess_alphabet(network, settings, published);
+    if (!status && text)
+        status = xt_alphabet_create(&own, text, strlen(text), settings->init, err);
+    if (!status && own && strcmp(xt_alphabet_text(own), xt_alphabet_text(network->alphabet)) != 0) {
+        struct map map = {.count = network->classes, .before = xt_alphabet_count(own)};
+        status = adapt(network, settings, &map, symbol_name, own, network->alphabet, adapted, err);
+    }
+    xt_alphabet_destroy(own);
+    xt_alphabet_destroy(published);
+    return status;
+}
+
+/* ---- classes ---- */
+
+static const char *class_name(const void *names, int index)
+{
+    return ((const struct xt_class_names *)names)->names[index];
+}
+
+static enum xt_status adapt_classes(struct xt_network *network, const struct xt_settings *settings,
+                                    bool *adapted, struct xt_err *err)
+{
+    const char *text = xt_weight_file_meta(&network->weights, "class_names");
+    struct xt_class_names own;
+    if (!text || !network->class_names.count)
+        return XT_OK;
+    enum xt_status status = xt_class_names_parse(&own, text, settings->init, err);
+    if (!status && own.count == xt_network_head_classes(network) &&
+        !xt_class_names_equal(&own, &network->class_names)) {
+        struct map map = {.count = network->classes, .before = own.count};
+        status =
+            adapt(network, settings, &map, class_name, &own, &network->class_names, adapted, err);
+    }
+    xt_class_names_clear(&own);
+    return status;
+}
+
+enum xt_status xt_head_adapt(struct xt_network *network, const struct xt_settings *settings,
+                             bool training, bool *adapted, struct xt_err *err)
+{
+    *adapted = false;
+    if (!network->model->class_layers)
+        return XT_OK;
+    if (network->task == XT_TASK_PLATES)
+        return settings->alphabet ? adapt_symbols(network, settings, adapted, err) : XT_OK;
+    return training ? adapt_classes(network, settings, adapted, err) : XT_OK;
+}

@@ -1,0 +1,436 @@
+#include "infer/network/network.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "data/sources/registry.h"
+#include "infer/device_check.h"
+#include "infer/network/param_files.h"
+#include "ranks/ranks.h"
+
+bool xt_network_freezes_bn(const struct xt_network *network, const struct xt_settings *settings)
+{
+    enum xt_bn_mode mode = settings->bn == XT_BN_AUTO ? network->bn_before : settings->bn;
+    return mode == XT_BN_FROZEN || (mode == XT_BN_AUTO && network->params.frozen_at_init);
+}
+
+enum xt_status xt_network_check_amp(const struct xt_network *network,
+                                    const struct xt_settings *settings, struct xt_err *err)
+{
+    bool has_type = xt_device_computes_in(&network->device, xt_amp_dtype(settings->amp));
+    if (settings->amp == XT_AMP_FP16 && !has_type)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--amp fp16: this CPU has no fp16 arithmetic (AVX512_FP16); use bf16");
+    if (settings->amp == XT_AMP_BF16 && !has_type)
+        xt_log_warn(
+            "--amp bf16: this CPU has no bf16 instructions (AVX512_BF16 or AMX); bf16 will be "
+            "slower than --amp off");
+    return XT_OK;
+}
+
+/* The alphabet: --alphabet, else the weights' own, else the model's default. */
+static enum xt_status load_alphabet(struct xt_network *network, const struct xt_settings *settings,
+                                    const struct xt_weight_file *weights, struct xt_err *err)
+{
+    const char *own = weights ? xt_weight_file_meta(weights, "alphabet") : NULL;
+    if (settings->alphabet || !own)
+        return xt_alphabet_load(&network->alphabet, settings->alphabet, err);
+    return xt_alphabet_create(&network->alphabet, own, strlen(own), settings->init, err);
+}
+
+/* The context norm: --lprnet-norm, else the weights' own, else over the sample. */
+static enum xt_status choose_norm(struct xt_network *network, const struct xt_settings *settings,
+                                  const struct xt_weight_file *weights, struct xt_err *err)
+{
+    network->over_batch = settings->lprnet_norm == XT_CONTEXT_BATCH;
+    const char *own = weights ? xt_weight_file_meta(weights, "lprnet_norm") : NULL;
+    if (settings->lprnet_norm != XT_CONTEXT_AUTO || !own)
+        return XT_OK;
+    if (strcmp(own, "sample") != 0 && strcmp(own, "batch") != 0)
+        return xt_err_set(
+            err, XT_ERR_DATA,
+            "%s: its metadata says lprnet_norm \"%.40s\", which is neither sample nor "
+            "batch; say which with --lprnet-norm",
+            settings->init, own);
+    network->over_batch = strcmp(own, "batch") == 0;
+    return XT_OK;
+}
+
+/* The network: --model, which the weights must agree with, else the weights' own. */
+static enum xt_status choose_model(struct xt_network *network, const struct xt_settings *settings,
+                                   const struct xt_weight_file *weights, struct xt_err *err)
+{
+    const char *own = weights ? xt_weight_file_meta(weights, "model") : NULL;
+    if (!settings->model && !own)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "%s does not say which network it is of; say it with --model",
+                          settings->init);
+    if (settings->model && own && strcmp(own, settings->model) != 0)
+        return xt_err_set(err, XT_ERR_DATA, "%s holds weights of the network \"%.40s\", not of %s",
+                          settings->init, own, settings->model);
+    if (settings->model)
+        return xt_model_get(settings->model, &network->model, err);
+    network->model = xt_model_find(own);
+    if (network->model)
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_DATA,
+                      "%s holds weights of the network \"%.40s\", which this xtrain does not have",
+                      settings->init, own);
+}
+
+int xt_network_head_classes(const struct xt_network *network)
+{
+    static const char *const suffixes[] = {"weight", "0.weight"};
+    for (int i = 0; i < 2 && network->model->head; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s.%s", network->model->head, suffixes[i]);
+        const struct xt_file_tensor *tensor = xt_weight_file_find(&network->weights, name);
+        if (tensor && tensor->ndims == 2 && tensor->dims[0] > 0 &&
+            tensor->dims[0] <= XT_CLASSES_MAX)
+            return (int)tensor->dims[0];
+    }
+    return 0;
+}
+
+/* What the weights say about classes; training may learn of others from its data. */
+static enum xt_status load_classes(struct xt_network *network, const struct xt_settings *settings,
+                                   struct xt_err *err)
+{
+    const char *names = xt_weight_file_meta(&network->weights, "class_names");
+    enum xt_status status = XT_OK;
+    if (names)
+        status = xt_class_names_parse(&network->class_names, names, settings->init, err);
+    network->classes = network->class_names.count ? network->class_names.count
+                       : network->has_weights     ? xt_network_head_classes(network)
+                                                  : 0;
+    return status;
+}
+
+/* The size of the images: --image-size, else what the weights were trained at, else the model's. */
+static enum xt_status choose_size(struct xt_network *network, const struct xt_settings *settings,
+                                  struct xt_err *err)
+{
+    const struct xt_model_info *model = network->model;
+    network->height = model->height;
+    network->width = model->width;
+    if (settings->image_size && !model->any_size && settings->image_size != model->height)
+        return xt_err_set(err, XT_ERR_USAGE, "--image-size %d: %s reads images of %dx%d alone",
+                          settings->image_size, model->name, model->width, model->height);
+    if (!model->any_size)
+        return XT_OK;
+    int width = 0;
+    int height = 0;
+    const char *own = xt_weight_file_meta(&network->weights, "input_size");
+    if (settings->image_size)
+        network->height = network->width = settings->image_size;
+    else if (own && sscanf(own, "%5dx%5d", &width, &height) == 2 && width > 0 && height > 0) {
+        network->width = width;
+        network->height = height;
+    }
+    return XT_OK;
+}
+
+/* What is read of pixels: --normalize, else what the weights say, else what those read that others
+ * publish, else the model's own. */
+static enum xt_status choose_normalise(struct xt_network *network,
+                                       const struct xt_settings *settings,
+                                       const struct xt_weight_file *weights, struct xt_err *err)
+{
+    const struct xt_model_info *model = network->model;
+    const char *mean = weights ? xt_weight_file_meta(weights, "mean") : NULL;
+    const char *scale = weights ? xt_weight_file_meta(weights, "scale") : NULL;
+    bool is_said = settings->normalize && strcmp(settings->normalize, "auto") != 0;
+    enum xt_status status = XT_OK;
+    network->normalise = xt_model_normalise(model);
+    network->normalise_by = "the network's own";
+    if (is_said) {
+        network->normalise_by = "--normalize";
+        status = xt_normalise_parse(&network->normalise, settings->normalize, model->bgr, err);
+    } else if (mean && scale) {
+        network->normalise_by = "as the weights say";
+        status = xt_normalise_from_meta(&network->normalise, mean, scale, settings->init, err);
+    } else if (weights && model->published) {
+        network->normalise_by = "as published weights read them";
+        status = xt_normalise_parse(&network->normalise, model->published, model->bgr, err);
+        xt_log_note(
+            "%s does not say what it reads of pixels: --normalize %s is taken, as published "
+            "weights of %s do",
+            settings->init, model->published, model->name);
+    }
+    if (!status)
+        xt_normalise_print(&network->normalise, model->bgr, network->normalise_text);
+    return status;
+}
+
+struct xt_device_options xt_network_device_options(const struct xt_settings *settings)
+{
+    return (struct xt_device_options){
+        .spec = settings->ranks && settings->xpu && strcmp(settings->device, "xpu") == 0
+                    ? settings->ranks->xpu
+                    : settings->device,
+        .threads = settings->threads,
+        .cache_folder = settings->cache_dir,
+        .no_cache = !settings->kernel_cache,
+        .for_gpu = settings->for_gpu,
+    };
+}
+
+enum xt_status xt_network_check_device(struct xt_network *network,
+                                       const struct xt_settings *settings, struct xt_err *err)
+{
+    return settings->device_check ? xt_device_check(&network->device, xt_amp_dtype(settings->amp),
+                                                    &network->device_checked, err)
+                                  : XT_OK;
+}
+
+enum xt_status xt_network_open(struct xt_network *network, const struct xt_settings *settings,
+                               struct xt_err *err)
+{
+    *network = (struct xt_network){0};
+    const struct xt_device_options device = xt_network_device_options(settings);
+    enum xt_status status = xt_device_open_with(&network->device, &device, err);
+    if (!status && *network->device.chosen)
+        xt_log_note("--device %s: %s (%s)", settings->device, network->device.name,
+                    network->device.chosen);
+    if (!status && network->device.own_memory && xt_dnnl_is_experimental())
+        xt_log_note("oneDNN %s runs GPUs with %s here, which is experimental; SYCL is what is "
+                    "tested",
+                    xt_dnnl_version_text().text, xt_dnnl_gpu_runtime());
+    if (!status)
+        status = xt_network_check_amp(network, settings, err);
+    if (!status && settings->init) {
+        status = xt_weight_file_read(&network->weights, settings->init, XT_MODEL_BYTES_MAX, err);
+        network->has_weights = !status;
+    }
+    if (!status && xt_weight_file_meta(&network->weights, XT_CHECKPOINT_KEY))
+        status = xt_err_set(err, XT_ERR_DATA,
+                            "%s is a checkpoint, which --resume goes on from; the weights are "
+                            "last.safetensors and best.safetensors beside it",
+                            settings->init);
+    if (status)
+        return status;
+    const struct xt_weight_file *weights = network->has_weights ? &network->weights : NULL;
+    status = choose_model(network, settings, weights, err);
+    if (status)
+        return status;
+    network->task = network->model->time_steps ? XT_TASK_PLATES : XT_TASK_CLASSES;
+    status = choose_size(network, settings, err);
+    if (!status)
+        status = choose_normalise(network, settings, weights, err);
+    if (!status && network->task == XT_TASK_CLASSES)
+        return load_classes(network, settings, err);
+    if (!status && settings->classes)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--classes: %s reads plates, whose symbols --alphabet gives",
+                          network->model->name);
+    if (!status && settings->mixup > 0)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--mixup: %s reads plates, whose labels cannot be mixed; leave it out",
+                          network->model->name);
+    if (!status)
+        status = load_alphabet(network, settings, weights, err);
+    if (!status)
+        status = choose_norm(network, settings, weights, err);
+    if (!status)
+        network->classes = xt_alphabet_count(network->alphabet);
+    return status;
+}
+
+enum xt_status xt_network_take_classes(struct xt_network *network,
+                                       const struct xt_settings *settings,
+                                       const struct xt_source *source, struct xt_err *err)
+{
+    if (network->task != XT_TASK_CLASSES)
+        return XT_OK;
+    int count = xt_source_class_count(source);
+    if (settings->classes && settings->classes < count)
+        return xt_err_set(err, XT_ERR_USAGE, "--classes %d: the training images are of %d classes",
+                          settings->classes, count);
+    xt_class_names_clear(&network->class_names);
+    network->classes = settings->classes ? settings->classes : count;
+    return source->class_names ? xt_class_names_copy(&network->class_names, source->class_names,
+                                                     count, network->classes, err)
+                               : XT_OK;
+}
+
+enum xt_status xt_network_check_classes(const struct xt_network *network,
+                                        const struct xt_settings *settings, struct xt_err *err)
+{
+    if (network->classes)
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_DATA,
+                      "%s does not tell how many classes it is for: it has no %s.weight",
+                      settings->init ? settings->init : "--init", network->model->head);
+}
+
+void xt_network_clear(struct xt_network *network)
+{
+    if (network->inference != network->graph)
+        xt_graph_destroy(network->inference);
+    xt_graph_destroy(network->graph);
+    xt_params_clear(&network->params);
+    xt_alphabet_destroy(network->alphabet);
+    xt_class_names_clear(&network->class_names);
+    xt_weight_file_clear(&network->weights);
+    xt_device_close(&network->device);
+    *network = (struct xt_network){0};
+}
+
+struct xt_upload_config xt_network_upload_config(struct xt_network *network,
+                                                 const struct xt_settings *settings, int slots)
+{
+    return (struct xt_upload_config){
+        .device = &network->device,
+        .slots = slots,
+        .batch = network->batch,
+        .height = network->height,
+        .width = network->width,
+        .pageable = !settings->pin_memory,
+    };
+}
+
+struct xt_source_options xt_network_source_options(const struct xt_network *network)
+{
+    return (struct xt_source_options){
+        .task = network->task,
+        .alphabet = network->alphabet,
+        .order = network->model->bgr ? XT_PIXEL_BGR : XT_PIXEL_RGB,
+        .steps_max = network->model->time_steps,
+    };
+}
+
+enum xt_status xt_network_open_source(const struct xt_network *network, const char *spec,
+                                      struct xt_source **out, struct xt_err *err)
+{
+    struct xt_source_options options = xt_network_source_options(network);
+    options.class_names = (const char *const *)network->class_names.names;
+    options.class_count = network->class_names.count;
+    options.held_out = true;
+    enum xt_status status = xt_source_open(out, spec, &options, err);
+    if (!status && network->task == XT_TASK_CLASSES &&
+        xt_source_class_count(*out) != network->classes) {
+        status =
+            xt_err_set(err, XT_ERR_DATA, "%s has images of %d classes, the network tells %d apart",
+                       spec, xt_source_class_count(*out), network->classes);
+        xt_source_destroy(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+enum xt_status xt_network_class_text(const struct xt_network *network, int index,
+                                     struct xt_str *out, struct xt_err *err)
+{
+    if (index >= 0 && index < network->class_names.count)
+        return xt_str_printf(out, err, "%s", network->class_names.names[index]);
+    return xt_str_printf(out, err, "%d", index);
+}
+
+static void add_meta(struct xt_network_meta *meta, const char *key, const char *value)
+{
+    meta->items[meta->count++] = (struct xt_file_meta){key, value};
+}
+
+enum xt_status xt_network_meta(const struct xt_network *network, struct xt_network_meta *out,
+                               struct xt_err *err)
+{
+    *out = (struct xt_network_meta){0};
+    snprintf(out->size, sizeof out->size, "%dx%d", network->width, network->height);
+    xt_normalise_to_meta(network->normalise.mean, out->mean);
+    xt_normalise_to_meta(network->normalise.scale, out->scale);
+    add_meta(out, "model", network->model->name);
+    add_meta(out, "input_size", out->size);
+    add_meta(out, "pixel_order", network->model->bgr ? "BGR" : "RGB");
+    add_meta(out, "mean", out->mean);
+    add_meta(out, "scale", out->scale);
+    add_meta(out, "xtrain_version", XT_VERSION);
+    if (network->task == XT_TASK_PLATES) {
+        add_meta(out, "alphabet", xt_alphabet_text(network->alphabet));
+        add_meta(out, "lprnet_norm", network->over_batch ? "batch" : "sample");
+        return XT_OK;
+    }
+    if (!network->class_names.count)
+        return XT_OK;
+    enum xt_status status = xt_class_names_print(&network->class_names, &out->names, err);
+    if (!status)
+        add_meta(out, "class_names", xt_str_get(&out->names));
+    return status;
+}
+
+void xt_network_meta_clear(struct xt_network_meta *meta)
+{
+    xt_str_clear(&meta->names);
+    *meta = (struct xt_network_meta){0};
+}
+
+/* What the weights were computed on and with, and the day that the device was seen to do that
+ * right. */
+struct made {
+    char on[256];
+    char with[128];
+    char check[32];
+};
+
+static void describe_made(const struct xt_network *network, struct made *out)
+{
+    const struct xt_device *device = &network->device;
+    const struct xt_gpu_facts *facts = &device->xpu.facts;
+    char cpu[96];
+    struct tm day;
+    time_t when = (time_t)network->device_checked;
+    xt_device_cpu_name(cpu, sizeof cpu);
+    if (device->own_memory)
+        snprintf(out->on, sizeof out->on, "%s, driver %s", facts->name, facts->driver);
+    else
+        snprintf(out->on, sizeof out->on, "%s", cpu);
+    snprintf(out->with, sizeof out->with, "oneDNN %s %.12s", xt_dnnl_version_text().text,
+             xt_dnnl.version()->hash);
+    snprintf(out->check, sizeof out->check, "not asked");
+    if (when && gmtime_r(&when, &day))
+        strftime(out->check, sizeof out->check, "passed %Y-%m-%d", &day);
+}
+
+enum xt_status xt_network_save(struct xt_network *network, const char *path, struct xt_err *err)
+{
+    struct xt_network_meta own;
+    struct made made;
+    struct xt_file_meta meta[4 + sizeof own.items / sizeof *own.items] = {{"format", "pt"}};
+    struct xt_params_view view = {network->params.values, network->params.stats};
+    struct xt_params_tensors tensors = {0};
+    enum xt_status status = xt_network_meta(network, &own, err);
+    size_t count = 1;
+    for (size_t i = 0; i < own.count; i++)
+        meta[count++] = own.items[i];
+    describe_made(network, &made);
+    meta[count++] = (struct xt_file_meta){"made_on", made.on};
+    meta[count++] = (struct xt_file_meta){"made_with", made.with};
+    if (network->device.own_memory)
+        meta[count++] = (struct xt_file_meta){"device_check", made.check};
+    if (!status)
+        status = xt_params_pull(&network->params, err);
+    if (!status)
+        status = xt_params_to_tensors(&network->params, &network->device, &view, &tensors, err);
+    if (!status)
+        status = xt_weight_file_write(path, tensors.items, (size_t)tensors.count, meta, count, err);
+    xt_params_free_tensors(&tensors);
+    xt_network_meta_clear(&own);
+    return status;
+}
+
+size_t xt_network_parameter_count(const struct xt_network *network)
+{
+    size_t count = 0;
+    for (int i = 0; i < network->params.count; i++) {
+        const struct xt_param *param = &network->params.items[i];
+        size_t part = 1;
+        for (int axis = 0; axis < param->ndims; axis++)
+            part *= (size_t)param->dims[axis];
+        count += xt_param_is_statistic(param) ? 0 : part;
+    }
+    return count;
+}

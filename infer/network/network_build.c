@@ -1,0 +1,242 @@
+#include "infer/network/network_build.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "infer/network/auto_batch.h"
+#include "infer/network/head.h"
+#include "infer/network/network_plan.h"
+#include "infer/network/param_files.h"
+
+/* XT_ERR_MEMORY with what to do: err says what is too large already, or the plan as a whole is. */
+static enum xt_status refuse(struct xt_network *network, const struct xt_settings *settings,
+                             const struct xt_network_draft *draft,
+                             const struct xt_memory_plan *plan, struct xt_err *err)
+{
+    int fits = 0;
+    struct xt_err why = *err;
+    char advice[96] = "not even one image fits";
+    enum xt_status status = xt_auto_batch_find(network, settings, draft->training,
+                                               (size_t)draft->batch - 1, &fits, err);
+    if (status)
+        return status;
+    if (fits)
+        snprintf(advice, sizeof advice, "--batch %d fits, which --batch auto finds", fits);
+    return plan ? xt_memory_plan_refuse(plan, draft->graph, advice, err)
+                : xt_err_set(err, XT_ERR_MEMORY, "%s; %s", why.text, advice);
+}
+
+/* Builds what is described once it is known that there is memory for it. */
+static enum xt_status build_within_memory(struct xt_network *network,
+                                          const struct xt_settings *settings,
+                                          const struct xt_network_draft *draft,
+                                          const struct xt_network_draft *evaluation,
+                                          struct xt_err *err)
+{
+    struct xt_memory_plan plan;
+    enum xt_status status =
+        xt_network_plan_drafts(network, settings, draft, evaluation, &plan, err);
+    /* On the CPU nothing is too large in itself: then memory ran out in planning. */
+    if (status == XT_ERR_MEMORY && network->device.own_memory)
+        return refuse(network, settings, draft, NULL, err);
+    if (!status && !xt_memory_plan_fits(&plan))
+        return refuse(network, settings, draft, &plan, err);
+    if (!status)
+        status = xt_graph_build(draft->graph, draft->logits, err);
+    if (!status && evaluation->graph)
+        status = xt_graph_build(evaluation->graph, evaluation->logits, err);
+    /* Others took what was free, or nobody could say what was. */
+    if (status == XT_ERR_MEMORY) {
+        struct xt_err why = *err;
+        xt_memory_plan_refuse(&plan, draft->graph, "a smaller --batch needs less", err);
+        xt_err_prefix(err, "%s: ", why.text);
+    }
+    return status;
+}
+
+/* Some state_dicts have the head as "fc.0": its tensors get the network's names. */
+static void rename_head(struct xt_network *network)
+{
+    char before[64];
+    snprintf(before, sizeof before, "%s.0.", network->model->head);
+    for (size_t i = 0; i < network->weights.count; i++) {
+        struct xt_file_tensor *tensor = &network->weights.tensors[i];
+        if (!xt_str_starts(tensor->name, before))
+            continue;
+        for (int k = 0; k < network->params.count; k++) {
+            const char *name = network->params.items[k].name;
+            if (xt_str_starts(name, network->model->head) &&
+                xt_str_ends(name, tensor->name + strlen(before)))
+                tensor->name = name;
+        }
+    }
+}
+
+/* Whether the head of the weights is for other classes than these: it is then left out. */
+static enum xt_status is_other_head(const struct xt_network *network, bool *out, struct xt_err *err)
+{
+    *out = false;
+    if (!network->model->head)
+        return XT_OK;
+    int own = xt_network_head_classes(network);
+    *out = own != network->classes;
+    const char *names = xt_weight_file_meta(&network->weights, "class_names");
+    if (*out || !names)
+        return XT_OK;
+    struct xt_class_names own_names;
+    enum xt_status status = xt_class_names_parse(&own_names, names, "--init", err);
+    if (!status)
+        *out = !xt_class_names_equal(&own_names, &network->class_names);
+    xt_class_names_clear(&own_names);
+    return status;
+}
+
+static enum xt_status fill(struct xt_network *network, const struct xt_settings *settings,
+                           bool training, struct xt_err *err)
+{
+    struct xt_params *params = &network->params;
+    bool other_head = false;
+    bool adapted = false;
+    enum xt_status status = XT_OK;
+    if (network->has_weights && network->model->head)
+        rename_head(network);
+    if (network->has_weights)
+        status = xt_head_adapt(network, settings, training, &adapted, err);
+    if (!status && network->has_weights && training && !adapted)
+        status = is_other_head(network, &other_head, err);
+    if (!status && (!network->has_weights || settings->init_partial || other_head))
+        status = xt_params_initialise(params, &network->device, settings->seed,
+                                      network->model->initial_bias, err);
+    if (status || !network->has_weights)
+        return status;
+    char head[64];
+    snprintf(head, sizeof head, "%s.", network->model->head ? network->model->head : "");
+    /* What a run that goes on begins with is in its checkpoint. */
+    if (other_head && network->bn_before == XT_BN_AUTO)
+        xt_log_note("%s: its last layer %s is of %d classes, other than the %d of the data: it "
+                    "starts from random weights, all else is taken",
+                    settings->init, network->model->head, xt_network_head_classes(network),
+                    network->classes);
+    struct xt_params_view view = {params->values, params->stats};
+    return xt_params_from_file(params, &network->device, &view, &network->weights, settings->init,
+                               settings->init_partial, other_head ? head : NULL, err);
+}
+
+/* What freezing the statistics depends on, and says so where the weights decide. */
+static void choose_bn(struct xt_network *network, const struct xt_settings *settings, bool training)
+{
+    bool untouched = network->params.frozen_at_init;
+    network->bn_frozen = xt_network_freezes_bn(network, settings);
+    network->graph->options.bn_frozen = training && network->bn_frozen;
+    if (!training || !untouched)
+        return;
+    if (settings->bn == XT_BN_AUTO && network->bn_before == XT_BN_AUTO)
+        xt_log_note("%s: its batch norm statistics are still 0 and 1, so it was trained without "
+                    "them; they stay frozen, scale and shift go on learning (--bn frozen)",
+                    settings->init);
+    else if (settings->bn == XT_BN_BATCH)
+        xt_log_warn("%s was trained without batch norm statistics (they are still 0 and 1); --bn "
+                    "batch will undo much of what it knows",
+                    settings->init);
+}
+
+/* So that a run that is killed later has not compiled for nothing; a cache that cannot be kept
+ * stops no run. */
+static void keep_kernels(struct xt_network *network)
+{
+    struct xt_err why = {0};
+    if (xt_device_record_cache(&network->device, &why))
+        xt_log_warn("%s", why.text);
+}
+
+/* On the CPU the kernels decide how parameters lie, so these are filled last. On an XPU parameters
+ * are plain, and which kernels there are depends on what the weights say about the statistics. */
+static enum xt_status build_cpu(struct xt_network *network, const struct xt_settings *settings,
+                                bool training, struct xt_err *err)
+{
+    struct xt_network_draft draft = {&network->params, network->batch, training, NULL, NULL};
+    enum xt_status status = xt_network_describe(network, settings, &draft, err);
+    network->graph = network->inference = draft.graph;
+    if (!status)
+        status = build_within_memory(network, settings, &draft,
+                                     &(struct xt_network_draft){.graph = NULL}, err);
+    if (!status)
+        status = fill(network, settings, training, err);
+    if (!status)
+        choose_bn(network, settings, training);
+    return status;
+}
+
+static enum xt_status build_xpu(struct xt_network *network, const struct xt_settings *settings,
+                                bool training, struct xt_err *err)
+{
+    struct xt_network_draft draft = {&network->params, network->batch, training, NULL, NULL};
+    struct xt_network_draft evaluation = {&network->params, network->batch, false, NULL, NULL};
+    enum xt_status status = xt_network_describe(network, settings, &draft, err);
+    network->graph = network->inference = draft.graph;
+    if (!status)
+        status = xt_params_allocate(&network->params, false, err);
+    if (!status)
+        status = fill(network, settings, training, err);
+    if (status)
+        return status;
+    choose_bn(network, settings, training);
+    if (xt_network_needs_evaluation(network, training)) {
+        status = xt_network_describe(network, settings, &evaluation, err);
+        network->inference = evaluation.graph;
+    }
+    return status ? status : build_within_memory(network, settings, &draft, &evaluation, err);
+}
+
+enum xt_status xt_network_build(struct xt_network *network, const struct xt_settings *settings,
+                                int batch, bool training, struct xt_err *err)
+{
+    struct xt_span start = xt_span_now();
+    network->batch = batch;
+    enum xt_status status = xt_network_check_classes(network, settings, err);
+    if (status)
+        return status;
+    status = network->device.compiles ? build_xpu(network, settings, training, err)
+                                      : build_cpu(network, settings, training, err);
+    if (!status)
+        keep_kernels(network);
+    xt_weight_file_clear(&network->weights);
+    network->has_weights = false;
+    network->build_span = xt_span_since(&start);
+    return status;
+}
+
+enum xt_status xt_network_build_beside(struct xt_network *network,
+                                       const struct xt_settings *settings, int batch,
+                                       struct xt_graph **out, struct xt_err *err)
+{
+    struct xt_network_draft draft = {&network->params, batch, false, NULL, NULL};
+    enum xt_status status = xt_network_describe(network, settings, &draft, err);
+    *out = draft.graph;
+    return status ? status
+                  : build_within_memory(network, settings, &draft,
+                                        &(struct xt_network_draft){.graph = NULL}, err);
+}
+
+enum xt_status xt_network_rebuild(struct xt_network *network, const struct xt_settings *settings,
+                                  int batch, struct xt_err *err)
+{
+    enum xt_status status = xt_network_check_amp(network, settings, err);
+    if (status)
+        return status;
+    xt_graph_destroy(network->graph);
+    network->graph = network->inference = NULL;
+    network->batch = batch;
+    status = xt_network_build_beside(network, settings, batch, &network->graph, err);
+    network->inference = network->graph;
+    return status;
+}
+
+enum xt_status xt_network_init(struct xt_network *network, const struct xt_settings *settings,
+                               int batch, bool training, struct xt_err *err)
+{
+    enum xt_status status = xt_network_open(network, settings, err);
+    return status ? status : xt_network_build(network, settings, batch, training, err);
+}

@@ -1,0 +1,613 @@
+#include "infer/session/engine.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/system/thread.h"
+#include "infer/session/cutter.h"
+
+enum stage { OPENING, OPEN, BUILDING, READY, FAILED };
+enum place { QUEUED, IN_PASS };
+
+/* A cutter that nobody uses now. */
+struct spare {
+    struct spare *next;
+    struct xt_cutter cutter;
+};
+
+struct xtrain_answer {
+    struct xtrain *of;
+    struct xtrain_answer *next;
+    enum place place;
+    atomic_bool is_there; /* set last: from then on it is the caller's alone */
+    double since;         /* when it was queued */
+    uint64_t number;      /* in the order of queueing */
+    void (*done)(void *context);
+    void *context;
+    struct xt_err err;
+    double confidence;
+    int parts;
+    float part_confidence[XT_DECODE_MAX];
+    size_t part_at[XT_DECODE_MAX]; /* in `texts` */
+    struct xt_str texts;           /* the answer and its parts, each with its end */
+    uint8_t pixels[];
+};
+
+struct xtrain {
+    const struct xt_settings *settings; /* until READY */
+    struct xt_engine_plan plan;
+    struct xt_session session; /* the worker's; its network is only read once it is open */
+    struct xt_feed_size size;
+    pthread_t worker;
+    pthread_mutex_t lock;
+    pthread_cond_t to_worker;
+    pthread_cond_t to_callers;
+    enum stage stage;
+    struct xt_err err; /* of a stage that failed */
+    bool closing;
+    struct xtrain_answer *first;
+    struct xtrain_answer **last;
+    int queued;                  /* in the list */
+    int taken;                   /* places: the list, and those who are decoding for one */
+    uint64_t sent, flushed;      /* numbers: of the last one queued, of the last one not to wait */
+    struct xtrain_answer **pass; /* [batch] */
+    struct spare *spares;
+};
+
+/* ---- the worker ---- */
+
+static void enter(struct xtrain *engine, enum stage stage, const struct xt_err *err)
+{
+    pthread_mutex_lock(&engine->lock);
+    engine->stage = err->status ? FAILED : stage;
+    engine->err = *err;
+    pthread_cond_broadcast(&engine->to_callers);
+    pthread_mutex_unlock(&engine->lock);
+}
+
+/* False where it is closed instead. */
+static bool wait_for_plan(struct xtrain *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    while (engine->stage == OPEN && !engine->closing)
+        pthread_cond_wait(&engine->to_worker, &engine->lock);
+    bool build = engine->stage == BUILDING;
+    pthread_mutex_unlock(&engine->lock);
+    return build;
+}
+
+static enum xt_status build(struct xtrain *engine, struct xt_err *err)
+{
+    struct xt_session *session = &engine->session;
+    enum xt_status status = xt_session_build(session, engine->settings, &engine->plan.session, err);
+    if (!status)
+        status = xt_mem_calloc(&engine->pass, (size_t)session->network.batch,
+                               sizeof(struct xtrain_answer *), "a batch of answers", err);
+    int batch = session->network.batch;
+    if (!engine->plan.queue)
+        engine->plan.queue = 4 * batch;
+    if (engine->plan.queue < batch)
+        engine->plan.queue = batch;
+    return status;
+}
+
+static void wait_until(struct xtrain *engine, double seconds)
+{
+    if (isinf(seconds)) {
+        pthread_cond_wait(&engine->to_worker, &engine->lock);
+        return;
+    }
+    struct timespec until = {.tv_sec = (time_t)seconds};
+    until.tv_nsec = (long)((seconds - (double)until.tv_sec) * 1e9);
+    pthread_cond_timedwait(&engine->to_worker, &engine->lock, &until);
+}
+
+/* Whether what waits is to be computed now. */
+static bool is_due(const struct xtrain *engine)
+{
+    return engine->queued >= engine->session.network.batch || engine->closing ||
+           engine->first->number <= engine->flushed ||
+           xt_thread_seconds() >= engine->first->since + engine->plan.wait;
+}
+
+static int take(struct xtrain *engine)
+{
+    int count = 0;
+    int most = xt_session_take(&engine->session, engine->queued);
+    while (count < most && engine->first) {
+        struct xtrain_answer *answer = engine->first;
+        engine->first = answer->next;
+        answer->place = IN_PASS;
+        engine->pass[count++] = answer;
+    }
+    if (!engine->first)
+        engine->last = &engine->first;
+    engine->queued -= count;
+    engine->taken -= count;
+    pthread_cond_broadcast(&engine->to_callers);
+    return count;
+}
+
+/* The next batch; 0 where it is closed and nothing waits any more. */
+static int next_batch(struct xtrain *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    while (engine->first ? !is_due(engine) : !engine->closing)
+        wait_until(engine, engine->first ? engine->first->since + engine->plan.wait : INFINITY);
+    int count = take(engine);
+    pthread_mutex_unlock(&engine->lock);
+    return count;
+}
+
+static enum xt_status append_text(struct xtrain_answer *answer, const struct xt_str *text)
+{
+    return xt_str_append(&answer->texts, xt_str_get(text), text->length + 1, &answer->err);
+}
+
+static enum xt_status append_part(struct xtrain_answer *answer, const struct xt_network *network,
+                                  int symbol)
+{
+    struct xt_str text = {0};
+    enum xt_status status =
+        network->task == XT_TASK_PLATES
+            ? xt_alphabet_decode(network->alphabet, &symbol, 1, &text, &answer->err)
+            : xt_network_class_text(network, symbol, &text, &answer->err);
+    answer->part_at[answer->parts++] = answer->texts.length;
+    if (!status)
+        status = append_text(answer, &text);
+    xt_str_clear(&text);
+    return status;
+}
+
+static enum xt_status fill(struct xtrain_answer *answer, const struct xt_session *session,
+                           int image)
+{
+    const struct xt_objective *objective = session->objective;
+    struct xt_decoded decoded;
+    struct xt_str text = {0};
+    enum xt_status status = xt_session_answer(session, image, &decoded, &answer->err);
+    if (!status)
+        status =
+            objective->class->text(objective, decoded.symbols, decoded.length, &text, &answer->err);
+    if (!status)
+        status = append_text(answer, &text);
+    for (int i = 0; !status && i < decoded.length; i++) {
+        answer->part_confidence[i] = decoded.confidence[i];
+        status = append_part(answer, &session->network, decoded.symbols[i]);
+    }
+    if (!status)
+        answer->confidence = decoded.probability;
+    xt_str_clear(&text);
+    return status;
+}
+
+static void compute(struct xtrain *engine, int count)
+{
+    struct xt_session *session = &engine->session;
+    size_t bytes = xt_session_image_bytes(session);
+    struct xt_err err = {0};
+    double start = xt_thread_seconds();
+    for (int i = 0; i < count; i++)
+        memcpy(session->pixels + (size_t)i * bytes, engine->pass[i]->pixels, bytes);
+    enum xt_status status = xt_session_run(session, count, &err);
+    for (int i = 0; i < count; i++)
+        if (status)
+            engine->pass[i]->err = err;
+        else
+            fill(engine->pass[i], session, i);
+    if (engine->plan.passed)
+        engine->plan.passed(engine->plan.context, count, xt_thread_seconds() - start);
+}
+
+static void hand_out(struct xtrain *engine, int count)
+{
+    for (int i = 0; i < count; i++) {
+        struct xtrain_answer *answer = engine->pass[i];
+        void (*done)(void *) = answer->done;
+        void *context = answer->context;
+        pthread_mutex_lock(&engine->lock);
+        atomic_store(&answer->is_there, true);
+        pthread_cond_broadcast(&engine->to_callers);
+        pthread_mutex_unlock(&engine->lock);
+        if (done)
+            done(context);
+    }
+}
+
+/* All that the session does is done here: the host's threads stay as they are. */
+static void *work(void *argument)
+{
+    struct xtrain *engine = argument;
+    struct xt_err err = {0};
+    err.status = xt_session_open(&engine->session, engine->settings, &err);
+    enter(engine, OPEN, &err);
+    if (!err.status && wait_for_plan(engine)) {
+        err.status = build(engine, &err);
+        enter(engine, READY, &err);
+        for (int count; !err.status && (count = next_batch(engine));) {
+            compute(engine, count);
+            hand_out(engine, count);
+        }
+    }
+    xt_session_clear(&engine->session);
+    return NULL;
+}
+
+/* ---- opening and closing ---- */
+
+static enum xt_status wait_for_stage(struct xtrain *engine, enum stage passing, struct xt_err *err)
+{
+    pthread_mutex_lock(&engine->lock);
+    while (engine->stage == passing)
+        pthread_cond_wait(&engine->to_callers, &engine->lock);
+    enum xt_status status = engine->err.status;
+    if (status)
+        xt_err_set(err, status, "%s", engine->err.text);
+    pthread_mutex_unlock(&engine->lock);
+    return status;
+}
+
+static void init_locks(struct xtrain *engine)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&engine->lock, NULL);
+    pthread_cond_init(&engine->to_worker, &monotonic);
+    pthread_cond_init(&engine->to_callers, NULL);
+    pthread_condattr_destroy(&monotonic);
+}
+
+static void destroy(struct xtrain *engine)
+{
+    while (engine->spares) {
+        struct spare *spare = engine->spares;
+        engine->spares = spare->next;
+        xt_cutter_clear(&spare->cutter);
+        free(spare);
+    }
+    pthread_cond_destroy(&engine->to_callers);
+    pthread_cond_destroy(&engine->to_worker);
+    pthread_mutex_destroy(&engine->lock);
+    free(engine->pass);
+    free(engine);
+}
+
+enum xt_status xt_engine_open(struct xtrain **out, const struct xt_settings *settings,
+                              struct xt_err *err)
+{
+    struct xtrain *engine = NULL;
+    *out = NULL;
+    enum xt_status status = xt_mem_calloc(&engine, 1, sizeof *engine, "a network", err);
+    if (status)
+        return status;
+    engine->settings = settings;
+    engine->last = &engine->first;
+    init_locks(engine);
+    status = xt_thread_start(&engine->worker, work, engine, "the thread that computes", err);
+    if (status) {
+        destroy(engine);
+        return status;
+    }
+    status = wait_for_stage(engine, OPENING, err);
+    if (status) {
+        xtrain_close(engine);
+        return status;
+    }
+    const struct xt_network *network = &engine->session.network;
+    engine->size = (struct xt_feed_size){network->width, network->height, network->model->bgr};
+    *out = engine;
+    return XT_OK;
+}
+
+enum xt_status xt_engine_start(struct xtrain *engine, const struct xt_engine_plan *plan,
+                               struct xt_err *err)
+{
+    pthread_mutex_lock(&engine->lock);
+    engine->plan = *plan;
+    engine->stage = BUILDING;
+    pthread_cond_signal(&engine->to_worker);
+    pthread_mutex_unlock(&engine->lock);
+    return wait_for_stage(engine, BUILDING, err);
+}
+
+void xtrain_close(struct xtrain *network)
+{
+    if (!network)
+        return;
+    pthread_mutex_lock(&network->lock);
+    network->closing = true;
+    pthread_cond_signal(&network->to_worker);
+    pthread_mutex_unlock(&network->lock);
+    pthread_join(network->worker, NULL);
+    destroy(network);
+}
+
+const struct xt_network *xt_engine_network(const struct xtrain *engine)
+{
+    return &engine->session.network;
+}
+
+int xt_engine_waiting(struct xtrain *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    int queued = engine->queued;
+    pthread_mutex_unlock(&engine->lock);
+    return queued;
+}
+
+/* ---- sending ---- */
+
+static enum xt_status take_place(struct xtrain *engine, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    pthread_mutex_lock(&engine->lock);
+    while (engine->taken >= engine->plan.queue && !engine->plan.refuse)
+        pthread_cond_wait(&engine->to_callers, &engine->lock);
+    if (engine->taken < engine->plan.queue)
+        engine->taken++;
+    else
+        status =
+            xt_err_set(err, (enum xt_status)XTRAIN_BUSY,
+                       "%d pictures wait already, as many as may: try again later", engine->taken);
+    pthread_mutex_unlock(&engine->lock);
+    return status;
+}
+
+static void leave_place(struct xtrain *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    engine->taken--;
+    pthread_cond_broadcast(&engine->to_callers);
+    pthread_mutex_unlock(&engine->lock);
+}
+
+static enum xt_status borrow_cutter(struct xtrain *engine, struct spare **out, struct xt_err *err)
+{
+    pthread_mutex_lock(&engine->lock);
+    *out = engine->spares;
+    if (*out)
+        engine->spares = (*out)->next;
+    pthread_mutex_unlock(&engine->lock);
+    return *out ? XT_OK : xt_mem_calloc(out, 1, sizeof **out, "a decoder", err);
+}
+
+static void return_cutter(struct xtrain *engine, struct spare *spare)
+{
+    xt_cutter_trim(&spare->cutter);
+    pthread_mutex_lock(&engine->lock);
+    spare->next = engine->spares;
+    engine->spares = spare;
+    pthread_mutex_unlock(&engine->lock);
+}
+
+static enum xt_status read_region(const struct xtrain_image *image, struct xt_region *region,
+                                  struct xt_err *err)
+{
+    *region = (struct xt_region){.count = image->region ? image->region_numbers : 0};
+    if (image->region && region->count != 4 && region->count != 8)
+        region->count = -1; /* which the check refuses */
+    for (int i = 0; i < region->count; i++)
+        region->numbers[i] = image->region[i];
+    return xt_region_check(region, err);
+}
+
+static enum xt_status read_pixels(const struct xtrain *engine, const struct xtrain_image *image,
+                                  struct xt_pixels *out, struct xt_err *err)
+{
+    size_t width = (size_t)image->width * (image->pixels == XTRAIN_GREY ? 1 : 3);
+    size_t stride = image->stride ? image->stride : width;
+    if (image->width < 0 || image->height <= 0 || image->pixels < 0 ||
+        image->pixels > XTRAIN_GREY || stride < width || stride > SIZE_MAX / (size_t)image->height)
+        return xt_err_set(
+            err, XT_ERR_USAGE,
+            "pixels of %d x %d, rows %zu bytes apart, in order %d: that is no picture",
+            image->width, image->height, image->stride, image->pixels);
+    if (image->size < stride * ((size_t)image->height - 1) + width)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "pixels of %d x %d, rows %zu bytes apart, take more than %zu bytes",
+                          image->width, image->height, stride, image->size);
+    *out = (struct xt_pixels){.bytes = image->bytes,
+                              .width = image->width,
+                              .height = image->height,
+                              .stride = stride,
+                              .grey = image->pixels == XTRAIN_GREY,
+                              .is_swapped = (image->pixels == XTRAIN_BGR) != engine->size.bgr};
+    return XT_OK;
+}
+
+static enum xt_status cut(const struct xtrain *engine, struct xt_cutter *cutter,
+                          const struct xtrain_image *image, uint8_t *out, struct xt_err *err)
+{
+    struct xt_region region;
+    struct xt_pixels pixels;
+    enum xt_status status = read_region(image, &region, err);
+    if (status)
+        return status;
+    if (!image->path && !image->bytes)
+        return xt_err_set(err, XT_ERR_USAGE, "the image has neither a path nor bytes");
+    if (image->path)
+        return xt_cutter_file(cutter, &engine->size, image->path, &region, out, err);
+    if (!image->width)
+        return xt_cutter_encoded(cutter, &engine->size, image->bytes, image->size, "the image",
+                                 &region, out, err);
+    status = read_pixels(engine, image, &pixels, err);
+    return status ? status : xt_cutter_pixels(cutter, &engine->size, &pixels, &region, out, err);
+}
+
+static void queue(struct xtrain *engine, struct xtrain_answer *answer)
+{
+    pthread_mutex_lock(&engine->lock);
+    answer->since = xt_thread_seconds();
+    answer->number = ++engine->sent;
+    *engine->last = answer;
+    engine->last = &answer->next;
+    engine->queued++;
+    pthread_cond_signal(&engine->to_worker);
+    pthread_mutex_unlock(&engine->lock);
+}
+
+static enum xt_status make(struct xtrain *engine, const struct xtrain_image *image,
+                           struct xtrain_answer **out, struct xt_err *err)
+{
+    struct xtrain_answer *answer = NULL;
+    struct spare *spare = NULL;
+    size_t bytes = (size_t)engine->size.width * (size_t)engine->size.height * 3;
+    enum xt_status status = xt_mem_calloc(&answer, 1, sizeof *answer + bytes, "an image", err);
+    if (!status)
+        status = borrow_cutter(engine, &spare, err);
+    if (!status) {
+        status = cut(engine, &spare->cutter, image, answer->pixels, err);
+        return_cutter(engine, spare);
+    }
+    if (status) {
+        free(answer);
+        return status;
+    }
+    answer->of = engine;
+    answer->done = image->done;
+    answer->context = image->context;
+    *out = answer;
+    return XT_OK;
+}
+
+void xt_engine_fail(const struct xt_err *err, struct xtrain_error *error)
+{
+    if (!error)
+        return;
+    error->status = (int)err->status;
+    memcpy(error->text, err->text, sizeof error->text);
+}
+_Static_assert(sizeof((struct xt_err *)0)->text == sizeof((struct xtrain_error *)0)->text,
+               "sentences are of one length");
+
+enum xt_status xt_engine_err(const struct xtrain_error *error, struct xt_err *err)
+{
+    return xt_err_set(err, (enum xt_status)error->status, "%s", error->text);
+}
+
+int xtrain_send(struct xtrain *network, const struct xtrain_image *image,
+                struct xtrain_answer **out, struct xtrain_error *error)
+{
+    struct xt_err err = {0};
+    *out = NULL;
+    int status = (int)take_place(network, &err);
+    if (!status) {
+        status = (int)make(network, image, out, &err);
+        if (status)
+            leave_place(network);
+    }
+    if (status)
+        xt_engine_fail(&err, error);
+    else
+        queue(network, *out);
+    return status;
+}
+
+void xtrain_flush(struct xtrain *network)
+{
+    pthread_mutex_lock(&network->lock);
+    network->flushed = network->sent;
+    pthread_cond_signal(&network->to_worker);
+    pthread_mutex_unlock(&network->lock);
+}
+
+/* ---- answers ---- */
+
+int xtrain_ready(const struct xtrain_answer *answer)
+{
+    return atomic_load(&answer->is_there);
+}
+
+int xtrain_wait(struct xtrain_answer *answer, struct xtrain_error *error)
+{
+    if (!atomic_load(&answer->is_there)) {
+        struct xtrain *engine = answer->of;
+        pthread_mutex_lock(&engine->lock);
+        while (!atomic_load(&answer->is_there))
+            pthread_cond_wait(&engine->to_callers, &engine->lock);
+        pthread_mutex_unlock(&engine->lock);
+    }
+    if (answer->err.status)
+        xt_engine_fail(&answer->err, error);
+    return (int)answer->err.status;
+}
+
+int xtrain_read(struct xtrain *network, const struct xtrain_image *image,
+                struct xtrain_answer **out, struct xtrain_error *error)
+{
+    int status = xtrain_send(network, image, out, error);
+    if (status)
+        return status;
+    status = xtrain_wait(*out, error);
+    if (status) {
+        xtrain_answer_free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+const char *xtrain_answer_text(const struct xtrain_answer *answer)
+{
+    return xt_str_get(&answer->texts);
+}
+
+double xtrain_answer_confidence(const struct xtrain_answer *answer)
+{
+    return answer->confidence;
+}
+
+int xtrain_answer_count(const struct xtrain_answer *answer)
+{
+    return answer->parts;
+}
+
+const char *xtrain_answer_part(const struct xtrain_answer *answer, int part)
+{
+    return part >= 0 && part < answer->parts ? answer->texts.data + answer->part_at[part] : "";
+}
+
+double xtrain_answer_part_confidence(const struct xtrain_answer *answer, int part)
+{
+    return part >= 0 && part < answer->parts ? (double)answer->part_confidence[part] : 0;
+}
+
+/* Takes it out of the queue. */
+static void withdraw(struct xtrain *engine, struct xtrain_answer *answer)
+{
+    struct xtrain_answer **at = &engine->first;
+    while (*at != answer)
+        at = &(*at)->next;
+    *at = answer->next;
+    if (!answer->next)
+        engine->last = at;
+    engine->queued--;
+    engine->taken--;
+    pthread_cond_broadcast(&engine->to_callers);
+}
+
+void xtrain_answer_free(struct xtrain_answer *answer)
+{
+    if (!answer)
+        return;
+    if (!atomic_load(&answer->is_there)) {
+        struct xtrain *engine = answer->of;
+        pthread_mutex_lock(&engine->lock);
+        if (answer->place == QUEUED)
+            withdraw(engine, answer);
+        else
+            while (!atomic_load(&answer->is_there))
+                pthread_cond_wait(&engine->to_callers, &engine->lock);
+        pthread_mutex_unlock(&engine->lock);
+    }
+    xt_str_clear(&answer->texts);
+    free(answer);
+}

@@ -1,0 +1,14 @@
+/* What libxtrain's options mean, for its test: as the program's own defaults do. */
+#ifndef XT_INFER_SESSION_LIBRARY_H
+#define XT_INFER_SESSION_LIBRARY_H
+
+#include "base/err.h"
+#include "infer/session/xtrain.h"
+#include "train/settings.h"
+
+/* The settings of a run of predict with these options; strings are borrowed. XT_ERR_USAGE for what
+ * cannot be meant. */
+enum xt_status xt_library_settings(const char *weights, const struct xtrain_options *options,
+                                   struct xt_settings *out, struct xt_err *err);
+
+#endif

@@ -1,0 +1,139 @@
+#include "infer/session/session.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "infer/network/auto_batch.h"
+#include "infer/calibrate.h"
+#include "infer/network/network_build.h"
+
+/* Which images are read decides nothing about the answer to one of them, so the ranges cannot come
+ * from them. */
+static enum xt_status check_int8(const struct xt_settings *s, struct xt_err *err)
+{
+    if (s->amp != XT_AMP_INT8)
+        return XT_OK;
+    if (s->calibrate)
+        return xt_calibrate_check(s, err);
+    return xt_err_set(err, XT_ERR_USAGE,
+                      "--amp int8 has to know how large the numbers in the network get: give "
+                      "--calibrate DIR with images like those to be read, best those it was "
+                      "trained on");
+}
+
+enum xt_status xt_session_open(struct xt_session *session, const struct xt_settings *settings,
+                               struct xt_err *err)
+{
+    enum xt_status status = check_int8(settings, err);
+    if (!status)
+        status = xt_network_open(&session->network, settings, err);
+    return status ? status : xt_network_check_device(&session->network, settings, err);
+}
+
+size_t xt_session_image_bytes(const struct xt_session *session)
+{
+    return (size_t)session->network.height * (size_t)session->network.width * 3;
+}
+
+static enum xt_status build_network(struct xt_session *session, const struct xt_settings *settings,
+                                    const struct xt_session_plan *plan, struct xt_err *err)
+{
+    struct xt_calibration calibration;
+    struct xt_network *network = &session->network;
+    int batch = plan->batch;
+    enum xt_status status = batch ? XT_OK : xt_network_check_classes(network, settings, err);
+    if (!status && !batch)
+        status = xt_auto_batch_take(network, settings, false, plan->images, &batch, err);
+    if (!status)
+        status = xt_network_build(network, settings, batch, false, err);
+    if (status || settings->amp != XT_AMP_INT8)
+        return status;
+    status = xt_calibrate_int8(network, settings, settings->calibrate, batch, &calibration, err);
+    if (!status)
+        xt_log_note("int8: ranges from %zu of the %s of %s", calibration.images,
+                    xt_count((long long)calibration.all, "image").text, calibration.source);
+    return status;
+}
+
+/* Each a quarter of the next: more would take more memory for their weights. */
+static enum xt_status build_smaller(struct xt_session *session, const struct xt_settings *settings,
+                                    int batch, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    if (batch > 1) {
+        int less = (batch + 3) / 4;
+        status = build_smaller(session, settings, less, err);
+        if (!status)
+            status = xt_network_build_beside(&session->network, settings, less,
+                                             &session->graphs[session->graph_count], err);
+        session->graph_count += session->graphs[session->graph_count] != NULL;
+    }
+    return status;
+}
+
+static enum xt_status warm(struct xt_session *session, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    for (int i = 0; i < session->graph_count && !status; i++)
+        status = xt_session_run(session, session->graphs[i]->options.batch, err);
+    return status;
+}
+
+enum xt_status xt_session_build(struct xt_session *session, const struct xt_settings *settings,
+                                const struct xt_session_plan *plan, struct xt_err *err)
+{
+    struct xt_network *network = &session->network;
+    enum xt_status status = build_network(session, settings, plan, err);
+    if (!status && plan->any_count)
+        status = build_smaller(session, settings, network->batch, err);
+    if (!status)
+        status = xt_objective_create(&session->objective, network, settings, err);
+    if (!status)
+        status = xt_mem_aligned(&session->pixels, (size_t)network->batch,
+                                xt_session_image_bytes(session), "a batch of images", err);
+    if (status)
+        return status;
+    session->graphs[session->graph_count++] = network->graph;
+    return plan->any_count ? warm(session, err) : XT_OK;
+}
+
+int xt_session_take(const struct xt_session *session, int waiting)
+{
+    int pick = session->graph_count - 1;
+    while (pick > 0 && 4 * waiting < 3 * session->graphs[pick]->options.batch)
+        pick--;
+    int batch = session->graphs[pick]->options.batch;
+    return waiting < batch ? waiting : batch;
+}
+
+enum xt_status xt_session_run(struct xt_session *session, int count, struct xt_err *err)
+{
+    int pick = 0;
+    while (session->graphs[pick]->options.batch < count)
+        pick++;
+    struct xt_graph *graph = session->graphs[pick];
+    graph->pass = (struct xt_graph_pass){.pixels = session->pixels, .count = count};
+    session->network.inference = graph; /* whose logits the objective reads */
+    return xt_graph_forward(graph, err);
+}
+
+enum xt_status xt_session_answer(const struct xt_session *session, int image,
+                                 struct xt_decoded *out, struct xt_err *err)
+{
+    return xt_objective_answer(session->objective, image, out, err);
+}
+
+void xt_session_clear(struct xt_session *session)
+{
+    struct xt_network *network = &session->network;
+    for (int i = 0; i < session->graph_count; i++)
+        if (session->graphs[i] != network->graph)
+            xt_graph_destroy(session->graphs[i]);
+    network->inference = network->graph;
+    xt_objective_destroy(session->objective);
+    free(session->pixels);
+    xt_network_clear(network);
+    *session = (struct xt_session){0};
+}

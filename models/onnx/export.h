@@ -1,0 +1,36 @@
+/* A described network with its parameters as an ONNX file: what other programs run.
+ *
+ * The graph is one for inference that has been described (xt_model_describe) over parameters that
+ * are there; it need not be built. Its options decide what comes out: norms folded or not (fuse),
+ * float32 or fp16 (dtype), int8 with the ranges that it was described with (int8). What goes in is
+ * "input", float32 [batch][3][height][width], normalised, or "images", u8
+ * [batch][height][width][3]; what comes out is "logits", float32, [batch][classes] or
+ * [batch][time][classes]. Thread-safe for different graphs.
+ */
+#ifndef XT_MODELS_ONNX_EXPORT_H
+#define XT_MODELS_ONNX_EXPORT_H
+
+#include "base/err.h"
+#include "engine/graph.h"
+#include "models/weights/weight_store.h"
+
+struct xt_export_options {
+    const char *name; /* of the network */
+    const struct xt_tensor *logits;
+    int batch;                       /* 0: any */
+    bool with_preprocess;            /* the normalisation is part of the model, which takes bytes */
+    const struct xt_file_meta *meta; /* metadata_props */
+    size_t meta_count;
+};
+
+/* What was written. */
+struct xt_exported {
+    size_t bytes;
+    int opset, ir;
+};
+
+/* Names an op that has no counterpart (XT_ERR_USAGE). The file is there whole or not at all. */
+enum xt_status xt_export_onnx(const struct xt_graph *graph, const struct xt_export_options *options,
+                              const char *path, struct xt_exported *out, struct xt_err *err);
+
+#endif

@@ -1,0 +1,63 @@
+/* What the kinds of ops share while a graph becomes an ONNX model. A kind has one function, in a
+ * file of its own beside this one, and a line in export.c.
+ *
+ * ONNX has N, C, H, W. A tensor of ours becomes a value, float32 or fp16; one of int8 is quantised
+ * and dequantised on its way (QDQ), and its value is what the dequantising gives.
+ */
+#ifndef XT_MODELS_ONNX_EXPORTER_H
+#define XT_MODELS_ONNX_EXPORTER_H
+
+#include "models/onnx/onnx.h"
+#include "engine/graph.h"
+#include "engine/ops/ops.h"
+
+struct xt_exporter {
+    const struct xt_graph *graph;
+    struct xt_onnx *onnx;
+    int64_t batch;        /* 0: any */
+    bool with_preprocess; /* the model takes bytes */
+    struct {
+        const char *name;
+        enum xt_dtype dtype;
+    } values[XT_TENSORS_MAX]; /* by the tensors' index */
+};
+
+/* The type that an op's arithmetic is written in: fp16 where it writes that, else float32. */
+enum xt_dtype xt_export_dtype(const struct xt_tensor *out);
+
+/* The value of a tensor that has been written, brought to this type. */
+const char *xt_export_in(struct xt_exporter *exporter, const struct xt_tensor *tensor,
+                         enum xt_dtype dtype);
+/* Says which value a tensor is, in the tensor's own type from then on. */
+void xt_export_out(struct xt_exporter *exporter, const struct xt_tensor *tensor, const char *value,
+                   enum xt_dtype dtype);
+/* "NAME/TYPE" as the name of a node of this op, with these attributes (ends without a name). */
+const char *xt_export_node(struct xt_exporter *exporter, const struct xt_op *op,
+                           const struct xt_onnx_node *node);
+
+/* A constant of float32 numbers, brought to `dtype`. One beyond fp16's numbers is refused by name.
+ */
+const char *xt_export_constant(struct xt_exporter *exporter, const char *name, enum xt_dtype dtype,
+                               int ndims, const int64_t *dims, const float *numbers);
+/* Whole numbers of int64: axes, shapes. */
+const char *xt_export_axes(struct xt_exporter *exporter, const char *name, const int64_t *axes,
+                           int count);
+/* value * number, value + number, ...: `type` is the node's. */
+const char *xt_export_with_number(struct xt_exporter *exporter, const struct xt_op *op,
+                                  const char *type, const char *value, enum xt_dtype dtype,
+                                  float number);
+
+/* A pool of a value of this type: its output, of the same type. */
+const char *xt_export_pool(struct xt_exporter *exporter, const struct xt_op *op, const char *value,
+                           const struct xt_window *window, bool average);
+
+/* The kinds. */
+void xt_export_input(struct xt_exporter *exporter, const struct xt_op *op);
+void xt_export_conv(struct xt_exporter *exporter, const struct xt_op *op);
+void xt_export_norm(struct xt_exporter *exporter, const struct xt_op *op);
+void xt_export_pool_op(struct xt_exporter *exporter, const struct xt_op *op);
+void xt_export_gelu(struct xt_exporter *exporter, const struct xt_op *op);
+void xt_export_dropout(struct xt_exporter *exporter, const struct xt_op *op);
+void xt_export_context(struct xt_exporter *exporter, const struct xt_op *op);
+
+#endif

@@ -1,0 +1,76 @@
+/* A model in ONNX (https://onnx.ai/onnx/repo-docs/IR.html) while it is being made: nodes,
+ * constants, inputs and outputs, text about it; and its file. Knows nothing of our networks.
+ *
+ * Opset 13 of the default domain, IR version 7 (ONNX 1.8, 2020): the oldest with a scale for each
+ * output channel, so the one that most can read. What is handed in is copied, and what comes back
+ * lives as long as the model. The first failure stays in it: later functions do nothing and give
+ * names that lead nowhere, and xt_onnx_save returns it. One thread at a time.
+ */
+#ifndef XT_MODELS_ONNX_ONNX_H
+#define XT_MODELS_ONNX_ONNX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/dtype.h"
+#include "base/err.h"
+
+enum { XT_ONNX_OPSET = 13, XT_ONNX_IR = 7, XT_ONNX_INPUTS_MAX = 8, XT_ONNX_DIMS_MAX = 4 };
+
+struct xt_onnx;
+
+/* An attribute of a node: one number, or `count` of them where `list` is given. */
+struct xt_onnx_attribute {
+    const char *name;
+    const int64_t *list;
+    size_t count;
+    int64_t number;
+};
+
+/* What goes into a node, and how. Inputs end with the first NULL, attributes with the first without
+ * a name. */
+struct xt_onnx_node {
+    const char *type; /* "Conv" */
+    const char *inputs[XT_ONNX_INPUTS_MAX + 1];
+    struct xt_onnx_attribute attributes[8];
+};
+
+/* A tensor's type and shape; a dimension of 0 is any batch. */
+struct xt_onnx_shape {
+    enum xt_dtype dtype;
+    int ndims;
+    int64_t dims[XT_ONNX_DIMS_MAX];
+};
+
+enum xt_status xt_onnx_create(struct xt_onnx **out, const char *name, struct xt_err *err);
+void xt_onnx_destroy(struct xt_onnx *onnx);
+
+/* Says that something cannot be; the first sentence stays. */
+void xt_onnx_refuse(struct xt_onnx *onnx, enum xt_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Whether there has been a failure. */
+bool xt_onnx_fails(const struct xt_onnx *onnx);
+
+/* Adds a node; the name of its one output, which begins as `name` and is made unique. */
+const char *xt_onnx_add(struct xt_onnx *onnx, const char *name, const struct xt_onnx_node *node);
+/* The same where the output has to be called just so: an output of the model. */
+const char *xt_onnx_add_last(struct xt_onnx *onnx, const char *name,
+                             const struct xt_onnx_node *node);
+/* Adds a constant, which the caller fills: *data has room for it, NULL after a failure. Its name.
+ */
+const char *xt_onnx_constant(struct xt_onnx *onnx, const char *name,
+                             const struct xt_onnx_shape *shape, void *data);
+/* The same of one number, a scalar. */
+const char *xt_onnx_number(struct xt_onnx *onnx, const char *name, float value);
+
+void xt_onnx_input(struct xt_onnx *onnx, const char *name, const struct xt_onnx_shape *shape);
+void xt_onnx_output(struct xt_onnx *onnx, const char *name, const struct xt_onnx_shape *shape);
+/* A pair of metadata_props. */
+void xt_onnx_meta(struct xt_onnx *onnx, const char *key, const char *value);
+
+/* Writes the file: temporary name, synced, renamed. Its size goes to *bytes. */
+enum xt_status xt_onnx_save(struct xt_onnx *onnx, const char *path, size_t *bytes,
+                            struct xt_err *err);
+
+#endif

@@ -1,0 +1,440 @@
+#include "ranks/ranks.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/system/stop.h"
+#include "base/system/thread.h"
+#include "ranks/launch.h"
+#include "ranks/place.h"
+
+/* A copy of more goes in pieces: MPI counts in an int. */
+static const size_t piece_most = (size_t)1 << 28;
+/* Seconds after which a wait is worth a look around, and from one look to the next. */
+static const double look_every = 0.05;
+/* Seconds that others have to come to the same end. */
+static const double ending_most = 2;
+/* Seconds that rank 0, which may compute, has to tell why another failed. */
+static const double telling_most = 10;
+
+/* ---- opening ---- */
+
+/* $XTRAIN_MPI, beside the program (the build tree), lib/xtrain beside its folder (installed). */
+static void *load_library(char *tried, size_t room)
+{
+    const char *own = getenv("XTRAIN_MPI");
+    const char *const places[] = {"libxtrain_mpi.so", "../lib/xtrain/libxtrain_mpi.so"};
+    char *folder = NULL;
+    void *library = NULL;
+    *tried = '\0';
+    if (own && *own) {
+        library = dlopen(own, RTLD_NOW | RTLD_GLOBAL);
+        if (!library)
+            xt_str_append_to(tried, room, ": %s", dlerror());
+        return library;
+    }
+    if (xt_file_program_folder(&folder, NULL))
+        return NULL;
+    for (size_t i = 0; i < sizeof places / sizeof *places && !library; i++) {
+        char *path = NULL;
+        if (xt_file_join(&path, folder, places[i], NULL) == XT_OK && xt_file_exists(path)) {
+            /* MPI loads parts of its own, which look for it among the global names. */
+            library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+            if (!library)
+                xt_str_append_to(tried, room, ": %s", dlerror());
+        }
+        free(path);
+    }
+    free(folder);
+    return library;
+}
+
+static enum xt_status load(struct xt_ranks *ranks, const struct xt_launch *launch,
+                           struct xt_err *err)
+{
+    char why[512];
+    void *library = load_library(why, sizeof why);
+    if (!library)
+        return xt_err_set(err, XT_ERR_DEVICE,
+                          "this is one of %d tasks (%s=%d), and this build of xtrain has no MPI by "
+                          "which they work together%s; run \"make deps MPI=1\" and \"make\", or "
+                          "start one task alone",
+                          launch->tasks, launch->who, launch->tasks, why);
+    ranks->mpi = dlsym(library, XT_MPI_SYMBOL);
+    if (!ranks->mpi || ranks->mpi->version != XT_MPI_TABLE_VERSION)
+        return xt_err_set(err, XT_ERR_DEVICE,
+                          "libxtrain_mpi.so is of another xtrain; run \"make\" and install again");
+    return XT_OK;
+}
+
+static enum xt_status tell(const struct xt_ranks *ranks, struct xt_err *err)
+{
+    *err = ranks->why;
+    return err->status;
+}
+
+static enum xt_status broken(struct xt_ranks *ranks, int code, const char *what, struct xt_err *err)
+{
+    char text[512];
+    ranks->failed = ranks->rank;
+    ranks->mpi->describe(code, text, sizeof text);
+    xt_err_set(&ranks->why, XT_ERR_RUN, "MPI failed with %s of %d ranks: %s", what, ranks->size,
+               text);
+    return tell(ranks, err);
+}
+
+static enum xt_status begin(struct xt_ranks *ranks, const struct xt_launch *launch,
+                            struct xt_err *err)
+{
+    struct xt_mpi_who who = {.size = 1};
+    enum xt_status status = load(ranks, launch, err);
+    if (status)
+        return status;
+    int code = ranks->mpi->open(&ranks->job, &who);
+    ranks->size = launch->tasks;
+    if (code)
+        return broken(ranks, code, "the start", err);
+    ranks->rank = who.rank;
+    ranks->size = who.size;
+    ranks->local_rank = who.local_rank;
+    ranks->local_size = who.local_size;
+    snprintf(ranks->xpu, sizeof ranks->xpu, "xpu:%d", who.local_rank);
+    memcpy(ranks->library, who.library, sizeof ranks->library);
+    if (who.size != launch->tasks)
+        return xt_err_set(err, XT_ERR_DEVICE,
+                          "%s says that there are %d tasks, and the MPI that xtrain was built with "
+                          "(%s) sees %d: start them with the mpirun of that MPI",
+                          launch->who, launch->tasks, who.library, who.size);
+    status = xt_mem_calloc(&ranks->all, (size_t)who.size, sizeof *ranks->all, "the ranks", err);
+    return status ? status : xt_ranks_introduce(ranks, &(struct xt_rank){.images = 0}, err);
+}
+
+enum xt_status xt_ranks_open(struct xt_ranks **out, struct xt_err *err)
+{
+    const struct xt_launch launch = xt_launch_read(getenv);
+    *out = NULL;
+    if (launch.tasks < 2)
+        return XT_OK;
+    struct xt_ranks *ranks = NULL;
+    enum xt_status status = xt_mem_calloc(&ranks, 1, sizeof *ranks, "the ranks", err);
+    if (status)
+        return status;
+    ranks->failed = -1;
+    ranks->timeout = 600;
+    status = begin(ranks, &launch, err);
+    if (!status)
+        xt_place_rank(ranks->local_rank, ranks->local_size, launch.unbound);
+    /* Without MPI, or each in one of its own, nobody hears of it: the first says it for all. */
+    bool speaks = launch.task == 0 || (ranks->job && ranks->size == launch.tasks);
+    if (status && !speaks)
+        *err->text = '\0';
+    if (!status)
+        *out = ranks;
+    else
+        free(ranks);
+    return status;
+}
+
+enum xt_status xt_ranks_introduce(struct xt_ranks *ranks, const struct xt_rank *own,
+                                  struct xt_err *err)
+{
+    struct xt_rank mine = *own;
+    gethostname(mine.host, sizeof mine.host - 1);
+    mine.local_rank = ranks->local_rank;
+    mine.pid = getpid();
+    enum xt_status status =
+        xt_ranks_gather(ranks, &mine, sizeof mine, ranks->all, "each other", err);
+    /* Containers of one host may not see each other's. */
+    for (int i = 0; i < ranks->size && !status; i++)
+        ranks->all[i].is_seen =
+            strcmp(ranks->all[i].host, mine.host) == 0 && kill(ranks->all[i].pid, 0) == 0;
+    return status;
+}
+
+/* ---- waiting ---- */
+
+static void pause_between(long turn)
+{
+    enum { SPINS = 2000 };
+    const struct timespec nap = {.tv_nsec = 20000};
+    if (turn < SPINS)
+        sched_yield();
+    else
+        nanosleep(&nap, NULL);
+}
+
+/* Whether another rank has told why it failed: err says so then. To rank 0. */
+static bool hears(struct xt_ranks *ranks, struct xt_err *err)
+{
+    struct xt_err why;
+    bool told = false;
+    int from = 0;
+    if (ranks->rank || ranks->mpi->was_told(ranks->job, &why, sizeof why, &from, &told) || !told)
+        return false;
+    ranks->failed = from;
+    why.text[sizeof why.text - 1] = '\0';
+    xt_err_set(&ranks->why, why.status, "rank %d on %s: %s", from, ranks->all[from].host, why.text);
+    tell(ranks, err);
+    return true;
+}
+
+/* A process on this host that was killed or has crashed. */
+static bool misses(struct xt_ranks *ranks, struct xt_err *err)
+{
+    for (int i = 0; i < ranks->size; i++) {
+        const struct xt_rank *other = &ranks->all[i];
+        if (!other->is_seen || kill(other->pid, 0) == 0 || errno != ESRCH)
+            continue;
+        xt_err_set(&ranks->why, XT_ERR_RUN,
+                   "rank %d on %s (process %ld) is gone: it was killed, or has crashed; all ranks "
+                   "end, and --resume goes on from the last checkpoint",
+                   i, other->host, (long)other->pid);
+        ranks->failed = i;
+        tell(ranks, err);
+        return true;
+    }
+    return false;
+}
+
+static enum xt_status late(struct xt_ranks *ranks, const char *what, struct xt_err *err)
+{
+    ranks->failed = ranks->rank;
+    xt_err_set(&ranks->why, XT_ERR_RUN,
+               "rank %d on %s has waited %.0f s (--rank-timeout) for %s of all ranks: one of them "
+               "hangs, or the way to it is cut; all end, and --resume goes on from the last "
+               "checkpoint",
+               ranks->rank, ranks->all[ranks->rank].host, ranks->timeout, what);
+    return tell(ranks, err);
+}
+
+/* Until the request is done. Whoever waits long looks whether the others are still there. */
+static enum xt_status await(struct xt_ranks *ranks, struct xt_mpi_request *request,
+                            const char *what, double *waited, struct xt_err *err)
+{
+    double start = xt_thread_seconds();
+    double next_look = look_every;
+    for (long turn = 0;; turn++) {
+        bool done = false;
+        int code = ranks->mpi->test(request, &done);
+        *waited = xt_thread_seconds() - start;
+        if (code)
+            return broken(ranks, code, what, err);
+        if (done)
+            return XT_OK;
+        if (*waited > next_look) {
+            next_look = *waited + look_every;
+            if (hears(ranks, err) || misses(ranks, err))
+                return err->status;
+        }
+        if (ranks->timeout > 0 && *waited > ranks->timeout)
+            return late(ranks, what, err);
+        pause_between(turn);
+    }
+}
+
+/* ---- what they tell each other ---- */
+
+static enum xt_status sum(struct xt_ranks *ranks, double *values, size_t count, const char *what,
+                          double *waits, struct xt_err *err)
+{
+    struct xt_mpi_request *request = NULL;
+    double waited = 0;
+    int code = ranks->mpi->start_sum(ranks->job, XT_MPI_STEPS, values, count, XT_MPI_F64, &request);
+    if (code)
+        return broken(ranks, code, what, err);
+    enum xt_status status = await(ranks, request, what, &waited, err);
+    *waits += waited;
+    return status;
+}
+
+enum xt_status xt_ranks_sum(struct xt_ranks *ranks, double *values, size_t count, const char *what,
+                            struct xt_err *err)
+{
+    return sum(ranks, values, count, what, &ranks->time.other, err);
+}
+
+enum xt_status xt_ranks_meet(struct xt_ranks *ranks, const char *what, struct xt_err *err)
+{
+    double nothing = 0;
+    return xt_ranks_sum(ranks, &nothing, 1, what, err);
+}
+
+enum xt_status xt_ranks_allreduce_step(struct xt_ranks *ranks, double weight,
+                                       struct xt_step_agreement *vote, struct xt_err *err)
+{
+    /* As many as there are ranks, or more: fewer would go round by all of them in turn. */
+    enum { VALUES = 64 };
+    double values[VALUES] = {
+        weight * vote->loss, vote->stop == XT_STOPPED, vote->stop == XT_INTERRUPTED,
+        vote->done,          (double)vote->bad,        vote->sick};
+    enum xt_status status = xt_ranks_sum(ranks, values, VALUES, "the losses", err);
+    *vote = (struct xt_step_agreement){
+        .loss = values[0],
+        .stop = values[2] > 0   ? XT_INTERRUPTED
+                : values[1] > 0 ? XT_STOPPED
+                                : XT_OK,
+        .done = values[3] > 0,
+        .bad = (size_t)values[4],
+        .sick = values[5] > 0,
+    };
+    return status;
+}
+
+enum xt_status xt_ranks_sum_norm(struct xt_ranks *ranks, double *values, size_t count,
+                                 struct xt_err *err)
+{
+    return sum(ranks, values, count, "a batch norm's sums", &ranks->time.norms, err);
+}
+
+enum xt_status xt_ranks_copy(struct xt_ranks *ranks, void *data, size_t bytes, int root,
+                             const char *what, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    for (size_t at = 0; at < bytes && !status; at += piece_most) {
+        struct xt_mpi_request *request = NULL;
+        double waited = 0;
+        size_t piece = bytes - at < piece_most ? bytes - at : piece_most;
+        int code = ranks->mpi->start_copy(ranks->job, (char *)data + at, piece, root, &request);
+        if (code)
+            return broken(ranks, code, what, err);
+        status = await(ranks, request, what, &waited, err);
+        ranks->time.other += waited;
+    }
+    return status;
+}
+
+enum xt_status xt_ranks_gather(struct xt_ranks *ranks, const void *own, size_t bytes, void *all,
+                               const char *what, struct xt_err *err)
+{
+    struct xt_mpi_request *request = NULL;
+    double waited = 0;
+    int code = ranks->mpi->start_gather(ranks->job, own, bytes, all, &request);
+    if (code)
+        return broken(ranks, code, what, err);
+    enum xt_status status = await(ranks, request, what, &waited, err);
+    ranks->time.other += waited;
+    return status;
+}
+
+enum xt_status xt_ranks_start(struct xt_ranks *ranks, void *data, size_t count,
+                              enum xt_mpi_type type, struct xt_ranks_sum *out, struct xt_err *err)
+{
+    int code =
+        ranks->mpi->start_sum(ranks->job, XT_MPI_GRADIENTS, data, count, type, &out->request);
+    out->since = xt_thread_seconds();
+    return code ? broken(ranks, code, "the gradients", err) : XT_OK;
+}
+
+static void land(struct xt_ranks *ranks, struct xt_ranks_sum *sum)
+{
+    ranks->time.flying += xt_thread_seconds() - sum->since;
+    sum->request = NULL;
+}
+
+enum xt_status xt_ranks_poll(struct xt_ranks *ranks, struct xt_ranks_sum *sum, struct xt_err *err)
+{
+    bool done = false;
+    int code = sum->request ? ranks->mpi->test(sum->request, &done) : 0;
+    if (code)
+        return broken(ranks, code, "the gradients", err);
+    if (done)
+        land(ranks, sum);
+    return XT_OK;
+}
+
+enum xt_status xt_ranks_finish(struct xt_ranks *ranks, struct xt_ranks_sum *sum, struct xt_err *err)
+{
+    double waited = 0;
+    if (!sum->request)
+        return XT_OK;
+    enum xt_status status = await(ranks, sum->request, "the gradients", &waited, err);
+    ranks->time.gradients += waited;
+    land(ranks, sum);
+    return status;
+}
+
+/* ---- the end ---- */
+
+/* Whether all ranks have come to the same end within the time; rank 0 may hear why not. */
+static bool meet(struct xt_ranks *ranks, bool failed, double most, struct xt_err *err)
+{
+    double failures = failed;
+    struct xt_mpi_request *request = NULL;
+    double start = xt_thread_seconds();
+    bool done = false;
+    if (ranks->mpi->start_sum(ranks->job, XT_MPI_ENDING, &failures, 1, XT_MPI_F64, &request))
+        return false;
+    for (long turn = 0; !done; turn++) {
+        if (ranks->mpi->test(request, &done) ||
+            (!done && most > 0 && xt_thread_seconds() - start > most))
+            return false;
+        if (!done && !failed && (hears(ranks, err) || misses(ranks, err)))
+            return false;
+        if (!done)
+            pause_between(turn);
+    }
+    return failures == (failed ? ranks->size : 0);
+}
+
+/* Ends all, this process too where MPI does not: it may have lost what it would end them by. */
+static void end_all(struct xt_ranks *ranks, const struct xt_err *err, bool speaks)
+{
+    enum { SECONDS = 2 };
+    fflush(stdout);
+    xt_log_clear_line();
+    if (speaks)
+        xt_log_error("%s", err->text);
+    signal(SIGALRM, SIG_DFL);
+    alarm(SECONDS);
+    ranks->mpi->abort(ranks->job, (int)err->status);
+}
+
+/* A failure that the others do not share. Rank 0 speaks, unless it is gone or computes for long;
+ * the others then are ended, by MPI or by a signal of the launcher's. */
+static void fail_alone(struct xt_ranks *ranks, struct xt_err *err)
+{
+    const struct timespec nap = {.tv_nsec = 50000000};
+    double until = xt_thread_seconds() + telling_most;
+    bool first = ranks->rank == 0;
+    /* What was found while it waited, without what it waited in. */
+    if (ranks->why.status)
+        *err = ranks->why;
+    else if (first)
+        hears(ranks, err);
+    while (!first && xt_thread_seconds() < until && !xt_stop_status())
+        nanosleep(&nap, NULL);
+    bool speaks = first || ranks->failed == 0 || !xt_stop_status();
+    if (!first && !ranks->why.status)
+        xt_err_prefix(err, "rank %d on %s: ", ranks->rank, ranks->all[ranks->rank].host);
+    end_all(ranks, err, speaks);
+}
+
+enum xt_status xt_ranks_end(struct xt_ranks *ranks, enum xt_status status, struct xt_err *err)
+{
+    if (!ranks)
+        return status;
+    bool failed = status && status != XT_STOPPED && status != XT_INTERRUPTED;
+    if (failed && ranks->rank)
+        ranks->mpi->tell_first(ranks->job, err, sizeof *err);
+    bool met = ranks->failed < 0 && meet(ranks, failed, failed ? ending_most : ranks->timeout, err);
+    if (!met && !failed && !err->status)
+        xt_err_set(err, XT_ERR_RUN, "the ranks did not come to the same end");
+    if (!met)
+        fail_alone(ranks, err);
+    ranks->mpi->close(ranks->job);
+    bool speaks = ranks->rank == 0;
+    free(ranks->all);
+    free(ranks);
+    return speaks ? status : XT_OK;
+}

@@ -1,0 +1,70 @@
+#include "runs/bad_images.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+static const size_t file_limit = (size_t)1 << 30;
+
+enum xt_status xt_bad_images_open(struct xt_bad_images *bad, const char *path, struct xt_err *err)
+{
+    *bad = (struct xt_bad_images){0};
+    enum xt_status status = xt_mem_strdup(&bad->path, path, err);
+    if (status || !xt_file_exists(path))
+        return status;
+    uint8_t *text = NULL;
+    size_t capacity = 0;
+    size_t size = 0;
+    status = xt_file_read(path, file_limit, &text, &capacity, &size, err);
+    if (!status)
+        status = xt_str_append(&bad->lines, "\n", 1, err);
+    if (!status)
+        status = xt_str_append(&bad->lines, (const char *)text, size, err);
+    free(text);
+    return status;
+}
+
+void xt_bad_images_clear(struct xt_bad_images *bad)
+{
+    free(bad->path);
+    xt_str_clear(&bad->lines);
+    *bad = (struct xt_bad_images){0};
+}
+
+/* Appends the sample's line, or nothing where the list has it. */
+static enum xt_status add_line(struct xt_bad_images *bad, const struct xt_source *source,
+                               const struct xt_bad_sample *sample, struct xt_err *err)
+{
+    char name[4096];
+    char shown[4 * sizeof name];
+    struct xt_str line = {0};
+    source->class->name(source, sample->index, name, sizeof name);
+    xt_str_escape(name, shown, sizeof shown);
+    enum xt_status status = xt_str_printf(&line, err, "\n%s\t%s\n", shown, sample->reason);
+    if (!status && !strstr(xt_str_get(&bad->lines), xt_str_get(&line))) {
+        size_t skip = bad->lines.length > 0;
+        status = xt_str_append(&bad->lines, line.data + skip, line.length - skip, err);
+    }
+    xt_str_clear(&line);
+    return status;
+}
+
+enum xt_status xt_bad_images_add(struct xt_bad_images *bad, const struct xt_source *source,
+                                 const struct xt_bad_sample *samples, size_t count,
+                                 struct xt_err *err)
+{
+    size_t before = bad->lines.length;
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < count && !status; i++)
+        status = add_line(bad, source, &samples[i], err);
+    if (status || bad->lines.length == before)
+        return status;
+    status = xt_file_save(bad->path, bad->lines.data + 1, bad->lines.length - 1, err);
+    if (!status)
+        xt_log_warn("%s cannot be used and %s left out; %s says why",
+                    xt_count((long long)count, "image").text, count == 1 ? "is" : "are", bad->path);
+    return status;
+}

@@ -1,0 +1,31 @@
+/* A run's list of images that could not be used: <run>/bad_images.txt, a line each, path, tab,
+ * reason.
+ *
+ * An image is listed once, over however many starts. The file is there once the first bad image
+ * was met. One thread uses it at a time; clear may be called after a failure.
+ */
+#ifndef XT_RUNS_BAD_IMAGES_H
+#define XT_RUNS_BAD_IMAGES_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "data/loader.h"
+#include "data/sources/source.h"
+
+struct xt_bad_images {
+    char *path;
+    struct xt_str lines; /* begins and ends with a line's end where it is not empty */
+};
+
+/* Goes on with the file where it is there. */
+enum xt_status xt_bad_images_open(struct xt_bad_images *bad, const char *path, struct xt_err *err);
+void xt_bad_images_clear(struct xt_bad_images *bad);
+
+/* Adds those that are not in the list yet, writes the file where there are any, and says so. */
+enum xt_status xt_bad_images_add(struct xt_bad_images *bad, const struct xt_source *source,
+                                 const struct xt_bad_sample *samples, size_t count,
+                                 struct xt_err *err);
+
+#endif

@@ -1,0 +1,100 @@
+/* A run's whole state in one file, state-STEP.safetensors: weights, statistics, optimizer arrays,
+ * and in the metadata the step, the best result so far, the options that shape the run, and where
+ * it was made. One file, so that weights and state can never be of different steps.
+ * Random numbers, order and augmentation are functions of seed and step: the step is their state.
+ */
+#ifndef XT_RUNS_CHECKPOINT_H
+#define XT_RUNS_CHECKPOINT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "models/weights/weight_file.h"
+#include "infer/evaluate.h"
+#include "infer/network/network.h"
+#include "train/optim/optim.h"
+#include "train/optim/scaler.h"
+#include "runs/run_costs.h"
+#include "train/settings.h"
+#include "train/watch/patience.h"
+#include "train/watch/spikes.h"
+
+enum { XT_CHECKPOINT_FORMAT = 1 };
+
+struct xt_checkpoint {
+    int64_t step;  /* batches trained on */
+    int64_t steps; /* of the whole run */
+    int64_t optim_step;
+    size_t samples; /* in the training source */
+    bool bn_frozen;
+    int64_t best_step; /* -1: none yet */
+    struct xt_selection_metric best;
+    bool best_is_average;
+    int64_t evaluated_step; /* the last evaluation, -1: none */
+    double loss_sum;        /* over the steps since the last line of metrics.jsonl */
+    int64_t loss_steps;
+    struct xt_scaler scaler; /* off: none is kept */
+    struct xt_patience patience;
+    struct xt_spikes spikes;
+    double lr_factor;    /* by rollbacks */
+    int64_t left_out;    /* steps, by --on-nan skip */
+    int64_t ema_updates; /* that the moving average has seen, -1: none is kept */
+    double seconds;      /* trained so far, over all starts */
+    struct xt_run_costs costs;
+};
+
+/* One that was read and is what was written. Zeroed: none. */
+struct xt_checkpoint_file {
+    char *path;
+    struct xt_weight_file file;
+    struct xt_checkpoint state;
+};
+
+/* `average`, in the layout of the parameters' arrays: the weights' moving average; values NULL:
+ * none is kept. Writes folder/state-STEP.safetensors and removes all but the newest `keep`. */
+enum xt_status xt_checkpoint_save(const struct xt_checkpoint *checkpoint,
+                                  const struct xt_settings *settings, struct xt_network *network,
+                                  const struct xt_optim *optim,
+                                  const struct xt_params_view *average, const char *folder,
+                                  int keep, struct xt_err *err);
+
+/* The file of that step, whether it is there or not, into *out (release with free). */
+enum xt_status xt_checkpoint_path(const char *folder, int64_t step, char **out, struct xt_err *err);
+
+/* Reads the file, once for all that is asked of it. A damaged one is XT_ERR_DATA, and the sentence
+ * offers the checkpoint before it. Close it also after a failure. */
+enum xt_status xt_checkpoint_open(struct xt_checkpoint_file *out, const char *path,
+                                  struct xt_err *err);
+/* The newest checkpoint in the folder that can be read whole; out->path NULL where there is none.
+ * Damaged ones are named on the way. */
+enum xt_status xt_checkpoint_open_newest(struct xt_checkpoint_file *out, const char *folder,
+                                         struct xt_err *err);
+void xt_checkpoint_close(struct xt_checkpoint_file *file);
+
+/* The batch that the run was begun with. */
+enum xt_status xt_checkpoint_batch(const struct xt_checkpoint_file *from, int *batch,
+                                   struct xt_err *err);
+
+/* The threads that the run computed with; 0 where that is not known or more than there are here. */
+int xt_checkpoint_threads(const struct xt_checkpoint_file *from);
+
+/* Puts weights and arrays into network and optimizer. XT_ERR_USAGE where the settings are those of
+ * another run. Where CPU, library or thread count have changed, it says which, since the losses
+ * will then differ in their last bits; where an option has that changes the losses, it says that
+ * the run goes on with the new one. */
+enum xt_status xt_checkpoint_load(const struct xt_checkpoint_file *from,
+                                  const struct xt_settings *settings, struct xt_network *network,
+                                  struct xt_optim *optim, struct xt_err *err);
+/* The moving average that the file holds (state.ema_updates is not -1). */
+enum xt_status xt_checkpoint_load_average(const struct xt_checkpoint_file *from,
+                                          struct xt_network *network,
+                                          const struct xt_params_view *average, struct xt_err *err);
+
+/* The step of the folder's newest checkpoint, whole or not, into *step; -1: there is none. */
+enum xt_status xt_checkpoint_newest_step(const char *folder, int64_t *step, struct xt_err *err);
+/* Renames the checkpoints of steps after `step` to NAME.aside, each with a note: a run that goes on
+ * from before them makes its own. */
+enum xt_status xt_checkpoint_set_aside(const char *folder, int64_t step, struct xt_err *err);
+
+#endif

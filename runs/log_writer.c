@@ -1,0 +1,191 @@
+#include "runs/log_writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+static const size_t file_limit = (size_t)1 << 32;
+
+enum verdict { KEEP, LATER, BROKEN };
+
+/* Whether it was written after what is gone on from. */
+static bool is_later(const cJSON *record, struct xt_log_keep keep)
+{
+    const cJSON *rolled_back = cJSON_GetObjectItemCaseSensitive(record, "rolled_back_to");
+    const cJSON *step = cJSON_GetObjectItemCaseSensitive(record, "step");
+    if (cJSON_IsNumber(rolled_back))
+        return !xt_log_keeps_rollback(&keep, rolled_back->valuedouble);
+    int64_t last = cJSON_HasObjectItem(record, "val_loss") ? keep.evaluations : keep.training;
+    return cJSON_IsNumber(step) && step->valuedouble > (double)last;
+}
+
+static enum verdict judge_line(const char *line, size_t length, struct xt_log_keep keep)
+{
+    cJSON *record = cJSON_ParseWithLength(line, length);
+    enum verdict verdict = !cJSON_IsObject(record) ? BROKEN : is_later(record, keep) ? LATER : KEEP;
+    cJSON_Delete(record);
+    return verdict;
+}
+
+static enum xt_status mend(const char *path,
+                           size_t (*keep)(void *context, uint8_t *bytes, size_t size),
+                           void *context, struct xt_err *err)
+{
+    uint8_t *bytes = NULL;
+    size_t capacity = 0;
+    size_t size = 0;
+    enum xt_status status = xt_file_read(path, file_limit, &bytes, &capacity, &size, err);
+    size_t kept = status ? 0 : keep(context, bytes, size);
+    if (!status && kept < size)
+        status = xt_file_save(path, bytes, kept, err);
+    free(bytes);
+    return status;
+}
+
+enum xt_status xt_log_writer_open_mended(int *fd, const char *path,
+                                         size_t (*keep)(void *context, uint8_t *bytes, size_t size),
+                                         void *context, struct xt_err *err)
+{
+    enum xt_status status = xt_file_exists(path) ? mend(path, keep, context, err) : XT_OK;
+    *fd = status ? -1 : open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    if (!status && *fd < 0)
+        status = xt_err_set(err, XT_ERR_RUN, "cannot write %s: %s", path, strerror(errno));
+    return status;
+}
+
+/* What lines stay, and how many were broken. */
+struct lines {
+    struct xt_log_keep keep;
+    size_t broken;
+};
+
+/* What stands behind the last end of a line is half of one. */
+static size_t keep_lines(void *context, uint8_t *text, size_t size)
+{
+    struct lines *lines = context;
+    size_t kept = 0;
+    const uint8_t *end = NULL;
+    for (size_t at = 0; at < size && (end = memchr(text + at, '\n', size - at));) {
+        size_t length = (size_t)(end - (text + at)) + 1;
+        enum verdict verdict = judge_line((const char *)text + at, length, lines->keep);
+        if (verdict == KEEP) {
+            memmove(text + kept, text + at, length);
+            kept += length;
+        }
+        lines->broken += verdict == BROKEN;
+        at += length;
+    }
+    return kept;
+}
+
+enum xt_status xt_log_writer_open(struct xt_log_writer *writer, const char *path,
+                                  struct xt_log_keep keep, struct xt_err *err)
+{
+    struct lines lines = {.keep = keep};
+    *writer = (struct xt_log_writer){.fd = -1};
+    enum xt_status status = xt_mem_strdup(&writer->path, path, err);
+    if (!status)
+        status = xt_log_writer_open_mended(&writer->fd, path, keep_lines, &lines, err);
+    if (!status && lines.broken)
+        xt_log_warn("%s of %s %s no JSON objects and are gone from it",
+                    xt_count((long long)lines.broken, "line").text, path,
+                    lines.broken == 1 ? "was" : "were");
+    return status;
+}
+
+void xt_log_writer_close(struct xt_log_writer *writer)
+{
+    if (writer->path && writer->fd >= 0)
+        close(writer->fd);
+    free(writer->path);
+    *writer = (struct xt_log_writer){.fd = -1};
+}
+
+/* Appends to the line; one that does not fit is remembered by its length. */
+static void append(struct xt_log_writer *writer, const char *text)
+{
+    size_t length = strlen(text);
+    if (writer->length + length <= sizeof writer->line)
+        memcpy(writer->line + writer->length, text, length);
+    writer->length += length;
+}
+
+static void append_key(struct xt_log_writer *writer, const char *key)
+{
+    if (writer->length > 1)
+        append(writer, ",");
+    append(writer, "\"");
+    append(writer, key);
+    append(writer, "\":");
+}
+
+void xt_log_writer_begin(struct xt_log_writer *writer)
+{
+    writer->length = 0;
+    append(writer, "{");
+}
+
+void xt_log_writer_integer(struct xt_log_writer *writer, const char *key, int64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    append_key(writer, key);
+    append(writer, text);
+}
+
+/* The shortest of two forms that reads back as the same number, with a point whatever the locale
+ * has. */
+static void print_number(char *text, size_t size, double value)
+{
+    snprintf(text, size, "%.15g", value);
+    if (strtod(text, NULL) != value)
+        snprintf(text, size, "%.17g", value);
+    char *comma = strchr(text, ',');
+    if (comma)
+        *comma = '.';
+}
+
+void xt_log_writer_number(struct xt_log_writer *writer, const char *key, double value)
+{
+    char text[40] = "null";
+    if (isfinite(value))
+        print_number(text, sizeof text, value);
+    append_key(writer, key);
+    append(writer, text);
+}
+
+void xt_log_writer_word(struct xt_log_writer *writer, const char *key, const char *word)
+{
+    append_key(writer, key);
+    append(writer, word ? "\"" : "null");
+    append(writer, word ? word : "");
+    append(writer, word ? "\"" : "");
+}
+
+enum xt_status xt_log_writer_end(struct xt_log_writer *writer, struct xt_err *err)
+{
+    append(writer, "}\n");
+    if (writer->length > sizeof writer->line)
+        return xt_err_set(err, XT_ERR_RUN, "cannot write %s: a line of %zu bytes is too long",
+                          writer->path, writer->length);
+    return xt_file_append(writer->fd, writer->path, writer->line, writer->length, err);
+}
+
+enum xt_status xt_log_writer_sync(struct xt_log_writer *writer, struct xt_err *err)
+{
+    /* EINVAL: a pipe or the like, which cannot. */
+    if (fdatasync(writer->fd) == 0 || errno == EINVAL)
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_RUN, "cannot write %s: %s", writer->path, strerror(errno));
+}

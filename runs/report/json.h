@@ -1,0 +1,33 @@
+/* Building JSON with cJSON, where running out of memory sticks: what could not be made is NULL, and
+ * adding to that does nothing. Texts become UTF-8 (xt_str_escape_bytes). Not thread-safe.
+ */
+#ifndef XT_RUNS_REPORT_JSON_H
+#define XT_RUNS_REPORT_JSON_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+struct xt_json {
+    bool failed; /* something is missing for want of memory */
+};
+
+/* In all of them `at` is an object, or with `key` NULL an array. An item that `add` takes is `at`'s
+ * from then on, or gone. */
+void xt_json_add(struct xt_json *json, cJSON *at, const char *key, cJSON *item);
+cJSON *xt_json_object(struct xt_json *json, cJSON *at, const char *key);
+cJSON *xt_json_array(struct xt_json *json, cJSON *at, const char *key);
+void xt_json_text(struct xt_json *json, cJSON *at, const char *key, const char *text);
+/* What is not finite becomes null. */
+void xt_json_number(struct xt_json *json, cJSON *at, const char *key, double value);
+
+/* Appends it as text on one line, unless building it has failed; then, too, the error says so. */
+enum xt_status xt_json_print(const struct xt_json *json, const cJSON *item, struct xt_str *out,
+                             struct xt_err *err);
+
+/* A number of an object; `otherwise` where it has none of that name. */
+double xt_json_get(const cJSON *object, const char *key, double otherwise);
+
+#endif

@@ -1,0 +1,35 @@
+/* A sample of a source as the network sees it, small, as a PNG: for pages and TensorBoard's events.
+ */
+#ifndef XT_RUNS_REPORT_PICTURE_H
+#define XT_RUNS_REPORT_PICTURE_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "data/sources/source.h"
+#include "infer/network/network.h"
+#include "train/settings.h"
+
+/* Larger ones are made smaller. */
+enum { XT_PICTURE_MOST = 128 };
+
+struct xt_small_picture {
+    int width;
+    int height;
+    struct xt_str png; /* owned */
+};
+
+/* Zeroed is empty; clear it also after a failure. */
+enum xt_status xt_small_picture_make(struct xt_small_picture *picture,
+                                     const struct xt_network *network,
+                                     const struct xt_settings *settings,
+                                     const struct xt_source *source, size_t index,
+                                     struct xt_err *err);
+void xt_small_picture_clear(struct xt_small_picture *picture);
+
+/* Appends it as "data:image/png;base64,...". */
+enum xt_status xt_small_picture_url(const struct xt_small_picture *picture, struct xt_str *out,
+                                    struct xt_err *err);
+
+#endif

@@ -1,0 +1,229 @@
+#include "runs/report/run_report.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/system/thread.h"
+#include "runs/report/page.h"
+#include "runs/report/past_run.h"
+
+enum { SLOWEST_OPS = 12 };
+
+static void warn(struct xt_run_report *report, const char *why)
+{
+    if (!report->warned)
+        xt_log_warn("the run's report: %s; the run goes on without it", why);
+    report->warned = true;
+}
+
+void xt_run_report_open(struct xt_run_report *report, const struct xt_run_folder *folder,
+                        const struct xt_settings *settings, struct xt_log_keep keep)
+{
+    struct xt_err err;
+    struct xt_past_run before = {0};
+    char *path = NULL;
+    *report = (struct xt_run_report){.folder = folder, .settings = settings, .events = {.fd = -1}};
+    if (xt_run_folder_file(folder, XT_EVENTS_FILE, &path, &err))
+        warn(report, err.text);
+    else
+        xt_events_open(&report->events, path, keep);
+    free(path);
+    /* What was found last stays on the page until the next evaluation. */
+    if (xt_past_run_read(&before, folder->path, &err) == XT_OK && before.facts)
+        report->evaluation = cJSON_DetachItemFromObjectCaseSensitive(before.facts, "evaluation");
+    if (xt_json_get(report->evaluation, "step", -1) > (double)keep.evaluations) {
+        cJSON_Delete(report->evaluation);
+        report->evaluation = NULL;
+    }
+    if (!settings->images)
+        xt_findings_drop_pictures(report->evaluation);
+    xt_past_run_clear(&before);
+}
+
+void xt_run_report_close(struct xt_run_report *report)
+{
+    if (report->folder)
+        xt_log_detail("the run's report took %.3f s of this start", report->spent);
+    xt_events_close(&report->events);
+    cJSON_Delete(report->evaluation);
+    *report = (struct xt_run_report){.events = {.fd = -1}};
+}
+
+void xt_run_report_take(struct xt_run_report *report, struct xt_errors *errors,
+                        const struct xt_evaluation *evaluation, const struct xt_source *source,
+                        int64_t step)
+{
+    struct xt_err err;
+    cJSON *found = NULL;
+    double start = xt_thread_seconds();
+    const struct xt_findings findings = {
+        .errors = errors,
+        .evaluation = evaluation,
+        .source = source,
+        .settings = report->settings,
+        .step = step,
+        .most = XT_RUN_ERRORS,
+        .pictures = report->settings->images ? XT_RUN_ERRORS : 0,
+        .events = &report->events,
+    };
+    enum xt_status status = xt_errors_end(errors, &err);
+    if (!status)
+        status = xt_findings_describe(&findings, &found, &err);
+    if (status) {
+        warn(report, err.text);
+        return;
+    }
+    cJSON_Delete(report->evaluation);
+    report->evaluation = found;
+    report->spent += xt_thread_seconds() - start;
+}
+
+/* ---- report.json ---- */
+
+static double op_seconds(const struct xt_op *op)
+{
+    return op->seconds[0] + op->seconds[1];
+}
+
+/* The index of the slowest op that is faster than the one before, or as fast and behind it; -1:
+ * there is none. */
+static int next_slowest(const struct xt_graph *graph, int before)
+{
+    int found = -1;
+    for (int i = 0; i < graph->op_count; i++) {
+        double seconds = op_seconds(graph->ops[i]);
+        double limit = before < 0 ? INFINITY : op_seconds(graph->ops[before]);
+        if (seconds <= 0 || seconds > limit || (seconds == limit && i <= before))
+            continue;
+        if (found < 0 || seconds > op_seconds(graph->ops[found]))
+            found = i;
+    }
+    return found;
+}
+
+static void put_ops(struct xt_json *json, cJSON *at, const struct xt_run_facts *facts)
+{
+    const struct xt_graph *graph = facts->network->graph;
+    double all = 0;
+    for (int i = 0; i < graph->op_count; i++)
+        all += op_seconds(graph->ops[i]);
+    if (!facts->profiled || all <= 0)
+        return;
+    double ms = 1e3 / facts->profiled;
+    xt_json_number(json, at, "ops_ms", ms * all);
+    cJSON *list = xt_json_array(json, at, "ops");
+    int index = -1;
+    for (int i = 0; i < SLOWEST_OPS && (index = next_slowest(graph, index)) >= 0; i++) {
+        const struct xt_op *op = graph->ops[index];
+        cJSON *to = xt_json_object(json, list, NULL);
+        xt_json_text(json, to, "name", op->name);
+        xt_json_text(json, to, "kind", xt_op_kind_name(op));
+        xt_json_number(json, to, "forward_ms", ms * op->seconds[0]);
+        xt_json_number(json, to, "backward_ms", ms * op->seconds[1]);
+    }
+}
+
+static void put_slow(struct xt_json *json, cJSON *at, const struct xt_slow *slow)
+{
+    cJSON *list = xt_json_array(json, at, "slow");
+    for (int i = 0; i < slow->count; i++) {
+        cJSON *to = xt_json_object(json, list, NULL);
+        xt_json_text(json, to, "cause", xt_slow_cause_key(slow->found[i].cause));
+        xt_json_text(json, to, "because", slow->found[i].because);
+        xt_json_text(json, to, "remedy", slow->found[i].remedy);
+    }
+}
+
+/* The record loses them where a rollback goes back behind their evaluation. */
+static void put_best(struct xt_json *json, cJSON *at, const struct xt_run_facts *facts)
+{
+    if (facts->best_step < 0)
+        return;
+    cJSON *best = xt_json_object(json, at, "best");
+    xt_json_number(json, best, "step", (double)facts->best_step);
+    xt_json_number(json, best, "accuracy", facts->best.accuracy);
+    xt_json_number(json, best, "second", facts->best.second);
+    xt_json_number(json, best, "loss", facts->best.loss);
+}
+
+static void put_facts(struct xt_json *json, cJSON *at, const struct xt_run_facts *facts)
+{
+    const struct xt_network *network = facts->network;
+    xt_json_text(json, at, "state", facts->state);
+    xt_json_number(json, at, "written", (double)time(NULL));
+    xt_json_text(json, at, "model", network->model->title);
+    xt_json_text(json, at, "device", network->device.name);
+    xt_json_text(json, at, "type", xt_dtype_name(network->graph->options.dtype));
+    xt_json_text(json, at, "data", facts->data);
+    if (facts->val)
+        xt_json_text(json, at, "val", facts->val);
+    xt_json_number(json, at, "batch", facts->images);
+    xt_json_number(json, at, "step", (double)facts->step);
+    xt_json_number(json, at, "steps", (double)facts->steps);
+    xt_json_number(json, at, "epoch_steps", (double)facts->epoch_steps);
+    xt_json_number(json, at, "seconds", facts->seconds);
+    xt_json_number(json, at, "start_seconds", facts->costs.start);
+    xt_json_number(json, at, "loading_seconds", facts->costs.loading);
+    xt_json_number(json, at, "evaluation_seconds", facts->costs.evaluation);
+    xt_json_number(json, at, "energy_joules", facts->costs.energy);
+    if (facts->costs.energy_source)
+        xt_json_text(json, at, "energy_source", facts->costs.energy_source);
+    put_best(json, at, facts);
+    put_ops(json, at, facts);
+    put_slow(json, at, facts->slow);
+}
+
+static enum xt_status write_json(const struct xt_run_report *report,
+                                 const struct xt_run_facts *facts, struct xt_err *err)
+{
+    struct xt_json json = {0};
+    struct xt_str text = {0};
+    char *path = NULL;
+    cJSON *all = cJSON_CreateObject();
+    json.failed = !all;
+    put_facts(&json, all, facts);
+    if (report->evaluation &&
+        !cJSON_AddItemReferenceToObject(all, "evaluation", report->evaluation))
+        json.failed = true;
+    enum xt_status status = xt_json_print(&json, all, &text, err);
+    if (!status)
+        status = xt_run_folder_file(report->folder, "report.json", &path, err);
+    if (!status)
+        status = xt_file_save(path, text.data, text.length, err);
+    free(path);
+    cJSON_Delete(all);
+    xt_str_clear(&text);
+    return status;
+}
+
+static enum xt_status write_page(const struct xt_run_report *report, struct xt_err *err)
+{
+    struct xt_past_run run;
+    char *path = NULL;
+    enum xt_status status = xt_past_run_read(&run, report->folder->path, err);
+    if (!status)
+        status = xt_run_folder_file(report->folder, "report.html", &path, err);
+    if (!status)
+        status = xt_page_write_runs(path, &run, 1, report->settings->images, err);
+    free(path);
+    xt_past_run_clear(&run);
+    return status;
+}
+
+void xt_run_report_write(struct xt_run_report *report, const struct xt_run_facts *facts, bool last)
+{
+    const double part = 0.01;
+    struct xt_err err;
+    double start = xt_thread_seconds();
+    if (!report->folder || (!last && report->spent > 1 && report->spent > part * facts->seconds))
+        return;
+    enum xt_status status = write_json(report, facts, &err);
+    if (!status)
+        status = write_page(report, &err);
+    if (status)
+        warn(report, err.text);
+    report->spent += xt_thread_seconds() - start;
+}

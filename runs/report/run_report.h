@@ -1,0 +1,64 @@
+/* What a run shows of itself while it goes on and afterwards: report.html, the page; report.json,
+ * what the page shows beside the record's curves and the settings; and TensorBoard's events.
+ *
+ * None of it ever ends a run: what cannot be written is warned of once. So that it costs little,
+ * the page is left for the next evaluation while pages have taken more than a hundredth of the
+ * run's time (and more than a second); at the end it is always written. One thread.
+ */
+#ifndef XT_RUNS_REPORT_RUN_REPORT_H
+#define XT_RUNS_REPORT_RUN_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runs/report/errors.h"
+#include "runs/report/events.h"
+#include "runs/report/findings.h"
+#include "runs/run_costs.h"
+#include "runs/run_folder.h"
+#include "train/watch/slow.h"
+
+/* What the trainer says of the run. */
+struct xt_run_facts {
+    const struct xt_network *network;
+    const char *data; /* descriptions */
+    const char *val;  /* NULL: nothing is evaluated */
+    int64_t step;
+    int64_t steps;
+    int64_t epoch_steps;
+    int images;     /* of a step */
+    double seconds; /* trained */
+    struct xt_run_costs costs;
+    int64_t best_step; /* -1: none */
+    struct xt_selection_metric best;
+    int profiled; /* steps whose ops were timed */
+    const struct xt_slow *slow;
+    /* "running"; "done", "done: WHY" before the last step; else why it stopped */
+    const char *state;
+};
+
+struct xt_run_report {
+    const struct xt_run_folder *folder;
+    const struct xt_settings *settings;
+    struct xt_events events;
+    cJSON *evaluation; /* the newest findings; NULL: none */
+    bool warned;
+    double spent; /* seconds of this process, on pages */
+};
+
+/* Goes on with what an earlier start left. `keep` as for the record. */
+void xt_run_report_open(struct xt_run_report *report, const struct xt_run_folder *folder,
+                        const struct xt_settings *settings, struct xt_log_keep keep);
+void xt_run_report_close(struct xt_run_report *report);
+
+/* Wrong images of an evaluation that a run's page shows. */
+enum { XT_RUN_ERRORS = 24 };
+/* Takes what an evaluation found; its errors need not be ended. */
+void xt_run_report_take(struct xt_run_report *report, struct xt_errors *errors,
+                        const struct xt_evaluation *evaluation, const struct xt_source *source,
+                        int64_t step);
+
+/* Writes report.json and report.html; `last` however long that takes. */
+void xt_run_report_write(struct xt_run_report *report, const struct xt_run_facts *facts, bool last);
+
+#endif

@@ -1,0 +1,16 @@
+#include "runs/report/template.h"
+
+/* The assembler puts a file into the object as it is: C has no way to before #embed. Paths begin
+ * at the top of the tree, where everything is compiled. */
+#define EMBED(name, file)                                                                          \
+    __asm__(".section .rodata\n"                                                                   \
+            ".global " #name "\n"                                                                  \
+            ".type " #name ", @object\n" #name ":\n"                                               \
+            ".incbin \"" file "\"\n"                                                               \
+            ".byte 0\n"                                                                            \
+            ".size " #name ", . - " #name "\n"                                                     \
+            ".previous\n")
+
+EMBED(xt_template_page, "runs/report/page.html");
+EMBED(xt_template_style, "runs/report/page.css");
+EMBED(xt_template_script, "runs/report/page.js");

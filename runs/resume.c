@@ -1,0 +1,174 @@
+#include "runs/resume.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/str.h"
+
+static bool is_auto(const struct xt_settings *s)
+{
+    return strcmp(s->resume, "auto") == 0;
+}
+
+/* The folder in which --resume looks for the newest checkpoint; NULL: it names a file, or there is
+ * no such folder yet. What is wrong with a folder is for whoever opens the run's to say. */
+static const char *folder_to_search(const struct xt_settings *s)
+{
+    const char *folder = is_auto(s) ? s->out : s->resume;
+    return xt_file_is_folder(folder) ? folder : NULL;
+}
+
+/* Before the network is built, of which nothing would fit. */
+static enum xt_status check_network(const struct xt_checkpoint_file *from,
+                                    const struct xt_settings *settings, struct xt_err *err)
+{
+    const char *model = from->path ? xt_weight_file_meta(&from->file, "model") : NULL;
+    if (!model || strcmp(model, settings->model) == 0)
+        return XT_OK;
+    return xt_err_set(
+        err, XT_ERR_USAGE,
+        "%s is a checkpoint of %s, and --model is %s; go on with --model %s, or begin "
+        "a run in another folder",
+        from->path, model, settings->model, model);
+}
+
+enum xt_status xt_resume_read(struct xt_resume *resume, const struct xt_settings *settings,
+                              struct xt_err *err)
+{
+    *resume = (struct xt_resume){.newest = -1};
+    if (!settings->resume)
+        return XT_OK;
+    if (is_auto(settings) && !settings->out)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--resume auto needs --out DIR: the run's folder to look in");
+    if (!is_auto(settings) && !xt_file_exists(settings->resume))
+        return xt_err_set(err, XT_ERR_DATA, "--resume %s: there is no such file or folder",
+                          settings->resume);
+    const char *folder = folder_to_search(settings);
+    enum xt_status status = XT_OK;
+    if (folder)
+        status = xt_checkpoint_newest_step(folder, &resume->newest, err);
+    if (!status && folder)
+        status = xt_checkpoint_open_newest(&resume->from, folder, err);
+    else if (!is_auto(settings) && !status)
+        status = xt_checkpoint_open(&resume->from, settings->resume, err);
+    if (!status && !resume->from.path && !is_auto(settings))
+        status = xt_err_set(err, XT_ERR_DATA, "--resume %s: the folder holds no whole checkpoint",
+                            settings->resume);
+    return status ? status : check_network(&resume->from, settings, err);
+}
+
+void xt_resume_clear(struct xt_resume *resume)
+{
+    xt_checkpoint_close(&resume->from);
+}
+
+/* The folder may hold a run already where the checkpoint lies in it. */
+enum xt_status xt_resume_open_folder(struct xt_run_folder *folder,
+                                     const struct xt_settings *settings, const char *model,
+                                     struct xt_err *err)
+{
+    const char *out = settings->out;
+    if (!settings->resume || is_auto(settings))
+        return xt_run_folder_open(folder, out, model, settings->resume != NULL, err);
+    char *own = NULL;
+    enum xt_status status = xt_file_folder_of(&own, settings->resume, err);
+    bool is_own = !out || (!status && xt_file_is_same(out, own));
+    if (!status)
+        status = xt_run_folder_open(folder, out ? out : own, model, is_own, err);
+    free(own);
+    return status;
+}
+
+/* From the reading of the checkpoint to the lock of its folder another process may have trained. */
+static enum xt_status check_newest(const struct xt_resume *resume,
+                                   const struct xt_resume_into *into, struct xt_err *err)
+{
+    const char *folder = folder_to_search(into->settings);
+    if (!folder || !xt_file_is_same(folder, into->folder->path))
+        return XT_OK;
+    int64_t newest = -1;
+    enum xt_status status = xt_checkpoint_newest_step(folder, &newest, err);
+    if (!status && newest != resume->newest)
+        status = xt_err_set(err, XT_ERR_USAGE,
+                            "another xtrain has gone on with the run in %s meanwhile; start again",
+                            folder);
+    return status;
+}
+
+static enum xt_status check_same_run(const struct xt_checkpoint_file *from,
+                                     const struct xt_resume_into *into, struct xt_err *err)
+{
+    if (from->state.step > into->schedule->steps)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "%s is of step %" PRId64 ", after the end of a run of %" PRId64
+                          " steps; give more --steps or --epochs",
+                          from->path, from->state.step, into->schedule->steps);
+    if (from->state.samples != into->samples)
+        xt_log_warn("%s was made on %zu images, --data now has %zu: the run goes on, in another "
+                    "order of the images",
+                    from->path, from->state.samples, into->samples);
+    return XT_OK;
+}
+
+/* What another length of the run does to the learning rate. */
+static void note_length(const struct xt_checkpoint_file *from, const struct xt_schedule *schedule)
+{
+    if (from->state.steps == schedule->steps)
+        return;
+    struct xt_schedule then = *schedule;
+    then.steps = from->state.steps;
+    char now[32];
+    char before[32];
+    char follows[192] = "";
+    snprintf(now, sizeof now, "%.3g", xt_schedule_lr(schedule, from->state.step));
+    snprintf(before, sizeof before, "%.3g", xt_schedule_lr(&then, from->state.step));
+    if (schedule->kind != XT_SCHED_CONSTANT)
+        snprintf(follows, sizeof follows, "; --sched %s follows the new length",
+                 xt_schedule_names[schedule->kind]);
+    if (from->state.step < schedule->steps && strcmp(now, before) != 0)
+        xt_str_append_to(follows, sizeof follows,
+                         "%s the rate of the next step is %s, where it would have been %s",
+                         *follows ? ":" : ";", now, before);
+    xt_log_note("%s is of a run of %" PRId64 " steps, now there are %" PRId64 "%s", from->path,
+                then.steps, schedule->steps, follows);
+}
+
+static enum xt_status start_fresh(const struct xt_run_folder *folder, struct xt_err *err)
+{
+    xt_log_note("no checkpoint in %s: starting from the beginning", folder->path);
+    static const char *const weights[] = {"last.safetensors", "best.safetensors",
+                                          "ema.safetensors"};
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < sizeof weights / sizeof *weights && !status; i++)
+        status = xt_run_folder_set_aside(folder, weights[i], err);
+    return status;
+}
+
+enum xt_status xt_resume_load(const struct xt_resume *resume, const struct xt_resume_into *into,
+                              struct xt_err *err)
+{
+    const struct xt_checkpoint_file *from = &resume->from;
+    if (!into->settings->resume)
+        return XT_OK;
+    enum xt_status status = check_newest(resume, into, err);
+    if (!status && from->path)
+        status = xt_checkpoint_load(from, into->settings, into->network, into->optim, err);
+    if (!status && from->path)
+        status = check_same_run(from, into, err);
+    if (!status)
+        status =
+            xt_checkpoint_set_aside(into->folder->path, from->path ? from->state.step : -1, err);
+    if (!status && !from->path)
+        status = start_fresh(into->folder, err);
+    if (!status && from->path) {
+        note_length(from, into->schedule);
+        xt_log_note("going on from %s, step %" PRId64 " of %" PRId64, from->path, from->state.step,
+                    into->schedule->steps);
+    }
+    return status;
+}

@@ -1,0 +1,196 @@
+#include "runs/run_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+static const char lock_name[] = ".lock";
+
+/* What a folder holds, the lock left out. */
+struct contents {
+    size_t files;
+    size_t leftovers; /* half-written files of a process that was killed */
+    bool run;         /* a run's record, or a checkpoint */
+};
+
+/* A folder that cannot be read counts as empty: writing in it will say why. With `clean` leftovers
+ * are removed. */
+static struct contents look(const char *path, bool clean)
+{
+    struct contents found = {0};
+    DIR *dir = opendir(path);
+    if (!dir)
+        return found;
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        const char *name = entry->d_name;
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, lock_name) == 0)
+            continue;
+        found.files++;
+        if (xt_file_is_leftover(name)) {
+            found.leftovers++;
+            if (clean)
+                unlinkat(dirfd(dir), name, 0);
+        }
+        found.run =
+            found.run || strcmp(name, "metrics.jsonl") == 0 || xt_str_starts(name, "state-");
+    }
+    closedir(dir);
+    return found;
+}
+
+static enum xt_status check_free(const char *path, bool existing, struct xt_err *err)
+{
+    struct contents found = look(path, false);
+    if (found.files == 0)
+        return XT_OK;
+    if (!existing)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--out %s: the folder is not empty, and a run is never overwritten; "
+                          "choose another, or go on with it by --resume auto",
+                          path);
+    if (found.run || found.files == found.leftovers)
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_USAGE,
+                      "%s holds files, but no run to go on with (neither metrics.jsonl nor a "
+                      "checkpoint); choose another folder",
+                      path);
+}
+
+/* runs/MODEL-YYYYMMDD-N; mkdir itself decides which N is free, so that two starts at once cannot
+ * both win. */
+static enum xt_status create_numbered(struct xt_run_folder *folder, const char *model,
+                                      struct xt_err *err)
+{
+    enum xt_status status = xt_file_make_folder("runs", err);
+    time_t now = time(NULL);
+    struct tm date;
+    char day[16];
+    strftime(day, sizeof day, "%Y%m%d", localtime_r(&now, &date));
+    for (int n = 1; !status; n++) {
+        if (asprintf(&folder->path, "runs/%s-%s-%d", model, day, n) < 0) {
+            folder->path = NULL;
+            return xt_err_no_memory(err, "a folder name", strlen(model));
+        }
+        if (mkdir(folder->path, 0777) == 0)
+            return XT_OK;
+        if (errno != EEXIST)
+            status = xt_err_set(err, XT_ERR_RUN, "cannot create the run folder %s: %s",
+                                folder->path, strerror(errno));
+        free(folder->path);
+        folder->path = NULL;
+    }
+    return status;
+}
+
+static enum xt_status take_lock(struct xt_run_folder *folder, struct xt_err *err)
+{
+    char *path = NULL;
+    enum xt_status status = xt_file_join(&path, folder->path, lock_name, err);
+    if (status)
+        return status;
+    folder->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (folder->lock < 0)
+        status = xt_err_set(err, XT_ERR_RUN, "cannot write in the run folder %s: %s", folder->path,
+                            strerror(errno));
+    free(path);
+    if (status)
+        return status;
+    /* A lock of the open file, not of the process: it holds between threads and ends with a kill.
+     */
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (fcntl(folder->lock, F_OFD_SETLK, &lock) == 0)
+        return XT_OK;
+    if (errno == EAGAIN || errno == EACCES)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "%s is in use by another xtrain; wait for it, or choose another --out",
+                          folder->path);
+    xt_log_warn(
+        "%s: its file system has no locks (%s), so a second xtrain on this run would not be "
+        "seen",
+        folder->path, strerror(errno));
+    return XT_OK;
+}
+
+enum xt_status xt_run_folder_open(struct xt_run_folder *folder, const char *out, const char *model,
+                                  bool existing, struct xt_err *err)
+{
+    *folder = (struct xt_run_folder){.lock = -1};
+    enum xt_status status = XT_OK;
+    if (out) {
+        status = xt_mem_strdup(&folder->path, out, err);
+        if (!status)
+            status = xt_file_make_folder(out, err);
+        if (!status)
+            status = check_free(out, existing, err);
+    } else {
+        status = create_numbered(folder, model, err);
+    }
+    if (!status)
+        status = take_lock(folder, err);
+    /* Again, for what another process did before the lock was ours. */
+    if (!status)
+        status = check_free(folder->path, existing, err);
+    if (!status)
+        look(folder->path, true);
+    return status;
+}
+
+void xt_run_folder_clear(struct xt_run_folder *folder)
+{
+    if (folder->lock >= 0)
+        close(folder->lock);
+    free(folder->path);
+    *folder = (struct xt_run_folder){.lock = -1};
+}
+
+enum xt_status xt_run_folder_file(const struct xt_run_folder *folder, const char *name, char **out,
+                                  struct xt_err *err)
+{
+    return xt_file_join(out, folder->path, name, err);
+}
+
+enum xt_status xt_run_folder_append(const struct xt_run_folder *folder, struct xt_str *line,
+                                    const char *name)
+{
+    bool looks_else = *folder->path == '-' || strcmp(folder->path, "auto") == 0;
+    struct xt_str path = {0};
+    enum xt_status status =
+        xt_str_printf(&path, NULL, "%s%s%s", looks_else ? "./" : "", folder->path, name);
+    if (!status)
+        status = xt_str_append_word(line, xt_str_get(&path), NULL);
+    xt_str_clear(&path);
+    return status;
+}
+
+enum xt_status xt_run_folder_set_aside(const struct xt_run_folder *folder, const char *name,
+                                       struct xt_err *err)
+{
+    char *from = NULL;
+    char *to = NULL;
+    enum xt_status status = xt_file_join(&from, folder->path, name, err);
+    if (!status && asprintf(&to, "%s.aside", from) < 0) {
+        to = NULL;
+        status = xt_err_no_memory(err, "a file name", strlen(from));
+    }
+    if (!status && xt_file_exists(from)) {
+        if (rename(from, to))
+            status = xt_err_set(err, XT_ERR_RUN, "cannot rename %s to %s: %s", from, to,
+                                strerror(errno));
+        else
+            xt_log_note("%s is of an earlier start; it is %s now", from, to);
+    }
+    free(from);
+    free(to);
+    return status;
+}

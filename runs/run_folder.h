@@ -1,0 +1,39 @@
+/* A run's folder: created new, never overwritten, and used by one process at a time (a lock file,
+ * also over NFS where the server has locks; said where it has none).
+ */
+#ifndef XT_RUNS_RUN_FOLDER_H
+#define XT_RUNS_RUN_FOLDER_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+struct xt_run_folder {
+    char *path;
+    int lock; /* file descriptor, -1: none */
+};
+
+/* `out` NULL: runs/MODEL-DATE-N, the first N that is free. `existing` allows a folder that holds a
+ * run (--resume), and clears away the half-written files of a process that was killed. The caller
+ * clears it also after a failure. XT_ERR_USAGE where it is taken, or holds something else;
+ * XT_ERR_RUN where it cannot be written. */
+enum xt_status xt_run_folder_open(struct xt_run_folder *folder, const char *out, const char *model,
+                                  bool existing, struct xt_err *err);
+/* Releases the lock; the folder stays. */
+void xt_run_folder_clear(struct xt_run_folder *folder);
+
+/* The path of a file in the folder, into *out (release with free). */
+enum xt_status xt_run_folder_file(const struct xt_run_folder *folder, const char *name, char **out,
+                                  struct xt_err *err);
+
+/* Appends the folder, or with `name` ("/config.yaml") a file in it, as a word of a command line
+ * that can be pasted. */
+enum xt_status xt_run_folder_append(const struct xt_run_folder *folder, struct xt_str *line,
+                                    const char *name);
+
+/* Renames NAME to NAME.aside with a note, where there is such a file. */
+enum xt_status xt_run_folder_set_aside(const struct xt_run_folder *folder, const char *name,
+                                       struct xt_err *err);
+
+#endif

@@ -1,0 +1,99 @@
+#include "runs/run_options.h"
+
+#include <string.h>
+
+#include "base/log.h"
+
+enum xt_status xt_run_options_init(struct xt_run_options *options,
+                                   const struct xt_settings *settings,
+                                   const struct xt_network *network, struct xt_err *err)
+{
+    *options = (struct xt_run_options){.count = 0};
+    if (!settings->list_options)
+        return XT_OK;
+    struct xt_settings found = *settings;
+    found.model = network->model->name;
+    if (!settings->ranks)
+        found.batch = network->batch;
+    found.image_size = network->model->any_size ? network->height : 0;
+    found.classes = network->task == XT_TASK_CLASSES ? network->classes : 0;
+    found.normalize = network->normalise_text;
+    found.bn = network->bn_frozen ? XT_BN_FROZEN : XT_BN_BATCH;
+    found.lprnet_norm = network->over_batch ? XT_CONTEXT_BATCH : XT_CONTEXT_SAMPLE;
+    return settings->list_options(&found, options, err);
+}
+
+void xt_run_options_clear(struct xt_run_options *options)
+{
+    for (size_t i = 0; i < options->count; i++)
+        xt_str_clear(&options->items[i].value);
+    options->count = 0;
+}
+
+/* Appends the option as it would be typed: "--lr 0.1", "--no-augment", "no --milestones". */
+static enum xt_status type_out(const struct xt_run_option *option, const char *value,
+                               struct xt_str *out, struct xt_err *err)
+{
+    if (option->is_flag)
+        return xt_str_printf(out, err, "--%s%s", strcmp(value, "true") == 0 ? "" : "no-",
+                             option->name);
+    if (!*value)
+        return xt_str_printf(out, err, "no --%s", option->name);
+    return xt_str_printf(out, err, "--%s %s", option->name, value);
+}
+
+/* What the file says of an option that is not so now; NULL: nothing, or the same. */
+static const char *changed(const struct xt_run_option *option, const struct xt_weight_file *file)
+{
+    const char *then = xt_weight_file_meta(file, option->key);
+    return then && strcmp(then, xt_str_get(&option->value)) != 0 ? then : NULL;
+}
+
+enum xt_status xt_run_options_check(const struct xt_run_options *options,
+                                    const struct xt_weight_file *file, const char *path,
+                                    struct xt_err *err)
+{
+    struct xt_str list = {0};
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < options->count && !status; i++) {
+        const struct xt_run_option *option = &options->items[i];
+        const char *then = changed(option, file);
+        if (!then || option->rule != XT_RESUME_REFUSES)
+            continue;
+        status = xt_str_append(&list, " ", 1, err);
+        if (!status)
+            status = type_out(option, then, &list, err);
+    }
+    if (!status && list.length)
+        status = xt_err_set(err, XT_ERR_USAGE,
+                            "%s was made with%s; give the same, which a run keeps to its end, or "
+                            "begin another with --init",
+                            path, xt_str_get(&list));
+    xt_str_clear(&list);
+    return status;
+}
+
+enum xt_status xt_run_options_note(const struct xt_run_options *options,
+                                   const struct xt_weight_file *file, const char *path,
+                                   struct xt_err *err)
+{
+    struct xt_str before = {0};
+    struct xt_str now = {0};
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < options->count && !status; i++) {
+        const struct xt_run_option *option = &options->items[i];
+        const char *then = changed(option, file);
+        if (!then || option->rule != XT_RESUME_SAYS)
+            continue;
+        before.length = now.length = 0;
+        status = type_out(option, then, &before, err);
+        if (!status)
+            status = type_out(option, xt_str_get(&option->value), &now, err);
+        if (!status)
+            xt_log_note("%s was made with %s; the run goes on with %s", path, xt_str_get(&before),
+                        xt_str_get(&now));
+    }
+    xt_str_clear(&before);
+    xt_str_clear(&now);
+    return status;
+}

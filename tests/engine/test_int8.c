@@ -1,0 +1,425 @@
+#include "reference.h"
+
+#include "engine/ranges.h"
+
+#define SPEC(...) ((struct xt_conv_spec){__VA_ARGS__})
+#define NORM(...) ((struct xt_norm_spec){__VA_ARGS__})
+
+/* The ranges that the fused graph in float32 has on the reference's own input. */
+static void record(net_describe *describe, struct xt_ranges *ranges)
+{
+    struct net net = {.fuse = true};
+    net_open(&net, XT_F32, false);
+    net_build(&net, describe(&net));
+    net_ok(&net, xt_recording_create(&net.graph->recording, &net.err));
+    net_forward(&net);
+    net_ok(&net, xt_recording_ranges(net.graph->recording, net.graph, ranges, &net.err));
+    xt_recording_destroy(net.graph->recording);
+    net_clear(&net);
+}
+
+static void open_int8(struct net *net, net_describe *describe, struct xt_ranges *ranges)
+{
+    record(describe, ranges);
+    *net = (struct net){.fuse = true, .int8 = ranges};
+    net_open(net, XT_F32, false);
+    net_build(net, describe(net));
+}
+
+/* Logits within `tolerance` of plain loops in double precision. */
+static void check_int8(net_describe *describe, double tolerance)
+{
+    struct xt_ranges ranges;
+    struct net net;
+    open_int8(&net, describe, &ranges);
+    net_forward(&net);
+    net_loss(&net);
+    net_check_logits(&net, tolerance);
+    net_clear(&net);
+}
+
+/* ---- one convolution, number by number ---- */
+
+static struct xt_tensor *one_conv(struct net *net)
+{
+    struct xt_tensor *x = net_conv(net, net_input(net, 5, 6),
+                                   SPEC(.name = "conv", .channels = 17, .kernel_h = 3,
+                                        .kernel_w = 3, .pad_h = 1, .bias = true, .relu = true));
+    return net_head(net, x);
+}
+
+/* What the weights and the bias of one output channel become. */
+struct channel {
+    double step;
+    double bias;
+    int weights[3 * 3 * 3];
+};
+
+static struct channel quantise_channel(struct net *net, const struct xt_tensor *in, int o)
+{
+    const struct net_param *weight = net_find(net, "conv", "weight");
+    enum { COUNT = 3 * 3 * 3 };
+    struct channel channel = {.bias = net_find(net, "conv", "bias")->value[o]};
+    double largest = net_largest(weight->value + (size_t)o * COUNT, COUNT);
+    channel.step = largest / 127;
+    for (int i = 0; i < COUNT; i++) {
+        channel.weights[i] =
+            (int)lrint(weight->value[(size_t)o * COUNT + (size_t)i] / channel.step);
+        channel.bias += channel.weights[i] * channel.step * (double)(in->offset * in->scale);
+    }
+    return channel;
+}
+
+static int source(const struct xt_tensor *in, const int8_t *q, int n, int y, int x, int c)
+{
+    bool inside = y >= 0 && y < in->h && x >= 0 && x < in->w;
+    return inside ? q[((n * in->h + y) * in->w + x) * in->c + c] : 0;
+}
+
+static int plain_loops(const struct channel *channel, const struct xt_tensor *in,
+                       const struct xt_tensor *out, int n, int y, int x)
+{
+    int sum = 0;
+    for (int c = 0; c < 3; c++)
+        for (int ky = 0; ky < 3; ky++)
+            for (int kx = 0; kx < 3; kx++)
+                sum += source(in, in->value->data, n, y + ky - 1, x + kx, c) *
+                       channel->weights[(c * 3 + ky) * 3 + kx];
+    double value = sum * channel->step * (double)in->scale + channel->bias;
+    double q = nearbyint(fmax(value, 0) / (double)out->scale);
+    return q > 255 ? 255 : (int)q;
+}
+
+static void a_convolution_is_the_plain_loops_in_whole_numbers(void **state)
+{
+    (void)state;
+    struct xt_ranges ranges;
+    struct net net;
+    open_int8(&net, one_conv, &ranges);
+    const struct xt_tensor *in = net.layers[0].out;
+    const struct xt_tensor *out = net.layers[1].out;
+    assert_int_equal(in->dtype, XT_S8);
+    assert_int_equal(out->dtype, XT_U8);
+    net.graph->pass = net.pass;
+    for (int op = 0; op < 2; op++)
+        net_ok(&net, xt_graph_run_op(net.graph, op, false, &net.err));
+    const uint8_t *got = out->value->data;
+    /* Without VNNI oneDNN halves the weights of a source with a sign. */
+    const bool exact = xt_device_cpu_has_vnni();
+    int apart = 0;
+    int most = 0;
+    for (int o = 0; o < out->c; o++) {
+        struct channel channel = quantise_channel(&net, in, o);
+        for (int i = 0; i < out->n * out->h * out->w; i++) {
+            int n = i / (out->h * out->w);
+            int wanted = plain_loops(&channel, in, out, n, i / out->w % out->h, i % out->w);
+            int difference = abs(got[i * out->c + o] - wanted);
+            assert_true(difference <= (exact ? 1 : 6));
+            apart += difference;
+            most = wanted > most ? wanted : most;
+        }
+    }
+    /* A number half way between two may fall to either side. */
+    assert_true(!exact || apart < (int)xt_tensor_count(out) / 100);
+    assert_int_equal(most, 255);
+    net_clear(&net);
+}
+
+static void bytes_are_taken_as_they_are(void **state)
+{
+    (void)state;
+    struct xt_ranges ranges;
+    struct net net;
+    open_int8(&net, one_conv, &ranges);
+    uint8_t *pixels = malloc(net.x_count);
+    assert_non_null(pixels);
+    for (size_t i = 0; i < net.x_count; i++)
+        pixels[i] = (uint8_t)(i * 37);
+    net.graph->pass = (struct xt_graph_pass){.pixels = pixels, .count = net.batch};
+    net_ok(&net, xt_graph_run_op(net.graph, 0, false, &net.err));
+    const struct xt_tensor *in = net.layers[0].out;
+    const int8_t *q = in->value->data;
+    for (size_t i = 0; i < net.x_count; i++) {
+        double value = ((double)q[i] + (double)in->offset) * (double)in->scale;
+        assert_float_equal(value, ((double)pixels[i] - 127.5) / 128, 1e-6);
+    }
+    free(pixels);
+    net_clear(&net);
+}
+
+/* ---- networks ---- */
+
+static struct xt_tensor *conv_norm(struct net *net, struct xt_tensor *in, const char *name,
+                                   int channels, int kernel, int stride, bool relu,
+                                   struct xt_tensor *residual)
+{
+    char norm[64];
+    snprintf(norm, sizeof norm, "%s.norm", name);
+    struct xt_tensor *z = net_conv(net, in,
+                                   SPEC(.name = name, .channels = channels, .kernel_h = kernel,
+                                        .kernel_w = kernel, .stride_h = stride, .stride_w = stride,
+                                        .pad_h = kernel / 2, .pad_w = kernel / 2));
+    return net_norm(net, z, NORM(.name = norm, .relu = relu, .residual = residual, .full = true))
+        .full;
+}
+
+static struct xt_tensor *average_all(struct net *net, struct xt_tensor *in)
+{
+    struct xt_window window = {.kernel_h = in->h, .kernel_w = 1, .stride_h = in->h, .stride_w = 1};
+    struct xt_tensor *z = net_conv(
+        net, in, SPEC(.name = "last", .channels = 9, .kernel_h = 1, .kernel_w = 1, .bias = true));
+    return net_head(
+        net, net_norm(net, z, NORM(.name = "last.norm", .relu = true, .average = window)).average);
+}
+
+static struct xt_tensor *identity(struct net *net)
+{
+    struct xt_tensor *x = conv_norm(net, net_input(net, 6, 7), "first", 16, 3, 1, true, NULL);
+    struct xt_tensor *y = conv_norm(net, x, "a", 8, 1, 1, true, NULL);
+    return average_all(net, conv_norm(net, y, "b", 16, 3, 1, true, x));
+}
+
+static void a_residual_without_a_sign(void **state)
+{
+    (void)state;
+    check_int8(identity, 3e-2);
+}
+
+static struct xt_tensor *projected(struct net *net)
+{
+    struct xt_tensor *x = conv_norm(net, net_input(net, 7, 8), "first", 16, 3, 1, true, NULL);
+    struct xt_tensor *y = conv_norm(net, x, "a", 8, 1, 1, true, NULL);
+    y = net_conv(net, y,
+                 SPEC(.name = "b", .channels = 20, .kernel_h = 3, .kernel_w = 3, .stride_h = 2,
+                      .stride_w = 2, .pad_h = 1, .pad_w = 1));
+    struct xt_tensor *side = conv_norm(net, x, "side", 20, 1, 2, false, NULL);
+    y = net_norm(net, y, NORM(.name = "sum", .relu = true, .residual = side, .full = true)).full;
+    return average_all(net, y);
+}
+
+static void a_residual_with_a_sign(void **state)
+{
+    (void)state;
+    check_int8(projected, 3e-2);
+    struct xt_ranges ranges;
+    struct net net;
+    open_int8(&net, projected, &ranges);
+    bool seen = false;
+    for (int i = 0; i < net.graph->tensor_count; i++)
+        if (strcmp(net.graph->tensors[i]->name, "side") == 0) {
+            seen = true;
+            assert_int_equal(net.graph->tensors[i]->dtype, XT_S8);
+        }
+    assert_true(seen);
+    net_clear(&net);
+}
+
+static struct xt_tensor *pooled(struct net *net)
+{
+    static const struct xt_window max = {
+        .kernel_h = 3, .kernel_w = 3, .stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1};
+    static const struct xt_window average = {
+        .kernel_h = 4, .kernel_w = 3, .stride_h = 4, .stride_w = 2};
+    struct xt_tensor *z =
+        net_conv(net, net_input(net, 8, 9),
+                 SPEC(.name = "conv", .channels = 70, .kernel_h = 3, .kernel_w = 3, .bias = true));
+    struct xt_norm_outputs y = net_norm(
+        net, z, NORM(.name = "norm", .relu = true, .full = true, .max = max, .average = average));
+    struct xt_tensor *x = net_conv(net, y.max,
+                                   SPEC(.name = "after", .channels = 5, .kernel_h = 3,
+                                        .kernel_w = 2, .bias = true, .relu = true));
+    static const struct xt_window copy = {
+        .kernel_h = 1, .kernel_w = 1, .stride_h = 1, .stride_w = 1};
+    z = net_conv(net, x, SPEC(.name = "end", .channels = 6, .kernel_h = 1, .kernel_w = 1));
+    struct xt_tensor *end = net_norm(net, z, NORM(.name = "end.norm", .average = copy)).average;
+    struct xt_tensor *wide = net_conv(net, y.average,
+                                      SPEC(.name = "wide", .channels = 4, .kernel_h = 1,
+                                           .kernel_w = 1, .why_f32 = "the test reads it"));
+    struct xt_context_spec spec = {.count = 2, .taps = {end, wide}, .group = {0, 1}};
+    return net_head(net, net_context(net, spec));
+}
+
+static void pools_and_float32_taps(void **state)
+{
+    (void)state;
+    check_net_fused(pooled, XT_F32, 2e-5);
+    check_int8(pooled, 4e-2);
+}
+
+/* ---- ranges ---- */
+
+/* Of 40 images one excites the network a thousand times as much: the others keep their steps. */
+static void an_outlier_does_not_take_the_others_steps(void **state)
+{
+    (void)state;
+    float limits[2];
+    for (int loud = 0; loud < 2; loud++) {
+        struct net net = {.fuse = true, .batch = 40};
+        struct xt_ranges ranges;
+        net_open(&net, XT_F32, false);
+        net_build(&net, one_conv(&net));
+        size_t sample = net.x_count / 40;
+        for (size_t i = 0; i < sample && loud; i++)
+            net.x[i] *= 1000;
+        net_ok(&net, xt_recording_create(&net.graph->recording, &net.err));
+        net_forward(&net);
+        net_ok(&net, xt_recording_ranges(net.graph->recording, net.graph, &ranges, &net.err));
+        xt_recording_destroy(net.graph->recording);
+        limits[loud] = ranges.limit[net.layers[1].out->index];
+        net_clear(&net);
+    }
+    assert_true(limits[0] > 0);
+    assert_true(limits[1] < 50 * limits[0]);
+}
+
+static void a_channel_of_zeros_stays_finite(void **state)
+{
+    (void)state;
+    struct xt_ranges ranges;
+    struct net net;
+    open_int8(&net, one_conv, &ranges);
+    struct net_param *weight = net_find(&net, "conv", "weight");
+    for (size_t k = 0; k < weight->count; k++)
+        weight->value[k] = k < 27 ? 0 : weight->value[k];
+    net_put(&net);
+    net_forward(&net);
+    net_loss(&net);
+    net_check_logits(&net, 3e-2);
+    net_clear(&net);
+}
+
+static void a_range_that_is_no_number_is_refused(void **state)
+{
+    (void)state;
+    struct net net = {.fuse = true};
+    net_open(&net, XT_F32, false);
+    net_build(&net, one_conv(&net));
+    struct xt_ranges ranges;
+    struct xt_recording *recording = NULL;
+    net_ok(&net, xt_recording_create(&recording, &net.err));
+    assert_int_equal(xt_recording_ranges(recording, net.graph, &ranges, &net.err), XT_ERR_DATA);
+    assert_string_equal(net.err.text, "int8: no image was there to find ranges with");
+    net_find(&net, "conv", "bias")->value[3] = (double)INFINITY;
+    net_put(&net);
+    net.graph->recording = recording;
+    net_forward(&net);
+    assert_int_equal(xt_recording_ranges(recording, net.graph, &ranges, &net.err), XT_ERR_DATA);
+    assert_string_equal(net.err.text,
+                        "int8: conv is infinite or not a number on the images that give the "
+                        "ranges, so the weights cannot be meant for them");
+    xt_recording_destroy(recording);
+    net_clear(&net);
+}
+
+/* In float32 a bin of 1e-36 / 2048 is nothing, and twice 3e38 is infinite. */
+static void ranges_of_any_size_are_finite(void **state)
+{
+    (void)state;
+    static const float largest[][2] = {{1e-36f, 0}, {1e-45f, 1e-38f}, {1e-36f, 2}, {1, 3e38f}};
+    struct net net = {.fuse = true};
+    net_open(&net, XT_F32, false);
+    net_build(&net, one_conv(&net));
+    const struct xt_tensor *tensor = net.layers[1].out;
+    size_t count = xt_tensor_count(tensor);
+    float *values = calloc(count, sizeof *values);
+    assert_non_null(values);
+    net.graph->pass = net.pass;
+    for (size_t i = 0; i < sizeof largest / sizeof largest[0]; i++) {
+        struct xt_recording *recording = NULL;
+        struct xt_ranges ranges;
+        net_ok(&net, xt_recording_create(&recording, &net.err));
+        for (int pass = 0; pass < 2; pass++) {
+            for (size_t at = 0; at < count; at++)
+                values[at] = largest[i][pass] * ((float)(at % 5) / 4);
+            net_ok(&net, xt_recording_see(recording, net.graph, tensor, values, &net.err));
+        }
+        net_ok(&net, xt_recording_ranges(recording, net.graph, &ranges, &net.err));
+        float limit = ranges.limit[tensor->index];
+        float wanted = fmaxf(largest[i][0], largest[i][1]);
+        assert_true(wanted < 1e-30f ? limit == 0 : limit > wanted / 256 && limit <= wanted);
+        xt_recording_destroy(recording);
+    }
+    free(values);
+    net_clear(&net);
+}
+
+static void weights_below_all_steps_are_zeros(void **state)
+{
+    (void)state;
+    struct xt_ranges ranges;
+    record(one_conv, &ranges);
+    struct net net = {.fuse = true, .int8 = &ranges};
+    net_open(&net, XT_F32, false);
+    net_build(&net, one_conv(&net));
+    struct net_param *weight = net_find(&net, "conv", "weight");
+    for (size_t i = 0; i < 27; i++)
+        weight->value[i] = 1e-45 * (double)(i % 3);
+    net_put(&net);
+    net_forward(&net);
+    net_loss(&net);
+    net_check_logits(&net, 3e-2);
+    net_clear(&net);
+}
+
+static void one_value_that_is_no_number_is_seen(void **state)
+{
+    (void)state;
+    const struct xt_loops *loops = xt_loops_get();
+    float values[37] = {0};
+    values[20] = -3;
+    assert_float_equal(loops->largest(values, 37), 3, 0);
+    for (size_t i = 0; i < 37; i++) {
+        float kept = values[i];
+        values[i] = i % 2 ? NAN : -INFINITY;
+        assert_true(!isfinite(loops->largest(values, 37)));
+        values[i] = kept;
+    }
+}
+
+static void refuse_graph(struct xt_graph_options options, const char *part)
+{
+    struct xt_err err;
+    struct xt_graph *graph = NULL;
+    support_assert_error((xt_graph_create(&graph, &options, &err), &err), XT_ERR_USAGE, part);
+    assert_null(graph);
+}
+
+static void training_and_unfused_graphs_are_refused(void **state)
+{
+    (void)state;
+    static const struct xt_ranges ranges = {.tensors = 1};
+    refuse_graph((struct xt_graph_options){.int8 = &ranges, .training = true}, "for inference");
+    refuse_graph((struct xt_graph_options){.int8 = &ranges}, "--no-fuse");
+}
+
+static void ranges_of_another_network_are_refused(void **state)
+{
+    (void)state;
+    struct xt_ranges ranges;
+    record(one_conv, &ranges);
+    struct net net = {.fuse = true, .int8 = &ranges};
+    net_open(&net, XT_F32, false);
+    assert_int_equal(xt_graph_build(net.graph, identity(&net), &net.err), XT_ERR_RUN);
+    assert_string_equal(net.err.text, "the int8 ranges are of another network");
+    net_clear(&net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_convolution_is_the_plain_loops_in_whole_numbers),
+        cmocka_unit_test(bytes_are_taken_as_they_are),
+        cmocka_unit_test(a_residual_without_a_sign),
+        cmocka_unit_test(a_residual_with_a_sign),
+        cmocka_unit_test(pools_and_float32_taps),
+        cmocka_unit_test(an_outlier_does_not_take_the_others_steps),
+        cmocka_unit_test(a_channel_of_zeros_stays_finite),
+        cmocka_unit_test(a_range_that_is_no_number_is_refused),
+        cmocka_unit_test(ranges_of_any_size_are_finite),
+        cmocka_unit_test(weights_below_all_steps_are_zeros),
+        cmocka_unit_test(one_value_that_is_no_number_is_seen),
+        cmocka_unit_test(training_and_unfused_graphs_are_refused),
+        cmocka_unit_test(ranges_of_another_network_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

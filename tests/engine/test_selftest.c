@@ -1,0 +1,205 @@
+/* The self-test finds nothing on this machine's CPU, and finds each op that is made to go wrong. */
+#include "support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/backend.h"
+#include "engine/executor.h"
+#include "engine/ops/ops.h"
+#include "engine/selftest/selftest.h"
+
+/* Spoils what one op reads, just before it runs. */
+struct saboteur {
+    int op;        /* index; -1: nothing */
+    bool training; /* in which graph */
+    bool backward;
+    bool not_a_number;
+    bool spoiled;
+    char name[64];
+    uint8_t other_pixels[3 * 13 * 15 * 3];
+    int ops[2]; /* that the inference and the training graph have */
+};
+
+static void spoil_buffer(struct saboteur *saboteur, struct xt_graph *graph,
+                         const struct xt_tensor *tensor, const struct xt_buffer *buffer)
+{
+    size_t count = xt_tensor_count(tensor);
+    struct xt_err err = {0};
+    float *values = malloc(count * sizeof *values);
+    assert_non_null(values);
+    assert_int_equal(xt_graph_read_back(graph, buffer, tensor->dtype, values, count, &err), XT_OK);
+    for (size_t i = 0; i < count; i += 2)
+        values[i] = saboteur->not_a_number ? (float)NAN : -values[i];
+    assert_int_equal(xt_graph_write(graph, buffer, tensor->dtype, values, count, &err), XT_OK);
+    free(values);
+    saboteur->spoiled = true;
+}
+
+static const struct xt_tensor *output_of(const struct xt_op *op)
+{
+    for (int i = 0; i < op->output_count; i++)
+        if (op->outputs[i])
+            return op->outputs[i];
+    fail_msg("%s writes nothing", op->name);
+    return NULL;
+}
+
+static void spoil(void *context, struct xt_graph *graph, const struct xt_op *op, bool backward)
+{
+    struct saboteur *saboteur = context;
+    saboteur->ops[graph->options.training] = graph->op_count;
+    if (op->index != saboteur->op || backward != saboteur->backward ||
+        graph->options.training != saboteur->training)
+        return;
+    strcpy(saboteur->name, op->name);
+    if (op->kind == &xt_kind_input) {
+        graph->pass.pixels = saboteur->other_pixels;
+        saboteur->spoiled = true;
+    } else if (backward) {
+        spoil_buffer(saboteur, graph, output_of(op), output_of(op)->grad[0]);
+    } else {
+        spoil_buffer(saboteur, graph, xt_op_in(op, 0), xt_op_in(op, 0)->value);
+    }
+}
+
+/* What is run: a type, or inference in int8. */
+struct subject {
+    enum xt_dtype dtype;
+    bool int8, thorough, over_batch;
+    const struct xt_backend *backend;
+};
+
+static struct xt_selftest run(struct subject subject, struct saboteur *saboteur)
+{
+    struct xt_device device;
+    struct xt_err err = {0};
+    struct xt_selftest result = {0};
+    if (xt_device_open(&device, "cpu", 0, &err))
+        fail_msg("%s", err.text);
+    struct xt_selftest_options options = {
+        .device = &device,
+        .model = &xt_selftest_small,
+        .network = {.classes = 7, .context_over_batch = subject.over_batch},
+        .batch = 3,
+        .dtype = subject.dtype,
+        .int8 = subject.int8,
+        .backend = subject.backend,
+        .thorough = subject.thorough,
+        .before = saboteur ? spoil : NULL,
+        .context = saboteur};
+    if (xt_selftest_run(&result, &options, &err))
+        fail_msg("%s", err.text);
+    xt_device_close(&device);
+    return result;
+}
+
+static void assert_all_right(struct subject subject, int rows)
+{
+    struct xt_err err = {0};
+    for (int over_batch = 0; over_batch < 2; over_batch++) {
+        subject.over_batch = over_batch;
+        struct xt_selftest result = run(subject, NULL);
+        if (xt_selftest_verdict(&result, "the CPU", &err))
+            fail_msg("%s", err.text);
+        assert_true(result.row_count >= rows);
+    }
+}
+
+static void all_ops_are_right_in_f32(void **state)
+{
+    (void)state;
+    assert_all_right((struct subject){.dtype = XT_F32, .thorough = true}, 15);
+}
+
+static void all_ops_are_right_in_bf16(void **state)
+{
+    (void)state;
+    assert_all_right((struct subject){.dtype = XT_BF16, .thorough = true}, 15);
+}
+
+static void all_ops_are_right_in_int8(void **state)
+{
+    (void)state;
+    assert_all_right((struct subject){.int8 = true}, 8);
+}
+
+/* What an XPU runs, on this CPU: the same descriptions without the CPU's own loops. */
+static void all_ops_are_right_by_their_programs_alone(void **state)
+{
+    (void)state;
+    const struct xt_backend *programs = &xt_backend_programs;
+    assert_all_right((struct subject){.dtype = XT_F32, .thorough = true, .backend = programs}, 15);
+    assert_all_right((struct subject){.int8 = true, .backend = programs}, 8);
+}
+
+/* Each row with an op that is off names the one that was spoiled. */
+static void assert_found(const struct xt_selftest *result, const struct saboteur *saboteur)
+{
+    struct xt_err err = {0};
+    if (!result->wrong)
+        fail_msg("what %s reads was spoiled, and nothing was found", saboteur->name);
+    for (int i = 0; i < result->row_count; i++)
+        if (result->rows[i].wrong &&
+            strncmp(result->rows[i].where, saboteur->name, strlen(saboteur->name)) != 0)
+            fail_msg("%s was spoiled, %s was found", saboteur->name, result->rows[i].where);
+    assert_int_equal(xt_selftest_verdict(result, "the CPU", &err), XT_ERR_RUN);
+    assert_non_null(strstr(err.text, saboteur->name));
+}
+
+static void spoil_each(struct subject subject, const struct saboteur *how, int first, int ops)
+{
+    assert_true(ops > 12);
+    for (int i = first; i < ops; i++) {
+        struct saboteur saboteur = *how;
+        saboteur.op = i;
+        struct xt_selftest result = run(subject, &saboteur);
+        assert_true(saboteur.spoiled);
+        assert_found(&result, &saboteur);
+    }
+}
+
+static void each_op_that_goes_wrong_is_named(void **state)
+{
+    (void)state;
+    const struct subject bf16 = {.dtype = XT_BF16};
+    struct saboteur look = {.op = -1};
+    run(bf16, &look);
+    spoil_each(bf16, &(struct saboteur){.training = true}, 0, look.ops[1]);
+    /* The input's, op 0, is the only one without a backward pass. */
+    spoil_each(bf16, &(struct saboteur){.training = true, .backward = true}, 1, look.ops[1]);
+    spoil_each(bf16, &(struct saboteur){.training = false}, 0, look.ops[0]);
+}
+
+static void each_op_that_goes_wrong_in_int8_is_named(void **state)
+{
+    (void)state;
+    const struct subject int8 = {.int8 = true};
+    struct saboteur look = {.op = -1};
+    run(int8, &look);
+    spoil_each(int8, &(struct saboteur){.training = false}, 0, look.ops[0]);
+}
+
+static void what_is_not_a_number_is_off(void **state)
+{
+    (void)state;
+    struct saboteur saboteur = {.op = 4, .training = true, .backward = true, .not_a_number = true};
+    struct xt_selftest result = run((struct subject){.dtype = XT_F32}, &saboteur);
+    assert_true(saboteur.spoiled);
+    assert_found(&result, &saboteur);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_ops_are_right_in_f32),
+        cmocka_unit_test(all_ops_are_right_in_bf16),
+        cmocka_unit_test(all_ops_are_right_in_int8),
+        cmocka_unit_test(all_ops_are_right_by_their_programs_alone),
+        cmocka_unit_test(each_op_that_goes_wrong_is_named),
+        cmocka_unit_test(each_op_that_goes_wrong_in_int8_is_named),
+        cmocka_unit_test(what_is_not_a_number_is_off),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,268 @@
+#include "support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "engine/backend.h"
+#include "engine/executor.h"
+#include "models/registry.h"
+#include "infer/network/param_files.h"
+
+/* One pass of a network, by slices or op by op, and what came of it. */
+struct pass {
+    const char *model;
+    enum xt_dtype dtype;
+    int batch, threads;
+    const char *learn_from;
+    bool by_slices, watched;
+    bool mixed; /* some pieces run whole, some by slices */
+    size_t bytes;
+    size_t logits;
+    float *values; /* logits, gradients, statistics, one behind the other */
+    size_t count;
+    int learned, learning; /* ops that told a team; ops that learn */
+};
+
+struct network {
+    struct xt_device device;
+    struct xt_params params;
+    struct xt_graph *graph;
+    struct xt_err err;
+};
+
+static void ok(const struct network *net, enum xt_status status)
+{
+    if (status)
+        print_error("%s\n", net->err.text);
+    assert_int_equal(status, XT_OK);
+}
+
+static void describe(struct network *net, const struct pass *pass)
+{
+    const struct xt_model_info *model = xt_model_find(pass->model);
+    struct xt_graph_options options = {.device = &net->device,
+                                       .params = &net->params,
+                                       .batch = pass->batch,
+                                       .training = true,
+                                       .dtype = pass->dtype,
+                                       .by_slices = pass->by_slices,
+                                       .learn_from = pass->learn_from};
+    struct xt_model_options of_model = {.classes = 10,
+                                        .height = model->any_size ? 64 : model->height,
+                                        .width = model->any_size ? 64 : model->width};
+    for (int k = 0; k < 3; k++) {
+        of_model.normalise.mean[k] = 127.5f;
+        of_model.normalise.scale[k] = 1 / 128.0f;
+    }
+    if (pass->dtype == XT_BF16 && !xt_device_cpu_has_bf16())
+        support_skip("this CPU has no bf16");
+    ok(net, xt_graph_create(&net->graph, &options, &net->err));
+    ok(net, xt_graph_build(net->graph, xt_model_describe(model, net->graph, &of_model), &net->err));
+    ok(net, xt_params_initialise(&net->params, &net->device, 1, model->initial_bias, &net->err));
+}
+
+static void keep(struct pass *pass, const float *from, size_t count)
+{
+    pass->values = realloc(pass->values, (pass->count + count) * sizeof *from);
+    assert_non_null(pass->values);
+    memcpy(pass->values + pass->count, from, count * sizeof *from);
+    pass->count += count;
+}
+
+static void keep_params(struct pass *pass, struct network *net)
+{
+    struct xt_params_view view = {net->params.grads, net->params.stats};
+    struct xt_params_tensors tensors;
+    ok(net, xt_params_to_tensors(&net->params, &net->device, &view, &tensors, &net->err));
+    for (int i = 0; i < tensors.count; i++)
+        if (tensors.items[i].dtype == XT_F32)
+            keep(pass, tensors.items[i].data, xt_file_tensor_count(&tensors.items[i]));
+    xt_params_free_tensors(&tensors);
+}
+
+static enum xt_status learned(void *context, const struct xt_op *op, struct xt_err *err)
+{
+    (void)op;
+    (void)err;
+    ((struct pass *)context)->learned++;
+    return XT_OK;
+}
+
+static void saw(void *context, const struct xt_op *op, bool backward)
+{
+    (void)context;
+    (void)op;
+    (void)backward;
+}
+
+static void look_at_pieces(struct pass *pass, const struct xt_graph *graph)
+{
+    int by_slices = 0;
+    for (int i = 0; i < graph->op_count; i++) {
+        const struct xt_op *op = graph->ops[i];
+        by_slices += graph->slices.workers && op->kind == &xt_kind_conv && op->by_slices[0];
+        pass->learning += xt_op_learns(op, graph) && op->kind->what[1];
+    }
+    pass->mixed = by_slices > 0;
+    pass->bytes = graph->plan.bytes;
+}
+
+/* Forward and backward on random pictures with a random gradient of the logits. */
+static void run(struct pass *pass)
+{
+    struct network net = {.graph = NULL};
+    ok(&net, xt_device_open(&net.device, "cpu", pass->threads, &net.err));
+    describe(&net, pass);
+    struct xt_rng rng = xt_rng_begin(7, 0);
+    const struct xt_tensor *in = net.graph->ops[0]->outputs[0];
+    size_t count = xt_tensor_count(in);
+    uint8_t *pixels = malloc(count);
+    assert_non_null(pixels);
+    for (size_t i = 0; i < count; i++)
+        pixels[i] = (uint8_t)(xt_rng_uniform(&rng) * 255);
+    net.graph->pass = (struct xt_graph_pass){
+        .pixels = pixels, .count = pass->batch, .training = true, .dropout = 0.5, .seed = 3};
+    struct xt_graph_communicator team = {
+        .context = pass, .samples = pass->batch, .learned = learned};
+    net.graph->team = &team;
+    if (pass->watched)
+        net.graph->watch = (struct xt_graph_watch){.ran = saw};
+    for (int turn = 0; turn < 2; turn++) {
+        free(pass->values);
+        pass->values = NULL;
+        pass->count = 0;
+        ok(&net, xt_graph_forward(net.graph, &net.err));
+        pass->logits = xt_tensor_count(net.graph->logits);
+        keep(pass, xt_graph_logits(net.graph), pass->logits);
+        rng = xt_rng_begin(8, 0);
+        for (size_t i = 0; i < pass->logits; i++)
+            xt_graph_logits_grad(net.graph)[i] = xt_rng_uniform(&rng) - 0.5f;
+        memset(net.params.grads, 0, net.params.value_floats * sizeof(float));
+        ok(&net, xt_graph_backward(net.graph, &net.err));
+        keep_params(pass, &net);
+    }
+    look_at_pieces(pass, net.graph);
+    free(pixels);
+    xt_graph_destroy(net.graph);
+    xt_params_clear(&net.params);
+    xt_device_close(&net.device);
+}
+
+/* The distance of two rows of numbers, by the length of the first. */
+static double distance(const float *a, const float *b, size_t count)
+{
+    double apart = 0;
+    double length = 0;
+    for (size_t i = 0; i < count; i++) {
+        double d = (double)a[i] - (double)b[i];
+        apart += d * d;
+        length += (double)a[i] * (double)a[i];
+    }
+    return sqrt(apart / length);
+}
+
+static void both_ways_agree(struct pass pass, double most)
+{
+    struct pass whole = pass;
+    struct pass slices = pass;
+    slices.by_slices = true;
+    run(&whole);
+    run(&slices);
+    assert_int_equal(whole.count, slices.count);
+    assert_true(slices.mixed && !whole.mixed);
+    assert_int_equal(slices.learned, 2 * slices.learning);
+    double logits = distance(whole.values, slices.values, whole.logits);
+    double rest = distance(whole.values + whole.logits, slices.values + whole.logits,
+                           whole.count - whole.logits);
+    if (!(logits <= most && rest <= most))
+        print_error("logits are %g apart, gradients and statistics %g\n", logits, rest);
+    assert_true(logits <= most && rest <= most);
+    free(whole.values);
+    free(slices.values);
+}
+
+static void lprnet_in_float32(void **state)
+{
+    (void)state;
+    both_ways_agree((struct pass){.model = "lprnet", .dtype = XT_F32, .batch = 8, .threads = 2},
+                    1e-4);
+    both_ways_agree((struct pass){.model = "lprnet", .dtype = XT_F32, .batch = 5, .threads = 1},
+                    1e-4);
+}
+
+/* A rounding of bf16 that falls the other way moves all that follows. */
+static void lprnet_in_bf16(void **state)
+{
+    (void)state;
+    both_ways_agree((struct pass){.model = "lprnet", .dtype = XT_BF16, .batch = 12, .threads = 3},
+                    0.05);
+    both_ways_agree((struct pass){.model = "lprnet", .dtype = XT_BF16, .batch = 3, .threads = 1},
+                    0.05);
+}
+
+static void resnet50(void **state)
+{
+    (void)state;
+    both_ways_agree((struct pass){.model = "resnet50", .dtype = XT_F32, .batch = 4, .threads = 2},
+                    1e-3);
+}
+
+static void a_part_that_learns(void **state)
+{
+    (void)state;
+    both_ways_agree((struct pass){.model = "lprnet",
+                                  .dtype = XT_F32,
+                                  .batch = 4,
+                                  .threads = 2,
+                                  .learn_from = "backbone.8"},
+                    1e-4);
+}
+
+/* The same bits each time, and where a worker follows the other because somebody watches. */
+static void it_is_the_same_every_time(void **state)
+{
+    (void)state;
+    struct pass passes[3];
+    for (int i = 0; i < 3; i++) {
+        passes[i] = (struct pass){.model = "lprnet",
+                                  .dtype = xt_device_cpu_has_bf16() ? XT_BF16 : XT_F32,
+                                  .batch = 16,
+                                  .threads = 2,
+                                  .by_slices = true,
+                                  .watched = i == 2};
+        run(&passes[i]);
+        assert_memory_equal(passes[0].values, passes[i].values,
+                            passes[0].count * sizeof *passes[0].values);
+    }
+    for (int i = 0; i < 3; i++)
+        free(passes[i].values);
+}
+
+/* Gradients that are kept of a slice alone take less than those of all samples. */
+static void it_takes_no_more_memory(void **state)
+{
+    (void)state;
+    struct pass whole = {.model = "lprnet", .dtype = XT_F32, .batch = 32, .threads = 2};
+    struct pass slices = whole;
+    slices.by_slices = true;
+    run(&whole);
+    run(&slices);
+    assert_true(slices.bytes <= whole.bytes);
+    free(whole.values);
+    free(slices.values);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lprnet_in_float32),
+        cmocka_unit_test(lprnet_in_bf16),
+        cmocka_unit_test(resnet50),
+        cmocka_unit_test(a_part_that_learns),
+        cmocka_unit_test(it_is_the_same_every_time),
+        cmocka_unit_test(it_takes_no_more_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

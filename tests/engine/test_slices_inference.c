@@ -1,0 +1,247 @@
+/* A fused pass by slices of a few samples against the same one op by op. */
+#include "support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "engine/executor.h"
+#include "engine/ranges.h"
+#include "models/registry.h"
+
+struct pass {
+    const char *model;
+    enum xt_dtype dtype;
+    bool int8, over_batch, by_slices;
+    bool floats; /* its pictures are normalised already */
+    bool lower_bound;
+    int batch, threads;
+    /* what came of it */
+    int workers;
+    size_t bytes;
+    float *logits;
+    size_t count;
+};
+
+struct network {
+    struct xt_device device;
+    struct xt_params params;
+    struct xt_ranges ranges;
+    struct xt_graph *graph;
+    struct xt_err err;
+};
+
+static void ok(const struct network *net, enum xt_status status)
+{
+    if (status)
+        print_error("%s\n", net->err.text);
+    assert_int_equal(status, XT_OK);
+}
+
+static void describe(struct network *net, const struct pass *pass)
+{
+    const struct xt_model_info *model = xt_model_find(pass->model);
+    struct xt_graph_options options = {.device = &net->device,
+                                       .params = &net->params,
+                                       .batch = pass->batch,
+                                       .fuse = true,
+                                       .dtype = pass->dtype,
+                                       .by_slices = pass->by_slices,
+                                       .lower_bound = pass->lower_bound};
+    struct xt_model_options of_model = {.classes = 10,
+                                        .height = model->any_size ? 64 : model->height,
+                                        .width = model->any_size ? 64 : model->width,
+                                        .context_over_batch = pass->over_batch};
+    for (int k = 0; k < 3; k++) {
+        of_model.normalise.mean[k] = 127.5f;
+        of_model.normalise.scale[k] = 1 / 128.0f;
+    }
+    if (pass->int8) {
+        ok(net, xt_graph_create(&net->graph, &options, &net->err));
+        assert_non_null(xt_model_describe(model, net->graph, &of_model));
+        net->ranges.tensors = net->graph->tensor_count;
+        for (int i = 0; i < net->ranges.tensors; i++)
+            net->ranges.limit[i] = 4;
+        xt_graph_destroy(net->graph);
+        xt_params_clear(&net->params);
+        net->params = (struct xt_params){0};
+        options.int8 = &net->ranges;
+    }
+    ok(net, xt_graph_create(&net->graph, &options, &net->err));
+    ok(net, xt_graph_build(net->graph, xt_model_describe(model, net->graph, &of_model), &net->err));
+    ok(net, xt_params_initialise(&net->params, &net->device, 1, model->initial_bias, &net->err));
+}
+
+/* Random pictures, as bytes or as numbers. */
+static void forward(struct network *net, const struct pass *pass)
+{
+    size_t count = xt_tensor_count(net->graph->ops[0]->outputs[0]);
+    uint8_t *pixels = malloc(count);
+    float *floats = malloc(count * sizeof *floats);
+    assert_true(pixels && floats);
+    for (size_t i = 0; i < count; i++) {
+        pixels[i] = (uint8_t)xt_rng_at(7, 0, i);
+        floats[i] = ((float)pixels[i] - 127.5f) / 128;
+    }
+    net->graph->pass = (struct xt_graph_pass){.count = pass->batch};
+    if (pass->floats)
+        net->graph->pass.floats = floats;
+    else
+        net->graph->pass.pixels = pixels;
+    for (int turn = 0; turn < 2; turn++) {
+        ok(net, xt_graph_forward(net->graph, &net->err));
+        if (pass->lower_bound)
+            ok(net, xt_graph_convolutions_alone(net->graph, false, &net->err));
+    }
+    if (pass->lower_bound)
+        ok(net, xt_graph_forward(net->graph, &net->err));
+    free(pixels);
+    free(floats);
+}
+
+static void run(struct pass *pass)
+{
+    struct network net = {.graph = NULL};
+    if (pass->dtype == XT_BF16 && !xt_device_cpu_has_bf16())
+        support_skip("this CPU has no bf16");
+    ok(&net, xt_device_open(&net.device, "cpu", pass->threads, &net.err));
+    describe(&net, pass);
+    forward(&net, pass);
+    pass->workers = net.graph->slices.workers;
+    pass->bytes = net.graph->plan.bytes;
+    pass->count = xt_tensor_count(net.graph->logits);
+    pass->logits = malloc(pass->count * sizeof *pass->logits);
+    assert_non_null(pass->logits);
+    memcpy(pass->logits, xt_graph_logits(net.graph), pass->count * sizeof *pass->logits);
+    xt_graph_destroy(net.graph);
+    xt_params_clear(&net.params);
+    xt_device_close(&net.device);
+}
+
+static double distance(const float *a, const float *b, size_t count)
+{
+    double apart = 0;
+    double length = 0;
+    for (size_t i = 0; i < count; i++) {
+        double d = (double)a[i] - (double)b[i];
+        apart += d * d;
+        length += (double)a[i] * (double)a[i];
+    }
+    return length > 0 ? sqrt(apart / length) : INFINITY;
+}
+
+static void both_ways_agree(struct pass pass, int workers, double most)
+{
+    struct pass slices = pass;
+    slices.by_slices = true;
+    run(&pass);
+    run(&slices);
+    assert_int_equal(pass.workers, 0);
+    assert_int_equal(slices.workers, workers);
+    double apart = distance(pass.logits, slices.logits, pass.count);
+    if (!(apart <= most))
+        print_error("the logits are %g apart\n", apart);
+    assert_true(apart <= most);
+    assert_true(slices.bytes <= pass.bytes);
+    free(pass.logits);
+    free(slices.logits);
+}
+
+static void in_float32(void **state)
+{
+    (void)state;
+    struct pass pass = {.model = "lprnet", .dtype = XT_F32, .batch = 16, .threads = 2};
+    both_ways_agree(pass, 2, 1e-5);
+    pass.floats = true;
+    both_ways_agree(pass, 2, 1e-5);
+    pass.batch = 5;
+    pass.threads = 1;
+    both_ways_agree(pass, 1, 1e-5);
+}
+
+static void in_bf16(void **state)
+{
+    (void)state;
+    both_ways_agree((struct pass){.model = "lprnet", .dtype = XT_BF16, .batch = 24, .threads = 3},
+                    3, 0.02);
+}
+
+static void in_int8(void **state)
+{
+    (void)state;
+    struct pass pass = {
+        .model = "lprnet", .dtype = XT_F32, .int8 = true, .batch = 32, .threads = 2};
+    both_ways_agree(pass, 2, 1e-5);
+    pass.floats = true;
+    both_ways_agree(pass, 2, 1e-5);
+}
+
+/* The mean over the batch stands between two segments. */
+static void with_a_context_over_the_batch(void **state)
+{
+    (void)state;
+    both_ways_agree(
+        (struct pass){
+            .model = "lprnet", .dtype = XT_F32, .over_batch = true, .batch = 8, .threads = 2},
+        2, 1e-5);
+}
+
+/* All threads work on one image; a network whose weights fill the cache goes op by op. */
+static void not_where_it_does_not_pay(void **state)
+{
+    (void)state;
+    both_ways_agree((struct pass){.model = "lprnet", .dtype = XT_F32, .batch = 1, .threads = 2}, 0,
+                    0);
+    both_ways_agree((struct pass){.model = "resnet50", .dtype = XT_F32, .batch = 4, .threads = 2},
+                    0, 0);
+}
+
+/* Such a graph goes op by op; to run them between two passes changes nothing. */
+static void the_convolutions_alone_disturb_no_pass(void **state)
+{
+    (void)state;
+    struct pass passes[2];
+    for (int i = 0; i < 2; i++) {
+        passes[i] = (struct pass){.model = "lprnet",
+                                  .dtype = XT_F32,
+                                  .by_slices = true,
+                                  .lower_bound = i == 1,
+                                  .batch = 8,
+                                  .threads = 2};
+        run(&passes[i]);
+    }
+    assert_memory_equal(passes[0].logits, passes[1].logits,
+                        passes[0].count * sizeof *passes[0].logits);
+    free(passes[0].logits);
+    free(passes[1].logits);
+}
+
+/* A worker keeps a slice of what is between the ops: many images take little more than few. */
+static void memory_does_not_grow_with_the_batch(void **state)
+{
+    (void)state;
+    struct pass few = {
+        .model = "lprnet", .dtype = XT_F32, .by_slices = true, .batch = 8, .threads = 2};
+    struct pass many = few;
+    many.batch = 64;
+    run(&few);
+    run(&many);
+    assert_true(many.bytes < few.bytes + few.bytes / 10);
+    free(few.logits);
+    free(many.logits);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(in_float32),
+        cmocka_unit_test(in_bf16),
+        cmocka_unit_test(in_int8),
+        cmocka_unit_test(with_a_context_over_the_batch),
+        cmocka_unit_test(not_where_it_does_not_pay),
+        cmocka_unit_test(the_convolutions_alone_disturb_no_pass),
+        cmocka_unit_test(memory_does_not_grow_with_the_batch),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,397 @@
+#include "base/number.h"
+#include "loop_builds.h"
+#include "support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "device/device.h"
+#include "engine/ops/reference.h"
+
+/* A convolution with random tensors; of their exact size, so that the address sanitizer sees what
+ * is read beyond. */
+struct work {
+    struct xt_weight_grad job;
+    struct xt_reference_conv reference;
+    void *in_memory, *out_memory;
+    double *in, *out;
+    float *bias;
+};
+
+static void *fill(struct xt_rng *rng, size_t count, enum xt_dtype dtype, double **as_double)
+{
+    char *memory = malloc(count * xt_dtype_size(dtype));
+    *as_double = malloc(count * sizeof **as_double);
+    assert_true(memory && *as_double);
+    for (size_t i = 0; i < count; i++) {
+        float value = 2 * xt_rng_uniform(rng) - 1;
+        xt_number_from_float(dtype, &value, 1, memory + i * xt_dtype_size(dtype));
+        xt_number_to_float(dtype, memory + i * xt_dtype_size(dtype), 1, &value);
+        (*as_double)[i] = (double)value;
+    }
+    return memory;
+}
+
+static void *aligned_memory(size_t bytes)
+{
+    void *memory = NULL;
+    assert_int_equal(posix_memalign(&memory, 64, bytes), 0);
+    memset(memory, 0xFF, bytes); /* not-a-number, wherever it is not written */
+    return memory;
+}
+
+static void setup(struct work *work, struct xt_weight_grad shape)
+{
+    struct xt_rng rng = xt_rng_begin(5, 0);
+    shape.out_h = (shape.h + 2 * shape.pad_h - shape.kernel_h) / shape.stride_h + 1;
+    shape.out_w = (shape.w + 2 * shape.pad_w - shape.kernel_w) / shape.stride_w + 1;
+    *work = (struct work){.job = shape,
+                          .reference = {.in = {shape.n, shape.h, shape.w, shape.in_c},
+                                        .out = {shape.n, shape.out_h, shape.out_w, shape.out_c},
+                                        .kernel_h = shape.kernel_h,
+                                        .kernel_w = shape.kernel_w,
+                                        .stride_h = shape.stride_h,
+                                        .stride_w = shape.stride_w,
+                                        .pad_h = shape.pad_h,
+                                        .pad_w = shape.pad_w}};
+    enum xt_dtype dtype = shape.f32 ? XT_F32 : XT_BF16;
+    work->in_memory = fill(&rng, xt_reference_count(&work->reference.in), dtype, &work->in);
+    work->out_memory = fill(&rng, xt_reference_count(&work->reference.out), dtype, &work->out);
+    work->bias = aligned_memory((size_t)shape.out_c * sizeof(float));
+    work->job.in = work->in_memory;
+    work->job.out_grad = work->out_memory;
+    work->job.bias_grad = work->bias;
+}
+
+static void clear(struct work *work)
+{
+    free(work->in_memory);
+    free(work->out_memory);
+    free(work->in);
+    free(work->out);
+    free(work->bias);
+}
+
+/* The gradient, which the caller frees. */
+static float *run(struct work *work, xt_weight_grad_loop *loop, int threads)
+{
+    struct xt_weight_grad *job = &work->job;
+    xt_weight_grad_plan(job, threads);
+    assert_in_range(xt_weight_grad_parts(job), 1, threads);
+    job->grad = aligned_memory(job->weights * sizeof(float));
+    job->scratch = aligned_memory(xt_weight_grad_scratch(job));
+#pragma omp parallel for schedule(static)
+    for (int part = 0; part < xt_weight_grad_parts(job); part++)
+        loop(job, part);
+    size_t half = job->weights / 2;
+    xt_weight_grad_add_up(job, half, job->weights);
+    xt_weight_grad_add_up(job, 0, half);
+    free(job->scratch);
+    return job->grad;
+}
+
+/* The same by workers, a sample a slice. */
+static float *run_slices(struct work *work, xt_weight_grad_loop *loop)
+{
+    struct xt_weight_grad *job = &work->job;
+    int n = job->n;
+    int each = (n + 1) / 2;
+    int workers = (n + each - 1) / each;
+    size_t size = job->f32 ? 4 : 2;
+    job->n = 1;
+    xt_weight_grad_plan_workers(job, workers);
+    job->grad = aligned_memory(job->weights * sizeof(float));
+    job->scratch = aligned_memory(xt_weight_grad_scratch(job));
+    for (int i = 0; i < n; i++) {
+        struct xt_weight_grad slice = *job;
+        slice.in = (char *)work->in_memory + (size_t)(i * job->h * job->w * job->in_c) * size;
+        slice.out_grad =
+            (char *)work->out_memory + (size_t)(i * job->out_h * job->out_w * job->out_c) * size;
+        slice.adds = i % each > 0;
+        slice.more = (i + 1) % each > 0 && i + 1 < n;
+        loop(&slice, i / each);
+    }
+    xt_weight_grad_add_up(job, 0, job->weights);
+    free(job->scratch);
+    job->n = n;
+    return job->grad;
+}
+
+/* Where weight [o][i][tap] lies. */
+static size_t place(const struct xt_weight_grad *job, size_t o, size_t i, size_t tap)
+{
+    size_t in_tiles = ((size_t)job->in_c + 15) / 16;
+    size_t block = (o / 16 * in_tiles + i / 16) * (size_t)job->taps + tap;
+    return block * 256 + (job->turned ? o % 16 * 16 + i % 16 : i % 16 * 16 + o % 16);
+}
+
+static void check_weights(const struct work *work, const float *grad)
+{
+    const struct xt_weight_grad *job = &work->job;
+    size_t taps = (size_t)job->taps;
+    size_t row = (size_t)job->in_c * taps;
+    double pixels = (double)job->n * job->out_h * job->out_w;
+    for (size_t o = 0; o < ((size_t)job->out_c + 15) / 16 * 16; o++)
+        for (size_t i = 0; i < ((size_t)job->in_c + 15) / 16 * 16; i++)
+            for (size_t tap = 0; tap < taps; tap++) {
+                double got = (double)grad[place(job, o, i, tap)];
+                bool real = o < (size_t)job->out_c && i < (size_t)job->in_c;
+                double wanted =
+                    real ? xt_reference_conv_weight_grad(&work->reference, work->in, work->out,
+                                                         o * row + i * taps + tap)
+                         : 0;
+                if (!(fabs(got - wanted) <= 1e-6 * pixels))
+                    fail_msg("weight [%zu][%zu] tap %zu: %g, not %g", o, i, tap, got, wanted);
+            }
+}
+
+static void check_bias(const struct work *work)
+{
+    const struct xt_weight_grad *job = &work->job;
+    size_t pixels = (size_t)job->n * (size_t)job->out_h * (size_t)job->out_w;
+    for (size_t o = 0; o < (size_t)job->out_c; o++) {
+        double wanted = 0;
+        for (size_t i = 0; i < pixels; i++)
+            wanted += work->out[i * (size_t)job->out_c + o];
+        if (!(fabs((double)work->bias[o] - wanted) <= 1e-6 * (double)pixels))
+            fail_msg("bias [%zu]: %g, not %g", o, (double)work->bias[o], wanted);
+    }
+}
+
+/* Of every build that this CPU can run, in either type. */
+enum { LOOPS_MAX = 2 * BUILDS_MAX };
+static int find_loops(xt_weight_grad_loop *loops[LOOPS_MAX], bool f32[LOOPS_MAX])
+{
+    static bool loaded;
+    const struct xt_loops *all[BUILDS_MAX];
+    int count = 0;
+    if (!loaded)
+        assert_int_equal(xt_dnnl_load(XT_DNNL_CPU, &(struct xt_err){0}), XT_OK);
+    loaded = true;
+    for (int b = builds(all) - 1; b >= 0; b--) {
+        f32[count] = true;
+        if (all[b]->weight_grad_f32)
+            loops[count++] = all[b]->weight_grad_f32;
+        f32[count] = false;
+        if (all[b]->weight_grad && xt_device_cpu_has_tiles())
+            loops[count++] = all[b]->weight_grad;
+    }
+    if (!count)
+        print_message("skipped: no AVX-512 here\n");
+    return count;
+}
+
+/* A shape and what it stands for. */
+static const struct xt_weight_grad shapes[] = {
+    /* LPRNet's and ResNet's kinds, small */
+    {.n = 3, .h = 12, .w = 23, .in_c = 3, .out_c = 64, .kernel_h = 3, .kernel_w = 3},
+    {.n = 3, .h = 5, .w = 9, .in_c = 64, .out_c = 32, .kernel_h = 1, .kernel_w = 1},
+    {.n = 2, .h = 7, .w = 9, .in_c = 32, .out_c = 48, .kernel_h = 1, .kernel_w = 1},
+    {.n = 3, .h = 10, .w = 45, .in_c = 32, .out_c = 32, .kernel_h = 3, .kernel_w = 1, .pad_h = 1},
+    {.n = 3, .h = 10, .w = 45, .in_c = 32, .out_c = 32, .kernel_h = 1, .kernel_w = 3, .pad_w = 1},
+    {.n = 2, .h = 8, .w = 21, .in_c = 64, .out_c = 48, .kernel_h = 1, .kernel_w = 4},
+    {.n = 2, .h = 16, .w = 18, .in_c = 48, .out_c = 68, .kernel_h = 13, .kernel_w = 1},
+    {.n = 2,
+     .h = 40,
+     .w = 37,
+     .in_c = 3,
+     .out_c = 16,
+     .kernel_h = 7,
+     .kernel_w = 7,
+     .stride_h = 2,
+     .stride_w = 2,
+     .pad_h = 3,
+     .pad_w = 3},
+    {.n = 2,
+     .h = 14,
+     .w = 14,
+     .in_c = 32,
+     .out_c = 32,
+     .kernel_h = 3,
+     .kernel_w = 3,
+     .pad_h = 1,
+     .pad_w = 1},
+    {.n = 5,
+     .h = 7,
+     .w = 7,
+     .in_c = 16,
+     .out_c = 32,
+     .kernel_h = 3,
+     .kernel_w = 3,
+     .pad_h = 1,
+     .pad_w = 1},
+    {.n = 2,
+     .h = 15,
+     .w = 28,
+     .in_c = 32,
+     .out_c = 16,
+     .kernel_h = 3,
+     .kernel_w = 3,
+     .stride_h = 2,
+     .stride_w = 2,
+     .pad_h = 1,
+     .pad_w = 1},
+    {.n = 3,
+     .h = 14,
+     .w = 13,
+     .in_c = 48,
+     .out_c = 16,
+     .kernel_h = 1,
+     .kernel_w = 1,
+     .stride_h = 2,
+     .stride_w = 2},
+    /* rows of one pixel */
+    {.n = 2, .h = 130, .w = 3, .in_c = 8, .out_c = 16, .kernel_h = 2, .kernel_w = 3},
+    /* sizes that fit nothing */
+    {.n = 1, .h = 1, .w = 1, .in_c = 1, .out_c = 1, .kernel_h = 1, .kernel_w = 1},
+    {.n = 3,
+     .h = 5,
+     .w = 6,
+     .in_c = 33,
+     .out_c = 70,
+     .kernel_h = 2,
+     .kernel_w = 3,
+     .pad_h = 1,
+     .pad_w = 1},
+    {.n = 2,
+     .h = 9,
+     .w = 11,
+     .in_c = 36,
+     .out_c = 41,
+     .kernel_h = 3,
+     .kernel_w = 3,
+     .stride_h = 2,
+     .stride_w = 1,
+     .pad_h = 1,
+     .pad_w = 2},
+    {.n = 2,
+     .h = 9,
+     .w = 9,
+     .in_c = 20,
+     .out_c = 7,
+     .kernel_h = 5,
+     .kernel_w = 5,
+     .pad_h = 2,
+     .pad_w = 2},
+    {.n = 2,
+     .h = 11,
+     .w = 12,
+     .in_c = 9,
+     .out_c = 17,
+     .kernel_h = 2,
+     .kernel_w = 1,
+     .stride_h = 3,
+     .stride_w = 2},
+    {.n = 2, .h = 3, .w = 401, .in_c = 5, .out_c = 9, .kernel_h = 3, .kernel_w = 3},
+    {.n = 2,
+     .h = 4,
+     .w = 4,
+     .in_c = 71,
+     .out_c = 13,
+     .kernel_h = 1,
+     .kernel_w = 1,
+     .pad_h = 1,
+     .pad_w = 1},
+    /* so many weights that threads share out the channels of either side */
+    {.n = 2,
+     .h = 2,
+     .w = 5,
+     .in_c = 200,
+     .out_c = 330,
+     .kernel_h = 3,
+     .kernel_w = 3,
+     .pad_h = 1,
+     .pad_w = 1},
+    {.n = 2,
+     .h = 2,
+     .w = 5,
+     .in_c = 330,
+     .out_c = 200,
+     .kernel_h = 3,
+     .kernel_w = 3,
+     .pad_h = 1,
+     .pad_w = 1},
+    {.n = 1, .h = 3, .w = 7, .in_c = 330, .out_c = 700, .kernel_h = 1, .kernel_w = 1},
+    {.n = 1, .h = 3, .w = 7, .in_c = 700, .out_c = 330, .kernel_h = 1, .kernel_w = 1},
+};
+enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+
+static struct xt_weight_grad shape_of(int index, bool f32)
+{
+    struct xt_weight_grad shape = shapes[index];
+    shape.f32 = f32;
+    shape.stride_h = shape.stride_h ? shape.stride_h : 1;
+    shape.stride_w = shape.stride_w ? shape.stride_w : 1;
+    return shape;
+}
+
+static void it_is_what_plain_loops_make_of_it(void **state)
+{
+    (void)state;
+    xt_weight_grad_loop *loops[LOOPS_MAX];
+    bool f32[LOOPS_MAX];
+    int count = find_loops(loops, f32);
+    for (int i = 0; i < count * SHAPES; i++)
+        for (int threads = 1; threads <= 4; threads++) {
+            struct work work;
+            setup(&work, shape_of(i % SHAPES, f32[i / SHAPES]));
+            float *grad = run(&work, loops[i / SHAPES], threads);
+            check_weights(&work, grad);
+            check_bias(&work);
+            free(grad);
+            clear(&work);
+        }
+}
+
+static void by_slices_it_is_the_same_sum(void **state)
+{
+    (void)state;
+    xt_weight_grad_loop *loops[LOOPS_MAX];
+    bool f32[LOOPS_MAX];
+    int count = find_loops(loops, f32);
+    for (int i = 0; i < count * SHAPES; i++) {
+        struct work work;
+        setup(&work, shape_of(i % SHAPES, f32[i / SHAPES]));
+        float *grad = run_slices(&work, loops[i / SHAPES]);
+        check_weights(&work, grad);
+        check_bias(&work);
+        free(grad);
+        clear(&work);
+    }
+}
+
+static void it_is_the_same_every_time_and_without_the_bias(void **state)
+{
+    (void)state;
+    xt_weight_grad_loop *loops[LOOPS_MAX];
+    bool f32[LOOPS_MAX];
+    int count = find_loops(loops, f32);
+    for (int i = 0; i < count * SHAPES; i++) {
+        xt_weight_grad_loop *loop = loops[i / SHAPES];
+        struct work work;
+        setup(&work, shape_of(i % SHAPES, f32[i / SHAPES]));
+        float *first = run(&work, loop, 3);
+        size_t bytes = work.job.weights * sizeof *first;
+        float *second = run(&work, loop, 3);
+        work.job.bias_grad = NULL;
+        float *third = run(&work, loop, 3);
+        assert_memory_equal(first, second, bytes);
+        assert_memory_equal(first, third, bytes);
+        free(first);
+        free(second);
+        free(third);
+        clear(&work);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_is_what_plain_loops_make_of_it),
+        cmocka_unit_test(by_slices_it_is_the_same_sum),
+        cmocka_unit_test(it_is_the_same_every_time_and_without_the_bias),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,281 @@
+/* Winograd's convolutions against plain loops, in every build that has them. */
+#include "loop_builds.h"
+#include "reference.h"
+
+#include "engine/backend.h"
+
+/* n, h, w, in_c, out_c: tiles that fit and tiles that do not, fewer of them than a chunk has and
+ * more, and so many weights that threads share out the channels. */
+static const struct shape {
+    int n, h, w, in_c, out_c;
+} shapes[] = {
+    {2, 8, 8, 32, 32},  {1, 1, 1, 32, 64},   {3, 7, 5, 64, 32},   {1, 14, 15, 96, 64},
+    {1, 2, 99, 32, 32}, {2, 3, 4, 160, 192}, {1, 4, 4, 352, 128},
+};
+enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+
+/* Random tensors, of their exact size, so that the address sanitizer sees what is read beyond. */
+struct work {
+    struct shape shape;
+    struct xt_reference_conv reference;
+    size_t in_count, out_count, weight_count;
+    float *in, *out_grad, *weights; /* the last as OIhw16i16o */
+    double *reference_in, *reference_out_grad, *reference_weights;
+};
+
+static float *aligned_floats(size_t count)
+{
+    float *memory = NULL;
+    assert_int_equal(posix_memalign((void **)&memory, 64, count * sizeof *memory), 0);
+    memset(memory, 0xFF, count * sizeof *memory); /* not-a-number, wherever it is not written */
+    return memory;
+}
+
+static float *fill(struct xt_rng *rng, size_t count, double **reference)
+{
+    float *memory = aligned_floats(count);
+    *reference = malloc(count * sizeof **reference);
+    assert_non_null(*reference);
+    for (size_t i = 0; i < count; i++) {
+        memory[i] = 2 * xt_rng_uniform(rng) - 1;
+        (*reference)[i] = (double)memory[i];
+    }
+    return memory;
+}
+
+/* Where weight [o][i][tap] lies. */
+static size_t block_place(int in_c, size_t o, size_t i, size_t tap)
+{
+    return (((o / 16 * (size_t)in_c / 16 + i / 16) * 9 + tap) * 16 + i % 16) * 16 + o % 16;
+}
+
+static void setup(struct work *work, struct shape s)
+{
+    struct xt_rng rng = xt_rng_begin(7, (uint64_t)s.in_c);
+    *work = (struct work){.shape = s,
+                          .reference = {.in = {s.n, s.h, s.w, s.in_c},
+                                        .out = {s.n, s.h, s.w, s.out_c},
+                                        .kernel_h = 3,
+                                        .kernel_w = 3,
+                                        .stride_h = 1,
+                                        .stride_w = 1,
+                                        .pad_h = 1,
+                                        .pad_w = 1}};
+    work->in_count = xt_reference_count(&work->reference.in);
+    work->out_count = xt_reference_count(&work->reference.out);
+    work->weight_count = 9 * (size_t)s.in_c * (size_t)s.out_c;
+    work->in = fill(&rng, work->in_count, &work->reference_in);
+    work->out_grad = fill(&rng, work->out_count, &work->reference_out_grad);
+    float *dense = fill(&rng, work->weight_count, &work->reference_weights);
+    work->weights = aligned_floats(work->weight_count);
+    for (size_t i = 0; i < work->weight_count; i++)
+        work->weights[block_place(s.in_c, i / 9 / (size_t)s.in_c, i / 9 % (size_t)s.in_c, i % 9)] =
+            dense[i];
+    free(dense);
+}
+
+static void clear(struct work *work)
+{
+    free(work->in);
+    free(work->out_grad);
+    free(work->weights);
+    free(work->reference_in);
+    free(work->reference_out_grad);
+    free(work->reference_weights);
+}
+
+/* Of the convolution, or of its data gradient; the caller frees it. */
+static float *convolve(const struct work *work, const struct xt_loops *loops, bool backward,
+                       int threads)
+{
+    const struct shape *s = &work->shape;
+    size_t spread = 16 * (size_t)s->in_c * (size_t)s->out_c;
+    struct xt_winograd_weights weights = {
+        .from = work->weights, .out = s->out_c, .in = s->in_c, .forward = aligned_floats(spread)};
+    weights.backward = aligned_floats(spread);
+    for (int block = 0; block < xt_winograd_blocks(s->in_c, s->out_c); block++)
+        loops->winograd_weights(&weights, block);
+    struct xt_winograd job = {.n = s->n,
+                              .h = s->h,
+                              .w = s->w,
+                              .in_c = backward ? s->out_c : s->in_c,
+                              .out_c = backward ? s->in_c : s->out_c,
+                              .in = backward ? work->out_grad : work->in,
+                              .weights = backward ? weights.backward : weights.forward,
+                              .out = aligned_floats(backward ? work->in_count : work->out_count)};
+    float *scratch = aligned_floats(xt_winograd_scratch(job.in_c));
+    xt_winograd_plan(&job, threads);
+    assert_in_range(job.groups * job.shares, 1, threads);
+    for (int part = 0; part < job.groups * job.shares; part++)
+        loops->winograd(&job, part, scratch);
+    free(scratch);
+    free(weights.forward);
+    free(weights.backward);
+    return job.out;
+}
+
+static void check(const struct work *work, const float *got, size_t count, bool backward)
+{
+    int terms = 9 * (backward ? work->shape.out_c : work->shape.in_c);
+    for (size_t i = 0; i < count; i++) {
+        double wanted =
+            backward ? xt_reference_conv_input_grad(&work->reference, work->reference_out_grad,
+                                                    work->reference_weights, i)
+                     : xt_reference_conv_output(&work->reference, work->reference_in,
+                                                work->reference_weights, i);
+        if (!(fabs((double)got[i] - wanted) <= 1e-6 * sqrt(terms)))
+            fail_msg("[%zu]: %g, not %g", i, (double)got[i], wanted);
+    }
+}
+
+/* The builds that have the loops. */
+static int find(const struct xt_loops *with[BUILDS_MAX])
+{
+    const struct xt_loops *all[BUILDS_MAX];
+    int count = 0;
+    for (int b = builds(all) - 1; b >= 0; b--)
+        if (all[b]->winograd)
+            with[count++] = all[b];
+    if (!count)
+        print_message("skipped: no AVX-512 here\n");
+    return count;
+}
+
+static void outputs_and_their_gradients_are_those_of_plain_loops(void **state)
+{
+    (void)state;
+    const struct xt_loops *loops[BUILDS_MAX];
+    int count = find(loops);
+    for (int i = 0; i < count * SHAPES; i++)
+        for (int backward = 0; backward < 2; backward++) {
+            struct work work;
+            setup(&work, shapes[i % SHAPES]);
+            float *got = convolve(&work, loops[i / SHAPES], backward, 1);
+            check(&work, got, backward ? work.in_count : work.out_count, backward);
+            free(got);
+            clear(&work);
+        }
+}
+
+static void outputs_do_not_depend_on_threads(void **state)
+{
+    (void)state;
+    const struct xt_loops *loops[BUILDS_MAX];
+    int count = find(loops);
+    for (int i = 0; i < count * SHAPES; i++) {
+        struct work work;
+        setup(&work, shapes[i % SHAPES]);
+        float *whole = convolve(&work, loops[i / SHAPES], false, 1);
+        for (int threads = 2; threads <= 8; threads++) {
+            float *parts = convolve(&work, loops[i / SHAPES], false, threads);
+            assert_memory_equal(whole, parts, work.out_count * sizeof *whole);
+            free(parts);
+        }
+        free(whole);
+        clear(&work);
+    }
+}
+
+/* The caller frees it. */
+static float *weight_gradient(const struct work *work, const struct xt_loops *loops, int threads)
+{
+    const struct shape *s = &work->shape;
+    struct xt_winograd_grad job = {.n = s->n,
+                                   .h = s->h,
+                                   .w = s->w,
+                                   .in_c = s->in_c,
+                                   .out_c = s->out_c,
+                                   .in = work->in,
+                                   .out_grad = work->out_grad,
+                                   .grad = aligned_floats(work->weight_count)};
+    xt_winograd_grad_plan(&job, threads);
+    assert_in_range(job.groups * job.shares, 1, threads);
+    job.sums = aligned_floats(xt_winograd_grad_sums(&job));
+    float *scratch = aligned_floats(xt_winograd_scratch(s->in_c));
+    for (int part = 0; part < job.groups * job.shares; part++)
+        loops->winograd_grad(&job, part, scratch);
+    for (int block = 0; block < xt_winograd_blocks(s->in_c, s->out_c); block++)
+        loops->winograd_output_transform(&job, block);
+    free(scratch);
+    free(job.sums);
+    return job.grad;
+}
+
+static void weight_gradients_are_those_of_plain_loops(void **state)
+{
+    (void)state;
+    const struct xt_loops *loops[BUILDS_MAX];
+    int count = find(loops);
+    for (int i = 0; i < count * SHAPES; i++)
+        for (int threads = 1; threads <= 4; threads++) {
+            struct work work;
+            setup(&work, shapes[i % SHAPES]);
+            int in_c = work.shape.in_c;
+            double most = 1e-6 * sqrt(work.shape.n * work.shape.h * work.shape.w);
+            float *got = weight_gradient(&work, loops[i / SHAPES], threads);
+            for (size_t k = 0; k < work.weight_count; k++) {
+                double wanted = xt_reference_conv_weight_grad(&work.reference, work.reference_in,
+                                                              work.reference_out_grad, k);
+                double is = (double)
+                    got[block_place(in_c, k / 9 / (size_t)in_c, k / 9 % (size_t)in_c, k % 9)];
+                if (!(fabs(is - wanted) <= most))
+                    fail_msg("weight %zu: %g, not %g", k, is, wanted);
+            }
+            free(got);
+            clear(&work);
+        }
+}
+
+/* ---- in a graph ---- */
+
+static struct xt_tensor *describe(struct net *net)
+{
+    struct xt_conv_spec spec = {
+        .name = "conv", .channels = 64, .kernel_h = 3, .kernel_w = 3, .pad_h = 1, .pad_w = 1};
+    struct xt_tensor *x = net_conv(net, net_stem(net, 14, 14, 64), spec);
+    return net_head(net, net_outlet(net, x, "outlet"));
+}
+
+/* Gradients, and who made those of the convolution. */
+static struct xt_params_tensors gradients(const struct xt_backend *backend, const char **by)
+{
+    struct net net = {.pass = {.training = true}, .backend = backend};
+    net_open(&net, XT_F32, true);
+    net_build(&net, describe(&net));
+    net_forward(&net);
+    net_backward(&net);
+    for (int i = 0; i < net.graph->op_count; i++)
+        if (!strcmp(net.graph->ops[i]->name, "conv"))
+            *by = xt_op_implementation(net.graph->ops[i], true);
+    struct xt_params_tensors grads = net_grads(&net);
+    net_clear(&net);
+    return grads;
+}
+
+static void a_graph_learns_by_it_as_by_primitives(void **state)
+{
+    (void)state;
+    const char *own_by = NULL;
+    const char *wanted_by = NULL;
+    struct xt_params_tensors own = gradients(NULL, &own_by);
+    struct xt_params_tensors wanted = gradients(&xt_backend_programs, &wanted_by);
+    double distance = net_distance(&own, &wanted);
+    xt_params_free_tensors(&own);
+    xt_params_free_tensors(&wanted);
+    if (!xt_device_cpu_has_avx512())
+        support_skip("no AVX-512 here");
+    assert_string_equal(own_by, "xtrain Winograd");
+    assert_string_not_equal(wanted_by, own_by);
+    assert_true(distance < 1e-5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(outputs_and_their_gradients_are_those_of_plain_loops),
+        cmocka_unit_test(outputs_do_not_depend_on_threads),
+        cmocka_unit_test(weight_gradients_are_those_of_plain_loops),
+        cmocka_unit_test(a_graph_learns_by_it_as_by_primitives),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

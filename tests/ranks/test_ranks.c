@@ -1,0 +1,124 @@
+/* How a process finds out that it is one of several, and which CPUs it takes; several of them are
+ * run by tests/mpi. */
+#include "support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rows.h"
+#include "ranks/launch.h"
+#include "ranks/place.h"
+
+static const char *const *environment; /* name, value, name, value, NULL */
+
+static char *get(const char *name)
+{
+    for (const char *const *at = environment; *at; at += 2)
+        if (strcmp(*at, name) == 0)
+            return (char *)(uintptr_t)at[1];
+    return NULL;
+}
+
+static struct xt_launch read_launch(const char *const *variables)
+{
+    environment = variables;
+    return xt_launch_read(get);
+}
+
+static void a_process_knows_whether_it_was_started_alone(void **state)
+{
+    (void)state;
+    assert_int_equal(read_launch((const char *[]){NULL}).tasks, 1);
+    assert_int_equal(
+        read_launch((const char *[]){"OMPI_COMM_WORLD_SIZE", "1", "PMI_SIZE", "x", NULL}).tasks, 1);
+    /* A batch script is no task of srun's. */
+    assert_int_equal(
+        read_launch((const char *[]){"SLURM_NTASKS", "8", "SLURM_PROCID", "0", NULL}).tasks, 1);
+    struct xt_launch srun =
+        read_launch((const char *[]){"SLURM_STEP_NUM_TASKS", "8", "SLURM_PROCID", "3", NULL});
+    assert_int_equal(srun.tasks, 8);
+    assert_int_equal(srun.task, 3);
+    assert_false(srun.unbound);
+    struct xt_launch mpich = read_launch((const char *[]){"PMI_SIZE", "2", "PMI_RANK", "1", NULL});
+    assert_int_equal(mpich.tasks, 2);
+    assert_int_equal(mpich.task, 1);
+}
+
+static void a_binding_that_nobody_asked_for_is_none(void **state)
+{
+    (void)state;
+    assert_true(read_launch((const char *[]){"OMPI_COMM_WORLD_SIZE", "2", NULL}).unbound);
+    assert_false(read_launch((const char *[]){"OMPI_COMM_WORLD_SIZE", "2",
+                                              "OMPI_MCA_hwloc_base_binding_policy", "core", NULL})
+                     .unbound);
+}
+
+static void set_node(struct xt_numa *numa, int node, const char *cpus)
+{
+    numa->nodes[node].number = node;
+    assert_true(xt_numa_parse_cpus(cpus, &numa->nodes[node].cpus));
+    numa->count = node + 1;
+}
+
+static void assert_share(const struct xt_numa *numa, const int *core, int rank, int ranks,
+                         const char *cpus)
+{
+    struct xt_cpus expected;
+    struct xt_cpus share;
+    assert_true(xt_numa_parse_cpus(cpus, &expected));
+    xt_place_share(numa, core, rank, ranks, &share);
+    assert_memory_equal(&share, &expected, sizeof share);
+}
+
+static void ranks_share_the_cores_within_numa_nodes(void **state)
+{
+    (void)state;
+    static struct xt_numa numa;
+    static int core[XT_NUMA_CPUS];
+    /* Two nodes of four cores with two threads each: CPU n + 8 is n's neighbour. */
+    for (int cpu = 0; cpu < XT_NUMA_CPUS; cpu++)
+        core[cpu] = cpu < 16 ? cpu % 8 : cpu;
+    set_node(&numa, 0, "0-3,8-11");
+    set_node(&numa, 1, "4-7,12-15");
+    assert_share(&numa, core, 0, 1, "0-15");
+    assert_share(&numa, core, 0, 2, "0-3,8-11");
+    assert_share(&numa, core, 1, 2, "4-7,12-15");
+    assert_share(&numa, core, 1, 4, "2-3,10-11");
+    assert_share(&numa, core, 2, 4, "4-5,12-13");
+    assert_share(&numa, core, 0, 3, "0-1,8-9");
+    assert_share(&numa, core, 2, 3, "4-7,12-15");
+    assert_share(&numa, core, 5, 16, "10");
+    assert_share(&numa, core, 39, 40, "15");
+}
+
+static void shares_of_a_batch_are_even_and_whole(void **state)
+{
+    (void)state;
+    for (int batch = 8; batch < 40; batch++)
+        for (int ranks = 1; ranks <= 4; ranks++) {
+            uint8_t seen[40] = {0};
+            for (int rank = 0; rank < ranks; rank++) {
+                struct xt_rows rows = xt_rows_share(batch, rank, ranks);
+                assert_true(rows.count >= 2 && rows.count <= batch / ranks + 3);
+                for (int i = 0; i < rows.count; i++) {
+                    int row = xt_rows_at(&rows, i);
+                    seen[row]++;
+                    /* The partner of mixup is here too, at the other end. */
+                    assert_int_equal(xt_rows_at(&rows, rows.count - 1 - i), batch - 1 - row);
+                }
+            }
+            for (int row = 0; row < batch; row++)
+                assert_int_equal(seen[row], 1);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_process_knows_whether_it_was_started_alone),
+        cmocka_unit_test(a_binding_that_nobody_asked_for_is_none),
+        cmocka_unit_test(ranks_share_the_cores_within_numa_nodes),
+        cmocka_unit_test(shares_of_a_batch_are_even_and_whole),
+    };
+    return cmocka_run_group_tests_name("ranks", tests, NULL, NULL);
+}

@@ -1,0 +1,69 @@
+/* Why a run ends before its last step, and what the ranks of a run decide together. */
+#include "train/trainer.h"
+
+#include "base/system/stop.h"
+#include "base/system/thread.h"
+#include "train/ranks/state.h"
+#include "train/trainer/parts.h"
+
+enum xt_status xt_trainer_why_stop(struct xt_trainer *trainer, bool *done)
+{
+    const struct xt_settings *s = trainer->settings;
+    double here = xt_thread_seconds() - trainer->start_time;
+    enum xt_status asked = xt_stop_status();
+    if (asked)
+        return asked;
+    if (s->stop_after > 0 && here >= s->stop_after)
+        return XT_STOPPED;
+    if (s->max_time > 0 && xt_trainer_seconds(trainer) >= s->max_time)
+        trainer->end = XT_END_TIME;
+    else if (xt_patience_is_over(&trainer->patience, s->patience))
+        trainer->end = XT_END_PATIENCE;
+    else if (s->overfit && xt_trainer_has_learnt(trainer))
+        trainer->end = XT_END_LEARNT;
+    *done = trainer->end != XT_END_STEPS;
+    trainer->threads_again = *done ? 0 : xt_others_look(&trainer->others, xt_thread_seconds());
+    return trainer->threads_again ? XT_STOPPED : XT_OK;
+}
+
+/* Whether the bad images of all ranks are too many; an image that several met is one. */
+static enum xt_status judge_bad(struct xt_trainer *trainer, struct xt_err *err)
+{
+    struct xt_bad_sample *bad = NULL;
+    size_t count = 0;
+    size_t images = trainer->source->count;
+    size_t met = trainer->vote.bad;
+    if (met == trainer->bad_judged || !xt_loader_is_too_bad(met, images))
+        return XT_OK;
+    trainer->bad_judged = met;
+    enum xt_status status = xt_loader_bad(xt_feed_loader(trainer->feed), &bad, &count, err);
+    if (!status)
+        status = xt_ranks_share_bad(trainer->settings->ranks, &bad, &count, err);
+    bool is_too_bad = !status && xt_loader_is_too_bad(count, images);
+    struct xt_err own;
+    if (is_too_bad && xt_ranks_is_first(trainer->settings->ranks))
+        xt_bad_images_add(&trainer->bad, trainer->source, bad, count, &own);
+    if (is_too_bad)
+        status = xt_err_set(
+            err, XT_ERR_DATA,
+            "at least %zu of %zu samples are bad, more than the 1 %% that is let pass; the "
+            "first: %s",
+            count, images, bad[0].reason);
+    xt_loader_free_bad(bad, count);
+    return status;
+}
+
+enum xt_status xt_trainer_agree(struct xt_trainer *trainer, double *loss, struct xt_err *err)
+{
+    struct xt_step_agreement *vote = &trainer->vote;
+    *vote = (struct xt_step_agreement){.loss = *loss};
+    struct xt_err own;
+    vote->sick = xt_step_check_statistics(trainer, &own) != XT_OK;
+    vote->stop = xt_trainer_why_stop(trainer, &vote->done);
+    if (trainer->feed)
+        vote->bad = xt_loader_bad_count(xt_feed_loader(trainer->feed));
+    enum xt_status status = xt_ranks_allreduce_step(
+        trainer->settings->ranks, xt_gradient_reduction_weight(trainer->team), vote, err);
+    *loss = vote->loss;
+    return status ? status : judge_bad(trainer, err);
+}

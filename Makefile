@@ -96,7 +96,7 @@ help:
 	@sed -n 's/^#: //p' Makefile
 
 # The first build looks whether what it needs is there, and says what to do if not.
-$(BUILD)/deps-found:
+$(BUILD)/deps-found: scripts/deps.sh
 	@mkdir -p $(@D)
 	@scripts/deps.sh --probe
 	@touch $@

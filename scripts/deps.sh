@@ -53,6 +53,7 @@ header:jpeglib.h|libjpeg-dev|libjpeg-turbo-devel
 header:protobuf-c/protobuf-c.h|libprotobuf-c-dev|protobuf-c-devel
 command:protoc-c|protobuf-c-compiler|protobuf-c-compiler
 schema:onnx|libonnx-dev|onnx-devel
+header:level_zero/zes_api.h|libze-dev|oneapi-level-zero-devel
 header:microhttpd.h|libmicrohttpd-dev|libmicrohttpd-devel
 header:cmocka.h|libcmocka-dev|libcmocka-devel'
 NEEDED_FOR_WHEELS='python:ensurepip|python3-venv ca-certificates|python3 python3-pip'
@@ -67,8 +68,7 @@ command:curl|curl ca-certificates|curl
 command:pkg-config|pkgconf|pkgconf-pkg-config'
 NEEDED_FOR_XPU='library:libze_loader.so.1|libze1|oneapi-level-zero'
 # The capture mode of Intel's driver is tested with Debian 12's alone.
-NEEDED_FOR_XPU_CHECK='header:level_zero/zes_api.h|libze-dev|oneapi-level-zero-devel
-library:intel-opencl/libigdrcl.so|intel-opencl-icd|intel-opencl'
+NEEDED_FOR_XPU_CHECK='library:intel-opencl/libigdrcl.so|intel-opencl-icd|intel-opencl'
 
 NEEDED_FOR_MPI='command:mpicc|libopenmpi-dev|openmpi-devel
 command:mpirun|openmpi-bin|openmpi'

@@ -6,64 +6,73 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "device/gpu/ze_abi.h"
+#include <level_zero/ze_api.h>
+#include <level_zero/zes_api.h>
 
-/* Functions of the loader; the optional ones are NULL in old loaders. */
+#include "base/mem.h"
+
+/* ze_device_ip_version_ext_t, which the headers of Debian 12 do not have. */
+struct ip_version {
+    uint32_t stype;
+    const void *next;
+    uint32_t version;
+};
+enum { STRUCTURE_IP_VERSION = 0x1000f };
+
+/* The loader's functions that are used, and whether every loader has them. */
+#define FUNCTIONS(X)                                                                               \
+    X(zeInit, true)                                                                                \
+    X(zeDriverGet, true)                                                                           \
+    X(zeDriverGetProperties, true)                                                                 \
+    X(zeDeviceGet, true)                                                                           \
+    X(zeDeviceGetProperties, true)                                                                 \
+    X(zeDeviceGetMemoryProperties, true)                                                           \
+    X(zeDeviceGetModuleProperties, true)                                                           \
+    X(zeDevicePciGetPropertiesExt, false)                                                          \
+    X(zeDeviceGetSubDevices, false)                                                                \
+    X(zesDeviceGetProperties, true)                                                                \
+    X(zesDevicePciGetProperties, true)                                                             \
+    X(zesDevicePciGetBars, true)                                                                   \
+    X(zesDeviceEnumMemoryModules, true)                                                            \
+    X(zesMemoryGetProperties, true)                                                                \
+    X(zesMemoryGetState, true)                                                                     \
+    X(zesDeviceEnumEngineGroups, true)                                                             \
+    X(zesEngineGetProperties, true)                                                                \
+    X(zesEngineGetActivity, true)                                                                  \
+    X(zesDeviceEnumPowerDomains, true)                                                             \
+    X(zesPowerGetEnergyCounter, true)                                                              \
+    X(zesPowerGetLimits, true)                                                                     \
+    X(zesDeviceEnumFrequencyDomains, true)                                                         \
+    X(zesFrequencyGetProperties, true)                                                             \
+    X(zesFrequencyGetState, true)
+
+/* NULL: this loader does not have it. */
 struct functions {
-    xt_ze_result (*zeInit)(uint32_t flags);
-    xt_ze_result (*zeDriverGet)(uint32_t *count, xt_ze_handle *drivers);
-    xt_ze_result (*zeDriverGetProperties)(xt_ze_handle driver, struct xt_ze_driver *out);
-    xt_ze_result (*zeDeviceGet)(xt_ze_handle driver, uint32_t *count, xt_ze_handle *devices);
-    xt_ze_result (*zeDeviceGetProperties)(xt_ze_handle device, struct xt_ze_device *out);
-    xt_ze_result (*zeDeviceGetMemoryProperties)(xt_ze_handle device, uint32_t *count,
-                                                struct xt_ze_memory *out);
-    xt_ze_result (*zeDeviceGetModuleProperties)(xt_ze_handle device, struct xt_ze_module *out);
-    xt_ze_result (*zeDevicePciGetPropertiesExt)(xt_ze_handle device, struct xt_ze_pci *out);
-    xt_ze_result (*zeDeviceGetSubDevices)(xt_ze_handle device, uint32_t *count, xt_ze_handle *out);
-    xt_ze_result (*zesInit)(uint32_t flags);
-    xt_ze_result (*zesDriverGet)(uint32_t *count, xt_ze_handle *drivers);
-    xt_ze_result (*zesDeviceGet)(xt_ze_handle driver, uint32_t *count, xt_ze_handle *devices);
-    xt_ze_result (*zesDeviceGetProperties)(xt_ze_handle device, struct xt_zes_device *out);
-    xt_ze_result (*zesDevicePciGetProperties)(xt_ze_handle device, struct xt_zes_pci *out);
-    xt_ze_result (*zesDevicePciGetBars)(xt_ze_handle device, uint32_t *count,
-                                        struct xt_zes_bar *out);
-    xt_ze_result (*zesDeviceEnumMemoryModules)(xt_ze_handle device, uint32_t *count,
-                                               xt_ze_handle *out);
-    xt_ze_result (*zesMemoryGetProperties)(xt_ze_handle memory, struct xt_zes_memory *out);
-    xt_ze_result (*zesMemoryGetState)(xt_ze_handle memory, struct xt_zes_memory_state *out);
-    xt_ze_result (*zesDeviceEnumEngineGroups)(xt_ze_handle device, uint32_t *count,
-                                              xt_ze_handle *out);
-    xt_ze_result (*zesEngineGetProperties)(xt_ze_handle engine, struct xt_zes_engine *out);
-    xt_ze_result (*zesEngineGetActivity)(xt_ze_handle engine, struct xt_zes_activity *out);
-    xt_ze_result (*zesDeviceEnumPowerDomains)(xt_ze_handle device, uint32_t *count,
-                                              xt_ze_handle *out);
-    xt_ze_result (*zesPowerGetEnergyCounter)(xt_ze_handle power, struct xt_zes_energy *out);
-    xt_ze_result (*zesPowerGetLimits)(xt_ze_handle power, struct xt_zes_power_limit *sustained,
-                                      void *burst, void *peak);
-    xt_ze_result (*zesDeviceEnumFrequencyDomains)(xt_ze_handle device, uint32_t *count,
-                                                  xt_ze_handle *out);
-    xt_ze_result (*zesFrequencyGetProperties)(xt_ze_handle domain, struct xt_zes_frequency *out);
-    xt_ze_result (*zesFrequencyGetState)(xt_ze_handle domain, struct xt_zes_frequency_state *out);
+#define MEMBER(name, needed) __typeof__(name) *name;
+    FUNCTIONS(MEMBER)
+#undef MEMBER
+    /* Sysman's own start, which these headers do not have either; of the core's types. */
+    __typeof__(zeInit) *zesInit;
+    __typeof__(zeDriverGet) *zesDriverGet;
+    __typeof__(zeDeviceGet) *zesDeviceGet;
 };
 
 enum { DEVICES_MAX = 32, HANDLES_MAX = 32 };
 
 struct gpu {
-    xt_ze_handle handle;
-    xt_ze_handle sysman; /* NULL: none */
+    ze_device_handle_t handle;
+    zes_device_handle_t sysman; /* NULL: none */
     struct xt_gpu_facts facts;
     struct { /* as last read, of each engine that is looked at */
-        xt_ze_handle engine;
-        struct xt_zes_activity last;
+        zes_engine_handle_t engine;
+        zes_engine_stats_t last;
     } activity[XT_TILES_MAX];
     int activity_count;
     bool has_energy;
-    struct xt_zes_energy energy, first_energy;
+    zes_power_energy_counter_t energy, first_energy;
 };
 
 struct xt_level_zero {
-    void *library;
     struct functions ze;
     struct gpu gpus[DEVICES_MAX];
     int count;
@@ -89,156 +98,133 @@ struct xt_uuid_text xt_uuid_format(const struct xt_uuid *uuid)
     return out;
 }
 
-/* What a result means, for "not readable: ...". */
-static const char *result_text(xt_ze_result result)
+/* What a result means, for "not readable: ..."; "error" for those that hardly occur. */
+static const char *result_text(ze_result_t result)
 {
-    switch (result) {
-    case XT_ZE_NO_PERMISSION:
+    switch ((uint32_t)result) {
+    case ZE_RESULT_ERROR_INSUFFICIENT_PERMISSIONS:
         return "no permission";
-    case XT_ZE_NOT_AVAILABLE:
+    case ZE_RESULT_ERROR_NOT_AVAILABLE:
         return "not available now";
-    case XT_ZE_DEPENDENCY_MISSING:
+    case ZE_RESULT_ERROR_DEPENDENCY_UNAVAILABLE:
         return "the driver misses a library";
-    case XT_ZE_UNINITIALIZED:
+    case ZE_RESULT_ERROR_UNINITIALIZED:
         return "Sysman is not started";
-    case XT_ZE_UNSUPPORTED:
+    case ZE_RESULT_ERROR_UNSUPPORTED_FEATURE:
         return "not supported by this driver";
     default:
-        return NULL;
+        return "error";
     }
 }
 
-static void unreadable(struct xt_reading *reading, xt_ze_result result)
+/* The reading that an answer of the driver's is; `possible`: whether its figures make sense. */
+static struct xt_reading answer(ze_result_t result, bool possible, double value)
 {
+    struct xt_reading reading = {.known = false};
     const char *text = result_text(result);
-    reading->known = false;
-    if (text)
-        snprintf(reading->why, sizeof reading->why, "%s", text);
+    if (result == ZE_RESULT_SUCCESS && possible)
+        reading = (struct xt_reading){.known = true, .value = value, .source = "sysman"};
+    else if (result == ZE_RESULT_SUCCESS)
+        snprintf(reading.why, sizeof reading.why, "the driver's figures cannot be");
+    else if (strcmp(text, "error") != 0)
+        snprintf(reading.why, sizeof reading.why, "%s", text);
     else
-        snprintf(reading->why, sizeof reading->why, "Level Zero error 0x%x", result);
-}
-
-static void set(struct xt_reading *reading, double value)
-{
-    *reading = (struct xt_reading){.known = true, .value = value, .source = "sysman"};
-}
-
-/* What the driver answered makes no sense. */
-static void impossible(struct xt_reading *reading)
-{
-    *reading = (struct xt_reading){.why = "the driver's figures cannot be"};
+        snprintf(reading.why, sizeof reading.why, "Level Zero error 0x%x", (unsigned)result);
+    return reading;
 }
 
 /* --- the loader
  * ---------------------------------------------------------------------------------*/
-static void *symbol(void *library, const char *name)
+/* False where the loader lacks a function that is needed: `*missing`. */
+static bool bind(struct functions *ze, void *library, const char **missing)
 {
-    return dlsym(library, name);
-}
-
-static bool bind(struct xt_level_zero *zero, const char **missing)
-{
-#define BIND(name, optional)                                                                       \
-    {                                                                                              \
-        void *found = symbol(zero->library, #name);                                                \
-        memcpy(&zero->ze.name, &found, sizeof found);                                              \
-        if (!found && !(optional)) {                                                               \
-            *missing = #name;                                                                      \
-            return false;                                                                          \
-        }                                                                                          \
+    static const struct {
+        const char *name;
+        size_t at;
+        bool needed;
+    } all[] = {
+#define ROW(name, needed) {#name, offsetof(struct functions, name), needed},
+        FUNCTIONS(ROW) ROW(zesInit, false) ROW(zesDriverGet, false) ROW(zesDeviceGet, false)
+#undef ROW
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        void *found = dlsym(library, all[i].name);
+        memcpy((char *)ze + all[i].at, &found, sizeof found);
+        *missing = all[i].name;
+        if (!found && all[i].needed)
+            return false;
     }
-    BIND(zeInit, false)
-    BIND(zeDriverGet, false)
-    BIND(zeDriverGetProperties, false)
-    BIND(zeDeviceGet, false)
-    BIND(zeDeviceGetProperties, false)
-    BIND(zeDeviceGetMemoryProperties, false)
-    BIND(zeDeviceGetModuleProperties, false)
-    BIND(zeDevicePciGetPropertiesExt, true)
-    BIND(zeDeviceGetSubDevices, true)
-    BIND(zesInit, true)
-    BIND(zesDriverGet, true)
-    BIND(zesDeviceGet, true)
-    BIND(zesDeviceGetProperties, false)
-    BIND(zesDevicePciGetProperties, false)
-    BIND(zesDevicePciGetBars, false)
-    BIND(zesDeviceEnumMemoryModules, false)
-    BIND(zesMemoryGetProperties, false)
-    BIND(zesMemoryGetState, false)
-    BIND(zesDeviceEnumEngineGroups, false)
-    BIND(zesEngineGetProperties, false)
-    BIND(zesEngineGetActivity, false)
-    BIND(zesDeviceEnumPowerDomains, false)
-    BIND(zesPowerGetEnergyCounter, false)
-    BIND(zesPowerGetLimits, false)
-    BIND(zesDeviceEnumFrequencyDomains, false)
-    BIND(zesFrequencyGetProperties, false)
-    BIND(zesFrequencyGetState, false)
-#undef BIND
     return true;
 }
 
 /* --- devices
  * ------------------------------------------------------------------------------------*/
+/* The core's and Sysman's addresses are two types of the same fields. */
+#define PCI_ADDRESS(of)                                                                            \
+    (struct xt_pci_address)                                                                        \
+    {                                                                                              \
+        .known = true, .domain = (of).domain, .bus = (of).bus, .device = (of).device,              \
+        .function = (of).function                                                                  \
+    }
+
 static void read_facts(const struct xt_level_zero *zero, struct gpu *gpu, uint32_t driver,
-                       const struct xt_ze_device *device)
+                       const ze_device_properties_t *device)
 {
+    enum { MODULES = 8 };
     struct xt_gpu_facts *facts = &gpu->facts;
+    ze_device_memory_properties_t memory[MODULES] = {0};
+    ze_device_module_properties_t module = {.stype = ZE_STRUCTURE_TYPE_DEVICE_MODULE_PROPERTIES};
+    ze_pci_ext_properties_t pci = {.stype = ZE_STRUCTURE_TYPE_PCI_EXT_PROPERTIES};
+    uint32_t count = MODULES;
+    uint32_t tiles = 0;
     snprintf(facts->name, sizeof facts->name, "%.127s", device->name);
     /* Intel's driver packs its version so; it is the version that its packages carry too. */
     snprintf(facts->driver, sizeof facts->driver, "%u.%u.%u", driver >> 24, driver >> 16 & 0xff,
              driver & 0xffff);
     facts->uuid.known = true;
-    memcpy(facts->uuid.bytes, device->uuid, sizeof facts->uuid.bytes);
-    facts->vendor = device->vendor;
-    facts->device_id = device->device;
-    facts->units = (int)(device->eus_per_subslice * device->subslices_per_slice * device->slices);
-    facts->integrated = device->flags & XT_ZE_FLAG_INTEGRATED;
-    facts->allocation_max = device->allocation_max;
-    struct xt_ze_memory memory[8] = {0};
-    uint32_t count = 8;
-    for (int i = 0; i < 8; i++)
-        memory[i].stype = XT_ZE_MEMORY;
-    if (zero->ze.zeDeviceGetMemoryProperties(gpu->handle, &count, memory) == XT_ZE_SUCCESS)
-        for (uint32_t i = 0; i < count && i < 8; i++)
-            facts->memory += memory[i].bytes;
-    uint32_t tiles = 0;
+    memcpy(facts->uuid.bytes, device->uuid.id, sizeof facts->uuid.bytes);
+    facts->vendor = device->vendorId;
+    facts->device_id = device->deviceId;
+    facts->units =
+        (int)(device->numEUsPerSubslice * device->numSubslicesPerSlice * device->numSlices);
+    facts->integrated = device->flags & ZE_DEVICE_PROPERTY_FLAG_INTEGRATED;
+    facts->allocation_max = device->maxMemAllocSize;
+    for (int i = 0; i < MODULES; i++)
+        memory[i].stype = ZE_STRUCTURE_TYPE_DEVICE_MEMORY_PROPERTIES;
+    if (zero->ze.zeDeviceGetMemoryProperties(gpu->handle, &count, memory) == ZE_RESULT_SUCCESS)
+        for (uint32_t i = 0; i < count && i < MODULES; i++)
+            facts->memory += memory[i].totalSize;
     if (zero->ze.zeDeviceGetSubDevices &&
-        zero->ze.zeDeviceGetSubDevices(gpu->handle, &tiles, NULL) == XT_ZE_SUCCESS)
+        zero->ze.zeDeviceGetSubDevices(gpu->handle, &tiles, NULL) == ZE_RESULT_SUCCESS)
         facts->tiles = tiles <= XT_TILES_MAX ? (int)tiles : XT_TILES_MAX;
-    struct xt_ze_module module = {.stype = XT_ZE_MODULE};
-    if (zero->ze.zeDeviceGetModuleProperties(gpu->handle, &module) == XT_ZE_SUCCESS) {
-        facts->fp16 = module.flags & XT_ZE_MODULE_FP16;
-        facts->fp64 = module.flags & XT_ZE_MODULE_FP64;
+    if (zero->ze.zeDeviceGetModuleProperties(gpu->handle, &module) == ZE_RESULT_SUCCESS) {
+        facts->fp16 = module.flags & ZE_DEVICE_MODULE_FLAG_FP16;
+        facts->fp64 = module.flags & ZE_DEVICE_MODULE_FLAG_FP64;
     }
-    struct xt_ze_pci pci = {.stype = XT_ZE_PCI};
     if (zero->ze.zeDevicePciGetPropertiesExt &&
-        zero->ze.zeDevicePciGetPropertiesExt(gpu->handle, &pci) == XT_ZE_SUCCESS)
-        facts->pci = (struct xt_pci_address){.known = true,
-                                             .domain = pci.address.domain,
-                                             .bus = pci.address.bus,
-                                             .device = pci.address.device,
-                                             .function = pci.address.function};
+        zero->ze.zeDevicePciGetPropertiesExt(gpu->handle, &pci) == ZE_RESULT_SUCCESS)
+        facts->pci = PCI_ADDRESS(pci.address);
 }
 
-static void list_driver(struct xt_level_zero *zero, xt_ze_handle driver)
+static void list_driver(struct xt_level_zero *zero, ze_driver_handle_t driver)
 {
-    struct xt_ze_driver properties = {.stype = XT_ZE_DRIVER};
-    xt_ze_handle devices[DEVICES_MAX];
+    ze_driver_properties_t properties = {.stype = ZE_STRUCTURE_TYPE_DRIVER_PROPERTIES};
+    ze_device_handle_t devices[DEVICES_MAX];
     uint32_t count = DEVICES_MAX;
-    if (zero->ze.zeDriverGetProperties(driver, &properties) != XT_ZE_SUCCESS ||
-        zero->ze.zeDeviceGet(driver, &count, devices) != XT_ZE_SUCCESS)
+    if (zero->ze.zeDriverGetProperties(driver, &properties) != ZE_RESULT_SUCCESS ||
+        zero->ze.zeDeviceGet(driver, &count, devices) != ZE_RESULT_SUCCESS)
         return;
     for (uint32_t i = 0; i < count && zero->count < DEVICES_MAX; i++) {
-        struct xt_ze_ip_version ip = {.stype = XT_ZE_IP_VERSION};
-        struct xt_ze_device device = {.stype = XT_ZE_DEVICE, .next = &ip};
-        if (zero->ze.zeDeviceGetProperties(devices[i], &device) != XT_ZE_SUCCESS ||
-            device.type != XT_ZE_TYPE_GPU)
+        struct ip_version ip = {.stype = STRUCTURE_IP_VERSION};
+        ze_device_properties_t device = {.stype = ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES,
+                                         .pNext = &ip};
+        if (zero->ze.zeDeviceGetProperties(devices[i], &device) != ZE_RESULT_SUCCESS ||
+            device.type != ZE_DEVICE_TYPE_GPU)
             continue;
         device.name[sizeof device.name - 1] = '\0';
         struct gpu *gpu = &zero->gpus[zero->count++];
         gpu->handle = devices[i];
-        read_facts(zero, gpu, properties.version, &device);
+        read_facts(zero, gpu, properties.driverVersion, &device);
         gpu->facts.ip_version = ip.version;
     }
 }
@@ -251,22 +237,19 @@ static bool same_pci(const struct xt_pci_address *a, const struct xt_pci_address
            a->device == b->device && a->function == b->function;
 }
 
-static void match_sysman(struct xt_level_zero *zero, xt_ze_handle device)
+static void match_sysman(struct xt_level_zero *zero, zes_device_handle_t device)
 {
-    struct xt_zes_device properties = {.stype = XT_ZES_DEVICE, .core = {.stype = XT_ZE_DEVICE}};
-    struct xt_zes_pci pci = {.stype = XT_ZES_PCI};
+    zes_device_properties_t properties = {.stype = ZES_STRUCTURE_TYPE_DEVICE_PROPERTIES,
+                                          .core = {.stype = ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES}};
+    zes_pci_properties_t pci = {.stype = ZES_STRUCTURE_TYPE_PCI_PROPERTIES};
     struct xt_uuid uuid = {0};
     struct xt_pci_address address = {0};
-    if (zero->ze.zesDeviceGetProperties(device, &properties) == XT_ZE_SUCCESS) {
+    if (zero->ze.zesDeviceGetProperties(device, &properties) == ZE_RESULT_SUCCESS) {
         uuid.known = true;
-        memcpy(uuid.bytes, properties.core.uuid, sizeof uuid.bytes);
+        memcpy(uuid.bytes, properties.core.uuid.id, sizeof uuid.bytes);
     }
-    if (zero->ze.zesDevicePciGetProperties(device, &pci) == XT_ZE_SUCCESS)
-        address = (struct xt_pci_address){.known = true,
-                                          .domain = pci.address.domain,
-                                          .bus = pci.address.bus,
-                                          .device = pci.address.device,
-                                          .function = pci.address.function};
+    if (zero->ze.zesDevicePciGetProperties(device, &pci) == ZE_RESULT_SUCCESS)
+        address = PCI_ADDRESS(pci.address);
     int index = xt_level_zero_find(zero, &uuid, &address);
     if (index < 0)
         index = xt_level_zero_find(zero, &(struct xt_uuid){0}, &address);
@@ -283,24 +266,23 @@ static void start_sysman(struct xt_level_zero *zero)
 {
     if (!zero->ze.zesInit || !zero->ze.zesDriverGet || !zero->ze.zesDeviceGet) {
         for (int i = 0; i < zero->count; i++)
-            match_sysman(zero, zero->gpus[i].handle);
+            match_sysman(zero, (zes_device_handle_t)zero->gpus[i].handle);
         return;
     }
-    xt_ze_handle drivers[HANDLES_MAX];
+    zes_driver_handle_t drivers[HANDLES_MAX];
     uint32_t count = HANDLES_MAX;
-    xt_ze_result result = zero->ze.zesInit(0);
-    if (result == XT_ZE_SUCCESS)
+    ze_result_t result = zero->ze.zesInit(0);
+    if (result == ZE_RESULT_SUCCESS)
         result = zero->ze.zesDriverGet(&count, drivers);
-    if (result != XT_ZE_SUCCESS) {
-        const char *text = result_text(result);
+    if (result != ZE_RESULT_SUCCESS) {
         snprintf(zero->no_sysman, sizeof zero->no_sysman, "Sysman does not start: %s (0x%x)",
-                 text ? text : "error", result);
+                 result_text(result), (unsigned)result);
         return;
     }
     for (uint32_t d = 0; d < count; d++) {
-        xt_ze_handle devices[DEVICES_MAX];
+        zes_device_handle_t devices[DEVICES_MAX];
         uint32_t found = DEVICES_MAX;
-        if (zero->ze.zesDeviceGet(drivers[d], &found, devices) != XT_ZE_SUCCESS)
+        if (zero->ze.zesDeviceGet(drivers[d], &found, devices) != ZE_RESULT_SUCCESS)
             continue;
         for (uint32_t i = 0; i < found; i++)
             match_sysman(zero, devices[i]);
@@ -311,19 +293,19 @@ static enum xt_status start(struct xt_level_zero *zero, struct xt_err *err)
 {
     if (!zero->ze.zesInit)
         setenv("ZES_ENABLE_SYSMAN", "1", 0);
-    xt_ze_handle drivers[HANDLES_MAX];
+    ze_driver_handle_t drivers[HANDLES_MAX];
     uint32_t count = HANDLES_MAX;
-    xt_ze_result result = zero->ze.zeInit(XT_ZE_GPU_ONLY);
-    if (result == XT_ZE_UNINITIALIZED)
+    ze_result_t result = zero->ze.zeInit(ZE_INIT_FLAG_GPU_ONLY);
+    if (result == ZE_RESULT_ERROR_UNINITIALIZED)
         return xt_err_set(err, XT_ERR_DEVICE,
                           "Level Zero has no driver for an Intel GPU (zeInit: 0x%x); install "
                           "libze-intel-gpu1 (Debian, Ubuntu) or intel-level-zero (Fedora, RHEL)",
-                          result);
-    if (result == XT_ZE_SUCCESS)
+                          (unsigned)result);
+    if (result == ZE_RESULT_SUCCESS)
         result = zero->ze.zeDriverGet(&count, drivers);
-    if (result != XT_ZE_SUCCESS)
+    if (result != ZE_RESULT_SUCCESS)
         return xt_err_set(err, XT_ERR_DEVICE, "the Level Zero driver does not start: %s (0x%x)",
-                          result_text(result) ? result_text(result) : "error", result);
+                          result_text(result), (unsigned)result);
     for (uint32_t i = 0; i < count; i++)
         list_driver(zero, drivers[i]);
     start_sysman(zero);
@@ -353,12 +335,12 @@ enum xt_status xt_level_zero_open(struct xt_level_zero **out, struct xt_err *err
     if (status)
         return status;
     const char *missing = NULL;
-    zero->library = dlopen("libze_loader.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!zero->library)
+    void *library = dlopen("libze_loader.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library)
         status = xt_err_set(err, XT_ERR_DEVICE,
                             "the Level Zero loader (libze_loader.so.1) is not here; install libze1 "
                             "(Debian, Ubuntu) or oneapi-level-zero (Fedora, RHEL)");
-    else if (!bind(zero, &missing))
+    else if (!bind(&zero->ze, library, &missing))
         status = xt_err_set(err, XT_ERR_DEVICE,
                             "the Level Zero loader has no function %s: it is too old", missing);
     else
@@ -409,7 +391,7 @@ int xt_level_zero_find_handle(const struct xt_level_zero *zero, uint64_t handle)
 /* --- figures
  * ------------------------------------------------------------------------------------*/
 /* The tile that a handle of Sysman's is of; NULL: the whole device. */
-static struct xt_tile *tile_of(struct xt_telemetry *out, uint8_t on_subdevice, uint32_t subdevice)
+static struct xt_tile *tile_of(struct xt_telemetry *out, ze_bool_t on_subdevice, uint32_t subdevice)
 {
     if (!on_subdevice || subdevice >= XT_TILES_MAX)
         return NULL;
@@ -423,20 +405,20 @@ static void add_to(double *sum, double value)
     *sum = isnan(*sum) ? value : *sum + value;
 }
 
-static xt_ze_result read_module(const struct xt_level_zero *zero, xt_ze_handle module,
-                                struct xt_zes_memory_state *state, struct xt_telemetry *out)
+static ze_result_t read_module(const struct xt_level_zero *zero, zes_mem_handle_t module,
+                               zes_mem_state_t *state, struct xt_telemetry *out)
 {
-    struct xt_zes_memory properties = {.stype = XT_ZES_MEMORY};
-    *state = (struct xt_zes_memory_state){.stype = XT_ZES_MEMORY_STATE};
-    xt_ze_result result = zero->ze.zesMemoryGetState(module, state);
-    if (result != XT_ZE_SUCCESS || state->free_bytes > state->bytes ||
-        zero->ze.zesMemoryGetProperties(module, &properties) != XT_ZE_SUCCESS)
+    zes_mem_properties_t properties = {.stype = ZES_STRUCTURE_TYPE_MEM_PROPERTIES};
+    *state = (zes_mem_state_t){.stype = ZES_STRUCTURE_TYPE_MEM_STATE};
+    ze_result_t result = zero->ze.zesMemoryGetState(module, state);
+    if (result != ZE_RESULT_SUCCESS || state->free > state->size ||
+        zero->ze.zesMemoryGetProperties(module, &properties) != ZE_RESULT_SUCCESS)
         return result;
-    struct xt_tile *tile = tile_of(out, properties.on_subdevice, properties.subdevice);
+    struct xt_tile *tile = tile_of(out, properties.onSubdevice, properties.subdeviceId);
     if (tile) {
-        add_to(&tile->memory_total, (double)state->bytes);
-        if (state->free_bytes < state->bytes)
-            add_to(&tile->memory_used, (double)(state->bytes - state->free_bytes));
+        add_to(&tile->memory_total, (double)state->size);
+        if (state->free < state->size)
+            add_to(&tile->memory_used, (double)(state->size - state->free));
     }
     return result;
 }
@@ -444,82 +426,66 @@ static xt_ze_result read_module(const struct xt_level_zero *zero, xt_ze_handle m
 /* Every tile has a module of its own. */
 static void read_memory(struct xt_level_zero *zero, struct gpu *gpu, struct xt_telemetry *out)
 {
-    xt_ze_handle modules[HANDLES_MAX];
+    zes_mem_handle_t modules[HANDLES_MAX];
     uint32_t count = HANDLES_MAX;
-    xt_ze_result result = zero->ze.zesDeviceEnumMemoryModules(gpu->sysman, &count, modules);
-    uint64_t free_bytes = 0;
-    uint64_t bytes = 0;
+    ze_result_t result = zero->ze.zesDeviceEnumMemoryModules(gpu->sysman, &count, modules);
+    uint64_t unused = 0;
+    uint64_t size = 0;
     bool odd = false;
-    for (uint32_t i = 0; result == XT_ZE_SUCCESS && i < count; i++) {
-        struct xt_zes_memory_state state;
+    for (uint32_t i = 0; result == ZE_RESULT_SUCCESS && i < count; i++) {
+        zes_mem_state_t state;
         result = read_module(zero, modules[i], &state, out);
-        odd |= state.free_bytes > state.bytes || bytes + state.bytes < bytes;
-        free_bytes += state.free_bytes;
-        bytes += state.bytes;
+        odd |= state.free > state.size || size + state.size < size;
+        unused += state.free;
+        size += state.size;
     }
-    if (result == XT_ZE_SUCCESS && bytes == 0)
-        result = XT_ZE_UNSUPPORTED;
-    if (result != XT_ZE_SUCCESS) {
-        unreadable(&out->memory_total, result);
-    } else if (odd) {
-        impossible(&out->memory_total);
-    } else {
-        set(&out->memory_total, (double)bytes);
-        set(&out->memory_used, (double)(bytes - free_bytes));
-        set(&out->memory_free, (double)free_bytes);
-    }
-    if (!out->memory_total.known)
-        out->memory_used = out->memory_total;
+    if (result == ZE_RESULT_SUCCESS && size == 0)
+        result = ZE_RESULT_ERROR_UNSUPPORTED_FEATURE;
+    out->memory_total = answer(result, !odd, (double)size);
+    out->memory_used = answer(result, !odd, (double)(size - unused));
     /* i915 says so to whoever may not look at all processes; a GPU that was opened is never empty.
      */
-    else if (free_bytes == bytes)
+    if (out->memory_used.known && unused == size)
         out->memory_used = (struct xt_reading){
             .why = "the driver says that nothing is used, as it does without CAP_PERFMON"};
-    if (!out->memory_used.known)
-        out->memory_free = out->memory_used;
+    out->memory_free =
+        out->memory_used.known ? answer(result, true, (double)unused) : out->memory_used;
 }
 
 /* One engine group that is looked at. */
 struct engine {
-    xt_ze_handle handle;
-    struct xt_zes_engine properties;
+    zes_engine_handle_t handle;
+    zes_engine_properties_t properties;
 };
 
 /* All engines together where the driver counts that, else the compute engines; of each tile. */
-static xt_ze_result find_engines(struct xt_level_zero *zero, struct gpu *gpu,
-                                 struct engine engines[XT_TILES_MAX], int *found)
+static ze_result_t find_engines(struct xt_level_zero *zero, struct gpu *gpu,
+                                struct engine engines[XT_TILES_MAX], int *found)
 {
-    xt_ze_handle handles[HANDLES_MAX];
+    static const zes_engine_group_t groups[] = {ZES_ENGINE_GROUP_ALL, ZES_ENGINE_GROUP_COMPUTE_ALL};
+    zes_engine_handle_t handles[HANDLES_MAX];
     uint32_t count = HANDLES_MAX;
-    uint32_t best = XT_ZES_ENGINES_COMPUTE;
     *found = 0;
-    xt_ze_result result = zero->ze.zesDeviceEnumEngineGroups(gpu->sysman, &count, handles);
-    for (uint32_t i = 0; result == XT_ZE_SUCCESS && i < count; i++) {
-        struct engine engine = {handles[i], {.stype = XT_ZES_ENGINE}};
-        if (zero->ze.zesEngineGetProperties(handles[i], &engine.properties) != XT_ZE_SUCCESS)
-            continue;
-        if (engine.properties.group == XT_ZES_ENGINES_ALL && best != XT_ZES_ENGINES_ALL) {
-            best = XT_ZES_ENGINES_ALL;
-            *found = 0;
+    ze_result_t result = zero->ze.zesDeviceEnumEngineGroups(gpu->sysman, &count, handles);
+    if (result != ZE_RESULT_SUCCESS)
+        return result;
+    for (int g = 0; g < 2 && !*found; g++)
+        for (uint32_t i = 0; i < count && *found < XT_TILES_MAX; i++) {
+            struct engine engine = {handles[i], {.stype = ZES_STRUCTURE_TYPE_ENGINE_PROPERTIES}};
+            if (!zero->ze.zesEngineGetProperties(handles[i], &engine.properties) &&
+                engine.properties.type == groups[g])
+                engines[(*found)++] = engine;
         }
-        if (engine.properties.group == best && *found < XT_TILES_MAX)
-            engines[(*found)++] = engine;
-    }
-    return result == XT_ZE_SUCCESS && !*found ? XT_ZE_UNSUPPORTED : result;
+    return *found ? result : ZE_RESULT_ERROR_UNSUPPORTED_FEATURE;
 }
 
-static void first_reading(struct xt_reading *reading)
-{
-    reading->known = false;
-    snprintf(reading->why, sizeof reading->why, "this is the first reading");
-}
+static const struct xt_reading first_reading = {.why = "this is the first reading"};
 
 /* The share of the time since `before`; negative where the figures cannot be. */
-static double activity_since(const struct xt_zes_activity *before,
-                             const struct xt_zes_activity *now)
+static double activity_since(const zes_engine_stats_t *before, const zes_engine_stats_t *now)
 {
-    uint64_t span = now->timestamp_us - before->timestamp_us;
-    uint64_t active = now->active_us - before->active_us;
+    uint64_t span = now->timestamp - before->timestamp;
+    uint64_t active = now->activeTime - before->activeTime;
     if (span == 0 || active > 2 * span)
         return -1;
     return active > span ? 1 : (double)active / (double)span;
@@ -531,16 +497,16 @@ static void read_busy(struct xt_level_zero *zero, struct gpu *gpu, struct xt_tel
     struct engine engines[XT_TILES_MAX];
     int found = 0;
     double sum = 0;
-    xt_ze_result result = find_engines(zero, gpu, engines, &found);
+    ze_result_t result = find_engines(zero, gpu, engines, &found);
     bool same = found == gpu->activity_count;
     bool odd = false;
-    for (int i = 0; i < found && result == XT_ZE_SUCCESS; i++) {
-        struct xt_zes_activity now = {0};
+    for (int i = 0; i < found && result == ZE_RESULT_SUCCESS; i++) {
+        zes_engine_stats_t now = {0};
         result = zero->ze.zesEngineGetActivity(engines[i].handle, &now);
         same = same && gpu->activity[i].engine == engines[i].handle;
         double share = same ? activity_since(&gpu->activity[i].last, &now) : 0;
         struct xt_tile *tile =
-            tile_of(out, engines[i].properties.on_subdevice, engines[i].properties.subdevice);
+            tile_of(out, engines[i].properties.onSubdevice, engines[i].properties.subdeviceId);
         if (tile && same && share >= 0)
             tile->busy = share;
         odd |= share < 0;
@@ -548,112 +514,94 @@ static void read_busy(struct xt_level_zero *zero, struct gpu *gpu, struct xt_tel
         gpu->activity[i].engine = engines[i].handle;
         gpu->activity[i].last = now;
     }
-    gpu->activity_count = result == XT_ZE_SUCCESS ? found : 0;
-    if (result != XT_ZE_SUCCESS)
-        unreadable(&out->busy, result);
-    else if (!same)
-        first_reading(&out->busy);
-    else if (odd)
-        impossible(&out->busy);
-    else
-        set(&out->busy, sum / found);
+    gpu->activity_count = result == ZE_RESULT_SUCCESS ? found : 0;
+    out->busy =
+        result == ZE_RESULT_SUCCESS && !same ? first_reading : answer(result, !odd, sum / found);
 }
 
+/* The first domain is the whole card. */
 static void read_power(struct xt_level_zero *zero, struct gpu *gpu, struct xt_telemetry *out)
 {
-    xt_ze_handle domains[HANDLES_MAX];
+    zes_pwr_handle_t domains[HANDLES_MAX];
     uint32_t count = HANDLES_MAX;
-    struct xt_zes_energy now = {0};
-    struct xt_zes_power_limit limit = {0};
-    xt_ze_result result = zero->ze.zesDeviceEnumPowerDomains(gpu->sysman, &count, domains);
-    if (result == XT_ZE_SUCCESS && count == 0)
-        result = XT_ZE_UNSUPPORTED;
-    /* The first domain is the whole card. */
-    xt_ze_result limit_result = result;
-    if (result == XT_ZE_SUCCESS) {
+    zes_power_energy_counter_t now = {0};
+    zes_power_sustained_limit_t limit = {0};
+    ze_result_t result = zero->ze.zesDeviceEnumPowerDomains(gpu->sysman, &count, domains);
+    if (result == ZE_RESULT_SUCCESS && count == 0)
+        result = ZE_RESULT_ERROR_UNSUPPORTED_FEATURE;
+    ze_result_t limit_result = result;
+    if (result == ZE_RESULT_SUCCESS) {
         result = zero->ze.zesPowerGetEnergyCounter(domains[0], &now);
         limit_result = zero->ze.zesPowerGetLimits(domains[0], &limit, NULL, NULL);
     }
-    uint64_t span = now.timestamp_us - gpu->energy.timestamp_us;
     if (!gpu->has_energy)
         gpu->first_energy = now;
-    if (result != XT_ZE_SUCCESS)
-        unreadable(&out->power, result);
-    else if (!gpu->has_energy)
-        first_reading(&out->power);
-    else if (span == 0 || now.microjoules < gpu->energy.microjoules)
-        impossible(&out->power);
-    else
-        set(&out->power, (double)(now.microjoules - gpu->energy.microjoules) / (double)span);
-    if (result != XT_ZE_SUCCESS)
-        unreadable(&out->energy, result);
-    else if (now.microjoules < gpu->first_energy.microjoules)
-        impossible(&out->energy);
-    else
-        set(&out->energy, (double)(now.microjoules - gpu->first_energy.microjoules) / 1e6);
-    gpu->has_energy = result == XT_ZE_SUCCESS;
+    /* Microjoules in microseconds. */
+    uint64_t span = now.timestamp - gpu->energy.timestamp;
+    out->power = answer(result, span > 0 && now.energy >= gpu->energy.energy,
+                        (double)(now.energy - gpu->energy.energy) / (double)span);
+    if (result == ZE_RESULT_SUCCESS && !gpu->has_energy)
+        out->power = first_reading;
+    out->energy = answer(result, now.energy >= gpu->first_energy.energy,
+                         (double)(now.energy - gpu->first_energy.energy) / 1e6);
+    out->power_limit = answer(limit_result, true, limit.power / 1000.0);
+    gpu->has_energy = result == ZE_RESULT_SUCCESS;
     gpu->energy = now;
-    if (limit_result != XT_ZE_SUCCESS)
-        unreadable(&out->power_limit, limit_result);
-    else
-        set(&out->power_limit, limit.milliwatts / 1000.0);
 }
 
 static void read_frequency(struct xt_level_zero *zero, struct gpu *gpu, struct xt_telemetry *out)
 {
-    xt_ze_handle domains[HANDLES_MAX];
+    zes_freq_handle_t domains[HANDLES_MAX];
     uint32_t count = HANDLES_MAX;
-    xt_ze_result result = zero->ze.zesDeviceEnumFrequencyDomains(gpu->sysman, &count, domains);
+    ze_result_t result = zero->ze.zesDeviceEnumFrequencyDomains(gpu->sysman, &count, domains);
     double sum = 0;
     int known = 0;
-    for (uint32_t i = 0; result == XT_ZE_SUCCESS && i < count; i++) {
-        struct xt_zes_frequency properties = {.stype = XT_ZES_FREQUENCY};
-        struct xt_zes_frequency_state state = {.stype = XT_ZES_FREQUENCY_STATE};
-        if (zero->ze.zesFrequencyGetProperties(domains[i], &properties) != XT_ZE_SUCCESS ||
-            properties.domain != XT_ZES_DOMAIN_GPU)
+    for (uint32_t i = 0; result == ZE_RESULT_SUCCESS && i < count; i++) {
+        zes_freq_properties_t properties = {.stype = ZES_STRUCTURE_TYPE_FREQ_PROPERTIES};
+        zes_freq_state_t state = {.stype = ZES_STRUCTURE_TYPE_FREQ_STATE};
+        if (zero->ze.zesFrequencyGetProperties(domains[i], &properties) != ZE_RESULT_SUCCESS ||
+            properties.type != ZES_FREQ_DOMAIN_GPU)
             continue;
         result = zero->ze.zesFrequencyGetState(domains[i], &state);
         /* A negative frequency is the specification's "not known". */
-        if (result == XT_ZE_SUCCESS && state.actual_mhz >= 0) {
-            sum += state.actual_mhz;
+        if (result == ZE_RESULT_SUCCESS && state.actual >= 0) {
+            sum += state.actual;
             known++;
         }
     }
     if (known)
-        set(&out->frequency, sum / known);
-    else
-        unreadable(&out->frequency, result == XT_ZE_SUCCESS ? XT_ZE_UNSUPPORTED : result);
+        result = ZE_RESULT_SUCCESS;
+    else if (result == ZE_RESULT_SUCCESS)
+        result = ZE_RESULT_ERROR_UNSUPPORTED_FEATURE;
+    out->frequency = answer(result, true, sum / known);
 }
 
-static void nothing_readable(const char *why, struct xt_telemetry *out)
+/* Why Sysman tells nothing of a device; NULL where it does. */
+static const char *no_sysman(const struct xt_level_zero *zero, int index)
 {
-    struct xt_reading none = {.known = false};
-    snprintf(none.why, sizeof none.why, "%s", why);
-    *out = (struct xt_telemetry){
-        .memory_used = none,
-        .memory_free = none,
-        .memory_total = none,
-        .busy = none,
-        .power = none,
-        .power_limit = none,
-        .energy = none,
-        .frequency = none,
-    };
+    if (!zero || index < 0 || index >= zero->count)
+        return "no Level Zero device matches";
+    if (zero->gpus[index].sysman)
+        return NULL;
+    return *zero->no_sysman ? zero->no_sysman : "Sysman does not know this device";
 }
 
 void xt_level_zero_read(struct xt_level_zero *zero, int index, struct xt_telemetry *out)
 {
-    *out = (struct xt_telemetry){.tile_count = 0};
-    if (!zero || index < 0 || index >= zero->count) {
-        nothing_readable("no Level Zero device matches", out);
+    const char *why = no_sysman(zero, index);
+    struct xt_reading none = {.known = false};
+    snprintf(none.why, sizeof none.why, "%s", why ? why : "");
+    *out = (struct xt_telemetry){.memory_used = none,
+                                 .memory_free = none,
+                                 .memory_total = none,
+                                 .busy = none,
+                                 .power = none,
+                                 .power_limit = none,
+                                 .energy = none,
+                                 .frequency = none};
+    if (why)
         return;
-    }
     struct gpu *gpu = &zero->gpus[index];
-    if (!gpu->sysman) {
-        nothing_readable(*zero->no_sysman ? zero->no_sysman : "Sysman does not know this device",
-                         out);
-        return;
-    }
     read_memory(zero, gpu, out);
     read_busy(zero, gpu, out);
     read_power(zero, gpu, out);
@@ -662,34 +610,29 @@ void xt_level_zero_read(struct xt_level_zero *zero, int index, struct xt_telemet
 
 enum xt_yes_no xt_level_zero_resizable_bar(struct xt_level_zero *zero, int index, char *why)
 {
-    struct xt_reading reading = {.why = "no Level Zero device matches"};
-    struct xt_zes_bar bars[16] = {0};
-    struct xt_zes_bar_1_2 more[16] = {0};
-    uint32_t count = 16;
+    enum { BARS = 16, NOT_WRITTEN = 0xff };
+    zes_pci_bar_properties_t bars[BARS] = {0};
+    zes_pci_bar_properties_1_2_t more[BARS] = {0};
+    uint32_t count = BARS;
+    const char *none = no_sysman(zero, index);
+    ze_result_t result = ZE_RESULT_SUCCESS;
     /* The newer structure is chained to the older one; a driver that knows it overwrites its last
      * two fields. */
-    enum { NOT_WRITTEN = 0xff };
-    for (int i = 0; i < 16; i++) {
-        more[i] =
-            (struct xt_zes_bar_1_2){.stype = XT_ZES_BAR_1_2, .resizable_supported = NOT_WRITTEN};
-        bars[i] = (struct xt_zes_bar){.stype = XT_ZES_BAR, .next = &more[i]};
+    for (int i = 0; i < BARS; i++) {
+        more[i].stype = ZES_STRUCTURE_TYPE_PCI_BAR_PROPERTIES_1_2;
+        more[i].resizableBarSupported = NOT_WRITTEN;
+        bars[i] = (zes_pci_bar_properties_t){.stype = ZES_STRUCTURE_TYPE_PCI_BAR_PROPERTIES,
+                                             .pNext = &more[i]};
     }
-    if (zero && index >= 0 && index < zero->count && zero->gpus[index].sysman) {
-        xt_ze_result result = zero->ze.zesDevicePciGetBars(zero->gpus[index].sysman, &count, bars);
-        if (result == XT_ZE_SUCCESS)
-            result = XT_ZE_UNSUPPORTED;
-        else
-            count = 0;
-        unreadable(&reading, result);
-    } else {
-        count = 0;
-        if (zero && *zero->no_sysman)
-            snprintf(reading.why, sizeof reading.why, "%s", zero->no_sysman);
-    }
-    for (uint32_t i = 0; i < count && i < 16; i++)
-        if (bars[i].type == XT_ZES_BAR_MEMORY && more[i].resizable_supported != NOT_WRITTEN)
-            return more[i].resizable_enabled ? XT_YES : XT_NO;
+    if (!none)
+        result = zero->ze.zesDevicePciGetBars(zero->gpus[index].sysman, &count, bars);
+    for (uint32_t i = 0; !none && !result && i < count && i < BARS; i++)
+        if (bars[i].type == ZES_PCI_BAR_TYPE_MEM && more[i].resizableBarSupported != NOT_WRITTEN)
+            return more[i].resizableBarEnabled ? XT_YES : XT_NO;
+    if (result == ZE_RESULT_SUCCESS)
+        result = ZE_RESULT_ERROR_UNSUPPORTED_FEATURE;
     if (why)
-        memcpy(why, reading.why, sizeof reading.why);
+        snprintf(why, sizeof((struct xt_reading *)0)->why, "%s",
+                 none ? none : answer(result, true, 0).why);
     return XT_NOT_KNOWN;
 }

@@ -4,8 +4,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#include <level_zero/ze_api.h>
+
 #include "device/gpu/opencl.h"
-#include "device/gpu/ze_abi.h"
 
 const char *xt_pointer_kind_name(enum xt_pointer_kind kind)
 {
@@ -21,19 +22,19 @@ const char *xt_pointer_kind_name(enum xt_pointer_kind kind)
 
 static enum xt_pointer_kind ask_level_zero(uint64_t context, const void *pointer)
 {
-    typedef xt_ze_result get_properties(xt_ze_handle of, const void *at,
-                                        struct xt_ze_allocation *out, xt_ze_handle *device);
     static const enum xt_pointer_kind kinds[] = {XT_POINTER_PAGEABLE, XT_POINTER_PINNED,
                                                  XT_POINTER_DEVICE, XT_POINTER_SHARED};
     void *library = dlopen("libze_loader.so.1", RTLD_NOW | RTLD_LOCAL);
     void *symbol = library ? dlsym(library, "zeMemGetAllocProperties") : NULL;
-    get_properties *get = NULL;
-    struct xt_ze_allocation properties = {.stype = XT_ZE_ALLOCATION};
+    __typeof__(zeMemGetAllocProperties) *get = NULL;
+    ze_memory_allocation_properties_t properties = {
+        .stype = ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES};
     if (!symbol)
         return XT_POINTER_NOT_KNOWN;
     memcpy(&get, &symbol, sizeof get);
-    if (get((xt_ze_handle)(uintptr_t)context, pointer, &properties, NULL) != XT_ZE_SUCCESS ||
-        properties.type >= sizeof kinds / sizeof *kinds)
+    if (get((ze_context_handle_t)(uintptr_t)context, pointer, &properties, NULL) !=
+            ZE_RESULT_SUCCESS ||
+        (size_t)properties.type >= sizeof kinds / sizeof *kinds)
         return XT_POINTER_NOT_KNOWN;
     return kinds[properties.type];
 }

@@ -2,11 +2,11 @@
 XPU_TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/xpu/test_*.c))
 XPU_SCRIPTS := $(wildcard tests/xpu/test_*.sh)
 # The doubles: a layer over Intel's OpenCL runtime for CPUs, and a Level Zero driver; and a layer that looks at what
-# Intel's own driver is given. Each is built where what it needs is there (`make deps-check XPU=1`); the tests that want
-# it are skipped elsewhere.
+# Intel's own driver is given. The layers are built where oneDNN's GPU build is (`make deps XPU=1`); the
+# tests that want them are skipped elsewhere.
 ZE_HEADERS := /usr/include/level_zero
 XPU_DOUBLES := $(if $(wildcard deps/xpu/include/CL/cl_layer.h),$(patsubst %,$(BUILD)/tests/xpu/%_layer.so,gpu args fault count)) \
-  $(if $(wildcard $(ZE_HEADERS)/zes_ddi.h),$(BUILD)/tests/xpu/ze_driver.so $(BUILD)/tests/xpu/ze_abi_checked)
+  $(BUILD)/tests/xpu/ze_driver.so
 XPU_CFLAGS = -std=gnu17 -D_GNU_SOURCE -I. $(WARN) $(CFLAGS) -fPIC
 
 $(BUILD)/tests/xpu/%_layer.so: tests/xpu/%_layer.c tests/xpu/layer.c tests/xpu/layer.h $(BUILD)/flags
@@ -24,11 +24,6 @@ $(BUILD)/tests/xpu/ze_driver.so: tests/xpu/ze_driver.c $(BUILD)/tests/xpu/ze_tab
 	$(call say,CC,$<)
 	$(Q)$(CC) $(XPU_CFLAGS) -shared tests/xpu/ze_driver.c $(BUILD)/tests/xpu/ze_tables.c -o $@ \
 	  $(if $(shell grep -l zesGetGlobalProcAddrTable $(ZE_HEADERS)/zes_ddi.h),-DHAVE_ZES_INIT)
-# Our declarations of Level Zero against the official ones: nothing but static assertions.
-$(BUILD)/tests/xpu/ze_abi_checked: tests/xpu/ze_abi.c device/gpu/ze_abi.h
-	$(call say,CHECK,$<)
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(XPU_CFLAGS) -fsyntax-only $< && touch $@
 
 # The first round of kernels is compiled into build/xpu-cache, and kept there.
 # A kernel's compilation keeps one core busy; two at once need 3 GB of memory.

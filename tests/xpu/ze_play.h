@@ -24,7 +24,7 @@ static inline void ze_play(void (*look)(const void *argument, void *result), con
     free(path);
     free(folder);
     if (!there)
-        support_skip("the Level Zero headers are not installed: run \"make deps-check XPU=1\"");
+        support_skip("ze_driver.so is not built: run \"make xpu-doubles\"");
     const struct xt_process process = {.work = look, .argument = what, .seconds = 60};
     if (xt_process_run(&process, seen, size, NULL, &err))
         fail_msg("%s", err.text);

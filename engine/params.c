@@ -363,12 +363,22 @@ static uint64_t hash_name(const char *name)
     return hash;
 }
 
-/* What the numbers of a role begin as that are not drawn. */
-static float constant_of(const struct xt_param *param, float bias)
+/* Kaiming normal with fan-out of a weight. */
+static float deviation_of(const struct xt_param *param)
 {
-    if (param->role == XT_PARAM_BIAS)
-        return bias;
-    return param->role == XT_PARAM_BN_SCALE || param->role == XT_PARAM_BN_VAR ? 1 : 0;
+    const int *dims = param->file_dims;
+    return sqrtf(2.0f / (float)(dims[0] * dims[2] * dims[3]));
+}
+
+/* The rule, where it goes by the role. */
+static struct xt_init init_of(const struct xt_param *param, float bias)
+{
+    bool is_1 = param->role == XT_PARAM_BN_SCALE || param->role == XT_PARAM_BN_VAR;
+    if (param->init.rule != XT_INIT_BY_ROLE)
+        return param->init;
+    if (param->role == XT_PARAM_WEIGHT)
+        return (struct xt_init){XT_INIT_NORMAL, deviation_of(param)};
+    return (struct xt_init){XT_INIT_CONSTANT, param->role == XT_PARAM_BIAS ? bias : is_1};
 }
 
 /* Each number has its own place in the parameter's sequence of draws, so the threads may share them
@@ -377,22 +387,16 @@ static void fill_plain(const struct xt_param *param, uint64_t seed, float bias, 
 {
     size_t count = product(param->file_dims, param->ndims);
     const struct xt_rng begin = xt_rng_begin(seed, hash_name(param->name));
-    float constant = constant_of(param, bias);
-    float fan_out = 1;
-    if (param->role == XT_PARAM_WEIGHT)
-        fan_out = (float)(param->file_dims[0] * param->file_dims[2] * param->file_dims[3]);
-    float deviation = sqrtf(2.0f / fan_out);
+    const struct xt_init init = init_of(param, bias);
+    bool is_uniform = init.rule == XT_INIT_UNIFORM;
 #pragma omp parallel for schedule(static) if (count > 4096)
     for (size_t i = 0; i < count; i++) {
         struct xt_rng rng = begin;
-        rng.counter += param->uniform > 0 ? i : 2 * i;
-        if (param->uniform > 0)
-            reference[i] =
-                (float)((double)(xt_rng_next(&rng) >> 11) * 0x1p-52 - 1) * param->uniform;
-        else if (param->role == XT_PARAM_WEIGHT)
-            reference[i] = normal(&rng) * deviation;
+        rng.counter += is_uniform ? i : 2 * i;
+        if (is_uniform)
+            reference[i] = (float)((double)(xt_rng_next(&rng) >> 11) * 0x1p-52 - 1) * init.value;
         else
-            reference[i] = constant;
+            reference[i] = init.rule == XT_INIT_NORMAL ? normal(&rng) * init.value : init.value;
     }
 }
 

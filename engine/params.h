@@ -28,6 +28,19 @@ enum xt_param_role {
     XT_PARAM_BN_MEAN,  /* [C] running mean: a statistic, not trained */
     XT_PARAM_BN_VAR,   /* [C] running variance, unbiased */
     XT_PARAM_BN_COUNT, /* [] num_batches_tracked: written as int64, else unused */
+    XT_PARAM_OTHER,    /* a network's own: a class token, a position embedding, a layer scale */
+};
+
+/* What a parameter begins as. */
+enum xt_init_rule {
+    XT_INIT_BY_ROLE,
+    XT_INIT_UNIFORM, /* up to `value` on both sides of 0 */
+    XT_INIT_NORMAL,  /* with the standard deviation `value` */
+    XT_INIT_CONSTANT,
+};
+struct xt_init {
+    enum xt_init_rule rule;
+    float value;
 };
 
 struct xt_param {
@@ -37,10 +50,10 @@ struct xt_param {
     int dims[4];      /* of this part */
     int file_dims[4]; /* of the file's tensor; 1 beyond file_ndims */
     int file_ndims;   /* 0: the same as ndims */
-    int *rows;     /* [dims[0]] index along the file tensor's axis 0; NULL: all, in order; owned */
-    int *columns;  /* [dims[1]] the same along axis 1; owned */
-    bool frozen;   /* keeps its value while the others learn */
-    float uniform; /* begins as uniform numbers up to this, not by its role; 0: by its role */
+    int *rows;    /* [dims[0]] index along the file tensor's axis 0; NULL: all, in order; owned */
+    int *columns; /* [dims[1]] the same along axis 1; owned */
+    bool frozen;  /* keeps its value while the others learn */
+    struct xt_init init;
     dnnl_memory_desc_t md; /* the arena's format; NULL: plain, row-major; owned */
     size_t offset;         /* floats, in its arena, a multiple of 16 */
     size_t floats;         /* in its arena, padding of the format included */

@@ -941,7 +941,7 @@ static void add_params(struct xt_graph *graph, struct xt_conv_op *conv,
     snprintf(bias.name, sizeof bias.name, "%s.bias", spec->name);
     if (spec->fully_connected) {
         weight.file_ndims = 2;
-        weight.uniform = bias.uniform = 1 / sqrtf((float)in);
+        weight.init = bias.init = (struct xt_init){XT_INIT_UNIFORM, 1 / sqrtf((float)in)};
     }
     conv->weight = xt_op_param(&conv->op, graph, &weight);
     conv->bias = spec->bias ? xt_op_param(&conv->op, graph, &bias) : -1;

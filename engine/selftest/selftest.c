@@ -495,6 +495,7 @@ static enum xt_status check_param_grads(struct walk *walk, struct xt_err *err)
         [XT_PARAM_BIAS] = "gradient of the bias",
         [XT_PARAM_BN_SCALE] = "gradient of the scale",
         [XT_PARAM_BN_SHIFT] = "gradient of the shift",
+        [XT_PARAM_OTHER] = "gradient of the parameter",
     };
     enum xt_status status = XT_OK;
     for (int p = 0; p < walk->op->param_count && !status; p++)

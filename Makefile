@@ -238,8 +238,11 @@ HEADERS_OK := $(HEADERS:%=$(BUILD)/check/%.alone)
 $(BUILD)/check/$(MPI_SOURCE).tidy: LANGUAGE += $(filter -isystem /%,$(MPI_FLAGS))
 CLANG_LANGUAGE = $(filter-out -fopenmp,$(LANGUAGE)) -Wno-unknown-pragmas -DXT_LOOPS_ISA=base
 
-.PHONY: check-includes check-format check-tidy check-headers check-objects check-abi abi-record
-check: check-includes check-format check-headers check-objects check-abi check-tidy
+.PHONY: check-files check-includes check-format check-tidy check-headers check-objects check-abi abi-record
+check: check-files check-includes check-format check-headers check-objects check-abi check-tidy
+
+check-files:
+	@scripts/check-files.sh
 
 check-includes:
 	@scripts/check-includes.sh
@@ -295,7 +298,7 @@ clean:
 #: make test-all    the long ones too: fuzzing, sanitizers
 #: make test-xpu    the XPU path on doubles of an Intel GPU (after `make deps XPU=1`)
 #: make test-mpi    training by several processes (it fetches MPI where that is missing)
-#: make check       include law, format, clang-tidy, headers, globals, libxtrain's ABI
+#: make check       include law, format, clang-tidy, headers, globals, large files, libxtrain's ABI
 #: make abi-record  record libxtrain's ABI anew, after a change that keeps it compatible
 #: make install     the program and libxtrain: PREFIX=/usr/local, DESTDIR=
 #: make uninstall takes away what make install put there, and says what

@@ -1,4 +1,4 @@
-/* Every setting of a run, as plain values. cli/options.c fills it from one table (command line over
+/* Every setting of a run, as plain values. cli/options/ fills it from one table (command line over
  * config file over the model's recipe over the default); nothing else writes to it. Strings are
  * owned by the option parser and live as long as it; NULL where not given.
  */

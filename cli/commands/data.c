@@ -221,7 +221,6 @@ static enum xt_status report(const struct set *set, const struct xt_settings *s,
 static enum xt_status save_sheet(const struct set *set, const struct xt_settings *s,
                                  struct xt_err *err)
 {
-    const char *path = s->sheet ? s->sheet : "contact-sheet.png";
     struct xt_feed_size size = {set->model->width, set->model->height, set->model->bgr};
     if (set->model->any_size)
         size.width = size.height = 112;
@@ -230,11 +229,11 @@ static enum xt_status save_sheet(const struct set *set, const struct xt_settings
     /* What training may do to an image is to be seen, whether or not it is asked for. */
     config.augment = set->alphabet != NULL;
     config.flip = config.flip || !set->alphabet;
-    enum xt_status status = xt_sheet_save(path, &config, SHEET_SAMPLES, set->alphabet, err);
+    enum xt_status status = xt_sheet_save(s->sheet, &config, SHEET_SAMPLES, set->alphabet, err);
     if (!status)
         xt_log_note("%s shows random images with their labels, as they are and as training may "
                     "see them",
-                    path);
+                    s->sheet);
     return status;
 }
 
@@ -286,7 +285,7 @@ static enum xt_status check(const struct set *set, const struct xt_settings *s, 
         status = compare(set->model, s, &against, &fault, err);
     if (!status)
         status = report(set, s, &survey, others ? &against : NULL, err);
-    if (!status && is_usable(&survey))
+    if (!status && s->sheet && is_usable(&survey))
         status = save_sheet(set, s, err);
     if (!status)
         status = judge(set, &survey, err);

@@ -1261,7 +1261,7 @@ static const struct xt_option table[] = {
         .group = XT_GROUP_OUTPUT,
         .value = "FILE",
         .not_in_config = true,
-        .help = "where the picture of random images goes; without it, contact-sheet.png",
+        .help = "a picture of random images, as they are and as training may see them",
     },
     {
         .name = "as",

@@ -1,13 +1,9 @@
 /* The input's gradient by matrix tiles, against plain loops. */
 #include "loop_builds.h"
-#include "support.h"
+#include "random_tensor.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/number.h"
-#include "base/rng.h"
 #include "device/device.h"
 #include "engine/ops/reference.h"
 
@@ -22,7 +18,6 @@ static const struct shape {
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
-/* Tensors of their exact size, so that the address sanitizer sees what is read beyond. */
 struct work {
     struct xt_reference_conv reference;
     struct xt_data_grad job;
@@ -30,20 +25,6 @@ struct work {
     uint32_t *copy;
     double *reference_out_grad, *reference_weights;
 };
-
-static void *aligned_memory(size_t bytes)
-{
-    void *memory = NULL;
-    assert_int_equal(posix_memalign(&memory, 64, bytes), 0);
-    memset(memory, 0xFF, bytes); /* not-a-number, wherever it is not written */
-    return memory;
-}
-
-static double rounded(struct xt_rng *rng, float *value)
-{
-    *value = xt_bf16_to_float((uint16_t)(xt_bf16_round(2 * xt_rng_uniform(rng) - 1) >> 16));
-    return (double)*value;
-}
 
 /* Weights in blocks of 16 by 16, whose rest is zeros, and their copy. */
 static void bring_weights(struct work *work, const struct shape *s, const struct xt_loops *loops,
@@ -67,7 +48,9 @@ static void bring_weights(struct work *work, const struct shape *s, const struct
         size_t o = i / row;
         size_t block = (o / 16 * (size_t)s->in_c / 16 + c / 16) * (size_t)s->kernel_h + tap;
         size_t place = out_is_row ? o % 16 * 16 + c % 16 : c % 16 * 16 + o % 16;
-        work->reference_weights[i] = rounded(&rng, &from[block * 256 + place]);
+        uint16_t bf16;
+        work->reference_weights[i] = random_number(&rng, XT_BF16, &bf16);
+        from[block * 256 + place] = xt_bf16_to_float(bf16);
     }
     work->copy = aligned_memory((size_t)s->in_c / XT_DATA_GRAD_WIDE * xt_weight_copy_panel(&copy) *
                                 sizeof *work->copy);
@@ -98,13 +81,7 @@ static void setup(struct work *work, const struct shape *s, const struct xt_loop
                                   .kernel_h = s->kernel_h}};
     size_t count = xt_reference_count(&work->reference.out);
     work->out_grad = malloc(count * sizeof *work->out_grad);
-    work->reference_out_grad = malloc(count * sizeof *work->reference_out_grad);
-    assert_true(work->out_grad && work->reference_out_grad);
-    for (size_t i = 0; i < count; i++) {
-        float value;
-        work->reference_out_grad[i] = rounded(&rng, &value);
-        work->out_grad[i] = (uint16_t)(xt_bf16_round(value) >> 16);
-    }
+    work->reference_out_grad = random_numbers(&rng, XT_BF16, count, work->out_grad);
     bring_weights(work, s, loops, out_is_row);
 }
 

@@ -1,17 +1,12 @@
-#include "base/number.h"
 #include "loop_builds.h"
-#include "support.h"
+#include "random_tensor.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/rng.h"
 #include "device/device.h"
 #include "engine/ops/reference.h"
 
-/* A convolution with random tensors; of their exact size, so that the address sanitizer sees what
- * is read beyond. */
+/* A convolution with random tensors. */
 struct work {
     struct xt_weight_grad job;
     struct xt_reference_conv reference;
@@ -22,23 +17,8 @@ struct work {
 
 static void *fill(struct xt_rng *rng, size_t count, enum xt_dtype dtype, double **as_double)
 {
-    char *memory = malloc(count * xt_dtype_size(dtype));
-    *as_double = malloc(count * sizeof **as_double);
-    assert_true(memory && *as_double);
-    for (size_t i = 0; i < count; i++) {
-        float value = 2 * xt_rng_uniform(rng) - 1;
-        xt_number_from_float(dtype, &value, 1, memory + i * xt_dtype_size(dtype));
-        xt_number_to_float(dtype, memory + i * xt_dtype_size(dtype), 1, &value);
-        (*as_double)[i] = (double)value;
-    }
-    return memory;
-}
-
-static void *aligned_memory(size_t bytes)
-{
-    void *memory = NULL;
-    assert_int_equal(posix_memalign(&memory, 64, bytes), 0);
-    memset(memory, 0xFF, bytes); /* not-a-number, wherever it is not written */
+    void *memory = malloc(count * xt_dtype_size(dtype));
+    *as_double = random_numbers(rng, dtype, count, memory);
     return memory;
 }
 

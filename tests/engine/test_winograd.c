@@ -1,5 +1,6 @@
 /* Winograd's convolutions against plain loops, in every build that has them. */
 #include "loop_builds.h"
+#include "random_tensor.h"
 #include "reference.h"
 
 #include "engine/backend.h"
@@ -14,7 +15,6 @@ static const struct shape {
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
-/* Random tensors, of their exact size, so that the address sanitizer sees what is read beyond. */
 struct work {
     struct shape shape;
     struct xt_reference_conv reference;
@@ -25,21 +25,13 @@ struct work {
 
 static float *aligned_floats(size_t count)
 {
-    float *memory = NULL;
-    assert_int_equal(posix_memalign((void **)&memory, 64, count * sizeof *memory), 0);
-    memset(memory, 0xFF, count * sizeof *memory); /* not-a-number, wherever it is not written */
-    return memory;
+    return aligned_memory(count * sizeof(float));
 }
 
 static float *fill(struct xt_rng *rng, size_t count, double **reference)
 {
     float *memory = aligned_floats(count);
-    *reference = malloc(count * sizeof **reference);
-    assert_non_null(*reference);
-    for (size_t i = 0; i < count; i++) {
-        memory[i] = 2 * xt_rng_uniform(rng) - 1;
-        (*reference)[i] = (double)memory[i];
-    }
+    *reference = random_numbers(rng, XT_F32, count, memory);
     return memory;
 }
 
@@ -89,10 +81,12 @@ static float *convolve(const struct work *work, const struct xt_loops *loops, bo
                        int threads)
 {
     const struct shape *s = &work->shape;
-    size_t spread = 16 * (size_t)s->in_c * (size_t)s->out_c;
-    struct xt_winograd_weights weights = {
-        .from = work->weights, .out = s->out_c, .in = s->in_c, .forward = aligned_floats(spread)};
-    weights.backward = aligned_floats(spread);
+    size_t transformed = 16 * (size_t)s->in_c * (size_t)s->out_c;
+    struct xt_winograd_weights weights = {.from = work->weights,
+                                          .out = s->out_c,
+                                          .in = s->in_c,
+                                          .forward = aligned_floats(transformed)};
+    weights.backward = aligned_floats(transformed);
     for (int block = 0; block < xt_winograd_blocks(s->in_c, s->out_c); block++)
         loops->winograd_weights(&weights, block);
     struct xt_winograd job = {.n = s->n,

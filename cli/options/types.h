@@ -65,13 +65,14 @@ enum xt_option_group {
 
 struct xt_option {
     const char *name; /* as typed, without "--"; the key of a config file has _ for - */
-    const struct xt_option_type *type;
-    size_t offset;     /* in struct xt_settings */
-    unsigned commands; /* bits 1 << enum xt_command_id: who has it */
-    unsigned needed;   /* bits: who cannot do without it */
-    unsigned lists;    /* bits: whose command line takes several values, with commas between */
-    char letter;       /* of the short form: -v; 0: none */
+    const char *help;
     enum xt_option_group group;
+    unsigned commands; /* bits 1 << enum xt_command_id: who has it */
+    const struct xt_option_type *type;
+    size_t offset;   /* in struct xt_settings */
+    unsigned needed; /* bits: who cannot do without it */
+    unsigned lists;  /* bits: whose command line takes several values, with commas between */
+    char letter;     /* of the short form: -v; 0: none */
     enum xt_resume_rule resume; /* of what weights follow from */
     const char *value;          /* what help calls the value; NULL: the type's word */
     const char *fallback;       /* the default, as typed; NULL: not set */
@@ -83,7 +84,6 @@ struct xt_option {
     bool below_max;     /* max itself is too large */
     bool by_model;      /* the model's recipe has a say */
     bool not_in_config; /* makes sense on the command line alone */
-    const char *help;
 };
 
 /* Text from outside, made fit for a sentence: in double quotes, control bytes and bytes that are

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "train/ranks/answers.h"
+#include "train/ranks/evaluation.h"
 
 /* So many of those that were not learnt are named. */
 enum { NAMED = 10 };
@@ -74,11 +74,15 @@ static enum xt_status name_wrong(struct xt_trainer *trainer, struct xt_report *r
     struct xt_evaluation evaluation = {.images = 0};
     struct xt_errors errors;
     struct xt_report *list = xt_report_list(report, "not_learnt");
-    const struct xt_evaluate_observer observer = {.context = &errors, .answer = see};
+    const struct xt_evaluate_config config = {
+        .settings = trainer->settings,
+        .source = trainer->val,
+        .share = xt_ranks_evaluate_share(trainer->settings->ranks),
+        .observer = {.context = &errors, .answer = see},
+    };
     enum xt_status status = xt_errors_init(&errors, trainer->objective, 0, err);
     if (!status)
-        status = xt_evaluate(&trainer->network, trainer->objective, trainer->val, trainer->settings,
-                             &observer, &evaluation, err);
+        status = xt_evaluate(&trainer->network, trainer->objective, &config, &evaluation, err);
     if (!status)
         status = xt_ranks_share_errors(trainer->settings->ranks, &errors, err);
     if (!status)

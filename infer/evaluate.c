@@ -2,12 +2,10 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/system/stop.h"
 #include "base/system/thread.h"
 #include "infer/single_pass.h"
-#include "train/ranks/state.h"
 
 /* What an evaluation needs while it runs. */
 struct work {
@@ -15,7 +13,7 @@ struct work {
     struct xt_objective *objective;
     double loss_sum;
     struct xt_latency latency;
-    const struct xt_evaluate_observer *observer;
+    const struct xt_evaluate_config *config;
     struct xt_evaluation *out;
 };
 
@@ -23,6 +21,8 @@ static enum xt_status score_batch(struct work *work, const struct xt_batch *batc
                                   struct xt_err *err)
 {
     struct xt_objective *objective = work->objective;
+    const struct xt_evaluate_observer *observer = &work->config->observer;
+    const struct xt_evaluate_loss *loss = &work->config->loss;
     int counted = 0;
     for (int i = 0; i < batch->count; i++) {
         int length = batch->label_lengths[i];
@@ -35,21 +35,20 @@ static enum xt_status score_batch(struct work *work, const struct xt_batch *batc
         const int *label = batch->labels + (size_t)i * XT_LABEL_MAX;
         objective->class->add(&work->out->score, label, length, &answer);
         counted++;
-        if (work->observer->answer)
-            work->observer->answer(
-                work->observer->context,
-                &(struct xt_answer){
-                    .index = batch->indices[i],
-                    .label = label,
-                    .label_length = length,
-                    .said = &answer,
-                    .logits = xt_objective_logits(objective, i),
-                    .right = xt_objective_is_right(objective, label, length, &answer),
-                });
+        if (observer->answer)
+            observer->answer(observer->context,
+                             &(struct xt_answer){
+                                 .index = batch->indices[i],
+                                 .label = label,
+                                 .label_length = length,
+                                 .said = &answer,
+                                 .logits = xt_objective_logits(objective, i),
+                                 .right = xt_objective_is_right(objective, label, length, &answer),
+                             });
     }
-    double mean =
-        objective->class->loss(objective, batch, xt_graph_logits(work->network->inference), NULL);
-    work->loss_sum += mean * counted;
+    if (loss->mean)
+        work->loss_sum +=
+            counted * loss->mean(loss->context, batch, xt_graph_logits(work->network->inference));
     return XT_OK;
 }
 
@@ -89,8 +88,8 @@ static enum xt_status run_all(struct work *work, struct xt_feed *feed, size_t al
         xt_feed_release(feed, &batch);
         if (status)
             return status;
-        if (work->observer->progress)
-            work->observer->progress(work->observer->context, done, all);
+        if (work->config->observer.progress)
+            work->config->observer.progress(work->config->observer.context, done, all);
     }
 }
 
@@ -120,65 +119,43 @@ bool xt_selection_metric_is_better(const struct xt_selection_metric *merit,
     return merit->loss < than->loss || (isnan(than->loss) && !isnan(merit->loss));
 }
 
-/* A rank has its part of the images. */
-static void take_share(const struct xt_ranks *ranks, struct xt_loader_config *config)
+static void take_share(const struct xt_evaluate_share *share, struct xt_loader_config *config)
 {
     size_t all = config->source->count;
-    if (!ranks)
+    config->count = all;
+    if (share->count < 2)
         return;
-    config->first = all * (size_t)ranks->rank / (size_t)ranks->size;
-    config->count = all * (size_t)(ranks->rank + 1) / (size_t)ranks->size - config->first;
+    config->first = all * (size_t)share->index / (size_t)share->count;
+    config->count = all * (size_t)(share->index + 1) / (size_t)share->count - config->first;
 }
 
-/* What all ranks found; one that was asked to stop stops all. Not where one failed, which ends them
- * all. */
-static enum xt_status share(struct xt_ranks *ranks, const struct xt_source *source,
-                            struct work *work, enum xt_status status, struct xt_err *err)
+/* Where one process failed, it ends them all elsewhere. */
+static enum xt_status reduce(struct work *work, enum xt_status status, struct xt_err *err)
 {
-    enum { COUNTS = sizeof(struct xt_score) / sizeof(size_t) };
-    size_t counts[COUNTS];
-    struct xt_step_agreement vote = {
-        .loss = work->loss_sum, .stop = status, .bad = work->out->bad_images};
-    double values[COUNTS];
-    memcpy(counts, &work->out->score, sizeof counts);
-    for (int i = 0; i < COUNTS; i++)
-        values[i] = (double)counts[i];
-    if (xt_ranks_sum(ranks, values, COUNTS, "the evaluation", err) ||
-        xt_ranks_allreduce_step(ranks, 1, &vote, err) ||
-        xt_ranks_share_bad(ranks, &work->out->bad, &work->out->bad_images, err))
-        return err->status;
-    for (int i = 0; i < COUNTS; i++)
-        counts[i] = (size_t)values[i];
-    memcpy(&work->out->score, counts, sizeof counts);
-    work->loss_sum = vote.loss;
-    if (vote.stop && !status)
-        return xt_err_set(err, vote.stop, "stopped by another rank while images were evaluated");
-    if (!vote.stop && xt_loader_is_too_bad(vote.bad, source->count))
-        return xt_err_set(err, XT_ERR_DATA,
-                          "%zu of %zu samples are bad, more than the 1 %% that is let pass; one: "
-                          "%s",
-                          vote.bad, source->count, work->out->bad[0].reason);
-    return status;
+    const struct xt_evaluate_share *share = &work->config->share;
+    if (!share->reduce || (status && status != XT_STOPPED && status != XT_INTERRUPTED))
+        return status;
+    return share->reduce(share->context, work->config->source->count, work->out, &work->loss_sum,
+                         status, err);
 }
 
 enum xt_status xt_evaluate(struct xt_network *network, struct xt_objective *objective,
-                           const struct xt_source *source, const struct xt_settings *settings,
-                           const struct xt_evaluate_observer *observer, struct xt_evaluation *out,
+                           const struct xt_evaluate_config *config, struct xt_evaluation *out,
                            struct xt_err *err)
 {
     *out = (struct xt_evaluation){.loss = NAN};
-    struct work work = {
-        .network = network, .objective = objective, .observer = observer, .out = out};
+    struct work work = {.network = network, .objective = objective, .config = config, .out = out};
     struct xt_single_pass once = {.feed = NULL};
-    struct xt_loader_config config = xt_single_pass_config(network, settings, source);
+    struct xt_loader_config images =
+        xt_single_pass_config(network, config->settings, config->source);
     enum xt_status status = XT_OK;
-    take_share(settings->ranks, &config);
-    /* There may be fewer images than ranks. */
-    if (!settings->ranks || config.count)
-        status = xt_single_pass_open(&once, network, settings, &config, err);
+    take_share(&config->share, &images);
+    /* There may be fewer images than processes. */
+    if (images.count || !config->share.reduce)
+        status = xt_single_pass_open(&once, network, config->settings, &images, err);
     double start = xt_thread_seconds();
     if (!status && once.feed)
-        status = run_all(&work, once.feed, settings->ranks ? config.count : source->count, err);
+        status = run_all(&work, once.feed, images.count, err);
     out->seconds = xt_thread_seconds() - start;
     struct xt_err own;
     if (once.feed) {
@@ -186,13 +163,11 @@ enum xt_status xt_evaluate(struct xt_network *network, struct xt_objective *obje
                                               &out->bad_images, status ? &own : err);
         status = status ? status : listed;
     }
-    bool stops = status == XT_STOPPED || status == XT_INTERRUPTED;
-    if (settings->ranks && (!status || stops))
-        status = share(settings->ranks, source, &work, status, err);
+    status = reduce(&work, status, err);
     out->metric_count =
         objective->class->metrics(&out->score, &out->images, &out->correct, out->metrics);
     if (out->images) {
-        out->loss = work.loss_sum / (double)out->images;
+        out->loss = config->loss.mean ? work.loss_sum / (double)out->images : NAN;
         out->images_per_s = (double)out->images / out->seconds;
     }
     if (!status)

@@ -21,7 +21,7 @@ struct xt_evaluation {
     size_t correct; /* answered right: a whole plate, the likeliest class */
     struct xt_metric metrics[XT_METRICS_MAX];
     int metric_count;
-    double loss; /* the mean of the objective's; NAN where nothing was evaluated */
+    double loss; /* the mean over the images; NAN where none was taken */
     double seconds;
     double images_per_s;
     struct xt_latency_summary latency;
@@ -61,12 +61,37 @@ struct xt_evaluate_observer {
     void (*answer)(void *context, const struct xt_answer *answer);
 };
 
+/* The mean loss over a batch's images, of whoever trains the network (train/losses/loss.h). */
+struct xt_evaluate_loss {
+    void *context;
+    double (*mean)(void *context, const struct xt_batch *batch, const float *logits);
+};
+
+/* Of an evaluation by several processes, each on its share of the images; zeroed: this one has all.
+ */
+struct xt_evaluate_share {
+    int index, count; /* this process's, of so many */
+    void *context;
+    /* Makes score, bad images and *loss_sum of `own`, from `images` in all, those of all processes;
+     * `status`, XT_OK or this one's reason to stop, becomes that of all. */
+    enum xt_status (*reduce)(void *context, size_t images, struct xt_evaluation *own,
+                             double *loss_sum, enum xt_status status, struct xt_err *err);
+};
+
+/* What is evaluated, and how. */
+struct xt_evaluate_config {
+    const struct xt_settings *settings;
+    const struct xt_source *source;
+    struct xt_evaluate_loss loss; /* mean NULL: none is taken */
+    struct xt_evaluate_share share;
+    struct xt_evaluate_observer observer;
+};
+
 /* The caller clears `out`, also after a failure. A signal ends it with XT_INTERRUPTED or
  * XT_STOPPED.
  */
 enum xt_status xt_evaluate(struct xt_network *network, struct xt_objective *objective,
-                           const struct xt_source *source, const struct xt_settings *settings,
-                           const struct xt_evaluate_observer *observer, struct xt_evaluation *out,
+                           const struct xt_evaluate_config *config, struct xt_evaluation *out,
                            struct xt_err *err);
 
 #endif

@@ -10,7 +10,6 @@
 #include "base/mem.h"
 #include "base/system/numa.h"
 #include "base/system/thread.h"
-#include "ranks/ranks.h"
 
 enum { SLOTS = 4 };
 
@@ -65,8 +64,8 @@ static uint64_t cache_limit(const struct xt_settings *settings)
 {
     const uint64_t usual = (uint64_t)256 << 20; /* of files */
     uint64_t half = xt_thread_memory_available() / 2;
-    if (settings->ranks)
-        half /= (uint64_t)settings->ranks->local_size;
+    if (settings->host.processes)
+        half /= (uint64_t)settings->host.processes;
     if (settings->cache_limit)
         return (uint64_t)settings->cache_limit << 20;
     return settings->cache == XT_CACHE_CHOICE_FILES && half > usual ? usual : half;
@@ -102,7 +101,7 @@ enum xt_status xt_feed_open_cache(const struct xt_settings *settings, const char
         .source = config->source,
         .kind = disk ? XT_CACHE_DISK : XT_CACHE_RAM,
         .path = path,
-        .shared = settings->cache_file != NULL || !xt_ranks_is_first(settings->ranks),
+        .shared = settings->cache_file != NULL || settings->host.cache_is_made,
         .limit = (uint64_t)settings->cache_limit << 20,
         .width = config->width,
         .height = config->height,

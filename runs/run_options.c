@@ -13,7 +13,7 @@ enum xt_status xt_run_options_init(struct xt_run_options *options,
         return XT_OK;
     struct xt_settings found = *settings;
     found.model = network->model->name;
-    if (!settings->ranks)
+    if (!found.batch)
         found.batch = network->batch;
     found.image_size = network->model->any_size ? network->height : 0;
     found.classes = network->task == XT_TASK_CLASSES ? network->classes : 0;

@@ -46,6 +46,12 @@ enum xt_cache_choice {
 };
 enum xt_pack_choice { XT_PACK_SHARDS, XT_PACK_PIXELS };
 enum xt_images_fit { XT_IMAGES_STRETCH, XT_IMAGES_CROP };
+/* This process among those of its host that train together. */
+struct xt_host_share {
+    const char *xpu;    /* what "--device xpu" is to it; NULL: as --device says */
+    int processes;      /* that share the host's memory; 0: it is alone */
+    bool cache_is_made; /* another makes the file of --cache disk */
+};
 enum xt_stdin_kind { XT_STDIN_NONE, XT_STDIN_PATHS, XT_STDIN_IMAGES, XT_STDIN_FRAMES };
 /* What becomes of a step whose loss, gradients or statistics are no numbers. */
 enum xt_on_nan { XT_ON_NAN_STOP, XT_ON_NAN_SKIP, XT_ON_NAN_ROLLBACK };
@@ -76,6 +82,7 @@ struct xt_settings {
     const struct xt_graph_observer *kernels;
     /* no option: the processes that train together (ranks/ranks.h); NULL: this one, alone */
     struct xt_ranks *ranks;
+    struct xt_host_share host; /* no option: follows from the ranks */
 
     /* what to train, on what */
     const char *model;

@@ -28,6 +28,7 @@
 #include "infer/network/memory_plan.h"
 #include "infer/network/network.h"
 #include "infer/answer/objective.h"
+#include "train/losses/loss.h"
 #include "train/optim/ema.h"
 #include "train/optim/gradient_sum.h"
 #include "train/optim/optim.h"
@@ -109,6 +110,7 @@ struct xt_trainer {
     struct xt_loader_config loader_config;
     struct xt_cache *cache; /* NULL: none */
     struct xt_objective *objective;
+    struct xt_loss *loss;
     struct xt_optim optim;
     struct xt_xpu_optim *xpu_optim; /* what runs it on an XPU; NULL on the CPU */
     struct xt_scaler scaler;

@@ -16,7 +16,8 @@
 #include "infer/network/auto_batch.h"
 #include "infer/calibrate.h"
 #include "infer/evaluate.h"
-#include "train/ranks/answers.h"
+#include "train/losses/loss.h"
+#include "train/ranks/evaluation.h"
 #include "infer/network/network_build.h"
 #include "runs/report/error_files.h"
 
@@ -112,6 +113,7 @@ struct command {
     struct xt_network *network;
     struct xt_source *source;
     struct xt_objective *objective;
+    struct xt_loss *loss;
     const char *data;
     struct view view;
     struct xt_calibration calibration; /* images 0: none was needed */
@@ -342,13 +344,17 @@ static enum xt_status evaluate(struct command *command, int index, struct xt_err
         status = xt_network_rebuild(command->network, &settings, command->network->batch, err);
     if (status)
         return status;
-    struct xt_evaluate_observer observer = {
-        .context = view, .progress = show, .answer = see_answer};
+    const struct xt_evaluate_config config = {
+        .settings = &settings,
+        .source = command->source,
+        .loss = xt_loss_of_evaluation(command->loss),
+        .share = xt_ranks_evaluate_share(settings.ranks),
+        .observer = {.context = view, .progress = show, .answer = see_answer},
+    };
     view->start = xt_thread_seconds();
     /* Standard output belongs to the result alone. */
     xt_progress_init(&view->progress, settings.quiet, true);
-    status = xt_evaluate(command->network, command->objective, command->source, &settings,
-                         &observer, &run->result, err);
+    status = xt_evaluate(command->network, command->objective, &config, &run->result, err);
     xt_progress_clear(&view->progress);
     if (index == 0 && run->result.bad_images)
         warn_of_bad(command->source, &run->result);
@@ -389,6 +395,8 @@ static enum xt_status open_view(struct command *command, struct xt_err *err)
     const struct xt_settings *s = &command->options->values;
     struct xt_network *network = command->network;
     enum xt_status status = xt_objective_create(&command->objective, network, s, err);
+    if (!status)
+        status = xt_loss_create(&command->loss, network, 0, err);
     command->view.objective = command->objective;
     if (status || is_comparison(command))
         return status;
@@ -417,6 +425,7 @@ static enum xt_status evaluate_all(struct command *command, struct xt_err *err)
     for (int i = 0; i < command->count; i++)
         xt_evaluation_clear(&command->runs[i].result);
     xt_errors_clear(&command->view.errors);
+    xt_loss_destroy(command->loss);
     xt_objective_destroy(command->objective);
     return status;
 }

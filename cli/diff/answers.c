@@ -175,9 +175,13 @@ static enum xt_status evaluate(struct comparison *c, struct side *side, struct x
     struct xt_evaluation result = {0};
     enum xt_status status = xt_objective_create(&objective, network, settings, err);
     struct seeing seeing = {c, side, objective, source, {.status = XT_OK}};
-    const struct xt_evaluate_observer observer = {.context = &seeing, .answer = see};
+    const struct xt_evaluate_config config = {
+        .settings = settings,
+        .source = source,
+        .observer = {.context = &seeing, .answer = see},
+    };
     if (!status)
-        status = xt_evaluate(network, objective, source, settings, &observer, &result, err);
+        status = xt_evaluate(network, objective, &config, &result, err);
     if (!status && seeing.err.status) {
         *err = seeing.err;
         status = err->status;

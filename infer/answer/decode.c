@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "train/losses/ctc.h"
+#include "infer/answer/ctc_recursion.h"
 
 _Static_assert((int)XT_DECODE_MAX <= (int)XT_CTC_STEPS_MAX, "every decoded string can be scored");
 

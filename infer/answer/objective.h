@@ -1,9 +1,9 @@
-/* What a network is trained for: the loss on its logits, the answer that is read from them, and the
- * score over an evaluation. Two of them: licence plates (CTC, greedy or beam decoding) and classes
- * (softmax cross entropy, the likeliest classes); trainer and evaluation know neither.
+/* What a network is asked: the answer that is read from its logits, and the score over an
+ * evaluation. Two of them: licence plates (greedy or beam decoding) and classes (the likeliest
+ * ones); trainer and evaluation know neither.
  *
  * xt_objective_create picks by the network; it borrows the network, which must outlive it. One
- * thread at a time; the losses use threads of their own.
+ * thread at a time.
  */
 #ifndef XT_INFER_ANSWER_OBJECTIVE_H
 #define XT_INFER_ANSWER_OBJECTIVE_H
@@ -36,10 +36,6 @@ struct xt_metric {
 struct xt_objective;
 
 struct xt_objective_class {
-    /* Of the samples whose label is not empty. grad as logits, NULL in evaluation (then labels are
-     * taken as they are: no smoothing). Returns the mean. */
-    double (*loss)(struct xt_objective *objective, const struct xt_batch *batch,
-                   const float *logits, float *grad);
     /* What one sample's logits say: a plate's symbols, or the likeliest classes, best first, with
      * the probability of the first. */
     enum xt_status (*answer)(const struct xt_objective *objective, const float *logits,

@@ -1,48 +1,17 @@
-/* Classes: softmax cross entropy, the likeliest classes. */
+/* Classes: the likeliest ones, by their softmax. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "train/losses/softmax.h"
+#include "infer/answer/softmax.h"
 #include "infer/answer/objective.h"
 
 struct classes {
     struct xt_objective objective;
     int count;
-    int answers; /* how many classes an answer has */
-    double smoothing;
-    float *losses; /* [batch] */
-    int *labels;   /* [batch]; -1 where a sample does not count */
-    int *seconds;  /* [batch] mixup's other label */
-    float *share;  /* [batch] of the first */
+    int answers;   /* how many classes an answer has */
     float *values; /* [count] one sample's probabilities */
 };
-
-/* As the pixels were mixed. Training, where that is done, has a label for every row. */
-static void mix_labels(struct classes *classes, const struct xt_batch *batch,
-                       struct xt_softmax_targets *targets)
-{
-    for (int i = 0; i < batch->count; i++) {
-        struct xt_mix mix = xt_mixup_row(&batch->mixup, i);
-        classes->seconds[i] = classes->labels[mix.other];
-        classes->share[i] = (float)mix.own / XT_MIXUP_ONE;
-    }
-    targets->seconds = classes->seconds;
-    targets->share = classes->share;
-}
-
-static double loss(struct xt_objective *objective, const struct xt_batch *batch,
-                   const float *logits, float *grad)
-{
-    struct classes *classes = (struct classes *)objective;
-    for (int i = 0; i < batch->count; i++)
-        classes->labels[i] = batch->label_lengths[i] ? batch->labels[(size_t)i * XT_LABEL_MAX] : -1;
-    struct xt_softmax_targets targets = {
-        .labels = classes->labels, .stride = 1, .smoothing = grad ? classes->smoothing : 0};
-    if (batch->mixup.alpha > 0)
-        mix_labels(classes, batch, &targets);
-    return xt_softmax_loss(logits, batch->count, classes->count, &targets, classes->losses, grad);
-}
 
 static enum xt_status answer(const struct xt_objective *objective, const float *logits,
                              struct xt_decoded *out, struct xt_err *err)
@@ -102,16 +71,11 @@ static void describe(const struct xt_score *score, char *out, size_t size)
 static void destroy(struct xt_objective *objective)
 {
     struct classes *classes = (struct classes *)objective;
-    free(classes->losses);
-    free(classes->labels);
-    free(classes->seconds);
-    free(classes->share);
     free(classes->values);
     free(classes);
 }
 
 static const struct xt_objective_class class_classes = {
-    .loss = loss,
     .answer = answer,
     .add = add,
     .mistakes = mistakes,
@@ -127,24 +91,14 @@ enum xt_status xt_objective_create_classes(struct xt_objective **out,
                                            const struct xt_settings *settings, struct xt_err *err)
 {
     struct classes *classes = NULL;
-    size_t batch = (size_t)network->batch;
-    enum xt_status status = xt_mem_calloc(&classes, 1, sizeof *classes, "the loss", err);
+    enum xt_status status = xt_mem_calloc(&classes, 1, sizeof *classes, "the answers", err);
     if (status)
         return status;
     classes->objective.class = &class_classes;
     classes->count = network->classes;
     classes->answers = settings->top > XT_TOP ? settings->top : XT_TOP;
-    classes->smoothing = settings->label_smoothing;
-    status = xt_mem_calloc(&classes->losses, batch, sizeof(float), "the losses", err);
-    if (!status)
-        status = xt_mem_calloc(&classes->labels, batch, sizeof(int), "the labels", err);
-    if (!status)
-        status = xt_mem_calloc(&classes->seconds, batch, sizeof(int), "the labels", err);
-    if (!status)
-        status = xt_mem_calloc(&classes->share, batch, sizeof(float), "the labels", err);
-    if (!status)
-        status = xt_mem_calloc(&classes->values, (size_t)classes->count, sizeof(float),
-                               "the probabilities", err);
+    status = xt_mem_calloc(&classes->values, (size_t)classes->count, sizeof(float),
+                           "the probabilities", err);
     if (status)
         destroy(&classes->objective);
     else

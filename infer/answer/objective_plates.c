@@ -1,9 +1,8 @@
-/* Licence plates: the CTC loss, decoding, whole plates and characters. */
+/* Licence plates: decoding, whole plates and characters. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "train/losses/ctc.h"
 #include "infer/answer/objective.h"
 
 struct plates {
@@ -12,17 +11,7 @@ struct plates {
     int steps;
     int classes;
     int blank;
-    struct xt_ctc *ctc;
-    float *losses; /* [batch] */
 };
-
-static double loss(struct xt_objective *objective, const struct xt_batch *batch,
-                   const float *logits, float *grad)
-{
-    struct plates *plates = (struct plates *)objective;
-    return xt_ctc_loss(plates->ctc, logits, batch->labels, XT_LABEL_MAX, batch->label_lengths,
-                       batch->count, plates->blank, plates->losses, grad);
-}
 
 static enum xt_status answer(const struct xt_objective *objective, const float *logits,
                              struct xt_decoded *out, struct xt_err *err)
@@ -79,14 +68,10 @@ static void describe(const struct xt_score *score, char *out, size_t size)
 
 static void destroy(struct xt_objective *objective)
 {
-    struct plates *plates = (struct plates *)objective;
-    xt_ctc_destroy(plates->ctc);
-    free(plates->losses);
-    free(plates);
+    free(objective);
 }
 
 static const struct xt_objective_class class_plates = {
-    .loss = loss,
     .answer = answer,
     .add = add,
     .steps = list_steps,
@@ -103,7 +88,7 @@ enum xt_status xt_objective_create_plates(struct xt_objective **out,
                                           const struct xt_settings *settings, struct xt_err *err)
 {
     struct plates *plates = NULL;
-    enum xt_status status = xt_mem_calloc(&plates, 1, sizeof *plates, "the loss", err);
+    enum xt_status status = xt_mem_calloc(&plates, 1, sizeof *plates, "the answers", err);
     if (status)
         return status;
     plates->objective.class = &class_plates;
@@ -111,14 +96,6 @@ enum xt_status xt_objective_create_plates(struct xt_objective **out,
     plates->steps = network->model->time_steps;
     plates->classes = network->classes;
     plates->blank = xt_alphabet_blank(network->alphabet);
-    status =
-        xt_mem_calloc(&plates->losses, (size_t)network->batch, sizeof(float), "the losses", err);
-    if (!status)
-        status = xt_ctc_create(&plates->ctc, network->batch, plates->steps, plates->classes,
-                               XT_LABEL_MAX, err);
-    if (status)
-        destroy(&plates->objective);
-    else
-        *out = &plates->objective;
-    return status;
+    *out = &plates->objective;
+    return XT_OK;
 }

@@ -11,7 +11,6 @@
 #include "data/sources/registry.h"
 #include "infer/device_check.h"
 #include "infer/network/param_files.h"
-#include "ranks/ranks.h"
 
 bool xt_network_freezes_bn(const struct xt_network *network, const struct xt_settings *settings)
 {
@@ -170,8 +169,8 @@ static enum xt_status choose_normalise(struct xt_network *network,
 struct xt_device_options xt_network_device_options(const struct xt_settings *settings)
 {
     return (struct xt_device_options){
-        .spec = settings->ranks && settings->xpu && strcmp(settings->device, "xpu") == 0
-                    ? settings->ranks->xpu
+        .spec = settings->host.xpu && settings->xpu && strcmp(settings->device, "xpu") == 0
+                    ? settings->host.xpu
                     : settings->device,
         .threads = settings->threads,
         .cache_folder = settings->cache_dir,

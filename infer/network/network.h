@@ -31,6 +31,13 @@
 /* The key in a file's metadata by which a checkpoint is told from weights. */
 #define XT_CHECKPOINT_KEY "xtrain_state"
 
+/* What training keeps beside the graphs, each as large as the parameters. */
+struct xt_training_arrays {
+    int states;   /* of the optimizer */
+    int averages; /* moving ones, of statistics too */
+    int sums;     /* of gradients */
+};
+
 struct xt_network {
     const struct xt_model_info *model;
     struct xt_device device;
@@ -54,7 +61,8 @@ struct xt_network {
     bool over_batch;           /* LPRNet's context norm */
     enum xt_bn_mode bn_before; /* of the run that goes on, for --bn auto; XT_BN_AUTO: none does */
     double checkpoint_bytes;   /* of that run, held in memory while the network is built */
-    bool bn_frozen;            /* training leaves the statistics alone; decided as it is built */
+    struct xt_training_arrays training; /* for plans of memory, of whoever trains it */
+    bool bn_frozen; /* training leaves the statistics alone; decided as it is built */
     int batch;
 };
 

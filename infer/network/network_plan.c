@@ -4,7 +4,6 @@
 
 #include "base/mem.h"
 #include "infer/feed.h"
-#include "train/optim/optim.h"
 
 static enum xt_status check_int8(bool training, struct xt_err *err)
 {
@@ -90,9 +89,9 @@ enum xt_status xt_network_plan_drafts(struct xt_network *network,
                                       struct xt_memory_plan *plan, struct xt_err *err)
 {
     struct xt_memory_use use = {
-        .states = draft->training ? xt_optim_states(settings->optim, settings->momentum) : 0,
-        .averages = draft->training && settings->ema > 0,
-        .sums = draft->training && settings->accumulate > 1,
+        .states = draft->training ? network->training.states : 0,
+        .averages = draft->training ? network->training.averages : 0,
+        .sums = draft->training ? network->training.sums : 0,
         .slot_bytes = slot_bytes(network, draft->batch),
         .slots = draft->training ? xt_feed_slots(settings) : XT_FEED_EVALUATION_SLOTS,
         .evaluation_slots = draft->training ? XT_FEED_EVALUATION_SLOTS : 0,

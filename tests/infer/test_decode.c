@@ -9,7 +9,7 @@
 
 #include "base/rng.h"
 #include "infer/answer/decode.h"
-#include "train/losses/ctc.h"
+#include "infer/answer/ctc_recursion.h"
 
 enum { BLANK = 0 };
 

@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "models/weights/weight_file.h"
 #include "support.h"
+#include "infer/answer/ctc_recursion.h"
 #include "train/losses/ctc.h"
 
 enum { BLANK = 0, MAX_T = 6, MAX_C = 4 };

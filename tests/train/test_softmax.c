@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "support.h"
+#include "infer/answer/softmax.h"
 #include "train/losses/softmax.h"
 
 enum { N = 5, CLASSES = 7 };

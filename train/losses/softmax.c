@@ -4,30 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-static float largest(const float *values, int count)
-{
-    float max = values[0];
-    for (int k = 1; k < count; k++)
-        max = values[k] > max ? values[k] : max;
-    return max;
-}
-
-/* The sum of e^(z - max). */
-static double exponentials(const float *logits, int classes, float max)
-{
-    double sum = 0;
-    for (int k = 0; k < classes; k++)
-        sum += (double)expf(logits[k] - max);
-    return sum;
-}
-
-void xt_softmax(const float *logits, int classes, float *out)
-{
-    float max = largest(logits, classes);
-    double sum = exponentials(logits, classes, max);
-    for (int k = 0; k < classes; k++)
-        out[k] = (float)((double)expf(logits[k] - max) / sum);
-}
+#include "infer/answer/softmax.h"
 
 /* One sample's target: weights of two classes and of all of them alike. */
 struct target {
@@ -54,20 +31,20 @@ static struct target target_of(const struct xt_softmax_targets *targets, int sam
 static float sample_loss(const float *logits, int classes, const struct target *target,
                          double scale, float *grad)
 {
-    float max = largest(logits, classes);
-    double sum = exponentials(logits, classes, max);
-    double expected = target->first_weight * ((double)logits[target->first] - (double)max) +
-                      target->second_weight * ((double)logits[target->second] - (double)max);
+    struct xt_softmax_norm norm = xt_softmax_norm(logits, classes);
+    double max = (double)norm.max;
+    double expected = target->first_weight * ((double)logits[target->first] - max) +
+                      target->second_weight * ((double)logits[target->second] - max);
     for (int k = 0; k < classes && target->every > 0; k++)
-        expected += target->every * ((double)logits[k] - (double)max);
+        expected += target->every * ((double)logits[k] - max);
     if (grad) {
-        double factor = scale / sum;
+        double factor = scale / norm.sum;
         for (int k = 0; k < classes; k++)
-            grad[k] = (float)((double)expf(logits[k] - max) * factor - target->every * scale);
+            grad[k] = (float)((double)expf(logits[k] - norm.max) * factor - target->every * scale);
         grad[target->first] -= (float)(target->first_weight * scale);
         grad[target->second] -= (float)(target->second_weight * scale);
     }
-    return (float)(log(sum) - expected);
+    return (float)(log(norm.sum) - expected);
 }
 
 double xt_softmax_loss(const float *logits, int n, int classes,

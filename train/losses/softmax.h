@@ -24,7 +24,4 @@ struct xt_softmax_targets {
 double xt_softmax_loss(const float *logits, int n, int classes,
                        const struct xt_softmax_targets *targets, float *losses, float *grad);
 
-/* The softmax of one sample's logits: out[classes], which may be logits itself. */
-void xt_softmax(const float *logits, int classes, float *out);
-
 #endif

@@ -2,7 +2,7 @@
 #include "train/trainer.h"
 
 #include "base/system/thread.h"
-#include "train/ranks/answers.h"
+#include "train/ranks/evaluation.h"
 #include "train/trainer/parts.h"
 
 /* The list counts also where the evaluation failed of it; its error is the one to tell then. */
@@ -27,11 +27,15 @@ static void take_answer(void *errors, const struct xt_answer *answer)
 static enum xt_status evaluate_weights(struct xt_trainer *trainer, struct xt_errors *errors,
                                        struct xt_evaluation *evaluation, struct xt_err *err)
 {
-    const struct xt_evaluate_observer observer = {.context = errors,
-                                                  .answer = errors ? take_answer : NULL};
+    const struct xt_evaluate_config config = {
+        .settings = trainer->settings,
+        .source = trainer->val,
+        .loss = xt_loss_of_evaluation(trainer->loss),
+        .share = xt_ranks_evaluate_share(trainer->settings->ranks),
+        .observer = {.context = errors, .answer = errors ? take_answer : NULL},
+    };
     xt_evaluation_clear(evaluation);
-    return xt_evaluate(&trainer->network, trainer->objective, trainer->val, trainer->settings,
-                       &observer, evaluation, err);
+    return xt_evaluate(&trainer->network, trainer->objective, &config, evaluation, err);
 }
 
 static enum xt_status evaluate_average(struct xt_trainer *trainer, struct xt_err *err)

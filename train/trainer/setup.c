@@ -208,6 +208,11 @@ static enum xt_status open_network(struct xt_trainer *trainer, struct xt_err *er
         status = xt_err_set(err, XT_ERR_USAGE,
                             "batch norms over the images of several processes are not made for an "
                             "XPU; give --no-sync-bn");
+    trainer->network.training = (struct xt_training_arrays){
+        .states = xt_optim_states(settings.optim, settings.momentum),
+        .averages = settings.ema > 0,
+        .sums = settings.accumulate > 1,
+    };
     trainer->network.bn_before = (enum xt_bn_mode)bn_and_threads[0];
     if (status || !from->path)
         return status;
@@ -324,6 +329,8 @@ enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_setti
         status = prepare(trainer, err);
     if (!status)
         status = xt_objective_create(&trainer->objective, network, settings, err);
+    if (!status)
+        status = xt_loss_create(&trainer->loss, network, settings->label_smoothing, err);
     if (status)
         return status;
     xt_scaler_init(&trainer->scaler, settings->amp == XT_AMP_FP16);
@@ -365,6 +372,7 @@ void xt_trainer_clear(struct xt_trainer *trainer)
     xt_source_destroy(trainer->source);
     xt_source_destroy(trainer->val);
     xt_objective_destroy(trainer->objective);
+    xt_loss_destroy(trainer->loss);
     xt_step_close(trainer);
     xt_gradient_reduction_destroy(trainer->team);
     xt_xpu_optim_destroy(trainer->xpu_optim);

@@ -103,8 +103,8 @@ static enum xt_status diverge(struct xt_trainer *trainer, const struct xt_feed_b
     char where[192] = "";
     /* The passes that look for it would need all ranks, and the batch. */
     if (!trainer->team && batch)
-        xt_nonfinite_find(&trainer->network, trainer->objective, &batch->host, &trainer->scaler,
-                          where, sizeof where);
+        xt_nonfinite_find(&trainer->network, trainer->loss, &batch->host, &trainer->scaler, where,
+                          sizeof where);
     trainer->diverged = true;
     xt_err_set(
         err, XT_ERR_RUN,
@@ -185,10 +185,9 @@ static enum xt_status take_loss(struct xt_trainer *trainer, const struct xt_feed
                                 struct xt_err *err)
 {
     struct xt_graph *graph = trainer->network.graph;
-    struct xt_objective *objective = trainer->objective;
     int images = count_images(&batch->host);
-    double mean = objective->class->loss(objective, &batch->host, xt_graph_logits(graph),
-                                         xt_graph_logits_grad(graph));
+    double mean = xt_loss_mean(trainer->loss, &batch->host, xt_graph_logits(graph),
+                               xt_graph_logits_grad(graph));
     if (trainer->agree && trainer->agree(trainer, &mean, err))
         return err->status;
     if (!isfinite(mean))

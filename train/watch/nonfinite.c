@@ -91,7 +91,7 @@ static void ran(void *context, const struct xt_op *op, bool backward)
                      "the gradient that goes back from", op);
 }
 
-static enum xt_status run_backward(struct search *search, struct xt_objective *objective,
+static enum xt_status run_backward(struct search *search, struct xt_loss *trained_for,
                                    const struct xt_batch *batch, const struct xt_scaler *scaler,
                                    struct xt_err *err)
 {
@@ -99,7 +99,7 @@ static enum xt_status run_backward(struct search *search, struct xt_objective *o
     struct xt_params *params = &search->network->params;
     size_t count = xt_tensor_count(graph->logits);
     float *grad = xt_graph_logits_grad(graph);
-    double loss = objective->class->loss(objective, batch, xt_graph_logits(graph), grad);
+    double loss = xt_loss_mean(trained_for, batch, xt_graph_logits(graph), grad);
     if (!isfinite(loss))
         snprintf(search->text, search->size, "the loss itself, of logits that are finite");
     xt_scaler_apply(scaler, grad, count);
@@ -113,7 +113,7 @@ static enum xt_status run_backward(struct search *search, struct xt_objective *o
     return status;
 }
 
-void xt_nonfinite_find(struct xt_network *network, struct xt_objective *objective,
+void xt_nonfinite_find(struct xt_network *network, struct xt_loss *trained_for,
                        const struct xt_batch *batch, const struct xt_scaler *scaler, char *text,
                        size_t size)
 {
@@ -127,7 +127,7 @@ void xt_nonfinite_find(struct xt_network *network, struct xt_objective *objectiv
     judge_params(&search, NULL, network->params.count, false, true, "the running statistic");
     graph->watch = (struct xt_graph_watch){.ran = ran, .context = &search};
     if (!is_found(&search) && xt_graph_forward(graph, &none) == XT_OK && !is_found(&search))
-        run_backward(&search, objective, batch, scaler, &none);
+        run_backward(&search, trained_for, batch, scaler, &none);
     graph->watch = (struct xt_graph_watch){.ran = NULL};
     free(search.values);
 }

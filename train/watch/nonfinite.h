@@ -1,4 +1,4 @@
-/* Where the first number that is infinite or none appears in a step: the weights that it began
+/* Where the first number that is infinite or NaN appears in a step: the weights that it began
  * with, the layer whose output or running statistic has it forward, the loss, or the layer whose
  * gradient has it backward. Not thread-safe.
  */
@@ -7,14 +7,14 @@
 
 #include <stddef.h>
 
-#include "infer/answer/objective.h"
 #include "infer/network/network.h"
+#include "train/losses/loss.h"
 #include "train/optim/scaler.h"
 
 /* Runs the graph's pass, as it is set, again, op by op: forward, and with what the loss and the
  * scaler make of it backward. `text` gets "the output of backbone.4.block.0 (convolution), 12 of
  * 1040 numbers"; "" where nothing is found. The running statistics move on. */
-void xt_nonfinite_find(struct xt_network *network, struct xt_objective *objective,
+void xt_nonfinite_find(struct xt_network *network, struct xt_loss *trained_for,
                        const struct xt_batch *batch, const struct xt_scaler *scaler, char *text,
                        size_t size);
 

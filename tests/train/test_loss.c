@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "support.h"
-#include "infer/answer/objective.h"
+#include "train/losses/loss.h"
 
 enum { ROWS = 5, CLASSES = 4 };
 
@@ -29,11 +29,10 @@ static double plain_loss(const struct xt_batch *batch, const float *logits, doub
 static void labels_are_mixed_as_the_pixels_are(void **state)
 {
     (void)state;
-    struct xt_network network = {.batch = ROWS, .classes = CLASSES};
-    struct xt_settings settings = {.label_smoothing = smoothing};
-    struct xt_objective *objective = NULL;
+    struct xt_network network = {.task = XT_TASK_CLASSES, .batch = ROWS, .classes = CLASSES};
+    struct xt_loss *trained_for = NULL;
     struct xt_err err;
-    assert_int_equal(xt_objective_create_classes(&objective, &network, &settings, &err), XT_OK);
+    assert_int_equal(xt_loss_create(&trained_for, &network, smoothing, &err), XT_OK);
     int labels[ROWS * XT_LABEL_MAX] = {0};
     int lengths[ROWS];
     float logits[ROWS * CLASSES];
@@ -46,7 +45,7 @@ static void labels_are_mixed_as_the_pixels_are(void **state)
         logits[i] = (float)(i * 7 % 11) / 4 - 1;
     struct xt_batch batch = {.count = ROWS, .labels = labels, .label_lengths = lengths};
     batch.mixup = (struct xt_mixup){.alpha = 1, .seed = 3, .step = 5, .count = ROWS};
-    double loss = objective->class->loss(objective, &batch, logits, grad);
+    double loss = xt_loss_mean(trained_for, &batch, logits, grad);
     assert_true(fabs(loss - plain_loss(&batch, logits, smoothing)) < 1e-6);
     for (int i = 0; i < ROWS * CLASSES; i++) {
         const float step = 1e-2f;
@@ -59,9 +58,9 @@ static void labels_are_mixed_as_the_pixels_are(void **state)
         assert_true(fabs((double)grad[i] - (above - below) / (2 * (double)step)) < 1e-5);
     }
     batch.mixup = (struct xt_mixup){0};
-    loss = objective->class->loss(objective, &batch, logits, grad);
+    loss = xt_loss_mean(trained_for, &batch, logits, grad);
     assert_true(fabs(loss - plain_loss(&batch, logits, smoothing)) < 1e-6);
-    xt_objective_destroy(objective);
+    xt_loss_destroy(trained_for);
 }
 
 int main(void)

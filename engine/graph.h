@@ -21,6 +21,7 @@
 #include "base/err.h"
 #include "base/rows.h"
 #include "device/device.h"
+#include "engine/activation.h"
 #include "engine/loops/loops.h"
 #include "engine/params.h"
 #include "engine/plan.h"
@@ -282,8 +283,9 @@ struct xt_norm_outputs {
 struct xt_norm_outputs xt_graph_norm(struct xt_graph *graph, struct xt_tensor *in,
                                      const struct xt_norm_spec *spec);
 
-/* x * Phi(x), exactly, by the error function (Hendrycks & Gimpel 2016, arXiv:1606.08415). */
-struct xt_tensor *xt_graph_gelu(struct xt_graph *graph, struct xt_tensor *in, const char *name);
+/* A function of each element. */
+struct xt_tensor *xt_graph_eltwise(struct xt_graph *graph, struct xt_tensor *in,
+                                   const struct xt_activation *activation, const char *name);
 
 /* In place; each element is dropped with the pass's probability, the others are scaled up. */
 struct xt_tensor *xt_graph_dropout(struct xt_graph *graph, struct xt_tensor *in, const char *name);

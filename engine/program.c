@@ -521,11 +521,16 @@ bool xt_program_dropout(struct xt_program *program, enum xt_phase phase,
     return !xt_program_fails(program);
 }
 
-void xt_program_eltwise_backward(struct xt_program *program, dnnl_alg_kind_t alg,
-                                 const struct xt_operand *data, const struct xt_operand *behind,
-                                 const struct xt_operand *before, const char *what)
+/* oneDNN's algorithms whose gradient follows from what came out have this bit. */
+enum { FROM_DST = dnnl_eltwise_relu_use_dst_for_bwd };
+
+void xt_program_eltwise_backward(struct xt_program *program, dnnl_alg_kind_t alg, float alpha,
+                                 float beta, const struct xt_operand *data,
+                                 const struct xt_operand *behind, const struct xt_operand *before,
+                                 const char *what)
 {
-    static const int args[] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC};
+    const int data_arg = alg & FROM_DST ? DNNL_ARG_DST : DNNL_ARG_SRC;
+    const int args[] = {data_arg, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC};
     const struct xt_operand *operands[] = {data, behind, before};
     struct described d = describe(program, operands, 3, NULL);
     dnnl_primitive_desc_t hint = NULL;
@@ -533,14 +538,14 @@ void xt_program_eltwise_backward(struct xt_program *program, dnnl_alg_kind_t alg
         xt_program_check(program,
                          xt_dnnl.eltwise_forward_primitive_desc_create(
                              &hint, program->device->engine, dnnl_forward_training, alg, d.md[0],
-                             d.md[0], 0, 0, NULL),
+                             d.md[0], alpha, beta, NULL),
                          what);
     if (!xt_program_fails(program))
-        xt_program_check(
-            program,
-            xt_dnnl.eltwise_backward_primitive_desc_create(
-                &d.pd, program->device->engine, alg, d.md[2], d.md[1], d.md[0], 0, 0, hint, d.attr),
-            what);
+        xt_program_check(program,
+                         xt_dnnl.eltwise_backward_primitive_desc_create(
+                             &d.pd, program->device->engine, alg, d.md[2], d.md[1], d.md[0], alpha,
+                             beta, hint, d.attr),
+                         what);
     xt_program_keep(program, hint);
     append(program, XT_BACKWARD, &d, what, operands, args, 3, NULL);
 }

@@ -170,10 +170,11 @@ void xt_program_eltwise(struct xt_program *program, enum xt_phase phase, dnnl_al
 bool xt_program_dropout(struct xt_program *program, enum xt_phase phase,
                         const struct xt_operand *data, const struct xt_device_dropout *numbers);
 /* The gradient before an element-wise function from the one behind it (they may be one memory);
- * `data` is what went in, or, of a ReLU, what came out. */
-void xt_program_eltwise_backward(struct xt_program *program, dnnl_alg_kind_t alg,
-                                 const struct xt_operand *data, const struct xt_operand *behind,
-                                 const struct xt_operand *before, const char *what);
+ * `data` is what went in, or what came out: of a ReLU, and of the algorithms that say so. */
+void xt_program_eltwise_backward(struct xt_program *program, dnnl_alg_kind_t alg, float alpha,
+                                 float beta, const struct xt_operand *data,
+                                 const struct xt_operand *behind, const struct xt_operand *before,
+                                 const char *what);
 /* No post is BINARY: oneDNN passes that operand of a matrix product as a surface alone, and Intel's
  * OpenCL driver then writes 4 bytes 65535 bytes behind the kernel's arguments (its
  * Kernel::setArgSvmAlloc takes the offset that stands for "no address" for one). */

@@ -45,6 +45,7 @@ struct xt_tensor {
     bool wants_grad;
     bool one_reader;  /* its op's backward takes one gradient: a second reader is refused */
     bool overwritten; /* an op writes its output over it: no op described later may read it */
+    bool shared;      /* other tensors have its memory: no op writes its output over it */
     int readers;      /* ops that read it, each with a gradient of its own */
     /* slices.h: the value is kept of a slice alone; so is the gradient that a reader writes; that
      * is written over the value, which that reader is the last to read. */

@@ -1,4 +1,4 @@
-/* The back end of the CPU: convolutions and GELU are their programs, the rest are loops. */
+/* The back end of the CPU: what has no loops here is its program. */
 #include "engine/cpu/cpu.h"
 
 static const struct xt_override overrides[] = {

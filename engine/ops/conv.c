@@ -370,7 +370,8 @@ static void add_relu_backward(const struct description *m)
     struct xt_operand more = xt_operand_tensor(out, out->grad[1]);
     if (out->readers > 1)
         xt_program_binary(m->program, XT_BACKWARD, dnnl_binary_add, &dy, &more, &dy, NULL);
-    xt_program_eltwise_backward(m->program, dnnl_eltwise_relu, &y, &dy, &dy, "the ReLU's gradient");
+    xt_program_eltwise_backward(m->program, dnnl_eltwise_relu, 0, 0, &y, &dy, &dy,
+                                "the ReLU's gradient");
 }
 
 /* The parameter's own gradient where it has the format, else a memory for it. */

@@ -230,7 +230,7 @@ static void add_backward(struct description *m)
     if (norm->spec.relu && !m->fused_relu) {
         struct xt_operand y = xt_operand_tensor(m->in, m->y);
         struct xt_operand sum = xt_operand_tensor(m->in, xt_norm_sums(norm));
-        xt_program_eltwise_backward(m->program, dnnl_eltwise_relu, &y, &sum, &sum,
+        xt_program_eltwise_backward(m->program, dnnl_eltwise_relu, 0, 0, &y, &sum, &sum,
                                     "the ReLU's gradient");
     }
     struct xt_step *step = xt_program_add(m->program, XT_BACKWARD, make(m, true), what_backward);

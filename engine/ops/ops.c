@@ -336,6 +336,43 @@ void xt_graph_use(struct xt_op *op, struct xt_graph *graph, unsigned kept_inputs
     xt_graph_use_outputs(op, graph, kept_outputs);
 }
 
+/* Nobody but the op needs what the tensor holds from here on. */
+static bool is_free(const struct xt_tensor *tensor)
+{
+    return tensor->readers == 1 && !tensor->shared && tensor->value &&
+           !tensor->value->backward_first;
+}
+
+void xt_op_share_memory(struct xt_op *op, struct xt_graph *graph, bool in_place)
+{
+    struct xt_tensor *in = xt_op_in(op, 0);
+    struct xt_tensor *out = xt_op_out(op, 0);
+    if (!xt_op_learns(op, graph) || in->dtype != out->dtype)
+        return;
+    if (in_place && is_free(in))
+        out->value = in->value;
+    out->grad[0] = xt_op_in_grad(op, 0);
+}
+
+enum xt_dtype xt_op_numbers_type(const struct xt_graph *graph, const struct xt_tensor *in)
+{
+    return xt_dtype_is_int8(in->dtype) ? graph->options.dtype : in->dtype;
+}
+
+struct xt_operand xt_op_numbers(struct xt_op *op, struct xt_graph *graph, int i)
+{
+    const struct xt_tensor *in = xt_op_in(op, i);
+    struct xt_operand held = xt_operand_tensor(in, in->value);
+    if (!xt_dtype_is_int8(in->dtype))
+        return held;
+    struct xt_operand numbers =
+        xt_operand_tensor(in, xt_graph_temporary(graph, in, xt_tensor_count(in) * sizeof(float),
+                                                 xt_op_forward_time(op)));
+    numbers.dtype = dnnl_f32;
+    xt_program_dequantise(&op->program, XT_FORWARD, &held, xt_graph_scale_of(graph, in), &numbers);
+    return numbers;
+}
+
 /* ---- the host's side ---- */
 
 void xt_graph_pin(struct xt_graph *graph, const struct xt_operand *operand, const char *what,

@@ -91,10 +91,20 @@ void xt_graph_use_value(struct xt_graph *graph, struct xt_tensor *tensor, int ti
 void xt_graph_use_grad(struct xt_graph *graph, struct xt_tensor *tensor, int reader, int time);
 void xt_graph_use_inputs(struct xt_op *op, struct xt_graph *graph, unsigned kept);
 void xt_graph_use_outputs(struct xt_op *op, struct xt_graph *graph, unsigned kept);
+/* Of an op with one input and one output of its shape and type, between the two before: in training
+ * the gradient takes the memory of the one behind it, and the output that of the input, where
+ * nobody else reads that and `in_place` says that the op itself does not. */
+void xt_op_share_memory(struct xt_op *op, struct xt_graph *graph, bool in_place);
 /* What working copies of the parameters are called among the buffers. */
 #define XT_WORKING_WEIGHTS "working weights"
 /* The gradient that the op writes for its input. */
 struct xt_buffer *xt_op_in_grad(const struct xt_op *op, int i);
+
+/* What an op computes from the tensor is of this type: the tensor's own, or the graph's where that
+ * is int8. */
+enum xt_dtype xt_op_numbers_type(const struct xt_graph *graph, const struct xt_tensor *in);
+/* The input as numbers to compute with: int8 becomes what it stands for first, in float32. */
+struct xt_operand xt_op_numbers(struct xt_op *op, struct xt_graph *graph, int i);
 
 struct xt_buffer *xt_graph_add_buffer(struct xt_graph *graph, const char *owner, const char *kind,
                                       size_t bytes);
@@ -139,7 +149,7 @@ float *xt_graph_loop_scratch(const struct xt_graph *graph);
 /* ---- the kinds, as those need them who run or check them otherwise ---- */
 
 extern const struct xt_op_kind xt_kind_input, xt_kind_conv, xt_kind_norm, xt_kind_pool,
-    xt_kind_gelu, xt_kind_dropout, xt_kind_context;
+    xt_kind_eltwise, xt_kind_dropout, xt_kind_context;
 
 struct xt_input_op {
     struct xt_op op;
@@ -245,6 +255,13 @@ void xt_pooling_forward(struct xt_op *op, struct xt_graph *graph, struct xt_pool
 /* The gradient at `to`, of the type of `in`. */
 void xt_pooling_backward(struct xt_op *op, struct xt_graph *graph, const struct xt_pooling *pool,
                          const struct xt_buffer *grad, const struct xt_buffer *to);
+
+struct xt_eltwise_op {
+    struct xt_op op;
+    struct xt_activation activation;
+};
+/* The buffers of an element-wise op. */
+void xt_eltwise_use(struct xt_op *op, struct xt_graph *graph);
 
 struct xt_dropout_op {
     struct xt_op op;

@@ -2,6 +2,8 @@
  * small and odd shapes. The comments give h x w x c. */
 #include "engine/selftest/selftest.h"
 
+#include <stdio.h>
+
 enum { HEIGHT = 13, WIDTH = 15, COLUMNS = 2 };
 
 static struct xt_tensor *conv(struct xt_graph *graph, struct xt_tensor *in,
@@ -97,7 +99,7 @@ static struct xt_tensor *add_groups(struct xt_graph *graph, struct xt_tensor *in
                                                      .pad_w = 1,
                                                      .groups = 4,
                                                      .bias = true});
-    x = xt_graph_gelu(graph, x, "gelu");
+    x = xt_graph_eltwise(graph, x, &(struct xt_activation){.kind = XT_ACT_GELU}, "gelu");
     return conv(graph, x,
                 (struct xt_conv_spec){.name = "groups.1",
                                       .channels = 24,
@@ -108,6 +110,33 @@ static struct xt_tensor *add_groups(struct xt_graph *graph, struct xt_tensor *in
                                       .groups = 24,
                                       .bias = true,
                                       .relu = true});
+}
+
+/* Each element-wise function, with numbers that random inputs are on both sides of. */
+static struct xt_tensor *add_activations(struct xt_graph *graph, struct xt_tensor *x)
+{
+    static const struct xt_activation all[] = {
+        {XT_ACT_HARD_SWISH, 0, 0},
+        {XT_ACT_RELU, 0, 0},
+        {XT_ACT_CLIP, -0.3F, 0.6F},
+        {XT_ACT_CLIP, -0.25F, 0.5F},
+        {XT_ACT_LEAKY_RELU, 0.1F, 0},
+        {XT_ACT_LEAKY_RELU, -0.1F, 0},
+        {XT_ACT_SIGMOID, 0, 0},
+        {XT_ACT_SILU, 0, 0},
+        {XT_ACT_HARD_SIGMOID, 0.9F, 0.4F},
+        {XT_ACT_GELU_TANH, 0, 0},
+        {XT_ACT_TANH, 0, 0},
+        {XT_ACT_SOFTPLUS, 0, 0},
+        {XT_ACT_MISH, 0, 0},
+        {XT_ACT_LINEAR, -1.5F, 0.75F},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "activation.%zu", i);
+        x = xt_graph_eltwise(graph, x, &all[i], name);
+    }
+    return x;
 }
 
 /* As ResNet goes on, with a residual read by two; then groups, and LPRNet's end. */
@@ -144,6 +173,7 @@ static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_
                  .full = true,
                  .average = {.kernel_h = 2, .kernel_w = 2, .stride_h = 2, .stride_w = 1}});
     x = add_groups(graph, xt_graph_dropout(graph, join.full, "dropout"));
+    x = add_activations(graph, x);
     x = conv(graph, x,
              (struct xt_conv_spec){
                  .name = "tail", .channels = 20, .kernel_h = 2, .kernel_w = 2, .bias = true});

@@ -12,7 +12,7 @@ static const struct {
 } kinds[] = {
     {&xt_kind_input, xt_export_input},     {&xt_kind_conv, xt_export_conv},
     {&xt_kind_norm, xt_export_norm},       {&xt_kind_pool, xt_export_pool_op},
-    {&xt_kind_gelu, xt_export_gelu},       {&xt_kind_dropout, xt_export_dropout},
+    {&xt_kind_eltwise, xt_export_eltwise}, {&xt_kind_dropout, xt_export_dropout},
     {&xt_kind_context, xt_export_context},
 };
 

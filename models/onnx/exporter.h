@@ -56,7 +56,7 @@ void xt_export_input(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_conv(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_norm(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_pool_op(struct xt_exporter *exporter, const struct xt_op *op);
-void xt_export_gelu(struct xt_exporter *exporter, const struct xt_op *op);
+void xt_export_eltwise(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_dropout(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_context(struct xt_exporter *exporter, const struct xt_op *op);
 

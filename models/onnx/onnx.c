@@ -139,10 +139,13 @@ static Onnx__AttributeProto *add_attribute(struct xt_onnx *onnx,
     onnx__attribute_proto__init(out);
     out->name = name;
     out->has_type = true;
-    out->type = from->list ? ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS
-                           : ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
-    out->has_i = !from->list;
+    out->type = from->list   ? ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS
+                : from->real ? ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT
+                             : ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
+    out->has_i = !from->list && !from->real;
     out->i = from->number;
+    out->has_f = from->real != NULL;
+    out->f = from->real ? *from->real : 0;
     if (list)
         memcpy(list, from->list, from->count * sizeof *list);
     out->n_ints = from->list ? from->count : 0;

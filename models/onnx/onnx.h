@@ -20,12 +20,14 @@ enum { XT_ONNX_OPSET = 13, XT_ONNX_IR = 7, XT_ONNX_INPUTS_MAX = 8, XT_ONNX_DIMS_
 
 struct xt_onnx;
 
-/* An attribute of a node: one number, or `count` of them where `list` is given. */
+/* An attribute of a node: one whole number, `count` of them where `list` is given, or a real one.
+ */
 struct xt_onnx_attribute {
     const char *name;
     const int64_t *list;
     size_t count;
     int64_t number;
+    const float *real;
 };
 
 /* What goes into a node, and how. Inputs end with the first NULL, attributes with the first without

@@ -178,7 +178,8 @@ static void two_readers_of_a_gelu_are_refused(void **state)
     (void)state;
     struct bench b;
     open_graph(&b, XT_F32);
-    struct xt_tensor *x = xt_graph_gelu(b.graph, stem(&b), "gelu");
+    struct xt_tensor *x =
+        xt_graph_eltwise(b.graph, stem(&b), &(struct xt_activation){.kind = XT_ACT_GELU}, "gelu");
     struct xt_conv_spec spec = {.name = "first", .channels = 4, .kernel_h = 1, .kernel_w = 1};
     assert_non_null(xt_graph_conv(b.graph, x, &spec));
     spec.name = "second";
@@ -210,7 +211,7 @@ static void what_follows_a_failure_changes_nothing(void **state)
     struct xt_conv_spec tall = {.name = "tall", .channels = 4, .kernel_h = 99, .kernel_w = 1};
     struct xt_conv_spec next = {.name = "next", .channels = 0, .kernel_h = 1, .kernel_w = 1};
     struct xt_tensor *x = xt_graph_conv(b.graph, stem(&b), &tall);
-    x = xt_graph_gelu(b.graph, x, "gelu");
+    x = xt_graph_eltwise(b.graph, x, &(struct xt_activation){.kind = XT_ACT_GELU}, "gelu");
     x = xt_graph_dropout(b.graph, x, "dropout");
     x = xt_graph_conv(b.graph, x, &next);
     assert_null(x);

@@ -30,7 +30,7 @@ static struct xt_tensor *separable(struct xt_graph *graph, struct xt_tensor *in,
                                                      .pad_w = 1,
                                                      .bias = true});
     snprintf(part, sizeof part, "%s.gelu", name);
-    x = xt_graph_gelu(graph, x, part);
+    x = xt_graph_eltwise(graph, x, &(struct xt_activation){.kind = XT_ACT_GELU}, part);
     snprintf(part, sizeof part, "%s.pointwise", name);
     return conv(
         graph, x,

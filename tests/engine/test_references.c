@@ -1,0 +1,151 @@
+/* The gradient that an op's double-precision reference gives is the slope of what it gives forward:
+ * for each input and parameter of each op of the self-test's small network, along a random
+ * direction. (The self-test holds the devices against the references.) */
+#include "support.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/rng.h"
+#include "engine/executor.h"
+#include "engine/ops/ops.h"
+#include "engine/selftest/selftest.h"
+
+static const double step = 1e-6;
+
+struct bench {
+    struct xt_device device;
+    struct xt_params params;
+    struct xt_graph *graph;
+    struct xt_err err;
+    struct xt_rng rng;
+    uint8_t pixels[3 * 13 * 15 * 3];
+};
+
+static void open_small(struct bench *b)
+{
+    *b = (struct bench){.rng = xt_rng_begin(3, 4)};
+    if (xt_device_open(&b->device, "cpu", 1, &b->err))
+        fail_msg("%s", b->err.text);
+    struct xt_graph_options options = {
+        .device = &b->device, .params = &b->params, .batch = 3, .training = true};
+    assert_int_equal(xt_graph_create(&b->graph, &options, &b->err), XT_OK);
+    struct xt_tensor *logits =
+        xt_model_describe(&xt_selftest_small, b->graph, &(struct xt_model_options){.classes = 7});
+    if (xt_graph_build(b->graph, logits, &b->err))
+        fail_msg("%s", b->err.text);
+    b->graph->pass = (struct xt_graph_pass){
+        .pixels = b->pixels, .count = 3, .training = true, .dropout = 0.4, .seed = 1};
+}
+
+static double *take(struct bench *b, struct xt_reference_op *reference, size_t count, bool random)
+{
+    double *values = xt_reference_op_take(reference, count);
+    assert_non_null(values);
+    for (size_t i = 0; i < count && random; i++)
+        values[i] = 2 * (double)xt_rng_uniform(&b->rng) - 1;
+    return values;
+}
+
+/* Random inputs, parameters and gradients behind the op. */
+static void fill(struct bench *b, struct xt_reference_op *reference)
+{
+    const struct xt_op *op = reference->op;
+    for (int i = 0; i < op->input_count; i++) {
+        size_t count = xt_tensor_count(xt_op_in(op, i));
+        reference->in[i] = take(b, reference, count, true);
+        reference->in_grad[i] = take(b, reference, count, false);
+    }
+    for (int p = 0; p < op->param_count; p++) {
+        size_t count = xt_reference_op_param_count(reference, p);
+        reference->param[p] = take(b, reference, count, true);
+        reference->param_grad[p] = take(b, reference, count, false);
+        reference->statistic[p] = take(b, reference, count, false);
+    }
+    for (int o = 0; o < op->output_count; o++) {
+        if (!op->outputs[o])
+            continue;
+        size_t count = xt_tensor_count(op->outputs[o]);
+        reference->out[o] = take(b, reference, count, false);
+        reference->out_grad[o] = take(b, reference, count, true);
+    }
+}
+
+/* What comes out, times the gradients behind the op. */
+static double value_of(struct xt_reference_op *reference)
+{
+    double sum = 0;
+    assert_int_equal(reference->op->kind->reference.forward(reference), XT_OK);
+    for (int o = 0; o < reference->op->output_count; o++)
+        for (size_t i = 0; reference->out[o] && i < xt_tensor_count(reference->op->outputs[o]); i++)
+            sum += reference->out[o][i] * reference->out_grad[o][i];
+    return sum;
+}
+
+static void move(double *values, const double *direction, size_t count, double by)
+{
+    for (size_t i = 0; i < count; i++)
+        values[i] += by * direction[i];
+}
+
+static void check_slope(struct bench *b, struct xt_reference_op *reference, double *values,
+                        const double *grad, size_t count)
+{
+    const double *direction = take(b, reference, count, true);
+    double wanted = 0;
+    double size = 0;
+    for (size_t i = 0; i < count; i++) {
+        wanted += grad[i] * direction[i];
+        size += fabs(grad[i] * direction[i]);
+    }
+    move(values, direction, count, step);
+    double slope = value_of(reference);
+    move(values, direction, count, -2 * step);
+    slope = (slope - value_of(reference)) / (2 * step);
+    move(values, direction, count, step);
+    if (!(fabs(slope - wanted) <= 1e-6 * (1 + size)))
+        fail_msg("%s: the gradient is %g along a direction where the slope is %g",
+                 reference->op->name, wanted, slope);
+}
+
+static void check_op(struct bench *b, const struct xt_op *op)
+{
+    struct xt_reference_op reference = {.op = op, .graph = b->graph, .err = &b->err};
+    fill(b, &reference);
+    value_of(&reference);
+    assert_int_equal(op->kind->reference.backward(&reference), XT_OK);
+    for (int i = 0; i < op->input_count; i++)
+        check_slope(b, &reference, reference.in[i], reference.in_grad[i],
+                    xt_tensor_count(xt_op_in(op, i)));
+    for (int p = 0; p < op->param_count; p++)
+        if (!xt_param_is_statistic(&b->params.items[op->params[p]]))
+            check_slope(b, &reference, reference.param[p], reference.param_grad[p],
+                        xt_reference_op_param_count(&reference, p));
+    xt_reference_op_clear(&reference);
+}
+
+static void gradients_are_slopes(void **state)
+{
+    (void)state;
+    struct bench b;
+    int checked = 0;
+    open_small(&b);
+    for (int i = 0; i < b.graph->op_count; i++) {
+        const struct xt_reference_op_kind *kind = &b.graph->ops[i]->kind->reference;
+        /* What is made element by element has its own tests. */
+        if (!kind->backward || kind->element)
+            continue;
+        check_op(&b, b.graph->ops[i]);
+        checked++;
+    }
+    assert_true(checked > 10);
+    xt_graph_destroy(b.graph);
+    xt_params_clear(&b.params);
+    xt_device_close(&b.device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients_are_slopes)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

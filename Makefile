@@ -46,9 +46,9 @@ INCLUDES := -I. -Itests -isystem deps/dnnl/include $(if $(DNNL_ROOT),-isystem $(
 LANGUAGE := -std=gnu17 -D_GNU_SOURCE $(OPENMP) $(INCLUDES) -DXT_VERSION='"$(VERSION)"'
 # What is not in xtrain.h is hidden: all of it can be in a shared library, and be inlined there.
 ALL_CFLAGS := $(LANGUAGE) -fPIC -fvisibility=hidden -ffp-contract=off $(WARN) $(CFLAGS) $(SAN_$(SAN))
-LIBS := -ljpeg -lpng -lyaml -lcjson -larchive -lprotobuf-c -ldl -lpthread -lm
+LIBS := -ljpeg -lpng -lwebp -lexif -lyaml -lcjson -larchive -lprotobuf-c -ldl -lpthread -lm
 # TurboJPEG: the made plates' JPEG artefacts are compared with its.
-TEST_LIBS := -lcmocka -lturbojpeg
+TEST_LIBS := -lcmocka -lturbojpeg -lz
 # An old-style rpath: the libraries that are loaded at run time find their neighbours by it too.
 ALL_LDFLAGS := $(OPENMP) $(SAN_$(SAN)) -Wl,--disable-new-dtags -Wl,-rpath,'$$ORIGIN/../lib/xtrain' $(LDFLAGS)
 

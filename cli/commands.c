@@ -49,10 +49,11 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
             .summary = "answer over HTTP, or a stream of images, until told to stop",
             .arguments = "WEIGHTS",
             .least_arguments = 1,
-            .details = "POST a JPEG or PNG to /predict and get JSON; ?region=x,y,width,height (or "
-                       "the eight numbers of four corners) reads a part. GET /healthz, /metrics. "
-                       "SIGTERM answers what is in hand and exits with 0. With --stdin it answers "
-                       "standard input instead, a line each.",
+            .details =
+                "POST a JPEG, PNG or WebP to /predict and get JSON; ?region=x,y,width,height (or "
+                "the eight numbers of four corners) reads a part. GET /healthz, /metrics. "
+                "SIGTERM answers what is in hand and exits with 0. With --stdin it answers "
+                "standard input instead, a line each.",
         },
     [XT_COMMAND_REPORT] =
         {

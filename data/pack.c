@@ -154,7 +154,7 @@ static enum xt_status encode(struct packing *packing, size_t index, const char *
     if (xt_source_bytes(packing->config->source, index, &packing->decoder, &stored, size, &own) ==
             XT_OK &&
         stored) {
-        *ending = xt_jpeg_is(stored, *size) ? "jpg" : "png";
+        *ending = xt_jpeg_is(stored, *size) ? "jpg" : xt_webp_is(stored, *size) ? "webp" : "png";
         *bytes = stored;
         return XT_OK;
     }

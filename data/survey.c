@@ -78,6 +78,8 @@ static void add_format(struct xt_survey *survey, const char *name)
     size_t length = strlen(name);
     if (length > 4 && strcasecmp(name + length - 4, ".png") == 0)
         survey->png++;
+    else if (length > 5 && strcasecmp(name + length - 5, ".webp") == 0)
+        survey->webp++;
     else if ((length > 4 && strcasecmp(name + length - 4, ".jpg") == 0) ||
              (length > 5 && strcasecmp(name + length - 5, ".jpeg") == 0))
         survey->jpeg++;
@@ -130,6 +132,7 @@ static enum xt_status add_sample(struct xt_survey *survey, const struct xt_sourc
         *err = why;
         return read;
     }
+    survey->turned += sample->picture.turned;
     survey->hashes[index] = hash_image(&sample->picture.image);
     add_pixels(sums, &sample->picture.image);
     return add_size(survey, &sample->picture.image, err);

@@ -23,7 +23,9 @@ struct xt_survey {
     size_t size_capacity;
     size_t jpeg;
     size_t png;
+    size_t webp;
     size_t other;          /* made, or of a batch file */
+    size_t turned;         /* as their Exif orientation says */
     size_t *symbol_counts; /* [symbols]: how often each symbol or class is in a label */
     int symbols;
     int label_least; /* lengths */

@@ -46,6 +46,8 @@ NEEDED='command:gcc|gcc libc6-dev|gcc
 command:make|make|make
 header:turbojpeg.h|libturbojpeg0-dev|turbojpeg-devel
 header:png.h|libpng-dev|libpng-devel
+header:webp/decode.h|libwebp-dev|libwebp-devel
+header:libexif/exif-data.h|libexif-dev|libexif-devel
 header:yaml.h|libyaml-dev|libyaml-devel
 header:cjson/cJSON.h|libcjson-dev|cjson-devel
 header:archive.h|libarchive-dev|libarchive-devel

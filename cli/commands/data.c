@@ -196,7 +196,9 @@ static enum xt_status report(const struct set *set, const struct xt_settings *s,
     xt_report_add(report, "images", "  images", "%zu", survey->count);
     xt_report_add(report, "jpeg", "  formats", "%zu JPEG", survey->jpeg);
     xt_report_add(report, "png", "", ", %zu PNG", survey->png);
+    xt_report_add(report, "webp", "", ", %zu WebP", survey->webp);
     xt_report_add(report, NULL, "", ", %zu of other kinds", survey->other);
+    xt_report_add(report, "turned", "  turned", "%zu by their Exif orientation", survey->turned);
     describe_sizes(report, survey);
     xt_report_add(report, "bad", "  bad", "%zu", survey->bad);
     if (survey->first_bad)

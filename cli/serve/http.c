@@ -186,9 +186,10 @@ static enum MHD_Result send_home(struct request *request)
 {
     struct xt_report *report = xt_report_create();
     xt_report_add(report, "service", "", "%s", "xtrain " XT_VERSION);
-    xt_report_add(report, "use", "", "%s",
-                  "POST a JPEG or PNG to /predict, with ?region=x,y,width,height for a part of it; "
-                  "GET /healthz, GET /metrics");
+    xt_report_add(
+        report, "use", "", "%s",
+        "POST a JPEG, PNG or WebP to /predict, with ?region=x,y,width,height for a part of it; "
+        "GET /healthz, GET /metrics");
     return send_report(request, MHD_HTTP_OK, report);
 }
 

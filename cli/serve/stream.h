@@ -3,7 +3,7 @@
  *   paths    a line each, also with a region behind it: path x y width height, or path and the four
  *            corners' x and y; a line that is a file's name as it stands is only that, and where
  *            there is a tab the path ends at the first
- *   images   the length in four bytes, the highest first, then a JPEG or PNG of that length
+ *   images   the length in four bytes, the highest first, then a JPEG, PNG or WebP of that length
  *   frames   width * height * 3 bytes each, red, green, blue, nothing between
  */
 #ifndef XT_CLI_SERVE_STREAM_H

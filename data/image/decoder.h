@@ -1,11 +1,13 @@
-/* Images out of files: JPEG (libjpeg-turbo) and PNG (libpng), told apart by content and not by
- * name. Grey, palette, CMYK, 16-bit and alpha (over black) all become three channels.
+/* Images out of files: JPEG (libjpeg-turbo), PNG (libpng) and WebP (libwebp), told apart by content
+ * and not by name, turned as their Exif orientation says. Grey, palette, CMYK, 16-bit and alpha
+ * (over black) all become three channels.
  */
 #ifndef XT_DATA_IMAGE_DECODER_H
 #define XT_DATA_IMAGE_DECODER_H
 
 #include "data/image/jpeg.h"
 #include "data/image/png.h"
+#include "data/image/webp.h"
 
 /* A thread's tools, used again from image to image: nothing in them is an answer. Zeroed is
  * ready. */
@@ -14,9 +16,15 @@ struct xt_decoder {
     struct xt_png png;
     uint8_t *bytes; /* of a file */
     size_t capacity;
+    struct xt_image stored;    /* before it is turned */
     struct xt_picture picture; /* for what a sample's image is cut out of */
 };
 void xt_decoder_clear(struct xt_decoder *decoder);
+
+/* Whether a file that begins with these bytes (12 of them are enough) is an image that is read; the
+ * name of what else it is ("a GIF"), NULL where that is not known. */
+bool xt_decoder_reads(const uint8_t *start, size_t size);
+const char *xt_decoder_other_format(const uint8_t *start, size_t size);
 
 /* Decodes a whole file's bytes for what is wanted (NULL: all of it). `name` is for messages.
  * XT_ERR_DATA for anything that is not a whole, sane image. */

@@ -9,7 +9,7 @@
 bool xt_image_is_ending(const char *ending)
 {
     return strcasecmp(ending, ".jpg") == 0 || strcasecmp(ending, ".jpeg") == 0 ||
-           strcasecmp(ending, ".png") == 0;
+           strcasecmp(ending, ".png") == 0 || strcasecmp(ending, ".webp") == 0;
 }
 
 bool xt_image_is_name(const char *name)

@@ -28,8 +28,8 @@ struct xt_image {
     size_t capacity;
 };
 
-/* Whether it is how an image's name ends, .jpg, .jpeg or .png, in any case; whether a file's name
- * ends so. */
+/* Whether it is how an image's name ends, .jpg, .jpeg, .png or .webp, in any case; whether a file's
+ * name ends so. */
 bool xt_image_is_ending(const char *ending);
 bool xt_image_is_name(const char *name);
 

@@ -98,7 +98,7 @@ static void read_header(struct jpeg_decompress_struct *library, struct job *job)
     jpeg_read_header(library, TRUE);
 }
 
-/* The library widens the stretch of a row to whole blocks. */
+/* The library widens the part of a row to whole blocks. */
 static void start(struct jpeg_decompress_struct *library, struct job *job)
 {
     library->out_color_space = job->colours;
@@ -186,16 +186,19 @@ static void pixels_from_inks(const uint8_t *inks, size_t count, bool inverted,
 }
 
 /* The strongest reduction that leaves the part at least as large as it will be used. */
-static unsigned choose_reduction(const struct xt_want *want, const struct xt_box *part)
+static unsigned choose_reduction(const struct xt_want *want, const struct xt_box *part,
+                                 bool transpose)
 {
+    int width = transpose ? want->height : want->width;
+    int height = transpose ? want->width : want->height;
     unsigned reduction = 8;
-    while (reduction > 1 && (part->width < (double)reduction * want->width ||
-                             part->height < (double)reduction * want->height))
+    while (reduction > 1 &&
+           (part->width < (double)reduction * width || part->height < (double)reduction * height))
         reduction /= 2;
     return reduction;
 }
 
-/* The whole pixels that a stretch of an axis of `size` touches. */
+/* The whole pixels that an interval of an axis of `size` touches. */
 static void cover(double from, double length, unsigned size, unsigned *first, unsigned *count)
 {
     double end = ceil(from + length);
@@ -206,13 +209,17 @@ static void cover(double from, double length, unsigned size, unsigned *first, un
 }
 
 /* Says what to decode, and *part in its pixels. */
-static void plan(const struct jpeg_decompress_struct *library, const struct xt_want *want,
+static void plan(const struct jpeg_decompress_struct *library,
+                 const struct xt_orientation *orientation, const struct xt_want *want,
                  struct job *job, struct xt_box *part)
 {
     unsigned width = library->image_width;
     unsigned height = library->image_height;
-    *part = xt_want_part(want, (int)width, (int)height);
-    job->reduction = want ? choose_reduction(want, part) : 1;
+    bool transpose = orientation->transpose;
+    *part =
+        xt_want_part(want, (int)(transpose ? height : width), (int)(transpose ? width : height));
+    *part = xt_orientation_to_stored(orientation, *part, width, height);
+    job->reduction = want ? choose_reduction(want, part, transpose) : 1;
     part->left /= job->reduction;
     part->top /= job->reduction;
     part->width /= job->reduction;
@@ -238,8 +245,9 @@ static bool is_sane(const struct jpeg_decompress_struct *library)
 }
 
 enum xt_status xt_jpeg_decode(struct xt_jpeg *jpeg, const uint8_t *bytes, size_t size,
-                              enum xt_pixel_order order, const struct xt_want *want,
-                              const char *name, struct xt_picture *out, struct xt_err *err)
+                              const struct xt_orientation *orientation, enum xt_pixel_order order,
+                              const struct xt_want *want, const char *name, struct xt_picture *out,
+                              struct xt_err *err)
 {
     enum xt_status status = jpeg->state ? XT_OK : begin(jpeg, err);
     if (status)
@@ -259,14 +267,15 @@ enum xt_status xt_jpeg_decode(struct xt_jpeg *jpeg, const uint8_t *bytes, size_t
     }
     out->width = (int)library->image_width;
     out->height = (int)library->image_height;
-    plan(library, want, &job, &out->part);
+    plan(library, orientation, want, &job, &out->part);
     bool inks = library->num_components == 4;
     bool inverted = library->saw_Adobe_marker;
     job.colours = inks ? JCS_CMYK : order == XT_PIXEL_RGB ? JCS_RGB : JCS_EXT_BGR;
     job.pixel_bytes = inks ? 4 : 3;
     if (!attempt(state, start, &job))
         return bad_jpeg(state, name, err);
-    out->in_place = want && want->into && !inks && is_wanted_as_it_is(library, want, &out->part);
+    out->in_place = want && want->into && !inks && xt_orientation_is_stored(orientation) &&
+                    is_wanted_as_it_is(library, want, &out->part);
     size_t pixels = (size_t)job.width * job.height;
     if (!out->in_place)
         status = xt_image_reserve(&out->image, (int)job.width, (int)job.height, err);

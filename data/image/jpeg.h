@@ -7,6 +7,7 @@
 #ifndef XT_DATA_IMAGE_JPEG_H
 #define XT_DATA_IMAGE_JPEG_H
 
+#include "data/image/orientation.h"
 #include "data/image/transform.h"
 
 struct xt_jpeg_state;
@@ -20,8 +21,11 @@ struct xt_jpeg {
 void xt_jpeg_clear(struct xt_jpeg *jpeg);
 
 bool xt_jpeg_is(const uint8_t *bytes, size_t size);
+/* The pixels come as they are stored, and so does out->part; what is wanted is said of the picture
+ * as it is seen, by `orientation`. */
 enum xt_status xt_jpeg_decode(struct xt_jpeg *jpeg, const uint8_t *bytes, size_t size,
-                              enum xt_pixel_order order, const struct xt_want *want,
-                              const char *name, struct xt_picture *out, struct xt_err *err);
+                              const struct xt_orientation *orientation, enum xt_pixel_order order,
+                              const struct xt_want *want, const char *name, struct xt_picture *out,
+                              struct xt_err *err);
 
 #endif

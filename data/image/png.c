@@ -15,9 +15,10 @@ struct work {
     png_infop info;
     const char *name;
     struct xt_png *state;
-    const uint8_t *next;
-    size_t left;
+    const uint8_t *bytes;
+    size_t size;
     struct xt_image *image;
+    bool is_whole; /* its end was read */
     struct xt_str written;
     enum xt_pixel_order order;
     enum xt_status status; /* set where `err` already holds the sentence */
@@ -33,11 +34,12 @@ static void on_error(png_structp png, png_const_charp message)
     png_longjmp(png, 1);
 }
 
-/* libpng would print it. */
+/* libpng would print it. Pixels behind the last row are an error here: a file of some MB can go on
+ * for GB of them. */
 static void on_warning(png_structp png, png_const_charp message)
 {
-    (void)png;
-    (void)message;
+    if (strncmp(message, "Extra compress", 14) == 0)
+        png_error(png, "its pixels go on after the last row");
 }
 
 static png_voidp on_malloc(png_structp png, png_alloc_size_t size)
@@ -53,16 +55,6 @@ static void on_free(png_structp png, png_voidp p)
 {
     (void)png;
     free(p);
-}
-
-static void on_read(png_structp png, png_bytep out, size_t size)
-{
-    struct work *work = png_get_io_ptr(png);
-    if (size > work->left)
-        png_error(png, "it ends too early");
-    memcpy(out, work->next, size);
-    work->next += size;
-    work->left -= size;
 }
 
 static void on_write(png_structp png, png_bytep bytes, size_t size)
@@ -120,41 +112,27 @@ static void over_black(const uint8_t *rgba, uint8_t *out, size_t pixels)
             out[i * 3 + c] = (uint8_t)((rgba[i * 4 + c] * rgba[i * 4 + 3] + 127) / 255);
 }
 
-static void read_opaque(struct work *work, int passes)
+static bool has_alpha(const struct work *work)
 {
-    size_t stride = (size_t)work->image->width * 3;
-    for (int pass = 0; pass < passes; pass++)
-        for (int y = 0; y < work->image->height; y++)
-            png_read_row(work->png, work->image->pixels + (size_t)y * stride, NULL);
+    return png_get_channels(work->png, work->info) == 4;
 }
 
-/* An interlaced image needs all its rows at once, any other one at a time. */
-static void read_transparent(struct work *work, int passes)
+/* Rows of RGBA are held until their last pass: of an interlaced image all, else one. */
+static bool holds_all(const struct work *work)
 {
-    struct xt_image *image = work->image;
-    size_t width = (size_t)image->width;
-    size_t height = (size_t)image->height;
-    size_t kept = passes > 1 ? height : 1;
-    enum xt_status status = xt_mem_grow(&work->state->rows, &work->state->rows_capacity,
-                                        kept * width * 4, 1, work->name, work->err);
-    if (status)
-        give_up(work, status);
-    for (int pass = 0; pass < passes; pass++)
-        for (size_t y = 0; y < height; y++) {
-            uint8_t *row = work->state->rows + (kept > 1 ? y * width * 4 : 0);
-            png_read_row(work->png, row, NULL);
-            if (pass == passes - 1)
-                over_black(row, image->pixels + y * width * 3, width);
-        }
+    return png_get_interlace_type(work->png, work->info) != PNG_INTERLACE_NONE;
 }
 
-static void read_image(struct work *work)
+static uint8_t *rgba_row(const struct work *work, size_t y)
 {
-    skip_extras(work->png);
-    png_set_read_fn(work->png, work, on_read);
-    png_read_info(work->png, work->info);
-    png_uint_32 width = png_get_image_width(work->png, work->info);
-    png_uint_32 height = png_get_image_height(work->png, work->info);
+    return work->state->rows + (holds_all(work) ? y * (size_t)work->image->width * 4 : 0);
+}
+
+static void on_header(png_structp png, png_infop info)
+{
+    struct work *work = png_get_progressive_ptr(png);
+    png_uint_32 width = png_get_image_width(png, info);
+    png_uint_32 height = png_get_image_height(png, info);
     if (width > XT_IMAGE_PIXELS_MAX || height > XT_IMAGE_PIXELS_MAX)
         width = height = XT_IMAGE_PIXELS_MAX;
     enum xt_status status = xt_image_reserve(work->image, (int)width, (int)height, work->err);
@@ -163,13 +141,50 @@ static void read_image(struct work *work)
         give_up(work, status);
     }
     set_transforms(work);
-    int passes = png_set_interlace_handling(work->png);
-    png_read_update_info(work->png, work->info);
-    if (png_get_channels(work->png, work->info) == 4)
-        read_transparent(work, passes);
-    else
-        read_opaque(work, passes);
-    png_read_end(work->png, NULL);
+    png_set_interlace_handling(png);
+    png_read_update_info(png, info);
+    if (!has_alpha(work))
+        return;
+    size_t held = holds_all(work) ? height : 1;
+    status = xt_mem_grow(&work->state->rows, &work->state->rows_capacity, held * width * 4, 1,
+                         work->name, work->err);
+    if (status)
+        give_up(work, status);
+}
+
+/* row is NULL where an interlaced image's pass changes nothing in it. */
+static void on_row(png_structp png, png_bytep row, png_uint_32 y, int pass)
+{
+    (void)pass;
+    struct work *work = png_get_progressive_ptr(png);
+    size_t width = (size_t)work->image->width;
+    uint8_t *pixels = work->image->pixels + y * width * 3;
+    if (!row)
+        return;
+    if (!has_alpha(work)) {
+        png_progressive_combine_row(png, pixels, row);
+        return;
+    }
+    png_progressive_combine_row(png, rgba_row(work, y), row);
+    over_black(rgba_row(work, y), pixels, width);
+}
+
+static void on_end(png_structp png, png_infop info)
+{
+    (void)info;
+    struct work *work = png_get_progressive_ptr(png);
+    work->is_whole = true;
+}
+
+/* By libpng's progressive reader: it stops at the last row, where the other one inflates whatever
+ * follows. It takes the bytes without `const` and changes none. */
+static void read_image(struct work *work)
+{
+    skip_extras(work->png);
+    png_set_progressive_read_fn(work->png, work, on_header, on_row, on_end);
+    png_process_data(work->png, work->info, (png_bytep)(uintptr_t)work->bytes, work->size);
+    if (!work->is_whole)
+        png_error(work->png, "it ends too early");
 }
 
 static enum xt_status read_guarded(struct work *work)
@@ -197,8 +212,8 @@ enum xt_status xt_png_decode(struct xt_png *state, const uint8_t *bytes, size_t 
 {
     struct work work = {.name = name,
                         .state = state,
-                        .next = bytes,
-                        .left = size,
+                        .bytes = bytes,
+                        .size = size,
                         .image = out,
                         .order = order,
                         .err = err};

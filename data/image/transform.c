@@ -58,4 +58,5 @@ void xt_picture_whole(struct xt_picture *picture, const struct xt_want *want)
     picture->height = picture->image.height;
     picture->part = xt_want_part(want, picture->width, picture->height);
     picture->in_place = false;
+    picture->turned = false;
 }

@@ -39,8 +39,9 @@ struct xt_box xt_want_part(const struct xt_want *want, int width, int height);
 struct xt_picture {
     struct xt_image image; /* as much of what is stored as was needed, perhaps made smaller */
     struct xt_box part;    /* where what was wanted lies in it */
+    bool turned;           /* by its Exif orientation; `image` is as it is seen */
     bool in_place;         /* what was wanted is at `into`, and `image` is as it was */
-    int width;             /* of what is stored */
+    int width;             /* of all of it, as it is seen */
     int height;
 };
 

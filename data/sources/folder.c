@@ -49,9 +49,10 @@ enum xt_status xt_source_files_finish_tree(struct xt_source_files *set, const ch
     if (status || set->base.count)
         return status;
     if (set->others)
-        return xt_err_set(err, XT_ERR_DATA,
-                          "there is no image in %s: none of its %s ends in .jpg, .jpeg or .png",
-                          folder, xt_count((long long)set->others, "file").text);
+        return xt_err_set(
+            err, XT_ERR_DATA,
+            "there is no image in %s: none of its %s ends in .jpg, .jpeg, .png or .webp", folder,
+            xt_count((long long)set->others, "file").text);
     return xt_err_set(err, XT_ERR_DATA, "there is no image in %s: the folder is empty", folder);
 }
 
@@ -161,10 +162,11 @@ static enum xt_status add_class(struct xt_source_files *set, char **paths,
         return xt_err_prefix(err, "%s: ", files->folder);
     status = add_images(set, paths + files->first, files->end - files->first, class, err);
     if (!status && set->base.count == before && !set->options.labels_optional)
-        status = xt_err_set(err, XT_ERR_DATA,
-                            "the class folder %s holds no image (.jpg, .jpeg, .png); remove it or "
-                            "put images there",
-                            files->folder);
+        status = xt_err_set(
+            err, XT_ERR_DATA,
+            "the class folder %s holds no image (.jpg, .jpeg, .png, .webp); remove it or "
+            "put images there",
+            files->folder);
     return status;
 }
 

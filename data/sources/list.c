@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/str.h"
@@ -106,6 +107,24 @@ enum xt_status xt_source_files_parse(struct xt_source_files *set, const char *te
     return status;
 }
 
+/* Images to predict are listed by their paths alone, so that any text looks like a list: one whose
+ * first lines all name nothing is something else. */
+static enum xt_status check_paths(const struct xt_source_files *set, const char *path,
+                                  struct xt_err *err)
+{
+    enum { LOOKS = 20 };
+    size_t looks = set->base.count < LOOKS ? set->base.count : LOOKS;
+    for (size_t i = 0; i < looks; i++)
+        if (access(set->files[i].path, F_OK) == 0)
+            return XT_OK;
+    if (!looks || !set->options.labels_optional || set->form)
+        return XT_OK;
+    return xt_err_set(
+        err, XT_ERR_DATA,
+        "%s is not an image, and not a list of images (a path a line): there is no %s", path,
+        set->files[0].path);
+}
+
 /* The folder that holds the list, into *out. */
 static enum xt_status folder_of(char **out, const char *path, struct xt_err *err)
 {
@@ -129,6 +148,8 @@ enum xt_status xt_source_files_add_list(struct xt_source_files *set, const char 
             xt_source_files_parse(set, (const char *)bytes, size, folder ? folder : own, path, err);
     if (!status)
         status = xt_source_files_finish(set, path, err);
+    if (!status)
+        status = check_paths(set, path, err);
     if (!status && set->base.count == 0)
         status = xt_err_set(err, XT_ERR_DATA, "%s lists no image; a line is %s", path,
                             set->form ? "a path" : "path, tab, label");

@@ -1,4 +1,5 @@
-/* One image: to predict. */
+/* One image: to predict. A picture of a format that is not read is one too, so that its format is
+ * named and it is not read as a list. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -11,14 +12,14 @@
 static bool is(const char *path, mode_t mode, enum xt_task task)
 {
     (void)task;
-    uint8_t start[8] = {0};
+    uint8_t start[16] = {0};
     int fd = S_ISREG(mode) ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     if (fd < 0)
         return false;
     ssize_t got = read(fd, start, sizeof start);
     close(fd);
     size_t size = got > 0 ? (size_t)got : 0;
-    return xt_jpeg_is(start, size) || xt_png_is(start, size);
+    return xt_decoder_reads(start, size) || xt_decoder_other_format(start, size);
 }
 
 static enum xt_status fill(struct xt_source_files *set, const char *path, struct xt_err *err)

@@ -46,8 +46,9 @@ struct xt_source_class {
     /* A number that changes when the sample's file does (its name, size, time), 0 where it cannot
      * be read. NULL: the samples are no files. */
     uint64_t (*stamp)(const struct xt_source *source, size_t index);
-    /* The image as it is stored, a whole JPEG or PNG: *bytes lie in the decoder's buffer or are the
-     * source's, until the next call with either; NULL where the sample is made in another way. */
+    /* The image as it is stored, a whole JPEG, PNG or WebP: *bytes lie in the decoder's buffer or
+     * are the source's, until the next call with either; NULL where the sample is made in another
+     * way. */
     enum xt_status (*bytes)(const struct xt_source *source, size_t index,
                             struct xt_decoder *decoder, const uint8_t **bytes, size_t *size,
                             struct xt_err *err);

@@ -1,7 +1,7 @@
 /* libxtrain: networks that xtrain trained, in a program of your own.
  *
  *     xtrain_open     a weights file on a device, ready to answer
- *     xtrain_read     a picture (a file, a JPEG or PNG in memory, or pixels): its answer
+ *     xtrain_read     a picture (a file, a JPEG, PNG or WebP in memory, or pixels): its answer
  *     xtrain_answer_  the plate's text or the likeliest classes, with confidences
  *
  * xtrain_send and xtrain_wait are the two halves of xtrain_read: whoever sends several pictures
@@ -76,9 +76,10 @@ enum xtrain_pixels { XTRAIN_RGB, XTRAIN_BGR, XTRAIN_GREY };
 
 /* A picture, of one of three kinds; what is not used is zero. */
 struct xtrain_image {
-    const char *path;  /* a file: JPEG or PNG */
-    const void *bytes; /* or a JPEG or PNG in memory, or, where width is not 0, pixels in rows */
-    size_t size;       /* of bytes */
+    const char *path; /* a file: JPEG, PNG or WebP */
+    const void
+        *bytes;  /* or a JPEG, PNG or WebP in memory, or, where width is not 0, pixels in rows */
+    size_t size; /* of bytes */
     int width, height; /* of pixels */
     size_t stride;     /* bytes from one row of pixels to the next; 0: rows without padding */
     int pixels;        /* enum xtrain_pixels */

@@ -62,7 +62,7 @@ expect 3 'has the symbol a' "$xtrain" "${check[@]}" --model lprnet "$tree/plates
 expect 0 '"duplicates_across":8' "$xtrain" "${check[@]}" "$tree/plates.txt" --val "$tree/classes.txt" --model resnet50 --json
 echo no image >"$tree/x1.jpg"
 expect 0 'bad          1; the first' "$xtrain" "${check[@]}" "$tree/plates.txt"
-expect 3 'x1.jpg is neither a JPEG nor a PNG' "$xtrain" "${check[@]}" "$tree/plates.txt" --strict-data
+expect 3 'x1.jpg is not a JPEG, PNG or WebP' "$xtrain" "${check[@]}" "$tree/plates.txt" --strict-data
 grep -q 'formats' <<<"$said" && fail 'it went on' "$said"
 cp "$tree/x1.jpg" "$tree/x2.jpg"
 expect 3 '2 of 8 images cannot be used' "$xtrain" "${check[@]}" "$tree/plates.txt"

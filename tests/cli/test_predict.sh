@@ -25,6 +25,10 @@ answers 5 'synth:plates?count=5&seed=9'
 answers 5 --data list.txt good
 answers 2 --data list.txt
 expect 2 'xtrain predict needs WEIGHTS' "${predict[@]}" run/best.safetensors
+printf 'GIF89a...............' >plate.gif
+expect 3 'could not be read' "${predict[@]}" run/best.safetensors plate.gif
+grep -q 'looks like a GIF; convert it first' <<<"$said" || fail 'the format is not named' "$said"
+expect 3 '/etc/passwd is not an image, and not a list of images' "${predict[@]}" run/best.safetensors /etc/passwd
 expect 3 'did you mean list.txt?' "${predict[@]}" run/best.safetensors lisst.txt
 printf 'good/京A12311_1.jpg\nnowhere.jpg\n' >gone.txt
 expect 3 '1 of 2 files could not be read' "${predict[@]}" run/best.safetensors gone.txt

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <jpeglib.h>
+#include <zlib.h>
 
 #include "base/str.h"
 #include "data/image/decoder.h"
@@ -373,6 +374,54 @@ static void a_bomb_is_refused_before_memory_is_asked_for(void **state)
     support_assert_error(&err, XT_ERR_DATA, "bomb.png: it says it has 30000 x 30000");
 }
 
+static void put_chunk(struct bytes *out, const char *type, const uint8_t *data, size_t size)
+{
+    uint8_t *at = out->data + out->size;
+    assert_true(out->size + size + 12 <= sizeof out->data);
+    for (int i = 0; i < 4; i++)
+        at[i] = (uint8_t)(size >> (24 - 8 * i));
+    memcpy(at + 4, type, 4);
+    if (size)
+        memcpy(at + 8, data, size);
+    unsigned long crc = crc32(0, at + 4, (unsigned)size + 4);
+    for (int i = 0; i < 4; i++)
+        at[8 + size + (size_t)i] = (uint8_t)(crc >> (24 - 8 * i));
+    out->size += size + 12;
+}
+
+/* The stream of a pixel, and behind it zeros that compress to a thousandth, in IDAT chunks that
+ * the file repeats: it could be of any length. */
+static void a_png_whose_data_goes_on_after_the_last_row_is_refused_at_once(void **state)
+{
+    (void)state;
+    enum { INFLATED = 40 * 1000 * 1000 };
+    static const uint8_t header[] = {0, 0, 0, 1, 0, 0, 0, 1, 8, 2, 0, 0, 0};
+    uint8_t *zeros = calloc(1, INFLATED);
+    uint8_t *packed = malloc(INFLATED / 100);
+    unsigned long size = INFLATED / 100;
+    struct xt_str png = {0};
+    struct bytes part = {.size = 0};
+    assert_true(zeros && packed);
+    assert_int_equal(compress(packed, &size, zeros, INFLATED), Z_OK);
+    assert_true(size > 32 * 1024);
+    memcpy(part.data, "\x89PNG\r\n\x1a\n", 8);
+    part.size = 8;
+    put_chunk(&part, "IHDR", header, sizeof header);
+    for (size_t at = 0; at < size; at += 4096) {
+        put_chunk(&part, "IDAT", packed + at, size - at < 4096 ? size - at : 4096);
+        assert_int_equal(xt_str_append(&png, (char *)part.data, part.size, &err), XT_OK);
+        part.size = 0;
+    }
+    put_chunk(&part, "IEND", NULL, 0);
+    assert_int_equal(xt_str_append(&png, (char *)part.data, part.size, &err), XT_OK);
+    xt_decoder_decode(&decoder, (uint8_t *)png.data, png.length, XT_PIXEL_RGB, NULL, "bomb.png",
+                      &decoded, &err);
+    support_assert_error(&err, XT_ERR_DATA, "go on after the last row");
+    xt_str_clear(&png);
+    free(packed);
+    free(zeros);
+}
+
 static void the_content_decides_and_not_the_name(void **state)
 {
     struct bytes bytes;
@@ -391,7 +440,7 @@ static void what_is_no_image_is_named_with_the_reason(void **state)
         {"", "is empty (zero bytes)"},
         {"GIF89a....", "looks like a GIF"},
         {"<html>", "looks like a web page"},
-        {"hello", "is neither a JPEG nor a PNG"},
+        {"hello", "is not a JPEG, PNG or WebP"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const char *path = support_path(*state, "a.jpg");
@@ -434,6 +483,7 @@ int main(void)
         image_test(a_flipped_byte_in_the_pixels_of_a_png_is_seen),
         image_test(a_jpeg_of_very_many_scans_is_refused),
         image_test(a_bomb_is_refused_before_memory_is_asked_for),
+        image_test(a_png_whose_data_goes_on_after_the_last_row_is_refused_at_once),
         image_test(the_content_decides_and_not_the_name),
         image_test(what_is_no_image_is_named_with_the_reason),
         image_test(a_plate_has_the_pixels_that_other_readers_see),

@@ -94,7 +94,7 @@ static void an_empty_folder_says_so(void **state)
 {
     assert_refused(*state, "the folder is empty");
     add_file(*state, "a.gif");
-    assert_refused(*state, "none of its 1 file ends in .jpg, .jpeg or .png");
+    assert_refused(*state, "none of its 1 file ends in .jpg, .jpeg, .png or .webp");
 }
 
 static void a_missing_folder_gets_the_nearest_name(void **state)

@@ -179,7 +179,7 @@ static void test_a_full_queue_refuses_and_a_flush_empties_it(void **state)
         image.width = 0;
         assert_int_equal(xtrain_send(network, &image, &answers[0], &error), XTRAIN_DATA);
         assert_null(answers[0]);
-        assert_non_null(strstr(error.text, "neither a JPEG nor a PNG"));
+        assert_non_null(strstr(error.text, "not a JPEG, PNG or WebP"));
         image = picture(0, pixels);
         assert_int_equal(xtrain_send(network, &image, &answers[0], &error), XTRAIN_OK);
         xtrain_answer_free(answers[0]);

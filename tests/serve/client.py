@@ -119,7 +119,7 @@ def answers():
     refused(400, "no size", "POST", "/predict?region=0,0,0,5", image)
     refused(400, "outside the picture", "POST", "/predict?region=9000,0,5,5", image)
     refused(400, "is empty", "POST", "/predict", b"")
-    refused(400, "neither a JPEG nor a PNG", "POST", "/predict", b"no image")
+    refused(400, "not a JPEG, PNG or WebP", "POST", "/predict", b"no image")
     refused(400, "looks like a GIF", "POST", "/predict", b"GIF89a, one would think")
     refused(400, "", "POST", "/predict", image[:200])
     refused(404, "/healthz", "GET", "/nowhere")

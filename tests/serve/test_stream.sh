@@ -40,7 +40,7 @@ for i in 1 2 3 4 6; do
 done
 [ "$(grep -c $'\t!\t' out)" = 10 ] || fail 'not ten that cannot be read' "$(cat out)"
 for sentence in 'behind a path stand 4 numbers' 'the region has no size' 'lies outside the picture' 'do not go round' 'lies far outside' \
-  'numbers are finite' 'cannot open nowhere.jpg' 'neither a JPEG nor a PNG'; do
+  'numbers are finite' 'cannot open nowhere.jpg' 'not a JPEG, PNG or WebP'; do
   grep -qF "$sentence" out || fail "no \"$sentence\"" "$(cat out)"
 done
 

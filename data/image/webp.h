@@ -1,0 +1,12 @@
+/* WebP through libwebp, for decoder.c: still pictures. Stateless; thread-safe. */
+#ifndef XT_DATA_IMAGE_WEBP_H
+#define XT_DATA_IMAGE_WEBP_H
+
+#include "data/image/image.h"
+
+bool xt_webp_is(const uint8_t *bytes, size_t size);
+/* The whole picture, what is transparent over black. */
+enum xt_status xt_webp_decode(const uint8_t *bytes, size_t size, enum xt_pixel_order order,
+                              const char *name, struct xt_image *out, struct xt_err *err);
+
+#endif

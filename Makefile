@@ -29,7 +29,8 @@ say = $(if $(filter 1,$(V)),,@printf '  %-6s %s\n' $(1) $(2))
 
 # --- flags -----------------------------------------------------------------------------------------------------------
 WARN := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
-# The fuzzers are built by clang, whose OpenMP library is a package of its own: there the pragmas are ignored.
+# Compiled with, not linked with: base/system/openmp.c loads the runtime. The fuzzers are built by clang, which calls
+# another runtime than gcc: there the pragmas are ignored.
 OPENMP := $(if $(filter fuzzer,$(SAN)),-Wno-unknown-pragmas -Wno-source-uses-openmp,-fopenmp)
 SAN_address := -fsanitize=address,undefined,float-cast-overflow \
   -fno-sanitize-recover=undefined,float-cast-overflow -fno-omit-frame-pointer
@@ -50,7 +51,7 @@ LIBS := -ljpeg -lpng -lwebp -lexif -lyaml -lcjson -larchive -lprotobuf-c -ldl -l
 # TurboJPEG: the made plates' JPEG artefacts are compared with its.
 TEST_LIBS := -lcmocka -lturbojpeg -lz
 # An old-style rpath: the libraries that are loaded at run time find their neighbours by it too.
-ALL_LDFLAGS := $(OPENMP) $(SAN_$(SAN)) -Wl,--disable-new-dtags -Wl,-rpath,'$$ORIGIN/../lib/xtrain' $(LDFLAGS)
+ALL_LDFLAGS := $(SAN_$(SAN)) -Wl,--disable-new-dtags -Wl,-rpath,'$$ORIGIN/../lib/xtrain' $(LDFLAGS)
 
 # Inner loops are compiled once for each instruction set; the program picks one when it starts.
 LOOP_CFLAGS = $(filter-out -O%,$(ALL_CFLAGS)) -O3 -fno-trapping-math -fno-math-errno -ffp-contract=fast

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "cli/ranks.h"
 #include "base/system/numa.h"
+#include "base/system/openmp.h"
 #include "base/str.h"
 #include "base/system/thread.h"
 #include "engine/recompute.h"
@@ -139,6 +140,7 @@ void xt_placement_print_threads(const struct xt_settings *settings, int count, F
     struct xt_numa numa;
     xt_numa_read(&numa, NULL);
     fprintf(out, "threads\n  compute  %d, by %s\n", count, why);
+    fprintf(out, "  waiting  they spin before they sleep as %s says\n", xt_openmp_waiting());
     if (settings->workers)
         fprintf(out, "  loader   %d, by --workers\n", settings->workers);
     else

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "base/system/openmp.h"
 #include "device/gpu/neighbours.h"
 #include "device/faults/guard.h"
 
@@ -161,16 +162,18 @@ static enum xt_status open_library(const char *path, enum xt_dnnl_build build, s
 {
     if (build == XT_DNNL_GPU)
         load_neighbours(path);
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *library = xt_openmp_open(path);
     if (!library)
         return xt_err_set(err, XT_ERR_DEVICE, "the oneDNN library %s cannot be loaded: %s", path,
                           dlerror());
     enum xt_status status = bind(library, build, path, err);
-    if (status)
+    if (status) {
         dlclose(library);
-    else
-        remember(library, build, path);
-    return status;
+        return status;
+    }
+    remember(library, build, path);
+    xt_openmp_use(library);
+    return XT_OK;
 }
 
 /* The folder of the program, or of the shared library that this code is a part of; release with

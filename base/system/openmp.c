@@ -1,0 +1,282 @@
+#include "base/system/openmp.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What gcc calls for the constructs that the program's loops use. */
+void GOMP_parallel(void (*body)(void *), void *data, unsigned threads, unsigned flags);
+void GOMP_barrier(void);
+bool GOMP_single_start(void);
+void GOMP_critical_start(void);
+void GOMP_critical_end(void);
+void GOMP_atomic_start(void);
+void GOMP_atomic_end(void);
+int omp_get_num_threads(void);
+int omp_get_max_threads(void);
+int omp_get_thread_num(void);
+void omp_set_num_threads(int count);
+void omp_set_dynamic(int on);
+
+struct runtime {
+    void (*parallel)(void (*body)(void *), void *data, unsigned threads, unsigned flags);
+    void (*barrier)(void);
+    bool (*single_start)(void);
+    void (*critical_start)(void);
+    void (*critical_end)(void);
+    void (*atomic_start)(void);
+    void (*atomic_end)(void);
+    int (*get_num_threads)(void);
+    int (*get_max_threads)(void);
+    int (*get_thread_num)(void);
+    void (*set_num_threads)(int count);
+    void (*set_dynamic)(int on);
+};
+static const char *const names[] = {
+    "GOMP_parallel",       "GOMP_barrier",       "GOMP_single_start",   "GOMP_critical_start",
+    "GOMP_critical_end",   "GOMP_atomic_start",  "GOMP_atomic_end",     "omp_get_num_threads",
+    "omp_get_max_threads", "omp_get_thread_num", "omp_set_num_threads", "omp_set_dynamic",
+};
+enum { FUNCTIONS = sizeof names / sizeof *names };
+_Static_assert(sizeof(struct runtime) == FUNCTIONS * sizeof(void *),
+               "the table holds one pointer for each name, in the order of the names");
+
+static struct {
+    pthread_mutex_t lock;
+    atomic_bool chosen;
+    struct runtime runtime;
+    char **environment; /* of the last load; the host's threads may have read it */
+    const char *waiting;
+} openmp = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- loading ---- */
+
+static const char *named_by_user(void)
+{
+    static const char *const variables[] = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"};
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        if (getenv(variables[i]))
+            return variables[i];
+    return NULL;
+}
+
+/* About 0.5 ms, libgomp's by number and libiomp5's by time: a quiet machine's waits are shorter. */
+static char *const short_spin[] = {"GOMP_SPINCOUNT=10000", "KMP_BLOCKTIME=1"};
+enum { SHORT_SPIN = sizeof short_spin / sizeof *short_spin };
+
+/* The environment with the variables of a short spin; NULL where memory is short. */
+static char **with_short_spin(char **environment)
+{
+    size_t count = 0;
+    while (environment && environment[count])
+        count++;
+    char **more = calloc(count + SHORT_SPIN + 1, sizeof *more);
+    if (!more)
+        return NULL;
+    if (count)
+        memcpy(more, environment, count * sizeof *more);
+    memcpy(more + count, short_spin, sizeof short_spin);
+    return more;
+}
+
+static void *load(const char *path)
+{
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+/* setenv could free the array that another thread's getenv is reading: libxtrain's host has
+ * threads. */
+static void *load_with_short_spin(const char *path)
+{
+    char **before = environ;
+    char **more = with_short_spin(before);
+    if (!more)
+        return load(path);
+    environ = more;
+    void *library = load(path);
+    if (environ == more)
+        environ = before;
+    free(openmp.environment);
+    openmp.environment = more;
+    return library;
+}
+
+static bool is_here(const char *soname)
+{
+    void *library = dlopen(soname, RTLD_NOW | RTLD_NOLOAD);
+    if (library)
+        dlclose(library);
+    return library != NULL;
+}
+
+static const char *who_says(const char *user)
+{
+    if (user)
+        return user;
+    return is_here("libgomp.so.1") || is_here("libiomp5.so") ? "the process that had OpenMP before"
+                                                             : short_spin[0];
+}
+
+/* Under the lock. */
+static void *open_library(const char *path)
+{
+    const char *user = named_by_user();
+    if (!openmp.waiting)
+        openmp.waiting = who_says(user);
+    return user ? load(path) : load_with_short_spin(path);
+}
+
+void *xt_openmp_open(const char *path)
+{
+    pthread_mutex_lock(&openmp.lock);
+    void *library = open_library(path);
+    pthread_mutex_unlock(&openmp.lock);
+    return library;
+}
+
+const char *xt_openmp_waiting(void)
+{
+    return openmp.waiting ? openmp.waiting : "nobody yet";
+}
+
+/* ---- without a runtime: teams of one thread ---- */
+
+static void run_alone(void (*body)(void *), void *data, unsigned threads, unsigned flags)
+{
+    (void)threads;
+    (void)flags;
+    body(data);
+}
+
+static void do_nothing(void)
+{
+}
+
+static bool be_single(void)
+{
+    return true;
+}
+
+static int count_one(void)
+{
+    return 1;
+}
+
+static int be_first(void)
+{
+    return 0;
+}
+
+static void take_no_number(int number)
+{
+    (void)number;
+}
+
+static const struct runtime alone = {
+    .parallel = run_alone,
+    .barrier = do_nothing,
+    .single_start = be_single,
+    .critical_start = do_nothing,
+    .critical_end = do_nothing,
+    .atomic_start = do_nothing,
+    .atomic_end = do_nothing,
+    .get_num_threads = count_one,
+    .get_max_threads = count_one,
+    .get_thread_num = be_first,
+    .set_num_threads = take_no_number,
+    .set_dynamic = take_no_number,
+};
+
+/* ---- forwarding ---- */
+
+static bool bind(void *library)
+{
+    for (size_t i = 0; i < FUNCTIONS; i++) {
+        void *symbol = library ? dlsym(library, names[i]) : NULL;
+        if (!symbol)
+            return false;
+        memcpy((char *)&openmp.runtime + i * sizeof symbol, &symbol, sizeof symbol);
+    }
+    return true;
+}
+
+void xt_openmp_use(void *library)
+{
+    pthread_mutex_lock(&openmp.lock);
+    if (!openmp.chosen && !bind(library) && !bind(open_library("libgomp.so.1")))
+        openmp.runtime = alone;
+    openmp.chosen = true;
+    pthread_mutex_unlock(&openmp.lock);
+}
+
+static const struct runtime *runtime(void)
+{
+    if (!openmp.chosen)
+        xt_openmp_use(NULL);
+    return &openmp.runtime;
+}
+
+void GOMP_parallel(void (*body)(void *), void *data, unsigned threads, unsigned flags)
+{
+    runtime()->parallel(body, data, threads, flags);
+}
+
+void GOMP_barrier(void)
+{
+    runtime()->barrier();
+}
+
+bool GOMP_single_start(void)
+{
+    return runtime()->single_start();
+}
+
+void GOMP_critical_start(void)
+{
+    runtime()->critical_start();
+}
+
+void GOMP_critical_end(void)
+{
+    runtime()->critical_end();
+}
+
+void GOMP_atomic_start(void)
+{
+    runtime()->atomic_start();
+}
+
+void GOMP_atomic_end(void)
+{
+    runtime()->atomic_end();
+}
+
+int omp_get_num_threads(void)
+{
+    return runtime()->get_num_threads();
+}
+
+int omp_get_max_threads(void)
+{
+    return runtime()->get_max_threads();
+}
+
+int omp_get_thread_num(void)
+{
+    return runtime()->get_thread_num();
+}
+
+void omp_set_num_threads(int count)
+{
+    runtime()->set_num_threads(count);
+}
+
+void omp_set_dynamic(int on)
+{
+    runtime()->set_dynamic(on);
+}

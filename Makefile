@@ -91,7 +91,12 @@ FUZZERS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c)
 MPICC ?= mpicc
 MPI_FLAGS := $(patsubst -I%,-isystem %,$(wordlist 2,99,$(shell $(MPICC) -show 2>/dev/null)))
 MPI_LIBRARY := $(if $(MPI_FLAGS),$(BUILD)/libxtrain_mpi.so)
-all: $(BUILD)/xtrain $(BUILD)/libxtrain.so $(MPI_LIBRARY)
+# What catches the exceptions of oneDNN's GPU build is the one part in C++: the program loads it for an XPU.
+CXX ?= c++
+GUARD_SOURCE := device/faults/catch.cpp
+GUARD_LIBRARY := $(BUILD)/libxtrain_guard.so
+PLUGINS := $(MPI_LIBRARY) $(GUARD_LIBRARY)
+all: $(BUILD)/xtrain $(BUILD)/libxtrain.so $(PLUGINS)
 
 help:
 	@sed -n 's/^#: //p' Makefile
@@ -103,7 +108,7 @@ $(BUILD)/deps-found: scripts/deps.sh
 	@touch $@
 
 # Everything is built again when the flags change.
-FLAGS = $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LOOP_CFLAGS) $(foreach isa,$(LOOP_ISAS),$(MARCH_$(isa)))
+FLAGS = $(CC) $(CXX) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LOOP_CFLAGS) $(foreach isa,$(LOOP_ISAS),$(MARCH_$(isa)))
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
@@ -159,6 +164,15 @@ $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/libxtrain.
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer $^ $(LIBS) $(if $(FUZZ_IMAGES),-lz) -o $@
+$(GUARD_LIBRARY): $(GUARD_SOURCE) device/faults/catch.h $(BUILD)/flags | $(BUILD)/deps-found
+	$(call say,LINK,$@)
+	$(Q)$(CXX) -std=c++17 -I. $(filter-out %-prototypes,$(WARN)) $(CFLAGS) -fPIC -fvisibility=hidden -shared $< -o $@
+$(BUILD)/tests/device/test_catch: | $(GUARD_LIBRARY)
+
+$(GUARD_LIBRARY): $(GUARD_SOURCE) device/faults/catch.h $(BUILD)/flags | $(BUILD)/deps-found
+	$(call say,LINK,$@)
+	$(Q)$(CXX) -std=c++17 -I. $(filter-out %-prototypes,$(WARN)) $(CFLAGS) -fPIC -fvisibility=hidden -shared $< -o $@
+
 
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(SUPPORT) $(BUILD)/libxtrain.a
 	$(call say,LINK,$@)
@@ -173,7 +187,7 @@ $(SEPARABLE): $(BUILD)/obj/cli/main.o $(SEPARABLE_OBJECTS) $(BUILD)/libxtrain.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -o $@
 
-tests: $(TESTS) $(TOOLS) $(if $(SAN),,$(SEPARABLE))
+tests: $(TESTS) $(TOOLS) $(GUARD_LIBRARY) $(if $(SAN),,$(SEPARABLE))
 fuzzers: $(FUZZERS)
 fuzz-libs:
 	@scripts/fuzz-libs.sh $(FUZZ_LIBS)
@@ -233,7 +247,7 @@ include tests/xpu/xpu.mk
 include tests/mpi/mpi.mk
 
 # --- check: the laws of the tree -------------------------------------------------------------------------------------
-FORMATTED := $(SOURCES) $(MPI_SOURCE) $(HEADERS) $(wildcard tests/*.c tests/*/*.[ch] tests/*/*/*.[ch])
+FORMATTED := $(SOURCES) $(MPI_SOURCE) $(GUARD_SOURCE) $(HEADERS) $(wildcard tests/*.c tests/*/*.[ch] tests/*/*/*.[ch])
 TIDY_OK := $(patsubst %,$(BUILD)/check/%.tidy,$(SOURCES) $(if $(MPI_FLAGS),$(MPI_SOURCE)))
 HEADERS_OK := $(HEADERS:%=$(BUILD)/check/%.alone)
 $(BUILD)/check/$(MPI_SOURCE).tidy: LANGUAGE += $(filter -isystem /%,$(MPI_FLAGS))
@@ -276,11 +290,11 @@ abi-record: $(BUILD)/$(SONAME)
 	@scripts/abi.sh --record $< $(ABI)
 
 # --- install, bundle -------------------------------------------------------------------------------------------------
-install: $(BUILD)/xtrain $(BUILD)/libxtrain.so $(MPI_LIBRARY)
+install: $(BUILD)/xtrain $(BUILD)/libxtrain.so $(PLUGINS)
 	@scripts/install.sh $(BUILD)/xtrain '$(DESTDIR)$(PREFIX)'
 uninstall:
 	@scripts/install.sh --remove '$(DESTDIR)$(PREFIX)'
-bundle: $(BUILD)/xtrain $(BUILD)/$(SONAME) $(MPI_LIBRARY)
+bundle: $(BUILD)/xtrain $(BUILD)/$(SONAME) $(PLUGINS)
 	@scripts/bundle.sh $(BUILD)/xtrain $(VERSION)
 
 clean:

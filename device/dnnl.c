@@ -95,6 +95,70 @@ enum { FUNCTIONS = sizeof function_names / sizeof *function_names };
 _Static_assert(sizeof(struct xt_dnnl_table) == FUNCTIONS * sizeof(void *),
                "the table holds one pointer for each name, in the order of the names");
 
+/* The folder of the program, or of the shared library that this code is a part of; release with
+ * free. */
+static enum xt_status own_folder(char **out, struct xt_err *err)
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    char path[PATH_MAX];
+    if (!dladdr1(&xt_dnnl, &info, (void **)&map, RTLD_DL_LINKMAP) || !map || !*map->l_name ||
+        !realpath(map->l_name, path))
+        return xt_file_program_folder(out, err);
+    return xt_file_folder_of(out, path, err);
+}
+
+/* `folder`/`name` into `path` where there is such a file. */
+static bool is_at(const char *folder, const char *name, char *path, size_t room)
+{
+    int length = snprintf(path, room, "%s/%s", folder, name);
+    return length > 0 && (size_t)length < room && xt_file_exists(path);
+}
+
+/* The first of `places` (NULL-terminated) that is there, as seen from our own folder, into `path`;
+ * else "". */
+static enum xt_status search(const char *const *places, char *path, size_t room, struct xt_err *err)
+{
+    char *folder = NULL;
+    enum xt_status status = own_folder(&folder, err);
+    bool found = false;
+    for (; *places && !found && !status; places++)
+        found = is_at(folder, *places, path, room);
+    free(folder);
+    if (!found)
+        *path = '\0';
+    return status;
+}
+
+/* In the build tree, also from build/tests/GROUP; and installed. */
+static const char *const guard_places[] = {
+    "libxtrain_guard.so",
+    "../libxtrain_guard.so",
+    "../../libxtrain_guard.so",
+    "../lib/xtrain/libxtrain_guard.so",
+    NULL,
+};
+
+static enum xt_status guard(struct xt_dnnl_table *table, struct xt_err *err)
+{
+    char path[PATH_MAX];
+    enum xt_status status = search(guard_places, path, sizeof path, err);
+    if (status)
+        return status;
+    void *library = *path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    const struct xt_catcher *catcher = library ? dlsym(library, XT_CATCHER_SYMBOL) : NULL;
+    if (!catcher || catcher->version != XT_CATCHER_VERSION)
+        return xt_err_set(err, XT_ERR_DEVICE,
+                          "libxtrain_guard.so, which catches the errors of a GPU's driver, %s: %s; "
+                          "run \"make\" and install again",
+                          *path ? "cannot be used" : "is not here",
+                          !*path    ? "neither beside the program nor in ../lib/xtrain"
+                          : library ? "it is of another xtrain"
+                                    : dlerror());
+    xt_guard_begin(table, catcher);
+    return XT_OK;
+}
+
 static enum xt_status bind(void *library, enum xt_dnnl_build build, const char *path,
                            struct xt_err *err)
 {
@@ -119,10 +183,12 @@ static enum xt_status bind(void *library, enum xt_dnnl_build build, const char *
             "%s is oneDNN %d.%d without a runtime for Intel GPUs (gpu_runtime %u); run "
             "\"make deps XPU=1\", or set XTRAIN_DNNL_XPU to a library that has one",
             path, version->major, version->minor, runtime);
+    enum xt_status status = XT_OK;
     if (build == XT_DNNL_GPU)
-        xt_guard_begin(&table, library);
-    xt_dnnl = table;
-    return XT_OK;
+        status = guard(&table, err);
+    if (!status)
+        xt_dnnl = table;
+    return status;
 }
 
 static void remember(void *library, enum xt_dnnl_build build, const char *asked)
@@ -176,19 +242,6 @@ static enum xt_status open_library(const char *path, enum xt_dnnl_build build, s
     return XT_OK;
 }
 
-/* The folder of the program, or of the shared library that this code is a part of; release with
- * free. */
-static enum xt_status own_folder(char **out, struct xt_err *err)
-{
-    Dl_info info;
-    struct link_map *map = NULL;
-    char path[PATH_MAX];
-    if (!dladdr1(&xt_dnnl, &info, (void **)&map, RTLD_DL_LINKMAP) || !map || !*map->l_name ||
-        !realpath(map->l_name, path))
-        return xt_file_program_folder(out, err);
-    return xt_file_folder_of(out, path, err);
-}
-
 /* Beside the installed program; in the build tree, also from build/tests/GROUP and sanitizer
  * builds. */
 static const char *const cpu_places[] = {
@@ -200,40 +253,23 @@ static const char *const cpu_places[] = {
     NULL,
 };
 static const char *const gpu_places[] = {
-    "../lib/xtrain-xpu/libdnnl.so.3",
-    "../deps/xpu/lib/libdnnl.so.3",
-    "../../deps/xpu/lib/libdnnl.so.3",
-    "../../../deps/xpu/lib/libdnnl.so.3",
-    "../../../../deps/xpu/lib/libdnnl.so.3",
-    "/opt/intel/oneapi/dnnl/latest/lib/libdnnl.so.3",
-    NULL,
+    "../lib/xtrain-xpu/libdnnl.so.3",        "../deps/xpu/lib/libdnnl.so.3",
+    "../../deps/xpu/lib/libdnnl.so.3",       "../../../deps/xpu/lib/libdnnl.so.3",
+    "../../../../deps/xpu/lib/libdnnl.so.3", NULL,
 };
-
-/* `folder`/`name` into `path` where there is such a file. */
-static bool is_at(const char *folder, const char *name, char *path, size_t room)
-{
-    int length = *name == '/' ? snprintf(path, room, "%s", name)
-                              : snprintf(path, room, "%s/%s", folder, name);
-    return length > 0 && (size_t)length < room && xt_file_exists(path);
-}
 
 enum xt_status xt_dnnl_find(enum xt_dnnl_build build, char *path, size_t room, struct xt_err *err)
 {
     const char *given = getenv(build == XT_DNNL_GPU ? "XTRAIN_DNNL_XPU" : "XTRAIN_DNNL");
-    const char *oneapi = build == XT_DNNL_GPU ? getenv("DNNLROOT") : NULL;
-    const char *const *places = build == XT_DNNL_GPU ? gpu_places : cpu_places;
-    char *folder = NULL;
-    snprintf(path, room, "%s", given && *given ? given : "libdnnl.so.3");
-    if (given && *given)
+    const char *oneapi = getenv("DNNLROOT");
+    snprintf(path, room, "%s", given && *given ? given : "");
+    if (*path)
         return XT_OK;
-    enum xt_status status = own_folder(&folder, err);
-    bool found = false;
-    for (size_t i = 0; places[i] && !found && !status; i++) {
-        found = oneapi && *places[i] == '/' && is_at(oneapi, "lib/libdnnl.so.3", path, room);
-        if (!found)
-            found = is_at(folder, places[i], path, room);
-    }
-    free(folder);
+    enum xt_status status = search(build == XT_DNNL_GPU ? gpu_places : cpu_places, path, room, err);
+    bool found =
+        *path || (build == XT_DNNL_GPU &&
+                  ((oneapi && is_at(oneapi, "lib/libdnnl.so.3", path, room)) ||
+                   is_at("/opt/intel/oneapi/dnnl/latest", "lib/libdnnl.so.3", path, room)));
     if (!found)
         snprintf(path, room, "libdnnl.so.3");
     return status;

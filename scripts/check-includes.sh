@@ -11,7 +11,7 @@ bad=0
 
 # The folders of the law that are here, and whatever else holds code but the tests.
 find . -path ./tests -prune -o -path ./build -prune -o -path ./deps -prune -o -path './.*' -prune -o \
-  \( -name '*.c' -o -name '*.h' -o -name '*.inc' \) -print | sort | sed 's|^\./||' |
+  \( -name '*.c' -o -name '*.h' -o -name '*.inc' -o -name '*.cpp' \) -print | sort | sed 's|^\./||' |
   grep -v '^scripts/' | xargs -r awk -v law="$law" -v arrows="$arrows" '
   # The innermost folder of the law that holds this path; "" where none does.
   function room(path) {

@@ -43,6 +43,7 @@ tensorboard==2.21.0'
 
 # what to look for | Debian, Ubuntu | Fedora, RHEL
 NEEDED='command:gcc|gcc libc6-dev|gcc
+command:g++|g++|gcc-c++
 command:make|make|make
 header:turbojpeg.h|libturbojpeg0-dev|turbojpeg-devel
 header:png.h|libpng-dev|libpng-devel
@@ -386,7 +387,7 @@ esac
 
 all_headers=$(sed -n 's/^header:\([^|]*\)|.*/\1/p' <<<"$NEEDED")
 # shellcheck disable=SC2086 # one look at all headers is ten times quicker than one at each
-if headers_compile $all_headers && is_there command:protoc-c && is_there schema:onnx; then missing=; else missing=$(missing_of "$NEEDED"); fi
+if headers_compile $all_headers && is_there command:g++ && is_there command:protoc-c && is_there schema:onnx; then missing=; else missing=$(missing_of "$NEEDED"); fi
 
 if [ "$mode" = --probe ]; then
   [ -z "$missing" ] && dnnl_is_there && exit 0

@@ -1,15 +1,11 @@
 #include "device/faults/guard.h"
 
-#include <dlfcn.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#ifdef __x86_64__
-#include <unwind.h>
-#endif
 
 #include "base/str.h"
 #include "base/system/thread.h"
@@ -33,7 +29,7 @@ struct op {
 
 static struct {
     struct xt_dnnl_table bare; /* the library's own functions */
-    void *library;
+    const struct xt_catcher *catcher;
     atomic_bool lost;
     atomic_bool ending; /* the last words are being said */
     struct call calls[CALLS_MAX];
@@ -52,138 +48,6 @@ struct xt_guard_counts xt_guard_counts(void)
 {
     return counts;
 }
-
-/* --- catching
- * -----------------------------------------------------------------------------------*/
-#ifdef __x86_64__
-/* Calls function(a, b, c, d) and stores what it returns; an exception that comes out of it is
- * returned, else NULL. The unwinder asks the personality of each frame whether it catches: this
- * frame's catches all, and has it land behind the call. */
-struct _Unwind_Exception *xt_guard_call(uintptr_t function, uintptr_t a, uintptr_t b, uintptr_t c,
-                                        uintptr_t d, int *result);
-extern const char xt_guard_landing[];
-_Unwind_Reason_Code xt_guard_personality(int version, _Unwind_Action actions, uint64_t class,
-                                         struct _Unwind_Exception *exception,
-                                         struct _Unwind_Context *context);
-
-__asm__(".text\n"
-        ".hidden xt_guard_landing\n"
-        ".hidden xt_guard_personality\n"
-        ".globl xt_guard_call\n"
-        ".hidden xt_guard_call\n"
-        ".type xt_guard_call, @function\n"
-        "xt_guard_call:\n"
-        ".cfi_startproc\n"
-        ".cfi_personality 0x1b, xt_guard_personality\n" /* relative to where it stands */
-        "push %rbx\n"
-        ".cfi_def_cfa_offset 16\n"
-        ".cfi_offset %rbx, -16\n"
-        "mov %r9, %rbx\n"
-        "mov %rdi, %rax\n"
-        "mov %rsi, %rdi\n"
-        "mov %rdx, %rsi\n"
-        "mov %rcx, %rdx\n"
-        "mov %r8, %rcx\n"
-        "call *%rax\n"
-        "mov %eax, (%rbx)\n"
-        "xor %eax, %eax\n"
-        ".globl xt_guard_landing\n"
-        "xt_guard_landing:\n" /* with the exception in %rax */
-        "pop %rbx\n"
-        ".cfi_def_cfa_offset 8\n"
-        "ret\n"
-        ".cfi_endproc\n"
-        ".size xt_guard_call, .-xt_guard_call\n");
-
-__attribute__((used)) _Unwind_Reason_Code xt_guard_personality(int version, _Unwind_Action actions,
-                                                               uint64_t class,
-                                                               struct _Unwind_Exception *exception,
-                                                               struct _Unwind_Context *context)
-{
-    (void)version;
-    (void)class;
-    if (actions & _UA_FORCE_UNWIND) /* the end of a thread */
-        return _URC_CONTINUE_UNWIND;
-    if (actions & _UA_SEARCH_PHASE)
-        return _URC_HANDLER_FOUND;
-    enum { RAX = 0 };
-    _Unwind_SetGR(context, RAX, (uintptr_t)exception);
-    _Unwind_SetIP(context, (uintptr_t)xt_guard_landing);
-    return _URC_INSTALL_CONTEXT;
-}
-
-static void *find(const char *name)
-{
-    return dlsym(guard.library, name);
-}
-
-/* The function at `slot` of an object's table of virtual functions. */
-static void *virtual_function(const void *object, int slot)
-{
-    void *const *table = NULL;
-    memcpy(&table, object, sizeof table);
-    return table[slot];
-}
-
-typedef void *begin_catch(void *exception);
-typedef void current_exception(void **pointer); /* std::exception_ptr, which is one pointer */
-typedef void end_catch(void);
-typedef void *current_type(void);
-typedef bool do_catch(const void *wanted, const void *type, void **object, unsigned outer);
-typedef const char *what_of(const void *exception);
-
-/* Ends the exception, and keeps the text of one that is a std::exception, by the C++ ABI. */
-static void take(struct _Unwind_Exception *exception)
-{
-    enum { DO_CATCH = 4, WHAT = 2 }; /* of std::type_info and std::exception */
-    union {
-        void *symbol;
-        begin_catch *begin;
-        current_exception *current;
-        end_catch *end;
-        current_type *type;
-        do_catch *is_a;
-        what_of *what;
-    } begin = {find("__cxa_begin_catch")}, end = {find("__cxa_end_catch")},
-      current = {find("_ZSt17current_exceptionv")}, type = {find("__cxa_current_exception_type")},
-      is_a, what;
-    const void *wanted = find("_ZTISt9exception");
-    snprintf(said, sizeof said, "an error that it does not name");
-    if (!begin.symbol || !end.symbol)
-        return;
-    void *object = NULL;
-    begin.begin(exception);
-    const void *thrown = type.symbol ? type.type() : NULL;
-    if (current.symbol)
-        current.current(&object); /* never released: a failure's few bytes */
-    if (thrown && wanted && object) {
-        is_a.symbol = virtual_function(wanted, DO_CATCH);
-        if (is_a.is_a(wanted, thrown, &object, 1)) {
-            what.symbol = virtual_function(object, WHAT);
-            snprintf(said, sizeof said, "%.255s", what.what(object));
-        }
-    }
-    end.end();
-}
-
-static bool catches(uintptr_t function, const uintptr_t arguments[4], int *result)
-{
-    struct _Unwind_Exception *thrown =
-        xt_guard_call(function, arguments[0], arguments[1], arguments[2], arguments[3], result);
-    if (thrown)
-        take(thrown);
-    return thrown != NULL;
-}
-#else
-typedef int any_function(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d);
-
-static bool catches(uintptr_t function, const uintptr_t arguments[4], int *result)
-{
-    any_function *call = (any_function *)function;
-    *result = call(arguments[0], arguments[1], arguments[2], arguments[3]);
-    return false;
-}
-#endif
 
 /* --- calls to the driver
  * ------------------------------------------------------------------------*/
@@ -221,7 +85,7 @@ static dnnl_status_t call(const char *what, enum spent spent, uintptr_t function
     *said = '\0';
     if (what)
         xt_guard_enter(what);
-    if (catches(function, arguments, &result))
+    if (guard.catcher->call((xt_caught_function *)function, arguments, &result, said, sizeof said))
         result = (int)meant();
     if (what) {
         double seconds = xt_thread_seconds() - atomic_load(&mine->since);
@@ -329,15 +193,10 @@ static void on_terminate(void)
     raise(SIGABRT);
 }
 
-void xt_guard_begin(struct xt_dnnl_table *table, void *library)
+void xt_guard_begin(struct xt_dnnl_table *table, const struct xt_catcher *catcher)
 {
-    typedef void *set_terminate(void (*handler)(void));
-    union {
-        void *symbol;
-        set_terminate *set;
-    } terminate = {dlsym(library, "_ZSt13set_terminatePFvvE")};
     guard.bare = *table;
-    guard.library = library;
+    guard.catcher = catcher;
     table->engine_create = engine_create;
     table->engine_get_count = engine_get_count;
     table->stream_create = stream_create;
@@ -351,8 +210,7 @@ void xt_guard_begin(struct xt_dnnl_table *table, void *library)
     table->primitive_destroy = primitive_destroy;
     table->stream_destroy = stream_destroy;
     table->engine_destroy = engine_destroy;
-    if (terminate.symbol)
-        terminate.set(on_terminate);
+    catcher->on_terminate(on_terminate);
 }
 
 struct xt_guard_spent xt_guard_spent(void)

@@ -18,9 +18,10 @@
 #include <stdint.h>
 
 #include "device/dnnl_table.h"
+#include "device/faults/catch.h"
 
-/* Puts these calls before a loaded library's. `library` finds its C++ runtime. */
-void xt_guard_begin(struct xt_dnnl_table *table, void *library);
+/* Puts these calls before a loaded library's. */
+void xt_guard_begin(struct xt_dnnl_table *table, const struct xt_catcher *catcher);
 
 /* Whether the device failed in the middle of work. */
 bool xt_guard_is_lost(void);

@@ -29,7 +29,7 @@ $(BUILD)/tests/xpu/ze_driver.so: tests/xpu/ze_driver.c $(BUILD)/tests/xpu/ze_tab
 # A kernel's compilation keeps one core busy; two at once need 3 GB of memory.
 XPU_JOBS ?= 2
 .PHONY: test-xpu xpu-doubles
-xpu-doubles: $(XPU_DOUBLES)
+xpu-doubles: $(XPU_DOUBLES) $(GUARD_LIBRARY)
 test-xpu:
 	@scripts/deps.sh
 	@$(MAKE) -k all xpu-doubles $(XPU_TESTS) $(TOOLS) || true

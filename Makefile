@@ -70,9 +70,11 @@ LOOP_SOURCES := $(foreach f,$(SOURCES),$(if $(findstring /loops/,$f),$f))
 # Pixels have no matrices.
 loops_of = $(if $(filter amx,$1),$(filter engine/%,$(LOOP_SOURCES)),$(LOOP_SOURCES))
 LIB_SOURCES := $(filter-out cli/main.c $(LOOP_SOURCES),$(SOURCES))
-# Written by protobuf-c from the schema of ONNX, which libonnx-dev brings.
+# Written by protobuf-c from schemas: that of ONNX, which libonnx-dev brings, and our own.
 ONNX_CODE := $(BUILD)/gen/onnx.pb-c
-LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/obj/%.o) $(ONNX_CODE).o \
+EVENTS_CODE := $(BUILD)/gen/events.pb-c
+GENERATED := $(ONNX_CODE) $(EVENTS_CODE)
+LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/obj/%.o) $(GENERATED:=.o) \
   $(foreach isa,$(LOOP_ISAS),$(patsubst %.c,$(BUILD)/obj/%.$(isa).o,$(call loops_of,$(isa))))
 HEADERS := $(sort $(shell find $(ROOMS) -name '*.h')) $(wildcard tests/*.h)
 # tests/<folder>/test_*.c: a binary each; tests/<name>.c: a tool (golden); tests/support.c is linked into all of them.
@@ -117,14 +119,19 @@ $(ONNX_CODE).h: | $(BUILD)/deps-found
 	$(call say,PROTO,$@)
 	@mkdir -p $(@D)
 	$(Q)scripts/onnx-code.sh $(@D)
-$(ONNX_CODE).o: $(ONNX_CODE).h $(BUILD)/flags
-	$(Q)$(CC) $(ALL_CFLAGS) -w -c $(ONNX_CODE).c -o $@
+$(EVENTS_CODE).h: runs/report/events.proto | $(BUILD)/deps-found
+	$(call say,PROTO,$@)
+	@mkdir -p $(@D)
+	$(Q)protoc-c --proto_path=$(<D) --c_out=$(@D) $<
+$(GENERATED:=.o): %.o: %.h $(BUILD)/flags
+	$(Q)$(CC) $(ALL_CFLAGS) -w -c $*.c -o $@
 
-$(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(BUILD)/deps-found $(ONNX_CODE).h
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(BUILD)/deps-found $(GENERATED:=.h)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 
+$(BUILD)/obj/runs/report/events.o: $(EVENTS_CODE).h
 # What the assembler takes in as it is.
 $(BUILD)/obj/runs/report/template.o: $(wildcard runs/report/page.*)
 
@@ -157,6 +164,11 @@ $(BUILD)/libxtrain_mpi.so: $(MPI_SOURCE) ranks/plugin/mpi_table.h base/number.h 
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(filter-out $(OPENMP),$(LANGUAGE)) -ffp-contract=off $(WARN) $(CFLAGS) -fPIC -shared $< $(MPI_FLAGS) -o $@
 
+$(GUARD_LIBRARY): $(GUARD_SOURCE) device/faults/catch.h $(BUILD)/flags | $(BUILD)/deps-found
+	$(call say,LINK,$@)
+	$(Q)$(CXX) -std=c++17 -I. $(filter-out %-prototypes,$(WARN)) $(CFLAGS) -fPIC -fvisibility=hidden -shared $< -o $@
+$(BUILD)/tests/device/test_catch: | $(GUARD_LIBRARY)
+
 # Image libraries that the fuzzers see into, where `make fuzz-libs` has built them.
 FUZZ_LIBS ?= deps/fuzz-libs
 FUZZ_IMAGES := $(wildcard $(FUZZ_LIBS)/lib/libjpeg.a $(FUZZ_LIBS)/lib/libpng.a)
@@ -164,15 +176,6 @@ $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/libxtrain.
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer $^ $(LIBS) $(if $(FUZZ_IMAGES),-lz) -o $@
-$(GUARD_LIBRARY): $(GUARD_SOURCE) device/faults/catch.h $(BUILD)/flags | $(BUILD)/deps-found
-	$(call say,LINK,$@)
-	$(Q)$(CXX) -std=c++17 -I. $(filter-out %-prototypes,$(WARN)) $(CFLAGS) -fPIC -fvisibility=hidden -shared $< -o $@
-$(BUILD)/tests/device/test_catch: | $(GUARD_LIBRARY)
-
-$(GUARD_LIBRARY): $(GUARD_SOURCE) device/faults/catch.h $(BUILD)/flags | $(BUILD)/deps-found
-	$(call say,LINK,$@)
-	$(Q)$(CXX) -std=c++17 -I. $(filter-out %-prototypes,$(WARN)) $(CFLAGS) -fPIC -fvisibility=hidden -shared $< -o $@
-
 
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(SUPPORT) $(BUILD)/libxtrain.a
 	$(call say,LINK,$@)
@@ -267,14 +270,14 @@ check-format:
 
 check-tidy: $(TIDY_OK)
 	@echo 'clang-tidy: $(words $(TIDY_OK)) files are clean'
-$(BUILD)/check/%.tidy: % .clang-tidy $(HEADERS) | $(BUILD)/deps-found $(ONNX_CODE).h
+$(BUILD)/check/%.tidy: % .clang-tidy $(HEADERS) | $(BUILD)/deps-found $(GENERATED:=.h)
 	@mkdir -p $(@D)
 	@scripts/check-tidy.sh $< -- $(CLANG_LANGUAGE) $(if $(filter-out base/err.c,$<),-include scripts/analyzer.h)
 	@touch $@
 
 check-headers: $(HEADERS_OK)
 	@echo 'headers: $(words $(HEADERS_OK)) headers compile alone'
-$(BUILD)/check/%.alone: % $(HEADERS) | $(BUILD)/deps-found $(ONNX_CODE).h
+$(BUILD)/check/%.alone: % $(HEADERS) | $(BUILD)/deps-found $(GENERATED:=.h)
 	@mkdir -p $(@D)
 	@echo '#include "$(patsubst tests/%,%,$<)"' | \
 	  $(CC) $(ALL_CFLAGS) -x c -fsyntax-only - || { echo 'headers: $< does not compile alone'; exit 1; }

@@ -76,6 +76,25 @@ enum xt_status xt_file_read(const char *path, size_t limit, uint8_t **buffer, si
     return status;
 }
 
+enum xt_status xt_file_open_own(const char *path, int flags, int *fd, struct xt_err *err)
+{
+    struct stat st;
+    *fd = open(path, flags | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    if (*fd < 0 && errno == ELOOP)
+        return xt_err_set(err, XT_ERR_RUN,
+                          "%s is a symbolic link, and what it leads to is not written; remove it, "
+                          "or give the file itself",
+                          path);
+    if (*fd >= 0 && fstat(*fd, &st) == 0 && !S_ISFIFO(st.st_mode))
+        return XT_OK;
+    int error = errno;
+    if (*fd < 0)
+        return xt_err_set(err, XT_ERR_RUN, "cannot write %s: %s", path, strerror(error));
+    close(*fd);
+    *fd = -1;
+    return xt_err_set(err, XT_ERR_RUN, "cannot write %s: it is a pipe", path);
+}
+
 bool xt_file_read_at(int fd, uint64_t at, void *bytes, size_t count)
 {
     for (size_t done = 0; done < count;) {

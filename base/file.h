@@ -25,6 +25,11 @@ enum xt_status xt_file_open(const char *path, int *fd, size_t *size, struct xt_e
  * says why, 0 that the file ends before. */
 bool xt_file_read_at(int fd, uint64_t at, void *bytes, size_t count);
 
+/* Opens a file that is written in place (a log, a cache), which is created where there is none;
+ * `flags`: O_WRONLY or O_RDWR, perhaps O_APPEND. What is there under that name is such a file: a
+ * symbolic link, which could lead anywhere, is refused, and so is a pipe. */
+enum xt_status xt_file_open_own(const char *path, int flags, int *fd, struct xt_err *err);
+
 /* A file being written under a temporary name that nobody can guess, in the same folder; nothing is
  * seen at `path` before commit. It goes into the folder that was there at the beginning. */
 struct xt_file_writer {

@@ -172,11 +172,10 @@ static enum xt_status create_on_disk(struct xt_cache *cache, struct xt_err *err)
                           "--cache disk: %s are no files whose time could be compared; use "
                           "--cache ram",
                           cache->config.source->description);
-    cache->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (cache->fd < 0)
-        return xt_err_set(err, XT_ERR_RUN, "cannot open the cache %s: %s", path, strerror(errno));
+    enum xt_status status = xt_file_open_own(path, O_RDWR, &cache->fd, err);
+    if (status)
+        return xt_err_prefix(err, "--cache disk: ");
     struct shape wanted = shape_of(cache);
-    enum xt_status status = XT_OK;
     if (is_of(cache, &wanted, &status, err) || status)
         return status;
     if (!write_seal(cache->fd, &wanted))

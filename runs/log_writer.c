@@ -58,10 +58,8 @@ enum xt_status xt_log_writer_open_mended(int *fd, const char *path,
                                          void *context, struct xt_err *err)
 {
     enum xt_status status = xt_file_exists(path) ? mend(path, keep, context, err) : XT_OK;
-    *fd = status ? -1 : open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-    if (!status && *fd < 0)
-        status = xt_err_set(err, XT_ERR_RUN, "cannot write %s: %s", path, strerror(errno));
-    return status;
+    *fd = -1;
+    return status ? status : xt_file_open_own(path, O_WRONLY | O_APPEND, fd, err);
 }
 
 /* What lines stay, and how many were broken. */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -93,33 +94,91 @@ static enum xt_status create_numbered(struct xt_run_folder *folder, const char *
     return status;
 }
 
+/* The folder itself is locked: a file in it could be removed, and then locked by a second process.
+ * File systems that lock no folders (NFS) lock a file. */
+enum lock_of { LOCK_FOLDER, LOCK_FILE };
+
+static int open_lock(const char *path, enum lock_of what, bool create)
+{
+    char *file = NULL;
+    if (what == LOCK_FOLDER)
+        return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (asprintf(&file, "%s/%s", path, lock_name) < 0)
+        return -1;
+    int fd = open(file, O_RDWR | O_NOFOLLOW | O_CLOEXEC | (create ? O_CREAT : 0), 0666);
+    free(file);
+    return fd;
+}
+
+/* Locks of the open file, not of the process: they hold between threads and end with a kill. */
+static bool lock(int fd, enum lock_of what, bool shared)
+{
+    struct flock whole = {.l_type = shared ? F_RDLCK : F_WRLCK, .l_whence = SEEK_SET};
+    if (what == LOCK_FOLDER)
+        return flock(fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0;
+    return fcntl(fd, F_OFD_SETLK, &whole) == 0;
+}
+
+static bool is_held(int error)
+{
+    return error == EWOULDBLOCK || error == EAGAIN || error == EACCES;
+}
+
+/* Who only asks whether a run is in use holds the lock for a moment. */
+static bool lock_patiently(int fd, enum lock_of what)
+{
+    enum { TRIES = 20, APART_NS = 10 * 1000 * 1000 };
+    for (int i = 1; !lock(fd, what, false); i++) {
+        if (!is_held(errno) || i == TRIES)
+            return false;
+        nanosleep(&(struct timespec){.tv_nsec = APART_NS}, NULL);
+    }
+    return true;
+}
+
 static enum xt_status take_lock(struct xt_run_folder *folder, struct xt_err *err)
 {
-    char *path = NULL;
-    enum xt_status status = xt_file_join(&path, folder->path, lock_name, err);
-    if (status)
-        return status;
-    folder->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (folder->lock < 0)
-        status = xt_err_set(err, XT_ERR_RUN, "cannot write in the run folder %s: %s", folder->path,
-                            strerror(errno));
-    free(path);
-    if (status)
-        return status;
-    /* A lock of the open file, not of the process: it holds between threads and ends with a kill.
-     */
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    if (fcntl(folder->lock, F_OFD_SETLK, &lock) == 0)
-        return XT_OK;
-    if (errno == EAGAIN || errno == EACCES)
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "%s is in use by another xtrain; wait for it, or choose another --out",
-                          folder->path);
+    for (enum lock_of what = LOCK_FOLDER; what <= LOCK_FILE; what++) {
+        folder->lock = open_lock(folder->path, what, true);
+        if (folder->lock < 0)
+            return xt_err_set(err, XT_ERR_RUN, "cannot write in the run folder %s: %s",
+                              folder->path, strerror(errno));
+        if (lock_patiently(folder->lock, what)) {
+            if (what == LOCK_FILE)
+                xt_log_detail("%s: its file system locks no folders; %s is locked, which nobody "
+                              "may remove while the run goes on",
+                              folder->path, lock_name);
+            return XT_OK;
+        }
+        if (is_held(errno))
+            return xt_err_set(err, XT_ERR_USAGE,
+                              "%s is in use by another xtrain; wait for it, or choose another "
+                              "--out",
+                              folder->path);
+        if (what == LOCK_FOLDER)
+            close(folder->lock);
+    }
     xt_log_warn(
         "%s: its file system has no locks (%s), so a second xtrain on this run would not be "
         "seen",
         folder->path, strerror(errno));
     return XT_OK;
+}
+
+bool xt_run_folder_in_use(const char *path, bool *known)
+{
+    *known = false;
+    bool held = false;
+    for (enum lock_of what = LOCK_FOLDER; what <= LOCK_FILE && !*known; what++) {
+        int fd = open_lock(path, what, false);
+        if (fd < 0)
+            continue;
+        bool locked = lock(fd, what, true);
+        held = !locked && is_held(errno);
+        *known = locked || held;
+        close(fd);
+    }
+    return held;
 }
 
 enum xt_status xt_run_folder_open(struct xt_run_folder *folder, const char *out, const char *model,

@@ -1,5 +1,5 @@
-/* A run's folder: created new, never overwritten, and used by one process at a time (a lock file,
- * also over NFS where the server has locks; said where it has none).
+/* A run's folder: created new, never overwritten, and used by one process at a time: the
+ * folder itself is locked, on NFS a file in it; said where there are no locks.
  */
 #ifndef XT_RUNS_RUN_FOLDER_H
 #define XT_RUNS_RUN_FOLDER_H
@@ -20,6 +20,8 @@ struct xt_run_folder {
  * XT_ERR_RUN where it cannot be written. */
 enum xt_status xt_run_folder_open(struct xt_run_folder *folder, const char *out, const char *model,
                                   bool existing, struct xt_err *err);
+/* Whether a process uses the run in this folder; *known is false where that cannot be asked. */
+bool xt_run_folder_in_use(const char *path, bool *known);
 /* Releases the lock; the folder stays. */
 void xt_run_folder_clear(struct xt_run_folder *folder);
 

@@ -207,8 +207,75 @@ enum xt_status xt_process_run(const struct xt_process *process, void *result, si
 
 enum { IN, OUT, SAID, STREAMS };
 
+/* What another program is started by; made before the fork, after which nothing may be allocated.
+ */
+struct start {
+    struct xt_str file; /* empty: there is no such program */
+    struct xt_str path; /* "PATH=..." */
+    char **environment;
+};
+
+static void clear_start(struct start *start)
+{
+    xt_str_clear(&start->file);
+    xt_str_clear(&start->path);
+    free(start->environment);
+}
+
+/* One folder of PATH, where it is absolute. */
+static enum xt_status add_folder(struct start *start, const char *folder, size_t length,
+                                 const char *program, struct xt_err *err)
+{
+    struct xt_str file = {0};
+    bool first = strchr(xt_str_get(&start->path), '/') == NULL;
+    if (length == 0 || *folder != '/')
+        return XT_OK;
+    enum xt_status status =
+        xt_str_printf(&start->path, err, "%s%.*s", first ? "" : ":", (int)length, folder);
+    if (!status && !start->file.length)
+        status = xt_str_printf(&file, err, "%.*s/%s", (int)length, folder, program);
+    if (!status && file.length && access(file.data, X_OK) == 0)
+        status = xt_str_append(&start->file, file.data, file.length, err);
+    xt_str_clear(&file);
+    return status;
+}
+
+/* The environment with that PATH. */
+static enum xt_status set_environment(struct start *start, struct xt_err *err)
+{
+    size_t count = 0;
+    while (environ[count])
+        count++;
+    enum xt_status status =
+        xt_mem_calloc(&start->environment, count + 2, sizeof *environ, "an environment", err);
+    if (status)
+        return status;
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!xt_str_starts(environ[i], "PATH="))
+            start->environment[kept++] = environ[i];
+    start->environment[kept] = start->path.data;
+    return XT_OK;
+}
+
+static enum xt_status prepare_start(struct start *start, const char *program, struct xt_err *err)
+{
+    const char *path = getenv("PATH");
+    enum xt_status status = xt_str_printf(&start->path, err, "PATH=");
+    if (!status && strchr(program, '/') && access(program, X_OK) == 0)
+        status = xt_str_printf(&start->file, err, "%s", program);
+    for (const char *at = path ? path : "/usr/bin:/bin"; !status; at++) {
+        size_t length = strcspn(at, ":");
+        status = add_folder(start, at, length, program, err);
+        at += length;
+        if (!*at)
+            break;
+    }
+    return status ? status : set_environment(start, err);
+}
+
 _Noreturn static void be_the_program(const struct xt_process_program *program,
-                                     const int fds[STREAMS])
+                                     const struct start *start, const int fds[STREAMS])
 {
     union {
         const char *const *in;
@@ -219,7 +286,7 @@ _Noreturn static void be_the_program(const struct xt_process_program *program,
             _exit(127);
     xt_stop_forget();
     alarm(program->seconds);
-    execvp(argv.out[0], argv.out);
+    execve(start->file.data, argv.out, start->environment);
     _exit(127);
 }
 
@@ -244,8 +311,14 @@ enum xt_status xt_process_run_program(const struct xt_process_program *program,
     int fds[STREAMS];
     bool ready = true;
     pid_t child = -1;
+    struct start start = {0};
     *end = (struct xt_process_end){0};
-    *code = 0;
+    enum xt_status status = prepare_start(&start, program->argv[0], err);
+    *code = status || start.file.length ? 0 : 127;
+    if (status || *code) {
+        clear_start(&start);
+        return status;
+    }
     fflush(NULL);
     for (int i = 0; i < STREAMS; i++)
         ready = (fds[i] = memfd_create("xtrain-program", MFD_CLOEXEC)) >= 0 && ready;
@@ -254,8 +327,8 @@ enum xt_status xt_process_run_program(const struct xt_process_program *program,
     if (ready)
         child = fork();
     if (child == 0)
-        be_the_program(program, fds);
-    enum xt_status status = XT_OK;
+        be_the_program(program, &start, fds);
+    clear_start(&start);
     if (child < 0)
         status =
             xt_err_set(err, XT_ERR_RUN, "cannot start %s: %s", program->argv[0], strerror(errno));

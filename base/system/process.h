@@ -55,7 +55,9 @@ double xt_process_seconds(double fallback);
 
 /* Another program: what it reads on standard input, and how long it may take. */
 struct xt_process_program {
-    const char *const *argv; /* found in PATH; ends in NULL */
+    /* Ends in NULL. A program without a slash is looked for where PATH says, in absolute folders
+     * alone: the current folder holds other people's files. It sees that PATH, too. */
+    const char *const *argv;
     const void *input;
     size_t input_bytes;
     unsigned seconds; /* 0: no limit */

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/system/process.h"
 #include "base/system/stop.h"
 #include "base/system/thread.h"
 #include "cli/bench/scratch.h"
@@ -131,27 +132,27 @@ static enum xt_status measure(struct scale *scale, int ranks, struct xt_err *err
 {
     struct scale_run *run = &scale->runs[scale->count];
     struct xt_str line = {0};
-    char text[4096] = "";
+    struct xt_str text = {0};
+    struct xt_process_end end;
+    int code = 0;
     enum xt_status status = build_line(scale, ranks, &line, err);
-    FILE *pipe = status ? NULL : popen(line.data, "re");
-    if (!status && !pipe)
-        status = xt_err_set(err, XT_ERR_RUN, "no shell can be started: %s", strerror(errno));
     xt_log_detail("%s", xt_str_get(&line));
-    xt_str_clear(&line);
-    if (status)
-        return status;
-    size_t got = fread(text, 1, sizeof text - 1, pipe);
-    text[got] = '\0';
-    int code = pclose(pipe);
-    status = xt_stop_check(err, "before %d ranks were measured", ranks);
-    if (!status && (!WIFEXITED(code) || WEXITSTATUS(code)))
+    const struct xt_process_program shell = {
+        .argv = (const char *const[]){"sh", "-c", xt_str_get(&line), NULL}};
+    if (!status)
+        status = xt_process_run_program(&shell, &text, &code, &end, err);
+    if (!status)
+        status = xt_stop_check(err, "before %d ranks were measured", ranks);
+    if (!status && (code || end.signal))
         status = fail(scale, ranks, err);
-    if (status)
-        return status;
-    run->ranks = ranks;
-    read_end(text, run);
-    scale->count++;
-    return XT_OK;
+    if (!status) {
+        run->ranks = ranks;
+        read_end(xt_str_get(&text), run);
+        scale->count++;
+    }
+    xt_str_clear(&text);
+    xt_str_clear(&line);
+    return status;
 }
 
 static enum xt_status report(const struct scale *scale, struct xt_err *err)

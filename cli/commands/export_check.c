@@ -16,7 +16,9 @@
 
 enum { IMAGES_MOST = 256, SECONDS_MOST = 600, NO_PROGRAM = 127, NO_MODULE = 3 };
 
-/* Reads the images' bytes, and prepares them by what the model's own metadata says. The answer is a
+/* Isolated (-I): no module comes from the current folder, nor from where the environment says.
+ *
+ * Reads the images' bytes, and prepares them by what the model's own metadata says. The answer is a
  * line with the version, then the logits. */
 static const char script[] =
     "import sys\n"
@@ -179,7 +181,7 @@ static enum xt_status run(const struct seen *seen, const struct xt_settings *set
     int code = 0;
     snprintf(batch, sizeof batch, "%d", seen->network->batch);
     const struct xt_process_program program = {
-        .argv = (const char *const[]){python, "-c", script, model, batch, NULL},
+        .argv = (const char *const[]){python, "-I", "-c", script, model, batch, NULL},
         .input = seen->pixels.data,
         .input_bytes = seen->pixels.length,
         .seconds = SECONDS_MOST,

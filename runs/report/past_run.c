@@ -1,18 +1,17 @@
 #include "runs/report/past_run.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/config.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "runs/report/json.h"
+#include "runs/run_folder.h"
 
 static const size_t record_limit = (size_t)1 << 32;
 static const size_t facts_limit = (size_t)256 << 20;
@@ -318,21 +317,13 @@ static void take_best(struct xt_past_run *run)
         run->best = e;
 }
 
-/* As runs/run_folder.c locks it; where that cannot be asked, the run is neither. */
-static enum xt_status look_for_lock(struct xt_past_run *run, struct xt_err *err)
+/* Where it cannot be told, the run is neither. */
+static void look_for_lock(struct xt_past_run *run)
 {
     const char *state = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(run->facts, "state"));
-    char *path = NULL;
-    enum xt_status status = xt_file_join(&path, run->folder, ".lock", err);
-    int fd = status ? -1 : open(path, O_RDONLY | O_CLOEXEC);
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    bool told = fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0;
-    run->running = told && lock.l_type != F_UNLCK;
-    run->killed = told && !run->running && state && strcmp(state, "running") == 0;
-    if (fd >= 0)
-        close(fd);
-    free(path);
-    return status;
+    bool known = false;
+    run->running = xt_run_folder_in_use(run->folder, &known);
+    run->killed = known && !run->running && state && strcmp(state, "running") == 0;
 }
 
 enum xt_status xt_past_run_read(struct xt_past_run *run, const char *folder, struct xt_err *err)
@@ -352,7 +343,7 @@ enum xt_status xt_past_run_read(struct xt_past_run *run, const char *folder, str
     if (!status)
         take_best(run);
     if (!status)
-        status = look_for_lock(run, err);
+        look_for_lock(run);
     if (!status && !run->setting_count && !run->metrics.length)
         status = xt_err_set(err, XT_ERR_DATA,
                             xt_file_exists(folder)

@@ -143,6 +143,28 @@ static void a_link_at_a_name_that_could_be_guessed_is_not_followed(void **state)
 }
 
 /* What is written goes where the file was begun, whatever has that folder's name by then. */
+/* As a hostile run folder has it: a log or a lock that leads elsewhere. */
+static void a_file_written_in_place_is_no_link_and_no_pipe(void **state)
+{
+    char elsewhere[4096], link[4096], pipe[4096], log[4096];
+    int fd = -1;
+    struct xt_err err;
+    snprintf(elsewhere, sizeof elsewhere, "%s", support_path(*state, "elsewhere"));
+    snprintf(link, sizeof link, "%s", support_path(*state, "link"));
+    snprintf(pipe, sizeof pipe, "%s", support_path(*state, "pipe"));
+    snprintf(log, sizeof log, "%s", support_path(*state, "log"));
+    assert_int_equal(symlink(elsewhere, link), 0);
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    xt_file_open_own(link, O_WRONLY, &fd, &err);
+    support_assert_error(&err, XT_ERR_RUN, "link is a symbolic link");
+    assert_false(xt_file_exists(elsewhere));
+    xt_file_open_own(pipe, O_RDWR, &fd, &err);
+    support_assert_error(&err, XT_ERR_RUN, "pipe: it is a pipe");
+    assert_int_equal(xt_file_open_own(log, O_WRONLY | O_APPEND, &fd, &err), XT_OK);
+    close(fd);
+    assert_true(xt_file_exists(log));
+}
+
 static void a_folder_that_is_moved_takes_its_file_along(void **state)
 {
     struct xt_err err = {0};
@@ -461,6 +483,7 @@ int main(void)
         IN_FOLDER(a_pipe_without_a_writer_does_not_hang),
         IN_FOLDER(nothing_is_seen_before_the_commit),
         IN_FOLDER(a_link_at_a_name_that_could_be_guessed_is_not_followed),
+        IN_FOLDER(a_file_written_in_place_is_no_link_and_no_pipe),
         IN_FOLDER(a_folder_that_is_moved_takes_its_file_along),
         IN_FOLDER(what_a_killed_process_left_is_told_by_its_name),
         IN_FOLDER(an_abandoned_file_leaves_no_trace),

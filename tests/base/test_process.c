@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/system/process.h"
@@ -182,6 +183,36 @@ static void another_program_reads_and_answers(void **state)
     xt_str_clear(&output);
 }
 
+/* A program of that name lies in the current folder, which PATH names in three ways. */
+static void no_program_comes_from_the_current_folder(void **state)
+{
+    char before[4096];
+    struct xt_err err;
+    struct xt_str output = {0};
+    struct xt_process_end end;
+    int code = 0;
+    const struct xt_process_program planted = {.argv =
+                                                   (const char *const[]){"planted-program", NULL}};
+    const struct xt_process_program shell = {
+        .argv = (const char *const[]){"sh", "-c", "planted-program; echo $PATH", NULL}};
+    static const char script[] = "#!/bin/sh\necho planted\n";
+    char *path = strdup(getenv("PATH"));
+    const char *file = support_path(*state, "planted-program");
+    support_write_file(file, script, sizeof script - 1);
+    assert_int_equal(chmod(file, 0755), 0);
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(*state), 0);
+    setenv("PATH", ":.:/usr/bin:./:/bin:", 1);
+    assert_int_equal(xt_process_run_program(&planted, &output, &code, &end, &err), XT_OK);
+    assert_int_equal(code, 127);
+    assert_int_equal(xt_process_run_program(&shell, &output, &code, &end, &err), XT_OK);
+    assert_string_equal(xt_str_get(&output), "/usr/bin:/bin\n");
+    setenv("PATH", path, 1);
+    free(path);
+    assert_int_equal(chdir(before), 0);
+    xt_str_clear(&output);
+}
+
 static void a_program_that_is_not_there_or_does_not_end_is_told(void **state)
 {
     (void)state;
@@ -211,6 +242,8 @@ int main(void)
         cmocka_unit_test(what_an_answer_points_to_comes_with_it),
         cmocka_unit_test(busy_processes_end_with_what_they_were_started_for),
         cmocka_unit_test(another_program_reads_and_answers),
+        cmocka_unit_test_setup_teardown(no_program_comes_from_the_current_folder,
+                                        support_make_folder, support_remove_folder),
         cmocka_unit_test(a_program_that_is_not_there_or_does_not_end_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,6 +82,23 @@ static void a_second_user_is_refused_until_the_first_lets_go(void **state)
     xt_run_folder_clear(&second);
 }
 
+/* Whoever may write in the folder may remove what lies in it. */
+static void a_lock_file_that_is_removed_lets_nobody_in(void **state)
+{
+    struct xt_run_folder first;
+    struct xt_run_folder second;
+    struct xt_err err = {0};
+    bool known = false;
+    assert_int_equal(xt_run_folder_open(&first, *state, "lprnet", true, &err), XT_OK);
+    remove(support_path(*state, ".lock"));
+    assert_true(xt_run_folder_in_use(*state, &known));
+    assert_int_equal(xt_run_folder_open(&second, *state, "lprnet", true, &err), XT_ERR_USAGE);
+    xt_run_folder_clear(&second);
+    xt_run_folder_clear(&first);
+    assert_false(xt_run_folder_in_use(*state, &known));
+    assert_true(known);
+}
+
 static void a_file_is_set_aside_and_a_missing_one_is_no_matter(void **state)
 {
     struct xt_run_folder folder;
@@ -105,6 +122,7 @@ int main(void)
         TEST(a_folder_of_something_else_is_not_gone_on_with),
         TEST(half_written_files_are_cleared_away_and_no_others),
         TEST(a_second_user_is_refused_until_the_first_lets_go),
+        TEST(a_lock_file_that_is_removed_lets_nobody_in),
         TEST(a_file_is_set_aside_and_a_missing_one_is_no_matter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

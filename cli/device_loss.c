@@ -85,18 +85,19 @@ enum xt_status xt_run_again_prepare(const struct xt_trainer *trainer, struct xt_
     char none_lost[VARIABLE_ROOM];
     const struct xt_settings *s = trainer->settings;
     const char *folder = trainer->folder.path;
-    bool goes_on = s->resume && strcmp(s->resume, "auto") != 0;
+    bool goes_on = s->record.resume && strcmp(s->record.resume, "auto") != 0;
     char left[32];
-    double seconds = s->stop_after - (xt_thread_seconds() - trainer->start_time);
+    double seconds = s->run.stop_after - (xt_thread_seconds() - trainer->start_time);
     snprintf(left, sizeof left, "%.3f", seconds > 1 ? seconds : 1);
-    const char *const without[] = {"resume", "out", s->stop_after > 0 ? "stop-after" : NULL, NULL};
+    const char *const without[] = {"resume", "out", s->run.stop_after > 0 ? "stop-after" : NULL,
+                                   NULL};
     const char *with[8] = {"--resume", goes_on ? folder : "auto"};
     size_t count = 2;
     if (!goes_on) {
         with[count++] = "--out";
         with[count++] = folder;
     }
-    if (s->stop_after > 0) {
+    if (s->run.stop_after > 0) {
         with[count++] = "--stop-after";
         with[count++] = left;
     }
@@ -107,7 +108,7 @@ enum xt_status xt_run_again_prepare(const struct xt_trainer *trainer, struct xt_
 static const char *device_of(const struct xt_device_loss *loss)
 {
     const char *name = loss->trainer->network.device.name;
-    return *name ? name : loss->settings->device;
+    return *name ? name : loss->settings->device.name;
 }
 
 /* As a JSON string, without its quotes. Async-signal-safe. */
@@ -169,7 +170,7 @@ static void begin_json(struct xt_device_loss *loss)
 {
     const struct xt_trainer *trainer = loss->trainer;
     char path[2000];
-    if (!loss->settings->json || !xt_ranks_is_first(loss->settings->ranks))
+    if (!loss->settings->output.json || !xt_ranks_is_first(loss->settings->ranks))
         return;
     xt_str_escape_bytes(trainer->folder.path, path, sizeof path);
     xt_str_append_to(loss->json, sizeof loss->json, "{\"run\":\"");
@@ -182,13 +183,13 @@ enum xt_status xt_device_loss_begin(struct xt_device_loss *loss, const struct xt
 {
     static const char *const nothing[] = {NULL};
     *loss = (struct xt_device_loss){.trainer = trainer, .settings = settings, .last_step = -1};
-    if (strcmp(settings->device, "cpu") == 0)
+    if (strcmp(settings->device.name, "cpu") == 0)
         return XT_OK;
     char none_lost[VARIABLE_ROOM];
     read_variable(loss);
     format_variable(none_lost, 0, -1);
     enum xt_status status = XT_OK;
-    if (settings->on_device_loss == XT_LOSS_RESUME && !settings->dry_run)
+    if (settings->run.on_device_loss == XT_LOSS_RESUME && !settings->request.dry_run)
         status = xt_again_prepare(&loss->again, nothing, nothing, none_lost, err);
     if (!status)
         xt_guard_set_end(last_words, loss);
@@ -213,7 +214,7 @@ enum xt_status xt_device_loss_open_folder(struct xt_device_loss *loss, struct xt
 
 void xt_device_loss_end(struct xt_device_loss *loss)
 {
-    if (strcmp(loss->settings->device, "cpu") != 0)
+    if (strcmp(loss->settings->device.name, "cpu") != 0)
         xt_guard_set_end(NULL, NULL);
     xt_again_clear(&loss->again);
 }

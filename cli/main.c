@@ -91,7 +91,7 @@ static enum xt_status run_group(int argc, const char *const *argv,
 static enum xt_status show_help(const struct xt_options *options, bool named, struct xt_err *err)
 {
     struct xt_str text = {0};
-    const char *model = options->values.model;
+    const char *model = options->values.network.model;
     enum xt_status status =
         named ? xt_help_command(options->command, options->models, model, &text, err)
               : xt_help_overview(options->models, model, &text, err);
@@ -114,8 +114,8 @@ static enum xt_status show_config(const struct xt_options *options, struct xt_er
 static enum xt_status work(struct xt_options *options, struct xt_err *err)
 {
     struct xt_kernel_progress kernels;
-    xt_kernel_progress_init(&kernels, options->values.quiet, options->values.json);
-    options->values.kernels = &kernels.observer;
+    xt_kernel_progress_init(&kernels, options->values.output.quiet, options->values.output.json);
+    options->values.network.kernels = &kernels.observer;
     enum xt_status status = xt_options_find_weights(options, err);
     return status ? status : functions[options->command](options, err);
 }
@@ -123,16 +123,16 @@ static enum xt_status work(struct xt_options *options, struct xt_err *err)
 static enum xt_status run_command(struct xt_options *options, bool named, struct xt_err *err)
 {
     const struct xt_settings *values = &options->values;
-    if (values->help)
+    if (values->request.help)
         return show_help(options, named, err);
-    if (values->version)
+    if (values->request.version)
         return xt_cmd_version(options, err);
-    if (values->print_config)
+    if (values->request.print_config)
         return show_config(options, err);
-    xt_log_set_level(values->quiet     ? XT_LOG_QUIET
-                     : values->verbose ? XT_LOG_VERBOSE
-                                       : XT_LOG_NORMAL);
-    xt_log_set_time(values->log_time);
+    xt_log_set_level(values->output.quiet     ? XT_LOG_QUIET
+                     : values->output.verbose ? XT_LOG_VERBOSE
+                                              : XT_LOG_NORMAL);
+    xt_log_set_time(values->output.log_time);
     /* Which CPUs it may use is known then. */
     enum xt_status status = xt_cli_ranks_open(options, err);
     if (!status)

@@ -108,7 +108,7 @@ enum xt_status xt_overfit_describe(struct xt_trainer *trainer, double loss,
         xt_report_line(report,
                        "learnt by heart: all %d by step %" PRId64 ", so images, labels and "
                        "training fit together; go on with the whole set, without --overfit",
-                       trainer->settings->overfit, trainer->best_step);
+                       trainer->settings->run.overfit, trainer->best_step);
         return XT_OK;
     }
     xt_report_line(report, "not learnt: %zu of %zu are read right after %s; not these:", e->correct,
@@ -126,5 +126,5 @@ enum xt_status xt_overfit_judge(const struct xt_trainer *trainer, struct xt_err 
     return xt_err_set(err, XT_ERR_RUN,
                       "--overfit %d: %zu of %zu images were learnt; with less than all of so few, "
                       "training on more is no use yet",
-                      trainer->settings->overfit, e->correct, e->images);
+                      trainer->settings->run.overfit, e->correct, e->images);
 }

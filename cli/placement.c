@@ -120,29 +120,29 @@ enum xt_status xt_placement_check_threads(const struct xt_settings *settings, st
 {
     const char *why = NULL;
     int may = xt_thread_available(&why);
-    if (settings->threads <= may || settings->oversubscribe)
+    if (settings->device.threads <= may || settings->device.oversubscribe)
         return XT_OK;
     return xt_err_set(err, XT_ERR_USAGE,
                       "--threads %d: this process may use %d, by %s, and threads that share a CPU "
                       "wait for each other; leave --threads out, or add --oversubscribe",
-                      settings->threads, may, why);
+                      settings->device.threads, may, why);
 }
 
 void xt_placement_print_threads(const struct xt_settings *settings, int count, FILE *out)
 {
     const char *why = NULL;
     int may = xt_thread_available(&why);
-    if (settings->threads)
+    if (settings->device.threads)
         why = "--threads";
     else if (count < may)
-        why = settings->resume ? "the checkpoint, or what other processes leave"
-                               : "what other processes leave";
+        why = settings->record.resume ? "the checkpoint, or what other processes leave"
+                                      : "what other processes leave";
     struct xt_numa numa;
     xt_numa_read(&numa, NULL);
     fprintf(out, "threads\n  compute  %d, by %s\n", count, why);
     fprintf(out, "  waiting  they spin before they sleep as %s says\n", xt_openmp_waiting());
-    if (settings->workers)
-        fprintf(out, "  loader   %d, by --workers\n", settings->workers);
+    if (settings->data.workers)
+        fprintf(out, "  loader   %d, by --workers\n", settings->data.workers);
     else
         fprintf(out, "  loader   %d at first, more if the steps need them\n", numa.count);
     if (numa.count == 1)
@@ -157,7 +157,7 @@ void xt_placement_print_threads(const struct xt_settings *settings, int count, F
 void xt_placement_step_images(const struct xt_trainer *trainer, char *text, size_t size)
 {
     int batch = trainer->batch;
-    int batches = trainer->settings->accumulate;
+    int batches = trainer->settings->recipe.accumulate;
     if (batches > 1)
         snprintf(text, size, "%d images, in %d batches of %d", batch * batches, batches, batch);
     else

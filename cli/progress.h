@@ -70,7 +70,7 @@ void xt_progress_clear(const struct xt_progress *progress);
  * where it takes more than a second. Stays where it is: the observer points to it. */
 struct xt_kernel_progress {
     struct xt_progress progress;
-    struct xt_graph_observer observer; /* for xt_settings.kernels */
+    struct xt_graph_observer observer; /* for xt_network_settings.kernels */
     double start;
 };
 void xt_kernel_progress_init(struct xt_kernel_progress *kernels, bool quiet, bool json);

@@ -56,7 +56,7 @@ enum xt_status xt_cli_ranks_open(struct xt_options *options, struct xt_err *err)
     enum xt_status status = xt_ranks_open(&s->ranks, err);
     if (status || !s->ranks)
         return status;
-    s->ranks->timeout = s->rank_timeout;
+    s->ranks->timeout = s->rank.timeout;
     s->host = (struct xt_host_share){
         .xpu = s->ranks->xpu,
         .processes = s->ranks->local_size,
@@ -64,12 +64,12 @@ enum xt_status xt_cli_ranks_open(struct xt_options *options, struct xt_err *err)
     };
     if (!xt_ranks_is_first(s->ranks)) {
         xt_log_set_level(XT_LOG_SILENT);
-        s->quiet = true;
-        s->verbose = false;
+        s->output.quiet = true;
+        s->output.verbose = false;
         if (!freopen("/dev/null", "w", stdout))
             return xt_err_set(err, XT_ERR_RUN, "/dev/null cannot be opened");
     }
-    if (s->device && strcmp(s->device, "auto") == 0)
+    if (s->device.name && strcmp(s->device.name, "auto") == 0)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--device auto is for one process; for %d say cpu, or xpu for one each",
                           s->ranks->size);
@@ -85,10 +85,11 @@ void xt_cli_ranks_print(const struct xt_trainer *trainer, FILE *out)
     fprintf(out,
             "%d ranks by %s, each on its share of every batch; batch norms over the images of %s; "
             "%.1f MB of gradients a step in %s, %s\n",
-            ranks->size, ranks->library, s->sync_bn ? "all (--sync-bn)" : "each (--no-sync-bn)",
+            ranks->size, ranks->library,
+            s->rank.sync_bn ? "all (--sync-bn)" : "each (--no-sync-bn)",
             xt_gradient_reduction_bytes(trainer->team) / 1e6,
             xt_count(xt_gradient_reduction_buckets(trainer->team), "bucket").text,
-            s->reduce_type == XT_REDUCE_BF16 ? "bf16" : "f32");
+            s->rank.reduce_type == XT_REDUCE_BF16 ? "bf16" : "f32");
     fprintf(out, "  %-5s %-16s %-7s %-8s %-12s %-26s %s\n", "rank", "host", "images", "threads",
             "CPUs", "instructions", "device");
     for (int i = 0; i < ranks->size; i++) {

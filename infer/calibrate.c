@@ -26,7 +26,7 @@ static int batch_of(const struct xt_network *network)
 
 enum xt_status xt_calibrate_check(const struct xt_settings *settings, struct xt_err *err)
 {
-    if (settings->fuse)
+    if (settings->network.fuse)
         return XT_OK;
     return xt_err_set(err, XT_ERR_USAGE,
                       "int8 needs the batch norms folded into the convolutions; leave --no-fuse "
@@ -39,7 +39,7 @@ enum xt_status xt_calibrate(struct xt_network *network, const struct xt_settings
     struct xt_source *source = NULL;
     struct xt_settings int8 = *settings;
     struct xt_recording *recording = NULL;
-    int8.amp = XT_AMP_INT8;
+    int8.network.amp = XT_AMP_INT8;
     network->ranges = (struct xt_ranges){0};
     *out = (struct xt_calibration){0};
     enum xt_status status = xt_calibrate_check(settings, err);
@@ -54,7 +54,7 @@ enum xt_status xt_calibrate(struct xt_network *network, const struct xt_settings
         snprintf(out->source, sizeof out->source, "%.255s", spec);
         network->graph->recording = recording;
         const struct xt_image_pass look = {.source = source,
-                                           .most = (size_t)settings->calibrate_images,
+                                           .most = (size_t)settings->answer.calibrate_images,
                                            .option = "--calibrate",
                                            .what = "while looking for int8's ranges"};
         status = xt_image_pass_run(network, settings, &look, &out->images, err);
@@ -72,7 +72,7 @@ enum xt_status xt_calibrate_int8(struct xt_network *network, const struct xt_set
                                  struct xt_err *err)
 {
     struct xt_settings int8 = *settings;
-    int8.amp = XT_AMP_INT8;
+    int8.network.amp = XT_AMP_INT8;
     enum xt_status status = xt_calibrate(network, settings, spec, out, err);
     return status ? status : xt_network_rebuild(network, &int8, batch, err);
 }
@@ -81,7 +81,7 @@ enum xt_status xt_calibrate_blank(struct xt_network *network, const struct xt_se
                                   int batch, struct xt_err *err)
 {
     struct xt_settings int8 = *settings;
-    int8.amp = XT_AMP_INT8;
+    int8.network.amp = XT_AMP_INT8;
     network->ranges.tensors = network->graph->tensor_count;
     for (int i = 0; i < network->ranges.tensors; i++)
         network->ranges.limit[i] = 1;

@@ -20,8 +20,8 @@ struct xt_calibration {
 /* Refuses settings that int8 cannot be had with. */
 enum xt_status xt_calibrate_check(const struct xt_settings *settings, struct xt_err *err);
 
-/* Finds the network's ranges with up to settings->calibrate_images images of `spec`, spread over
- * it by settings->seed, and leaves a float32 graph of some batch: rebuild it. XT_ERR_DATA where
+/* Finds the network's ranges with up to answer.calibrate_images images of `spec`, spread over
+ * it by data.seed, and leaves a float32 graph of some batch: rebuild it. XT_ERR_DATA where
  * there is no image, or the network gives what is no number. */
 enum xt_status xt_calibrate(struct xt_network *network, const struct xt_settings *settings,
                             const char *spec, struct xt_calibration *out, struct xt_err *err);

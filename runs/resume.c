@@ -11,14 +11,14 @@
 
 static bool is_auto(const struct xt_settings *s)
 {
-    return strcmp(s->resume, "auto") == 0;
+    return strcmp(s->record.resume, "auto") == 0;
 }
 
 /* The folder in which --resume looks for the newest checkpoint; NULL: it names a file, or there is
  * no such folder yet. What is wrong with a folder is for whoever opens the run's to say. */
 static const char *folder_to_search(const struct xt_settings *s)
 {
-    const char *folder = is_auto(s) ? s->out : s->resume;
+    const char *folder = is_auto(s) ? s->record.out : s->record.resume;
     return xt_file_is_folder(folder) ? folder : NULL;
 }
 
@@ -27,27 +27,27 @@ static enum xt_status check_network(const struct xt_checkpoint_file *from,
                                     const struct xt_settings *settings, struct xt_err *err)
 {
     const char *model = from->path ? xt_weight_file_meta(&from->file, "model") : NULL;
-    if (!model || strcmp(model, settings->model) == 0)
+    if (!model || strcmp(model, settings->network.model) == 0)
         return XT_OK;
     return xt_err_set(
         err, XT_ERR_USAGE,
         "%s is a checkpoint of %s, and --model is %s; go on with --model %s, or begin "
         "a run in another folder",
-        from->path, model, settings->model, model);
+        from->path, model, settings->network.model, model);
 }
 
 enum xt_status xt_resume_read(struct xt_resume *resume, const struct xt_settings *settings,
                               struct xt_err *err)
 {
     *resume = (struct xt_resume){.newest = -1};
-    if (!settings->resume)
+    if (!settings->record.resume)
         return XT_OK;
-    if (is_auto(settings) && !settings->out)
+    if (is_auto(settings) && !settings->record.out)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--resume auto needs --out DIR: the run's folder to look in");
-    if (!is_auto(settings) && !xt_file_exists(settings->resume))
+    if (!is_auto(settings) && !xt_file_exists(settings->record.resume))
         return xt_err_set(err, XT_ERR_DATA, "--resume %s: there is no such file or folder",
-                          settings->resume);
+                          settings->record.resume);
     const char *folder = folder_to_search(settings);
     enum xt_status status = XT_OK;
     if (folder)
@@ -55,10 +55,10 @@ enum xt_status xt_resume_read(struct xt_resume *resume, const struct xt_settings
     if (!status && folder)
         status = xt_checkpoint_open_newest(&resume->from, folder, err);
     else if (!is_auto(settings) && !status)
-        status = xt_checkpoint_open(&resume->from, settings->resume, err);
+        status = xt_checkpoint_open(&resume->from, settings->record.resume, err);
     if (!status && !resume->from.path && !is_auto(settings))
         status = xt_err_set(err, XT_ERR_DATA, "--resume %s: the folder holds no whole checkpoint",
-                            settings->resume);
+                            settings->record.resume);
     return status ? status : check_network(&resume->from, settings, err);
 }
 
@@ -72,11 +72,11 @@ enum xt_status xt_resume_open_folder(struct xt_run_folder *folder,
                                      const struct xt_settings *settings, const char *model,
                                      struct xt_err *err)
 {
-    const char *out = settings->out;
-    if (!settings->resume || is_auto(settings))
-        return xt_run_folder_open(folder, out, model, settings->resume != NULL, err);
+    const char *out = settings->record.out;
+    if (!settings->record.resume || is_auto(settings))
+        return xt_run_folder_open(folder, out, model, settings->record.resume != NULL, err);
     char *own = NULL;
-    enum xt_status status = xt_file_folder_of(&own, settings->resume, err);
+    enum xt_status status = xt_file_folder_of(&own, settings->record.resume, err);
     bool is_own = !out || (!status && xt_file_is_same(out, own));
     if (!status)
         status = xt_run_folder_open(folder, out ? out : own, model, is_own, err);
@@ -153,7 +153,7 @@ enum xt_status xt_resume_load(const struct xt_resume *resume, const struct xt_re
                               struct xt_err *err)
 {
     const struct xt_checkpoint_file *from = &resume->from;
-    if (!into->settings->resume)
+    if (!into->settings->record.resume)
         return XT_OK;
     enum xt_status status = check_newest(resume, into, err);
     if (!status && from->path)

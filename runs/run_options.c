@@ -12,14 +12,14 @@ enum xt_status xt_run_options_init(struct xt_run_options *options,
     if (!settings->list_options)
         return XT_OK;
     struct xt_settings found = *settings;
-    found.model = network->model->name;
-    if (!found.batch)
-        found.batch = network->batch;
-    found.image_size = network->model->any_size ? network->height : 0;
-    found.classes = network->task == XT_TASK_CLASSES ? network->classes : 0;
-    found.normalize = network->normalise_text;
-    found.bn = network->bn_frozen ? XT_BN_FROZEN : XT_BN_BATCH;
-    found.lprnet_norm = network->over_batch ? XT_CONTEXT_BATCH : XT_CONTEXT_SAMPLE;
+    found.network.model = network->model->name;
+    if (!found.network.batch)
+        found.network.batch = network->batch;
+    found.network.image_size = network->model->any_size ? network->height : 0;
+    found.network.classes = network->task == XT_TASK_CLASSES ? network->classes : 0;
+    found.network.normalize = network->normalise_text;
+    found.network.bn = network->bn_frozen ? XT_BN_FROZEN : XT_BN_BATCH;
+    found.network.lprnet_norm = network->over_batch ? XT_CONTEXT_BATCH : XT_CONTEXT_SAMPLE;
     return settings->list_options(&found, options, err);
 }
 

@@ -12,8 +12,8 @@ static enum xt_status after_step(struct xt_trainer *trainer, struct xt_err *err)
     enum xt_status status = xt_trainer_report(trainer, err);
     if (!status && xt_trainer_evaluation_is_due(trainer))
         status = xt_trainer_evaluate(trainer, err);
-    int64_t every =
-        trainer->settings->save_every ? trainer->settings->save_every : trainer->epoch_steps;
+    int64_t every = trainer->settings->record.save_every ? trainer->settings->record.save_every
+                                                         : trainer->epoch_steps;
     /* After the last step there is an evaluation first. */
     if (status || trainer->step % every != 0 || trainer->step >= trainer->steps)
         return status;
@@ -128,7 +128,7 @@ static enum xt_status train_step(struct xt_trainer *trainer, struct xt_err *err)
         status = after_step(trainer, err);
     if (!status && trainer->step == trainer->steps)
         status = xt_step_settle(trainer, NULL, err);
-    if (status && trainer->diverged && trainer->settings->on_nan == XT_ON_NAN_ROLLBACK)
+    if (status && trainer->diverged && trainer->settings->run.on_nan == XT_ON_NAN_ROLLBACK)
         return xt_trainer_roll_back(trainer, err);
     return status;
 }
@@ -138,7 +138,7 @@ static void watch_cpus(struct xt_trainer *trainer)
 {
     const struct xt_settings *s = trainer->settings;
     const struct xt_device *device = &trainer->network.device;
-    double every = s->threads || s->ranks || device->own_memory ? 0 : s->watch_cpus;
+    double every = s->device.threads || s->ranks || device->own_memory ? 0 : s->run.watch_cpus;
     xt_others_begin(&trainer->others, device->threads, xt_thread_available(NULL), every);
 }
 
@@ -186,7 +186,7 @@ static enum xt_status train(struct xt_trainer *trainer, struct xt_err *err)
     enum xt_status status =
         xt_trainer_evaluation_is_due(trainer) ? xt_trainer_evaluate(trainer, err) : XT_OK;
     /* There is a checkpoint to go back to from the first step on. */
-    if (!status && trainer->saved_step < 0 && trainer->settings->on_nan == XT_ON_NAN_ROLLBACK)
+    if (!status && trainer->saved_step < 0 && trainer->settings->run.on_nan == XT_ON_NAN_ROLLBACK)
         status = xt_trainer_save(trainer, err);
     while (!status && trainer->step < trainer->steps) {
         status = trainer->team ? trainer->vote.stop : xt_trainer_why_stop(trainer, &done);
@@ -229,7 +229,7 @@ enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_
         xt_monitor_start(&trainer->monitor, &trainer->network.device, XT_MONITOR_INTERVAL, err);
     if (!status)
         status = xt_watchdog_start(&trainer->watchdog, &trainer->network.device,
-                                   trainer->settings->device_timeout, err);
+                                   trainer->settings->run.device_timeout, err);
     /* So that whoever looks before the first evaluation sees that it goes on, and later that it was
      * killed. */
     if (!status)

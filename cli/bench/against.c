@@ -62,9 +62,10 @@ static double number(const cJSON *run, const char *key)
 
 static bool is_same(const cJSON *run, const struct xt_settings *settings)
 {
-    return is_text(run, "model", settings->model) && is_text(run, "device", settings->device) &&
-           is_text(run, "type", xt_amp_name(settings->amp)) &&
-           number(run, "batch") == settings->batch;
+    return is_text(run, "model", settings->network.model) &&
+           is_text(run, "device", settings->device.name) &&
+           is_text(run, "type", xt_amp_name(settings->network.amp)) &&
+           number(run, "batch") == settings->network.batch;
 }
 
 static const cJSON *find_run(const cJSON *json, const struct xt_settings *settings)
@@ -88,8 +89,8 @@ enum xt_status xt_bench_old_rate(const struct xt_bench_old *old, const struct xt
     if (!run)
         return xt_err_set(err, XT_ERR_DATA,
                           "--against %s has no run of %s on %s in %s at batch %d to compare with",
-                          old->path, settings->model, settings->device, xt_amp_name(settings->amp),
-                          settings->batch);
+                          old->path, settings->network.model, settings->device.name,
+                          xt_amp_name(settings->network.amp), settings->network.batch);
     double old_threads = number(run, "threads");
     if (threads && old_threads != threads)
         return xt_err_set(
@@ -100,7 +101,7 @@ enum xt_status xt_bench_old_rate(const struct xt_bench_old *old, const struct xt
     if (*rate > 0)
         return XT_OK;
     return xt_err_set(err, XT_ERR_DATA, "--against %s: the run of batch %d has no images_per_s",
-                      old->path, settings->batch);
+                      old->path, settings->network.batch);
 }
 
 enum xt_status xt_bench_compare(const struct xt_bench_run *runs, int count, const char *path,

@@ -43,10 +43,10 @@ static enum xt_status list_runs(const struct xt_options *options, struct xt_benc
         struct xt_settings settings = options->values;
         status = xt_options_pick(options, "batch", b, &settings, err);
         for (int t = 0; t < TYPES && !status; t++)
-            bench->runs[bench->count++] =
-                (struct xt_bench_infer_run){.amp = types[t].amp,
-                                            .fuse = types[t].fuse,
-                                            .batch = said ? settings.batch : usual_batches[b]};
+            bench->runs[bench->count++] = (struct xt_bench_infer_run){
+                .amp = types[t].amp,
+                .fuse = types[t].fuse,
+                .batch = said ? settings.network.batch : usual_batches[b]};
     }
     return status;
 }
@@ -86,9 +86,9 @@ static enum xt_status report(const struct xt_options *options, const struct xt_b
     const struct xt_settings *s = &options->values;
     struct xt_report *report = xt_report_create();
     xt_report_line(report, "%s: inference on random pictures of %dx%d in memory, %d classes, %s",
-                   xt_model_find(s->model)->title, bench->width, bench->height, bench->classes,
-                   bench->device);
-    xt_report_add(report, "model", NULL, "%s", s->model);
+                   xt_model_find(s->network.model)->title, bench->width, bench->height,
+                   bench->classes, bench->device);
+    xt_report_add(report, "model", NULL, "%s", s->network.model);
     xt_report_add(report, "device_name", NULL, "%s", bench->device);
     xt_report_add(report, "threads", NULL, "%d", bench->threads);
     struct xt_report *table = xt_report_table(report, "runs");
@@ -106,10 +106,10 @@ static enum xt_status report(const struct xt_options *options, const struct xt_b
         xt_report_add(row, NULL, "to first", "%9.2f", images_per_s(run) / images_per_s(first));
         if (run->others >= 0)
             xt_report_add(row, "others_cpu_share", NULL, "%f", run->others);
-        if (s->profile)
+        if (s->bench.profile)
             describe_profile(row, run, types[i % TYPES].name);
     }
-    return xt_report_end(report, s->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+    return xt_report_end(report, s->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
 
 static enum xt_status measure(const struct xt_options *options, struct xt_bench_infer *bench,
@@ -119,9 +119,9 @@ static enum xt_status measure(const struct xt_options *options, struct xt_bench_
     struct xt_progress progress;
     /* A recipe's steps are the length of a training run. */
     bool said = xt_options_source(options, "steps") >= XT_SOURCE_CONFIG;
-    int64_t samples = said ? s->steps : SAMPLES;
+    int64_t samples = said ? s->run.steps : SAMPLES;
     /* Standard output belongs to the results. */
-    xt_progress_init(&progress, s->quiet, true);
+    xt_progress_init(&progress, s->output.quiet, true);
     const struct xt_bench_observer observer = {.context = &progress, .progress = xt_progress_count};
     enum xt_status status = xt_bench_infer(
         bench, s, samples > SAMPLES_MAX ? SAMPLES_MAX : (int)samples, &observer, err);

@@ -72,9 +72,9 @@ struct decoding {
 static enum xt_status open_source(struct bench *bench, const struct xt_settings *s,
                                   struct xt_err *err)
 {
-    enum xt_status status = xt_model_get(s->model, &bench->model, err);
+    enum xt_status status = xt_model_get(s->network.model, &bench->model, err);
     if (!status && bench->model->time_steps)
-        status = xt_alphabet_load(&bench->alphabet, s->alphabet, err);
+        status = xt_alphabet_load(&bench->alphabet, s->network.alphabet, err);
     if (status)
         return status;
     struct xt_source_options options = {
@@ -83,7 +83,7 @@ static enum xt_status open_source(struct bench *bench, const struct xt_settings 
         .order = bench->model->bgr ? XT_PIXEL_BGR : XT_PIXEL_RGB,
         .labels_optional = true,
     };
-    return xt_source_open(&bench->source, s->data, &options, err);
+    return xt_source_open(&bench->source, s->data.images, &options, err);
 }
 
 /* A bench has no run's folder: its cache is a file that goes when the bench ends. */
@@ -103,13 +103,13 @@ static enum xt_status open_loader(struct bench *bench, const struct xt_settings 
                                   struct xt_err *err)
 {
     struct xt_feed_size size = {bench->model->width, bench->model->height, bench->model->bgr};
-    if (s->image_size && bench->model->any_size)
-        size.width = size.height = s->image_size;
+    if (s->network.image_size && bench->model->any_size)
+        size.width = size.height = s->network.image_size;
     bench->config = xt_feed_config(s, &size, true);
     bench->config.source = bench->source;
-    bench->config.batch = s->batch;
+    bench->config.batch = s->network.batch;
     /* A few files are enough for a bench. */
-    if (bench->source->count < (size_t)s->batch)
+    if (bench->source->count < (size_t)s->network.batch)
         bench->config.batch = (int)bench->source->count;
     bench->config.slots = xt_feed_slots(s);
     const struct xt_upload_config reference = {.slots = bench->config.slots,
@@ -118,7 +118,7 @@ static enum xt_status open_loader(struct bench *bench, const struct xt_settings 
                                                .width = size.width};
     enum xt_status status = xt_upload_init(&bench->upload, &reference, err);
     bench->config.slot_pixels = bench->upload.pixels;
-    if (!status && s->cache == XT_CACHE_CHOICE_DISK && !s->cache_file)
+    if (!status && s->data.cache == XT_CACHE_CHOICE_DISK && !s->data.cache_file)
         status = make_cache_file(bench, err);
     if (!status)
         status = xt_feed_open_cache(s, bench->cache_path, bench->source, &bench->config,
@@ -274,7 +274,7 @@ static enum xt_status measure_all(struct bench *bench, struct xt_err *err)
 static enum xt_status measure_transfer(struct bench *bench, const struct xt_settings *s,
                                        struct xt_err *err)
 {
-    if (strcmp(s->device, "cpu") == 0)
+    if (strcmp(s->device.name, "cpu") == 0)
         return XT_OK;
     const struct xt_device_options options = xt_network_device_options(s);
     enum xt_status status = xt_device_open_with(&bench->device, &options, err);
@@ -283,7 +283,7 @@ static enum xt_status measure_transfer(struct bench *bench, const struct xt_sett
     if (bench->device.own_memory)
         return xt_bench_upload(&bench->transfer, &bench->device, bench->config.batch,
                                bench->config.height, bench->config.width, err);
-    xt_log_note("--device %s: %s (%s): nothing crosses", s->device, bench->device.name,
+    xt_log_note("--device %s: %s (%s): nothing crosses", s->device.name, bench->device.name,
                 bench->device.chosen);
     return XT_OK;
 }
@@ -317,7 +317,7 @@ static enum xt_status report(const struct bench *bench, const struct xt_settings
     struct xt_report *report = xt_report_create();
     double rate = bench->loader_images / bench->loader_seconds;
     double decode_rate = bench->decode_images / bench->decode_seconds;
-    bool keeps = s->cache == XT_CACHE_CHOICE_FILES && bench->source->class->keep;
+    bool keeps = s->data.cache == XT_CACHE_CHOICE_FILES && bench->source->class->keep;
     xt_report_line(report, "%s, brought to %d x %d, batches of %d, %s", bench->source->description,
                    c->width, c->height, c->batch, xt_count((long long)c->workers, "worker").text);
     xt_report_add(report, "model", NULL, "%s", bench->model->name);
@@ -337,7 +337,7 @@ static enum xt_status report(const struct bench *bench, const struct xt_settings
     xt_report_add(report, "bad_images", bad ? "  bad" : NULL, "%10zu of the images", bad);
     if (bench->device.own_memory)
         describe_transfer(report, bench);
-    return xt_report_end(report, s->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+    return xt_report_end(report, s->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
 
 static enum xt_status run(struct bench *bench, const struct xt_settings *s, struct xt_err *err)

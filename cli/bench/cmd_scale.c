@@ -57,7 +57,7 @@ static enum xt_status build_line(const struct scale *scale, int ranks, struct xt
 {
     const struct xt_settings *s = &scale->options->values;
     bool said = xt_options_source(scale->options, "steps") >= XT_SOURCE_CONFIG;
-    long long steps = said ? (long long)s->steps : STEPS;
+    long long steps = said ? (long long)s->run.steps : STEPS;
     char *folder = NULL;
     struct xt_str program = {0};
     enum xt_status status = xt_file_program_folder(&folder, err);
@@ -65,7 +65,7 @@ static enum xt_status build_line(const struct scale *scale, int ranks, struct xt
         status = xt_str_printf(&program, err, "%s/xtrain", folder);
     if (!status && ranks > 1)
         status = xt_str_printf(line, err, "mpirun -n %d%s ", ranks,
-                               s->oversubscribe ? " --oversubscribe" : "");
+                               s->device.oversubscribe ? " --oversubscribe" : "");
     if (!status)
         status = xt_str_append_word(line, program.data, err);
     if (!status)
@@ -73,10 +73,11 @@ static enum xt_status build_line(const struct scale *scale, int ranks, struct xt
             xt_str_printf(line, err,
                           " --model %s --data '%s' --batch %d --steps %lld --log-every %lld "
                           "--amp %s --threads %d --bucket %d --reduce-type %s %s --json --quiet",
-                          s->model, xt_model_find(s->model)->default_data, s->batch, steps,
-                          steps > 1 ? steps / 2 : 1, s->amp == XT_AMP_BF16 ? "bf16" : "off",
-                          s->threads, s->bucket, s->reduce_type == XT_REDUCE_BF16 ? "bf16" : "f32",
-                          s->sync_bn ? "--sync-bn" : "--no-sync-bn");
+                          s->network.model, xt_model_find(s->network.model)->default_data,
+                          s->network.batch, steps, steps > 1 ? steps / 2 : 1,
+                          s->network.amp == XT_AMP_BF16 ? "bf16" : "off", s->device.threads,
+                          s->rank.bucket, s->rank.reduce_type == XT_REDUCE_BF16 ? "bf16" : "f32",
+                          s->rank.sync_bn ? "--sync-bn" : "--no-sync-bn");
     if (!status)
         status = append_places(scale, ranks, line, err);
     xt_str_clear(&program);
@@ -160,7 +161,7 @@ static enum xt_status report(const struct scale *scale, struct xt_err *err)
     const struct xt_settings *s = &scale->options->values;
     struct xt_report *report = xt_report_create();
     xt_report_line(report, "%s: the same batch of %d by 1 rank and by several, on this machine",
-                   xt_model_find(s->model)->title, s->batch);
+                   xt_model_find(s->network.model)->title, s->network.batch);
     struct xt_report *table = xt_report_table(report, "ranks");
     for (int i = 0; i < scale->count; i++) {
         const struct scale_run *run = &scale->runs[i];
@@ -174,7 +175,7 @@ static enum xt_status report(const struct scale *scale, struct xt_err *err)
         xt_report_scaled(row, "other", "else %", 100, "%.1f", run->other);
         xt_report_scaled(row, "beside_backward", "beside backward %", 100, "%.0f", run->beside);
     }
-    return xt_report_end(report, s->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+    return xt_report_end(report, s->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
 
 enum xt_status xt_cmd_bench_scale(struct xt_options *options, struct xt_err *err)
@@ -183,7 +184,7 @@ enum xt_status xt_cmd_bench_scale(struct xt_options *options, struct xt_err *err
     int most = xt_thread_available(NULL);
     enum xt_status status = xt_scratch_make(&scale.scratch, "the runs", err);
     for (int i = 0; i < RUNS && !status; i++)
-        if (1 << i <= most || options->values.oversubscribe)
+        if (1 << i <= most || options->values.device.oversubscribe)
             status = measure(&scale, 1 << i, err);
         else
             xt_log_note("%d ranks are more than the %d CPUs here, and are left out "

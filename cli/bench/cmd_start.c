@@ -82,8 +82,8 @@ static enum xt_status measure_pair(const struct bench *bench, int index, struct 
     enum xt_status status = xt_options_pick(bench->options, "amp", index, &settings, err);
     if (!status)
         status = xt_file_join(&cache, bench->scratch.folder, name, err);
-    settings.cache_dir = cache;
-    settings.kernel_cache = true;
+    settings.device.cache_dir = cache;
+    settings.device.kernel_cache = true;
     if (!status)
         status = measure(&settings, &bench->pairs[index].cold, err);
     if (!status)
@@ -152,18 +152,18 @@ static enum xt_status report(const struct bench *bench, struct xt_err *err)
     const struct xt_start *first = &bench->pairs[0].cold;
     struct xt_report *report = xt_report_create();
     xt_report_line(report, "%s, batches of %d, on %s: starts to the end of the first training step",
-                   xt_model_find(s->model)->title, s->batch, first->device);
+                   xt_model_find(s->network.model)->title, s->network.batch, first->device);
     if (!first->has_cache && !*first->no_cache)
         xt_report_line(report,
                        "the CPU has no kernel cache: its kernels are made anew in each start");
-    xt_report_add(report, "model", NULL, "%s", s->model);
-    xt_report_add(report, "batch", NULL, "%d", s->batch);
+    xt_report_add(report, "model", NULL, "%s", s->network.model);
+    xt_report_add(report, "batch", NULL, "%d", s->network.batch);
     xt_report_add(report, "device", NULL, "%s", first->device);
     xt_report_flag(report, "kernel_cache", NULL, first->has_cache, "", "");
     struct xt_report *list = xt_report_list(report, "starts");
     for (int i = 0; i < bench->count; i++)
         describe_pair(list, &bench->pairs[i]);
-    return xt_report_end(report, s->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+    return xt_report_end(report, s->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
 
 enum xt_status xt_cmd_bench_start(struct xt_options *options, struct xt_err *err)

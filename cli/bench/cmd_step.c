@@ -31,7 +31,7 @@ static int steps_to_time(const struct xt_options *options)
 {
     /* A recipe's steps are the length of a training run. */
     bool said = xt_options_source(options, "steps") >= XT_SOURCE_CONFIG;
-    int64_t steps = said ? options->values.steps : STEPS;
+    int64_t steps = said ? options->values.run.steps : STEPS;
     return steps > STEPS_MAX ? STEPS_MAX : (int)steps;
 }
 
@@ -40,7 +40,7 @@ static enum xt_status measure(const struct command *command, const struct xt_set
 {
     struct xt_progress progress;
     /* Standard output belongs to the results. */
-    xt_progress_init(&progress, settings->quiet, true);
+    xt_progress_init(&progress, settings->output.quiet, true);
     const struct xt_bench_observer observer = {.context = &progress, .progress = xt_progress_count};
     enum xt_status status =
         xt_bench_step(result, settings, steps_to_time(command->options), &observer, err);
@@ -117,7 +117,7 @@ static enum xt_status pick(const struct xt_options *options, int index,
         status = xt_options_pick(options, "batch", index / types % batches, settings, err);
     if (!status)
         status = xt_options_pick(options, "device", index / types / batches, settings, err);
-    settings->xpu = xt_str_starts(settings->device, "xpu");
+    settings->device.xpu = xt_str_starts(settings->device.name, "xpu");
     return status;
 }
 
@@ -129,13 +129,14 @@ static enum xt_status check_old(const struct command *command, struct xt_err *er
         struct xt_settings settings;
         double rate = 0;
         status = pick(command->options, i, &settings, err);
-        if (!status && !settings.batch)
+        if (!status && !settings.network.batch)
             status = xt_err_set(err, XT_ERR_USAGE,
                                 "--batch auto has nothing to compare with in --against %s: give "
                                 "the batch of that run",
-                                settings.against);
+                                settings.bench.against);
         if (!status)
-            status = xt_bench_old_rate(command->old, &settings, settings.threads, &rate, err);
+            status =
+                xt_bench_old_rate(command->old, &settings, settings.device.threads, &rate, err);
     }
     return status;
 }
@@ -147,8 +148,8 @@ static enum xt_status run_one(struct command *command, int index, struct xt_err 
     enum xt_status status = pick(command->options, index, &settings, err);
     if (status)
         return status;
-    run->model = settings.model;
-    run->device = settings.device;
+    run->model = settings.network.model;
+    run->device = settings.device.name;
     status = command->count == 1 ? measure(command, &settings, &run->result, err)
                                  : measure_apart(command, &settings, &run->result, err);
     if (status || !command->old)
@@ -161,14 +162,14 @@ static enum xt_status report(const struct command *command, struct xt_err *err)
     const struct xt_settings *s = &command->options->values;
     struct xt_report *report = xt_report_create();
     xt_report_line(report, "%s: training steps on random pictures in memory, %s",
-                   xt_model_find(s->model)->title, command->runs[0].result.device);
-    if (s->beside)
-        xt_report_add(report, "beside", "beside busy processes", "%d", s->beside);
-    if (s->recompute)
+                   xt_model_find(s->network.model)->title, command->runs[0].result.device);
+    if (s->bench.beside)
+        xt_report_add(report, "beside", "beside busy processes", "%d", s->bench.beside);
+    if (s->network.recompute)
         xt_report_flag(report, "recompute", "activations", true, "made again (--recompute)", "");
     xt_bench_describe(report, command->runs, command->count,
-                      (struct xt_bench_show){.profile = s->profile, .why = s->why});
-    return xt_report_end(report, s->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+                      (struct xt_bench_show){.profile = s->bench.profile, .why = s->bench.why});
+    return xt_report_end(report, s->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
 
 static enum xt_status run_all(struct command *command, struct xt_err *err)
@@ -177,8 +178,8 @@ static enum xt_status run_all(struct command *command, struct xt_err *err)
     enum xt_status status = XT_OK;
     double others = 0;
     struct xt_process_load load = {0};
-    if (s->beside)
-        status = xt_process_load_begin(&load, s->beside, err);
+    if (s->bench.beside)
+        status = xt_process_load_begin(&load, s->bench.beside, err);
     for (int i = 0; i < command->count && !status; i++)
         status = run_one(command, i, err);
     xt_process_load_end(&load);
@@ -186,10 +187,10 @@ static enum xt_status run_all(struct command *command, struct xt_err *err)
         status = report(command, err);
     for (int i = 0; i < command->count; i++)
         others = fmax(others, command->runs[i].result.others);
-    if (!status && !s->beside)
+    if (!status && !s->bench.beside)
         xt_cpu_warn_of_others(others);
     if (!status && command->old)
-        status = xt_bench_compare(command->runs, command->count, s->against, err);
+        status = xt_bench_compare(command->runs, command->count, s->bench.against, err);
     return status;
 }
 
@@ -201,8 +202,8 @@ enum xt_status xt_cmd_bench_step(struct xt_options *options, struct xt_err *err)
                                        xt_options_count(options, "amp")};
     enum xt_status status =
         xt_mem_calloc(&command.runs, (size_t)command.count, sizeof *command.runs, "the runs", err);
-    if (!status && options->values.against)
-        status = xt_bench_old_read(&command.old, options->values.against, err);
+    if (!status && options->values.bench.against)
+        status = xt_bench_old_read(&command.old, options->values.bench.against, err);
     if (!status)
         status = check_old(&command, err);
     if (!status)

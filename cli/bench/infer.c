@@ -30,7 +30,7 @@ static enum xt_status open_network(struct xt_network *network, const struct xt_s
 {
     enum xt_status status = xt_network_open(network, settings, err);
     if (!status && network->task == XT_TASK_CLASSES && !network->has_weights)
-        network->classes = settings->classes ? settings->classes : IMAGENET_CLASSES;
+        network->classes = settings->network.classes ? settings->network.classes : IMAGENET_CLASSES;
     return status ? status : xt_network_build(network, settings, 1, false, err);
 }
 
@@ -85,15 +85,15 @@ static enum xt_status build(struct work *work, const struct xt_settings *setting
                             const struct xt_bench_infer_run *run, struct xt_err *err)
 {
     struct xt_settings own = *settings;
-    own.amp = run->amp;
-    own.fuse = run->fuse;
+    own.network.amp = run->amp;
+    own.network.fuse = run->fuse;
     work->network.ranges = (struct xt_ranges){0};
     enum xt_status status = xt_network_rebuild(&work->network, &own, run->batch, err);
     if (!status && run->amp == XT_AMP_INT8)
         status = find_ranges(work, err);
     if (!status && run->amp == XT_AMP_INT8)
         status = xt_network_rebuild(&work->network, &own, run->batch, err);
-    own.convolutions_alone = true;
+    own.network.lower_bound = true;
     work->lower_bound.ranges = work->network.ranges;
     if (!status)
         status = xt_network_rebuild(&work->lower_bound, &own, run->batch, err);
@@ -174,7 +174,7 @@ enum xt_status xt_bench_infer(struct xt_bench_infer *bench, const struct xt_sett
     struct work work = {.samples = samples};
     struct xt_settings same = *settings;
     enum xt_status status = open_network(&work.network, settings, err);
-    same.threads = work.network.device.threads;
+    same.device.threads = work.network.device.threads;
     if (!status)
         status = open_network(&work.lower_bound, &same, err);
     if (!status)

@@ -34,9 +34,9 @@ enum xt_status xt_start_measure(struct xt_start *out, const struct xt_settings *
     struct xt_random_batch random = {.labels = NULL};
     double loss = 0;
     struct xt_settings one_step = *settings;
-    one_step.steps = 1;
-    one_step.sched = XT_SCHED_CONSTANT;
-    one_step.warmup = 0;
+    one_step.run.steps = 1;
+    one_step.recipe.sched = XT_SCHED_CONSTANT;
+    one_step.recipe.warmup = 0;
     *out = (struct xt_start){.compiled = 0};
     enum xt_status status = xt_trainer_init(&trainer, &one_step, err);
     if (!status)

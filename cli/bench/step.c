@@ -311,10 +311,10 @@ enum xt_status xt_bench_step(struct xt_bench_step *out, const struct xt_settings
     double start = xt_thread_seconds();
     *out = (struct xt_bench_step){.steps = steps};
     struct xt_settings same_work = *settings;
-    same_work.sched = XT_SCHED_CONSTANT;
-    same_work.warmup = 0;
-    same_work.lr = 0;
-    same_work.convolutions_alone = true;
+    same_work.recipe.sched = XT_SCHED_CONSTANT;
+    same_work.recipe.warmup = 0;
+    same_work.recipe.lr = 0;
+    same_work.network.lower_bound = true;
     struct bench bench = {.steps = steps, .observer = observer};
     enum xt_status status = xt_trainer_init(&bench.trainer, &same_work, err);
     if (!status)
@@ -327,7 +327,7 @@ enum xt_status xt_bench_step(struct xt_bench_step *out, const struct xt_settings
     if (!status)
         status = measure(&bench, err);
     out->others = xt_cpu_share_of_others(&before);
-    if (!status && settings->why)
+    if (!status && settings->bench.why)
         status = find_why(&bench, out, err);
     if (!status)
         status = report(&bench, out, err);

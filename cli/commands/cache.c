@@ -99,7 +99,7 @@ static enum xt_status report(const struct xt_cache_stores *stores, bool each, bo
 
 static enum xt_report_form form_of(const struct xt_settings *settings)
 {
-    return settings->json ? XT_REPORT_JSON : XT_REPORT_TEXT;
+    return settings->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT;
 }
 
 static enum xt_status verify(const struct xt_cache_stores *stores,
@@ -209,12 +209,14 @@ static enum xt_status prune(const struct xt_cache_stores *stores,
     uint64_t bytes = 0;
     size_t removed = 0;
     uint64_t freed = 0;
-    if (settings->max_age <= 0 && settings->max_size <= 0)
+    if (settings->prune.max_age <= 0 && settings->prune.max_size <= 0)
         return xt_err_set(err, XT_ERR_USAGE,
                           "cache prune needs --max-size MB or --max-age TIME, or both");
     enum xt_status status = sort_files(stores, &files, &count, &bytes, err);
-    int64_t oldest = settings->max_age > 0 ? (int64_t)time(NULL) - (int64_t)settings->max_age : 0;
-    uint64_t most = settings->max_size > 0 ? (uint64_t)settings->max_size * 1000000 : UINT64_MAX;
+    int64_t oldest =
+        settings->prune.max_age > 0 ? (int64_t)time(NULL) - (int64_t)settings->prune.max_age : 0;
+    uint64_t most =
+        settings->prune.max_size > 0 ? (uint64_t)settings->prune.max_size * 1000000 : UINT64_MAX;
     for (size_t i = 0; i < count && !status; i++) {
         const struct xt_cache_file *file = files[i].file;
         if (file->used >= oldest && bytes - freed <= most)
@@ -282,9 +284,9 @@ enum xt_status xt_cmd_cache(struct xt_options *options, struct xt_err *err)
     enum verb verb = INFO;
     enum xt_status status = find_verb(options, &verb, err);
     if (!status)
-        status = xt_cache_stores_read(&stores, options->values.cache_dir, err);
+        status = xt_cache_stores_read(&stores, options->values.device.cache_dir, err);
     if (!status && (verb == INFO || verb == LIST))
-        status = report(&stores, verb == LIST, options->values.json, err);
+        status = report(&stores, verb == LIST, options->values.output.json, err);
     else if (!status && verb == VERIFY)
         status = verify(&stores, &options->values, err);
     else if (!status && verb == PRUNE)

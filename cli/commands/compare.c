@@ -90,8 +90,8 @@ enum xt_status xt_cmd_compare(struct xt_options *options, struct xt_err *err)
         for (size_t i = 0; i < runs.count; i++)
             describe_run(xt_report_group(table, NULL), &runs.items[i]);
         describe_settings(report, &runs, keys, count);
-        status = xt_report_end(report, options->values.json ? XT_REPORT_JSON : XT_REPORT_TEXT,
-                               stdout, err);
+        status = xt_report_end(
+            report, options->values.output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
     }
     free(keys);
     xt_past_runs_clear(&runs);

@@ -42,8 +42,8 @@ static void clear_set(struct set *set)
 static enum xt_status choose_model(struct set *set, const struct xt_settings *s, const char *spec,
                                    struct xt_err *err)
 {
-    const char *model = s->model ? s->model : set->model ? set->model->name : NULL;
-    enum xt_status status = xt_alphabet_load(&set->alphabet, s->alphabet, err);
+    const char *model = s->network.model ? s->network.model : set->model ? set->model->name : NULL;
+    enum xt_status status = xt_alphabet_load(&set->alphabet, s->network.alphabet, err);
     if (status)
         return status;
     if (!model)
@@ -76,7 +76,7 @@ static enum xt_status open_set(struct set *set, const struct xt_settings *s, con
         return XT_OK;
     /* Labels that cannot be used are a finding here, and no end. */
     options.labels_optional = true;
-    if (s->strict_data || options.task == XT_TASK_CLASSES || status != XT_ERR_DATA ||
+    if (s->data.strict || options.task == XT_TASK_CLASSES || status != XT_ERR_DATA ||
         xt_source_open(&set->source, spec, &options, err)) {
         *err = set->labels;
         return status;
@@ -182,7 +182,7 @@ static void describe_labels(struct xt_report *report, const struct set *set,
 /* The other images, of which none should be among these. */
 static const char *others_of(const struct xt_settings *s)
 {
-    return s->against ? s->against : s->val;
+    return s->bench.against ? s->bench.against : s->data.val;
 }
 
 /* `against`: of the others, else NULL. */
@@ -215,7 +215,7 @@ static enum xt_status report(const struct set *set, const struct xt_settings *s,
                       xt_survey_common(survey, against));
         xt_report_add(report, NULL, "", "%s", others_of(s));
     }
-    return xt_report_end(report, s->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+    return xt_report_end(report, s->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
 
 /* ---- data check ---- */
@@ -231,11 +231,12 @@ static enum xt_status save_sheet(const struct set *set, const struct xt_settings
     /* What training may do to an image is to be seen, whether or not it is asked for. */
     config.augment = set->alphabet != NULL;
     config.flip = config.flip || !set->alphabet;
-    enum xt_status status = xt_sheet_save(s->sheet, &config, SHEET_SAMPLES, set->alphabet, err);
+    enum xt_status status =
+        xt_sheet_save(s->dataset.sheet, &config, SHEET_SAMPLES, set->alphabet, err);
     if (!status)
         xt_log_note("%s shows random images with their labels, as they are and as training may "
                     "see them",
-                    s->sheet);
+                    s->dataset.sheet);
     return status;
 }
 
@@ -268,7 +269,7 @@ static enum xt_status compare(const struct xt_model_info *model, const struct xt
     struct set set = {.model = model, .held_out = true};
     enum xt_status status = open_set(&set, s, others_of(s), err);
     if (!status)
-        status = xt_survey_take(survey, set.source, symbols_of(&set), s->strict_data, err);
+        status = xt_survey_take(survey, set.source, symbols_of(&set), s->data.strict, err);
     if (!status)
         judge(&set, survey, fault);
     clear_set(&set);
@@ -282,12 +283,12 @@ static enum xt_status check(const struct set *set, const struct xt_settings *s, 
     struct xt_err fault = {.status = XT_OK};
     bool others = others_of(s) != NULL;
     enum xt_status status =
-        xt_survey_take(&survey, set->source, symbols_of(set), s->strict_data, err);
+        xt_survey_take(&survey, set->source, symbols_of(set), s->data.strict, err);
     if (!status && others)
         status = compare(set->model, s, &against, &fault, err);
     if (!status)
         status = report(set, s, &survey, others ? &against : NULL, err);
-    if (!status && s->sheet && is_usable(&survey))
+    if (!status && s->dataset.sheet && is_usable(&survey))
         status = save_sheet(set, s, err);
     if (!status)
         status = judge(set, &survey, err);
@@ -394,11 +395,12 @@ static enum xt_status tell_split(const size_t counts[2], const struct xt_setting
 {
     struct xt_report *report = xt_report_create();
     xt_report_line(report, "%s in %s/train.txt, %zu in %s/val.txt",
-                   xt_count((long long)counts[0], "image").text, s->out, counts[1], s->out);
-    xt_report_add(report, "out", NULL, "%s", s->out);
+                   xt_count((long long)counts[0], "image").text, s->record.out, counts[1],
+                   s->record.out);
+    xt_report_add(report, "out", NULL, "%s", s->record.out);
     xt_report_add(report, "train", NULL, "%zu", counts[0]);
     xt_report_add(report, "val", NULL, "%zu", counts[1]);
-    return xt_report_end(report, s->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+    return xt_report_end(report, s->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
 
 /* Each sample goes to one side by a number drawn from seed and its index: so the parts stay as they
@@ -409,8 +411,8 @@ static enum xt_status split(const struct set *set, const struct xt_settings *s, 
     size_t counts[2] = {0};
     enum xt_status status = XT_OK;
     for (size_t i = 0; i < set->source->count && !status; i++) {
-        struct xt_rng rng = xt_rng_begin(s->seed, i);
-        int part = (double)xt_rng_uniform(&rng) < s->val_part;
+        struct xt_rng rng = xt_rng_begin(s->data.seed, i);
+        int part = (double)xt_rng_uniform(&rng) < s->dataset.val_part;
         status = xt_stop_check(err, "after %zu of %zu images; no list was written", i,
                                set->source->count);
         if (!status)
@@ -424,13 +426,13 @@ static enum xt_status split(const struct set *set, const struct xt_settings *s, 
                        "give another --val-part",
                        xt_count((long long)set->source->count, "image").text, counts[0], counts[1]);
     if (!status)
-        status = refuse_lists(s->out, err);
+        status = refuse_lists(s->record.out, err);
     if (!status)
-        status = xt_file_make_folder(s->out, err);
+        status = xt_file_make_folder(s->record.out, err);
     if (!status)
-        status = save_list(s->out, "train.txt", &parts[0], err);
+        status = save_list(s->record.out, "train.txt", &parts[0], err);
     if (!status)
-        status = save_list(s->out, "val.txt", &parts[1], err);
+        status = save_list(s->record.out, "val.txt", &parts[1], err);
     if (!status)
         status = tell_split(counts, s, err);
     xt_str_clear(&parts[0]);
@@ -457,7 +459,7 @@ enum xt_status xt_cmd_data_split(struct xt_options *options, struct xt_err *err)
 {
     const struct xt_settings *s = &options->values;
     struct set set = {0};
-    if (!s->out)
+    if (!s->record.out)
         return xt_err_set(err, XT_ERR_USAGE, "data split needs --out DIR: where the lists go");
     enum xt_status status = open_whole_set(&set, s, options->arguments[0], "split", err);
     if (!status)
@@ -473,7 +475,7 @@ static void describe_packed(struct xt_report *report, const struct xt_packed *pa
 {
     const struct xt_counted images = xt_count((long long)packed->images, "image");
     double megabytes = (double)packed->bytes / 1e6;
-    if (s->pack_as == XT_PACK_PIXELS)
+    if (s->dataset.pack_as == XT_PACK_PIXELS)
         xt_report_line(report,
                        "%s (%.1f MB of pixels) in %s; training takes them with --cache disk "
                        "--cache-file %s",
@@ -487,7 +489,7 @@ static void describe_packed(struct xt_report *report, const struct xt_packed *pa
     xt_report_add(report, "images", NULL, "%zu", packed->images);
     xt_report_add(report, "bad", NULL, "%zu", packed->bad);
     xt_report_add(report, "bytes", NULL, "%lld", (long long)packed->bytes);
-    if (s->pack_as == XT_PACK_SHARDS)
+    if (s->dataset.pack_as == XT_PACK_SHARDS)
         xt_report_add(report, "shards", NULL, "%zu", packed->shards);
 }
 
@@ -498,33 +500,34 @@ static enum xt_status tell_packed(const struct xt_packed *packed, const struct x
         xt_log_warn("%s could not be used and %s left out; the first: %s",
                     xt_count((long long)packed->bad, "image").text,
                     packed->bad == 1 ? "was" : "were", packed->first_bad);
-    if (s->quiet && !s->json)
+    if (s->output.quiet && !s->output.json)
         return XT_OK;
     struct xt_report *report = xt_report_create();
     describe_packed(report, packed, s, out);
-    return xt_report_end(report, s->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+    return xt_report_end(report, s->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
 
 static enum xt_status pack(const struct set *set, const struct xt_settings *s, const char *out,
                            struct xt_err *err)
 {
     const struct xt_model_info *model = set->model;
-    bool any_size = s->image_size && model->any_size;
+    bool any_size = s->network.image_size && model->any_size;
     struct xt_pack_config config = {
         .source = set->source,
         .order = model->bgr ? XT_PIXEL_BGR : XT_PIXEL_RGB,
-        .strict = s->strict_data,
+        .strict = s->data.strict,
         .alphabet = set->alphabet,
         .prefix = out,
-        .shard_bytes = (uint64_t)s->shard_size << 20,
+        .shard_bytes = (uint64_t)s->dataset.shard_size << 20,
         .path = out,
-        .width = any_size ? s->image_size : model->width,
-        .height = any_size ? s->image_size : model->height,
-        .workers = s->workers ? s->workers : xt_thread_available(NULL),
+        .width = any_size ? s->network.image_size : model->width,
+        .height = any_size ? s->network.image_size : model->height,
+        .workers = s->data.workers ? s->data.workers : xt_thread_available(NULL),
     };
     struct xt_packed packed = {0};
-    enum xt_status status = s->pack_as == XT_PACK_PIXELS ? xt_pack_pixels(&config, &packed, err)
-                                                         : xt_pack_shards(&config, &packed, err);
+    enum xt_status status = s->dataset.pack_as == XT_PACK_PIXELS
+                                ? xt_pack_pixels(&config, &packed, err)
+                                : xt_pack_shards(&config, &packed, err);
     if (!status)
         status = tell_packed(&packed, s, out, err);
     xt_packed_clear(&packed);

@@ -254,7 +254,7 @@ enum xt_status xt_cmd_devices(struct xt_options *options, struct xt_err *err)
         cpu.memory = (double)xt_thread_memory_limit();
     }
     if (!status)
-        status = report(&cpu, probe, xt_str_get(&masks), options->values.json, err);
+        status = report(&cpu, probe, xt_str_get(&masks), options->values.output.json, err);
     xt_str_clear(&masks);
     free(probe);
     return status;

@@ -16,11 +16,11 @@ static enum xt_status find_files(struct xt_options *options, const char *files[2
         return xt_err_set(err, XT_ERR_USAGE, "diff compares two files of weights; %s is a third",
                           options->arguments[2]);
     for (int i = 0; i < 2 && !status; i++) {
-        options->values.init = options->arguments[i];
+        options->values.network.init = options->arguments[i];
         status = xt_options_find_weights(options, err);
-        files[i] = options->values.init;
+        files[i] = options->values.network.init;
     }
-    options->values.init = NULL;
+    options->values.network.init = NULL;
     return status;
 }
 
@@ -43,6 +43,6 @@ enum xt_status xt_cmd_diff(struct xt_options *options, struct xt_err *err)
         xt_report_destroy(report);
         return status;
     }
-    return xt_report_end(report, options->values.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout,
-                         err);
+    return xt_report_end(report, options->values.output.json ? XT_REPORT_JSON : XT_REPORT_TEXT,
+                         stdout, err);
 }

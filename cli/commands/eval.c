@@ -240,13 +240,14 @@ static enum xt_status write_errors(struct command *command, struct xt_report *re
         .settings = s,
         .step = -1,
         .most = PAGE_MOST,
-        .pictures = s->images ? PAGE_PICTURES : 0,
+        .pictures = s->record.pictures ? PAGE_PICTURES : 0,
     };
     struct xt_file_list files = {0};
     enum xt_status status = xt_errors_end(&command->view.errors, err);
-    if (status || !s->errors)
+    if (status || !s->eval.errors)
         return status;
-    status = xt_error_files_write(s->errors, &findings, s->init, command->data, &files, err);
+    status = xt_error_files_write(s->eval.errors, &findings, s->network.init, command->data, &files,
+                                  err);
     if (!status) {
         struct xt_report *list = xt_report_list(report, "errors");
         xt_report_line(report, "%s, worst first: %s",
@@ -280,7 +281,8 @@ static enum xt_status end_report(struct command *command, struct xt_report *repo
         xt_report_destroy(report);
         return status;
     }
-    return xt_report_end(report, command->options->values.json ? XT_REPORT_JSON : XT_REPORT_TEXT,
+    return xt_report_end(report,
+                         command->options->values.output.json ? XT_REPORT_JSON : XT_REPORT_TEXT,
                          stdout, err);
 }
 
@@ -303,15 +305,16 @@ static void warn_of_bad(const struct xt_source *source, const struct xt_evaluati
 static const char *choose_data(const struct xt_options *options, const struct xt_network *network)
 {
     const struct xt_settings *s = &options->values;
-    if (s->data && xt_options_source(options, "data") == XT_SOURCE_COMMAND_LINE)
-        return s->data;
-    if (s->val) {
-        if (s->data)
-            xt_log_note("evaluating on `val` of %s; --data DIR takes another set", s->config);
-        return s->val;
+    if (s->data.images && xt_options_source(options, "data") == XT_SOURCE_COMMAND_LINE)
+        return s->data.images;
+    if (s->data.val) {
+        if (s->data.images)
+            xt_log_note("evaluating on `val` of %s; --data DIR takes another set",
+                        s->request.config);
+        return s->data.val;
     }
-    if (s->data)
-        return s->data;
+    if (s->data.images)
+        return s->data.images;
     xt_log_note("no --data was given: evaluating on %s", network->model->default_val);
     return network->model->default_val;
 }
@@ -321,10 +324,10 @@ static const char *choose_data(const struct xt_options *options, const struct xt
 static const char *choose_calibration(struct command *command)
 {
     const struct xt_settings *s = &command->options->values;
-    if (s->calibrate)
-        return s->calibrate;
-    if (s->data && xt_options_source(command->options, "data") == XT_SOURCE_CONFIG)
-        return s->data;
+    if (s->answer.calibrate)
+        return s->answer.calibrate;
+    if (s->data.images && xt_options_source(command->options, "data") == XT_SOURCE_CONFIG)
+        return s->data.images;
     command->calibrated_on_data = true;
     return command->data;
 }
@@ -336,7 +339,7 @@ static enum xt_status evaluate(struct command *command, int index, struct xt_err
     struct run *run = &command->runs[index];
     struct view *view = &command->view;
     enum xt_status status = XT_OK;
-    settings.amp = run->amp;
+    settings.network.amp = run->amp;
     if (run->amp == XT_AMP_INT8)
         status = xt_calibrate_int8(command->network, &settings, choose_calibration(command),
                                    command->network->batch, &command->calibration, err);
@@ -353,7 +356,7 @@ static enum xt_status evaluate(struct command *command, int index, struct xt_err
     };
     view->start = xt_thread_seconds();
     /* Standard output belongs to the result alone. */
-    xt_progress_init(&view->progress, settings.quiet, true);
+    xt_progress_init(&view->progress, settings.output.quiet, true);
     status = xt_evaluate(command->network, command->objective, &config, &run->result, err);
     xt_progress_clear(&view->progress);
     if (index == 0 && run->result.bad_images)
@@ -367,8 +370,8 @@ static enum xt_status open_network(struct command *command, struct xt_err *err)
 {
     struct xt_network *network = command->network;
     struct xt_settings settings = command->options->values;
-    int batch = settings.batch;
-    settings.amp = command->runs[0].amp;
+    int batch = settings.network.batch;
+    settings.network.amp = command->runs[0].amp;
     enum xt_status status = xt_network_open(network, &settings, err);
     if (!status)
         status = xt_network_check_device(network, &settings, err);
@@ -377,14 +380,14 @@ static enum xt_status open_network(struct command *command, struct xt_err *err)
     if (status)
         return status;
     command->data = choose_data(command->options, network);
-    if (settings.errors && xt_file_is_same(settings.errors, command->data))
+    if (settings.eval.errors && xt_file_is_same(settings.eval.errors, command->data))
         return xt_err_set(err, XT_ERR_USAGE,
                           "--errors %s would overwrite what is evaluated on; name another file",
-                          settings.errors);
+                          settings.eval.errors);
     status = xt_network_open_source(network, command->data, &command->source, err);
     struct xt_settings largest = settings;
     if (is_comparison(command))
-        largest.amp = XT_AMP_OFF;
+        largest.network.amp = XT_AMP_OFF;
     if (!status && !batch)
         status = xt_auto_batch_take(network, &largest, false, command->source->count, &batch, err);
     return status ? status : xt_network_build(network, &settings, batch, false, err);
@@ -400,10 +403,10 @@ static enum xt_status open_view(struct command *command, struct xt_err *err)
     command->view.objective = command->objective;
     if (status || is_comparison(command))
         return status;
-    command->view.show = (size_t)s->show;
+    command->view.show = (size_t)s->eval.show;
     command->view.collects = true;
     /* All that are wrong, or for the table of classes none. */
-    return xt_errors_init(&command->view.errors, command->objective, s->errors ? 0 : 1, err);
+    return xt_errors_init(&command->view.errors, command->objective, s->eval.errors ? 0 : 1, err);
 }
 
 static enum xt_status evaluate_all(struct command *command, struct xt_err *err)
@@ -411,7 +414,8 @@ static enum xt_status evaluate_all(struct command *command, struct xt_err *err)
     struct xt_report *said = xt_report_create();
     xt_report_add(said, "data", NULL, "%s", command->data);
     command->view.source = command->source;
-    if (command->options->values.json && command->options->values.show && !is_comparison(command))
+    if (command->options->values.output.json && command->options->values.eval.show &&
+        !is_comparison(command))
         command->view.answers = xt_report_list(said, "answers");
     enum xt_status status = open_view(command, err);
     for (int i = 0; i < command->count && !status; i++)
@@ -438,26 +442,27 @@ static enum xt_status list_runs(struct command *command, struct xt_err *err)
     command->count = compared ? xt_options_count(options, "compare") : 1;
     enum xt_status status = xt_mem_calloc(&command->runs, (size_t)command->count,
                                           sizeof *command->runs, "the runs", err);
-    if (!status && settings.errors && compared)
+    if (!status && settings.eval.errors && compared)
         status = xt_err_set(err, XT_ERR_USAGE,
                             "--errors lists the wrong answers of one type: give it without "
                             "--compare, and with --amp where the type is another");
-    else if (!status && settings.errors && xt_ranks_is_first(settings.ranks))
-        status = xt_error_files_check(settings.errors, err);
-    if (!status && settings.ranks && (!settings.batch || settings.show))
-        status = xt_err_set(err, XT_ERR_USAGE, "%s is for one process, and these are %d ranks; %s",
-                            settings.show ? "--show" : "--batch auto", settings.ranks->size,
-                            settings.show ? "--errors FILE lists the wrong answers of all of them"
+    else if (!status && settings.eval.errors && xt_ranks_is_first(settings.ranks))
+        status = xt_error_files_check(settings.eval.errors, err);
+    if (!status && settings.ranks && (!settings.network.batch || settings.eval.show))
+        status =
+            xt_err_set(err, XT_ERR_USAGE, "%s is for one process, and these are %d ranks; %s",
+                       settings.eval.show ? "--show" : "--batch auto", settings.ranks->size,
+                       settings.eval.show ? "--errors FILE lists the wrong answers of all of them"
                                           : "give the batch that each takes of its images");
     if (!status && compared && xt_options_source(options, "amp") == XT_SOURCE_COMMAND_LINE)
         status = xt_err_set(err, XT_ERR_USAGE,
                             "--compare says the types; leave --amp out, or give --amp alone");
     for (int i = 0; i < command->count && !status; i++) {
-        command->runs[i].amp = settings.amp;
+        command->runs[i].amp = settings.network.amp;
         if (compared)
             status = xt_options_pick(options, "compare", i, &settings, err);
         if (compared)
-            command->runs[i].amp = settings.compare;
+            command->runs[i].amp = settings.eval.compare;
         /* Before the types ahead of it take their time. */
         if (!status && command->runs[i].amp == XT_AMP_INT8)
             status = xt_calibrate_check(&settings, err);

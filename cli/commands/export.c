@@ -63,22 +63,22 @@ static enum xt_status check_path(const char *path, struct xt_err *err)
 
 static enum xt_status check_type(const struct xt_settings *s, struct xt_err *err)
 {
-    bool is_int8 = s->export_type == XT_EXPORT_INT8;
-    if (s->export_type != XT_EXPORT_F32 && !s->fuse)
+    bool is_int8 = s->export.type == XT_EXPORT_INT8;
+    if (s->export.type != XT_EXPORT_F32 && !s->network.fuse)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--type %s needs the batch norms folded into the convolutions; leave "
                           "--no-fuse out",
-                          xt_amp_name(amps[s->export_type]));
-    if (is_int8 && !s->calibrate)
+                          xt_amp_name(amps[s->export.type]));
+    if (is_int8 && !s->answer.calibrate)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--type int8 has to know how large the numbers in the network get: give "
                           "--calibrate DIR with images like those to be read, best those it was "
                           "trained on");
-    if (!is_int8 && s->calibrate)
+    if (!is_int8 && s->answer.calibrate)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--calibrate gives the ranges of int8; with --type %s "
                           "leave it out",
-                          xt_amp_name(amps[s->export_type]));
+                          xt_amp_name(amps[s->export.type]));
     return XT_OK;
 }
 
@@ -96,10 +96,11 @@ static enum xt_status write_graph(struct command *command, const struct xt_netwo
     char batch[16] = "any";
     enum xt_status status = xt_network_meta(network, &meta, err);
     struct xt_file_meta more[] = {
-        {"type", xt_amp_name(amps[s->export_type])},
+        {"type", xt_amp_name(amps[s->export.type])},
         {"batch", batch},
-        {"batch_norm", s->fuse ? "folded" : "kept"},
-        {"input", s->with_preprocess ? "bytes, NHWC" : "float32, NCHW, (byte - mean) * scale"},
+        {"batch_norm", s->network.fuse ? "folded" : "kept"},
+        {"input",
+         s->export.with_preprocess ? "bytes, NHWC" : "float32, NCHW, (byte - mean) * scale"},
         {"decoding", is_plates ? "ctc" : "softmax"},
         {"blank", blank},
     };
@@ -107,16 +108,16 @@ static enum xt_status write_graph(struct command *command, const struct xt_netwo
     struct xt_file_meta all[sizeof meta.items / sizeof *meta.items + sizeof more / sizeof *more];
     if (is_plates)
         snprintf(blank, sizeof blank, "%d", xt_alphabet_blank(network->alphabet));
-    if (s->fixed_batch)
-        snprintf(batch, sizeof batch, "%d", s->fixed_batch);
+    if (s->export.fixed_batch)
+        snprintf(batch, sizeof batch, "%d", s->export.fixed_batch);
     if (!status) {
         memcpy(all, meta.items, meta.count * sizeof *all);
         memcpy(all + meta.count, more, count * sizeof *all);
         const struct xt_export_options options = {
             .name = network->model->name,
             .logits = draft->logits,
-            .batch = s->fixed_batch,
-            .with_preprocess = s->with_preprocess,
+            .batch = s->export.fixed_batch,
+            .with_preprocess = s->export.with_preprocess,
             .meta = all,
             .meta_count = meta.count + count,
         };
@@ -131,7 +132,7 @@ static enum xt_status write_model(struct command *command, struct xt_err *err)
 {
     struct xt_settings settings = *command->settings;
     struct xt_network_draft draft = {&command->network.params, 1, false, NULL, NULL};
-    settings.amp = amps[settings.export_type];
+    settings.network.amp = amps[settings.export.type];
     enum xt_status status = xt_network_describe(&command->network, &settings, &draft, err);
     if (!status && draft.graph->err.status) {
         *err = draft.graph->err;
@@ -147,18 +148,19 @@ static enum xt_status build(struct command *command, struct xt_err *err)
 {
     const struct xt_settings *s = command->settings;
     struct xt_network *network = &command->network;
-    int batch = s->fixed_batch ? s->fixed_batch : BATCH;
+    int batch = s->export.fixed_batch ? s->export.fixed_batch : BATCH;
     enum xt_status status = xt_network_open(network, s, err);
     if (!status)
         status = xt_network_build(network, s, batch, false, err);
-    if (!status && s->check)
+    if (!status && s->export.check)
         status = xt_export_check_open(network, s, &command->source, err);
     if (!status && network->over_batch)
         xt_log_warn("the weights' lprnet_norm is batch: the model's answer to an image depends on "
                     "the others of its batch; --lprnet-norm sample exports one whose answers do "
                     "not");
-    if (!status && s->export_type == XT_EXPORT_INT8)
-        status = xt_calibrate_int8(network, s, s->calibrate, batch, &command->calibration, err);
+    if (!status && s->export.type == XT_EXPORT_INT8)
+        status =
+            xt_calibrate_int8(network, s, s->answer.calibrate, batch, &command->calibration, err);
     return status;
 }
 
@@ -167,7 +169,7 @@ static enum xt_status build(struct command *command, struct xt_err *err)
 static void describe_check(struct xt_report *report, const struct command *command)
 {
     const struct xt_export_check *c = &command->check;
-    const char *why_not = command->settings->check
+    const char *why_not = command->settings->export.check
                               ? c->why_not
                               : "--check DIR compares it with this program on images";
     struct xt_report *to = xt_report_group(report, "check");
@@ -201,11 +203,11 @@ static void describe_numbers(struct xt_report *report, const struct command *com
     char time[16] = "";
     xt_normalise_to_meta(network->normalise.mean, mean);
     xt_normalise_to_meta(network->normalise.scale, scale);
-    if (s->fixed_batch)
-        snprintf(batch, sizeof batch, "%d", s->fixed_batch);
+    if (s->export.fixed_batch)
+        snprintf(batch, sizeof batch, "%d", s->export.fixed_batch);
     if (network->model->time_steps)
         snprintf(time, sizeof time, "%d, ", network->model->time_steps);
-    if (s->with_preprocess)
+    if (s->export.with_preprocess)
         xt_report_line(report, "  in:  images, bytes [%s, %d, %d, 3], %s", batch, network->height,
                        network->width, order);
     else
@@ -220,12 +222,12 @@ static enum xt_status say(const struct command *command, struct xt_err *err)
     struct xt_report *report = xt_report_create();
     xt_report_add(report, "file", "", "%s: ", command->path);
     xt_report_add(report, "model", "", "%s", command->network.model->name);
-    xt_report_add(report, "type", "", " in %s, ", xt_amp_name(amps[s->export_type]));
+    xt_report_add(report, "type", "", " in %s, ", xt_amp_name(amps[s->export.type]));
     xt_report_scaled(report, "bytes", "", 1e-6, "%.1f MB, ", (double)command->exported.bytes);
     xt_report_add(report, "opset", "", "ONNX opset %d ", command->exported.opset);
     xt_report_add(report, "ir_version", "", "(IR version %d)", command->exported.ir);
-    xt_report_add(report, "batch", NULL, "%d", s->fixed_batch);
-    xt_report_flag(report, "with_preprocess", NULL, s->with_preprocess, "", "");
+    xt_report_add(report, "batch", NULL, "%d", s->export.fixed_batch);
+    xt_report_flag(report, "with_preprocess", NULL, s->export.with_preprocess, "", "");
     describe_numbers(report, command);
     if (command->calibration.images)
         xt_report_line(report, "  int8: ranges from %zu of the %s of %s",
@@ -233,14 +235,14 @@ static enum xt_status say(const struct command *command, struct xt_err *err)
                        xt_count((long long)command->calibration.all, "image").text,
                        command->calibration.source);
     describe_check(report, command);
-    return xt_report_end(report, s->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+    return xt_report_end(report, s->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
 
 enum xt_status xt_cmd_export(struct xt_options *options, struct xt_err *err)
 {
     const struct xt_settings *s = &options->values;
     struct command command = {.options = options, .settings = s, .path = options->arguments[1]};
-    options->values.init = options->arguments[0];
+    options->values.network.init = options->arguments[0];
     enum xt_status status = XT_OK;
     if (options->argument_count > 2)
         status = xt_err_set(err, XT_ERR_USAGE, "export takes WEIGHTS and MODEL.onnx, no more: %s",
@@ -255,12 +257,12 @@ enum xt_status xt_cmd_export(struct xt_options *options, struct xt_err *err)
         status = build(&command, err);
     if (!status)
         status = write_model(&command, err);
-    if (!status && s->check)
+    if (!status && s->export.check)
         status =
             xt_export_check(&command.network, s, command.source, command.path, &command.check, err);
     if (!status)
         status = say(&command, err);
-    if (!status && s->check && !*command.check.why_not && !command.check.passed)
+    if (!status && s->export.check && !*command.check.why_not && !command.check.passed)
         status = xt_err_set(err, XT_ERR_RUN,
                             "%s was written, but does not answer as this program does: see above",
                             command.path);

@@ -77,7 +77,7 @@ enum xt_status xt_export_check_open(const struct xt_network *network,
     struct xt_source_options options = xt_network_source_options(network);
     options.labels_optional = true;
     options.held_out = true;
-    enum xt_status status = xt_source_open(out, settings->check, &options, err);
+    enum xt_status status = xt_source_open(out, settings->export.check, &options, err);
     return status ? xt_err_prefix(err, "--check: ") : XT_OK;
 }
 
@@ -95,7 +95,7 @@ static enum xt_status look(struct seen *seen, struct xt_network *network,
     enum xt_status status = xt_image_pass_run(network, settings, &looks, &out->images, err);
     if (!status && !out->images)
         status = xt_err_set(err, XT_ERR_DATA, "--check: none of the images of %s could be read",
-                            settings->check);
+                            settings->export.check);
     return status;
 }
 
@@ -227,7 +227,7 @@ enum xt_status xt_export_check(struct xt_network *network, const struct xt_setti
     enum xt_status status = look(&seen, network, settings, source, out, err);
     if (!status)
         status = run(&seen, settings, model, out, err);
-    out->passed = !status && !*out->why_not && passes(out, settings->export_type);
+    out->passed = !status && !*out->why_not && passes(out, settings->export.type);
     xt_str_clear(&seen.pixels);
     xt_str_clear(&seen.logits);
     return status;

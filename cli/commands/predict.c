@@ -91,7 +91,7 @@ static enum xt_status list_inputs(struct reader *reader, const struct xt_options
 {
     enum xt_status status = XT_OK;
     if (xt_options_source(options, "data") == XT_SOURCE_COMMAND_LINE)
-        status = add_source(reader, options->values.data, err);
+        status = add_source(reader, options->values.data.images, err);
     for (int i = 1; i < options->argument_count && !status; i++)
         status = add_argument(reader, options->arguments[i], err);
     if (!status && reader->images == 0 && !reader->is_stream)
@@ -159,8 +159,8 @@ static enum xt_status start(struct reader *reader, struct xt_err *err)
     struct xt_engine_plan plan = {.wait = INFINITY};
     plan.session.any_count = reader->is_stream;
     plan.session.images = reader->is_stream ? XT_SESSION_BATCH : reader->images;
-    plan.session.batch = s->batch;
-    if (!reader->is_stream && reader->images < (size_t)s->batch)
+    plan.session.batch = s->network.batch;
+    if (!reader->is_stream && reader->images < (size_t)s->network.batch)
         plan.session.batch = (int)reader->images;
     enum xt_status status = xt_engine_start(reader->network, &plan, err);
     return status ? status
@@ -186,7 +186,7 @@ static void clear(struct reader *reader)
 enum xt_status xt_cmd_predict(struct xt_options *options, struct xt_err *err)
 {
     struct reader reader = {.settings = &options->values};
-    options->values.init = options->arguments[0];
+    options->values.network.init = options->arguments[0];
     enum xt_status status = xt_options_find_weights(options, err);
     if (!status)
         status = xt_engine_open(&reader.network, reader.settings, err);

@@ -27,7 +27,8 @@ enum xt_status xt_cmd_report(struct xt_options *options, struct xt_err *err)
     if (!status)
         status = find_path(options, &path, err);
     if (!status)
-        status = xt_page_write_runs(path, runs.items, runs.count, options->values.images, err);
+        status =
+            xt_page_write_runs(path, runs.items, runs.count, options->values.record.pictures, err);
     if (!status)
         xt_log_result(stdout, "%s: %s", path, xt_count((long long)runs.count, "run").text);
     free(path);

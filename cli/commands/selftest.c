@@ -47,7 +47,7 @@ static enum xt_status choose_types(struct command *command, struct xt_err *err)
         [XT_AMP_FP16] = has.trains_fp16 && command->device.trains_fp16,
         [XT_AMP_INT8] = has.infers_int8,
     };
-    enum xt_amp asked = command->options->values.amp;
+    enum xt_amp asked = command->options->values.network.amp;
     bool said = xt_options_source(command->options, "amp") >= XT_SOURCE_CONFIG;
     if (said && !runs[asked])
         return xt_err_set(err, XT_ERR_DEVICE, "%s does not %s in %s", command->device.name,
@@ -66,24 +66,25 @@ static enum xt_status add_model(struct command *command, const struct xt_model_i
     const struct xt_settings *s = &command->options->values;
     if (command->subject_count == NETWORKS_MAX)
         return xt_err_set(err, XT_ERR_RUN, "more than %d networks", NETWORKS_MAX);
-    bool sized = s->image_size && model->any_size;
-    if (s->image_size && !sized && s->model && s->image_size != model->height)
+    bool sized = s->network.image_size && model->any_size;
+    if (s->network.image_size && !sized && s->network.model &&
+        s->network.image_size != model->height)
         return xt_err_set(err, XT_ERR_USAGE, "--image-size %d: %s reads images of %dx%d alone",
-                          s->image_size, model->name, model->width, model->height);
+                          s->network.image_size, model->name, model->width, model->height);
     struct subject *subject = &command->subjects[command->subject_count++];
     *subject = (struct subject){
         .model = model,
-        .options = {.classes = s->classes ? s->classes : CLASSES,
-                    .height = sized ? s->image_size : model->height,
-                    .width = sized ? s->image_size : model->width,
-                    .context_over_batch = s->lprnet_norm == XT_CONTEXT_BATCH},
-        .batch =
-            xt_options_source(command->options, "batch") >= XT_SOURCE_CONFIG ? s->batch : BATCH,
+        .options = {.classes = s->network.classes ? s->network.classes : CLASSES,
+                    .height = sized ? s->network.image_size : model->height,
+                    .width = sized ? s->network.image_size : model->width,
+                    .context_over_batch = s->network.lprnet_norm == XT_CONTEXT_BATCH},
+        .batch = xt_options_source(command->options, "batch") >= XT_SOURCE_CONFIG ? s->network.batch
+                                                                                  : BATCH,
     };
     if (!model->time_steps)
         return XT_OK;
     struct xt_alphabet *alphabet = NULL;
-    enum xt_status status = xt_alphabet_load(&alphabet, s->alphabet, err);
+    enum xt_status status = xt_alphabet_load(&alphabet, s->network.alphabet, err);
     if (!status)
         subject->options.classes = xt_alphabet_count(alphabet);
     xt_alphabet_destroy(alphabet);
@@ -93,7 +94,7 @@ static enum xt_status add_model(struct command *command, const struct xt_model_i
 /* The small network first: where an op is off, its numbers are the easiest to follow. */
 static enum xt_status choose_subjects(struct command *command, struct xt_err *err)
 {
-    const char *name = command->options->values.model;
+    const char *name = command->options->values.network.model;
     size_t count = 0;
     const struct xt_model_info *const *models = xt_model_all(&count);
     const struct xt_model_info *model = NULL;
@@ -239,7 +240,8 @@ static enum xt_status print(const struct command *command, struct xt_err *err)
         snprintf(verdict, sizeof verdict, "%d WRONG", wrong);
     xt_report_line(report, "%s", "");
     xt_report_line(report, "%d passes of ops checked, %s", count_ops(command), verdict);
-    return xt_report_end(report, command->options->values.json ? XT_REPORT_JSON : XT_REPORT_TEXT,
+    return xt_report_end(report,
+                         command->options->values.output.json ? XT_REPORT_JSON : XT_REPORT_TEXT,
                          stdout, err);
 }
 
@@ -255,13 +257,13 @@ static enum xt_status verdict(const struct command *command, struct xt_err *err)
 static enum xt_status open_device(struct command *command, struct xt_err *err)
 {
     const struct xt_settings *s = &command->options->values;
-    const struct xt_device_options options = {.spec = s->device,
-                                              .threads = s->threads,
-                                              .cache_folder = s->cache_dir,
-                                              .no_cache = !s->kernel_cache};
+    const struct xt_device_options options = {.spec = s->device.name,
+                                              .threads = s->device.threads,
+                                              .cache_folder = s->device.cache_dir,
+                                              .no_cache = !s->device.kernel_cache};
     enum xt_status status = xt_device_open_with(&command->device, &options, err);
     if (!status && *command->device.chosen)
-        xt_log_note("--device %s: %s (%s)", s->device, command->device.name,
+        xt_log_note("--device %s: %s (%s)", s->device.name, command->device.name,
                     command->device.chosen);
     return status;
 }
@@ -270,7 +272,7 @@ enum xt_status xt_cmd_selftest(struct xt_options *options, struct xt_err *err)
 {
     const struct xt_settings *s = &options->values;
     struct command command = {.options = options};
-    xt_progress_init(&command.progress, s->quiet, true);
+    xt_progress_init(&command.progress, s->output.quiet, true);
     enum xt_status status = open_device(&command, err);
     if (!status)
         status = choose_types(&command, err);

@@ -22,22 +22,22 @@ static enum xt_status check(const struct xt_options *options, int *width, int *h
                             struct xt_err *err)
 {
     const struct xt_settings *s = &options->values;
-    bool frames = s->stdin_kind == XT_STDIN_FRAMES;
+    bool frames = s->service.stdin_kind == XT_STDIN_FRAMES;
     char rest = '\0';
     if (options->argument_count > 1)
         return xt_err_set(err, XT_ERR_USAGE,
                           "xtrain serve takes WEIGHTS alone; pictures come by HTTP, or by --stdin");
-    if (s->stdin_kind != XT_STDIN_NONE &&
+    if (s->service.stdin_kind != XT_STDIN_NONE &&
         xt_options_source(options, "listen") == XT_SOURCE_COMMAND_LINE)
         return xt_err_set(err, XT_ERR_USAGE, "--stdin and --listen: give one of the two");
-    if (frames != (s->frame != NULL))
+    if (frames != (s->service.frame != NULL))
         return xt_err_set(err, XT_ERR_USAGE,
                           frames ? "--stdin frames has to know their size: --frame WIDTHxHEIGHT"
                                  : "--frame is the size of the raw frames of --stdin frames");
-    if (frames && (sscanf(s->frame, "%6dx%6d%c", width, height, &rest) != 2 ||
+    if (frames && (sscanf(s->service.frame, "%6dx%6d%c", width, height, &rest) != 2 ||
                    xt_image_check(*width, *height, err)))
         return xt_err_set(err, XT_ERR_USAGE, "--frame takes WIDTHxHEIGHT, such as 1280x720, not %s",
-                          xt_show(s->frame).text);
+                          xt_show(s->service.frame).text);
     return XT_OK;
 }
 
@@ -51,13 +51,13 @@ static enum xt_status start(struct xtrain *network, const struct xt_options *opt
                             struct xt_err *err)
 {
     const struct xt_settings *s = &options->values;
-    bool is_http = s->stdin_kind == XT_STDIN_NONE;
+    bool is_http = s->service.stdin_kind == XT_STDIN_NONE;
     enum xt_value_source source = xt_options_source(options, "batch");
     bool is_said = source == XT_SOURCE_COMMAND_LINE || source == XT_SOURCE_CONFIG;
     *plan = (struct xt_engine_plan){
-        .session = {.batch = is_said ? s->batch : XT_SESSION_BATCH, .any_count = true},
-        .wait = s->max_latency,
-        .queue = s->max_queue,
+        .session = {.batch = is_said ? s->network.batch : XT_SESSION_BATCH, .any_count = true},
+        .wait = s->service.max_latency,
+        .queue = s->service.max_queue,
         .refuse = is_http,
         .passed = passed,
         .context = metrics,
@@ -86,7 +86,7 @@ static enum xt_status answer_stream(struct xtrain *network, const struct xt_sett
     double begin = xt_thread_seconds();
     enum xt_status status = xt_ordered_init(&answers, network, batch, s, err);
     if (!status)
-        status = xt_stream_run(&answers, s->stdin_kind, width, height, err);
+        status = xt_stream_run(&answers, s->service.stdin_kind, width, height, err);
     /* Told to stop, it answers what is in hand. */
     if (!status || status == XT_STOPPED || status == XT_INTERRUPTED)
         status = xt_ordered_end(&answers, xt_thread_seconds() - begin, err);
@@ -103,12 +103,12 @@ enum xt_status xt_cmd_serve(struct xt_options *options, struct xt_err *err)
     struct xtrain *network = NULL;
     int width = 0;
     int height = 0;
-    bool is_http = s->stdin_kind == XT_STDIN_NONE;
-    s->init = options->arguments[0];
+    bool is_http = s->service.stdin_kind == XT_STDIN_NONE;
+    s->network.init = options->arguments[0];
     xt_metrics_init(&metrics);
     enum xt_status status = check(options, &width, &height, err);
     if (!status && is_http)
-        status = xt_listener_open(&listener, s->listen, s->allow_remote, err);
+        status = xt_listener_open(&listener, s->service.listen, s->service.allow_remote, err);
     if (!status)
         status = xt_options_find_weights(options, err);
     if (!status)

@@ -279,7 +279,7 @@ static enum xt_status save(const char *folder, const char *name, const char *end
 static enum xt_status save_config(const struct sweep *sweep, int run, bool check_only,
                                   struct xt_err *err)
 {
-    const char *out = sweep->options->values.out;
+    const char *out = sweep->options->values.record.out;
     struct xt_str text = {0};
     char name[NAME_ROOM];
     char *folder = NULL;
@@ -304,7 +304,7 @@ static enum xt_status save_list(const struct sweep *sweep, struct xt_err *err)
         status = xt_str_printf(&text, err, "%s\n", name);
     }
     if (!status)
-        status = save(sweep->options->values.out, "runs", ".txt", &text, err);
+        status = save(sweep->options->values.record.out, "runs", ".txt", &text, err);
     xt_str_clear(&text);
     return status;
 }
@@ -369,7 +369,7 @@ static enum xt_status print_script(struct xt_str *text, struct xt_err *err)
 
 static enum xt_status save_script(const struct sweep *sweep, struct xt_err *err)
 {
-    const char *out = sweep->options->values.out;
+    const char *out = sweep->options->values.record.out;
     struct xt_str text = {0};
     char *path = NULL;
     enum xt_status status = print_script(&text, err);
@@ -387,7 +387,7 @@ static enum xt_status save_script(const struct sweep *sweep, struct xt_err *err)
 /* All is checked before anything is written. */
 static enum xt_status write_all(const struct sweep *sweep, struct xt_err *err)
 {
-    const char *out = sweep->options->values.out;
+    const char *out = sweep->options->values.record.out;
     enum xt_status status = XT_OK;
     for (int run = 0; run < sweep->run_count && !status; run++)
         status = save_config(sweep, run, true, err);
@@ -408,8 +408,8 @@ static enum xt_status write_all(const struct sweep *sweep, struct xt_err *err)
 enum xt_status xt_cmd_sweep(struct xt_options *options, struct xt_err *err)
 {
     struct sweep sweep = {.options = options};
-    const char *out = options->values.out;
-    if (options->values.resume)
+    const char *out = options->values.record.out;
+    if (options->values.record.resume)
         return xt_err_set(err, XT_ERR_USAGE,
                           "xtrain sweep takes no --resume; its run.sh goes on by itself");
     if (!out)

@@ -39,7 +39,7 @@ static void show_start(struct view *view)
     struct xt_start start;
     xt_start_read(view->trainer, &start);
     xt_progress_clear(&view->progress);
-    xt_start_print(&start, view->trainer->settings->verbose ? -1 : 1, stdout);
+    xt_start_print(&start, view->trainer->settings->output.verbose ? -1 : 1, stdout);
     fflush(stdout);
 }
 
@@ -99,7 +99,7 @@ static enum xt_status describe_run(const struct xt_options *options,
     const struct xt_settings *s = trainer->settings;
     FILE *out = stdout;
     xt_log_result(out, "training %s on %s%s", trainer->network.model->title,
-                  trainer->source->description, s->data ? "" : " (no --data was given)");
+                  trainer->source->description, s->data.images ? "" : " (no --data was given)");
     if (trainer->val)
         xt_log_result(out, "evaluating on %s", trainer->val->description);
     else
@@ -110,7 +110,7 @@ static enum xt_status describe_run(const struct xt_options *options,
         snprintf(from, sizeof from, "its weights of step %" PRId64, trainer->saved_step);
     xt_log_result(out, "on %s, %s, from %s", trainer->network.device.name,
                   xt_dtype_name(trainer->network.graph->options.dtype),
-                  s->init && trainer->saved_step < 0 ? s->init : from);
+                  s->network.init && trainer->saved_step < 0 ? s->network.init : from);
     xt_log_result(out, "pixels normalised by %s (%s)", trainer->network.normalise_text,
                   trainer->network.normalise_by);
     char images[64];
@@ -356,7 +356,7 @@ static void add_watch(struct xt_report *report, const struct xt_trainer *trainer
                        "ended before step %" PRId64 ": %s without gain (--patience %d; more of it "
                        "and --resume go on)",
                        trainer->steps, xt_count(trainer->patience.since, "evaluation").text,
-                       s->patience);
+                       s->run.patience);
     if (!status && trainer->end == XT_END_TIME)
         xt_report_line(report, "ended before step %" PRId64 ": the time of --max-time is spent",
                        trainer->steps);
@@ -364,7 +364,7 @@ static void add_watch(struct xt_report *report, const struct xt_trainer *trainer
     if (trainer->spikes.count)
         xt_report_line(report, "%s: losses far above those before, see `spikes` in metrics.jsonl",
                        xt_count(trainer->spikes.count, "loss spike").text);
-    if (s->on_nan == XT_ON_NAN_SKIP)
+    if (s->run.on_nan == XT_ON_NAN_SKIP)
         xt_report_add(report, "left_out_steps", NULL, "%lld", (long long)trainer->left_out);
     if (trainer->left_out)
         xt_report_line(report, "%s left out by --on-nan skip",
@@ -407,13 +407,13 @@ static struct xt_report *describe_end(const struct view *view, enum xt_status st
     add_times(report, trainer, seconds);
     add_watch(report, trainer, status);
     struct xt_err own;
-    if (!status && trainer->settings->overfit &&
+    if (!status && trainer->settings->run.overfit &&
         xt_overfit_describe(trainer, view->loss, report, &own))
         xt_report_fail(report);
     add_device(report, trainer);
     xt_slow_report(report, &trainer->slow.slow, true);
     xt_cli_ranks_describe_time(trainer, seconds - trainer->earlier_seconds, report);
-    if (trainer->best_step == 0 && !trainer->settings->overfit)
+    if (trainer->best_step == 0 && !trainer->settings->run.overfit)
         xt_report_line(report, "training did not improve on the given weights");
     add_files(report, trainer);
     if (status == XT_OK)
@@ -427,7 +427,7 @@ static struct xt_report *describe_end(const struct view *view, enum xt_status st
  * ranks look, rank 0 speaks. */
 static enum xt_status report_end(const struct view *view, enum xt_status status, struct xt_err *err)
 {
-    bool json = view->trainer->settings->json;
+    bool json = view->trainer->settings->output.json;
     if (status && !json)
         return status;
     struct xt_err own;
@@ -488,8 +488,9 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
                           struct xt_device_loss *loss, struct xt_err *err)
 {
     const struct xt_settings *s = &options->values;
-    struct view view = {.trainer = trainer, .silent = s->quiet || s->json, .loss = NAN};
-    xt_progress_init(&view.progress, s->quiet, s->json);
+    struct view view = {
+        .trainer = trainer, .silent = s->output.quiet || s->output.json, .loss = NAN};
+    xt_progress_init(&view.progress, s->output.quiet, s->output.json);
     bool first = xt_ranks_is_first(s->ranks);
     enum xt_status status = xt_network_check_device(&trainer->network, s, err);
     if (!status)
@@ -503,7 +504,7 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
         status = describe_run(options, trainer, err);
     if (status)
         return status;
-    if (s->verbose) {
+    if (s->output.verbose) {
         xt_placement_print_threads(s, trainer->network.device.threads, stderr);
         xt_placement_print(trainer->network.graph, trainer, stderr);
     }
@@ -518,7 +519,7 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
     status = report_end(&view, status, err);
     if (status == XT_ERR_RUN && first)
         add_checkpoint_left(trainer, err);
-    if (!status && s->overfit)
+    if (!status && s->run.overfit)
         status = xt_overfit_judge(trainer, err);
     if ((status == XT_STOPPED || status == XT_INTERRUPTED) && first)
         add_command(trainer, err);
@@ -536,8 +537,8 @@ enum xt_status xt_cmd_train(struct xt_options *options, struct xt_err *err)
     if (!status)
         xt_options_found_batch(options, trainer.batch);
     if (!status)
-        status = options->values.dry_run ? xt_placement_dry_run(options, &trainer, err)
-                                         : run(options, &trainer, &loss, err);
+        status = options->values.request.dry_run ? xt_placement_dry_run(options, &trainer, err)
+                                                 : run(options, &trainer, &loss, err);
     if (status && xt_guard_is_lost())
         status = xt_device_loss_take(&loss, err);
     xt_device_loss_end(&loss);

@@ -159,8 +159,10 @@ static enum xt_status look_at_device(struct look *look, const struct xt_settings
                                      const cJSON *with, struct xt_err *err)
 {
     const char *place = text_of(with, "device");
-    const struct xt_device_options options = {
-        .spec = place, .threads = 1, .cache_folder = s->cache_dir, .no_cache = !s->kernel_cache};
+    const struct xt_device_options options = {.spec = place,
+                                              .threads = 1,
+                                              .cache_folder = s->device.cache_dir,
+                                              .no_cache = !s->device.kernel_cache};
     enum xt_dtype type = type_of(text_of(with, "type"));
     struct xt_device device;
     struct xt_err why = {0};
@@ -283,7 +285,8 @@ enum xt_status xt_cmd_verify(struct xt_options *options, struct xt_err *err)
         return status;
     }
     conclude(&look);
-    status = xt_report_end(look.report, s->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+    status =
+        xt_report_end(look.report, s->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
     if (!status && look.device)
         return xt_err_set(err, look.device, "%s", look.why);
     if (!status && look.wrong)

@@ -47,7 +47,7 @@ static enum xt_status check(const struct xt_device *device, struct xt_err *err)
 static enum xt_status warm_check(struct xt_device *device, const struct xt_settings *settings,
                                  struct xt_err *err)
 {
-    return xt_selftest_prepare_device(device, xt_amp_dtype(settings->amp), err);
+    return xt_selftest_prepare_device(device, xt_amp_dtype(settings->network.amp), err);
 }
 
 static enum xt_status warm_training(const struct xt_settings *settings, struct warmed *out,
@@ -57,7 +57,7 @@ static enum xt_status warm_training(const struct xt_settings *settings, struct w
     enum xt_status status = xt_trainer_init(&trainer, settings, err);
     if (!status)
         status = check(&trainer.network.device, err);
-    if (!status && settings->verbose)
+    if (!status && settings->output.verbose)
         xt_placement_print(trainer.network.graph, &trainer, stderr);
     if (!status)
         status = warm_check(&trainer.network.device, settings, err);
@@ -87,17 +87,17 @@ static enum xt_status warm_inference(const struct xt_settings *settings, bool up
     if (!status)
         status = check(&network.device, err);
     if (!status && !network.classes)
-        network.classes = settings->classes;
+        network.classes = settings->network.classes;
     if (!status && !network.classes)
         status = xt_err_set(err, XT_ERR_USAGE,
                             "warmup --for eval,predict: how many classes %s tells apart is not "
                             "known; give --classes N, or the weights with --init",
                             network.model->name);
     if (!status)
-        status = xt_network_build(&network, settings, settings->batch, false, err);
-    if (!status && settings->amp == XT_AMP_INT8)
-        status = xt_calibrate_blank(&network, settings, settings->batch, err);
-    if (!status && settings->verbose)
+        status = xt_network_build(&network, settings, settings->network.batch, false, err);
+    if (!status && settings->network.amp == XT_AMP_INT8)
+        status = xt_calibrate_blank(&network, settings, settings->network.batch, err);
+    if (!status && settings->output.verbose)
         xt_placement_print(network.graph, NULL, stderr);
     if (!status)
         status = warm_check(&network.device, settings, err);
@@ -116,17 +116,17 @@ static enum xt_status warm(const struct xt_settings *settings, struct warmed *ou
 {
     struct xt_span start = xt_span_now();
     struct xt_settings own = *settings;
-    own.amp = settings->types;
-    if (own.for_gpu) {
-        own.device = "xpu";
-        own.xpu = true;
+    own.network.amp = settings->warm.types;
+    if (own.device.for_gpu) {
+        own.device.name = "xpu";
+        own.device.xpu = true;
     }
-    enum xt_status status = own.warm_for == XT_WARM_TRAIN
+    enum xt_status status = own.warm.purpose == XT_WARM_TRAIN
                                 ? warm_training(&own, out, err)
-                                : warm_inference(&own, own.warm_for == XT_WARM_EVAL, out, err);
+                                : warm_inference(&own, own.warm.purpose == XT_WARM_EVAL, out, err);
     out->span = xt_span_since(&start);
-    return status ? xt_err_prefix(err, "warmup for %s in %s: ", purposes[own.warm_for],
-                                  xt_amp_name(own.amp))
+    return status ? xt_err_prefix(err, "warmup for %s in %s: ", purposes[own.warm.purpose],
+                                  xt_amp_name(own.network.amp))
                   : XT_OK;
 }
 
@@ -134,16 +134,16 @@ static enum xt_status report(const struct xt_settings *settings, const struct wa
                              struct xt_err *err)
 {
     struct xt_report *line = xt_report_create();
-    xt_report_add(line, "for", "", "%-8s ", purposes[settings->warm_for]);
-    xt_report_add(line, "type", "", "%-5s ", xt_amp_name(settings->types));
+    xt_report_add(line, "for", "", "%-8s ", purposes[settings->warm.purpose]);
+    xt_report_add(line, "type", "", "%-5s ", xt_amp_name(settings->warm.types));
     xt_report_add(line, "compiled", "", "%4d", warmed->compiled);
     xt_report_add(line, NULL, "", " kernel%-2scompiled", warmed->compiled == 1 ? "" : "s");
     xt_report_add(line, "kept", "", ", %4d in the cache before", warmed->kept);
-    xt_report_add(line, "for_gpu", NULL, "%s", xt_capture_names[settings->for_gpu]);
+    xt_report_add(line, "for_gpu", NULL, "%s", xt_capture_names[settings->device.for_gpu]);
     xt_report_add(line, "wall_s", "", ", %8.2f s", warmed->span.wall);
     xt_report_add(line, "cpu_s", "", ", %8.2f s of CPU time", warmed->span.cpu);
     enum xt_status status =
-        xt_report_end(line, settings->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+        xt_report_end(line, settings->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
     fflush(stdout);
     return status;
 }
@@ -151,12 +151,12 @@ static enum xt_status report(const struct xt_settings *settings, const struct wa
 /* Nothing was seen to run: that is said, and how they come to the GPU. */
 static void note_ahead(const struct xt_settings *settings)
 {
-    if (settings->for_gpu)
+    if (settings->device.for_gpu)
         xt_log_note(
             "these kernels are for an %s, and no GPU has run them: nothing was computed "
             "here. \"xtrain cache export FILE\" carries them to one; its first run looks at "
             "them again",
-            xt_capture_title(settings->for_gpu).text);
+            xt_capture_title(settings->device.for_gpu).text);
 }
 
 enum xt_status xt_cmd_warmup(struct xt_options *options, struct xt_err *err)

@@ -132,7 +132,7 @@ static enum xt_status make_room(struct comparison *c, const struct xt_source *so
             status = xt_mem_calloc(&c->labels, c->count, sizeof *c->labels, "the answers", err);
     } else if (c->count != source->count) {
         status = xt_err_set(err, XT_ERR_RUN, "%s changed while it was read: %zu images, then %zu",
-                            c->settings->data, c->count, source->count);
+                            c->settings->data.images, c->count, source->count);
     }
     return status
                ? status
@@ -205,16 +205,16 @@ static enum xt_status run(struct comparison *c, struct side *side, struct xt_err
     struct xt_network network = {0};
     struct xt_source *source = NULL;
     struct xt_settings settings = *c->settings;
-    settings.init = side->file;
+    settings.network.init = side->file;
     enum xt_status status = xt_network_open(&network, &settings, err);
     if (!status)
         status = xt_network_check_classes(&network, &settings, err);
     if (!status)
-        status = xt_network_open_source(&network, settings.data, &source, err);
+        status = xt_network_open_source(&network, settings.data.images, &source, err);
     if (!status)
         status = make_room(c, source, side, err);
     if (!status)
-        status = xt_network_build(&network, &settings, settings.batch, false, err);
+        status = xt_network_build(&network, &settings, settings.network.batch, false, err);
     if (!status)
         status = evaluate(c, side, &network, source, &settings, err);
     xt_source_destroy(source);
@@ -230,7 +230,7 @@ static enum xt_status check_networks(struct comparison *c, struct xt_err *err)
     for (int i = 0; i < 2 && !status; i++) {
         struct xt_network network = {0};
         struct xt_settings settings = *c->settings;
-        settings.init = c->sides[i].file;
+        settings.network.init = c->sides[i].file;
         status = xt_network_open(&network, &settings, err);
         tasks[i] = network.task;
         xt_network_clear(&network);
@@ -296,7 +296,7 @@ static void describe_row(struct xt_report *to, const struct comparison *c, size_
 static void describe_models(struct xt_report *report, const struct comparison *c)
 {
     struct xt_report *models = xt_report_list(report, "models");
-    xt_report_add(report, "data", NULL, "%s", c->settings->data);
+    xt_report_add(report, "data", NULL, "%s", c->settings->data.images);
     xt_report_line(report, "on %s:", c->description);
     for (int i = 0; i < 2; i++) {
         const struct side *side = &c->sides[i];

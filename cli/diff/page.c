@@ -60,7 +60,7 @@ enum xt_status xt_diff_page_images(struct xt_diff_image *images, size_t count,
         qsort(images, count, sizeof *images, by_kind);
     for (size_t i = 0; i < count; i++) {
         size_t place = seen[kind_of(&images[i])]++;
-        bool has_picture = findings->settings->images && place < PICTURES;
+        bool has_picture = findings->settings->record.pictures && place < PICTURES;
         if (place < MOST)
             xt_json_add(&json, list, NULL, describe(&json, &images[i], findings, has_picture));
     }

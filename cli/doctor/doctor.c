@@ -544,8 +544,8 @@ enum xt_status xt_cmd_doctor(struct xt_options *options, struct xt_err *err)
     if (status)
         xt_report_destroy(report);
     else
-        status = xt_report_end(report, options->values.json ? XT_REPORT_JSON : XT_REPORT_TEXT,
-                               stdout, err);
+        status = xt_report_end(
+            report, options->values.output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
     if (!status && !look.works)
         status = xt_err_set(err, XT_ERR_DEVICE, "--xpu does not work here%s%s",
                             *look.failed ? "; the first step that failed: " : "", look.failed);

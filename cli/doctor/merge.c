@@ -222,7 +222,7 @@ enum xt_status xt_doctor_merge(const struct xt_options *options, struct xt_err *
         status = xt_err_no_memory(err, "the nodes' facts", 0);
     if (!status) {
         name_nodes(&nodes, options->arguments);
-        status = describe(&nodes, options->values.json, err);
+        status = describe(&nodes, options->values.output.json, err);
     }
     for (int i = 0; i < nodes.count; i++) {
         cJSON_Delete(nodes.items[i].all);

@@ -90,7 +90,7 @@ static void put_wrapped(struct writer *writer, size_t at, size_t column, const c
 
 static bool is_model(const struct xt_option *option)
 {
-    return option->offset == offsetof(struct xt_settings, model);
+    return option->offset == offsetof(struct xt_settings, network.model);
 }
 
 static const char *placeholder(const struct xt_option *option)
@@ -692,7 +692,7 @@ static enum xt_status show(struct xt_str *text, enum xt_status status)
 enum xt_status xt_cmd_help(struct xt_options *options, struct xt_err *err)
 {
     struct xt_str text = {0};
-    const char *model = options->values.model;
+    const char *model = options->values.network.model;
     int words = 0;
     if (options->argument_count == 0)
         return show(&text, xt_help_overview(options->models, model, &text, err));

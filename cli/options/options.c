@@ -519,15 +519,15 @@ static bool asks_for_help(struct xt_settings *values, int argc, const char *cons
 {
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (strcmp(argv[i], "--model") == 0 && i + 1 < argc)
-            values->model = argv[i + 1];
+            values->network.model = argv[i + 1];
         else if (xt_str_starts(argv[i], "--model="))
-            values->model = argv[i] + strlen("--model=");
+            values->network.model = argv[i] + strlen("--model=");
     }
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
-            return values->help = true;
+            return values->request.help = true;
         if (strcmp(argv[i], "--version") == 0 || strcmp(argv[i], "-V") == 0)
-            return values->version = true;
+            return values->request.version = true;
     }
     return false;
 }
@@ -574,8 +574,8 @@ static enum xt_status unknown_key(const char *file, const struct xt_config_entry
 /* What is not the run's: where it lies, as --resume says now, and how much is said. */
 static bool is_of_one_start(const struct xt_option *option)
 {
-    return option->offset == offsetof(struct xt_settings, out) ||
-           option->offset == offsetof(struct xt_settings, resume) ||
+    return option->offset == offsetof(struct xt_settings, record.out) ||
+           option->offset == offsetof(struct xt_settings, record.resume) ||
            option->group == XT_GROUP_OUTPUT;
 }
 
@@ -583,7 +583,7 @@ static enum xt_status take_entry(void *context, const struct xt_config_entry *en
                                  struct xt_err *err)
 {
     struct xt_options *options = context;
-    const char *file = options->values.config;
+    const char *file = options->values.request.config;
     char name[NAME_ROOM];
     char spelt[NAME_ROOM + 4];
     to_dashes(name, entry->key);
@@ -622,22 +622,23 @@ static enum xt_status take_entry(void *context, const struct xt_config_entry *en
 static enum xt_status find_config(struct xt_options *options, struct xt_err *err)
 {
     struct xt_settings *values = &options->values;
-    if (values->config || !values->resume || strcmp(values->resume, "auto") == 0)
+    if (values->request.config || !values->record.resume ||
+        strcmp(values->record.resume, "auto") == 0)
         return XT_OK;
     char *folder = NULL;
     char *path = NULL;
-    enum xt_status status = xt_file_folder_of(&folder, values->resume, err);
+    enum xt_status status = xt_file_folder_of(&folder, values->record.resume, err);
     if (!status)
         status = xt_file_join(&path, folder, "config.yaml", err);
     options->goes_on = !status && xt_file_exists(path);
     if (options->goes_on)
-        status = keep_string(options, path, &values->config, err);
+        status = keep_string(options, path, &values->request.config, err);
     free(folder);
     free(path);
-    if (status || options->goes_on || values->model)
+    if (status || options->goes_on || values->network.model)
         return status;
-    return xt_err_set(err, XT_ERR_DATA, "--resume %s: %s", values->resume,
-                      xt_file_exists(values->resume)
+    return xt_err_set(err, XT_ERR_DATA, "--resume %s: %s", values->record.resume,
+                      xt_file_exists(values->record.resume)
                           ? "no config.yaml is beside the checkpoints; give --model and whatever "
                             "else the run began with"
                           : "there is no such file or folder");
@@ -653,7 +654,8 @@ static void subject_of(char out[SUBJECT_ROOM], const struct xt_options *options,
     char spelt[NAME_ROOM + 4];
     spell(spelt, name, in_file);
     if (in_file)
-        snprintf(out, SUBJECT_ROOM, "%s:%d: %s", options->values.config, origin->line, spelt);
+        snprintf(out, SUBJECT_ROOM, "%s:%d: %s", options->values.request.config, origin->line,
+                 spelt);
     else
         snprintf(out, SUBJECT_ROOM, "%s", spelt);
 }
@@ -661,7 +663,7 @@ static void subject_of(char out[SUBJECT_ROOM], const struct xt_options *options,
 static enum xt_status check_model(const struct xt_options *options,
                                   const struct xt_option_models *models, struct xt_err *err)
 {
-    const char *model = options->values.model;
+    const char *model = options->values.network.model;
     size_t count = 0;
     for (; models->names[count]; count++)
         if (strcmp(models->names[count], model) == 0)
@@ -682,7 +684,7 @@ static enum xt_status check_model(const struct xt_options *options,
 static enum xt_status apply_recipe(struct xt_options *options, const struct xt_recipe_item *item,
                                    enum xt_value_source source, struct xt_err *err)
 {
-    const char *model = options->values.model;
+    const char *model = options->values.network.model;
     enum xt_status status = XT_OK;
     for (; item && item->option && !status; item++) {
         const struct xt_option *option = xt_option_find(item->option);
@@ -702,7 +704,7 @@ static enum xt_status apply_recipe(struct xt_options *options, const struct xt_r
 static enum xt_status apply_recipes(struct xt_options *options,
                                     const struct xt_option_models *models, struct xt_err *err)
 {
-    const char *model = options->values.model;
+    const char *model = options->values.network.model;
     if (!model || !models)
         return XT_OK;
     enum xt_status status = check_model(options, models, err);
@@ -711,7 +713,7 @@ static enum xt_status apply_recipes(struct xt_options *options,
     const struct xt_recipes recipes = models->recipes_of(model);
     bool trains = options->command == XT_COMMAND_TRAIN || options->command == XT_COMMAND_WARMUP;
     status = apply_recipe(options, recipes.train, XT_SOURCE_RECIPE, err);
-    if (!status && trains && options->values.init)
+    if (!status && trains && options->values.network.init)
         status = apply_recipe(options, recipes.fine_tune, XT_SOURCE_FINE_TUNE, err);
     return status;
 }
@@ -741,12 +743,12 @@ static enum xt_status contradiction(const struct xt_options *options, const char
 static enum xt_status settle_device(struct xt_options *options, struct xt_err *err)
 {
     struct xt_settings *values = &options->values;
-    bool device_is_xpu = xt_str_starts(values->device, "xpu");
+    bool device_is_xpu = xt_str_starts(values->device.name, "xpu");
     bool xpu_is_said = xt_options_source(options, "xpu") != XT_SOURCE_DEFAULT;
-    if (values->xpu == device_is_xpu && strcmp(values->device, "auto") != 0)
+    if (values->device.xpu == device_is_xpu && strcmp(values->device.name, "auto") != 0)
         return XT_OK;
-    if (!values->xpu && !xpu_is_said) {
-        values->xpu = device_is_xpu;
+    if (!values->device.xpu && !xpu_is_said) {
+        values->device.xpu = device_is_xpu;
         if (device_is_xpu)
             imply(options, "xpu", "device");
         return XT_OK;
@@ -755,15 +757,15 @@ static enum xt_status settle_device(struct xt_options *options, struct xt_err *e
     if (order == 0) {
         char rest[128];
         snprintf(rest, sizeof rest, "%s the device %s; keep the one you mean",
-                 values->xpu ? "contradicts" : "is switched off, which contradicts",
-                 values->device);
+                 values->device.xpu ? "contradicts" : "is switched off, which contradicts",
+                 values->device.name);
         return contradiction(options, "xpu", rest, err);
     }
     if (order > 0) {
-        values->device = values->xpu ? "xpu" : "cpu";
+        values->device.name = values->device.xpu ? "xpu" : "cpu";
         imply(options, "device", "xpu");
     } else {
-        values->xpu = device_is_xpu;
+        values->device.xpu = device_is_xpu;
         imply(options, "xpu", "device");
     }
     return XT_OK;
@@ -773,41 +775,42 @@ static enum xt_status settle_device(struct xt_options *options, struct xt_err *e
 static void settle_length(struct xt_options *options)
 {
     struct xt_settings *values = &options->values;
-    if (!values->steps || !values->epochs)
+    if (!values->run.steps || !values->run.epochs)
         return;
     if (compare_sources(options, "epochs", "steps") > 0)
-        values->steps = 0;
+        values->run.steps = 0;
     else
-        values->epochs = 0;
+        values->run.epochs = 0;
 }
 
 static enum xt_status settle_recipe(struct xt_options *options, struct xt_err *err)
 {
     struct xt_settings *values = &options->values;
-    bool has_milestones = values->sched == XT_SCHED_STEP || values->sched == XT_SCHED_MULTISTEP;
-    if (values->nesterov && values->optim != XT_OPTIM_SGD) {
+    bool has_milestones =
+        values->recipe.sched == XT_SCHED_STEP || values->recipe.sched == XT_SCHED_MULTISTEP;
+    if (values->recipe.nesterov && values->recipe.optim != XT_OPTIM_SGD) {
         if (compare_sources(options, "nesterov", "optim") >= 0)
             return contradiction(options, "nesterov", "goes with the optimizer sgd alone", err);
-        values->nesterov = false;
+        values->recipe.nesterov = false;
         imply(options, "nesterov", "optim");
     }
-    if (values->milestones && !has_milestones) {
+    if (values->recipe.milestones && !has_milestones) {
         if (compare_sources(options, "milestones", "sched") >= 0)
             return contradiction(options, "milestones", "goes with --sched step or multistep", err);
-        values->milestones = NULL;
+        values->recipe.milestones = NULL;
     }
-    if (has_milestones && !values->milestones)
+    if (has_milestones && !values->recipe.milestones)
         return contradiction(options, "sched",
-                             values->sched == XT_SCHED_STEP
+                             values->recipe.sched == XT_SCHED_STEP
                                  ? "step needs its period in epochs, such as --milestones 10"
                                  : "multistep needs the epochs, such as --milestones 10,20",
                              err);
-    if (values->min_delta > 0 && !values->patience)
+    if (values->run.min_delta > 0 && !values->run.patience)
         return contradiction(options, "min-delta", "says what a gain is for --patience; give both",
                              err);
-    if (values->min_lr > values->lr)
+    if (values->recipe.min_lr > values->recipe.lr)
         return contradiction(options, "min-lr", "is above lr, the highest rate", err);
-    if (values->init_partial && !values->init)
+    if (values->network.init_partial && !values->network.init)
         return contradiction(options, "init-partial", "needs the weights to take: --init FILE",
                              err);
     return XT_OK;
@@ -837,39 +840,39 @@ static void settle_overfit(struct xt_options *options)
     static const bool no = false;
     static const double none = 0;
     static const int64_t steps = STEPS;
-    if (!v->overfit)
+    if (!v->run.overfit)
         return;
     const struct {
         const char *name;
         double *value;
-    } off[] = {{"jitter", &v->jitter},   {"hue", &v->hue},
-               {"dropout", &v->dropout}, {"label-smoothing", &v->label_smoothing},
-               {"mixup", &v->mixup},     {"weight-decay", &v->weight_decay}};
+    } off[] = {{"jitter", &v->data.jitter},     {"hue", &v->data.hue},
+               {"dropout", &v->recipe.dropout}, {"label-smoothing", &v->recipe.label_smoothing},
+               {"mixup", &v->data.mixup},       {"weight-decay", &v->recipe.weight_decay}};
     for (size_t i = 0; i < sizeof off / sizeof *off; i++)
         ask_for(options, off[i].name, "overfit", off[i].value, &none, sizeof none);
-    ask_for(options, "augment", "overfit", &v->augment, &no, sizeof no);
-    ask_for(options, "flip", "overfit", &v->flip, &no, sizeof no);
-    ask_for_integer(options, "accumulate", &v->accumulate, 1);
-    if (v->batch > v->overfit)
-        ask_for_integer(options, "batch", &v->batch, v->overfit);
+    ask_for(options, "augment", "overfit", &v->data.augment, &no, sizeof no);
+    ask_for(options, "flip", "overfit", &v->data.flip, &no, sizeof no);
+    ask_for_integer(options, "accumulate", &v->recipe.accumulate, 1);
+    if (v->network.batch > v->run.overfit)
+        ask_for_integer(options, "batch", &v->network.batch, v->run.overfit);
     if (xt_options_source(options, "epochs") != XT_SOURCE_COMMAND_LINE)
-        ask_for(options, "steps", "overfit", &v->steps, &steps, sizeof steps);
-    int batches = v->batch ? v->overfit / v->batch : 1;
+        ask_for(options, "steps", "overfit", &v->run.steps, &steps, sizeof steps);
+    int batches = v->network.batch ? v->run.overfit / v->network.batch : 1;
     int epochs = EVALUATE_EVERY / (batches > 0 ? batches : 1);
-    ask_for_integer(options, "eval-every", &v->eval_every, epochs > 1 ? epochs : 1);
-    ask_for_integer(options, "save-every", &v->save_every, STEPS);
+    ask_for_integer(options, "eval-every", &v->run.eval_every, epochs > 1 ? epochs : 1);
+    ask_for_integer(options, "save-every", &v->record.save_every, STEPS);
 }
 
 static enum xt_status settle_output(struct xt_options *options, struct xt_err *err)
 {
     struct xt_settings *values = &options->values;
-    if (!values->quiet || !values->verbose)
+    if (!values->output.quiet || !values->output.verbose)
         return XT_OK;
     int order = compare_sources(options, "quiet", "verbose");
     if (order == 0)
         return contradiction(options, "quiet", "contradicts verbose; keep the one you mean", err);
-    values->quiet = order > 0;
-    values->verbose = order < 0;
+    values->output.quiet = order > 0;
+    values->output.verbose = order < 0;
     return XT_OK;
 }
 
@@ -877,7 +880,7 @@ static enum xt_status settle_output(struct xt_options *options, struct xt_err *e
 static enum xt_status settle_batch(const struct xt_options *options, struct xt_err *err)
 {
     const struct xt_option *batch = xt_option_find("batch");
-    if (options->values.batch || !xt_option_is_for(batch, options->command) ||
+    if (options->values.network.batch || !xt_option_is_for(batch, options->command) ||
         batch->automatic >> options->command & 1)
         return XT_OK;
     char rest[96];
@@ -919,7 +922,7 @@ static enum xt_status check_needed(const struct xt_options *options,
         memcpy(&value, value_of(options, &table[i]), sizeof value);
         if (value)
             continue;
-        bool is_model = table[i].offset == offsetof(struct xt_settings, model);
+        bool is_model = table[i].offset == offsetof(struct xt_settings, network.model);
         const char *example =
             is_model && models && models->names[0] ? models->names[0] : table[i].value;
         return xt_err_set(err, XT_ERR_USAGE,
@@ -943,7 +946,7 @@ enum xt_status xt_options_parse(struct xt_options *options, int argc, const char
     enum xt_status status = set_defaults(options, err);
     if (status || asks_for_help(&options->values, argc, argv))
         return status;
-    options->values.model = NULL;
+    options->values.network.model = NULL;
     status = xt_mem_calloc(&options->arguments, (size_t)argc, sizeof *options->arguments,
                            "the arguments", err);
     struct cursor cursor = {.options = options, .argc = argc, .argv = argv};
@@ -951,8 +954,8 @@ enum xt_status xt_options_parse(struct xt_options *options, int argc, const char
         status = read_command_line(&cursor, err);
     if (!status)
         status = find_config(options, err);
-    if (!status && options->values.config)
-        status = xt_config_read(options->values.config, take_entry, options, err);
+    if (!status && options->values.request.config)
+        status = xt_config_read(options->values.request.config, take_entry, options, err);
     if (!status)
         status = apply_recipes(options, models, err);
     if (!status)
@@ -997,9 +1000,9 @@ enum xt_value_source xt_options_source(const struct xt_options *options, const c
 
 void xt_options_found_batch(struct xt_options *options, int batch)
 {
-    if (options->values.batch)
+    if (options->values.network.batch)
         return;
-    options->values.batch = batch;
+    options->values.network.batch = batch;
     options->origins[index_by_name("batch")].found = true;
 }
 
@@ -1107,13 +1110,13 @@ enum xt_status xt_options_print_recipe(const struct xt_options *options, struct 
 
 enum xt_status xt_options_find_weights(struct xt_options *options, struct xt_err *err)
 {
-    const char *given = options->values.init;
+    const char *given = options->values.network.init;
     char *path = NULL;
     if (!given || !xt_file_is_folder(given))
         return XT_OK;
     enum xt_status status = xt_weight_file_locate(&path, given, err);
     if (!status)
-        status = keep_string(options, path, &options->values.init, err);
+        status = keep_string(options, path, &options->values.network.init, err);
     if (!status)
         xt_log_note("taking the weights %s", path);
     free(path);
@@ -1130,12 +1133,13 @@ static enum xt_status print_origin(const struct xt_options *options, size_t inde
     case XT_SOURCE_COMMAND_LINE:
         return xt_str_printf(out, err, "command line");
     case XT_SOURCE_CONFIG:
-        return xt_str_printf(out, err, "config %s line %d", xt_show(options->values.config).text,
-                             origin->line);
+        return xt_str_printf(out, err, "config %s line %d",
+                             xt_show(options->values.request.config).text, origin->line);
     case XT_SOURCE_RECIPE:
-        return xt_str_printf(out, err, "recipe of %s", options->values.model);
+        return xt_str_printf(out, err, "recipe of %s", options->values.network.model);
     case XT_SOURCE_FINE_TUNE:
-        return xt_str_printf(out, err, "recipe of %s for given weights", options->values.model);
+        return xt_str_printf(out, err, "recipe of %s for given weights",
+                             options->values.network.model);
     case XT_SOURCE_DEFAULT:
         break;
     }
@@ -1148,7 +1152,7 @@ static enum xt_status print_option(const struct xt_options *options, const struc
 {
     char key[NAME_ROOM + 4];
     spell(key, option->name, true);
-    bool of_this_start = folder && option->offset == offsetof(struct xt_settings, resume);
+    bool of_this_start = folder && option->offset == offsetof(struct xt_settings, record.resume);
     if (!is_set(options, option) || of_this_start)
         return xt_str_printf(out, err, "# %s is not set\n", key);
     size_t start = out->length;
@@ -1172,8 +1176,8 @@ static enum xt_status print_option(const struct xt_options *options, const struc
 /* With --device auto, xpu is neither true nor false. */
 static bool is_printed(const struct xt_options *options, const struct xt_option *option)
 {
-    bool open_xpu = option->offset == offsetof(struct xt_settings, xpu) &&
-                    strcmp(options->values.device, "auto") == 0;
+    bool open_xpu = option->offset == offsetof(struct xt_settings, device.xpu) &&
+                    strcmp(options->values.device.name, "auto") == 0;
     return xt_option_is_for(option, options->command) && !option->not_in_config && !open_xpu;
 }
 

@@ -32,10 +32,10 @@ void xt_answer_describe(struct xt_report *line, const struct xtrain *network,
     const char *text = xtrain_answer_text(answer);
     double confidence = xtrain_answer_confidence(answer);
     bool plates = xtrain_reads_plates(network);
-    bool rejected = confidence < settings->reject;
+    bool rejected = confidence < settings->answer.reject;
     int most = xtrain_answer_count(answer);
-    if (!plates && most > settings->top)
-        most = settings->top;
+    if (!plates && most > settings->answer.top)
+        most = settings->answer.top;
     if (path)
         xt_report_add(line, "path", "", "%s\t", path);
     xt_report_add(line, plates ? "plate" : "class", rejected ? NULL : "", "%s", text);

@@ -269,7 +269,7 @@ static int refuse(struct request *request, const char *method, const char **why)
         return MHD_HTTP_SERVICE_UNAVAILABLE;
     /* Many clients only read an answer once they have sent all, if that is not much more. */
     *why = too_large;
-    if (length && strtoull(length, NULL, 10) / 4 > (size_t)http->settings->max_body * MIB)
+    if (length && strtoull(length, NULL, 10) / 4 > (size_t)http->settings->service.max_body * MIB)
         return MHD_HTTP_CONTENT_TOO_LARGE;
     *why = "the body is to be the image itself, not a form: curl --data-binary @car.jpg";
     if (type && strncasecmp(type, "multipart/", 10) == 0)
@@ -320,7 +320,7 @@ static enum xt_status make_room(struct request *request, size_t need)
 {
     struct http *http = request->http;
     size_t before = request->capacity;
-    size_t most = (size_t)http->settings->max_body * MIB;
+    size_t most = (size_t)http->settings->service.max_body * MIB;
     size_t wanted = before * 2 > need ? before * 2 : need;
     if (wanted < FIRST_BODY)
         wanted = FIRST_BODY;
@@ -349,7 +349,7 @@ static void receive(struct request *request, const char *bytes, size_t size)
 {
     if (request->code || request->err.status || request->route != PREDICT)
         return;
-    if (request->size + size > (size_t)request->http->settings->max_body * MIB) {
+    if (request->size + size > (size_t)request->http->settings->service.max_body * MIB) {
         request->code = MHD_HTTP_CONTENT_TOO_LARGE;
         release_body(request);
         return;
@@ -527,7 +527,7 @@ static void hang_up_on_slow(struct http *http)
     double now = xt_thread_seconds();
     pthread_mutex_lock(&http->lock);
     for (const struct client *client = http->clients; client; client = client->next)
-        if (!client->is_waiting && now - client->since > http->settings->request_timeout)
+        if (!client->is_waiting && now - client->since > http->settings->service.request_timeout)
             shutdown(client->fd, SHUT_RDWR);
     pthread_mutex_unlock(&http->lock);
 }
@@ -546,17 +546,17 @@ static void drain(struct http *http)
 
 static unsigned threads_of(const struct xt_settings *settings)
 {
-    int threads = settings->workers ? settings->workers : xt_thread_available(NULL);
-    return (unsigned)(threads < THREADS_MOST || settings->workers ? threads : THREADS_MOST);
+    int threads = settings->data.workers ? settings->data.workers : xt_thread_available(NULL);
+    return (unsigned)(threads < THREADS_MOST || settings->data.workers ? threads : THREADS_MOST);
 }
 
 /* As many clients as files may be open: one that is accepted and then has no file makes
  * libmicrohttpd try again and again. */
 static enum xt_status limit_connections(struct http *http, struct xt_err *err)
 {
-    const rlim_t wanted = (rlim_t)http->settings->max_connections + OWN_FILES;
+    const rlim_t wanted = (rlim_t)http->settings->service.max_connections + OWN_FILES;
     struct rlimit files;
-    http->most_connections = http->settings->max_connections;
+    http->most_connections = http->settings->service.max_connections;
     if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= wanted)
         return XT_OK;
     files.rlim_cur = files.rlim_max < wanted ? files.rlim_max : wanted;
@@ -570,7 +570,7 @@ static enum xt_status limit_connections(struct http *http, struct xt_err *err)
                           (int)files.rlim_cur);
     xt_log_warn("--max-connections %d: this process may open %d files, so it serves %s at "
                 "once (ulimit -n, LimitNOFILE)",
-                http->settings->max_connections, (int)files.rlim_cur,
+                http->settings->service.max_connections, (int)files.rlim_cur,
                 xt_count(http->most_connections, "client").text);
     return XT_OK;
 }
@@ -586,7 +586,7 @@ static struct MHD_Daemon *start(struct http *http, const struct xt_listener *lis
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
         handle, http, MHD_OPTION_EXTERNAL_LOGGER, said, NULL, MHD_OPTION_LISTEN_SOCKET,
         listener->fd, MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)ceil(s->request_timeout), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (unsigned)ceil(s->service.request_timeout), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)HEADERS_MOST, MHD_OPTION_NOTIFY_COMPLETED, completed, http,
         MHD_OPTION_NOTIFY_CONNECTION, connected, http, MHD_OPTION_THREAD_POOL_SIZE,
         threads > 1 ? threads : 0, MHD_OPTION_END);

@@ -96,7 +96,7 @@ enum xt_status xt_objective_create_classes(struct xt_objective **out,
         return status;
     classes->objective.class = &class_classes;
     classes->count = network->classes;
-    classes->answers = settings->top > XT_TOP ? settings->top : XT_TOP;
+    classes->answers = settings->answer.top > XT_TOP ? settings->answer.top : XT_TOP;
     status = xt_mem_calloc(&classes->values, (size_t)classes->count, sizeof(float),
                            "the probabilities", err);
     if (status)

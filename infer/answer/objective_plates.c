@@ -92,7 +92,7 @@ enum xt_status xt_objective_create_plates(struct xt_objective **out,
     if (status)
         return status;
     plates->objective.class = &class_plates;
-    plates->decode = settings->decode;
+    plates->decode = settings->answer.decode;
     plates->steps = network->model->time_steps;
     plates->classes = network->classes;
     plates->blank = xt_alphabet_blank(network->alphabet);

@@ -93,7 +93,7 @@ static void note(const struct xt_network *network, const struct xt_settings *set
         snprintf(more, sizeof more,
                  "; --lr %g stays, though what suits and what accuracy comes of it depend on the "
                  "batch",
-                 settings->lr);
+                 settings->recipe.lr);
     else if (network->over_batch)
         snprintf(more, sizeof more,
                  "; this network's context norm is over the batch: another batch gives other "

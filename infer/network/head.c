@@ -250,8 +250,9 @@ static enum xt_status adapt(struct xt_network *network, const struct xt_settings
         *adapted = true;
         /* A run that goes on said it when it began. */
         if (network->bn_before == XT_BN_AUTO)
-            status = say(settings->init, is_plates ? "symbols, the blank among them" : "classes",
-                         map, name, before, after, err);
+            status =
+                say(settings->network.init, is_plates ? "symbols, the blank among them" : "classes",
+                    map, name, before, after, err);
         if (!status)
             status = adapt_file(network, map, err);
     }
@@ -291,11 +292,11 @@ static const char *guess_alphabet(const struct xt_network *network,
     bool says = network->bn_before == XT_BN_AUTO;
     if (says && rows == network->classes)
         xt_log_note("%s does not name its symbols: they are taken for those of %s, in that order",
-                    settings->init, settings->alphabet);
+                    settings->network.init, settings->network.alphabet);
     else if (says && is_published)
         xt_log_note("%s does not name its symbols: they are taken for the %" PRId64
                     " of Chinese plates",
-                    settings->init, rows);
+                    settings->network.init, rows);
     return is_published ? xt_alphabet_text(published) : NULL;
 }
 
@@ -309,7 +310,7 @@ static enum xt_status adapt_symbols(struct xt_network *network, const struct xt_
     if (!status && !text)
         text = guess_alphabet(network, settings, published);
     if (!status && text)
-        status = xt_alphabet_create(&own, text, strlen(text), settings->init, err);
+        status = xt_alphabet_create(&own, text, strlen(text), settings->network.init, err);
     if (!status && own && strcmp(xt_alphabet_text(own), xt_alphabet_text(network->alphabet)) != 0) {
         struct map map = {.count = network->classes, .before = xt_alphabet_count(own)};
         status = adapt(network, settings, &map, symbol_name, own, network->alphabet, adapted, err);
@@ -333,7 +334,7 @@ static enum xt_status adapt_classes(struct xt_network *network, const struct xt_
     struct xt_class_names own;
     if (!text || !network->class_names.count)
         return XT_OK;
-    enum xt_status status = xt_class_names_parse(&own, text, settings->init, err);
+    enum xt_status status = xt_class_names_parse(&own, text, settings->network.init, err);
     if (!status && own.count == xt_network_head_classes(network) &&
         !xt_class_names_equal(&own, &network->class_names)) {
         struct map map = {.count = network->classes, .before = own.count};
@@ -351,6 +352,6 @@ enum xt_status xt_head_adapt(struct xt_network *network, const struct xt_setting
     if (!network->model->class_layers)
         return XT_OK;
     if (network->task == XT_TASK_PLATES)
-        return settings->alphabet ? adapt_symbols(network, settings, adapted, err) : XT_OK;
+        return settings->network.alphabet ? adapt_symbols(network, settings, adapted, err) : XT_OK;
     return training ? adapt_classes(network, settings, adapted, err) : XT_OK;
 }

@@ -106,8 +106,8 @@ static enum xt_status fill(struct xt_network *network, const struct xt_settings 
         status = xt_head_adapt(network, settings, training, &adapted, err);
     if (!status && network->has_weights && training && !adapted)
         status = is_other_head(network, &other_head, err);
-    if (!status && (!network->has_weights || settings->init_partial || other_head))
-        status = xt_params_initialise(params, &network->device, settings->seed,
+    if (!status && (!network->has_weights || settings->network.init_partial || other_head))
+        status = xt_params_initialise(params, &network->device, settings->data.seed,
                                       network->model->initial_bias, err);
     if (status || !network->has_weights)
         return status;
@@ -117,11 +117,12 @@ static enum xt_status fill(struct xt_network *network, const struct xt_settings 
     if (other_head && network->bn_before == XT_BN_AUTO)
         xt_log_note("%s: its last layer %s is of %d classes, other than the %d of the data: it "
                     "starts from random weights, all else is taken",
-                    settings->init, network->model->head, xt_network_head_classes(network),
+                    settings->network.init, network->model->head, xt_network_head_classes(network),
                     network->classes);
     struct xt_params_view view = {params->values, params->stats};
-    return xt_params_from_file(params, &network->device, &view, &network->weights, settings->init,
-                               settings->init_partial, other_head ? head : NULL, err);
+    return xt_params_from_file(params, &network->device, &view, &network->weights,
+                               settings->network.init, settings->network.init_partial,
+                               other_head ? head : NULL, err);
 }
 
 /* What freezing the statistics depends on, and says so where the weights decide. */
@@ -132,14 +133,14 @@ static void choose_bn(struct xt_network *network, const struct xt_settings *sett
     network->graph->options.bn_frozen = training && network->bn_frozen;
     if (!training || !untouched)
         return;
-    if (settings->bn == XT_BN_AUTO && network->bn_before == XT_BN_AUTO)
+    if (settings->network.bn == XT_BN_AUTO && network->bn_before == XT_BN_AUTO)
         xt_log_note("%s: its batch norm statistics are still 0 and 1, so it was trained without "
                     "them; they stay frozen, scale and shift go on learning (--bn frozen)",
-                    settings->init);
-    else if (settings->bn == XT_BN_BATCH)
+                    settings->network.init);
+    else if (settings->network.bn == XT_BN_BATCH)
         xt_log_warn("%s was trained without batch norm statistics (they are still 0 and 1); --bn "
                     "batch will undo much of what it knows",
-                    settings->init);
+                    settings->network.init);
 }
 
 /* So that a run that is killed later has not compiled for nothing; a cache that cannot be kept

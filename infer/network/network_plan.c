@@ -19,13 +19,13 @@ static enum xt_status check_fp16(const struct xt_network *network,
                                  const struct xt_settings *settings, bool training,
                                  struct xt_err *err)
 {
-    if (settings->amp != XT_AMP_FP16 || network->device.trains_fp16)
+    if (settings->network.amp != XT_AMP_FP16 || network->device.trains_fp16)
         return XT_OK;
     if (training)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--amp fp16: oneDNN trains in 16-bit floats on the CPU by its reference "
                           "kernels alone, which are far slower than float32; use --amp bf16");
-    if (!settings->fuse)
+    if (!settings->network.fuse)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--amp fp16 runs fused on the CPU; leave --no-fuse out, or use bf16");
     return XT_OK;
@@ -34,12 +34,12 @@ static enum xt_status check_fp16(const struct xt_network *network,
 enum xt_status xt_network_describe(struct xt_network *network, const struct xt_settings *settings,
                                    struct xt_network_draft *draft, struct xt_err *err)
 {
-    bool int8 = settings->amp == XT_AMP_INT8;
+    bool int8 = settings->network.amp == XT_AMP_INT8;
     bool training = draft->training;
     bool shows_ranges = int8 && !network->ranges.tensors; /* of what is between ops */
     enum xt_status status =
         int8 ? check_int8(training, err) : check_fp16(network, settings, training, err);
-    if (!status && training && settings->recompute && network->device.own_memory)
+    if (!status && training && settings->network.recompute && network->device.own_memory)
         status = xt_err_set(err, XT_ERR_USAGE,
                             "--recompute is for the CPU so far: an XPU's kernels are made for "
                             "passes that keep everything; a smaller --batch with --accumulate "
@@ -51,17 +51,17 @@ enum xt_status xt_network_describe(struct xt_network *network, const struct xt_s
         .params = draft->params,
         .batch = draft->batch,
         .training = training,
-        .dtype = xt_amp_dtype(settings->amp),
-        .recompute = training && settings->recompute,
-        .fuse = !training && settings->fuse,
+        .dtype = xt_amp_dtype(settings->network.amp),
+        .recompute = training && settings->network.recompute,
+        .fuse = !training && settings->network.fuse,
         .int8 = int8 && network->ranges.tensors ? &network->ranges : NULL,
         .bn_frozen = training && xt_network_freezes_bn(network, settings),
-        .learn_from = training ? settings->freeze_until : NULL,
-        .by_slices = training || (settings->fuse && !shows_ranges),
-        .lower_bound = settings->convolutions_alone,
+        .learn_from = training ? settings->network.freeze_until : NULL,
+        .by_slices = training || (settings->network.fuse && !shows_ranges),
+        .lower_bound = settings->network.lower_bound,
     };
-    if (settings->kernels)
-        options.observer = *settings->kernels;
+    if (settings->network.kernels)
+        options.observer = *settings->network.kernels;
     struct xt_model_options model_options = {
         .classes = network->classes,
         .height = network->height,
@@ -95,7 +95,7 @@ enum xt_status xt_network_plan_drafts(struct xt_network *network,
         .slot_bytes = slot_bytes(network, draft->batch),
         .slots = draft->training ? xt_feed_slots(settings) : XT_FEED_EVALUATION_SLOTS,
         .evaluation_slots = draft->training ? XT_FEED_EVALUATION_SLOTS : 0,
-        .pinned = settings->pin_memory,
+        .pinned = settings->device.pin_memory,
         .held = network->checkpoint_bytes,
     };
     size_t most = xt_device_allocation_most(&network->device);

@@ -12,7 +12,7 @@ static enum xt_status take_type(const char *type, struct xt_settings *settings, 
 {
     for (int amp = XT_AMP_OFF; type && amp < XT_AMP_COUNT; amp++)
         if (strcmp(type, xt_amp_name((enum xt_amp)amp)) == 0) {
-            settings->amp = (enum xt_amp)amp;
+            settings->network.amp = (enum xt_amp)amp;
             return XT_OK;
         }
     return type ? xt_err_set(err, XT_ERR_USAGE,
@@ -34,19 +34,19 @@ enum xt_status xt_library_settings(const char *weights, const struct xtrain_opti
         {"queue", offsetof(struct xtrain_options, queue), 1 << 24},
     };
     *out = (struct xt_settings){
-        .init = weights,
-        .device = options->device ? options->device : "cpu",
-        .calibrate = options->calibrate,
-        .calibrate_images = 256,
-        .model = options->model,
-        .alphabet = options->alphabet,
-        .batch = options->batch ? options->batch : XT_SESSION_BATCH,
-        .threads = options->threads,
-        .top = options->top ? options->top : 5,
-        .decode = options->beam ? XT_DECODE_BEAM : XT_DECODE_GREEDY,
-        .kernel_cache = true,
-        .fuse = true,
-        .pin_memory = true,
+        .network.init = weights,
+        .device.name = options->device ? options->device : "cpu",
+        .answer.calibrate = options->calibrate,
+        .answer.calibrate_images = 256,
+        .network.model = options->model,
+        .network.alphabet = options->alphabet,
+        .network.batch = options->batch ? options->batch : XT_SESSION_BATCH,
+        .device.threads = options->threads,
+        .answer.top = options->top ? options->top : 5,
+        .answer.decode = options->beam ? XT_DECODE_BEAM : XT_DECODE_GREEDY,
+        .device.kernel_cache = true,
+        .network.fuse = true,
+        .device.pin_memory = true,
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         int number = 0;
@@ -78,7 +78,7 @@ int xtrain_open(struct xtrain **out, const char *weights, const struct xtrain_op
     if (!status)
         status = xt_engine_open(out, &settings, &err);
     const struct xt_engine_plan plan = {
-        .session = {.batch = settings.batch, .any_count = true},
+        .session = {.batch = settings.network.batch, .any_count = true},
         .wait = given->wait,
         .queue = given->queue,
         .refuse = given->refuse != 0,

@@ -13,9 +13,9 @@
  * from them. */
 static enum xt_status check_int8(const struct xt_settings *s, struct xt_err *err)
 {
-    if (s->amp != XT_AMP_INT8)
+    if (s->network.amp != XT_AMP_INT8)
         return XT_OK;
-    if (s->calibrate)
+    if (s->answer.calibrate)
         return xt_calibrate_check(s, err);
     return xt_err_set(err, XT_ERR_USAGE,
                       "--amp int8 has to know how large the numbers in the network get: give "
@@ -48,9 +48,10 @@ static enum xt_status build_network(struct xt_session *session, const struct xt_
         status = xt_auto_batch_take(network, settings, false, plan->images, &batch, err);
     if (!status)
         status = xt_network_build(network, settings, batch, false, err);
-    if (status || settings->amp != XT_AMP_INT8)
+    if (status || settings->network.amp != XT_AMP_INT8)
         return status;
-    status = xt_calibrate_int8(network, settings, settings->calibrate, batch, &calibration, err);
+    status =
+        xt_calibrate_int8(network, settings, settings->answer.calibrate, batch, &calibration, err);
     if (!status)
         xt_log_note("int8: ranges from %zu of the %s of %s", calibration.images,
                     xt_count((long long)calibration.all, "image").text, calibration.source);

@@ -32,7 +32,7 @@ enum xt_status xt_small_picture_make(struct xt_small_picture *picture,
     struct xt_want want = {
         .width = network->width,
         .height = network->height,
-        .fit = settings->fit == XT_IMAGES_CROP ? XT_FIT_CENTRE_CROP : XT_FIT_STRETCH,
+        .fit = settings->data.fit == XT_IMAGES_CROP ? XT_FIT_CENTRE_CROP : XT_FIT_STRETCH,
     };
     picture->width = (network->width * most + largest / 2) / largest;
     picture->height = (network->height * most + largest / 2) / largest;

@@ -38,7 +38,7 @@ void xt_run_report_open(struct xt_run_report *report, const struct xt_run_folder
         cJSON_Delete(report->evaluation);
         report->evaluation = NULL;
     }
-    if (!settings->images)
+    if (!settings->record.pictures)
         xt_findings_drop_pictures(report->evaluation);
     xt_past_run_clear(&before);
 }
@@ -66,7 +66,7 @@ void xt_run_report_take(struct xt_run_report *report, struct xt_errors *errors,
         .settings = report->settings,
         .step = step,
         .most = XT_RUN_ERRORS,
-        .pictures = report->settings->images ? XT_RUN_ERRORS : 0,
+        .pictures = report->settings->record.pictures ? XT_RUN_ERRORS : 0,
         .events = &report->events,
     };
     enum xt_status status = xt_errors_end(errors, &err);
@@ -207,7 +207,7 @@ static enum xt_status write_page(const struct xt_run_report *report, struct xt_e
     if (!status)
         status = xt_run_folder_file(report->folder, "report.html", &path, err);
     if (!status)
-        status = xt_page_write_runs(path, &run, 1, report->settings->images, err);
+        status = xt_page_write_runs(path, &run, 1, report->settings->record.pictures, err);
     free(path);
     xt_past_run_clear(&run);
     return status;

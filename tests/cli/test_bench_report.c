@@ -29,7 +29,10 @@ static struct xt_bench_run run_of(enum xt_dtype dtype, int batch, double step_s)
 
 static struct xt_settings settings_of(enum xt_amp amp, int batch)
 {
-    return (struct xt_settings){.model = "lprnet", .device = "cpu", .amp = amp, .batch = batch};
+    return (struct xt_settings){.network.model = "lprnet",
+                                .device.name = "cpu",
+                                .network.amp = amp,
+                                .network.batch = batch};
 }
 
 /* The runs as text or JSON; the caller frees it. */
@@ -218,14 +221,14 @@ static void options_give_lists_one_value_at_a_time(void **state)
     assert_int_equal(xt_options_parse(&options, 8, argv, XT_COMMAND_BENCH_STEP, NULL, &err), XT_OK);
     assert_int_equal(xt_options_count(&options, "batch"), 3);
     assert_int_equal(xt_options_count(&options, "threads"), 1);
-    assert_int_equal(options.values.batch, 32);
+    assert_int_equal(options.values.network.batch, 32);
     struct xt_settings settings = options.values;
     assert_int_equal(xt_options_pick(&options, "batch", 2, &settings, &err), XT_OK);
     assert_int_equal(xt_options_pick(&options, "amp", 1, &settings, &err), XT_OK);
     assert_int_equal(xt_options_pick(&options, "device", 1, &settings, &err), XT_OK);
-    assert_int_equal(settings.batch, 128);
-    assert_int_equal(settings.amp, XT_AMP_BF16);
-    assert_string_equal(settings.device, "xpu:1");
+    assert_int_equal(settings.network.batch, 128);
+    assert_int_equal(settings.network.amp, XT_AMP_BF16);
+    assert_string_equal(settings.device.name, "xpu:1");
     xt_options_clear(&options);
 }
 

@@ -190,14 +190,14 @@ static void values_of_every_form_are_read(void **state)
                  "data: \"123\"\nval: 京/plates\namp: off\nmax_time: 10m\npin_memory:\ttrue\n...\n",
                  &options);
     const struct xt_settings *values = &options.values;
-    assert_int_equal(values->batch, 17);
-    assert_true(values->lr == 1e-4 && values->max_time == 600);
-    assert_int_equal(values->optim, XT_OPTIM_SGD);
-    assert_string_equal(values->milestones, "10,20");
-    assert_true(values->augment && values->pin_memory);
-    assert_string_equal(values->data, "123");
-    assert_string_equal(values->val, "京/plates");
-    assert_int_equal(values->amp, XT_AMP_OFF);
+    assert_int_equal(values->network.batch, 17);
+    assert_true(values->recipe.lr == 1e-4 && values->run.max_time == 600);
+    assert_int_equal(values->recipe.optim, XT_OPTIM_SGD);
+    assert_string_equal(values->recipe.milestones, "10,20");
+    assert_true(values->data.augment && values->device.pin_memory);
+    assert_string_equal(values->data.images, "123");
+    assert_string_equal(values->data.val, "京/plates");
+    assert_int_equal(values->network.amp, XT_AMP_OFF);
     xt_options_clear(&options);
 }
 
@@ -213,7 +213,7 @@ static void milestones_may_be_text_a_number_or_a_list(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct xt_options options;
         assert_reads(*state, cases[i].text, &options);
-        assert_string_equal(options.values.milestones, cases[i].value);
+        assert_string_equal(options.values.recipe.milestones, cases[i].value);
         xt_options_clear(&options);
     }
 }
@@ -241,20 +241,20 @@ static void the_command_line_wins_over_the_file(void **state)
     struct xt_err err = {0};
     assert_int_equal(read_config(&options, *state, "model: lprnet\nbatch: 3\n", "--batch=4", &err),
                      XT_OK);
-    assert_int_equal(options.values.batch, 4);
+    assert_int_equal(options.values.network.batch, 4);
     xt_options_clear(&options);
     assert_int_equal(read_config(&options, *state, "model: lprnet\ndevice: cpu\n", "--xpu", &err),
                      XT_OK);
-    assert_string_equal(options.values.device, "xpu");
+    assert_string_equal(options.values.device.name, "xpu");
     xt_options_clear(&options);
     assert_int_equal(
         read_config(&options, *state, "model: lprnet\nxpu: true\n", "--device=cpu", &err), XT_OK);
-    assert_string_equal(options.values.device, "cpu");
-    assert_false(options.values.xpu);
+    assert_string_equal(options.values.device.name, "cpu");
+    assert_false(options.values.device.xpu);
     xt_options_clear(&options);
     assert_int_equal(read_config(&options, *state, "model: lprnet\nsteps: 9\n", "--epochs=2", &err),
                      XT_OK);
-    assert_true(options.values.epochs == 2 && options.values.steps == 0);
+    assert_true(options.values.run.epochs == 2 && options.values.run.steps == 0);
     xt_options_clear(&options);
 }
 
@@ -272,7 +272,7 @@ static void keys_of_other_commands_are_checked_and_left_alone(void **state)
     struct xt_options options;
     struct xt_err err = {0};
     assert_reads(*state, "reject: 0.5\n", &options);
-    assert_true(options.values.reject == 0);
+    assert_true(options.values.answer.reject == 0);
     xt_options_clear(&options);
     assert_int_equal(read_config(&options, *state, "reject: 2\n", "--model=lprnet", &err),
                      XT_ERR_USAGE);
@@ -355,7 +355,7 @@ static void the_configs_of_the_repository_are_read(void **state)
         const char *const words[] = {"--config", files[i].path};
         if (xt_options_parse(&options, 2, words, XT_COMMAND_TRAIN, &models, &err) != XT_OK)
             fail_msg("%s", err.text);
-        assert_string_equal(options.values.model, files[i].model);
+        assert_string_equal(options.values.network.model, files[i].model);
         xt_options_clear(&options);
     }
 }

@@ -312,17 +312,17 @@ static void values_are_read_as_their_types(void **state)
                "--max-time 1.5h --stop-after 90 --optim rmsprop --no-augment --pin-memory "
                "--momentum .5 --weight-decay 2E-5 --data dir --out=a=b");
     const struct xt_settings *values = &options.values;
-    assert_int_equal(values->batch, 17);
-    assert_true(values->lr == 1e-4);
-    assert_true(values->seed == UINT64_MAX);
-    assert_true(values->steps == 5000000000);
-    assert_true(values->max_time == 5400 && values->stop_after == 90);
-    assert_int_equal(values->optim, XT_OPTIM_RMSPROP);
-    assert_true(!values->augment && values->pin_memory && !values->xpu);
-    assert_true(values->momentum == 0.5 && values->weight_decay == 2e-5);
-    assert_string_equal(values->data, "dir");
-    assert_string_equal(values->out, "a=b");
-    assert_null(values->val);
+    assert_int_equal(values->network.batch, 17);
+    assert_true(values->recipe.lr == 1e-4);
+    assert_true(values->data.seed == UINT64_MAX);
+    assert_true(values->run.steps == 5000000000);
+    assert_true(values->run.max_time == 5400 && values->run.stop_after == 90);
+    assert_int_equal(values->recipe.optim, XT_OPTIM_RMSPROP);
+    assert_true(!values->data.augment && values->device.pin_memory && !values->device.xpu);
+    assert_true(values->recipe.momentum == 0.5 && values->recipe.weight_decay == 2e-5);
+    assert_string_equal(values->data.images, "dir");
+    assert_string_equal(values->record.out, "a=b");
+    assert_null(values->data.val);
     xt_options_clear(&options);
 }
 
@@ -333,10 +333,10 @@ static void a_service_has_its_own(void **state)
     struct line line;
     parse_well(&options, &line, "serve w.pth --stdin frames --max-latency 20ms --max-queue 9");
     const struct xt_settings *values = &options.values;
-    assert_string_equal(values->listen, "127.0.0.1:8080");
-    assert_true(values->max_latency == 0.02 && values->request_timeout == 10);
-    assert_true(values->stdin_kind == XT_STDIN_FRAMES && !values->allow_remote);
-    assert_int_equal(values->max_queue, 9);
+    assert_string_equal(values->service.listen, "127.0.0.1:8080");
+    assert_true(values->service.max_latency == 0.02 && values->service.request_timeout == 10);
+    assert_true(values->service.stdin_kind == XT_STDIN_FRAMES && !values->service.allow_remote);
+    assert_int_equal(values->service.max_queue, 9);
     xt_options_clear(&options);
 }
 
@@ -346,9 +346,9 @@ static void the_recipe_stands_between_default_and_command_line(void **state)
     struct xt_options options;
     struct line line;
     parse_well(&options, &line, "--model lprnet --lr 0.1");
-    assert_int_equal(options.values.batch, 32);
-    assert_true(options.values.lr == 0.1);
-    assert_true(options.values.momentum == 0.9);
+    assert_int_equal(options.values.network.batch, 32);
+    assert_true(options.values.recipe.lr == 0.1);
+    assert_true(options.values.recipe.momentum == 0.9);
     assert_int_equal(xt_options_source(&options, "batch"), XT_SOURCE_RECIPE);
     assert_int_equal(xt_options_source(&options, "lr"), XT_SOURCE_COMMAND_LINE);
     assert_int_equal(xt_options_source(&options, "momentum"), XT_SOURCE_DEFAULT);
@@ -363,8 +363,8 @@ static void given_weights_take_the_second_recipe_over_the_first(void **state)
     struct xt_str text = {0};
     struct xt_err err = {0};
     parse_well(&options, &line, "--model lprnet --init w.pth --batch 8");
-    assert_true(options.values.lr == 1e-4 && options.values.epochs == 40);
-    assert_true(options.values.steps == 0 && !options.values.augment);
+    assert_true(options.values.recipe.lr == 1e-4 && options.values.run.epochs == 40);
+    assert_true(options.values.run.steps == 0 && !options.values.data.augment);
     assert_int_equal(xt_options_source(&options, "lr"), XT_SOURCE_FINE_TUNE);
     assert_int_equal(xt_options_source(&options, "clip"), XT_SOURCE_RECIPE);
     assert_int_equal(xt_options_print_recipe(&options, &text, &err), XT_OK);
@@ -378,7 +378,7 @@ static void given_weights_take_the_second_recipe_over_the_first(void **state)
     xt_str_clear(&text);
     xt_options_clear(&options);
     parse_well(&options, &line, "--model lprnet");
-    assert_true(options.values.lr == 0.002 && options.values.augment);
+    assert_true(options.values.recipe.lr == 0.002 && options.values.data.augment);
     xt_options_clear(&options);
 }
 
@@ -418,11 +418,11 @@ static void epochs_of_the_command_line_beat_steps_of_the_recipe(void **state)
     struct xt_options options;
     struct line line;
     parse_well(&options, &line, "--model lprnet --epochs 3");
-    assert_int_equal(options.values.epochs, 3);
-    assert_true(options.values.steps == 0);
+    assert_int_equal(options.values.run.epochs, 3);
+    assert_true(options.values.run.steps == 0);
     xt_options_clear(&options);
     parse_well(&options, &line, "--model lprnet --epochs 3 --steps 7");
-    assert_true(options.values.epochs == 0 && options.values.steps == 7);
+    assert_true(options.values.run.epochs == 0 && options.values.run.steps == 7);
     xt_options_clear(&options);
 }
 
@@ -432,8 +432,8 @@ static void what_only_the_recipe_asked_for_gives_way(void **state)
     struct xt_options options;
     struct line line;
     parse_well(&options, &line, "--model resnet50 --optim adam --sched cosine");
-    assert_false(options.values.nesterov);
-    assert_null(options.values.milestones);
+    assert_false(options.values.recipe.nesterov);
+    assert_null(options.values.recipe.milestones);
     xt_options_clear(&options);
 }
 
@@ -456,8 +456,8 @@ static void the_device_says_it_all_after_xpu(void **state)
         struct xt_options options;
         struct line line;
         parse_well(&options, &line, cases[i].line);
-        assert_string_equal(options.values.device, cases[i].device);
-        assert_int_equal(options.values.xpu, cases[i].xpu);
+        assert_string_equal(options.values.device.name, cases[i].device);
+        assert_int_equal(options.values.device.xpu, cases[i].xpu);
         xt_options_clear(&options);
     }
 }
@@ -472,7 +472,7 @@ static void arguments_are_kept_in_order(void **state)
     assert_string_equal(options.arguments[0], "w.pth");
     assert_string_equal(options.arguments[2], "-");
     assert_string_equal(options.arguments[3], "--b.jpg");
-    assert_true(options.values.json && options.values.reject == 0.5);
+    assert_true(options.values.output.json && options.values.answer.reject == 0.5);
     xt_options_clear(&options);
 }
 
@@ -482,10 +482,10 @@ static void help_is_given_whatever_else_is_wrong(void **state)
     struct xt_options options;
     struct line line;
     parse_well(&options, &line, "--bogus --batch x -h");
-    assert_true(options.values.help);
+    assert_true(options.values.request.help);
     xt_options_clear(&options);
     parse_well(&options, &line, "predict --version");
-    assert_true(options.values.version);
+    assert_true(options.values.request.version);
     xt_options_clear(&options);
 }
 
@@ -495,13 +495,13 @@ static void short_forms_are_what_they_stand_for(void **state)
     struct xt_options options;
     struct line line;
     parse_well(&options, &line, "--model lprnet -v");
-    assert_true(options.values.verbose && !options.values.quiet);
+    assert_true(options.values.output.verbose && !options.values.output.quiet);
     xt_options_clear(&options);
     parse_well(&options, &line, "devices -q");
-    assert_true(options.values.quiet);
+    assert_true(options.values.output.quiet);
     xt_options_clear(&options);
     parse_well(&options, &line, "help train --model lprnet");
-    assert_string_equal(options.values.model, "lprnet");
+    assert_string_equal(options.values.network.model, "lprnet");
     xt_options_clear(&options);
 }
 
@@ -511,7 +511,7 @@ static void the_same_option_twice_with_one_value_is_fine(void **state)
     struct xt_options options;
     struct line line;
     parse_well(&options, &line, "--model lprnet --batch 3 --batch=3 --json --json");
-    assert_int_equal(options.values.batch, 3);
+    assert_int_equal(options.values.network.batch, 3);
     xt_options_clear(&options);
 }
 
@@ -637,7 +637,7 @@ static void what_a_run_records_is_spelt_as_it_would_be_typed(void **state)
         &options, &line,
         "--model lprnet --lr 5e-2 --seed 18446744073709551615 --sched multistep --milestones "
         "10,20 --optim sgd --bn frozen --weight-decay 0.00001");
-    options.values.data = "/a \"b\"";
+    options.values.data.images = "/a \"b\"";
     assert_int_equal(options.values.list_options(&options.values, &list, &err), XT_OK);
     size_t found = 0;
     for (size_t i = 0; i < list.count; i++)

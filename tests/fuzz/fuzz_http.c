@@ -374,8 +374,10 @@ static void split(const uint8_t *bytes, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     static const int codes[] = {200, 400, 404, 405, 413, 415, 500, 503};
-    const struct xt_settings settings = {
-        .max_body = 1, .max_connections = 1, .workers = 1, .request_timeout = 10};
+    const struct xt_settings settings = {.service.max_body = 1,
+                                         .service.max_connections = 1,
+                                         .data.workers = 1,
+                                         .service.request_timeout = 10};
     struct xt_listener listener = {.fd = -1};
     struct xt_metrics metrics;
     struct xt_err err;

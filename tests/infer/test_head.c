@@ -14,13 +14,13 @@ enum { PIXELS = 24 * 94 * 3, STEPS = 18 };
 
 static struct xt_settings settings_of(const char *model, const char *init, const char *alphabet)
 {
-    return (struct xt_settings){.model = model,
-                                .init = init,
-                                .alphabet = alphabet,
-                                .device = "cpu",
-                                .threads = 1,
-                                .fuse = true,
-                                .head_lr_factor = 1};
+    return (struct xt_settings){.network.model = model,
+                                .network.init = init,
+                                .network.alphabet = alphabet,
+                                .device.name = "cpu",
+                                .device.threads = 1,
+                                .network.fuse = true,
+                                .recipe.head_lr_factor = 1};
 }
 
 static const char *alphabet_of(const char *folder, const char *name, const char *symbols)
@@ -93,7 +93,7 @@ enum { FEATURES = 64 + 128 + 256 };
 static void kept_symbols_keep_their_rows_and_columns_bit_for_bit(void **state)
 {
     struct xt_settings old = settings_of("lprnet", NULL, alphabet_of(*state, "old.txt", "ABCD京-"));
-    const char *path = save_weights(*state, old.alphabet);
+    const char *path = save_weights(*state, old.network.alphabet);
     struct xt_settings new = settings_of("lprnet", path, alphabet_of(*state, "new.txt", "X京YAZ_"));
     static const int from[] = {-1, 4, -1, 0, -1, 5}; /* the blank is the blank */
     static const char *const vectors[] = {"backbone.20.bias",        "backbone.21.weight",
@@ -101,7 +101,7 @@ static void kept_symbols_keep_their_rows_and_columns_bit_for_bit(void **state)
                                           "backbone.21.running_var", "container.0.bias"};
     struct xt_network before;
     struct xt_network after;
-    old.init = path;
+    old.network.init = path;
     open_network(&before, &old);
     open_network(&after, &new);
     struct xt_params_tensors a = tensors_of(&before);
@@ -144,13 +144,13 @@ static void logits_of(struct xt_network *network, float *out)
 static void a_replaced_symbol_changes_nothing_of_the_others(void **state)
 {
     struct xt_settings old = settings_of("lprnet", NULL, alphabet_of(*state, "old.txt", "ABCD-"));
-    const char *path = save_weights(*state, old.alphabet);
+    const char *path = save_weights(*state, old.network.alphabet);
     struct xt_settings new = settings_of("lprnet", path, alphabet_of(*state, "new.txt", "DNBA-"));
     static const int from[] = {3, -1, 1, 0, 4};
     float before[STEPS * 5];
     float after[STEPS * 5];
     struct xt_network network;
-    old.init = path;
+    old.network.init = path;
     open_network(&network, &old);
     logits_of(&network, before);
     xt_network_clear(&network);
@@ -199,8 +199,8 @@ static void open_classes(struct xt_network *network, const char *init, int class
     char spec[64];
     struct xt_source *source = NULL;
     struct xt_settings settings = settings_of("resnet50", init, NULL);
-    settings.image_size = 32;
-    settings.fuse = false;
+    settings.network.image_size = 32;
+    settings.network.fuse = false;
     snprintf(spec, sizeof spec, "synth:shapes?count=8&seed=1&classes=%d", classes);
     enum xt_status status = xt_network_open(network, &settings, &err);
     struct xt_source_options options = xt_network_source_options(network);

@@ -24,7 +24,8 @@ static char weights[64];
 static int make_weights(void **state)
 {
     (void)state;
-    struct xt_settings settings = {.model = "lprnet", .device = "cpu", .threads = 1, .fuse = true};
+    struct xt_settings settings = {
+        .network.model = "lprnet", .device.name = "cpu", .device.threads = 1, .network.fuse = true};
     struct xt_network network;
     struct xt_err err;
     snprintf(weights, sizeof weights, "/tmp/xtrain-session-%d.safetensors", (int)getpid());
@@ -401,18 +402,18 @@ static void test_defaults_are_those_of_predict(void **state)
                      XT_OK);
     assert_int_equal(xt_library_settings("w.safetensors", &none, &own, &err), XT_OK);
     const struct xt_settings *predict = &options.values;
-    assert_string_equal(own.device, predict->device);
-    assert_int_equal(own.amp, predict->amp);
-    assert_int_equal(own.decode, predict->decode);
-    assert_int_equal(own.top, predict->top);
-    assert_int_equal(own.fuse, predict->fuse);
-    assert_int_equal(own.kernel_cache, predict->kernel_cache);
-    assert_int_equal(own.calibrate_images, predict->calibrate_images);
-    assert_int_equal(own.threads, predict->threads);
-    assert_int_equal(own.lprnet_norm, predict->lprnet_norm);
-    assert_int_equal(own.image_size, predict->image_size);
-    assert_int_equal(own.pin_memory, predict->pin_memory);
-    assert_int_equal((int)own.seed, (int)predict->seed);
+    assert_string_equal(own.device.name, predict->device.name);
+    assert_int_equal(own.network.amp, predict->network.amp);
+    assert_int_equal(own.answer.decode, predict->answer.decode);
+    assert_int_equal(own.answer.top, predict->answer.top);
+    assert_int_equal(own.network.fuse, predict->network.fuse);
+    assert_int_equal(own.device.kernel_cache, predict->device.kernel_cache);
+    assert_int_equal(own.answer.calibrate_images, predict->answer.calibrate_images);
+    assert_int_equal(own.device.threads, predict->device.threads);
+    assert_int_equal(own.network.lprnet_norm, predict->network.lprnet_norm);
+    assert_int_equal(own.network.image_size, predict->network.image_size);
+    assert_int_equal(own.device.pin_memory, predict->device.pin_memory);
+    assert_int_equal((int)own.data.seed, (int)predict->data.seed);
     xt_options_clear(&options);
 }
 

@@ -9,24 +9,24 @@
 static struct xt_settings settings_of(const char *out, const char *freeze_until)
 {
     return (struct xt_settings){
-        .model = "resnet50",
-        .data = "synth:shapes?count=8&seed=1&classes=3",
-        .image_size = 32,
-        .out = out,
-        .steps = 2,
-        .log_every = 1,
-        .keep = 1,
-        .batch = 4,
-        .lr = 1e-2,
-        .momentum = 0.9,
-        .weight_decay = 0.1,
-        .decay_all = true,
-        .optim = XT_OPTIM_SGD,
-        .sched = XT_SCHED_CONSTANT,
-        .freeze_until = freeze_until,
-        .head_lr_factor = 1,
-        .device = "cpu",
-        .threads = 1,
+        .network.model = "resnet50",
+        .data.images = "synth:shapes?count=8&seed=1&classes=3",
+        .network.image_size = 32,
+        .record.out = out,
+        .run.steps = 2,
+        .record.log_every = 1,
+        .record.keep = 1,
+        .network.batch = 4,
+        .recipe.lr = 1e-2,
+        .recipe.momentum = 0.9,
+        .recipe.weight_decay = 0.1,
+        .recipe.decay_all = true,
+        .recipe.optim = XT_OPTIM_SGD,
+        .recipe.sched = XT_SCHED_CONSTANT,
+        .network.freeze_until = freeze_until,
+        .recipe.head_lr_factor = 1,
+        .device.name = "cpu",
+        .device.threads = 1,
     };
 }
 
@@ -114,8 +114,8 @@ static void the_head_s_step_is_larger_by_its_factor(void **state)
     for (int i = 0; i < 2; i++) {
         struct xt_settings settings =
             settings_of(support_path(*state, i ? "ten" : "one"), "layer4.2.conv3");
-        settings.steps = 1;
-        settings.head_lr_factor = i ? 10 : 1;
+        settings.run.steps = 1;
+        settings.recipe.head_lr_factor = i ? 10 : 1;
         train(&runs[i], &settings);
     }
     static const char *const names[] = {"fc.weight", "fc.bias", "layer4.2.conv3.weight",

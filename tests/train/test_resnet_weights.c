@@ -10,12 +10,12 @@
 
 static struct xt_settings settings_of(const char *init)
 {
-    return (struct xt_settings){.model = "resnet50",
-                                .init = init,
-                                .image_size = 32,
-                                .device = "cpu",
-                                .threads = 1,
-                                .head_lr_factor = 1};
+    return (struct xt_settings){.network.model = "resnet50",
+                                .network.init = init,
+                                .network.image_size = 32,
+                                .device.name = "cpu",
+                                .device.threads = 1,
+                                .recipe.head_lr_factor = 1};
 }
 
 /* A network for training on made shapes of this many classes. */
@@ -77,7 +77,7 @@ static void a_head_of_other_classes_is_another_and_all_else_is_taken(void **stat
     const char *path = support_path(*state, "four.safetensors");
     struct xt_settings fresh = settings_of(NULL);
     struct xt_settings tuned = settings_of(path);
-    tuned.seed = 1;
+    tuned.data.seed = 1;
     struct xt_network four;
     struct xt_network three;
     assert_int_equal(train_on(&four, &fresh, 4, &err), XT_OK);
@@ -97,7 +97,7 @@ static void weights_say_their_classes_and_image_size(void **state)
     const char *path = support_path(*state, "four.safetensors");
     struct xt_settings fresh = settings_of(NULL);
     struct xt_settings used = settings_of(path);
-    used.image_size = 0;
+    used.network.image_size = 0;
     struct xt_network network;
     assert_int_equal(train_on(&network, &fresh, 4, &err), XT_OK);
     assert_int_equal(xt_network_save(&network, path, &err), XT_OK);
@@ -115,7 +115,7 @@ static void a_head_called_fc_0_is_the_head(void **state)
     const char *path = support_path(*state, "head.safetensors");
     struct xt_settings fresh = settings_of(NULL);
     struct xt_settings tuned = settings_of(path);
-    tuned.seed = 1;
+    tuned.data.seed = 1;
     struct xt_network first;
     struct xt_network second;
     assert_int_equal(train_on(&first, &fresh, 4, &err), XT_OK);
@@ -148,12 +148,12 @@ static void pixels_are_normalised_as_the_weights_say_or_are(void **state)
     assert_int_equal(xt_network_init(&network, &used, 1, false, &err), XT_OK);
     assert_string_equal(network.normalise_text, "imagenet");
     xt_network_clear(&network);
-    used.normalize = "0.1,0.2,0.3/0.5";
+    used.network.normalize = "0.1,0.2,0.3/0.5";
     assert_int_equal(xt_network_init(&network, &used, 1, false, &err), XT_OK);
     assert_string_equal(network.normalise_by, "--normalize");
     assert_true(network.normalise.mean[2] == 76.5F);
     xt_network_clear(&network);
-    used.normalize = "zero";
+    used.network.normalize = "zero";
     assert_int_equal(xt_network_init(&network, &used, 1, false, &err), XT_ERR_USAGE);
     xt_network_clear(&network);
 }
@@ -163,7 +163,7 @@ static void fewer_classes_than_the_images_show_are_refused(void **state)
     (void)state;
     struct xt_err err;
     struct xt_settings settings = settings_of(NULL);
-    settings.classes = 3;
+    settings.network.classes = 3;
     struct xt_network network;
     assert_int_equal(train_on(&network, &settings, 4, &err), XT_ERR_USAGE);
     support_assert_error(&err, XT_ERR_USAGE, "--classes 3");
@@ -175,7 +175,7 @@ static void images_below_32_are_refused(void **state)
     (void)state;
     struct xt_err err;
     struct xt_settings settings = settings_of(NULL);
-    settings.image_size = 31;
+    settings.network.image_size = 31;
     struct xt_network network;
     assert_int_equal(train_on(&network, &settings, 4, &err), XT_ERR_USAGE);
     support_assert_error(&err, XT_ERR_USAGE, "--image-size");
@@ -187,7 +187,7 @@ static void a_layer_to_freeze_until_must_be_there(void **state)
     (void)state;
     struct xt_err err;
     struct xt_settings settings = settings_of(NULL);
-    settings.freeze_until = "layer5";
+    settings.network.freeze_until = "layer5";
     struct xt_network network;
     assert_int_equal(train_on(&network, &settings, 4, &err), XT_ERR_USAGE);
     support_assert_error(&err, XT_ERR_USAGE, "--freeze-until layer5");
@@ -199,7 +199,7 @@ static void layers_before_freeze_until_are_frozen(void **state)
     (void)state;
     struct xt_err err;
     struct xt_settings settings = settings_of(NULL);
-    settings.freeze_until = "layer3";
+    settings.network.freeze_until = "layer3";
     struct xt_network network;
     assert_int_equal(train_on(&network, &settings, 4, &err), XT_OK);
     assert_true(param(&network, "layer2.3.bn3.weight")->frozen);

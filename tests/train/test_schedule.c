@@ -11,7 +11,7 @@
 
 static struct xt_settings settings_of(enum xt_sched_kind kind)
 {
-    return (struct xt_settings){.sched = kind, .lr = 0.1, .gamma = 0.1};
+    return (struct xt_settings){.recipe.sched = kind, .recipe.lr = 0.1, .recipe.gamma = 0.1};
 }
 
 static struct xt_schedule schedule_of(const struct xt_settings *settings, int64_t steps,
@@ -42,7 +42,7 @@ static void warm_up_rises_in_a_line(void **state)
 {
     (void)state;
     struct xt_settings settings = settings_of(XT_SCHED_CONSTANT);
-    settings.warmup = 0.1;
+    settings.recipe.warmup = 0.1;
     struct xt_schedule schedule = schedule_of(&settings, 100, 10);
     assert_lr(&schedule, 0, 0.01);
     assert_lr(&schedule, 4, 0.05);
@@ -54,7 +54,7 @@ static void step_falls_each_period(void **state)
 {
     (void)state;
     struct xt_settings settings = settings_of(XT_SCHED_STEP);
-    settings.milestones = "2";
+    settings.recipe.milestones = "2";
     struct xt_schedule schedule = schedule_of(&settings, 60, 10);
     assert_lr(&schedule, 19, 0.1);
     assert_lr(&schedule, 20, 0.01);
@@ -66,7 +66,7 @@ static void multistep_falls_at_its_epochs(void **state)
 {
     (void)state;
     struct xt_settings settings = settings_of(XT_SCHED_MULTISTEP);
-    settings.milestones = "1,4";
+    settings.recipe.milestones = "1,4";
     struct xt_schedule schedule = schedule_of(&settings, 60, 10);
     assert_lr(&schedule, 9, 0.1);
     assert_lr(&schedule, 10, 0.01);
@@ -82,18 +82,18 @@ static void no_schedule_falls_below_the_least_rate(void **state)
                                         XT_SCHED_COSINE, XT_SCHED_ONECYCLE};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         struct xt_settings settings = settings_of(kinds[i]);
-        settings.min_lr = 0.02;
-        settings.milestones = kinds[i] == XT_SCHED_MULTISTEP ? "1,2,3" : "1";
+        settings.recipe.min_lr = 0.02;
+        settings.recipe.milestones = kinds[i] == XT_SCHED_MULTISTEP ? "1,2,3" : "1";
         struct xt_schedule schedule = schedule_of(&settings, 60, 10);
         for (int64_t step = 30; step < 60; step++)
             assert_true(xt_schedule_lr(&schedule, step) >= 0.02);
     }
     struct xt_settings settings = settings_of(XT_SCHED_COSINE);
-    settings.min_lr = 0.02;
+    settings.recipe.min_lr = 0.02;
     struct xt_schedule schedule = schedule_of(&settings, 100, 10);
     assert_lr(&schedule, 50, 0.06);
     assert_lr(&schedule, 100, 0.02);
-    settings.min_lr = 0.2;
+    settings.recipe.min_lr = 0.2;
     struct xt_err err;
     assert_int_equal(xt_schedule_init(&schedule, &settings, 100, 10, &err), XT_ERR_USAGE);
     assert_non_null(strstr(err.text, "--min-lr 0.2 is above --lr 0.1"));
@@ -108,7 +108,7 @@ static void cosine_falls_to_zero(void **state)
     assert_lr(&schedule, 25, 0.05 * (1 + sqrt(0.5)));
     assert_lr(&schedule, 50, 0.05);
     assert_lr(&schedule, 100, 0);
-    settings.warmup = 0.2;
+    settings.recipe.warmup = 0.2;
     schedule = schedule_of(&settings, 100, 10);
     assert_lr(&schedule, 9, 0.05);
     assert_lr(&schedule, 20, 0.1);
@@ -121,7 +121,7 @@ static void onecycle_is_that_of_pytorch(void **state)
 {
     (void)state;
     struct xt_settings settings = settings_of(XT_SCHED_ONECYCLE);
-    settings.lr = 1e-4;
+    settings.recipe.lr = 1e-4;
     struct xt_schedule schedule = schedule_of(&settings, 100, 10);
     const double first = 4e-6;
     const double last = 4e-10;
@@ -132,7 +132,7 @@ static void onecycle_is_that_of_pytorch(void **state)
     assert_lr(&schedule, 80, last + (1e-4 - last) / 2 * (1 + cos(M_PI * 51 / 70)));
     assert_lr(&schedule, 99, last);
     /* A rising part that ends between two steps: 0.25 * 10 - 1 = 1.5. */
-    settings.warmup = 0.25;
+    settings.recipe.warmup = 0.25;
     schedule = schedule_of(&settings, 10, 10);
     assert_lr(&schedule, 1, 1e-4 + (first - 1e-4) / 2 * (1 + cos(M_PI / 1.5)));
     assert_lr(&schedule, 2, last + (1e-4 - last) / 2 * (1 + cos(M_PI * 0.5 / 7.5)));
@@ -145,8 +145,8 @@ static void the_shortest_runs_have_a_rate(void **state)
         for (int warm = 0; warm <= 2; warm++)
             for (int64_t steps = 1; steps <= 4; steps++) {
                 struct xt_settings settings = settings_of((enum xt_sched_kind)kind);
-                settings.milestones = "1";
-                settings.warmup = 0.5 * warm;
+                settings.recipe.milestones = "1";
+                settings.recipe.warmup = 0.5 * warm;
                 struct xt_schedule schedule = schedule_of(&settings, steps, 1);
                 for (int64_t step = 0; step <= steps; step++) {
                     double lr = xt_schedule_lr(&schedule, step);
@@ -164,7 +164,7 @@ static void milestones_that_cannot_be_meant_are_refused(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct xt_schedule schedule;
         struct xt_err err;
-        settings.milestones = wrong[i];
+        settings.recipe.milestones = wrong[i];
         assert_int_equal(xt_schedule_init(&schedule, &settings, 100, 10, &err), XT_ERR_USAGE);
         assert_non_null(strstr(err.text, "--milestones"));
     }
@@ -183,11 +183,12 @@ static void milestones_fit_their_schedule(void **state)
     (void)state;
     struct xt_settings settings = settings_of(XT_SCHED_STEP);
     refuse(&settings, "needs --milestones");
-    settings.milestones = "10,20";
+    settings.recipe.milestones = "10,20";
     refuse(&settings, "--milestones");
-    settings.sched = XT_SCHED_MULTISTEP;
-    settings.milestones = "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,"
-                          "28,29,30,31,32,33";
+    settings.recipe.sched = XT_SCHED_MULTISTEP;
+    settings.recipe.milestones =
+        "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,"
+        "28,29,30,31,32,33";
     refuse(&settings, "--milestones");
 }
 
@@ -195,9 +196,9 @@ static void a_warm_up_longer_than_the_run_is_refused(void **state)
 {
     (void)state;
     struct xt_settings settings = settings_of(XT_SCHED_CONSTANT);
-    settings.warmup = 1.5;
+    settings.recipe.warmup = 1.5;
     refuse(&settings, "--warmup");
-    settings.warmup = NAN;
+    settings.recipe.warmup = NAN;
     refuse(&settings, "--warmup");
 }
 

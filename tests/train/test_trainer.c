@@ -17,21 +17,21 @@
 static struct xt_settings small_run(const char *out)
 {
     return (struct xt_settings){
-        .model = "lprnet",
-        .data = "synth:plates?count=24&seed=3",
-        .val = "synth:plates?count=5&seed=4",
-        .out = out,
-        .steps = 2,
-        .eval_every = 1,
-        .log_every = 1,
-        .keep = 2,
-        .batch = 4,
-        .lr = 1e-3,
-        .optim = XT_OPTIM_ADAMW,
-        .gamma = 0.1,
-        .head_lr_factor = 1,
-        .device = "cpu",
-        .threads = 1,
+        .network.model = "lprnet",
+        .data.images = "synth:plates?count=24&seed=3",
+        .data.val = "synth:plates?count=5&seed=4",
+        .record.out = out,
+        .run.steps = 2,
+        .run.eval_every = 1,
+        .record.log_every = 1,
+        .record.keep = 2,
+        .network.batch = 4,
+        .recipe.lr = 1e-3,
+        .recipe.optim = XT_OPTIM_ADAMW,
+        .recipe.gamma = 0.1,
+        .recipe.head_lr_factor = 1,
+        .device.name = "cpu",
+        .device.threads = 1,
     };
 }
 
@@ -62,7 +62,7 @@ static void the_memory_plan_is_within_5_percent_of_the_peak(void **state)
     support_skip("a sanitizer has memory of its own");
 #endif
     struct xt_settings settings = small_run(support_path(*state, "run"));
-    settings.batch = 12;
+    settings.network.batch = 12;
     struct xt_trainer trainer;
     struct xt_err err = {0};
     assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
@@ -81,7 +81,7 @@ static double planned_slots(int slots)
     struct xt_settings settings = small_run(NULL);
     struct xt_trainer trainer;
     struct xt_err err = {0};
-    settings.slots = slots;
+    settings.data.slots = slots;
     assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
     double bytes = xt_trainer_memory_plan(&trainer).host.parts[XT_MEMORY_SLOTS];
     xt_trainer_clear(&trainer);
@@ -99,8 +99,8 @@ static void a_batch_beyond_the_memory_is_refused_with_one_that_fits(void **state
     (void)state;
     double before = peak_memory();
     struct xt_settings settings = small_run(NULL);
-    settings.batch = 65536;
-    settings.data = "synth:plates?count=65536";
+    settings.network.batch = 65536;
+    settings.data.images = "synth:plates?count=65536";
     struct xt_trainer trainer;
     struct xt_err err = {0};
     assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_ERR_MEMORY);
@@ -138,10 +138,10 @@ static void scaling_the_loss_changes_no_weight(void **state)
     struct xt_settings settings = small_run(support_path(*state, "plain"));
     struct xt_trainer plain;
     struct xt_trainer scaled;
-    settings.optim = XT_OPTIM_SGD;
-    settings.clip = 5;
+    settings.recipe.optim = XT_OPTIM_SGD;
+    settings.recipe.clip = 5;
     one_step(&plain, &settings, 0);
-    settings.out = support_path(*state, "scaled");
+    settings.record.out = support_path(*state, "scaled");
     one_step(&scaled, &settings, 65536);
     assert_memory_equal(scaled.network.params.values, plain.network.params.values,
                         plain.network.params.value_floats * sizeof(float));
@@ -173,13 +173,13 @@ static void a_resumed_run_goes_on_with_its_loss_scale(void **state)
     struct xt_settings settings = small_run(support_path(*state, "run"));
     struct xt_trainer trainer;
     struct xt_err err = {0};
-    settings.val = NULL;
+    settings.data.val = NULL;
     assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
     trainer.scaler = (struct xt_scaler){.scale = 1024, .on = true, .fine = 7, .skipped = 3};
     assert_int_equal(xt_trainer_open_run(&trainer, &err), XT_OK);
     assert_int_equal(xt_trainer_run(&trainer, &(struct xt_train_observer){0}, &err), XT_OK);
     xt_trainer_clear(&trainer);
-    settings.resume = "auto";
+    settings.record.resume = "auto";
     assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
     xt_scaler_init(&trainer.scaler, true);
     assert_int_equal(xt_trainer_open_run(&trainer, &err), XT_OK);
@@ -225,22 +225,22 @@ static void given_weights_are_evaluated_first_and_may_be_the_best(void **state)
     const char *second = support_path(*state, "second");
     struct xt_settings settings = small_run(first);
     struct xt_trainer trainer;
-    settings.val = NULL;
+    settings.data.val = NULL;
     open_and_run(&trainer, &settings);
     xt_trainer_clear(&trainer);
     settings = small_run(second);
-    settings.init = support_path(first, "last.safetensors");
-    settings.lr = 1e-30; /* too little to change anything */
-    settings.bn = XT_BN_FROZEN;
+    settings.network.init = support_path(first, "last.safetensors");
+    settings.recipe.lr = 1e-30; /* too little to change anything */
+    settings.network.bn = XT_BN_FROZEN;
     open_and_run(&trainer, &settings);
     assert_int_equal(trainer.best_step, 0);
     xt_trainer_clear(&trainer);
-    assert_same_file(settings.init, support_path(second, "best.safetensors"));
+    assert_same_file(settings.network.init, support_path(second, "best.safetensors"));
     assert_int_equal(count_in_record(second, "{\"step\":0,\"epoch\":0,"), 1);
 
     /* Begun again for want of a checkpoint: the record has the line once. */
     assert_int_equal(remove(support_path(second, "state-00000002.safetensors")), 0);
-    settings.resume = "auto";
+    settings.record.resume = "auto";
     open_and_run(&trainer, &settings);
     assert_int_equal(trainer.best_step, 0);
     xt_trainer_clear(&trainer);
@@ -270,14 +270,14 @@ static void of_many_zeros_the_one_with_the_least_loss_is_the_best(void **state)
 {
     struct xt_settings settings = small_run(support_path(*state, "run"));
     struct xt_trainer trainer;
-    settings.steps = 18; /* three evaluations */
-    settings.lr = 3e-3;
+    settings.run.steps = 18; /* three evaluations */
+    settings.recipe.lr = 3e-3;
     open_and_run(&trainer, &settings);
     assert_true(trainer.best.accuracy == 0);
     assert_true(trainer.best_step > 6);
     struct xt_selection_metric best = trainer.best;
     xt_trainer_clear(&trainer);
-    settings.resume = "auto";
+    settings.record.resume = "auto";
     struct xt_err err = {0};
     assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
     assert_int_equal(xt_trainer_open_run(&trainer, &err), XT_OK);
@@ -324,9 +324,9 @@ static void another_alphabet_cannot_go_on_with_a_run(void **state)
     *nine = '8';
     *eight = '9';
     support_write_file(alphabet, text, strlen(text));
-    settings.alphabet = alphabet;
-    settings.resume = "auto";
-    settings.steps = 3;
+    settings.network.alphabet = alphabet;
+    settings.record.resume = "auto";
+    settings.run.steps = 3;
     struct xt_err err = {0};
     assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
     assert_int_equal(xt_trainer_open_run(&trainer, &err), XT_ERR_USAGE);
@@ -340,16 +340,16 @@ static void frozen_batch_norms_stay_frozen_from_the_building_on(void **state)
     struct xt_settings settings = small_run(support_path(*state, "run"));
     struct xt_trainer trainer;
     struct xt_err err = {0};
-    settings.bn = XT_BN_FROZEN;
+    settings.network.bn = XT_BN_FROZEN;
     open_and_run(&trainer, &settings);
     xt_trainer_clear(&trainer);
-    settings.resume = "auto";
+    settings.record.resume = "auto";
     const struct {
         enum xt_bn_mode said;
         bool frozen;
     } starts[] = {{XT_BN_AUTO, true}, {XT_BN_FROZEN, true}, {XT_BN_BATCH, false}};
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
-        settings.bn = starts[i].said;
+        settings.network.bn = starts[i].said;
         assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
         assert_int_equal(trainer.network.graph->options.bn_frozen, starts[i].frozen);
         assert_int_equal(xt_trainer_open_run(&trainer, &err), XT_OK);
@@ -367,8 +367,8 @@ static void a_checkpoint_that_came_meanwhile_is_not_set_aside(void **state)
     struct xt_err err = {0};
     open_and_run(&trainer, &settings);
     xt_trainer_clear(&trainer);
-    settings.resume = "auto";
-    settings.steps = 3;
+    settings.record.resume = "auto";
+    settings.run.steps = 3;
     assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
     support_write_file(support_path(run, "state-00000003.safetensors"), "newer", 5);
     assert_int_equal(xt_trainer_open_run(&trainer, &err), XT_ERR_USAGE);
@@ -381,7 +381,7 @@ static void any_flipped_bit_of_a_checkpoint_is_seen(void **state)
 {
     const char *run = support_path(*state, "run");
     struct xt_settings settings = small_run(run);
-    settings.val = NULL;
+    settings.data.val = NULL;
     struct xt_trainer trainer;
     open_and_run(&trainer, &settings);
     xt_trainer_clear(&trainer);
@@ -482,15 +482,15 @@ static void train_frozen(const char *run, int batch, int accumulate, enum xt_opt
                          struct xt_trainer *trainer)
 {
     struct xt_settings settings = small_run(run);
-    settings.batch = batch;
-    settings.accumulate = accumulate;
-    settings.bn = XT_BN_FROZEN;
-    settings.optim = optim;
-    settings.momentum = 0.9;
-    settings.steps = 5;
-    settings.clip = 0.5;
-    settings.dropout = 0.3;
-    settings.lprnet_norm = XT_CONTEXT_SAMPLE;
+    settings.network.batch = batch;
+    settings.recipe.accumulate = accumulate;
+    settings.network.bn = XT_BN_FROZEN;
+    settings.recipe.optim = optim;
+    settings.recipe.momentum = 0.9;
+    settings.run.steps = 5;
+    settings.recipe.clip = 0.5;
+    settings.recipe.dropout = 0.3;
+    settings.network.lprnet_norm = XT_CONTEXT_SAMPLE;
     open_and_run(trainer, &settings);
 }
 
@@ -535,8 +535,8 @@ static void a_smaller_batch_counts_by_its_images(void **state)
     struct xt_feed_batch batch;
     bool end = false;
     double loss = 0;
-    settings.bn = XT_BN_FROZEN;
-    settings.accumulate = 2;
+    settings.network.bn = XT_BN_FROZEN;
+    settings.recipe.accumulate = 2;
     assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
     assert_int_equal(xt_trainer_open_run(&trainer, &err), XT_OK);
     assert_int_equal(xt_feed_next(trainer.feed, &batch, &end, NULL, &err), XT_OK);
@@ -583,7 +583,7 @@ static void fewer_images_than_a_step_takes_are_refused(void **state)
     struct xt_settings settings = small_run(NULL);
     struct xt_trainer trainer;
     struct xt_err err = {0};
-    settings.accumulate = 7;
+    settings.recipe.accumulate = 7;
     assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_ERR_USAGE);
     support_assert_error(&err, XT_ERR_USAGE, "fewer than --accumulate 7 batches of 4");
     xt_trainer_clear(&trainer);
@@ -597,8 +597,8 @@ static void the_average_follows_the_weights(void **state)
     struct xt_settings settings = small_run(support_path(*state, "run"));
     struct xt_trainer trainer;
     struct xt_err err = {0};
-    settings.ema = 0.3;
-    settings.steps = 6;
+    settings.recipe.ema = 0.3;
+    settings.run.steps = 6;
     assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
     assert_int_equal(xt_trainer_open_run(&trainer, &err), XT_OK);
     const struct xt_params *params = &trainer.network.params;
@@ -649,9 +649,9 @@ static void the_average_is_the_best_where_it_is_better(void **state)
     struct xt_settings settings = small_run(run);
     struct xt_trainer trainer;
     struct xt_err err = {0};
-    settings.ema = 0.5;
-    settings.steps = 6;
-    settings.bn = XT_BN_FROZEN;
+    settings.recipe.ema = 0.5;
+    settings.run.steps = 6;
+    settings.network.bn = XT_BN_FROZEN;
     assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
     assert_int_equal(xt_trainer_open_run(&trainer, &err), XT_OK);
     const struct xt_train_observer observer = {.context = &trainer, .progress = turn_about};
@@ -671,24 +671,24 @@ static void a_run_without_gain_ends_and_stays_ended(void **state)
     struct xt_settings settings = small_run(run);
     struct xt_trainer trainer;
     struct xt_err err = {0};
-    settings.steps = 60;
-    settings.patience = 2;
-    settings.lr = 1e-30;
-    settings.bn = XT_BN_FROZEN;
+    settings.run.steps = 60;
+    settings.run.patience = 2;
+    settings.recipe.lr = 1e-30;
+    settings.network.bn = XT_BN_FROZEN;
     open_and_run(&trainer, &settings);
     assert_int_equal(trainer.step, 18); /* the first evaluation, and two more */
     assert_int_equal(trainer.end, XT_END_PATIENCE);
     xt_trainer_clear(&trainer);
-    settings.resume = "auto";
+    settings.record.resume = "auto";
     open_and_run(&trainer, &settings);
     assert_int_equal(trainer.step, 18);
     assert_int_equal(trainer.end, XT_END_PATIENCE);
     xt_trainer_clear(&trainer);
-    settings.patience = 3;
+    settings.run.patience = 3;
     open_and_run(&trainer, &settings);
     assert_int_equal(trainer.step, 24);
     xt_trainer_clear(&trainer);
-    settings.val = NULL;
+    settings.data.val = NULL;
     assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_ERR_USAGE);
     support_assert_error(&err, XT_ERR_USAGE, "--patience 3 counts evaluations");
     xt_trainer_clear(&trainer);
@@ -744,7 +744,7 @@ static void a_number_that_is_none_is_named_where_it_begins(void **state)
     struct xt_trainer trainer;
     struct xt_err err = {0};
     struct poison poison = {.at = 3, .times = 1};
-    settings.steps = 9;
+    settings.run.steps = 9;
     assert_int_equal(run_poisoned(&trainer, &settings, &poison, &err), XT_ERR_RUN);
     support_assert_error(&err, XT_ERR_RUN,
                          "a gradient of step 4 is not a number; it begins in the weights "
@@ -758,7 +758,7 @@ static void an_overflow_is_named_by_its_layer(void **state)
     struct xt_settings settings = small_run(support_path(*state, "run"));
     struct xt_trainer trainer;
     struct xt_err err = {0};
-    settings.bn = XT_BN_FROZEN;
+    settings.network.bn = XT_BN_FROZEN;
     assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
     assert_int_equal(xt_trainer_open_run(&trainer, &err), XT_OK);
     struct xt_params *params = &trainer.network.params;
@@ -780,10 +780,10 @@ static void a_rollback_goes_on_from_the_checkpoint_at_half_the_rate(void **state
     struct xt_settings settings = small_run(run);
     struct xt_trainer trainer;
     struct xt_err err = {0};
-    settings.steps = 9;
-    settings.save_every = 3;
-    settings.ema = 0.9;
-    settings.on_nan = XT_ON_NAN_ROLLBACK;
+    settings.run.steps = 9;
+    settings.record.save_every = 3;
+    settings.recipe.ema = 0.9;
+    settings.run.on_nan = XT_ON_NAN_ROLLBACK;
     struct poison poison = {.at = 4, .times = 1};
     assert_int_equal(run_poisoned(&trainer, &settings, &poison, &err), XT_OK);
     assert_int_equal(trainer.step, 9);
@@ -796,8 +796,8 @@ static void a_rollback_goes_on_from_the_checkpoint_at_half_the_rate(void **state
         snprintf(text, sizeof text, "{\"step\":%d,\"epoch\":%d,", step, (step - 1) / 6 + 1);
         assert_int_equal(count_in_record(run, text), step == 6 || step == 9 ? 2 : 1);
     }
-    settings.resume = "auto";
-    settings.steps = 10;
+    settings.record.resume = "auto";
+    settings.run.steps = 10;
     open_and_run(&trainer, &settings);
     assert_true(trainer.lr_factor == 0.5);
     xt_trainer_clear(&trainer);
@@ -808,8 +808,8 @@ static void a_rollback_that_does_not_help_ends_the_run(void **state)
     struct xt_settings settings = small_run(support_path(*state, "run"));
     struct xt_trainer trainer;
     struct xt_err err = {0};
-    settings.steps = 9;
-    settings.on_nan = XT_ON_NAN_ROLLBACK;
+    settings.run.steps = 9;
+    settings.run.on_nan = XT_ON_NAN_ROLLBACK;
     struct poison poison = {.at = 1, .times = 100};
     assert_int_equal(run_poisoned(&trainer, &settings, &poison, &err), XT_ERR_RUN);
     support_assert_error(&err, XT_ERR_RUN, "3 times it went back to the checkpoint before");
@@ -826,7 +826,7 @@ static void a_step_left_out_changes_nothing(void **state)
     struct xt_feed_batch batch;
     bool end = false;
     double loss = 0;
-    settings.on_nan = XT_ON_NAN_SKIP;
+    settings.run.on_nan = XT_ON_NAN_SKIP;
     assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
     assert_int_equal(xt_trainer_open_run(&trainer, &err), XT_OK);
     struct poison poison = {.trainer = &trainer};
@@ -872,8 +872,8 @@ static double activations(const struct xt_settings *settings, const char *run, b
                           struct xt_trainer *trainer)
 {
     struct xt_settings own = *settings;
-    own.recompute = recompute;
-    own.out = run;
+    own.network.recompute = recompute;
+    own.record.out = run;
     open_and_run(trainer, &own);
     return xt_trainer_memory_plan(trainer).host.parts[XT_MEMORY_ACTIVATIONS];
 }
@@ -895,13 +895,13 @@ static void what_is_made_again_has_the_same_bits_and_needs_less(void **state)
         struct xt_trainer kept;
         struct xt_trainer again;
         char names[2][16];
-        settings.model = cases[i].model;
-        settings.data = cases[i].data;
-        settings.image_size = cases[i].image_size;
-        settings.amp = cases[i].amp;
-        settings.val = NULL;
-        settings.batch = 8;
-        settings.dropout = 0.3;
+        settings.network.model = cases[i].model;
+        settings.data.images = cases[i].data;
+        settings.network.image_size = cases[i].image_size;
+        settings.network.amp = cases[i].amp;
+        settings.data.val = NULL;
+        settings.network.batch = 8;
+        settings.recipe.dropout = 0.3;
         snprintf(names[0], sizeof names[0], "kept%zu", i);
         snprintf(names[1], sizeof names[1], "again%zu", i);
         xt_log_set_level(XT_LOG_QUIET);

@@ -17,13 +17,13 @@
 enum { BATCH = 4 };
 
 static const struct xt_settings settings = {
-    .model = "lprnet",
-    .device = "xpu",
-    .threads = 1,
-    .optim = XT_OPTIM_ADAMW,
-    .fuse = true,
-    .pin_memory = true,
-    .kernel_cache = true,
+    .network.model = "lprnet",
+    .device.name = "xpu",
+    .device.threads = 1,
+    .recipe.optim = XT_OPTIM_ADAMW,
+    .network.fuse = true,
+    .device.pin_memory = true,
+    .device.kernel_cache = true,
 };
 
 /* A device with so much memory in all and in one piece; 0: as it is. */

@@ -13,13 +13,13 @@ enum xt_status xt_trainer_why_stop(struct xt_trainer *trainer, bool *done)
     enum xt_status asked = xt_stop_status();
     if (asked)
         return asked;
-    if (s->stop_after > 0 && here >= s->stop_after)
+    if (s->run.stop_after > 0 && here >= s->run.stop_after)
         return XT_STOPPED;
-    if (s->max_time > 0 && xt_trainer_seconds(trainer) >= s->max_time)
+    if (s->run.max_time > 0 && xt_trainer_seconds(trainer) >= s->run.max_time)
         trainer->end = XT_END_TIME;
-    else if (xt_patience_is_over(&trainer->patience, s->patience))
+    else if (xt_patience_is_over(&trainer->patience, s->run.patience))
         trainer->end = XT_END_PATIENCE;
-    else if (s->overfit && xt_trainer_has_learnt(trainer))
+    else if (s->run.overfit && xt_trainer_has_learnt(trainer))
         trainer->end = XT_END_LEARNT;
     *done = trainer->end != XT_END_STEPS;
     trainer->threads_again = *done ? 0 : xt_others_look(&trainer->others, xt_thread_seconds());

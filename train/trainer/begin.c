@@ -36,7 +36,7 @@ static enum xt_status open_record(struct xt_trainer *trainer, struct xt_err *err
     free(bad);
     const struct xt_proof_start start = {
         .device = &trainer->network.device,
-        .type = xt_amp_dtype(trainer->settings->amp),
+        .type = xt_amp_dtype(trainer->settings->network.amp),
         .checked = trainer->network.device_checked,
         .step = trainer->step,
     };

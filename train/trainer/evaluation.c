@@ -78,7 +78,7 @@ static enum xt_status judge(struct xt_trainer *trainer, bool best[2], struct xt_
         if (xt_selection_metric_is_better(&average, &merit))
             better = average;
     }
-    xt_patience_see(&trainer->patience, &better, trainer->settings->min_delta);
+    xt_patience_see(&trainer->patience, &better, trainer->settings->run.min_delta);
     if (!xt_ranks_is_first(trainer->settings->ranks))
         return XT_OK;
     if (best[1])
@@ -148,9 +148,9 @@ enum xt_status xt_trainer_evaluate(struct xt_trainer *trainer, struct xt_err *er
 bool xt_trainer_evaluation_is_due(const struct xt_trainer *trainer)
 {
     if (trainer->step == 0)
-        return trainer->settings->init;
+        return trainer->settings->network.init;
     int64_t epoch = trainer->step / trainer->epoch_steps;
-    int every = trainer->settings->eval_every;
+    int every = trainer->settings->run.eval_every;
     return every && trainer->step % trainer->epoch_steps == 0 && epoch % every == 0 &&
            trainer->step < trainer->steps;
 }

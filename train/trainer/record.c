@@ -116,7 +116,7 @@ static enum xt_status log_step(struct xt_trainer *trainer, const struct xt_train
         xt_log_writer_number(log, "loss_scale", p->loss_scale);
         xt_log_writer_integer(log, "skipped_steps", p->skipped);
     }
-    if (trainer->settings->on_nan == XT_ON_NAN_SKIP)
+    if (trainer->settings->run.on_nan == XT_ON_NAN_SKIP)
         xt_log_writer_integer(log, "left_out_steps", trainer->left_out);
     if (trainer->spikes.count > trainer->spikes.told)
         xt_log_writer_integer(log, "spikes", trainer->spikes.count - trainer->spikes.told);
@@ -179,7 +179,8 @@ void xt_trainer_note_unreadable(struct xt_trainer *trainer)
 enum xt_status xt_trainer_report(struct xt_trainer *trainer, struct xt_err *err)
 {
     xt_monitor_read(trainer->monitor, &trainer->device_figures);
-    bool due = trainer->step % trainer->settings->log_every == 0 || trainer->step == trainer->steps;
+    bool due =
+        trainer->step % trainer->settings->record.log_every == 0 || trainer->step == trainer->steps;
     struct xt_train_progress progress = xt_trainer_progress(trainer);
     progress.log_step = due;
     if (trainer->observer.progress)

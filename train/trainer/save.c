@@ -68,7 +68,7 @@ static enum xt_status save_checkpoint(struct xt_trainer *trainer,
     if (!status)
         status =
             xt_checkpoint_save(checkpoint, trainer->settings, &trainer->network, &trainer->optim,
-                               &average, trainer->folder.path, trainer->settings->keep, err);
+                               &average, trainer->folder.path, trainer->settings->record.keep, err);
     if (average.values) {
         enum xt_status unmapped = xt_ema_unmap(trainer->ema, status ? &own : err);
         status = status ? status : unmapped;

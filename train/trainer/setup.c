@@ -22,25 +22,25 @@ static enum xt_status check_enough(const struct xt_trainer *trainer, const char 
     const struct xt_settings *s = trainer->settings;
     size_t images = trainer->source->count;
     int batches = xt_step_batches(s);
-    if (images / (size_t)batches >= (size_t)(s->batch ? s->batch : 1))
+    if (images / (size_t)batches >= (size_t)(s->network.batch ? s->network.batch : 1))
         return XT_OK;
     if (batches == 1)
         return xt_err_set(err, XT_ERR_USAGE,
                           "%s--data %s has %s, fewer than one batch; give a smaller --batch "
                           "than %d",
-                          s->overfit ? "what --overfit takes of " : "", data,
-                          xt_count((long long)images, "image").text, s->batch);
+                          s->run.overfit ? "what --overfit takes of " : "", data,
+                          xt_count((long long)images, "image").text, s->network.batch);
     return xt_err_set(err, XT_ERR_USAGE,
                       "--data %s has %s, fewer than --accumulate %d batches of %d, which "
                       "make one step; give less of either",
                       data, xt_count((long long)images, "image").text, batches,
-                      s->batch ? s->batch : 1);
+                      s->network.batch ? s->network.batch : 1);
 }
 
 /* --overfit: some of the images, which are trained and evaluated on. */
 static enum xt_status take_part(struct xt_trainer *trainer, const char *data, struct xt_err *err)
 {
-    size_t wanted = (size_t)trainer->settings->overfit;
+    size_t wanted = (size_t)trainer->settings->run.overfit;
     struct xt_source *whole = trainer->source;
     if (whole->count < wanted)
         return xt_err_set(err, XT_ERR_USAGE, "--overfit %zu: --data %s has %s", wanted, data,
@@ -53,9 +53,9 @@ static enum xt_status open_source(struct xt_trainer *trainer, struct xt_err *err
 {
     const struct xt_settings *s = trainer->settings;
     struct xt_source_options options = xt_network_source_options(&trainer->network);
-    const char *data = s->data ? s->data : trainer->network.model->default_data;
+    const char *data = s->data.images ? s->data.images : trainer->network.model->default_data;
     enum xt_status status = xt_source_open(&trainer->source, data, &options, err);
-    if (!status && s->overfit)
+    if (!status && s->run.overfit)
         status = take_part(trainer, data, err);
     return status ? status : check_enough(trainer, data, err);
 }
@@ -79,11 +79,11 @@ static enum xt_status warn_of_shared(const struct xt_trainer *trainer, const cha
 static enum xt_status open_val(struct xt_trainer *trainer, struct xt_err *err)
 {
     const struct xt_settings *s = trainer->settings;
-    const char *val = s->val                            ? s->val
-                      : !s->data                        ? trainer->network.model->default_val
-                      : trainer->source->has_other_part ? s->data
+    const char *val = s->data.val                       ? s->data.val
+                      : !s->data.images                 ? trainer->network.model->default_val
+                      : trainer->source->has_other_part ? s->data.images
                                                         : NULL;
-    if (!val || s->overfit)
+    if (!val || s->run.overfit)
         return XT_OK;
     enum xt_status status = xt_network_open_source(&trainer->network, val, &trainer->val, err);
     return status ? status : warn_of_shared(trainer, val, err);
@@ -93,17 +93,17 @@ static enum xt_status open_val(struct xt_trainer *trainer, struct xt_err *err)
 static enum xt_status check_watch(const struct xt_trainer *trainer, struct xt_err *err)
 {
     const struct xt_settings *s = trainer->settings;
-    if (s->patience && !trainer->val)
+    if (s->run.patience && !trainer->val)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--patience %d counts evaluations, and there is nothing to evaluate on; "
                           "give --val",
-                          s->patience);
-    if (s->patience && !s->eval_every)
+                          s->run.patience);
+    if (s->run.patience && !s->run.eval_every)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--patience %d counts evaluations, and with --eval-every 0 the only one "
                           "is at the end",
-                          s->patience);
-    if (s->on_nan == XT_ON_NAN_SKIP && trainer->network.device.own_memory)
+                          s->run.patience);
+    if (s->run.on_nan == XT_ON_NAN_SKIP && trainer->network.device.own_memory)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--on-nan skip is for the CPU: an XPU has moved its running statistics "
                           "before it is known that a step is to be left out; use rollback or stop");
@@ -113,7 +113,7 @@ static enum xt_status check_watch(const struct xt_trainer *trainer, struct xt_er
 /* What several ranks cannot do. */
 static enum xt_status check_ranks(const struct xt_settings *s, struct xt_err *err)
 {
-    if (s->ranks && s->on_device_loss == XT_LOSS_RESUME)
+    if (s->ranks && s->run.on_device_loss == XT_LOSS_RESUME)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--on-device-loss resume: a process that starts itself again cannot join "
                           "the other %d of its MPI job any more; leave it out, and start all of "
@@ -145,7 +145,9 @@ static float rate_of(const struct xt_trainer *trainer, const struct xt_param *pa
     const char *head = trainer->network.model->head;
     if (param->frozen)
         return 0;
-    return head && xt_str_starts(param->name, head) ? (float)trainer->settings->head_lr_factor : 1;
+    return head && xt_str_starts(param->name, head)
+               ? (float)trainer->settings->recipe.head_lr_factor
+               : 1;
 }
 
 static enum xt_status open_optimizer(struct xt_trainer *trainer, struct xt_err *err)
@@ -153,13 +155,13 @@ static enum xt_status open_optimizer(struct xt_trainer *trainer, struct xt_err *
     const struct xt_settings *s = trainer->settings;
     struct xt_params *params = &trainer->network.params;
     trainer->optim = (struct xt_optim){
-        .kind = s->optim,
-        .momentum = s->momentum,
-        .nesterov = s->nesterov,
-        .weight_decay = s->weight_decay,
+        .kind = s->recipe.optim,
+        .momentum = s->recipe.momentum,
+        .nesterov = s->recipe.nesterov,
+        .weight_decay = s->recipe.weight_decay,
     };
     enum xt_status status = XT_OK;
-    for (int i = 0; i < xt_optim_states(s->optim, s->momentum) && !status; i++)
+    for (int i = 0; i < xt_optim_states(s->recipe.optim, s->recipe.momentum) && !status; i++)
         status = xt_mem_aligned(&trainer->optim.state[i], params->value_floats, sizeof(float),
                                 "the optimizer's state", err);
     for (int i = 0; i < params->count; i++) {
@@ -168,14 +170,14 @@ static enum xt_status open_optimizer(struct xt_trainer *trainer, struct xt_err *
             trainer->ranges[trainer->range_count++] = (struct xt_optim_range){
                 .offset = param->offset,
                 .count = param->floats,
-                .decay = s->decay_all || param->role == XT_PARAM_WEIGHT,
+                .decay = s->recipe.decay_all || param->role == XT_PARAM_WEIGHT,
                 .lr_factor = rate_of(trainer, param),
             };
     }
     /* The host looks at the norm before the update where it decides over the update by it. */
     const struct xt_xpu_optim_norm norm = {
-        .by_device = s->amp != XT_AMP_FP16 && xt_step_batches(s) == 1 && !s->ranks,
-        .clip = s->clip,
+        .by_device = s->network.amp != XT_AMP_FP16 && xt_step_batches(s) == 1 && !s->ranks,
+        .clip = s->recipe.clip,
     };
     if (!status && trainer->network.device.kind == XT_DEVICE_XPU)
         status = xt_xpu_optim_create(&trainer->xpu_optim, &trainer->network.device, &trainer->optim,
@@ -200,18 +202,18 @@ static enum xt_status open_network(struct xt_trainer *trainer, struct xt_err *er
     if (!status && ranks)
         status =
             xt_ranks_copy(ranks, bn_and_threads, sizeof bn_and_threads, 0, "the checkpoint", err);
-    if (!status && !settings.threads)
-        settings.threads = bn_and_threads[1];
+    if (!status && !settings.device.threads)
+        settings.device.threads = bn_and_threads[1];
     if (!status)
         status = xt_network_open(&trainer->network, &settings, err);
-    if (!status && ranks && settings.sync_bn && trainer->network.device.own_memory)
+    if (!status && ranks && settings.rank.sync_bn && trainer->network.device.own_memory)
         status = xt_err_set(err, XT_ERR_USAGE,
                             "batch norms over the images of several processes are not made for an "
                             "XPU; give --no-sync-bn");
     trainer->network.training = (struct xt_training_arrays){
-        .states = xt_optim_states(settings.optim, settings.momentum),
-        .averages = settings.ema > 0,
-        .sums = settings.accumulate > 1,
+        .states = xt_optim_states(settings.recipe.optim, settings.recipe.momentum),
+        .averages = settings.recipe.ema > 0,
+        .sums = settings.recipe.accumulate > 1,
     };
     trainer->network.bn_before = (enum xt_bn_mode)bn_and_threads[0];
     if (status || !from->path)
@@ -226,7 +228,7 @@ static enum xt_status choose_batch(struct xt_trainer *trainer, int *batch, struc
 {
     const struct xt_settings *s = trainer->settings;
     const struct xt_checkpoint_file *from = &trainer->resume.from;
-    *batch = s->batch;
+    *batch = s->network.batch;
     if (s->ranks && !*batch)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--batch auto is for one process; for %d ranks give the batch of all "
@@ -270,9 +272,9 @@ static enum xt_status join_ranks(struct xt_trainer *trainer, struct xt_err *err)
         .ranks = s->ranks,
         .graph = trainer->network.graph,
         .rows = trainer->rows,
-        .sync_bn = s->sync_bn,
-        .bucket = (size_t)s->bucket << 20,
-        .bf16 = s->reduce_type == XT_REDUCE_BF16,
+        .sync_bn = s->rank.sync_bn,
+        .bucket = (size_t)s->rank.bucket << 20,
+        .bf16 = s->rank.reduce_type == XT_REDUCE_BF16,
         .at_once = trainer->sum != NULL,
     };
     enum xt_status status = xt_gradient_reduction_create(&trainer->team, &config, err);
@@ -330,11 +332,12 @@ enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_setti
     if (!status)
         status = xt_objective_create(&trainer->objective, network, settings, err);
     if (!status)
-        status = xt_loss_create(&trainer->loss, network, settings->label_smoothing, err);
+        status = xt_loss_create(&trainer->loss, network, settings->recipe.label_smoothing, err);
     if (status)
         return status;
-    xt_scaler_init(&trainer->scaler, settings->amp == XT_AMP_FP16);
-    trainer->steps = settings->steps ? settings->steps : settings->epochs * trainer->epoch_steps;
+    xt_scaler_init(&trainer->scaler, settings->network.amp == XT_AMP_FP16);
+    trainer->steps =
+        settings->run.steps ? settings->run.steps : settings->run.epochs * trainer->epoch_steps;
     return xt_schedule_init(&trainer->schedule, settings, trainer->steps, trainer->epoch_steps,
                             err);
 }

@@ -16,7 +16,7 @@ enum { SKIPPED_MOST = 10 };
 
 int xt_step_batches(const struct xt_settings *settings)
 {
-    return settings->accumulate > 1 ? settings->accumulate : 1;
+    return settings->recipe.accumulate > 1 ? settings->recipe.accumulate : 1;
 }
 
 int xt_step_images(const struct xt_trainer *trainer)
@@ -26,7 +26,7 @@ int xt_step_images(const struct xt_trainer *trainer)
 
 static bool skips(const struct xt_trainer *trainer)
 {
-    return trainer->settings->on_nan == XT_ON_NAN_SKIP;
+    return trainer->settings->run.on_nan == XT_ON_NAN_SKIP;
 }
 
 enum xt_status xt_step_open(struct xt_trainer *trainer, struct xt_err *err)
@@ -36,8 +36,9 @@ enum xt_status xt_step_open(struct xt_trainer *trainer, struct xt_err *err)
     enum xt_status status = XT_OK;
     if (xt_step_batches(s) > 1)
         status = xt_gradient_sum_create(&trainer->sum, &network->device, &network->params, err);
-    if (!status && s->ema > 0)
-        status = xt_ema_create(&trainer->ema, &network->device, &network->params, s->ema, err);
+    if (!status && s->recipe.ema > 0)
+        status =
+            xt_ema_create(&trainer->ema, &network->device, &network->params, s->recipe.ema, err);
     if (!status && skips(trainer))
         status = xt_mem_aligned(&trainer->parts.stats, network->params.stat_floats, sizeof(float),
                                 "running statistics", err);
@@ -150,8 +151,8 @@ static enum xt_status forward(struct xt_trainer *trainer, const struct xt_feed_b
         .rows = trainer->rows,
         .training = true,
         .bn_frozen = network->bn_frozen,
-        .dropout = trainer->settings->dropout,
-        .seed = trainer->settings->seed,
+        .dropout = trainer->settings->recipe.dropout,
+        .seed = trainer->settings->data.seed,
         .step = (uint64_t)trainer->step,
     };
     return xt_graph_forward(network->graph, err);
@@ -302,7 +303,7 @@ enum xt_status xt_step_add(struct xt_trainer *trainer, const struct xt_feed_batc
 static float factor_of(const struct xt_trainer *trainer)
 {
     const struct xt_step_parts *parts = &trainer->parts;
-    double clip = trainer->settings->clip;
+    double clip = trainer->settings->recipe.clip;
     double scale = (double)trainer->scaler.scale;
     if (trainer->sum)
         scale *= parts->weight / trainer->network.batch;

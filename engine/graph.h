@@ -29,7 +29,7 @@
 #include "engine/tensor.h"
 
 enum {
-    XT_OPS_MAX = 512,
+    XT_OPS_MAX = 2048,
     XT_TAPS_MAX = 8,
     XT_OP_INPUTS_MAX = XT_TAPS_MAX,
     XT_OP_OUTPUTS_MAX = 3,
@@ -235,6 +235,10 @@ struct xt_channel_map {
     const int *map; /* NULL: identity */
 };
 
+/* A convolution's parameters, by their index in params; bias -1: none. */
+struct xt_conv_params {
+    int weight, bias;
+};
 struct xt_conv_spec {
     const char *name; /* of the parameters: NAME.weight, NAME.bias */
     int channels;     /* out */
@@ -244,10 +248,10 @@ struct xt_conv_spec {
     int groups; /* 0 counts as 1; weights are [channels][in / groups][kernel_h][kernel_w] */
     bool bias;
     bool relu;
-    const char *why_f32;  /* why it stays float32 whatever the graph's type; NULL: it does not */
-    bool fully_connected; /* a 1x1 convolution whose weight a file holds as [channels][in] */
+    const char *why_f32; /* why it stays float32 whatever the graph's type; NULL: it does not */
     struct xt_channel_map out;
     struct xt_channel_map in;
+    const struct xt_conv_params *params; /* declared ahead; NULL: added with the op */
 };
 struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
                                 const struct xt_conv_spec *spec);
@@ -256,11 +260,6 @@ struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
 struct xt_norm_params {
     int scale, shift, mean, var;
 };
-/* Adds a norm's parameters ahead of its op, where a file has them before those of ops that run
- * earlier. */
-struct xt_norm_params xt_graph_norm_params(struct xt_graph *graph, const char *name, int channels,
-                                           const struct xt_channel_map *map);
-
 /* Batch normalisation (Ioffe & Szegedy 2015; eps 1e-5, momentum 0.1, running variance unbiased),
  * then the residual, ReLU and the pools that read it. In a fused graph the convolution before takes
  * its scale and shift into weights and bias, adds the residual in its place and applies the ReLU;
@@ -273,7 +272,7 @@ struct xt_norm_spec {
     struct xt_window max;     /* kernel_h 0: none; out_h and out_w are filled in */
     struct xt_window average; /* float32 output; kernel_h must equal stride_h */
     struct xt_channel_map out;
-    const struct xt_norm_params *params; /* NULL: added with the op */
+    const struct xt_norm_params *params; /* declared ahead; NULL: added with the op */
 };
 struct xt_norm_outputs {
     struct xt_tensor *full;

@@ -361,8 +361,8 @@ struct xt_value *xt_net_conv(struct xt_net *net, struct xt_value *in,
         along[i] = (struct along){.in = i ? in->w : in->h,
                                   .kernel = (int64_t)(conv->kernel[i] - 1) * conv->dilation[i] + 1,
                                   .stride = conv->stride[i],
-                                  .before = conv->pad[i ? XT_LEFT : XT_TOP],
-                                  .after = conv->pad[i ? XT_RIGHT : XT_BOTTOM]};
+                                  .before = conv->pad[i ? XT_SIDE_LEFT : XT_SIDE_TOP],
+                                  .after = conv->pad[i ? XT_SIDE_RIGHT : XT_SIDE_BOTTOM]};
     add_param(net, node, XT_NODE_WEIGHT, spec->weight, "weight",
               &(struct xt_net_param){
                   .role = XT_PARAM_WEIGHT,
@@ -686,8 +686,8 @@ static struct xt_value *pool(struct xt_net *net, enum xt_node_kind kind, struct 
         along[i] = (struct along){.in = i ? in->w : in->h,
                                   .kernel = p->kernel[i],
                                   .stride = p->stride[i],
-                                  .before = p->pad[i ? XT_LEFT : XT_TOP],
-                                  .after = p->pad[i ? XT_RIGHT : XT_BOTTOM],
+                                  .before = p->pad[i ? XT_SIDE_LEFT : XT_SIDE_TOP],
+                                  .after = p->pad[i ? XT_SIDE_RIGHT : XT_SIDE_BOTTOM],
                                   .ceil_mode = p->ceil_mode};
         if (along[i].before >= along[i].kernel || along[i].after >= along[i].kernel)
             return xt_net_refuse(net, XT_ERR_DATA,

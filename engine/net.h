@@ -49,7 +49,7 @@ enum xt_node_kind {
 };
 
 enum xt_axis { XT_AXIS_H, XT_AXIS_W, XT_AXIS_C, XT_AXES };
-enum xt_side { XT_TOP, XT_LEFT, XT_BOTTOM, XT_RIGHT, XT_SIDES };
+enum xt_side { XT_SIDE_TOP, XT_SIDE_LEFT, XT_SIDE_BOTTOM, XT_SIDE_RIGHT, XT_SIDES };
 
 struct xt_node;
 

@@ -15,7 +15,7 @@
 #include "base/err.h"
 #include "device/device.h"
 
-enum { XT_PARAM_NAME_MAX = 96, XT_PARAMS_MAX = 512 };
+enum { XT_PARAM_NAME_MAX = 96, XT_PARAMS_MAX = 2048 };
 
 /* `value_floats` is a multiple of this: sums over the arena can be taken in equal parts. */
 enum { XT_PARAMS_CHUNK = 4096 };

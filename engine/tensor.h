@@ -9,7 +9,7 @@
 
 #include "device/device.h"
 
-enum { XT_READERS_MAX = 2, XT_TENSORS_MAX = 512 };
+enum { XT_READERS_MAX = 2, XT_TENSORS_MAX = 2048 };
 
 /* A segment of the arena with a lifetime in steps of the schedule: op i runs forward at time i and
  * backward at 2 * ops - i; the loss stands between. */

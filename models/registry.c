@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "engine/ops/ops.h"
+#include "engine/fuse.h"
 
 const struct xt_model_info *const *xt_model_all(size_t *count)
 {
@@ -43,27 +43,52 @@ struct xt_normalise xt_model_normalise(const struct xt_model_info *model)
                                  {model->scale, model->scale, model->scale}};
 }
 
+enum xt_status xt_model_net(const struct xt_model_info *model,
+                            const struct xt_model_options *options, struct xt_net **out,
+                            struct xt_err *err)
+{
+    *out = NULL;
+    if (options->height < model->smallest || options->width < model->smallest)
+        return xt_err_set(err, XT_ERR_USAGE, "--image-size: %s needs images of at least %dx%d",
+                          model->name, model->smallest, model->smallest);
+    struct xt_net *net = xt_net_create(err);
+    if (!net)
+        return err->status;
+    enum xt_status status = xt_net_finish(net, model->describe(net, options), err);
+    if (status)
+        xt_net_destroy(net);
+    else
+        *out = net;
+    return status;
+}
+
+static struct xt_tensor *lower(const struct xt_model_info *model, struct xt_graph *graph,
+                               const struct xt_model_options *options)
+{
+    struct xt_net *net = NULL;
+    struct xt_normalise normalise =
+        options->normalise.scale[0] == 0 ? xt_model_normalise(model) : options->normalise;
+    if (graph->err.status || xt_model_net(model, options, &net, &graph->err))
+        return NULL;
+    struct xt_tensor *logits = xt_net_lower(net, graph, &normalise);
+    xt_net_destroy(net);
+    return logits;
+}
+
 struct xt_tensor *xt_model_describe(const struct xt_model_info *model, struct xt_graph *graph,
                                     const struct xt_model_options *options)
 {
-    if (options->height < model->smallest || options->width < model->smallest)
-        return xt_graph_refuse(graph, XT_ERR_USAGE,
-                               "--image-size: %s needs images of at least %dx%d", model->name,
-                               model->smallest, model->smallest);
-    struct xt_model_options chosen = *options;
-    if (chosen.normalise.scale[0] == 0)
-        chosen.normalise = xt_model_normalise(model);
-    struct xt_tensor *logits = model->describe(graph, &chosen);
+    struct xt_tensor *logits =
+        model->describe_ops ? model->describe_ops(graph, options) : lower(model, graph, options);
     int columns = model->time_steps ? model->time_steps : 1;
     if (logits && (logits->n != graph->options.batch || logits->h != 1 || logits->w != columns ||
                    logits->c != options->classes))
-        return xt_graph_refuse(graph, XT_ERR_RUN,
-                               "%s: the logits %s are of %d rows, %d columns and %d classes, where "
-                               "the loss reads 1, %d and %d: the network's builder and its "
-                               "time_steps do not agree",
-                               model->name, logits->name, logits->h, logits->w, logits->c, columns,
-                               options->classes);
-    return logits;
+        xt_err_set(&graph->err, XT_ERR_RUN,
+                   "%s: the logits %s are of %d rows, %d columns and %d classes, where the loss "
+                   "reads 1, %d and %d: the network's builder and its time_steps do not agree",
+                   model->name, logits->name, logits->h, logits->w, logits->c, columns,
+                   options->classes);
+    return graph->err.status ? NULL : logits;
 }
 
 struct xt_recipes xt_model_recipes(const char *name)

@@ -1,4 +1,4 @@
-/* The networks: what each one reads, how it is described as a graph, and the recipes that train it
+/* The networks: what each one reads, how it is described, and the recipes that train it
  * well.
  *
  * A new network is one file that defines a `struct xt_model_info` and one line in list.c. All
@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "engine/graph.h"
+#include "engine/net.h"
 #include "models/recipe.h"
 
 /* More than the weights of any network here take in a file: ResNet-50 of the most classes takes 0.6
@@ -52,9 +53,12 @@ struct xt_model_info {
     const char *default_data; /* trained on when no --data is given */
     const char *default_val;
     struct xt_recipes recipes;
-    /* Describes the network on a fresh graph; returns the logits, [n][1][time_steps][classes]
-     * ([n][1][1][classes] of a classifier). Called by xt_model_describe. */
-    struct xt_tensor *(*describe)(struct xt_graph *graph, const struct xt_model_options *options);
+    /* Describes the network as data; returns the logits, [1][time_steps][classes] ([1][1][classes]
+     * of a classifier). Called by xt_model_net. */
+    struct xt_value *(*describe)(struct xt_net *net, const struct xt_model_options *options);
+    /* The self-test's networks, which are of ops as they run, instead; NULL else. */
+    struct xt_tensor *(*describe_ops)(struct xt_graph *graph,
+                                      const struct xt_model_options *options);
 };
 
 /* The networks that there are, in list.c; ends in NULL. A test may link a list of its own. */
@@ -70,8 +74,12 @@ const struct xt_model_info *const *xt_model_all(size_t *count);
 /* As xt_model_find, with an error that names what there is. */
 enum xt_status xt_model_get(const char *name, const struct xt_model_info **out, struct xt_err *err);
 
-/* Describes the network on a fresh graph and checks what its builder hands over: logits of another
- * shape than the loss reads are refused. NULL where that failed, with the failure in the graph. */
+/* The network as data, which the caller destroys. */
+enum xt_status xt_model_net(const struct xt_model_info *model,
+                            const struct xt_model_options *options, struct xt_net **out,
+                            struct xt_err *err);
+/* Describes the network on a fresh graph; logits of another shape than the loss reads are refused.
+ * NULL where that failed, with the failure in the graph. */
 struct xt_tensor *xt_model_describe(const struct xt_model_info *model, struct xt_graph *graph,
                                     const struct xt_model_options *options);
 

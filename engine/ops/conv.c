@@ -914,6 +914,16 @@ const struct xt_op_kind xt_kind_conv = {
 
 /* ---- describing ---- */
 
+static void take_params(struct xt_graph *graph, struct xt_conv_op *conv,
+                        const struct xt_conv_params *params)
+{
+    conv->weight = params->weight;
+    conv->bias = params->bias;
+    xt_op_take_param(&conv->op, graph, conv->weight);
+    if (conv->bias >= 0)
+        xt_op_take_param(&conv->op, graph, conv->bias);
+}
+
 static void add_params(struct xt_graph *graph, struct xt_conv_op *conv,
                        const struct xt_conv_spec *spec)
 {
@@ -940,10 +950,6 @@ static void add_params(struct xt_graph *graph, struct xt_conv_op *conv,
                             .file_dims = {weight.file_dims[0]},
                             .rows = rows.out};
     snprintf(bias.name, sizeof bias.name, "%s.bias", spec->name);
-    if (spec->fully_connected) {
-        weight.file_ndims = 2;
-        weight.init = bias.init = (struct xt_init){XT_INIT_UNIFORM, 1 / sqrtf((float)in)};
-    }
     conv->weight = xt_op_param(&conv->op, graph, &weight);
     conv->bias = spec->bias ? xt_op_param(&conv->op, graph, &bias) : -1;
 }
@@ -1036,7 +1042,10 @@ struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
     conv->strides[1] = spec->stride_w ? spec->stride_w : 1;
     conv->pads[0] = spec->pad_h;
     conv->pads[1] = spec->pad_w;
-    add_params(graph, conv, spec);
+    if (spec->params)
+        take_params(graph, conv, spec->params);
+    else
+        add_params(graph, conv, spec);
     int h = out_size(in->h, spec->kernel_h, conv->strides[0], spec->pad_h);
     int w = out_size(in->w, spec->kernel_w, conv->strides[1], spec->pad_w);
     if (h < 1 || w < 1)

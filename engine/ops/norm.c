@@ -471,8 +471,8 @@ const struct xt_op_kind xt_kind_norm = {
 
 /* ---- describing ---- */
 
-struct xt_norm_params xt_graph_norm_params(struct xt_graph *graph, const char *name, int channels,
-                                           const struct xt_channel_map *map)
+static struct xt_norm_params add_params(struct xt_graph *graph, const char *name, int channels,
+                                        const struct xt_channel_map *map)
 {
     struct xt_norm_params out = {-1, -1, -1, -1};
     int unused = -1;
@@ -619,7 +619,7 @@ struct xt_norm_outputs xt_graph_norm(struct xt_graph *graph, struct xt_tensor *i
     if (xt_graph_fails(graph) || !check_windows(graph, spec))
         return none;
     struct xt_norm_params params =
-        spec->params ? *spec->params : xt_graph_norm_params(graph, spec->name, in->c, &spec->out);
+        spec->params ? *spec->params : add_params(graph, spec->name, in->c, &spec->out);
     if (xt_graph_fails(graph))
         return none;
     if (graph->options.fuse && xt_conv_can_absorb(graph, in, spec->residual))

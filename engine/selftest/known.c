@@ -60,7 +60,7 @@ const struct xt_model_info xt_selftest_known = {
     .title = "the network of known answers",
     .height = SIDE,
     .width = SIDE,
-    .describe = describe,
+    .describe_ops = describe,
 };
 
 static struct xt_selftest_options options_of(struct xt_device *device, enum xt_dtype dtype)

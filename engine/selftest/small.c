@@ -204,5 +204,5 @@ const struct xt_model_info xt_selftest_small = {
     .height = HEIGHT,
     .width = WIDTH,
     .time_steps = COLUMNS,
-    .describe = describe,
+    .describe_ops = describe,
 };

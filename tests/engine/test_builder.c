@@ -73,7 +73,7 @@ static void check_model(int time_steps, const char *part)
 {
     struct bench b;
     const struct xt_model_info model = {
-        .name = "wrong", .time_steps = time_steps, .describe = describe};
+        .name = "wrong", .time_steps = time_steps, .describe_ops = describe};
     open_graph(&b, XT_F32);
     struct xt_tensor *logits =
         xt_model_describe(&model, b.graph, &(struct xt_model_options){.classes = 5});
@@ -104,7 +104,7 @@ static void logits_of_other_classes_are_refused(void **state)
     (void)state;
     struct bench b;
     const struct xt_model_info model = {
-        .name = "wrong", .time_steps = 24, .describe = of_four_classes};
+        .name = "wrong", .time_steps = 24, .describe_ops = of_four_classes};
     open_graph(&b, XT_F32);
     assert_null(xt_model_describe(&model, b.graph, &(struct xt_model_options){.classes = 5}));
     assert_refused(&b, NULL, XT_ERR_RUN, "24 columns and 4 classes");

@@ -8,78 +8,56 @@
 
 extern const struct xt_model_info xt_model_separable;
 
-static struct xt_tensor *conv(struct xt_graph *graph, struct xt_tensor *in,
-                              struct xt_conv_spec spec)
-{
-    return xt_graph_conv(graph, in, &spec);
-}
-
 /* A 3x3 convolution of each channel alone, GELU, and a 1x1 convolution over the channels. */
-static struct xt_tensor *separable(struct xt_graph *graph, struct xt_tensor *in, const char *name,
-                                   int channels)
+static struct xt_value *separable(struct xt_net *net, struct xt_value *in, const char *name,
+                                  int channels)
 {
     char part[64];
     snprintf(part, sizeof part, "%s.depthwise", name);
-    struct xt_tensor *x = conv(graph, in,
-                               (struct xt_conv_spec){.name = part,
-                                                     .channels = in ? in->c : 1,
-                                                     .groups = in ? in->c : 1,
-                                                     .kernel_h = 3,
-                                                     .kernel_w = 3,
-                                                     .pad_h = 1,
-                                                     .pad_w = 1,
-                                                     .bias = true});
+    struct xt_value *x = xt_net_conv(net, in,
+                                     &(struct xt_net_conv){.name = part,
+                                                           .channels = in ? in->c : 1,
+                                                           .groups = in ? in->c : 1,
+                                                           .kernel = {3, 3},
+                                                           .pad = {1, 1, 1, 1},
+                                                           .bias = true});
     snprintf(part, sizeof part, "%s.gelu", name);
-    x = xt_graph_eltwise(graph, x, &(struct xt_activation){.kind = XT_ACT_GELU}, part);
+    x = xt_net_activation(net, x, (struct xt_activation){.kind = XT_ACT_GELU}, part);
     snprintf(part, sizeof part, "%s.pointwise", name);
-    return conv(
-        graph, x,
-        (struct xt_conv_spec){.name = part, .channels = channels, .kernel_h = 1, .kernel_w = 1});
+    return xt_net_conv(net, x,
+                       &(struct xt_net_conv){.name = part, .channels = channels, .kernel = {1, 1}});
 }
 
-static struct xt_norm_outputs norm(struct xt_graph *graph, struct xt_tensor *in, const char *name,
-                                   struct xt_window max, struct xt_window average)
+static struct xt_value *norm(struct xt_net *net, struct xt_value *in, const char *name)
 {
-    struct xt_norm_spec spec = {.name = name,
-                                .relu = true,
-                                .full = !max.kernel_h && !average.kernel_h,
-                                .max = max,
-                                .average = average};
-    return xt_graph_norm(graph, in, &spec);
+    return xt_net_relu(net, xt_net_batch_norm(net, in, &(struct xt_net_norm){.name = name}));
 }
 
-static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_options *options)
+static struct xt_value *describe(struct xt_net *net, const struct xt_model_options *options)
 {
-    const struct xt_model_info *model = &xt_model_separable;
-    const struct xt_window none = {0};
-    const struct xt_window narrow = {.kernel_h = 3, .kernel_w = 3, .stride_h = 1, .stride_w = 2};
-    const struct xt_window dense = {.kernel_h = 3, .kernel_w = 3, .stride_h = 1, .stride_w = 1};
-    const struct xt_window column = {.kernel_h = 8, .kernel_w = 1, .stride_h = 8, .stride_w = 1};
-    struct xt_tensor *x = xt_graph_input(graph, model->height, model->width, &options->normalise);
-    x = conv(graph, x,
-             (struct xt_conv_spec){.name = "stem",
-                                   .channels = 32,
-                                   .kernel_h = 3,
-                                   .kernel_w = 3,
-                                   .stride_h = 2,
-                                   .stride_w = 2,
-                                   .pad_h = 1,
-                                   .pad_w = 1});
-    x = norm(graph, x, "stem.norm", none, none).full;                          /* 12x47x32 */
-    x = norm(graph, separable(graph, x, "a", 64), "a.norm", narrow, none).max; /* 10x23x64 */
-    x = norm(graph, separable(graph, x, "b", 128), "b.norm", none, none).full; /* 10x23x128 */
-    x = norm(graph, separable(graph, x, "c", 128), "c.norm", dense, none).max; /* 8x21x128 */
-    x = conv(graph, x,
-             (struct xt_conv_spec){.name = "row", .channels = 128, .kernel_h = 1, .kernel_w = 4});
-    x = norm(graph, x, "row.norm", none, column).average; /* 1x18x128 */
-    return conv(graph, x,
-                (struct xt_conv_spec){.name = "head",
-                                      .channels = options->classes,
-                                      .kernel_h = 1,
-                                      .kernel_w = 1,
-                                      .bias = true,
-                                      .why_f32 = "it reads float32 means, and its logits go into "
-                                                 "the loss"});
+    static const struct xt_net_pool narrow = {.kernel = {3, 3}, .stride = {1, 2}};
+    static const struct xt_net_pool dense = {.kernel = {3, 3}, .stride = {1, 1}};
+    static const struct xt_net_pool column = {.kernel = {8, 1}};
+    struct xt_value *x = xt_net_input(net, xt_model_separable.height, xt_model_separable.width, 3);
+    x = xt_net_conv(net, x,
+                    &(struct xt_net_conv){.name = "stem",
+                                          .channels = 32,
+                                          .kernel = {3, 3},
+                                          .stride = {2, 2},
+                                          .pad = {1, 1, 1, 1}});
+    x = norm(net, x, "stem.norm"); /* 12x47x32 */
+    x = norm(net, separable(net, x, "a", 64), "a.norm");
+    x = xt_net_max_pool(net, x, &narrow); /* 10x23x64 */
+    x = norm(net, separable(net, x, "b", 128), "b.norm");
+    x = norm(net, separable(net, x, "c", 128), "c.norm");
+    x = xt_net_max_pool(net, x, &dense); /* 8x21x128 */
+    x = xt_net_conv(net, x,
+                    &(struct xt_net_conv){.name = "row", .channels = 128, .kernel = {1, 4}});
+    x = xt_net_avg_pool(net, norm(net, x, "row.norm"), &column); /* 1x18x128 */
+    return xt_net_conv(
+        net, x,
+        &(struct xt_net_conv){
+            .name = "head", .channels = options->classes, .kernel = {1, 1}, .bias = true});
 }
 
 static const struct xt_recipe_item recipe[] = {

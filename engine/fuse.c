@@ -1,0 +1,610 @@
+/* Two passes over the net's nodes. The first puts those that run as one op into a group, which is
+ * described where its last node but the pools stands; it goes by the net alone, so that the graphs
+ * that share parameters agree. The second describes the groups in their order. */
+#include "engine/fuse.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "engine/ops/ops.h"
+
+enum { PARTS = 2 };
+
+/* Nodes that run as one op; NULL: there is none of the kind. */
+struct group {
+    const struct xt_node *conv, *norm, *add, *activation, *max, *average;
+    const struct xt_value *residual;
+    const struct xt_value *y; /* before the pools */
+    bool to_context;          /* y itself is what a context reads, in float32 */
+    /* A stride along the channels selects those that the max pool reads: the convolution and the
+     * norm are two each, of the selected channels and of the rest, so that nothing is copied. */
+    const struct xt_node *select;
+    int *channels; /* [y's] the selected ones, then the rest; owned */
+    int selected;
+};
+
+/* What holds a value. */
+struct held {
+    struct xt_tensor *tensor;
+    struct xt_tensor *f32;     /* in float32; NULL: not yet */
+    struct xt_tensor *rest;    /* of an average of split channels; NULL: it is not split */
+    const struct group *split; /* whose channels `tensor` and `rest` have */
+};
+
+struct lowering {
+    const struct xt_net *net;
+    struct xt_graph *graph;
+    const struct xt_normalise *normalise;
+    int *lead;            /* by node: where its group is described */
+    struct group *groups; /* by node */
+    struct held *held;    /* by value */
+    int (*params)[PARTS]; /* by the net's parameters: the graph's */
+    int *columns;         /* [context's channels]: where a split tap's channels stand in a file */
+};
+
+/* ---- what stands where ---- */
+
+static const struct xt_node *only_reader(const struct lowering *l, const struct xt_value *value)
+{
+    if (value->readers != 1 || value == l->net->output)
+        return NULL;
+    return xt_net_reader(l->net, value, 0);
+}
+
+/* The only reader, if it is of the kind. */
+static const struct xt_node *followed_by(const struct lowering *l, const struct xt_value *value,
+                                         enum xt_node_kind kind)
+{
+    const struct xt_node *reader = only_reader(l, value);
+    return reader && reader->kind == kind ? reader : NULL;
+}
+
+static const struct xt_node *followed_by_relu(const struct lowering *l,
+                                              const struct xt_value *value)
+{
+    const struct xt_node *reader = followed_by(l, value, XT_NODE_ACTIVATION);
+    return reader && reader->as.activation.kind == XT_ACT_RELU ? reader : NULL;
+}
+
+static bool same_shape(const struct xt_value *a, const struct xt_value *b)
+{
+    return a->h == b->h && a->w == b->w && a->c == b->c;
+}
+
+/* The last layer computes in float32: its logits go into the loss. */
+static bool is_last_layer(const struct lowering *l, const struct xt_node *node)
+{
+    return node->output == l->net->output &&
+           (node->kind == XT_NODE_CONV || node->kind == XT_NODE_LINEAR);
+}
+
+/* A view of the same numbers. */
+static bool is_view(const struct xt_node *node)
+{
+    return node->kind == XT_NODE_RESHAPE && same_shape(node->inputs[0], node->output);
+}
+
+/* All that reads the value computes in float32. */
+static bool wants_f32(const struct lowering *l, const struct xt_value *value)
+{
+    const struct xt_node *reader = NULL;
+    for (int i = 0; (reader = xt_net_reader(l->net, value, i)); i++) {
+        bool passes = reader->kind == XT_NODE_DROPOUT || is_view(reader);
+        if (reader->kind != XT_NODE_GLOBAL_CONTEXT && !is_last_layer(l, reader) &&
+            !(passes && wants_f32(l, reader->output)))
+            return false;
+    }
+    return value != l->net->output && value->readers > 0;
+}
+
+/* ---- groups ---- */
+
+static struct xt_window window_of(const struct xt_node *node)
+{
+    const struct xt_net_pool *pool = &node->as.pool;
+    return (struct xt_window){.kernel_h = pool->kernel[0],
+                              .kernel_w = pool->kernel[1],
+                              .stride_h = pool->stride[0],
+                              .stride_w = pool->stride[1],
+                              .pad_h = pool->pad[XT_SIDE_TOP],
+                              .pad_w = pool->pad[XT_SIDE_LEFT]};
+}
+
+static bool is_even(const struct xt_net_pool *pool)
+{
+    return pool->pad[XT_SIDE_TOP] == pool->pad[XT_SIDE_BOTTOM] &&
+           pool->pad[XT_SIDE_LEFT] == pool->pad[XT_SIDE_RIGHT] && !pool->ceil_mode;
+}
+
+static bool is_fused_max(const struct xt_node *node)
+{
+    const struct xt_net_pool *pool = &node->as.pool;
+    return node->kind == XT_NODE_MAX_POOL && is_even(pool) && pool->kernel[0] == 3 &&
+           pool->kernel[1] == 3;
+}
+
+static bool is_fused_average(const struct lowering *l, const struct xt_node *node)
+{
+    const struct xt_net_pool *pool = &node->as.pool;
+    return node->kind == XT_NODE_AVG_POOL && is_even(pool) && !pool->pad[XT_SIDE_TOP] &&
+           !pool->pad[XT_SIDE_LEFT] && pool->stride[0] == pool->kernel[0] &&
+           wants_f32(l, node->output);
+}
+
+/* Every so many channels, from the first on, which a fused pool alone reads. */
+static const struct xt_node *pool_of_selected(const struct lowering *l, const struct xt_node *node)
+{
+    const struct xt_net_slice *slice = &node->as.slice;
+    if (node->kind != XT_NODE_SLICE || slice->axis != XT_AXIS_C || slice->start ||
+        slice->step < 2 || (slice->count - 1) * slice->step + slice->step < node->inputs[0]->c)
+        return NULL;
+    const struct xt_node *pool = followed_by(l, node->output, XT_NODE_MAX_POOL);
+    return pool && is_fused_max(pool) ? pool : NULL;
+}
+
+/* The only reader's only reader is a 1x1 convolution, whose weights' columns can follow. */
+static bool is_tap_of_split(const struct lowering *l, const struct xt_node *average)
+{
+    const struct xt_node *context = followed_by(l, average->output, XT_NODE_GLOBAL_CONTEXT);
+    const struct xt_node *conv = context ? followed_by(l, context->output, XT_NODE_CONV) : NULL;
+    return conv && conv->as.conv.groups == 1;
+}
+
+/* y's channels can be made by two convolutions and norms. */
+static bool can_split(const struct lowering *l, const struct group *group)
+{
+    const struct xt_node *norm = group->norm;
+    const struct xt_node *conv = norm->inputs[0]->of;
+    return conv->kind == XT_NODE_CONV && conv->index + 1 == norm->index &&
+           norm->inputs[0]->readers == 1 && conv->as.conv.groups == 1 && group->activation &&
+           !group->add && group->average && group->y->readers == 2 &&
+           is_tap_of_split(l, group->average);
+}
+
+static bool list_channels(struct lowering *l, struct group *group)
+{
+    int count = group->y->c;
+    int step = group->select->as.slice.step;
+    int at = 0;
+    if (xt_mem_calloc(&group->channels, (size_t)count, sizeof *group->channels,
+                      "a split layer's channels", &l->graph->err))
+        return false;
+    for (int i = 0; i < count; i += step)
+        group->channels[at++] = i;
+    group->selected = at;
+    for (int i = 0; i < count; i++)
+        if (i % step)
+            group->channels[at++] = i;
+    return true;
+}
+
+static void take_into(struct lowering *l, const struct xt_node *node, int lead)
+{
+    if (node)
+        l->lead[node->index] = lead;
+}
+
+static void split(struct lowering *l, struct group *group, const struct xt_node *select)
+{
+    group->select = select;
+    group->max = pool_of_selected(l, select);
+    group->conv = group->norm->inputs[0]->of;
+    list_channels(l, group);
+}
+
+/* The pools and the context that read y; those of no fused form read it as others do. */
+static void find_pools(struct lowering *l, struct group *group)
+{
+    const struct xt_node *select = NULL;
+    const struct xt_node *reader = NULL;
+    for (int i = 0; (reader = xt_net_reader(l->net, group->y, i)); i++) {
+        if (!group->max && group->activation && is_fused_max(reader))
+            group->max = reader;
+        else if (!group->average && is_fused_average(l, reader))
+            group->average = reader;
+        else if (pool_of_selected(l, reader))
+            select = reader;
+        group->to_context |= reader->kind == XT_NODE_GLOBAL_CONTEXT;
+    }
+    group->to_context &= !group->average;
+    if (select && !group->max && can_split(l, group))
+        split(l, group, select);
+}
+
+/* The sum that the norm's output goes into, and the other summand, which is there by then. */
+static void find_residual(const struct lowering *l, struct group *group)
+{
+    const struct xt_node *add = followed_by(l, group->y, XT_NODE_ADD);
+    if (!add || l->lead[add->index] != add->index)
+        return;
+    const struct xt_value *other = add->inputs[add->inputs[0] == group->y];
+    if (!same_shape(other, group->y) || other->of_parameter)
+        return;
+    group->add = add;
+    group->residual = other;
+    group->y = add->output;
+}
+
+static void group_norm(struct lowering *l, const struct xt_node *norm)
+{
+    struct group group = {.norm = norm, .y = norm->output};
+    find_residual(l, &group);
+    group.activation = followed_by_relu(l, group.y);
+    if (group.activation)
+        group.y = group.activation->output;
+    find_pools(l, &group);
+    int lead = group.y->of->index;
+    const struct xt_node *nodes[] = {group.conv,   group.norm, group.add,    group.activation,
+                                     group.select, group.max,  group.average};
+    for (size_t i = 0; i < sizeof nodes / sizeof nodes[0]; i++)
+        take_into(l, nodes[i], lead);
+    l->groups[lead] = group;
+}
+
+static void group_conv(struct lowering *l, const struct xt_node *conv)
+{
+    struct group group = {.conv = conv, .y = conv->output};
+    if (!is_last_layer(l, conv))
+        group.activation = followed_by_relu(l, conv->output);
+    if (group.activation)
+        group.y = group.activation->output;
+    take_into(l, conv, group.y->of->index);
+    take_into(l, group.activation, group.y->of->index);
+    l->groups[group.y->of->index] = group;
+}
+
+static void group_nodes(struct lowering *l)
+{
+    for (size_t i = 0; i < l->net->node_count; i++)
+        l->lead[i] = (int)i;
+    for (size_t i = 0; i < l->net->node_count; i++) {
+        const struct xt_node *node = l->net->nodes[i];
+        if (node->kind == XT_NODE_BATCH_NORM)
+            group_norm(l, node);
+        else if (node->kind == XT_NODE_CONV || node->kind == XT_NODE_LINEAR)
+            group_conv(l, node);
+    }
+}
+
+/* ---- parameters ---- */
+
+static struct xt_channel_map part_of(const struct group *group, int part)
+{
+    return (struct xt_channel_map){.file_count = group->y->c,
+                                   .map = group->channels + (part ? group->selected : 0)};
+}
+
+static int part_size(const struct group *group, int part)
+{
+    return part ? group->y->c - group->selected : group->selected;
+}
+
+/* A parameter of the net, or the part of it that stands in these rows and columns; NULL: all. */
+static void declare(struct lowering *l, int index, int part, const struct xt_channel_map *rows,
+                    int row_count, const struct xt_channel_map *columns)
+{
+    if (index < 0)
+        return;
+    const struct xt_net_param *from = &l->net->params[index];
+    /* Maps are read and copied, never written. */
+    union {
+        const int *in;
+        int *out;
+    } row_map = {.in = rows && from->role != XT_PARAM_BN_COUNT ? rows->map : NULL},
+      column_map = {.in = columns ? columns->map : NULL};
+    struct xt_param param = {.role = from->role,
+                             .ndims = from->ndims,
+                             .init = from->init,
+                             .rows = row_map.out,
+                             .columns = column_map.out};
+    memcpy(param.name, from->name, sizeof param.name);
+    memcpy(param.dims, from->dims, sizeof param.dims);
+    if (from->role == XT_PARAM_WEIGHT && from->ndims == 2) { /* of a 1x1 convolution */
+        param.ndims = 4;
+        param.file_ndims = 2;
+        param.dims[2] = param.dims[3] = 1;
+    }
+    memcpy(param.file_dims, param.dims, sizeof param.file_dims);
+    if (rows)
+        param.dims[0] = row_count;
+    l->params[index][part] = xt_graph_param(l->graph, &param);
+}
+
+static void declare_all(struct lowering *l, const struct xt_node *node, int part,
+                        const struct xt_channel_map *rows, int row_count,
+                        const struct xt_channel_map *columns)
+{
+    for (int i = 0; i < XT_NODE_PARAMS_MAX; i++)
+        declare(l, node->params[i], part, rows, row_count, i == XT_NODE_WEIGHT ? columns : NULL);
+}
+
+/* Each part's parameters lie together. */
+static void declare_split(struct lowering *l, const struct group *group)
+{
+    for (int part = 0; part < PARTS; part++) {
+        struct xt_channel_map rows = part_of(group, part);
+        declare_all(l, group->conv, part, &rows, part_size(group, part), NULL);
+        declare_all(l, group->norm, part, &rows, part_size(group, part), NULL);
+    }
+}
+
+/* The group whose split channels the context's tap has; NULL: none. */
+static const struct group *split_tap(const struct lowering *l, const struct xt_value *tap)
+{
+    const struct group *group = &l->groups[l->lead[tap->of->index]];
+    return group->select && group->average == tap->of ? group : NULL;
+}
+
+/* Of what reads a context of split taps: the file's column of each channel. */
+static void find_columns(struct lowering *l, const struct xt_node *context,
+                         struct xt_channel_map *columns)
+{
+    int at = 0;
+    bool is_split = false;
+    for (int i = 0; i < context->input_count; i++)
+        is_split |= split_tap(l, context->inputs[i]) != NULL;
+    if (!is_split || xt_mem_calloc(&l->columns, (size_t)context->output->c, sizeof *l->columns,
+                                   "a split layer's channels", &l->graph->err))
+        return;
+    for (int i = 0; i < context->input_count; i++) {
+        const struct group *group = split_tap(l, context->inputs[i]);
+        int first = at;
+        for (int k = 0; k < context->inputs[i]->c; k++)
+            l->columns[at++] = first + (group ? group->channels[k] : k);
+    }
+    *columns = (struct xt_channel_map){.file_count = at, .map = l->columns};
+}
+
+static void declare_params(struct lowering *l)
+{
+    for (size_t i = 0; i < l->net->node_count && !xt_graph_fails(l->graph); i++) {
+        const struct xt_node *node = l->net->nodes[i];
+        const struct group *group = &l->groups[l->lead[i]];
+        struct xt_channel_map columns = {0};
+        if (group->select && node == group->conv)
+            declare_split(l, group);
+        if (group->select && (node == group->conv || node == group->norm))
+            continue;
+        if (node->kind == XT_NODE_CONV && node->inputs[0]->of->kind == XT_NODE_GLOBAL_CONTEXT)
+            find_columns(l, node->inputs[0]->of, &columns);
+        declare_all(l, node, 0, NULL, 0, columns.map ? &columns : NULL);
+    }
+}
+
+/* ---- values ---- */
+
+/* How many ops read the value, but those that its own op takes in. */
+static int ops_reading(const struct lowering *l, const struct xt_value *value)
+{
+    const struct group *group = &l->groups[l->lead[value->of->index]];
+    int count = value == l->net->output;
+    const struct xt_node *reader = NULL;
+    for (int i = 0; (reader = xt_net_reader(l->net, value, i)); i++)
+        count += l->lead[reader->index] != l->lead[value->of->index] &&
+                 !(group->to_context && reader->kind == XT_NODE_GLOBAL_CONTEXT);
+    return count;
+}
+
+/* The tensor is the value for all that read it. */
+static void hold(struct lowering *l, const struct xt_value *value, struct xt_tensor *tensor)
+{
+    l->held[value->index].tensor = tensor;
+}
+
+static struct xt_tensor *take(const struct lowering *l, const struct xt_value *value)
+{
+    return l->held[value->index].tensor;
+}
+
+/* ---- ops ---- */
+
+static struct xt_norm_params norm_params(const struct lowering *l, const struct xt_node *norm,
+                                         int part)
+{
+    return (struct xt_norm_params){.scale = l->params[norm->params[XT_NODE_WEIGHT]][part],
+                                   .shift = l->params[norm->params[XT_NODE_BIAS]][part],
+                                   .mean = l->params[norm->params[XT_NODE_MEAN]][part],
+                                   .var = l->params[norm->params[XT_NODE_VAR]][part]};
+}
+
+static struct xt_conv_params conv_params(const struct lowering *l, const struct xt_node *conv,
+                                         int part)
+{
+    int bias = conv->params[XT_NODE_BIAS];
+    return (struct xt_conv_params){.weight = l->params[conv->params[XT_NODE_WEIGHT]][part],
+                                   .bias = bias < 0 ? -1 : l->params[bias][part]};
+}
+
+static struct xt_conv_spec conv_spec(const struct xt_node *node)
+{
+    if (node->kind == XT_NODE_LINEAR)
+        return (struct xt_conv_spec){.name = node->name,
+                                     .channels = node->as.linear.channels,
+                                     .kernel_h = 1,
+                                     .kernel_w = 1,
+                                     .bias = node->as.linear.bias};
+    const struct xt_net_conv *conv = &node->as.conv;
+    return (struct xt_conv_spec){.name = node->name,
+                                 .channels = conv->channels,
+                                 .kernel_h = conv->kernel[0],
+                                 .kernel_w = conv->kernel[1],
+                                 .stride_h = conv->stride[0],
+                                 .stride_w = conv->stride[1],
+                                 .pad_h = conv->pad[XT_SIDE_TOP],
+                                 .pad_w = conv->pad[XT_SIDE_LEFT],
+                                 .groups = conv->groups,
+                                 .bias = conv->bias};
+}
+
+static void lower_conv(struct lowering *l, const struct group *group)
+{
+    struct xt_conv_spec spec = conv_spec(group->conv);
+    struct xt_conv_params params = conv_params(l, group->conv, 0);
+    spec.params = &params;
+    spec.relu = group->activation != NULL;
+    if (is_last_layer(l, group->conv))
+        spec.why_f32 = "its logits go into the loss";
+    hold(l, group->y, xt_graph_conv(l->graph, take(l, group->conv->inputs[0]), &spec));
+}
+
+static struct xt_norm_spec norm_spec(const struct lowering *l, const struct group *group)
+{
+    static const struct xt_window copy = {
+        .kernel_h = 1, .kernel_w = 1, .stride_h = 1, .stride_w = 1};
+    struct xt_norm_spec spec = {
+        .name = group->norm->name, .relu = group->activation, .full = ops_reading(l, group->y)};
+    if (group->residual)
+        spec.residual = take(l, group->residual);
+    if (group->max)
+        spec.max = window_of(group->max);
+    if (group->average)
+        spec.average = window_of(group->average);
+    else if (group->to_context)
+        spec.average = copy;
+    return spec;
+}
+
+static void lower_norm(struct lowering *l, const struct group *group)
+{
+    struct xt_norm_spec spec = norm_spec(l, group);
+    struct xt_norm_params params = norm_params(l, group->norm, 0);
+    spec.params = &params;
+    struct xt_norm_outputs out = xt_graph_norm(l->graph, take(l, group->norm->inputs[0]), &spec);
+    hold(l, group->y, out.full);
+    if (group->max)
+        hold(l, group->max->output, out.max);
+    if (group->average)
+        hold(l, group->average->output, out.average);
+    else
+        l->held[group->y->index].f32 = out.average;
+}
+
+/* One of the two convolutions and its norm. */
+static struct xt_norm_outputs lower_part(struct lowering *l, const struct group *group, int part)
+{
+    struct xt_conv_spec conv = conv_spec(group->conv);
+    struct xt_conv_params conv_by = conv_params(l, group->conv, part);
+    struct xt_norm_spec norm = norm_spec(l, group);
+    struct xt_norm_params norm_by = norm_params(l, group->norm, part);
+    conv.params = &conv_by;
+    conv.channels = part_size(group, part);
+    norm.params = &norm_by;
+    if (part)
+        norm.max = (struct xt_window){0};
+    struct xt_tensor *z = xt_graph_conv(l->graph, take(l, group->conv->inputs[0]), &conv);
+    return xt_graph_norm(l->graph, z, &norm);
+}
+
+static void lower_split(struct lowering *l, const struct group *group)
+{
+    struct xt_norm_outputs selected = lower_part(l, group, 0);
+    struct xt_norm_outputs rest = lower_part(l, group, 1);
+    hold(l, group->max->output, selected.max);
+    l->held[group->average->output->index] =
+        (struct held){.tensor = selected.average, .rest = rest.average, .split = group};
+}
+
+static void add_tap(struct xt_context_spec *spec, int group, struct xt_tensor *tensor)
+{
+    spec->taps[spec->count] = tensor;
+    spec->group[spec->count++] = group;
+}
+
+static void lower_context(struct lowering *l, const struct xt_node *node)
+{
+    struct xt_context_spec spec = {.over_batch = node->as.context.over_batch};
+    for (int i = 0; i < node->input_count; i++) {
+        const struct held *held = &l->held[node->inputs[i]->index];
+        if (spec.count + 2 > XT_TAPS_MAX) {
+            xt_graph_refuse(l->graph, XT_ERR_RUN, "%s: more than %d taps", node->name,
+                            XT_TAPS_MAX / 2);
+            return;
+        }
+        add_tap(&spec, i, held->f32 ? held->f32 : held->tensor);
+        if (held->rest)
+            add_tap(&spec, i, held->rest);
+    }
+    hold(l, node->output, xt_graph_context(l->graph, &spec));
+}
+
+static void lower_node(struct lowering *l, const struct xt_node *node)
+{
+    switch (node->kind) {
+    case XT_NODE_INPUT:
+        hold(l, node->output,
+             xt_graph_input(l->graph, node->output->h, node->output->w, l->normalise));
+        break;
+    case XT_NODE_ACTIVATION:
+        hold(
+            l, node->output,
+            xt_graph_eltwise(l->graph, take(l, node->inputs[0]), &node->as.activation, node->name));
+        break;
+    case XT_NODE_DROPOUT:
+        hold(l, node->output, xt_graph_dropout(l->graph, take(l, node->inputs[0]), node->name));
+        break;
+    case XT_NODE_GLOBAL_CONTEXT:
+        lower_context(l, node);
+        break;
+    case XT_NODE_RESHAPE:
+        hold(l, node->output, take(l, node->inputs[0]));
+        break;
+    default:
+        xt_graph_refuse(l->graph, XT_ERR_RUN, "%s: a %s by itself has no op yet", node->name,
+                        xt_node_kind_name(node->kind));
+    }
+}
+
+static void lower_group(struct lowering *l, const struct xt_node *node)
+{
+    const struct group *group = &l->groups[node->index];
+    if (group->select)
+        lower_split(l, group);
+    else if (group->norm)
+        lower_norm(l, group);
+    else if (group->conv)
+        lower_conv(l, group);
+    else
+        lower_node(l, node);
+}
+
+static bool begin(struct lowering *l)
+{
+    static const char what[] = "the fusion pass";
+    const struct xt_net *net = l->net;
+    struct xt_err *err = &l->graph->err;
+    return !xt_mem_calloc(&l->lead, net->node_count, sizeof *l->lead, what, err) &&
+           !xt_mem_calloc(&l->groups, net->node_count, sizeof *l->groups, what, err) &&
+           !xt_mem_calloc(&l->held, net->value_count, sizeof *l->held, what, err) &&
+           !xt_mem_calloc(&l->params, net->param_count, sizeof *l->params, what, err);
+}
+
+static void end(struct lowering *l)
+{
+    for (size_t i = 0; l->groups && i < l->net->node_count; i++)
+        free(l->groups[i].channels);
+    free(l->lead);
+    free(l->groups);
+    free(l->held);
+    free(l->params);
+    free(l->columns);
+}
+
+struct xt_tensor *xt_net_lower(const struct xt_net *net, struct xt_graph *graph,
+                               const struct xt_normalise *normalise)
+{
+    struct lowering l = {.net = net, .graph = graph, .normalise = normalise};
+    struct xt_tensor *logits = NULL;
+    if (xt_graph_fails(graph))
+        return NULL;
+    if (begin(&l)) {
+        group_nodes(&l);
+        declare_params(&l);
+        for (size_t i = 0; i < net->node_count && !xt_graph_fails(graph); i++)
+            if (l.lead[i] == (int)i)
+                lower_group(&l, net->nodes[i]);
+        logits = xt_graph_fails(graph) ? NULL : take(&l, net->output);
+    }
+    end(&l);
+    return logits;
+}

@@ -1,3 +1,4 @@
+#include "disk_calls.h"
 #include "support.h"
 
 #include <dirent.h>
@@ -122,6 +123,23 @@ static void nothing_is_seen_before_the_commit(void **state)
     assert_int_equal(xt_file_commit(&writer, &err), XT_OK);
     assert_holds(path, "new");
     assert_int_equal(entries_in(folder_of(state)), 1);
+}
+
+/* First the bytes, then the name, then the folder that holds the name. */
+static void a_commit_outlasts_a_power_cut(void **state)
+{
+    struct xt_err err = {0};
+    const char *folder = strrchr(folder_of(state), '/') + 1;
+    char wanted[300];
+    disk_calls[0] = '\0';
+    assert_int_equal(xt_file_save(support_path(folder_of(state), "last"), "new", 3, &err), XT_OK);
+    char *renamed = strstr(disk_calls, "rename ");
+    assert_non_null(renamed);
+    snprintf(wanted, sizeof wanted, "rename last\nsync %s\n", folder);
+    assert_string_equal(renamed, wanted);
+    *renamed = '\0';
+    assert_int_equal(strncmp(disk_calls, "sync ", 5), 0);
+    assert_ptr_equal(strchr(disk_calls, '\n'), renamed - 1);
 }
 
 /* Whoever may write in the folder could plant a link at a name that is known ahead. */
@@ -482,6 +500,7 @@ int main(void)
         IN_FOLDER(what_is_no_file_is_refused),
         IN_FOLDER(a_pipe_without_a_writer_does_not_hang),
         IN_FOLDER(nothing_is_seen_before_the_commit),
+        IN_FOLDER(a_commit_outlasts_a_power_cut),
         IN_FOLDER(a_link_at_a_name_that_could_be_guessed_is_not_followed),
         IN_FOLDER(a_file_written_in_place_is_no_link_and_no_pipe),
         IN_FOLDER(a_folder_that_is_moved_takes_its_file_along),

@@ -1,5 +1,6 @@
 #include "support.h"
 
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,6 +178,41 @@ static void the_number_of_workers_and_slots_changes_nothing(void **state)
     config.seed++;
     take(many, STEPS);
     assert_true(one[0] != many[0] && one[24] != many[24]);
+}
+
+/* Whether the batch's image i is the one that was made, or its mirror image. */
+static bool is_mirrored(const struct xt_batch *batch, int i)
+{
+    const uint8_t *row = batch->pixels + (size_t)i * W * H * 3;
+    bool mirrored = row[0] != (uint8_t)(batch->indices[i] * 31);
+    assert_int_equal(row[mirrored ? (W - 1) * 3 : 0], (uint8_t)(batch->indices[i] * 31));
+    return mirrored;
+}
+
+/* Within four standard deviations of a half. */
+static void every_second_image_is_mirrored(void **state)
+{
+    (void)state;
+    enum { STEPS = 200 };
+    struct xt_batch batch;
+    int count = 0;
+    int mirrored = 0;
+    config.augment = false;
+    config.flip = true;
+    start();
+    for (int step = 0; step < STEPS; step++) {
+        assert_true(next(&batch));
+        for (int i = 0; i < batch.count; i++) {
+            /* Of the loader's size, and not the same both ways. */
+            if (batch.indices[i] % 3 == 0 || batch.indices[i] % 5 == 0)
+                continue;
+            mirrored += is_mirrored(&batch, i);
+            count++;
+        }
+        xt_loader_release(loader, &batch);
+    }
+    assert_true(count > 500);
+    assert_true(fabs(mirrored - count / 2.0) < 4 * sqrt(count / 4.0));
 }
 
 static void a_run_starts_again_at_the_exact_batch(void **state)
@@ -643,6 +679,7 @@ int main(void)
         loader_test(parts_of_the_samples_are_evaluated_each_once),
         loader_test(the_number_of_workers_and_slots_changes_nothing),
         loader_test(images_are_mixed_in_pairs_as_the_batch_says),
+        loader_test(every_second_image_is_mirrored),
         loader_test(a_run_starts_again_at_the_exact_batch),
         loader_test(every_epoch_has_each_sample_once_in_an_order_of_its_own),
         loader_test(without_shuffling_and_augmenting_samples_come_as_they_are),

@@ -51,13 +51,20 @@ static void assert_like_reference(int in_width, int in_height, int width, int he
 {
     struct xt_image in = pattern(in_width, in_height);
     uint8_t *out = malloc((size_t)width * (size_t)height * 3);
+    double sum = 0;
     assert_int_equal(xt_resize(&resizer, &in, width, height, out, &err), XT_OK);
     for (int y = 0; y < height; y++)
         for (int x = 0; x < width; x++)
-            for (int c = 0; c < 3; c++)
+            for (int c = 0; c < 3; c++) {
+                double error =
+                    out[(y * width + x) * 3 + c] - reference(&in, width, height, x, y, c);
                 /* Half a level for each of the two passes. */
-                assert_true(fabs(out[(y * width + x) * 3 + c] -
-                                 reference(&in, width, height, x, y, c)) < 1.01);
+                assert_true(fabs(error) < 1.01);
+                sum += error;
+            }
+    /* Rounded to the nearest: of many pixels no pass makes the image darker or brighter. */
+    if (width * height >= 100)
+        assert_true(fabs(sum / (width * height * 3)) < 0.1);
     free(out);
     xt_image_clear(&in);
 }

@@ -1,0 +1,124 @@
+/* What one step does to the weights, and in which order a checkpoint comes to the disk. */
+#include "disk_calls.h"
+#include "support.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "train/trainer.h"
+
+static struct xt_settings one_step(const char *out)
+{
+    return (struct xt_settings){
+        .network.model = "lprnet",
+        .data.images = "synth:plates?count=8&seed=3",
+        .record.out = out,
+        .run.steps = 1,
+        .record.log_every = 1,
+        .record.keep = 1,
+        .network.batch = 4,
+        .recipe.lr = 1e-2,
+        .recipe.optim = XT_OPTIM_SGD,
+        .recipe.sched = XT_SCHED_CONSTANT,
+        .network.lprnet_norm = XT_CONTEXT_SAMPLE,
+        .recipe.head_lr_factor = 1,
+        .device.name = "cpu",
+        .device.threads = 1,
+    };
+}
+
+static void run(struct xt_trainer *trainer, const struct xt_settings *settings)
+{
+    struct xt_err err = {0};
+    enum xt_status status = xt_trainer_init(trainer, settings, &err);
+    if (!status)
+        status = xt_trainer_open_run(trainer, &err);
+    if (!status)
+        status = xt_trainer_run(trainer, &(struct xt_train_observer){0}, &err);
+    if (status)
+        fail_msg("%s", err.text);
+}
+
+/* The largest difference between the parameters that are weights of convolutions, or the others. */
+static double largest_difference(const struct xt_trainer *a, const struct xt_trainer *b,
+                                 bool weights)
+{
+    const struct xt_params *params = &a->network.params;
+    double largest = 0;
+    for (int i = 0; i < params->count; i++) {
+        const struct xt_param *param = &params->items[i];
+        if (xt_param_is_statistic(param) || (param->role == XT_PARAM_WEIGHT) != weights)
+            continue;
+        for (size_t k = param->offset; k < param->offset + param->floats; k++)
+            largest = fmax(largest,
+                           fabs((double)params->values[k] - (double)b->network.params.values[k]));
+    }
+    return largest;
+}
+
+static void weight_decay_takes_biases_and_norms_only_where_asked_to(void **state)
+{
+    struct xt_settings settings = one_step(support_path(*state, "none"));
+    struct xt_trainer none;
+    run(&none, &settings);
+    for (int all = 0; all < 2; all++) {
+        struct xt_trainer decayed;
+        settings.record.out = support_path(*state, all ? "all" : "weights");
+        settings.recipe.weight_decay = 0.1;
+        settings.recipe.decay_all = all;
+        run(&decayed, &settings);
+        assert_true(largest_difference(&none, &decayed, true) > 1e-5);
+        double others = largest_difference(&none, &decayed, false);
+        assert_true(all ? others > 1e-5 : others == 0);
+        xt_trainer_clear(&decayed);
+    }
+    xt_trainer_clear(&none);
+}
+
+static void a_step_of_two_batches_is_as_long_as_one_of_a_large_batch(void **state)
+{
+    struct xt_settings settings = one_step(support_path(*state, "large"));
+    struct xt_trainer large;
+    struct xt_trainer parts;
+    settings.network.bn = XT_BN_FROZEN;
+    settings.recipe.weight_decay = 0.1;
+    run(&large, &settings);
+    settings.record.out = support_path(*state, "parts");
+    settings.network.batch = 2;
+    settings.recipe.accumulate = 2;
+    run(&parts, &settings);
+    assert_true(largest_difference(&large, &parts, true) < 1e-6);
+    assert_true(largest_difference(&large, &parts, false) < 1e-6);
+    settings.record.out = support_path(*state, "half");
+    settings.recipe.accumulate = 1;
+    xt_trainer_clear(&parts);
+    run(&parts, &settings);
+    assert_true(largest_difference(&large, &parts, true) > 1e-5);
+    xt_trainer_clear(&large);
+    xt_trainer_clear(&parts);
+}
+
+/* What the record says must not be younger than the checkpoint, also when the power fails. */
+static void the_record_is_on_the_disk_before_the_checkpoint(void **state)
+{
+    const struct xt_settings settings = one_step(support_path(*state, "run"));
+    struct xt_trainer trainer;
+    disk_calls[0] = '\0';
+    run(&trainer, &settings);
+    xt_trainer_clear(&trainer);
+    const char *record = strstr(disk_calls, "sync metrics.jsonl\n");
+    const char *checkpoint = strstr(disk_calls, "rename last");
+    if (!record || !checkpoint || record > checkpoint)
+        fail_msg("the calls were\n%s", disk_calls);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, support_make_folder, support_remove_folder)
+    const struct CMUnitTest tests[] = {
+        TEST(weight_decay_takes_biases_and_norms_only_where_asked_to),
+        TEST(a_step_of_two_batches_is_as_long_as_one_of_a_large_batch),
+        TEST(the_record_is_on_the_disk_before_the_checkpoint),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

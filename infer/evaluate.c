@@ -99,26 +99,6 @@ void xt_evaluation_clear(struct xt_evaluation *evaluation)
     *evaluation = (struct xt_evaluation){.loss = NAN};
 }
 
-struct xt_selection_metric xt_evaluation_metric(const struct xt_objective *objective,
-                                                const struct xt_evaluation *evaluation)
-{
-    return (struct xt_selection_metric){
-        .accuracy = evaluation->metrics[0].value,
-        .second = objective->class->deciding > 1 ? evaluation->metrics[1].value : 0,
-        .loss = evaluation->loss,
-    };
-}
-
-bool xt_selection_metric_is_better(const struct xt_selection_metric *merit,
-                                   const struct xt_selection_metric *than)
-{
-    if (merit->accuracy != than->accuracy)
-        return merit->accuracy > than->accuracy;
-    if (merit->second != than->second)
-        return merit->second > than->second;
-    return merit->loss < than->loss || (isnan(than->loss) && !isnan(merit->loss));
-}
-
 static void take_share(const struct xt_evaluate_share *share, struct xt_loader_config *config)
 {
     size_t all = config->source->count;

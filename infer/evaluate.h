@@ -31,17 +31,6 @@ struct xt_evaluation {
 
 void xt_evaluation_clear(struct xt_evaluation *evaluation);
 
-/* What says which of two evaluations is the better one: the accuracy, of equal ones the second
- * figure (0 where the objective has none that decides), then the smaller loss. */
-struct xt_selection_metric {
-    double accuracy, second, loss;
-};
-struct xt_selection_metric xt_evaluation_metric(const struct xt_objective *objective,
-                                                const struct xt_evaluation *evaluation);
-/* A loss that is not a number is worse than any. */
-bool xt_selection_metric_is_better(const struct xt_selection_metric *merit,
-                                   const struct xt_selection_metric *than);
-
 /* One image and what the network answered. */
 struct xt_answer {
     size_t index; /* in the source */

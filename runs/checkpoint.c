@@ -100,10 +100,10 @@ static enum xt_status remove_old(const char *folder, int keep, struct xt_err *er
 
 /* ---- writing ---- */
 
-/* All tensors of a checkpoint: the weights, and each optimizer array and the moving average under a
- * prefix of its own. */
+/* All tensors of a checkpoint: the weights, and each of the trainer's arrays under a prefix of its
+ * own. */
 struct contents {
-    struct xt_params_tensors groups[4];
+    struct xt_params_tensors groups[1 + XT_CHECKPOINT_ARRAYS];
     int group_count;
     struct xt_file_tensor *tensors;
     size_t count;
@@ -146,23 +146,17 @@ static enum xt_status add_group(struct contents *c, struct xt_network *network,
 }
 
 static enum xt_status gather(struct contents *c, struct xt_network *network,
-                             const struct xt_optim *optim, const struct xt_params_view *average,
-                             struct xt_err *err)
+                             const struct xt_checkpoint_extra *extra, struct xt_err *err)
 {
-    size_t most = 4 * (size_t)network->params.count;
+    size_t most = (1 + XT_CHECKPOINT_ARRAYS) * (size_t)network->params.count;
     enum xt_status status = xt_mem_calloc(&c->tensors, most, sizeof *c->tensors, "tensors", err);
     if (!status)
         status = xt_mem_calloc(&c->names, most, sizeof *c->names, "tensors", err);
     struct xt_params_view weights = {network->params.values, network->params.stats};
     if (!status)
         status = add_group(c, network, &weights, NULL, err);
-    int states = xt_optim_states(optim->kind, optim->momentum);
-    for (int i = 0; i < states && !status; i++) {
-        struct xt_params_view view = {optim->state[i], NULL};
-        status = add_group(c, network, &view, xt_optim_state_name(optim->kind, i), err);
-    }
-    if (!status && average->values)
-        status = add_group(c, network, average, "ema", err);
+    for (int i = 0; i < extra->array_count && !status; i++)
+        status = add_group(c, network, &extra->arrays[i].view, extra->arrays[i].name, err);
     return status;
 }
 
@@ -241,57 +235,46 @@ static void describe_machine(struct texts *texts, const struct xt_network *netwo
     add_text(texts, "threads", "%d", network->device.threads);
 }
 
-/* What watches the run. */
-static void describe_watch(struct texts *texts, const struct xt_checkpoint *c)
+static const struct xt_number_field step_field = {"step", offsetof(struct xt_checkpoint, step),
+                                                  XT_NUMBER_COUNT, 0, true};
+/* What is not needed came with later versions. */
+static const struct xt_number_field fields[] = {
+    {"steps", offsetof(struct xt_checkpoint, steps), XT_NUMBER_LENGTH, 0, true},
+    {"samples", offsetof(struct xt_checkpoint, samples), XT_NUMBER_COUNT, 1, true},
+    {"bn_frozen", offsetof(struct xt_checkpoint, bn_frozen), XT_NUMBER_FLAG, 0, true},
+    /* After a rollback the best step may lie ahead. */
+    {"best_step", offsetof(struct xt_checkpoint, best_step), XT_NUMBER_COUNT, -1, true},
+    {"best_accuracy", offsetof(struct xt_checkpoint, best.accuracy), XT_NUMBER_REAL, 0, true},
+    {"best_second", offsetof(struct xt_checkpoint, best.second), XT_NUMBER_REAL, 0, false},
+    {"best_loss", offsetof(struct xt_checkpoint, best.loss), XT_NUMBER_REAL, 0, false},
+    {"best_is_average", offsetof(struct xt_checkpoint, best_is_average), XT_NUMBER_FLAG, 0, false},
+    {"evaluated_step", offsetof(struct xt_checkpoint, evaluated_step), XT_NUMBER_PAST, -1, true},
+    {"loss_sum", offsetof(struct xt_checkpoint, loss_sum), XT_NUMBER_REAL, 0, true},
+    {"loss_steps", offsetof(struct xt_checkpoint, loss_steps), XT_NUMBER_PAST, 0, true},
+    {"seconds", offsetof(struct xt_checkpoint, seconds), XT_NUMBER_REAL, 0, true},
+    {"start_seconds", offsetof(struct xt_checkpoint, costs.start), XT_NUMBER_REAL, 0, false},
+    {"loading_seconds", offsetof(struct xt_checkpoint, costs.loading), XT_NUMBER_REAL, 0, false},
+    {"evaluation_seconds", offsetof(struct xt_checkpoint, costs.evaluation), XT_NUMBER_REAL, 0,
+     false},
+    {"energy_joules", offsetof(struct xt_checkpoint, costs.energy), XT_NUMBER_REAL, 0, false},
+};
+
+static void add_numbers(struct texts *texts, const struct xt_number_field *list, size_t count,
+                        const void *of)
 {
-    if (c->patience.begun) {
-        add_text(texts, "patience_since", "%" PRId64, c->patience.since);
-        add_text(texts, "patience_accuracy", "%a", c->patience.last.accuracy);
-        add_text(texts, "patience_second", "%a", c->patience.last.second);
-        if (isfinite(c->patience.last.loss))
-            add_text(texts, "patience_loss", "%a", c->patience.last.loss);
-    }
-    add_text(texts, "spike_level", "%a", c->spikes.level);
-    add_text(texts, "spike_distance", "%a", c->spikes.distance);
-    add_text(texts, "spike_seen", "%" PRId64, c->spikes.seen);
-    add_text(texts, "spike_count", "%" PRId64, c->spikes.count);
-    add_text(texts, "spike_told", "%" PRId64, c->spikes.told);
-    add_text(texts, "spike_within", "%d", c->spikes.within);
-    add_text(texts, "lr_factor", "%a", c->lr_factor);
-    add_text(texts, "left_out_steps", "%" PRId64, c->left_out);
+    char text[XT_NUMBER_TEXT];
+    for (size_t i = 0; i < count; i++)
+        if (xt_number_print(&list[i], of, text))
+            add_text(texts, list[i].key, "%s", text);
 }
 
 static void describe(struct texts *texts, const struct xt_checkpoint *c,
-                     const struct xt_network *network)
+                     const struct xt_checkpoint_extra *extra, const struct xt_network *network)
 {
     add_text(texts, XT_CHECKPOINT_KEY, "%d", XT_CHECKPOINT_FORMAT);
-    add_text(texts, "step", "%" PRId64, c->step);
-    add_text(texts, "steps", "%" PRId64, c->steps);
-    add_text(texts, "samples", "%zu", c->samples);
-    add_text(texts, "bn_frozen", "%d", c->bn_frozen);
-    add_text(texts, "best_step", "%" PRId64, c->best_step);
-    add_text(texts, "best_accuracy", "%a", c->best.accuracy);
-    add_text(texts, "best_second", "%a", c->best.second);
-    if (isfinite(c->best.loss))
-        add_text(texts, "best_loss", "%a", c->best.loss);
-    add_text(texts, "best_is_average", "%d", c->best_is_average);
-    add_text(texts, "evaluated_step", "%" PRId64, c->evaluated_step);
-    add_text(texts, "loss_sum", "%a", c->loss_sum);
-    add_text(texts, "loss_steps", "%" PRId64, c->loss_steps);
-    add_text(texts, "seconds", "%.3f", c->seconds);
-    add_text(texts, "start_seconds", "%.3f", c->costs.start);
-    add_text(texts, "loading_seconds", "%.3f", c->costs.loading);
-    add_text(texts, "evaluation_seconds", "%.3f", c->costs.evaluation);
-    if (isfinite(c->costs.energy))
-        add_text(texts, "energy_joules", "%.1f", c->costs.energy);
-    if (c->scaler.on) {
-        add_text(texts, "loss_scale", "%a", (double)c->scaler.scale);
-        add_text(texts, "loss_scale_fine_steps", "%d", c->scaler.fine);
-        add_text(texts, "skipped_steps", "%" PRId64, c->scaler.skipped);
-    }
-    add_text(texts, "optim_step", "%" PRId64, c->optim_step);
-    add_text(texts, "ema_updates", "%" PRId64, c->ema_updates);
-    describe_watch(texts, c);
+    add_numbers(texts, &step_field, 1, c);
+    add_numbers(texts, fields, sizeof fields / sizeof *fields, c);
+    add_numbers(texts, extra->fields, extra->field_count, extra->numbers);
     describe_machine(texts, network);
     if (network->alphabet)
         texts->meta[texts->count++] =
@@ -299,17 +282,16 @@ static void describe(struct texts *texts, const struct xt_checkpoint *c,
 }
 
 enum xt_status xt_checkpoint_save(const struct xt_checkpoint *checkpoint,
+                                  const struct xt_checkpoint_extra *extra,
                                   const struct xt_settings *settings, struct xt_network *network,
-                                  const struct xt_optim *optim,
-                                  const struct xt_params_view *average, const char *folder,
-                                  int keep, struct xt_err *err)
+                                  const char *folder, int keep, struct xt_err *err)
 {
     struct contents contents = {0};
     struct texts texts = {0};
     struct xt_str names = {0};
     struct xt_run_options options;
     char *path = NULL;
-    describe(&texts, checkpoint, network);
+    describe(&texts, checkpoint, extra, network);
     enum xt_status status = xt_run_options_init(&options, settings, network, err);
     for (size_t i = 0; i < options.count; i++)
         texts.meta[texts.count++] = (struct xt_file_meta){
@@ -320,7 +302,7 @@ enum xt_status xt_checkpoint_save(const struct xt_checkpoint *checkpoint,
         texts.meta[texts.count++] =
             (struct xt_file_meta){.key = "class_names", .value = xt_str_get(&names)};
     if (!status)
-        status = gather(&contents, network, optim, average, err);
+        status = gather(&contents, network, extra, err);
     if (!status)
         add_text(&texts, hash_key, "%016" PRIx64,
                  hash_all(contents.tensors, contents.count, texts.meta, texts.count));
@@ -340,222 +322,47 @@ enum xt_status xt_checkpoint_save(const struct xt_checkpoint *checkpoint,
 
 /* ---- reading ---- */
 
-/* What a double holds exactly. */
-static const int64_t count_most = INT64_C(1) << 53;
-
-static enum xt_status need_text(const struct xt_weight_file *file, const char *path,
-                                const char *key, const char **out, struct xt_err *err)
+/* Earlier versions wrote the optimizer as a number. */
+static void name_optimizer(struct xt_weight_file *file)
 {
-    *out = xt_weight_file_meta(file, key);
-    if (*out)
-        return XT_OK;
-    return xt_err_set(err, XT_ERR_DATA,
-                      "%s is not a checkpoint of xtrain: its metadata has no \"%s\"", path, key);
-}
-
-static enum xt_status need_integer(const struct xt_weight_file *file, const char *path,
-                                   const char *key, int64_t *out, struct xt_err *err)
-{
-    const char *text = NULL;
-    enum xt_status status = need_text(file, path, key, &text, err);
-    if (status)
-        return status;
-    char *end = NULL;
-    errno = 0;
-    *out = strtoll(text, &end, 10);
-    if (errno || end == text || *end)
-        return xt_err_set(err, XT_ERR_DATA, "%s: its \"%s\" is not a number: %.40s", path, key,
-                          text);
-    return XT_OK;
-}
-
-static enum xt_status need_real(const struct xt_weight_file *file, const char *path,
-                                const char *key, double *out, struct xt_err *err)
-{
-    const char *text = NULL;
-    enum xt_status status = need_text(file, path, key, &text, err);
-    if (status)
-        return status;
-    char *end = NULL;
-    *out = strtod(text, &end);
-    if (end == text || *end || !isfinite(*out))
-        return xt_err_set(err, XT_ERR_DATA, "%s: its \"%s\" is not a number: %.40s", path, key,
-                          text);
-    return XT_OK;
-}
-
-/* A step, or a count of what happened in steps. */
-static enum xt_status need_count(const struct xt_weight_file *file, const char *path,
-                                 const char *key, int64_t least, int64_t most, int64_t *out,
-                                 struct xt_err *err)
-{
-    enum xt_status status = need_integer(file, path, key, out, err);
-    if (!status && (*out < least || *out > most))
-        status =
-            xt_err_set(err, XT_ERR_DATA,
-                       "%s is damaged: its \"%s\" is %" PRId64 ", outside %" PRId64 " to %" PRId64,
-                       path, key, *out, least, most);
-    return status;
+    static const char *const names[] = {"sgd", "adam", "adamw", "rmsprop"};
+    enum { COUNT = sizeof names / sizeof *names };
+    for (size_t i = 0; i < file->meta_count; i++) {
+        struct xt_file_meta *meta = &file->meta[i];
+        if (strcmp(meta->key, "optim") == 0 && meta->value[0] >= '0' &&
+            meta->value[0] < '0' + COUNT && !meta->value[1])
+            meta->value = names[meta->value[0] - '0'];
+    }
 }
 
 static enum xt_status check_format(const struct xt_weight_file *file, const char *path,
                                    struct xt_err *err)
 {
-    int64_t format = 0;
-    enum xt_status status = need_integer(file, path, XT_CHECKPOINT_KEY, &format, err);
-    if (!status && format != XT_CHECKPOINT_FORMAT)
+    struct {
+        int64_t format;
+    } found = {0};
+    static const struct xt_number_field field = {
+        .key = XT_CHECKPOINT_KEY, .kind = XT_NUMBER_COUNT, .least = INT_MIN, .needed = true};
+    enum xt_status status = xt_numbers_read(&field, 1, &found, 0, file, path, err);
+    if (!status && found.format != XT_CHECKPOINT_FORMAT)
         return xt_err_set(err, XT_ERR_DATA,
                           "%s is a checkpoint of format %" PRId64 "; this xtrain reads format %d",
-                          path, format, XT_CHECKPOINT_FORMAT);
+                          path, found.format, XT_CHECKPOINT_FORMAT);
     return status;
 }
 
-/* Earlier versions wrote the optimizer as a number. */
-static void name_optimizer(struct xt_weight_file *file)
-{
-    for (size_t i = 0; i < file->meta_count; i++) {
-        struct xt_file_meta *meta = &file->meta[i];
-        if (strcmp(meta->key, "optim") == 0 && meta->value[0] >= '0' &&
-            meta->value[0] <= '0' + XT_OPTIM_RMSPROP && !meta->value[1])
-            meta->value = xt_optim_names[meta->value[0] - '0'];
-    }
-}
-
-/* A run without loss scaling keeps none. */
-static enum xt_status read_scaler(struct xt_scaler *scaler, const struct xt_weight_file *file,
-                                  const char *path, struct xt_err *err)
-{
-    double scale = 0;
-    int64_t fine = 0;
-    xt_scaler_init(scaler, xt_weight_file_meta(file, "loss_scale") != NULL);
-    if (!scaler->on)
-        return XT_OK;
-    enum xt_status status = need_real(file, path, "loss_scale", &scale, err);
-    if (!status)
-        status = need_count(file, path, "loss_scale_fine_steps", 0, INT32_MAX, &fine, err);
-    if (!status)
-        status = need_count(file, path, "skipped_steps", 0, count_most, &scaler->skipped, err);
-    if (!status && (scale < 1 || scale > 1e9))
-        status = xt_err_set(err, XT_ERR_DATA, "%s holds a loss scale of %g, which cannot be", path,
-                            scale);
-    scaler->scale = (float)scale;
-    scaler->fine = (int)fine;
-    return status;
-}
-
-/* Earlier versions kept none of them. */
-static enum xt_status read_costs(struct xt_run_costs *costs, const struct xt_weight_file *file,
-                                 const char *path, struct xt_err *err)
-{
-    const struct {
-        const char *key;
-        double *out;
-    } parts[] = {
-        {"start_seconds", &costs->start},
-        {"loading_seconds", &costs->loading},
-        {"evaluation_seconds", &costs->evaluation},
-        {"energy_joules", &costs->energy},
-    };
-    enum xt_status status = XT_OK;
-    *costs = (struct xt_run_costs){.energy = NAN};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts && !status; i++)
-        if (xt_weight_file_meta(file, parts[i].key))
-            status = need_real(file, path, parts[i].key, parts[i].out, err);
-    return status;
-}
-
-/* What watches the run; files of earlier versions know nothing of it. */
-static enum xt_status read_watch(struct xt_checkpoint *c, const struct xt_weight_file *file,
-                                 const char *path, struct xt_err *err)
-{
-    int64_t within = 0;
-    int64_t average = 0;
-    const struct {
-        const char *key;
-        int64_t *count;
-        double *real;
-        int64_t least, most;
-    } numbers[] = {
-        {"ema_updates", &c->ema_updates, NULL, -1, count_most},
-        {"best_is_average", &average, NULL, 0, 1},
-        {"patience_since", &c->patience.since, NULL, 0, count_most},
-        {"patience_accuracy", NULL, &c->patience.last.accuracy, 0, 0},
-        {"patience_second", NULL, &c->patience.last.second, 0, 0},
-        {"patience_loss", NULL, &c->patience.last.loss, 0, 0},
-        {"spike_level", NULL, &c->spikes.level, 0, 0},
-        {"spike_distance", NULL, &c->spikes.distance, 0, 0},
-        {"spike_seen", &c->spikes.seen, NULL, 0, c->step},
-        {"spike_count", &c->spikes.count, NULL, 0, c->step},
-        {"spike_told", &c->spikes.told, NULL, 0, c->step},
-        {"spike_within", &within, NULL, 0, 1},
-        {"lr_factor", NULL, &c->lr_factor, 0, 0},
-        {"left_out_steps", &c->left_out, NULL, 0, c->step},
-    };
-    enum xt_status status = XT_OK;
-    c->lr_factor = 1;
-    c->ema_updates = -1;
-    c->patience.begun = xt_weight_file_meta(file, "patience_since") != NULL;
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && !status; i++)
-        if (!xt_weight_file_meta(file, numbers[i].key))
-            continue;
-        else if (numbers[i].count)
-            status = need_count(file, path, numbers[i].key, numbers[i].least, numbers[i].most,
-                                numbers[i].count, err);
-        else
-            status = need_real(file, path, numbers[i].key, numbers[i].real, err);
-    c->spikes.within = within != 0;
-    c->best_is_average = average != 0;
-    return status;
-}
-
+/* Earlier versions kept the first of equal evaluations, and what they wrote still does. */
 static enum xt_status read_numbers(struct xt_checkpoint *c, const struct xt_weight_file *file,
                                    const char *path, struct xt_err *err)
 {
-    int64_t samples = 0;
-    int64_t frozen = 0;
+    *c =
+        (struct xt_checkpoint){.best = {.second = INFINITY, .loss = NAN}, .costs = {.energy = NAN}};
     enum xt_status status = check_format(file, path, err);
     if (!status)
-        status = need_count(file, path, "step", 0, count_most, &c->step, err);
-    const struct {
-        const char *key;
-        int64_t *out;
-        int64_t least, most;
-    } counts[] = {
-        {"steps", &c->steps, c->step, count_most},
-        {"samples", &samples, 1, count_most},
-        {"bn_frozen", &frozen, 0, 1},
-        {"best_step", &c->best_step, -1, count_most}, /* ahead of a rollback */
-        {"loss_steps", &c->loss_steps, 0, c->step},
-        {"evaluated_step", &c->evaluated_step, -1, c->step},
-        {"optim_step", &c->optim_step, 0, c->step},
-    };
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0] && !status; i++)
-        status = need_count(file, path, counts[i].key, counts[i].least, counts[i].most,
-                            counts[i].out, err);
-    if (!status)
-        status = need_real(file, path, "best_accuracy", &c->best.accuracy, err);
-    /* Earlier versions kept the first of equal ones, and what they wrote still does. */
-    c->best.second = INFINITY;
-    c->best.loss = c->patience.last.loss = NAN;
-    if (!status && xt_weight_file_meta(file, "best_second"))
-        status = need_real(file, path, "best_second", &c->best.second, err);
-    if (!status && xt_weight_file_meta(file, "best_loss"))
-        status = need_real(file, path, "best_loss", &c->best.loss, err);
-    if (!status)
-        status = need_real(file, path, "loss_sum", &c->loss_sum, err);
-    if (!status)
-        status = need_real(file, path, "seconds", &c->seconds, err);
-    if (!status)
-        status = read_costs(&c->costs, file, path, err);
-    if (!status)
-        status = read_scaler(&c->scaler, file, path, err);
-    if (!status)
-        status = read_watch(c, file, path, err);
-    if (status)
-        return status;
-    c->samples = (size_t)samples;
-    c->bn_frozen = frozen != 0;
-    return XT_OK;
+        status = xt_numbers_read(&step_field, 1, c, 0, file, path, err);
+    return status ? status
+                  : xt_numbers_read(fields, sizeof fields / sizeof *fields, c, c->step, file, path,
+                                    err);
 }
 
 static enum xt_status check_class_names(const struct xt_weight_file *file, const char *path,
@@ -592,47 +399,58 @@ static enum xt_status check_meaning(const struct xt_weight_file *file, const cha
     return status ? status : xt_run_options_check(options, file, path, err);
 }
 
-static enum xt_status load_group(struct xt_network *network, const struct xt_params_view *view,
-                                 const struct xt_weight_file *file, const char *prefix,
-                                 const char *path, struct xt_err *err)
+static enum xt_status load_tensors(struct xt_network *network, const struct xt_params_view *view,
+                                   const struct xt_weight_file *part, const char *path,
+                                   struct xt_err *err)
 {
+    return xt_params_from_file(&network->params, &network->device, view, part, path, false, NULL,
+                               err);
+}
+
+enum xt_status xt_checkpoint_load_array(const struct xt_checkpoint_file *from,
+                                        struct xt_network *network,
+                                        const struct xt_checkpoint_array *array, struct xt_err *err)
+{
+    const struct xt_weight_file *file = &from->file;
     struct xt_weight_file part = {0};
     enum xt_status status =
         xt_mem_calloc(&part.tensors, file->count, sizeof *part.tensors, "tensors", err);
-    size_t skip = strlen(prefix);
+    size_t length = strlen(array->name);
     for (size_t i = 0; i < file->count && !status; i++) {
-        if (!xt_str_starts(file->tensors[i].name, prefix))
+        const char *name = file->tensors[i].name;
+        if (!xt_str_starts(name, array->name) || name[length] != '.')
             continue;
         part.tensors[part.count] = file->tensors[i];
-        part.tensors[part.count++].name += skip;
+        part.tensors[part.count++].name += length + 1;
     }
     if (!status)
-        status = xt_params_from_file(&network->params, &network->device, view, &part, path, false,
-                                     NULL, err);
+        status = load_tensors(network, &array->view, &part, from->path, err);
     free(part.tensors);
     return status;
 }
 
-/* The weights' own tensors: those without a prefix. */
-static enum xt_status load_weights(struct xt_network *network, const struct xt_weight_file *file,
-                                   const struct xt_optim *optim, const char *path,
-                                   struct xt_err *err)
+static bool is_parameter(const struct xt_params *params, const char *name)
 {
+    for (int i = 0; i < params->count; i++)
+        if (strcmp(params->items[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* By their names: a layer may be called as an array is. */
+static enum xt_status load_weights(const struct xt_checkpoint_file *from,
+                                   struct xt_network *network, struct xt_err *err)
+{
+    const struct xt_weight_file *file = &from->file;
     struct xt_weight_file part = {0};
     enum xt_status status =
         xt_mem_calloc(&part.tensors, file->count, sizeof *part.tensors, "tensors", err);
-    for (size_t i = 0; i < file->count && !status; i++) {
-        bool state = xt_str_starts(file->tensors[i].name, "ema.");
-        for (int k = 0; k < xt_optim_states(optim->kind, optim->momentum); k++)
-            state =
-                state || xt_str_starts(file->tensors[i].name, xt_optim_state_name(optim->kind, k));
-        if (!state)
+    for (size_t i = 0; i < file->count && !status; i++)
+        if (is_parameter(&network->params, file->tensors[i].name))
             part.tensors[part.count++] = file->tensors[i];
-    }
     struct xt_params_view view = {network->params.values, network->params.stats};
     if (!status)
-        status = xt_params_from_file(&network->params, &network->device, &view, &part, path, false,
-                                     NULL, err);
+        status = load_tensors(network, &view, &part, from->path, err);
     free(part.tensors);
     return status;
 }
@@ -669,7 +487,7 @@ static enum xt_status read_whole(struct xt_weight_file *file, const char *path, 
     char hash[32];
     snprintf(hash, sizeof hash, "%016" PRIx64,
              hash_all(file->tensors, file->count, file->meta, file->meta_count));
-    status = need_text(file, path, hash_key, &wanted, err);
+    status = xt_number_need_text(file, path, hash_key, &wanted, err);
     if (!status && strcmp(wanted, hash) != 0)
         status = xt_err_set(err, XT_ERR_DATA,
                             "%s is damaged: it does not hold what was written (hash %s, not %.32s)",
@@ -715,34 +533,20 @@ static void offer_before(const char *path, struct xt_err *err)
     free(folder);
 }
 
-static enum xt_status load_states(struct xt_network *network, struct xt_optim *optim,
-                                  const struct xt_weight_file *file, const char *path,
-                                  struct xt_err *err)
-{
-    enum xt_status status = XT_OK;
-    for (int i = 0; i < xt_optim_states(optim->kind, optim->momentum) && !status; i++) {
-        char prefix[64];
-        snprintf(prefix, sizeof prefix, "%s.", xt_optim_state_name(optim->kind, i));
-        struct xt_params_view view = {optim->state[i], NULL};
-        status = load_group(network, &view, file, prefix, path, err);
-    }
-    return status;
-}
-
 enum xt_status xt_checkpoint_load(const struct xt_checkpoint_file *from,
                                   const struct xt_settings *settings, struct xt_network *network,
-                                  struct xt_optim *optim, struct xt_err *err)
+                                  const struct xt_checkpoint_array *arrays, int count,
+                                  struct xt_err *err)
 {
     struct xt_run_options options;
     enum xt_status status = xt_run_options_init(&options, settings, network, err);
     if (!status)
         status = check_meaning(&from->file, from->path, &options, network, err);
     if (!status)
-        status = load_weights(network, &from->file, optim, from->path, err);
-    if (!status)
-        status = load_states(network, optim, &from->file, from->path, err);
+        status = load_weights(from, network, err);
+    for (int i = 0; i < count && !status; i++)
+        status = xt_checkpoint_load_array(from, network, &arrays[i], err);
     if (!status) {
-        optim->step = from->state.optim_step;
         note_machine(from->path, &from->file, network);
         status = xt_run_options_note(&options, &from->file, from->path, err);
     }
@@ -750,22 +554,26 @@ enum xt_status xt_checkpoint_load(const struct xt_checkpoint_file *from,
     return status;
 }
 
-enum xt_status xt_checkpoint_load_average(const struct xt_checkpoint_file *from,
-                                          struct xt_network *network,
-                                          const struct xt_params_view *average, struct xt_err *err)
+enum xt_status xt_checkpoint_numbers(const struct xt_checkpoint_file *from,
+                                     const struct xt_number_field *list, size_t count, void *into,
+                                     struct xt_err *err)
 {
-    return load_group(network, average, &from->file, "ema.", from->path, err);
+    return xt_numbers_read(list, count, into, from->state.step, &from->file, from->path, err);
 }
 
 enum xt_status xt_checkpoint_batch(const struct xt_checkpoint_file *from, int *batch,
                                    struct xt_err *err)
 {
-    int64_t number = 0;
-    enum xt_status status = need_integer(&from->file, from->path, "batch", &number, err);
-    if (!status && (number < 1 || number > INT_MAX))
+    struct {
+        int64_t batch;
+    } found = {0};
+    static const struct xt_number_field field = {
+        .key = "batch", .kind = XT_NUMBER_COUNT, .least = 1, .needed = true};
+    enum xt_status status = xt_numbers_read(&field, 1, &found, 0, &from->file, from->path, err);
+    if (!status && found.batch > INT_MAX)
         status = xt_err_set(err, XT_ERR_DATA, "%s is damaged: its batch is %" PRId64, from->path,
-                            number);
-    *batch = status ? 0 : (int)number;
+                            found.batch);
+    *batch = status ? 0 : (int)found.batch;
     return status;
 }
 

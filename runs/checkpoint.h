@@ -1,7 +1,8 @@
-/* A run's whole state in one file, state-STEP.safetensors: weights, statistics, optimizer arrays,
- * and in the metadata the step, the best result so far, the options that shape the run, and where
- * it was made. One file, so that weights and state can never be of different steps.
- * Random numbers, order and augmentation are functions of seed and step: the step is their state.
+/* A run's whole state in one file, state-STEP.safetensors: weights, statistics, the trainer's
+ * arrays, and in the metadata the step, the best result so far, the trainer's numbers, the options
+ * that shape the run, and where it was made. One file, so that weights and state can never be of
+ * different steps. Random numbers, order and augmentation are functions of seed and step: the step
+ * is their state.
  */
 #ifndef XT_RUNS_CHECKPOINT_H
 #define XT_RUNS_CHECKPOINT_H
@@ -13,20 +14,16 @@
 #include "models/weights/weight_file.h"
 #include "infer/evaluate.h"
 #include "infer/network/network.h"
-#include "train/optim/optim.h"
-#include "train/optim/scaler.h"
+#include "runs/checkpoint_numbers.h"
 #include "runs/run_costs.h"
 #include "train/settings.h"
-#include "train/watch/patience.h"
-#include "train/watch/spikes.h"
 
-enum { XT_CHECKPOINT_FORMAT = 1 };
+enum { XT_CHECKPOINT_FORMAT = 1, XT_CHECKPOINT_ARRAYS = 3 };
 
 struct xt_checkpoint {
-    int64_t step;  /* batches trained on */
-    int64_t steps; /* of the whole run */
-    int64_t optim_step;
-    size_t samples; /* in the training source */
+    int64_t step;    /* batches trained on */
+    int64_t steps;   /* of the whole run */
+    int64_t samples; /* in the training source */
     bool bn_frozen;
     int64_t best_step; /* -1: none yet */
     struct xt_selection_metric best;
@@ -34,14 +31,24 @@ struct xt_checkpoint {
     int64_t evaluated_step; /* the last evaluation, -1: none */
     double loss_sum;        /* over the steps since the last line of metrics.jsonl */
     int64_t loss_steps;
-    struct xt_scaler scaler; /* off: none is kept */
-    struct xt_patience patience;
-    struct xt_spikes spikes;
-    double lr_factor;    /* by rollbacks */
-    int64_t left_out;    /* steps, by --on-nan skip */
-    int64_t ema_updates; /* that the moving average has seen, -1: none is kept */
-    double seconds;      /* trained so far, over all starts */
+    double seconds; /* trained so far, over all starts */
     struct xt_run_costs costs;
+};
+
+/* An array beside the weights, in their layout; its tensors are called "NAME." and the parameter's
+ * name. */
+struct xt_checkpoint_array {
+    const char *name;
+    struct xt_params_view view;
+};
+
+/* What the trainer adds (train/trainer/state.h). */
+struct xt_checkpoint_extra {
+    struct xt_checkpoint_array arrays[XT_CHECKPOINT_ARRAYS];
+    int array_count;
+    const struct xt_number_field *fields; /* of `numbers` */
+    size_t field_count;
+    const void *numbers;
 };
 
 /* One that was read and is what was written. Zeroed: none. */
@@ -51,13 +58,11 @@ struct xt_checkpoint_file {
     struct xt_checkpoint state;
 };
 
-/* `average`, in the layout of the parameters' arrays: the weights' moving average; values NULL:
- * none is kept. Writes folder/state-STEP.safetensors and removes all but the newest `keep`. */
+/* Writes folder/state-STEP.safetensors and removes all but the newest `keep`. */
 enum xt_status xt_checkpoint_save(const struct xt_checkpoint *checkpoint,
+                                  const struct xt_checkpoint_extra *extra,
                                   const struct xt_settings *settings, struct xt_network *network,
-                                  const struct xt_optim *optim,
-                                  const struct xt_params_view *average, const char *folder,
-                                  int keep, struct xt_err *err);
+                                  const char *folder, int keep, struct xt_err *err);
 
 /* The file of that step, whether it is there or not, into *out (release with free). */
 enum xt_status xt_checkpoint_path(const char *folder, int64_t step, char **out, struct xt_err *err);
@@ -79,17 +84,22 @@ enum xt_status xt_checkpoint_batch(const struct xt_checkpoint_file *from, int *b
 /* The threads that the run computed with; 0 where that is not known or more than there are here. */
 int xt_checkpoint_threads(const struct xt_checkpoint_file *from);
 
-/* Puts weights and arrays into network and optimizer. XT_ERR_USAGE where the settings are those of
+/* Puts the weights and `count` arrays in their places. XT_ERR_USAGE where the settings are those of
  * another run. Where CPU, library or thread count have changed, it says which, since the losses
  * will then differ in their last bits; where an option has that changes the losses, it says that
  * the run goes on with the new one. */
 enum xt_status xt_checkpoint_load(const struct xt_checkpoint_file *from,
                                   const struct xt_settings *settings, struct xt_network *network,
-                                  struct xt_optim *optim, struct xt_err *err);
-/* The moving average that the file holds (state.ema_updates is not -1). */
-enum xt_status xt_checkpoint_load_average(const struct xt_checkpoint_file *from,
-                                          struct xt_network *network,
-                                          const struct xt_params_view *average, struct xt_err *err);
+                                  const struct xt_checkpoint_array *arrays, int count,
+                                  struct xt_err *err);
+enum xt_status xt_checkpoint_load_array(const struct xt_checkpoint_file *from,
+                                        struct xt_network *network,
+                                        const struct xt_checkpoint_array *array,
+                                        struct xt_err *err);
+/* The trainer's numbers; what the file does not hold stays as it is. */
+enum xt_status xt_checkpoint_numbers(const struct xt_checkpoint_file *from,
+                                     const struct xt_number_field *list, size_t count, void *into,
+                                     struct xt_err *err);
 
 /* The step of the folder's newest checkpoint, whole or not, into *step; -1: there is none. */
 enum xt_status xt_checkpoint_newest_step(const char *folder, int64_t *step, struct xt_err *err);

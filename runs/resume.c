@@ -103,39 +103,17 @@ static enum xt_status check_newest(const struct xt_resume *resume,
 static enum xt_status check_same_run(const struct xt_checkpoint_file *from,
                                      const struct xt_resume_into *into, struct xt_err *err)
 {
-    if (from->state.step > into->schedule->steps)
+    if (from->state.step > into->steps)
         return xt_err_set(err, XT_ERR_USAGE,
                           "%s is of step %" PRId64 ", after the end of a run of %" PRId64
                           " steps; give more --steps or --epochs",
-                          from->path, from->state.step, into->schedule->steps);
+                          from->path, from->state.step, into->steps);
     if (from->state.samples != into->samples)
-        xt_log_warn("%s was made on %zu images, --data now has %zu: the run goes on, in another "
+        xt_log_warn("%s was made on %" PRId64 " images, --data now has %" PRId64
+                    ": the run goes on, in another "
                     "order of the images",
                     from->path, from->state.samples, into->samples);
     return XT_OK;
-}
-
-/* What another length of the run does to the learning rate. */
-static void note_length(const struct xt_checkpoint_file *from, const struct xt_schedule *schedule)
-{
-    if (from->state.steps == schedule->steps)
-        return;
-    struct xt_schedule then = *schedule;
-    then.steps = from->state.steps;
-    char now[32];
-    char before[32];
-    char follows[192] = "";
-    snprintf(now, sizeof now, "%.3g", xt_schedule_lr(schedule, from->state.step));
-    snprintf(before, sizeof before, "%.3g", xt_schedule_lr(&then, from->state.step));
-    if (schedule->kind != XT_SCHED_CONSTANT)
-        snprintf(follows, sizeof follows, "; --sched %s follows the new length",
-                 xt_schedule_names[schedule->kind]);
-    if (from->state.step < schedule->steps && strcmp(now, before) != 0)
-        xt_str_append_to(follows, sizeof follows,
-                         "%s the rate of the next step is %s, where it would have been %s",
-                         *follows ? ":" : ";", now, before);
-    xt_log_note("%s is of a run of %" PRId64 " steps, now there are %" PRId64 "%s", from->path,
-                then.steps, schedule->steps, follows);
 }
 
 static enum xt_status start_fresh(const struct xt_run_folder *folder, struct xt_err *err)
@@ -157,7 +135,8 @@ enum xt_status xt_resume_load(const struct xt_resume *resume, const struct xt_re
         return XT_OK;
     enum xt_status status = check_newest(resume, into, err);
     if (!status && from->path)
-        status = xt_checkpoint_load(from, into->settings, into->network, into->optim, err);
+        status = xt_checkpoint_load(from, into->settings, into->network, into->arrays,
+                                    into->array_count, err);
     if (!status && from->path)
         status = check_same_run(from, into, err);
     if (!status)
@@ -165,10 +144,5 @@ enum xt_status xt_resume_load(const struct xt_resume *resume, const struct xt_re
             xt_checkpoint_set_aside(into->folder->path, from->path ? from->state.step : -1, err);
     if (!status && !from->path)
         status = start_fresh(into->folder, err);
-    if (!status && from->path) {
-        note_length(from, into->schedule);
-        xt_log_note("going on from %s, step %" PRId64 " of %" PRId64, from->path, from->state.step,
-                    into->schedule->steps);
-    }
     return status;
 }

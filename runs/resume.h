@@ -12,8 +12,6 @@
 
 #include "base/err.h"
 #include "infer/network/network.h"
-#include "train/optim/optim.h"
-#include "train/optim/schedule.h"
 #include "runs/checkpoint.h"
 #include "runs/run_folder.h"
 #include "train/settings.h"
@@ -27,10 +25,11 @@ struct xt_resume {
 struct xt_resume_into {
     const struct xt_settings *settings;
     const struct xt_run_folder *folder;
-    const struct xt_schedule *schedule;
-    size_t samples; /* in the training source */
+    int64_t steps;   /* of the whole run */
+    int64_t samples; /* in the training source */
     struct xt_network *network;
-    struct xt_optim *optim;
+    const struct xt_checkpoint_array *arrays;
+    int array_count;
 };
 
 /* Reads the checkpoint that --resume names; nothing without --resume. Clear it also after a

@@ -16,6 +16,7 @@
 #include "data/loader.h"
 #include "infer/answer/decode.h"
 #include "infer/answer/metrics.h"
+#include "infer/answer/selection_metric.h"
 #include "infer/network/network.h"
 #include "train/settings.h"
 
@@ -23,14 +24,6 @@
 struct xt_score {
     struct xt_plate_score plates;
     struct xt_class_score classes;
-};
-
-enum { XT_METRICS_MAX = 2 };
-
-/* One figure of a score. */
-struct xt_metric {
-    const char *key; /* in records: "plate_accuracy" */
-    double value;    /* a fraction */
 };
 
 struct xt_objective;
@@ -53,9 +46,6 @@ struct xt_objective_class {
     /* Appends a label, or an answer as far as it would be one, as text. */
     enum xt_status (*text)(const struct xt_objective *objective, const int *label, int length,
                            struct xt_str *out, struct xt_err *err);
-    /* So many of the figures, in their order, say which weights are the best; then the loss does.
-     */
-    int deciding;
     /* The count and the figures; returns how many figures. */
     int (*metrics)(const struct xt_score *score, size_t *images, size_t *correct,
                    struct xt_metric *out);

@@ -80,7 +80,6 @@ static const struct xt_objective_class class_classes = {
     .add = add,
     .mistakes = mistakes,
     .text = text,
-    .deciding = 1,
     .metrics = metrics,
     .describe = describe,
     .destroy = destroy,

@@ -77,7 +77,6 @@ static const struct xt_objective_class class_plates = {
     .steps = list_steps,
     .mistakes = mistakes,
     .text = text,
-    .deciding = 2,
     .metrics = metrics,
     .describe = describe,
     .destroy = destroy,

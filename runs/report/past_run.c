@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "infer/answer/selection_metric.h"
 #include "runs/report/json.h"
 #include "runs/run_folder.h"
 
@@ -130,17 +131,19 @@ static int64_t whole(double value, int64_t otherwise)
     return value >= 0 && value < 9e15 ? (int64_t)value : otherwise;
 }
 
-/* Larger is better, figure by figure; then the smaller loss. Of classes the second figure decides
- * nothing. */
+static struct xt_selection_metric metric_of(const struct xt_past_evaluation *e)
+{
+    struct xt_metric metrics[XT_PAST_FIGURES];
+    for (int i = 0; i < XT_PAST_FIGURES; i++)
+        metrics[i] = (struct xt_metric){e->keys[i], e->figures[i]};
+    return xt_selection_metric_of(metrics, XT_PAST_FIGURES, e->loss);
+}
+
 static bool is_better(const struct xt_past_evaluation *a, const struct xt_past_evaluation *than)
 {
-    if (than->step < 0)
-        return true;
-    int deciding = strcmp(a->keys[1], "char_accuracy") == 0 ? 2 : 1;
-    for (int i = 0; i < deciding; i++)
-        if (a->figures[i] != than->figures[i])
-            return a->figures[i] > than->figures[i];
-    return a->loss < than->loss || (isnan(than->loss) && !isnan(a->loss));
+    const struct xt_selection_metric metric = metric_of(a);
+    const struct xt_selection_metric best = metric_of(than);
+    return than->step < 0 || xt_selection_metric_is_better(&metric, &best);
 }
 
 /* An evaluation in a line of the record: the weights', or with "ema_" before each key their moving

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "support.h"
 #include "runs/checkpoint.h"
+#include "train/trainer/state.h"
 #include "infer/network/memory_plan.h"
 
 static struct xt_settings small_run(const char *out)
@@ -253,7 +254,7 @@ static void of_equal_accuracies_characters_and_then_the_loss_decide(void **state
     (void)state;
     const struct xt_selection_metric best = {0.5, 0.8, 2};
     const struct {
-        struct xt_selection_metric merit;
+        struct xt_selection_metric metric;
         bool better;
     } cases[] = {
         {{0.6, 0.1, 9}, true},    {{0.4, 0.9, 1}, false},  {{0.5, 0.9, 9}, true},
@@ -261,7 +262,7 @@ static void of_equal_accuracies_characters_and_then_the_loss_decide(void **state
         {{0.5, 0.8, NAN}, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_int_equal(xt_selection_metric_is_better(&cases[i].merit, &best), cases[i].better);
+        assert_int_equal(xt_selection_metric_is_better(&cases[i].metric, &best), cases[i].better);
     assert_true(xt_selection_metric_is_better(&best, &(struct xt_selection_metric){0.5, 0.8, NAN}));
 }
 
@@ -413,20 +414,18 @@ static void any_flipped_bit_of_a_checkpoint_is_seen(void **state)
     free(bytes);
 }
 
-static const struct xt_params_view none = {NULL, NULL};
-
-static void save_with(const struct xt_trainer *trainer, const struct xt_checkpoint *state,
+static void save_with(struct xt_trainer *trainer, const struct xt_train_state *state,
                       const char *refused)
 {
-    struct xt_network network = trainer->network;
     struct xt_err err = {0};
-    assert_int_equal(xt_checkpoint_save(state, trainer->settings, &network, &trainer->optim, &none,
-                                        trainer->folder.path, 1000, &err),
-                     XT_OK);
+    assert_int_equal(xt_train_state_save(trainer, state, &err), XT_OK);
     struct xt_checkpoint_file file;
+    struct xt_train_state read;
     char *path = NULL;
-    assert_int_equal(xt_checkpoint_path(trainer->folder.path, state->step, &path, &err), XT_OK);
+    assert_int_equal(xt_checkpoint_path(trainer->folder.path, state->run.step, &path, &err), XT_OK);
     enum xt_status status = xt_checkpoint_open(&file, path, &err);
+    if (!status)
+        status = xt_train_state_read(&file, &read, &err);
     if (refused)
         support_assert_error(&err, XT_ERR_DATA, refused);
     assert_int_equal(status, refused ? XT_ERR_DATA : XT_OK);
@@ -440,35 +439,40 @@ static void counters_that_cannot_be_are_refused(void **state)
     struct xt_settings settings = small_run(support_path(*state, "run"));
     struct xt_trainer trainer;
     open_and_run(&trainer, &settings);
-    const struct xt_checkpoint good = {
-        .step = 7, .steps = 9, .optim_step = 7, .samples = 24, .best_step = 6, .loss_steps = 2};
-    struct xt_checkpoint bad[10];
-    for (size_t i = 0; i < 10; i++)
+    settings.record.keep = 1000;
+    const struct xt_train_state good = {
+        .run = {.step = 7, .steps = 9, .samples = 24, .best_step = 6, .loss_steps = 2},
+        .own = {.optim_step = 7},
+    };
+    struct xt_train_state bad[12];
+    for (size_t i = 0; i < 12; i++)
         bad[i] = good;
-    bad[0].step = bad[0].steps = INT64_MAX;
-    bad[1].steps = INT64_MAX;
-    bad[2].steps = 6;
-    bad[3].samples = INT64_MAX;
-    bad[4].samples = 0;
-    bad[5].best_step = INT64_MAX;
-    bad[6].evaluated_step = INT64_MAX;
-    bad[7].loss_steps = INT64_MAX;
-    bad[8].optim_step = INT64_MAX;
-    bad[9].seconds = INFINITY;
+    bad[0].run.step = bad[0].run.steps = INT64_MAX;
+    bad[1].run.steps = INT64_MAX;
+    bad[2].run.steps = 6;
+    bad[3].run.samples = INT64_MAX;
+    bad[4].run.samples = 0;
+    bad[5].run.best_step = INT64_MAX;
+    bad[6].run.evaluated_step = INT64_MAX;
+    bad[7].run.loss_steps = INT64_MAX;
+    bad[8].own.optim_step = INT64_MAX;
+    bad[9].own.spikes.seen = 8;
+    bad[10].run.seconds = INFINITY;
+    bad[11].own.loss_scale = 1e10;
     save_with(&trainer, &good, NULL);
     for (size_t i = 0; i < 10; i++)
-        save_with(&trainer, &bad[i], i < 9 ? "is damaged: its \"" : "\"seconds\" is not a number");
+        save_with(&trainer, &bad[i], "is damaged: its \"");
+    save_with(&trainer, &bad[10], "\"seconds\" is not a number");
+    save_with(&trainer, &bad[11], "holds a loss scale of 1e+10");
     struct xt_network *network = &trainer.network;
     network->params.batches_tracked = INT64_MAX;
     struct xt_err err = {0};
     struct xt_checkpoint_file file = {.path = NULL};
     char *path = NULL;
-    assert_int_equal(xt_checkpoint_save(&good, &settings, network, &trainer.optim, &none,
-                                        trainer.folder.path, 1000, &err),
-                     XT_OK);
-    assert_int_equal(xt_checkpoint_path(trainer.folder.path, good.step, &path, &err), XT_OK);
+    assert_int_equal(xt_train_state_save(&trainer, &good, &err), XT_OK);
+    assert_int_equal(xt_checkpoint_path(trainer.folder.path, good.run.step, &path, &err), XT_OK);
     assert_int_equal(xt_checkpoint_open(&file, path, &err), XT_OK);
-    xt_checkpoint_load(&file, &settings, network, &trainer.optim, &err);
+    xt_checkpoint_load(&file, &settings, network, NULL, 0, &err);
     support_assert_error(&err, XT_ERR_DATA, "num_batches_tracked is 9223372036854775807");
     xt_checkpoint_close(&file);
     free(path);

@@ -6,22 +6,22 @@
 #include "train/watch/spikes.h"
 
 /* How many evaluations in a row were without gain in the end. */
-static int64_t since_of(const struct xt_selection_metric *merits, size_t count, double min_delta)
+static int64_t since_of(const struct xt_selection_metric *metrics, size_t count, double min_delta)
 {
     struct xt_patience patience = {0};
     for (size_t i = 0; i < count; i++)
-        xt_patience_see(&patience, &merits[i], min_delta);
+        xt_patience_see(&patience, &metrics[i], min_delta);
     return patience.since;
 }
 
 static void patience_counts_evaluations_without_gain(void **state)
 {
     (void)state;
-    const struct xt_selection_metric merits[] = {{0.5, 0.8, 2}, {0.6, 0.7, 3},   {0.6, 0.7, 3},
-                                                 {0.5, 0.9, 1}, {0.6, 0.6, 2.9}, {0.6, 0.7, NAN}};
-    assert_int_equal(since_of(merits, 2, 0), 0);
-    assert_int_equal(since_of(merits, 3, 0), 1);
-    assert_int_equal(since_of(merits, 6, 0), 4);
+    const struct xt_selection_metric metrics[] = {{0.5, 0.8, 2}, {0.6, 0.7, 3},   {0.6, 0.7, 3},
+                                                  {0.5, 0.9, 1}, {0.6, 0.6, 2.9}, {0.6, 0.7, NAN}};
+    assert_int_equal(since_of(metrics, 2, 0), 0);
+    assert_int_equal(since_of(metrics, 3, 0), 1);
+    assert_int_equal(since_of(metrics, 6, 0), 4);
     struct xt_patience patience = {.begun = true, .since = 4};
     assert_true(xt_patience_is_over(&patience, 4));
     assert_false(xt_patience_is_over(&patience, 5));
@@ -32,22 +32,22 @@ static void patience_counts_evaluations_without_gain(void **state)
 static void a_gain_is_larger_than_min_delta_since_the_last_one(void **state)
 {
     (void)state;
-    const struct xt_selection_metric merits[] = {
+    const struct xt_selection_metric metrics[] = {
         {0.50, 0, 2}, {0.51, 1, 1}, {0.515, 1, 1}, {0.521, 1, 1}};
-    assert_int_equal(since_of(merits, 3, 0.02), 2);
-    assert_int_equal(since_of(merits, 4, 0.02), 0);
-    assert_int_equal(since_of(merits, 3, 0), 0);
+    assert_int_equal(since_of(metrics, 3, 0.02), 2);
+    assert_int_equal(since_of(metrics, 4, 0.02), 0);
+    assert_int_equal(since_of(metrics, 3, 0), 0);
 }
 
 /* A run from scratch reads nothing for long, and learns all the while. */
 static void while_nothing_is_right_a_smaller_loss_is_a_gain(void **state)
 {
     (void)state;
-    const struct xt_selection_metric merits[] = {
+    const struct xt_selection_metric metrics[] = {
         {0, 0.02, 9}, {0, 0.01, 8}, {0, 0.01, 8.5}, {0, 0.03, 9}};
-    assert_int_equal(since_of(merits, 2, 0.1), 0);
-    assert_int_equal(since_of(merits, 3, 0.1), 1);
-    assert_int_equal(since_of(merits, 4, 0.1), 0);
+    assert_int_equal(since_of(metrics, 2, 0.1), 0);
+    assert_int_equal(since_of(metrics, 3, 0.1), 1);
+    assert_int_equal(since_of(metrics, 4, 0.1), 0);
 }
 
 /* Around `level`, a tenth up and down. */

@@ -1,13 +1,17 @@
 /* A run's beginning: its folder and record, the checkpoint that it goes on from, its batches. */
 #include "train/trainer.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
-#include "train/ranks/state.h"
+#include "base/str.h"
 #include "train/trainer/parts.h"
+#include "train/trainer/state.h"
 
 /* An evaluation that is not in the checkpoint is made again, a mean that is not ended goes on. */
 enum xt_status xt_trainer_open_log(struct xt_trainer *trainer, struct xt_err *err)
@@ -60,53 +64,6 @@ static enum xt_status open_cache(struct xt_trainer *trainer, struct xt_err *err)
     return status;
 }
 
-void xt_trainer_take_state(struct xt_trainer *trainer, const struct xt_checkpoint *state)
-{
-    trainer->step = trainer->saved_step = state->step;
-    trainer->best_step = state->best_step;
-    trainer->best = state->best;
-    trainer->best_is_average = state->best_is_average;
-    trainer->patience = state->patience;
-    trainer->spikes = state->spikes;
-    trainer->lr_factor = state->lr_factor;
-    trainer->left_out = state->left_out;
-    trainer->evaluated_step = state->evaluated_step;
-    trainer->loss_sum = state->loss_sum;
-    trainer->loss_steps = state->loss_steps;
-    if (trainer->scaler.on && state->scaler.on)
-        trainer->scaler = state->scaler;
-    trainer->earlier_seconds = state->seconds;
-    trainer->costs = state->costs;
-}
-
-enum xt_status xt_trainer_begin_average(struct xt_trainer *trainer,
-                                        const struct xt_checkpoint_file *from, struct xt_err *err)
-{
-    struct xt_params_view view;
-    if (!trainer->ema)
-        return XT_OK;
-    if (!from->path || from->state.ema_updates < 0)
-        return xt_ema_begin(trainer->ema, err);
-    enum xt_status status = xt_ema_map(trainer->ema, &view, err);
-    if (status)
-        return status;
-    status = xt_checkpoint_load_average(from, &trainer->network, &view, err);
-    enum xt_status unmapped = xt_ema_unmap(trainer->ema, err);
-    xt_ema_set_updates(trainer->ema, from->state.ema_updates);
-    return status ? status : unmapped;
-}
-
-enum xt_status xt_trainer_share_state(struct xt_trainer *trainer, struct xt_checkpoint *state,
-                                      struct xt_err *err)
-{
-    struct xt_ranks *ranks = trainer->settings->ranks;
-    const struct xt_rank_state all = {&trainer->network.params, &trainer->optim, trainer->ema};
-    if (!ranks)
-        return XT_OK;
-    enum xt_status status = xt_ranks_copy(ranks, state, sizeof *state, 0, "the checkpoint", err);
-    return status ? status : xt_rank_state_share(ranks, &all, err);
-}
-
 /* Rank 0 has opened it. */
 static enum xt_status share_folder(struct xt_trainer *trainer, struct xt_err *err)
 {
@@ -122,30 +79,71 @@ static enum xt_status share_folder(struct xt_trainer *trainer, struct xt_err *er
     return status;
 }
 
-static enum xt_status go_on(struct xt_trainer *trainer, struct xt_err *err)
+/* What another length of the run does to the learning rate. */
+static void note_length(const struct xt_checkpoint_file *from, const struct xt_schedule *schedule)
 {
+    if (from->state.steps == schedule->steps)
+        return;
+    struct xt_schedule then = *schedule;
+    then.steps = from->state.steps;
+    char now[32];
+    char before[32];
+    char follows[192] = "";
+    snprintf(now, sizeof now, "%.3g", xt_schedule_lr(schedule, from->state.step));
+    snprintf(before, sizeof before, "%.3g", xt_schedule_lr(&then, from->state.step));
+    if (schedule->kind != XT_SCHED_CONSTANT)
+        snprintf(follows, sizeof follows, "; --sched %s follows the new length",
+                 xt_schedule_names[schedule->kind]);
+    if (from->state.step < schedule->steps && strcmp(now, before) != 0)
+        xt_str_append_to(follows, sizeof follows,
+                         "%s the rate of the next step is %s, where it would have been %s",
+                         *follows ? ":" : ";", now, before);
+    xt_log_note("%s is of a run of %" PRId64 " steps, now there are %" PRId64 "%s", from->path,
+                then.steps, schedule->steps, follows);
+}
+
+/* On rank 0; *state of what there is. */
+static enum xt_status load(struct xt_trainer *trainer, struct xt_train_state *state,
+                           struct xt_err *err)
+{
+    const struct xt_checkpoint_file *from = &trainer->resume.from;
+    struct xt_checkpoint_array arrays[XT_CHECKPOINT_ARRAYS];
     const struct xt_resume_into into = {
         .settings = trainer->settings,
         .folder = &trainer->folder,
-        .schedule = &trainer->schedule,
-        .samples = trainer->source->count,
+        .steps = trainer->steps,
+        .samples = (int64_t)trainer->source->count,
         .network = &trainer->network,
-        .optim = &trainer->optim,
+        .arrays = arrays,
+        .array_count = xt_train_state_arrays(trainer, arrays),
     };
-    struct xt_checkpoint state = {.step = -1};
-    enum xt_status status = xt_ranks_is_first(trainer->settings->ranks)
-                                ? xt_resume_load(&trainer->resume, &into, err)
-                                : XT_OK;
-    if (!status && trainer->resume.from.path)
-        state = trainer->resume.from.state;
+    enum xt_status status = XT_OK;
+    if (from->path)
+        status = xt_train_state_read(from, state, err);
     if (!status)
-        status = xt_trainer_begin_average(trainer, &trainer->resume.from, err);
+        status = xt_resume_load(&trainer->resume, &into, err);
+    if (status || !from->path)
+        return status;
+    trainer->optim.step = state->own.optim_step;
+    note_length(from, &trainer->schedule);
+    xt_log_note("going on from %s, step %" PRId64 " of %" PRId64, from->path, state->run.step,
+                trainer->steps);
+    return XT_OK;
+}
+
+static enum xt_status go_on(struct xt_trainer *trainer, struct xt_err *err)
+{
+    struct xt_train_state state = {.run.step = -1};
+    enum xt_status status =
+        xt_ranks_is_first(trainer->settings->ranks) ? load(trainer, &state, err) : XT_OK;
+    if (!status)
+        status = xt_train_state_begin_average(trainer, &trainer->resume.from, &state, err);
     if (!status)
         status = share_folder(trainer, err);
     if (!status)
-        status = xt_trainer_share_state(trainer, &state, err);
-    if (!status && state.step >= 0)
-        xt_trainer_take_state(trainer, &state);
+        status = xt_train_state_share(trainer, &state, err);
+    if (!status && state.run.step >= 0)
+        xt_train_state_take(trainer, &state);
     xt_resume_clear(&trainer->resume);
     return status;
 }

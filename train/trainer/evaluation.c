@@ -50,14 +50,19 @@ static enum xt_status evaluate_average(struct xt_trainer *trainer, struct xt_err
     return status ? status : back;
 }
 
+static struct xt_selection_metric metric_of(const struct xt_evaluation *evaluation)
+{
+    return xt_selection_metric_of(evaluation->metrics, evaluation->metric_count, evaluation->loss);
+}
+
 /* Whether these are the best so far, which they become. */
-static bool become_best(struct xt_trainer *trainer, const struct xt_selection_metric *merit,
+static bool become_best(struct xt_trainer *trainer, const struct xt_selection_metric *metric,
                         bool average)
 {
-    if (trainer->best_step >= 0 && !xt_selection_metric_is_better(merit, &trainer->best))
+    if (trainer->best_step >= 0 && !xt_selection_metric_is_better(metric, &trainer->best))
         return false;
     trainer->best_step = trainer->step;
-    trainer->best = *merit;
+    trainer->best = *metric;
     trainer->best_is_average = average;
     return true;
 }
@@ -66,16 +71,14 @@ static bool become_best(struct xt_trainer *trainer, const struct xt_selection_me
  * the weights were better than all before, best[1]: so was their average. */
 static enum xt_status judge(struct xt_trainer *trainer, bool best[2], struct xt_err *err)
 {
-    const struct xt_selection_metric merit =
-        xt_evaluation_metric(trainer->objective, &trainer->last_evaluation);
-    struct xt_selection_metric better = merit;
-    best[0] = become_best(trainer, &merit, false);
+    const struct xt_selection_metric metric = metric_of(&trainer->last_evaluation);
+    struct xt_selection_metric better = metric;
+    best[0] = become_best(trainer, &metric, false);
     best[1] = false;
     if (trainer->ema) {
-        const struct xt_selection_metric average =
-            xt_evaluation_metric(trainer->objective, &trainer->average_evaluation);
+        const struct xt_selection_metric average = metric_of(&trainer->average_evaluation);
         best[1] = become_best(trainer, &average, true);
-        if (xt_selection_metric_is_better(&average, &merit))
+        if (xt_selection_metric_is_better(&average, &metric))
             better = average;
     }
     xt_patience_see(&trainer->patience, &better, trainer->settings->run.min_delta);

@@ -9,7 +9,6 @@
 
 #include "base/err.h"
 #include "infer/evaluate.h"
-#include "runs/checkpoint.h"
 
 struct xt_trainer;
 struct xt_train_progress;
@@ -20,14 +19,6 @@ struct xt_train_progress;
 enum xt_status xt_trainer_open_log(struct xt_trainer *trainer, struct xt_err *err);
 /* Batches, from that step on. */
 enum xt_status xt_trainer_open_feed(struct xt_trainer *trainer, struct xt_err *err);
-/* What a checkpoint says beside weights and optimizer. */
-void xt_trainer_take_state(struct xt_trainer *trainer, const struct xt_checkpoint *state);
-/* The moving average as the checkpoint has it; else it begins with the weights. */
-enum xt_status xt_trainer_begin_average(struct xt_trainer *trainer,
-                                        const struct xt_checkpoint_file *from, struct xt_err *err);
-/* Rank 0 has read what the others take of it: *state, weights, their average, the optimizer. */
-enum xt_status xt_trainer_share_state(struct xt_trainer *trainer, struct xt_checkpoint *state,
-                                      struct xt_err *err);
 
 /* ---- save.c ---- */
 

@@ -6,24 +6,30 @@
 
 #include "base/log.h"
 #include "train/trainer/parts.h"
+#include "train/trainer/state.h"
 
 enum { ROLLBACKS_MOST = 3 };
 
 /* Rank 0 reads it. `why` it is needed. */
 static enum xt_status load_newest(struct xt_trainer *trainer, const struct xt_err *why,
-                                  struct xt_checkpoint *state, struct xt_err *err)
+                                  struct xt_train_state *state, struct xt_err *err)
 {
     struct xt_checkpoint_file from;
+    struct xt_checkpoint_array arrays[XT_CHECKPOINT_ARRAYS];
+    int count = xt_train_state_arrays(trainer, arrays);
     enum xt_status status = xt_checkpoint_open_newest(&from, trainer->folder.path, err);
     if (!status && !from.path)
         status = xt_err_set(err, why->status, "%s; there is no whole checkpoint to go back to",
                             why->text);
     if (!status)
-        status =
-            xt_checkpoint_load(&from, trainer->settings, &trainer->network, &trainer->optim, err);
+        status = xt_train_state_read(&from, state, err);
     if (!status)
-        status = xt_trainer_begin_average(trainer, &from, err);
-    *state = from.state;
+        status =
+            xt_checkpoint_load(&from, trainer->settings, &trainer->network, arrays, count, err);
+    if (!status)
+        status = xt_train_state_begin_average(trainer, &from, state, err);
+    if (!status)
+        trainer->optim.step = state->own.optim_step;
     xt_checkpoint_close(&from);
     return status;
 }
@@ -36,23 +42,23 @@ static enum xt_status take_checkpoint(struct xt_trainer *trainer, const struct x
     struct xt_selection_metric best = trainer->best;
     bool best_is_average = trainer->best_is_average;
     double seconds = trainer->earlier_seconds;
-    struct xt_checkpoint state = {.step = -1};
+    struct xt_train_state state = {.run.step = -1};
     enum xt_status status = xt_ranks_is_first(trainer->settings->ranks)
                                 ? load_newest(trainer, why, &state, err)
                                 : XT_OK;
     if (!status)
-        status = xt_trainer_share_state(trainer, &state, err);
+        status = xt_train_state_share(trainer, &state, err);
     if (status)
         return status;
     if (trainer->xpu_optim)
         xt_xpu_optim_reload(trainer->xpu_optim);
     trainer->norm_is_open = false;
-    xt_trainer_take_state(trainer, &state);
+    xt_train_state_take(trainer, &state);
     trainer->earlier_seconds = seconds;
     trainer->best_step = best_step;
     trainer->best = best;
     trainer->best_is_average = best_is_average;
-    trainer->lr_factor = state.lr_factor * pow(0.5, trainer->rollbacks);
+    trainer->lr_factor = state.own.lr_factor * pow(0.5, trainer->rollbacks);
     return XT_OK;
 }
 

@@ -5,6 +5,7 @@
 
 #include "train/ranks/state.h"
 #include "train/trainer/parts.h"
+#include "train/trainer/state.h"
 
 enum xt_status xt_trainer_check_weights(struct xt_trainer *trainer, struct xt_err *err)
 {
@@ -59,48 +60,11 @@ enum xt_status xt_trainer_save_average(struct xt_trainer *trainer, const char *n
     return status ? status : back;
 }
 
-static enum xt_status save_checkpoint(struct xt_trainer *trainer,
-                                      const struct xt_checkpoint *checkpoint, struct xt_err *err)
-{
-    struct xt_params_view average = {NULL, NULL};
-    struct xt_err own;
-    enum xt_status status = trainer->ema ? xt_ema_map(trainer->ema, &average, err) : XT_OK;
-    if (!status)
-        status =
-            xt_checkpoint_save(checkpoint, trainer->settings, &trainer->network, &trainer->optim,
-                               &average, trainer->folder.path, trainer->settings->record.keep, err);
-    if (average.values) {
-        enum xt_status unmapped = xt_ema_unmap(trainer->ema, status ? &own : err);
-        status = status ? status : unmapped;
-    }
-    return status;
-}
-
 enum xt_status xt_trainer_save(struct xt_trainer *trainer, struct xt_err *err)
 {
     if (trainer->saved_step == trainer->step)
         return XT_OK;
-    struct xt_checkpoint checkpoint = {
-        .step = trainer->step,
-        .steps = trainer->steps,
-        .optim_step = trainer->optim.step,
-        .samples = trainer->source->count,
-        .bn_frozen = trainer->network.bn_frozen,
-        .best_step = trainer->best_step,
-        .best = trainer->best,
-        .best_is_average = trainer->best_is_average,
-        .patience = trainer->patience,
-        .spikes = trainer->spikes,
-        .lr_factor = trainer->lr_factor,
-        .left_out = trainer->left_out,
-        .ema_updates = trainer->ema ? xt_ema_updates(trainer->ema) : -1,
-        .evaluated_step = trainer->evaluated_step,
-        .loss_sum = trainer->loss_sum,
-        .loss_steps = trainer->loss_steps,
-        .scaler = trainer->scaler,
-        .seconds = xt_trainer_seconds(trainer),
-        .costs = xt_trainer_costs(trainer),
-    };
+    const struct xt_train_state state = xt_train_state_of(trainer);
     struct xt_ranks *ranks = trainer->settings->ranks;
     const struct xt_rank_state all = {&trainer->network.params, &trainer->optim, trainer->ema};
     enum xt_status status = xt_trainer_list_bad(trainer, err);
@@ -124,7 +88,7 @@ enum xt_status xt_trainer_save(struct xt_trainer *trainer, struct xt_err *err)
     if (!status && trainer->xpu_optim)
         status = xt_xpu_optim_pull(trainer->xpu_optim, err);
     if (!status)
-        status = save_checkpoint(trainer, &checkpoint, err);
+        status = xt_train_state_save(trainer, &state, err);
     if (status)
         return status;
     trainer->saved_step = trainer->step;

@@ -2,27 +2,27 @@
 
 #include <math.h>
 
-static bool gains(const struct xt_selection_metric *merit, const struct xt_selection_metric *last,
+static bool gains(const struct xt_selection_metric *metric, const struct xt_selection_metric *last,
                   double min_delta)
 {
-    if (last->accuracy == 0 && merit->accuracy == 0)
-        return merit->second > last->second || merit->loss < last->loss;
+    if (last->accuracy == 0 && metric->accuracy == 0)
+        return metric->second > last->second || metric->loss < last->loss;
     if (min_delta > 0 && last->accuracy > 0)
-        return merit->accuracy > last->accuracy + min_delta;
-    return xt_selection_metric_is_better(merit, last);
+        return metric->accuracy > last->accuracy + min_delta;
+    return xt_selection_metric_is_better(metric, last);
 }
 
-void xt_patience_see(struct xt_patience *patience, const struct xt_selection_metric *merit,
+void xt_patience_see(struct xt_patience *patience, const struct xt_selection_metric *metric,
                      double min_delta)
 {
     struct xt_selection_metric *last = &patience->last;
-    bool gain = !patience->begun || gains(merit, last, min_delta);
-    bool each = patience->begun && last->accuracy == 0 && merit->accuracy == 0;
+    bool gain = !patience->begun || gains(metric, last, min_delta);
+    bool each = patience->begun && last->accuracy == 0 && metric->accuracy == 0;
     if (each)
-        *last = (struct xt_selection_metric){.second = fmax(last->second, merit->second),
-                                             .loss = fmin(last->loss, merit->loss)};
+        *last = (struct xt_selection_metric){.second = fmax(last->second, metric->second),
+                                             .loss = fmin(last->loss, metric->loss)};
     else if (gain)
-        *last = *merit;
+        *last = *metric;
     patience->since = gain ? 0 : patience->since + 1;
     patience->begun = true;
 }

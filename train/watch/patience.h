@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "infer/evaluate.h"
+#include "infer/answer/selection_metric.h"
 
 struct xt_patience {
     bool begun;
@@ -19,7 +19,7 @@ struct xt_patience {
     int64_t since;                   /* evaluations without gain since then */
 };
 
-void xt_patience_see(struct xt_patience *patience, const struct xt_selection_metric *merit,
+void xt_patience_see(struct xt_patience *patience, const struct xt_selection_metric *metric,
                      double min_delta);
 /* Whether `most` evaluations have gone by without gain; 0: never. */
 bool xt_patience_is_over(const struct xt_patience *patience, int most);

@@ -1,0 +1,30 @@
+/* What says which of two evaluations is the better one. One place decides it: for the weights that
+ * training saves as the best, for --patience, and for whoever reads a run's record.
+ */
+#ifndef XT_INFER_ANSWER_SELECTION_METRIC_H
+#define XT_INFER_ANSWER_SELECTION_METRIC_H
+
+#include <stdbool.h>
+
+enum { XT_METRICS_MAX = 2 };
+
+/* One figure of a score. */
+struct xt_metric {
+    const char *key; /* in records: "plate_accuracy" */
+    double value;    /* a fraction */
+};
+
+/* The accuracy, of equal ones the second figure (0 where it decides nothing), then the smaller
+ * loss. */
+struct xt_selection_metric {
+    double accuracy, second, loss;
+};
+
+/* metrics: [count], in the order of the record, at least one. */
+struct xt_selection_metric xt_selection_metric_of(const struct xt_metric *metrics, int count,
+                                                  double loss);
+/* A loss that is NaN is worse than any. */
+bool xt_selection_metric_is_better(const struct xt_selection_metric *metric,
+                                   const struct xt_selection_metric *than);
+
+#endif

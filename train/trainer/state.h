@@ -1,0 +1,54 @@
+/* What a checkpoint holds of the trainer: its numbers and the optimizer's arrays, and how they come
+ * back, on every rank.
+ */
+#ifndef XT_TRAIN_TRAINER_STATE_H
+#define XT_TRAIN_TRAINER_STATE_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "runs/checkpoint.h"
+#include "train/watch/spikes.h"
+
+struct xt_trainer;
+
+/* Of the optimizer, the loss scaler and what watches the run. A plain value that ranks copy. */
+struct xt_train_numbers {
+    int64_t optim_step;
+    int64_t ema_updates; /* that the moving average has seen; -1: none is kept */
+    double lr_factor;    /* by rollbacks */
+    int64_t left_out;    /* steps, by --on-nan skip */
+    double loss_scale;   /* 0: none */
+    int64_t loss_scale_fine;
+    int64_t skipped;
+    int64_t patience_since; /* -1: nothing was evaluated yet */
+    struct xt_selection_metric patience;
+    struct xt_spikes spikes;
+};
+
+struct xt_train_state {
+    struct xt_checkpoint run; /* step -1: there is none */
+    struct xt_train_numbers own;
+};
+
+struct xt_train_state xt_train_state_of(const struct xt_trainer *trainer);
+/* The state, with the optimizer's arrays, into the run's folder. */
+enum xt_status xt_train_state_save(struct xt_trainer *trainer, const struct xt_train_state *state,
+                                   struct xt_err *err);
+
+/* The arrays that a checkpoint holds of the optimizer, which xt_checkpoint_load fills. */
+int xt_train_state_arrays(const struct xt_trainer *trainer,
+                          struct xt_checkpoint_array out[XT_CHECKPOINT_ARRAYS]);
+enum xt_status xt_train_state_read(const struct xt_checkpoint_file *from,
+                                   struct xt_train_state *out, struct xt_err *err);
+/* The moving average as the checkpoint has it; else it begins with the weights. */
+enum xt_status xt_train_state_begin_average(struct xt_trainer *trainer,
+                                            const struct xt_checkpoint_file *from,
+                                            const struct xt_train_state *state, struct xt_err *err);
+/* Rank 0 has read what the others take of it: *state, weights, their average, the optimizer. */
+enum xt_status xt_train_state_share(struct xt_trainer *trainer, struct xt_train_state *state,
+                                    struct xt_err *err);
+/* Goes on from it. */
+void xt_train_state_take(struct xt_trainer *trainer, const struct xt_train_state *state);
+
+#endif

@@ -48,6 +48,7 @@
     X(convolution_backward_data_primitive_desc_create)                                             \
     X(convolution_backward_weights_primitive_desc_create)                                          \
     X(memory_desc_create_with_strides)                                                             \
+    X(memory_desc_create_submemory)                                                                \
     X(memory_get_data_handle)                                                                      \
     X(memory_set_data_handle)                                                                      \
     X(post_ops_append_binary)                                                                      \

@@ -22,6 +22,7 @@
 #include "base/rows.h"
 #include "device/device.h"
 #include "engine/activation.h"
+#include "engine/axis.h"
 #include "engine/loops/loops.h"
 #include "engine/params.h"
 #include "engine/plan.h"
@@ -31,7 +32,7 @@
 enum {
     XT_OPS_MAX = 2048,
     XT_TAPS_MAX = 8,
-    XT_OP_INPUTS_MAX = XT_TAPS_MAX,
+    XT_OP_INPUTS_MAX = 64, /* of a concatenation */
     XT_OP_OUTPUTS_MAX = 3,
     XT_OP_PARAMS_MAX = 6,
 };
@@ -286,7 +287,41 @@ struct xt_norm_outputs xt_graph_norm(struct xt_graph *graph, struct xt_tensor *i
 struct xt_tensor *xt_graph_eltwise(struct xt_graph *graph, struct xt_tensor *in,
                                    const struct xt_activation *activation, const char *name);
 
-/* In place; each element is dropped with the pass's probability, the others are scaled up. */
+/* The elements start, start + step, ... along an axis. */
+struct xt_slice_spec {
+    const char *name;
+    enum xt_axis axis;
+    int start, step, count; /* step 0 counts as 1 */
+};
+struct xt_tensor *xt_graph_slice(struct xt_graph *graph, struct xt_tensor *in,
+                                 const struct xt_slice_spec *spec);
+/* Channels as [groups][c / groups] are transposed (Zhang et al. 2018). */
+struct xt_tensor *xt_graph_shuffle(struct xt_graph *graph, struct xt_tensor *in, int groups,
+                                   const char *name);
+/* The output's axis i is the input's axis from[i]. */
+struct xt_tensor *xt_graph_transpose(struct xt_graph *graph, struct xt_tensor *in,
+                                     const enum xt_axis from[XT_AXES], const char *name);
+/* The elements of each sample in the same order, h, w, c: no memory of its own, as a rule. */
+struct xt_tensor *xt_graph_reshape(struct xt_graph *graph, struct xt_tensor *in, int h, int w,
+                                   int c, const char *name);
+/* The same in another floating-point type; the tensor itself where it has that. */
+struct xt_tensor *xt_graph_cast(struct xt_graph *graph, struct xt_tensor *in, enum xt_dtype dtype,
+                                const char *name);
+
+/* A parameter of the network's own, the same for all samples: what reads it says so. */
+struct xt_parameter_spec {
+    const char *name; /* the parameter's */
+    int h, w, c;
+    int ndims, dims[4]; /* a file's shape, of as many elements in the same order; 0: [h][w][c] */
+    struct xt_init init;
+};
+struct xt_tensor *xt_graph_parameter(struct xt_graph *graph, const struct xt_parameter_spec *spec);
+/* A tensor of a parameter among them is there for each sample. */
+struct xt_tensor *xt_graph_concat(struct xt_graph *graph, struct xt_tensor *const *in, int count,
+                                  enum xt_axis axis, const char *name);
+
+/* In place where nobody else needs what is there; each element is dropped with the pass's
+ * probability, the others are scaled up. */
 struct xt_tensor *xt_graph_dropout(struct xt_graph *graph, struct xt_tensor *in, const char *name);
 
 /* LPRNet's global context: each tap (one or more tensors of [n][h][w][c], float32) is divided by

@@ -21,6 +21,7 @@
 
 #include "base/err.h"
 #include "engine/activation.h"
+#include "engine/axis.h"
 #include "engine/params.h"
 
 enum xt_node_kind {
@@ -48,7 +49,6 @@ enum xt_node_kind {
     XT_NODE_KINDS
 };
 
-enum xt_axis { XT_AXIS_H, XT_AXIS_W, XT_AXIS_C, XT_AXES };
 enum xt_side { XT_SIDE_TOP, XT_SIDE_LEFT, XT_SIDE_BOTTOM, XT_SIDE_RIGHT, XT_SIDES };
 
 struct xt_node;

@@ -112,12 +112,34 @@ struct xt_operand xt_operand_scalar(struct xt_location place, int ndims)
     return xt_operand_dense(place, dnnl_f32, ndims, ones);
 }
 
+/* A part of `whole`, which is destroyed. */
+static enum xt_status take_part(const struct xt_operand *operand, dnnl_memory_desc_t whole,
+                                dnnl_memory_desc_t *out, struct xt_err *err)
+{
+    dnnl_status_t part =
+        xt_dnnl.memory_desc_create_submemory(out, whole, operand->dims, operand->offsets);
+    xt_dnnl.memory_desc_destroy(whole);
+    return xt_dnnl_check(part, "the layout of a part of a memory", err);
+}
+
 enum xt_status xt_operand_desc(const struct xt_operand *operand, dnnl_memory_desc_t *out,
                                struct xt_err *err)
 {
-    return xt_dnnl_check(xt_dnnl.memory_desc_create_with_strides(out, operand->ndims, operand->dims,
-                                                                 operand->dtype, operand->strides),
-                         "a memory's layout", err);
+    dnnl_dims_t dims = {0};
+    dnnl_memory_desc_t whole = NULL;
+    bool is_part = false;
+    for (int i = 0; i < operand->ndims; i++) {
+        dims[i] = operand->offsets[i] + operand->dims[i];
+        is_part = is_part || operand->offsets[i];
+    }
+    enum xt_status status =
+        xt_dnnl_check(xt_dnnl.memory_desc_create_with_strides(&whole, operand->ndims, dims,
+                                                              operand->dtype, operand->strides),
+                      "a memory's layout", err);
+    if (!status && is_part)
+        return take_part(operand, whole, out, err);
+    *out = whole;
+    return status;
 }
 
 const_dnnl_memory_desc_t xt_layout_of(const_dnnl_primitive_desc_t pd, dnnl_query_t what, int index)
@@ -495,6 +517,12 @@ void xt_program_eltwise(struct xt_program *program, enum xt_phase phase, dnnl_al
                              d.md[1], alpha, beta, d.attr),
                          xt_what_eltwise);
     append(program, phase, &d, xt_what_eltwise, operands, args, 2, NULL);
+}
+
+/* No number is below itself, and what is none is not either. */
+void xt_program_zero(struct xt_program *program, enum xt_phase phase, const struct xt_operand *to)
+{
+    xt_program_binary(program, phase, dnnl_binary_lt, to, to, to, NULL);
 }
 
 bool xt_program_dropout(struct xt_program *program, enum xt_phase phase,

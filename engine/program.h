@@ -40,6 +40,7 @@ struct xt_operand {
     int ndims;
     dnnl_dims_t dims;
     dnnl_dims_t strides; /* elements */
+    dnnl_dims_t offsets; /* of the first element that belongs to it, along each dimension */
 };
 
 struct xt_location xt_in_buffer(const struct xt_buffer *buffer);
@@ -165,6 +166,8 @@ void xt_program_binary(struct xt_program *program, enum xt_phase phase, dnnl_alg
 void xt_program_eltwise(struct xt_program *program, enum xt_phase phase, dnnl_alg_kind_t alg,
                         float alpha, float beta, const struct xt_operand *from,
                         const struct xt_operand *to);
+/* Zeros, whatever is there. */
+void xt_program_zero(struct xt_program *program, enum xt_phase phase, const struct xt_operand *to);
 /* Dropout in place, of a dense matrix, with these numbers (they outlive the program). False where
  * oneDNN has no kernel for it, and after a failure; nothing is added then. */
 bool xt_program_dropout(struct xt_program *program, enum xt_phase phase,

@@ -975,7 +975,8 @@ bool xt_conv_can_absorb(const struct xt_graph *graph, const struct xt_tensor *ou
 {
     const struct xt_conv_op *conv = find_conv(graph, out);
     return conv && !conv->relu && !conv->folded && out->readers == 0 &&
-           xt_op_in(&conv->op, 0) != residual && !graph->options.training;
+           xt_op_in(&conv->op, 0) != residual && !(residual && residual->shared) &&
+           !graph->options.training;
 }
 
 void xt_conv_absorb(struct xt_graph *graph, struct xt_tensor *out, const struct xt_fold *fold)

@@ -27,7 +27,7 @@ struct xt_buffer *xt_norm_sums(const struct xt_norm_op *norm)
     return xt_op_in_grad(&norm->op, residual_of(norm) ? 1 : 0);
 }
 
-void xt_norm_use(struct xt_norm_op *norm, struct xt_graph *graph, unsigned kept_inputs)
+void xt_norm_use(struct xt_norm_op *norm, struct xt_graph *graph, uint64_t kept_inputs)
 {
     struct xt_op *op = &norm->op;
     struct xt_tensor *full = xt_op_out(op, XT_NORM_FULL);

@@ -288,7 +288,7 @@ void xt_graph_use_grad(struct xt_graph *graph, struct xt_tensor *tensor, int rea
     count_bytes(graph, time, xt_tensor_bytes(tensor));
 }
 
-void xt_graph_use_inputs(struct xt_op *op, struct xt_graph *graph, unsigned kept)
+void xt_graph_use_inputs(struct xt_op *op, struct xt_graph *graph, uint64_t kept)
 {
     int backward = xt_op_backward_time(graph, op);
     bool learns = xt_op_learns(op, graph);
@@ -311,7 +311,7 @@ static bool is_in_place(const struct xt_op *op, const struct xt_tensor *out)
     return false;
 }
 
-void xt_graph_use_outputs(struct xt_op *op, struct xt_graph *graph, unsigned kept)
+void xt_graph_use_outputs(struct xt_op *op, struct xt_graph *graph, uint64_t kept)
 {
     int backward = xt_op_backward_time(graph, op);
     for (int i = 0; i < op->output_count; i++) {
@@ -329,8 +329,8 @@ void xt_graph_use_outputs(struct xt_op *op, struct xt_graph *graph, unsigned kep
     }
 }
 
-void xt_graph_use(struct xt_op *op, struct xt_graph *graph, unsigned kept_inputs,
-                  unsigned kept_outputs)
+void xt_graph_use(struct xt_op *op, struct xt_graph *graph, uint64_t kept_inputs,
+                  uint64_t kept_outputs)
 {
     xt_graph_use_inputs(op, graph, kept_inputs);
     xt_graph_use_outputs(op, graph, kept_outputs);
@@ -370,6 +370,9 @@ struct xt_operand xt_op_numbers(struct xt_op *op, struct xt_graph *graph, int i)
                                                  xt_op_forward_time(op)));
     numbers.dtype = dnnl_f32;
     xt_program_dequantise(&op->program, XT_FORWARD, &held, xt_graph_scale_of(graph, in), &numbers);
+    if (in->offset != 0)
+        xt_program_eltwise(&op->program, XT_FORWARD, dnnl_eltwise_linear, 1, in->offset * in->scale,
+                           &numbers, &numbers);
     return numbers;
 }
 

@@ -83,14 +83,14 @@ int xt_op_backward_time(const struct xt_graph *graph, const struct xt_op *op);
 
 /* The values and gradients of what the op reads and writes are alive while it runs. The values of
  * inputs and outputs whose bit is set in these masks are read by the backward pass too. */
-void xt_graph_use(struct xt_op *op, struct xt_graph *graph, unsigned kept_inputs,
-                  unsigned kept_outputs);
+void xt_graph_use(struct xt_op *op, struct xt_graph *graph, uint64_t kept_inputs,
+                  uint64_t kept_outputs);
 /* The same one by one, for ops whose buffers are shared; a buffer is created where there is none.
  */
 void xt_graph_use_value(struct xt_graph *graph, struct xt_tensor *tensor, int time);
 void xt_graph_use_grad(struct xt_graph *graph, struct xt_tensor *tensor, int reader, int time);
-void xt_graph_use_inputs(struct xt_op *op, struct xt_graph *graph, unsigned kept);
-void xt_graph_use_outputs(struct xt_op *op, struct xt_graph *graph, unsigned kept);
+void xt_graph_use_inputs(struct xt_op *op, struct xt_graph *graph, uint64_t kept);
+void xt_graph_use_outputs(struct xt_op *op, struct xt_graph *graph, uint64_t kept);
 /* Of an op with one input and one output of its shape and type, between the two before: in training
  * the gradient takes the memory of the one behind it, and the output that of the input, where
  * nobody else reads that and `in_place` says that the op itself does not. */
@@ -105,6 +105,17 @@ struct xt_buffer *xt_op_in_grad(const struct xt_op *op, int i);
 enum xt_dtype xt_op_numbers_type(const struct xt_graph *graph, const struct xt_tensor *in);
 /* The input as numbers to compute with: int8 becomes what it stands for first, in float32. */
 struct xt_operand xt_op_numbers(struct xt_op *op, struct xt_graph *graph, int i);
+
+/* ops/reduce.c, of dense operands n, h, w, c. Room for one in a phase. */
+enum { XT_DENSE_AXES = 4 };
+struct xt_operand xt_op_room(struct xt_op *op, struct xt_graph *graph, enum xt_phase phase,
+                             dnnl_data_type_t dtype, const int64_t *dims);
+/* `to` is the sum of `from` over the axes where it has 1. */
+void xt_op_sum(struct xt_op *op, struct xt_graph *graph, enum xt_phase phase,
+               const struct xt_operand *from, const struct xt_operand *to);
+/* Each sample of `to` is the one of `from`. */
+void xt_op_expand(struct xt_op *op, struct xt_graph *graph, enum xt_phase phase,
+                  const struct xt_operand *from, const struct xt_operand *to);
 
 struct xt_buffer *xt_graph_add_buffer(struct xt_graph *graph, const char *owner, const char *kind,
                                       size_t bytes);
@@ -149,7 +160,8 @@ float *xt_graph_loop_scratch(const struct xt_graph *graph);
 /* ---- the kinds, as those need them who run or check them otherwise ---- */
 
 extern const struct xt_op_kind xt_kind_input, xt_kind_conv, xt_kind_norm, xt_kind_pool,
-    xt_kind_eltwise, xt_kind_dropout, xt_kind_context;
+    xt_kind_eltwise, xt_kind_dropout, xt_kind_context, xt_kind_slice, xt_kind_shuffle,
+    xt_kind_transpose, xt_kind_reshape, xt_kind_cast, xt_kind_parameter, xt_kind_concat;
 
 struct xt_input_op {
     struct xt_op op;
@@ -226,7 +238,7 @@ struct xt_norm_op {
 /* y's gradient is overwritten by the gradient before ReLU, which is the residual's gradient where
  * there is one, else what the input's gradient is made from in place: so they share memory, unless
  * the input's gradient is there for a slice alone. The buffers of a norm with that. */
-void xt_norm_use(struct xt_norm_op *norm, struct xt_graph *graph, unsigned kept_inputs);
+void xt_norm_use(struct xt_norm_op *norm, struct xt_graph *graph, uint64_t kept_inputs);
 /* The buffer that gathers the gradient of y, and holds the one before the ReLU after it. */
 struct xt_buffer *xt_norm_sums(const struct xt_norm_op *norm);
 
@@ -262,6 +274,18 @@ struct xt_eltwise_op {
 };
 /* The buffers of an element-wise op. */
 void xt_eltwise_use(struct xt_op *op, struct xt_graph *graph);
+
+struct xt_concat_op {
+    struct xt_op op;
+    enum xt_axis axis;
+};
+
+/* Each element of the output is one of the input's. */
+struct xt_rearrange_op {
+    struct xt_op op;
+    enum xt_axis axis, from[XT_AXES]; /* of a slice; of a transposition */
+    int start, step, groups;
+};
 
 struct xt_dropout_op {
     struct xt_op op;

@@ -139,6 +139,43 @@ static struct xt_tensor *add_activations(struct xt_graph *graph, struct xt_tenso
     return x;
 }
 
+static struct xt_tensor *concat(struct xt_graph *graph, struct xt_tensor *a, struct xt_tensor *b,
+                                enum xt_axis axis, const char *name)
+{
+    return xt_graph_concat(graph, (struct xt_tensor *[]){a, b}, 2, axis, name);
+}
+
+/* Parameters put before, behind and below each sample: 5x3x2 becomes 6x4x6. */
+static struct xt_tensor *add_parameters(struct xt_graph *graph, struct xt_tensor *x)
+{
+    const struct xt_parameter_spec before = {.name = "before", .h = 5, .w = 3, .c = 4};
+    const struct xt_parameter_spec behind = {.name = "behind", .h = 5, .w = 1, .c = 6};
+    const struct xt_parameter_spec below = {
+        .name = "below", .h = 1, .w = 4, .c = 6, .ndims = 2, .dims = {4, 6}};
+    x = concat(graph, xt_graph_parameter(graph, &before), x, XT_AXIS_C, "concat.0");
+    x = concat(graph, x, xt_graph_parameter(graph, &behind), XT_AXIS_W, "concat.1");
+    return concat(graph, x, xt_graph_parameter(graph, &below), XT_AXIS_H, "concat.2");
+}
+
+/* A shuffle, transpositions, reshapes, slices of each axis: 5x3x24 becomes 5x3x2. */
+static struct xt_tensor *add_rearrangements(struct xt_graph *graph, struct xt_tensor *x)
+{
+    static const enum xt_axis by_columns[] = {XT_AXIS_W, XT_AXIS_C, XT_AXIS_H};
+    static const enum xt_axis rows_and_columns[] = {XT_AXIS_W, XT_AXIS_H, XT_AXIS_C};
+    static const struct xt_slice_spec slices[] = {
+        {"slice.0", XT_AXIS_H, 1, 2, 5},
+        {"slice.1", XT_AXIS_W, 3, 0, 3},
+        {"slice.2", XT_AXIS_C, 1, 3, 2},
+    };
+    x = xt_graph_shuffle(graph, x, 3, "shuffle");
+    x = xt_graph_transpose(graph, x, by_columns, "transpose.0"); /* 3x24x5 */
+    x = xt_graph_reshape(graph, x, 6, 10, 6, "reshape");
+    x = xt_graph_transpose(graph, x, rows_and_columns, "transpose.1"); /* 10x6x6 */
+    for (size_t i = 0; i < sizeof slices / sizeof *slices; i++)
+        x = xt_graph_slice(graph, x, &slices[i]);
+    return x;
+}
+
 /* As ResNet goes on, with a residual read by two; then groups, and LPRNet's end. */
 static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_options *options)
 {
@@ -173,10 +210,11 @@ static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_
                  .full = true,
                  .average = {.kernel_h = 2, .kernel_w = 2, .stride_h = 2, .stride_w = 1}});
     x = add_groups(graph, xt_graph_dropout(graph, join.full, "dropout"));
-    x = add_activations(graph, x);
+    x = add_activations(graph, add_rearrangements(graph, x));
+    x = add_parameters(graph, x);
     x = conv(graph, x,
              (struct xt_conv_spec){
-                 .name = "tail", .channels = 20, .kernel_h = 2, .kernel_w = 2, .bias = true});
+                 .name = "tail", .channels = 20, .kernel_h = 3, .kernel_w = 3, .bias = true});
     /* 4x2x20 */
     struct xt_norm_outputs tail =
         norm(graph, x,

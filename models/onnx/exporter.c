@@ -133,3 +133,47 @@ const char *xt_export_with_number(struct xt_exporter *exporter, const struct xt_
     return xt_export_node(exporter, op,
                           &(struct xt_onnx_node){.type = type, .inputs = {value, by}});
 }
+
+const char *xt_export_reshaped(struct xt_exporter *exporter, const struct xt_op *op,
+                               const char *value, const int64_t *dims, int count)
+{
+    char name[96];
+    snprintf(name, sizeof name, "%s/shape", op->name);
+    const char *shape = xt_export_axes(exporter, name, dims, count);
+    return xt_export_node(exporter, op,
+                          &(struct xt_onnx_node){.type = "Reshape", .inputs = {value, shape}});
+}
+
+const char *xt_export_transposed(struct xt_exporter *exporter, const struct xt_op *op,
+                                 const char *value, const int64_t *from, int count)
+{
+    return xt_export_node(
+        exporter, op,
+        &(struct xt_onnx_node){.type = "Transpose",
+                               .inputs = {value},
+                               .attributes = {{"perm", from, (size_t)count, 0, NULL}}});
+}
+
+const char *xt_export_channels_last(struct xt_exporter *exporter, const struct xt_op *op,
+                                    const char *value)
+{
+    return xt_export_transposed(exporter, op, value, (const int64_t[]){0, 2, 3, 1}, 4);
+}
+
+const char *xt_export_channels_first(struct xt_exporter *exporter, const struct xt_op *op,
+                                     const char *value)
+{
+    return xt_export_transposed(exporter, op, value, (const int64_t[]){0, 3, 1, 2}, 4);
+}
+
+int64_t xt_export_axis(enum xt_axis axis)
+{
+    return axis == XT_AXIS_C ? 1 : axis == XT_AXIS_H ? 2 : 3;
+}
+
+void xt_export_moved(struct xt_exporter *exporter, const struct xt_op *op, const char *value)
+{
+    const struct xt_tensor *out = xt_op_out(op, 0);
+    exporter->values[out->index].name = value;
+    exporter->values[out->index].dtype = xt_export_dtype(out);
+}

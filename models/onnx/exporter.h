@@ -47,6 +47,22 @@ const char *xt_export_with_number(struct xt_exporter *exporter, const struct xt_
                                   const char *type, const char *value, enum xt_dtype dtype,
                                   float number);
 
+/* The value with other dimensions (0: as it is), or with its axes in this order. */
+const char *xt_export_reshaped(struct xt_exporter *exporter, const struct xt_op *op,
+                               const char *value, const int64_t *dims, int count);
+const char *xt_export_transposed(struct xt_exporter *exporter, const struct xt_op *op,
+                                 const char *value, const int64_t *from, int count);
+/* ONNX's N, C, H, W as our N, H, W, C, and back. */
+const char *xt_export_channels_last(struct xt_exporter *exporter, const struct xt_op *op,
+                                    const char *value);
+const char *xt_export_channels_first(struct xt_exporter *exporter, const struct xt_op *op,
+                                     const char *value);
+/* An axis of ours among N, C, H, W. */
+int64_t xt_export_axis(enum xt_axis axis);
+/* The value of a tensor that is another one's elements moved about: of its type, without a second
+ * quantisation where that is int8. */
+void xt_export_moved(struct xt_exporter *exporter, const struct xt_op *op, const char *value);
+
 /* A pool of a value of this type: its output, of the same type. */
 const char *xt_export_pool(struct xt_exporter *exporter, const struct xt_op *op, const char *value,
                            const struct xt_window *window, bool average);
@@ -57,6 +73,13 @@ void xt_export_conv(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_norm(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_pool_op(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_eltwise(struct xt_exporter *exporter, const struct xt_op *op);
+void xt_export_slice(struct xt_exporter *exporter, const struct xt_op *op);
+void xt_export_shuffle(struct xt_exporter *exporter, const struct xt_op *op);
+void xt_export_transpose(struct xt_exporter *exporter, const struct xt_op *op);
+void xt_export_reshape(struct xt_exporter *exporter, const struct xt_op *op);
+void xt_export_cast(struct xt_exporter *exporter, const struct xt_op *op);
+void xt_export_parameter(struct xt_exporter *exporter, const struct xt_op *op);
+void xt_export_concat(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_dropout(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_context(struct xt_exporter *exporter, const struct xt_op *op);
 

@@ -16,7 +16,7 @@
 #include "base/dtype.h"
 #include "base/err.h"
 
-enum { XT_ONNX_OPSET = 13, XT_ONNX_IR = 7, XT_ONNX_INPUTS_MAX = 8, XT_ONNX_DIMS_MAX = 4 };
+enum { XT_ONNX_OPSET = 13, XT_ONNX_IR = 7, XT_ONNX_INPUTS_MAX = 64, XT_ONNX_DIMS_MAX = 4 };
 
 struct xt_onnx;
 

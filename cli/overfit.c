@@ -75,7 +75,7 @@ static enum xt_status name_wrong(struct xt_trainer *trainer, struct xt_report *r
     struct xt_errors errors;
     struct xt_report *list = xt_report_list(report, "not_learnt");
     const struct xt_evaluate_config config = {
-        .settings = trainer->settings,
+        .data = &trainer->settings->data,
         .source = trainer->val,
         .share = xt_ranks_evaluate_share(trainer->settings->ranks),
         .observer = {.context = &errors, .answer = see},

@@ -57,11 +57,9 @@ enum xt_status xt_cli_ranks_open(struct xt_options *options, struct xt_err *err)
     if (status || !s->ranks)
         return status;
     s->ranks->timeout = s->rank.timeout;
-    s->host = (struct xt_host_share){
-        .xpu = s->ranks->xpu,
-        .processes = s->ranks->local_size,
-        .cache_is_made = !xt_ranks_is_first(s->ranks),
-    };
+    s->device.own_xpu = s->ranks->xpu;
+    s->data.processes = s->ranks->local_size;
+    s->data.cache_is_made = !xt_ranks_is_first(s->ranks);
     if (!xt_ranks_is_first(s->ranks)) {
         xt_log_set_level(XT_LOG_SILENT);
         s->output.quiet = true;

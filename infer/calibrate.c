@@ -24,25 +24,25 @@ static int batch_of(const struct xt_network *network)
     return network->device.compiles ? network->batch : BATCH;
 }
 
-enum xt_status xt_calibrate_check(const struct xt_settings *settings, struct xt_err *err)
+enum xt_status xt_calibrate_check(const struct xt_network_settings *settings, struct xt_err *err)
 {
-    if (settings->network.fuse)
+    if (settings->fuse)
         return XT_OK;
     return xt_err_set(err, XT_ERR_USAGE,
                       "int8 needs the batch norms folded into the convolutions; leave --no-fuse "
                       "out");
 }
 
-enum xt_status xt_calibrate(struct xt_network *network, const struct xt_settings *settings,
+enum xt_status xt_calibrate(struct xt_network *network, const struct xt_infer_settings *settings,
                             const char *spec, struct xt_calibration *out, struct xt_err *err)
 {
     struct xt_source *source = NULL;
-    struct xt_settings int8 = *settings;
+    struct xt_network_settings int8 = settings->network;
     struct xt_recording *recording = NULL;
-    int8.network.amp = XT_AMP_INT8;
+    int8.amp = XT_AMP_INT8;
     network->ranges = (struct xt_ranges){0};
     *out = (struct xt_calibration){0};
-    enum xt_status status = xt_calibrate_check(settings, err);
+    enum xt_status status = xt_calibrate_check(&settings->network, err);
     if (!status)
         status = open_source(network, spec, &source, err);
     if (!status)
@@ -57,7 +57,7 @@ enum xt_status xt_calibrate(struct xt_network *network, const struct xt_settings
                                            .most = (size_t)settings->answer.calibrate_images,
                                            .option = "--calibrate",
                                            .what = "while looking for int8's ranges"};
-        status = xt_image_pass_run(network, settings, &look, &out->images, err);
+        status = xt_image_pass_run(network, &settings->data, &look, &out->images, err);
         network->graph->recording = NULL;
     }
     if (!status)
@@ -67,21 +67,22 @@ enum xt_status xt_calibrate(struct xt_network *network, const struct xt_settings
     return status;
 }
 
-enum xt_status xt_calibrate_int8(struct xt_network *network, const struct xt_settings *settings,
-                                 const char *spec, int batch, struct xt_calibration *out,
-                                 struct xt_err *err)
+enum xt_status xt_calibrate_int8(struct xt_network *network,
+                                 const struct xt_infer_settings *settings, const char *spec,
+                                 int batch, struct xt_calibration *out, struct xt_err *err)
 {
-    struct xt_settings int8 = *settings;
-    int8.network.amp = XT_AMP_INT8;
+    struct xt_network_settings int8 = settings->network;
+    int8.amp = XT_AMP_INT8;
     enum xt_status status = xt_calibrate(network, settings, spec, out, err);
     return status ? status : xt_network_rebuild(network, &int8, batch, err);
 }
 
-enum xt_status xt_calibrate_blank(struct xt_network *network, const struct xt_settings *settings,
-                                  int batch, struct xt_err *err)
+enum xt_status xt_calibrate_blank(struct xt_network *network,
+                                  const struct xt_network_settings *settings, int batch,
+                                  struct xt_err *err)
 {
-    struct xt_settings int8 = *settings;
-    int8.network.amp = XT_AMP_INT8;
+    struct xt_network_settings int8 = *settings;
+    int8.amp = XT_AMP_INT8;
     network->ranges.tensors = network->graph->tensor_count;
     for (int i = 0; i < network->ranges.tensors; i++)
         network->ranges.limit[i] = 1;

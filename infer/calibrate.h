@@ -18,23 +18,24 @@ struct xt_calibration {
 };
 
 /* Refuses settings that int8 cannot be had with. */
-enum xt_status xt_calibrate_check(const struct xt_settings *settings, struct xt_err *err);
+enum xt_status xt_calibrate_check(const struct xt_network_settings *settings, struct xt_err *err);
 
 /* Finds the network's ranges with up to answer.calibrate_images images of `spec`, spread over
  * it by data.seed, and leaves a float32 graph of some batch: rebuild it. XT_ERR_DATA where
  * there is no image, or the network gives what is no number. */
-enum xt_status xt_calibrate(struct xt_network *network, const struct xt_settings *settings,
+enum xt_status xt_calibrate(struct xt_network *network, const struct xt_infer_settings *settings,
                             const char *spec, struct xt_calibration *out, struct xt_err *err);
 
 /* Calibrates, then builds the int8 graph for `batch`. */
-enum xt_status xt_calibrate_int8(struct xt_network *network, const struct xt_settings *settings,
-                                 const char *spec, int batch, struct xt_calibration *out,
-                                 struct xt_err *err);
+enum xt_status xt_calibrate_int8(struct xt_network *network,
+                                 const struct xt_infer_settings *settings, const char *spec,
+                                 int batch, struct xt_calibration *out, struct xt_err *err);
 
 /* Builds the int8 graph for `batch`, in place of a fused one, with ranges that say nothing: for its
  * kernels alone. They are those of a calibrated graph, but where a kernel of oneDNN's has a
  * residual's step written into it (its OpenCL C does, its machine code is not kept anyway). */
-enum xt_status xt_calibrate_blank(struct xt_network *network, const struct xt_settings *settings,
-                                  int batch, struct xt_err *err);
+enum xt_status xt_calibrate_blank(struct xt_network *network,
+                                  const struct xt_network_settings *settings, int batch,
+                                  struct xt_err *err);
 
 #endif

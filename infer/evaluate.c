@@ -126,13 +126,12 @@ enum xt_status xt_evaluate(struct xt_network *network, struct xt_objective *obje
     *out = (struct xt_evaluation){.loss = NAN};
     struct work work = {.network = network, .objective = objective, .config = config, .out = out};
     struct xt_single_pass once = {.feed = NULL};
-    struct xt_loader_config images =
-        xt_single_pass_config(network, config->settings, config->source);
+    struct xt_loader_config images = xt_single_pass_config(network, config->data, config->source);
     enum xt_status status = XT_OK;
     take_share(&config->share, &images);
     /* There may be fewer images than processes. */
     if (images.count || !config->share.reduce)
-        status = xt_single_pass_open(&once, network, config->settings, &images, err);
+        status = xt_single_pass_open(&once, network, &images, err);
     double start = xt_thread_seconds();
     if (!status && once.feed)
         status = run_all(&work, once.feed, images.count, err);

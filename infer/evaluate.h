@@ -69,7 +69,7 @@ struct xt_evaluate_share {
 
 /* What is evaluated, and how. */
 struct xt_evaluate_config {
-    const struct xt_settings *settings;
+    const struct xt_data_settings *data; /* how images are read */
     const struct xt_source *source;
     struct xt_evaluate_loss loss; /* mean NULL: none is taken */
     struct xt_evaluate_share share;

@@ -15,12 +15,12 @@ enum { SLOTS = 4 };
 
 /* Without --workers: half as many as there are threads at first, but 8 at most and one on each NUMA
  * node at least. Few of them take a batch's time from few cores, for which all others then wait. */
-static void choose_workers(const struct xt_settings *settings, struct xt_loader_config *config)
+static void choose_workers(const struct xt_data_settings *settings, struct xt_loader_config *config)
 {
     enum { FIRST_MOST = 8 };
     struct xt_numa numa;
-    config->workers = config->workers_most = settings->data.workers;
-    if (settings->data.workers > 0)
+    config->workers = config->workers_most = settings->workers;
+    if (settings->workers > 0)
         return;
     xt_numa_read(&numa, NULL);
     config->workers_most = xt_thread_available(NULL);
@@ -29,80 +29,79 @@ static void choose_workers(const struct xt_settings *settings, struct xt_loader_
     config->workers = half > numa.count ? half : numa.count;
 }
 
-int xt_feed_slots(const struct xt_settings *settings)
+int xt_feed_slots(const struct xt_data_settings *settings)
 {
-    return settings->data.slots > 0 ? settings->data.slots : SLOTS;
+    return settings->slots > 0 ? settings->slots : SLOTS;
 }
 
-struct xt_loader_config xt_feed_config(const struct xt_settings *settings,
+struct xt_loader_config xt_feed_config(const struct xt_data_settings *settings,
                                        const struct xt_feed_size *size, bool training)
 {
     struct xt_loader_config config = {
         .width = size->width,
         .height = size->height,
-        .strict = settings->data.strict,
-        .seed = settings->data.seed,
+        .strict = settings->strict,
+        .seed = settings->seed,
         .order = size->bgr ? XT_PIXEL_BGR : XT_PIXEL_RGB,
     };
     choose_workers(settings, &config);
-    if (settings->data.fit == XT_IMAGES_CROP)
+    if (settings->fit == XT_IMAGES_CROP)
         config.fit = training ? XT_FIT_RANDOM_CROP : XT_FIT_CENTRE_CROP;
     if (!training)
         return config;
     config.shuffle = config.drop_last = config.repeat = true;
-    config.group = settings->recipe.accumulate;
-    config.augment = settings->data.augment;
-    config.flip = settings->data.flip;
-    config.jitter = (float)settings->data.jitter;
-    config.hue = (float)settings->data.hue;
-    config.mixup = settings->data.mixup;
+    config.augment = settings->augment;
+    config.flip = settings->flip;
+    config.jitter = (float)settings->jitter;
+    config.hue = (float)settings->hue;
+    config.mixup = settings->mixup;
     return config;
 }
 
 /* What may be kept in memory, in bytes. */
-static uint64_t cache_limit(const struct xt_settings *settings)
+static uint64_t cache_limit(const struct xt_data_settings *settings)
 {
     const uint64_t usual = (uint64_t)256 << 20; /* of files */
     uint64_t half = xt_thread_memory_available() / 2;
-    if (settings->host.processes)
-        half /= (uint64_t)settings->host.processes;
-    if (settings->data.cache_limit)
-        return (uint64_t)settings->data.cache_limit << 20;
-    return settings->data.cache == XT_CACHE_CHOICE_FILES && half > usual ? usual : half;
+    if (settings->processes)
+        half /= (uint64_t)settings->processes;
+    if (settings->cache_limit)
+        return (uint64_t)settings->cache_limit << 20;
+    return settings->cache == XT_CACHE_CHOICE_FILES && half > usual ? usual : half;
 }
 
-double xt_feed_cache_bytes(const struct xt_settings *settings,
+double xt_feed_cache_bytes(const struct xt_data_settings *settings,
                            const struct xt_loader_config *config)
 {
     double limit = (double)cache_limit(settings);
     double wanted = 0;
-    if (settings->data.cache == XT_CACHE_CHOICE_RAM)
+    if (settings->cache == XT_CACHE_CHOICE_RAM)
         wanted = 3.0 * config->width * config->height * (double)config->source->count;
-    if (settings->data.cache == XT_CACHE_CHOICE_FILES)
+    if (settings->cache == XT_CACHE_CHOICE_FILES)
         wanted = xt_source_small_bytes(config->source);
     return wanted < limit ? wanted : limit;
 }
 
-enum xt_status xt_feed_open_cache(const struct xt_settings *settings, const char *path,
+enum xt_status xt_feed_open_cache(const struct xt_data_settings *settings, const char *path,
                                   struct xt_source *source, struct xt_loader_config *config,
                                   struct xt_cache **out, struct xt_err *err)
 {
     *out = NULL;
-    bool disk = settings->data.cache == XT_CACHE_CHOICE_DISK;
-    if (settings->data.cache_file && !disk)
+    bool disk = settings->cache == XT_CACHE_CHOICE_DISK;
+    if (settings->cache_file && !disk)
         return xt_err_set(err, XT_ERR_USAGE, "--cache-file is the file of --cache disk; give both");
-    if (settings->data.cache == XT_CACHE_CHOICE_OFF)
+    if (settings->cache == XT_CACHE_CHOICE_OFF)
         return XT_OK;
-    if (settings->data.cache == XT_CACHE_CHOICE_FILES)
+    if (settings->cache == XT_CACHE_CHOICE_FILES)
         return xt_source_keep(source, cache_limit(settings), err);
-    if (settings->data.cache_file)
-        path = settings->data.cache_file;
+    if (settings->cache_file)
+        path = settings->cache_file;
     struct xt_cache_config cache = {
         .source = config->source,
         .kind = disk ? XT_CACHE_DISK : XT_CACHE_RAM,
         .path = path,
-        .shared = settings->data.cache_file != NULL || settings->host.cache_is_made,
-        .limit = (uint64_t)settings->data.cache_limit << 20,
+        .shared = settings->cache_file != NULL || settings->cache_is_made,
+        .limit = (uint64_t)settings->cache_limit << 20,
         .width = config->width,
         .height = config->height,
         .fit = config->fit,

@@ -15,7 +15,7 @@
 
 #include "data/loader.h"
 #include "device/upload.h"
-#include "train/settings.h"
+#include "infer/settings.h"
 
 /* What a network reads. */
 struct xt_feed_size {
@@ -26,22 +26,22 @@ struct xt_feed_size {
 
 /* For training: shuffled, varied, without end. For evaluation: each image once, as it is. Source
  * and batch are the caller's to add. */
-struct xt_loader_config xt_feed_config(const struct xt_settings *settings,
+struct xt_loader_config xt_feed_config(const struct xt_data_settings *settings,
                                        const struct xt_feed_size *size, bool training);
 
 /* Batch slots of training: --slots, else 4; and of whatever goes over its images once. */
-int xt_feed_slots(const struct xt_settings *settings);
+int xt_feed_slots(const struct xt_data_settings *settings);
 enum { XT_FEED_EVALUATION_SLOTS = 3 };
 
 /* Opens the cache that --cache asks for, and gives it to the loader's configuration; *out is NULL
  * where none is asked for, and where it is the files of `source`, config's, that are kept. `path`
  * is the file of a cache on disk, unless --cache-file names one. Destroy it after the loader. */
-enum xt_status xt_feed_open_cache(const struct xt_settings *settings, const char *path,
+enum xt_status xt_feed_open_cache(const struct xt_data_settings *settings, const char *path,
                                   struct xt_source *source, struct xt_loader_config *config,
                                   struct xt_cache **out, struct xt_err *err);
 
 /* The memory that this cache will take, as far as the files' sizes tell. */
-double xt_feed_cache_bytes(const struct xt_settings *settings,
+double xt_feed_cache_bytes(const struct xt_data_settings *settings,
                            const struct xt_loader_config *config);
 
 struct xt_feed;

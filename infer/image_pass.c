@@ -54,14 +54,15 @@ static void warn_of_bad(const struct xt_image_pass *look, struct xt_feed *feed)
     xt_loader_free_bad(bad, count);
 }
 
-enum xt_status xt_image_pass_run(struct xt_network *network, const struct xt_settings *settings,
+enum xt_status xt_image_pass_run(struct xt_network *network,
+                                 const struct xt_data_settings *settings,
                                  const struct xt_image_pass *look, size_t *done, struct xt_err *err)
 {
     struct xt_loader_config config = xt_single_pass_config(network, settings, look->source);
     struct xt_single_pass once;
     config.shuffle = true;
     *done = 0;
-    enum xt_status status = xt_single_pass_open(&once, network, settings, &config, err);
+    enum xt_status status = xt_single_pass_open(&once, network, &config, err);
     if (!status)
         status = look_at_all(network, look, once.feed, done, err);
     if (once.feed)

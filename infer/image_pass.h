@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "data/sources/source.h"
 #include "infer/network/network.h"
-#include "train/settings.h"
+#include "infer/settings.h"
 
 struct xt_image_pass {
     const struct xt_source *source;
@@ -23,7 +23,8 @@ struct xt_image_pass {
 };
 
 /* *done gets how many were looked at. Images that cannot be read are left out with a warning. */
-enum xt_status xt_image_pass_run(struct xt_network *network, const struct xt_settings *settings,
+enum xt_status xt_image_pass_run(struct xt_network *network,
+                                 const struct xt_data_settings *settings,
                                  const struct xt_image_pass *look, size_t *done,
                                  struct xt_err *err);
 

@@ -51,6 +51,8 @@ struct xt_data_settings {
     enum xt_cache_choice cache;
     int cache_limit;        /* MiB; 0: found */
     const char *cache_file; /* of a cache on disk; NULL: in the run's folder */
+    int processes;          /* no option: that share the host's memory; 0: this one alone */
+    bool cache_is_made;     /* no option: another process makes the cache on disk */
 };
 
 struct xt_network_settings {
@@ -76,6 +78,7 @@ struct xt_network_settings {
 struct xt_device_settings {
     const char *name;      /* "cpu", "xpu", "xpu:N" or "auto"; says it all, also after --xpu */
     bool xpu;              /* true where `name` is an XPU */
+    const char *own_xpu;   /* no option: what "xpu" is to one of several processes; NULL: "xpu" */
     const char *cache_dir; /* of compiled kernels */
     bool kernel_cache;     /* they are stored */
     int threads;           /* 0: what the process may use */
@@ -91,6 +94,14 @@ struct xt_answer_settings {
     double reject;         /* predictions below this confidence are rejected; 0: none */
     const char *calibrate; /* int8: images that its ranges come from */
     int calibrate_images;  /* at most so many of them */
+};
+
+/* What a network that answers is opened with. */
+struct xt_infer_settings {
+    struct xt_data_settings data;
+    struct xt_network_settings network;
+    struct xt_device_settings device;
+    struct xt_answer_settings answer;
 };
 
 #endif

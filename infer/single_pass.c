@@ -1,7 +1,7 @@
 #include "infer/single_pass.h"
 
 struct xt_loader_config xt_single_pass_config(const struct xt_network *network,
-                                              const struct xt_settings *settings,
+                                              const struct xt_data_settings *settings,
                                               const struct xt_source *source)
 {
     const struct xt_feed_size size = {network->width, network->height, network->model->bgr};
@@ -12,11 +12,9 @@ struct xt_loader_config xt_single_pass_config(const struct xt_network *network,
 }
 
 enum xt_status xt_single_pass_open(struct xt_single_pass *once, struct xt_network *network,
-                                   const struct xt_settings *settings,
                                    const struct xt_loader_config *config, struct xt_err *err)
 {
-    const struct xt_upload_config way =
-        xt_network_upload_config(network, settings, XT_FEED_EVALUATION_SLOTS);
+    const struct xt_upload_config way = xt_network_upload_config(network, XT_FEED_EVALUATION_SLOTS);
     *once = (struct xt_single_pass){0};
     enum xt_status status = xt_upload_init(&once->upload, &way, err);
     return status ? status : xt_feed_create(&once->feed, &once->upload, config, false, err);

@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "infer/feed.h"
 #include "infer/network/network.h"
-#include "train/settings.h"
+#include "infer/settings.h"
 
 struct xt_single_pass {
     struct xt_upload upload;
@@ -16,12 +16,11 @@ struct xt_single_pass {
 
 /* Each image of the source once, in its order, as it is; the caller may change that. */
 struct xt_loader_config xt_single_pass_config(const struct xt_network *network,
-                                              const struct xt_settings *settings,
+                                              const struct xt_data_settings *settings,
                                               const struct xt_source *source);
 
 /* Close it also after a failure, and before the network changes. */
 enum xt_status xt_single_pass_open(struct xt_single_pass *once, struct xt_network *network,
-                                   const struct xt_settings *settings,
                                    const struct xt_loader_config *config, struct xt_err *err);
 /* Does nothing on a zeroed struct. */
 void xt_single_pass_close(struct xt_single_pass *once);

@@ -27,12 +27,6 @@ enum xt_export_type { XT_EXPORT_F32, XT_EXPORT_FP16, XT_EXPORT_INT8 };
 enum xt_device_loss_choice { XT_LOSS_STOP, XT_LOSS_RESUME };
 enum xt_warm_for { XT_WARM_TRAIN, XT_WARM_EVAL, XT_WARM_PREDICT };
 enum xt_pack_choice { XT_PACK_SHARDS, XT_PACK_PIXELS };
-/* This process among those of its host that train together. */
-struct xt_host_share {
-    const char *xpu;    /* what "--device xpu" is to it; NULL: as --device says */
-    int processes;      /* that share the host's memory; 0: it is alone */
-    bool cache_is_made; /* another makes the file of --cache disk */
-};
 enum xt_stdin_kind { XT_STDIN_NONE, XT_STDIN_PATHS, XT_STDIN_IMAGES, XT_STDIN_FRAMES };
 /* What becomes of a step whose loss, gradients or statistics are not finite. */
 enum xt_on_nan { XT_ON_NAN_STOP, XT_ON_NAN_SKIP, XT_ON_NAN_ROLLBACK };
@@ -172,7 +166,6 @@ struct xt_settings {
     xt_list_options *list_options;
     /* no option: the processes that train together (ranks/ranks.h); NULL: this one, alone */
     struct xt_ranks *ranks;
-    struct xt_host_share host; /* no option: follows from the ranks */
 
     struct xt_data_settings data;
     struct xt_network_settings network;

@@ -116,6 +116,7 @@ static enum xt_status measure(const struct xt_options *options, struct xt_bench_
                               struct xt_err *err)
 {
     const struct xt_settings *s = &options->values;
+    const struct xt_infer_settings settings = xt_options_infer(s);
     struct xt_progress progress;
     /* A recipe's steps are the length of a training run. */
     bool said = xt_options_source(options, "steps") >= XT_SOURCE_CONFIG;
@@ -124,7 +125,7 @@ static enum xt_status measure(const struct xt_options *options, struct xt_bench_
     xt_progress_init(&progress, s->output.quiet, true);
     const struct xt_bench_observer observer = {.context = &progress, .progress = xt_progress_count};
     enum xt_status status = xt_bench_infer(
-        bench, s, samples > SAMPLES_MAX ? SAMPLES_MAX : (int)samples, &observer, err);
+        bench, &settings, samples > SAMPLES_MAX ? SAMPLES_MAX : (int)samples, &observer, err);
     xt_progress_clear(&progress);
     return status;
 }

@@ -105,13 +105,13 @@ static enum xt_status open_loader(struct bench *bench, const struct xt_settings 
     struct xt_feed_size size = {bench->model->width, bench->model->height, bench->model->bgr};
     if (s->network.image_size && bench->model->any_size)
         size.width = size.height = s->network.image_size;
-    bench->config = xt_feed_config(s, &size, true);
+    bench->config = xt_feed_config(&s->data, &size, true);
     bench->config.source = bench->source;
     bench->config.batch = s->network.batch;
     /* A few files are enough for a bench. */
     if (bench->source->count < (size_t)s->network.batch)
         bench->config.batch = (int)bench->source->count;
-    bench->config.slots = xt_feed_slots(s);
+    bench->config.slots = xt_feed_slots(&s->data);
     const struct xt_upload_config reference = {.slots = bench->config.slots,
                                                .batch = bench->config.batch,
                                                .height = size.height,
@@ -121,7 +121,7 @@ static enum xt_status open_loader(struct bench *bench, const struct xt_settings 
     if (!status && s->data.cache == XT_CACHE_CHOICE_DISK && !s->data.cache_file)
         status = make_cache_file(bench, err);
     if (!status)
-        status = xt_feed_open_cache(s, bench->cache_path, bench->source, &bench->config,
+        status = xt_feed_open_cache(&s->data, bench->cache_path, bench->source, &bench->config,
                                     &bench->cache, err);
     return status ? status : xt_loader_create(&bench->loader, &bench->config, err);
 }
@@ -276,7 +276,7 @@ static enum xt_status measure_transfer(struct bench *bench, const struct xt_sett
 {
     if (strcmp(s->device.name, "cpu") == 0)
         return XT_OK;
-    const struct xt_device_options options = xt_network_device_options(s);
+    const struct xt_device_options options = xt_network_device_options(&s->device);
     enum xt_status status = xt_device_open_with(&bench->device, &options, err);
     if (status)
         return status;

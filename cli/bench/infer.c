@@ -25,13 +25,14 @@ struct work {
     int samples;
 };
 
-static enum xt_status open_network(struct xt_network *network, const struct xt_settings *settings,
-                                   struct xt_err *err)
+static enum xt_status open_network(struct xt_network *network,
+                                   const struct xt_infer_settings *settings, struct xt_err *err)
 {
-    enum xt_status status = xt_network_open(network, settings, err);
+    enum xt_status status = xt_network_open(network, &settings->network, &settings->device, err);
+    network->seed = settings->data.seed;
     if (!status && network->task == XT_TASK_CLASSES && !network->has_weights)
         network->classes = settings->network.classes ? settings->network.classes : IMAGENET_CLASSES;
-    return status ? status : xt_network_build(network, settings, 1, false, err);
+    return status ? status : xt_network_build(network, &settings->network, 1, false, err);
 }
 
 static enum xt_status fill_pixels(struct work *work, int batch, struct xt_err *err)
@@ -81,19 +82,19 @@ static enum xt_status find_ranges(struct work *work, struct xt_err *err)
 }
 
 /* The graphs of one run; of int8 first the one that shows the ranges. */
-static enum xt_status build(struct work *work, const struct xt_settings *settings,
+static enum xt_status build(struct work *work, const struct xt_network_settings *settings,
                             const struct xt_bench_infer_run *run, struct xt_err *err)
 {
-    struct xt_settings own = *settings;
-    own.network.amp = run->amp;
-    own.network.fuse = run->fuse;
+    struct xt_network_settings own = *settings;
+    own.amp = run->amp;
+    own.fuse = run->fuse;
     work->network.ranges = (struct xt_ranges){0};
     enum xt_status status = xt_network_rebuild(&work->network, &own, run->batch, err);
     if (!status && run->amp == XT_AMP_INT8)
         status = find_ranges(work, err);
     if (!status && run->amp == XT_AMP_INT8)
         status = xt_network_rebuild(&work->network, &own, run->batch, err);
-    own.network.lower_bound = true;
+    own.lower_bound = true;
     work->lower_bound.ranges = work->network.ranges;
     if (!status)
         status = xt_network_rebuild(&work->lower_bound, &own, run->batch, err);
@@ -167,12 +168,12 @@ static enum xt_status measure(struct work *work, struct xt_bench_infer_run *run,
     return status ? status : sum_up(work, run, work->samples * repeats, err);
 }
 
-enum xt_status xt_bench_infer(struct xt_bench_infer *bench, const struct xt_settings *settings,
-                              int samples, const struct xt_bench_observer *observer,
-                              struct xt_err *err)
+enum xt_status xt_bench_infer(struct xt_bench_infer *bench,
+                              const struct xt_infer_settings *settings, int samples,
+                              const struct xt_bench_observer *observer, struct xt_err *err)
 {
     struct work work = {.samples = samples};
-    struct xt_settings same = *settings;
+    struct xt_infer_settings same = *settings;
     enum xt_status status = open_network(&work.network, settings, err);
     same.device.threads = work.network.device.threads;
     if (!status)
@@ -187,7 +188,7 @@ enum xt_status xt_bench_infer(struct xt_bench_infer *bench, const struct xt_sett
             observer->progress(observer->context, i, bench->count);
         status = fill_pixels(&work, run->batch, err);
         if (!status)
-            status = build(&work, &same, run, err);
+            status = build(&work, &same.network, run, err);
         if (!status)
             status = measure(&work, run, err);
     }

@@ -45,9 +45,9 @@ struct xt_bench_infer {
 
 /* Times each run by `samples` (at least 1) samples of at least 20 ms each. Clear the result also
  * after a failure. XT_INTERRUPTED or XT_STOPPED where a signal asked to stop. */
-enum xt_status xt_bench_infer(struct xt_bench_infer *bench, const struct xt_settings *settings,
-                              int samples, const struct xt_bench_observer *observer,
-                              struct xt_err *err);
+enum xt_status xt_bench_infer(struct xt_bench_infer *bench,
+                              const struct xt_infer_settings *settings, int samples,
+                              const struct xt_bench_observer *observer, struct xt_err *err);
 void xt_bench_infer_clear(struct xt_bench_infer *bench);
 
 /* Of the rate that the convolutions alone would allow. */

@@ -226,7 +226,7 @@ static enum xt_status save_sheet(const struct set *set, const struct xt_settings
     struct xt_feed_size size = {set->model->width, set->model->height, set->model->bgr};
     if (set->model->any_size)
         size.width = size.height = 112;
-    struct xt_loader_config config = xt_feed_config(s, &size, true);
+    struct xt_loader_config config = xt_feed_config(&s->data, &size, true);
     config.source = set->source;
     /* What training may do to an image is to be seen, whether or not it is asked for. */
     config.augment = set->alphabet != NULL;

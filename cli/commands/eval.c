@@ -335,7 +335,8 @@ static const char *choose_calibration(struct command *command)
 /* Evaluates in one type; the network is in the first run's already. */
 static enum xt_status evaluate(struct command *command, int index, struct xt_err *err)
 {
-    struct xt_settings settings = command->options->values;
+    const struct xt_settings *s = &command->options->values;
+    struct xt_infer_settings settings = xt_options_infer(s);
     struct run *run = &command->runs[index];
     struct view *view = &command->view;
     enum xt_status status = XT_OK;
@@ -344,19 +345,20 @@ static enum xt_status evaluate(struct command *command, int index, struct xt_err
         status = xt_calibrate_int8(command->network, &settings, choose_calibration(command),
                                    command->network->batch, &command->calibration, err);
     else if (index > 0)
-        status = xt_network_rebuild(command->network, &settings, command->network->batch, err);
+        status =
+            xt_network_rebuild(command->network, &settings.network, command->network->batch, err);
     if (status)
         return status;
     const struct xt_evaluate_config config = {
-        .settings = &settings,
+        .data = &settings.data,
         .source = command->source,
         .loss = xt_loss_of_evaluation(command->loss),
-        .share = xt_ranks_evaluate_share(settings.ranks),
+        .share = xt_ranks_evaluate_share(s->ranks),
         .observer = {.context = view, .progress = show, .answer = see_answer},
     };
     view->start = xt_thread_seconds();
     /* Standard output belongs to the result alone. */
-    xt_progress_init(&view->progress, settings.output.quiet, true);
+    xt_progress_init(&view->progress, s->output.quiet, true);
     status = xt_evaluate(command->network, command->objective, &config, &run->result, err);
     xt_progress_clear(&view->progress);
     if (index == 0 && run->result.bad_images)
@@ -369,27 +371,29 @@ static enum xt_status evaluate(struct command *command, int index, struct xt_err
 static enum xt_status open_network(struct command *command, struct xt_err *err)
 {
     struct xt_network *network = command->network;
-    struct xt_settings settings = command->options->values;
-    int batch = settings.network.batch;
-    settings.network.amp = command->runs[0].amp;
-    enum xt_status status = xt_network_open(network, &settings, err);
+    const struct xt_settings *s = &command->options->values;
+    struct xt_network_settings settings = s->network;
+    int batch = settings.batch;
+    settings.amp = command->runs[0].amp;
+    enum xt_status status = xt_network_open(network, &settings, &s->device, err);
     if (!status)
-        status = xt_network_check_device(network, &settings, err);
+        status = xt_network_check_device(network, &s->device, settings.amp, err);
     if (!status)
         status = xt_network_check_classes(network, &settings, err);
     if (status)
         return status;
     command->data = choose_data(command->options, network);
-    if (settings.eval.errors && xt_file_is_same(settings.eval.errors, command->data))
+    if (s->eval.errors && xt_file_is_same(s->eval.errors, command->data))
         return xt_err_set(err, XT_ERR_USAGE,
                           "--errors %s would overwrite what is evaluated on; name another file",
-                          settings.eval.errors);
+                          s->eval.errors);
     status = xt_network_open_source(network, command->data, &command->source, err);
-    struct xt_settings largest = settings;
+    struct xt_network_settings largest = settings;
     if (is_comparison(command))
-        largest.network.amp = XT_AMP_OFF;
+        largest.amp = XT_AMP_OFF;
     if (!status && !batch)
-        status = xt_auto_batch_take(network, &largest, false, command->source->count, &batch, err);
+        status =
+            xt_auto_batch_take(network, &largest, false, command->source->count, NULL, &batch, err);
     return status ? status : xt_network_build(network, &settings, batch, false, err);
 }
 
@@ -397,7 +401,7 @@ static enum xt_status open_view(struct command *command, struct xt_err *err)
 {
     const struct xt_settings *s = &command->options->values;
     struct xt_network *network = command->network;
-    enum xt_status status = xt_objective_create(&command->objective, network, s, err);
+    enum xt_status status = xt_objective_create(&command->objective, network, &s->answer, err);
     if (!status)
         status = xt_loss_create(&command->loss, network, 0, err);
     command->view.objective = command->objective;
@@ -465,7 +469,7 @@ static enum xt_status list_runs(struct command *command, struct xt_err *err)
             command->runs[i].amp = settings.eval.compare;
         /* Before the types ahead of it take their time. */
         if (!status && command->runs[i].amp == XT_AMP_INT8)
-            status = xt_calibrate_check(&settings, err);
+            status = xt_calibrate_check(&settings.network, err);
     }
     return status;
 }

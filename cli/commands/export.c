@@ -130,9 +130,9 @@ static enum xt_status write_graph(struct command *command, const struct xt_netwo
 /* The graph that is written is described anew, in its own type: it is never run here. */
 static enum xt_status write_model(struct command *command, struct xt_err *err)
 {
-    struct xt_settings settings = *command->settings;
+    struct xt_network_settings settings = command->settings->network;
     struct xt_network_draft draft = {&command->network.params, 1, false, NULL, NULL};
-    settings.network.amp = amps[settings.export.type];
+    settings.amp = amps[command->settings->export.type];
     enum xt_status status = xt_network_describe(&command->network, &settings, &draft, err);
     if (!status && draft.graph->err.status) {
         *err = draft.graph->err;
@@ -147,11 +147,12 @@ static enum xt_status write_model(struct command *command, struct xt_err *err)
 static enum xt_status build(struct command *command, struct xt_err *err)
 {
     const struct xt_settings *s = command->settings;
+    const struct xt_infer_settings infer = xt_options_infer(s);
     struct xt_network *network = &command->network;
     int batch = s->export.fixed_batch ? s->export.fixed_batch : BATCH;
-    enum xt_status status = xt_network_open(network, s, err);
+    enum xt_status status = xt_network_open(network, &s->network, &s->device, err);
     if (!status)
-        status = xt_network_build(network, s, batch, false, err);
+        status = xt_network_build(network, &s->network, batch, false, err);
     if (!status && s->export.check)
         status = xt_export_check_open(network, s, &command->source, err);
     if (!status && network->over_batch)
@@ -159,8 +160,8 @@ static enum xt_status build(struct command *command, struct xt_err *err)
                     "the others of its batch; --lprnet-norm sample exports one whose answers do "
                     "not");
     if (!status && s->export.type == XT_EXPORT_INT8)
-        status =
-            xt_calibrate_int8(network, s, s->answer.calibrate, batch, &command->calibration, err);
+        status = xt_calibrate_int8(network, &infer, s->answer.calibrate, batch,
+                                   &command->calibration, err);
     return status;
 }
 

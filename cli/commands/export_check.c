@@ -92,7 +92,7 @@ static enum xt_status look(struct seen *seen, struct xt_network *network,
                                         .see = see,
                                         .context = seen};
     out->all = source->count;
-    enum xt_status status = xt_image_pass_run(network, settings, &looks, &out->images, err);
+    enum xt_status status = xt_image_pass_run(network, &settings->data, &looks, &out->images, err);
     if (!status && !out->images)
         status = xt_err_set(err, XT_ERR_DATA, "--check: none of the images of %s could be read",
                             settings->export.check);
@@ -142,7 +142,7 @@ static enum xt_status compare(const struct seen *seen, const float *theirs,
     const struct xt_network *network = seen->network;
     const float *ours = (const float *)(const void *)seen->logits.data;
     struct xt_objective *objective = NULL;
-    enum xt_status status = xt_objective_create(&objective, network, settings, err);
+    enum xt_status status = xt_objective_create(&objective, network, &settings->answer, err);
     for (size_t i = 0; i < out->images && !status; i++) {
         const float *a = ours + i * seen->logit_count;
         const float *b = theirs + i * seen->logit_count;

@@ -111,8 +111,9 @@ enum xt_status xt_cmd_serve(struct xt_options *options, struct xt_err *err)
         status = xt_listener_open(&listener, s->service.listen, s->service.allow_remote, err);
     if (!status)
         status = xt_options_find_weights(options, err);
+    const struct xt_infer_settings infer = xt_options_infer(s);
     if (!status)
-        status = xt_engine_open(&network, s, err);
+        status = xt_engine_open(&network, &infer, err);
     if (!status)
         status = xt_answer_check(network, options, err);
     if (!status)

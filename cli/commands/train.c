@@ -492,7 +492,8 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
         .trainer = trainer, .silent = s->output.quiet || s->output.json, .loss = NAN};
     xt_progress_init(&view.progress, s->output.quiet, s->output.json);
     bool first = xt_ranks_is_first(s->ranks);
-    enum xt_status status = xt_network_check_device(&trainer->network, s, err);
+    enum xt_status status =
+        xt_network_check_device(&trainer->network, &s->device, s->network.amp, err);
     if (!status)
         status = xt_trainer_open_run(trainer, err);
     if (!status && first)

@@ -44,10 +44,9 @@ static enum xt_status check(const struct xt_device *device, struct xt_err *err)
 }
 
 /* A run's first start looks whether the device computes right, with kernels of its own. */
-static enum xt_status warm_check(struct xt_device *device, const struct xt_settings *settings,
-                                 struct xt_err *err)
+static enum xt_status warm_check(struct xt_device *device, enum xt_amp amp, struct xt_err *err)
 {
-    return xt_selftest_prepare_device(device, xt_amp_dtype(settings->network.amp), err);
+    return xt_selftest_prepare_device(device, xt_amp_dtype(amp), err);
 }
 
 static enum xt_status warm_training(const struct xt_settings *settings, struct warmed *out,
@@ -60,7 +59,7 @@ static enum xt_status warm_training(const struct xt_settings *settings, struct w
     if (!status && settings->output.verbose)
         xt_placement_print(trainer.network.graph, &trainer, stderr);
     if (!status)
-        status = warm_check(&trainer.network.device, settings, err);
+        status = warm_check(&trainer.network.device, settings->network.amp, err);
     if (!status)
         count(&trainer.network.device, out);
     xt_trainer_clear(&trainer);
@@ -68,12 +67,12 @@ static enum xt_status warm_training(const struct xt_settings *settings, struct w
 }
 
 /* Evaluation moves batches by the upload's kernels; prediction brings its own pixels. */
-static enum xt_status warm_upload(struct xt_network *network, const struct xt_settings *settings,
-                                  struct xt_err *err)
+static enum xt_status warm_upload(struct xt_network *network,
+                                  const struct xt_data_settings *settings, struct xt_err *err)
 {
     struct xt_upload upload;
     const struct xt_upload_config config =
-        xt_network_upload_config(network, settings, xt_feed_slots(settings));
+        xt_network_upload_config(network, xt_feed_slots(settings));
     enum xt_status status = xt_upload_init(&upload, &config, err);
     xt_upload_clear(&upload);
     return status;
@@ -83,7 +82,7 @@ static enum xt_status warm_inference(const struct xt_settings *settings, bool up
                                      struct warmed *out, struct xt_err *err)
 {
     struct xt_network network;
-    enum xt_status status = xt_network_open(&network, settings, err);
+    enum xt_status status = xt_network_open(&network, &settings->network, &settings->device, err);
     if (!status)
         status = check(&network.device, err);
     if (!status && !network.classes)
@@ -94,15 +93,16 @@ static enum xt_status warm_inference(const struct xt_settings *settings, bool up
                             "known; give --classes N, or the weights with --init",
                             network.model->name);
     if (!status)
-        status = xt_network_build(&network, settings, settings->network.batch, false, err);
+        status =
+            xt_network_build(&network, &settings->network, settings->network.batch, false, err);
     if (!status && settings->network.amp == XT_AMP_INT8)
-        status = xt_calibrate_blank(&network, settings, settings->network.batch, err);
+        status = xt_calibrate_blank(&network, &settings->network, settings->network.batch, err);
     if (!status && settings->output.verbose)
         xt_placement_print(network.graph, NULL, stderr);
     if (!status)
-        status = warm_check(&network.device, settings, err);
+        status = warm_check(&network.device, settings->network.amp, err);
     if (!status && uploads)
-        status = warm_upload(&network, settings, err);
+        status = warm_upload(&network, &settings->data, err);
     if (!status)
         status = xt_device_record_cache(&network.device, err);
     if (!status)

@@ -173,10 +173,10 @@ static enum xt_status evaluate(struct comparison *c, struct side *side, struct x
 {
     struct xt_objective *objective = NULL;
     struct xt_evaluation result = {0};
-    enum xt_status status = xt_objective_create(&objective, network, settings, err);
+    enum xt_status status = xt_objective_create(&objective, network, &settings->answer, err);
     struct seeing seeing = {c, side, objective, source, {.status = XT_OK}};
     const struct xt_evaluate_config config = {
-        .settings = settings,
+        .data = &settings->data,
         .source = source,
         .observer = {.context = &seeing, .answer = see},
     };
@@ -206,15 +206,15 @@ static enum xt_status run(struct comparison *c, struct side *side, struct xt_err
     struct xt_source *source = NULL;
     struct xt_settings settings = *c->settings;
     settings.network.init = side->file;
-    enum xt_status status = xt_network_open(&network, &settings, err);
+    enum xt_status status = xt_network_open(&network, &settings.network, &settings.device, err);
     if (!status)
-        status = xt_network_check_classes(&network, &settings, err);
+        status = xt_network_check_classes(&network, &settings.network, err);
     if (!status)
         status = xt_network_open_source(&network, settings.data.images, &source, err);
     if (!status)
         status = make_room(c, source, side, err);
     if (!status)
-        status = xt_network_build(&network, &settings, settings.network.batch, false, err);
+        status = xt_network_build(&network, &settings.network, settings.network.batch, false, err);
     if (!status)
         status = evaluate(c, side, &network, source, &settings, err);
     xt_source_destroy(source);
@@ -231,7 +231,7 @@ static enum xt_status check_networks(struct comparison *c, struct xt_err *err)
         struct xt_network network = {0};
         struct xt_settings settings = *c->settings;
         settings.network.init = c->sides[i].file;
-        status = xt_network_open(&network, &settings, err);
+        status = xt_network_open(&network, &settings.network, &settings.device, err);
         tasks[i] = network.task;
         xt_network_clear(&network);
     }

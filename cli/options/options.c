@@ -998,6 +998,16 @@ enum xt_value_source xt_options_source(const struct xt_options *options, const c
     return options->origins[index_by_name(name)].source;
 }
 
+struct xt_infer_settings xt_options_infer(const struct xt_settings *settings)
+{
+    return (struct xt_infer_settings){
+        .data = settings->data,
+        .network = settings->network,
+        .device = settings->device,
+        .answer = settings->answer,
+    };
+}
+
 void xt_options_found_batch(struct xt_options *options, int batch)
 {
     if (options->values.network.batch)

@@ -79,6 +79,9 @@ int xt_options_count(const struct xt_options *options, const char *name);
 enum xt_status xt_options_pick(const struct xt_options *options, const char *name, int index,
                                struct xt_settings *settings, struct xt_err *err);
 
+/* Of all settings, what a network that answers is opened with. */
+struct xt_infer_settings xt_options_infer(const struct xt_settings *settings);
+
 /* Which options of the recipe have another value than the default, and from where: a line for each
  * source. */
 enum xt_status xt_options_print_recipe(const struct xt_options *options, struct xt_str *out,

@@ -6,7 +6,7 @@
 #define XT_INFER_ANSWER_DECODE_H
 
 #include "base/err.h"
-#include "train/settings.h"
+#include "infer/settings.h"
 
 enum { XT_DECODE_MAX = 64, XT_BEAM_WIDTH = 16 };
 

@@ -1,7 +1,7 @@
 #include "infer/answer/objective.h"
 
 enum xt_status xt_objective_create(struct xt_objective **out, const struct xt_network *network,
-                                   const struct xt_settings *settings, struct xt_err *err)
+                                   const struct xt_answer_settings *settings, struct xt_err *err)
 {
     *out = NULL;
     enum xt_status status = network->task == XT_TASK_PLATES

@@ -18,7 +18,7 @@
 #include "infer/answer/metrics.h"
 #include "infer/answer/selection_metric.h"
 #include "infer/network/network.h"
-#include "train/settings.h"
+#include "infer/settings.h"
 
 /* The score so far; the objective fills its own. Zeroed is empty. */
 struct xt_score {
@@ -62,7 +62,7 @@ struct xt_objective {
 };
 
 enum xt_status xt_objective_create(struct xt_objective **out, const struct xt_network *network,
-                                   const struct xt_settings *settings, struct xt_err *err);
+                                   const struct xt_answer_settings *settings, struct xt_err *err);
 void xt_objective_destroy(struct xt_objective *objective);
 
 /* The logits of a sample of the pass that has just run, and the answer to it. */
@@ -76,9 +76,11 @@ bool xt_objective_is_right(const struct xt_objective *objective, const int *labe
 /* The kinds, each in its own file; xt_objective_create picks. */
 enum xt_status xt_objective_create_plates(struct xt_objective **out,
                                           const struct xt_network *network,
-                                          const struct xt_settings *settings, struct xt_err *err);
+                                          const struct xt_answer_settings *settings,
+                                          struct xt_err *err);
 enum xt_status xt_objective_create_classes(struct xt_objective **out,
                                            const struct xt_network *network,
-                                           const struct xt_settings *settings, struct xt_err *err);
+                                           const struct xt_answer_settings *settings,
+                                           struct xt_err *err);
 
 #endif

@@ -87,7 +87,8 @@ static const struct xt_objective_class class_classes = {
 
 enum xt_status xt_objective_create_classes(struct xt_objective **out,
                                            const struct xt_network *network,
-                                           const struct xt_settings *settings, struct xt_err *err)
+                                           const struct xt_answer_settings *settings,
+                                           struct xt_err *err)
 {
     struct classes *classes = NULL;
     enum xt_status status = xt_mem_calloc(&classes, 1, sizeof *classes, "the answers", err);
@@ -95,7 +96,7 @@ enum xt_status xt_objective_create_classes(struct xt_objective **out,
         return status;
     classes->objective.class = &class_classes;
     classes->count = network->classes;
-    classes->answers = settings->answer.top > XT_TOP ? settings->answer.top : XT_TOP;
+    classes->answers = settings->top > XT_TOP ? settings->top : XT_TOP;
     status = xt_mem_calloc(&classes->values, (size_t)classes->count, sizeof(float),
                            "the probabilities", err);
     if (status)

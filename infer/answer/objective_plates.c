@@ -84,14 +84,15 @@ static const struct xt_objective_class class_plates = {
 
 enum xt_status xt_objective_create_plates(struct xt_objective **out,
                                           const struct xt_network *network,
-                                          const struct xt_settings *settings, struct xt_err *err)
+                                          const struct xt_answer_settings *settings,
+                                          struct xt_err *err)
 {
     struct plates *plates = NULL;
     enum xt_status status = xt_mem_calloc(&plates, 1, sizeof *plates, "the answers", err);
     if (status)
         return status;
     plates->objective.class = &class_plates;
-    plates->decode = settings->answer.decode;
+    plates->decode = settings->decode;
     plates->steps = network->model->time_steps;
     plates->classes = network->classes;
     plates->blank = xt_alphabet_blank(network->alphabet);

@@ -20,8 +20,9 @@ static size_t round_batch(size_t index)
     return MIDDLE + STEP * (index - SMALL - middle + 1);
 }
 
-static enum xt_status try_batch(struct xt_network *network, const struct xt_settings *settings,
-                                bool training, size_t batch, bool *fits, struct xt_err *err)
+static enum xt_status try_batch(struct xt_network *network,
+                                const struct xt_network_settings *settings, bool training,
+                                size_t batch, bool *fits, struct xt_err *err)
 {
     struct xt_memory_plan plan;
     struct xt_err why = {0};
@@ -31,8 +32,9 @@ static enum xt_status try_batch(struct xt_network *network, const struct xt_sett
     return status && status != XT_ERR_MEMORY ? xt_err_set(err, status, "%s", why.text) : XT_OK;
 }
 
-enum xt_status xt_auto_batch_find(struct xt_network *network, const struct xt_settings *settings,
-                                  bool training, size_t most, int *batch, struct xt_err *err)
+enum xt_status xt_auto_batch_find(struct xt_network *network,
+                                  const struct xt_network_settings *settings, bool training,
+                                  size_t most, int *batch, struct xt_err *err)
 {
     if (most > XT_BATCH_MAX)
         most = XT_BATCH_MAX;
@@ -83,24 +85,17 @@ static void describe_side(const struct xt_network *network, const struct xt_memo
         xt_str_append_to(text, size, " that are free");
 }
 
-static void note(const struct xt_network *network, const struct xt_settings *settings,
-                 const struct xt_memory_plan *plan, bool training, size_t images, int batch)
+static void note(const struct xt_network *network, const struct xt_memory_plan *plan,
+                 const char *remark, size_t images, int batch)
 {
     char memory[384];
-    char more[160] = "";
     describe_side(network, plan, memory, sizeof memory);
-    if (training)
-        snprintf(more, sizeof more,
-                 "; --lr %g stays, though what suits and what accuracy comes of it depend on the "
-                 "batch",
-                 settings->recipe.lr);
-    else if (network->over_batch)
-        snprintf(more, sizeof more,
-                 "; this network's context norm is over the batch: another batch gives other "
-                 "answers");
+    if (!remark && network->over_batch)
+        remark = "; this network's context norm is over the batch: another batch gives other "
+                 "answers";
     xt_log_note("--batch auto takes %d: %s, for %s%s", batch,
                 (size_t)batch >= images ? "all images there are" : "the largest that fits", memory,
-                more);
+                remark ? remark : "");
 }
 
 static enum xt_status check_readable(const struct xt_network *network,
@@ -114,8 +109,9 @@ static enum xt_status check_readable(const struct xt_network *network,
                       has_own && plan->host.limit > 0 ? network->device.name : "this machine");
 }
 
-enum xt_status xt_auto_batch_take(struct xt_network *network, const struct xt_settings *settings,
-                                  bool training, size_t images, int *batch, struct xt_err *err)
+enum xt_status xt_auto_batch_take(struct xt_network *network,
+                                  const struct xt_network_settings *settings, bool training,
+                                  size_t images, const char *remark, int *batch, struct xt_err *err)
 {
     struct xt_memory_plan plan;
     enum xt_status status = xt_network_plan(network, settings, 1, training, &plan, err);
@@ -134,6 +130,6 @@ enum xt_status xt_auto_batch_take(struct xt_network *network, const struct xt_se
                           "--batch auto: not even one image fits: it would take %s, a tenth of "
                           "which is left alone",
                           memory);
-    note(network, settings, &plan, training, images, *batch);
+    note(network, &plan, remark, images, *batch);
     return XT_OK;
 }

@@ -14,12 +14,16 @@ enum { XT_BATCH_MAX = 65536 };
 
 /* The largest batch up to `most` that fits well; *batch 0: not even one image does. Batches are
  * `most` itself, or multiples of 32 (of 8 below 64), which kernels like. */
-enum xt_status xt_auto_batch_find(struct xt_network *network, const struct xt_settings *settings,
-                                  bool training, size_t most, int *batch, struct xt_err *err);
+enum xt_status xt_auto_batch_find(struct xt_network *network,
+                                  const struct xt_network_settings *settings, bool training,
+                                  size_t most, int *batch, struct xt_err *err);
 
 /* The batch to take for an opened network whose classes are known, where there are `images` in all;
- * one line says which and why. An error where memory cannot be read, or where nothing fits. */
-enum xt_status xt_auto_batch_take(struct xt_network *network, const struct xt_settings *settings,
-                                  bool training, size_t images, int *batch, struct xt_err *err);
+ * one line says which and why, and ends in `remark` (NULL: of inference, none). An error where
+ * memory cannot be read, or where nothing fits. */
+enum xt_status xt_auto_batch_take(struct xt_network *network,
+                                  const struct xt_network_settings *settings, bool training,
+                                  size_t images, const char *remark, int *batch,
+                                  struct xt_err *err);
 
 #endif

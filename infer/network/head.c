@@ -237,7 +237,7 @@ static enum xt_status say(const char *file, const char *what, const struct map *
 }
 
 /* Adapts where some are the same and some are not. */
-static enum xt_status adapt(struct xt_network *network, const struct xt_settings *settings,
+static enum xt_status adapt(struct xt_network *network, const struct xt_network_settings *settings,
                             struct map *map, name_of *name, const void *before, const void *after,
                             bool *adapted, struct xt_err *err)
 {
@@ -250,9 +250,8 @@ static enum xt_status adapt(struct xt_network *network, const struct xt_settings
         *adapted = true;
         /* A run that goes on said it when it began. */
         if (network->bn_before == XT_BN_AUTO)
-            status =
-                say(settings->network.init, is_plates ? "symbols, the blank among them" : "classes",
-                    map, name, before, after, err);
+            status = say(settings->init, is_plates ? "symbols, the blank among them" : "classes",
+                         map, name, before, after, err);
         if (!status)
             status = adapt_file(network, map, err);
     }
@@ -284,7 +283,7 @@ static int64_t head_rows(const struct xt_network *network)
 /* The alphabet of weights that do not say theirs: as many symbols as --alphabet gives are these,
  * else they are those of the published weights where there are as many. NULL: no telling. */
 static const char *guess_alphabet(const struct xt_network *network,
-                                  const struct xt_settings *settings,
+                                  const struct xt_network_settings *settings,
                                   const struct xt_alphabet *published)
 {
     int64_t rows = head_rows(network);
@@ -292,16 +291,17 @@ static const char *guess_alphabet(const struct xt_network *network,
     bool says = network->bn_before == XT_BN_AUTO;
     if (says && rows == network->classes)
         xt_log_note("%s does not name its symbols: they are taken for those of %s, in that order",
-                    settings->network.init, settings->network.alphabet);
+                    settings->init, settings->alphabet);
     else if (says && is_published)
         xt_log_note("%s does not name its symbols: they are taken for the %" PRId64
                     " of Chinese plates",
-                    settings->network.init, rows);
+                    settings->init, rows);
     return is_published ? xt_alphabet_text(published) : NULL;
 }
 
-static enum xt_status adapt_symbols(struct xt_network *network, const struct xt_settings *settings,
-                                    bool *adapted, struct xt_err *err)
+static enum xt_status adapt_symbols(struct xt_network *network,
+                                    const struct xt_network_settings *settings, bool *adapted,
+                                    struct xt_err *err)
 {
     struct xt_alphabet *published = NULL;
     struct xt_alphabet *own = NULL;
@@ -310,7 +310,7 @@ static enum xt_status adapt_symbols(struct xt_network *network, const struct xt_
     if (!status && !text)
         text = guess_alphabet(network, settings, published);
     if (!status && text)
-        status = xt_alphabet_create(&own, text, strlen(text), settings->network.init, err);
+        status = xt_alphabet_create(&own, text, strlen(text), settings->init, err);
     if (!status && own && strcmp(xt_alphabet_text(own), xt_alphabet_text(network->alphabet)) != 0) {
         struct map map = {.count = network->classes, .before = xt_alphabet_count(own)};
         status = adapt(network, settings, &map, symbol_name, own, network->alphabet, adapted, err);
@@ -327,14 +327,15 @@ static const char *class_name(const void *names, int index)
     return ((const struct xt_class_names *)names)->names[index];
 }
 
-static enum xt_status adapt_classes(struct xt_network *network, const struct xt_settings *settings,
-                                    bool *adapted, struct xt_err *err)
+static enum xt_status adapt_classes(struct xt_network *network,
+                                    const struct xt_network_settings *settings, bool *adapted,
+                                    struct xt_err *err)
 {
     const char *text = xt_weight_file_meta(&network->weights, "class_names");
     struct xt_class_names own;
     if (!text || !network->class_names.count)
         return XT_OK;
-    enum xt_status status = xt_class_names_parse(&own, text, settings->network.init, err);
+    enum xt_status status = xt_class_names_parse(&own, text, settings->init, err);
     if (!status && own.count == xt_network_head_classes(network) &&
         !xt_class_names_equal(&own, &network->class_names)) {
         struct map map = {.count = network->classes, .before = own.count};
@@ -345,13 +346,13 @@ static enum xt_status adapt_classes(struct xt_network *network, const struct xt_
     return status;
 }
 
-enum xt_status xt_head_adapt(struct xt_network *network, const struct xt_settings *settings,
+enum xt_status xt_head_adapt(struct xt_network *network, const struct xt_network_settings *settings,
                              bool training, bool *adapted, struct xt_err *err)
 {
     *adapted = false;
     if (!network->model->class_layers)
         return XT_OK;
     if (network->task == XT_TASK_PLATES)
-        return settings->network.alphabet ? adapt_symbols(network, settings, adapted, err) : XT_OK;
+        return settings->alphabet ? adapt_symbols(network, settings, adapted, err) : XT_OK;
     return training ? adapt_classes(network, settings, adapted, err) : XT_OK;
 }

@@ -15,12 +15,12 @@
 
 #include "base/err.h"
 #include "infer/network/network.h"
-#include "train/settings.h"
+#include "infer/settings.h"
 
 /* Where the weights that were read (network->weights) are for other symbols than --alphabet gives,
  * or in training for other classes than the data has, and share some with them: makes them weights
  * for the network's, notes what is new and what was dropped, and sets *adapted. */
-enum xt_status xt_head_adapt(struct xt_network *network, const struct xt_settings *settings,
+enum xt_status xt_head_adapt(struct xt_network *network, const struct xt_network_settings *settings,
                              bool training, bool *adapted, struct xt_err *err);
 
 #endif

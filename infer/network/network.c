@@ -12,21 +12,21 @@
 #include "infer/device_check.h"
 #include "infer/network/param_files.h"
 
-bool xt_network_freezes_bn(const struct xt_network *network, const struct xt_settings *settings)
+bool xt_network_freezes_bn(const struct xt_network *network,
+                           const struct xt_network_settings *settings)
 {
-    enum xt_bn_mode mode =
-        settings->network.bn == XT_BN_AUTO ? network->bn_before : settings->network.bn;
+    enum xt_bn_mode mode = settings->bn == XT_BN_AUTO ? network->bn_before : settings->bn;
     return mode == XT_BN_FROZEN || (mode == XT_BN_AUTO && network->params.frozen_at_init);
 }
 
 enum xt_status xt_network_check_amp(const struct xt_network *network,
-                                    const struct xt_settings *settings, struct xt_err *err)
+                                    const struct xt_network_settings *settings, struct xt_err *err)
 {
-    bool has_type = xt_device_computes_in(&network->device, xt_amp_dtype(settings->network.amp));
-    if (settings->network.amp == XT_AMP_FP16 && !has_type)
+    bool has_type = xt_device_computes_in(&network->device, xt_amp_dtype(settings->amp));
+    if (settings->amp == XT_AMP_FP16 && !has_type)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--amp fp16: this CPU has no fp16 arithmetic (AVX512_FP16); use bf16");
-    if (settings->network.amp == XT_AMP_BF16 && !has_type)
+    if (settings->amp == XT_AMP_BF16 && !has_type)
         xt_log_warn(
             "--amp bf16: this CPU has no bf16 instructions (AVX512_BF16 or AMX); bf16 will be "
             "slower than --amp off");
@@ -34,53 +34,56 @@ enum xt_status xt_network_check_amp(const struct xt_network *network,
 }
 
 /* The alphabet: --alphabet, else the weights' own, else the model's default. */
-static enum xt_status load_alphabet(struct xt_network *network, const struct xt_settings *settings,
+static enum xt_status load_alphabet(struct xt_network *network,
+                                    const struct xt_network_settings *settings,
                                     const struct xt_weight_file *weights, struct xt_err *err)
 {
     const char *own = weights ? xt_weight_file_meta(weights, "alphabet") : NULL;
-    if (settings->network.alphabet || !own)
-        return xt_alphabet_load(&network->alphabet, settings->network.alphabet, err);
-    return xt_alphabet_create(&network->alphabet, own, strlen(own), settings->network.init, err);
+    if (settings->alphabet || !own)
+        return xt_alphabet_load(&network->alphabet, settings->alphabet, err);
+    return xt_alphabet_create(&network->alphabet, own, strlen(own), settings->init, err);
 }
 
 /* The context norm: --lprnet-norm, else the weights' own, else over the sample. */
-static enum xt_status choose_norm(struct xt_network *network, const struct xt_settings *settings,
+static enum xt_status choose_norm(struct xt_network *network,
+                                  const struct xt_network_settings *settings,
                                   const struct xt_weight_file *weights, struct xt_err *err)
 {
-    network->over_batch = settings->network.lprnet_norm == XT_CONTEXT_BATCH;
+    network->over_batch = settings->lprnet_norm == XT_CONTEXT_BATCH;
     const char *own = weights ? xt_weight_file_meta(weights, "lprnet_norm") : NULL;
-    if (settings->network.lprnet_norm != XT_CONTEXT_AUTO || !own)
+    if (settings->lprnet_norm != XT_CONTEXT_AUTO || !own)
         return XT_OK;
     if (strcmp(own, "sample") != 0 && strcmp(own, "batch") != 0)
         return xt_err_set(
             err, XT_ERR_DATA,
             "%s: its metadata says lprnet_norm \"%.40s\", which is neither sample nor "
             "batch; say which with --lprnet-norm",
-            settings->network.init, own);
+            settings->init, own);
     network->over_batch = strcmp(own, "batch") == 0;
     return XT_OK;
 }
 
 /* The network: --model, which the weights must agree with, else the weights' own. */
-static enum xt_status choose_model(struct xt_network *network, const struct xt_settings *settings,
+static enum xt_status choose_model(struct xt_network *network,
+                                   const struct xt_network_settings *settings,
                                    const struct xt_weight_file *weights, struct xt_err *err)
 {
     const char *own = weights ? xt_weight_file_meta(weights, "model") : NULL;
-    if (!settings->network.model && !own)
+    if (!settings->model && !own)
         return xt_err_set(err, XT_ERR_USAGE,
                           "%s does not say which network it is of; say it with --model",
-                          settings->network.init);
-    if (settings->network.model && own && strcmp(own, settings->network.model) != 0)
+                          settings->init);
+    if (settings->model && own && strcmp(own, settings->model) != 0)
         return xt_err_set(err, XT_ERR_DATA, "%s holds weights of the network \"%.40s\", not of %s",
-                          settings->network.init, own, settings->network.model);
-    if (settings->network.model)
-        return xt_model_get(settings->network.model, &network->model, err);
+                          settings->init, own, settings->model);
+    if (settings->model)
+        return xt_model_get(settings->model, &network->model, err);
     network->model = xt_model_find(own);
     if (network->model)
         return XT_OK;
     return xt_err_set(err, XT_ERR_DATA,
                       "%s holds weights of the network \"%.40s\", which this xtrain does not have",
-                      settings->network.init, own);
+                      settings->init, own);
 }
 
 int xt_network_head_classes(const struct xt_network *network)
@@ -98,13 +101,13 @@ int xt_network_head_classes(const struct xt_network *network)
 }
 
 /* What the weights say about classes; training may learn of others from its data. */
-static enum xt_status load_classes(struct xt_network *network, const struct xt_settings *settings,
-                                   struct xt_err *err)
+static enum xt_status load_classes(struct xt_network *network,
+                                   const struct xt_network_settings *settings, struct xt_err *err)
 {
     const char *names = xt_weight_file_meta(&network->weights, "class_names");
     enum xt_status status = XT_OK;
     if (names)
-        status = xt_class_names_parse(&network->class_names, names, settings->network.init, err);
+        status = xt_class_names_parse(&network->class_names, names, settings->init, err);
     network->classes = network->class_names.count ? network->class_names.count
                        : network->has_weights     ? xt_network_head_classes(network)
                                                   : 0;
@@ -112,23 +115,22 @@ static enum xt_status load_classes(struct xt_network *network, const struct xt_s
 }
 
 /* The size of the images: --image-size, else what the weights were trained at, else the model's. */
-static enum xt_status choose_size(struct xt_network *network, const struct xt_settings *settings,
-                                  struct xt_err *err)
+static enum xt_status choose_size(struct xt_network *network,
+                                  const struct xt_network_settings *settings, struct xt_err *err)
 {
     const struct xt_model_info *model = network->model;
     network->height = model->height;
     network->width = model->width;
-    if (settings->network.image_size && !model->any_size &&
-        settings->network.image_size != model->height)
+    if (settings->image_size && !model->any_size && settings->image_size != model->height)
         return xt_err_set(err, XT_ERR_USAGE, "--image-size %d: %s reads images of %dx%d alone",
-                          settings->network.image_size, model->name, model->width, model->height);
+                          settings->image_size, model->name, model->width, model->height);
     if (!model->any_size)
         return XT_OK;
     int width = 0;
     int height = 0;
     const char *own = xt_weight_file_meta(&network->weights, "input_size");
-    if (settings->network.image_size)
-        network->height = network->width = settings->network.image_size;
+    if (settings->image_size)
+        network->height = network->width = settings->image_size;
     else if (own && sscanf(own, "%5dx%5d", &width, &height) == 2 && width > 0 && height > 0) {
         network->width = width;
         network->height = height;
@@ -139,68 +141,66 @@ static enum xt_status choose_size(struct xt_network *network, const struct xt_se
 /* What is read of pixels: --normalize, else what the weights say, else what those read that others
  * publish, else the model's own. */
 static enum xt_status choose_normalise(struct xt_network *network,
-                                       const struct xt_settings *settings,
+                                       const struct xt_network_settings *settings,
                                        const struct xt_weight_file *weights, struct xt_err *err)
 {
     const struct xt_model_info *model = network->model;
     const char *mean = weights ? xt_weight_file_meta(weights, "mean") : NULL;
     const char *scale = weights ? xt_weight_file_meta(weights, "scale") : NULL;
-    bool is_said = settings->network.normalize && strcmp(settings->network.normalize, "auto") != 0;
+    bool is_said = settings->normalize && strcmp(settings->normalize, "auto") != 0;
     enum xt_status status = XT_OK;
     network->normalise = xt_model_normalise(model);
     network->normalise_by = "the network's own";
     if (is_said) {
         network->normalise_by = "--normalize";
-        status =
-            xt_normalise_parse(&network->normalise, settings->network.normalize, model->bgr, err);
+        status = xt_normalise_parse(&network->normalise, settings->normalize, model->bgr, err);
     } else if (mean && scale) {
         network->normalise_by = "as the weights say";
-        status =
-            xt_normalise_from_meta(&network->normalise, mean, scale, settings->network.init, err);
+        status = xt_normalise_from_meta(&network->normalise, mean, scale, settings->init, err);
     } else if (weights && model->published) {
         network->normalise_by = "as published weights read them";
         status = xt_normalise_parse(&network->normalise, model->published, model->bgr, err);
         xt_log_note(
             "%s does not say what it reads of pixels: --normalize %s is taken, as published "
             "weights of %s do",
-            settings->network.init, model->published, model->name);
+            settings->init, model->published, model->name);
     }
     if (!status)
         xt_normalise_print(&network->normalise, model->bgr, network->normalise_text);
     return status;
 }
 
-struct xt_device_options xt_network_device_options(const struct xt_settings *settings)
+struct xt_device_options xt_network_device_options(const struct xt_device_settings *settings)
 {
     return (struct xt_device_options){
-        .spec =
-            settings->host.xpu && settings->device.xpu && strcmp(settings->device.name, "xpu") == 0
-                ? settings->host.xpu
-                : settings->device.name,
-        .threads = settings->device.threads,
-        .cache_folder = settings->device.cache_dir,
-        .no_cache = !settings->device.kernel_cache,
-        .for_gpu = settings->device.for_gpu,
+        .spec = settings->own_xpu && settings->xpu && strcmp(settings->name, "xpu") == 0
+                    ? settings->own_xpu
+                    : settings->name,
+        .threads = settings->threads,
+        .cache_folder = settings->cache_dir,
+        .no_cache = !settings->kernel_cache,
+        .for_gpu = settings->for_gpu,
     };
 }
 
 enum xt_status xt_network_check_device(struct xt_network *network,
-                                       const struct xt_settings *settings, struct xt_err *err)
+                                       const struct xt_device_settings *settings, enum xt_amp amp,
+                                       struct xt_err *err)
 {
-    return settings->device.check
-               ? xt_device_check(&network->device, xt_amp_dtype(settings->network.amp),
-                                 &network->device_checked, err)
+    return settings->check
+               ? xt_device_check(&network->device, xt_amp_dtype(amp), &network->device_checked, err)
                : XT_OK;
 }
 
-enum xt_status xt_network_open(struct xt_network *network, const struct xt_settings *settings,
-                               struct xt_err *err)
+enum xt_status xt_network_open(struct xt_network *network,
+                               const struct xt_network_settings *settings,
+                               const struct xt_device_settings *device, struct xt_err *err)
 {
-    *network = (struct xt_network){0};
-    const struct xt_device_options device = xt_network_device_options(settings);
-    enum xt_status status = xt_device_open_with(&network->device, &device, err);
+    *network = (struct xt_network){.pageable = !device->pin_memory};
+    const struct xt_device_options options = xt_network_device_options(device);
+    enum xt_status status = xt_device_open_with(&network->device, &options, err);
     if (!status && *network->device.chosen)
-        xt_log_note("--device %s: %s (%s)", settings->device.name, network->device.name,
+        xt_log_note("--device %s: %s (%s)", device->name, network->device.name,
                     network->device.chosen);
     if (!status && network->device.own_memory && xt_dnnl_is_experimental())
         xt_log_note("oneDNN %s runs GPUs with %s here, which is experimental; SYCL is what is "
@@ -208,16 +208,15 @@ enum xt_status xt_network_open(struct xt_network *network, const struct xt_setti
                     xt_dnnl_version_text().text, xt_dnnl_gpu_runtime());
     if (!status)
         status = xt_network_check_amp(network, settings, err);
-    if (!status && settings->network.init) {
-        status =
-            xt_weight_file_read(&network->weights, settings->network.init, XT_MODEL_BYTES_MAX, err);
+    if (!status && settings->init) {
+        status = xt_weight_file_read(&network->weights, settings->init, XT_MODEL_BYTES_MAX, err);
         network->has_weights = !status;
     }
     if (!status && xt_weight_file_meta(&network->weights, XT_CHECKPOINT_KEY))
         status = xt_err_set(err, XT_ERR_DATA,
                             "%s is a checkpoint, which --resume goes on from; the weights are "
                             "last.safetensors and best.safetensors beside it",
-                            settings->network.init);
+                            settings->init);
     if (status)
         return status;
     const struct xt_weight_file *weights = network->has_weights ? &network->weights : NULL;
@@ -230,13 +229,9 @@ enum xt_status xt_network_open(struct xt_network *network, const struct xt_setti
         status = choose_normalise(network, settings, weights, err);
     if (!status && network->task == XT_TASK_CLASSES)
         return load_classes(network, settings, err);
-    if (!status && settings->network.classes)
+    if (!status && settings->classes)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--classes: %s reads plates, whose symbols --alphabet gives",
-                          network->model->name);
-    if (!status && settings->data.mixup > 0)
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "--mixup: %s reads plates, whose labels cannot be mixed; leave it out",
                           network->model->name);
     if (!status)
         status = load_alphabet(network, settings, weights, err);
@@ -248,30 +243,31 @@ enum xt_status xt_network_open(struct xt_network *network, const struct xt_setti
 }
 
 enum xt_status xt_network_take_classes(struct xt_network *network,
-                                       const struct xt_settings *settings,
+                                       const struct xt_network_settings *settings,
                                        const struct xt_source *source, struct xt_err *err)
 {
     if (network->task != XT_TASK_CLASSES)
         return XT_OK;
     int count = xt_source_class_count(source);
-    if (settings->network.classes && settings->network.classes < count)
+    if (settings->classes && settings->classes < count)
         return xt_err_set(err, XT_ERR_USAGE, "--classes %d: the training images are of %d classes",
-                          settings->network.classes, count);
+                          settings->classes, count);
     xt_class_names_clear(&network->class_names);
-    network->classes = settings->network.classes ? settings->network.classes : count;
+    network->classes = settings->classes ? settings->classes : count;
     return source->class_names ? xt_class_names_copy(&network->class_names, source->class_names,
                                                      count, network->classes, err)
                                : XT_OK;
 }
 
 enum xt_status xt_network_check_classes(const struct xt_network *network,
-                                        const struct xt_settings *settings, struct xt_err *err)
+                                        const struct xt_network_settings *settings,
+                                        struct xt_err *err)
 {
     if (network->classes)
         return XT_OK;
-    return xt_err_set(
-        err, XT_ERR_DATA, "%s does not tell how many classes it is for: it has no %s.weight",
-        settings->network.init ? settings->network.init : "--init", network->model->head);
+    return xt_err_set(err, XT_ERR_DATA,
+                      "%s does not tell how many classes it is for: it has no %s.weight",
+                      settings->init ? settings->init : "--init", network->model->head);
 }
 
 void xt_network_clear(struct xt_network *network)
@@ -287,8 +283,7 @@ void xt_network_clear(struct xt_network *network)
     *network = (struct xt_network){0};
 }
 
-struct xt_upload_config xt_network_upload_config(struct xt_network *network,
-                                                 const struct xt_settings *settings, int slots)
+struct xt_upload_config xt_network_upload_config(struct xt_network *network, int slots)
 {
     return (struct xt_upload_config){
         .device = &network->device,
@@ -296,7 +291,7 @@ struct xt_upload_config xt_network_upload_config(struct xt_network *network,
         .batch = network->batch,
         .height = network->height,
         .width = network->width,
-        .pageable = !settings->device.pin_memory,
+        .pageable = network->pageable,
     };
 }
 

@@ -26,16 +26,17 @@
 #include "models/registry.h"
 #include "models/weights/weight_file.h"
 #include "infer/network/class_names.h"
-#include "train/settings.h"
+#include "infer/settings.h"
 
 /* The key in a file's metadata by which a checkpoint is told from weights. */
 #define XT_CHECKPOINT_KEY "xtrain_state"
 
-/* What training keeps beside the graphs, each as large as the parameters. */
+/* What training keeps beside the graphs; arrays are as large as the parameters. */
 struct xt_training_arrays {
-    int states;   /* of the optimizer */
+    int states;   /* arrays of the optimizer */
     int averages; /* moving ones, of statistics too */
     int sums;     /* of gradients */
+    int slots;    /* batches that are decoded ahead; 0: none is counted */
 };
 
 struct xt_network {
@@ -58,6 +59,8 @@ struct xt_network {
     struct xt_weight_file weights; /* --init, until the network is built */
     bool has_weights;
     struct xt_span build_span; /* what building took */
+    uint64_t seed;             /* of the weights that are initialised; set before it is built */
+    bool pageable;             /* images are decoded into memory that the device does not read */
     bool over_batch;           /* LPRNet's context norm */
     enum xt_bn_mode bn_before; /* of the run that goes on, for --bn auto; XT_BN_AUTO: none does */
     double checkpoint_bytes;   /* of that run, held in memory while the network is built */
@@ -67,36 +70,39 @@ struct xt_network {
 };
 
 /* Which device the settings ask for, and how it keeps what it compiles. */
-struct xt_device_options xt_network_device_options(const struct xt_settings *settings);
+struct xt_device_options xt_network_device_options(const struct xt_device_settings *settings);
 
 /* Whether training leaves the statistics of batch norms alone: by --bn, else as the run that goes
  * on did, else by what the weights hold once they are there. */
-bool xt_network_freezes_bn(const struct xt_network *network, const struct xt_settings *settings);
+bool xt_network_freezes_bn(const struct xt_network *network,
+                           const struct xt_network_settings *settings);
 /* Whether its device can work in the type of --amp; a warning where slowly. */
 enum xt_status xt_network_check_amp(const struct xt_network *network,
-                                    const struct xt_settings *settings, struct xt_err *err);
+                                    const struct xt_network_settings *settings, struct xt_err *err);
 /* Opens the device and reads --alphabet and --init. The caller clears the network, also after a
  * failure. */
-enum xt_status xt_network_open(struct xt_network *network, const struct xt_settings *settings,
-                               struct xt_err *err);
+enum xt_status xt_network_open(struct xt_network *network,
+                               const struct xt_network_settings *settings,
+                               const struct xt_device_settings *device, struct xt_err *err);
 /* With --device-check, whether the opened device computes right in the run's type. */
 enum xt_status xt_network_check_device(struct xt_network *network,
-                                       const struct xt_settings *settings, struct xt_err *err);
+                                       const struct xt_device_settings *settings, enum xt_amp amp,
+                                       struct xt_err *err);
 /* Takes the classes that the images are of (for plates nothing), unless --classes says that there
  * are more. */
 enum xt_status xt_network_take_classes(struct xt_network *network,
-                                       const struct xt_settings *settings,
+                                       const struct xt_network_settings *settings,
                                        const struct xt_source *source, struct xt_err *err);
 /* The classes that the head of --init tells apart; 0 where it does not say. */
 int xt_network_head_classes(const struct xt_network *network);
 /* An error where nobody has said how many classes there are. */
 enum xt_status xt_network_check_classes(const struct xt_network *network,
-                                        const struct xt_settings *settings, struct xt_err *err);
+                                        const struct xt_network_settings *settings,
+                                        struct xt_err *err);
 void xt_network_clear(struct xt_network *network);
 
 /* How batches of this network get to its device, over so many slots. */
-struct xt_upload_config xt_network_upload_config(struct xt_network *network,
-                                                 const struct xt_settings *settings, int slots);
+struct xt_upload_config xt_network_upload_config(struct xt_network *network, int slots);
 
 /* What a source of images for this network must be like. */
 struct xt_source_options xt_network_source_options(const struct xt_network *network);

@@ -11,7 +11,7 @@
 #include "infer/network/param_files.h"
 
 /* XT_ERR_MEMORY with what to do: err says what is too large already, or the plan as a whole is. */
-static enum xt_status refuse(struct xt_network *network, const struct xt_settings *settings,
+static enum xt_status refuse(struct xt_network *network, const struct xt_network_settings *settings,
                              const struct xt_network_draft *draft,
                              const struct xt_memory_plan *plan, struct xt_err *err)
 {
@@ -30,14 +30,13 @@ static enum xt_status refuse(struct xt_network *network, const struct xt_setting
 
 /* Builds what is described once it is known that there is memory for it. */
 static enum xt_status build_within_memory(struct xt_network *network,
-                                          const struct xt_settings *settings,
+                                          const struct xt_network_settings *settings,
                                           const struct xt_network_draft *draft,
                                           const struct xt_network_draft *evaluation,
                                           struct xt_err *err)
 {
     struct xt_memory_plan plan;
-    enum xt_status status =
-        xt_network_plan_drafts(network, settings, draft, evaluation, &plan, err);
+    enum xt_status status = xt_network_plan_drafts(network, draft, evaluation, &plan, err);
     /* On the CPU nothing is too large in itself: then memory ran out in planning. */
     if (status == XT_ERR_MEMORY && network->device.own_memory)
         return refuse(network, settings, draft, NULL, err);
@@ -93,7 +92,7 @@ static enum xt_status is_other_head(const struct xt_network *network, bool *out,
     return status;
 }
 
-static enum xt_status fill(struct xt_network *network, const struct xt_settings *settings,
+static enum xt_status fill(struct xt_network *network, const struct xt_network_settings *settings,
                            bool training, struct xt_err *err)
 {
     struct xt_params *params = &network->params;
@@ -106,8 +105,8 @@ static enum xt_status fill(struct xt_network *network, const struct xt_settings 
         status = xt_head_adapt(network, settings, training, &adapted, err);
     if (!status && network->has_weights && training && !adapted)
         status = is_other_head(network, &other_head, err);
-    if (!status && (!network->has_weights || settings->network.init_partial || other_head))
-        status = xt_params_initialise(params, &network->device, settings->data.seed,
+    if (!status && (!network->has_weights || settings->init_partial || other_head))
+        status = xt_params_initialise(params, &network->device, network->seed,
                                       network->model->initial_bias, err);
     if (status || !network->has_weights)
         return status;
@@ -117,30 +116,30 @@ static enum xt_status fill(struct xt_network *network, const struct xt_settings 
     if (other_head && network->bn_before == XT_BN_AUTO)
         xt_log_note("%s: its last layer %s is of %d classes, other than the %d of the data: it "
                     "starts from random weights, all else is taken",
-                    settings->network.init, network->model->head, xt_network_head_classes(network),
+                    settings->init, network->model->head, xt_network_head_classes(network),
                     network->classes);
     struct xt_params_view view = {params->values, params->stats};
-    return xt_params_from_file(params, &network->device, &view, &network->weights,
-                               settings->network.init, settings->network.init_partial,
-                               other_head ? head : NULL, err);
+    return xt_params_from_file(params, &network->device, &view, &network->weights, settings->init,
+                               settings->init_partial, other_head ? head : NULL, err);
 }
 
 /* What freezing the statistics depends on, and says so where the weights decide. */
-static void choose_bn(struct xt_network *network, const struct xt_settings *settings, bool training)
+static void choose_bn(struct xt_network *network, const struct xt_network_settings *settings,
+                      bool training)
 {
     bool untouched = network->params.frozen_at_init;
     network->bn_frozen = xt_network_freezes_bn(network, settings);
     network->graph->options.bn_frozen = training && network->bn_frozen;
     if (!training || !untouched)
         return;
-    if (settings->network.bn == XT_BN_AUTO && network->bn_before == XT_BN_AUTO)
+    if (settings->bn == XT_BN_AUTO && network->bn_before == XT_BN_AUTO)
         xt_log_note("%s: its batch norm statistics are still 0 and 1, so it was trained without "
                     "them; they stay frozen, scale and shift go on learning (--bn frozen)",
-                    settings->network.init);
-    else if (settings->network.bn == XT_BN_BATCH)
+                    settings->init);
+    else if (settings->bn == XT_BN_BATCH)
         xt_log_warn("%s was trained without batch norm statistics (they are still 0 and 1); --bn "
                     "batch will undo much of what it knows",
-                    settings->network.init);
+                    settings->init);
 }
 
 /* So that a run that is killed later has not compiled for nothing; a cache that cannot be kept
@@ -154,8 +153,9 @@ static void keep_kernels(struct xt_network *network)
 
 /* On the CPU the kernels decide how parameters lie, so these are filled last. On an XPU parameters
  * are plain, and which kernels there are depends on what the weights say about the statistics. */
-static enum xt_status build_cpu(struct xt_network *network, const struct xt_settings *settings,
-                                bool training, struct xt_err *err)
+static enum xt_status build_cpu(struct xt_network *network,
+                                const struct xt_network_settings *settings, bool training,
+                                struct xt_err *err)
 {
     struct xt_network_draft draft = {&network->params, network->batch, training, NULL, NULL};
     enum xt_status status = xt_network_describe(network, settings, &draft, err);
@@ -170,8 +170,9 @@ static enum xt_status build_cpu(struct xt_network *network, const struct xt_sett
     return status;
 }
 
-static enum xt_status build_xpu(struct xt_network *network, const struct xt_settings *settings,
-                                bool training, struct xt_err *err)
+static enum xt_status build_xpu(struct xt_network *network,
+                                const struct xt_network_settings *settings, bool training,
+                                struct xt_err *err)
 {
     struct xt_network_draft draft = {&network->params, network->batch, training, NULL, NULL};
     struct xt_network_draft evaluation = {&network->params, network->batch, false, NULL, NULL};
@@ -191,8 +192,9 @@ static enum xt_status build_xpu(struct xt_network *network, const struct xt_sett
     return status ? status : build_within_memory(network, settings, &draft, &evaluation, err);
 }
 
-enum xt_status xt_network_build(struct xt_network *network, const struct xt_settings *settings,
-                                int batch, bool training, struct xt_err *err)
+enum xt_status xt_network_build(struct xt_network *network,
+                                const struct xt_network_settings *settings, int batch,
+                                bool training, struct xt_err *err)
 {
     struct xt_span start = xt_span_now();
     network->batch = batch;
@@ -210,7 +212,7 @@ enum xt_status xt_network_build(struct xt_network *network, const struct xt_sett
 }
 
 enum xt_status xt_network_build_beside(struct xt_network *network,
-                                       const struct xt_settings *settings, int batch,
+                                       const struct xt_network_settings *settings, int batch,
                                        struct xt_graph **out, struct xt_err *err)
 {
     struct xt_network_draft draft = {&network->params, batch, false, NULL, NULL};
@@ -221,8 +223,9 @@ enum xt_status xt_network_build_beside(struct xt_network *network,
                                         &(struct xt_network_draft){.graph = NULL}, err);
 }
 
-enum xt_status xt_network_rebuild(struct xt_network *network, const struct xt_settings *settings,
-                                  int batch, struct xt_err *err)
+enum xt_status xt_network_rebuild(struct xt_network *network,
+                                  const struct xt_network_settings *settings, int batch,
+                                  struct xt_err *err)
 {
     enum xt_status status = xt_network_check_amp(network, settings, err);
     if (status)
@@ -235,9 +238,11 @@ enum xt_status xt_network_rebuild(struct xt_network *network, const struct xt_se
     return status;
 }
 
-enum xt_status xt_network_init(struct xt_network *network, const struct xt_settings *settings,
-                               int batch, bool training, struct xt_err *err)
+enum xt_status xt_network_init(struct xt_network *network,
+                               const struct xt_network_settings *settings,
+                               const struct xt_device_settings *device, int batch, bool training,
+                               struct xt_err *err)
 {
-    enum xt_status status = xt_network_open(network, settings, err);
+    enum xt_status status = xt_network_open(network, settings, device, err);
     return status ? status : xt_network_build(network, settings, batch, training, err);
 }

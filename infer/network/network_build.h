@@ -8,22 +8,26 @@
 
 #include "base/err.h"
 #include "infer/network/network.h"
-#include "train/settings.h"
+#include "infer/settings.h"
 
 /* Builds the graph for `batch` and fills it from --init or from `seed`. */
-enum xt_status xt_network_build(struct xt_network *network, const struct xt_settings *settings,
-                                int batch, bool training, struct xt_err *err);
+enum xt_status xt_network_build(struct xt_network *network,
+                                const struct xt_network_settings *settings, int batch,
+                                bool training, struct xt_err *err);
 /* Builds one more graph for inference, over the same parameters; *out is the caller's to destroy,
  * also after a failure, before the network is cleared. */
 enum xt_status xt_network_build_beside(struct xt_network *network,
-                                       const struct xt_settings *settings, int batch,
+                                       const struct xt_network_settings *settings, int batch,
                                        struct xt_graph **out, struct xt_err *err);
 /* Builds another graph for inference in place of the one there is, over the same parameters and
  * with settings->amp as its type: int8 where the network's ranges are known, float32 until then. */
-enum xt_status xt_network_rebuild(struct xt_network *network, const struct xt_settings *settings,
-                                  int batch, struct xt_err *err);
+enum xt_status xt_network_rebuild(struct xt_network *network,
+                                  const struct xt_network_settings *settings, int batch,
+                                  struct xt_err *err);
 /* Open and build. */
-enum xt_status xt_network_init(struct xt_network *network, const struct xt_settings *settings,
-                               int batch, bool training, struct xt_err *err);
+enum xt_status xt_network_init(struct xt_network *network,
+                               const struct xt_network_settings *settings,
+                               const struct xt_device_settings *device, int batch, bool training,
+                               struct xt_err *err);
 
 #endif

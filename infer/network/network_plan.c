@@ -16,30 +16,31 @@ static enum xt_status check_int8(bool training, struct xt_err *err)
 
 /* On the CPU fp16 is for fused inference: oneDNN's gradients in fp16 are by reference kernels. */
 static enum xt_status check_fp16(const struct xt_network *network,
-                                 const struct xt_settings *settings, bool training,
+                                 const struct xt_network_settings *settings, bool training,
                                  struct xt_err *err)
 {
-    if (settings->network.amp != XT_AMP_FP16 || network->device.trains_fp16)
+    if (settings->amp != XT_AMP_FP16 || network->device.trains_fp16)
         return XT_OK;
     if (training)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--amp fp16: oneDNN trains in 16-bit floats on the CPU by its reference "
                           "kernels alone, which are far slower than float32; use --amp bf16");
-    if (!settings->network.fuse)
+    if (!settings->fuse)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--amp fp16 runs fused on the CPU; leave --no-fuse out, or use bf16");
     return XT_OK;
 }
 
-enum xt_status xt_network_describe(struct xt_network *network, const struct xt_settings *settings,
+enum xt_status xt_network_describe(struct xt_network *network,
+                                   const struct xt_network_settings *settings,
                                    struct xt_network_draft *draft, struct xt_err *err)
 {
-    bool int8 = settings->network.amp == XT_AMP_INT8;
+    bool int8 = settings->amp == XT_AMP_INT8;
     bool training = draft->training;
     bool shows_ranges = int8 && !network->ranges.tensors; /* of what is between ops */
     enum xt_status status =
         int8 ? check_int8(training, err) : check_fp16(network, settings, training, err);
-    if (!status && training && settings->network.recompute && network->device.own_memory)
+    if (!status && training && settings->recompute && network->device.own_memory)
         status = xt_err_set(err, XT_ERR_USAGE,
                             "--recompute is for the CPU so far: an XPU's kernels are made for "
                             "passes that keep everything; a smaller --batch with --accumulate "
@@ -51,17 +52,17 @@ enum xt_status xt_network_describe(struct xt_network *network, const struct xt_s
         .params = draft->params,
         .batch = draft->batch,
         .training = training,
-        .dtype = xt_amp_dtype(settings->network.amp),
-        .recompute = training && settings->network.recompute,
-        .fuse = !training && settings->network.fuse,
+        .dtype = xt_amp_dtype(settings->amp),
+        .recompute = training && settings->recompute,
+        .fuse = !training && settings->fuse,
         .int8 = int8 && network->ranges.tensors ? &network->ranges : NULL,
         .bn_frozen = training && xt_network_freezes_bn(network, settings),
-        .learn_from = training ? settings->network.freeze_until : NULL,
-        .by_slices = training || (settings->network.fuse && !shows_ranges),
-        .lower_bound = settings->network.lower_bound,
+        .learn_from = training ? settings->freeze_until : NULL,
+        .by_slices = training || (settings->fuse && !shows_ranges),
+        .lower_bound = settings->lower_bound,
     };
-    if (settings->network.kernels)
-        options.observer = *settings->network.kernels;
+    if (settings->kernels)
+        options.observer = *settings->kernels;
     struct xt_model_options model_options = {
         .classes = network->classes,
         .height = network->height,
@@ -83,7 +84,6 @@ static size_t slot_bytes(const struct xt_network *network, int batch)
 
 /* The order of the samples, a few bytes each, is not known here. */
 enum xt_status xt_network_plan_drafts(struct xt_network *network,
-                                      const struct xt_settings *settings,
                                       const struct xt_network_draft *draft,
                                       const struct xt_network_draft *evaluation,
                                       struct xt_memory_plan *plan, struct xt_err *err)
@@ -93,9 +93,9 @@ enum xt_status xt_network_plan_drafts(struct xt_network *network,
         .averages = draft->training ? network->training.averages : 0,
         .sums = draft->training ? network->training.sums : 0,
         .slot_bytes = slot_bytes(network, draft->batch),
-        .slots = draft->training ? xt_feed_slots(settings) : XT_FEED_EVALUATION_SLOTS,
+        .slots = draft->training ? network->training.slots : XT_FEED_EVALUATION_SLOTS,
         .evaluation_slots = draft->training ? XT_FEED_EVALUATION_SLOTS : 0,
-        .pinned = settings->device.pin_memory,
+        .pinned = !network->pageable,
         .held = network->checkpoint_bytes,
     };
     size_t most = xt_device_allocation_most(&network->device);
@@ -114,9 +114,9 @@ bool xt_network_needs_evaluation(const struct xt_network *network, bool training
     return training && network->device.compiles;
 }
 
-enum xt_status xt_network_plan(struct xt_network *network, const struct xt_settings *settings,
-                               int batch, bool training, struct xt_memory_plan *plan,
-                               struct xt_err *err)
+enum xt_status xt_network_plan(struct xt_network *network,
+                               const struct xt_network_settings *settings, int batch, bool training,
+                               struct xt_memory_plan *plan, struct xt_err *err)
 {
     struct xt_params *params = NULL;
     enum xt_status status = xt_mem_calloc(&params, 2, sizeof *params, "a plan's parameters", err);
@@ -128,7 +128,7 @@ enum xt_status xt_network_plan(struct xt_network *network, const struct xt_setti
     if (!status && xt_network_needs_evaluation(network, training))
         status = xt_network_describe(network, settings, &evaluation, err);
     if (!status)
-        status = xt_network_plan_drafts(network, settings, &draft, &evaluation, plan, err);
+        status = xt_network_plan_drafts(network, &draft, &evaluation, plan, err);
     xt_graph_destroy(draft.graph);
     xt_graph_destroy(evaluation.graph);
     xt_params_clear(&params[0]);

@@ -42,7 +42,7 @@ struct xtrain_answer {
 };
 
 struct xtrain {
-    const struct xt_settings *settings; /* until READY */
+    struct xt_infer_settings settings;
     struct xt_engine_plan plan;
     struct xt_session session; /* the worker's; its network is only read once it is open */
     struct xt_feed_size size;
@@ -87,7 +87,8 @@ static bool wait_for_plan(struct xtrain *engine)
 static enum xt_status build(struct xtrain *engine, struct xt_err *err)
 {
     struct xt_session *session = &engine->session;
-    enum xt_status status = xt_session_build(session, engine->settings, &engine->plan.session, err);
+    enum xt_status status =
+        xt_session_build(session, &engine->settings, &engine->plan.session, err);
     if (!status)
         status = xt_mem_calloc(&engine->pass, (size_t)session->network.batch,
                                sizeof(struct xtrain_answer *), "a batch of answers", err);
@@ -227,7 +228,7 @@ static void *work(void *argument)
 {
     struct xtrain *engine = argument;
     struct xt_err err = {0};
-    err.status = xt_session_open(&engine->session, engine->settings, &err);
+    err.status = xt_session_open(&engine->session, &engine->settings, &err);
     enter(engine, OPEN, &err);
     if (!err.status && wait_for_plan(engine)) {
         err.status = build(engine, &err);
@@ -281,7 +282,7 @@ static void destroy(struct xtrain *engine)
     free(engine);
 }
 
-enum xt_status xt_engine_open(struct xtrain **out, const struct xt_settings *settings,
+enum xt_status xt_engine_open(struct xtrain **out, const struct xt_infer_settings *settings,
                               struct xt_err *err)
 {
     struct xtrain *engine = NULL;
@@ -289,7 +290,7 @@ enum xt_status xt_engine_open(struct xtrain **out, const struct xt_settings *set
     enum xt_status status = xt_mem_calloc(&engine, 1, sizeof *engine, "a network", err);
     if (status)
         return status;
-    engine->settings = settings;
+    engine->settings = *settings;
     engine->last = &engine->first;
     init_locks(engine);
     status = xt_thread_start(&engine->worker, work, engine, "the thread that computes", err);

@@ -24,8 +24,9 @@ struct xt_engine_plan {
     void *context;
 };
 
-/* Opens the weights settings->init; the settings stay until it is started or closed. */
-enum xt_status xt_engine_open(struct xtrain **out, const struct xt_settings *settings,
+/* Opens the weights network.init; the strings of the settings stay until it is started or closed.
+ */
+enum xt_status xt_engine_open(struct xtrain **out, const struct xt_infer_settings *settings,
                               struct xt_err *err);
 /* Builds the network; then it answers. */
 enum xt_status xt_engine_start(struct xtrain *engine, const struct xt_engine_plan *plan,

@@ -8,7 +8,8 @@
 #include "infer/session/engine.h"
 #include "infer/session/library.h"
 
-static enum xt_status take_type(const char *type, struct xt_settings *settings, struct xt_err *err)
+static enum xt_status take_type(const char *type, struct xt_infer_settings *settings,
+                                struct xt_err *err)
 {
     for (int amp = XT_AMP_OFF; type && amp < XT_AMP_COUNT; amp++)
         if (strcmp(type, xt_amp_name((enum xt_amp)amp)) == 0) {
@@ -21,7 +22,7 @@ static enum xt_status take_type(const char *type, struct xt_settings *settings, 
 }
 
 enum xt_status xt_library_settings(const char *weights, const struct xtrain_options *options,
-                                   struct xt_settings *out, struct xt_err *err)
+                                   struct xt_infer_settings *out, struct xt_err *err)
 {
     static const struct {
         const char *name;
@@ -33,7 +34,7 @@ enum xt_status xt_library_settings(const char *weights, const struct xtrain_opti
         {"top", offsetof(struct xtrain_options, top), XT_DECODE_MAX},
         {"queue", offsetof(struct xtrain_options, queue), 1 << 24},
     };
-    *out = (struct xt_settings){
+    *out = (struct xt_infer_settings){
         .network.init = weights,
         .device.name = options->device ? options->device : "cpu",
         .answer.calibrate = options->calibrate,
@@ -67,7 +68,7 @@ int xtrain_open(struct xtrain **out, const char *weights, const struct xtrain_op
     static const struct xtrain_options none;
     const struct xtrain_options *given = options ? options : &none;
     struct xt_err err = {0};
-    struct xt_settings settings = {0};
+    struct xt_infer_settings settings = {0};
     char *file = NULL;
     *out = NULL;
     xt_log_hush();

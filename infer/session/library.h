@@ -4,11 +4,11 @@
 
 #include "base/err.h"
 #include "infer/session/xtrain.h"
-#include "train/settings.h"
+#include "infer/settings.h"
 
 /* The settings of a run of predict with these options; strings are borrowed. XT_ERR_USAGE for what
  * cannot be meant. */
 enum xt_status xt_library_settings(const char *weights, const struct xtrain_options *options,
-                                   struct xt_settings *out, struct xt_err *err);
+                                   struct xt_infer_settings *out, struct xt_err *err);
 
 #endif

@@ -11,25 +11,27 @@
 
 /* Which images are read decides nothing about the answer to one of them, so the ranges cannot come
  * from them. */
-static enum xt_status check_int8(const struct xt_settings *s, struct xt_err *err)
+static enum xt_status check_int8(const struct xt_infer_settings *s, struct xt_err *err)
 {
     if (s->network.amp != XT_AMP_INT8)
         return XT_OK;
     if (s->answer.calibrate)
-        return xt_calibrate_check(s, err);
+        return xt_calibrate_check(&s->network, err);
     return xt_err_set(err, XT_ERR_USAGE,
                       "--amp int8 has to know how large the numbers in the network get: give "
                       "--calibrate DIR with images like those to be read, best those it was "
                       "trained on");
 }
 
-enum xt_status xt_session_open(struct xt_session *session, const struct xt_settings *settings,
+enum xt_status xt_session_open(struct xt_session *session, const struct xt_infer_settings *settings,
                                struct xt_err *err)
 {
     enum xt_status status = check_int8(settings, err);
     if (!status)
-        status = xt_network_open(&session->network, settings, err);
-    return status ? status : xt_network_check_device(&session->network, settings, err);
+        status = xt_network_open(&session->network, &settings->network, &settings->device, err);
+    return status ? status
+                  : xt_network_check_device(&session->network, &settings->device,
+                                            settings->network.amp, err);
 }
 
 size_t xt_session_image_bytes(const struct xt_session *session)
@@ -37,17 +39,20 @@ size_t xt_session_image_bytes(const struct xt_session *session)
     return (size_t)session->network.height * (size_t)session->network.width * 3;
 }
 
-static enum xt_status build_network(struct xt_session *session, const struct xt_settings *settings,
+static enum xt_status build_network(struct xt_session *session,
+                                    const struct xt_infer_settings *settings,
                                     const struct xt_session_plan *plan, struct xt_err *err)
 {
     struct xt_calibration calibration;
     struct xt_network *network = &session->network;
     int batch = plan->batch;
-    enum xt_status status = batch ? XT_OK : xt_network_check_classes(network, settings, err);
+    enum xt_status status =
+        batch ? XT_OK : xt_network_check_classes(network, &settings->network, err);
     if (!status && !batch)
-        status = xt_auto_batch_take(network, settings, false, plan->images, &batch, err);
+        status =
+            xt_auto_batch_take(network, &settings->network, false, plan->images, NULL, &batch, err);
     if (!status)
-        status = xt_network_build(network, settings, batch, false, err);
+        status = xt_network_build(network, &settings->network, batch, false, err);
     if (status || settings->network.amp != XT_AMP_INT8)
         return status;
     status =
@@ -59,15 +64,16 @@ static enum xt_status build_network(struct xt_session *session, const struct xt_
 }
 
 /* Each a quarter of the next: more would take more memory for their weights. */
-static enum xt_status build_smaller(struct xt_session *session, const struct xt_settings *settings,
-                                    int batch, struct xt_err *err)
+static enum xt_status build_smaller(struct xt_session *session,
+                                    const struct xt_infer_settings *settings, int batch,
+                                    struct xt_err *err)
 {
     enum xt_status status = XT_OK;
     if (batch > 1) {
         int less = (batch + 3) / 4;
         status = build_smaller(session, settings, less, err);
         if (!status)
-            status = xt_network_build_beside(&session->network, settings, less,
+            status = xt_network_build_beside(&session->network, &settings->network, less,
                                              &session->graphs[session->graph_count], err);
         session->graph_count += session->graphs[session->graph_count] != NULL;
     }
@@ -82,7 +88,8 @@ static enum xt_status warm(struct xt_session *session, struct xt_err *err)
     return status;
 }
 
-enum xt_status xt_session_build(struct xt_session *session, const struct xt_settings *settings,
+enum xt_status xt_session_build(struct xt_session *session,
+                                const struct xt_infer_settings *settings,
                                 const struct xt_session_plan *plan, struct xt_err *err)
 {
     struct xt_network *network = &session->network;
@@ -90,7 +97,7 @@ enum xt_status xt_session_build(struct xt_session *session, const struct xt_sett
     if (!status && plan->any_count)
         status = build_smaller(session, settings, network->batch, err);
     if (!status)
-        status = xt_objective_create(&session->objective, network, settings, err);
+        status = xt_objective_create(&session->objective, network, &settings->answer, err);
     if (!status)
         status = xt_mem_aligned(&session->pixels, (size_t)network->batch,
                                 xt_session_image_bytes(session), "a batch of images", err);

@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "infer/answer/objective.h"
 #include "infer/network/network.h"
-#include "train/settings.h"
+#include "infer/settings.h"
 
 /* Quarters of the largest batch, 65536, down to 1. */
 enum { XT_SESSION_GRAPHS = 9, XT_SESSION_BATCH = 16 };
@@ -32,12 +32,13 @@ struct xt_session {
     uint8_t *pixels; /* [batch][height][width][3]: what the next pass reads */
 };
 
-/* What the network is, once it is open: device, task, size. The weights are settings->init. */
-enum xt_status xt_session_open(struct xt_session *session, const struct xt_settings *settings,
+/* What the network is, once it is open: device, task, size. The weights are network.init. */
+enum xt_status xt_session_open(struct xt_session *session, const struct xt_infer_settings *settings,
                                struct xt_err *err);
 /* Builds it and runs each graph once, on blank images, so that the first answer is as quick as the
  * others. */
-enum xt_status xt_session_build(struct xt_session *session, const struct xt_settings *settings,
+enum xt_status xt_session_build(struct xt_session *session,
+                                const struct xt_infer_settings *settings,
                                 const struct xt_session_plan *plan, struct xt_err *err);
 /* How many of so many waiting images are best taken into the next pass: those that fill a graph, or
  * nearly; what a graph lacks it computes all the same. */

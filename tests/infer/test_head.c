@@ -12,15 +12,15 @@
 
 enum { PIXELS = 24 * 94 * 3, STEPS = 18 };
 
-static struct xt_settings settings_of(const char *model, const char *init, const char *alphabet)
+static struct xt_infer_settings settings_of(const char *model, const char *init,
+                                            const char *alphabet)
 {
-    return (struct xt_settings){.network.model = model,
-                                .network.init = init,
-                                .network.alphabet = alphabet,
-                                .device.name = "cpu",
-                                .device.threads = 1,
-                                .network.fuse = true,
-                                .recipe.head_lr_factor = 1};
+    return (struct xt_infer_settings){.network.model = model,
+                                      .network.init = init,
+                                      .network.alphabet = alphabet,
+                                      .device.name = "cpu",
+                                      .device.threads = 1,
+                                      .network.fuse = true};
 }
 
 static const char *alphabet_of(const char *folder, const char *name, const char *symbols)
@@ -30,10 +30,10 @@ static const char *alphabet_of(const char *folder, const char *name, const char 
     return path;
 }
 
-static void open_network(struct xt_network *network, const struct xt_settings *settings)
+static void open_network(struct xt_network *network, const struct xt_infer_settings *settings)
 {
     struct xt_err err = {.status = XT_OK};
-    if (xt_network_init(network, settings, 1, false, &err))
+    if (xt_network_init(network, &settings->network, &settings->device, 1, false, &err))
         fail_msg("%s", err.text);
 }
 
@@ -42,7 +42,7 @@ static const char *save_weights(const char *folder, const char *alphabet)
 {
     struct xt_err err;
     const char *path = support_path(folder, "old.safetensors");
-    struct xt_settings settings = settings_of("lprnet", NULL, alphabet);
+    struct xt_infer_settings settings = settings_of("lprnet", NULL, alphabet);
     struct xt_network network;
     open_network(&network, &settings);
     for (size_t i = 0; i < network.params.value_floats; i++)
@@ -92,9 +92,11 @@ enum { FEATURES = 64 + 128 + 256 };
 
 static void kept_symbols_keep_their_rows_and_columns_bit_for_bit(void **state)
 {
-    struct xt_settings old = settings_of("lprnet", NULL, alphabet_of(*state, "old.txt", "ABCD京-"));
+    struct xt_infer_settings old =
+        settings_of("lprnet", NULL, alphabet_of(*state, "old.txt", "ABCD京-"));
     const char *path = save_weights(*state, old.network.alphabet);
-    struct xt_settings new = settings_of("lprnet", path, alphabet_of(*state, "new.txt", "X京YAZ_"));
+    struct xt_infer_settings new =
+        settings_of("lprnet", path, alphabet_of(*state, "new.txt", "X京YAZ_"));
     static const int from[] = {-1, 4, -1, 0, -1, 5}; /* the blank is the blank */
     static const char *const vectors[] = {"backbone.20.bias",        "backbone.21.weight",
                                           "backbone.21.bias",        "backbone.21.running_mean",
@@ -143,9 +145,11 @@ static void logits_of(struct xt_network *network, float *out)
  * the new one's never the largest. */
 static void a_replaced_symbol_changes_nothing_of_the_others(void **state)
 {
-    struct xt_settings old = settings_of("lprnet", NULL, alphabet_of(*state, "old.txt", "ABCD-"));
+    struct xt_infer_settings old =
+        settings_of("lprnet", NULL, alphabet_of(*state, "old.txt", "ABCD-"));
     const char *path = save_weights(*state, old.network.alphabet);
-    struct xt_settings new = settings_of("lprnet", path, alphabet_of(*state, "new.txt", "DNBA-"));
+    struct xt_infer_settings new =
+        settings_of("lprnet", path, alphabet_of(*state, "new.txt", "DNBA-"));
     static const int from[] = {3, -1, 1, 0, 4};
     float before[STEPS * 5];
     float after[STEPS * 5];
@@ -177,7 +181,7 @@ static void weights_without_an_alphabet_are_taken_for_what_alphabet_says(void **
     const char *alphabet = alphabet_of(*state, "old.txt", "ABCD-");
     const char *path = save_weights(*state, alphabet);
     const char *bare = support_path(*state, "bare.safetensors");
-    struct xt_settings settings =
+    struct xt_infer_settings settings =
         settings_of("lprnet", bare, alphabet_of(*state, "new.txt", "DCBA-"));
     struct xt_network network;
     assert_int_equal(xt_weight_file_read(&file, path, SIZE_MAX, &err), XT_OK);
@@ -198,18 +202,18 @@ static void open_classes(struct xt_network *network, const char *init, int class
     struct xt_err err = {.status = XT_OK};
     char spec[64];
     struct xt_source *source = NULL;
-    struct xt_settings settings = settings_of("resnet50", init, NULL);
+    struct xt_infer_settings settings = settings_of("resnet50", init, NULL);
     settings.network.image_size = 32;
     settings.network.fuse = false;
     snprintf(spec, sizeof spec, "synth:shapes?count=8&seed=1&classes=%d", classes);
-    enum xt_status status = xt_network_open(network, &settings, &err);
+    enum xt_status status = xt_network_open(network, &settings.network, &settings.device, &err);
     struct xt_source_options options = xt_network_source_options(network);
     if (!status)
         status = xt_source_open(&source, spec, &options, &err);
     if (!status)
-        status = xt_network_take_classes(network, &settings, source, &err);
+        status = xt_network_take_classes(network, &settings.network, source, &err);
     if (!status)
-        status = xt_network_build(network, &settings, 1, true, &err);
+        status = xt_network_build(network, &settings.network, 1, true, &err);
     xt_source_destroy(source);
     if (status)
         fail_msg("%s", err.text);

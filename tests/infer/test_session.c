@@ -24,12 +24,12 @@ static char weights[64];
 static int make_weights(void **state)
 {
     (void)state;
-    struct xt_settings settings = {
+    struct xt_infer_settings settings = {
         .network.model = "lprnet", .device.name = "cpu", .device.threads = 1, .network.fuse = true};
     struct xt_network network;
     struct xt_err err;
     snprintf(weights, sizeof weights, "/tmp/xtrain-session-%d.safetensors", (int)getpid());
-    int failed = xt_network_init(&network, &settings, 1, false, &err) ||
+    int failed = xt_network_init(&network, &settings.network, &settings.device, 1, false, &err) ||
                  xt_network_save(&network, weights, &err);
     xt_network_clear(&network);
     return failed;
@@ -395,7 +395,7 @@ static void test_defaults_are_those_of_predict(void **state)
     (void)state;
     const char *const arguments[] = {"w.safetensors", "car.jpg"};
     struct xt_options options;
-    struct xt_settings own;
+    struct xt_infer_settings own;
     struct xt_err err;
     const struct xtrain_options none = {0};
     assert_int_equal(xt_options_parse(&options, 2, arguments, XT_COMMAND_PREDICT, NULL, &err),

@@ -8,31 +8,30 @@
 #include "infer/network/network_build.h"
 #include "infer/network/param_files.h"
 
-static struct xt_settings settings_of(const char *init)
+static struct xt_infer_settings settings_of(const char *init)
 {
-    return (struct xt_settings){.network.model = "resnet50",
-                                .network.init = init,
-                                .network.image_size = 32,
-                                .device.name = "cpu",
-                                .device.threads = 1,
-                                .recipe.head_lr_factor = 1};
+    return (struct xt_infer_settings){.network.model = "resnet50",
+                                      .network.init = init,
+                                      .network.image_size = 32,
+                                      .device.name = "cpu",
+                                      .device.threads = 1};
 }
 
 /* A network for training on made shapes of this many classes. */
-static enum xt_status train_on(struct xt_network *network, const struct xt_settings *settings,
+static enum xt_status train_on(struct xt_network *network, const struct xt_infer_settings *settings,
                                int classes, struct xt_err *err)
 {
     char spec[64];
     snprintf(spec, sizeof spec, "synth:shapes?count=8&seed=1&classes=%d", classes);
     struct xt_source *source = NULL;
-    enum xt_status status = xt_network_open(network, settings, err);
+    enum xt_status status = xt_network_open(network, &settings->network, &settings->device, err);
     struct xt_source_options options = xt_network_source_options(network);
     if (!status)
         status = xt_source_open(&source, spec, &options, err);
     if (!status)
-        status = xt_network_take_classes(network, settings, source, err);
+        status = xt_network_take_classes(network, &settings->network, source, err);
     if (!status)
-        status = xt_network_build(network, settings, 1, true, err);
+        status = xt_network_build(network, &settings->network, 1, true, err);
     xt_source_destroy(source);
     return status;
 }
@@ -75,8 +74,8 @@ static void a_head_of_other_classes_is_another_and_all_else_is_taken(void **stat
 {
     struct xt_err err;
     const char *path = support_path(*state, "four.safetensors");
-    struct xt_settings fresh = settings_of(NULL);
-    struct xt_settings tuned = settings_of(path);
+    struct xt_infer_settings fresh = settings_of(NULL);
+    struct xt_infer_settings tuned = settings_of(path);
     tuned.data.seed = 1;
     struct xt_network four;
     struct xt_network three;
@@ -95,14 +94,14 @@ static void weights_say_their_classes_and_image_size(void **state)
 {
     struct xt_err err;
     const char *path = support_path(*state, "four.safetensors");
-    struct xt_settings fresh = settings_of(NULL);
-    struct xt_settings used = settings_of(path);
+    struct xt_infer_settings fresh = settings_of(NULL);
+    struct xt_infer_settings used = settings_of(path);
     used.network.image_size = 0;
     struct xt_network network;
     assert_int_equal(train_on(&network, &fresh, 4, &err), XT_OK);
     assert_int_equal(xt_network_save(&network, path, &err), XT_OK);
     xt_network_clear(&network);
-    assert_int_equal(xt_network_init(&network, &used, 1, false, &err), XT_OK);
+    assert_int_equal(xt_network_init(&network, &used.network, &used.device, 1, false, &err), XT_OK);
     assert_int_equal(network.classes, 4);
     assert_int_equal(network.class_names.count, 4);
     assert_int_equal(network.height, 32);
@@ -113,8 +112,8 @@ static void a_head_called_fc_0_is_the_head(void **state)
 {
     struct xt_err err;
     const char *path = support_path(*state, "head.safetensors");
-    struct xt_settings fresh = settings_of(NULL);
-    struct xt_settings tuned = settings_of(path);
+    struct xt_infer_settings fresh = settings_of(NULL);
+    struct xt_infer_settings tuned = settings_of(path);
     tuned.data.seed = 1;
     struct xt_network first;
     struct xt_network second;
@@ -133,9 +132,9 @@ static void pixels_are_normalised_as_the_weights_say_or_are(void **state)
     struct xt_err err;
     const char *foreign = support_path(*state, "foreign.safetensors");
     const char *own = support_path(*state, "own.safetensors");
-    struct xt_settings fresh = settings_of(NULL);
-    struct xt_settings tuned = settings_of(foreign);
-    struct xt_settings used = settings_of(own);
+    struct xt_infer_settings fresh = settings_of(NULL);
+    struct xt_infer_settings tuned = settings_of(foreign);
+    struct xt_infer_settings used = settings_of(own);
     struct xt_network network;
     assert_int_equal(train_on(&network, &fresh, 4, &err), XT_OK);
     assert_string_equal(network.normalise_text, "half");
@@ -145,16 +144,17 @@ static void pixels_are_normalised_as_the_weights_say_or_are(void **state)
     assert_string_equal(network.normalise_text, "imagenet");
     assert_int_equal(xt_network_save(&network, own, &err), XT_OK);
     xt_network_clear(&network);
-    assert_int_equal(xt_network_init(&network, &used, 1, false, &err), XT_OK);
+    assert_int_equal(xt_network_init(&network, &used.network, &used.device, 1, false, &err), XT_OK);
     assert_string_equal(network.normalise_text, "imagenet");
     xt_network_clear(&network);
     used.network.normalize = "0.1,0.2,0.3/0.5";
-    assert_int_equal(xt_network_init(&network, &used, 1, false, &err), XT_OK);
+    assert_int_equal(xt_network_init(&network, &used.network, &used.device, 1, false, &err), XT_OK);
     assert_string_equal(network.normalise_by, "--normalize");
     assert_true(network.normalise.mean[2] == 76.5F);
     xt_network_clear(&network);
     used.network.normalize = "zero";
-    assert_int_equal(xt_network_init(&network, &used, 1, false, &err), XT_ERR_USAGE);
+    assert_int_equal(xt_network_init(&network, &used.network, &used.device, 1, false, &err),
+                     XT_ERR_USAGE);
     xt_network_clear(&network);
 }
 
@@ -162,7 +162,7 @@ static void fewer_classes_than_the_images_show_are_refused(void **state)
 {
     (void)state;
     struct xt_err err;
-    struct xt_settings settings = settings_of(NULL);
+    struct xt_infer_settings settings = settings_of(NULL);
     settings.network.classes = 3;
     struct xt_network network;
     assert_int_equal(train_on(&network, &settings, 4, &err), XT_ERR_USAGE);
@@ -174,7 +174,7 @@ static void images_below_32_are_refused(void **state)
 {
     (void)state;
     struct xt_err err;
-    struct xt_settings settings = settings_of(NULL);
+    struct xt_infer_settings settings = settings_of(NULL);
     settings.network.image_size = 31;
     struct xt_network network;
     assert_int_equal(train_on(&network, &settings, 4, &err), XT_ERR_USAGE);
@@ -186,7 +186,7 @@ static void a_layer_to_freeze_until_must_be_there(void **state)
 {
     (void)state;
     struct xt_err err;
-    struct xt_settings settings = settings_of(NULL);
+    struct xt_infer_settings settings = settings_of(NULL);
     settings.network.freeze_until = "layer5";
     struct xt_network network;
     assert_int_equal(train_on(&network, &settings, 4, &err), XT_ERR_USAGE);
@@ -198,7 +198,7 @@ static void layers_before_freeze_until_are_frozen(void **state)
 {
     (void)state;
     struct xt_err err;
-    struct xt_settings settings = settings_of(NULL);
+    struct xt_infer_settings settings = settings_of(NULL);
     settings.network.freeze_until = "layer3";
     struct xt_network network;
     assert_int_equal(train_on(&network, &settings, 4, &err), XT_OK);

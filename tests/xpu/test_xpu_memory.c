@@ -16,11 +16,10 @@
 /* Small enough for the double; the kernels are those of test_steps.sh. */
 enum { BATCH = 4 };
 
-static const struct xt_settings settings = {
+static const struct xt_infer_settings settings = {
     .network.model = "lprnet",
     .device.name = "xpu",
     .device.threads = 1,
-    .recipe.optim = XT_OPTIM_ADAMW,
     .network.fuse = true,
     .device.pin_memory = true,
     .device.kernel_cache = true,
@@ -32,8 +31,9 @@ static void open_network(struct xt_network *network, double memory, double piece
     struct xt_err err = {0};
     if (!getenv("OPENCL_LAYERS"))
         support_skip("no test double of a GPU: run \"make test-xpu\"");
-    if (xt_network_open(network, &settings, &err))
+    if (xt_network_open(network, &settings.network, &settings.device, &err))
         fail_msg("%s", err.text);
+    network->training = (struct xt_training_arrays){.states = 2, .slots = 4};
     if (memory > 0)
         network->device.xpu.facts.memory = (uint64_t)memory;
     if (piece > 0)
@@ -44,7 +44,7 @@ static struct xt_memory_plan plan_of(struct xt_network *network, int batch)
 {
     struct xt_memory_plan plan;
     struct xt_err err = {0};
-    if (xt_network_plan(network, &settings, batch, true, &plan, &err))
+    if (xt_network_plan(network, &settings.network, batch, true, &plan, &err))
         fail_msg("%s", err.text);
     return plan;
 }
@@ -53,7 +53,7 @@ static int find(struct xt_network *network)
 {
     int batch = 0;
     struct xt_err err = {0};
-    if (xt_auto_batch_find(network, &settings, true, XT_BATCH_MAX, &batch, &err))
+    if (xt_auto_batch_find(network, &settings.network, true, XT_BATCH_MAX, &batch, &err))
         fail_msg("%s", err.text);
     return batch;
 }
@@ -108,7 +108,7 @@ static void auto_keeps_every_tensor_within_one_allocation(void **state)
     int batch = find(&network);
     assert_true(batch > 32);
     plan_of(&network, batch);
-    assert_int_equal(xt_network_plan(&network, &settings, batch + 32, true, &plan, &err),
+    assert_int_equal(xt_network_plan(&network, &settings.network, batch + 32, true, &plan, &err),
                      XT_ERR_MEMORY);
     support_assert_error(&err, XT_ERR_MEMORY, "0.10 GB in one piece, and xpu:0: ");
     support_assert_error(&err, XT_ERR_MEMORY, " takes at most 0.10 GB");
@@ -137,7 +137,8 @@ static void a_batch_that_does_not_fit_is_refused_with_one_that_does(void **state
         struct xt_network network;
         struct xt_err err = {0};
         open_network(&network, cases[i].memory, cases[i].piece);
-        assert_int_equal(xt_network_build(&network, &settings, 4096, true, &err), XT_ERR_MEMORY);
+        assert_int_equal(xt_network_build(&network, &settings.network, 4096, true, &err),
+                         XT_ERR_MEMORY);
         for (int k = 0; k < 4; k++)
             support_assert_error(&err, XT_ERR_MEMORY, cases[i].parts[k]);
         xt_network_clear(&network);
@@ -152,7 +153,7 @@ static void auto_is_refused_where_the_memory_cannot_be_read(void **state)
     int batch = 0;
     open_network(&network, 0, 0);
     network.device.xpu.facts.memory = 0;
-    assert_int_equal(xt_auto_batch_take(&network, &settings, true, 100, &batch, &err),
+    assert_int_equal(xt_auto_batch_take(&network, &settings.network, true, 100, "", &batch, &err),
                      XT_ERR_USAGE);
     support_assert_error(&err, XT_ERR_USAGE, " has cannot be read; give --batch N");
     xt_network_clear(&network);
@@ -183,7 +184,7 @@ static struct outcome run(double piece)
     struct xt_err err = {0};
     uint8_t pixels[BATCH * 24 * 94 * 3];
     open_network(&network, 0, piece);
-    if (xt_network_build(&network, &settings, BATCH, true, &err))
+    if (xt_network_build(&network, &settings.network, BATCH, true, &err))
         fail_msg("%s", err.text);
     struct xt_graph *graph = network.graph;
     for (size_t i = 0; i < sizeof pixels; i++)

@@ -56,7 +56,7 @@ static enum xt_status open_cache(struct xt_trainer *trainer, struct xt_err *err)
     if (!status && !xt_ranks_is_first(ranks))
         status = xt_ranks_meet(ranks, "the cache", err);
     if (!status)
-        status = xt_feed_open_cache(trainer->settings, path, trainer->source,
+        status = xt_feed_open_cache(&trainer->settings->data, path, trainer->source,
                                     &trainer->loader_config, &trainer->cache, err);
     if (!status && ranks && xt_ranks_is_first(ranks))
         status = xt_ranks_meet(ranks, "the cache", err);

@@ -28,7 +28,7 @@ static enum xt_status evaluate_weights(struct xt_trainer *trainer, struct xt_err
                                        struct xt_evaluation *evaluation, struct xt_err *err)
 {
     const struct xt_evaluate_config config = {
-        .settings = trainer->settings,
+        .data = &trainer->settings->data,
         .source = trainer->val,
         .loss = xt_loss_of_evaluation(trainer->loss),
         .share = xt_ranks_evaluate_share(trainer->settings->ranks),

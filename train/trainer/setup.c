@@ -128,9 +128,10 @@ static enum xt_status open_upload(struct xt_trainer *trainer, struct xt_err *err
     const struct xt_network *network = &trainer->network;
     struct xt_feed_size size = {network->width, network->height, network->model->bgr};
     const struct xt_upload_config upload =
-        xt_network_upload_config(&trainer->network, s, xt_feed_slots(s));
+        xt_network_upload_config(&trainer->network, xt_feed_slots(&s->data));
     enum xt_status status = xt_upload_init(&trainer->upload, &upload, err);
-    trainer->loader_config = xt_feed_config(s, &size, true);
+    trainer->loader_config = xt_feed_config(&s->data, &size, true);
+    trainer->loader_config.group = s->recipe.accumulate;
     trainer->loader_config.source = trainer->source;
     trainer->loader_config.batch = trainer->batch;
     trainer->loader_config.rows = trainer->rows;
@@ -205,7 +206,11 @@ static enum xt_status open_network(struct xt_trainer *trainer, struct xt_err *er
     if (!status && !settings.device.threads)
         settings.device.threads = bn_and_threads[1];
     if (!status)
-        status = xt_network_open(&trainer->network, &settings, err);
+        status = xt_network_open(&trainer->network, &settings.network, &settings.device, err);
+    if (!status && settings.data.mixup > 0 && trainer->network.task == XT_TASK_PLATES)
+        status = xt_err_set(err, XT_ERR_USAGE,
+                            "--mixup: %s reads plates, whose labels cannot be mixed; leave it out",
+                            trainer->network.model->name);
     if (!status && ranks && settings.rank.sync_bn && trainer->network.device.own_memory)
         status = xt_err_set(err, XT_ERR_USAGE,
                             "batch norms over the images of several processes are not made for an "
@@ -214,7 +219,9 @@ static enum xt_status open_network(struct xt_trainer *trainer, struct xt_err *er
         .states = xt_optim_states(settings.recipe.optim, settings.recipe.momentum),
         .averages = settings.recipe.ema > 0,
         .sums = settings.recipe.accumulate > 1,
+        .slots = xt_feed_slots(&settings.data),
     };
+    trainer->network.seed = settings.data.seed;
     trainer->network.bn_before = (enum xt_bn_mode)bn_and_threads[0];
     if (status || !from->path)
         return status;
@@ -248,8 +255,13 @@ static enum xt_status choose_batch(struct xt_trainer *trainer, int *batch, struc
                         from->path);
         return status;
     }
-    return xt_auto_batch_take(&trainer->network, s, true,
-                              trainer->source->count / (size_t)xt_step_batches(s), batch, err);
+    char remark[128];
+    snprintf(remark, sizeof remark,
+             "; --lr %g stays, though what suits and what accuracy comes of it depend on the batch",
+             s->recipe.lr);
+    return xt_auto_batch_take(&trainer->network, &s->network, true,
+                              trainer->source->count / (size_t)xt_step_batches(s), remark, batch,
+                              err);
 }
 
 /* This rank, as the table at the start shows it. */
@@ -313,7 +325,7 @@ enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_setti
     if (!status)
         status = open_source(trainer, err);
     if (!status)
-        status = xt_network_take_classes(network, settings, trainer->source, err);
+        status = xt_network_take_classes(network, &settings->network, trainer->source, err);
     if (!status)
         status = open_val(trainer, err);
     if (!status)
@@ -325,12 +337,13 @@ enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_setti
     if (!status && settings->ranks)
         trainer->rows = xt_rows_share(trainer->batch, settings->ranks->rank, settings->ranks->size);
     if (!status)
-        status = xt_network_build(
-            network, settings, settings->ranks ? trainer->rows.count : trainer->batch, true, err);
+        status =
+            xt_network_build(network, &settings->network,
+                             settings->ranks ? trainer->rows.count : trainer->batch, true, err);
     if (!status)
         status = prepare(trainer, err);
     if (!status)
-        status = xt_objective_create(&trainer->objective, network, settings, err);
+        status = xt_objective_create(&trainer->objective, network, &settings->answer, err);
     if (!status)
         status = xt_loss_create(&trainer->loss, network, settings->recipe.label_smoothing, err);
     if (status)
@@ -358,7 +371,7 @@ struct xt_memory_plan xt_trainer_memory_plan(const struct xt_trainer *trainer)
     };
     struct xt_memory_use use = now;
     use.samples = trainer->source->count;
-    use.cache = xt_feed_cache_bytes(trainer->settings, &trainer->loader_config);
+    use.cache = xt_feed_cache_bytes(&trainer->settings->data, &trainer->loader_config);
     if (trainer->val) {
         use.evaluation_slots = XT_FEED_EVALUATION_SLOTS;
         use.samples += trainer->val->count;

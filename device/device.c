@@ -501,7 +501,7 @@ bool xt_device_sums_int8_in_32(const struct xt_device *device)
 void xt_device_read(struct xt_device *device, struct xt_telemetry *out)
 {
     struct xt_figures *figures = &device->figures;
-    if (!figures->open)
+    if (!figures->readings)
         xt_figures_init(figures, device->zero,
                         device->kind == XT_DEVICE_XPU ? device->xpu.zero_index : -1,
                         &device->xpu.facts, figures->root);

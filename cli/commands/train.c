@@ -254,7 +254,8 @@ static void add_energy(struct xt_report *report, const struct xt_trainer *traine
                        trainer->monitor ? costs->energy_source : "", trainer->monitor ? ")" : "");
         return;
     }
-    const char *why = trainer->monitor ? trainer->device_figures.energy.why : trainer->energy.why;
+    const char *why =
+        trainer->monitor ? trainer->device_figures.run.energy.why : trainer->energy.why;
     xt_report_null(report, "energy_joules");
     xt_report_line(report, "energy: not measured (%s%s)",
                    trainer->monitor && *why ? "the XPU's cannot be read: " : "",

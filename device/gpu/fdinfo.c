@@ -11,147 +11,95 @@
 #include "base/str.h"
 
 enum { FILE_MAX = 64 << 10, LINE_MAX = 256 };
-enum { RESIDENT, MEMORY, TOTAL };
-
 /* ---- one file ---- */
 
-/* Digits, and then what `*rest` points to; false where there are none, or too many. */
-static bool read_number(const char *text, uint64_t *value, const char **rest)
+/* Digits and one of the units, each 1024 of the one before; false where that is not what the text
+ * is, or the value does not fit. */
+static bool read_value(const char *text, const char *const *units, int count, uint64_t *value)
 {
+    uint64_t read = 0;
     const char *end = text;
-    *value = 0;
     for (; *end >= '0' && *end <= '9'; end++) {
         uint64_t digit = (uint64_t)(*end - '0');
-        if (*value > (UINT64_MAX - digit) / 10)
+        if (read > (UINT64_MAX - digit) / 10)
             return false;
-        *value = *value * 10 + digit;
+        read = read * 10 + digit;
     }
-    *rest = end + strspn(end, " \t");
-    return end > text;
-}
-
-/* "2048 KiB"; more than any machine has is no figure. */
-static bool read_bytes(const char *text, double *bytes)
-{
-    static const struct {
-        const char *name;
-        double bytes;
-    } units[] = {{"", 1}, {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}};
-    const double most = 0x1p56;
-    uint64_t value = 0;
-    const char *unit = NULL;
-    if (!read_number(text, &value, &unit))
+    if (end == text)
         return false;
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (strcmp(unit, units[i].name) == 0) {
-            *bytes = (double)value * units[i].bytes;
-            return *bytes <= most;
+    end += strspn(end, " \t");
+    for (int i = 0; i < count; i++) {
+        if (strcmp(end, units[i]) == 0) {
+            *value = read;
+            return true;
         }
+        if (read > UINT64_MAX / 1024)
+            return false;
+        read *= 1024;
+    }
     return false;
 }
 
-static bool read_count(const char *text, const char *unit, uint64_t *value)
+static int index_of(const struct xt_fdinfo_counters *counters, const char *name)
 {
-    const char *rest = NULL;
-    uint64_t read = 0;
-    if (!read_number(text, &read, &rest) || strcmp(rest, unit) != 0)
-        return false;
-    *value = read;
-    return true;
+    int i = 0;
+    while (i < counters->count && strcmp(counters->items[i].name, name) != 0)
+        i++;
+    return i;
 }
 
-static bool is_name(const char *name)
+static const struct xt_fdinfo_counter *find(const struct xt_fdinfo_counters *counters,
+                                            const char *name)
 {
+    int i = index_of(counters, name);
+    return i < counters->count ? &counters->items[i] : NULL;
+}
+
+static void take(struct xt_fdinfo_counters *counters, const char *name, int which, uint64_t value)
+{
+    int i = index_of(counters, name);
+    struct xt_fdinfo_counter *counter = &counters->items[i];
     size_t length = strlen(name);
-    return length > 0 && length < sizeof((struct xt_fdinfo_region *)0)->name;
-}
-
-/* The one of that name, made where it is new; NULL where there is no room. */
-static struct xt_fdinfo_region *region_of(struct xt_fdinfo_client *client, const char *name)
-{
-    for (int i = 0; i < client->region_count; i++)
-        if (strcmp(client->regions[i].name, name) == 0)
-            return &client->regions[i];
-    if (!is_name(name) || client->region_count == XT_FDINFO_REGIONS_MAX)
-        return NULL;
-    struct xt_fdinfo_region *region = &client->regions[client->region_count++];
-    xt_str_append_to(region->name, sizeof region->name, "%s", name);
-    return region;
-}
-
-static struct xt_fdinfo_engine *engine_of(struct xt_fdinfo_client *client, const char *name)
-{
-    for (int i = 0; i < client->engine_count; i++)
-        if (strcmp(client->engines[i].name, name) == 0)
-            return &client->engines[i];
-    if (!is_name(name) || client->engine_count == XT_FDINFO_ENGINES_MAX)
-        return NULL;
-    struct xt_fdinfo_engine *engine = &client->engines[client->engine_count++];
-    xt_str_append_to(engine->name, sizeof engine->name, "%s", name);
-    return engine;
-}
-
-static void take_memory(struct xt_fdinfo_client *client, int figure, const char *name,
-                        const char *value)
-{
-    double bytes = 0;
-    struct xt_fdinfo_region *region = read_bytes(value, &bytes) ? region_of(client, name) : NULL;
-    if (!region)
+    if (i == XT_FDINFO_COUNTERS_MAX || !length || length >= sizeof counter->name)
         return;
-    region->bytes[figure] = bytes;
-    region->told[figure] = true;
-}
-
-enum counter { NS, CYCLES, ALL_CYCLES, CAPACITY };
-
-static void take_engine(struct xt_fdinfo_client *client, enum counter counter, const char *name,
-                        const char *value)
-{
-    uint64_t count = 0;
-    struct xt_fdinfo_engine *engine =
-        read_count(value, counter == NS ? "ns" : "", &count) ? engine_of(client, name) : NULL;
-    if (!engine)
-        return;
-    if (counter == NS)
-        engine->ns = count;
-    else if (counter == CYCLES)
-        engine->cycles = count;
-    else if (counter == ALL_CYCLES)
-        engine->all = count;
-    else
-        engine->capacity = count;
-    engine->in_ns |= counter == NS;
-    engine->in_cycles |= counter == ALL_CYCLES;
+    if (i == counters->count) {
+        counters->count++;
+        memcpy(counter->name, name, length + 1);
+    }
+    counter->value[which] = value;
+    counter->told[which] = true;
 }
 
 static void take_line(struct xt_fdinfo_client *client, const char *key, const char *value)
 {
-    static const struct {
+    static const char *const bytes[] = {"", "KiB", "MiB", "GiB"};
+    static const char *const ns[] = {"ns"};
+    const struct {
         const char *start;
-        bool memory;
-        int what;
-    } figures[] = {
-        {"drm-resident-", true, RESIDENT},
-        {"drm-memory-", true, MEMORY},
-        {"drm-total-cycles-", false, ALL_CYCLES},
-        {"drm-total-", true, TOTAL},
-        {"drm-cycles-", false, CYCLES},
-        {"drm-engine-capacity-", false, CAPACITY},
-        {"drm-engine-", false, NS},
+        struct xt_fdinfo_counters *of;
+        int which;
+        const char *const *units;
+        int unit_count;
+    } keys[] = {
+        {"drm-resident-", &client->regions, XT_FDINFO_RESIDENT, bytes, 4},
+        {"drm-memory-", &client->regions, XT_FDINFO_MEMORY, bytes, 4},
+        {"drm-total-cycles-", &client->engines, XT_FDINFO_ALL_CYCLES, bytes, 1},
+        {"drm-total-", &client->regions, XT_FDINFO_TOTAL, bytes, 4},
+        {"drm-cycles-", &client->engines, XT_FDINFO_CYCLES, bytes, 1},
+        {"drm-engine-capacity-", &client->engines, XT_FDINFO_CAPACITY, bytes, 1},
+        {"drm-engine-", &client->engines, XT_FDINFO_NS, ns, 1},
     };
-    if (strcmp(key, "drm-driver") == 0)
-        snprintf(client->driver, sizeof client->driver, "%.15s", value);
-    else if (strcmp(key, "drm-pdev") == 0)
+    const uint64_t memory_most = (uint64_t)1 << 56; /* more than any machine has */
+    uint64_t read = 0;
+    if (strcmp(key, "drm-pdev") == 0)
         snprintf(client->pdev, sizeof client->pdev, "%.23s", value);
     else if (strcmp(key, "drm-client-id") == 0)
-        client->has_id = read_count(value, "", &client->id);
-    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
-        if (xt_str_starts(key, figures[i].start)) {
-            const char *name = key + strlen(figures[i].start);
-            if (figures[i].memory)
-                take_memory(client, figures[i].what, name, value);
-            else
-                take_engine(client, (enum counter)figures[i].what, name, value);
+        client->has_id = read_value(value, bytes, 1, &client->id);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (xt_str_starts(key, keys[i].start)) {
+            if (read_value(value, keys[i].units, keys[i].unit_count, &read) &&
+                (keys[i].of == &client->engines || read <= memory_most))
+                take(keys[i].of, key + strlen(keys[i].start), keys[i].which, read);
             return;
         }
 }
@@ -180,12 +128,12 @@ bool xt_fdinfo_parse(const char *text, size_t size, struct xt_fdinfo_client *out
 
 /* ---- all files of the process ---- */
 
-static bool is_known(const struct xt_fdinfo *info, const struct xt_fdinfo_client *client)
+static const struct xt_fdinfo_client *find_client(const struct xt_fdinfo *info, uint64_t id)
 {
     for (int i = 0; i < info->count; i++)
-        if (info->clients[i].id == client->id)
-            return true;
-    return false;
+        if (info->clients[i].id == id)
+            return &info->clients[i];
+    return NULL;
 }
 
 void xt_fdinfo_read(const char *root, const struct xt_pci_address *pci, struct xt_fdinfo *out)
@@ -208,7 +156,7 @@ void xt_fdinfo_read(const char *root, const struct xt_pci_address *pci, struct x
         if (*entry->d_name == '.' || xt_file_read(path, FILE_MAX, &text, &capacity, &size, NULL) ||
             !xt_fdinfo_parse((const char *)text, size, client))
             continue;
-        out->count += strcmp(client->pdev, pdev.text) == 0 && !is_known(out, client);
+        out->count += strcmp(client->pdev, pdev.text) == 0 && !find_client(out, client->id);
     }
     if (files)
         closedir(files);
@@ -218,7 +166,7 @@ void xt_fdinfo_read(const char *root, const struct xt_pci_address *pci, struct x
 /* ---- memory ---- */
 
 /* Of the GPU itself: xe's vram0, i915's local0 and stolen-local0. */
-static bool is_own(const struct xt_fdinfo_region *region)
+static bool is_own(const struct xt_fdinfo_counter *region)
 {
     return xt_str_starts(region->name, "vram") || xt_str_starts(region->name, "local") ||
            xt_str_starts(region->name, "stolen-local");
@@ -230,36 +178,19 @@ bool xt_fdinfo_memory(const struct xt_fdinfo *info, double *bytes)
     double system = 0;
     bool discrete = false;
     for (int c = 0; c < info->count; c++)
-        for (int i = 0; i < info->clients[c].region_count; i++) {
-            const struct xt_fdinfo_region *region = &info->clients[c].regions[i];
-            int figure = region->told[RESIDENT] ? RESIDENT : region->told[MEMORY] ? MEMORY : TOTAL;
+        for (int i = 0; i < info->clients[c].regions.count; i++) {
+            const struct xt_fdinfo_counter *region = &info->clients[c].regions.items[i];
+            int which = XT_FDINFO_RESIDENT;
+            while (!region->told[which])
+                which++;
             discrete |= is_own(region);
-            *(is_own(region) ? &own : &system) += region->bytes[figure];
+            *(is_own(region) ? &own : &system) += (double)region->value[which];
         }
     *bytes = discrete ? own : system;
     return *bytes > 0;
 }
 
 /* ---- engines ---- */
-
-static const struct xt_fdinfo_engine *find_engine(const struct xt_fdinfo *info, uint64_t id,
-                                                  const char *name)
-{
-    for (int c = 0; c < info->count; c++)
-        for (int i = 0; info->clients[c].id == id && i < info->clients[c].engine_count; i++)
-            if (strcmp(info->clients[c].engines[i].name, name) == 0)
-                return &info->clients[c].engines[i];
-    return NULL;
-}
-
-static bool computes(const struct xt_fdinfo_engine *engine)
-{
-    static const char *const names[] = {"compute", "render", "ccs", "rcs"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(engine->name, names[i]) == 0)
-            return engine->in_ns || engine->in_cycles;
-    return false;
-}
 
 /* What was added since `before`; a counter that went back began anew, and nothing is known. */
 static double since(uint64_t before, uint64_t now)
@@ -268,40 +199,41 @@ static double since(uint64_t before, uint64_t now)
 }
 
 /* The share of one client in one class; a client that is new began at 0, but not its clock. */
-static double share_of(const struct xt_fdinfo *before, const struct xt_fdinfo *now,
-                       const struct xt_fdinfo_client *client, const struct xt_fdinfo_engine *engine)
+static double share_of(const struct xt_fdinfo *before, const struct xt_fdinfo *now, uint64_t id,
+                       const struct xt_fdinfo_counter *engine)
 {
-    static const struct xt_fdinfo_engine none = {0};
-    const struct xt_fdinfo_engine *was = find_engine(before, client->id, engine->name);
-    double engines = engine->capacity ? (double)engine->capacity : 1;
-    bool is_new = !was;
-    was = was ? was : &none;
-    if (engine->in_ns) {
-        double span = since(before->when, now->when);
-        return span > 0 ? since(was->ns, engine->ns) / span / engines : 0;
-    }
-    double span = is_new ? 0 : since(was->all, engine->all);
-    return span > 0 ? since(was->cycles, engine->cycles) / span / engines : 0;
+    static const struct xt_fdinfo_counter none = {0};
+    const struct xt_fdinfo_client *client = find_client(before, id);
+    const struct xt_fdinfo_counter *known = client ? find(&client->engines, engine->name) : NULL;
+    const struct xt_fdinfo_counter *was = known ? known : &none;
+    const int busy = engine->told[XT_FDINFO_NS] ? XT_FDINFO_NS : XT_FDINFO_CYCLES;
+    const uint64_t engines = engine->value[XT_FDINFO_CAPACITY];
+    double span = 0;
+    if (busy == XT_FDINFO_NS)
+        span = since(before->when, now->when);
+    else if (known)
+        span = since(was->value[XT_FDINFO_ALL_CYCLES], engine->value[XT_FDINFO_ALL_CYCLES]);
+    span *= engines ? (double)engines : 1;
+    return span > 0 ? since(was->value[busy], engine->value[busy]) / span : 0;
 }
 
 bool xt_fdinfo_busy(const struct xt_fdinfo *before, const struct xt_fdinfo *now, double *share)
 {
+    static const char *const that_compute[] = {"compute", "render", "ccs", "rcs"};
     bool counted = false;
     *share = 0;
-    for (int c = 0; c < now->count; c++)
-        for (int i = 0; i < now->clients[c].engine_count; i++) {
-            const struct xt_fdinfo_engine *engine = &now->clients[c].engines[i];
-            double all = 0;
-            if (!computes(engine))
+    for (size_t i = 0; i < sizeof that_compute / sizeof *that_compute; i++) {
+        double all = 0;
+        for (int c = 0; c < now->count; c++) {
+            const struct xt_fdinfo_counter *engine =
+                find(&now->clients[c].engines, that_compute[i]);
+            if (!engine || !(engine->told[XT_FDINFO_NS] || engine->told[XT_FDINFO_ALL_CYCLES]))
                 continue;
-            counted |= engine->ns > 0 || engine->cycles > 0;
-            for (int k = 0; k < now->count; k++) {
-                const struct xt_fdinfo_engine *same =
-                    find_engine(now, now->clients[k].id, engine->name);
-                all += same ? share_of(before, now, &now->clients[k], same) : 0;
-            }
-            *share = all > *share ? all : *share;
+            counted |= engine->value[XT_FDINFO_NS] || engine->value[XT_FDINFO_CYCLES];
+            all += share_of(before, now, now->clients[c].id, engine);
         }
+        *share = all > *share ? all : *share;
+    }
     *share = *share < 1 ? *share : 1;
     return counted && now->when > before->when;
 }

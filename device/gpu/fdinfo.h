@@ -14,34 +14,30 @@
 
 #include "device/gpu/level_zero.h"
 
-enum { XT_FDINFO_CLIENTS_MAX = 32, XT_FDINFO_REGIONS_MAX = 8, XT_FDINFO_ENGINES_MAX = 8 };
+enum { XT_FDINFO_CLIENTS_MAX = 32, XT_FDINFO_COUNTERS_MAX = 8 };
 
-/* One kind of memory. A driver tells one or more of three figures. */
-struct xt_fdinfo_region {
-    char name[24]; /* "vram0" */
-    double bytes[3];
-    bool told[3]; /* drm-resident-, drm-memory-, drm-total-: the first that is told counts */
+/* What is counted of a kind of memory (in bytes; a driver tells one or more, of which the first
+ * counts) and of a class of engines. */
+enum { XT_FDINFO_RESIDENT, XT_FDINFO_MEMORY, XT_FDINFO_TOTAL };
+enum { XT_FDINFO_NS, XT_FDINFO_CYCLES, XT_FDINFO_ALL_CYCLES, XT_FDINFO_CAPACITY, XT_FDINFO_VALUES };
+
+struct xt_fdinfo_counter {
+    char name[24]; /* "vram0"; "compute" (i915), "ccs" (xe) */
+    uint64_t value[XT_FDINFO_VALUES];
+    bool told[XT_FDINFO_VALUES];
 };
 
-/* One class of engines. */
-struct xt_fdinfo_engine {
-    char name[24];     /* "compute" (i915), "ccs" (xe) */
-    uint64_t ns;       /* drm-engine- */
-    uint64_t cycles;   /* drm-cycles- */
-    uint64_t all;      /* drm-total-cycles- */
-    uint64_t capacity; /* how many of them there are; 0: not told, which is one */
-    bool in_ns, in_cycles;
+struct xt_fdinfo_counters {
+    int count;
+    struct xt_fdinfo_counter items[XT_FDINFO_COUNTERS_MAX];
 };
 
 /* One open file of a GPU. Several may be of one client, and then say the same. */
 struct xt_fdinfo_client {
-    char driver[16]; /* "i915", "xe" */
-    char pdev[24];   /* "0000:03:00.0" */
+    char pdev[24]; /* "0000:03:00.0" */
     uint64_t id;
     bool has_id;
-    int region_count, engine_count;
-    struct xt_fdinfo_region regions[XT_FDINFO_REGIONS_MAX];
-    struct xt_fdinfo_engine engines[XT_FDINFO_ENGINES_MAX];
+    struct xt_fdinfo_counters regions, engines;
 };
 
 /* All that this process has open of one GPU, each client once. */

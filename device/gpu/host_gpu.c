@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,34 +15,21 @@
 
 static FILE *open_under(const char *root, const char *folder, const char *name)
 {
-    char *path = NULL;
-    FILE *file = NULL;
-    if (asprintf(&path, "%s%s/%s", root, folder, name) >= 0) {
-        file = fopen(path, "re");
-        free(path);
-    }
-    return file;
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s%s/%s", root, folder, name);
+    return fopen(path, "re");
 }
 
-/* The first line of a small file, without its end; "" where it cannot be read. */
-static void read_line(const char *root, const char *folder, const char *name, char *out,
-                      size_t room)
-{
-    FILE *file = open_under(root, folder, name);
-    *out = '\0';
-    if (!file)
-        return;
-    if (!fgets(out, (int)room, file))
-        *out = '\0';
-    out[strcspn(out, "\n")] = '\0';
-    fclose(file);
-}
-
+/* A hexadecimal one; 0 where it cannot be read. */
 static uint32_t read_number(const char *root, const char *folder, const char *name)
 {
-    char text[32];
-    read_line(root, folder, name, text, sizeof text);
-    return (uint32_t)strtoul(text, NULL, 16);
+    unsigned value = 0;
+    FILE *file = open_under(root, folder, name);
+    if (file && fscanf(file, "%x", &value) != 1)
+        value = 0;
+    if (file)
+        fclose(file);
+    return value;
 }
 
 /* DRIVER and PCI_SLOT_NAME out of the device's uevent. */
@@ -50,11 +38,8 @@ static void read_uevent(const char *root, const char *folder, struct xt_render_n
     char line[128];
     FILE *file = open_under(root, folder, "uevent");
     while (file && fgets(line, sizeof line, file)) {
-        line[strcspn(line, "\n")] = '\0';
-        if (strncmp(line, "DRIVER=", 7) == 0)
-            snprintf(node->kernel, sizeof node->kernel, "%.23s", line + 7);
-        if (strncmp(line, "PCI_SLOT_NAME=", 14) == 0)
-            snprintf(node->pci, sizeof node->pci, "%.23s", line + 14);
+        sscanf(line, "DRIVER=%23s", node->kernel);
+        sscanf(line, "PCI_SLOT_NAME=%23s", node->pci);
     }
     if (file)
         fclose(file);
@@ -66,13 +51,12 @@ static uint64_t largest_region(const char *root, const char *folder)
     char line[128];
     uint64_t largest = 0;
     FILE *file = open_under(root, folder, "resource");
-    while (file && fgets(line, sizeof line, file)) {
-        char *end = NULL;
-        uint64_t first = strtoull(line, &end, 16);
-        uint64_t last = strtoull(end, NULL, 16);
-        if (last > first && last - first + 1 > largest)
+    uint64_t first = 0;
+    uint64_t last = 0;
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "%" SCNx64 " %" SCNx64, &first, &last) == 2 && last > first &&
+            last - first + 1 > largest)
             largest = last - first + 1;
-    }
     if (file)
         fclose(file);
     return largest;

@@ -10,12 +10,6 @@
 #include "base/str.h"
 #include "base/system/thread.h"
 
-/* A mean that grows. */
-struct mean {
-    double sum;
-    int count;
-};
-
 struct xt_monitor {
     struct xt_device *device;
     double interval;
@@ -26,20 +20,18 @@ struct xt_monitor {
     pthread_cond_t wake;
     bool stop;
     struct xt_monitor_figures figures;
-    struct mean busy, power, frequency;
-    double energy_before; /* joules, at the first reading */
+    int busy, power, frequency; /* readings that gave a figure */
+    double energy_before;       /* joules, at the first reading */
 };
 
-static void add(struct mean *mean, const struct xt_reading *reading, struct xt_reading *out)
+/* `count` readings before this one gave the mean. */
+static void add(int *count, const struct xt_reading *now, struct xt_reading *mean)
 {
-    if (reading->known) {
-        mean->sum += reading->value;
-        mean->count++;
-        *out = *reading;
-        out->value = mean->sum / mean->count;
-    } else if (!out->known) {
-        *out = *reading;
-    }
+    double before = *count ? mean->value : 0;
+    if (now->known || !*count)
+        *mean = *now;
+    if (now->known)
+        mean->value = before + (now->value - before) / ++*count;
 }
 
 static void keep_peak(const struct xt_reading *now, struct xt_reading *peak)
@@ -51,13 +43,13 @@ static void keep_peak(const struct xt_reading *now, struct xt_reading *peak)
 /* The device may have been read before the run. */
 static void keep_energy(struct xt_monitor *monitor, const struct xt_reading *now)
 {
-    struct xt_reading *energy = &monitor->figures.energy;
-    if (!energy->known && now->known)
-        monitor->energy_before = now->value;
+    struct xt_reading *energy = &monitor->figures.run.energy;
     if (energy->known && !now->known)
         return;
+    if (!energy->known)
+        monitor->energy_before = now->value;
     *energy = *now;
-    energy->value -= now->known ? monitor->energy_before : 0;
+    energy->value -= monitor->energy_before;
 }
 
 /* Reading may take the driver a while, so it is done outside the lock. What is a difference to a
@@ -67,16 +59,16 @@ static void take_reading(struct xt_monitor *monitor)
     struct xt_telemetry now;
     xt_device_read(monitor->device, &now);
     pthread_mutex_lock(&monitor->lock);
-    struct xt_monitor_figures *figures = &monitor->figures;
-    figures->now = now;
-    keep_peak(&now.memory_used, &figures->memory_peak);
-    keep_peak(&now.temperature, &figures->temperature_peak);
+    struct xt_telemetry *run = &monitor->figures.run;
+    monitor->figures.now = now;
+    keep_peak(&now.memory_used, &run->memory_used);
+    keep_peak(&now.temperature, &run->temperature);
     keep_energy(monitor, &now.energy);
-    if (figures->readings++) {
-        add(&monitor->busy, &now.busy, &figures->busy);
-        add(&monitor->power, &now.power, &figures->power);
+    if (monitor->figures.readings++) {
+        add(&monitor->busy, &now.busy, &run->busy);
+        add(&monitor->power, &now.power, &run->power);
     }
-    add(&monitor->frequency, &now.frequency, &figures->frequency);
+    add(&monitor->frequency, &now.frequency, &run->frequency);
     pthread_mutex_unlock(&monitor->lock);
 }
 
@@ -172,55 +164,34 @@ void xt_monitor_destroy(struct xt_monitor *monitor)
 void xt_monitor_describe_unreadable(const struct xt_monitor_figures *figures, char *text,
                                     size_t size)
 {
-    const struct {
-        const char *name;
-        const struct xt_reading *reading;
-    } all[] = {
-        {"memory", &figures->memory_peak},
-        {"busy time", &figures->busy},
-        {"power", &figures->power},
-        {"frequency", &figures->frequency},
-    };
-    enum { COUNT = sizeof all / sizeof *all };
-    bool said[COUNT] = {false};
-    *text = '\0';
-    for (int i = 0; i < COUNT; i++) {
-        if (all[i].reading->known || said[i])
-            continue;
-        xt_str_append_to(text, size, "%s%s", *text ? "; " : "the device's ", all[i].name);
-        for (int k = i + 1; k < COUNT; k++)
-            if (!all[k].reading->known && !strcmp(all[k].reading->why, all[i].reading->why)) {
-                xt_str_append_to(text, size, ", %s", all[k].name);
-                said[k] = true;
-            }
-        xt_str_append_to(text, size, ": not readable: %s", all[i].reading->why);
-    }
+    char which[400];
+    xt_figures_describe_unreadable(&figures->run, which, sizeof which);
+    snprintf(text, size, "%s%s", *which ? "the device's " : "", which);
 }
 
 void xt_monitor_format_run(const struct xt_monitor_figures *figures, char *text, size_t size)
 {
-    const struct xt_telemetry shown = {
-        .memory_used = figures->memory_peak,
-        .busy = figures->busy,
-        .power = figures->power,
-        .frequency = figures->frequency,
-        .temperature = figures->temperature_peak,
-    };
+    struct xt_telemetry shown = figures->run;
     char sources[160];
+    const struct {
+        const char *before, *unit;
+        double scale;
+        const struct xt_reading *reading;
+    } parts[] = {
+        {"", "% busy", 100, &shown.busy},
+        {"", "W", 1, &shown.power},
+        {"", "MHz", 1, &shown.frequency},
+        {"at most ", "degrees", 1, &shown.temperature},
+    };
+    shown.energy.known = false;
     *text = '\0';
-    if (figures->memory_peak.known && figures->now.memory_total.known)
+    if (shown.memory_used.known && figures->now.memory_total.known)
         xt_str_append_to(text, size, "memory at most %.1f of %.1f GB",
-                         figures->memory_peak.value / 1e9, figures->now.memory_total.value / 1e9);
-    if (figures->busy.known)
-        xt_str_append_to(text, size, "%s%.0f %% busy", *text ? ", " : "",
-                         100 * figures->busy.value);
-    if (figures->power.known)
-        xt_str_append_to(text, size, "%s%.0f W", *text ? ", " : "", figures->power.value);
-    if (figures->frequency.known)
-        xt_str_append_to(text, size, "%s%.0f MHz", *text ? ", " : "", figures->frequency.value);
-    if (figures->temperature_peak.known)
-        xt_str_append_to(text, size, "%sat most %.0f degrees", *text ? ", " : "",
-                         figures->temperature_peak.value);
+                         shown.memory_used.value / 1e9, figures->now.memory_total.value / 1e9);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].reading->known)
+            xt_str_append_to(text, size, "%s%s%.0f %s", *text ? ", " : "", parts[i].before,
+                             parts[i].scale * parts[i].reading->value, parts[i].unit);
     xt_figures_describe_sources(&shown, sources, sizeof sources);
     if (*text && *sources)
         xt_str_append_to(text, size, " (%s)", sources);

@@ -17,14 +17,11 @@
 #define XT_MONITOR_INTERVAL 1.0
 
 struct xt_monitor_figures {
-    int readings;                  /* 0: there is nothing to watch */
-    struct xt_telemetry now;       /* as last read */
-    struct xt_reading memory_peak; /* bytes, the most of all readings */
-    struct xt_reading busy;        /* means of all readings that gave a figure */
-    struct xt_reading power;
-    struct xt_reading frequency;
-    struct xt_reading energy;           /* joules, since the monitor was started */
-    struct xt_reading temperature_peak; /* degrees Celsius */
+    int readings;            /* 0: there is nothing to watch */
+    struct xt_telemetry now; /* as last read */
+    /* Of all readings: the most of memory_used and temperature, the means of busy, power and
+     * frequency where they were known, the energy since the monitor was started. */
+    struct xt_telemetry run;
 };
 
 struct xt_monitor;
@@ -38,8 +35,8 @@ void xt_monitor_stop(struct xt_monitor *monitor);
 /* Stops it where it runs. */
 void xt_monitor_destroy(struct xt_monitor *monitor);
 
-/* One sentence on what cannot be read and why, for the user; "" where everything can. After two
- * readings, since some figures are differences. */
+/* One sentence on what of a run's figures cannot be read and why, for the user; "" where everything
+ * can. After two readings, since some figures are differences. */
 void xt_monitor_describe_unreadable(const struct xt_monitor_figures *figures, char *text,
                                     size_t size);
 

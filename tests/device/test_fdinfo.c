@@ -108,7 +108,7 @@ static void i915_counts_nanoseconds(void **state)
     assert_true(xt_fdinfo_busy(&before, &now, &share));
     assert_float_equal((float)share, 0.75F, 1e-6);
     /* The same time, of two engines. */
-    now.clients[0].engines[1].capacity = 2;
+    now.clients[0].engines.items[1].value[XT_FDINFO_CAPACITY] = 2;
     assert_true(xt_fdinfo_busy(&before, &now, &share));
     assert_float_equal((float)share, 0.375F, 1e-6);
 }
@@ -187,8 +187,8 @@ static void odd_texts_are_no_figures(void **state)
         snprintf(text, sizeof text, OF("1") "drm-resident-vram0: %s\ndrm-engine-compute: %s\n",
                  values[i], values[i]);
         parse(&info, 0, text);
-        assert_int_equal(info.clients[0].region_count, 0);
-        assert_int_equal(info.clients[0].engine_count, 0);
+        assert_int_equal(info.clients[0].regions.count, 0);
+        assert_int_equal(info.clients[0].engines.count, 0);
         assert_false(xt_fdinfo_memory(&info, &bytes));
     }
 }
@@ -222,9 +222,9 @@ static void long_lines_and_long_lists_are_cut(void **state)
                      "abcdefghijklmnopqrstuvwxyz");
     struct xt_fdinfo_client client;
     assert_true(xt_fdinfo_parse(text, strlen(text), &client));
-    assert_int_equal(client.region_count, XT_FDINFO_REGIONS_MAX);
-    assert_int_equal(client.engine_count, XT_FDINFO_ENGINES_MAX);
-    assert_string_equal(client.regions[0].name, "r0");
+    assert_int_equal(client.regions.count, XT_FDINFO_COUNTERS_MAX);
+    assert_int_equal(client.engines.count, XT_FDINFO_COUNTERS_MAX);
+    assert_string_equal(client.regions.items[0].name, "r0");
 }
 
 #define IN_FOLDER(test)                                                                            \

@@ -63,13 +63,13 @@ static void figures_are_read_at_intervals_and_kept(void **state)
     assert_true(seen.early.readings >= 1);
     assert_true(seen.late.readings >= 3);
     assert_int_equal(seen.after.readings, seen.late.readings);
-    assert_true(seen.late.memory_peak.value == 3.0 * (1 << 30));
-    assert_true(seen.late.busy.known && seen.late.busy.value == 0.25);
-    assert_true(seen.late.power.value == 50);
+    assert_true(seen.late.run.memory_used.value == 3.0 * (1 << 30));
+    assert_true(seen.late.run.busy.known && seen.late.run.busy.value == 0.25);
+    assert_true(seen.late.run.power.value == 50);
     assert_string_equal(seen.run,
                         "memory at most 3.2 of 17.2 GB, 25 % busy, 50 W, 2100 MHz (memory, busy "
                         "time, power, frequency by sysman)");
-    assert_true(seen.late.energy.value == 50.0 * (seen.late.readings - 1));
+    assert_true(seen.late.run.energy.value == 50.0 * (seen.late.readings - 1));
     assert_string_equal(seen.unreadable, "");
 }
 
@@ -119,9 +119,9 @@ static void what_the_kernel_tells_comes_before_what_the_driver_tells(void **stat
     play("unprivileged", &seen);
     unsetenv("XT_TEST_ROOT");
     assert_false(seen.late.now.memory_free.known);
-    assert_true(seen.late.memory_peak.value == 2.0 * (1 << 30));
-    assert_string_equal(seen.late.energy.source, "hwmon");
-    assert_true(seen.late.energy.value == 0);
+    assert_true(seen.late.run.memory_used.value == 2.0 * (1 << 30));
+    assert_string_equal(seen.late.run.energy.source, "hwmon");
+    assert_true(seen.late.run.energy.value == 0);
     assert_string_equal(seen.run,
                         "memory at most 2.1 of 17.2 GB, 25 % busy, 0 W, 2100 MHz, at most 61 "
                         "degrees (memory by fdinfo, of this process alone; busy time, frequency "

@@ -15,7 +15,7 @@ double xt_trainer_seconds(const struct xt_trainer *trainer)
 
 struct xt_run_costs xt_trainer_costs(const struct xt_trainer *trainer)
 {
-    const struct xt_reading *of_device = &trainer->device_figures.energy;
+    const struct xt_reading *of_device = &trainer->device_figures.run.energy;
     struct xt_run_costs costs = trainer->costs;
     if (trainer->monitor)
         costs.energy += of_device->known ? of_device->value : NAN;
@@ -59,10 +59,10 @@ static void log_device(struct xt_log_writer *log, const struct xt_monitor_figure
         const struct xt_reading *reading;
     } lines[] = {
         {"device_memory_bytes", "device_memory_source", &figures->now.memory_used},
-        {"device_memory_peak_bytes", NULL, &figures->memory_peak},
+        {"device_memory_peak_bytes", NULL, &figures->run.memory_used},
         {"device_busy", "device_busy_source", &figures->now.busy},
         {"device_power_w", "device_power_source", &figures->now.power},
-        {"device_energy_joules", "device_energy_source", &figures->energy},
+        {"device_energy_joules", "device_energy_source", &figures->run.energy},
         {"device_frequency_mhz", "device_frequency_source", &figures->now.frequency},
         {"device_temperature_c", "device_temperature_source", &figures->now.temperature},
     };

@@ -236,6 +236,7 @@ test-all:
 	@$(FUZZ_MAKE) || true
 	@$(MAKE) -k SAN=address BUILD=$(BUILD)/san-address tests || true
 	@$(MAKE) -k SAN=thread BUILD=$(BUILD)/san-thread $(THREADED_TESTS) || true
+	@scripts/mutate.sh
 	@XTRAIN_TEST_ALL=1 scripts/run-tests.sh --fuzz-seconds 60 $(TESTS) $(TEST_SCRIPTS) $(GOLDEN_RUN) $(FUZZ_RUN) \
 	  $(TESTS:$(BUILD)/%=$(BUILD)/san-address/%) $(THREADED_TESTS)
 else
@@ -313,7 +314,7 @@ clean:
 #: make fuzz-libs   the image libraries built for the fuzzers, from Debian's source packages
 #: make demo        deps, make, and a first training run with plates that the program draws
 #: make test        every test; the last line counts them
-#: make test-all    the long ones too: fuzzing, sanitizers
+#: make test-all    the long ones too: fuzzing, sanitizers, mutants
 #: make test-xpu    the XPU path on doubles of an Intel GPU (after `make deps XPU=1`)
 #: make test-mpi    training by several processes (it fetches MPI where that is missing)
 #: make check       include law, format, clang-tidy, headers, globals, large files, libxtrain's ABI

@@ -102,6 +102,22 @@ static void what_fp16_cannot_hold_is_infinite_and_nan_stays_nan(void **state)
     assert_true(isnan(float_of(XT_BF16, half_of(XT_BF16, NAN))));
 }
 
+/* Whose bits lie in the lower half, which bf16 does not have. */
+static void a_nan_of_few_bits_stays_nan_in_bf16(void **state)
+{
+    (void)state;
+    assert_true(isnan(float_of(XT_BF16, half_of(XT_BF16, xt_float_of_bits(0x7F800001)))));
+}
+
+static void doubles_become_floats(void **state)
+{
+    (void)state;
+    const double from[] = {0.1, -1e300, 3};
+    float to[3];
+    xt_number_to_float(XT_F64, from, 3, to);
+    assert_true(to[0] == 0.1f && to[1] == -INFINITY && to[2] == 3);
+}
+
 static void eight_bits_hold_whole_numbers_to_their_ends(void **state)
 {
     (void)state;
@@ -126,6 +142,8 @@ int main(void)
         cmocka_unit_test(fp16_is_exact_down_to_its_smallest_numbers),
         cmocka_unit_test(ties_go_to_the_even_neighbour),
         cmocka_unit_test(what_fp16_cannot_hold_is_infinite_and_nan_stays_nan),
+        cmocka_unit_test(a_nan_of_few_bits_stays_nan_in_bf16),
+        cmocka_unit_test(doubles_become_floats),
         cmocka_unit_test(eight_bits_hold_whole_numbers_to_their_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

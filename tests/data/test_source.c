@@ -1,8 +1,11 @@
 #include "support_source.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "data/sources/part.h"
 
 static int setup_bgr(void **state)
 {
@@ -54,6 +57,26 @@ static void a_sample_has_pixels_and_label(void **state)
     assert_int_equal(sample.label_length, 3);
     unlink(support_path(*state, "京A1.png"));
     assert_bad(0, "京A1.png");
+}
+
+static void a_part_of_a_source_is_evenly_spread_over_it(void **state)
+{
+    struct xt_source *part = NULL;
+    char name[32];
+    for (int i = 0; i < 7; i++) {
+        snprintf(name, sizeof name, "京A%d.jpg", i);
+        add_file(*state, name);
+    }
+    open_good(*state);
+    assert_int_equal(xt_source_part(&part, source, false, 3, &err), XT_OK);
+    assert_int_equal(part->count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        char path[4096];
+        snprintf(name, sizeof name, "京A%d.jpg", (int)i * 7 / 3);
+        part->class->name(part, i, path, sizeof path);
+        assert_non_null(strstr(path, name));
+    }
+    xt_source_destroy(part);
 }
 
 static void bad_labels_name_the_first_and_count_the_rest(void **state)
@@ -183,6 +206,7 @@ int main(void)
         source_test(a_folder_is_a_sorted_tree_of_images),
         source_test(images_that_links_lead_to_again_are_taken_once),
         source_test(a_sample_has_pixels_and_label),
+        source_test(a_part_of_a_source_is_evenly_spread_over_it),
         source_test(bad_labels_name_the_first_and_count_the_rest),
         source_test(a_label_that_ctc_cannot_align_is_refused),
         source_test(names_of_ccpd_get_a_hint),

@@ -53,8 +53,10 @@ static void two_thousand_fine_steps_in_a_row_double_the_scale(void **state)
     assert_true(scaler.scale == 32768);
     xt_scaler_judge(&scaler, true);
     assert_true(scaler.scale == 65536);
-    for (int i = 0; i < 40 * 2000; i++)
+    for (int i = 0; i < 40 * 2000; i++) {
         xt_scaler_judge(&scaler, true);
+        assert_true(scaler.scale <= 16777216);
+    }
     assert_true(scaler.scale == 16777216);
 }
 

@@ -228,7 +228,7 @@ static void check_description(struct xt_graph *graph, const struct xt_tensor *lo
 /* The loss reads the logits and writes their gradient. */
 static void use_logits(struct xt_graph *graph, struct xt_tensor *logits)
 {
-    if (logits->readers == XT_READERS_MAX || (logits->one_reader && logits->readers))
+    if (logits->readers >= xt_tensor_readers_most(logits))
         xt_graph_refuse(
             graph, XT_ERR_RUN,
             "tensor %s has more than %s: the op that makes it would lose the gradient of the loss",

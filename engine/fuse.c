@@ -3,6 +3,7 @@
  * that share parameters agree. The second describes the groups in their order. */
 #include "engine/fuse.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -219,7 +220,9 @@ static void find_residual(const struct lowering *l, struct group *group)
     if (!add || l->lead[add->index] != add->index)
         return;
     const struct xt_value *other = add->inputs[add->inputs[0] == group->y];
-    if (!same_shape(other, group->y) || other->of_parameter)
+    /* In inference it is added to in its own memory, so the sum has to be the last to read it. */
+    if (!same_shape(other, group->y) || other->of_parameter ||
+        xt_net_reader(l->net, other, other->readers - 1) != add)
         return;
     group->add = add;
     group->residual = other;
@@ -380,16 +383,26 @@ static int ops_reading(const struct lowering *l, const struct xt_value *value)
     const struct group *group = &l->groups[l->lead[value->of->index]];
     int count = value == l->net->output;
     const struct xt_node *reader = NULL;
-    for (int i = 0; (reader = xt_net_reader(l->net, value, i)); i++)
-        count += l->lead[reader->index] != l->lead[value->of->index] &&
-                 !(group->to_context && reader->kind == XT_NODE_GLOBAL_CONTEXT);
+    for (int i = 0; (reader = xt_net_reader(l->net, value, i)); i++) {
+        if (is_view(reader))
+            count += ops_reading(l, reader->output);
+        else if (l->lead[reader->index] != l->lead[value->of->index] &&
+                 !(group->to_context && reader->kind == XT_NODE_GLOBAL_CONTEXT))
+            count++;
+    }
     return count;
 }
 
 /* The tensor is the value for all that read it. */
 static void hold(struct lowering *l, const struct xt_value *value, struct xt_tensor *tensor)
 {
-    l->held[value->index].tensor = tensor;
+    char name[80];
+    struct xt_tensor *x = tensor;
+    if (tensor && !is_view(value->of) && ops_reading(l, value) > xt_tensor_readers_most(tensor)) {
+        snprintf(name, sizeof name, "%s fan-out", tensor->name);
+        x = xt_graph_fan_out(l->graph, tensor, name);
+    }
+    l->held[value->index].tensor = x;
 }
 
 static struct xt_tensor *take(const struct lowering *l, const struct xt_value *value)
@@ -600,6 +613,7 @@ struct xt_tensor *xt_net_lower(const struct xt_net *net, struct xt_graph *graph,
     if (begin(&l)) {
         group_nodes(&l);
         declare_params(&l);
+        graph->params_declared = true;
         for (size_t i = 0; i < net->node_count && !xt_graph_fails(graph); i++)
             if (l.lead[i] == (int)i)
                 lower_group(&l, net->nodes[i]);

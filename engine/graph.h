@@ -177,6 +177,7 @@ struct xt_graph {
     struct xt_tensor *logits;
     bool describing_frozen;
     int next_param;          /* where an existing params is walked */
+    bool params_declared;    /* all are there: ops find theirs by name */
     uint64_t params_version; /* that the working copies hold */
     bool planned;
     struct xt_slices slices;
@@ -319,6 +320,10 @@ struct xt_tensor *xt_graph_parameter(struct xt_graph *graph, const struct xt_par
 /* A tensor of a parameter among them is there for each sample. */
 struct xt_tensor *xt_graph_concat(struct xt_graph *graph, struct xt_tensor *const *in, int count,
                                   enum xt_axis axis, const char *name);
+
+/* The same tensor, for more readers than its own op takes gradients of: they are added up here. In
+ * inference the tensor itself. */
+struct xt_tensor *xt_graph_fan_out(struct xt_graph *graph, struct xt_tensor *in, const char *name);
 
 /* In place where nobody else needs what is there; each element is dropped with the pass's
  * probability, the others are scaled up. */

@@ -38,3 +38,10 @@ void xt_buffer_use(struct xt_buffer *buffer, int time)
     if (time > buffer->loss && (!buffer->backward_first || time < buffer->backward_first))
         buffer->backward_first = time;
 }
+
+int xt_tensor_readers_most(const struct xt_tensor *tensor)
+{
+    if (tensor->fanned_out)
+        return XT_FAN_OUT_MAX;
+    return tensor->one_reader ? 1 : XT_READERS_MAX;
+}

@@ -9,7 +9,8 @@
 
 #include "device/device.h"
 
-enum { XT_READERS_MAX = 2, XT_TENSORS_MAX = 2048 };
+/* Readers of a tensor as a rule, and of one that was fanned out (ops/fan_out.c). */
+enum { XT_READERS_MAX = 2, XT_FAN_OUT_MAX = 64, XT_TENSORS_MAX = 2048 };
 
 /* A segment of the arena with a lifetime in steps of the schedule: op i runs forward at time i and
  * backward at 2 * ops - i; the loss stands between. */
@@ -44,20 +45,23 @@ struct xt_tensor {
     bool above_0; /* a ReLU has left no negative value in it: int8 needs no sign */
     bool wants_grad;
     bool one_reader;  /* its op's backward takes one gradient: a second reader is refused */
+    bool fanned_out;  /* its op's backward takes any number */
     bool overwritten; /* an op writes its output over it: no op described later may read it */
     bool shared;      /* other tensors have its memory: no op writes its output over it */
     int readers;      /* ops that read it, each with a gradient of its own */
     /* slices.h: the value is kept of a slice alone; so is the gradient that a reader writes; that
      * is written over the value, which that reader is the last to read. */
     bool value_ring;
-    bool ring[XT_READERS_MAX];
+    bool ring[XT_FAN_OUT_MAX];
     bool written_over;
     struct xt_buffer *value;
-    struct xt_buffer *grad[XT_READERS_MAX]; /* the producer's backward adds them up as it reads */
+    struct xt_buffer *grad[XT_FAN_OUT_MAX]; /* the producer's backward adds them up as it reads */
 };
 
 size_t xt_tensor_count(const struct xt_tensor *tensor); /* elements */
 size_t xt_tensor_bytes(const struct xt_tensor *tensor);
+/* How many ops may read it in training. */
+int xt_tensor_readers_most(const struct xt_tensor *tensor);
 
 /* Where sample n is, of `sample` bytes each. */
 void *xt_buffer_sample(const struct xt_buffer *buffer, size_t sample, int n);

@@ -63,8 +63,8 @@ bool xt_op_read(struct xt_op *op, struct xt_graph *graph, struct xt_tensor *tens
     if (op->input_count == XT_OP_INPUTS_MAX)
         return xt_graph_refuse(graph, XT_ERR_RUN, "%s reads more than %d tensors", op->name,
                                XT_OP_INPUTS_MAX);
-    int most = tensor->one_reader ? 1 : XT_READERS_MAX;
-    if (tensor->readers == most)
+    int most = xt_tensor_readers_most(tensor);
+    if (tensor->readers >= most && (graph->options.training || most == XT_FAN_OUT_MAX))
         return xt_graph_refuse(graph, XT_ERR_RUN,
                                "tensor %s has more than %s: the op that makes it would lose the "
                                "gradient of another one",
@@ -112,11 +112,23 @@ void xt_op_write_none(struct xt_op *op)
         op->outputs[op->output_count++] = NULL;
 }
 
+static int find_declared(struct xt_graph *graph, const char *name)
+{
+    const struct xt_params *params = graph->options.params;
+    for (int i = 0; i < params->count; i++)
+        if (strcmp(params->items[i].name, name) == 0)
+            return i;
+    xt_graph_refuse(graph, XT_ERR_RUN, "parameter %s has not been declared", name);
+    return -1;
+}
+
 int xt_graph_param(struct xt_graph *graph, const struct xt_param *param)
 {
     struct xt_params *params = graph->options.params;
     if (xt_graph_fails(graph))
         return -1;
+    if (graph->params_declared)
+        return find_declared(graph, param->name);
     if (!params->values)
         return xt_params_add(params, param, &graph->err);
     int index = graph->next_param++;

@@ -161,7 +161,8 @@ float *xt_graph_loop_scratch(const struct xt_graph *graph);
 
 extern const struct xt_op_kind xt_kind_input, xt_kind_conv, xt_kind_norm, xt_kind_pool,
     xt_kind_eltwise, xt_kind_dropout, xt_kind_context, xt_kind_slice, xt_kind_shuffle,
-    xt_kind_transpose, xt_kind_reshape, xt_kind_cast, xt_kind_parameter, xt_kind_concat;
+    xt_kind_transpose, xt_kind_reshape, xt_kind_cast, xt_kind_parameter, xt_kind_concat,
+    xt_kind_fan_out;
 
 struct xt_input_op {
     struct xt_op op;

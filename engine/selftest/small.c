@@ -112,6 +112,29 @@ static struct xt_tensor *add_groups(struct xt_graph *graph, struct xt_tensor *in
                                       .relu = true});
 }
 
+/* Three readers of one tensor. */
+static struct xt_tensor *add_fan_out(struct xt_graph *graph, struct xt_tensor *in)
+{
+    struct xt_tensor *x = xt_graph_fan_out(graph, in, "fan");
+    struct xt_tensor *branch[3];
+    for (int i = 0; i < 3; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "fan.%d", i);
+        branch[i] =
+            conv(graph, x,
+                 (struct xt_conv_spec){.name = name, .channels = 24, .kernel_h = 1, .kernel_w = 1});
+    }
+    for (int i = 1; i < 3; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "fan.norm%d", i);
+        x = norm(graph, branch[i],
+                 (struct xt_norm_spec){
+                     .name = name, .residual = i == 1 ? branch[0] : x, .full = true})
+                .full;
+    }
+    return x;
+}
+
 /* Each element-wise function, with numbers that random inputs are on both sides of. */
 static struct xt_tensor *add_activations(struct xt_graph *graph, struct xt_tensor *x)
 {
@@ -211,7 +234,7 @@ static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_
                  .average = {.kernel_h = 2, .kernel_w = 2, .stride_h = 2, .stride_w = 1}});
     x = add_groups(graph, xt_graph_dropout(graph, join.full, "dropout"));
     x = add_activations(graph, add_rearrangements(graph, x));
-    x = add_parameters(graph, x);
+    x = add_parameters(graph, add_fan_out(graph, x));
     x = conv(graph, x,
              (struct xt_conv_spec){
                  .name = "tail", .channels = 20, .kernel_h = 3, .kernel_w = 3, .bias = true});

@@ -351,13 +351,16 @@ static void fill_rates(const struct xt_graph *graph, const struct xt_op *op, flo
                        float *gain)
 {
     const struct xt_params *params = graph->options.params;
+    if (op->kind != &xt_kind_norm)
+        return;
+    double momentum = ((const struct xt_norm_op *)op)->spec.momentum;
     for (int i = 0; i < op->param_count && !op->frozen; i++) {
         const struct xt_param *param = &params->items[op->params[i]];
         const struct xt_tensor *in = xt_op_in(op, 0);
         double m = in ? (double)in->n * in->h * in->w : 0;
         double unbiased = param->role == XT_PARAM_BN_VAR && m > 1 ? m / (m - 1) : 1;
         for (size_t k = 0; xt_param_is_statistic(param) && k < (size_t)param->dims[0]; k++) {
-            part[param->offset + k] = (float)XT_BN_MOMENTUM;
+            part[param->offset + k] = (float)momentum;
             gain[param->offset + k] = (float)unbiased;
         }
     }

@@ -410,6 +410,19 @@ static struct xt_tensor *take(const struct lowering *l, const struct xt_value *v
     return l->held[value->index].tensor;
 }
 
+/* The value in float32, for what computes in that. */
+static struct xt_tensor *take_f32(struct lowering *l, const struct xt_value *value)
+{
+    const struct held *held = &l->held[value->index];
+    char name[80];
+    if (held->f32)
+        return held->f32;
+    if (!held->tensor || held->tensor->dtype == XT_F32 || xt_dtype_is_int8(held->tensor->dtype))
+        return held->tensor;
+    snprintf(name, sizeof name, "%s in float32", held->tensor->name);
+    return xt_graph_cast(l->graph, held->tensor, XT_F32, name);
+}
+
 /* ---- ops ---- */
 
 static struct xt_norm_params norm_params(const struct lowering *l, const struct xt_node *norm,
@@ -445,7 +458,11 @@ static struct xt_conv_spec conv_spec(const struct xt_node *node)
                                  .stride_h = conv->stride[0],
                                  .stride_w = conv->stride[1],
                                  .pad_h = conv->pad[XT_SIDE_TOP],
+                                 .dilation_h = conv->dilation[0],
+                                 .dilation_w = conv->dilation[1],
                                  .pad_w = conv->pad[XT_SIDE_LEFT],
+                                 .more_h = conv->pad[XT_SIDE_BOTTOM] - conv->pad[XT_SIDE_TOP],
+                                 .more_w = conv->pad[XT_SIDE_RIGHT] - conv->pad[XT_SIDE_LEFT],
                                  .groups = conv->groups,
                                  .bias = conv->bias};
 }
@@ -456,17 +473,22 @@ static void lower_conv(struct lowering *l, const struct group *group)
     struct xt_conv_params params = conv_params(l, group->conv, 0);
     spec.params = &params;
     spec.relu = group->activation != NULL;
-    if (is_last_layer(l, group->conv))
+    bool is_last = is_last_layer(l, group->conv);
+    if (is_last)
         spec.why_f32 = "its logits go into the loss";
-    hold(l, group->y, xt_graph_conv(l->graph, take(l, group->conv->inputs[0]), &spec));
+    const struct xt_value *in = group->conv->inputs[0];
+    hold(l, group->y, xt_graph_conv(l->graph, is_last ? take_f32(l, in) : take(l, in), &spec));
 }
 
 static struct xt_norm_spec norm_spec(const struct lowering *l, const struct group *group)
 {
     static const struct xt_window copy = {
         .kernel_h = 1, .kernel_w = 1, .stride_h = 1, .stride_w = 1};
-    struct xt_norm_spec spec = {
-        .name = group->norm->name, .relu = group->activation, .full = ops_reading(l, group->y)};
+    struct xt_norm_spec spec = {.name = group->norm->name,
+                                .eps = group->norm->as.norm.eps,
+                                .momentum = group->norm->as.norm.momentum,
+                                .relu = group->activation,
+                                .full = ops_reading(l, group->y)};
     if (group->residual)
         spec.residual = take(l, group->residual);
     if (group->max)
@@ -524,47 +546,87 @@ static void add_tap(struct xt_context_spec *spec, int group, struct xt_tensor *t
     spec->group[spec->count++] = group;
 }
 
-static void lower_context(struct lowering *l, const struct xt_node *node)
+static struct xt_tensor *lower_context(struct lowering *l, const struct xt_node *node)
 {
     struct xt_context_spec spec = {.over_batch = node->as.context.over_batch};
     for (int i = 0; i < node->input_count; i++) {
         const struct held *held = &l->held[node->inputs[i]->index];
-        if (spec.count + 2 > XT_TAPS_MAX) {
-            xt_graph_refuse(l->graph, XT_ERR_RUN, "%s: more than %d taps", node->name,
-                            XT_TAPS_MAX / 2);
-            return;
-        }
-        add_tap(&spec, i, held->f32 ? held->f32 : held->tensor);
+        if (spec.count + 2 > XT_TAPS_MAX)
+            return xt_graph_refuse(l->graph, XT_ERR_RUN, "%s: more than %d taps", node->name,
+                                   XT_TAPS_MAX / 2);
+        add_tap(&spec, i, take_f32(l, node->inputs[i]));
         if (held->rest)
             add_tap(&spec, i, held->rest);
     }
-    hold(l, node->output, xt_graph_context(l->graph, &spec));
+    return xt_graph_context(l->graph, &spec);
 }
 
-static void lower_node(struct lowering *l, const struct xt_node *node)
+static struct xt_tensor *lower_parameter(struct lowering *l, const struct xt_node *node)
 {
+    const struct xt_value *out = node->output;
+    const struct xt_net_param *param = &l->net->params[node->params[XT_NODE_WEIGHT]];
+    struct xt_parameter_spec spec = {.name = param->name,
+                                     .h = out->h,
+                                     .w = out->w,
+                                     .c = out->c,
+                                     .ndims = param->ndims,
+                                     .init = param->init};
+    memcpy(spec.dims, param->dims, sizeof spec.dims);
+    return xt_graph_parameter(l->graph, &spec);
+}
+
+static struct xt_tensor *lower_concat(struct lowering *l, const struct xt_node *node)
+{
+    struct xt_tensor *in[XT_OP_INPUTS_MAX];
+    if (node->input_count > XT_OP_INPUTS_MAX)
+        return xt_graph_refuse(l->graph, XT_ERR_RUN, "%s concatenates %d values: %d at most",
+                               node->name, node->input_count, XT_OP_INPUTS_MAX);
+    for (int i = 0; i < node->input_count; i++)
+        in[i] = take(l, node->inputs[i]);
+    return xt_graph_concat(l->graph, in, node->input_count, node->as.axis, node->name);
+}
+
+static struct xt_tensor *lower_slice(struct lowering *l, const struct xt_node *node)
+{
+    const struct xt_net_slice *slice = &node->as.slice;
+    return xt_graph_slice(l->graph, take(l, node->inputs[0]),
+                          &(struct xt_slice_spec){.name = node->name,
+                                                  .axis = slice->axis,
+                                                  .start = slice->start,
+                                                  .step = slice->step,
+                                                  .count = slice->count});
+}
+
+/* A node that is an op of its own. */
+static struct xt_tensor *lower_node(struct lowering *l, const struct xt_node *node)
+{
+    const struct xt_value *out = node->output;
+    struct xt_tensor *in = node->input_count ? take(l, node->inputs[0]) : NULL;
     switch (node->kind) {
     case XT_NODE_INPUT:
-        hold(l, node->output,
-             xt_graph_input(l->graph, node->output->h, node->output->w, l->normalise));
-        break;
+        return xt_graph_input(l->graph, out->h, out->w, l->normalise);
+    case XT_NODE_PARAMETER:
+        return lower_parameter(l, node);
     case XT_NODE_ACTIVATION:
-        hold(
-            l, node->output,
-            xt_graph_eltwise(l->graph, take(l, node->inputs[0]), &node->as.activation, node->name));
-        break;
+        return xt_graph_eltwise(l->graph, in, &node->as.activation, node->name);
+    case XT_NODE_CONCAT:
+        return lower_concat(l, node);
+    case XT_NODE_SLICE:
+        return lower_slice(l, node);
+    case XT_NODE_CHANNEL_SHUFFLE:
+        return xt_graph_shuffle(l->graph, in, node->as.shuffle_groups, node->name);
     case XT_NODE_DROPOUT:
-        hold(l, node->output, xt_graph_dropout(l->graph, take(l, node->inputs[0]), node->name));
-        break;
-    case XT_NODE_GLOBAL_CONTEXT:
-        lower_context(l, node);
-        break;
+        return xt_graph_dropout(l->graph, in, node->name);
+    case XT_NODE_TRANSPOSE:
+        return xt_graph_transpose(l->graph, in, node->as.transpose.from, node->name);
     case XT_NODE_RESHAPE:
-        hold(l, node->output, take(l, node->inputs[0]));
-        break;
+        return is_view(node) ? in
+                             : xt_graph_reshape(l->graph, in, out->h, out->w, out->c, node->name);
+    case XT_NODE_GLOBAL_CONTEXT:
+        return lower_context(l, node);
     default:
-        xt_graph_refuse(l->graph, XT_ERR_RUN, "%s: a %s by itself has no op yet", node->name,
-                        xt_node_kind_name(node->kind));
+        return xt_graph_refuse(l->graph, XT_ERR_RUN, "%s: a %s by itself has no op yet", node->name,
+                               xt_node_kind_name(node->kind));
     }
 }
 
@@ -578,7 +640,7 @@ static void lower_group(struct lowering *l, const struct xt_node *node)
     else if (group->conv)
         lower_conv(l, group);
     else
-        lower_node(l, node);
+        hold(l, node->output, lower_node(l, node));
 }
 
 static bool begin(struct lowering *l)
@@ -617,7 +679,7 @@ struct xt_tensor *xt_net_lower(const struct xt_net *net, struct xt_graph *graph,
         for (size_t i = 0; i < net->node_count && !xt_graph_fails(graph); i++)
             if (l.lead[i] == (int)i)
                 lower_group(&l, net->nodes[i]);
-        logits = xt_graph_fails(graph) ? NULL : take(&l, net->output);
+        logits = xt_graph_fails(graph) ? NULL : take_f32(&l, net->output);
     }
     end(&l);
     return logits;

@@ -245,8 +245,10 @@ struct xt_conv_spec {
     const char *name; /* of the parameters: NAME.weight, NAME.bias */
     int channels;     /* out */
     int kernel_h, kernel_w;
-    int stride_h, stride_w; /* 0 counts as 1 */
-    int pad_h, pad_w;
+    int stride_h, stride_w;     /* 0 counts as 1 */
+    int dilation_h, dilation_w; /* 0 counts as 1 */
+    int pad_h, pad_w;           /* above and to the left */
+    int more_h, more_w;         /* by how much more is padded below and to the right */
     int groups; /* 0 counts as 1; weights are [channels][in / groups][kernel_h][kernel_w] */
     bool bias;
     bool relu;
@@ -262,12 +264,14 @@ struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
 struct xt_norm_params {
     int scale, shift, mean, var;
 };
-/* Batch normalisation (Ioffe & Szegedy 2015; eps 1e-5, momentum 0.1, running variance unbiased),
+/* Batch normalisation (Ioffe & Szegedy 2015; the running variance is unbiased),
  * then the residual, ReLU and the pools that read it. In a fused graph the convolution before takes
  * its scale and shift into weights and bias, adds the residual in its place and applies the ReLU;
  * pools stay ops of their own. */
 struct xt_norm_spec {
     const char *name; /* NAME.weight, .bias, .running_mean, .running_var, .num_batches_tracked */
+    double eps;       /* 0: XT_BN_EPS */
+    double momentum;  /* 0: XT_BN_MOMENTUM */
     bool relu;
     struct xt_tensor *residual;
     bool full;                /* y itself is an output */

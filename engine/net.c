@@ -428,7 +428,7 @@ struct xt_value *xt_net_matmul(struct xt_net *net, struct xt_value *a, struct xt
 /* ---- norms ---- */
 
 static struct xt_node *add_norm(struct xt_net *net, enum xt_node_kind kind, struct xt_value *in,
-                                const struct xt_net_norm *spec, float eps)
+                                const struct xt_net_norm *spec, double eps)
 {
     struct xt_node *node = add_unary(net, kind, spec->name, in);
     if (!node)
@@ -436,10 +436,10 @@ static struct xt_node *add_norm(struct xt_net *net, enum xt_node_kind kind, stru
     struct xt_net_norm *norm = &node->as.norm;
     *norm = *spec;
     norm->eps = spec->eps == 0 ? eps : spec->eps;
-    norm->momentum = spec->momentum == 0 ? 0.1f : spec->momentum;
+    norm->momentum = spec->momentum == 0 ? 0.1 : spec->momentum;
     if (!(norm->eps > 0 && norm->eps < 1) || !(norm->momentum > 0 && norm->momentum <= 1))
         return xt_net_refuse(net, XT_ERR_DATA, "%s: an epsilon of %g and a momentum of %g",
-                             node->name, (double)norm->eps, (double)norm->momentum);
+                             node->name, norm->eps, norm->momentum);
     add_channel_param(net, node, XT_NODE_WEIGHT, "weight", XT_PARAM_BN_SCALE);
     add_channel_param(net, node, XT_NODE_BIAS, "bias", XT_PARAM_BN_SHIFT);
     if (node->params[XT_NODE_WEIGHT] >= 0)
@@ -450,7 +450,7 @@ static struct xt_node *add_norm(struct xt_net *net, enum xt_node_kind kind, stru
 struct xt_value *xt_net_batch_norm(struct xt_net *net, struct xt_value *in,
                                    const struct xt_net_norm *spec)
 {
-    struct xt_node *node = add_norm(net, XT_NODE_BATCH_NORM, in, spec, 1e-5f);
+    struct xt_node *node = add_norm(net, XT_NODE_BATCH_NORM, in, spec, 1e-5);
     add_channel_param(net, node, XT_NODE_MEAN, "running_mean", XT_PARAM_BN_MEAN);
     add_channel_param(net, node, XT_NODE_VAR, "running_var", XT_PARAM_BN_VAR);
     add_channel_param(net, node, XT_NODE_TRACKED, "num_batches_tracked", XT_PARAM_BN_COUNT);
@@ -460,7 +460,7 @@ struct xt_value *xt_net_batch_norm(struct xt_net *net, struct xt_value *in,
 struct xt_value *xt_net_layer_norm(struct xt_net *net, struct xt_value *in,
                                    const struct xt_net_norm *spec)
 {
-    return write_alike(net, add_norm(net, XT_NODE_LAYER_NORM, in, spec, 1e-6f));
+    return write_alike(net, add_norm(net, XT_NODE_LAYER_NORM, in, spec, 1e-6));
 }
 
 /* ---- element by element ---- */

@@ -91,8 +91,8 @@ struct xt_net_linear {
 /* Batch norm: NAME.weight, .bias, .running_mean, .running_var, .num_batches_tracked. */
 struct xt_net_norm {
     const char *name;
-    float eps;      /* 0: 1e-5 of a batch norm, 1e-6 of a layer norm */
-    float momentum; /* batch norm; 0: 0.1 */
+    double eps;      /* 0: 1e-5 of a batch norm, 1e-6 of a layer norm */
+    double momentum; /* batch norm; 0: 0.1 */
     struct xt_init weight_init;
 };
 

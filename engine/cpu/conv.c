@@ -22,7 +22,7 @@ static xt_weight_grad_loop *loop_for(const struct xt_conv_op *conv, const struct
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
     const struct xt_tensor *out = xt_op_out(&conv->op, 0);
     int64_t weights = conv->kernel[0] * conv->kernel[1] * in->c * out->c;
-    if (conv->groups > 1 || conv->dilates[0] || conv->dilates[1] || in->dtype != out->dtype)
+    if (conv->groups > 1 || !xt_conv_is_even(conv) || in->dtype != out->dtype)
         return NULL;
     if (in->dtype == XT_BF16 && xt_device_cpu_has_tiles())
         return graph->loops->weight_grad;
@@ -149,9 +149,9 @@ static struct xt_buffer *read_grad_of(const struct xt_conv_op *conv, struct xt_g
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
     const struct xt_tensor *out = xt_op_out(&conv->op, 0);
     bool strided = conv->strides[0] > 1 || conv->strides[1] > 1;
-    if (conv->kernel[0] != 1 || conv->kernel[1] != 1 || !strided || conv->pads[0] ||
-        conv->pads[1] || conv->groups > 1 || in->dtype != out->dtype || !in->wants_grad ||
-        conv->op.by_slices[1] || !xt_op_learns(&conv->op, graph))
+    if (conv->kernel[0] != 1 || conv->kernel[1] != 1 || !strided || !xt_conv_is_even(conv) ||
+        conv->pads[0] || conv->pads[1] || conv->groups > 1 || in->dtype != out->dtype ||
+        !in->wants_grad || conv->op.by_slices[1] || !xt_op_learns(&conv->op, graph))
         return NULL;
     size_t count = xt_tensor_count(out) / (size_t)out->c * (size_t)in->c;
     return xt_graph_temporary(graph, out, count * xt_dtype_size(in->dtype),

@@ -163,6 +163,8 @@ static enum xt_status batch_statistics(struct state *norm, struct xt_graph *grap
     double m = elements(norm, xt_graph_samples(graph, norm->in->n));
     float *running_mean = param(graph, norm->is->param.mean);
     float *running_var = param(graph, norm->is->param.var);
+    const double eps = norm->is->spec.eps;
+    const double momentum = norm->is->spec.momentum;
     total(norm, norm->forward_sums);
     enum xt_status status = xt_graph_add_up(graph, norm->totals, 2 * c, err);
     for (size_t k = 0; k < c && !status; k++) {
@@ -171,12 +173,10 @@ static enum xt_status batch_statistics(struct state *norm, struct xt_graph *grap
         var = var > 0 ? var : 0;
         mean += (double)running_mean[k];
         norm->mean[k] = (float)mean;
-        norm->invstd[k] = (float)(1 / sqrt(var + XT_BN_EPS));
+        norm->invstd[k] = (float)(1 / sqrt(var + eps));
         double unbiased = m > 1 ? var * m / (m - 1) : var;
-        running_mean[k] =
-            (float)((1 - XT_BN_MOMENTUM) * (double)running_mean[k] + XT_BN_MOMENTUM * mean);
-        running_var[k] =
-            (float)((1 - XT_BN_MOMENTUM) * (double)running_var[k] + XT_BN_MOMENTUM * unbiased);
+        running_mean[k] = (float)((1 - momentum) * (double)running_mean[k] + momentum * mean);
+        running_var[k] = (float)((1 - momentum) * (double)running_var[k] + momentum * unbiased);
     }
     return status;
 }
@@ -187,7 +187,7 @@ static void running_statistics(struct state *norm, const struct xt_graph *graph)
     const float *running_var = param(graph, norm->is->param.var);
     for (size_t k = 0; k < (size_t)norm->in->c; k++) {
         norm->mean[k] = running_mean[k];
-        norm->invstd[k] = (float)(1 / sqrt((double)running_var[k] + XT_BN_EPS));
+        norm->invstd[k] = (float)(1 / sqrt((double)running_var[k] + norm->is->spec.eps));
     }
 }
 

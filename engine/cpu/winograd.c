@@ -18,13 +18,13 @@ bool xt_cpu_winograd_can(const struct xt_conv_op *conv, struct xt_graph *graph)
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
     const struct xt_tensor *out = xt_op_out(&conv->op, 0);
     for (int i = 0; i < 2; i++)
-        if (conv->kernel[i] != 3 || conv->strides[i] != 1 || conv->dilates[i] || conv->pads[i] != 1)
+        if (conv->kernel[i] != 3 || conv->strides[i] != 1 || conv->pads[i] != 1)
             return false;
-    return in->dtype == XT_F32 && out->dtype == XT_F32 && conv->groups == 1 && conv->bias < 0 &&
-           !conv->relu && !conv->folded && in->c % XT_WINOGRAD_WIDE == 0 &&
-           out->c % XT_WINOGRAD_WIDE == 0 && graph->loops->winograd && xt_device_cpu_has_avx512() &&
-           xt_op_learns(&conv->op, graph) && is_worth_it(in, out) &&
-           xt_cpu_weights_are(conv, graph, dnnl_OIhw16i16o);
+    return xt_conv_is_even(conv) && in->dtype == XT_F32 && out->dtype == XT_F32 &&
+           conv->groups == 1 && conv->bias < 0 && !conv->relu && !conv->folded &&
+           in->c % XT_WINOGRAD_WIDE == 0 && out->c % XT_WINOGRAD_WIDE == 0 &&
+           graph->loops->winograd && xt_device_cpu_has_avx512() && xt_op_learns(&conv->op, graph) &&
+           is_worth_it(in, out) && xt_cpu_weights_are(conv, graph, dnnl_OIhw16i16o);
 }
 
 void xt_cpu_winograd_prepare(struct xt_cpu_winograd *winograd, struct xt_conv_op *conv,

@@ -183,7 +183,7 @@ static void make_primitives(struct description *m)
         xt_program_check(p,
                          xt_dnnl.convolution_forward_primitive_desc_create(
                              &m->forward, engine, kind, dnnl_convolution_direct, m->in, m->weights,
-                             m->bias, m->out, c->strides, c->dilates, c->pads, c->pads,
+                             m->bias, m->out, c->strides, c->dilates, c->pads, c->pads_after,
                              m->post_attr),
                          what_forward);
     if (!xt_program_fails(p) && weights)
@@ -191,13 +191,14 @@ static void make_primitives(struct description *m)
                          xt_dnnl.convolution_backward_weights_primitive_desc_create(
                              &m->backward_weights, engine, dnnl_convolution_direct, m->in,
                              m->weights_grad, m->bias, m->out, c->strides, c->dilates, c->pads,
-                             c->pads, m->forward, m->attr),
+                             c->pads_after, m->forward, m->attr),
                          what_weights);
     if (!xt_program_fails(p) && data)
         xt_program_check(p,
                          xt_dnnl.convolution_backward_data_primitive_desc_create(
                              &m->backward_data, engine, dnnl_convolution_direct, m->in, m->weights,
-                             m->out, c->strides, c->dilates, c->pads, c->pads, m->forward, m->attr),
+                             m->out, c->strides, c->dilates, c->pads, c->pads_after, m->forward,
+                             m->attr),
                          what_data);
 }
 
@@ -609,7 +610,7 @@ static void fold_bias(const struct xt_conv_op *conv, struct xt_params *params, f
     const float *mean = xt_params_value(params, &params->items[norm->mean]);
     const float *var = xt_params_value(params, &params->items[norm->var]);
     for (int o = 0; o < channels; o++) {
-        double factor = (double)gamma[o] / sqrt((double)var[o] + XT_BN_EPS);
+        double factor = (double)gamma[o] / sqrt((double)var[o] + conv->fold.eps);
         double bias = (double)own_bias[o] - (double)mean[o];
         scale[o] = (float)factor;
         own_bias[o] = (float)((double)beta[o] + bias * factor);
@@ -734,7 +735,7 @@ static void reference_fold(struct xt_reference_op *reference, double *bias)
     double *const *norm = &reference->param[reference->op->param_count - NORM_PARAMS];
     size_t row = row_of(conv);
     for (size_t o = 0; o < (size_t)xt_op_out(reference->op, 0)->c; o++) {
-        double factor = norm[0][o] / sqrt(norm[3][o] + XT_BN_EPS);
+        double factor = norm[0][o] / sqrt(norm[3][o] + conv->fold.eps);
         bias[o] = norm[1][o] + (bias[o] - norm[2][o]) * factor;
         for (size_t i = 0; i < row; i++)
             reference->param[WEIGHT][o * row + i] *= factor;
@@ -774,6 +775,8 @@ static struct xt_reference_conv reference_of(const struct xt_conv_op *conv)
         .kernel_w = (int)conv->kernel[1],
         .stride_h = (int)conv->strides[0],
         .stride_w = (int)conv->strides[1],
+        .dilation_h = (int)conv->dilates[0] + 1,
+        .dilation_w = (int)conv->dilates[1] + 1,
         .pad_h = (int)conv->pads[0],
         .pad_w = (int)conv->pads[1],
         .groups = conv->groups,
@@ -1005,9 +1008,19 @@ void xt_conv_absorb(struct xt_graph *graph, struct xt_tensor *out, const struct 
     xt_graph_run_last(graph, &conv->op);
 }
 
-static int out_size(int in, int kernel, int64_t stride, int pad)
+static int out_size(const struct xt_conv_op *conv, int in, int axis)
 {
-    return in + 2 * pad < kernel ? 0 : (in + 2 * pad - kernel) / (int)stride + 1;
+    int64_t kernel = (conv->kernel[axis] - 1) * (conv->dilates[axis] + 1) + 1;
+    int64_t room = in + conv->pads[axis] + conv->pads_after[axis] - kernel;
+    return room < 0 ? 0 : (int)(room / conv->strides[axis]) + 1;
+}
+
+bool xt_conv_is_even(const struct xt_conv_op *conv)
+{
+    for (int i = 0; i < 2; i++)
+        if (conv->dilates[i] || conv->pads[i] != conv->pads_after[i])
+            return false;
+    return true;
 }
 
 /* What a kernel would take for something else. */
@@ -1041,14 +1054,18 @@ struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
     conv->kernel[1] = spec->kernel_w;
     conv->strides[0] = spec->stride_h ? spec->stride_h : 1;
     conv->strides[1] = spec->stride_w ? spec->stride_w : 1;
+    conv->dilates[0] = spec->dilation_h ? spec->dilation_h - 1 : 0;
+    conv->dilates[1] = spec->dilation_w ? spec->dilation_w - 1 : 0;
     conv->pads[0] = spec->pad_h;
     conv->pads[1] = spec->pad_w;
+    conv->pads_after[0] = spec->pad_h + spec->more_h;
+    conv->pads_after[1] = spec->pad_w + spec->more_w;
     if (spec->params)
         take_params(graph, conv, spec->params);
     else
         add_params(graph, conv, spec);
-    int h = out_size(in->h, spec->kernel_h, conv->strides[0], spec->pad_h);
-    int w = out_size(in->w, spec->kernel_w, conv->strides[1], spec->pad_w);
+    int h = out_size(conv, in->h, 0);
+    int w = out_size(conv, in->w, 1);
     if (h < 1 || w < 1)
         return xt_graph_refuse(graph, XT_ERR_USAGE,
                                "%s: an input of %dx%d is too small for this network", spec->name,

@@ -107,13 +107,13 @@ static dnnl_primitive_desc_t make(struct description *m, bool backward)
     if (backward)
         xt_program_check(p,
                          xt_dnnl.batch_normalization_backward_primitive_desc_create(
-                             &pd, engine, dnnl_backward, md, md, md, (float)XT_BN_EPS, m->flags,
-                             m->forward, attr),
+                             &pd, engine, dnnl_backward, md, md, md, (float)m->norm->spec.eps,
+                             m->flags, m->forward, attr),
                          what_backward);
     else
         xt_program_check(p,
                          xt_dnnl.batch_normalization_forward_primitive_desc_create(
-                             &pd, engine, kind, md, md, (float)XT_BN_EPS, m->flags, attr),
+                             &pd, engine, kind, md, md, (float)m->norm->spec.eps, m->flags, attr),
                          what_forward);
     return pd;
 }
@@ -280,6 +280,7 @@ static bool uses_batch(const struct xt_reference_op *reference)
 /* The numbers that the norm is made with, and room for what comes of them. */
 static struct reference_work *begin(struct xt_reference_op *reference)
 {
+    const struct xt_norm_op *norm = (const struct xt_norm_op *)reference->op;
     const struct xt_tensor *in = xt_op_in(reference->op, 0);
     const struct xt_tensor *max = xt_op_out(reference->op, XT_NORM_MAX);
     size_t count = xt_tensor_count(in);
@@ -302,6 +303,7 @@ static struct reference_work *begin(struct xt_reference_op *reference)
                                             .variance = moments + c,
                                             .gamma = reference->param[SCALE],
                                             .beta = reference->param[SHIFT],
+                                            .eps = norm->spec.eps,
                                             .of_batch = uses_batch(reference)};
     for (size_t k = 0; k < c; k++) {
         moments[k] = reference->param[MEAN][k];
@@ -318,6 +320,7 @@ static void move_statistics(struct xt_reference_op *reference)
 {
     const struct reference_work *work = reference->work;
     const struct xt_reference_shape *shape = &work->norm.shape;
+    double m = ((const struct xt_norm_op *)reference->op)->spec.momentum;
     double pixels = (double)shape->n * shape->h * shape->w;
     double unbiased = pixels > 1 ? pixels / (pixels - 1) : 1;
     for (int k = 0; k < shape->c; k++) {
@@ -325,9 +328,9 @@ static void move_statistics(struct xt_reference_op *reference)
         double variance = work->norm.variance[k] * unbiased;
         bool moves = work->norm.of_batch;
         reference->statistic[MEAN][k] =
-            moves ? 0.9 * reference->param[MEAN][k] + 0.1 * mean : reference->param[MEAN][k];
+            moves ? (1 - m) * reference->param[MEAN][k] + m * mean : reference->param[MEAN][k];
         reference->statistic[VARIANCE][k] =
-            moves ? 0.9 * reference->param[VARIANCE][k] + 0.1 * variance
+            moves ? (1 - m) * reference->param[VARIANCE][k] + m * variance
                   : reference->param[VARIANCE][k];
     }
 }
@@ -337,7 +340,8 @@ static void find_margin(const struct xt_reference_op *reference, struct referenc
 {
     size_t c = (size_t)work->norm.shape.c;
     for (size_t i = 0; i < count; i++) {
-        double scale = fabs(work->norm.gamma[i % c]) / sqrt(work->norm.variance[i % c] + XT_BN_EPS);
+        double scale =
+            fabs(work->norm.gamma[i % c]) / sqrt(work->norm.variance[i % c] + work->norm.eps);
         double term = fmax(fabs(reference->in[0][i]), fabs(work->norm.mean[i % c])) * scale;
         work->magnitude = fmax(work->magnitude, term);
     }
@@ -423,7 +427,7 @@ static enum xt_status reference_backward(struct xt_reference_op *reference)
     /* Of few numbers the variance may be tiny: (z - mean) / deviation cancels. */
     work->steepest = 1;
     for (int k = 0; k < work->norm.shape.c; k++) {
-        double invstd = 1 / sqrt(work->norm.variance[k] + XT_BN_EPS);
+        double invstd = 1 / sqrt(work->norm.variance[k] + norm->spec.eps);
         work->slope = fmax(work->slope, fabs(work->norm.gamma[k]) * invstd);
         work->steepest = fmax(work->steepest, invstd);
     }
@@ -505,6 +509,11 @@ static struct xt_norm_params add_params(struct xt_graph *graph, const char *name
     return out;
 }
 
+static double eps_of(const struct xt_norm_spec *spec)
+{
+    return spec->eps == 0 ? XT_BN_EPS : spec->eps;
+}
+
 static void fit_window(struct xt_window *window, const struct xt_tensor *in)
 {
     int h = in->h + 2 * window->pad_h - window->kernel_h;
@@ -569,6 +578,8 @@ static struct xt_norm_outputs add(struct xt_graph *graph, struct xt_tensor *in,
         return none;
     norm->spec = *spec;
     norm->spec.params = NULL;
+    norm->spec.eps = eps_of(spec);
+    norm->spec.momentum = spec->momentum == 0 ? XT_BN_MOMENTUM : spec->momentum;
     norm->param = *params;
     const struct xt_tensor *residual = spec->residual;
     if (residual && (!xt_op_read(&norm->op, graph, spec->residual) ||
@@ -600,7 +611,8 @@ static struct xt_norm_outputs fuse(struct xt_graph *graph, struct xt_tensor *in,
                                    const struct xt_norm_spec *spec,
                                    const struct xt_norm_params *params)
 {
-    struct xt_fold fold = {.params = *params, .residual = spec->residual, .relu = spec->relu};
+    struct xt_fold fold = {
+        .params = *params, .eps = eps_of(spec), .residual = spec->residual, .relu = spec->relu};
     xt_conv_absorb(graph, in, &fold);
     struct xt_norm_outputs out = {.max = add_pool(graph, in, spec, false)};
     out.average = add_pool(graph, in, spec, true);

@@ -180,6 +180,7 @@ float xt_input_quantised(const struct xt_input_op *input, float x);
 /* A norm as part of the convolution before it. */
 struct xt_fold {
     struct xt_norm_params params;
+    double eps;
     struct xt_tensor *residual;
     bool relu;
 };
@@ -193,7 +194,9 @@ struct xt_conv_op {
     bool relu;
     bool folded;         /* a norm is part of weights and bias */
     struct xt_fold fold; /* where folded */
-    dnnl_dims_t strides, dilates, pads, kernel;
+    dnnl_dims_t strides, kernel;
+    dnnl_dims_t dilates;          /* as oneDNN counts: 0 is none */
+    dnnl_dims_t pads, pads_after; /* above and to the left; below and to the right */
     /* Where the back end makes the weight gradient without a primitive: its format, set before the
      * op is described, and where it belongs, which describing says. */
     bool own_weight_grad;
@@ -214,6 +217,9 @@ struct xt_conv_op {
     struct xt_device_memory host_scales; /* int8: [out->c] what a step of each output channel's
                                             weights is worth */
 };
+/* Padded alike on all sides, and without gaps in the kernel: what a back end's own loops may take
+ * for granted. */
+bool xt_conv_is_even(const struct xt_conv_op *conv);
 /* ops/conv.c: whether `out` is the output of a convolution without ReLU, and not read yet; and the
  * residual (NULL: none) is not what that convolution reads, since it could not be written over. */
 bool xt_conv_can_absorb(const struct xt_graph *graph, const struct xt_tensor *out,
@@ -232,8 +238,8 @@ enum xt_status xt_conv_weights(const struct xt_conv_op *conv, const struct xt_gr
 
 enum xt_norm_output { XT_NORM_FULL, XT_NORM_MAX, XT_NORM_AVERAGE };
 struct xt_norm_op {
-    struct xt_op op; /* inputs: what is normalised, then the residual where there is one */
-    struct xt_norm_spec spec;
+    struct xt_op op;          /* inputs: what is normalised, then the residual where there is one */
+    struct xt_norm_spec spec; /* eps and momentum are set */
     struct xt_norm_params param;
 };
 /* y's gradient is overwritten by the gradient before ReLU, which is the residual's gradient where

@@ -5,7 +5,6 @@
 
 #include "base/rng.h"
 
-#define NORM_EPS 1e-5
 #define CONTEXT_EPS 1e-12
 
 /* ---- convolution ---- */
@@ -25,9 +24,14 @@ static struct place place_of(const struct xt_reference_shape *s, size_t index)
                           .k = (int)(index % c)};
 }
 
+static int or_1(int number)
+{
+    return number ? number : 1;
+}
+
 static int groups_of(const struct xt_reference_conv *conv)
 {
-    return conv->groups ? conv->groups : 1;
+    return or_1(conv->groups);
 }
 
 /* The channels of the input that one output channel reads, and the first of them. */
@@ -60,8 +64,8 @@ double xt_reference_conv_output(const struct xt_reference_conv *conv, const doub
     double sum = 0;
     for (int ky = 0; ky < conv->kernel_h; ky++)
         for (int kx = 0; kx < conv->kernel_w; kx++) {
-            int y = at.y * conv->stride_h - conv->pad_h + ky;
-            int x = at.x * conv->stride_w - conv->pad_w + kx;
+            int y = at.y * conv->stride_h - conv->pad_h + ky * or_1(conv->dilation_h);
+            int x = at.x * conv->stride_w - conv->pad_w + kx * or_1(conv->dilation_w);
             for (int i = 0; is_inside(&conv->in, y, x) && i < fan_in(conv); i++)
                 sum += in[xt_reference_at(&conv->in, at.n, y, x, first_in(conv, at.k) + i)] *
                        weight[weight_at(conv, at.k, i, ky, kx)];
@@ -78,8 +82,8 @@ double xt_reference_conv_input_grad(const struct xt_reference_conv *conv, const 
     double sum = 0;
     for (int ky = 0; ky < conv->kernel_h; ky++)
         for (int kx = 0; kx < conv->kernel_w; kx++) {
-            int down = at.y + conv->pad_h - ky;
-            int right = at.x + conv->pad_w - kx;
+            int down = at.y + conv->pad_h - ky * or_1(conv->dilation_h);
+            int right = at.x + conv->pad_w - kx * or_1(conv->dilation_w);
             if (down < 0 || down % conv->stride_h || right < 0 || right % conv->stride_w)
                 continue;
             int y = down / conv->stride_h;
@@ -103,8 +107,8 @@ double xt_reference_conv_weight_grad(const struct xt_reference_conv *conv, const
     for (int n = 0; n < conv->out.n; n++)
         for (int oy = 0; oy < conv->out.h; oy++)
             for (int ox = 0; ox < conv->out.w; ox++) {
-                int y = oy * conv->stride_h - conv->pad_h + ky;
-                int x = ox * conv->stride_w - conv->pad_w + kx;
+                int y = oy * conv->stride_h - conv->pad_h + ky * or_1(conv->dilation_h);
+                int x = ox * conv->stride_w - conv->pad_w + kx * or_1(conv->dilation_w);
                 if (is_inside(&conv->in, y, x))
                     sum += in[xt_reference_at(&conv->in, n, y, x, i)] *
                            out_grad[xt_reference_at(&conv->out, n, oy, ox, o)];
@@ -132,7 +136,7 @@ void xt_reference_norm(const struct xt_reference_norm *norm, const double *z,
     size_t c = (size_t)norm->shape.c;
     for (size_t i = 0; i < xt_reference_count(&norm->shape); i++) {
         size_t k = i % c;
-        double hat = (z[i] - norm->mean[k]) / sqrt(norm->variance[k] + NORM_EPS);
+        double hat = (z[i] - norm->mean[k]) / sqrt(norm->variance[k] + norm->eps);
         out[i] = hat * norm->gamma[k] + norm->beta[k] + (residual ? residual[i] : 0);
     }
 }
@@ -145,7 +149,7 @@ void xt_reference_norm_grad(const struct xt_reference_norm *norm, const double *
     size_t count = xt_reference_count(&norm->shape);
     double pixels = (double)count / (double)c;
     for (size_t k = 0; k < c; k++) {
-        double invstd = 1 / sqrt(norm->variance[k] + NORM_EPS);
+        double invstd = 1 / sqrt(norm->variance[k] + norm->eps);
         gamma_grad[k] = beta_grad[k] = 0;
         for (size_t i = k; i < count; i += c) {
             beta_grad[k] += out_grad[i];

@@ -32,8 +32,9 @@ struct xt_reference_conv {
     struct xt_reference_shape in, out;
     int kernel_h, kernel_w;
     int stride_h, stride_w;
-    int pad_h, pad_w;
-    int groups; /* 0 counts as 1; weights are O, I / groups, H, W */
+    int dilation_h, dilation_w; /* 0 counts as 1 */
+    int pad_h, pad_w;           /* above and to the left: beyond the input all is 0 */
+    int groups;                 /* 0 counts as 1; weights are O, I / groups, H, W */
 };
 
 /* One element each, so that a caller may look at some of many. `index` counts the elements of the
@@ -53,6 +54,7 @@ void xt_reference_moments(const struct xt_reference_shape *shape, const double *
 struct xt_reference_norm {
     struct xt_reference_shape shape;
     const double *mean, *variance, *gamma, *beta; /* [c] */
+    double eps;
     bool of_batch; /* mean and variance are those of z itself, so gradients flow through them */
 };
 void xt_reference_norm(const struct xt_reference_norm *norm, const double *z,

@@ -100,15 +100,40 @@ static struct xt_tensor *add_groups(struct xt_graph *graph, struct xt_tensor *in
                                                      .groups = 4,
                                                      .bias = true});
     x = xt_graph_eltwise(graph, x, &(struct xt_activation){.kind = XT_ACT_GELU}, "gelu");
+    x = conv(graph, x,
+             (struct xt_conv_spec){.name = "groups.1",
+                                   .channels = 24,
+                                   .kernel_h = 3,
+                                   .kernel_w = 3,
+                                   .pad_h = 1,
+                                   .pad_w = 1,
+                                   .groups = 24,
+                                   .bias = true,
+                                   .relu = true});
+    /* padded on one side alone, and with gaps in the kernel */
+    x = conv(graph, x,
+             (struct xt_conv_spec){.name = "uneven",
+                                   .channels = 16,
+                                   .kernel_h = 3,
+                                   .kernel_w = 2,
+                                   .pad_h = 2,
+                                   .more_h = -2,
+                                   .more_w = 1,
+                                   .bias = true});
+    x = norm(graph, x,
+             (struct xt_norm_spec){
+                 .name = "uneven.norm", .eps = 1e-3, .momentum = 0.01, .full = true})
+            .full;
     return conv(graph, x,
-                (struct xt_conv_spec){.name = "groups.1",
+                (struct xt_conv_spec){.name = "dilated",
                                       .channels = 24,
                                       .kernel_h = 3,
-                                      .kernel_w = 3,
-                                      .pad_h = 1,
+                                      .kernel_w = 2,
+                                      .dilation_h = 2,
+                                      .dilation_w = 2,
+                                      .pad_h = 2,
                                       .pad_w = 1,
-                                      .groups = 24,
-                                      .bias = true,
+                                      .groups = 2,
                                       .relu = true});
 }
 
@@ -233,8 +258,8 @@ static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_
                  .full = true,
                  .average = {.kernel_h = 2, .kernel_w = 2, .stride_h = 2, .stride_w = 1}});
     x = add_groups(graph, xt_graph_dropout(graph, join.full, "dropout"));
-    x = add_activations(graph, add_rearrangements(graph, x));
-    x = add_parameters(graph, add_fan_out(graph, x));
+    x = add_activations(graph, add_rearrangements(graph, add_fan_out(graph, x)));
+    x = add_parameters(graph, x);
     x = conv(graph, x,
              (struct xt_conv_spec){
                  .name = "tail", .channels = 20, .kernel_h = 3, .kernel_w = 3, .bias = true});

@@ -133,13 +133,15 @@ void xt_export_conv(struct xt_exporter *exporter, const struct xt_op *op)
     enum xt_dtype dtype = xt_export_dtype(out);
     struct numbers numbers;
     struct xt_err err;
-    const int64_t pads[] = {conv->pads[0], conv->pads[1], conv->pads[0], conv->pads[1]};
+    const int64_t pads[] = {conv->pads[0], conv->pads[1], conv->pads_after[0], conv->pads_after[1]};
+    const int64_t dilations[] = {conv->dilates[0] + 1, conv->dilates[1] + 1};
     struct xt_onnx_node node = {
         .type = "Conv",
         .inputs = {xt_export_in(exporter, xt_op_in(op, 0), dtype)},
         .attributes = {{"kernel_shape", conv->kernel, 2, 0},
                        {"strides", conv->strides, 2, 0},
                        {"pads", pads, 4, 0},
+                       {"dilations", dilations, 2, 0},
                        {"group", NULL, 0, conv->groups}},
     };
     if (make_numbers(exporter, conv, &numbers, &err))

@@ -17,7 +17,9 @@ void xt_export_norm(struct xt_exporter *exporter, const struct xt_op *op)
     const struct xt_norm_op *norm = (const struct xt_norm_op *)op;
     const struct xt_tensor *in = xt_op_in(op, 0);
     enum xt_dtype dtype = xt_export_dtype(in);
-    struct xt_onnx_node node = {.type = "BatchNormalization"}; /* its epsilon is 1e-5 as ours */
+    const float eps = (float)norm->spec.eps;
+    struct xt_onnx_node node = {.type = "BatchNormalization",
+                                .attributes = {{"epsilon", .real = &eps}}};
     node.inputs[0] = xt_export_in(exporter, in, dtype);
     node.inputs[1] = vector(exporter, norm->param.scale, dtype);
     node.inputs[2] = vector(exporter, norm->param.shift, dtype);

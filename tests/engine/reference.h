@@ -475,7 +475,7 @@ static inline void net_run_norm(struct net *net, const struct net_layer *layer)
     double *y = net_doubles(count);
     for (int k = 0; k < shape.c; k++)
         net_statistics(net, layer, z, k, &mean[k], &var[k]);
-    const struct xt_reference_norm norm = {shape, mean, var, gamma, beta, false};
+    const struct xt_reference_norm norm = {shape, mean, var, gamma, beta, 1e-5, false};
     xt_reference_norm(&norm, z, net_value(net, s->residual), y);
     if (s->relu)
         net_relu(y, count);

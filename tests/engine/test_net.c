@@ -138,7 +138,7 @@ static void params_in_the_order_of_a_file(void **state)
     x = xt_net_batch_norm(net, x, &(struct xt_net_norm){.name = "n"});
     for (int i = 0; names[i]; i++)
         assert_string_equal(net->params[i].name, names[i]);
-    assert_true(x->of->as.norm.eps == 1e-5f);
+    assert_true(x->of->as.norm.eps == 1e-5);
     struct xt_err err = {0};
     assert_int_equal(xt_net_param_set(net, 1, (float[]){1, 2}, &err), XT_OK);
     assert_true(net->params[1].initial[1] == 2);

@@ -283,7 +283,7 @@ static void describe(struct texts *texts, const struct xt_checkpoint *c,
 
 enum xt_status xt_checkpoint_save(const struct xt_checkpoint *checkpoint,
                                   const struct xt_checkpoint_extra *extra,
-                                  const struct xt_settings *settings, struct xt_network *network,
+                                  const struct xt_run_lister *lister, struct xt_network *network,
                                   const char *folder, int keep, struct xt_err *err)
 {
     struct contents contents = {0};
@@ -292,7 +292,7 @@ enum xt_status xt_checkpoint_save(const struct xt_checkpoint *checkpoint,
     struct xt_run_options options;
     char *path = NULL;
     describe(&texts, checkpoint, extra, network);
-    enum xt_status status = xt_run_options_init(&options, settings, network, err);
+    enum xt_status status = xt_run_options_init(&options, lister, network, err);
     for (size_t i = 0; i < options.count; i++)
         texts.meta[texts.count++] = (struct xt_file_meta){
             .key = options.items[i].key, .value = xt_str_get(&options.items[i].value)};
@@ -534,12 +534,12 @@ static void offer_before(const char *path, struct xt_err *err)
 }
 
 enum xt_status xt_checkpoint_load(const struct xt_checkpoint_file *from,
-                                  const struct xt_settings *settings, struct xt_network *network,
+                                  const struct xt_run_lister *lister, struct xt_network *network,
                                   const struct xt_checkpoint_array *arrays, int count,
                                   struct xt_err *err)
 {
     struct xt_run_options options;
-    enum xt_status status = xt_run_options_init(&options, settings, network, err);
+    enum xt_status status = xt_run_options_init(&options, lister, network, err);
     if (!status)
         status = check_meaning(&from->file, from->path, &options, network, err);
     if (!status)

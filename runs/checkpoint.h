@@ -16,7 +16,7 @@
 #include "infer/network/network.h"
 #include "runs/checkpoint_numbers.h"
 #include "runs/run_costs.h"
-#include "train/settings.h"
+#include "runs/run_options.h"
 
 enum { XT_CHECKPOINT_FORMAT = 1, XT_CHECKPOINT_ARRAYS = 3 };
 
@@ -61,7 +61,7 @@ struct xt_checkpoint_file {
 /* Writes folder/state-STEP.safetensors and removes all but the newest `keep`. */
 enum xt_status xt_checkpoint_save(const struct xt_checkpoint *checkpoint,
                                   const struct xt_checkpoint_extra *extra,
-                                  const struct xt_settings *settings, struct xt_network *network,
+                                  const struct xt_run_lister *lister, struct xt_network *network,
                                   const char *folder, int keep, struct xt_err *err);
 
 /* The file of that step, whether it is there or not, into *out (release with free). */
@@ -84,12 +84,12 @@ enum xt_status xt_checkpoint_batch(const struct xt_checkpoint_file *from, int *b
 /* The threads that the run computed with; 0 where that is not known or more than there are here. */
 int xt_checkpoint_threads(const struct xt_checkpoint_file *from);
 
-/* Puts the weights and `count` arrays in their places. XT_ERR_USAGE where the settings are those of
+/* Puts the weights and `count` arrays in their places. XT_ERR_USAGE where the options are those of
  * another run. Where CPU, library or thread count have changed, it says which, since the losses
  * will then differ in their last bits; where an option has that changes the losses, it says that
  * the run goes on with the new one. */
 enum xt_status xt_checkpoint_load(const struct xt_checkpoint_file *from,
-                                  const struct xt_settings *settings, struct xt_network *network,
+                                  const struct xt_run_lister *lister, struct xt_network *network,
                                   const struct xt_checkpoint_array *arrays, int count,
                                   struct xt_err *err);
 enum xt_status xt_checkpoint_load_array(const struct xt_checkpoint_file *from,

@@ -9,57 +9,57 @@
 #include "base/log.h"
 #include "base/str.h"
 
-static bool is_auto(const struct xt_settings *s)
+static bool is_auto(const struct xt_record_settings *record)
 {
-    return strcmp(s->record.resume, "auto") == 0;
+    return strcmp(record->resume, "auto") == 0;
 }
 
 /* The folder in which --resume looks for the newest checkpoint; NULL: it names a file, or there is
  * no such folder yet. What is wrong with a folder is for whoever opens the run's to say. */
-static const char *folder_to_search(const struct xt_settings *s)
+static const char *folder_to_search(const struct xt_record_settings *record)
 {
-    const char *folder = is_auto(s) ? s->record.out : s->record.resume;
+    const char *folder = is_auto(record) ? record->out : record->resume;
     return xt_file_is_folder(folder) ? folder : NULL;
 }
 
 /* Before the network is built, of which nothing would fit. */
-static enum xt_status check_network(const struct xt_checkpoint_file *from,
-                                    const struct xt_settings *settings, struct xt_err *err)
+static enum xt_status check_network(const struct xt_checkpoint_file *from, const char *asked,
+                                    struct xt_err *err)
 {
     const char *model = from->path ? xt_weight_file_meta(&from->file, "model") : NULL;
-    if (!model || strcmp(model, settings->network.model) == 0)
+    if (!model || strcmp(model, asked) == 0)
         return XT_OK;
     return xt_err_set(
         err, XT_ERR_USAGE,
         "%s is a checkpoint of %s, and --model is %s; go on with --model %s, or begin "
         "a run in another folder",
-        from->path, model, settings->network.model, model);
+        from->path, model, asked, model);
 }
 
-enum xt_status xt_resume_read(struct xt_resume *resume, const struct xt_settings *settings,
-                              struct xt_err *err)
+enum xt_status xt_resume_read(struct xt_resume *resume, const struct xt_record_settings *record,
+                              const char *model, struct xt_err *err)
 {
     *resume = (struct xt_resume){.newest = -1};
-    if (!settings->record.resume)
+    if (!record->resume)
         return XT_OK;
-    if (is_auto(settings) && !settings->record.out)
+    if (is_auto(record) && !record->out)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--resume auto needs --out DIR: the run's folder to look in");
-    if (!is_auto(settings) && !xt_file_exists(settings->record.resume))
+    if (!is_auto(record) && !xt_file_exists(record->resume))
         return xt_err_set(err, XT_ERR_DATA, "--resume %s: there is no such file or folder",
-                          settings->record.resume);
-    const char *folder = folder_to_search(settings);
+                          record->resume);
+    const char *folder = folder_to_search(record);
     enum xt_status status = XT_OK;
     if (folder)
         status = xt_checkpoint_newest_step(folder, &resume->newest, err);
     if (!status && folder)
         status = xt_checkpoint_open_newest(&resume->from, folder, err);
-    else if (!is_auto(settings) && !status)
-        status = xt_checkpoint_open(&resume->from, settings->record.resume, err);
-    if (!status && !resume->from.path && !is_auto(settings))
+    else if (!is_auto(record) && !status)
+        status = xt_checkpoint_open(&resume->from, record->resume, err);
+    if (!status && !resume->from.path && !is_auto(record))
         status = xt_err_set(err, XT_ERR_DATA, "--resume %s: the folder holds no whole checkpoint",
-                            settings->record.resume);
-    return status ? status : check_network(&resume->from, settings, err);
+                            record->resume);
+    return status ? status : check_network(&resume->from, model, err);
 }
 
 void xt_resume_clear(struct xt_resume *resume)
@@ -69,14 +69,14 @@ void xt_resume_clear(struct xt_resume *resume)
 
 /* The folder may hold a run already where the checkpoint lies in it. */
 enum xt_status xt_resume_open_folder(struct xt_run_folder *folder,
-                                     const struct xt_settings *settings, const char *model,
+                                     const struct xt_record_settings *record, const char *model,
                                      struct xt_err *err)
 {
-    const char *out = settings->record.out;
-    if (!settings->record.resume || is_auto(settings))
-        return xt_run_folder_open(folder, out, model, settings->record.resume != NULL, err);
+    const char *out = record->out;
+    if (!record->resume || is_auto(record))
+        return xt_run_folder_open(folder, out, model, record->resume != NULL, err);
     char *own = NULL;
-    enum xt_status status = xt_file_folder_of(&own, settings->record.resume, err);
+    enum xt_status status = xt_file_folder_of(&own, record->resume, err);
     bool is_own = !out || (!status && xt_file_is_same(out, own));
     if (!status)
         status = xt_run_folder_open(folder, out ? out : own, model, is_own, err);
@@ -88,7 +88,7 @@ enum xt_status xt_resume_open_folder(struct xt_run_folder *folder,
 static enum xt_status check_newest(const struct xt_resume *resume,
                                    const struct xt_resume_into *into, struct xt_err *err)
 {
-    const char *folder = folder_to_search(into->settings);
+    const char *folder = folder_to_search(into->record);
     if (!folder || !xt_file_is_same(folder, into->folder->path))
         return XT_OK;
     int64_t newest = -1;
@@ -131,11 +131,11 @@ enum xt_status xt_resume_load(const struct xt_resume *resume, const struct xt_re
                               struct xt_err *err)
 {
     const struct xt_checkpoint_file *from = &resume->from;
-    if (!into->settings->record.resume)
+    if (!into->record->resume)
         return XT_OK;
     enum xt_status status = check_newest(resume, into, err);
     if (!status && from->path)
-        status = xt_checkpoint_load(from, into->settings, into->network, into->arrays,
+        status = xt_checkpoint_load(from, into->lister, into->network, into->arrays,
                                     into->array_count, err);
     if (!status && from->path)
         status = check_same_run(from, into, err);

@@ -14,7 +14,7 @@
 #include "infer/network/network.h"
 #include "runs/checkpoint.h"
 #include "runs/run_folder.h"
-#include "train/settings.h"
+#include "runs/settings.h"
 
 struct xt_resume {
     struct xt_checkpoint_file from; /* path NULL: the run starts fresh */
@@ -23,7 +23,8 @@ struct xt_resume {
 
 /* What a run that goes on must fit, and what takes its state. */
 struct xt_resume_into {
-    const struct xt_settings *settings;
+    const struct xt_record_settings *record;
+    const struct xt_run_lister *lister;
     const struct xt_run_folder *folder;
     int64_t steps;   /* of the whole run */
     int64_t samples; /* in the training source */
@@ -35,13 +36,13 @@ struct xt_resume_into {
 /* Reads the checkpoint that --resume names; nothing without --resume. Clear it also after a
  * failure.
  */
-enum xt_status xt_resume_read(struct xt_resume *resume, const struct xt_settings *settings,
-                              struct xt_err *err);
+enum xt_status xt_resume_read(struct xt_resume *resume, const struct xt_record_settings *record,
+                              const char *model, struct xt_err *err);
 void xt_resume_clear(struct xt_resume *resume);
 
 /* Opens the run's folder: --out, the folder that --resume names, or a new one. */
 enum xt_status xt_resume_open_folder(struct xt_run_folder *folder,
-                                     const struct xt_settings *settings, const char *model,
+                                     const struct xt_record_settings *record, const char *model,
                                      struct xt_err *err);
 
 /* Puts the checkpoint's weights and arrays in their places and sets aside what lies after it; its

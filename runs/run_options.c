@@ -5,22 +5,11 @@
 #include "base/log.h"
 
 enum xt_status xt_run_options_init(struct xt_run_options *options,
-                                   const struct xt_settings *settings,
+                                   const struct xt_run_lister *lister,
                                    const struct xt_network *network, struct xt_err *err)
 {
     *options = (struct xt_run_options){.count = 0};
-    if (!settings->list_options)
-        return XT_OK;
-    struct xt_settings found = *settings;
-    found.network.model = network->model->name;
-    if (!found.network.batch)
-        found.network.batch = network->batch;
-    found.network.image_size = network->model->any_size ? network->height : 0;
-    found.network.classes = network->task == XT_TASK_CLASSES ? network->classes : 0;
-    found.network.normalize = network->normalise_text;
-    found.network.bn = network->bn_frozen ? XT_BN_FROZEN : XT_BN_BATCH;
-    found.network.lprnet_norm = network->over_batch ? XT_CONTEXT_BATCH : XT_CONTEXT_SAMPLE;
-    return settings->list_options(&found, options, err);
+    return lister->list ? lister->list(lister->context, network, options, err) : XT_OK;
 }
 
 void xt_run_options_clear(struct xt_run_options *options)

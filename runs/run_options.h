@@ -1,6 +1,6 @@
 /* The options that shape what a run trains, as its checkpoints record them and as a start that goes
  * on compares them. Which options these are, and what becomes of a change, the option table says
- * (xt_settings.list_options); values are texts as they would be typed.
+ * (xt_run_lister); values are texts as they would be typed.
  */
 #ifndef XT_RUNS_RUN_OPTIONS_H
 #define XT_RUNS_RUN_OPTIONS_H
@@ -12,7 +12,13 @@
 #include "base/str.h"
 #include "models/weights/weight_file.h"
 #include "infer/network/network.h"
-#include "train/settings.h"
+
+/* What a run that goes on does about an option that is not what it was. */
+enum xt_resume_rule {
+    XT_RESUME_TAKES,   /* nothing: no weight follows from it */
+    XT_RESUME_SAYS,    /* goes on with it, and says so: the losses are others */
+    XT_RESUME_REFUSES, /* ends: it would be another run */
+};
 
 struct xt_run_option {
     const char *name;    /* "weight-decay" */
@@ -29,10 +35,17 @@ struct xt_run_options {
     size_t count;
 };
 
-/* The options of a run of this network: what auto, 0 and the weights came to stands in their place.
- * None without list_options. Clear them also after a failure. */
+/* Whoever knows a run's options: `list` appends those that have one of the last two rules, with
+ * what auto, 0 and the weights came to in this network. NULL: nothing is recorded. */
+struct xt_run_lister {
+    enum xt_status (*list)(const void *context, const struct xt_network *network,
+                           struct xt_run_options *out, struct xt_err *err);
+    const void *context;
+};
+
+/* Clear them also after a failure. */
 enum xt_status xt_run_options_init(struct xt_run_options *options,
-                                   const struct xt_settings *settings,
+                                   const struct xt_run_lister *lister,
                                    const struct xt_network *network, struct xt_err *err);
 void xt_run_options_clear(struct xt_run_options *options);
 

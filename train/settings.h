@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "infer/settings.h"
+#include "runs/run_options.h"
 #include "runs/settings.h"
 
 enum xt_optim_kind { XT_OPTIM_SGD, XT_OPTIM_ADAM, XT_OPTIM_ADAMW, XT_OPTIM_RMSPROP };
@@ -32,22 +33,7 @@ enum xt_stdin_kind { XT_STDIN_NONE, XT_STDIN_PATHS, XT_STDIN_IMAGES, XT_STDIN_FR
 enum xt_on_nan { XT_ON_NAN_STOP, XT_ON_NAN_SKIP, XT_ON_NAN_ROLLBACK };
 enum xt_reduce_type { XT_REDUCE_F32, XT_REDUCE_BF16 };
 
-/* What a run that goes on does about an option that is not what it was. */
-enum xt_resume_rule {
-    XT_RESUME_TAKES,   /* nothing: no weight follows from it */
-    XT_RESUME_SAYS,    /* goes on with it, and says so: the losses are others */
-    XT_RESUME_REFUSES, /* ends: it would be another run */
-};
-
 struct xt_ranks;
-struct xt_run_options;
-struct xt_settings;
-
-/* Lists the options of these settings that have one of the last two rules
- * (runs/run_options.h). */
-typedef enum xt_status xt_list_options(const struct xt_settings *settings,
-                                       struct xt_run_options *out, struct xt_err *err);
-
 /* How the weights follow from the gradients. */
 struct xt_recipe_settings {
     int accumulate; /* batches whose gradients make one step; 0 counts as 1 */
@@ -162,8 +148,7 @@ struct xt_request_settings {
 };
 
 struct xt_settings {
-    /* no option: from the option table, what a checkpoint records of the settings; NULL: nothing */
-    xt_list_options *list_options;
+    struct xt_run_lister lister; /* no option: what a checkpoint records of the options */
     /* no option: the processes that train together (ranks/ranks.h); NULL: this one, alone */
     struct xt_ranks *ranks;
 

@@ -237,7 +237,7 @@ static enum xt_status write_errors(struct command *command, struct xt_report *re
         .errors = &command->view.errors,
         .evaluation = &command->runs[0].result,
         .source = command->source,
-        .settings = s,
+        .data = &s->data,
         .step = -1,
         .most = PAGE_MOST,
         .pictures = s->record.pictures ? PAGE_PICTURES : 0,

@@ -144,8 +144,11 @@ static enum xt_status show_images(struct comparison *c, const struct seeing *see
                                   const struct xt_settings *settings, struct xt_err *err)
 {
     const struct xt_errors errors = {.objective = seeing->objective};
-    const struct xt_findings findings = {
-        .errors = &errors, .source = seeing->source, .settings = settings};
+    const struct xt_findings findings = {.errors = &errors,
+                                         .source = seeing->source,
+                                         .data = &settings->data,
+                                         .pictures =
+                                             settings->record.pictures ? XT_DIFF_PICTURES : 0};
     struct xt_diff_image *images = NULL;
     size_t count = 0;
     enum xt_status status =

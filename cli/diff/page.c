@@ -6,7 +6,7 @@
 #include "runs/report/page.h"
 
 /* Of each kind. */
-enum { MOST = 700, PICTURES = 100 };
+enum { MOST = 700 };
 
 enum { A_RIGHT, B_RIGHT, NEITHER, KINDS };
 
@@ -60,7 +60,7 @@ enum xt_status xt_diff_page_images(struct xt_diff_image *images, size_t count,
         qsort(images, count, sizeof *images, by_kind);
     for (size_t i = 0; i < count; i++) {
         size_t place = seen[kind_of(&images[i])]++;
-        bool has_picture = findings->settings->record.pictures && place < PICTURES;
+        bool has_picture = place < findings->pictures;
         if (place < MOST)
             xt_json_add(&json, list, NULL, describe(&json, &images[i], findings, has_picture));
     }

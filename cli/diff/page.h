@@ -12,6 +12,8 @@
 #include "cli/report.h"
 #include "runs/report/findings.h"
 
+enum { XT_DIFF_PICTURES = 100 }; /* of each kind */
+
 /* An image, and of each model: its answer as findings.h describes an error, in JSON. */
 struct xt_diff_image {
     size_t index; /* in the source */
@@ -22,8 +24,8 @@ struct xt_diff_image {
 
 /* What the page shows of them into *out (cJSON_Delete): where A alone is right, where B alone is,
  * then where neither is; of each the surest of what is wrong first. Reorders the images. The
- * findings are of the second model; they lend objective, source and settings, whose `images` says
- * whether there are pictures. */
+ * findings are of the second model; they lend objective, source and data settings, and say how many
+ * images of each kind have pictures. */
 enum xt_status xt_diff_page_images(struct xt_diff_image *images, size_t count,
                                    const struct xt_findings *findings, cJSON **out,
                                    struct xt_err *err);

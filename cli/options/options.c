@@ -934,11 +934,19 @@ static enum xt_status check_needed(const struct xt_options *options,
 
 /* ---- parse, clear, print ---- */
 
+static enum xt_status list_run(const void *context, const struct xt_network *network,
+                               struct xt_run_options *out, struct xt_err *err)
+{
+    struct xt_settings found = *(const struct xt_settings *)context;
+    found.network = xt_network_found(network, &found.network);
+    return xt_options_list_run(&found, out, err);
+}
+
 enum xt_status xt_options_parse(struct xt_options *options, int argc, const char *const *argv,
                                 enum xt_command_id command, const struct xt_option_models *models,
                                 struct xt_err *err)
 {
-    *options = (struct xt_options){.values.list_options = xt_options_list_run,
+    *options = (struct xt_options){.values.lister = {list_run, &options->values},
                                    .command = command,
                                    .models = models,
                                    .argc = argc,

@@ -90,7 +90,7 @@ enum xt_status xt_options_print_recipe(const struct xt_options *options, struct 
 /* Takes what --batch auto came to for the value. */
 void xt_options_found_batch(struct xt_options *options, int batch);
 
-/* Of any settings, the options that shape what is trained, by the table (xt_list_options). */
+/* Of any settings, the options that shape what is trained, by the table. */
 enum xt_status xt_options_list_run(const struct xt_settings *settings, struct xt_run_options *out,
                                    struct xt_err *err);
 

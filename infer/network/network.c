@@ -270,6 +270,21 @@ enum xt_status xt_network_check_classes(const struct xt_network *network,
                       settings->init ? settings->init : "--init", network->model->head);
 }
 
+struct xt_network_settings xt_network_found(const struct xt_network *network,
+                                            const struct xt_network_settings *asked)
+{
+    struct xt_network_settings found = *asked;
+    found.model = network->model->name;
+    if (!found.batch)
+        found.batch = network->batch;
+    found.image_size = network->model->any_size ? network->height : 0;
+    found.classes = network->task == XT_TASK_CLASSES ? network->classes : 0;
+    found.normalize = network->normalise_text;
+    found.bn = network->bn_frozen ? XT_BN_FROZEN : XT_BN_BATCH;
+    found.lprnet_norm = network->over_batch ? XT_CONTEXT_BATCH : XT_CONTEXT_SAMPLE;
+    return found;
+}
+
 void xt_network_clear(struct xt_network *network)
 {
     if (network->inference != network->graph)

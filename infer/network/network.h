@@ -99,6 +99,9 @@ int xt_network_head_classes(const struct xt_network *network);
 enum xt_status xt_network_check_classes(const struct xt_network *network,
                                         const struct xt_network_settings *settings,
                                         struct xt_err *err);
+/* What was asked for, with what auto, 0 and the weights came to in its place; borrows from both. */
+struct xt_network_settings xt_network_found(const struct xt_network *network,
+                                            const struct xt_network_settings *asked);
 void xt_network_clear(struct xt_network *network);
 
 /* How batches of this network get to its device, over so many slots. */

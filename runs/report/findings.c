@@ -76,9 +76,8 @@ void xt_findings_picture(struct xt_json *json, cJSON *at, const struct xt_findin
     struct xt_err err;
     struct xt_str url = {0};
     struct xt_small_picture picture = {0};
-    enum xt_status status =
-        xt_small_picture_make(&picture, findings->errors->objective->network, findings->settings,
-                              findings->source, index, &err);
+    enum xt_status status = xt_small_picture_make(&picture, findings->errors->objective->network,
+                                                  findings->data, findings->source, index, &err);
     if (!status)
         status = xt_small_picture_url(&picture, &url, &err);
     if (!status)

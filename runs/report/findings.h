@@ -26,11 +26,11 @@ struct xt_findings {
     const struct xt_errors *errors; /* ended */
     const struct xt_evaluation *evaluation;
     const struct xt_source *source;
-    const struct xt_settings *settings;
-    int64_t step;             /* -1: of no run */
-    size_t most;              /* of the wrong images so many are described */
-    size_t pictures;          /* and so many of them have theirs */
-    struct xt_events *events; /* gets the first few of these; NULL: nobody does */
+    const struct xt_data_settings *data; /* how images are shown */
+    int64_t step;                        /* -1: of no run */
+    size_t most;                         /* of the wrong images so many are described */
+    size_t pictures;                     /* and so many of them have theirs */
+    struct xt_events *events;            /* gets the first few of these; NULL: nobody does */
 };
 
 /* The object into *out (cJSON_Delete). */

@@ -21,7 +21,7 @@ static enum xt_status encode(struct xt_small_picture *picture, const struct xt_p
 
 enum xt_status xt_small_picture_make(struct xt_small_picture *picture,
                                      const struct xt_network *network,
-                                     const struct xt_settings *settings,
+                                     const struct xt_data_settings *data,
                                      const struct xt_source *source, size_t index,
                                      struct xt_err *err)
 {
@@ -32,7 +32,7 @@ enum xt_status xt_small_picture_make(struct xt_small_picture *picture,
     struct xt_want want = {
         .width = network->width,
         .height = network->height,
-        .fit = settings->data.fit == XT_IMAGES_CROP ? XT_FIT_CENTRE_CROP : XT_FIT_STRETCH,
+        .fit = data->fit == XT_IMAGES_CROP ? XT_FIT_CENTRE_CROP : XT_FIT_STRETCH,
     };
     picture->width = (network->width * most + largest / 2) / largest;
     picture->height = (network->height * most + largest / 2) / largest;

@@ -9,7 +9,7 @@
 #include "base/str.h"
 #include "data/sources/source.h"
 #include "infer/network/network.h"
-#include "train/settings.h"
+#include "infer/settings.h"
 
 /* Larger ones are made smaller. */
 enum { XT_PICTURE_MOST = 128 };
@@ -23,7 +23,7 @@ struct xt_small_picture {
 /* Zeroed is empty; clear it also after a failure. */
 enum xt_status xt_small_picture_make(struct xt_small_picture *picture,
                                      const struct xt_network *network,
-                                     const struct xt_settings *settings,
+                                     const struct xt_data_settings *data,
                                      const struct xt_source *source, size_t index,
                                      struct xt_err *err);
 void xt_small_picture_clear(struct xt_small_picture *picture);

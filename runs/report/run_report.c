@@ -20,12 +20,13 @@ static void warn(struct xt_run_report *report, const char *why)
 }
 
 void xt_run_report_open(struct xt_run_report *report, const struct xt_run_folder *folder,
-                        const struct xt_settings *settings, struct xt_log_keep keep)
+                        const struct xt_data_settings *data, bool pictures, struct xt_log_keep keep)
 {
     struct xt_err err;
     struct xt_past_run before = {0};
     char *path = NULL;
-    *report = (struct xt_run_report){.folder = folder, .settings = settings, .events = {.fd = -1}};
+    *report = (struct xt_run_report){
+        .folder = folder, .data = data, .shows_pictures = pictures, .events = {.fd = -1}};
     if (xt_run_folder_file(folder, XT_EVENTS_FILE, &path, &err))
         warn(report, err.text);
     else
@@ -38,7 +39,7 @@ void xt_run_report_open(struct xt_run_report *report, const struct xt_run_folder
         cJSON_Delete(report->evaluation);
         report->evaluation = NULL;
     }
-    if (!settings->record.pictures)
+    if (!pictures)
         xt_findings_drop_pictures(report->evaluation);
     xt_past_run_clear(&before);
 }
@@ -63,10 +64,10 @@ void xt_run_report_take(struct xt_run_report *report, struct xt_errors *errors,
         .errors = errors,
         .evaluation = evaluation,
         .source = source,
-        .settings = report->settings,
+        .data = report->data,
         .step = step,
         .most = XT_RUN_ERRORS,
-        .pictures = report->settings->record.pictures ? XT_RUN_ERRORS : 0,
+        .pictures = report->shows_pictures ? XT_RUN_ERRORS : 0,
         .events = &report->events,
     };
     enum xt_status status = xt_errors_end(errors, &err);
@@ -207,7 +208,7 @@ static enum xt_status write_page(const struct xt_run_report *report, struct xt_e
     if (!status)
         status = xt_run_folder_file(report->folder, "report.html", &path, err);
     if (!status)
-        status = xt_page_write_runs(path, &run, 1, report->settings->record.pictures, err);
+        status = xt_page_write_runs(path, &run, 1, report->shows_pictures, err);
     free(path);
     xt_past_run_clear(&run);
     return status;

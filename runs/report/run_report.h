@@ -39,7 +39,8 @@ struct xt_run_facts {
 
 struct xt_run_report {
     const struct xt_run_folder *folder;
-    const struct xt_settings *settings;
+    const struct xt_data_settings *data; /* how images are shown */
+    bool shows_pictures;
     struct xt_events events;
     cJSON *evaluation; /* the newest findings; NULL: none */
     bool warned;
@@ -48,7 +49,8 @@ struct xt_run_report {
 
 /* Goes on with what an earlier start left. `keep` as for the record. */
 void xt_run_report_open(struct xt_run_report *report, const struct xt_run_folder *folder,
-                        const struct xt_settings *settings, struct xt_log_keep keep);
+                        const struct xt_data_settings *data, bool pictures,
+                        struct xt_log_keep keep);
 void xt_run_report_close(struct xt_run_report *report);
 
 /* Wrong images of an evaluation that a run's page shows. */

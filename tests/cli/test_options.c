@@ -638,7 +638,7 @@ static void what_a_run_records_is_spelt_as_it_would_be_typed(void **state)
         "--model lprnet --lr 5e-2 --seed 18446744073709551615 --sched multistep --milestones "
         "10,20 --optim sgd --bn frozen --weight-decay 0.00001");
     options.values.data.images = "/a \"b\"";
-    assert_int_equal(options.values.list_options(&options.values, &list, &err), XT_OK);
+    assert_int_equal(xt_options_list_run(&options.values, &list, &err), XT_OK);
     size_t found = 0;
     for (size_t i = 0; i < list.count; i++)
         for (size_t k = 0; k < sizeof wanted / sizeof *wanted; k++)

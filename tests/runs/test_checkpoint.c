@@ -36,7 +36,7 @@ static void layers_called_as_arrays_are_come_back(void **state)
     struct xt_err err = {0};
     struct xt_checkpoint_file from;
     char *path = NULL;
-    const struct xt_settings settings = {0};
+    const struct xt_run_lister nobody = {0};
     open_network(&network);
     size_t count = network.params.value_floats;
     float *square = calloc(count, sizeof *square);
@@ -48,13 +48,12 @@ static void layers_called_as_arrays_are_come_back(void **state)
     const struct xt_checkpoint_extra extra = {
         .arrays = {{.name = "square", .view = {.values = square}}}, .array_count = 1};
     const struct xt_checkpoint saved = {.step = 3, .steps = 5, .samples = 7};
-    assert_int_equal(xt_checkpoint_save(&saved, &extra, &settings, &network, *state, 1, &err),
-                     XT_OK);
+    assert_int_equal(xt_checkpoint_save(&saved, &extra, &nobody, &network, *state, 1, &err), XT_OK);
     for (size_t i = 0; i < count; i++)
         network.params.values[i] = square[i] = -1;
     assert_int_equal(xt_checkpoint_path(*state, 3, &path, &err), XT_OK);
     assert_int_equal(xt_checkpoint_open(&from, path, &err), XT_OK);
-    if (xt_checkpoint_load(&from, &settings, &network, extra.arrays, 1, &err))
+    if (xt_checkpoint_load(&from, &nobody, &network, extra.arrays, 1, &err))
         fail_msg("%s", err.text);
     for (int i = 0; i < network.params.count; i++) {
         size_t at = network.params.items[i].offset;

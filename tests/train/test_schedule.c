@@ -9,12 +9,12 @@
 
 #include "train/optim/schedule.h"
 
-static struct xt_settings settings_of(enum xt_sched_kind kind)
+static struct xt_recipe_settings settings_of(enum xt_sched_kind kind)
 {
-    return (struct xt_settings){.recipe.sched = kind, .recipe.lr = 0.1, .recipe.gamma = 0.1};
+    return (struct xt_recipe_settings){.sched = kind, .lr = 0.1, .gamma = 0.1};
 }
 
-static struct xt_schedule schedule_of(const struct xt_settings *settings, int64_t steps,
+static struct xt_schedule schedule_of(const struct xt_recipe_settings *settings, int64_t steps,
                                       int64_t epoch_steps)
 {
     struct xt_schedule schedule;
@@ -32,7 +32,7 @@ static void assert_lr(const struct xt_schedule *schedule, int64_t step, double e
 static void constant_stays(void **state)
 {
     (void)state;
-    struct xt_settings settings = settings_of(XT_SCHED_CONSTANT);
+    struct xt_recipe_settings settings = settings_of(XT_SCHED_CONSTANT);
     struct xt_schedule schedule = schedule_of(&settings, 100, 10);
     assert_lr(&schedule, 0, 0.1);
     assert_lr(&schedule, 99, 0.1);
@@ -41,8 +41,8 @@ static void constant_stays(void **state)
 static void warm_up_rises_in_a_line(void **state)
 {
     (void)state;
-    struct xt_settings settings = settings_of(XT_SCHED_CONSTANT);
-    settings.recipe.warmup = 0.1;
+    struct xt_recipe_settings settings = settings_of(XT_SCHED_CONSTANT);
+    settings.warmup = 0.1;
     struct xt_schedule schedule = schedule_of(&settings, 100, 10);
     assert_lr(&schedule, 0, 0.01);
     assert_lr(&schedule, 4, 0.05);
@@ -53,8 +53,8 @@ static void warm_up_rises_in_a_line(void **state)
 static void step_falls_each_period(void **state)
 {
     (void)state;
-    struct xt_settings settings = settings_of(XT_SCHED_STEP);
-    settings.recipe.milestones = "2";
+    struct xt_recipe_settings settings = settings_of(XT_SCHED_STEP);
+    settings.milestones = "2";
     struct xt_schedule schedule = schedule_of(&settings, 60, 10);
     assert_lr(&schedule, 19, 0.1);
     assert_lr(&schedule, 20, 0.01);
@@ -65,8 +65,8 @@ static void step_falls_each_period(void **state)
 static void multistep_falls_at_its_epochs(void **state)
 {
     (void)state;
-    struct xt_settings settings = settings_of(XT_SCHED_MULTISTEP);
-    settings.recipe.milestones = "1,4";
+    struct xt_recipe_settings settings = settings_of(XT_SCHED_MULTISTEP);
+    settings.milestones = "1,4";
     struct xt_schedule schedule = schedule_of(&settings, 60, 10);
     assert_lr(&schedule, 9, 0.1);
     assert_lr(&schedule, 10, 0.01);
@@ -81,19 +81,19 @@ static void no_schedule_falls_below_the_least_rate(void **state)
     const enum xt_sched_kind kinds[] = {XT_SCHED_CONSTANT, XT_SCHED_STEP, XT_SCHED_MULTISTEP,
                                         XT_SCHED_COSINE, XT_SCHED_ONECYCLE};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        struct xt_settings settings = settings_of(kinds[i]);
-        settings.recipe.min_lr = 0.02;
-        settings.recipe.milestones = kinds[i] == XT_SCHED_MULTISTEP ? "1,2,3" : "1";
+        struct xt_recipe_settings settings = settings_of(kinds[i]);
+        settings.min_lr = 0.02;
+        settings.milestones = kinds[i] == XT_SCHED_MULTISTEP ? "1,2,3" : "1";
         struct xt_schedule schedule = schedule_of(&settings, 60, 10);
         for (int64_t step = 30; step < 60; step++)
             assert_true(xt_schedule_lr(&schedule, step) >= 0.02);
     }
-    struct xt_settings settings = settings_of(XT_SCHED_COSINE);
-    settings.recipe.min_lr = 0.02;
+    struct xt_recipe_settings settings = settings_of(XT_SCHED_COSINE);
+    settings.min_lr = 0.02;
     struct xt_schedule schedule = schedule_of(&settings, 100, 10);
     assert_lr(&schedule, 50, 0.06);
     assert_lr(&schedule, 100, 0.02);
-    settings.recipe.min_lr = 0.2;
+    settings.min_lr = 0.2;
     struct xt_err err;
     assert_int_equal(xt_schedule_init(&schedule, &settings, 100, 10, &err), XT_ERR_USAGE);
     assert_non_null(strstr(err.text, "--min-lr 0.2 is above --lr 0.1"));
@@ -102,13 +102,13 @@ static void no_schedule_falls_below_the_least_rate(void **state)
 static void cosine_falls_to_zero(void **state)
 {
     (void)state;
-    struct xt_settings settings = settings_of(XT_SCHED_COSINE);
+    struct xt_recipe_settings settings = settings_of(XT_SCHED_COSINE);
     struct xt_schedule schedule = schedule_of(&settings, 100, 10);
     assert_lr(&schedule, 0, 0.1);
     assert_lr(&schedule, 25, 0.05 * (1 + sqrt(0.5)));
     assert_lr(&schedule, 50, 0.05);
     assert_lr(&schedule, 100, 0);
-    settings.recipe.warmup = 0.2;
+    settings.warmup = 0.2;
     schedule = schedule_of(&settings, 100, 10);
     assert_lr(&schedule, 9, 0.05);
     assert_lr(&schedule, 20, 0.1);
@@ -120,8 +120,8 @@ static void cosine_falls_to_zero(void **state)
 static void onecycle_is_that_of_pytorch(void **state)
 {
     (void)state;
-    struct xt_settings settings = settings_of(XT_SCHED_ONECYCLE);
-    settings.recipe.lr = 1e-4;
+    struct xt_recipe_settings settings = settings_of(XT_SCHED_ONECYCLE);
+    settings.lr = 1e-4;
     struct xt_schedule schedule = schedule_of(&settings, 100, 10);
     const double first = 4e-6;
     const double last = 4e-10;
@@ -132,7 +132,7 @@ static void onecycle_is_that_of_pytorch(void **state)
     assert_lr(&schedule, 80, last + (1e-4 - last) / 2 * (1 + cos(M_PI * 51 / 70)));
     assert_lr(&schedule, 99, last);
     /* A rising part that ends between two steps: 0.25 * 10 - 1 = 1.5. */
-    settings.recipe.warmup = 0.25;
+    settings.warmup = 0.25;
     schedule = schedule_of(&settings, 10, 10);
     assert_lr(&schedule, 1, 1e-4 + (first - 1e-4) / 2 * (1 + cos(M_PI / 1.5)));
     assert_lr(&schedule, 2, last + (1e-4 - last) / 2 * (1 + cos(M_PI * 0.5 / 7.5)));
@@ -144,9 +144,9 @@ static void the_shortest_runs_have_a_rate(void **state)
     for (int kind = XT_SCHED_CONSTANT; kind <= XT_SCHED_ONECYCLE; kind++)
         for (int warm = 0; warm <= 2; warm++)
             for (int64_t steps = 1; steps <= 4; steps++) {
-                struct xt_settings settings = settings_of((enum xt_sched_kind)kind);
-                settings.recipe.milestones = "1";
-                settings.recipe.warmup = 0.5 * warm;
+                struct xt_recipe_settings settings = settings_of((enum xt_sched_kind)kind);
+                settings.milestones = "1";
+                settings.warmup = 0.5 * warm;
                 struct xt_schedule schedule = schedule_of(&settings, steps, 1);
                 for (int64_t step = 0; step <= steps; step++) {
                     double lr = xt_schedule_lr(&schedule, step);
@@ -160,17 +160,17 @@ static void milestones_that_cannot_be_meant_are_refused(void **state)
     (void)state;
     const char *const wrong[] = {"10,,20", "20,10", "10,10", "x",     "",    "10,",         ",10",
                                  "0",      "-5",    "+5",    "10 20", "1e3", "99999999999", "10x"};
-    struct xt_settings settings = settings_of(XT_SCHED_MULTISTEP);
+    struct xt_recipe_settings settings = settings_of(XT_SCHED_MULTISTEP);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct xt_schedule schedule;
         struct xt_err err;
-        settings.recipe.milestones = wrong[i];
+        settings.milestones = wrong[i];
         assert_int_equal(xt_schedule_init(&schedule, &settings, 100, 10, &err), XT_ERR_USAGE);
         assert_non_null(strstr(err.text, "--milestones"));
     }
 }
 
-static void refuse(const struct xt_settings *settings, const char *word)
+static void refuse(const struct xt_recipe_settings *settings, const char *word)
 {
     struct xt_schedule schedule;
     struct xt_err err;
@@ -181,24 +181,23 @@ static void refuse(const struct xt_settings *settings, const char *word)
 static void milestones_fit_their_schedule(void **state)
 {
     (void)state;
-    struct xt_settings settings = settings_of(XT_SCHED_STEP);
+    struct xt_recipe_settings settings = settings_of(XT_SCHED_STEP);
     refuse(&settings, "needs --milestones");
-    settings.recipe.milestones = "10,20";
+    settings.milestones = "10,20";
     refuse(&settings, "--milestones");
-    settings.recipe.sched = XT_SCHED_MULTISTEP;
-    settings.recipe.milestones =
-        "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,"
-        "28,29,30,31,32,33";
+    settings.sched = XT_SCHED_MULTISTEP;
+    settings.milestones = "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,"
+                          "28,29,30,31,32,33";
     refuse(&settings, "--milestones");
 }
 
 static void a_warm_up_longer_than_the_run_is_refused(void **state)
 {
     (void)state;
-    struct xt_settings settings = settings_of(XT_SCHED_CONSTANT);
-    settings.recipe.warmup = 1.5;
+    struct xt_recipe_settings settings = settings_of(XT_SCHED_CONSTANT);
+    settings.warmup = 1.5;
     refuse(&settings, "--warmup");
-    settings.recipe.warmup = NAN;
+    settings.warmup = NAN;
     refuse(&settings, "--warmup");
 }
 

@@ -472,7 +472,7 @@ static void counters_that_cannot_be_are_refused(void **state)
     assert_int_equal(xt_train_state_save(&trainer, &good, &err), XT_OK);
     assert_int_equal(xt_checkpoint_path(trainer.folder.path, good.run.step, &path, &err), XT_OK);
     assert_int_equal(xt_checkpoint_open(&file, path, &err), XT_OK);
-    xt_checkpoint_load(&file, &settings, network, NULL, 0, &err);
+    xt_checkpoint_load(&file, &settings.lister, network, NULL, 0, &err);
     support_assert_error(&err, XT_ERR_DATA, "num_batches_tracked is 9223372036854775807");
     xt_checkpoint_close(&file);
     free(path);

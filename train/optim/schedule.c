@@ -24,22 +24,22 @@ static int read_epoch(const char **text)
     return (int)value;
 }
 
-static enum xt_status refuse(const struct xt_settings *settings, const char *why,
+static enum xt_status refuse(const struct xt_recipe_settings *settings, const char *why,
                              struct xt_err *err)
 {
-    return xt_err_set(err, XT_ERR_USAGE, "--milestones '%s' %s", settings->recipe.milestones, why);
+    return xt_err_set(err, XT_ERR_USAGE, "--milestones '%s' %s", settings->milestones, why);
 }
 
 static enum xt_status read_milestones(struct xt_schedule *schedule,
-                                      const struct xt_settings *settings, struct xt_err *err)
+                                      const struct xt_recipe_settings *settings, struct xt_err *err)
 {
-    if (!settings->recipe.milestones)
+    if (!settings->milestones)
         return xt_err_set(err, XT_ERR_USAGE, "--sched %s needs --milestones: %s",
                           xt_schedule_names[schedule->kind],
                           schedule->kind == XT_SCHED_STEP
                               ? "after how many epochs the rate falls, each time (30, say)"
                               : "the epochs at which the rate falls (30,60,80, say)");
-    const char *at = settings->recipe.milestones;
+    const char *at = settings->milestones;
     for (bool more = true; more;) {
         int epoch = read_epoch(&at);
         if (epoch == 0 || (*at != ',' && *at != '\0'))
@@ -51,7 +51,7 @@ static enum xt_status read_milestones(struct xt_schedule *schedule,
         if (count == XT_MILESTONES_MAX)
             return xt_err_set(err, XT_ERR_USAGE,
                               "--milestones '%s' has too many epochs: at most %d can be given",
-                              settings->recipe.milestones, XT_MILESTONES_MAX);
+                              settings->milestones, XT_MILESTONES_MAX);
         if (count > 0 && epoch <= schedule->milestones[count - 1])
             return refuse(settings,
                           "is not in order: each epoch must be larger than the one "
@@ -68,25 +68,26 @@ static enum xt_status read_milestones(struct xt_schedule *schedule,
     return XT_OK;
 }
 
-enum xt_status xt_schedule_init(struct xt_schedule *schedule, const struct xt_settings *settings,
-                                int64_t steps, int64_t epoch_steps, struct xt_err *err)
+enum xt_status xt_schedule_init(struct xt_schedule *schedule,
+                                const struct xt_recipe_settings *settings, int64_t steps,
+                                int64_t epoch_steps, struct xt_err *err)
 {
     *schedule = (struct xt_schedule){
-        .kind = settings->recipe.sched,
-        .lr = settings->recipe.lr,
-        .gamma = settings->recipe.gamma,
-        .least = settings->recipe.min_lr,
-        .warmup = settings->recipe.warmup,
+        .kind = settings->sched,
+        .lr = settings->lr,
+        .gamma = settings->gamma,
+        .least = settings->min_lr,
+        .warmup = settings->warmup,
         .steps = steps < 1 ? 1 : steps,
         .epoch_steps = epoch_steps < 1 ? 1 : epoch_steps,
     };
-    if (settings->recipe.min_lr > settings->recipe.lr)
+    if (settings->min_lr > settings->lr)
         return xt_err_set(err, XT_ERR_USAGE, "--min-lr %g is above --lr %g, the highest rate",
-                          settings->recipe.min_lr, settings->recipe.lr);
-    if (!(settings->recipe.warmup >= 0 && settings->recipe.warmup <= 1))
+                          settings->min_lr, settings->lr);
+    if (!(settings->warmup >= 0 && settings->warmup <= 1))
         return xt_err_set(err, XT_ERR_USAGE,
                           "--warmup %g is not a part of the run: give a number from 0 to 1",
-                          settings->recipe.warmup);
+                          settings->warmup);
     if (schedule->kind == XT_SCHED_STEP || schedule->kind == XT_SCHED_MULTISTEP)
         return read_milestones(schedule, settings, err);
     return XT_OK;

@@ -27,8 +27,9 @@ extern const char *const xt_schedule_names[];
 
 /* Reads "10,20,30" for step (one number) and multistep (each larger than the one before); errors
  * (XT_ERR_USAGE) name the option. `steps` and `epoch_steps` are at least 1. */
-enum xt_status xt_schedule_init(struct xt_schedule *schedule, const struct xt_settings *settings,
-                                int64_t steps, int64_t epoch_steps, struct xt_err *err);
+enum xt_status xt_schedule_init(struct xt_schedule *schedule,
+                                const struct xt_recipe_settings *settings, int64_t steps,
+                                int64_t epoch_steps, struct xt_err *err);
 
 /* The rate of step `step` (0-based). constant, step, multistep, cosine: linear warm-up over the
  * first w = warmup * steps (rounded; step k has (k + 1) / w of the rate), then the law (cosine from

@@ -24,7 +24,8 @@ enum xt_status xt_trainer_open_log(struct xt_trainer *trainer, struct xt_err *er
     if (!status)
         status = xt_log_writer_open(&trainer->log, path, keep, err);
     if (!status)
-        xt_run_report_open(&trainer->report, &trainer->folder, trainer->settings, keep);
+        xt_run_report_open(&trainer->report, &trainer->folder, &trainer->settings->data,
+                           trainer->settings->record.pictures, keep);
     free(path);
     return status;
 }
@@ -109,7 +110,8 @@ static enum xt_status load(struct xt_trainer *trainer, struct xt_train_state *st
     const struct xt_checkpoint_file *from = &trainer->resume.from;
     struct xt_checkpoint_array arrays[XT_CHECKPOINT_ARRAYS];
     const struct xt_resume_into into = {
-        .settings = trainer->settings,
+        .record = &trainer->settings->record,
+        .lister = &trainer->settings->lister,
         .folder = &trainer->folder,
         .steps = trainer->steps,
         .samples = (int64_t)trainer->source->count,
@@ -160,7 +162,7 @@ enum xt_status xt_trainer_open_run(struct xt_trainer *trainer, struct xt_err *er
     bool first = xt_ranks_is_first(trainer->settings->ranks);
     enum xt_status status = XT_OK;
     if (first)
-        status = xt_resume_open_folder(&trainer->folder, trainer->settings,
+        status = xt_resume_open_folder(&trainer->folder, &trainer->settings->record,
                                        trainer->network.model->name, err);
     if (!status)
         status = go_on(trainer, err);

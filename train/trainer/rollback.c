@@ -24,8 +24,8 @@ static enum xt_status load_newest(struct xt_trainer *trainer, const struct xt_er
     if (!status)
         status = xt_train_state_read(&from, state, err);
     if (!status)
-        status =
-            xt_checkpoint_load(&from, trainer->settings, &trainer->network, arrays, count, err);
+        status = xt_checkpoint_load(&from, &trainer->settings->lister, &trainer->network, arrays,
+                                    count, err);
     if (!status)
         status = xt_train_state_begin_average(trainer, &from, state, err);
     if (!status)

@@ -194,7 +194,9 @@ static enum xt_status open_network(struct xt_trainer *trainer, struct xt_err *er
     struct xt_ranks *ranks = settings.ranks;
     int bn_and_threads[2] = {XT_BN_AUTO, 0};
     enum xt_status status =
-        xt_ranks_is_first(ranks) ? xt_resume_read(&trainer->resume, &settings, err) : XT_OK;
+        xt_ranks_is_first(ranks)
+            ? xt_resume_read(&trainer->resume, &settings.record, settings.network.model, err)
+            : XT_OK;
     const struct xt_checkpoint_file *from = &trainer->resume.from;
     if (!status && from->path) {
         bn_and_threads[0] = from->state.bn_frozen ? XT_BN_FROZEN : XT_BN_BATCH;
@@ -351,8 +353,8 @@ enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_setti
     xt_scaler_init(&trainer->scaler, settings->network.amp == XT_AMP_FP16);
     trainer->steps =
         settings->run.steps ? settings->run.steps : settings->run.epochs * trainer->epoch_steps;
-    return xt_schedule_init(&trainer->schedule, settings, trainer->steps, trainer->epoch_steps,
-                            err);
+    return xt_schedule_init(&trainer->schedule, &settings->recipe, trainer->steps,
+                            trainer->epoch_steps, err);
 }
 
 struct xt_memory_plan xt_trainer_memory_plan(const struct xt_trainer *trainer)

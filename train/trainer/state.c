@@ -122,7 +122,7 @@ static enum xt_status save_with_average(struct xt_trainer *trainer,
     if (trainer->ema)
         extra->arrays[extra->array_count++] =
             (struct xt_checkpoint_array){.name = average_name, .view = view};
-    status = xt_checkpoint_save(&state->run, extra, trainer->settings, &trainer->network,
+    status = xt_checkpoint_save(&state->run, extra, &trainer->settings->lister, &trainer->network,
                                 trainer->folder.path, trainer->settings->record.keep, err);
     enum xt_status unmapped =
         trainer->ema ? xt_ema_unmap(trainer->ema, status ? &own : err) : XT_OK;

@@ -83,10 +83,13 @@ struct xt_service_settings {
     const char *listen; /* an address and port, or unix:PATH */
     bool allow_remote;  /* the address may be other than the loopback's */
     enum xt_stdin_kind stdin_kind;
-    const char *frame;  /* the size of raw frames, "640x480" */
-    double max_latency; /* seconds that a request may wait for others to share its pass */
-    int max_queue;      /* requests that wait for a pass; 0: four batches */
-    int max_body;       /* MiB */
+    const char *frame;      /* the size of raw frames, "640x480" */
+    double max_latency;     /* seconds that a request may wait for others to share its pass */
+    int max_queue;          /* requests that wait for a pass; 0: four batches */
+    int max_body;           /* MiB */
+    int max_pixels;         /* of an image, millions */
+    double decode_time;     /* CPU seconds that an image's decoding may take */
+    const char *allow_host; /* names that requests may ask for, with commas between */
     int max_connections;
     double request_timeout; /* seconds from a request's first byte to its last */
 };

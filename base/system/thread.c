@@ -240,3 +240,10 @@ enum xt_status xt_thread_start(pthread_t *thread, void *(*work)(void *argument),
         return xt_err_set(err, XT_ERR_RUN, "%s cannot be started: %s", what, strerror(error));
     return XT_OK;
 }
+
+double xt_thread_cpu_seconds(void)
+{
+    struct timespec used = {0};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
+}

@@ -38,6 +38,9 @@ unsigned long long xt_thread_memory_used(void);
  * can be read. */
 unsigned long long xt_thread_memory_available(void);
 
+/* CPU time of the calling thread, in seconds. */
+double xt_thread_cpu_seconds(void);
+
 /* Seconds since some fixed moment, monotonic. */
 double xt_thread_seconds(void);
 

@@ -59,6 +59,7 @@ static enum xt_status start(struct xtrain *network, const struct xt_options *opt
         .wait = s->service.max_latency,
         .queue = s->service.max_queue,
         .refuse = is_http,
+        .decode_seconds = is_http ? s->service.decode_time : 0,
         .passed = passed,
         .context = metrics,
     };

@@ -20,17 +20,25 @@
 #include "base/system/thread.h"
 #include "cli/report.h"
 #include "cli/serve/answer.h"
+#include "cli/serve/decoders.h"
+#include "cli/serve/hosts.h"
 #include "cli/serve/mhd.h"
+#include "data/image/decoder.h"
 #include "infer/session/engine.h"
 
 enum {
     MIB = 1024 * 1024,
     BODIES = 16,              /* so many of the largest size may be in memory at once */
     HEADERS_MOST = 16 * 1024, /* a connection's memory for its headers */
-    THREADS_MOST = 4,         /* that take requests in and decode */
+    THREADS_MOST = 4,         /* that decode, unless --workers says otherwise */
+    PLACES_KEPT = 4,          /* connections beyond --max-connections, for /healthz and /metrics */
+    LARGE_PIXELS =
+        2 * 1000 * 1000, /* a picture that is decoded beside others, and not before them */
+    LARGE_BYTES = MIB,
+    MEGAPIXEL = 1000 * 1000,
     FIRST_BODY = 16 * 1024,
     LOOK_MS = 250,  /* how often slow clients are looked for */
-    OWN_FILES = 32, /* that are open beside clients */
+    OWN_FILES = 28, /* that are open beside clients */
 };
 
 /* A client; in a list, so that slow ones are found. */
@@ -39,6 +47,8 @@ struct client {
     int fd;
     double since;    /* the last request ended, or this one began */
     bool is_waiting; /* for us: its request is here */
+    bool has_asked;  /* its request has begun, and was not answered yet */
+    bool is_leaving; /* it was hung up on */
 };
 
 struct http {
@@ -46,17 +56,21 @@ struct http {
     struct xtrain *network;
     const struct xt_settings *settings;
     struct xt_metrics *metrics;
+    struct xt_decoders *decoders;
+    const struct xt_hosts *hosts;
     int queue;
     int most_connections;
     pthread_mutex_t lock;
     struct client *clients;
-    int connections;
-    int requests; /* begun, not yet answered */
-    size_t held;  /* bytes of bodies */
+    int connections; /* but for those that were hung up on */
+    int requests;    /* begun, not yet answered */
+    size_t held;     /* bytes of bodies */
     atomic_bool draining;
 };
 
 static const char too_large[] = "the image is larger than --max-body allows";
+static const char too_many_pixels[] =
+    "the image has more pixels than --max-pixels allows; send a smaller one";
 
 enum route { PREDICT, HEALTH, METRICS, HOME, NOWHERE };
 static const char *const route_names[] = {[PREDICT] = "/predict",
@@ -67,11 +81,14 @@ static const char *const route_names[] = {[PREDICT] = "/predict",
 enum progress { RECEIVING, SENT };
 
 struct request {
+    struct xt_decode_job job;
     struct http *http;
     struct MHD_Connection *connection;
     struct client *client;
     enum route route;
     enum progress progress;
+    bool has_zero;  /* in its path */
+    bool has_begun; /* its headers are here */
     double region[8];
     int region_numbers;
     char *body;
@@ -90,6 +107,8 @@ static int code_of(const struct xt_err *err)
     case XT_ERR_USAGE:
     case XT_ERR_DATA:
         return MHD_HTTP_BAD_REQUEST;
+    case XTRAIN_COSTLY:
+        return MHD_HTTP_UNPROCESSABLE_CONTENT;
     case XTRAIN_BUSY:
     case XT_ERR_MEMORY:
         return MHD_HTTP_SERVICE_UNAVAILABLE;
@@ -246,26 +265,72 @@ static bool read_region(struct request *request)
     return false;
 }
 
-/* What can be refused before a body comes. */
-static int refuse(struct request *request, const char *method, const char **why)
+/* How often a header stands in the request. */
+struct tally {
+    const char *key;
+    int count;
+};
+
+static enum MHD_Result tally(void *context, enum MHD_ValueKind kind, const char *key,
+                             const char *value)
+{
+    struct tally *wanted = context;
+    (void)kind;
+    (void)value;
+    wanted->count += strcasecmp(key, wanted->key) == 0;
+    return MHD_YES;
+}
+
+static int count_of(const struct request *request, const char *key)
+{
+    struct tally wanted = {.key = key};
+    request->http->mhd.get_connection_values(request->connection, MHD_HEADER_KIND, tally, &wanted);
+    return wanted.count;
+}
+
+/* Requests that two readers may read differently, a proxy and this service say (RFC
+ * 9112, 3.2, 6.3).
+ */
+static int refuse_ambiguous(const struct request *request, const char **why)
+{
+    int lengths = count_of(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    *why = "the request is to have one Host header";
+    if (count_of(request, MHD_HTTP_HEADER_HOST) != 1)
+        return MHD_HTTP_BAD_REQUEST;
+    *why = "the request has several lengths: one Content-Length, or Transfer-Encoding alone";
+    if (lengths > 1 || (lengths && count_of(request, MHD_HTTP_HEADER_TRANSFER_ENCODING)))
+        return MHD_HTTP_BAD_REQUEST;
+    *why = "the path holds a zero byte";
+    return request->has_zero ? MHD_HTTP_BAD_REQUEST : 0;
+}
+
+/* A page that a browser shows can send requests to this machine, under a name of its own that leads
+ * here (DNS rebinding) or from its own site. */
+static int refuse_foreign(const struct request *request, const char **why)
+{
+    const struct xt_hosts *hosts = request->http->hosts;
+    const char *host = look_up(request, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+    const char *origin = look_up(request, MHD_HEADER_KIND, MHD_HTTP_HEADER_ORIGIN);
+    *why = "the Host header names another machine; --allow-host NAME lets it";
+    if (!xt_hosts_allow(hosts, host))
+        return MHD_HTTP_FORBIDDEN;
+    *why = "a page of another site may not ask here; --allow-host NAME lets it";
+    return origin && !xt_hosts_allow_origin(hosts, origin, host) ? MHD_HTTP_FORBIDDEN : 0;
+}
+
+static int refuse_image(struct request *request, const char **why)
 {
     struct http *http = request->http;
-    bool post_ops = strcmp(method, MHD_HTTP_METHOD_POST) == 0;
-    bool gets =
-        strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
     const char *length = look_up(request, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
     const char *type = look_up(request, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_TYPE);
-    *why = "there is only /predict, /healthz and /metrics";
-    if (request->route == NOWHERE)
-        return MHD_HTTP_NOT_FOUND;
-    *why = request->route == PREDICT ? "/predict takes a POST with the image as its body"
-                                     : "this takes a GET";
-    if (request->route == PREDICT ? !post_ops : !gets)
-        return MHD_HTTP_METHOD_NOT_ALLOWED;
-    if (request->route != PREDICT)
-        return 0;
     *why = "the service is ending";
     if (http->draining)
+        return MHD_HTTP_SERVICE_UNAVAILABLE;
+    *why = "as many clients are connected as may be: try again later";
+    pthread_mutex_lock(&http->lock);
+    bool crowded = http->connections > http->most_connections;
+    pthread_mutex_unlock(&http->lock);
+    if (crowded)
         return MHD_HTTP_SERVICE_UNAVAILABLE;
     /* Many clients only read an answer once they have sent all, if that is not much more. */
     *why = too_large;
@@ -279,25 +344,57 @@ static int refuse(struct request *request, const char *method, const char **why)
     return read_region(request) ? 0 : MHD_HTTP_BAD_REQUEST;
 }
 
-static enum MHD_Result begin(struct http *http, struct MHD_Connection *connection, const char *url,
-                             const char *method, void **slot)
+/* What can be refused before a body comes. */
+static int refuse(struct request *request, const char *method, const char **why)
 {
+    bool posts = strcmp(method, MHD_HTTP_METHOD_POST) == 0;
+    bool gets =
+        strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
+    int code = refuse_ambiguous(request, why);
+    if (!code)
+        code = refuse_foreign(request, why);
+    if (code)
+        return code;
+    *why = "there is only /predict, /healthz and /metrics";
+    if (request->route == NOWHERE)
+        return MHD_HTTP_NOT_FOUND;
+    *why = request->route == PREDICT ? "/predict takes a POST with the image as its body"
+                                     : "this takes a GET";
+    if (request->route == PREDICT ? !posts : !gets)
+        return MHD_HTTP_METHOD_NOT_ALLOWED;
+    return request->route == PREDICT ? refuse_image(request, why) : 0;
+}
+
+/* libmicrohttpd's call for the path as it was sent, before it is decoded: that ends at a zero byte.
+ */
+static void *see_path(void *context, const char *uri, struct MHD_Connection *connection)
+{
+    struct http *http = context;
     struct request *request = NULL;
-    const char *why = "";
     if (xt_mem_calloc(&request, 1, sizeof *request, "a request", NULL))
-        return MHD_NO;
-    request->http = http;
-    request->connection = connection;
-    request->route = route_of(url);
+        return NULL;
+    const char *zero = strstr(uri, "%00");
     const union MHD_ConnectionInfo *info =
         http->mhd.get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    request->http = http;
+    request->connection = connection;
     request->client = info ? info->socket_context : NULL;
-    *slot = request;
+    request->has_zero = zero && zero < strchrnul(uri, '?');
     pthread_mutex_lock(&http->lock);
     http->requests++;
-    if (request->client)
+    if (request->client) {
         request->client->since = xt_thread_seconds();
+        request->client->has_asked = true;
+    }
     pthread_mutex_unlock(&http->lock);
+    return request;
+}
+
+static enum MHD_Result begin(struct request *request, const char *url, const char *method)
+{
+    const char *why = "";
+    request->has_begun = true;
+    request->route = route_of(url);
     int code = refuse(request, method, &why);
     return code ? send_error(request, code, why) : MHD_YES;
 }
@@ -380,10 +477,11 @@ static void set_waiting(struct request *request)
     request->since = xt_thread_seconds();
 }
 
-/* The connection sleeps until the answer is there. It does before the image is sent, since the
- * answer may come at once. */
-static enum MHD_Result send_image(struct request *request)
+/* On a decoder's thread; the connection wakes where the network's thread has the answer, or here
+ * where there will be none. */
+static void send_to_network(struct xt_decode_job *job)
 {
+    struct request *request = (struct request *)(void *)job;
     struct http *http = request->http;
     struct xtrain_error error;
     const struct xtrain_image image = {
@@ -394,13 +492,24 @@ static enum MHD_Result send_image(struct request *request)
         .done = wake,
         .context = request,
     };
-    http->mhd.suspend_connection(request->connection);
-    int status = xtrain_send(http->network, &image, &request->answer, &error);
-    release_body(request);
-    if (status) {
+    /* Once it was sent, the request may be answered and gone. */
+    if (xtrain_send(http->network, &image, &request->answer, &error)) {
         xt_engine_err(&error, &request->err);
-        http->mhd.resume_connection(request->connection);
+        wake(request);
     }
+}
+
+/* The connection sleeps until the answer is there. */
+static enum MHD_Result send_image(struct request *request)
+{
+    struct http *http = request->http;
+    uint64_t pixels = xt_decoder_pixels((const uint8_t *)request->body, request->size);
+    if (pixels > (uint64_t)http->settings->service.max_pixels * MEGAPIXEL)
+        return send_error(request, MHD_HTTP_CONTENT_TOO_LARGE, too_many_pixels);
+    request->job = (struct xt_decode_job){
+        .large = pixels > LARGE_PIXELS || request->size > LARGE_BYTES, .run = send_to_network};
+    http->mhd.suspend_connection(request->connection);
+    xt_decoders_put(http->decoders, &request->job);
     return MHD_YES;
 }
 
@@ -431,9 +540,13 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
                               size_t *size, void **slot)
 {
     struct request *request = *slot;
+    (void)context;
+    (void)connection;
     (void)version;
     if (!request)
-        return begin(context, connection, url, method, slot);
+        return MHD_NO;
+    if (!request->has_begun)
+        return begin(request, url, method);
     if (*size) {
         receive(request, bytes, *size);
         *size = 0;
@@ -458,6 +571,7 @@ static void completed(void *context, struct MHD_Connection *connection, void **s
     if (request->client) {
         request->client->since = xt_thread_seconds();
         request->client->is_waiting = false;
+        request->client->has_asked = false;
     }
     pthread_mutex_unlock(&http->lock);
     free(request);
@@ -472,7 +586,7 @@ static void remove_client(struct http *http, struct client *client)
         http->clients = client->next;
     if (client->next)
         client->next->previous = client->previous;
-    http->connections--;
+    http->connections -= !client->is_leaving;
 }
 
 static void add_client(struct http *http, struct client *client)
@@ -482,6 +596,26 @@ static void add_client(struct http *http, struct client *client)
         client->next->previous = client;
     http->clients = client;
     http->connections++;
+}
+
+static void hang_up(struct http *http, struct client *client)
+{
+    http->connections -= !client->is_leaving;
+    client->is_leaving = true;
+    shutdown(client->fd, SHUT_RDWR);
+}
+
+/* More clients than may be: who has asked nothing for the longest time leaves, so that connections
+ * that are only held shut nobody out. */
+static void make_place(struct http *http)
+{
+    struct client *idle = NULL;
+    for (struct client *client = http->clients; client; client = client->next)
+        if (!client->has_asked && !client->is_leaving && (!idle || client->since <= idle->since))
+            idle = client;
+    if (idle && idle != http->clients) {
+        hang_up(http, idle);
+    }
 }
 
 static void connected(void *context, struct MHD_Connection *connection, void **slot,
@@ -499,6 +633,8 @@ static void connected(void *context, struct MHD_Connection *connection, void **s
         *slot = client;
         pthread_mutex_lock(&http->lock);
         add_client(http, client);
+        if (http->connections > http->most_connections)
+            make_place(http);
         pthread_mutex_unlock(&http->lock);
     } else if (client) {
         pthread_mutex_lock(&http->lock);
@@ -526,9 +662,9 @@ static void hang_up_on_slow(struct http *http)
 {
     double now = xt_thread_seconds();
     pthread_mutex_lock(&http->lock);
-    for (const struct client *client = http->clients; client; client = client->next)
+    for (struct client *client = http->clients; client; client = client->next)
         if (!client->is_waiting && now - client->since > http->settings->service.request_timeout)
-            shutdown(client->fd, SHUT_RDWR);
+            hang_up(http, client);
     pthread_mutex_unlock(&http->lock);
 }
 
@@ -544,17 +680,19 @@ static void drain(struct http *http)
     }
 }
 
-static unsigned threads_of(const struct xt_settings *settings)
+static int decoders_of(const struct xt_settings *settings)
 {
-    int threads = settings->data.workers ? settings->data.workers : xt_thread_available(NULL);
-    return (unsigned)(threads < THREADS_MOST || settings->data.workers ? threads : THREADS_MOST);
+    int threads = xt_thread_available(NULL);
+    return settings->data.workers   ? settings->data.workers
+           : threads < THREADS_MOST ? threads
+                                    : THREADS_MOST;
 }
 
 /* As many clients as files may be open: one that is accepted and then has no file makes
  * libmicrohttpd try again and again. */
 static enum xt_status limit_connections(struct http *http, struct xt_err *err)
 {
-    const rlim_t wanted = (rlim_t)http->settings->service.max_connections + OWN_FILES;
+    const rlim_t wanted = (rlim_t)http->settings->service.max_connections + PLACES_KEPT + OWN_FILES;
     struct rlimit files;
     http->most_connections = http->settings->service.max_connections;
     if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= wanted)
@@ -562,7 +700,7 @@ static enum xt_status limit_connections(struct http *http, struct xt_err *err)
     files.rlim_cur = files.rlim_max < wanted ? files.rlim_max : wanted;
     if (setrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= wanted)
         return XT_OK;
-    http->most_connections = (int)files.rlim_cur - OWN_FILES;
+    http->most_connections = (int)files.rlim_cur - OWN_FILES - PLACES_KEPT;
     if (http->most_connections < 1)
         return xt_err_set(err, XT_ERR_RUN,
                           "this process may open %d files, too few for clients beside its own: "
@@ -575,21 +713,18 @@ static enum xt_status limit_connections(struct http *http, struct xt_err *err)
     return XT_OK;
 }
 
+/* One thread holds all connections: what takes time is done elsewhere. */
 static struct MHD_Daemon *start(struct http *http, const struct xt_listener *listener)
 {
-    const struct xt_settings *s = http->settings;
-    unsigned threads = threads_of(s);
-    unsigned connections = (unsigned)http->most_connections;
-    if (connections < threads)
-        threads = connections;
+    unsigned connections = (unsigned)http->most_connections + PLACES_KEPT;
     return http->mhd.start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
         handle, http, MHD_OPTION_EXTERNAL_LOGGER, said, NULL, MHD_OPTION_LISTEN_SOCKET,
         listener->fd, MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)ceil(s->service.request_timeout), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)HEADERS_MOST, MHD_OPTION_NOTIFY_COMPLETED, completed, http,
-        MHD_OPTION_NOTIFY_CONNECTION, connected, http, MHD_OPTION_THREAD_POOL_SIZE,
-        threads > 1 ? threads : 0, MHD_OPTION_END);
+        (unsigned)ceil(http->settings->service.request_timeout), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)HEADERS_MOST, MHD_OPTION_URI_LOG_CALLBACK, see_path, http,
+        MHD_OPTION_NOTIFY_COMPLETED, completed, http, MHD_OPTION_NOTIFY_CONNECTION, connected, http,
+        MHD_OPTION_END);
 }
 
 static void stop(struct http *http, struct MHD_Daemon *daemon, struct xt_listener *listener)
@@ -605,19 +740,28 @@ enum xt_status xt_http_run(struct xtrain *network, int queue, struct xt_listener
                            struct xt_metrics *metrics, const struct xt_settings *settings,
                            struct xt_err *err)
 {
+    const struct xt_hosts hosts = {
+        .allowed = settings->service.allow_host,
+        .any = !settings->service.allow_host && (settings->service.allow_remote || *listener->path),
+    };
     struct http http = {.network = network,
                         .settings = settings,
                         .metrics = metrics,
+                        .hosts = &hosts,
                         .queue = queue,
                         .lock = PTHREAD_MUTEX_INITIALIZER};
     enum xt_status status = xt_mhd_load(&http.mhd, err);
     if (!status)
         status = limit_connections(&http, err);
+    if (!status)
+        status = xt_decoders_create(&http.decoders, decoders_of(settings), err);
     if (status)
         return status;
     struct MHD_Daemon *daemon = start(&http, listener);
-    if (!daemon)
+    if (!daemon) {
+        xt_decoders_destroy(http.decoders);
         return xt_err_set(err, XT_ERR_RUN, "libmicrohttpd cannot start at %s", listener->url);
+    }
     xt_log_note("listening at %s: POST an image to /predict; GET /healthz, /metrics",
                 listener->url);
     while (!xt_stop_status()) {
@@ -625,6 +769,7 @@ enum xt_status xt_http_run(struct xtrain *network, int queue, struct xt_listener
         hang_up_on_slow(&http);
     }
     stop(&http, daemon, listener);
+    xt_decoders_destroy(http.decoders);
     pthread_mutex_destroy(&http.lock);
     return XT_OK;
 }

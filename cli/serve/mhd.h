@@ -19,6 +19,7 @@
     X(queue_response)                                                                              \
     X(destroy_response)                                                                            \
     X(lookup_connection_value_n)                                                                   \
+    X(get_connection_values)                                                                       \
     X(get_connection_info)
 
 struct xt_mhd {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/system/thread.h"
 #include "data/image/exif.h"
 
 void xt_decoder_clear(struct xt_decoder *decoder)
@@ -47,6 +48,15 @@ const char *xt_decoder_other_format(const uint8_t *start, size_t size)
             memcmp(start + formats[i].at, formats[i].bytes, formats[i].size) == 0)
             return formats[i].name;
     return NULL;
+}
+
+uint64_t xt_decoder_pixels(const uint8_t *bytes, size_t size)
+{
+    if (xt_jpeg_is(bytes, size))
+        return xt_jpeg_pixels(bytes, size);
+    if (xt_webp_is(bytes, size))
+        return xt_webp_pixels(bytes, size);
+    return xt_png_is(bytes, size) ? xt_png_pixels(bytes, size) : 0;
 }
 
 static enum xt_status not_an_image(const uint8_t *bytes, size_t size, const char *name,
@@ -113,8 +123,12 @@ enum xt_status xt_decoder_decode(struct xt_decoder *decoder, const uint8_t *byte
     if (!xt_decoder_reads(bytes, size))
         return not_an_image(bytes, size, name, err);
     struct xt_orientation orientation = xt_exif_orientation(bytes, size);
+    double until = decoder->cpu_seconds > 0 ? xt_thread_cpu_seconds() + decoder->cpu_seconds : 0;
+    decoder->jpeg.until = decoder->png.until = until;
+    decoder->jpeg.is_late = decoder->png.is_late = false;
     enum xt_status status =
         decode_stored(decoder, bytes, size, &orientation, order, want, name, out, err);
+    decoder->is_late = decoder->jpeg.is_late || decoder->png.is_late;
     return status ? status : turn(decoder, &orientation, out, err);
 }
 

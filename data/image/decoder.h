@@ -14,7 +14,9 @@
 struct xt_decoder {
     struct xt_jpeg jpeg;
     struct xt_png png;
-    uint8_t *bytes; /* of a file */
+    double cpu_seconds; /* that a JPEG or PNG may take; 0: no limit */
+    bool is_late;       /* the last one would have taken longer, and was given up */
+    uint8_t *bytes;     /* of a file */
     size_t capacity;
     struct xt_image stored;    /* before it is turned */
     struct xt_picture picture; /* for what a sample's image is cut out of */
@@ -25,6 +27,8 @@ void xt_decoder_clear(struct xt_decoder *decoder);
  * name of what else it is ("a GIF"), NULL where that is not known. */
 bool xt_decoder_reads(const uint8_t *start, size_t size);
 const char *xt_decoder_other_format(const uint8_t *start, size_t size);
+/* How many pixels a whole file's header says it has; 0 where it cannot be told. */
+uint64_t xt_decoder_pixels(const uint8_t *bytes, size_t size);
 
 /* Decodes a whole file's bytes for what is wanted (NULL: all of it). `name` is for messages.
  * XT_ERR_DATA for anything that is not a whole, sane image. */

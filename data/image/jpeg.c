@@ -10,6 +10,7 @@
 #include <jpeglib.h>
 
 #include "base/mem.h"
+#include "base/system/thread.h"
 
 /* The library reports an error by calling back and must not be returned to. */
 struct xt_jpeg_state {
@@ -19,6 +20,7 @@ struct xt_jpeg_state {
     jmp_buf escape;
     char reason[JMSG_LENGTH_MAX];
     bool no_memory;
+    struct xt_jpeg *owner;
 };
 
 /* One image on its way. */
@@ -66,6 +68,12 @@ static void on_progress(j_common_ptr library)
 {
     enum { SCANS_MOST = 100, PIXELS_MOST = 2000 * 1000 * 1000 };
     struct xt_jpeg_state *state = state_of(library);
+    struct xt_jpeg *jpeg = state->owner;
+    jpeg->is_late = jpeg->until > 0 && xt_thread_cpu_seconds() > jpeg->until;
+    if (jpeg->is_late) {
+        snprintf(state->reason, sizeof state->reason, "it takes too long to decode");
+        longjmp(state->escape, 1);
+    }
     uint64_t pixels = (uint64_t)state->library.image_width * state->library.image_height;
     uint64_t most = pixels * SCANS_MOST > PIXELS_MOST ? PIXELS_MOST / pixels : SCANS_MOST;
     if ((uint64_t)state->library.input_scan_number <= most)
@@ -162,6 +170,24 @@ bool xt_jpeg_is(const uint8_t *bytes, size_t size)
     return size >= 3 && bytes[0] == 0xFF && bytes[1] == 0xD8 && bytes[2] == 0xFF;
 }
 
+/* The frame header among the segments before the picture's data: SOF0 to SOF15, but for the three
+ * of these numbers that are others'. */
+uint64_t xt_jpeg_pixels(const uint8_t *bytes, size_t size)
+{
+    enum { SOF0 = 0xC0, DHT = 0xC4, JPG = 0xC8, DAC = 0xCC, SOF15 = 0xCF, SOS = 0xDA };
+    for (size_t at = 2; at + 9 <= size && bytes[at] == 0xFF && bytes[at + 1] != SOS;) {
+        int kind = bytes[at + 1];
+        size_t length = (size_t)bytes[at + 2] << 8 | bytes[at + 3];
+        if (kind >= SOF0 && kind <= SOF15 && kind != DHT && kind != JPG && kind != DAC)
+            return (uint64_t)(bytes[at + 5] << 8 | bytes[at + 6]) *
+                   (uint64_t)(bytes[at + 7] << 8 | bytes[at + 8]);
+        if (length < 2 || length > size - at - 2)
+            break;
+        at += 2 + length;
+    }
+    return 0;
+}
+
 static enum xt_status bad_jpeg(struct xt_jpeg_state *state, const char *name, struct xt_err *err)
 {
     jpeg_abort_decompress(&state->library);
@@ -253,6 +279,7 @@ enum xt_status xt_jpeg_decode(struct xt_jpeg *jpeg, const uint8_t *bytes, size_t
     if (status)
         return status;
     struct xt_jpeg_state *state = jpeg->state;
+    state->owner = jpeg;
     struct jpeg_decompress_struct *library = &state->library;
     struct job job = {.bytes = bytes, .size = size};
     if (!attempt(state, read_header, &job))

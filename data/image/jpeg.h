@@ -14,6 +14,8 @@ struct xt_jpeg_state;
 
 struct xt_jpeg {
     struct xt_jpeg_state *state;
+    double until;  /* of the thread's CPU time: then decoding fails; 0: no limit */
+    bool is_late;  /* it did */
     uint8_t *inks; /* [height][width][4] of a CMYK image */
     size_t inks_capacity;
 };
@@ -21,6 +23,8 @@ struct xt_jpeg {
 void xt_jpeg_clear(struct xt_jpeg *jpeg);
 
 bool xt_jpeg_is(const uint8_t *bytes, size_t size);
+/* What its header says; 0: nothing. */
+uint64_t xt_jpeg_pixels(const uint8_t *bytes, size_t size);
 /* The pixels come as they are stored, and so does out->part; what is wanted is said of the picture
  * as it is seen, by `orientation`. */
 enum xt_status xt_jpeg_decode(struct xt_jpeg *jpeg, const uint8_t *bytes, size_t size,

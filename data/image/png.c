@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/system/thread.h"
 
 /* One image being read or written. libpng leaves an error by longjmp: whatever is needed after it
  * stands here and not in locals, and nothing that is released stands in locals. */
@@ -155,8 +156,14 @@ static void on_header(png_structp png, png_infop info)
 /* row is NULL where an interlaced image's pass changes nothing in it. */
 static void on_row(png_structp png, png_bytep row, png_uint_32 y, int pass)
 {
+    enum { CHECK_EACH = 32 }; /* rows */
     (void)pass;
     struct work *work = png_get_progressive_ptr(png);
+    struct xt_png *state = work->state;
+    state->is_late =
+        state->until > 0 && y % CHECK_EACH == 0 && xt_thread_cpu_seconds() > state->until;
+    if (state->is_late)
+        png_error(png, "it takes too long to decode");
     size_t width = (size_t)work->image->width;
     uint8_t *pixels = work->image->pixels + y * width * 3;
     if (!row)
@@ -204,6 +211,17 @@ void xt_png_clear(struct xt_png *state)
 bool xt_png_is(const uint8_t *bytes, size_t size)
 {
     return size >= 8 && memcmp(bytes, "\x89PNG\r\n\x1a\n", 8) == 0;
+}
+
+static uint64_t big_endian(const uint8_t *at)
+{
+    return (uint64_t)at[0] << 24 | (uint64_t)at[1] << 16 | (uint64_t)at[2] << 8 | at[3];
+}
+
+/* The header is the first chunk, of width and height first. */
+uint64_t xt_png_pixels(const uint8_t *bytes, size_t size)
+{
+    return size >= 24 ? big_endian(bytes + 16) * big_endian(bytes + 20) : 0;
 }
 
 enum xt_status xt_png_decode(struct xt_png *state, const uint8_t *bytes, size_t size,

@@ -6,6 +6,8 @@
 #include "data/image/image.h"
 
 struct xt_png {
+    double until;  /* of the thread's CPU time: then decoding fails; 0: no limit */
+    bool is_late;  /* it did */
     uint8_t *rows; /* RGBA rows before they are laid over black */
     size_t rows_capacity;
 };
@@ -13,6 +15,8 @@ struct xt_png {
 void xt_png_clear(struct xt_png *state);
 
 bool xt_png_is(const uint8_t *bytes, size_t size);
+/* What its header says; 0: nothing. */
+uint64_t xt_png_pixels(const uint8_t *bytes, size_t size);
 enum xt_status xt_png_decode(struct xt_png *state, const uint8_t *bytes, size_t size,
                              enum xt_pixel_order order, const char *name, struct xt_image *out,
                              struct xt_err *err);

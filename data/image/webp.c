@@ -9,6 +9,13 @@ bool xt_webp_is(const uint8_t *bytes, size_t size)
     return size >= 12 && memcmp(bytes, "RIFF", 4) == 0 && memcmp(bytes + 8, "WEBP", 4) == 0;
 }
 
+uint64_t xt_webp_pixels(const uint8_t *bytes, size_t size)
+{
+    int width = 0;
+    int height = 0;
+    return WebPGetInfo(bytes, size, &width, &height) ? (uint64_t)width * (uint64_t)height : 0;
+}
+
 static enum xt_status bad_webp(VP8StatusCode code, const char *name, struct xt_err *err)
 {
     static const char *const reasons[] = {

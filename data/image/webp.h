@@ -5,6 +5,8 @@
 #include "data/image/image.h"
 
 bool xt_webp_is(const uint8_t *bytes, size_t size);
+/* What its header says; 0: nothing. */
+uint64_t xt_webp_pixels(const uint8_t *bytes, size_t size);
 /* The whole picture, what is transparent over black. */
 enum xt_status xt_webp_decode(const uint8_t *bytes, size_t size, enum xt_pixel_order order,
                               const char *name, struct xt_image *out, struct xt_err *err);

@@ -390,12 +390,31 @@ static void return_cutter(struct xtrain *engine, struct spare *spare)
     pthread_mutex_unlock(&engine->lock);
 }
 
+bool xt_engine_reserved_is_zero(void *const reserved[8])
+{
+    for (int i = 0; i < 8; i++)
+        if (reserved[i])
+            return false;
+    return true;
+}
+
 static enum xt_status read_region(const struct xtrain_image *image, struct xt_region *region,
                                   struct xt_err *err)
 {
-    *region = (struct xt_region){.count = image->region ? image->region_numbers : 0};
-    if (image->region && region->count != 4 && region->count != 8)
-        region->count = -1; /* which the check refuses */
+    *region = (struct xt_region){0};
+    if (!xt_engine_reserved_is_zero(image->reserved))
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "struct xtrain_image: its reserved fields are to be "
+                          "zero: clear it before its fields are set");
+    if (!image->region && image->region_numbers)
+        return xt_err_set(err, XT_ERR_USAGE, "a region of %d numbers without the numbers",
+                          image->region_numbers);
+    if (!image->region)
+        return XT_OK;
+    region->count = image->region_numbers;
+    if (region->count != 4 && region->count != 8)
+        return xt_err_set(err, XT_ERR_USAGE, "a region of %d numbers: it takes 4 or 8",
+                          region->count);
     for (int i = 0; i < region->count; i++)
         region->numbers[i] = image->region[i];
     return xt_region_check(region, err);
@@ -466,7 +485,12 @@ static enum xt_status make(struct xtrain *engine, const struct xtrain_image *ima
     if (!status)
         status = borrow_cutter(engine, &spare, err);
     if (!status) {
+        spare->cutter.decoder.cpu_seconds = engine->plan.decode_seconds;
         status = cut(engine, &spare->cutter, image, answer->pixels, err);
+        if (status == XT_ERR_DATA && spare->cutter.decoder.is_late)
+            status = xt_err_set(err, (enum xt_status)XTRAIN_COSTLY,
+                                "the image takes more than %g s to decode; send a smaller one",
+                                engine->plan.decode_seconds);
         return_cutter(engine, spare);
     }
     if (status) {

@@ -16,9 +16,11 @@
 
 struct xt_engine_plan {
     struct xt_session_plan session;
-    double wait; /* seconds; INFINITY: until the batch is full */
-    int queue;   /* most that wait; 0: four batches. At least a batch */
-    bool refuse; /* where as many do: XTRAIN_BUSY */
+    double wait;           /* seconds; INFINITY: until the batch is full */
+    int queue;             /* most that wait; 0: four batches. At least a batch */
+    bool refuse;           /* where as many do: XTRAIN_BUSY */
+    double decode_seconds; /* CPU time that a picture's decoding may take, else XTRAIN_COSTLY; 0: no
+                              limit */
     /* Called on the engine's thread after each pass; NULL: nobody is. */
     void (*passed)(void *context, int images, double seconds);
     void *context;
@@ -35,6 +37,10 @@ enum xt_status xt_engine_start(struct xtrain *engine, const struct xt_engine_pla
 const struct xt_network *xt_engine_network(const struct xtrain *engine);
 /* How many wait for a pass now. */
 int xt_engine_waiting(struct xtrain *engine);
+
+/* Whether the reserved fields of a struct of xtrain.h are zero; they have to be, since they will
+ * mean something. */
+bool xt_engine_reserved_is_zero(void *const reserved[8]);
 
 /* An error of the program's as one of the library's; NULL: nobody reads it. */
 void xt_engine_fail(const struct xt_err *err, struct xtrain_error *error);

@@ -49,6 +49,10 @@ enum xt_status xt_library_settings(const char *weights, const struct xtrain_opti
         .network.fuse = true,
         .device.pin_memory = true,
     };
+    if (!xt_engine_reserved_is_zero(options->reserved))
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "struct xtrain_options: its reserved fields are to be zero: clear "
+                          "it before its fields are set");
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         int number = 0;
         memcpy(&number, (const char *)options + numbers[i].offset, sizeof number);
@@ -70,6 +74,11 @@ int xtrain_open(struct xtrain **out, const char *weights, const struct xtrain_op
     struct xt_err err = {0};
     struct xt_infer_settings settings = {0};
     char *file = NULL;
+    if (!out) {
+        err.status = xt_err_set(&err, XT_ERR_USAGE, "xtrain_open has no place for the network");
+        xt_engine_fail(&err, error);
+        return (int)err.status;
+    }
     *out = NULL;
     xt_log_hush();
     enum xt_status status = weights ? xt_weight_file_locate(&file, weights, &err)

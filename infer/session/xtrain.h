@@ -41,6 +41,7 @@ enum xtrain_status {
     XTRAIN_DEVICE = 4, /* no such device, or no oneDNN library for it */
     XTRAIN_MEMORY = 5, /* out of memory */
     XTRAIN_BUSY = 6,   /* as many pictures wait as may: see xtrain_options.refuse */
+    XTRAIN_COSTLY = 7, /* a picture that takes longer to decode than the service allows */
 };
 
 struct xtrain_error {
@@ -68,7 +69,7 @@ struct xtrain_options {
     int refuse;  /* not 0: xtrain_send gives XTRAIN_BUSY where they do, else it waits for room */
     double wait; /* seconds that a picture may wait for others to share its pass; 0: a pass begins
                     as soon as the one before has ended */
-    void *reserved[8]; /* zero */
+    void *reserved[8]; /* zero, else XTRAIN_USAGE */
 };
 
 /* The order of a pixel's bytes. */
@@ -85,13 +86,14 @@ struct xtrain_image {
     int pixels;        /* enum xtrain_pixels */
     /* The part that is read, in pixels from the left top corner. NULL: the whole picture. */
     const double *region;
-    int region_numbers; /* 4: x, y, width, height. 8: x and y of four corners as seen upright, left
-                           top, right top, right bottom, left bottom; they are made a rectangle */
+    int region_numbers; /* 0 without a region. 4: x, y, width, height. 8: x and y of four corners as
+                           seen upright, left top, right top, right bottom, left bottom; they are
+                           made a rectangle */
     /* Called once the answer is there, on a thread of the library, which it must not keep: it may
      * not wait, nor call functions of this library but xtrain_answer_*. NULL: nobody is called. */
     void (*done)(void *context);
     void *context;
-    void *reserved[8]; /* zero */
+    void *reserved[8]; /* zero, else XTRAIN_USAGE */
 };
 
 /* Opens the weights (a .safetensors or .pth file, or a run's folder), builds the network for its

@@ -270,6 +270,9 @@ static void test_options_that_cannot_be_meant(void **state)
     refuses(weights, &(struct xtrain_options){.type = "int8"}, XTRAIN_USAGE, "calibrate");
     refuses(weights, &(struct xtrain_options){.batch = -1}, XTRAIN_USAGE, "batch is -1");
     refuses(weights, &(struct xtrain_options){.wait = NAN}, XTRAIN_USAGE, "wait");
+    refuses(weights, &(struct xtrain_options){.reserved = {[3] = &weights}}, XTRAIN_USAGE,
+            "reserved fields");
+    assert_int_equal(xtrain_open(NULL, weights, NULL, NULL), XTRAIN_USAGE);
     refuses(weights, &(struct xtrain_options){.model = "resnet50"}, XTRAIN_DATA, "lprnet");
 }
 
@@ -288,6 +291,12 @@ static void test_pictures_that_cannot_be_meant(void **state)
     image.region = none;
     assert_int_equal(xtrain_send(network, &image, &answer, NULL), XTRAIN_USAGE);
     image.region_numbers = 5;
+    assert_int_equal(xtrain_send(network, &image, &answer, NULL), XTRAIN_USAGE);
+    image.region = NULL;
+    image.region_numbers = 4;
+    assert_int_equal(xtrain_send(network, &image, &answer, NULL), XTRAIN_USAGE);
+    image = picture(0, pixels);
+    image.reserved[7] = pixels;
     assert_int_equal(xtrain_send(network, &image, &answer, NULL), XTRAIN_USAGE);
     image = picture(0, pixels);
     image.size--;
@@ -347,6 +356,7 @@ static void test_regions_and_orders(void **state)
     image.region_numbers = 8;
     assert_true(confidence_of(network, &image) == expected);
     image.region = NULL;
+    image.region_numbers = 0;
     assert_true(confidence_of(network, &image) != expected);
     /* As rows of a larger picture. */
     image = (struct xtrain_image){.bytes = large[DOWN][RIGHT],

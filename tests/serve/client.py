@@ -148,7 +148,7 @@ def drains():
     waiting = threading.Thread(target=lambda: got.append(post(image)))
     waiting.start()
     with socket.create_connection(address, 20) as half:
-        half.sendall(b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(image) + image[:100])
+        half.sendall(b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(image) + image[:100])
         time.sleep(0.5)
         os.kill(process, signal.SIGTERM)
         time.sleep(0.3)
@@ -174,7 +174,7 @@ def hostile():
     process = int(sys.argv[4])
     check(post(image)[0] == 200, "no answer before")
     before = resident(process)
-    head = b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+    head = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
 
     # Half of a body, of a header, nothing at all, and one byte now and then: all at once.
     def slow(*pieces, pause=0.0):
@@ -190,15 +190,15 @@ def hostile():
     check(said.startswith(b"HTTP/1.1 413"), "a huge length", said[:80])
     together(*[lambda garbage=garbage: slow(garbage) for garbage in (
         b"\0\xff" * 3000 + b"\r\n\r\n", b"GET\r\n\r\n", b"G" * 100000, b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 20000 + b"\r\n",
-        b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
-        b"POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzzzz\r\n")])
-    endless = b"POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
+        b"POST /predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzzzz\r\n")])
+    endless = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
     said, took = raw(endless, *[b"10000\r\n" + bytes(65536) + b"\r\n"] * 80, b"0\r\n\r\n")
     check(not said or said.startswith(b"HTTP/1.1 413"), "a body without end", said[:80])
 
     # Small files that are large images.
     status, answer, _ = post(png(9000, 9000, rows=9))
-    check(status == 400 and "million" in answer["error"], answer)
+    check(status == 413 and "--max-pixels" in answer["error"], answer)
     status, answer, _ = post(png(4000, 4000))
     check(status == 200, "16 million pixels", answer)
 
@@ -213,6 +213,73 @@ def hostile():
     grown = resident(process) - before
     print(f"hostile clients: {before} kB before, {grown} kB more after")
     check(grown < 30000, "memory stays taken:", before, grown)
+
+
+def browsers():
+    """What a page that a browser shows could send, and requests that two readers read differently."""
+    def said_by(*lines, body=b""):
+        return raw("\r\n".join(lines).encode() + b"\r\nConnection: close\r\n\r\n" + body)[0]
+
+    host = "Host: %s:%d" % address
+    ask_health = "GET /healthz HTTP/1.1"
+    send = "POST /predict HTTP/1.1"
+    for lines, code in (
+            ((ask_health, host), 200), ((ask_health, "Host: localhost"), 200), ((ask_health, "Host: [::1]:80"), 200),
+            ((ask_health, "Host: MY.plates.example:80"), 200),
+            ((ask_health, "Host: evil.example"), 403), ((ask_health, "Host: 127.0.0.1.evil.example"), 403),
+            ((ask_health, "Host: my.plates.example.evil"), 403), ((ask_health, "Host:"), 403),
+            ((ask_health, host, "Origin: http://evil.example"), 403), ((ask_health, host, "Origin: null"), 403),
+            ((ask_health, host, "Origin: http://%s:%d" % address), 200),
+            ((ask_health, host, "Origin: https://my.plates.example"), 200),
+            ((ask_health,), 400), ((ask_health, host, "Host: evil.example"), 400),
+            (("GET /healthz%00/x HTTP/1.1", host), 400),
+            ((send, host, "Content-Length: 5", "Content-Length: 50"), 400),
+            ((send, host, "Content-Length: 5", "Content-Length: 5"), 400),
+            ((send, host, "Content-Length: 5", "Transfer-Encoding: chunked"), 400)):
+        said = said_by(*lines)
+        check(said.startswith(b"HTTP/1.1 %d" % code), lines, said[:200])
+    check(ask("GET", "/healthz")[0] == 200, "no answer after")
+
+
+def apart():
+    """Pictures that take long to decode, beside clients that keep their connections: nobody is hung up on."""
+    heavy = png(5600, 5600, bytes(range(256)) * 60)
+    too_heavy = png(6000, 6000)
+    check(post(too_heavy)[0] == 413, "more pixels than may be")
+    worst = []
+
+    def client():
+        here = connection()
+        for _ in range(40):
+            begin = time.time()
+            status, _, _ = post(image, over=here)
+            check(status == 200, status)
+            worst.append(time.time() - begin)
+
+    def heavy_client():
+        status, answer, _ = post(heavy)
+        check(status in (200, 422), status, answer)
+
+    together(*[heavy_client] * 4, *[client] * 12)
+    check(len(worst) == 480, len(worst))
+
+
+def costly():
+    """Decoding may take 0.01 s of CPU time here."""
+    status, answer, _ = post(png(5000, 5000))
+    check(status == 422 and "more than 0.01 s to decode" in answer["error"], status, answer)
+    check(post(image)[0] == 200, "no answer after")
+
+
+def crowd():
+    """Connections that ask nothing, more than may be: others are let in at once, and /healthz always."""
+    held = [socket.create_connection(address, 20) for _ in range(300)]
+    for _ in range(20):
+        begin = time.time()
+        check(ask("GET", "/healthz")[0] == 200 and post(image)[0] == 200, "it answers nobody else")
+        check(time.time() - begin < 2, "held connections shut others out")
+    for one in held:
+        one.close()
 
 
 def many():

@@ -9,6 +9,18 @@ python3 "$client" hostile "$url" "$image" $service || fail "$(cat said)"
 python3 "$client" steady "$url" "$image" $service || fail "$(cat said)"
 finish 0
 
+begin --allow-host my.plates.example,other.example
+python3 "$client" browsers "$url" "$image" || fail "$(cat said)"
+finish 0
+
+begin --max-connections 24 --request-timeout 60s --max-body 16
+python3 "$client" crowd "$url" "$image" || fail "$(cat said)"
+python3 "$client" apart "$url" "$image" || fail "$(cat said)"
+finish 0
+begin --max-decode 0.01s
+python3 "$client" costly "$url" "$image" || fail "$(cat said)"
+finish 0
+
 # More clients than files may be open: it neither fails nor goes round in circles. Where it may open more, it does.
 whole=("${serve[@]}")
 serve=(bash -c 'ulimit -n 40; exec "$@"' - "${whole[@]}")

@@ -35,7 +35,7 @@ python3 "$client" drains "$url" "$image" $service || fail "$(cat said)"
 finish 0 asked
 begin --request-timeout 1h
 exec 7<>"/dev/tcp/127.0.0.1/${url##*:}"
-printf 'POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf' >&7
+printf 'POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nhalf' >&7
 sleep 0.5 && kill -TERM $service && sleep 2.5 && kill -0 $service || fail 'it did not wait for the request' "$(cat said)"
 finish 143
 exec 7>&-

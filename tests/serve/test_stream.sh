@@ -51,7 +51,7 @@ framed() { length "$(stat -c %s "$1")"; cat "$1"; }
 code=0
 "${serve[@]}" --stdin images --json --quiet <two >out 2>said || code=$?
 [ "$code" = 3 ] && [ "$(wc -l <out)" = 4 ] || fail "not three answers and an end, $code" "$(cat out said)"
-sed -n 2p out | grep -q '^{"path":"image 1","error":"the image is neither' || fail 'no error in its place' "$(cat out)"
+sed -n 2p out | grep -q '^{"path":"image 1","error":"the image is not a JPEG' || fail 'no error in its place' "$(cat out)"
 sed -n 3p out | grep -q '^{"path":"image 2","plate":' || fail 'no answer in its place' "$(cat out)"
 expect 3 'standard input ends in the middle of image 1' "${serve[@]}" --stdin images --quiet < <(framed "$image"; length 500; echo half)
 expect 3 'image 0 says that it is' "${serve[@]}" --stdin images --quiet <"$weights"

@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "base/system/thread.h"
 #include "device/faults/guard.h"
+#include "ranks/ranks.h"
 
 /* Of a run that started itself again: how often in a row a device was lost, and of which step the
  * checkpoint was then. */
@@ -30,15 +31,15 @@ static void read_variable(struct xt_device_loss *loss)
         loss->count = 0;
 }
 
-void xt_resume_line(const struct xt_trainer *trainer, char *out, size_t size)
+void xt_resume_line(const struct xt_run_summary *run, char *out, size_t size)
 {
     struct xt_str line = {0};
-    const struct xt_ranks *ranks = trainer->settings->ranks;
+    const struct xt_ranks *ranks = run->settings->ranks;
     *out = '\0';
     if ((!ranks || xt_str_printf(&line, NULL, "mpirun -n %d ", ranks->size) == XT_OK) &&
         xt_str_append_word(&line, program_invocation_name, NULL) == XT_OK &&
         xt_str_append(&line, " --resume ", 10, NULL) == XT_OK &&
-        xt_run_folder_append(&trainer->folder, &line, "") == XT_OK)
+        xt_run_folder_append(run->folder, &line, "") == XT_OK)
         snprintf(out, size, "%s", xt_str_get(&line));
     xt_str_clear(&line);
 }
@@ -46,7 +47,7 @@ void xt_resume_line(const struct xt_trainer *trainer, char *out, size_t size)
 /* Counts this loss, and makes the new start know of it; false: it is one too many. */
 static bool may_start_again(struct xt_device_loss *loss, int *count)
 {
-    int64_t step = loss->trainer->saved_step;
+    int64_t step = xt_trainer_summary(loss->trainer).state.saved_step;
     *count = step > loss->last_step ? 1 : loss->count + 1;
     if (!loss->again.arguments || *count > XT_DEVICE_LOSSES_MAX)
         return false;
@@ -59,7 +60,7 @@ static bool may_start_again(struct xt_device_loss *loss, int *count)
 static void add_rest(const struct xt_device_loss *loss, bool again, int count, char *text,
                      size_t size)
 {
-    int64_t step = loss->trainer->saved_step;
+    int64_t step = xt_trainer_summary(loss->trainer).state.saved_step;
     if (step >= 0)
         xt_str_append_to(text, size, "; the last checkpoint is of step %" PRId64, step);
     else
@@ -79,15 +80,15 @@ bool xt_run_is_again(void)
     return getenv(variable) != NULL;
 }
 
-enum xt_status xt_run_again_prepare(const struct xt_trainer *trainer, struct xt_again *again,
+enum xt_status xt_run_again_prepare(const struct xt_run_summary *run, struct xt_again *again,
                                     struct xt_err *err)
 {
     char none_lost[VARIABLE_ROOM];
-    const struct xt_settings *s = trainer->settings;
-    const char *folder = trainer->folder.path;
+    const struct xt_settings *s = run->settings;
+    const char *folder = run->folder->path;
     bool goes_on = s->record.resume && strcmp(s->record.resume, "auto") != 0;
     char left[32];
-    double seconds = s->run.stop_after - (xt_thread_seconds() - trainer->start_time);
+    double seconds = s->run.stop_after - (xt_thread_seconds() - run->times.begun);
     snprintf(left, sizeof left, "%.3f", seconds > 1 ? seconds : 1);
     const char *const without[] = {"resume", "out", s->run.stop_after > 0 ? "stop-after" : NULL,
                                    NULL};
@@ -107,7 +108,7 @@ enum xt_status xt_run_again_prepare(const struct xt_trainer *trainer, struct xt_
 
 static const char *device_of(const struct xt_device_loss *loss)
 {
-    const char *name = loss->trainer->network.device.name;
+    const char *name = xt_trainer_summary(loss->trainer).network->device.name;
     return *name ? name : loss->settings->device.name;
 }
 
@@ -131,7 +132,7 @@ static void put_json(const struct xt_device_loss *loss, const char *why)
     if (!*loss->json)
         return;
     snprintf(text, sizeof text, "%s\"step\":%" PRId64 ",\"exit_code\":%d,\"exit_reason\":\"",
-             loss->json, loss->trainer->step, (int)XT_ERR_DEVICE);
+             loss->json, xt_trainer_summary(loss->trainer).state.step, (int)XT_ERR_DEVICE);
     xt_str_escape_bytes(why, utf8, sizeof utf8);
     append_json(text, sizeof text - 4, utf8);
     xt_str_append_to(text, sizeof text, "\"}\n");
@@ -168,14 +169,15 @@ static void last_words(void *context, const char *why)
 /* `{"run":"...","steps":100,`, of one rank. */
 static void begin_json(struct xt_device_loss *loss)
 {
-    const struct xt_trainer *trainer = loss->trainer;
+    const struct xt_run_summary summary = xt_trainer_summary(loss->trainer);
+    const struct xt_run_summary *run = &summary;
     char path[2000];
     if (!loss->settings->output.json || !xt_ranks_is_first(loss->settings->ranks))
         return;
-    xt_str_escape_bytes(trainer->folder.path, path, sizeof path);
+    xt_str_escape_bytes(run->folder->path, path, sizeof path);
     xt_str_append_to(loss->json, sizeof loss->json, "{\"run\":\"");
     append_json(loss->json, sizeof loss->json - 64, path);
-    xt_str_append_to(loss->json, sizeof loss->json, "\",\"steps\":%" PRId64 ",", trainer->steps);
+    xt_str_append_to(loss->json, sizeof loss->json, "\",\"steps\":%" PRId64 ",", run->plan.steps);
 }
 
 enum xt_status xt_device_loss_begin(struct xt_device_loss *loss, const struct xt_trainer *trainer,
@@ -199,11 +201,12 @@ enum xt_status xt_device_loss_begin(struct xt_device_loss *loss, const struct xt
 enum xt_status xt_device_loss_open_folder(struct xt_device_loss *loss, struct xt_err *err)
 {
     struct xt_again again = {0};
-    xt_resume_line(loss->trainer, loss->line, sizeof loss->line);
+    const struct xt_run_summary run = xt_trainer_summary(loss->trainer);
+    xt_resume_line(&run, loss->line, sizeof loss->line);
     enum xt_status status = XT_OK;
     begin_json(loss);
     if (loss->again.arguments)
-        status = xt_run_again_prepare(loss->trainer, &again, err);
+        status = xt_run_again_prepare(&run, &again, err);
     if (status || !again.arguments)
         return status;
     struct xt_again typed = loss->again;
@@ -230,7 +233,7 @@ enum xt_status xt_device_loss_take(struct xt_device_loss *loss, struct xt_err *e
     loss->taken = true;
     /* Lost between the opening of the folder and its being told. */
     struct xt_err own;
-    if (!*loss->line && loss->trainer->folder.path)
+    if (!*loss->line && xt_trainer_summary(loss->trainer).folder->path)
         xt_device_loss_open_folder(loss, &own);
     bool again = may_start_again(loss, &count);
     /* The check before a run says so itself. */

@@ -24,8 +24,8 @@ struct xt_device_loss {
 };
 
 /* Before the trainer's device is opened; `trainer` may hold anything yet that
- * xt_trainer_init writes. Ready also for what nothing comes back from (guard.h). End it before the
- * trainer is cleared, also after a failure. */
+ * xt_trainer_prepare writes. Ready also for what nothing comes back from (guard.h). End it before
+ * the trainer is cleared, also after a failure. */
 enum xt_status xt_device_loss_begin(struct xt_device_loss *loss, const struct xt_trainer *trainer,
                                     const struct xt_settings *settings, struct xt_err *err);
 /* The run's folder is open: from now on it goes on from there. */
@@ -38,13 +38,13 @@ enum xt_status xt_device_loss_take(struct xt_device_loss *loss, struct xt_err *e
 
 /* This run, once more from its folder: all that was typed but where to go on from, and of
  * --stop-after what is left. The caller clears *again. */
-enum xt_status xt_run_again_prepare(const struct xt_trainer *trainer, struct xt_again *again,
+enum xt_status xt_run_again_prepare(const struct xt_run_summary *run, struct xt_again *again,
                                     struct xt_err *err);
 /* Whether this process is such a run: what it said when it began holds. */
 bool xt_run_is_again(void);
 
 /* The command that goes on with the trainer's run, as it can be pasted; "" where memory is short.
  */
-void xt_resume_line(const struct xt_trainer *trainer, char *out, size_t size);
+void xt_resume_line(const struct xt_run_summary *run, char *out, size_t size);
 
 #endif

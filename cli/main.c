@@ -18,6 +18,7 @@
 #include "device/faults/guard.h"
 #include "cli/ranks.h"
 #include "models/registry.h"
+#include "ranks/ranks.h"
 
 typedef enum xt_status command_function(struct xt_options *options, struct xt_err *err);
 

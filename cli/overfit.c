@@ -1,26 +1,20 @@
 #include "cli/overfit.h"
+#include "runs/report/errors.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "train/ranks/evaluation.h"
-
 /* So many of those that were not learnt are named. */
 enum { NAMED = 10 };
 
-static void see(void *errors, const struct xt_answer *answer)
+static enum xt_status name(const struct xt_trainer *trainer, const struct xt_objective *objective,
+                           const struct xt_wrong *wrong, struct xt_report *report,
+                           struct xt_report *list, struct xt_err *err)
 {
-    xt_errors_add(errors, answer);
-}
-
-static enum xt_status name(const struct xt_trainer *trainer, const struct xt_wrong *wrong,
-                           struct xt_report *report, struct xt_report *list, struct xt_err *err)
-{
-    const struct xt_objective *objective = trainer->objective;
     char path[1024];
     struct xt_str expected = {0};
     struct xt_str read = {0};
-    trainer->val->class->name(trainer->val, wrong->index, path, sizeof path);
+    xt_trainer_image_name(trainer, wrong->index, path, sizeof path);
     enum xt_status status =
         objective->class->text(objective, wrong->label, wrong->label_length, &expected, err);
     if (!status)
@@ -39,9 +33,9 @@ static enum xt_status name(const struct xt_trainer *trainer, const struct xt_wro
 }
 
 /* How many are right, and the losses, say where to look. */
-static void explain(const struct xt_trainer *trainer, double loss, struct xt_report *report)
+static void explain(const struct xt_run_summary *run, double loss, struct xt_report *report)
 {
-    const struct xt_evaluation *e = &trainer->last_evaluation;
+    const struct xt_evaluation *e = run->evaluation;
     if (e->loss > 10 * loss + 1)
         xt_report_line(report,
                        "in training the loss came to %.2g, in evaluation to %.2g: the running "
@@ -68,63 +62,53 @@ static int by_index(const void *a, const void *b)
 }
 
 /* The first of those that all ranks read wrong. */
-static enum xt_status name_wrong(struct xt_trainer *trainer, struct xt_report *report,
-                                 struct xt_err *err)
+static enum xt_status name_wrong(const struct xt_run_summary *run, struct xt_trainer *trainer,
+                                 struct xt_report *report, struct xt_err *err)
 {
-    struct xt_evaluation evaluation = {.images = 0};
     struct xt_errors errors;
     struct xt_report *list = xt_report_list(report, "not_learnt");
-    const struct xt_evaluate_config config = {
-        .data = &trainer->settings->data,
-        .source = trainer->val,
-        .share = xt_ranks_evaluate_share(trainer->settings->ranks),
-        .observer = {.context = &errors, .answer = see},
-    };
-    enum xt_status status = xt_errors_init(&errors, trainer->objective, 0, err);
+    enum xt_status status = xt_errors_init(&errors, run->objective, 0, err);
     if (!status)
-        status = xt_evaluate(&trainer->network, trainer->objective, &config, &evaluation, err);
-    if (!status)
-        status = xt_ranks_share_errors(trainer->settings->ranks, &errors, err);
+        status = xt_trainer_list_wrong(trainer, &errors, err);
     if (!status)
         status = xt_errors_end(&errors, err);
     if (!status && errors.count)
         qsort(errors.wrong, errors.count, sizeof *errors.wrong, by_index);
     for (size_t i = 0; i < errors.count && i < NAMED && !status; i++)
-        status = name(trainer, errors.wrong[i], report, list, err);
+        status = name(trainer, run->objective, errors.wrong[i], report, list, err);
     if (errors.count > NAMED)
         xt_report_line(report, "  and %zu more", errors.count - NAMED);
-    xt_evaluation_clear(&evaluation);
     xt_errors_clear(&errors);
     return status;
 }
 
-enum xt_status xt_overfit_describe(struct xt_trainer *trainer, double loss,
-                                   struct xt_report *report, struct xt_err *err)
+enum xt_status xt_overfit_describe(const struct xt_run_summary *run, struct xt_trainer *trainer,
+                                   double loss, struct xt_report *report, struct xt_err *err)
 {
-    const struct xt_evaluation *e = &trainer->last_evaluation;
-    bool learnt = xt_trainer_has_learnt(trainer);
+    const struct xt_evaluation *e = run->evaluation;
+    bool learnt = run->best.is_learnt;
     xt_report_flag(report, "learnt", NULL, learnt, "", "");
     if (learnt) {
         xt_report_line(report,
                        "learnt by heart: all %d by step %" PRId64 ", so images, labels and "
                        "training fit together; go on with the whole set, without --overfit",
-                       trainer->settings->run.overfit, trainer->best_step);
+                       run->settings->run.overfit, run->best.step);
         return XT_OK;
     }
     xt_report_line(report, "not learnt: %zu of %zu are read right after %s; not these:", e->correct,
-                   e->images, xt_count(trainer->step, "step").text);
-    enum xt_status status = name_wrong(trainer, report, err);
-    explain(trainer, loss, report);
+                   e->images, xt_count(run->state.step, "step").text);
+    enum xt_status status = name_wrong(run, trainer, report, err);
+    explain(run, loss, report);
     return status;
 }
 
-enum xt_status xt_overfit_judge(const struct xt_trainer *trainer, struct xt_err *err)
+enum xt_status xt_overfit_judge(const struct xt_run_summary *run, struct xt_err *err)
 {
-    const struct xt_evaluation *e = &trainer->last_evaluation;
-    if (xt_trainer_has_learnt(trainer))
+    const struct xt_evaluation *e = run->evaluation;
+    if (run->best.is_learnt)
         return XT_OK;
     return xt_err_set(err, XT_ERR_RUN,
                       "--overfit %d: %zu of %zu images were learnt; with less than all of so few, "
                       "training on more is no use yet",
-                      trainer->settings->run.overfit, e->correct, e->images);
+                      run->settings->run.overfit, e->correct, e->images);
 }

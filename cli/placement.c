@@ -53,14 +53,15 @@ static void print_ops(const struct xt_graph *graph, FILE *out)
 static const char loops[] = "xtrain loops";
 
 /* What crosses the bus in each step; its type is that of what is moved. */
-static void print_transfers(const struct xt_trainer *trainer, FILE *out)
+static void print_transfers(const struct xt_run_summary *run, FILE *out)
 {
-    const struct xt_graph *graph = trainer->network.graph;
-    const char *place = trainer->network.device.place;
-    const char *way = trainer->upload.pageable ? "reorder, copied to pinned" : "reorder, pinned";
-    if (!trainer->network.device.own_memory)
+    const struct xt_graph *graph = run->network->graph;
+    const char *place = run->network->device.place;
+    const char *way =
+        run->update.upload_is_copied ? "reorder, copied to pinned" : "reorder, pinned";
+    if (!run->network->device.own_memory)
         return;
-    print_row(&(struct row){"images up", "transfer", place, "u8", (double)trainer->upload.bytes,
+    print_row(&(struct row){"images up", "transfer", place, "u8", (double)run->update.upload_bytes,
                             "nhwc", way, ""},
               out);
     print_row(&(struct row){"logits down", "transfer", place, "f32",
@@ -74,36 +75,36 @@ static void print_transfers(const struct xt_trainer *trainer, FILE *out)
 }
 
 /* What a training step does beside the network's ops. */
-static void print_step(const struct xt_trainer *trainer, FILE *out)
+static void print_step(const struct xt_run_summary *run, FILE *out)
 {
-    const struct xt_network *network = &trainer->network;
+    const struct xt_network *network = run->network;
     const char *place = network->device.place;
-    const char *by = trainer->xpu_optim ? "oneDNN's binary, eltwise" : loops;
+    const char *by = run->update.on_device ? "oneDNN's binary, eltwise" : loops;
     double floats = (double)network->params.value_floats * sizeof(float);
-    int states = xt_optim_states(trainer->optim.kind, trainer->optim.momentum);
-    print_transfers(trainer, out);
+    int states = run->update.states;
+    print_transfers(run, out);
     print_row(&(struct row){"loss", network->task == XT_TASK_PLATES ? "CTC" : "cross entropy",
                             "cpu", "f32", -1, "", loops, loops},
               out);
-    if (trainer->scaler.on)
+    if (run->watch.loss_scale > 0)
         print_row(&(struct row){"scaler", "loss scale", "cpu", "f32", -1, "", "", loops}, out);
-    if (trainer->sum)
+    if (run->update.sums)
         print_row(&(struct row){"gradient sum", "accumulate", place, "f32", floats, "", "", by},
                   out);
-    print_row(&(struct row){"optimizer", xt_optim_names[trainer->optim.kind], place, "f32",
-                            floats * (1 + states), "", "", by},
+    print_row(&(struct row){"optimizer", run->update.optimizer, place, "f32", floats * (1 + states),
+                            "", "", by},
               out);
-    if (trainer->ema)
+    if (run->update.averages)
         print_row(&(struct row){"average", "ema", place, "f32", floats, "", "", by}, out);
 }
 
-void xt_placement_print(const struct xt_graph *graph, const struct xt_trainer *trainer, FILE *out)
+void xt_placement_print(const struct xt_graph *graph, const struct xt_run_summary *run, FILE *out)
 {
     fprintf(out, "%-20s %-14s %-6s %-4s %-8s %-7s %-26s %s\n", "op", "kind", "device", "type",
             "output", "format", "forward", "backward");
     print_ops(graph, out);
-    if (trainer)
-        print_step(trainer, out);
+    if (run)
+        print_step(run, out);
     for (int i = 0; i < graph->op_count && graph->options.dtype != XT_F32; i++)
         if (graph->ops[i]->why_f32)
             fprintf(out, "%s stays f32: %s\n", graph->ops[i]->name, graph->ops[i]->why_f32);
@@ -154,10 +155,10 @@ void xt_placement_print_threads(const struct xt_settings *settings, int count, F
                 numa.count);
 }
 
-void xt_placement_step_images(const struct xt_trainer *trainer, char *text, size_t size)
+void xt_placement_step_images(const struct xt_run_summary *run, char *text, size_t size)
 {
-    int batch = trainer->batch;
-    int batches = trainer->settings->recipe.accumulate;
+    int batch = run->plan.batch;
+    int batches = run->settings->recipe.accumulate;
     if (batches > 1)
         snprintf(text, size, "%d images, in %d batches of %d", batch * batches, batches, batch);
     else
@@ -182,12 +183,11 @@ static void print_recomputed(const struct xt_graph *graph)
                xt_count(count, "batch norm").text, count == 1 ? "s" : "", (double)bytes / 1e6);
 }
 
-static void print_memory(const struct xt_trainer *trainer)
+static void print_memory(const struct xt_run_summary *run, struct xt_memory_plan plan)
 {
-    struct xt_memory_plan plan = xt_trainer_memory_plan(trainer);
-    bool has_own = trainer->network.device.own_memory;
+    bool has_own = run->network->device.own_memory;
     if (has_own)
-        printf("%-30s %11s %13s\n", "memory", "host", trainer->network.device.place);
+        printf("%-30s %11s %13s\n", "memory", "host", run->network->device.place);
     else
         printf("memory\n");
     for (int i = 0; i < XT_MEMORY_PARTS; i++)
@@ -197,31 +197,33 @@ static void print_memory(const struct xt_trainer *trainer)
     print_bytes("all", plan.host.all, has_own ? &plan.device.all : NULL);
     if (plan.host.limit > 0)
         print_bytes("of what may be used", plan.host.limit, has_own ? &plan.device.limit : NULL);
-    print_recomputed(trainer->network.graph);
+    print_recomputed(run->network->graph);
 }
 
-enum xt_status xt_placement_dry_run(const struct xt_options *options, struct xt_trainer *trainer,
-                                    struct xt_err *err)
+enum xt_status xt_placement_dry_run(const struct xt_options *options,
+                                    const struct xt_trainer *trainer, struct xt_err *err)
 {
+    const struct xt_run_summary summary = xt_trainer_summary(trainer);
+    const struct xt_run_summary *run = &summary;
     struct xt_str text = {0};
     enum xt_status status = xt_options_print(options, &text, err);
     if (status)
         return status;
     printf("settings\n%s\n", xt_str_get(&text));
     xt_str_clear(&text);
-    xt_log_result(stdout, "%s on %s, %s", trainer->network.model->title,
-                  trainer->source->description, trainer->network.device.name);
+    xt_log_result(stdout, "%s on %s, %s", run->network->model->title, run->plan.data,
+                  run->network->device.name);
     char images[64];
-    xt_placement_step_images(trainer, images, sizeof images);
-    printf("%s of %s, %s an epoch\n", xt_count(trainer->steps, "step").text, images,
-           xt_count(trainer->epoch_steps, "step").text);
-    printf("%zu parameters\n\n", xt_network_parameter_count(&trainer->network));
-    print_memory(trainer);
+    xt_placement_step_images(run, images, sizeof images);
+    printf("%s of %s, %s an epoch\n", xt_count(run->plan.steps, "step").text, images,
+           xt_count(run->plan.epoch_steps, "step").text);
+    printf("%zu parameters\n\n", xt_network_parameter_count(run->network));
+    print_memory(run, xt_trainer_memory_plan(trainer));
     printf("\n");
-    xt_cli_ranks_print(trainer, stdout);
-    xt_placement_print_threads(&options->values, trainer->network.device.threads, stdout);
+    xt_cli_ranks_print(run, stdout);
+    xt_placement_print_threads(&options->values, run->network->device.threads, stdout);
     printf("\nplacement\n");
-    xt_placement_print(trainer->network.graph, trainer, stdout);
+    xt_placement_print(run->network->graph, run, stdout);
     printf("\nnothing was trained and nothing was written (--dry-run)\n");
     return XT_OK;
 }

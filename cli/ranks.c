@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "cli/commands.h"
 #include "ranks/launch.h"
+#include "ranks/ranks.h"
 
 enum kind { ONE_PROCESS, EACH_HOST, SHARED };
 
@@ -74,20 +75,19 @@ enum xt_status xt_cli_ranks_open(struct xt_options *options, struct xt_err *err)
     return XT_OK;
 }
 
-void xt_cli_ranks_print(const struct xt_trainer *trainer, FILE *out)
+void xt_cli_ranks_print(const struct xt_run_summary *run, FILE *out)
 {
-    const struct xt_settings *s = trainer->settings;
+    const struct xt_settings *s = run->settings;
     const struct xt_ranks *ranks = s->ranks;
     if (!ranks)
         return;
-    fprintf(out,
-            "%d ranks by %s, each on its share of every batch; batch norms over the images of %s; "
-            "%.1f MB of gradients a step in %s, %s\n",
-            ranks->size, ranks->library,
-            s->rank.sync_bn ? "all (--sync-bn)" : "each (--no-sync-bn)",
-            xt_gradient_reduction_bytes(trainer->team) / 1e6,
-            xt_count(xt_gradient_reduction_buckets(trainer->team), "bucket").text,
-            s->rank.reduce_type == XT_REDUCE_BF16 ? "bf16" : "f32");
+    fprintf(
+        out,
+        "%d ranks by %s, each on its share of every batch; batch norms over the images of %s; "
+        "%.1f MB of gradients a step in %s, %s\n",
+        ranks->size, ranks->library, s->rank.sync_bn ? "all (--sync-bn)" : "each (--no-sync-bn)",
+        run->update.reduction_bytes / 1e6, xt_count(run->update.reduction_buckets, "bucket").text,
+        s->rank.reduce_type == XT_REDUCE_BF16 ? "bf16" : "f32");
     fprintf(out, "  %-5s %-16s %-7s %-8s %-12s %-26s %s\n", "rank", "host", "images", "threads",
             "CPUs", "instructions", "device");
     for (int i = 0; i < ranks->size; i++) {
@@ -107,7 +107,7 @@ static int first_other(const struct xt_ranks *ranks, size_t offset)
     return -1;
 }
 
-void xt_cli_ranks_compare(const struct xt_trainer *trainer)
+void xt_cli_ranks_compare(const struct xt_ranks *ranks)
 {
     static const struct {
         const char *what;
@@ -117,7 +117,6 @@ void xt_cli_ranks_compare(const struct xt_trainer *trainer)
         {"oneDNN", offsetof(struct xt_rank, library)},
         {"xtrain", offsetof(struct xt_rank, program)},
     };
-    const struct xt_ranks *ranks = trainer->settings->ranks;
     for (size_t i = 0; ranks && i < sizeof kinds / sizeof *kinds; i++) {
         int other = first_other(ranks, kinds[i].offset);
         if (other > 0)
@@ -129,10 +128,10 @@ void xt_cli_ranks_compare(const struct xt_trainer *trainer)
     }
 }
 
-void xt_cli_ranks_describe_time(const struct xt_trainer *trainer, double seconds,
-                                struct xt_report *report)
+void xt_cli_ranks_describe_time(const struct xt_run_summary *run, struct xt_report *report)
 {
-    const struct xt_ranks *ranks = trainer->settings->ranks;
+    const struct xt_ranks *ranks = run->settings->ranks;
+    double seconds = run->times.here;
     if (!ranks || seconds <= 0)
         return;
     const struct xt_ranks_time *time = &ranks->time;

@@ -16,12 +16,11 @@
 enum xt_status xt_cli_ranks_open(struct xt_options *options, struct xt_err *err);
 
 /* The table of the ranks; nothing where there are none. */
-void xt_cli_ranks_print(const struct xt_trainer *trainer, FILE *out);
+void xt_cli_ranks_print(const struct xt_run_summary *run, FILE *out);
 /* Warns of ranks that are not alike. */
-void xt_cli_ranks_compare(const struct xt_trainer *trainer);
+void xt_cli_ranks_compare(const struct xt_ranks *ranks);
 
 /* What the ranks waited for in so many seconds; nothing where there are none. */
-void xt_cli_ranks_describe_time(const struct xt_trainer *trainer, double seconds,
-                                struct xt_report *report);
+void xt_cli_ranks_describe_time(const struct xt_run_summary *run, struct xt_report *report);
 
 #endif

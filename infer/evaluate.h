@@ -13,7 +13,7 @@
 #include "infer/answer/metrics.h"
 #include "infer/network/network.h"
 #include "infer/answer/objective.h"
-#include "train/settings.h"
+#include "infer/settings.h"
 
 struct xt_evaluation {
     struct xt_score score;

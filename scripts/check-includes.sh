@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The include law: reads every #include "..." line of the program and fails on an arrow that include-law.txt does not
-# allow, and on a circle between files (x.c and x.h count as one). A path is written from the top ("base/err.h").
+# allow, on NAME_internal.h from another top folder, and on a circle between files (x.c and x.h count as one). A path is
+# written from the top ("base/err.h").
 # Another tree may be given, for the test of this script.
 set -euo pipefail
 law=$(realpath "$(dirname "$0")/include-law.txt")
@@ -24,6 +25,7 @@ find . -path ./tests -prune -o -path ./build -prune -o -path ./deps -prune -o -p
       if ((from, folder) in allowed) return 1
     return 0
   }
+  function top(path) { sub(/\/.*/, "", path); return path }
   function stem(path) { sub(/\.[a-z]*$/, "", path); return path }
   BEGIN {
     while ((got = (getline line < law)) > 0) {
@@ -54,6 +56,10 @@ find . -path ./tests -prune -o -path ./build -prune -o -path ./deps -prune -o -p
       bad++
     } else if (from != "" && !may(from, path)) {
       print "includes: " FILENAME ":" FNR ": " from "/ may not include " room(path) "/ (\"" path "\")"
+      bad++
+    }
+    if (path ~ /_internal\.h$/ && top(FILENAME) != top(path)) {
+      print "includes: " FILENAME ":" FNR ": \"" path "\" is for " top(path) "/ alone"
       bad++
     }
     if (stem(FILENAME) != stem(path)) print stem(FILENAME), stem(path) >arrows

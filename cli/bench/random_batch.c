@@ -28,8 +28,9 @@ enum xt_status xt_random_batch_init(struct xt_random_batch *random, struct xt_tr
                                     struct xt_err *err)
 {
     static const char what[] = "the bench's samples";
-    struct xt_upload *upload = &trainer->upload;
-    size_t batch = (size_t)trainer->network.batch;
+    struct xt_upload *upload = xt_trainer_upload(trainer);
+    const struct xt_network *network = xt_trainer_network(trainer);
+    size_t batch = (size_t)network->batch;
     *random = (struct xt_random_batch){.labels = NULL};
     enum xt_status status =
         xt_mem_calloc(&random->labels, batch * XT_LABEL_MAX, sizeof *random->labels, what, err);
@@ -38,11 +39,11 @@ enum xt_status xt_random_batch_init(struct xt_random_batch *random, struct xt_tr
             xt_mem_calloc(&random->label_lengths, batch, sizeof *random->label_lengths, what, err);
     if (status)
         return status;
-    fill_labels(random, &trainer->network);
+    fill_labels(random, network);
     for (size_t i = 0; i < upload->bytes; i++)
         upload->pixels[0][i] = (uint8_t)xt_rng_at(0, 0, i);
     random->batch.host = (struct xt_batch){
-        .count = trainer->network.batch,
+        .count = network->batch,
         .pixels = upload->crosses ? NULL : upload->pixels[0],
         .labels = random->labels,
         .label_lengths = random->label_lengths,

@@ -4,17 +4,17 @@
 
 #include "cli/bench/random_batch.h"
 
-void xt_start_read(const struct xt_trainer *trainer, struct xt_start *out)
+void xt_start_read(const struct xt_run_summary *run, struct xt_start *out)
 {
-    const struct xt_network *network = &trainer->network;
+    const struct xt_network *network = run->network;
     const struct xt_device *device = &network->device;
     *out = (struct xt_start){
         .dtype = network->graph->options.dtype,
         .library = device->library_span,
         .engine = device->engine_span,
-        .network = {network->build_span.wall + trainer->prepare_span.wall,
-                    network->build_span.cpu + trainer->prepare_span.cpu},
-        .first_step = trainer->first_step,
+        .network = {network->build_span.wall + run->times.prepare.wall,
+                    network->build_span.cpu + run->times.prepare.cpu},
+        .first_step = run->times.first_step,
         .has_cache = device->compiles && device->cache.folder,
         .kept = device->cache.kept,
     };
@@ -30,7 +30,7 @@ enum xt_status xt_start_measure(struct xt_start *out, const struct xt_settings *
                                 struct xt_err *err)
 {
     struct xt_span start = xt_span_now();
-    struct xt_trainer trainer;
+    struct xt_trainer *trainer = NULL;
     struct xt_random_batch random = {.labels = NULL};
     double loss = 0;
     struct xt_settings one_step = *settings;
@@ -38,16 +38,20 @@ enum xt_status xt_start_measure(struct xt_start *out, const struct xt_settings *
     one_step.recipe.sched = XT_SCHED_CONSTANT;
     one_step.recipe.warmup = 0;
     *out = (struct xt_start){.compiled = 0};
-    enum xt_status status = xt_trainer_init(&trainer, &one_step, err);
+    enum xt_status status = xt_trainer_create(&trainer, &one_step, err);
     if (!status)
-        status = xt_random_batch_init(&random, &trainer, err);
+        status = xt_trainer_prepare(trainer, err);
     if (!status)
-        status = xt_trainer_step(&trainer, &random.batch, &loss, err);
+        status = xt_random_batch_init(&random, trainer, err);
+    if (!status)
+        status = xt_trainer_step(trainer, &random.batch, &loss, err);
     struct xt_span all = xt_span_since(&start);
-    if (!status)
-        xt_start_read(&trainer, out);
+    if (!status) {
+        const struct xt_run_summary run = xt_trainer_summary(trainer);
+        xt_start_read(&run, out);
+    }
     out->all = all;
     xt_random_batch_clear(&random);
-    xt_trainer_clear(&trainer);
+    xt_trainer_destroy(trainer);
     return status;
 }

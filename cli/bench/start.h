@@ -26,7 +26,7 @@ struct xt_start {
 };
 
 /* Of a trainer that has taken a step. */
-void xt_start_read(const struct xt_trainer *trainer, struct xt_start *out);
+void xt_start_read(const struct xt_run_summary *run, struct xt_start *out);
 
 /* Opens what training opens and takes one step on random pictures; nothing is kept but kernels. */
 enum xt_status xt_start_measure(struct xt_start *out, const struct xt_settings *settings,

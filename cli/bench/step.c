@@ -16,6 +16,7 @@
 #include "infer/network/memory_plan.h"
 #include "cli/bench/random_batch.h"
 #include "train/trainer.h"
+#include "train/watch/slow_watch.h"
 
 enum { WARM_UP = 3, TURN = 2 };
 
@@ -23,7 +24,9 @@ enum { WARM_UP = 3, TURN = 2 };
 enum line { LINE_STEP, LINE_REFRESH, LINE_LOSS, LINE_UPDATE, LINE_COUNT };
 
 struct bench {
-    struct xt_trainer trainer;
+    struct xt_trainer *trainer;
+    struct xt_network *network; /* the trainer's */
+    struct xt_slow_watch slow;
     struct xt_random_batch random;
     int steps;
     int done;         /* warm-up not counted */
@@ -58,7 +61,7 @@ static double peak_rss(void)
 static enum xt_status allocate(struct bench *bench, struct xt_err *err)
 {
     size_t steps = (size_t)bench->steps;
-    size_t ops = (size_t)bench->trainer.network.graph->op_count;
+    size_t ops = (size_t)bench->network->graph->op_count;
     static const char what[] = "the bench's samples";
     enum xt_status status = xt_mem_calloc(&bench->conv, steps, sizeof(double), what, err);
     if (!status)
@@ -74,7 +77,7 @@ static void clear(struct bench *bench)
     free(bench->conv);
     free(bench->lines);
     free(bench->op_times);
-    xt_trainer_clear(&bench->trainer);
+    xt_trainer_destroy(bench->trainer);
 }
 
 /* ---- measuring ---- */
@@ -94,15 +97,14 @@ static enum xt_status run_step(struct bench *bench, double *seconds, struct xt_e
 {
     double loss = 0;
     double start = xt_thread_seconds();
-    enum xt_status status = xt_trainer_step(&bench->trainer, &bench->random.batch, &loss, err);
+    enum xt_status status = xt_trainer_step(bench->trainer, &bench->random.batch, &loss, err);
     *seconds = xt_thread_seconds() - start;
     return status ? status : check_stop(err);
 }
 
 static enum xt_status time_step(struct bench *bench, struct xt_err *err)
 {
-    struct xt_trainer *trainer = &bench->trainer;
-    struct xt_graph *graph = trainer->network.graph;
+    struct xt_graph *graph = bench->network->graph;
     double *lines = bench->lines + (size_t)bench->done * LINE_COUNT;
     double *times = bench->op_times + (size_t)bench->done * 2 * (size_t)graph->op_count;
     for (int i = 0; i < graph->op_count; i++)
@@ -112,8 +114,9 @@ static enum xt_status time_step(struct bench *bench, struct xt_err *err)
     enum xt_status status = run_step(bench, &lines[LINE_STEP], err);
     graph->profile = false;
     lines[LINE_REFRESH] = graph->refresh_seconds;
-    lines[LINE_LOSS] = trainer->step_seconds.loss;
-    lines[LINE_UPDATE] = trainer->step_seconds.update;
+    const struct xt_step_seconds parts = xt_trainer_summary(bench->trainer).times.step;
+    lines[LINE_LOSS] = parts.loss;
+    lines[LINE_UPDATE] = parts.update;
     for (int i = 0; i < graph->op_count; i++)
         memcpy(times + 2 * i, graph->ops[i]->seconds, sizeof graph->ops[i]->seconds);
     return status;
@@ -121,7 +124,7 @@ static enum xt_status time_step(struct bench *bench, struct xt_err *err)
 
 static enum xt_status time_convolutions(struct bench *bench, double *seconds, struct xt_err *err)
 {
-    struct xt_network *network = &bench->trainer.network;
+    struct xt_network *network = bench->network;
     struct xt_graph *graph = network->graph;
     /* Following the update is the next step's work; at a rate of 0 the copies hold what they should
      * anyway. */
@@ -178,7 +181,8 @@ static enum xt_status watch_steps(struct bench *bench, struct xt_slow_watch *wat
         xt_slow_watch_step(watch, NAN);
         status = run_step(bench, &step_s, err);
         xt_monitor_read(monitor, &device);
-        xt_slow_watch_end_step(watch, NAN, bench->trainer.step_seconds.loss, &device);
+        xt_slow_watch_end_step(watch, NAN, xt_trainer_summary(bench->trainer).times.step.loss,
+                               &device);
     }
     xt_slow_watch_judge(watch, true);
     return status;
@@ -187,11 +191,10 @@ static enum xt_status watch_steps(struct bench *bench, struct xt_slow_watch *wat
 static enum xt_status find_why(struct bench *bench, struct xt_bench_step *out, struct xt_err *err)
 {
     const double interval = 0.1;
-    struct xt_slow_watch *watch = &bench->trainer.slow;
+    struct xt_slow_watch *watch = &bench->slow;
     struct xt_monitor *monitor = NULL;
-    xt_slow_watch_begin(watch, &bench->trainer.network);
-    enum xt_status status =
-        xt_monitor_start(&monitor, &bench->trainer.network.device, interval, err);
+    xt_slow_watch_begin(watch, bench->network);
+    enum xt_status status = xt_monitor_start(&monitor, &bench->network->device, interval, err);
     if (!status)
         status = watch_steps(bench, watch, monitor, err);
     xt_monitor_destroy(monitor);
@@ -256,7 +259,7 @@ static void add_step(const struct bench *bench, int step, double part,
 static enum xt_status sum_up_profile(const struct bench *bench, struct xt_bench_profile *profile,
                                      struct xt_err *err)
 {
-    const struct xt_graph *graph = bench->trainer.network.graph;
+    const struct xt_graph *graph = bench->network->graph;
     enum xt_status status = xt_mem_calloc(&profile->ops, (size_t)graph->op_count,
                                           sizeof *profile->ops, "the profile", err);
     if (status)
@@ -285,7 +288,7 @@ static enum xt_status sum_up_profile(const struct bench *bench, struct xt_bench_
 
 static enum xt_status report(struct bench *bench, struct xt_bench_step *out, struct xt_err *err)
 {
-    const struct xt_network *network = &bench->trainer.network;
+    const struct xt_network *network = bench->network;
     enum xt_status status = sum_up_profile(bench, &out->profile, err);
     snprintf(out->device, sizeof out->device, "%s", network->device.name);
     out->threads = network->device.threads;
@@ -294,7 +297,7 @@ static enum xt_status report(struct bench *bench, struct xt_bench_step *out, str
     out->steps = bench->steps;
     out->peak_rss_bytes = peak_rss();
     /* A bench saves nothing. */
-    struct xt_memory_plan plan = xt_trainer_memory_plan(&bench->trainer);
+    struct xt_memory_plan plan = xt_trainer_memory_plan(bench->trainer);
     out->planned_bytes = plan.host.all - plan.host.parts[XT_MEMORY_FILES];
     /* op_times is free again, and has room for the steps' times in a row. */
     for (int i = 0; i < bench->steps; i++)
@@ -316,11 +319,15 @@ enum xt_status xt_bench_step(struct xt_bench_step *out, const struct xt_settings
     same_work.recipe.lr = 0;
     same_work.network.lower_bound = true;
     struct bench bench = {.steps = steps, .observer = observer};
-    enum xt_status status = xt_trainer_init(&bench.trainer, &same_work, err);
+    enum xt_status status = xt_trainer_create(&bench.trainer, &same_work, err);
     if (!status)
+        status = xt_trainer_prepare(bench.trainer, err);
+    if (!status) {
+        bench.network = xt_trainer_network(bench.trainer);
         status = allocate(&bench, err);
+    }
     if (!status)
-        status = xt_random_batch_init(&bench.random, &bench.trainer, err);
+        status = xt_random_batch_init(&bench.random, bench.trainer, err);
     if (!status)
         status = warm_up(&bench, start, out, err);
     struct xt_cpu_time before = xt_cpu_time();

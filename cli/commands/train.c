@@ -22,10 +22,15 @@
 #include "cli/slow_report.h"
 #include "cli/bench/start_report.h"
 #include "device/faults/guard.h"
+#include "ranks/ranks.h"
+#include "runs/checkpoint.h"
+#include "runs/report/events.h"
 #include "train/trainer.h"
 
 struct view {
     struct xt_trainer *trainer;
+    const struct xt_settings *settings;
+    const struct xt_objective *objective;
     struct xt_progress progress;
     size_t bad_images; /* as they were said last */
     bool silent;       /* --quiet, or standard output belongs to --json */
@@ -37,9 +42,10 @@ struct view {
 static void show_start(struct view *view)
 {
     struct xt_start start;
-    xt_start_read(view->trainer, &start);
+    const struct xt_run_summary run = xt_trainer_summary(view->trainer);
+    xt_start_read(&run, &start);
     xt_progress_clear(&view->progress);
-    xt_start_print(&start, view->trainer->settings->output.verbose ? -1 : 1, stdout);
+    xt_start_print(&start, view->settings->output.verbose ? -1 : 1, stdout);
     fflush(stdout);
 }
 
@@ -74,7 +80,7 @@ static void show_evaluation(void *context, const struct xt_train_progress *p,
     if (view->silent)
         return;
     char score[128];
-    view->trainer->objective->class->describe(&evaluation->score, score, sizeof score);
+    view->objective->class->describe(&evaluation->score, score, sizeof score);
     char what[64] = "the given weights";
     if (p->of_average)
         snprintf(what, sizeof what, "  their moving average");
@@ -93,36 +99,36 @@ static void show_evaluation(void *context, const struct xt_train_progress *p,
 }
 
 static enum xt_status describe_run(const struct xt_options *options,
-                                   const struct xt_trainer *trainer, struct xt_err *err)
+                                   const struct xt_run_summary *run, struct xt_err *err)
 {
     struct xt_str recipe = {0};
-    const struct xt_settings *s = trainer->settings;
+    const struct xt_settings *s = run->settings;
     FILE *out = stdout;
-    xt_log_result(out, "training %s on %s%s", trainer->network.model->title,
-                  trainer->source->description, s->data.images ? "" : " (no --data was given)");
-    if (trainer->val)
-        xt_log_result(out, "evaluating on %s", trainer->val->description);
+    xt_log_result(out, "training %s on %s%s", run->network->model->title, run->plan.data,
+                  s->data.images ? "" : " (no --data was given)");
+    if (run->plan.val)
+        xt_log_result(out, "evaluating on %s", run->plan.val);
     else
         xt_log_result(out, "no --val was given: nothing is evaluated, and last.safetensors is the "
                            "result");
     char from[64] = "random weights";
-    if (trainer->saved_step >= 0)
-        snprintf(from, sizeof from, "its weights of step %" PRId64, trainer->saved_step);
-    xt_log_result(out, "on %s, %s, from %s", trainer->network.device.name,
-                  xt_dtype_name(trainer->network.graph->options.dtype),
-                  s->network.init && trainer->saved_step < 0 ? s->network.init : from);
-    xt_log_result(out, "pixels normalised by %s (%s)", trainer->network.normalise_text,
-                  trainer->network.normalise_by);
+    if (run->state.saved_step >= 0)
+        snprintf(from, sizeof from, "its weights of step %" PRId64, run->state.saved_step);
+    xt_log_result(out, "on %s, %s, from %s", run->network->device.name,
+                  xt_dtype_name(run->network->graph->options.dtype),
+                  s->network.init && run->state.saved_step < 0 ? s->network.init : from);
+    xt_log_result(out, "pixels normalised by %s (%s)", run->network->normalise_text,
+                  run->network->normalise_by);
     char images[64];
-    xt_placement_step_images(trainer, images, sizeof images);
+    xt_placement_step_images(run, images, sizeof images);
     xt_log_result(out, "%s of %s (%s an epoch), %zu parameters",
-                  xt_count(trainer->steps, "step").text, images,
-                  xt_count(trainer->epoch_steps, "step").text,
-                  xt_network_parameter_count(&trainer->network));
-    xt_cli_ranks_print(trainer, out);
+                  xt_count(run->plan.steps, "step").text, images,
+                  xt_count(run->plan.epoch_steps, "step").text,
+                  xt_network_parameter_count(run->network));
+    xt_cli_ranks_print(run, out);
     enum xt_status status = xt_options_print_recipe(options, &recipe, err);
     xt_log_result_lines(out, xt_str_get(&recipe));
-    xt_log_result(out, "saving to %s", trainer->folder.path);
+    xt_log_result(out, "saving to %s", run->folder->path);
     fflush(out);
     xt_str_clear(&recipe);
     return status;
@@ -130,13 +136,13 @@ static enum xt_status describe_run(const struct xt_options *options,
 
 /* The settings beside the results, as a file that --config takes and --resume reads. */
 static enum xt_status save_settings(const struct xt_options *options,
-                                    const struct xt_trainer *trainer, struct xt_err *err)
+                                    const struct xt_run_summary *run, struct xt_err *err)
 {
     struct xt_str text = {0};
     char *path = NULL;
     enum xt_status status = xt_options_print_run(options, &text, err);
     if (!status)
-        status = xt_run_folder_file(&trainer->folder, "config.yaml", &path, err);
+        status = xt_run_folder_file(run->folder, "config.yaml", &path, err);
     if (!status)
         status = xt_file_save(path, text.data, text.length, err);
     free(path);
@@ -146,9 +152,9 @@ static enum xt_status save_settings(const struct xt_options *options,
 
 /* ---- the end ---- */
 
-static void add_evaluation(struct xt_report *to, const struct xt_trainer *trainer)
+static void add_evaluation(struct xt_report *to, const struct xt_run_summary *run)
 {
-    const struct xt_evaluation *e = &trainer->last_evaluation;
+    const struct xt_evaluation *e = run->evaluation;
     if (!e->images)
         return;
     xt_report_add(to, "images", NULL, "%zu", e->images);
@@ -156,22 +162,22 @@ static void add_evaluation(struct xt_report *to, const struct xt_trainer *traine
     xt_report_add(to, "bad_images", NULL, "%zu", e->bad_images);
     for (int i = 0; i < e->metric_count; i++)
         xt_report_add(to, e->metrics[i].key, NULL, "%f", e->metrics[i].value);
-    const struct xt_evaluation *average = &trainer->average_evaluation;
+    const struct xt_evaluation *average = run->average;
     for (int i = 0; i < average->metric_count; i++) {
         char key[64];
         snprintf(key, sizeof key, "ema_%s", average->metrics[i].key);
         xt_report_add(to, key, NULL, "%f", average->metrics[i].value);
     }
-    xt_report_add(to, "evaluated_step", NULL, "%lld", (long long)trainer->evaluated_step);
+    xt_report_add(to, "evaluated_step", NULL, "%lld", (long long)run->state.evaluated_step);
 }
 
 /* A file of the run, where it is there; `about` with one %s, the path, or NULL. */
-static void add_file(struct xt_report *to, const struct xt_trainer *trainer, const char *key,
+static void add_file(struct xt_report *to, const struct xt_run_summary *run, const char *key,
                      const char *name, const char *about)
 {
     struct xt_err err;
     char *path = NULL;
-    if (xt_run_folder_file(&trainer->folder, name, &path, &err)) {
+    if (xt_run_folder_file(run->folder, name, &path, &err)) {
         xt_report_fail(to);
     } else if (xt_file_exists(path)) {
         xt_report_add(to, key, NULL, "%s", path);
@@ -181,42 +187,42 @@ static void add_file(struct xt_report *to, const struct xt_trainer *trainer, con
     free(path);
 }
 
-static void add_checkpoint(struct xt_report *to, const struct xt_trainer *trainer)
+static void add_checkpoint(struct xt_report *to, const struct xt_run_summary *run)
 {
     struct xt_err err;
     char *path = NULL;
-    if (trainer->saved_step < 0)
+    if (run->state.saved_step < 0)
         return;
-    if (xt_checkpoint_path(trainer->folder.path, trainer->saved_step, &path, &err))
+    if (xt_checkpoint_path(run->folder->path, run->state.saved_step, &path, &err))
         xt_report_fail(to);
     else
         xt_report_add(to, "checkpoint", NULL, "%s", path);
     free(path);
 }
 
-static void add_files(struct xt_report *report, const struct xt_trainer *trainer)
+static void add_files(struct xt_report *report, const struct xt_run_summary *run)
 {
     struct xt_report *files = xt_report_group(report, "files");
     char best[96];
-    if (trainer->best_step == 0)
+    if (run->best.step == 0)
         snprintf(best, sizeof best, "the best weights, as they were given: %.1f %%",
-                 100 * trainer->best.accuracy);
+                 100 * run->best.accuracy);
     else
         snprintf(best, sizeof best, "the best weights: %.1f %% at step %" PRId64 "%s",
-                 100 * trainer->best.accuracy, trainer->best_step,
-                 trainer->best_is_average ? ", their moving average" : "");
-    add_file(files, trainer, "best", "best.safetensors", best);
-    add_file(files, trainer, "last", "last.safetensors", "the last weights");
-    add_file(files, trainer, "ema", "ema.safetensors", " their moving average");
-    add_checkpoint(files, trainer);
-    add_file(files, trainer, "metrics", "metrics.jsonl", "   losses and evaluations");
-    add_file(files, trainer, "report", "report.html", "     the same to look at, in a browser");
-    add_file(files, trainer, "events", XT_EVENTS_FILE, NULL);
-    add_file(files, trainer, "config", "config.yaml", NULL);
-    add_file(files, trainer, "bad_images", "bad_images.txt", NULL);
+                 100 * run->best.accuracy, run->best.step,
+                 run->best.is_average ? ", their moving average" : "");
+    add_file(files, run, "best", "best.safetensors", best);
+    add_file(files, run, "last", "last.safetensors", "the last weights");
+    add_file(files, run, "ema", "ema.safetensors", " their moving average");
+    add_checkpoint(files, run);
+    add_file(files, run, "metrics", "metrics.jsonl", "   losses and evaluations");
+    add_file(files, run, "report", "report.html", "     the same to look at, in a browser");
+    add_file(files, run, "events", XT_EVENTS_FILE, NULL);
+    add_file(files, run, "config", "config.yaml", NULL);
+    add_file(files, run, "bad_images", "bad_images.txt", NULL);
 }
 
-static const char *why_ended(const struct xt_trainer *trainer, enum xt_status status,
+static const char *why_ended(const struct xt_run_summary *run, enum xt_status status,
                              const struct xt_err *err)
 {
     static const char *const ends[] = {
@@ -226,7 +232,7 @@ static const char *why_ended(const struct xt_trainer *trainer, enum xt_status st
         [XT_END_LEARNT] = "learnt",
     };
     if (status == XT_OK)
-        return ends[trainer->end];
+        return ends[run->state.end];
     if (status == XT_INTERRUPTED)
         return "interrupted";
     if (status == XT_STOPPED)
@@ -243,34 +249,34 @@ static void format_seconds(double seconds, char *text, size_t size)
         xt_progress_format_time(seconds, text, size);
 }
 
-static void add_energy(struct xt_report *report, const struct xt_trainer *trainer,
+static void add_energy(struct xt_report *report, const struct xt_run_summary *run,
                        const struct xt_run_costs *costs)
 {
     if (isfinite(costs->energy)) {
         xt_report_add(report, "energy_joules", NULL, "%f", costs->energy);
         xt_report_add(report, "energy_source", NULL, "%s", costs->energy_source);
-        xt_report_line(report, "energy: %.2f Wh of the %s%s%s%s", costs->energy / 3600,
-                       trainer->monitor ? "XPU" : "CPU packages", trainer->monitor ? " (" : "",
-                       trainer->monitor ? costs->energy_source : "", trainer->monitor ? ")" : "");
+        xt_report_line(
+            report, "energy: %.2f Wh of the %s%s%s%s", costs->energy / 3600,
+            run->device.is_watched ? "XPU" : "CPU packages", run->device.is_watched ? " (" : "",
+            run->device.is_watched ? costs->energy_source : "", run->device.is_watched ? ")" : "");
         return;
     }
-    const char *why =
-        trainer->monitor ? trainer->device_figures.run.energy.why : trainer->energy.why;
+    const char *why = run->device.no_energy;
     xt_report_null(report, "energy_joules");
     xt_report_line(report, "energy: not measured (%s%s)",
-                   trainer->monitor && *why ? "the XPU's cannot be read: " : "",
+                   run->device.is_watched && *why ? "the XPU's cannot be read: " : "",
                    *why ? why : "not in an earlier start of the run");
 }
 
 /* What an epoch and an image took, and what was lost beside training. */
-static void add_times(struct xt_report *report, const struct xt_trainer *trainer, double seconds)
+static void add_times(struct xt_report *report, const struct xt_run_summary *run, double seconds)
 {
-    const struct xt_run_costs costs = xt_trainer_costs(trainer);
-    double epoch = seconds * (double)trainer->epoch_steps / (double)trainer->step;
-    double rate = (double)trainer->step * xt_step_images(trainer) / (seconds - costs.evaluation);
+    const struct xt_run_costs costs = run->times.costs;
+    double epoch = seconds * (double)run->plan.epoch_steps / (double)run->state.step;
+    double rate = (double)run->state.step * run->plan.step_images / (seconds - costs.evaluation);
     char texts[3][32];
     format_seconds(epoch, texts[0], sizeof texts[0]);
-    if (trainer->step) {
+    if (run->state.step) {
         xt_report_add(report, "epoch_seconds", NULL, "%f", epoch);
         xt_report_add(report, "images_per_s", NULL, "%f", rate);
         xt_report_line(report, "speed: %.0f images/s, %s an epoch", rate, texts[0]);
@@ -284,18 +290,18 @@ static void add_times(struct xt_report *report, const struct xt_trainer *trainer
     xt_report_line(report, "lost to: start %s, loading %s (%.0f %%), evaluation %s (%.0f %%)",
                    texts[0], texts[1], 100 * costs.loading / seconds, texts[2],
                    100 * costs.evaluation / seconds);
-    add_energy(report, trainer, &costs);
+    add_energy(report, run, &costs);
 }
 
 /* What is most likely to be wanted now, as it can be pasted: the rest of a run whose time is spent,
  * else its wrong images, else images of one's own. */
-static void add_next(struct xt_report *report, const struct xt_trainer *trainer)
+static void add_next(struct xt_report *report, const struct xt_run_summary *run)
 {
-    const struct xt_evaluation *e = &trainer->last_evaluation;
-    bool rest = trainer->step < trainer->steps;
+    const struct xt_evaluation *e = run->evaluation;
+    bool rest = run->state.step < run->plan.steps;
     bool wrong = !rest && e->correct < e->images;
     struct xt_str line = {0};
-    const struct xt_ranks *ranks = trainer->settings->ranks;
+    const struct xt_ranks *ranks = run->settings->ranks;
     enum xt_status status =
         rest && ranks ? xt_str_printf(&line, NULL, "mpirun -n %d ", ranks->size) : XT_OK;
     if (!status)
@@ -306,17 +312,17 @@ static void add_next(struct xt_report *report, const struct xt_trainer *trainer)
                                : wrong ? " eval --init "
                                        : " predict ");
     if (!status)
-        status = xt_run_folder_append(&trainer->folder, &line, "");
+        status = xt_run_folder_append(run->folder, &line, "");
     if (!status && rest)
         status = xt_str_printf(&line, NULL, " --max-time 0");
     if (!status && wrong)
         status = xt_str_printf(&line, NULL, " --config ");
     if (!status && wrong)
-        status = xt_run_folder_append(&trainer->folder, &line, "/config.yaml");
+        status = xt_run_folder_append(run->folder, &line, "/config.yaml");
     if (!status && wrong)
         status = xt_str_printf(&line, NULL, " --errors ");
     if (!status && wrong)
-        status = xt_run_folder_append(&trainer->folder, &line, "/errors.html");
+        status = xt_run_folder_append(run->folder, &line, "/errors.html");
     if (!status && !rest && !wrong)
         status = xt_str_printf(&line, NULL, " IMAGE...");
     if (status)
@@ -330,97 +336,99 @@ static void add_next(struct xt_report *report, const struct xt_trainer *trainer)
     xt_str_clear(&line);
 }
 
-static void add_device(struct xt_report *report, const struct xt_trainer *trainer)
+static void add_device(struct xt_report *report, const struct xt_run_summary *run)
 {
     char device[320];
-    xt_monitor_format_run(&trainer->device_figures, device, sizeof device);
+    xt_monitor_format_run(run->device.figures, device, sizeof device);
     if (*device)
         xt_report_line(report, "device: %s", device);
     char crossed[256];
-    int64_t steps = trainer->step - trainer->start_step;
-    xt_transfers_format(&trainer->crossed, steps, crossed, sizeof crossed);
+    int64_t steps = run->state.step - run->state.start_step;
+    xt_transfers_format(&run->device.crossed, steps, crossed, sizeof crossed);
     if (!*crossed)
         return;
-    const struct xt_guard_counts *asked = &trainer->asked;
+    const struct xt_guard_counts *asked = &run->device.asked;
     xt_report_line(report, "crossed the bus in each step: %s", crossed);
     xt_report_line(report, "asked of the device in each step: %.0f primitives, %.1f waits for it",
                    (double)asked->primitives / (double)steps, (double)asked->waits / (double)steps);
 }
 
 /* Why the run ended before its last step, and what did not go as it should. */
-static void add_watch(struct xt_report *report, const struct xt_trainer *trainer,
+static void add_watch(struct xt_report *report, const struct xt_run_summary *run,
                       enum xt_status status)
 {
-    const struct xt_settings *s = trainer->settings;
-    if (!status && trainer->end == XT_END_PATIENCE)
+    const struct xt_settings *s = run->settings;
+    if (!status && run->state.end == XT_END_PATIENCE)
         xt_report_line(report,
                        "ended before step %" PRId64 ": %s without gain (--patience %d; more of it "
                        "and --resume go on)",
-                       trainer->steps, xt_count(trainer->patience.since, "evaluation").text,
+                       run->plan.steps, xt_count(run->watch.without_gain, "evaluation").text,
                        s->run.patience);
-    if (!status && trainer->end == XT_END_TIME)
+    if (!status && run->state.end == XT_END_TIME)
         xt_report_line(report, "ended before step %" PRId64 ": the time of --max-time is spent",
-                       trainer->steps);
-    xt_report_add(report, "loss_spikes", NULL, "%lld", (long long)trainer->spikes.count);
-    if (trainer->spikes.count)
+                       run->plan.steps);
+    xt_report_add(report, "loss_spikes", NULL, "%lld", (long long)run->watch.spikes);
+    if (run->watch.spikes)
         xt_report_line(report, "%s: losses far above those before, see `spikes` in metrics.jsonl",
-                       xt_count(trainer->spikes.count, "loss spike").text);
+                       xt_count(run->watch.spikes, "loss spike").text);
     if (s->run.on_nan == XT_ON_NAN_SKIP)
-        xt_report_add(report, "left_out_steps", NULL, "%lld", (long long)trainer->left_out);
-    if (trainer->left_out)
+        xt_report_add(report, "left_out_steps", NULL, "%lld", (long long)run->watch.left_out);
+    if (run->watch.left_out)
         xt_report_line(report, "%s left out by --on-nan skip",
-                       xt_count(trainer->left_out, "step").text);
-    if (trainer->lr_factor != 1) {
-        xt_report_add(report, "lr_factor", NULL, "%f", trainer->lr_factor);
+                       xt_count(run->watch.left_out, "step").text);
+    if (run->watch.lr_factor != 1) {
+        xt_report_add(report, "lr_factor", NULL, "%f", run->watch.lr_factor);
         xt_report_line(report, "--on-nan rollback has lowered the rate: to %g of --lr",
-                       trainer->lr_factor);
+                       run->watch.lr_factor);
     }
 }
 
 static struct xt_report *describe_end(const struct view *view, enum xt_status status,
                                       const struct xt_err *err)
 {
-    struct xt_trainer *trainer = view->trainer;
+    const struct xt_run_summary summary = xt_trainer_summary(view->trainer);
+    const struct xt_run_summary *run = &summary;
     struct xt_report *report = xt_report_create();
-    double seconds = xt_trainer_seconds(trainer);
+    double seconds = run->times.all;
     char time[32];
     xt_progress_format_time(seconds, time, sizeof time);
-    xt_report_add(report, "run", NULL, "%s", trainer->folder.path);
-    xt_report_add(report, "step", NULL, "%lld", (long long)trainer->step);
-    add_evaluation(report, trainer);
-    if (trainer->best_step >= 0) {
-        xt_report_add(report, "best_step", NULL, "%lld", (long long)trainer->best_step);
-        xt_report_add(report, "best_accuracy", NULL, "%f", trainer->best.accuracy);
-        xt_report_flag(report, "best_is_average", NULL, trainer->best_is_average, "", "");
+    xt_report_add(report, "run", NULL, "%s", run->folder->path);
+    xt_report_add(report, "step", NULL, "%lld", (long long)run->state.step);
+    add_evaluation(report, run);
+    if (run->best.step >= 0) {
+        xt_report_add(report, "best_step", NULL, "%lld", (long long)run->best.step);
+        xt_report_add(report, "best_accuracy", NULL, "%f", run->best.accuracy);
+        xt_report_flag(report, "best_is_average", NULL, run->best.is_average, "", "");
     }
-    xt_report_add(report, "steps", NULL, "%lld", (long long)trainer->steps);
+    xt_report_add(report, "steps", NULL, "%lld", (long long)run->plan.steps);
     xt_report_add(report, "loss", NULL, "%f", view->loss);
     xt_report_add(report, "seconds", NULL, "%f", seconds);
-    xt_report_line(report, "done: %s in %s", xt_count((long long)trainer->step, "step").text, time);
-    if (trainer->scaler.on) {
-        xt_report_add(report, "skipped_steps", NULL, "%lld", (long long)trainer->scaler.skipped);
-        xt_report_add(report, "loss_scale", NULL, "%f", (double)trainer->scaler.scale);
+    xt_report_line(report, "done: %s in %s", xt_count((long long)run->state.step, "step").text,
+                   time);
+    if (run->watch.loss_scale > 0) {
+        xt_report_add(report, "skipped_steps", NULL, "%lld", (long long)run->watch.skipped);
+        xt_report_add(report, "loss_scale", NULL, "%f", run->watch.loss_scale);
         xt_report_line(report,
                        "%" PRId64 " steps were skipped, their gradients beyond fp16; the loss "
                        "scale is %g",
-                       trainer->scaler.skipped, (double)trainer->scaler.scale);
+                       run->watch.skipped, run->watch.loss_scale);
     }
-    add_times(report, trainer, seconds);
-    add_watch(report, trainer, status);
+    add_times(report, run, seconds);
+    add_watch(report, run, status);
     struct xt_err own;
-    if (!status && trainer->settings->run.overfit &&
-        xt_overfit_describe(trainer, view->loss, report, &own))
+    if (!status && run->settings->run.overfit &&
+        xt_overfit_describe(run, view->trainer, view->loss, report, &own))
         xt_report_fail(report);
-    add_device(report, trainer);
-    xt_slow_report(report, &trainer->slow.slow, true);
-    xt_cli_ranks_describe_time(trainer, seconds - trainer->earlier_seconds, report);
-    if (trainer->best_step == 0 && !trainer->settings->run.overfit)
+    add_device(report, run);
+    xt_slow_report(report, run->watch.slow, true);
+    xt_cli_ranks_describe_time(run, report);
+    if (run->best.step == 0 && !run->settings->run.overfit)
         xt_report_line(report, "training did not improve on the given weights");
-    add_files(report, trainer);
+    add_files(report, run);
     if (status == XT_OK)
-        add_next(report, trainer);
+        add_next(report, run);
     xt_report_add(report, "exit_code", NULL, "%d", (int)status);
-    xt_report_add(report, "exit_reason", NULL, "%s", why_ended(trainer, status, err));
+    xt_report_add(report, "exit_reason", NULL, "%s", why_ended(run, status, err));
     return report;
 }
 
@@ -428,12 +436,12 @@ static struct xt_report *describe_end(const struct view *view, enum xt_status st
  * ranks look, rank 0 speaks. */
 static enum xt_status report_end(const struct view *view, enum xt_status status, struct xt_err *err)
 {
-    bool json = view->trainer->settings->output.json;
+    bool json = view->settings->output.json;
     if (status && !json)
         return status;
     struct xt_err own;
     struct xt_report *report = describe_end(view, status, err);
-    if (!xt_ranks_is_first(view->trainer->settings->ranks)) {
+    if (!xt_ranks_is_first(view->settings->ranks)) {
         xt_report_destroy(report);
         return status;
     }
@@ -443,26 +451,26 @@ static enum xt_status report_end(const struct view *view, enum xt_status status,
 }
 
 /* The command that goes on. */
-static void add_command(const struct xt_trainer *trainer, struct xt_err *err)
+static void add_command(const struct xt_run_summary *run, struct xt_err *err)
 {
     char line[1024];
     struct xt_err stopped = *err;
-    xt_resume_line(trainer, line, sizeof line);
+    xt_resume_line(run, line, sizeof line);
     if (*line)
         xt_err_set(err, stopped.status, "%s; this goes on: %s", stopped.text, line);
 }
 
 /* What a run that failed, by a full disk say, can be gone on with from. */
-static void add_checkpoint_left(const struct xt_trainer *trainer, struct xt_err *err)
+static void add_checkpoint_left(const struct xt_run_summary *run, struct xt_err *err)
 {
     char line[1024];
     struct xt_err own;
     const struct xt_err failed = *err;
     int64_t step = -1;
-    if (trainer->diverged || xt_checkpoint_newest_step(trainer->folder.path, &step, &own) ||
+    if (run->state.diverged || xt_checkpoint_newest_step(run->folder->path, &step, &own) ||
         step < 0)
         return;
-    xt_resume_line(trainer, line, sizeof line);
+    xt_resume_line(run, line, sizeof line);
     if (*line)
         xt_err_set(err, failed.status,
                    "%s; from the checkpoint of step %" PRId64 " this goes on: %s", failed.text,
@@ -471,79 +479,109 @@ static void add_checkpoint_left(const struct xt_trainer *trainer, struct xt_err 
 
 /* The run once more, with the number of threads that its checkpoint says. Comes back only where
  * that cannot be. */
-static enum xt_status start_again(const struct xt_trainer *trainer, struct xt_err *err)
+static enum xt_status start_again(const struct xt_run_summary *run, struct xt_err *err)
 {
     struct xt_again again;
     xt_log_note("%s", err->text);
-    enum xt_status status = xt_run_again_prepare(trainer, &again, err);
+    enum xt_status status = xt_run_again_prepare(run, &again, err);
     if (status)
         return status;
     fflush(NULL);
     xt_again_start(&again);
     xt_again_clear(&again);
     return xt_err_set(err, XT_STOPPED, "stopped at step %" PRId64 " of %" PRId64 "; all is saved",
-                      trainer->step, trainer->steps);
+                      run->state.step, run->plan.steps);
+}
+
+/* What is said before the first step. */
+static enum xt_status introduce(const struct xt_options *options, const struct xt_run_summary *run,
+                                bool silent, struct xt_err *err)
+{
+    const struct xt_settings *s = run->settings;
+    enum xt_status status = XT_OK;
+    if (!silent && !xt_run_is_again())
+        status = describe_run(options, run, err);
+    if (!status && s->output.verbose) {
+        xt_placement_print_threads(s, run->network->device.threads, stderr);
+        xt_placement_print(run->network->graph, run, stderr);
+    }
+    return status;
+}
+
+/* What a run that did not come to its end is told of beside its report. */
+static enum xt_status end(const struct xt_run_summary *run, enum xt_status status,
+                          struct xt_err *err)
+{
+    bool first = xt_ranks_is_first(run->settings->ranks);
+    if (status == XT_ERR_RUN && first)
+        add_checkpoint_left(run, err);
+    if (!status && run->settings->run.overfit)
+        status = xt_overfit_judge(run, err);
+    if ((status == XT_STOPPED || status == XT_INTERRUPTED) && first)
+        add_command(run, err);
+    return status;
 }
 
 static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer,
                           struct xt_device_loss *loss, struct xt_err *err)
 {
     const struct xt_settings *s = &options->values;
+    struct xt_run_summary summary = xt_trainer_summary(trainer);
     struct view view = {
-        .trainer = trainer, .silent = s->output.quiet || s->output.json, .loss = NAN};
+        .trainer = trainer,
+        .settings = s,
+        .objective = summary.objective,
+        .silent = s->output.quiet || s->output.json,
+        .loss = NAN,
+    };
     xt_progress_init(&view.progress, s->output.quiet, s->output.json);
-    bool first = xt_ranks_is_first(s->ranks);
     enum xt_status status =
-        xt_network_check_device(&trainer->network, &s->device, s->network.amp, err);
+        xt_network_check_device(xt_trainer_network(trainer), &s->device, s->network.amp, err);
     if (!status)
         status = xt_trainer_open_run(trainer, err);
-    if (!status && first)
-        status = save_settings(options, trainer, err);
+    summary = xt_trainer_summary(trainer);
+    if (!status && xt_ranks_is_first(s->ranks))
+        status = save_settings(options, &summary, err);
     if (!status)
         status = xt_device_loss_open_folder(loss, err);
-    xt_cli_ranks_compare(trainer);
-    if (!status && !view.silent && !xt_run_is_again())
-        status = describe_run(options, trainer, err);
+    xt_cli_ranks_compare(s->ranks);
+    if (!status)
+        status = introduce(options, &summary, view.silent, err);
     if (status)
         return status;
-    if (s->output.verbose) {
-        xt_placement_print_threads(s, trainer->network.device.threads, stderr);
-        xt_placement_print(trainer->network.graph, trainer, stderr);
-    }
     struct xt_train_observer observer = {
         .context = &view, .progress = show_progress, .evaluated = show_evaluation};
     status = xt_trainer_run(trainer, &observer, err);
     xt_progress_clear(&view.progress);
     if (xt_guard_is_lost())
         status = xt_device_loss_take(loss, err);
-    if (status == XT_STOPPED && trainer->threads_again)
-        status = start_again(trainer, err);
+    summary = xt_trainer_summary(trainer);
+    if (status == XT_STOPPED && summary.state.threads_again)
+        status = start_again(&summary, err);
     status = report_end(&view, status, err);
-    if (status == XT_ERR_RUN && first)
-        add_checkpoint_left(trainer, err);
-    if (!status && s->run.overfit)
-        status = xt_overfit_judge(trainer, err);
-    if ((status == XT_STOPPED || status == XT_INTERRUPTED) && first)
-        add_command(trainer, err);
-    return status;
+    return end(&summary, status, err);
 }
 
 enum xt_status xt_cmd_train(struct xt_options *options, struct xt_err *err)
 {
-    struct xt_trainer trainer = {.saved_step = -1};
+    struct xt_trainer *trainer = NULL;
     struct xt_device_loss loss;
-    enum xt_status status = xt_device_loss_begin(&loss, &trainer, &options->values, err);
-    if (status)
+    enum xt_status status = xt_trainer_create(&trainer, &options->values, err);
+    if (!status)
+        status = xt_device_loss_begin(&loss, trainer, &options->values, err);
+    if (status) {
+        xt_trainer_destroy(trainer);
         return status;
-    status = xt_trainer_init(&trainer, &options->values, err);
+    }
+    status = xt_trainer_prepare(trainer, err);
     if (!status)
-        xt_options_found_batch(options, trainer.batch);
+        xt_options_found_batch(options, xt_trainer_summary(trainer).plan.batch);
     if (!status)
-        status = options->values.request.dry_run ? xt_placement_dry_run(options, &trainer, err)
-                                                 : run(options, &trainer, &loss, err);
+        status = options->values.request.dry_run ? xt_placement_dry_run(options, trainer, err)
+                                                 : run(options, trainer, &loss, err);
     if (status && xt_guard_is_lost())
         status = xt_device_loss_take(&loss, err);
     xt_device_loss_end(&loss);
-    xt_trainer_clear(&trainer);
+    xt_trainer_destroy(trainer);
     return status;
 }

@@ -52,17 +52,22 @@ static enum xt_status warm_check(struct xt_device *device, enum xt_amp amp, stru
 static enum xt_status warm_training(const struct xt_settings *settings, struct warmed *out,
                                     struct xt_err *err)
 {
-    struct xt_trainer trainer;
-    enum xt_status status = xt_trainer_init(&trainer, settings, err);
+    struct xt_trainer *trainer = NULL;
+    enum xt_status status = xt_trainer_create(&trainer, settings, err);
+    if (status)
+        return status;
+    struct xt_network *network = xt_trainer_network(trainer);
+    status = xt_trainer_prepare(trainer, err);
+    const struct xt_run_summary run = xt_trainer_summary(trainer);
     if (!status)
-        status = check(&trainer.network.device, err);
+        status = check(&network->device, err);
     if (!status && settings->output.verbose)
-        xt_placement_print(trainer.network.graph, &trainer, stderr);
+        xt_placement_print(network->graph, &run, stderr);
     if (!status)
-        status = warm_check(&trainer.network.device, settings->network.amp, err);
+        status = warm_check(&network->device, settings->network.amp, err);
     if (!status)
-        count(&trainer.network.device, out);
-    xt_trainer_clear(&trainer);
+        count(&network->device, out);
+    xt_trainer_destroy(trainer);
     return status;
 }
 

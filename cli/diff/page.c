@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "runs/report/page.h"
+#include "train/settings.h"
 
 /* Of each kind. */
 enum { MOST = 700 };

@@ -35,6 +35,13 @@ put base/log.h '#include "err.h"'
 expect 1 'base/log.h:1: write "err.h" from the top'
 rm "$tree/base/log.h"
 
+put cli/train.c '#include "train/trainer_internal.h"'
+expect 1 'cli/train.c:1: "train/trainer_internal.h" is for train/ alone'
+put train/step.c '#include "train/trainer_internal.h"'
+rm "$tree/cli/train.c"
+expect 0 'keep the include law'
+rm "$tree/train/step.c"
+
 put models/weights/pth.c '#include "device/device.h"'
 expect 1 'models/weights/pth.c:1: models/weights/ may not include device/'
 rm "$tree/models/weights/pth.c"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "support.h"
-#include "train/trainer.h"
+#include "train/trainer/trainer_internal.h"
 
 static struct xt_settings settings_of(const char *out, const char *freeze_until)
 {

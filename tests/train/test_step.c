@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "train/trainer.h"
+#include "train/trainer/trainer_internal.h"
 
 static struct xt_settings one_step(const char *out)
 {

@@ -1,5 +1,5 @@
 /* A trainer driven as a library; runs of the whole program are tested by tests/cli/test_*.sh. */
-#include "train/trainer.h"
+#include "train/trainer/trainer_internal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,6 +14,7 @@
 #include "runs/checkpoint.h"
 #include "train/trainer/state.h"
 #include "infer/network/memory_plan.h"
+#include "train/trainer/step.h"
 
 static struct xt_settings small_run(const char *out)
 {
@@ -552,14 +553,15 @@ static void a_smaller_batch_counts_by_its_images(void **state)
     for (int parts = 1; parts <= 2; parts++) {
         int lengths[4];
         memcpy(lengths, batch.host.label_lengths, sizeof lengths);
-        xt_step_begin(&trainer);
+        xt_train_step_begin(&trainer);
         for (int part = 0; part < parts; part++) {
             int own[4];
             for (int i = 0; i < 4; i++)
                 own[i] = parts == 1 || (i == 3) == (part == 1) ? lengths[i] : 0;
             struct xt_feed_batch some = batch;
             some.host.label_lengths = own;
-            assert_int_equal(xt_step_add(&trainer, &some, &err), XT_OK);
+            assert_int_equal(xt_train_step_forward(&trainer, &some, &loss, &err), XT_OK);
+            assert_int_equal(xt_train_step_backward(&trainer, &some, loss, &err), XT_OK);
         }
         xt_gradient_sum_take(trainer.sum, &err);
         means[parts - 1] = trainer.parts.loss_sum / trainer.parts.weight;

@@ -137,6 +137,8 @@ static void follow(struct xt_optim optim, struct xt_xpu_optim_norm norm_by)
         assert_true(fabs(norm - expected) < 1e-5 * expected);
         float factor = norm_by.by_device ? (float)(norm_by.clip / expected) : 0.5F;
         ok(xt_xpu_optim_update(on_xpu, 0.01, norm_by.by_device ? 1 : factor, &f.err));
+        if (norm_by.by_device)
+            assert_true(xt_xpu_optim_judge(on_xpu));
         xt_optim_update(&on_cpu, values, f.params.grads, f.ranges, f.range_count, 0.01, factor);
     }
     ok(xt_params_pull(&f.params, &f.err));
@@ -242,6 +244,8 @@ static bool stays(struct xt_optim optim, float gradient, double *norm)
     ok(xt_xpu_optim_update(on_xpu, 0.01, 1, &f.err));
     ok(xt_params_pull(&f.params, &f.err));
     *norm = xt_xpu_optim_norm_of(on_xpu);
+    assert_int_equal(xt_xpu_optim_judge(on_xpu), isfinite(*norm));
+    assert_int_equal(optim.step, isfinite(*norm));
     double difference = largest_difference(before, f.params.values);
     xt_xpu_optim_destroy(on_xpu);
     free(before);

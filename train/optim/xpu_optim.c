@@ -303,6 +303,13 @@ double xt_xpu_optim_norm_of(const struct xt_xpu_optim *own)
     return sqrt((double)*(const float *)own->host_norm.host);
 }
 
+bool xt_xpu_optim_judge(struct xt_xpu_optim *own)
+{
+    bool applied = isfinite(xt_xpu_optim_norm_of(own));
+    own->optim->step += applied;
+    return applied;
+}
+
 enum xt_status xt_xpu_optim_grad_norm(struct xt_xpu_optim *own, double *norm, struct xt_err *err)
 {
     enum xt_status status = xt_xpu_optim_begin_norm(own, err);
@@ -350,7 +357,7 @@ enum xt_status xt_xpu_optim_update(struct xt_xpu_optim *own, double lr, float gr
         return status;
     fill_scalars(own, lr, grad_scale);
     status = xt_program_run(&own->update, XT_FORWARD, err);
-    own->optim->step++;
+    own->optim->step += !own->rule.by_device;
     xt_params_changed_on_device(own->params);
     return status;
 }

@@ -40,6 +40,9 @@ double xt_xpu_optim_norm_of(const struct xt_xpu_optim *own);
 enum xt_status xt_xpu_optim_grad_norm(struct xt_xpu_optim *own, double *norm, struct xt_err *err);
 enum xt_status xt_xpu_optim_update(struct xt_xpu_optim *own, double lr, float grad_scale,
                                    struct xt_err *err);
+/* By the device: whether it has applied the last update, which counts then. Once for each, after
+ * the device has been waited for. */
+bool xt_xpu_optim_judge(struct xt_xpu_optim *own);
 /* The host's arrays have changed: the next update brings them to the device. */
 void xt_xpu_optim_reload(struct xt_xpu_optim *own);
 /* Brings the state to the host's arrays. */

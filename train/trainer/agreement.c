@@ -1,10 +1,11 @@
 /* Why a run ends before its last step, and what the ranks of a run decide together. */
-#include "train/trainer.h"
+#include "train/trainer/trainer_internal.h"
 
 #include "base/system/stop.h"
 #include "base/system/thread.h"
 #include "train/ranks/state.h"
 #include "train/trainer/parts.h"
+#include "train/trainer/step.h"
 
 enum xt_status xt_trainer_why_stop(struct xt_trainer *trainer, bool *done)
 {
@@ -58,7 +59,7 @@ enum xt_status xt_trainer_agree(struct xt_trainer *trainer, double *loss, struct
     struct xt_step_agreement *vote = &trainer->vote;
     *vote = (struct xt_step_agreement){.loss = *loss};
     struct xt_err own;
-    vote->sick = xt_step_check_statistics(trainer, &own) != XT_OK;
+    vote->sick = xt_train_step_check_statistics(trainer, &own) != XT_OK;
     vote->stop = xt_trainer_why_stop(trainer, &vote->done);
     if (trainer->feed)
         vote->bad = xt_loader_bad_count(xt_feed_loader(trainer->feed));

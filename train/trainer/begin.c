@@ -1,5 +1,5 @@
 /* A run's beginning: its folder and record, the checkpoint that it goes on from, its batches. */
-#include "train/trainer.h"
+#include "train/trainer/trainer_internal.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "train/trainer/parts.h"
 #include "train/trainer/state.h"
+#include "train/trainer/step.h"
 
 /* An evaluation that is not in the checkpoint is made again, a mean that is not ended goes on. */
 enum xt_status xt_trainer_open_log(struct xt_trainer *trainer, struct xt_err *err)
@@ -153,7 +154,7 @@ static enum xt_status go_on(struct xt_trainer *trainer, struct xt_err *err)
 enum xt_status xt_trainer_open_feed(struct xt_trainer *trainer, struct xt_err *err)
 {
     trainer->loader_config.start_step =
-        (uint64_t)trainer->step * (uint64_t)xt_step_batches(trainer->settings);
+        (uint64_t)trainer->step * (uint64_t)xt_train_step_batches(trainer->settings);
     return xt_feed_create(&trainer->feed, &trainer->upload, &trainer->loader_config, false, err);
 }
 

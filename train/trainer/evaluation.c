@@ -1,9 +1,10 @@
 /* Evaluations in a run: of the weights and their moving average, and which are the best. */
-#include "train/trainer.h"
+#include "train/trainer/trainer_internal.h"
 
 #include "base/system/thread.h"
 #include "train/ranks/evaluation.h"
 #include "train/trainer/parts.h"
+#include "train/trainer/step.h"
 
 /* The list counts also where the evaluation failed of it; its error is the one to tell then. */
 static enum xt_status list_bad_of_val(struct xt_trainer *trainer, enum xt_status status,
@@ -131,11 +132,14 @@ static enum xt_status evaluate_with(struct xt_trainer *trainer, struct xt_errors
 
 enum xt_status xt_trainer_evaluate(struct xt_trainer *trainer, struct xt_err *err)
 {
-    if (!trainer->val || trainer->evaluated_step == trainer->step)
-        return XT_OK;
     struct xt_errors errors;
     double start = xt_thread_seconds();
-    enum xt_status status = xt_errors_init(&errors, trainer->objective, XT_RUN_ERRORS, err);
+    if (!trainer->val)
+        return XT_OK;
+    enum xt_status status = xt_train_step_judge(trainer, NULL, err);
+    if (status || trainer->evaluated_step == trainer->step)
+        return status;
+    status = xt_errors_init(&errors, trainer->objective, XT_RUN_ERRORS, err);
     if (!status)
         status = evaluate_with(trainer, &errors, err);
     xt_errors_clear(&errors);
@@ -150,10 +154,31 @@ enum xt_status xt_trainer_evaluate(struct xt_trainer *trainer, struct xt_err *er
 /* Given weights are evaluated before the first step: they may be the best there are. */
 bool xt_trainer_evaluation_is_due(const struct xt_trainer *trainer)
 {
-    if (trainer->step == 0)
+    int64_t step = xt_train_step_count(trainer);
+    if (step == 0)
         return trainer->settings->network.init;
-    int64_t epoch = trainer->step / trainer->epoch_steps;
+    int64_t epoch = step / trainer->epoch_steps;
     int every = trainer->settings->run.eval_every;
-    return every && trainer->step % trainer->epoch_steps == 0 && epoch % every == 0 &&
-           trainer->step < trainer->steps;
+    return every && step % trainer->epoch_steps == 0 && epoch % every == 0 && step < trainer->steps;
+}
+
+/* ---- --overfit ---- */
+
+bool xt_trainer_has_learnt(const struct xt_trainer *trainer)
+{
+    return trainer->best_step > 0 && trainer->best.accuracy == 1;
+}
+
+enum xt_status xt_trainer_list_wrong(struct xt_trainer *trainer, struct xt_errors *errors,
+                                     struct xt_err *err)
+{
+    struct xt_evaluation evaluation = {.images = 0};
+    enum xt_status status = evaluate_weights(trainer, errors, &evaluation, err);
+    xt_evaluation_clear(&evaluation);
+    return status ? status : xt_ranks_share_errors(trainer->settings->ranks, errors, err);
+}
+
+void xt_trainer_image_name(const struct xt_trainer *trainer, size_t index, char *out, size_t size)
+{
+    trainer->val->class->name(trainer->val, index, out, size);
 }

@@ -59,6 +59,8 @@ void xt_trainer_write_page(struct xt_trainer *trainer, const char *state, bool l
 
 /* ---- evaluation.c ---- */
 
+/* Whether all images were answered right. */
+bool xt_trainer_has_learnt(const struct xt_trainer *trainer);
 bool xt_trainer_evaluation_is_due(const struct xt_trainer *trainer);
 /* Once for a step, where there are images for it; the best weights are saved. */
 enum xt_status xt_trainer_evaluate(struct xt_trainer *trainer, struct xt_err *err);
@@ -69,7 +71,7 @@ enum xt_status xt_trainer_evaluate(struct xt_trainer *trainer, struct xt_err *er
  * where that has been of no use some times. */
 enum xt_status xt_trainer_roll_back(struct xt_trainer *trainer, struct xt_err *err);
 
-/* ---- votes.c ---- */
+/* ---- agreement.c ---- */
 
 /* Why training ends before its last step, XT_OK while it goes on. *done: by what is a proper end.
  */

@@ -1,5 +1,5 @@
 /* What is told of a run: its figures now, the lines of metrics.jsonl, the page. */
-#include "train/trainer.h"
+#include "train/trainer/trainer_internal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -7,46 +7,29 @@
 #include "base/log.h"
 #include "base/system/thread.h"
 #include "train/trainer/parts.h"
-
-double xt_trainer_seconds(const struct xt_trainer *trainer)
-{
-    return trainer->earlier_seconds + xt_thread_seconds() - trainer->start_time;
-}
-
-struct xt_run_costs xt_trainer_costs(const struct xt_trainer *trainer)
-{
-    const struct xt_reading *of_device = &trainer->device_figures.run.energy;
-    struct xt_run_costs costs = trainer->costs;
-    if (trainer->monitor)
-        costs.energy += of_device->known ? of_device->value : NAN;
-    else
-        costs.energy += trainer->energy.count ? trainer->energy.joules : NAN;
-    costs.energy_source = !isfinite(costs.energy) ? NULL
-                          : trainer->monitor      ? of_device->source
-                                                  : "rapl";
-    return costs;
-}
+#include "train/trainer/step.h"
 
 struct xt_train_progress xt_trainer_progress(const struct xt_trainer *trainer)
 {
     double now = xt_thread_seconds();
     double since = now - trainer->report_time;
-    int64_t steps = trainer->step - trainer->report_step;
-    double done = (double)(trainer->step - trainer->start_step);
+    int64_t step = xt_train_step_count(trainer);
+    int64_t steps = step - trainer->report_step;
+    double done = (double)(step - trainer->start_step);
     double elapsed = now - trainer->start_time;
     return (struct xt_train_progress){
-        .step = trainer->step,
+        .step = step,
         .steps = trainer->steps,
-        .epoch = trainer->step ? (int)((trainer->step - 1) / trainer->epoch_steps) + 1 : 0,
+        .epoch = step ? (int)((step - 1) / trainer->epoch_steps) + 1 : 0,
         .epochs = (int)((trainer->steps + trainer->epoch_steps - 1) / trainer->epoch_steps),
         .loss = trainer->loss_steps ? trainer->loss_sum / (double)trainer->loss_steps : NAN,
-        .lr = xt_step_lr(trainer, trainer->step ? trainer->step - 1 : 0),
-        .images_per_s = since > 0 ? (double)steps * xt_step_images(trainer) / since : NAN,
+        .lr = xt_train_step_lr(trainer, step ? step - 1 : 0),
+        .images_per_s = since > 0 ? (double)steps * xt_train_step_images(trainer) / since : NAN,
         .wait = since > 0 ? trainer->wait_sum / since : NAN,
         .loss_scale = trainer->scaler.on ? (double)trainer->scaler.scale : 0,
         .skipped = trainer->scaler.skipped,
         .device = trainer->monitor ? &trainer->device_figures : NULL,
-        .seconds_left = done > 0 ? elapsed / done * (double)(trainer->steps - trainer->step) : NAN,
+        .seconds_left = done > 0 ? elapsed / done * (double)(trainer->steps - step) : NAN,
     };
 }
 
@@ -160,7 +143,7 @@ void xt_trainer_begin_rates(struct xt_trainer *trainer)
 {
     trainer->wait_sum = 0;
     trainer->report_time = xt_thread_seconds();
-    trainer->report_step = trainer->step;
+    trainer->report_step = xt_train_step_count(trainer);
     trainer->report_span = xt_span_now();
 }
 
@@ -179,8 +162,8 @@ void xt_trainer_note_unreadable(struct xt_trainer *trainer)
 enum xt_status xt_trainer_report(struct xt_trainer *trainer, struct xt_err *err)
 {
     xt_monitor_read(trainer->monitor, &trainer->device_figures);
-    bool due =
-        trainer->step % trainer->settings->record.log_every == 0 || trainer->step == trainer->steps;
+    int64_t step = xt_train_step_count(trainer);
+    bool due = step % trainer->settings->record.log_every == 0 || step == trainer->steps;
     struct xt_train_progress progress = xt_trainer_progress(trainer);
     progress.log_step = due;
     if (trainer->observer.progress)
@@ -213,10 +196,10 @@ void xt_trainer_write_page(struct xt_trainer *trainer, const char *state, bool l
         .network = &trainer->network,
         .data = trainer->source->description,
         .val = trainer->val ? trainer->val->description : NULL,
-        .step = trainer->step,
+        .step = xt_train_step_count(trainer),
         .steps = trainer->steps,
         .epoch_steps = trainer->epoch_steps,
-        .images = xt_step_images(trainer),
+        .images = xt_train_step_images(trainer),
         .seconds = xt_trainer_seconds(trainer),
         .costs = xt_trainer_costs(trainer),
         .best_step = trainer->best_step,

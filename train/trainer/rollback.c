@@ -1,5 +1,5 @@
 /* --on-nan rollback: back to the last checkpoint, at half the rate. */
-#include "train/trainer.h"
+#include "train/trainer/trainer_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -52,7 +52,7 @@ static enum xt_status take_checkpoint(struct xt_trainer *trainer, const struct x
         return status;
     if (trainer->xpu_optim)
         xt_xpu_optim_reload(trainer->xpu_optim);
-    trainer->norm_is_open = false;
+    trainer->in_flight = false;
     xt_train_state_take(trainer, &state);
     trainer->earlier_seconds = seconds;
     trainer->best_step = best_step;

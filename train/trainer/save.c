@@ -1,18 +1,19 @@
 /* What is saved of a run: the weights under their names, and checkpoints to go on from. */
-#include "train/trainer.h"
+#include "train/trainer/trainer_internal.h"
 
 #include <stdlib.h>
 
 #include "train/ranks/state.h"
 #include "train/trainer/parts.h"
 #include "train/trainer/state.h"
+#include "train/trainer/step.h"
 
 enum xt_status xt_trainer_check_weights(struct xt_trainer *trainer, struct xt_err *err)
 {
-    enum xt_status status = xt_step_settle(trainer, NULL, err);
+    enum xt_status status = xt_train_step_judge(trainer, NULL, err);
     if (!status)
         status = xt_params_pull(&trainer->network.params, err);
-    if (status || !xt_step_check_statistics(trainer, err))
+    if (status || !xt_train_step_check_statistics(trainer, err))
         return status;
     trainer->diverged = true;
     return err->status;
@@ -62,12 +63,13 @@ enum xt_status xt_trainer_save_average(struct xt_trainer *trainer, const char *n
 
 enum xt_status xt_trainer_save(struct xt_trainer *trainer, struct xt_err *err)
 {
-    if (trainer->saved_step == trainer->step)
-        return XT_OK;
+    enum xt_status status = xt_train_step_judge(trainer, NULL, err);
+    if (status || trainer->saved_step == trainer->step)
+        return status;
     const struct xt_train_state state = xt_train_state_of(trainer);
     struct xt_ranks *ranks = trainer->settings->ranks;
     const struct xt_rank_state all = {&trainer->network.params, &trainer->optim, trainer->ema};
-    enum xt_status status = xt_trainer_list_bad(trainer, err);
+    status = xt_trainer_list_bad(trainer, err);
     if (!status && !trainer->xpu_optim)
         status = xt_rank_state_check(ranks, &all, err);
     /* All of them, so that they go back together where it is --on-nan rollback. */

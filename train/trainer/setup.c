@@ -1,6 +1,5 @@
 /* What a trainer is made of, before anything is written: the data, the network, the optimizer, the
  * ranks; and that its settings can be meant. */
-#include "train/trainer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,8 @@
 #include "infer/network/auto_batch.h"
 #include "infer/network/network_build.h"
 #include "ranks/place.h"
+#include "train/trainer/step.h"
+#include "train/trainer/trainer_internal.h"
 
 /* --batch auto takes no more than there are. */
 static enum xt_status check_enough(const struct xt_trainer *trainer, const char *data,
@@ -21,7 +22,7 @@ static enum xt_status check_enough(const struct xt_trainer *trainer, const char 
 {
     const struct xt_settings *s = trainer->settings;
     size_t images = trainer->source->count;
-    int batches = xt_step_batches(s);
+    int batches = xt_train_step_batches(s);
     if (images / (size_t)batches >= (size_t)(s->network.batch ? s->network.batch : 1))
         return XT_OK;
     if (batches == 1)
@@ -136,7 +137,7 @@ static enum xt_status open_upload(struct xt_trainer *trainer, struct xt_err *err
     trainer->loader_config.batch = trainer->batch;
     trainer->loader_config.rows = trainer->rows;
     trainer->epoch_steps =
-        (int64_t)xt_loader_epoch_steps(&trainer->loader_config) / xt_step_batches(s);
+        (int64_t)xt_loader_epoch_steps(&trainer->loader_config) / xt_train_step_batches(s);
     return status;
 }
 
@@ -177,7 +178,7 @@ static enum xt_status open_optimizer(struct xt_trainer *trainer, struct xt_err *
     }
     /* The host looks at the norm before the update where it decides over the update by it. */
     const struct xt_xpu_optim_norm norm = {
-        .by_device = s->network.amp != XT_AMP_FP16 && xt_step_batches(s) == 1 && !s->ranks,
+        .by_device = s->network.amp != XT_AMP_FP16 && xt_train_step_batches(s) == 1 && !s->ranks,
         .clip = s->recipe.clip,
     };
     if (!status && trainer->network.device.kind == XT_DEVICE_XPU)
@@ -262,8 +263,8 @@ static enum xt_status choose_batch(struct xt_trainer *trainer, int *batch, struc
              "; --lr %g stays, though what suits and what accuracy comes of it depend on the batch",
              s->recipe.lr);
     return xt_auto_batch_take(&trainer->network, &s->network, true,
-                              trainer->source->count / (size_t)xt_step_batches(s), remark, batch,
-                              err);
+                              trainer->source->count / (size_t)xt_train_step_batches(s), remark,
+                              batch, err);
 }
 
 /* This rank, as the table at the start shows it. */
@@ -303,26 +304,37 @@ static enum xt_status prepare(struct xt_trainer *trainer, struct xt_err *err)
     if (!status)
         status = open_optimizer(trainer, err);
     if (!status)
-        status = xt_step_open(trainer, err);
+        status = xt_train_step_open(trainer, err);
     if (!status && trainer->settings->ranks)
         status = join_ranks(trainer, err);
     trainer->prepare_span = xt_span_since(&start);
     return status;
 }
 
+static struct xt_trainer empty(const struct xt_settings *settings)
+{
+    return (struct xt_trainer){.settings = settings,
+                               .folder = {.lock = -1},
+                               .log = {.fd = -1},
+                               .report = {.events = {.fd = -1}},
+                               .best_step = -1,
+                               .lr_factor = 1,
+                               .evaluated_step = -1,
+                               .saved_step = -1};
+}
+
 enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_settings *settings,
                                struct xt_err *err)
 {
-    *trainer = (struct xt_trainer){.settings = settings,
-                                   .init_time = xt_thread_seconds(),
-                                   .folder = {.lock = -1},
-                                   .log = {.fd = -1},
-                                   .report = {.events = {.fd = -1}},
-                                   .best_step = -1,
-                                   .lr_factor = 1,
-                                   .evaluated_step = -1,
-                                   .saved_step = -1};
+    *trainer = empty(settings);
+    return xt_trainer_prepare(trainer, err);
+}
+
+enum xt_status xt_trainer_prepare(struct xt_trainer *trainer, struct xt_err *err)
+{
+    const struct xt_settings *settings = trainer->settings;
     struct xt_network *network = &trainer->network;
+    trainer->init_time = xt_thread_seconds();
     enum xt_status status = open_network(trainer, err);
     if (!status)
         status = open_source(trainer, err);
@@ -391,7 +403,7 @@ void xt_trainer_clear(struct xt_trainer *trainer)
     xt_source_destroy(trainer->val);
     xt_objective_destroy(trainer->objective);
     xt_loss_destroy(trainer->loss);
-    xt_step_close(trainer);
+    xt_train_step_close(trainer);
     xt_gradient_reduction_destroy(trainer->team);
     xt_xpu_optim_destroy(trainer->xpu_optim);
     for (int i = 0; i < 2; i++)
@@ -405,6 +417,22 @@ void xt_trainer_clear(struct xt_trainer *trainer)
     xt_resume_clear(&trainer->resume);
     xt_run_folder_clear(&trainer->folder);
     xt_network_clear(&trainer->network);
-    *trainer = (struct xt_trainer){
-        .folder = {.lock = -1}, .log = {.fd = -1}, .report = {.events = {.fd = -1}}};
+    *trainer = empty(trainer->settings);
+}
+
+enum xt_status xt_trainer_create(struct xt_trainer **out, const struct xt_settings *settings,
+                                 struct xt_err *err)
+{
+    *out = NULL;
+    enum xt_status status = xt_mem_calloc(out, 1, sizeof **out, "the trainer", err);
+    if (!status)
+        **out = empty(settings);
+    return status;
+}
+
+void xt_trainer_destroy(struct xt_trainer *trainer)
+{
+    if (trainer)
+        xt_trainer_clear(trainer);
+    free(trainer);
 }

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "train/ranks/state.h"
-#include "train/trainer.h"
+#include "train/trainer/trainer_internal.h"
 
 /* What is not needed came with later versions. */
 static const struct xt_number_field fields[] = {

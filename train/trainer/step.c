@@ -1,4 +1,4 @@
-#include "train/trainer.h"
+#include "train/trainer/step.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -9,19 +9,20 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/system/thread.h"
+#include "train/trainer/trainer_internal.h"
 #include "train/watch/nonfinite.h"
 
 /* Steps left out in a row before it is more than bad luck. */
 enum { SKIPPED_MOST = 10 };
 
-int xt_step_batches(const struct xt_settings *settings)
+int xt_train_step_batches(const struct xt_settings *settings)
 {
     return settings->recipe.accumulate > 1 ? settings->recipe.accumulate : 1;
 }
 
-int xt_step_images(const struct xt_trainer *trainer)
+int xt_train_step_images(const struct xt_trainer *trainer)
 {
-    return trainer->batch * xt_step_batches(trainer->settings);
+    return trainer->batch * xt_train_step_batches(trainer->settings);
 }
 
 static bool skips(const struct xt_trainer *trainer)
@@ -29,12 +30,12 @@ static bool skips(const struct xt_trainer *trainer)
     return trainer->settings->run.on_nan == XT_ON_NAN_SKIP;
 }
 
-enum xt_status xt_step_open(struct xt_trainer *trainer, struct xt_err *err)
+enum xt_status xt_train_step_open(struct xt_trainer *trainer, struct xt_err *err)
 {
     struct xt_network *network = &trainer->network;
     const struct xt_settings *s = trainer->settings;
     enum xt_status status = XT_OK;
-    if (xt_step_batches(s) > 1)
+    if (xt_train_step_batches(s) > 1)
         status = xt_gradient_sum_create(&trainer->sum, &network->device, &network->params, err);
     if (!status && s->recipe.ema > 0)
         status =
@@ -45,7 +46,7 @@ enum xt_status xt_step_open(struct xt_trainer *trainer, struct xt_err *err)
     return status;
 }
 
-void xt_step_close(struct xt_trainer *trainer)
+void xt_train_step_close(struct xt_trainer *trainer)
 {
     xt_gradient_sum_destroy(trainer->sum);
     xt_ema_destroy(trainer->ema);
@@ -53,7 +54,12 @@ void xt_step_close(struct xt_trainer *trainer)
     trainer->parts.stats = NULL;
 }
 
-double xt_step_lr(const struct xt_trainer *trainer, int64_t step)
+int64_t xt_train_step_count(const struct xt_trainer *trainer)
+{
+    return trainer->step + trainer->in_flight;
+}
+
+double xt_train_step_lr(const struct xt_trainer *trainer, int64_t step)
 {
     return trainer->lr_factor * xt_schedule_lr(&trainer->schedule, step);
 }
@@ -65,7 +71,7 @@ static const char *whole_checkpoint(const struct xt_trainer *trainer)
     return trainer->saved_step >= 0 ? "; the last checkpoint is whole" : "";
 }
 
-enum xt_status xt_step_check_statistics(const struct xt_trainer *trainer, struct xt_err *err)
+enum xt_status xt_train_step_check_statistics(const struct xt_trainer *trainer, struct xt_err *err)
 {
     const struct xt_params *params = &trainer->network.params;
     for (int i = 0; i < params->count; i++) {
@@ -117,7 +123,7 @@ static enum xt_status diverge(struct xt_trainer *trainer, const struct xt_feed_b
 
 /* ---- a batch ---- */
 
-void xt_step_begin(struct xt_trainer *trainer)
+void xt_train_step_begin(struct xt_trainer *trainer)
 {
     const struct xt_params *params = &trainer->network.params;
     struct xt_step_parts *parts = &trainer->parts;
@@ -153,7 +159,7 @@ static enum xt_status forward(struct xt_trainer *trainer, const struct xt_feed_b
         .bn_frozen = network->bn_frozen,
         .dropout = trainer->settings->recipe.dropout,
         .seed = trainer->settings->data.seed,
-        .step = (uint64_t)trainer->step,
+        .step = (uint64_t)xt_train_step_count(trainer),
     };
     return xt_graph_forward(network->graph, err);
 }
@@ -173,7 +179,7 @@ static void weigh(const struct xt_trainer *trainer, int images)
 /* Where norms are each rank's own so are its statistics, until the end of the step. */
 static enum xt_status check_all_statistics(const struct xt_trainer *trainer, struct xt_err *err)
 {
-    enum xt_status status = xt_step_check_statistics(trainer, err);
+    enum xt_status status = xt_train_step_check_statistics(trainer, err);
     if (status || !trainer->team || !trainer->vote.sick)
         return status;
     return xt_err_set(err, XT_ERR_RUN,
@@ -183,14 +189,10 @@ static enum xt_status check_all_statistics(const struct xt_trainer *trainer, str
 }
 
 static enum xt_status take_loss(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
-                                struct xt_err *err)
+                                double mean, struct xt_err *err)
 {
     struct xt_graph *graph = trainer->network.graph;
     int images = count_images(&batch->host);
-    double mean = xt_loss_mean(trainer->loss, &batch->host, xt_graph_logits(graph),
-                               xt_graph_logits_grad(graph));
-    if (trainer->agree && trainer->agree(trainer, &mean, err))
-        return err->status;
     if (!isfinite(mean))
         return diverge(trainer, batch, "the loss", err);
     double weight = trainer->sum ? images : 1;
@@ -236,10 +238,8 @@ static enum xt_status take_gradients(struct xt_trainer *trainer, const struct xt
     struct xt_step_parts *parts = &trainer->parts;
     if (sums_once(trainer))
         return xt_gradient_sum_add(trainer->sum, parts->done == 0, err);
-    if (norm_by_device(trainer)) {
-        trainer->norm_is_open = true;
+    if (norm_by_device(trainer))
         return xt_xpu_optim_begin_norm(trainer->xpu_optim, err);
-    }
     if (grad_norm(trainer, &parts->norm, err))
         return err->status;
     if (!isfinite(parts->norm) && !xt_scaler_can_fall(&trainer->scaler))
@@ -248,37 +248,51 @@ static enum xt_status take_gradients(struct xt_trainer *trainer, const struct xt
     return trainer->sum ? xt_gradient_sum_add(trainer->sum, parts->done == 0, err) : XT_OK;
 }
 
-/* The update has left the weights as they were, so the step is as one that was not done. */
-enum xt_status xt_step_settle(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
-                              struct xt_err *err)
+enum xt_status xt_train_step_judge(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
+                                   struct xt_err *err)
 {
-    if (!trainer->norm_is_open)
+    if (!trainer->in_flight)
         return XT_OK;
-    trainer->norm_is_open = false;
     if (!batch && xt_dnnl_check(xt_dnnl.stream_wait(trainer->network.device.stream),
                                 "the gradient norm", err))
         return err->status;
-    if (isfinite(xt_xpu_optim_norm_of(trainer->xpu_optim)))
-        return XT_OK;
-    trainer->step--;
-    trainer->optim.step--;
-    return diverge(trainer, batch, "a gradient", err);
+    trainer->in_flight = false;
+    if (!xt_xpu_optim_judge(trainer->xpu_optim))
+        return diverge(trainer, batch, "a gradient", err);
+    trainer->step++;
+    return XT_OK;
 }
 
-enum xt_status xt_step_add(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
-                           struct xt_err *err)
+enum xt_status xt_train_step_forward(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
+                                     double *loss, struct xt_err *err)
+{
+    struct xt_step_seconds *seconds = &trainer->step_seconds;
+    struct xt_graph *graph = trainer->network.graph;
+    *loss = NAN;
+    if (trainer->parts.left_out)
+        return XT_OK;
+    double start = xt_thread_seconds();
+    enum xt_status status = forward(trainer, batch, err);
+    if (!status)
+        status = xt_train_step_judge(trainer, batch, err);
+    double after_forward = xt_thread_seconds();
+    if (!status)
+        *loss = xt_loss_mean(trainer->loss, &batch->host, xt_graph_logits(graph),
+                             xt_graph_logits_grad(graph));
+    seconds->forward += after_forward - start;
+    seconds->loss += xt_thread_seconds() - after_forward;
+    return status;
+}
+
+enum xt_status xt_train_step_backward(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
+                                      double loss, struct xt_err *err)
 {
     struct xt_step_seconds *seconds = &trainer->step_seconds;
     struct xt_step_parts *parts = &trainer->parts;
     if (parts->left_out)
         return XT_OK;
     double start = xt_thread_seconds();
-    enum xt_status status = forward(trainer, batch, err);
-    if (!status)
-        status = xt_step_settle(trainer, batch, err);
-    double after_forward = xt_thread_seconds();
-    if (!status)
-        status = take_loss(trainer, batch, err);
+    enum xt_status status = take_loss(trainer, batch, loss, err);
     double after_loss = xt_thread_seconds();
     if (!status && !parts->left_out)
         status = xt_graph_backward(trainer->network.graph, err);
@@ -289,8 +303,7 @@ enum xt_status xt_step_add(struct xt_trainer *trainer, const struct xt_feed_batc
         status = take_gradients(trainer, batch, err);
     trainer->network.params.batches_tracked += !trainer->network.bn_frozen;
     parts->done++;
-    seconds->forward += after_forward - start;
-    seconds->loss += after_loss - after_forward;
+    seconds->loss += after_loss - start;
     seconds->backward += after_backward - after_loss;
     seconds->update += xt_thread_seconds() - after_backward;
     return status;
@@ -314,7 +327,7 @@ static float factor_of(const struct xt_trainer *trainer)
 static enum xt_status update(struct xt_trainer *trainer, float factor, struct xt_err *err)
 {
     struct xt_params *params = &trainer->network.params;
-    double lr = xt_step_lr(trainer, trainer->step);
+    double lr = xt_train_step_lr(trainer, trainer->step);
     enum xt_status status = XT_OK;
     if (trainer->xpu_optim) {
         status = xt_xpu_optim_update(trainer->xpu_optim, lr, factor, err);
@@ -373,7 +386,7 @@ static enum xt_status use_gradients(struct xt_trainer *trainer, struct xt_err *e
     return skips(trainer) ? leave_out(trainer, err) : XT_ERR_RUN;
 }
 
-enum xt_status xt_step_end(struct xt_trainer *trainer, double *loss, struct xt_err *err)
+enum xt_status xt_train_step_end(struct xt_trainer *trainer, double *mean, struct xt_err *err)
 {
     struct xt_step_parts *parts = &trainer->parts;
     double start = xt_thread_seconds();
@@ -384,21 +397,11 @@ enum xt_status xt_step_end(struct xt_trainer *trainer, double *loss, struct xt_e
         undo(trainer);
     else
         parts->in_a_row = 0;
-    *loss = parts->left_out ? NAN : parts->loss_sum / parts->weight;
-    trainer->step++;
+    *mean = parts->left_out ? NAN : parts->loss_sum / parts->weight;
+    if (norm_by_device(trainer))
+        trainer->in_flight = true;
+    else
+        trainer->step++;
     trainer->step_seconds.update += xt_thread_seconds() - start;
     return XT_OK;
-}
-
-enum xt_status xt_trainer_step(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
-                               double *loss, struct xt_err *err)
-{
-    struct xt_span start = xt_span_now();
-    xt_step_begin(trainer);
-    enum xt_status status = xt_step_add(trainer, batch, err);
-    if (!status)
-        status = xt_step_end(trainer, loss, err);
-    if (trainer->first_step.wall == 0)
-        trainer->first_step = xt_span_since(&start);
-    return status;
 }

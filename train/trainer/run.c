@@ -1,11 +1,12 @@
-#include "train/trainer.h"
-
+/* A run from its first step to its last: what comes before and after each step, and its end. */
 #include <inttypes.h>
 #include <math.h>
 
 #include "base/log.h"
 #include "base/system/thread.h"
 #include "train/trainer/parts.h"
+#include "train/trainer/step.h"
+#include "train/trainer/trainer_internal.h"
 
 static enum xt_status after_step(struct xt_trainer *trainer, struct xt_err *err)
 {
@@ -15,7 +16,8 @@ static enum xt_status after_step(struct xt_trainer *trainer, struct xt_err *err)
     int64_t every = trainer->settings->record.save_every ? trainer->settings->record.save_every
                                                          : trainer->epoch_steps;
     /* After the last step there is an evaluation first. */
-    if (status || trainer->step % every != 0 || trainer->step >= trainer->steps)
+    int64_t step = xt_train_step_count(trainer);
+    if (status || step % every != 0 || step >= trainer->steps)
         return status;
     status = xt_trainer_save(trainer, err);
     /* With evaluations it comes after those. */
@@ -30,7 +32,7 @@ enum { PROFILE_FROM = 4, PROFILE_TO = 8 };
 
 static void profile_some(struct xt_trainer *trainer)
 {
-    int64_t own = trainer->step - trainer->start_step;
+    int64_t own = xt_train_step_count(trainer) - trainer->start_step;
     trainer->network.graph->profile = own >= PROFILE_FROM && own < PROFILE_TO;
     trainer->profiled += trainer->network.graph->profile;
 }
@@ -49,7 +51,7 @@ static void watch_loss(struct xt_trainer *trainer, double loss)
         return;
     xt_log_note("step %" PRId64 ": the loss is %.4g, far above the %.4g of the steps before (a "
                 "spike, number %" PRId64 " of this run)",
-                trainer->step, loss, level, trainer->spikes.count);
+                xt_train_step_count(trainer), loss, level, trainer->spikes.count);
 }
 
 static enum xt_status next_batch(struct xt_trainer *trainer, struct xt_feed_batch *batch,
@@ -68,6 +70,25 @@ static enum xt_status next_batch(struct xt_trainer *trainer, struct xt_feed_batc
     return status;
 }
 
+/* Of several ranks the loss becomes that of all between the passes. */
+static enum xt_status add_batch(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
+                                struct xt_err *err)
+{
+    double loss = 0;
+    enum xt_status status = xt_train_step_forward(trainer, batch, &loss, err);
+    double start = xt_thread_seconds();
+    if (!status && trainer->team && !trainer->parts.left_out)
+        status = xt_trainer_agree(trainer, &loss, err);
+    trainer->step_seconds.loss += xt_thread_seconds() - start;
+    return status ? status : xt_train_step_backward(trainer, batch, loss, err);
+}
+
+static void end_first_step(struct xt_trainer *trainer, const struct xt_span *start)
+{
+    if (trainer->first_step.wall == 0)
+        trainer->first_step = xt_span_since(start);
+}
+
 /* The first batch is there before the step begins. */
 static enum xt_status run_batches(struct xt_trainer *trainer, double *loss, struct xt_err *err)
 {
@@ -75,18 +96,32 @@ static enum xt_status run_batches(struct xt_trainer *trainer, double *loss, stru
     enum xt_status status = next_batch(trainer, &batch, err);
     struct xt_span start = xt_span_now();
     if (!status)
-        xt_step_begin(trainer);
+        xt_train_step_begin(trainer);
     for (int i = 0; !status; i++) {
-        status = xt_step_add(trainer, &batch, err);
+        status = add_batch(trainer, &batch, err);
         xt_feed_release(trainer->feed, &batch);
-        if (status || i + 1 == xt_step_batches(trainer->settings))
+        if (status || i + 1 == xt_train_step_batches(trainer->settings))
             break;
         status = next_batch(trainer, &batch, err);
     }
     if (!status)
-        status = xt_step_end(trainer, loss, err);
-    if (trainer->first_step.wall == 0)
-        trainer->first_step = xt_span_since(&start);
+        status = xt_train_step_end(trainer, loss, err);
+    end_first_step(trainer, &start);
+    return status;
+}
+
+enum xt_status xt_trainer_step(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
+                               double *mean, struct xt_err *err)
+{
+    struct xt_span start = xt_span_now();
+    double loss = 0;
+    xt_train_step_begin(trainer);
+    enum xt_status status = xt_train_step_forward(trainer, batch, &loss, err);
+    if (!status)
+        status = xt_train_step_backward(trainer, batch, loss, err);
+    if (!status)
+        status = xt_train_step_end(trainer, mean, err);
+    end_first_step(trainer, &start);
     return status;
 }
 
@@ -103,7 +138,7 @@ static enum xt_status run_step(struct xt_trainer *trainer, struct xt_err *err)
     if (status)
         return status;
     const struct xt_step_seconds *took = &trainer->step_seconds;
-    if (trainer->step - trainer->start_step > PROFILE_TO)
+    if (xt_train_step_count(trainer) - trainer->start_step > PROFILE_TO)
         xt_slow_watch_end_step(&trainer->slow, trainer->costs.loading, took->loss,
                                &trainer->device_figures);
     if (xt_slow_watch_judge(&trainer->slow, false))
@@ -126,8 +161,8 @@ static enum xt_status train_step(struct xt_trainer *trainer, struct xt_err *err)
     enum xt_status status = run_step(trainer, err);
     if (!status)
         status = after_step(trainer, err);
-    if (!status && trainer->step == trainer->steps)
-        status = xt_step_settle(trainer, NULL, err);
+    if (!status && xt_train_step_count(trainer) == trainer->steps)
+        status = xt_train_step_judge(trainer, NULL, err);
     if (status && trainer->diverged && trainer->settings->run.on_nan == XT_ON_NAN_ROLLBACK)
         return xt_trainer_roll_back(trainer, err);
     return status;
@@ -140,11 +175,6 @@ static void watch_cpus(struct xt_trainer *trainer)
     const struct xt_device *device = &trainer->network.device;
     double every = s->device.threads || s->ranks || device->own_memory ? 0 : s->run.watch_cpus;
     xt_others_begin(&trainer->others, device->threads, xt_thread_available(NULL), every);
-}
-
-bool xt_trainer_has_learnt(const struct xt_trainer *trainer)
-{
-    return trainer->best_step > 0 && trainer->best.accuracy == 1;
 }
 
 /* A run that goes on takes the number of threads from its checkpoint. */
@@ -188,7 +218,7 @@ static enum xt_status train(struct xt_trainer *trainer, struct xt_err *err)
     /* There is a checkpoint to go back to from the first step on. */
     if (!status && trainer->saved_step < 0 && trainer->settings->run.on_nan == XT_ON_NAN_ROLLBACK)
         status = xt_trainer_save(trainer, err);
-    while (!status && trainer->step < trainer->steps) {
+    while (!status && xt_train_step_count(trainer) < trainer->steps) {
         status = trainer->team ? trainer->vote.stop : xt_trainer_why_stop(trainer, &done);
         done = done || trainer->vote.done;
         if (status || done)
@@ -222,7 +252,6 @@ enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_
     xt_energy_open(&trainer->energy, NULL);
     xt_trainer_begin_rates(trainer);
     watch_cpus(trainer);
-    trainer->agree = trainer->team ? xt_trainer_agree : NULL;
     xt_slow_watch_begin(&trainer->slow, &trainer->network);
     say_slow(trainer);
     enum xt_status status =

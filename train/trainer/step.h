@@ -1,0 +1,56 @@
+/* One step, of one batch or of several whose gradients are added up, in two phases: its gradients
+ * are judged, then the update is applied and the step counts.
+ *
+ * The host judges before it applies. On an XPU that would be a wait in each step: there the device
+ * applies the update by itself where its gradients are finite, and the step is in flight until the
+ * host has judged it, which is with the next batch's loss or in xt_train_step_judge. Only then it
+ * counts.
+ */
+#ifndef XT_TRAIN_TRAINER_STEP_H
+#define XT_TRAIN_TRAINER_STEP_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "infer/feed.h"
+#include "train/settings.h"
+
+struct xt_trainer;
+
+/* Batches of a step, and the images in them. */
+int xt_train_step_batches(const struct xt_settings *settings);
+int xt_train_step_images(const struct xt_trainer *trainer);
+
+/* What steps need beside the network: the optimizer has been opened. */
+enum xt_status xt_train_step_open(struct xt_trainer *trainer, struct xt_err *err);
+void xt_train_step_close(struct xt_trainer *trainer);
+
+/* begin, forward and backward for each batch, end. *loss is the batch's mean, of several ranks what
+ * they agree on before the backward pass. Where numbers are not finite, forward or backward fails
+ * with what and where they are and sets trainer->diverged; by --on-nan skip it says so, the step's
+ * other batches are passed over, and end leaves weights and optimizer as they were. *mean is the
+ * mean over the step's images; NAN where it was skipped. */
+void xt_train_step_begin(struct xt_trainer *trainer);
+enum xt_status xt_train_step_forward(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
+                                     double *loss, struct xt_err *err);
+enum xt_status xt_train_step_backward(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
+                                      double loss, struct xt_err *err);
+enum xt_status xt_train_step_end(struct xt_trainer *trainer, double *mean, struct xt_err *err);
+
+/* Judges the step in flight, where there is one: it counts, or it has diverged and was not applied.
+ * With a batch the device has been waited for, and it is the one that is looked into. Before
+ * weights are saved or evaluated. */
+enum xt_status xt_train_step_judge(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
+                                   struct xt_err *err);
+/* Steps that count, and the one in flight. */
+int64_t xt_train_step_count(const struct xt_trainer *trainer);
+
+/* The rate of step `step`: the schedule's, lowered by rollbacks. */
+double xt_train_step_lr(const struct xt_trainer *trainer, int64_t step);
+
+/* XT_ERR_RUN where a running statistic is not finite. A diverging run may have a finite loss to its
+ * end: a batch's own statistics hide how large the numbers are, and the running ones overflow. On
+ * an XPU they are those that came to the host last. */
+enum xt_status xt_train_step_check_statistics(const struct xt_trainer *trainer, struct xt_err *err);
+
+#endif

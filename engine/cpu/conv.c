@@ -1,6 +1,6 @@
 /* A convolution: the ReLU's gradient with the sum of two readers' gradients in one pass, and the
  * weights' and the input's gradients by loops where they are faster than oneDNN's primitives
- * (docs/performance.md); what winograd.c does not take over the program does. */
+ * (docs/notes/performance.md); what winograd.c does not take over the program does. */
 #include "base/mem.h"
 #include "engine/cpu/cpu.h"
 
@@ -15,7 +15,7 @@ struct state {
 };
 
 /* The loops that make its weight gradient; NULL: oneDNN's primitive does, as it is the faster one
- * in float32 where there are many weights (docs/performance.md). */
+ * in float32 where there are many weights (docs/notes/performance.md). */
 static xt_weight_grad_loop *loop_for(const struct xt_conv_op *conv, const struct xt_graph *graph)
 {
     enum { F32_WEIGHTS_MOST = 32768 };

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every command of every page: of README.md and docs/*.md, each page in a folder of its own, block after block.
+# Runs every command of every page: of README.md, docs/*.md and docs/notes/*.md, each page in a folder of its own, block after block.
 #
 # A fence says what its block is: "```sh" is run; "```sh not-run: REASON" is not, for a reason that is written there;
 # any other ("```text", "```yaml") holds no command. A command anywhere else fails the test.
@@ -45,7 +45,7 @@ printf '```sh\ntrue\n```\n```\nx\n```\n```text\nxtrain help\n```\n    xtrain eva
   fail 'the rule lets commands pass' "$(split "$tree/rule.md" "$tree/rule.sh")"
 
 wrong=
-for page in README.md docs/*.md; do
+for page in README.md docs/*.md docs/notes/*.md; do
   name=$(basename "$page" .md)
   faults=$(split "$page" "$tree/$name.sh")
   wrong+=${faults:+$faults$'\n'}

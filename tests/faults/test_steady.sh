@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Nothing is allocated for a JPEG or a step once a run is under way: a run of more steps over the same images makes no more
-# allocations than a shorter one. (libjpeg's own are not counted; docs/performance.md says what they are.)
+# allocations than a shorter one. (libjpeg's own are not counted; docs/notes/performance.md says what they are.)
 . tests/cli/common.sh
 ${CC:-cc} -D_GNU_SOURCE -shared -fPIC -O1 -o "$tree/alloc.so" tests/faults/alloc.c
 mkdir "$tree/data"

@@ -224,7 +224,7 @@ test:
 	@scripts/deps.sh
 	@$(MAKE) -k all tests || true
 	@$(FUZZ_MAKE) || true
-	@scripts/run-tests.sh --fuzz-seconds 5 $(TESTS) $(TEST_SCRIPTS) $(GOLDEN_RUN) $(FUZZ_RUN)
+	@scripts/run-tests.sh --jobs 2 --fuzz-seconds 5 $(TESTS) $(TEST_SCRIPTS) $(GOLDEN_RUN) $(FUZZ_RUN)
 
 THREADED_TESTS := $(addprefix $(BUILD)/san-thread/tests/,data/test_loader data/test_kept data/test_cache train/test_feed \
   train/test_session)

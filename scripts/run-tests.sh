@@ -5,7 +5,7 @@
 #   scripts/run-tests.sh [--jobs N] [--fuzz-seconds N] [--golden PROGRAM] [--skip 'NAME: REASON']... FILE...
 #
 # One FILE after the other or, with --jobs, N at a time, fuzzers two at least; their lines come in the order that was
-# given.
+# given. Those whose source says "Runs alone: REASON" (they measure time, say) come last, one after the other.
 # A FILE is a cmocka program (each of its tests counts), a fuzz_* program (run for N seconds; counts one) or a .sh
 # script (exit code 0 passed, 77 skipped; counts one). --golden runs PROGRAM on the shared golden numbers. A FILE that
 # is missing (it was not built), crashes, or takes longer than TEST_TIMEOUT seconds (300) counts as failed.
@@ -144,11 +144,25 @@ collect() { # those that are done, up to the first that is not
   done
 }
 
+# Whether its source, tests/x/test_y.c of build/tests/x/test_y, wants the machine for itself.
+runs_alone() {
+  local source=$1
+  [ "${1%.sh}" != "$1" ] || source=tests/${1##*tests/}.c
+  grep -qs 'Runs alone: ' "$source"
+}
+alone=() beside=()
+for file in ${files[@]+"${files[@]}"}; do
+  if runs_alone "$file"; then alone+=("$file"); else beside+=("$file"); fi
+done
+files=(${beside[@]+"${beside[@]}"} ${alone[@]+"${alone[@]}"})
+
 # How many may run beside a file; a fuzzer takes its time whatever runs beside it.
 at_once() { case $1 in */fuzz_*) [ "$jobs" -gt 2 ] && echo "$jobs" || echo 2 ;; *) echo "$jobs" ;; esac; }
 
 for ((i = 0; i < ${#files[@]}; i++)); do
-  while [ "$(jobs -rp | wc -l)" -ge "$(at_once "${files[$i]}")" ]; do wait -n || true; done
+  most=$(at_once "${files[$i]}")
+  [ "$i" -lt "${#beside[@]}" ] || most=1
+  while [ "$(jobs -rp | wc -l)" -ge "$most" ]; do wait -n || true; done
   collect
   (run_file "$i") >"$scratch/$i.line" &
 done

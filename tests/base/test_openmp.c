@@ -1,5 +1,5 @@
 /* Threads that wait for the next parallel loop. Each case is a process of its own: a runtime reads
- * its environment once. */
+ * its environment once. Runs alone: it counts the CPU time of waiting. */
 #include "support.h"
 
 #include <omp.h>

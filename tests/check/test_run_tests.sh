@@ -41,5 +41,11 @@ put test_slow.sh 'sleep 1'
 expect 1 '3 passed, 2 failed, 2 skipped' 'failed: x/test_none x/test_bad' --jobs 2 "$tree/tests/x/test_slow.sh" \
   "$tree/tests/x/test_none" "$tree/tests/x/test_a.sh" "$tree/tests/x/test_bad" "$tree/tests/x/test_b.sh" \
   --skip 'fuzz/f: no clang'
+# One that runs alone comes behind the others, and none of them is still running then.
+put test_alone.sh '# Runs alone: it sees whether another runs
+[ ! -e "$(dirname "$0")/running" ]'
+for name in one two; do put test_$name.sh 'touch "$(dirname "$0")/running"; sleep 0.5; rm -f "$(dirname "$0")/running"'; done
+expect 0 '3 passed, 0 failed, 0 skipped' 'x/test_alone.sh' --jobs 2 "$tree/tests/x/test_alone.sh" "$tree/tests/x/test_one.sh" \
+  "$tree/tests/x/test_two.sh"
 put test_gone.sh 'kill -KILL $(cut -d" " -f4 /proc/$PPID/stat)'
 expect 1 '1 passed, 1 failed, 0 skipped' 'no result' --jobs 2 "$tree/tests/x/test_gone.sh" "$tree/tests/x/test_b.sh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # xtrain bench step: its parts add up, several configurations share a table, and --against decides the exit code.
+# Runs alone: its second step must not be slower than its first because of another test.
 set -euo pipefail
 xtrain=${BUILD:-build}/xtrain
 folder=$(mktemp -d)

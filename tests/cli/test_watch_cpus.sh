@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A run that was begun with two threads, and finds the CPUs held by others: it is saved and goes on with one, in the same
-# process, where a signal that comes meanwhile still stops it.
+# process, where a signal that comes meanwhile still stops it. Runs alone: it keeps the CPUs busy.
 . tests/cli/common.sh
 [ "$(nproc)" -ge 2 ] || { echo 'skipped: one CPU alone'; exit 77; }
 [ -r /proc/self/schedstat ] || { echo 'skipped: this system does not count how long threads wait'; exit 77; }

@@ -5,7 +5,7 @@
 xtrain=$PWD/${BUILD:-build}/tests/models/xtrain-separable
 cd "$tree"
 expect 0 'separable' "$xtrain" selftest --model separable --batch 2
-expect 0 '' "$xtrain" --model separable --out run --quiet
+expect 0 '' "$xtrain" --model separable --steps 800 --out run --quiet
 correct=$("$xtrain" eval --init run/best.safetensors --data 'synth:plates?count=1000&seed=3' --json |
   sed -n 's/.*"correct": *\([0-9]*\).*/\1/p')
 [ "${correct:-0}" -ge 900 ] || fail "$correct of 1000 plates that it has never seen are read whole"

@@ -1,0 +1,349 @@
+/* Reading a network from an ONNX file: what comes of PyTorch's files, and what is refused. */
+#include <onnx.pb-c.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "support.h"
+#include "base/file.h"
+#include "models/onnx/onnx.h"
+#include "models/onnx/read.h"
+
+/* ---- PyTorch's files ---- */
+
+static void read_shared(const char *name, struct xt_onnx_net *out)
+{
+    char path[64];
+    struct xt_err err;
+    snprintf(path, sizeof path, "zoo/%s.onnx", name);
+    if (xt_onnx_read(out, support_shared(path), &err))
+        fail_msg("%s", err.text);
+}
+
+static int count_nodes(const struct xt_net *net, enum xt_node_kind kind)
+{
+    int count = 0;
+    for (size_t i = 0; i < net->node_count; i++)
+        count += net->nodes[i]->kind == kind;
+    return count;
+}
+
+static void test_a_residual_network_keeps_its_layers_and_their_names(void **state)
+{
+    struct xt_onnx_net read;
+    (void)state;
+    read_shared("resnet18", &read);
+    assert_int_equal(count_nodes(read.net, XT_NODE_CONV), 20);
+    assert_int_equal(count_nodes(read.net, XT_NODE_BATCH_NORM), 20);
+    assert_int_equal(count_nodes(read.net, XT_NODE_ADD), 8);
+    assert_int_equal(count_nodes(read.net, XT_NODE_TRANSPOSE), 0);
+    assert_true(xt_net_find_param(read.net, "layer2.0.downsample.1.running_var") >= 0);
+    assert_int_equal(read.weights.count, 102);
+    assert_non_null(xt_weight_file_find(&read.weights, "layer4.1.conv2.weight"));
+    assert_false(read.folded);
+    xt_onnx_net_clear(&read);
+}
+
+static void test_a_network_of_plates_gives_columns_of_symbols(void **state)
+{
+    struct xt_onnx_net read;
+    (void)state;
+    read_shared("plates", &read);
+    assert_int_equal(read.net->output->h, 1);
+    assert_int_equal(read.net->output->w, 24);
+    assert_int_equal(read.net->output->c, 68);
+    xt_onnx_net_clear(&read);
+}
+
+static void test_permutes_about_layer_norms_need_no_nodes(void **state)
+{
+    struct xt_onnx_net read;
+    (void)state;
+    read_shared("convnext", &read);
+    assert_int_equal(count_nodes(read.net, XT_NODE_TRANSPOSE), 0);
+    assert_int_equal(count_nodes(read.net, XT_NODE_RESHAPE), 0);
+    assert_int_equal(count_nodes(read.net, XT_NODE_LAYER_NORM), 8);
+    xt_onnx_net_clear(&read);
+}
+
+static void test_attention_becomes_two_products_of_heads(void **state)
+{
+    struct xt_onnx_net read;
+    (void)state;
+    read_shared("vit", &read);
+    assert_int_equal(count_nodes(read.net, XT_NODE_MATMUL), 4);
+    assert_int_equal(count_nodes(read.net, XT_NODE_SOFTMAX), 2);
+    for (size_t i = 0; i < read.net->node_count; i++) {
+        const struct xt_node *node = read.net->nodes[i];
+        if (node->kind == XT_NODE_SOFTMAX) {
+            assert_int_equal(node->output->h, 2);
+            assert_int_equal(node->output->w, 17);
+            assert_int_equal(node->output->c, 17);
+            /* 1 / sqrt(16), of heads of 16 */
+            assert_float_equal(node->inputs[0]->of->as.matmul.scale, 0.25, 1e-6);
+        }
+    }
+    assert_true(xt_net_find_param(
+                    read.net, "encoder.layers.encoder_layer_0.self_attention.in_proj_weight") >= 0);
+    xt_onnx_net_clear(&read);
+}
+
+/* ---- small models ---- */
+
+/* Two classes of 8x8 images: a convolution, `op`, the mean, a linear layer. */
+static const char *write_model(const char *folder, const char *op)
+{
+    static const int64_t pads[] = {1, 1, 1, 1};
+    struct xt_onnx *onnx = NULL;
+    struct xt_err err;
+    float *data = NULL;
+    size_t bytes = 0;
+    const char *path = support_path(folder, "net.onnx");
+    assert_int_equal(xt_onnx_create(&onnx, "net", &err), XT_OK);
+    xt_onnx_input(onnx, "x", &(struct xt_onnx_shape){XT_F32, 4, {0, 3, 8, 8}});
+    const char *weight = xt_onnx_constant(onnx, "conv.weight",
+                                          &(struct xt_onnx_shape){XT_F32, 4, {4, 3, 3, 3}}, &data);
+    const char *y =
+        xt_onnx_add(onnx, "conv",
+                    &(struct xt_onnx_node){
+                        "Conv", {"x", weight}, {{.name = "pads", .list = pads, .count = 4}}});
+    y = xt_onnx_add(onnx, "op", &(struct xt_onnx_node){op, {y}, {{0}}});
+    y = xt_onnx_add(onnx, "mean", &(struct xt_onnx_node){"GlobalAveragePool", {y}, {{0}}});
+    y = xt_onnx_add(onnx, "flat", &(struct xt_onnx_node){"Flatten", {y}, {{0}}});
+    const char *head =
+        xt_onnx_constant(onnx, "fc.weight", &(struct xt_onnx_shape){XT_F32, 2, {2, 4}}, &data);
+    for (int i = 0; data && i < 8; i++)
+        data[i] = (float)i;
+    xt_onnx_add_last(onnx, "y",
+                     &(struct xt_onnx_node){"Gemm", {y, head}, {{.name = "transB", .number = 1}}});
+    xt_onnx_output(onnx, "y", &(struct xt_onnx_shape){XT_F32, 2, {0, 2}});
+    xt_onnx_meta(onnx, "mean", "127.5");
+    if (xt_onnx_save(onnx, path, &bytes, &err))
+        fail_msg("%s", err.text);
+    xt_onnx_destroy(onnx);
+    return path;
+}
+
+static Onnx__ModelProto *load(const char *path)
+{
+    uint8_t *bytes = NULL;
+    size_t capacity = 0;
+    size_t size = 0;
+    struct xt_err err;
+    assert_int_equal(xt_file_read(path, 1 << 20, &bytes, &capacity, &size, &err), XT_OK);
+    Onnx__ModelProto *model = onnx__model_proto__unpack(NULL, size, bytes);
+    assert_non_null(model);
+    free(bytes);
+    return model;
+}
+
+static void assert_refused(const Onnx__ModelProto *model, const char *part)
+{
+    struct xt_onnx_net read;
+    struct xt_err err = {0};
+    size_t size = onnx__model_proto__get_packed_size(model);
+    uint8_t *bytes = malloc(size);
+    assert_non_null(bytes);
+    onnx__model_proto__pack(model, bytes);
+    xt_onnx_read_bytes(&read, bytes, size, "net.onnx", &err);
+    free(bytes);
+    support_assert_error(&err, XT_ERR_DATA, part);
+}
+
+static void test_weights_and_metadata_come_along(void **state)
+{
+    struct xt_onnx_net read;
+    struct xt_err err;
+    if (xt_onnx_read(&read, write_model(*state, "Relu"), &err))
+        fail_msg("%s", err.text);
+    const struct xt_file_tensor *weight = xt_weight_file_find(&read.weights, "fc.weight");
+    assert_non_null(weight);
+    assert_float_equal(((const float *)weight->data)[7], 7, 0);
+    assert_string_equal(xt_weight_file_meta(&read.weights, "mean"), "127.5");
+    assert_int_equal(read.net->output->c, 2);
+    xt_onnx_net_clear(&read);
+}
+
+static void test_an_operator_that_is_not_there_is_refused_with_its_node_and_a_near_one(void **state)
+{
+    struct xt_onnx_net read;
+    struct xt_err err;
+    xt_onnx_read(&read, write_model(*state, "Selu"), &err);
+    support_assert_error(&err, XT_ERR_DATA, "(Selu) is an operator that is not there; Relu is");
+}
+
+static void test_lies_about_sizes_are_refused(void **state)
+{
+    Onnx__ModelProto *model = load(write_model(*state, "Relu"));
+    Onnx__TensorProto *weight = model->graph->initializer[0];
+    int64_t right = weight->dims[0];
+    weight->dims[0] = 1000000;
+    assert_refused(model, "more or fewer bytes than its shape takes");
+    weight->dims[0] = INT64_MAX;
+    assert_refused(model, "has a shape that cannot be");
+    weight->dims[0] = -1;
+    assert_refused(model, "has a shape that cannot be");
+    weight->dims[0] = right;
+    Onnx__TensorShapeProto *shape = model->graph->input[0]->type->tensor_type->shape;
+    shape->dim[2]->dim_value = 1 << 30;
+    assert_refused(model, "it reads images of");
+    onnx__model_proto__free_unpacked(model, NULL);
+}
+
+static void test_weights_that_are_not_finite_are_refused(void **state)
+{
+    static const uint8_t nan_bytes[] = {0, 0, 0xc0, 0x7f};
+    Onnx__ModelProto *model = load(write_model(*state, "Relu"));
+    memcpy(model->graph->initializer[0]->raw_data.data, nan_bytes, sizeof nan_bytes);
+    assert_refused(model, "holds a number that is not finite");
+    onnx__model_proto__free_unpacked(model, NULL);
+}
+
+static void test_open_sizes_several_outputs_and_control_flow_are_refused(void **state)
+{
+    Onnx__ModelProto *model = load(write_model(*state, "Relu"));
+    Onnx__GraphProto *graph = model->graph;
+    Onnx__TensorShapeProto__Dimension *height = graph->input[0]->type->tensor_type->shape->dim[2];
+    height->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE__NOT_SET;
+    assert_refused(model, "the size of its images is open");
+    height->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+    Onnx__ValueInfoProto *twice[] = {graph->output[0], graph->output[0]};
+    Onnx__ValueInfoProto **once = graph->output;
+    graph->output = twice;
+    graph->n_output = 2;
+    assert_refused(model, "it has 2 outputs");
+    graph->output = once;
+    graph->n_output = 1;
+    Onnx__GraphProto inner = ONNX__GRAPH_PROTO__INIT;
+    Onnx__AttributeProto branch = ONNX__ATTRIBUTE_PROTO__INIT;
+    Onnx__AttributeProto *branches[] = {&branch};
+    Onnx__NodeProto *node = graph->node[1];
+    branch.name = (char *)"then_branch";
+    branch.g = &inner;
+    Onnx__AttributeProto **before = node->attribute;
+    size_t count = node->n_attribute;
+    node->attribute = branches;
+    node->n_attribute = 1;
+    assert_refused(model, "is control flow");
+    node->attribute = before;
+    node->n_attribute = count;
+    onnx__model_proto__free_unpacked(model, NULL);
+}
+
+static void test_values_that_no_node_gives_are_refused(void **state)
+{
+    Onnx__ModelProto *model = load(write_model(*state, "Relu"));
+    Onnx__NodeProto *node = model->graph->node[1];
+    char *right = node->input[0];
+    node->input[0] = (char *)"flat";
+    assert_refused(model, "reads \"flat\", which no node before it gives");
+    node->input[0] = right;
+    model->opset_import[0]->version = 8;
+    assert_refused(model, "it is written in opset 8");
+    onnx__model_proto__free_unpacked(model, NULL);
+}
+
+/* The first weight's data in a file of that name, so long. */
+static enum xt_status read_external(const char *folder, const char *location, const char *length,
+                                    struct xt_err *err)
+{
+    Onnx__ModelProto *model = load(write_model(folder, "Relu"));
+    Onnx__TensorProto *weight = model->graph->initializer[0];
+    Onnx__StringStringEntryProto where = ONNX__STRING_STRING_ENTRY_PROTO__INIT;
+    Onnx__StringStringEntryProto size = ONNX__STRING_STRING_ENTRY_PROTO__INIT;
+    Onnx__StringStringEntryProto *entries[] = {&where, &size};
+    const char *path = support_path(folder, "external.onnx");
+    struct xt_onnx_net read;
+    where.key = (char *)"location";
+    where.value = (char *)location;
+    size.key = (char *)"length";
+    size.value = (char *)length;
+    weight->has_raw_data = false;
+    weight->has_data_location = true;
+    weight->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
+    weight->external_data = entries;
+    weight->n_external_data = 2;
+    size_t bytes = onnx__model_proto__get_packed_size(model);
+    uint8_t *packed = malloc(bytes);
+    assert_non_null(packed);
+    onnx__model_proto__pack(model, packed);
+    support_write_file(path, packed, bytes);
+    free(packed);
+    weight->external_data = NULL;
+    weight->n_external_data = 0;
+    onnx__model_proto__free_unpacked(model, NULL);
+    enum xt_status status = xt_onnx_read(&read, path, err);
+    xt_onnx_net_clear(&read);
+    return status;
+}
+
+static void test_external_data_lies_in_the_folder_of_the_file(void **state)
+{
+    static const float zeros[4 * 3 * 3 * 3];
+    struct xt_err err = {0};
+    char outside[512];
+    support_write_file(support_path(*state, "weights.bin"), zeros, sizeof zeros);
+    assert_int_equal(read_external(*state, "weights.bin", "432", &err), XT_OK);
+    read_external(*state, "weights.bin", "433", &err);
+    support_assert_error(&err, XT_ERR_DATA, "another size than its shape takes");
+    snprintf(outside, sizeof outside, "%s", support_path(*state, "weights.bin"));
+    read_external(*state, outside, "432", &err);
+    support_assert_error(&err, XT_ERR_DATA, "not in the model's folder");
+    read_external(*state, "../weights.bin", "432", &err);
+    support_assert_error(&err, XT_ERR_DATA, "not in the model's folder");
+    assert_int_equal(symlink("/proc/self/exe", support_path(*state, "link.bin")), 0);
+    read_external(*state, "link.bin", "432", &err);
+    support_assert_error(&err, XT_ERR_DATA, "not in the model's folder");
+}
+
+static void test_messages_nested_too_deeply_are_refused(void **state)
+{
+    enum { DEPTH = 4000 };
+    static uint8_t bytes[DEPTH * 8];
+    struct xt_onnx_net read;
+    struct xt_err err = {0};
+    size_t size = 0;
+    (void)state;
+    /* graph { node { attribute { g { ... } } } }, from the inside */
+    for (int i = 0; i < DEPTH; i++) {
+        static const uint8_t tags[] = {0x32, 0x2a, 0x0a};
+        uint8_t head[8] = {i == DEPTH - 1 ? 0x3a : tags[i % 3]};
+        size_t at = 1;
+        for (size_t left = size; at == 1 || left; left >>= 7)
+            head[at++] = (uint8_t)((left & 0x7f) | (left >> 7 ? 0x80 : 0));
+        memmove(bytes + at, bytes, size);
+        memcpy(bytes, head, at);
+        size += at;
+    }
+    xt_onnx_read_bytes(&read, bytes, size, "deep.onnx", &err);
+    support_assert_error(&err, XT_ERR_DATA, "nested too deeply");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_residual_network_keeps_its_layers_and_their_names),
+        cmocka_unit_test(test_a_network_of_plates_gives_columns_of_symbols),
+        cmocka_unit_test(test_permutes_about_layer_norms_need_no_nodes),
+        cmocka_unit_test(test_attention_becomes_two_products_of_heads),
+        cmocka_unit_test_setup_teardown(test_weights_and_metadata_come_along, support_make_folder,
+                                        support_remove_folder),
+        cmocka_unit_test_setup_teardown(
+            test_an_operator_that_is_not_there_is_refused_with_its_node_and_a_near_one,
+            support_make_folder, support_remove_folder),
+        cmocka_unit_test_setup_teardown(test_lies_about_sizes_are_refused, support_make_folder,
+                                        support_remove_folder),
+        cmocka_unit_test_setup_teardown(test_weights_that_are_not_finite_are_refused,
+                                        support_make_folder, support_remove_folder),
+        cmocka_unit_test_setup_teardown(
+            test_open_sizes_several_outputs_and_control_flow_are_refused, support_make_folder,
+            support_remove_folder),
+        cmocka_unit_test_setup_teardown(test_values_that_no_node_gives_are_refused,
+                                        support_make_folder, support_remove_folder),
+        cmocka_unit_test_setup_teardown(test_external_data_lies_in_the_folder_of_the_file,
+                                        support_make_folder, support_remove_folder),
+        cmocka_unit_test(test_messages_nested_too_deeply_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -48,8 +48,7 @@ LANGUAGE := -std=gnu17 -D_GNU_SOURCE $(OPENMP) $(INCLUDES) -DXT_VERSION='"$(VERS
 # What is not in xtrain.h is hidden: all of it can be in a shared library, and be inlined there.
 ALL_CFLAGS := $(LANGUAGE) -fPIC -fvisibility=hidden -ffp-contract=off $(WARN) $(CFLAGS) $(SAN_$(SAN))
 LIBS := -ljpeg -lpng -lwebp -lexif -lyaml -lcjson -larchive -lprotobuf-c -ldl -lpthread -lm
-# TurboJPEG: the made plates' JPEG artefacts are compared with its.
-TEST_LIBS := -lcmocka -lturbojpeg -lz
+TEST_LIBS := -lcmocka -lz
 # An old-style rpath: the libraries that are loaded at run time find their neighbours by it too.
 ALL_LDFLAGS := $(SAN_$(SAN)) -Wl,--disable-new-dtags -Wl,-rpath,'$$ORIGIN/../lib/xtrain' $(LDFLAGS)
 

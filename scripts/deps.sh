@@ -45,7 +45,6 @@ tensorboard==2.21.0'
 NEEDED='command:gcc|gcc libc6-dev|gcc
 command:g++|g++|gcc-c++
 command:make|make|make
-header:turbojpeg.h|libturbojpeg0-dev|turbojpeg-devel
 header:png.h|libpng-dev|libpng-devel
 header:webp/decode.h|libwebp-dev|libwebp-devel
 header:libexif/exif-data.h|libexif-dev|libexif-devel
@@ -398,7 +397,7 @@ fi
 
 if ! dnnl_is_there && [ -z "${DNNL_ROOT:-}" ]; then
   if command -v apt-get >/dev/null; then
-    if [ -z "$(apt_candidate libturbojpeg0-dev)" ] && can_be_root; then apt_update; fi
+    if [ -z "$(apt_candidate libpng-dev)" ] && can_be_root; then apt_update; fi
     candidate=$(apt_candidate libdnnl-dev)
   fi
   if [ -n "${candidate:-}" ] && at_least "$candidate" "$DNNL_LEAST"; then

@@ -539,8 +539,9 @@ static void colour(const struct coverage *coverage, const struct light *light, s
     }
 }
 
-void xt_plate_paint(const struct xt_plate_painter *painter, enum xt_plate_style style,
-                    const int *glyphs, int hard, struct xt_rng *rng, uint8_t *pixels)
+enum xt_status xt_plate_paint(const struct xt_plate_painter *painter, enum xt_plate_style style,
+                              const int *glyphs, int hard, struct xt_rng *rng, uint8_t *pixels,
+                              struct xt_err *err)
 {
     uint8_t plane[PLANE_ROWS][PLANE_STRIDE];
     struct coverage coverage;
@@ -557,6 +558,5 @@ void xt_plate_paint(const struct xt_plate_painter *painter, enum xt_plate_style 
     colour(&coverage, &light, rng, pixels);
     bool jpeg = xt_rng_below(rng, 10) < 3;
     int quality = draw_between(rng, 40, 90);
-    if (jpeg && hard > 0)
-        xt_synth_jpeg(pixels, WIDTH, HEIGHT, quality);
+    return jpeg && hard > 0 ? xt_synth_jpeg(pixels, WIDTH, HEIGHT, quality, err) : XT_OK;
 }

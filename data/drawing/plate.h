@@ -40,7 +40,8 @@ void xt_plate_painter_destroy(struct xt_plate_painter *painter);
 
 /* Paints xt_plate_length(style) glyphs (data/drawing/glyphs.h) as RGB pixels, [24][94][3]. `hard`
  * scales every distortion: 0 paints a clean plate, 10 plates that people misread too. */
-void xt_plate_paint(const struct xt_plate_painter *painter, enum xt_plate_style style,
-                    const int *glyphs, int hard, struct xt_rng *rng, uint8_t *pixels);
+enum xt_status xt_plate_paint(const struct xt_plate_painter *painter, enum xt_plate_style style,
+                              const int *glyphs, int hard, struct xt_rng *rng, uint8_t *pixels,
+                              struct xt_err *err);
 
 #endif

@@ -225,7 +225,10 @@ static enum xt_status synth_read(const struct xt_source *source, size_t index,
     int glyphs[XT_PLATE_SYMBOLS_MAX] = {0};
     enum xt_plate_style style = draw_plate(synth, index, &rng, glyphs);
     write_label(synth, style, glyphs, sample->label, &sample->label_length);
-    xt_plate_paint(synth->painter, style, glyphs, synth->hard, &rng, sample->picture.image.pixels);
+    status = xt_plate_paint(synth->painter, style, glyphs, synth->hard, &rng,
+                            sample->picture.image.pixels, err);
+    if (status)
+        return status;
     if (synth->order == XT_PIXEL_BGR)
         swap_ends(sample->picture.image.pixels, XT_PLATE_WIDTH * XT_PLATE_HEIGHT);
     xt_picture_whole(&sample->picture, want);

@@ -46,5 +46,5 @@ fake id 'echo 1000'
 fake sudo 'exit 1'
 fake apt-get 'echo "apt-get must not run"; exit 9'
 fake apt-cache ':'
-expect 2 'sudo apt-get update && sudo apt-get install -y --no-install-recommends libturbojpeg0-dev libpng-dev libwebp-dev' \
+expect 2 'sudo apt-get update && sudo apt-get install -y --no-install-recommends libpng-dev libwebp-dev' \
   PATH="$tree/fake:$PATH"

@@ -28,7 +28,7 @@ static long fail_at;
 
 static int watch(struct dl_phdr_info *info, size_t size, void *context)
 {
-    static const char *const names[] = {"libyaml", "libpng", "libturbojpeg", "libarchive"};
+    static const char *const names[] = {"libyaml", "libpng", "libjpeg", "libarchive"};
     (void)size;
     int wanted = *(int *)context == 0; /* the program itself comes first */
     ++*(int *)context;

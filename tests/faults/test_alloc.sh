@@ -10,7 +10,7 @@ cp tests/fuzz/corpus/image/ycc_444.jpg "$tree/ccpd/0-0_0-1&2_14&12-13&12_2&11_1&
 cd "$tree"
 # No compressed shard: libarchive itself ends the process where one of its own allocations fails.
 tar -C data -cf set.tar .
-printf '%s\n' 'sources:' '- data: ccpd:ccpd' '- data: set.tar' >mix.yaml
+printf '%s\n' 'sources:' '- data: ccpd:ccpd' '- data: set.tar' '- data: synth:plates?count=8' >mix.yaml
 printf '%s\n' 'batch: 1' 'threads: 1' 'val: ../data' >run.yaml
 "$xtrain" --model lprnet --data data --batch 1 --steps 2 --threads 1 --out w --quiet
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/mem.h"
 #include "base/str.h"
 #include "base/yaml.h"
 

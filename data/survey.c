@@ -8,7 +8,6 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/system/stop.h"
-#include "base/str.h"
 
 /* Sums over all pixels of all images. */
 struct sums {

@@ -2,7 +2,6 @@
 
 #include <omp.h>
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/mem.h"

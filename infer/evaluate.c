@@ -1,7 +1,6 @@
 #include "infer/evaluate.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/system/stop.h"
 #include "base/system/thread.h"

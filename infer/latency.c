@@ -1,6 +1,5 @@
 #include "infer/latency.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/mem.h"

@@ -1,6 +1,5 @@
 #include "models/normalise.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,13 +1,11 @@
 #include "runs/resume.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/log.h"
-#include "base/str.h"
 
 static bool is_auto(const struct xt_record_settings *record)
 {

@@ -1,7 +1,6 @@
 #include "base/system/again.h"
 
 #include <linux/close_range.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

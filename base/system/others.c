@@ -4,7 +4,6 @@
 #include <math.h>
 #include <sched.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

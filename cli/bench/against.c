@@ -7,7 +7,6 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "infer/network/network.h"
 
 enum { OLD_LIMIT = 16 << 20 };
 

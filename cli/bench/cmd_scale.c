@@ -1,13 +1,11 @@
 /* xtrain bench scale: the same batch by 1, 2 and 4 ranks on this machine, each a short run under
  * mpirun, as anyone would start it.
  */
-#include <errno.h>
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "base/file.h"
 #include "base/log.h"

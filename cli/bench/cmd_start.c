@@ -5,10 +5,8 @@
  * owes to files not being in memory yet. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/file.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/system/process.h"
 #include "base/system/stop.h"

@@ -16,7 +16,6 @@
 #include "cli/progress.h"
 #include "models/registry.h"
 #include "cli/bench/cpu_share.h"
-#include "infer/network/network_plan.h"
 
 enum { STEPS = 12, STEPS_MAX = 100000 };
 

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/system/process.h"

@@ -14,7 +14,6 @@
 #include "base/mem.h"
 #include "base/sha256.h"
 #include "base/system/stop.h"
-#include "cli/options/types.h"
 #include "base/str.h"
 
 /* ---- export ---- */

@@ -2,14 +2,12 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/str.h"
 #include "cli/commands.h"
 #include "cli/past_runs.h"
 #include "cli/progress.h"
 #include "cli/report.h"
-#include "runs/report/json.h"
 
 /* Where the run stands: "done", "stopped", and so on; "" where it never said. */
 static const char *state_of(const struct xt_past_run *run)

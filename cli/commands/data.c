@@ -6,7 +6,6 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/rng.h"
 #include "base/system/stop.h"
 #include "base/system/thread.h"

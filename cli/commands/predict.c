@@ -15,7 +15,6 @@
 #include "cli/serve/stream.h"
 #include "data/image/decoder.h"
 #include "data/sources/registry.h"
-#include "infer/network/auto_batch.h"
 #include "infer/session/engine.h"
 
 /* One file that was named, standard input, or whatever --data takes. */

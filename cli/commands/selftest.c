@@ -1,7 +1,6 @@
 /* xtrain selftest: every op of the networks on this device against plain loops. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"

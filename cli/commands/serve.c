@@ -1,10 +1,7 @@
 /* xtrain serve: a resident process that answers, over HTTP or on standard input. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/log.h"
-#include "base/str.h"
-#include "base/system/stop.h"
 #include "base/system/thread.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"

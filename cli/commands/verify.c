@@ -10,7 +10,6 @@
 #include "cli/options/options.h"
 #include "cli/report.h"
 #include "engine/selftest/selftest.h"
-#include "runs/report/json.h"
 #include "runs/report/past_run.h"
 #include "runs/checkpoint.h"
 #include "runs/proof.h"

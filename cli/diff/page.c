@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "runs/report/page.h"
-#include "train/settings.h"
 
 /* Of each kind. */
 enum { MOST = 700 };

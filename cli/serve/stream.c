@@ -14,7 +14,6 @@
 #include "base/str.h"
 #include "base/system/stop.h"
 #include "data/image/image.h"
-#include "infer/session/cutter.h"
 
 enum { CHUNK = 65536, LINE_MOST = 65536, LENGTH_BYTES = 4, POLL_MS = 500 };
 

@@ -1,6 +1,5 @@
 #include "data/sources/mix.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -18,7 +18,6 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/system/thread.h"
 #include "data/sources/archive.h"
 #include "data/sources/index/files.h"
 #include "data/sources/registry.h"

@@ -1,6 +1,5 @@
 #include "data/sources/tar_reader.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

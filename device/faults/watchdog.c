@@ -1,6 +1,5 @@
 #include "device/faults/watchdog.h"
 
-#include <errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>

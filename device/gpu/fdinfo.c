@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include "base/file.h"
-#include "base/mem.h"
 #include "base/str.h"
 
 enum { FILE_MAX = 64 << 10, LINE_MAX = 256 };

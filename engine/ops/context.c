@@ -8,7 +8,6 @@
  * what a sample takes of each sample's.
  */
 #include <assert.h>
-#include <string.h>
 
 #include "engine/ops/ops.h"
 #include "engine/ops/reference.h"

@@ -2,7 +2,6 @@
  * kept for the backward pass instead of what went in: the next op reads it anyway.
  */
 #include <math.h>
-#include <string.h>
 
 #include "base/number.h"
 #include "engine/ops/ops.h"

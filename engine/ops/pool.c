@@ -1,7 +1,6 @@
 /* Max and average pools: parts of a norm's program, and ops by themselves in a fused graph, where
  * the convolution before has taken the rest of the norm.
  */
-#include <stdio.h>
 
 #include "engine/ops/ops.h"
 #include "engine/ops/reference.h"

@@ -1,7 +1,6 @@
 #include "engine/ops/reference.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/rng.h"
 

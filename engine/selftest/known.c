@@ -3,8 +3,6 @@
  * h x w x c. */
 #include "engine/selftest/selftest.h"
 
-#include <stdio.h>
-
 enum { SIDE = 16, CHANNELS = 64, CLASSES = 10, BATCH = 2 };
 
 static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_options *options)

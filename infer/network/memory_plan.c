@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/system/thread.h"
 #include "device/pinned.h"

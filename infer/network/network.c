@@ -1,12 +1,10 @@
 #include "infer/network/network.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/str.h"
 #include "data/sources/registry.h"
 #include "infer/device_check.h"

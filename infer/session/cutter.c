@@ -1,7 +1,6 @@
 #include "infer/session/cutter.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "data/image/straighten.h"

@@ -1,6 +1,5 @@
 #include "infer/session/engine.h"
 
-#include <errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -8,7 +7,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/system/thread.h"

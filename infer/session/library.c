@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/str.h"
 #include "models/weights/weight_file.h"
 #include "infer/session/engine.h"
 #include "infer/session/library.h"

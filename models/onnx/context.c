@@ -1,6 +1,5 @@
 /* LPRNet's global context. The mean of a tap of several tensors is that of their means, each by its
  * share of the elements, so that any batch goes through. */
-#include <stdio.h>
 
 #include "models/onnx/exporter.h"
 

@@ -1,5 +1,4 @@
 /* The input: float32 numbers as they are normalised, or with the normalisation the bytes. */
-#include <stdio.h>
 
 #include "models/onnx/exporter.h"
 

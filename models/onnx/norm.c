@@ -1,5 +1,4 @@
 /* Batch normalisation that no convolution took in, with the residual, the ReLU and the pools. */
-#include <stdio.h>
 
 #include "models/onnx/exporter.h"
 

@@ -1,6 +1,5 @@
 #include "runs/report/past_run.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,7 +9,6 @@
 #include "base/system/thread.h"
 #include "runs/report/page.h"
 #include "runs/report/past_run.h"
-#include "train/settings.h"
 
 enum { SLOWEST_OPS = 12 };
 

@@ -1,6 +1,5 @@
 #include "base/sha256.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "support.h"

@@ -6,8 +6,8 @@
 
 #include "base/config.h"
 #include "cli/options/options.h"
+#include "model_names.h"
 
-static const char *const model_names[] = {"lprnet", "resnet50", NULL};
 static const struct xt_option_models models = {.names = model_names};
 
 /* Reads the text as a config file of `xtrain train`, `more` (may be NULL) on the command line. */
@@ -152,7 +152,7 @@ static const struct {
     {"sched: multistep", "@:1: sched multistep needs the epochs, such as --milestones 10,20"},
     {"milestones: [3]", "@:1: milestones goes with --sched step or multistep"},
     {"init_partial: true", "@:1: init_partial needs the weights to take: --init FILE"},
-    {"model: lprnt", "@:1: model takes lprnet or resnet50, not \"lprnt\"; did you mean lprnet?"},
+    {"model: lprnt", "@:1: model takes {models}, not \"lprnt\"; did you mean lprnet?"},
 };
 
 static void wrong_files_end_with_file_and_line_and_code_2(void **state)
@@ -163,8 +163,8 @@ static void wrong_files_end_with_file_and_line_and_code_2(void **state)
         bool has_model = strncmp(wrong_files[i].text, "model", 5) == 0;
         enum xt_status status = read_config(&options, *state, wrong_files[i].text,
                                             has_model ? NULL : "--model=lprnet", &err);
-        char wanted[512];
-        const char *message = wrong_files[i].message;
+        char wanted[2048];
+        const char *message = with_model_names(wrong_files[i].message, ", ", " or ");
         snprintf(wanted, sizeof wanted, "%s%s", support_path(*state, "run.yaml"),
                  *message == '@' ? message + 1 : message);
         if (status != XT_ERR_USAGE || strcmp(err.text, wanted) != 0)
@@ -365,6 +365,7 @@ static void the_configs_of_the_repository_are_read(void **state)
 
 int main(void)
 {
+    list_model_names();
     const struct CMUnitTest tests[] = {
         IN_FOLDER(wrong_files_end_with_file_and_line_and_code_2),
         IN_FOLDER(values_of_every_form_are_read),

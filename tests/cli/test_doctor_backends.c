@@ -1,6 +1,4 @@
 /* Which of Level Zero and OpenCL doctor would take, from made-up trials. */
-#include <stdio.h>
-#include <string.h>
 
 #include "cli/doctor/backends.h"
 #include "support.h"

@@ -2,8 +2,6 @@
  * nothing is read or written past its end. */
 #include "support.h"
 
-#include <string.h>
-
 #include "engine/executor.h"
 #include "models/registry.h"
 

@@ -4,7 +4,6 @@
 #include "support.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/rng.h"
 #include "engine/executor.h"

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/alphabet.h"
 #include "data/sources/ccpd.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -2,7 +2,6 @@
  * are from 0 to 1. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "device/gpu/fdinfo.h"
 

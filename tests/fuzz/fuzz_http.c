@@ -4,11 +4,9 @@
  *
  * The first byte says what happens on the way; then comes a request, as it is written: a line of
  * method, path and query, lines of headers, an empty line, the body. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "cli/serve/http.h"
 #include "cli/serve/mhd.h"
 #include "infer/session/cutter.h"

@@ -1,7 +1,6 @@
 /* Any bytes as a kept list of files: as a whole file, and as what stands behind its checksum. What
  * is taken comes out again when it is written. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "data/sources/index/index_cache.h"
 #include "data/sources/index/index_tree.h"

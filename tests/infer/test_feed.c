@@ -2,8 +2,6 @@
  * thread, whose way a CPU device can be made to take. */
 #include "infer/feed.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "device/device.h"

@@ -2,7 +2,6 @@
  * such files in tests/cli/test_export_models.sh. */
 #include <onnx.pb-c.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "support.h"
 #include "base/file.h"

@@ -2,7 +2,6 @@
  * run by tests/mpi. */
 #include "support.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/rows.h"

@@ -1,4 +1,3 @@
-#include <string.h>
 
 #include "support.h"
 #include "runs/report/errors.h"

@@ -1,7 +1,6 @@
 #include "runs/run_folder.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -1,7 +1,6 @@
 /* Softmax cross entropy against plain sums in double and against finite differences. */
 #include <math.h>
 #include <omp.h>
-#include <stdlib.h>
 
 #include "support.h"
 #include "infer/answer/softmax.h"

@@ -3,7 +3,6 @@
 #include "support.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "train/trainer/trainer_internal.h"
 

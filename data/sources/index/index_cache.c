@@ -10,7 +10,6 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/sealed.h"
 #include "base/sha256.h"
 

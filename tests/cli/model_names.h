@@ -1,0 +1,42 @@
+/* The networks of the registry, for tests of what says their names. */
+#ifndef XT_TESTS_MODEL_NAMES_H
+#define XT_TESTS_MODEL_NAMES_H
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "models/registry.h"
+
+/* Ends in NULL; empty until list_model_names. */
+static const char *model_names[64];
+
+static inline void list_model_names(void)
+{
+    size_t count = 0;
+    const struct xt_model_info *const *models = xt_model_all(&count);
+    assert(count < sizeof model_names / sizeof *model_names);
+    for (size_t i = 0; i < count; i++)
+        model_names[i] = models[i]->name;
+}
+
+/* All of them with `between` between two, `last` before the last one; and `text` with that for its
+ * "{models}". Valid until the next call. */
+static inline const char *with_model_names(const char *text, const char *between, const char *last)
+{
+    static char out[1024];
+    const char *place = strstr(text, "{models}");
+    if (!place)
+        return text;
+    int length = snprintf(out, sizeof out, "%.*s", (int)(place - text), text);
+    for (size_t i = 0; model_names[i]; i++)
+        length += snprintf(out + length, sizeof out - (size_t)length, "%s%s",
+                           i == 0               ? ""
+                           : model_names[i + 1] ? between
+                                                : last,
+                           model_names[i]);
+    snprintf(out + length, sizeof out - (size_t)length, "%s", place + strlen("{models}"));
+    return out;
+}
+
+#endif

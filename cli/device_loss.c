@@ -15,7 +15,7 @@
 
 /* Of a run that started itself again: how often in a row a device was lost, and of which step the
  * checkpoint was then. */
-static const char variable[] = "XTRAIN_AGAIN";
+static const char variable[] = "XTRAIN_REEXEC";
 enum { VARIABLE_ROOM = 64 };
 
 static void format_variable(char *out, int count, int64_t step)
@@ -45,19 +45,19 @@ void xt_resume_line(const struct xt_run_summary *run, char *out, size_t size)
 }
 
 /* Counts this loss, and makes the new start know of it; false: it is one too many. */
-static bool may_start_again(struct xt_device_loss *loss, int *count)
+static bool may_restart(struct xt_device_loss *loss, int *count)
 {
     int64_t step = xt_trainer_summary(loss->trainer).state.saved_step;
     *count = step > loss->last_step ? 1 : loss->count + 1;
-    if (!loss->again.arguments || *count > XT_DEVICE_LOSSES_MAX)
+    if (!loss->reexec.arguments || *count > XT_DEVICE_LOSSES_MAX)
         return false;
     /* A start that is lost early has not come to the checkpoint that the one before went on from.
      */
-    format_variable(loss->again.variable, *count, step > loss->last_step ? step : loss->last_step);
+    format_variable(loss->reexec.variable, *count, step > loss->last_step ? step : loss->last_step);
     return true;
 }
 
-static void add_rest(const struct xt_device_loss *loss, bool again, int count, char *text,
+static void add_rest(const struct xt_device_loss *loss, bool restart, int count, char *text,
                      size_t size)
 {
     int64_t step = xt_trainer_summary(loss->trainer).state.saved_step;
@@ -65,23 +65,25 @@ static void add_rest(const struct xt_device_loss *loss, bool again, int count, c
         xt_str_append_to(text, size, "; the last checkpoint is of step %" PRId64, step);
     else
         xt_str_append_to(text, size, "; there is no checkpoint yet");
-    if (again)
+    if (restart)
         xt_str_append_to(text, size, "; starting again from %s (%d of at most %d in a row)",
                          step >= 0 ? "there" : "the beginning", count, XT_DEVICE_LOSSES_MAX);
-    else if (loss->again.arguments)
+    else if (loss->reexec.arguments)
         xt_str_append_to(text, size, "; it was lost %d times in a row without coming further",
                          XT_DEVICE_LOSSES_MAX);
-    if (!again && step >= 0)
+    if (!restart && step >= 0)
         xt_str_append_to(text, size, "; this goes on: %s", loss->line);
 }
 
-bool xt_run_is_again(void)
+bool xt_run_is_restarted(void)
 {
     return getenv(variable) != NULL;
 }
 
-enum xt_status xt_run_again_prepare(const struct xt_run_summary *run, struct xt_again *again,
-                                    struct xt_err *err)
+/* This run, once more from its folder: all that was typed but where to go on from, and of
+ * --stop-after what is left. */
+static enum xt_status prepare_reexec(const struct xt_run_summary *run, struct xt_reexec *reexec,
+                                     struct xt_err *err)
 {
     char none_lost[VARIABLE_ROOM];
     const struct xt_settings *s = run->settings;
@@ -103,7 +105,7 @@ enum xt_status xt_run_again_prepare(const struct xt_run_summary *run, struct xt_
         with[count++] = left;
     }
     format_variable(none_lost, 0, -1);
-    return xt_again_prepare(again, without, with, none_lost, err);
+    return xt_reexec_prepare(reexec, without, with, none_lost, err);
 }
 
 static const char *device_of(const struct xt_device_loss *loss)
@@ -152,18 +154,18 @@ static void last_words(void *context, const char *why)
     char text[2048];
     char op[128];
     int count = 0;
-    bool again = may_start_again(loss, &count);
+    bool restart = may_restart(loss, &count);
     xt_guard_last_op(op, sizeof op);
-    snprintf(text, sizeof text, "xtrain: %s: ", again ? "warning" : "error");
+    snprintf(text, sizeof text, "xtrain: %s: ", restart ? "warning" : "error");
     size_t head = strlen(text);
     xt_str_append_to(text, sizeof text, "the device was lost: %.128s: %.256s%s%.128s",
                      device_of(loss), why, *op ? "; the last op it was given: " : "", op);
-    add_rest(loss, again, count, text, sizeof text);
+    add_rest(loss, restart, count, text, sizeof text);
     xt_log_error_from_signal(text);
-    if (again)
-        xt_again_start(&loss->again);
+    if (restart)
+        xt_reexec_start(&loss->reexec);
     put_json(loss, text + head);
-    xt_again_end(XT_ERR_DEVICE);
+    xt_reexec_exit(XT_ERR_DEVICE);
 }
 
 /* `{"run":"...","steps":100,`, of one rank. */
@@ -192,7 +194,7 @@ enum xt_status xt_device_loss_begin(struct xt_device_loss *loss, const struct xt
     format_variable(none_lost, 0, -1);
     enum xt_status status = XT_OK;
     if (settings->run.on_device_loss == XT_LOSS_RESUME && !settings->request.dry_run)
-        status = xt_again_prepare(&loss->again, nothing, nothing, none_lost, err);
+        status = xt_reexec_prepare(&loss->reexec, nothing, nothing, none_lost, err);
     if (!status)
         xt_guard_set_end(last_words, loss);
     return status;
@@ -200,18 +202,18 @@ enum xt_status xt_device_loss_begin(struct xt_device_loss *loss, const struct xt
 
 enum xt_status xt_device_loss_open_folder(struct xt_device_loss *loss, struct xt_err *err)
 {
-    struct xt_again again = {0};
+    struct xt_reexec reexec = {0};
     const struct xt_run_summary run = xt_trainer_summary(loss->trainer);
     xt_resume_line(&run, loss->line, sizeof loss->line);
     enum xt_status status = XT_OK;
     begin_json(loss);
-    if (loss->again.arguments)
-        status = xt_run_again_prepare(&run, &again, err);
-    if (status || !again.arguments)
+    if (loss->reexec.arguments)
+        status = prepare_reexec(&run, &reexec, err);
+    if (status || !reexec.arguments)
         return status;
-    struct xt_again typed = loss->again;
-    loss->again = again;
-    xt_again_clear(&typed);
+    struct xt_reexec typed = loss->reexec;
+    loss->reexec = reexec;
+    xt_reexec_clear(&typed);
     return XT_OK;
 }
 
@@ -219,7 +221,7 @@ void xt_device_loss_end(struct xt_device_loss *loss)
 {
     if (strcmp(loss->settings->device.name, "cpu") != 0)
         xt_guard_set_end(NULL, NULL);
-    xt_again_clear(&loss->again);
+    xt_reexec_clear(&loss->reexec);
 }
 
 enum xt_status xt_device_loss_take(struct xt_device_loss *loss, struct xt_err *err)
@@ -235,18 +237,18 @@ enum xt_status xt_device_loss_take(struct xt_device_loss *loss, struct xt_err *e
     struct xt_err own;
     if (!*loss->line && xt_trainer_summary(loss->trainer).folder->path)
         xt_device_loss_open_folder(loss, &own);
-    bool again = may_start_again(loss, &count);
+    bool restart = may_restart(loss, &count);
     /* The check before a run says so itself. */
     bool said = xt_str_starts(failed.text, "the device was lost");
-    add_rest(loss, again, count, rest, sizeof rest);
+    add_rest(loss, restart, count, rest, sizeof rest);
     xt_err_set(err, XT_ERR_DEVICE, "%s%s%s%.480s%s",
                said ? "" : "the device was lost: ", said ? "" : device_of(loss), said ? "" : ": ",
                failed.text, rest);
-    if (again) {
+    if (restart) {
         xt_log_warn("%s", err->text);
         fflush(NULL);
         sleep(REST_SECONDS);
-        xt_again_start(&loss->again);
+        xt_reexec_start(&loss->reexec);
         xt_log_warn("it cannot be started again: %s", strerror(errno));
     }
     return err->status;

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
-#include "base/system/again.h"
+#include "base/system/reexec.h"
 #include "train/trainer.h"
 
 enum { XT_DEVICE_LOSSES_MAX = 5 }; /* in a row, without coming to another checkpoint */
@@ -15,7 +15,7 @@ enum { XT_DEVICE_LOSSES_MAX = 5 }; /* in a row, without coming to another checkp
 struct xt_device_loss {
     const struct xt_trainer *trainer;
     const struct xt_settings *settings;
-    struct xt_again again;
+    struct xt_reexec reexec;
     char line[1024];   /* the command that goes on */
     char json[4096];   /* with --json: what an object of last words begins with */
     int count;         /* losses before this start, in a row */
@@ -36,12 +36,8 @@ void xt_device_loss_end(struct xt_device_loss *loss);
  * Does not come back where the run is started again. */
 enum xt_status xt_device_loss_take(struct xt_device_loss *loss, struct xt_err *err);
 
-/* This run, once more from its folder: all that was typed but where to go on from, and of
- * --stop-after what is left. The caller clears *again. */
-enum xt_status xt_run_again_prepare(const struct xt_run_summary *run, struct xt_again *again,
-                                    struct xt_err *err);
-/* Whether this process is such a run: what it said when it began holds. */
-bool xt_run_is_again(void);
+/* Whether this process is a run that was started again: what it said when it began holds. */
+bool xt_run_is_restarted(void);
 
 /* The command that goes on with the trainer's run, as it can be pasted; "" where memory is short.
  */

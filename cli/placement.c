@@ -136,8 +136,7 @@ void xt_placement_print_threads(const struct xt_settings *settings, int count, F
     if (settings->device.threads)
         why = "--threads";
     else if (count < may)
-        why = settings->record.resume ? "the checkpoint, or what other processes leave"
-                                      : "what other processes leave";
+        why = settings->record.resume ? "the checkpoint" : "OMP_THREAD_LIMIT";
     struct xt_numa numa;
     xt_numa_read(&numa, NULL);
     fprintf(out, "threads\n  compute  %d, by %s\n", count, why);

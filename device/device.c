@@ -13,7 +13,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
-#include "base/system/again.h"
+#include "base/system/reexec.h"
 #include "base/system/process.h"
 #include "base/system/thread.h"
 #include "device/faults/guard.h"
@@ -169,17 +169,12 @@ void xt_device_use_threads(const struct xt_device *device)
 
 static void prepare_threads(struct xt_device *device, int asked)
 {
-    int may = xt_thread_available(NULL);
-    int wanted = asked > 0 ? asked : xt_thread_beside_others(may);
+    int wanted = asked > 0 ? asked : xt_thread_available(NULL);
     device->threads = take_threads(wanted);
     if (device->threads < wanted)
         xt_log_warn("OpenMP gives %d of the %d threads that were to compute (OMP_THREAD_LIMIT): "
                     "computing with %d",
                     device->threads, wanted, device->threads);
-    else if (!asked && wanted < may)
-        xt_log_note("other processes hold the CPUs: computing with %d of the %d threads that may "
-                    "be used, which is faster then; --threads %d takes them all the same",
-                    wanted, may, may);
     flush_denormals();
 }
 
@@ -338,7 +333,7 @@ static void end_of_opening(void *context, const char *why)
         "each step",
         (const char *)context, why);
     xt_log_error_from_signal(text);
-    xt_again_end(XT_ERR_DEVICE);
+    xt_reexec_exit(XT_ERR_DEVICE);
 }
 
 /* Kernels that were made where there was no GPU; whoever makes them has nothing to look at. */

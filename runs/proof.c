@@ -53,9 +53,11 @@ cJSON *xt_proof_describe(const struct xt_device *device, enum xt_dtype type)
     struct utsname system;
     char cpu[96];
     char commit[41];
+    char threads[16];
     cJSON *to = cJSON_CreateObject();
     xt_device_cpu_name(cpu, sizeof cpu);
     snprintf(commit, sizeof commit, "%.40s", xt_dnnl.version()->hash);
+    snprintf(threads, sizeof threads, "%d", device->threads);
     xt_json_text(&json, to, "xtrain", XT_VERSION);
     xt_json_text(&json, to, "device", device->place);
     xt_json_text(&json, to, "type", xt_dtype_name(type));
@@ -64,8 +66,10 @@ cJSON *xt_proof_describe(const struct xt_device *device, enum xt_dtype type)
     xt_json_text(&json, to, "onednn", xt_dnnl_version_text().text);
     xt_json_text(&json, to, "onednn_commit", commit);
     xt_json_text(&json, to, "cpu", cpu);
-    if (device->kind == XT_DEVICE_CPU)
+    if (device->kind == XT_DEVICE_CPU) {
         xt_json_text(&json, to, "kernels", xt_device_cpu_isa());
+        xt_json_text(&json, to, "threads", threads);
+    }
     xt_json_text(&json, to, "linux", uname(&system) ? "not told" : system.release);
     xt_json_text(&json, to, "libjpeg_turbo", TEXT_OF(LIBJPEG_TURBO_VERSION));
     xt_json_text(&json, to, "libpng", png_get_libpng_ver(NULL));
@@ -147,6 +151,13 @@ static void renew(struct xt_json *json, cJSON *at, const char *key, const char *
     xt_json_text(json, at, key, text);
 }
 
+/* Whether the last start that is recorded was of as many ranks, each made with the same. */
+static bool is_alike(const cJSON *last, const cJSON *with, const struct xt_proof_start *start)
+{
+    return last && xt_json_get(last, "ranks", 1) == start->ranks &&
+           cJSON_Compare(cJSON_GetObjectItemCaseSensitive(last, "with"), with, true);
+}
+
 static void record_start(struct xt_json *json, cJSON *starts, const struct xt_proof_start *start)
 {
     const struct xt_proof_date now = xt_proof_date((int64_t)time(NULL));
@@ -155,7 +166,7 @@ static void record_start(struct xt_json *json, cJSON *starts, const struct xt_pr
     const char *verdict = start->checked              ? "passed"
                           : start->device->own_memory ? "not asked"
                                                       : "not needed on the CPU";
-    if (last && cJSON_Compare(cJSON_GetObjectItemCaseSensitive(last, "with"), with, true)) {
+    if (is_alike(last, with, start)) {
         double count = xt_json_get(last, "count", 1) + 1;
         cJSON_DeleteItemFromObjectCaseSensitive(last, "count");
         xt_json_number(json, last, "count", count);
@@ -165,6 +176,7 @@ static void record_start(struct xt_json *json, cJSON *starts, const struct xt_pr
         xt_json_text(json, last, "first", now.text);
         xt_json_number(json, last, "step", (double)start->step);
         xt_json_number(json, last, "count", 1);
+        xt_json_number(json, last, "ranks", start->ranks);
         xt_json_add(json, last, "with", with);
     }
     renew(json, last, "last", now.text);

@@ -30,6 +30,7 @@ struct xt_proof_start {
     enum xt_dtype type;
     int64_t checked; /* when the device was seen to compute right, seconds since 1970; 0: not */
     int64_t step;
+    int ranks; /* processes that train as one */
 };
 
 /* Goes on with what an earlier start left, and records this one. Close it also after a failure. */

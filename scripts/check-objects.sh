@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Two laws that the object files tell best: no writable variable of static storage but those in allowed-globals.txt,
 # and nobody but cli/main ends the process (base/system/process ends the child processes that it starts, or makes other
-# programs of them; base/system/again what cannot return to cli/main: a driver that crashed or hangs).
+# programs of them; base/system/reexec what cannot return to cli/main: a driver that crashed or hangs).
 #
 #   check-objects.sh FOLDER OBJECT...       FOLDER is cut off the objects' names
 set -euo pipefail
@@ -36,7 +36,7 @@ for object in "$@"; do
   for name in $(enders "$object"); do
     case "$unit $name" in
       'base/system/process _exit' | 'base/system/process execvp') continue ;;
-      'base/system/again _exit' | 'base/system/again execve') continue ;;
+      'base/system/reexec _exit' | 'base/system/reexec execve') continue ;;
     esac
     echo "objects: $unit.c calls $name(): only cli/main.c may end the process"
     bad=1

@@ -68,7 +68,6 @@ struct xt_run_settings {
     enum xt_on_nan on_nan;
     enum xt_device_loss_choice on_device_loss;
     double device_timeout; /* seconds; 0: by the length of the steps */
-    double watch_cpus;     /* seconds from one look at who else holds the CPUs to the next */
 };
 
 /* Several processes that train as one. */

@@ -77,8 +77,7 @@ struct xt_run_state {
     int64_t saved_step;     /* of the newest checkpoint; -1: none */
     int64_t evaluated_step; /* -1: none */
     enum xt_train_end end;
-    bool diverged;     /* the last error is of numbers that are not finite */
-    int threads_again; /* the run is to be started again with so many threads; 0: it is not */
+    bool diverged; /* the last error is of numbers that are not finite */
 };
 
 struct xt_run_best {

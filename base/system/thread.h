@@ -16,16 +16,6 @@ enum xt_status xt_thread_start(pthread_t *thread, void *(*work)(void *argument),
  * constant string that names the least. */
 int xt_thread_available(const char **why);
 
-/* How many of `most` threads to compute with while other processes want the CPUs too. A thread that
- * waits for others spins, and loses its turn to whoever else is there: of n threads that each get a
- * part of a CPU, all at once get theirs the n-th power of that. The part is found by `most` threads
- * that compute for nothing for 0.1 s, three times in 0.7 s, of which the best counts; and only
- * where the system says that others are running: otherwise this takes no time. */
-int xt_thread_beside_others(int most);
-
-/* The best count of `most` threads on as many CPUs that `others` busy ones share. */
-int xt_thread_best(int most, double others);
-
 /* The memory limit of the cgroup in bytes, or of the machine or of `ulimit -v` where that is less;
  * 0 if none can be read. */
 unsigned long long xt_thread_memory_limit(void);

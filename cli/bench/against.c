@@ -64,7 +64,8 @@ static bool is_same(const cJSON *run, const struct xt_settings *settings)
     return is_text(run, "model", settings->network.model) &&
            is_text(run, "device", settings->device.name) &&
            is_text(run, "type", xt_amp_name(settings->network.amp)) &&
-           number(run, "batch") == settings->network.batch;
+           number(run, "batch") == settings->network.batch &&
+           number(run, "beside") == settings->bench.beside;
 }
 
 static const cJSON *find_run(const cJSON *json, const struct xt_settings *settings)

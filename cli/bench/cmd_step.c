@@ -1,7 +1,7 @@
 /* xtrain bench step: what a training step takes, and how near that is to the convolutions alone.
  *
- * Lists of devices, batches and types give a run each. Every one of several runs has a process of
- * its own, so that peak memory and first step are its alone.
+ * Lists of devices, batches, types and busy processes beside give a run each. Every one of several
+ * runs has a process of its own, so that peak memory and first step are its alone.
  */
 #include <math.h>
 #include <stdio.h>
@@ -110,12 +110,17 @@ static enum xt_status pick(const struct xt_options *options, int index,
 {
     int types = xt_options_count(options, "amp");
     int batches = xt_options_count(options, "batch");
+    int devices = xt_options_count(options, "device");
     *settings = options->values;
     enum xt_status status = xt_options_pick(options, "amp", index % types, settings, err);
     if (!status)
         status = xt_options_pick(options, "batch", index / types % batches, settings, err);
     if (!status)
-        status = xt_options_pick(options, "device", index / types / batches, settings, err);
+        status =
+            xt_options_pick(options, "device", index / types / batches % devices, settings, err);
+    if (!status)
+        status =
+            xt_options_pick(options, "beside", index / types / batches / devices, settings, err);
     settings->device.xpu = xt_str_starts(settings->device.name, "xpu");
     return status;
 }
@@ -149,11 +154,26 @@ static enum xt_status run_one(struct command *command, int index, struct xt_err 
         return status;
     run->model = settings.network.model;
     run->device = settings.device.name;
+    run->beside = settings.bench.beside;
+    struct xt_process_load load = {0};
+    if (run->beside)
+        status = xt_process_load_begin(&load, run->beside, err);
+    if (status)
+        return status;
     status = command->count == 1 ? measure(command, &settings, &run->result, err)
                                  : measure_apart(command, &settings, &run->result, err);
+    xt_process_load_end(&load);
     if (status || !command->old)
         return status;
     return xt_bench_old_rate(command->old, &settings, run->result.threads, &run->old_rate, err);
+}
+
+static bool is_beside(const struct command *command)
+{
+    for (int i = 0; i < command->count; i++)
+        if (command->runs[i].beside)
+            return true;
+    return false;
 }
 
 static enum xt_status report(const struct command *command, struct xt_err *err)
@@ -162,12 +182,12 @@ static enum xt_status report(const struct command *command, struct xt_err *err)
     struct xt_report *report = xt_report_create();
     xt_report_line(report, "%s: training steps on random pictures in memory, %s",
                    xt_model_find(s->network.model)->title, command->runs[0].result.device);
-    if (s->bench.beside)
-        xt_report_add(report, "beside", "beside busy processes", "%d", s->bench.beside);
     if (s->network.recompute)
         xt_report_flag(report, "recompute", "activations", true, "made again (--recompute)", "");
     xt_bench_describe(report, command->runs, command->count,
-                      (struct xt_bench_show){.profile = s->bench.profile, .why = s->bench.why});
+                      (struct xt_bench_show){.profile = s->bench.profile,
+                                             .why = s->bench.why,
+                                             .beside = is_beside(command)});
     return xt_report_end(report, s->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
 
@@ -176,17 +196,13 @@ static enum xt_status run_all(struct command *command, struct xt_err *err)
     const struct xt_settings *s = &command->options->values;
     enum xt_status status = XT_OK;
     double others = 0;
-    struct xt_process_load load = {0};
-    if (s->bench.beside)
-        status = xt_process_load_begin(&load, s->bench.beside, err);
     for (int i = 0; i < command->count && !status; i++)
         status = run_one(command, i, err);
-    xt_process_load_end(&load);
     if (!status)
         status = report(command, err);
     for (int i = 0; i < command->count; i++)
         others = fmax(others, command->runs[i].result.others);
-    if (!status && !s->bench.beside)
+    if (!status && !is_beside(command))
         xt_cpu_warn_of_others(others);
     if (!status && command->old)
         status = xt_bench_compare(command->runs, command->count, s->bench.against, err);
@@ -195,10 +211,10 @@ static enum xt_status run_all(struct command *command, struct xt_err *err)
 
 enum xt_status xt_cmd_bench_step(struct xt_options *options, struct xt_err *err)
 {
-    struct command command = {.options = options,
-                              .count = xt_options_count(options, "device") *
-                                       xt_options_count(options, "batch") *
-                                       xt_options_count(options, "amp")};
+    struct command command = {
+        .options = options,
+        .count = xt_options_count(options, "device") * xt_options_count(options, "batch") *
+                 xt_options_count(options, "amp") * xt_options_count(options, "beside")};
     enum xt_status status =
         xt_mem_calloc(&command.runs, (size_t)command.count, sizeof *command.runs, "the runs", err);
     if (!status && options->values.bench.against)

@@ -121,7 +121,7 @@ static void describe_why(struct xt_report *report, struct xt_report *row,
 
 /* ---- the runs ---- */
 
-static void describe_run(struct xt_report *row, const struct xt_bench_run *run)
+static void describe_run(struct xt_report *row, const struct xt_bench_run *run, bool beside)
 {
     const struct xt_bench_step *r = &run->result;
     xt_report_add(row, "model", NULL, "%s", run->model);
@@ -130,6 +130,7 @@ static void describe_run(struct xt_report *row, const struct xt_bench_run *run)
     xt_report_add(row, "type", "type", "%-4s", xt_dtype_name(r->dtype));
     xt_report_add(row, "batch", "batch", "%d", r->batch);
     xt_report_add(row, "threads", "threads", "%d", r->threads);
+    xt_report_add(row, "beside", beside ? "beside" : NULL, "%d", run->beside);
     xt_report_add(row, "steps", NULL, "%d", r->steps);
     xt_report_add(row, "images_per_s", "images/s", "%9.1f", xt_bench_images_per_s(r));
     xt_report_add(row, "step_ms", "step ms", "%8.1f", 1e3 * r->step_s);
@@ -149,7 +150,7 @@ void xt_bench_describe(struct xt_report *report, const struct xt_bench_run *runs
     for (int i = 0; i < count; i++) {
         struct xt_report *row = xt_report_group(table, NULL);
         double rate = xt_bench_images_per_s(&runs[i].result);
-        describe_run(row, &runs[i]);
+        describe_run(row, &runs[i], show.beside);
         if (count > 1)
             xt_report_add(row, NULL, "to first", "%9.2f",
                           rate / xt_bench_images_per_s(&runs[0].result));

@@ -15,6 +15,7 @@
 struct xt_bench_run {
     const char *model;
     const char *device; /* as it was asked for */
+    int beside;         /* processes that kept CPUs busy meanwhile */
     struct xt_bench_step result;
     double old_rate; /* images/s of the same configuration in --against; 0: not compared */
 };
@@ -25,6 +26,7 @@ struct xt_bench_run {
 struct xt_bench_show {
     bool profile;
     bool why;
+    bool beside; /* the column, where not all runs are alone */
 };
 void xt_bench_describe(struct xt_report *report, const struct xt_bench_run *runs, int count,
                        struct xt_bench_show show);

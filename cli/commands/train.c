@@ -476,29 +476,13 @@ static void add_checkpoint_left(const struct xt_run_summary *run, struct xt_err 
                    step, line);
 }
 
-/* The run once more, with the number of threads that its checkpoint says. Comes back only where
- * that cannot be. */
-static enum xt_status start_again(const struct xt_run_summary *run, struct xt_err *err)
-{
-    struct xt_again again;
-    xt_log_note("%s", err->text);
-    enum xt_status status = xt_run_again_prepare(run, &again, err);
-    if (status)
-        return status;
-    fflush(NULL);
-    xt_again_start(&again);
-    xt_again_clear(&again);
-    return xt_err_set(err, XT_STOPPED, "stopped at step %" PRId64 " of %" PRId64 "; all is saved",
-                      run->state.step, run->plan.steps);
-}
-
 /* What is said before the first step. */
 static enum xt_status introduce(const struct xt_options *options, const struct xt_run_summary *run,
                                 bool silent, struct xt_err *err)
 {
     const struct xt_settings *s = run->settings;
     enum xt_status status = XT_OK;
-    if (!silent && !xt_run_is_again())
+    if (!silent && !xt_run_is_restarted())
         status = describe_run(options, run, err);
     if (!status && s->output.verbose) {
         xt_placement_print_threads(s, run->network->device.threads, stderr);
@@ -555,8 +539,6 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
     if (xt_guard_is_lost())
         status = xt_device_loss_take(loss, err);
     summary = xt_trainer_summary(trainer);
-    if (status == XT_STOPPED && summary.state.threads_again)
-        status = start_again(&summary, err);
     status = report_end(&view, status, err);
     return end(&summary, status, err);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/system/thread.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "cli/report.h"
@@ -153,13 +154,22 @@ static enum xt_dtype type_of(const char *name)
     return XT_F32;
 }
 
+/* As many as the run's last start computed with, where this process may use as many. */
+static int threads_of(const cJSON *with)
+{
+    const char *text = text_of(with, "threads");
+    long count = text ? strtol(text, NULL, 10) : 1;
+    int may = xt_thread_available(NULL);
+    return count < 1 ? 1 : count < may ? (int)count : may;
+}
+
 /* Opens the device that the run's last start had, and asks it again. */
 static enum xt_status look_at_device(struct look *look, const struct xt_settings *s,
                                      const cJSON *with, struct xt_err *err)
 {
     const char *place = text_of(with, "device");
     const struct xt_device_options options = {.spec = place,
-                                              .threads = 1,
+                                              .threads = threads_of(with),
                                               .cache_folder = s->device.cache_dir,
                                               .no_cache = !s->device.kernel_cache};
     enum xt_dtype type = type_of(text_of(with, "type"));

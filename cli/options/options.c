@@ -571,6 +571,12 @@ static enum xt_status unknown_key(const char *file, const struct xt_config_entry
                       xt_show(entry->key).text, hint);
 }
 
+/* What the config files of earlier versions' runs hold, and nothing depends on any more. */
+static bool is_obsolete(const char *name)
+{
+    return strcmp(name, "watch-cpus") == 0;
+}
+
 /* What is not the run's: where it lies, as --resume says now, and how much is said. */
 static bool is_of_one_start(const struct xt_option *option)
 {
@@ -588,6 +594,8 @@ static enum xt_status take_entry(void *context, const struct xt_config_entry *en
     char spelt[NAME_ROOM + 4];
     to_dashes(name, entry->key);
     spell(spelt, name, true);
+    if (is_obsolete(name))
+        return XT_OK;
     const struct xt_option *option = xt_option_find(name);
     if (!option || strcmp(spelt, entry->key) != 0)
         return unknown_key(file, entry, options->command, err);

@@ -306,18 +306,13 @@ static const struct xt_option table[] = {
      XT_GROUP_MACHINE, NETWORK | BENCH | SELFTEST | SCALE, CHOICE(network.amp, amp_names, "off"),
      .lists = BENCH, .resume = XT_RESUME_SAYS},
     {"threads",
-     "threads that compute; 0: as many as the process may use, fewer where other processes hold "
-     "the CPUs at the start",
+     "threads that compute, on which last bits depend; 0: as many as the process may use, or as "
+     "the run that is resumed had",
      XT_GROUP_MACHINE, NETWORK | EXPORT | DIFF | BENCH | SELFTEST | INFER | WARM | SCALE,
      INTEGER(device.threads, 0, 4096, "0")},
     {"oversubscribe", "take --threads also where the process may not use as many", XT_GROUP_MACHINE,
      NETWORK | EXPORT | DIFF | BENCH | SELFTEST | INFER | WARM | SCALE,
      FLAG(device.oversubscribe, "false")},
-    {"watch-cpus",
-     "on the CPU, without --threads: so often it is looked whether other processes hold the CPUs; "
-     "where they do for 3 such times the run is saved and goes on with fewer threads, where they "
-     "have gone for 6 with more, 12 apart at least; 0: never",
-     XT_GROUP_MACHINE, TRAIN, DURATION(run.watch_cpus, 0, 1e9, "10s")},
     {"workers",
      "threads that read images; 0: half as many as the process may use, 8 at most, and more where "
      "steps need them",
@@ -492,7 +487,7 @@ static const struct xt_option table[] = {
      XT_GROUP_OUTPUT, STEP, FLAG(bench.why, "false"), .not_in_config = true},
 
     {"beside", "measure beside that many processes that keep CPUs busy", XT_GROUP_MACHINE, STEP,
-     INTEGER(bench.beside, 0, 4096, "0"), .not_in_config = true},
+     INTEGER(bench.beside, 0, 4096, "0"), .lists = STEP, .not_in_config = true},
 
     {"against",
      "compare with what --json wrote before; slower by more than 10 % exits with 1; for data "

@@ -6,7 +6,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/system/process.h"
 #include "base/system/thread.h"
 
 static void at_least_one_thread_and_no_more_than_the_machine_has(void **state)
@@ -57,35 +56,6 @@ static void slurm_binds_where_it_gives_less(void **state)
         assert_int_equal(xt_thread_available(NULL), without);
     }
     unsetenv("SLURM_CPUS_PER_TASK");
-}
-
-static void fewer_threads_compute_where_others_hold_the_cpus(void **state)
-{
-    (void)state;
-    assert_int_equal(xt_thread_best(2, 0), 2);
-    assert_int_equal(xt_thread_best(2, 0.4), 2);
-    assert_int_equal(xt_thread_best(2, 1), 1);
-    assert_int_equal(xt_thread_best(2, 10), 1);
-    assert_int_equal(xt_thread_best(1, 1000), 1);
-    assert_int_equal(xt_thread_best(16, 1), 15);
-    assert_int_equal(xt_thread_best(16, 4), 12);
-    assert_in_range(xt_thread_best(16, 1000), 1, 2);
-}
-
-static void the_count_beside_others_is_found_by_trying(void **state)
-{
-    (void)state;
-    struct xt_process_load load;
-    struct xt_err err = {0};
-    int most = xt_thread_available(NULL);
-    assert_int_equal(xt_thread_beside_others(1), 1);
-    assert_in_range(xt_thread_beside_others(most), 1, most);
-    if (most < 2)
-        support_skip("this process may use one CPU");
-    assert_int_equal(xt_process_load_begin(&load, 10 * most, &err), XT_OK);
-    int beside = xt_thread_beside_others(most);
-    xt_process_load_end(&load);
-    assert_in_range(beside, 1, most - 1);
 }
 
 static void the_memory_limit_is_at_most_the_machine(void **state)
@@ -140,8 +110,6 @@ int main(void)
         cmocka_unit_test(at_least_one_thread_and_no_more_than_the_machine_has),
         cmocka_unit_test(the_affinity_of_the_process_binds),
         cmocka_unit_test(slurm_binds_where_it_gives_less),
-        cmocka_unit_test(fewer_threads_compute_where_others_hold_the_cpus),
-        cmocka_unit_test(the_count_beside_others_is_found_by_trying),
         cmocka_unit_test(the_memory_limit_is_at_most_the_machine),
         cmocka_unit_test(the_available_memory_is_what_the_limit_leaves_at_most),
         cmocka_unit_test(a_limit_of_addresses_is_one_of_memory),

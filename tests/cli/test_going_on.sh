@@ -16,7 +16,7 @@ expect 0 'going on from ../here/a/state-00000008.safetensors, step 8 of 9' "$xtr
 grep -q '^steps: 9 ' ../here/a/config.yaml || fail 'config.yaml does not say what the run is now' "$(cat ../here/a/config.yaml)"
 expect 0 'going on from ../here/a/state-00000009.safetensors, step 9 of 9' "$xtrain" --resume ../here/a/state-00000009.safetensors
 # A run that started itself again has said what it is.
-XTRAIN_AGAIN=00,-1 expect 0 'going on from ../here/a/state-00000009.safetensors, step 9 of 9' "$xtrain" --resume ../here/a
+XTRAIN_REEXEC=00,-1 expect 0 'going on from ../here/a/state-00000009.safetensors, step 9 of 9' "$xtrain" --resume ../here/a
 ! grep -q '^training LPRNet\|^saving to' <<<"$said" || fail 'it says all of it again' "$said"
 expect 0 'saving to b' "$xtrain" --resume ../here/a --out b
 ! grep -q '^resume' b/config.yaml || fail 'config.yaml goes on with another run' "$(cat b/config.yaml)"
@@ -81,6 +81,9 @@ done
 expect 3 'whole/last.safetensors is no checkpoint; --resume takes' "$xtrain" --resume whole/last.safetensors
 expect 0 'is of a run of 8 steps, now there are 10' "$xtrain" --resume whole --steps 10 --sched constant --warmup 0
 ! grep -q 'the rate of the next step' <<<"$said" || fail 'a rate that stays is called another' "$said"
+# A line of an earlier version's run.
+echo 'watch_cpus: 10s' >>whole/config.yaml
+expect 0 'going on from whole/state-' "$xtrain" --resume whole --steps 10 --sched constant --warmup 0
 rm whole/config.yaml
 expect 3 'no config.yaml is beside the checkpoints; give --model' "$xtrain" --resume whole
 expect 3 'there is no such file or folder' "$xtrain" --resume nowhere

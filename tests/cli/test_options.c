@@ -573,7 +573,6 @@ static const struct {
     {"xpu", "the same as device"},
     {"threads", "recorded as what it came to, beside CPU and library: last digits"},
     {"oversubscribe", "says only that --threads is meant"},
-    {"watch-cpus", "the threads that it comes to are recorded, as those of threads"},
     {"device-check", "looks at the device before the run"},
     {"on-device-loss", "what is done when the run cannot go on"},
     {"device-timeout", "what is done when the run cannot go on"},

@@ -2,7 +2,8 @@
 # What a run records of what it was made with, and xtrain verify that looks again.
 . tests/cli/common.sh
 cd "$tree"
-train=("${small[@]}" --threads 1 --quiet --eval-every 2 --val 'synth:plates?count=4&seed=5' --ema 0.9)
+threads=$(nproc)
+train=("${small[@]}" --threads "$threads" --quiet --eval-every 2 --val 'synth:plates?count=4&seed=5' --ema 0.9)
 "$xtrain" "${train[@]}" --steps 2 --out run >/dev/null
 expect 0 'all is as recorded: ' "$xtrain" verify run
 for file in last best ema; do
@@ -11,6 +12,7 @@ for file in last best ema; do
 done
 grep -aq '"made_on":"[^"]' run/last.safetensors && grep -aq '"made_with":"oneDNN [0-9]' run/last.safetensors ||
   fail 'what the weights say of themselves'
+grep -q "\"ranks\":1,.*\"threads\":\"$threads\"" run/proof.json || fail 'ranks and threads are not recorded' "$(cat run/proof.json)"
 expect 0 '"as_recorded":true' "$xtrain" verify run --json
 
 # Going on: a start that is alike is counted, another is listed, and what was recorded stays right.

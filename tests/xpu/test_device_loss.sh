@@ -37,7 +37,7 @@ grep -q '^warning: xpu:0: .* has not answered for [0-9]* s, in .*; what it was g
   fail 'a device that does not answer is not spoken of before'
 
 # One that fails each time, before there is a checkpoint, ends.
-XTRAIN_AGAIN=5,-1 train 'launch 60' --on-device-loss resume
+XTRAIN_REEXEC=5,-1 train 'launch 60' --on-device-loss resume
 [ "$code" = 4 ] || fail "a device that never works: exit code $code"
 grep -q '^xtrain: error: the device was lost: .*; there is no checkpoint yet; it was lost 5 times in a row without coming further$' \
   "$work/said" || fail 'it does not say why it gives up'

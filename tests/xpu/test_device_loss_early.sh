@@ -11,7 +11,7 @@ grep -Eq '^warning: the device was lost before the run began: xpu:0: .*; there i
   "$work/said" || fail 'lost in the check: the sentence'
 [ "$(losses "$work/run" | wc -l)" = 4 ] || fail 'the run is not whole'
 
-XTRAIN_AGAIN=5,-1 train_under 'abort 5' --on-device-loss resume
+XTRAIN_REEXEC=5,-1 train_under 'abort 5' --on-device-loss resume
 [ "$code" = 4 ] && [ ! -e "$work/run" ] || fail "an abort in the check each time: exit code $code"
 grep -q '^xtrain: error: the device was lost: .*its driver gave up (abort); .*; it was lost 5 times in a row without coming further$' \
   "$work/said" || fail 'an abort in the check each time: the sentence'

@@ -23,8 +23,7 @@ enum xt_status xt_trainer_why_stop(struct xt_trainer *trainer, bool *done)
     else if (s->run.overfit && xt_trainer_has_learnt(trainer))
         trainer->end = XT_END_LEARNT;
     *done = trainer->end != XT_END_STEPS;
-    trainer->threads_again = *done ? 0 : xt_others_look(&trainer->others, xt_thread_seconds());
-    return trainer->threads_again ? XT_STOPPED : XT_OK;
+    return XT_OK;
 }
 
 /* Whether the bad images of all ranks are too many; an image that several met is one. */

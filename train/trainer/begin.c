@@ -45,6 +45,7 @@ static enum xt_status open_record(struct xt_trainer *trainer, struct xt_err *err
         .type = xt_amp_dtype(trainer->settings->network.amp),
         .checked = trainer->network.device_checked,
         .step = trainer->step,
+        .ranks = trainer->settings->ranks ? trainer->settings->ranks->size : 1,
     };
     return status ? status : xt_proof_open(&trainer->proof, &trainer->folder, &start, err);
 }

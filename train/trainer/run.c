@@ -168,37 +168,8 @@ static enum xt_status train_step(struct xt_trainer *trainer, struct xt_err *err)
     return status;
 }
 
-/* Primitives are made for a number of threads: for another one the run has to begin again. */
-static void watch_cpus(struct xt_trainer *trainer)
-{
-    const struct xt_settings *s = trainer->settings;
-    const struct xt_device *device = &trainer->network.device;
-    double every = s->device.threads || s->ranks || device->own_memory ? 0 : s->run.watch_cpus;
-    xt_others_begin(&trainer->others, device->threads, xt_thread_available(NULL), every);
-}
-
-/* A run that goes on takes the number of threads from its checkpoint. */
-static enum xt_status save_for_threads(struct xt_trainer *trainer, struct xt_err *err)
-{
-    int threads = trainer->network.device.threads;
-    trainer->network.device.threads = trainer->threads_again;
-    trainer->saved_step = -1;
-    enum xt_status status = xt_trainer_save(trainer, err);
-    trainer->network.device.threads = threads;
-    if (status)
-        return status;
-    return xt_err_set(err, XT_STOPPED,
-                      "other processes %s the CPUs: going on from step %" PRId64
-                      " with %s, which is faster then; sums differ in their last digits "
-                      "(--threads %d holds to its number)",
-                      trainer->threads_again < threads ? "hold" : "have left", trainer->step,
-                      xt_count(trainer->threads_again, "thread").text, threads);
-}
-
 static enum xt_status stop(struct xt_trainer *trainer, enum xt_status why, struct xt_err *err)
 {
-    if (trainer->threads_again)
-        return save_for_threads(trainer, err);
     enum xt_status status = xt_trainer_save(trainer, err);
     if (status)
         return status;
@@ -247,11 +218,10 @@ enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_
     };
     trainer->observer = *observer;
     trainer->start_time = xt_thread_seconds();
-    /* Not the process' age: a run that starts itself again keeps its process. */
+    /* Not the process' age: a run that was resumed after a lost device keeps its process. */
     trainer->costs.start += trainer->start_time - trainer->init_time;
     xt_energy_open(&trainer->energy, NULL);
     xt_trainer_begin_rates(trainer);
-    watch_cpus(trainer);
     xt_slow_watch_begin(&trainer->slow, &trainer->network);
     say_slow(trainer);
     enum xt_status status =

@@ -45,7 +45,6 @@ static struct xt_run_state state_of(const struct xt_trainer *trainer)
         .evaluated_step = trainer->evaluated_step,
         .end = trainer->end,
         .diverged = trainer->diverged,
-        .threads_again = trainer->threads_again,
     };
 }
 

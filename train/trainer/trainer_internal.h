@@ -3,7 +3,6 @@
 #define XT_TRAIN_TRAINER_TRAINER_INTERNAL_H
 
 #include "base/system/energy.h"
-#include "base/system/others.h"
 #include "data/loader.h"
 #include "data/sources/source.h"
 #include "device/faults/watchdog.h"
@@ -99,10 +98,8 @@ struct xt_trainer {
     struct xt_monitor *monitor;   /* of an XPU, while steps are trained; NULL: none */
     struct xt_watchdog *watchdog; /* of an XPU, while steps are trained; NULL: none */
     struct xt_monitor_figures device_figures;
-    struct xt_transfers crossed;  /* the bus, in steps of this process; nothing on the CPU */
-    struct xt_guard_counts asked; /* of an XPU, likewise */
-    struct xt_others others;      /* who else holds the CPUs */
-    int threads_again; /* the run is to be started again with so many threads; 0: it is not */
+    struct xt_transfers crossed;         /* the bus, in steps of this process; nothing on the CPU */
+    struct xt_guard_counts asked;        /* of an XPU, likewise */
     struct xt_slow_watch slow;           /* what makes it slow, while steps are trained */
     bool said_unreadable;                /* what cannot be read of the device */
     struct xt_step_seconds step_seconds; /* of the last step */

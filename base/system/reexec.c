@@ -1,4 +1,4 @@
-#include "base/system/again.h"
+#include "base/system/reexec.h"
 
 #include <linux/close_range.h>
 #include <stdbool.h>
@@ -103,7 +103,7 @@ static enum xt_status append_word(struct xt_str *to, const char *word, struct xt
     return xt_str_append(to, word, strlen(word) + 1, err);
 }
 
-static enum xt_status fill(struct xt_again *again, const struct xt_str *line,
+static enum xt_status fill(struct xt_reexec *reexec, const struct xt_str *line,
                            const struct xt_str *before, const char *const *without,
                            const char *const *with, const char *variable, struct xt_err *err)
 {
@@ -121,65 +121,65 @@ static enum xt_status fill(struct xt_again *again, const struct xt_str *line,
     size_t variables = count_words(before);
     char **news = NULL;
     if (!status)
-        status = xt_mem_calloc(&again->arguments, arguments + more + 1, sizeof(char *),
+        status = xt_mem_calloc(&reexec->arguments, arguments + more + 1, sizeof(char *),
                                "a command line", err);
     if (!status)
-        status = xt_mem_calloc(&again->environment, variables + 2, sizeof(char *), "an environment",
-                               err);
+        status = xt_mem_calloc(&reexec->environment, variables + 2, sizeof(char *),
+                               "an environment", err);
     if (!status)
         status = xt_mem_calloc(&news, more + 1, sizeof(char *), "a command line", err);
-    again->words = all.data;
+    reexec->words = all.data;
     if (status)
         return status;
     char *word = all.data + new_words;
     for (size_t i = 0; i < more; i++, word += strlen(word) + 1)
         news[i] = word;
-    struct list list = {.to = again->arguments};
+    struct list list = {.to = reexec->arguments};
     choose_arguments(&list, all.data, arguments, without, news);
-    list = (struct list){.to = again->environment};
+    list = (struct list){.to = reexec->environment};
     choose_environment(&list, all.data + line->length, variables, word);
-    again->variable = word;
+    reexec->variable = word;
     free(news);
     return XT_OK;
 }
 
-enum xt_status xt_again_prepare(struct xt_again *again, const char *const *without,
-                                const char *const *with, const char *variable, struct xt_err *err)
+enum xt_status xt_reexec_prepare(struct xt_reexec *reexec, const char *const *without,
+                                 const char *const *with, const char *variable, struct xt_err *err)
 {
     struct xt_str line = {0};
     struct xt_str before = {0};
-    *again = (struct xt_again){0};
+    *reexec = (struct xt_reexec){0};
     enum xt_status status = read_words(&line, "/proc/self/cmdline", err);
     if (!status)
         status = read_words(&before, "/proc/self/environ", err);
     if (!status)
-        status = fill(again, &line, &before, without, with, variable, err);
+        status = fill(reexec, &line, &before, without, with, variable, err);
     xt_str_clear(&line);
     xt_str_clear(&before);
     if (status)
-        xt_again_clear(again);
+        xt_reexec_clear(reexec);
     return status;
 }
 
-void xt_again_clear(struct xt_again *again)
+void xt_reexec_clear(struct xt_reexec *reexec)
 {
-    free(again->words);
-    free(again->arguments);
-    free(again->environment);
-    *again = (struct xt_again){0};
+    free(reexec->words);
+    free(reexec->arguments);
+    free(reexec->environment);
+    *reexec = (struct xt_reexec){0};
 }
 
-void xt_again_start(const struct xt_again *again)
+void xt_reexec_start(const struct xt_reexec *reexec)
 {
-    if (!again->arguments)
+    if (!reexec->arguments)
         return;
     xt_stop_hold();
     /* A driver's files among them, with which its memory stays taken. */
     syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
-    execve("/proc/self/exe", again->arguments, again->environment);
+    execve("/proc/self/exe", reexec->arguments, reexec->environment);
 }
 
-_Noreturn void xt_again_end(int code)
+_Noreturn void xt_reexec_exit(int code)
 {
     _exit(code);
 }

@@ -1,6 +1,6 @@
 /* A program that starts itself again in its own place: with its options, its environment and its
  * process id, less what is left out and more what is new. */
-#include "base/system/again.h"
+#include "base/system/reexec.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -29,13 +29,13 @@ static int begin(void)
 {
     static const char *const without[] = {"resume", "out", NULL};
     static const char *const with[] = {"--resume", "a folder", NULL};
-    struct xt_again again;
+    struct xt_reexec reexec;
     struct xt_err err;
     setenv("OWN", "set by itself", 1);
-    if (xt_again_prepare(&again, without, with, "NOTE=1", &err))
+    if (xt_reexec_prepare(&reexec, without, with, "NOTE=1", &err))
         return 1;
-    strcpy(again.variable, "NOTE=2");
-    xt_again_start(&again);
+    strcpy(reexec.variable, "NOTE=2");
+    xt_reexec_start(&reexec);
     return 1;
 }
 

@@ -147,10 +147,8 @@ enum { MODELS_MAX = 31 };
 
 static void list_models(const char *names[MODELS_MAX + 1])
 {
-    size_t count = 0;
-    const struct xt_model_info *const *models = xt_model_all(&count);
-    for (size_t i = 0; i < count && i < MODELS_MAX; i++)
-        names[i] = models[i]->name;
+    for (size_t i = 0; xt_model_at(i) && i < MODELS_MAX; i++)
+        names[i] = xt_model_at(i)->name;
 }
 
 static enum xt_status run(int argc, const char *const *argv, struct xt_err *err)

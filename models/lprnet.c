@@ -5,7 +5,7 @@
 
 #include "models/registry.h"
 
-extern const struct xt_model_info xt_model_lprnet;
+extern const struct xt_model_info xt_model_lprnet[];
 
 static struct xt_value *conv(struct xt_net *net, struct xt_value *in, const char *name,
                              int channels, int kh, int kw)
@@ -62,10 +62,11 @@ static struct xt_value *average(struct xt_net *net, struct xt_value *in, int ker
 }
 
 /* The taps are 4 high and 18 wide. */
-static struct xt_value *describe(struct xt_net *net, const struct xt_model_options *options)
+static struct xt_value *describe(struct xt_net *net, const struct xt_model_info *model,
+                                 const struct xt_model_options *options)
 {
     struct xt_value *taps[4];
-    struct xt_value *x = xt_net_input(net, xt_model_lprnet.height, xt_model_lprnet.width, 3);
+    struct xt_value *x = xt_net_input(net, model->height, model->width, 3);
     x = norm_relu(net, conv(net, x, "backbone.0", 64, 3, 3), "backbone.1");
     taps[0] = average(net, x, 5, 5, 5, 5);
     x = block(net, max_pool(net, x, 1, 1), 4, 128);
@@ -102,19 +103,22 @@ static const struct xt_class_layer class_layers[] = {
     {.name = NULL},
 };
 
-const struct xt_model_info xt_model_lprnet = {
-    .name = "lprnet",
-    .title = "LPRNet, licence plates",
-    .height = 24,
-    .width = 94,
-    .bgr = true,
-    .mean = 127.5f,
-    .scale = 1 / 128.0f,
-    .time_steps = 18,
-    .class_layers = class_layers,
-    .initial_bias = 0.01f,
-    .default_data = "synth:plates?count=50000&seed=1",
-    .default_val = "synth:plates?count=1000&seed=2",
-    .recipes = {recipe, fine_tune},
-    .describe = describe,
-};
+const struct xt_model_info xt_model_lprnet[] = {
+    {
+        .name = "lprnet",
+        .title = "LPRNet, licence plates",
+        .in_selftest = true,
+        .height = 24,
+        .width = 94,
+        .bgr = true,
+        .mean = 127.5f,
+        .scale = 1 / 128.0f,
+        .time_steps = 18,
+        .class_layers = class_layers,
+        .initial_bias = 0.01f,
+        .default_data = "synth:plates?count=50000&seed=1",
+        .default_val = "synth:plates?count=1000&seed=2",
+        .recipes = {recipe, fine_tune},
+        .describe = describe,
+    },
+    {.name = NULL}};

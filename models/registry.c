@@ -5,19 +5,21 @@
 #include "base/str.h"
 #include "engine/fuse.h"
 
-const struct xt_model_info *const *xt_model_all(size_t *count)
+const struct xt_model_info *xt_model_at(size_t i)
 {
-    *count = 0;
-    while (xt_models[*count])
-        ++*count;
-    return xt_models;
+    for (const struct xt_model_info *const *family = xt_models; *family; family++)
+        for (const struct xt_model_info *model = *family; model->name; model++)
+            if (i-- == 0)
+                return model;
+    return NULL;
 }
 
 const struct xt_model_info *xt_model_find(const char *name)
 {
-    for (const struct xt_model_info *const *model = xt_models; *model; model++)
-        if (strcmp((*model)->name, name) == 0)
-            return *model;
+    const struct xt_model_info *model = NULL;
+    for (size_t i = 0; (model = xt_model_at(i)); i++)
+        if (strcmp(model->name, name) == 0)
+            return model;
     return NULL;
 }
 
@@ -28,8 +30,8 @@ enum xt_status xt_model_get(const char *name, const struct xt_model_info **out, 
         return XT_OK;
     struct xt_str names = {0};
     enum xt_status status = XT_OK;
-    for (size_t i = 0; xt_models[i] && !status; i++)
-        status = xt_str_printf(&names, err, "%s%s", i ? ", " : "", xt_models[i]->name);
+    for (size_t i = 0; xt_model_at(i) && !status; i++)
+        status = xt_str_printf(&names, err, "%s%s", i ? ", " : "", xt_model_at(i)->name);
     if (!status)
         status = xt_err_set(err, XT_ERR_USAGE, "--model %s: there is no such network; there is %s",
                             name, xt_str_get(&names));
@@ -54,7 +56,7 @@ enum xt_status xt_model_net(const struct xt_model_info *model,
     struct xt_net *net = xt_net_create(err);
     if (!net)
         return err->status;
-    enum xt_status status = xt_net_finish(net, model->describe(net, options), err);
+    enum xt_status status = xt_net_finish(net, model->describe(net, model, options), err);
     if (status)
         xt_net_destroy(net);
     else

@@ -1,7 +1,8 @@
 /* The networks: what each one reads, how it is described, and the recipes that train it
  * well.
  *
- * A new network is one file that defines a `struct xt_model_info` and one line in list.c. All
+ * A new network, or a family of them, is one file that defines an array of `struct xt_model_info`,
+ * and one line in list.c. All
  * constant.
  */
 #ifndef XT_MODELS_REGISTRY_H
@@ -38,6 +39,7 @@ struct xt_class_layer {
 struct xt_model_info {
     const char *name;
     const char *title; /* for people */
+    bool in_selftest;  /* held op by op where no --model says which: the others have the same ops */
     int height, width; /* of the input, pixels; unless the run says otherwise where any_size */
     bool any_size;
     int smallest;      /* height and width that it takes at least, where any_size */
@@ -55,13 +57,16 @@ struct xt_model_info {
     struct xt_recipes recipes;
     /* Describes the network as data; returns the logits, [1][time_steps][classes] ([1][1][classes]
      * of a classifier). Called by xt_model_net. */
-    struct xt_value *(*describe)(struct xt_net *net, const struct xt_model_options *options);
+    struct xt_value *(*describe)(struct xt_net *net, const struct xt_model_info *model,
+                                 const struct xt_model_options *options);
+    const void *variant; /* of a family, what its describe goes by */
     /* The self-test's networks, which are of ops as they run, instead; NULL else. */
     struct xt_tensor *(*describe_ops)(struct xt_graph *graph,
                                       const struct xt_model_options *options);
 };
 
-/* The networks that there are, in list.c; ends in NULL. A test may link a list of its own. */
+/* The networks that there are, in list.c: of each family an array that ends in one without a name;
+ * ends in NULL. A test may link a list of its own. */
 extern const struct xt_model_info *const xt_models[];
 
 /* What the model reads unless someone says otherwise. */
@@ -69,8 +74,8 @@ struct xt_normalise xt_model_normalise(const struct xt_model_info *model);
 
 /* NULL where there is none of that name. */
 const struct xt_model_info *xt_model_find(const char *name);
-/* All of them; *count is set. */
-const struct xt_model_info *const *xt_model_all(size_t *count);
+/* The i-th; NULL behind the last. */
+const struct xt_model_info *xt_model_at(size_t i);
 /* As xt_model_find, with an error that names what there is. */
 enum xt_status xt_model_get(const char *name, const struct xt_model_info **out, struct xt_err *err);
 

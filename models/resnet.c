@@ -1,25 +1,30 @@
-/* ResNet-50 (He et al. 2016, arXiv:1512.03385) in its version 1.5: the stride stands on the 3x3
- * convolution of a block. Parameter names and their order are torchvision's.
+/* ResNet (He et al. 2016, arXiv:1512.03385; of bottlenecks in its version 1.5: the stride stands on
+ * the 3x3 convolution), ResNeXt (Xie et al. 2017, arXiv:1611.05431) and wide ResNet (Zagoruyko &
+ * Komodakis 2016, arXiv:1605.07146). Parameter names and their order are torchvision's.
  */
 #include <math.h>
 #include <stdio.h>
 
 #include "models/registry.h"
 
-extern const struct xt_model_info xt_model_resnet50;
+extern const struct xt_model_info xt_model_resnets[];
 
-enum { EXPANSION = 4 };
+enum { STAGES = 4 };
 
-static struct xt_value *conv(struct xt_net *net, struct xt_value *in, const char *name,
-                             int channels, int kernel, int stride)
+/* What tells the networks of the family apart. */
+struct variant {
+    int depths[STAGES]; /* blocks of a stage */
+    int expansion;      /* of a block's output; 1: a block is two 3x3 convolutions */
+    int groups;
+    int group_width; /* of the 3x3 convolution, for each 64 of the stage's width */
+};
+
+static struct xt_value *conv(struct xt_net *net, struct xt_value *in, struct xt_net_conv spec)
 {
-    int pad = kernel / 2;
-    return xt_net_conv(net, in,
-                       &(struct xt_net_conv){.name = name,
-                                             .channels = channels,
-                                             .kernel = {kernel, kernel},
-                                             .stride = {stride, stride},
-                                             .pad = {pad, pad, pad, pad}});
+    int pad = spec.kernel[0] / 2;
+    for (int i = 0; i < XT_SIDES; i++)
+        spec.pad[i] = pad;
+    return xt_net_conv(net, in, &spec);
 }
 
 static struct xt_value *norm(struct xt_net *net, struct xt_value *in, const char *name)
@@ -30,7 +35,10 @@ static struct xt_value *norm(struct xt_net *net, struct xt_value *in, const char
 static struct xt_value *stem(struct xt_net *net, const struct xt_model_options *options)
 {
     struct xt_value *x = xt_net_input(net, options->height, options->width, 3);
-    x = xt_net_relu(net, norm(net, conv(net, x, "conv1", 64, 7, 2), "bn1"));
+    x = conv(
+        net, x,
+        (struct xt_net_conv){.name = "conv1", .channels = 64, .kernel = {7, 7}, .stride = {2, 2}});
+    x = xt_net_relu(net, norm(net, x, "bn1"));
     return xt_net_max_pool(
         net, x, &(struct xt_net_pool){.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1, 1, 1}});
 }
@@ -38,38 +46,59 @@ static struct xt_value *stem(struct xt_net *net, const struct xt_model_options *
 /* Where a block stands, and what it is like. */
 struct block {
     char prefix[32]; /* "layer1.0" */
-    int width;       /* of the 3x3 convolution */
+    const struct variant *variant;
+    int width; /* the stage's */
     int stride;
-    bool downsample;
 };
 
-static const char *name_in(const struct block *block, const char *name, char *out, size_t size)
-{
-    snprintf(out, size, "%s.%s", block->prefix, name);
-    return out;
-}
+/* A convolution and its norm in a block. */
+struct layer {
+    const char *conv, *norm;
+    int channels, kernel, stride, groups;
+};
 
-/* The block's convolution and norm of this number. */
 static struct xt_value *layer(struct xt_net *net, struct xt_value *in, const struct block *block,
-                              const char *conv_name, const char *norm_name, int channels,
-                              int kernel, int stride)
+                              struct layer l)
 {
     char name[64];
-    struct xt_value *x =
-        conv(net, in, name_in(block, conv_name, name, sizeof name), channels, kernel, stride);
-    return norm(net, x, name_in(block, norm_name, name, sizeof name));
+    snprintf(name, sizeof name, "%s.%s", block->prefix, l.conv);
+    struct xt_value *x = conv(net, in,
+                              (struct xt_net_conv){.name = name,
+                                                   .channels = l.channels,
+                                                   .kernel = {l.kernel, l.kernel},
+                                                   .stride = {l.stride, l.stride},
+                                                   .groups = l.groups});
+    snprintf(name, sizeof name, "%s.%s", block->prefix, l.norm);
+    return norm(net, x, name);
 }
 
-static struct xt_value *bottleneck(struct xt_net *net, struct xt_value *in,
-                                   const struct block *block)
+static struct xt_value *basic(struct xt_net *net, struct xt_value *in, const struct block *b)
 {
-    int out = EXPANSION * block->width;
-    struct xt_value *x = layer(net, in, block, "conv1", "bn1", block->width, 1, 1);
-    x = layer(net, xt_net_relu(net, x), block, "conv2", "bn2", block->width, 3, block->stride);
-    x = layer(net, xt_net_relu(net, x), block, "conv3", "bn3", out, 1, 1);
+    struct xt_value *x =
+        layer(net, in, b, (struct layer){"conv1", "bn1", b->width, 3, b->stride, 1});
+    return layer(net, xt_net_relu(net, x), b, (struct layer){"conv2", "bn2", b->width, 3, 1, 1});
+}
+
+static struct xt_value *bottleneck(struct xt_net *net, struct xt_value *in, const struct block *b)
+{
+    const struct variant *v = b->variant;
+    int width = b->width * v->group_width / 64 * v->groups;
+    struct xt_value *x = layer(net, in, b, (struct layer){"conv1", "bn1", width, 1, 1, 1});
+    x = layer(net, xt_net_relu(net, x), b,
+              (struct layer){"conv2", "bn2", width, 3, b->stride, v->groups});
+    return layer(net, xt_net_relu(net, x), b,
+                 (struct layer){"conv3", "bn3", b->width * v->expansion, 1, 1, 1});
+}
+
+static struct xt_value *add_block(struct xt_net *net, struct xt_value *in, const struct block *b)
+{
+    int out = b->width * b->variant->expansion;
+    bool is_basic = b->variant->expansion == 1;
+    struct xt_value *x = is_basic ? basic(net, in, b) : bottleneck(net, in, b);
     struct xt_value *shortcut = in;
-    if (block->downsample)
-        shortcut = layer(net, in, block, "downsample.0", "downsample.1", out, 1, block->stride);
+    if (in && (b->stride > 1 || in->c != out))
+        shortcut =
+            layer(net, in, b, (struct layer){"downsample.0", "downsample.1", out, 1, b->stride, 1});
     return xt_net_relu(net, xt_net_add(net, x, shortcut, NULL));
 }
 
@@ -85,20 +114,20 @@ static struct xt_value *head(struct xt_net *net, struct xt_value *in, int classe
                                                  .bias_init = init});
 }
 
-static struct xt_value *describe(struct xt_net *net, const struct xt_model_options *options)
+static struct xt_value *describe(struct xt_net *net, const struct xt_model_info *model,
+                                 const struct xt_model_options *options)
 {
-    static const int depths[] = {3, 4, 6, 3};
-    enum { STAGES = sizeof depths / sizeof depths[0] };
+    const struct variant *variant = model->variant;
     struct xt_value *x = stem(net, options);
     for (int stage = 0; stage < STAGES; stage++)
-        for (int i = 0; i < depths[stage]; i++) {
+        for (int i = 0; i < variant->depths[stage]; i++) {
             struct block block = {
+                .variant = variant,
                 .width = 64 << stage,
                 .stride = stage > 0 && i == 0 ? 2 : 1,
-                .downsample = i == 0,
             };
             snprintf(block.prefix, sizeof block.prefix, "layer%d.%d", stage + 1, i);
-            x = bottleneck(net, x, &block);
+            x = add_block(net, x, &block);
         }
     return head(net, x, options->classes);
 }
@@ -121,20 +150,57 @@ static const struct xt_class_layer class_layers[] = {
     {.name = NULL},
 };
 
-const struct xt_model_info xt_model_resnet50 = {
-    .name = "resnet50",
-    .title = "ResNet-50, images by class",
-    .height = 224,
-    .width = 224,
-    .any_size = true,
-    .smallest = 32,
-    .mean = 127.5f,
-    .scale = 1 / 127.5f,
-    .published = "imagenet",
-    .head = "fc",
-    .class_layers = class_layers,
-    .default_data = "synth:shapes?count=20000&seed=1",
-    .default_val = "synth:shapes?count=1000&seed=2",
-    .recipes = {recipe, fine_tune},
-    .describe = describe,
+/* What the networks of the family have alike. */
+#define FAMILY                                                                                     \
+    .height = 224, .width = 224, .any_size = true, .smallest = 32, .mean = 127.5f,                 \
+    .scale = 1 / 127.5f, .published = "imagenet", .head = "fc", .class_layers = class_layers,      \
+    .default_data = "synth:shapes?count=20000&seed=1",                                             \
+    .default_val = "synth:shapes?count=1000&seed=2", .recipes = {recipe, fine_tune},               \
+    .describe = describe
+
+const struct xt_model_info xt_model_resnets[] = {
+    {
+        .name = "resnet18",
+        .title = "ResNet-18, images by class",
+        .variant = &(const struct variant){{2, 2, 2, 2}, 1, 1, 64},
+        FAMILY,
+    },
+    {
+        .name = "resnet34",
+        .title = "ResNet-34, images by class",
+        .variant = &(const struct variant){{3, 4, 6, 3}, 1, 1, 64},
+        FAMILY,
+    },
+    {
+        .name = "resnet50",
+        .title = "ResNet-50, images by class",
+        .in_selftest = true,
+        .variant = &(const struct variant){{3, 4, 6, 3}, 4, 1, 64},
+        FAMILY,
+    },
+    {
+        .name = "resnet101",
+        .title = "ResNet-101, images by class",
+        .variant = &(const struct variant){{3, 4, 23, 3}, 4, 1, 64},
+        FAMILY,
+    },
+    {
+        .name = "resnet152",
+        .title = "ResNet-152, images by class",
+        .variant = &(const struct variant){{3, 8, 36, 3}, 4, 1, 64},
+        FAMILY,
+    },
+    {
+        .name = "resnext50_32x4d",
+        .title = "ResNeXt-50 of 32 groups of 4, images by class",
+        .variant = &(const struct variant){{3, 4, 6, 3}, 4, 32, 4},
+        FAMILY,
+    },
+    {
+        .name = "wide_resnet50_2",
+        .title = "ResNet-50 of twice the width, images by class",
+        .variant = &(const struct variant){{3, 4, 6, 3}, 4, 1, 128},
+        FAMILY,
+    },
+    {.name = NULL},
 };

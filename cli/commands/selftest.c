@@ -94,8 +94,6 @@ static enum xt_status add_model(struct command *command, const struct xt_model_i
 static enum xt_status choose_subjects(struct command *command, struct xt_err *err)
 {
     const char *name = command->options->values.network.model;
-    size_t count = 0;
-    const struct xt_model_info *const *models = xt_model_all(&count);
     const struct xt_model_info *model = NULL;
     enum xt_status status = name ? xt_model_get(name, &model, err) : XT_OK;
     if (!status)
@@ -116,8 +114,9 @@ static enum xt_status choose_subjects(struct command *command, struct xt_err *er
         return XT_OK;
     if (model)
         return add_model(command, model, err);
-    for (size_t i = 0; i < count && !status; i++)
-        status = add_model(command, models[i], err);
+    for (size_t i = 0; (model = xt_model_at(i)) && !status; i++)
+        if (model->in_selftest)
+            status = add_model(command, model, err);
     return status;
 }
 

@@ -13,11 +13,10 @@ static const char *model_names[64];
 
 static inline void list_model_names(void)
 {
-    size_t count = 0;
-    const struct xt_model_info *const *models = xt_model_all(&count);
-    assert(count < sizeof model_names / sizeof *model_names);
-    for (size_t i = 0; i < count; i++)
-        model_names[i] = models[i]->name;
+    for (size_t i = 0; xt_model_at(i); i++) {
+        assert(i + 1 < sizeof model_names / sizeof *model_names);
+        model_names[i] = xt_model_at(i)->name;
+    }
 }
 
 /* All of them with `between` between two, `last` before the last one; and `text` with that for its

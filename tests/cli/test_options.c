@@ -397,12 +397,11 @@ static void evaluation_of_given_weights_takes_no_recipe_of_training(void **state
 static void the_recipes_of_all_networks_are_taken(void **state)
 {
     (void)state;
-    size_t count = 0;
-    const struct xt_model_info *const *all = xt_model_all(&count);
-    for (size_t i = 0; i < count; i++) {
-        const char *const names[] = {all[i]->name, NULL};
+    const struct xt_model_info *model = NULL;
+    for (size_t i = 0; (model = xt_model_at(i)); i++) {
+        const char *const names[] = {model->name, NULL};
         const struct xt_option_models one = {.names = names, .recipes_of = xt_model_recipes};
-        const char *const words[] = {"--model", all[i]->name, "--init", "weights.pth"};
+        const char *const words[] = {"--model", model->name, "--init", "weights.pth"};
         struct xt_options options;
         struct xt_err err = {0};
         if (xt_options_parse(&options, 4, words, XT_COMMAND_TRAIN, &one, &err) != XT_OK)

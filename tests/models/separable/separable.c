@@ -6,7 +6,7 @@
 
 #include "models/registry.h"
 
-extern const struct xt_model_info xt_model_separable;
+extern const struct xt_model_info xt_model_separable[];
 
 /* A 3x3 convolution of each channel alone, GELU, and a 1x1 convolution over the channels. */
 static struct xt_value *separable(struct xt_net *net, struct xt_value *in, const char *name,
@@ -33,12 +33,13 @@ static struct xt_value *norm(struct xt_net *net, struct xt_value *in, const char
     return xt_net_relu(net, xt_net_batch_norm(net, in, &(struct xt_net_norm){.name = name}));
 }
 
-static struct xt_value *describe(struct xt_net *net, const struct xt_model_options *options)
+static struct xt_value *describe(struct xt_net *net, const struct xt_model_info *model,
+                                 const struct xt_model_options *options)
 {
     static const struct xt_net_pool narrow = {.kernel = {3, 3}, .stride = {1, 2}};
     static const struct xt_net_pool dense = {.kernel = {3, 3}, .stride = {1, 1}};
     static const struct xt_net_pool column = {.kernel = {8, 1}};
-    struct xt_value *x = xt_net_input(net, xt_model_separable.height, xt_model_separable.width, 3);
+    struct xt_value *x = xt_net_input(net, model->height, model->width, 3);
     x = xt_net_conv(net, x,
                     &(struct xt_net_conv){.name = "stem",
                                           .channels = 32,
@@ -65,17 +66,19 @@ static const struct xt_recipe_item recipe[] = {
     {"sched", "onecycle"}, {"weight-decay", "1e-4"}, {"clip", "5"},      {NULL, NULL},
 };
 
-const struct xt_model_info xt_model_separable = {
-    .name = "separable",
-    .title = "a small depthwise-separable network, licence plates",
-    .height = 24,
-    .width = 94,
-    .bgr = true,
-    .mean = 127.5f,
-    .scale = 1 / 128.0f,
-    .time_steps = 18,
-    .default_data = "synth:plates?count=100000&seed=1",
-    .default_val = "synth:plates?count=1000&seed=2",
-    .recipes = {.train = recipe},
-    .describe = describe,
-};
+const struct xt_model_info xt_model_separable[] = {
+    {
+        .name = "separable",
+        .title = "a small depthwise-separable network, licence plates",
+        .height = 24,
+        .width = 94,
+        .bgr = true,
+        .mean = 127.5f,
+        .scale = 1 / 128.0f,
+        .time_steps = 18,
+        .default_data = "synth:plates?count=100000&seed=1",
+        .default_val = "synth:plates?count=1000&seed=2",
+        .recipes = {.train = recipe},
+        .describe = describe,
+    },
+    {.name = NULL}};

@@ -60,6 +60,10 @@
     X(eltwise_forward_primitive_desc_create)                                                       \
     X(eltwise_backward_primitive_desc_create)                                                      \
     X(matmul_primitive_desc_create)                                                                \
+    X(softmax_forward_primitive_desc_create)                                                       \
+    X(softmax_backward_primitive_desc_create)                                                      \
+    X(layer_normalization_forward_primitive_desc_create)                                           \
+    X(layer_normalization_backward_primitive_desc_create)                                          \
     X(concat_primitive_desc_create)                                                                \
     X(reorder_primitive_desc_create)
 

@@ -616,7 +616,7 @@ static struct xt_tensor *lower_node(struct lowering *l, const struct xt_node *no
     case XT_NODE_CHANNEL_SHUFFLE:
         return xt_graph_shuffle(l->graph, in, node->as.shuffle_groups, node->name);
     case XT_NODE_DROPOUT:
-        return xt_graph_dropout(l->graph, in, node->name);
+        return xt_graph_dropout(l->graph, in, node->as.dropout.p, node->name);
     case XT_NODE_TRANSPOSE:
         return xt_graph_transpose(l->graph, in, node->as.transpose.from, node->name);
     case XT_NODE_RESHAPE:

@@ -319,6 +319,7 @@ struct xt_parameter_spec {
     int h, w, c;
     int ndims, dims[4]; /* a file's shape, of as many elements in the same order; 0: [h][w][c] */
     struct xt_init init;
+    const int *declared; /* its index in params, ahead of the op; NULL: added with it */
 };
 struct xt_tensor *xt_graph_parameter(struct xt_graph *graph, const struct xt_parameter_spec *spec);
 /* A tensor of a parameter among them is there for each sample. */
@@ -329,9 +330,43 @@ struct xt_tensor *xt_graph_concat(struct xt_graph *graph, struct xt_tensor *cons
  * inference the tensor itself. */
 struct xt_tensor *xt_graph_fan_out(struct xt_graph *graph, struct xt_tensor *in, const char *name);
 
-/* In place where nobody else needs what is there; each element is dropped with the pass's
- * probability, the others are scaled up. */
-struct xt_tensor *xt_graph_dropout(struct xt_graph *graph, struct xt_tensor *in, const char *name);
+/* Each axis, and the number of samples, is as long in both or 1 in one of them. */
+struct xt_tensor *xt_graph_add(struct xt_graph *graph, struct xt_tensor *a, struct xt_tensor *b,
+                               const char *name);
+struct xt_tensor *xt_graph_mul(struct xt_graph *graph, struct xt_tensor *a, struct xt_tensor *b,
+                               const char *name);
+
+/* scale * a b, for each h: [h][rows][inner] by [h][inner][columns] gives [h][rows][columns]. */
+struct xt_matmul_spec {
+    const char *name;
+    bool transpose; /* the second factor is [h][columns][inner] */
+    float scale;    /* 0 counts as 1 */
+};
+struct xt_tensor *xt_graph_matmul(struct xt_graph *graph, struct xt_tensor *a, struct xt_tensor *b,
+                                  const struct xt_matmul_spec *spec);
+/* Over the channels. */
+struct xt_tensor *xt_graph_softmax(struct xt_graph *graph, struct xt_tensor *in, const char *name);
+
+/* A layer norm's parameters, by their index in params. */
+struct xt_layer_norm_params {
+    int scale, shift;
+};
+/* Over the channels, with NAME.weight and NAME.bias. */
+struct xt_layer_norm_spec {
+    const char *name;
+    float eps;                                 /* 0: 1e-6 */
+    const struct xt_layer_norm_params *params; /* declared ahead; NULL: added with the op */
+};
+struct xt_tensor *xt_graph_layer_norm(struct xt_graph *graph, struct xt_tensor *in,
+                                      const struct xt_layer_norm_spec *spec);
+
+/* In training a sample is dropped whole with the probability p, the others are scaled up. */
+struct xt_tensor *xt_graph_drop_path(struct xt_graph *graph, struct xt_tensor *in, float p,
+                                     const char *name);
+/* In place where nobody else needs what is there; each element is dropped with the probability p
+ * (0: the pass's), the others are scaled up. */
+struct xt_tensor *xt_graph_dropout(struct xt_graph *graph, struct xt_tensor *in, float p,
+                                   const char *name);
 
 /* LPRNet's global context: each tap (one or more tensors of [n][h][w][c], float32) is divided by
  * the mean of its squares, over the sample or over the batch; all are averaged over h and

@@ -1,31 +1,32 @@
-/* Dropout in place; the backward pass makes the mask again instead of keeping it. */
+/* Dropout; the backward pass makes the mask again instead of keeping it. */
+#include <string.h>
+
 #include "engine/cpu/cpu.h"
 
-static void drop_sample(const struct xt_op *op, const struct xt_graph *graph,
-                        const struct xt_buffer *buffer, int n)
+/* Backward the gradients are in one memory. */
+static void drop_sample(const struct xt_op *op, const struct xt_graph *graph, bool backward, int n)
 {
     const struct xt_graph_pass *pass = &graph->pass;
     const struct xt_tensor *t = xt_op_in(op, 0);
-    void *at = xt_tensor_sample(t, buffer, n);
-    graph->loops->dropout(t->dtype, at, at, xt_tensor_count(t) / (size_t)t->n,
-                          xt_dropout_key(op, pass, n), 0, xt_dropout_threshold(pass),
-                          (float)(1 / (1 - pass->dropout)));
-}
-
-static bool drops(const struct xt_graph *graph, bool backward)
-{
-    return graph->pass.dropout > 0 && (graph->pass.training || backward);
+    const struct xt_buffer *grad = xt_op_in_grad(op, 0);
+    size_t count = xt_tensor_count(t) / (size_t)t->n;
+    const void *from = xt_tensor_sample(t, backward ? grad : t->value, n);
+    void *to = xt_tensor_sample(t, backward ? grad : xt_op_out(op, 0)->value, n);
+    double p = xt_dropout_probability(op, pass);
+    if (!to)
+        return;
+    if (p > 0)
+        graph->loops->dropout(t->dtype, from, to, count, xt_dropout_key(op, pass, n), 0,
+                              xt_dropout_threshold(p), (float)(1 / (1 - p)));
+    else if (to != from)
+        memcpy(to, from, count * xt_dtype_size(t->dtype));
 }
 
 static enum xt_status drop(struct xt_op *op, struct xt_graph *graph, bool backward)
 {
-    const struct xt_tensor *t = xt_op_in(op, 0);
-    const struct xt_buffer *buffer = backward ? xt_op_in_grad(op, 0) : t->value;
-    if (!drops(graph, backward))
-        return XT_OK;
 #pragma omp parallel for schedule(static)
-    for (int n = 0; n < t->n; n++)
-        drop_sample(op, graph, buffer, n);
+    for (int n = 0; n < xt_op_in(op, 0)->n; n++)
+        drop_sample(op, graph, backward, n);
     return XT_OK;
 }
 
@@ -46,8 +47,8 @@ static enum xt_status forward_slice(struct xt_op *op, struct xt_graph *graph, bo
 {
     (void)second;
     (void)err;
-    for (int i = 0; i < slice->count && drops(graph, false); i++)
-        drop_sample(op, graph, xt_op_in(op, 0)->value, slice->first + i);
+    for (int i = 0; i < slice->count; i++)
+        drop_sample(op, graph, false, slice->first + i);
     return XT_OK;
 }
 
@@ -56,8 +57,8 @@ static enum xt_status backward_slice(struct xt_op *op, struct xt_graph *graph, b
 {
     (void)second;
     (void)err;
-    for (int i = 0; i < slice->count && drops(graph, true); i++)
-        drop_sample(op, graph, xt_op_in_grad(op, 0), slice->first + i);
+    for (int i = 0; i < slice->count; i++)
+        drop_sample(op, graph, true, slice->first + i);
     return XT_OK;
 }
 

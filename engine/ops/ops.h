@@ -162,7 +162,8 @@ float *xt_graph_loop_scratch(const struct xt_graph *graph);
 extern const struct xt_op_kind xt_kind_input, xt_kind_conv, xt_kind_norm, xt_kind_pool,
     xt_kind_eltwise, xt_kind_dropout, xt_kind_context, xt_kind_slice, xt_kind_shuffle,
     xt_kind_transpose, xt_kind_reshape, xt_kind_cast, xt_kind_parameter, xt_kind_concat,
-    xt_kind_fan_out;
+    xt_kind_fan_out, xt_kind_add, xt_kind_mul, xt_kind_matmul, xt_kind_softmax, xt_kind_layer_norm,
+    xt_kind_drop_path;
 
 struct xt_input_op {
     struct xt_op op;
@@ -282,6 +283,23 @@ struct xt_eltwise_op {
 /* The buffers of an element-wise op. */
 void xt_eltwise_use(struct xt_op *op, struct xt_graph *graph);
 
+struct xt_matmul_op {
+    struct xt_op op;
+    bool transpose;
+    float scale;
+};
+
+struct xt_layer_norm_op {
+    struct xt_op op; /* params: scale, shift */
+    float eps;
+};
+
+struct xt_drop_path_op {
+    struct xt_op op;
+    float p;
+    struct xt_device_memory factors; /* pinned, one of each sample */
+};
+
 struct xt_concat_op {
     struct xt_op op;
     enum xt_axis axis;
@@ -296,16 +314,18 @@ struct xt_rearrange_op {
 
 struct xt_dropout_op {
     struct xt_op op;
+    float p;                          /* of being dropped; 0: the pass's */
     struct xt_device_dropout numbers; /* what the device draws its own mask from */
     bool draws;                       /* the device does; else the host makes the mask: */
     struct xt_device_memory keep;     /* pinned, u8, 1 where an element stays */
     struct xt_device_memory factor;   /* pinned, one number */
 };
-/* The output is the input's memory, and the same for the gradients. */
+/* The gradients are one memory; so are the values, where nobody else needs the input's. */
 void xt_dropout_use(struct xt_op *op, struct xt_graph *graph);
 /* Sample n's mask in this pass: elements whose hash with the key is below the threshold fall. */
 uint32_t xt_dropout_key(const struct xt_op *op, const struct xt_graph_pass *pass, int n);
-uint32_t xt_dropout_threshold(const struct xt_graph_pass *pass);
+uint32_t xt_dropout_threshold(double probability);
+double xt_dropout_probability(const struct xt_op *op, const struct xt_graph_pass *pass);
 
 /* Keeps an all-zero tap finite. */
 #define XT_CONTEXT_EPS 1e-12

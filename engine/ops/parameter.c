@@ -75,7 +75,9 @@ struct xt_tensor *xt_graph_parameter(struct xt_graph *graph, const struct xt_par
     }
     memcpy(param.file_dims, param.dims, sizeof param.dims);
     snprintf(param.name, sizeof param.name, "%s", spec->name);
-    if (xt_op_param(op, graph, &param) < 0)
+    if (spec->declared)
+        xt_op_take_param(op, graph, *spec->declared);
+    else if (xt_op_param(op, graph, &param) < 0)
         return NULL;
     struct xt_tensor *out =
         xt_op_write(op, graph, spec->name, 1, spec->h, spec->w, spec->c, graph->options.dtype);

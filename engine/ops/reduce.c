@@ -91,8 +91,12 @@ void xt_op_sum(struct xt_op *op, struct xt_graph *graph, enum xt_phase phase,
         for (int i = 0; i < XT_DENSE_AXES; i++)
             dims[i] = i >= run.first && i < run.end ? 1 : now.dims[i];
         bool last = product(dims) == product(to->dims);
-        struct xt_operand sums = last ? *to : xt_op_room(op, graph, phase, dnnl_f32, dims);
+        /* A product is of its factors' type or of float32. */
+        bool direct = last && (to->dtype == now.dtype || to->dtype == dnnl_f32);
+        struct xt_operand sums = direct ? *to : xt_op_room(op, graph, phase, dnnl_f32, dims);
         add_product(op, graph, phase, &run, &now, &sums);
+        if (last && !direct)
+            xt_program_reorder(&op->program, phase, &sums, to);
         now = sums;
         run = last_run(now.dims, to->dims);
     }

@@ -224,6 +224,60 @@ static struct xt_tensor *add_rearrangements(struct xt_graph *graph, struct xt_te
     return x;
 }
 
+static struct xt_tensor *pointwise(struct xt_graph *graph, struct xt_tensor *in, const char *name,
+                                   int channels)
+{
+    return conv(graph, in,
+                (struct xt_conv_spec){.name = name,
+                                      .channels = channels,
+                                      .kernel_h = 1,
+                                      .kernel_w = 1,
+                                      .bias = true,
+                                      .relu = true});
+}
+
+static struct xt_tensor *slice(struct xt_graph *graph, struct xt_tensor *in, enum xt_axis axis,
+                               int start, int count, const char *name)
+{
+    const struct xt_slice_spec spec = {name, axis, start, 0, count};
+    return xt_graph_slice(graph, in, &spec);
+}
+
+/* What transformers are made of: position embedding, layer norm, attention of six heads on four
+ * tokens, layer scale. 6x4x6 becomes 6x4x6. */
+static struct xt_tensor *add_attention(struct xt_graph *graph, struct xt_tensor *x)
+{
+    const struct xt_parameter_spec position = {.name = "position", .h = 6, .w = 4, .c = 6};
+    const struct xt_parameter_spec scale = {.name = "scale", .h = 1, .w = 1, .c = 6};
+    const struct xt_matmul_spec by_keys = {.name = "matmul.0", .transpose = true, .scale = 0.4F};
+    const struct xt_matmul_spec by_values = {.name = "matmul.1"};
+    x = xt_graph_add(graph, x, xt_graph_parameter(graph, &position), "add.position");
+    x = xt_graph_layer_norm(graph, x, &(struct xt_layer_norm_spec){.name = "layer_norm"});
+    x = pointwise(graph, x, "queries_keys", 10);
+    x = xt_graph_matmul(graph, slice(graph, x, XT_AXIS_C, 0, 5, "queries"),
+                        slice(graph, x, XT_AXIS_C, 5, 5, "keys"), &by_keys); /* 6x4x4 */
+    x = xt_graph_softmax(graph, x, "softmax");
+    x = pointwise(graph, xt_graph_dropout(graph, x, 0.3F, "dropout.softmax"), "values", 6);
+    x = xt_graph_matmul(graph, slice(graph, x, XT_AXIS_C, 1, 4, "weights"), x, &by_values);
+    return xt_graph_mul(graph, xt_graph_parameter(graph, &scale), x, "mul.scale");
+}
+
+/* A gate on channels, stochastic depth, and two that are as long as their product in one axis each.
+ */
+static struct xt_tensor *add_gates(struct xt_graph *graph, struct xt_tensor *in)
+{
+    const struct xt_parameter_spec row = {.name = "row", .h = 1, .w = 4, .c = 1};
+    const struct xt_parameter_spec column = {.name = "column", .h = 6, .w = 1, .c = 6};
+    struct xt_tensor *x = pointwise(graph, in, "gated", 6);
+    struct xt_tensor *gate =
+        slice(graph, slice(graph, x, XT_AXIS_H, 2, 1, "gate.0"), XT_AXIS_W, 1, 1, "gate.1");
+    x = xt_graph_mul(graph, x, gate, "mul.gate");
+    x = xt_graph_drop_path(graph, x, 0.3F, "drop_path");
+    struct xt_tensor *cross = xt_graph_mul(graph, xt_graph_parameter(graph, &row),
+                                           xt_graph_parameter(graph, &column), "mul.cross");
+    return xt_graph_add(graph, cross, x, "add.cross");
+}
+
 /* As ResNet goes on, with a residual read by two; then groups, and LPRNet's end. */
 static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_options *options)
 {
@@ -257,9 +311,9 @@ static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_
                  .residual = half.shortcut.full,
                  .full = true,
                  .average = {.kernel_h = 2, .kernel_w = 2, .stride_h = 2, .stride_w = 1}});
-    x = add_groups(graph, xt_graph_dropout(graph, join.full, "dropout"));
+    x = add_groups(graph, xt_graph_dropout(graph, join.full, 0, "dropout"));
     x = add_activations(graph, add_rearrangements(graph, add_fan_out(graph, x)));
-    x = add_parameters(graph, x);
+    x = add_gates(graph, add_attention(graph, add_parameters(graph, x)));
     x = conv(graph, x,
              (struct xt_conv_spec){
                  .name = "tail", .channels = 20, .kernel_h = 3, .kernel_w = 3, .bias = true});

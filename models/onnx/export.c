@@ -10,13 +10,25 @@ static const struct {
     const struct xt_op_kind *kind;
     void (*write)(struct xt_exporter *exporter, const struct xt_op *op);
 } kinds[] = {
-    {&xt_kind_input, xt_export_input},         {&xt_kind_conv, xt_export_conv},
-    {&xt_kind_norm, xt_export_norm},           {&xt_kind_pool, xt_export_pool_op},
-    {&xt_kind_eltwise, xt_export_eltwise},     {&xt_kind_dropout, xt_export_dropout},
-    {&xt_kind_context, xt_export_context},     {&xt_kind_slice, xt_export_slice},
-    {&xt_kind_shuffle, xt_export_shuffle},     {&xt_kind_transpose, xt_export_transpose},
-    {&xt_kind_reshape, xt_export_reshape},     {&xt_kind_cast, xt_export_cast},
-    {&xt_kind_parameter, xt_export_parameter}, {&xt_kind_concat, xt_export_concat},
+    {&xt_kind_input, xt_export_input},
+    {&xt_kind_conv, xt_export_conv},
+    {&xt_kind_norm, xt_export_norm},
+    {&xt_kind_pool, xt_export_pool_op},
+    {&xt_kind_eltwise, xt_export_eltwise},
+    {&xt_kind_dropout, xt_export_dropout},
+    {&xt_kind_context, xt_export_context},
+    {&xt_kind_slice, xt_export_slice},
+    {&xt_kind_shuffle, xt_export_shuffle},
+    {&xt_kind_transpose, xt_export_transpose},
+    {&xt_kind_reshape, xt_export_reshape},
+    {&xt_kind_cast, xt_export_cast},
+    {&xt_kind_parameter, xt_export_parameter},
+    {&xt_kind_concat, xt_export_concat},
+    {&xt_kind_add, xt_export_binary},
+    {&xt_kind_mul, xt_export_binary},
+    {&xt_kind_matmul, xt_export_matmul},
+    {&xt_kind_softmax, xt_export_softmax},
+    {&xt_kind_layer_norm, xt_export_layer_norm},
 };
 
 static void write_op(struct xt_exporter *exporter, const struct xt_op *op)

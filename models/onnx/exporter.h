@@ -80,6 +80,10 @@ void xt_export_reshape(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_cast(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_parameter(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_concat(struct xt_exporter *exporter, const struct xt_op *op);
+void xt_export_binary(struct xt_exporter *exporter, const struct xt_op *op);
+void xt_export_matmul(struct xt_exporter *exporter, const struct xt_op *op);
+void xt_export_softmax(struct xt_exporter *exporter, const struct xt_op *op);
+void xt_export_layer_norm(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_dropout(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_context(struct xt_exporter *exporter, const struct xt_op *op);
 

@@ -210,7 +210,7 @@ static void what_follows_a_failure_changes_nothing(void **state)
     struct xt_conv_spec next = {.name = "next", .channels = 0, .kernel_h = 1, .kernel_w = 1};
     struct xt_tensor *x = xt_graph_conv(b.graph, stem(&b), &tall);
     x = xt_graph_eltwise(b.graph, x, &(struct xt_activation){.kind = XT_ACT_GELU}, "gelu");
-    x = xt_graph_dropout(b.graph, x, "dropout");
+    x = xt_graph_dropout(b.graph, x, 0, "dropout");
     x = xt_graph_conv(b.graph, x, &next);
     assert_null(x);
     assert_refused(&b, x, XT_ERR_USAGE, "tall: an input of 1x24 is too small");

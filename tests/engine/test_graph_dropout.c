@@ -9,7 +9,7 @@ static struct xt_tensor *describe(struct net *net)
     static const struct xt_window copy = {
         .kernel_h = 1, .kernel_w = 1, .stride_h = 1, .stride_w = 1};
     struct xt_tensor *x = net_stem(net, HEIGHT, WIDTH, CHANNELS);
-    x = net_described(net, xt_graph_dropout(net->graph, x, "dropout"));
+    x = net_described(net, xt_graph_dropout(net->graph, x, 0, "dropout"));
     return net_norm(net, x, (struct xt_norm_spec){.name = "norm", .average = copy}).average;
 }
 
@@ -206,7 +206,7 @@ static void a_second_reader_is_refused(void **state)
     struct net net = {0};
     net_open(&net, XT_F32, true);
     struct xt_tensor *x = net_stem(&net, HEIGHT, WIDTH, CHANNELS);
-    net_refuse_reader(&net, xt_graph_dropout(net.graph, x, "dropout"));
+    net_refuse_reader(&net, xt_graph_dropout(net.graph, x, 0, "dropout"));
     net_clear(&net);
 }
 

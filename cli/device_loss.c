@@ -86,7 +86,7 @@ static enum xt_status prepare_reexec(const struct xt_run_summary *run, struct xt
                                      struct xt_err *err)
 {
     char none_lost[VARIABLE_ROOM];
-    const struct xt_settings *s = run->settings;
+    const struct xt_train_settings *s = run->settings;
     const char *folder = run->folder->path;
     bool goes_on = s->record.resume && strcmp(s->record.resume, "auto") != 0;
     char left[32];

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/system/reexec.h"
+#include "cli/settings.h"
 #include "train/trainer.h"
 
 enum { XT_DEVICE_LOSSES_MAX = 5 }; /* in a row, without coming to another checkpoint */

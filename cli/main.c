@@ -137,7 +137,7 @@ static enum xt_status run_command(struct xt_options *options, bool named, struct
     /* Which CPUs it may use is known then. */
     enum xt_status status = xt_cli_ranks_open(options, err);
     if (!status)
-        status = xt_placement_check_threads(values, err);
+        status = xt_placement_check_threads(&values->device, err);
     if (!status)
         status = work(options, err);
     return xt_ranks_end(values->ranks, status, err);

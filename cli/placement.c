@@ -117,19 +117,20 @@ void xt_placement_print(const struct xt_graph *graph, const struct xt_run_summar
     fprintf(out, "weights: f32 masters, gradients and update; %s working copies\n", type);
 }
 
-enum xt_status xt_placement_check_threads(const struct xt_settings *settings, struct xt_err *err)
+enum xt_status xt_placement_check_threads(const struct xt_device_settings *settings,
+                                          struct xt_err *err)
 {
     const char *why = NULL;
     int may = xt_thread_available(&why);
-    if (settings->device.threads <= may || settings->device.oversubscribe)
+    if (settings->threads <= may || settings->oversubscribe)
         return XT_OK;
     return xt_err_set(err, XT_ERR_USAGE,
                       "--threads %d: this process may use %d, by %s, and threads that share a CPU "
                       "wait for each other; leave --threads out, or add --oversubscribe",
-                      settings->device.threads, may, why);
+                      settings->threads, may, why);
 }
 
-void xt_placement_print_threads(const struct xt_settings *settings, int count, FILE *out)
+void xt_placement_print_threads(const struct xt_train_settings *settings, int count, FILE *out)
 {
     const char *why = NULL;
     int may = xt_thread_available(&why);
@@ -220,7 +221,7 @@ enum xt_status xt_placement_dry_run(const struct xt_options *options,
     print_memory(run, xt_trainer_memory_plan(trainer));
     printf("\n");
     xt_cli_ranks_print(run, stdout);
-    xt_placement_print_threads(&options->values, run->network->device.threads, stdout);
+    xt_placement_print_threads(run->settings, run->network->device.threads, stdout);
     printf("\nplacement\n");
     xt_placement_print(run->network->graph, run, stdout);
     printf("\nnothing was trained and nothing was written (--dry-run)\n");

@@ -14,10 +14,11 @@ void xt_placement_print(const struct xt_graph *graph, const struct xt_run_summar
 
 /* XT_ERR_USAGE where --threads are more than this process may use, and --oversubscribe does not say
  * that they are meant. */
-enum xt_status xt_placement_check_threads(const struct xt_settings *settings, struct xt_err *err);
+enum xt_status xt_placement_check_threads(const struct xt_device_settings *settings,
+                                          struct xt_err *err);
 
 /* How many threads compute (`count`, the device's) and load images, why, and where they stay. */
-void xt_placement_print_threads(const struct xt_settings *settings, int count, FILE *out);
+void xt_placement_print_threads(const struct xt_train_settings *settings, int count, FILE *out);
 
 /* What a step takes: "32 images", "128 images, in 4 batches of 32". */
 void xt_placement_step_images(const struct xt_run_summary *run, char *text, size_t size);

@@ -77,7 +77,7 @@ enum xt_status xt_cli_ranks_open(struct xt_options *options, struct xt_err *err)
 
 void xt_cli_ranks_print(const struct xt_run_summary *run, FILE *out)
 {
-    const struct xt_settings *s = run->settings;
+    const struct xt_train_settings *s = run->settings;
     const struct xt_ranks *ranks = s->ranks;
     if (!ranks)
         return;

@@ -1,7 +1,5 @@
-/* The settings of training, one struct for each concern, and all settings together, as plain
- * values. cli/options.c fills them from one table (command line over config file over the model's
- * recipe over the default); nothing else writes to them. Strings are owned by the option parser and
- * live as long as it; NULL where not given.
+/* What training is asked to be, one struct for each concern, as plain values. Strings are borrowed;
+ * NULL where not given.
  */
 #ifndef XT_TRAIN_SETTINGS_H
 #define XT_TRAIN_SETTINGS_H
@@ -22,13 +20,8 @@ enum xt_sched_kind {
     XT_SCHED_COSINE,
     XT_SCHED_ONECYCLE,
 };
-/* What a network is exported in. */
-enum xt_export_type { XT_EXPORT_F32, XT_EXPORT_FP16, XT_EXPORT_INT8 };
 /* What is done where the device is lost under a run. */
 enum xt_device_loss_choice { XT_LOSS_STOP, XT_LOSS_RESUME };
-enum xt_warm_for { XT_WARM_TRAIN, XT_WARM_EVAL, XT_WARM_PREDICT };
-enum xt_pack_choice { XT_PACK_SHARDS, XT_PACK_PIXELS };
-enum xt_stdin_kind { XT_STDIN_NONE, XT_STDIN_PATHS, XT_STDIN_IMAGES, XT_STDIN_FRAMES };
 /* What becomes of a step whose loss, gradients or statistics are not finite. */
 enum xt_on_nan { XT_ON_NAN_STOP, XT_ON_NAN_SKIP, XT_ON_NAN_ROLLBACK };
 enum xt_reduce_type { XT_REDUCE_F32, XT_REDUCE_BF16 };
@@ -78,80 +71,10 @@ struct xt_rank_settings {
     double timeout;                  /* seconds that one waits for the others; 0: no limit */
 };
 
-struct xt_service_settings {
-    const char *listen; /* an address and port, or unix:PATH */
-    bool allow_remote;  /* the address may be other than the loopback's */
-    enum xt_stdin_kind stdin_kind;
-    const char *frame;      /* the size of raw frames, "640x480" */
-    double max_latency;     /* seconds that a request may wait for others to share its pass */
-    int max_queue;          /* requests that wait for a pass; 0: four batches */
-    int max_body;           /* MiB */
-    int max_pixels;         /* of an image, millions */
-    double decode_time;     /* CPU seconds that an image's decoding may take */
-    const char *allow_host; /* names that requests may ask for, with commas between */
-    int max_connections;
-    double request_timeout; /* seconds from a request's first byte to its last */
-};
-
-struct xt_export_settings {
-    enum xt_export_type type;
-    int fixed_batch;      /* of the exported model; 0: any */
-    bool with_preprocess; /* it takes bytes */
-    const char *check;    /* images to compare it on */
-};
-
-struct xt_eval_settings {
-    enum xt_amp compare; /* a list: the types to evaluate in; see xt_options_source */
-    int show;            /* the answers to this many images are printed */
-    const char *errors;  /* the file that lists the wrong answers; NULL: nowhere */
-};
-
-/* cache prune: what stays. */
-struct xt_prune_settings {
-    int max_size;   /* MB; 0: no limit */
-    double max_age; /* seconds; 0: no limit */
-};
-
-/* warmup: lists, see xt_options_count. */
-struct xt_warm_settings {
-    enum xt_warm_for purpose;
-    enum xt_amp types;
-};
-
-struct xt_bench_settings {
-    bool profile;        /* the time of each op */
-    bool why;            /* bench step: what makes it slow */
-    int beside;          /* busy processes to measure beside */
-    const char *against; /* the results of an earlier run, as --json wrote them; data check: images
-                            of which none may be among those that are checked */
-};
-
-struct xt_dataset_settings {
-    const char *sheet;           /* data check: the contact sheet's file */
-    enum xt_pack_choice pack_as; /* data pack */
-    int shard_size;              /* data pack: MiB */
-    double val_part;             /* data split: for evaluation */
-};
-
-struct xt_output_settings {
-    bool json;
-    bool quiet;
-    bool verbose;
-    bool log_time;
-};
-
-/* What is asked for instead of, or before, the command's work. */
-struct xt_request_settings {
-    const char *config;
-    bool print_config;
-    bool dry_run;
-    bool version;
-    bool help;
-};
-
-struct xt_settings {
-    struct xt_run_lister lister; /* no option: what a checkpoint records of the options */
-    /* no option: the processes that train together (ranks/ranks.h); NULL: this one, alone */
+/* What a trainer is made by. */
+struct xt_train_settings {
+    struct xt_run_lister lister; /* what a checkpoint records of the options */
+    /* the processes that train together (ranks/ranks.h); NULL: this one, alone */
     struct xt_ranks *ranks;
 
     struct xt_data_settings data;
@@ -162,19 +85,6 @@ struct xt_settings {
     struct xt_recipe_settings recipe;
     struct xt_run_settings run;
     struct xt_rank_settings rank;
-    struct xt_service_settings service;
-    struct xt_export_settings export;
-    struct xt_eval_settings eval;
-    struct xt_prune_settings prune;
-    struct xt_warm_settings warm;
-    struct xt_bench_settings bench;
-    struct xt_dataset_settings dataset;
-    struct xt_output_settings output;
-    struct xt_request_settings request;
-    const char *differences; /* diff: the file that lists what the two answer differently */
-    const char *page;        /* report: its file; NULL: found */
-    bool merge;              /* doctor: of the machines that files tell of */
-    bool small_shapes;       /* selftest: nothing else */
 };
 
 #endif

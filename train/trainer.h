@@ -129,7 +129,7 @@ struct xt_run_update {
 };
 
 struct xt_run_summary {
-    const struct xt_settings *settings;
+    const struct xt_train_settings *settings;
     const struct xt_network *network;
     const struct xt_objective *objective;
     const struct xt_run_folder *folder;
@@ -149,7 +149,7 @@ struct xt_run_summary {
 struct xt_trainer;
 
 /* One that holds nothing yet; `settings` outlive it. */
-enum xt_status xt_trainer_create(struct xt_trainer **out, const struct xt_settings *settings,
+enum xt_status xt_trainer_create(struct xt_trainer **out, const struct xt_train_settings *settings,
                                  struct xt_err *err);
 /* NULL is allowed. */
 void xt_trainer_destroy(struct xt_trainer *trainer);

@@ -41,7 +41,7 @@ struct outcome {
 /* In a child. A cache that the user named is not empty, and is not the bench's to fill. */
 static void start_once(const void *argument, void *result)
 {
-    const struct xt_settings *settings = argument;
+    const struct xt_train_settings *settings = argument;
     struct outcome *outcome = result;
     xt_stop_forget();
     unsetenv("NEO_CACHE_DIR");
@@ -50,7 +50,7 @@ static void start_once(const void *argument, void *result)
     xt_start_measure(&outcome->start, settings, &outcome->err);
 }
 
-static enum xt_status measure(const struct xt_settings *settings, struct xt_start *out,
+static enum xt_status measure(const struct xt_train_settings *settings, struct xt_start *out,
                               struct xt_err *err)
 {
     struct outcome outcome;
@@ -82,10 +82,11 @@ static enum xt_status measure_pair(const struct bench *bench, int index, struct 
         status = xt_file_join(&cache, bench->scratch.folder, name, err);
     settings.device.cache_dir = cache;
     settings.device.kernel_cache = true;
+    const struct xt_train_settings training = xt_options_train(&settings);
     if (!status)
-        status = measure(&settings, &bench->pairs[index].cold, err);
+        status = measure(&training, &bench->pairs[index].cold, err);
     if (!status)
-        status = measure(&settings, &bench->pairs[index].warm, err);
+        status = measure(&training, &bench->pairs[index].warm, err);
     free(cache);
     return status;
 }

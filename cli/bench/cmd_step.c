@@ -41,8 +41,9 @@ static enum xt_status measure(const struct command *command, const struct xt_set
     /* Standard output belongs to the results. */
     xt_progress_init(&progress, settings->output.quiet, true);
     const struct xt_bench_observer observer = {.context = &progress, .progress = xt_progress_count};
-    enum xt_status status =
-        xt_bench_step(result, settings, steps_to_time(command->options), &observer, err);
+    const struct xt_train_settings training = xt_options_train(settings);
+    enum xt_status status = xt_bench_step(result, &training, steps_to_time(command->options),
+                                          settings->bench.why, &observer, err);
     xt_progress_clear(&progress);
     return status;
 }

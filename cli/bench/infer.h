@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "cli/bench/step.h"
 #include "infer/network/network.h"
-#include "train/settings.h"
+#include "cli/settings.h"
 
 /* What one op took in a pass. */
 struct xt_bench_infer_op {

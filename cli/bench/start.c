@@ -26,14 +26,14 @@ void xt_start_read(const struct xt_run_summary *run, struct xt_start *out)
                  *device->cache.note ? device->cache.note : "it is switched off");
 }
 
-enum xt_status xt_start_measure(struct xt_start *out, const struct xt_settings *settings,
+enum xt_status xt_start_measure(struct xt_start *out, const struct xt_train_settings *settings,
                                 struct xt_err *err)
 {
     struct xt_span start = xt_span_now();
     struct xt_trainer *trainer = NULL;
     struct xt_random_batch random = {.labels = NULL};
     double loss = 0;
-    struct xt_settings one_step = *settings;
+    struct xt_train_settings one_step = *settings;
     one_step.run.steps = 1;
     one_step.recipe.sched = XT_SCHED_CONSTANT;
     one_step.recipe.warmup = 0;

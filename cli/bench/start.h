@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "base/span.h"
-#include "train/settings.h"
+#include "cli/settings.h"
 #include "train/trainer.h"
 
 struct xt_start {
@@ -29,7 +29,7 @@ struct xt_start {
 void xt_start_read(const struct xt_run_summary *run, struct xt_start *out);
 
 /* Opens what training opens and takes one step on random pictures; nothing is kept but kernels. */
-enum xt_status xt_start_measure(struct xt_start *out, const struct xt_settings *settings,
+enum xt_status xt_start_measure(struct xt_start *out, const struct xt_train_settings *settings,
                                 struct xt_err *err);
 
 #endif

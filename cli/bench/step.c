@@ -306,13 +306,13 @@ static enum xt_status report(struct bench *bench, struct xt_bench_step *out, str
     return status;
 }
 
-enum xt_status xt_bench_step(struct xt_bench_step *out, const struct xt_settings *settings,
-                             int steps, const struct xt_bench_observer *observer,
+enum xt_status xt_bench_step(struct xt_bench_step *out, const struct xt_train_settings *settings,
+                             int steps, bool why, const struct xt_bench_observer *observer,
                              struct xt_err *err)
 {
     double start = xt_thread_seconds();
     *out = (struct xt_bench_step){.steps = steps};
-    struct xt_settings same_work = *settings;
+    struct xt_train_settings same_work = *settings;
     same_work.recipe.sched = XT_SCHED_CONSTANT;
     same_work.recipe.warmup = 0;
     same_work.recipe.lr = 0;
@@ -333,7 +333,7 @@ enum xt_status xt_bench_step(struct xt_bench_step *out, const struct xt_settings
     if (!status)
         status = measure(&bench, err);
     out->others = xt_cpu_share_of_others(&before);
-    if (!status && settings->bench.why)
+    if (!status && why)
         status = find_why(&bench, out, err);
     if (!status)
         status = report(&bench, out, err);

@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 #include "device/device.h"
-#include "train/settings.h"
+#include "cli/settings.h"
 #include "train/watch/slow.h"
 
 /* Seconds, arithmetic and bytes of one step: forward, backward. */
@@ -63,8 +63,8 @@ struct xt_bench_observer {
 
 /* Times `steps` steps (at least 1). Clear the result also after a failure. XT_INTERRUPTED
  * or XT_STOPPED where a signal asked to stop. */
-enum xt_status xt_bench_step(struct xt_bench_step *out, const struct xt_settings *settings,
-                             int steps, const struct xt_bench_observer *observer,
+enum xt_status xt_bench_step(struct xt_bench_step *out, const struct xt_train_settings *settings,
+                             int steps, bool why, const struct xt_bench_observer *observer,
                              struct xt_err *err);
 void xt_bench_step_clear(struct xt_bench_step *result);
 

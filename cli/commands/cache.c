@@ -97,13 +97,8 @@ static enum xt_status report(const struct xt_cache_stores *stores, bool each, bo
     return xt_report_end(report, json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
 
-static enum xt_report_form form_of(const struct xt_settings *settings)
-{
-    return settings->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT;
-}
-
-static enum xt_status verify(const struct xt_cache_stores *stores,
-                             const struct xt_settings *settings, struct xt_err *err)
+static enum xt_status verify(const struct xt_cache_stores *stores, enum xt_report_form form,
+                             struct xt_err *err)
 {
     struct xt_report *report = xt_report_create();
     struct xt_report *faults = xt_report_list(report, "faults");
@@ -132,7 +127,7 @@ static enum xt_status verify(const struct xt_cache_stores *stores,
                             : "%zu kernels are as they were recorded",
                   fine);
     xt_report_add(report, "bad", "", bad == 1 ? ", %zu is not" : ", %zu are not", bad);
-    enum xt_status status = xt_report_end(report, form_of(settings), stdout, err);
+    enum xt_status status = xt_report_end(report, form, stdout, err);
     if (status)
         return status;
     return bad ? xt_err_set(
@@ -189,34 +184,33 @@ static enum xt_status sort_files(const struct xt_cache_stores *stores, struct ag
 }
 
 static enum xt_status report_removed(size_t removed, uint64_t freed, uint64_t left,
-                                     const struct xt_settings *settings, struct xt_err *err)
+                                     enum xt_report_form form, struct xt_err *err)
 {
     struct xt_report *report = xt_report_create();
     xt_report_add(report, "removed", NULL, "%zu", removed);
     xt_report_add(report, NULL, "", "removed %s", xt_count((long long)removed, "kernel").text);
     xt_report_scaled(report, "bytes", "", 1e-6, ", %.1f MB", (double)freed);
     xt_report_scaled(report, "bytes_left", "", 1e-6, "; %.1f MB are left", (double)left);
-    return xt_report_end(report, form_of(settings), stdout, err);
+    return xt_report_end(report, form, stdout, err);
 }
 
 /* The oldest first, until what is left is young enough and small enough. Indexes keep the names of
  * files that are gone; the next run drops them. */
 static enum xt_status prune(const struct xt_cache_stores *stores,
-                            const struct xt_settings *settings, struct xt_err *err)
+                            const struct xt_prune_settings *settings, enum xt_report_form form,
+                            struct xt_err *err)
 {
     struct aged *files = NULL;
     size_t count = 0;
     uint64_t bytes = 0;
     size_t removed = 0;
     uint64_t freed = 0;
-    if (settings->prune.max_age <= 0 && settings->prune.max_size <= 0)
+    if (settings->max_age <= 0 && settings->max_size <= 0)
         return xt_err_set(err, XT_ERR_USAGE,
                           "cache prune needs --max-size MB or --max-age TIME, or both");
     enum xt_status status = sort_files(stores, &files, &count, &bytes, err);
-    int64_t oldest =
-        settings->prune.max_age > 0 ? (int64_t)time(NULL) - (int64_t)settings->prune.max_age : 0;
-    uint64_t most =
-        settings->prune.max_size > 0 ? (uint64_t)settings->prune.max_size * 1000000 : UINT64_MAX;
+    int64_t oldest = settings->max_age > 0 ? (int64_t)time(NULL) - (int64_t)settings->max_age : 0;
+    uint64_t most = settings->max_size > 0 ? (uint64_t)settings->max_size * 1000000 : UINT64_MAX;
     for (size_t i = 0; i < count && !status; i++) {
         const struct xt_cache_file *file = files[i].file;
         if (file->used >= oldest && bytes - freed <= most)
@@ -226,12 +220,12 @@ static enum xt_status prune(const struct xt_cache_stores *stores,
         freed += status ? 0 : file->bytes;
     }
     free(files);
-    return status ? status : report_removed(removed, freed, bytes - freed, settings, err);
+    return status ? status : report_removed(removed, freed, bytes - freed, form, err);
 }
 
 /* Only what this program or a driver writes there is removed; a folder with anything else stays. */
-static enum xt_status clear(const struct xt_cache_stores *stores,
-                            const struct xt_settings *settings, struct xt_err *err)
+static enum xt_status clear(const struct xt_cache_stores *stores, enum xt_report_form form,
+                            struct xt_err *err)
 {
     static const char *const own[] = {"index.txt", "lock", "config.file"};
     size_t removed = 0;
@@ -250,7 +244,7 @@ static enum xt_status clear(const struct xt_cache_stores *stores,
             remove_file(store->folder, own[o], NULL);
         rmdir(store->folder);
     }
-    return status ? status : report_removed(removed, freed, bytes - freed, settings, err);
+    return status ? status : report_removed(removed, freed, bytes - freed, form, err);
 }
 
 /* ---- the command ---- */
@@ -281,6 +275,7 @@ static enum xt_status find_verb(const struct xt_options *options, enum verb *out
 enum xt_status xt_cmd_cache(struct xt_options *options, struct xt_err *err)
 {
     struct xt_cache_stores stores = {0};
+    const enum xt_report_form form = options->values.output.json ? XT_REPORT_JSON : XT_REPORT_TEXT;
     enum verb verb = INFO;
     enum xt_status status = find_verb(options, &verb, err);
     if (!status)
@@ -288,15 +283,15 @@ enum xt_status xt_cmd_cache(struct xt_options *options, struct xt_err *err)
     if (!status && (verb == INFO || verb == LIST))
         status = report(&stores, verb == LIST, options->values.output.json, err);
     else if (!status && verb == VERIFY)
-        status = verify(&stores, &options->values, err);
+        status = verify(&stores, form, err);
     else if (!status && verb == PRUNE)
-        status = prune(&stores, &options->values, err);
+        status = prune(&stores, &options->values.prune, form, err);
     else if (!status && verb == CLEAR)
-        status = clear(&stores, &options->values, err);
+        status = clear(&stores, form, err);
     else if (!status && verb == EXPORT)
-        status = xt_cache_export(&stores, options->arguments[1], form_of(&options->values), err);
+        status = xt_cache_export(&stores, options->arguments[1], form, err);
     else if (!status && verb == IMPORT)
-        status = xt_cache_import(&stores, options->arguments[1], form_of(&options->values), err);
+        status = xt_cache_import(&stores, options->arguments[1], form, err);
     xt_cache_stores_clear(&stores);
     return status;
 }

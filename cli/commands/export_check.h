@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "data/sources/source.h"
 #include "infer/network/network.h"
-#include "train/settings.h"
+#include "cli/settings.h"
 
 struct xt_export_check {
     char why_not[512]; /* it was not checked; "" where it was */

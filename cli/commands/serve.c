@@ -82,7 +82,8 @@ static enum xt_status answer_stream(struct xtrain *network, const struct xt_sett
 {
     struct xt_ordered answers = {.each = true};
     double begin = xt_thread_seconds();
-    enum xt_status status = xt_ordered_init(&answers, network, batch, s, err);
+    enum xt_status status =
+        xt_ordered_init(&answers, network, batch, &s->answer, s->output.json, err);
     if (!status)
         status = xt_stream_run(&answers, s->service.stdin_kind, width, height, err);
     /* Told to stop, it answers what is in hand. */
@@ -117,7 +118,8 @@ enum xt_status xt_cmd_serve(struct xt_options *options, struct xt_err *err)
     if (!status)
         status = start(network, options, &metrics, &plan, err);
     if (!status && is_http) {
-        status = xt_http_run(network, plan.queue, &listener, &metrics, s, err);
+        const struct xt_http_config config = {&s->service, &s->answer, s->data.workers, plan.queue};
+        status = xt_http_run(network, &listener, &metrics, &config, err);
     } else if (!status) {
         status = answer_stream(network, s, width, height, plan.session.batch, err);
         network = NULL;

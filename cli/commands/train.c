@@ -101,7 +101,7 @@ static enum xt_status describe_run(const struct xt_options *options,
                                    const struct xt_run_summary *run, struct xt_err *err)
 {
     struct xt_str recipe = {0};
-    const struct xt_settings *s = run->settings;
+    const struct xt_train_settings *s = run->settings;
     FILE *out = stdout;
     xt_log_result(out, "training %s on %s%s", run->network->model->title, run->plan.data,
                   s->data.images ? "" : " (no --data was given)");
@@ -356,7 +356,7 @@ static void add_device(struct xt_report *report, const struct xt_run_summary *ru
 static void add_watch(struct xt_report *report, const struct xt_run_summary *run,
                       enum xt_status status)
 {
-    const struct xt_settings *s = run->settings;
+    const struct xt_train_settings *s = run->settings;
     if (!status && run->state.end == XT_END_PATIENCE)
         xt_report_line(report,
                        "ended before step %" PRId64 ": %s without gain (--patience %d; more of it "
@@ -480,12 +480,11 @@ static void add_checkpoint_left(const struct xt_run_summary *run, struct xt_err 
 static enum xt_status introduce(const struct xt_options *options, const struct xt_run_summary *run,
                                 bool silent, struct xt_err *err)
 {
-    const struct xt_settings *s = run->settings;
     enum xt_status status = XT_OK;
     if (!silent && !xt_run_is_restarted())
         status = describe_run(options, run, err);
-    if (!status && s->output.verbose) {
-        xt_placement_print_threads(s, run->network->device.threads, stderr);
+    if (!status && options->values.output.verbose) {
+        xt_placement_print_threads(run->settings, run->network->device.threads, stderr);
         xt_placement_print(run->network->graph, run, stderr);
     }
     return status;
@@ -547,7 +546,8 @@ enum xt_status xt_cmd_train(struct xt_options *options, struct xt_err *err)
 {
     struct xt_trainer *trainer = NULL;
     struct xt_device_loss loss;
-    enum xt_status status = xt_trainer_create(&trainer, &options->values, err);
+    const struct xt_train_settings settings = xt_options_train(&options->values);
+    enum xt_status status = xt_trainer_create(&trainer, &settings, err);
     if (!status)
         status = xt_device_loss_begin(&loss, trainer, &options->values, err);
     if (status) {

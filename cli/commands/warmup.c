@@ -53,7 +53,8 @@ static enum xt_status warm_training(const struct xt_settings *settings, struct w
                                     struct xt_err *err)
 {
     struct xt_trainer *trainer = NULL;
-    enum xt_status status = xt_trainer_create(&trainer, settings, err);
+    const struct xt_train_settings training = xt_options_train(settings);
+    enum xt_status status = xt_trainer_create(&trainer, &training, err);
     if (status)
         return status;
     struct xt_network *network = xt_trainer_network(trainer);

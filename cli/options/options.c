@@ -942,23 +942,12 @@ static enum xt_status check_needed(const struct xt_options *options,
 
 /* ---- parse, clear, print ---- */
 
-static enum xt_status list_run(const void *context, const struct xt_network *network,
-                               struct xt_run_options *out, struct xt_err *err)
-{
-    struct xt_settings found = *(const struct xt_settings *)context;
-    found.network = xt_network_found(network, &found.network);
-    return xt_options_list_run(&found, out, err);
-}
-
 enum xt_status xt_options_parse(struct xt_options *options, int argc, const char *const *argv,
                                 enum xt_command_id command, const struct xt_option_models *models,
                                 struct xt_err *err)
 {
-    *options = (struct xt_options){.values.lister = {list_run, &options->values},
-                                   .command = command,
-                                   .models = models,
-                                   .argc = argc,
-                                   .argv = argv};
+    *options =
+        (struct xt_options){.command = command, .models = models, .argc = argc, .argv = argv};
     enum xt_status status = set_defaults(options, err);
     if (status || asks_for_help(&options->values, argc, argv))
         return status;
@@ -1021,6 +1010,30 @@ struct xt_infer_settings xt_options_infer(const struct xt_settings *settings)
         .network = settings->network,
         .device = settings->device,
         .answer = settings->answer,
+    };
+}
+
+static enum xt_status list_run(const void *context, const struct xt_network *network,
+                               struct xt_run_options *out, struct xt_err *err)
+{
+    struct xt_settings found = *(const struct xt_settings *)context;
+    found.network = xt_network_found(network, &found.network);
+    return xt_options_list_run(&found, out, err);
+}
+
+struct xt_train_settings xt_options_train(const struct xt_settings *settings)
+{
+    return (struct xt_train_settings){
+        .lister = {list_run, settings},
+        .ranks = settings->ranks,
+        .data = settings->data,
+        .network = settings->network,
+        .device = settings->device,
+        .answer = settings->answer,
+        .record = settings->record,
+        .recipe = settings->recipe,
+        .run = settings->run,
+        .rank = settings->rank,
     };
 }
 

@@ -18,7 +18,7 @@
 #include "cli/commands.h"
 #include "cli/options/table.h"
 #include "models/recipe.h"
-#include "train/settings.h"
+#include "cli/settings.h"
 
 enum xt_value_source {
     XT_SOURCE_DEFAULT,
@@ -81,6 +81,8 @@ enum xt_status xt_options_pick(const struct xt_options *options, const char *nam
 
 /* Of all settings, what a network that answers is opened with. */
 struct xt_infer_settings xt_options_infer(const struct xt_settings *settings);
+/* Of all settings, what a trainer is made by; its lister borrows them. */
+struct xt_train_settings xt_options_train(const struct xt_settings *settings);
 
 /* Which options of the recipe have another value than the default, and from where: a line for each
  * source. */

@@ -7,7 +7,7 @@
 #include "train/optim/optim.h"
 #include "train/optim/schedule.h"
 #include "infer/answer/decode.h"
-#include "train/settings.h"
+#include "cli/settings.h"
 
 /* What an option sets: a field of the settings, the type that reads it, what it may be, and what it
  * is where nobody says (NULL: not set). */

@@ -15,7 +15,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "runs/run_options.h"
-#include "train/settings.h"
+#include "cli/settings.h"
 
 struct xt_option;
 

@@ -26,16 +26,16 @@ static void describe_parts(struct xt_report *line, bool plates, int most,
 }
 
 void xt_answer_describe(struct xt_report *line, const struct xtrain *network,
-                        const struct xt_settings *settings, const char *path,
+                        const struct xt_answer_settings *settings, const char *path,
                         const struct xtrain_answer *answer)
 {
     const char *text = xtrain_answer_text(answer);
     double confidence = xtrain_answer_confidence(answer);
     bool plates = xtrain_reads_plates(network);
-    bool rejected = confidence < settings->answer.reject;
+    bool rejected = confidence < settings->reject;
     int most = xtrain_answer_count(answer);
-    if (!plates && most > settings->answer.top)
-        most = settings->answer.top;
+    if (!plates && most > settings->top)
+        most = settings->top;
     if (path)
         xt_report_add(line, "path", "", "%s\t", path);
     xt_report_add(line, plates ? "plate" : "class", rejected ? NULL : "", "%s", text);

@@ -54,7 +54,8 @@ struct client {
 struct http {
     struct xt_mhd mhd;
     struct xtrain *network;
-    const struct xt_settings *settings;
+    const struct xt_service_settings *settings;
+    const struct xt_answer_settings *answers;
     struct xt_metrics *metrics;
     struct xt_decoders *decoders;
     const struct xt_hosts *hosts;
@@ -222,7 +223,7 @@ static enum MHD_Result send_answer(struct request *request)
     if (request->err.status)
         return send_error(request, code_of(&request->err), request->err.text);
     struct xt_report *report = xt_report_create();
-    xt_answer_describe(report, http->network, http->settings, NULL, request->answer);
+    xt_answer_describe(report, http->network, http->answers, NULL, request->answer);
     return send_report(request, MHD_HTTP_OK, report);
 }
 
@@ -334,7 +335,7 @@ static int refuse_image(struct request *request, const char **why)
         return MHD_HTTP_SERVICE_UNAVAILABLE;
     /* Many clients only read an answer once they have sent all, if that is not much more. */
     *why = too_large;
-    if (length && strtoull(length, NULL, 10) / 4 > (size_t)http->settings->service.max_body * MIB)
+    if (length && strtoull(length, NULL, 10) / 4 > (size_t)http->settings->max_body * MIB)
         return MHD_HTTP_CONTENT_TOO_LARGE;
     *why = "the body is to be the image itself, not a form: curl --data-binary @car.jpg";
     if (type && strncasecmp(type, "multipart/", 10) == 0)
@@ -417,7 +418,7 @@ static enum xt_status make_room(struct request *request, size_t need)
 {
     struct http *http = request->http;
     size_t before = request->capacity;
-    size_t most = (size_t)http->settings->service.max_body * MIB;
+    size_t most = (size_t)http->settings->max_body * MIB;
     size_t wanted = before * 2 > need ? before * 2 : need;
     if (wanted < FIRST_BODY)
         wanted = FIRST_BODY;
@@ -446,7 +447,7 @@ static void receive(struct request *request, const char *bytes, size_t size)
 {
     if (request->code || request->err.status || request->route != PREDICT)
         return;
-    if (request->size + size > (size_t)request->http->settings->service.max_body * MIB) {
+    if (request->size + size > (size_t)request->http->settings->max_body * MIB) {
         request->code = MHD_HTTP_CONTENT_TOO_LARGE;
         release_body(request);
         return;
@@ -504,7 +505,7 @@ static enum MHD_Result send_image(struct request *request)
 {
     struct http *http = request->http;
     uint64_t pixels = xt_decoder_pixels((const uint8_t *)request->body, request->size);
-    if (pixels > (uint64_t)http->settings->service.max_pixels * MEGAPIXEL)
+    if (pixels > (uint64_t)http->settings->max_pixels * MEGAPIXEL)
         return send_error(request, MHD_HTTP_CONTENT_TOO_LARGE, too_many_pixels);
     request->job = (struct xt_decode_job){
         .large = pixels > LARGE_PIXELS || request->size > LARGE_BYTES, .run = send_to_network};
@@ -663,7 +664,7 @@ static void hang_up_on_slow(struct http *http)
     double now = xt_thread_seconds();
     pthread_mutex_lock(&http->lock);
     for (struct client *client = http->clients; client; client = client->next)
-        if (!client->is_waiting && now - client->since > http->settings->service.request_timeout)
+        if (!client->is_waiting && now - client->since > http->settings->request_timeout)
             hang_up(http, client);
     pthread_mutex_unlock(&http->lock);
 }
@@ -680,21 +681,19 @@ static void drain(struct http *http)
     }
 }
 
-static int decoders_of(const struct xt_settings *settings)
+static int decoders_of(int workers)
 {
     int threads = xt_thread_available(NULL);
-    return settings->data.workers   ? settings->data.workers
-           : threads < THREADS_MOST ? threads
-                                    : THREADS_MOST;
+    return workers ? workers : threads < THREADS_MOST ? threads : THREADS_MOST;
 }
 
 /* As many clients as files may be open: one that is accepted and then has no file makes
  * libmicrohttpd try again and again. */
 static enum xt_status limit_connections(struct http *http, struct xt_err *err)
 {
-    const rlim_t wanted = (rlim_t)http->settings->service.max_connections + PLACES_KEPT + OWN_FILES;
+    const rlim_t wanted = (rlim_t)http->settings->max_connections + PLACES_KEPT + OWN_FILES;
     struct rlimit files;
-    http->most_connections = http->settings->service.max_connections;
+    http->most_connections = http->settings->max_connections;
     if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= wanted)
         return XT_OK;
     files.rlim_cur = files.rlim_max < wanted ? files.rlim_max : wanted;
@@ -708,7 +707,7 @@ static enum xt_status limit_connections(struct http *http, struct xt_err *err)
                           (int)files.rlim_cur);
     xt_log_warn("--max-connections %d: this process may open %d files, so it serves %s at "
                 "once (ulimit -n, LimitNOFILE)",
-                http->settings->service.max_connections, (int)files.rlim_cur,
+                http->settings->max_connections, (int)files.rlim_cur,
                 xt_count(http->most_connections, "client").text);
     return XT_OK;
 }
@@ -721,7 +720,7 @@ static struct MHD_Daemon *start(struct http *http, const struct xt_listener *lis
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
         handle, http, MHD_OPTION_EXTERNAL_LOGGER, said, NULL, MHD_OPTION_LISTEN_SOCKET,
         listener->fd, MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)ceil(http->settings->service.request_timeout), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (unsigned)ceil(http->settings->request_timeout), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)HEADERS_MOST, MHD_OPTION_URI_LOG_CALLBACK, see_path, http,
         MHD_OPTION_NOTIFY_COMPLETED, completed, http, MHD_OPTION_NOTIFY_CONNECTION, connected, http,
         MHD_OPTION_END);
@@ -736,25 +735,27 @@ static void stop(struct http *http, struct MHD_Daemon *daemon, struct xt_listene
     http->mhd.stop_daemon(daemon);
 }
 
-enum xt_status xt_http_run(struct xtrain *network, int queue, struct xt_listener *listener,
-                           struct xt_metrics *metrics, const struct xt_settings *settings,
+enum xt_status xt_http_run(struct xtrain *network, struct xt_listener *listener,
+                           struct xt_metrics *metrics, const struct xt_http_config *config,
                            struct xt_err *err)
 {
+    const struct xt_service_settings *settings = config->service;
     const struct xt_hosts hosts = {
-        .allowed = settings->service.allow_host,
-        .any = !settings->service.allow_host && (settings->service.allow_remote || *listener->path),
+        .allowed = settings->allow_host,
+        .any = !settings->allow_host && (settings->allow_remote || *listener->path),
     };
     struct http http = {.network = network,
                         .settings = settings,
+                        .answers = config->answer,
                         .metrics = metrics,
                         .hosts = &hosts,
-                        .queue = queue,
+                        .queue = config->queue,
                         .lock = PTHREAD_MUTEX_INITIALIZER};
     enum xt_status status = xt_mhd_load(&http.mhd, err);
     if (!status)
         status = limit_connections(&http, err);
     if (!status)
-        status = xt_decoders_create(&http.decoders, decoders_of(settings), err);
+        status = xt_decoders_create(&http.decoders, decoders_of(config->workers), err);
     if (status)
         return status;
     struct MHD_Daemon *daemon = start(&http, listener);

@@ -11,12 +11,20 @@
 #include "cli/serve/address.h"
 #include "cli/serve/metrics.h"
 #include "infer/session/xtrain.h"
-#include "train/settings.h"
+#include "cli/settings.h"
+
+/* What it needs beside a network; borrowed while it runs. */
+struct xt_http_config {
+    const struct xt_service_settings *service;
+    const struct xt_answer_settings *answer;
+    int workers; /* that decode images; 0: found */
+    int queue;   /* of the network */
+};
 
 /* Answers requests that come to the listener until a signal asks to stop, then those in hand; the
- * listener is closed. The network refuses pictures where its queue, of `queue`, is full. */
-enum xt_status xt_http_run(struct xtrain *network, int queue, struct xt_listener *listener,
-                           struct xt_metrics *metrics, const struct xt_settings *settings,
+ * listener is closed. The network refuses pictures where its queue is full. */
+enum xt_status xt_http_run(struct xtrain *network, struct xt_listener *listener,
+                           struct xt_metrics *metrics, const struct xt_http_config *config,
                            struct xt_err *err);
 
 #endif

@@ -20,10 +20,12 @@ struct xt_ordered_item {
 };
 
 enum xt_status xt_ordered_init(struct xt_ordered *ordered, struct xtrain *network, int batch,
-                               const struct xt_settings *settings, struct xt_err *err)
+                               const struct xt_answer_settings *settings, bool json,
+                               struct xt_err *err)
 {
     ordered->network = network;
     ordered->settings = settings;
+    ordered->json = json;
     ordered->room = 2 * (size_t)batch;
     ordered->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (ordered->wake < 0)
@@ -65,8 +67,8 @@ static enum xt_status print_first(struct xt_ordered *ordered, struct xt_err *err
         xt_answer_describe(line, ordered->network, ordered->settings, item->name, item->answer);
     else
         xt_answer_describe_error(line, item->name, item->why);
-    enum xt_status status = xt_report_end(
-        line, ordered->settings->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+    enum xt_status status =
+        xt_report_end(line, ordered->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
     ordered->answered += !status && item->answer;
     clear_item(item);
     ordered->first = (ordered->first + 1) % ordered->room;
@@ -163,7 +165,7 @@ enum xt_status xt_ordered_end(struct xt_ordered *ordered, double seconds, struct
         status = xt_err_set(err, XT_ERR_DATA, "%zu of %s could not be read", ordered->unreadable,
                             xt_count((long long)ordered->images, "file").text);
     enum xt_status end = XT_OK;
-    if (ordered->settings->output.json)
+    if (ordered->json)
         end = report_all(ordered, seconds, status ? NULL : err);
     return status ? status : end;
 }

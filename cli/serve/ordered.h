@@ -7,14 +7,15 @@
 
 #include "base/err.h"
 #include "infer/session/xtrain.h"
-#include "train/settings.h"
+#include "cli/settings.h"
 
 struct xt_ordered_item;
 
 /* Zeroed is empty. */
 struct xt_ordered {
     struct xtrain *network;
-    const struct xt_settings *settings;
+    const struct xt_answer_settings *settings;
+    bool json;
     bool each; /* what could not be read gets a line too; else it is warned of */
     int wake;  /* an eventfd that is written as answers come */
     struct xt_ordered_item *items; /* a ring */
@@ -25,7 +26,8 @@ struct xt_ordered {
 /* Takes the network, of which two batches may be under way. The caller clears it, also after a
  * failure; the settings stay longer. */
 enum xt_status xt_ordered_init(struct xt_ordered *ordered, struct xtrain *network, int batch,
-                               const struct xt_settings *settings, struct xt_err *err);
+                               const struct xt_answer_settings *settings, bool json,
+                               struct xt_err *err);
 /* Sends a picture, and prints what has come. One that cannot be read is counted, and the others go
  * on. `name` is what its answer is printed with. */
 enum xt_status xt_ordered_send(struct xt_ordered *ordered, const char *name,
@@ -35,7 +37,7 @@ enum xt_status xt_ordered_skip(struct xt_ordered *ordered, const char *name,
                                const struct xt_err *why, struct xt_err *err);
 /* Prints those that are there, up to the first that is not; or waits for all. */
 enum xt_status xt_ordered_print(struct xt_ordered *ordered, bool all, struct xt_err *err);
-/* The end: waits for all, prints the totals where the settings ask for JSON, and says what was
+/* The end: waits for all, prints the totals where the answers are JSON, and says what was
  * wrong with the input (XT_ERR_DATA). */
 enum xt_status xt_ordered_end(struct xt_ordered *ordered, double seconds, struct xt_err *err);
 /* Closes the network too. */

@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 #include "cli/serve/ordered.h"
-#include "train/settings.h"
+#include "cli/settings.h"
 
 /* Sends what comes and prints the answers, each as soon as it and those before it are there, until
  * the input ends; answers may still be under way then. A signal ends it with XT_INTERRUPTED or

@@ -372,10 +372,10 @@ static void split(const uint8_t *bytes, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     static const int codes[] = {200, 400, 404, 405, 413, 415, 500, 503};
-    const struct xt_settings settings = {.service.max_body = 1,
-                                         .service.max_connections = 1,
-                                         .data.workers = 1,
-                                         .service.request_timeout = 10};
+    static const struct xt_service_settings service = {
+        .max_body = 1, .max_connections = 1, .request_timeout = 10};
+    static const struct xt_answer_settings answer;
+    const struct xt_http_config config = {&service, &answer, .workers = 1, .queue = 1};
     struct xt_listener listener = {.fd = -1};
     struct xt_metrics metrics;
     struct xt_err err;
@@ -385,7 +385,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     double_of.way = bytes[0];
     split(bytes + 1, size - 1);
     xt_metrics_init(&metrics);
-    check(xt_http_run(NULL, 1, &listener, &metrics, &settings, &err) == XT_ERR_RUN);
+    check(xt_http_run(NULL, &listener, &metrics, &config, &err) == XT_ERR_RUN);
     xt_metrics_clear(&metrics);
     bool is_known = !double_of.responses;
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)

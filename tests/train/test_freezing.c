@@ -6,9 +6,9 @@
 #include "support.h"
 #include "train/trainer/trainer_internal.h"
 
-static struct xt_settings settings_of(const char *out, const char *freeze_until)
+static struct xt_train_settings settings_of(const char *out, const char *freeze_until)
 {
-    return (struct xt_settings){
+    return (struct xt_train_settings){
         .network.model = "resnet50",
         .data.images = "synth:shapes?count=8&seed=1&classes=3",
         .network.image_size = 32,
@@ -37,7 +37,7 @@ struct run {
     float *stats;
 };
 
-static void train(struct run *run, const struct xt_settings *settings)
+static void train(struct run *run, const struct xt_train_settings *settings)
 {
     struct xt_err err = {0};
     const struct xt_params *params = &run->trainer.network.params;
@@ -69,7 +69,7 @@ static const float *before(const struct run *run, const struct xt_param *param)
 
 static void frozen_layers_keep_every_bit_and_the_others_learn(void **state)
 {
-    struct xt_settings settings = settings_of(support_path(*state, "run"), "layer4");
+    struct xt_train_settings settings = settings_of(support_path(*state, "run"), "layer4");
     struct run run = {0};
     train(&run, &settings);
     struct xt_params *params = &run.trainer.network.params;
@@ -112,7 +112,7 @@ static void the_head_s_step_is_larger_by_its_factor(void **state)
 {
     struct run runs[2] = {0};
     for (int i = 0; i < 2; i++) {
-        struct xt_settings settings =
+        struct xt_train_settings settings =
             settings_of(support_path(*state, i ? "ten" : "one"), "layer4.2.conv3");
         settings.run.steps = 1;
         settings.recipe.head_lr_factor = i ? 10 : 1;

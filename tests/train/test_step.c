@@ -6,9 +6,9 @@
 
 #include "train/trainer/trainer_internal.h"
 
-static struct xt_settings one_step(const char *out)
+static struct xt_train_settings one_step(const char *out)
 {
-    return (struct xt_settings){
+    return (struct xt_train_settings){
         .network.model = "lprnet",
         .data.images = "synth:plates?count=8&seed=3",
         .record.out = out,
@@ -26,7 +26,7 @@ static struct xt_settings one_step(const char *out)
     };
 }
 
-static void run(struct xt_trainer *trainer, const struct xt_settings *settings)
+static void run(struct xt_trainer *trainer, const struct xt_train_settings *settings)
 {
     struct xt_err err = {0};
     enum xt_status status = xt_trainer_init(trainer, settings, &err);
@@ -57,7 +57,7 @@ static double largest_difference(const struct xt_trainer *a, const struct xt_tra
 
 static void weight_decay_takes_biases_and_norms_only_where_asked_to(void **state)
 {
-    struct xt_settings settings = one_step(support_path(*state, "none"));
+    struct xt_train_settings settings = one_step(support_path(*state, "none"));
     struct xt_trainer none;
     run(&none, &settings);
     for (int all = 0; all < 2; all++) {
@@ -76,7 +76,7 @@ static void weight_decay_takes_biases_and_norms_only_where_asked_to(void **state
 
 static void a_step_of_two_batches_is_as_long_as_one_of_a_large_batch(void **state)
 {
-    struct xt_settings settings = one_step(support_path(*state, "large"));
+    struct xt_train_settings settings = one_step(support_path(*state, "large"));
     struct xt_trainer large;
     struct xt_trainer parts;
     settings.network.bn = XT_BN_FROZEN;
@@ -100,7 +100,7 @@ static void a_step_of_two_batches_is_as_long_as_one_of_a_large_batch(void **stat
 /* What the record says must not be younger than the checkpoint, also when the power fails. */
 static void the_record_is_on_the_disk_before_the_checkpoint(void **state)
 {
-    const struct xt_settings settings = one_step(support_path(*state, "run"));
+    const struct xt_train_settings settings = one_step(support_path(*state, "run"));
     struct xt_trainer trainer;
     disk_calls[0] = '\0';
     run(&trainer, &settings);

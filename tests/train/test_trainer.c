@@ -16,9 +16,9 @@
 #include "infer/network/memory_plan.h"
 #include "train/trainer/step.h"
 
-static struct xt_settings small_run(const char *out)
+static struct xt_train_settings small_run(const char *out)
 {
-    return (struct xt_settings){
+    return (struct xt_train_settings){
         .network.model = "lprnet",
         .data.images = "synth:plates?count=24&seed=3",
         .data.val = "synth:plates?count=5&seed=4",
@@ -37,7 +37,7 @@ static struct xt_settings small_run(const char *out)
     };
 }
 
-static void open_and_run(struct xt_trainer *trainer, const struct xt_settings *settings)
+static void open_and_run(struct xt_trainer *trainer, const struct xt_train_settings *settings)
 {
     struct xt_err err = {0};
     enum xt_status status = xt_trainer_init(trainer, settings, &err);
@@ -63,7 +63,7 @@ static void the_memory_plan_is_within_5_percent_of_the_peak(void **state)
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     support_skip("a sanitizer has memory of its own");
 #endif
-    struct xt_settings settings = small_run(support_path(*state, "run"));
+    struct xt_train_settings settings = small_run(support_path(*state, "run"));
     settings.network.batch = 12;
     struct xt_trainer trainer;
     struct xt_err err = {0};
@@ -80,7 +80,7 @@ static void the_memory_plan_is_within_5_percent_of_the_peak(void **state)
 
 static double planned_slots(int slots)
 {
-    struct xt_settings settings = small_run(NULL);
+    struct xt_train_settings settings = small_run(NULL);
     struct xt_trainer trainer;
     struct xt_err err = {0};
     settings.data.slots = slots;
@@ -100,7 +100,7 @@ static void a_batch_beyond_the_memory_is_refused_with_one_that_fits(void **state
 {
     (void)state;
     double before = peak_memory();
-    struct xt_settings settings = small_run(NULL);
+    struct xt_train_settings settings = small_run(NULL);
     settings.network.batch = 65536;
     settings.data.images = "synth:plates?count=65536";
     struct xt_trainer trainer;
@@ -112,7 +112,8 @@ static void a_batch_beyond_the_memory_is_refused_with_one_that_fits(void **state
     assert_true(peak_memory() - before < 1e9);
 }
 
-static void one_step(struct xt_trainer *trainer, const struct xt_settings *settings, float scale)
+static void one_step(struct xt_trainer *trainer, const struct xt_train_settings *settings,
+                     float scale)
 {
     struct xt_feed_batch batch;
     struct xt_err err = {0};
@@ -137,7 +138,7 @@ static void one_step(struct xt_trainer *trainer, const struct xt_settings *setti
 /* Powers of two are exact, and so small a network's gradients are far from the ends of float32. */
 static void scaling_the_loss_changes_no_weight(void **state)
 {
-    struct xt_settings settings = small_run(support_path(*state, "plain"));
+    struct xt_train_settings settings = small_run(support_path(*state, "plain"));
     struct xt_trainer plain;
     struct xt_trainer scaled;
     settings.recipe.optim = XT_OPTIM_SGD;
@@ -154,7 +155,7 @@ static void scaling_the_loss_changes_no_weight(void **state)
 
 static void a_step_whose_scaled_gradients_overflow_is_skipped(void **state)
 {
-    struct xt_settings settings = small_run(support_path(*state, "run"));
+    struct xt_train_settings settings = small_run(support_path(*state, "run"));
     struct xt_trainer start;
     struct xt_trainer skipped;
     struct xt_err err = {0};
@@ -172,7 +173,7 @@ static void a_step_whose_scaled_gradients_overflow_is_skipped(void **state)
 
 static void a_resumed_run_goes_on_with_its_loss_scale(void **state)
 {
-    struct xt_settings settings = small_run(support_path(*state, "run"));
+    struct xt_train_settings settings = small_run(support_path(*state, "run"));
     struct xt_trainer trainer;
     struct xt_err err = {0};
     settings.data.val = NULL;
@@ -225,7 +226,7 @@ static void given_weights_are_evaluated_first_and_may_be_the_best(void **state)
 {
     const char *first = support_path(*state, "first");
     const char *second = support_path(*state, "second");
-    struct xt_settings settings = small_run(first);
+    struct xt_train_settings settings = small_run(first);
     struct xt_trainer trainer;
     settings.data.val = NULL;
     open_and_run(&trainer, &settings);
@@ -270,7 +271,7 @@ static void of_equal_accuracies_characters_and_then_the_loss_decide(void **state
 /* From scratch no plate is read yet, and not one character: the loss alone falls. */
 static void of_many_zeros_the_one_with_the_least_loss_is_the_best(void **state)
 {
-    struct xt_settings settings = small_run(support_path(*state, "run"));
+    struct xt_train_settings settings = small_run(support_path(*state, "run"));
     struct xt_trainer trainer;
     settings.run.steps = 18; /* three evaluations */
     settings.recipe.lr = 3e-3;
@@ -291,7 +292,7 @@ static void of_many_zeros_the_one_with_the_least_loss_is_the_best(void **state)
 static void running_statistics_that_overflow_end_the_run(void **state)
 {
     const char *run = support_path(*state, "run");
-    struct xt_settings settings = small_run(run);
+    struct xt_train_settings settings = small_run(run);
     struct xt_trainer trainer;
     struct xt_err err = {0};
     assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
@@ -313,7 +314,7 @@ static void another_alphabet_cannot_go_on_with_a_run(void **state)
 {
     const char *run = support_path(*state, "run");
     const char *alphabet = support_path(*state, "alphabet.txt");
-    struct xt_settings settings = small_run(run);
+    struct xt_train_settings settings = small_run(run);
     struct xt_trainer trainer;
     open_and_run(&trainer, &settings);
     char text[1024];
@@ -339,7 +340,7 @@ static void another_alphabet_cannot_go_on_with_a_run(void **state)
 /* An XPU's kernels are made for batch norms that learn, or for those that do not. */
 static void frozen_batch_norms_stay_frozen_from_the_building_on(void **state)
 {
-    struct xt_settings settings = small_run(support_path(*state, "run"));
+    struct xt_train_settings settings = small_run(support_path(*state, "run"));
     struct xt_trainer trainer;
     struct xt_err err = {0};
     settings.network.bn = XT_BN_FROZEN;
@@ -364,7 +365,7 @@ static void frozen_batch_norms_stay_frozen_from_the_building_on(void **state)
 static void a_checkpoint_that_came_meanwhile_is_not_set_aside(void **state)
 {
     const char *run = support_path(*state, "run");
-    struct xt_settings settings = small_run(run);
+    struct xt_train_settings settings = small_run(run);
     struct xt_trainer trainer;
     struct xt_err err = {0};
     open_and_run(&trainer, &settings);
@@ -382,7 +383,7 @@ static void a_checkpoint_that_came_meanwhile_is_not_set_aside(void **state)
 static void any_flipped_bit_of_a_checkpoint_is_seen(void **state)
 {
     const char *run = support_path(*state, "run");
-    struct xt_settings settings = small_run(run);
+    struct xt_train_settings settings = small_run(run);
     settings.data.val = NULL;
     struct xt_trainer trainer;
     open_and_run(&trainer, &settings);
@@ -437,7 +438,7 @@ static void save_with(struct xt_trainer *trainer, const struct xt_train_state *s
 
 static void counters_that_cannot_be_are_refused(void **state)
 {
-    struct xt_settings settings = small_run(support_path(*state, "run"));
+    struct xt_train_settings settings = small_run(support_path(*state, "run"));
     struct xt_trainer trainer;
     open_and_run(&trainer, &settings);
     settings.record.keep = 1000;
@@ -486,7 +487,7 @@ static void counters_that_cannot_be_are_refused(void **state)
 static void train_frozen(const char *run, int batch, int accumulate, enum xt_optim_kind optim,
                          struct xt_trainer *trainer)
 {
-    struct xt_settings settings = small_run(run);
+    struct xt_train_settings settings = small_run(run);
     settings.network.batch = batch;
     settings.recipe.accumulate = accumulate;
     settings.network.bn = XT_BN_FROZEN;
@@ -534,7 +535,7 @@ static void accumulated_batches_are_the_large_batch(void **state)
 /* The last batch of a set may be smaller: its images count as much as the others. */
 static void a_smaller_batch_counts_by_its_images(void **state)
 {
-    struct xt_settings settings = small_run(support_path(*state, "run"));
+    struct xt_train_settings settings = small_run(support_path(*state, "run"));
     struct xt_trainer trainer;
     struct xt_err err = {0};
     struct xt_feed_batch batch;
@@ -586,7 +587,7 @@ static void a_smaller_batch_counts_by_its_images(void **state)
 static void fewer_images_than_a_step_takes_are_refused(void **state)
 {
     (void)state;
-    struct xt_settings settings = small_run(NULL);
+    struct xt_train_settings settings = small_run(NULL);
     struct xt_trainer trainer;
     struct xt_err err = {0};
     settings.recipe.accumulate = 7;
@@ -600,7 +601,7 @@ static void fewer_images_than_a_step_takes_are_refused(void **state)
 /* Step by step against the formula, from the weights as they were after each step. */
 static void the_average_follows_the_weights(void **state)
 {
-    struct xt_settings settings = small_run(support_path(*state, "run"));
+    struct xt_train_settings settings = small_run(support_path(*state, "run"));
     struct xt_trainer trainer;
     struct xt_err err = {0};
     settings.recipe.ema = 0.3;
@@ -652,7 +653,7 @@ static void turn_about(void *context, const struct xt_train_progress *progress)
 static void the_average_is_the_best_where_it_is_better(void **state)
 {
     const char *run = support_path(*state, "run");
-    struct xt_settings settings = small_run(run);
+    struct xt_train_settings settings = small_run(run);
     struct xt_trainer trainer;
     struct xt_err err = {0};
     settings.recipe.ema = 0.5;
@@ -674,7 +675,7 @@ static void the_average_is_the_best_where_it_is_better(void **state)
 static void a_run_without_gain_ends_and_stays_ended(void **state)
 {
     const char *run = support_path(*state, "run");
-    struct xt_settings settings = small_run(run);
+    struct xt_train_settings settings = small_run(run);
     struct xt_trainer trainer;
     struct xt_err err = {0};
     settings.run.steps = 60;
@@ -731,8 +732,9 @@ static void do_poison(void *context, const struct xt_train_progress *progress)
     poison->trainer->network.params.version++;
 }
 
-static enum xt_status run_poisoned(struct xt_trainer *trainer, const struct xt_settings *settings,
-                                   struct poison *poison, struct xt_err *err)
+static enum xt_status run_poisoned(struct xt_trainer *trainer,
+                                   const struct xt_train_settings *settings, struct poison *poison,
+                                   struct xt_err *err)
 {
     poison->trainer = trainer;
     assert_int_equal(xt_trainer_init(trainer, settings, err), XT_OK);
@@ -746,7 +748,7 @@ static enum xt_status run_poisoned(struct xt_trainer *trainer, const struct xt_s
 
 static void a_number_that_is_none_is_named_where_it_begins(void **state)
 {
-    struct xt_settings settings = small_run(support_path(*state, "run"));
+    struct xt_train_settings settings = small_run(support_path(*state, "run"));
     struct xt_trainer trainer;
     struct xt_err err = {0};
     struct poison poison = {.at = 3, .times = 1};
@@ -761,7 +763,7 @@ static void a_number_that_is_none_is_named_where_it_begins(void **state)
 /* Weights far too large: the squares of what comes of them are beyond float32. */
 static void an_overflow_is_named_by_its_layer(void **state)
 {
-    struct xt_settings settings = small_run(support_path(*state, "run"));
+    struct xt_train_settings settings = small_run(support_path(*state, "run"));
     struct xt_trainer trainer;
     struct xt_err err = {0};
     settings.network.bn = XT_BN_FROZEN;
@@ -783,7 +785,7 @@ static void a_rollback_goes_on_from_the_checkpoint_at_half_the_rate(void **state
 {
     char run[256];
     snprintf(run, sizeof run, "%s", support_path(*state, "run"));
-    struct xt_settings settings = small_run(run);
+    struct xt_train_settings settings = small_run(run);
     struct xt_trainer trainer;
     struct xt_err err = {0};
     settings.run.steps = 9;
@@ -811,7 +813,7 @@ static void a_rollback_goes_on_from_the_checkpoint_at_half_the_rate(void **state
 
 static void a_rollback_that_does_not_help_ends_the_run(void **state)
 {
-    struct xt_settings settings = small_run(support_path(*state, "run"));
+    struct xt_train_settings settings = small_run(support_path(*state, "run"));
     struct xt_trainer trainer;
     struct xt_err err = {0};
     settings.run.steps = 9;
@@ -826,7 +828,7 @@ static void a_rollback_that_does_not_help_ends_the_run(void **state)
 /* A label that no alignment has gives a loss that is none, in that batch alone. */
 static void a_step_left_out_changes_nothing(void **state)
 {
-    struct xt_settings settings = small_run(support_path(*state, "run"));
+    struct xt_train_settings settings = small_run(support_path(*state, "run"));
     struct xt_trainer trainer;
     struct xt_err err = {0};
     struct xt_feed_batch batch;
@@ -874,10 +876,10 @@ static void a_step_left_out_changes_nothing(void **state)
 
 /* ---- activations made again ---- */
 
-static double activations(const struct xt_settings *settings, const char *run, bool recompute,
+static double activations(const struct xt_train_settings *settings, const char *run, bool recompute,
                           struct xt_trainer *trainer)
 {
-    struct xt_settings own = *settings;
+    struct xt_train_settings own = *settings;
     own.network.recompute = recompute;
     own.record.out = run;
     open_and_run(trainer, &own);
@@ -897,7 +899,7 @@ static void what_is_made_again_has_the_same_bits_and_needs_less(void **state)
         {"resnet50", "synth:shapes?count=24&seed=3", 64, XT_AMP_OFF, 0.75},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct xt_settings settings = small_run(NULL);
+        struct xt_train_settings settings = small_run(NULL);
         struct xt_trainer kept;
         struct xt_trainer again;
         char names[2][16];

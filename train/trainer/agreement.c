@@ -9,7 +9,7 @@
 
 enum xt_status xt_trainer_why_stop(struct xt_trainer *trainer, bool *done)
 {
-    const struct xt_settings *s = trainer->settings;
+    const struct xt_train_settings *s = trainer->settings;
     double here = xt_thread_seconds() - trainer->start_time;
     enum xt_status asked = xt_stop_status();
     if (asked)

@@ -20,7 +20,7 @@
 static enum xt_status check_enough(const struct xt_trainer *trainer, const char *data,
                                    struct xt_err *err)
 {
-    const struct xt_settings *s = trainer->settings;
+    const struct xt_train_settings *s = trainer->settings;
     size_t images = trainer->source->count;
     int batches = xt_train_step_batches(s);
     if (images / (size_t)batches >= (size_t)(s->network.batch ? s->network.batch : 1))
@@ -52,7 +52,7 @@ static enum xt_status take_part(struct xt_trainer *trainer, const char *data, st
 
 static enum xt_status open_source(struct xt_trainer *trainer, struct xt_err *err)
 {
-    const struct xt_settings *s = trainer->settings;
+    const struct xt_train_settings *s = trainer->settings;
     struct xt_source_options options = xt_network_source_options(&trainer->network);
     const char *data = s->data.images ? s->data.images : trainer->network.model->default_data;
     enum xt_status status = xt_source_open(&trainer->source, data, &options, err);
@@ -79,7 +79,7 @@ static enum xt_status warn_of_shared(const struct xt_trainer *trainer, const cha
  * batches, else the model's own where the training images are. */
 static enum xt_status open_val(struct xt_trainer *trainer, struct xt_err *err)
 {
-    const struct xt_settings *s = trainer->settings;
+    const struct xt_train_settings *s = trainer->settings;
     const char *val = s->data.val                       ? s->data.val
                       : !s->data.images                 ? trainer->network.model->default_val
                       : trainer->source->has_other_part ? s->data.images
@@ -93,7 +93,7 @@ static enum xt_status open_val(struct xt_trainer *trainer, struct xt_err *err)
 /* What cannot be watched as was asked. */
 static enum xt_status check_watch(const struct xt_trainer *trainer, struct xt_err *err)
 {
-    const struct xt_settings *s = trainer->settings;
+    const struct xt_train_settings *s = trainer->settings;
     if (s->run.patience && !trainer->val)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--patience %d counts evaluations, and there is nothing to evaluate on; "
@@ -112,7 +112,7 @@ static enum xt_status check_watch(const struct xt_trainer *trainer, struct xt_er
 }
 
 /* What several ranks cannot do. */
-static enum xt_status check_ranks(const struct xt_settings *s, struct xt_err *err)
+static enum xt_status check_ranks(const struct xt_train_settings *s, struct xt_err *err)
 {
     if (s->ranks && s->run.on_device_loss == XT_LOSS_RESUME)
         return xt_err_set(err, XT_ERR_USAGE,
@@ -125,7 +125,7 @@ static enum xt_status check_ranks(const struct xt_settings *s, struct xt_err *er
 
 static enum xt_status open_upload(struct xt_trainer *trainer, struct xt_err *err)
 {
-    const struct xt_settings *s = trainer->settings;
+    const struct xt_train_settings *s = trainer->settings;
     const struct xt_network *network = &trainer->network;
     struct xt_feed_size size = {network->width, network->height, network->model->bgr};
     const struct xt_upload_config upload =
@@ -154,7 +154,7 @@ static float rate_of(const struct xt_trainer *trainer, const struct xt_param *pa
 
 static enum xt_status open_optimizer(struct xt_trainer *trainer, struct xt_err *err)
 {
-    const struct xt_settings *s = trainer->settings;
+    const struct xt_train_settings *s = trainer->settings;
     struct xt_params *params = &trainer->network.params;
     trainer->optim = (struct xt_optim){
         .kind = s->recipe.optim,
@@ -191,7 +191,7 @@ static enum xt_status open_optimizer(struct xt_trainer *trainer, struct xt_err *
  * of its threads, which its last bits depend on, unless --threads does. */
 static enum xt_status open_network(struct xt_trainer *trainer, struct xt_err *err)
 {
-    struct xt_settings settings = *trainer->settings;
+    struct xt_train_settings settings = *trainer->settings;
     struct xt_ranks *ranks = settings.ranks;
     int bn_and_threads[2] = {XT_BN_AUTO, 0};
     enum xt_status status =
@@ -236,7 +236,7 @@ static enum xt_status open_network(struct xt_trainer *trainer, struct xt_err *er
 /* --batch; auto (0) is what the run was begun with where it goes on, else what fits. */
 static enum xt_status choose_batch(struct xt_trainer *trainer, int *batch, struct xt_err *err)
 {
-    const struct xt_settings *s = trainer->settings;
+    const struct xt_train_settings *s = trainer->settings;
     const struct xt_checkpoint_file *from = &trainer->resume.from;
     *batch = s->network.batch;
     if (s->ranks && !*batch)
@@ -282,7 +282,7 @@ static enum xt_status introduce(const struct xt_trainer *trainer, struct xt_err 
 
 static enum xt_status join_ranks(struct xt_trainer *trainer, struct xt_err *err)
 {
-    const struct xt_settings *s = trainer->settings;
+    const struct xt_train_settings *s = trainer->settings;
     const struct xt_gradient_reduction_config config = {
         .ranks = s->ranks,
         .graph = trainer->network.graph,
@@ -311,7 +311,7 @@ static enum xt_status prepare(struct xt_trainer *trainer, struct xt_err *err)
     return status;
 }
 
-static struct xt_trainer empty(const struct xt_settings *settings)
+static struct xt_trainer empty(const struct xt_train_settings *settings)
 {
     return (struct xt_trainer){.settings = settings,
                                .folder = {.lock = -1},
@@ -323,7 +323,7 @@ static struct xt_trainer empty(const struct xt_settings *settings)
                                .saved_step = -1};
 }
 
-enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_settings *settings,
+enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_train_settings *settings,
                                struct xt_err *err)
 {
     *trainer = empty(settings);
@@ -332,7 +332,7 @@ enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_setti
 
 enum xt_status xt_trainer_prepare(struct xt_trainer *trainer, struct xt_err *err)
 {
-    const struct xt_settings *settings = trainer->settings;
+    const struct xt_train_settings *settings = trainer->settings;
     struct xt_network *network = &trainer->network;
     trainer->init_time = xt_thread_seconds();
     enum xt_status status = open_network(trainer, err);
@@ -420,7 +420,7 @@ void xt_trainer_clear(struct xt_trainer *trainer)
     *trainer = empty(trainer->settings);
 }
 
-enum xt_status xt_trainer_create(struct xt_trainer **out, const struct xt_settings *settings,
+enum xt_status xt_trainer_create(struct xt_trainer **out, const struct xt_train_settings *settings,
                                  struct xt_err *err)
 {
     *out = NULL;

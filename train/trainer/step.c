@@ -14,7 +14,7 @@
 /* Steps left out in a row before it is more than bad luck. */
 enum { SKIPPED_MOST = 10 };
 
-int xt_train_step_batches(const struct xt_settings *settings)
+int xt_train_step_batches(const struct xt_train_settings *settings)
 {
     return settings->recipe.accumulate > 1 ? settings->recipe.accumulate : 1;
 }
@@ -32,7 +32,7 @@ static bool skips(const struct xt_trainer *trainer)
 enum xt_status xt_train_step_open(struct xt_trainer *trainer, struct xt_err *err)
 {
     struct xt_network *network = &trainer->network;
-    const struct xt_settings *s = trainer->settings;
+    const struct xt_train_settings *s = trainer->settings;
     enum xt_status status = XT_OK;
     if (xt_train_step_batches(s) > 1)
         status = xt_gradient_sum_create(&trainer->sum, &network->device, &network->params, err);

@@ -18,7 +18,7 @@
 struct xt_trainer;
 
 /* Batches of a step, and the images in them. */
-int xt_train_step_batches(const struct xt_settings *settings);
+int xt_train_step_batches(const struct xt_train_settings *settings);
 int xt_train_step_images(const struct xt_trainer *trainer);
 
 /* What steps need beside the network: the optimizer has been opened. */

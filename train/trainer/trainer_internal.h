@@ -39,7 +39,7 @@ struct xt_step_parts {
 };
 
 struct xt_trainer {
-    const struct xt_settings *settings;
+    const struct xt_train_settings *settings;
     struct xt_network network;
     int batch;           /* images a step, of all ranks; the network's is this process's share */
     struct xt_rows rows; /* that share, of several ranks */
@@ -116,7 +116,7 @@ struct xt_trainer {
 
 /* What create and prepare, and destroy, do of a trainer that its owner holds by value. Clear it
  * also after a failure. */
-enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_settings *settings,
+enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_train_settings *settings,
                                struct xt_err *err);
 void xt_trainer_clear(struct xt_trainer *trainer);
 

@@ -80,8 +80,7 @@ static struct xt_tensor *lower(const struct xt_model_info *model, struct xt_grap
 struct xt_tensor *xt_model_describe(const struct xt_model_info *model, struct xt_graph *graph,
                                     const struct xt_model_options *options)
 {
-    struct xt_tensor *logits =
-        model->describe_ops ? model->describe_ops(graph, options) : lower(model, graph, options);
+    struct xt_tensor *logits = lower(model, graph, options);
     int columns = model->time_steps ? model->time_steps : 1;
     if (logits && (logits->n != graph->options.batch || logits->h != 1 || logits->w != columns ||
                    logits->c != options->classes))

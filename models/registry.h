@@ -60,9 +60,6 @@ struct xt_model_info {
     struct xt_value *(*describe)(struct xt_net *net, const struct xt_model_info *model,
                                  const struct xt_model_options *options);
     const void *variant; /* of a family, what its describe goes by */
-    /* The self-test's networks, which are of ops as they run, instead; NULL else. */
-    struct xt_tensor *(*describe_ops)(struct xt_graph *graph,
-                                      const struct xt_model_options *options);
 };
 
 /* The networks that there are, in list.c: of each family an array that ends in one without a name;

@@ -16,7 +16,9 @@ enum { BATCH = 2, CLASSES = 10, NETWORKS_MAX = 8 };
 
 /* A network as it is checked. */
 struct subject {
-    const struct xt_model_info *model; /* NULL: the small one */
+    const char *name; /* NULL: the small one */
+    struct xt_selftest_network network;
+    const struct xt_model_info *model; /* of `network`; NULL: one of the self-test's */
     struct xt_model_options options;
     int batch;
     struct xt_selftest result;
@@ -59,6 +61,12 @@ static enum xt_status choose_types(struct command *command, struct xt_err *err)
                : xt_err_set(err, XT_ERR_DEVICE, "%s trains in no data type", command->device.name);
 }
 
+static struct xt_tensor *describe_model(struct xt_graph *graph, const void *context)
+{
+    const struct subject *subject = context;
+    return xt_model_describe(subject->model, graph, &subject->options);
+}
+
 static enum xt_status add_model(struct command *command, const struct xt_model_info *model,
                                 struct xt_err *err)
 {
@@ -72,6 +80,8 @@ static enum xt_status add_model(struct command *command, const struct xt_model_i
                           s->network.image_size, model->name, model->width, model->height);
     struct subject *subject = &command->subjects[command->subject_count++];
     *subject = (struct subject){
+        .name = model->name,
+        .network = {.describe = describe_model, .context = subject},
         .model = model,
         .options = {.classes = s->network.classes ? s->network.classes : CLASSES,
                     .height = sized ? s->network.image_size : model->height,
@@ -102,14 +112,13 @@ static enum xt_status choose_subjects(struct command *command, struct xt_err *er
     if (status)
         return status;
     command->subjects[command->subject_count++] =
-        (struct subject){.options = {.classes = CLASSES}, .batch = 3};
+        (struct subject){.network = xt_selftest_small, .batch = 3};
     /* With channels as the networks have them: other kernels than those of odd shapes. */
-    command->subjects[command->subject_count++] =
-        (struct subject){.model = &xt_selftest_known,
-                         .options = {.classes = CLASSES,
-                                     .height = xt_selftest_known.height,
-                                     .width = xt_selftest_known.width},
-                         .batch = BATCH};
+    command->subjects[command->subject_count++] = (struct subject){
+        .name = "known",
+        .network = xt_selftest_known,
+        .options = {.height = XT_SELFTEST_KNOWN_SIDE, .width = XT_SELFTEST_KNOWN_SIDE},
+        .batch = BATCH};
     if (command->options->values.small_shapes)
         return XT_OK;
     if (model)
@@ -135,24 +144,21 @@ static enum xt_status check_subject(struct command *command, struct subject *sub
 {
     enum xt_status status = XT_OK;
     /* The small network has both kinds of global context. */
-    int variants = subject->model ? 1 : 2;
+    int variants = subject->name ? 1 : 2;
     for (int i = 0; i < command->type_count * variants && !status; i++) {
         enum xt_amp type = command->types[i / variants];
         struct xt_selftest_options options = {.device = &command->device,
-                                              .model = subject->model ? subject->model
-                                                                      : &xt_selftest_small,
-                                              .network = subject->options,
+                                              .network = i % variants ? xt_selftest_small_over_batch
+                                                                      : subject->network,
                                               .batch = subject->batch,
                                               .dtype = xt_amp_dtype(type),
                                               .int8 = type == XT_AMP_INT8,
-                                              .thorough = !subject->model,
+                                              .thorough = !subject->name,
                                               .before = show_op,
                                               .context = command};
-        if (i % variants)
-            options.network.context_over_batch = true;
         status = xt_selftest_run(&subject->result, &options, err);
         if (status)
-            xt_err_prefix(err, "%s, %s: ", subject->model ? subject->model->name : "small shapes",
+            xt_err_prefix(err, "%s, %s: ", subject->name ? subject->name : "small shapes",
                           xt_amp_name(type));
     }
     return status;
@@ -162,8 +168,8 @@ static enum xt_status check_subject(struct command *command, struct subject *sub
 
 static void title_of(const struct subject *subject, char *out, size_t size)
 {
-    if (subject->model)
-        snprintf(out, size, "%s, %dx%d, batch %d", subject->model->name, subject->options.width,
+    if (subject->name)
+        snprintf(out, size, "%s, %dx%d, batch %d", subject->name, subject->options.width,
                  subject->options.height, subject->batch);
     else
         snprintf(out, size, "small shapes, batch %d", subject->batch);
@@ -190,10 +196,9 @@ static void add_subject(struct xt_report *list, const struct subject *subject)
     title_of(subject, title, sizeof title);
     xt_report_line(item, "%s", "");
     xt_report_line(item, "%s", title);
-    xt_report_add(item, "network", NULL, "%s",
-                  subject->model ? subject->model->name : "small shapes");
+    xt_report_add(item, "network", NULL, "%s", subject->name ? subject->name : "small shapes");
     xt_report_add(item, "batch", NULL, "%d", subject->batch);
-    if (subject->model) {
+    if (subject->name) {
         xt_report_add(item, "width", NULL, "%d", subject->options.width);
         xt_report_add(item, "height", NULL, "%d", subject->options.height);
     }

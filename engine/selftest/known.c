@@ -3,10 +3,11 @@
  * h x w x c. */
 #include "engine/selftest/selftest.h"
 
-enum { SIDE = 16, CHANNELS = 64, CLASSES = 10, BATCH = 2 };
+enum { SIDE = XT_SELFTEST_KNOWN_SIDE, CHANNELS = 64, CLASSES = 10, BATCH = 2 };
 
-static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_options *options)
+static struct xt_tensor *describe(struct xt_graph *graph, const void *context)
 {
+    (void)context;
     static const struct xt_normalise half = {{127.5f, 127.5f, 127.5f},
                                              {1 / 127.5f, 1 / 127.5f, 1 / 127.5f}};
     struct xt_tensor *x = xt_graph_input(graph, SIDE, SIDE, &half);
@@ -46,27 +47,20 @@ static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_
             .average = {.kernel_h = 4, .kernel_w = 4, .stride_h = 4, .stride_w = 4}}); /* 1x1x64 */
     return xt_graph_conv(graph, block.average,
                          &(struct xt_conv_spec){.name = "head",
-                                                .channels = options->classes,
+                                                .channels = CLASSES,
                                                 .kernel_h = 1,
                                                 .kernel_w = 1,
                                                 .bias = true,
                                                 .why_f32 = "its logits go into the loss"});
 }
 
-const struct xt_model_info xt_selftest_known = {
-    .name = "known",
-    .title = "the network of known answers",
-    .height = SIDE,
-    .width = SIDE,
-    .describe_ops = describe,
-};
+const struct xt_selftest_network xt_selftest_known = {.describe = describe};
 
 static struct xt_selftest_options options_of(struct xt_device *device, enum xt_dtype dtype)
 {
     return (struct xt_selftest_options){
         .device = device,
-        .model = &xt_selftest_known,
-        .network = {.classes = CLASSES},
+        .network = xt_selftest_known,
         .batch = BATCH,
         .dtype = dtype,
         .training_alone = true,

@@ -603,7 +603,7 @@ static enum xt_status build(struct walk *walk, bool training, bool bn_frozen, bo
     enum xt_status status = xt_graph_create(&walk->graph, &options, err);
     if (status)
         return status;
-    struct xt_tensor *logits = xt_model_describe(o->model, walk->graph, &o->network);
+    struct xt_tensor *logits = o->network.describe(walk->graph, o->network.context);
     walk->ranges.tensors = walk->graph->tensor_count;
     status = xt_graph_build(walk->graph, logits, err);
     if (status)

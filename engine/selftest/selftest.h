@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "models/registry.h"
+#include "engine/graph.h"
 
 enum { XT_SELFTEST_ROWS_MAX = 192 };
 
@@ -41,10 +41,16 @@ struct xt_selftest {
     int wrong; /* ops, over all rows */
 };
 
+/* A network that is looked at: adds itself to a fresh graph. Returns its logits; NULL where that
+ * failed, with the failure in the graph. */
+struct xt_selftest_network {
+    struct xt_tensor *(*describe)(struct xt_graph *graph, const void *context);
+    const void *context;
+};
+
 struct xt_selftest_options {
     struct xt_device *device;
-    const struct xt_model_info *model; /* or xt_selftest_small */
-    struct xt_model_options network;
+    struct xt_selftest_network network;
     int batch;
     const struct xt_backend *backend; /* NULL: the device's */
     enum xt_dtype dtype;
@@ -56,13 +62,15 @@ struct xt_selftest_options {
     void *context;
 };
 
-/* A network of every kind of op and of each way to use it, at small, odd shapes (small.c). It is in
- * no registry: it is not for training. */
-extern const struct xt_model_info xt_selftest_small;
+/* A network of every kind of op and of each way to use it, at small, odd shapes (small.c); its
+ * global context over each image or over the batch. */
+extern const struct xt_selftest_network xt_selftest_small;
+extern const struct xt_selftest_network xt_selftest_small_over_batch;
 
 /* A smaller one, of the ops that training cannot do without, with channels as the networks have
  * them (known.c). */
-extern const struct xt_model_info xt_selftest_known;
+enum { XT_SELFTEST_KNOWN_SIDE = 16 }; /* height and width of its images */
+extern const struct xt_selftest_network xt_selftest_known;
 
 /* That one in training, before a run begins on a device: XT_ERR_DEVICE where it computes wrongly,
  * or nothing. */
@@ -80,7 +88,7 @@ enum xt_status xt_selftest_time_device(struct xt_device *device, enum xt_dtype d
 enum xt_status xt_selftest_run(struct xt_selftest *out, const struct xt_selftest_options *options,
                                struct xt_err *err);
 
-/* Builds options->model for training and times its passes: the mean of `passes` of them, in the
+/* Builds options->network for training and times its passes: the mean of `passes` of them, in the
  * best of a few turns; with `passes` 0 it is built alone. */
 enum xt_status xt_selftest_time(const struct xt_selftest_options *options, int passes,
                                 double *seconds, struct xt_err *err);

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-enum { HEIGHT = 13, WIDTH = 15, COLUMNS = 2 };
+enum { HEIGHT = 13, WIDTH = 15, CLASSES = 10 };
 
 static struct xt_tensor *conv(struct xt_graph *graph, struct xt_tensor *in,
                               struct xt_conv_spec spec)
@@ -279,7 +279,7 @@ static struct xt_tensor *add_gates(struct xt_graph *graph, struct xt_tensor *in)
 }
 
 /* As ResNet goes on, with a residual read by two; then groups, and LPRNet's end. */
-static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_options *options)
+static struct xt_tensor *describe(struct xt_graph *graph, const void *over_batch)
 {
     struct half half = add_first_half(graph);
     struct xt_tensor *x = conv(graph, half.fork,
@@ -328,21 +328,16 @@ static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_
         .count = 4,
         .taps = {half.stem.average, half.block.average, join.average, tail.average}, /* each 2x2 */
         .group = {0, 1, 1, 2},
-        .over_batch = options->context_over_batch};
+        .over_batch = over_batch != NULL};
     return conv(graph, xt_graph_context(graph, &context),
                 (struct xt_conv_spec){.name = "head",
-                                      .channels = options->classes,
+                                      .channels = CLASSES,
                                       .kernel_h = 1,
                                       .kernel_w = 1,
                                       .bias = true,
                                       .why_f32 = "its logits go into the loss"});
 }
 
-const struct xt_model_info xt_selftest_small = {
-    .name = "small",
-    .title = "the self-test's small network",
-    .height = HEIGHT,
-    .width = WIDTH,
-    .time_steps = COLUMNS,
-    .describe_ops = describe,
-};
+const struct xt_selftest_network xt_selftest_small = {.describe = describe};
+const struct xt_selftest_network xt_selftest_small_over_batch = {.describe = describe,
+                                                                 .context = "over the batch"};

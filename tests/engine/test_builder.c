@@ -55,15 +55,14 @@ static struct xt_tensor *stem(struct bench *b)
 }
 
 /* Logits of 24 columns, for a loss that reads as many as the network says it has. */
-static struct xt_tensor *describe(struct xt_graph *graph, const struct xt_model_options *options)
+static struct xt_value *describe(struct xt_net *net, const struct xt_model_info *model,
+                                 const struct xt_model_options *options)
 {
-    struct xt_tensor *x = xt_graph_input(graph, 8, 24, &reference);
-    struct xt_conv_spec head = {.name = "head",
-                                .channels = options->classes,
-                                .kernel_h = 8,
-                                .kernel_w = 1,
-                                .why_f32 = "the loss reads it"};
-    return xt_graph_conv(graph, x, &head);
+    (void)model;
+    return xt_net_conv(
+        net, xt_net_input(net, 8, 24, 3),
+        &(struct xt_net_conv){
+            .name = "head", .bias = true, .channels = options->classes, .kernel = {8, 1}});
 }
 
 /* NULL: taken. */
@@ -71,7 +70,7 @@ static void check_model(int time_steps, const char *part)
 {
     struct bench b;
     const struct xt_model_info model = {
-        .name = "wrong", .time_steps = time_steps, .describe_ops = describe};
+        .name = "wrong", .time_steps = time_steps, .describe = describe};
     open_graph(&b, XT_F32);
     struct xt_tensor *logits =
         xt_model_describe(&model, b.graph, &(struct xt_model_options){.classes = 5});
@@ -90,11 +89,11 @@ static void logits_of_other_columns_than_time_steps_are_refused(void **state)
     check_model(0, "24 columns and 5 classes, where the loss reads 1, 1 and 5");
 }
 
-static struct xt_tensor *of_four_classes(struct xt_graph *graph,
-                                         const struct xt_model_options *options)
+static struct xt_value *of_four_classes(struct xt_net *net, const struct xt_model_info *model,
+                                        const struct xt_model_options *options)
 {
     (void)options;
-    return describe(graph, &(struct xt_model_options){.classes = 4});
+    return describe(net, model, &(struct xt_model_options){.classes = 4});
 }
 
 static void logits_of_other_classes_are_refused(void **state)
@@ -102,7 +101,7 @@ static void logits_of_other_classes_are_refused(void **state)
     (void)state;
     struct bench b;
     const struct xt_model_info model = {
-        .name = "wrong", .time_steps = 24, .describe_ops = of_four_classes};
+        .name = "wrong", .time_steps = 24, .describe = of_four_classes};
     open_graph(&b, XT_F32);
     assert_null(xt_model_describe(&model, b.graph, &(struct xt_model_options){.classes = 5}));
     assert_refused(&b, NULL, XT_ERR_RUN, "24 columns and 4 classes");

@@ -29,8 +29,7 @@ static void open_small(struct bench *b)
     struct xt_graph_options options = {
         .device = &b->device, .params = &b->params, .batch = 3, .training = true};
     assert_int_equal(xt_graph_create(&b->graph, &options, &b->err), XT_OK);
-    struct xt_tensor *logits =
-        xt_model_describe(&xt_selftest_small, b->graph, &(struct xt_model_options){.classes = 7});
+    struct xt_tensor *logits = xt_selftest_small.describe(b->graph, NULL);
     if (xt_graph_build(b->graph, logits, &b->err))
         fail_msg("%s", b->err.text);
     b->graph->pass = (struct xt_graph_pass){

@@ -94,8 +94,7 @@ static struct xt_selftest run(struct subject subject, struct saboteur *saboteur)
         fail_msg("%s", err.text);
     struct xt_selftest_options options = {
         .device = &device,
-        .model = &xt_selftest_small,
-        .network = {.classes = 7, .context_over_batch = subject.over_batch},
+        .network = subject.over_batch ? xt_selftest_small_over_batch : xt_selftest_small,
         .batch = 3,
         .dtype = subject.dtype,
         .int8 = subject.int8,

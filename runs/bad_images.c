@@ -23,6 +23,7 @@ enum xt_status xt_bad_images_open(struct xt_bad_images *bad, const char *path, s
         status = xt_str_append(&bad->lines, "\n", 1, err);
     if (!status)
         status = xt_str_append(&bad->lines, (const char *)text, size, err);
+    bad->written = bad->lines.length;
     free(text);
     return status;
 }
@@ -34,37 +35,36 @@ void xt_bad_images_clear(struct xt_bad_images *bad)
     *bad = (struct xt_bad_images){0};
 }
 
-/* Appends the sample's line, or nothing where the list has it. */
-static enum xt_status add_line(struct xt_bad_images *bad, const struct xt_source *source,
-                               const struct xt_bad_sample *sample, struct xt_err *err)
+enum xt_status xt_bad_images_add(struct xt_bad_images *bad, const struct xt_bad_image *image,
+                                 struct xt_err *err)
 {
-    char name[4096];
-    char shown[4 * sizeof name];
     struct xt_str line = {0};
-    source->class->name(source, sample->index, name, sizeof name);
-    xt_str_escape(name, shown, sizeof shown);
-    enum xt_status status = xt_str_printf(&line, err, "\n%s\t%s\n", shown, sample->reason);
+    char *shown = NULL;
+    size_t room = 4 * strlen(image->name) + 1;
+    enum xt_status status = xt_mem_calloc(&shown, room, 1, "the list of bad images", err);
+    if (status)
+        return status;
+    xt_str_escape(image->name, shown, room);
+    status = xt_str_printf(&line, err, "\n%s\t%s\n", shown, image->reason);
     if (!status && !strstr(xt_str_get(&bad->lines), xt_str_get(&line))) {
         size_t skip = bad->lines.length > 0;
         status = xt_str_append(&bad->lines, line.data + skip, line.length - skip, err);
     }
+    free(shown);
     xt_str_clear(&line);
     return status;
 }
 
-enum xt_status xt_bad_images_add(struct xt_bad_images *bad, const struct xt_source *source,
-                                 const struct xt_bad_sample *samples, size_t count,
-                                 struct xt_err *err)
+enum xt_status xt_bad_images_write(struct xt_bad_images *bad, size_t count, struct xt_err *err)
 {
-    size_t before = bad->lines.length;
-    enum xt_status status = XT_OK;
-    for (size_t i = 0; i < count && !status; i++)
-        status = add_line(bad, source, &samples[i], err);
-    if (status || bad->lines.length == before)
+    if (bad->lines.length == bad->written)
+        return XT_OK;
+    enum xt_status status =
+        xt_file_save(bad->path, bad->lines.data + 1, bad->lines.length - 1, err);
+    if (status)
         return status;
-    status = xt_file_save(bad->path, bad->lines.data + 1, bad->lines.length - 1, err);
-    if (!status)
-        xt_log_warn("%s cannot be used and %s left out; %s says why",
-                    xt_count((long long)count, "image").text, count == 1 ? "is" : "are", bad->path);
-    return status;
+    bad->written = bad->lines.length;
+    xt_log_warn("%s cannot be used and %s skipped; %s says why",
+                xt_count((long long)count, "image").text, count == 1 ? "is" : "are", bad->path);
+    return XT_OK;
 }

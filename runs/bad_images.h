@@ -11,21 +11,26 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "data/loader.h"
-#include "data/sources/source.h"
 
 struct xt_bad_images {
     char *path;
     struct xt_str lines; /* begins and ends with a line's end where it is not empty */
+    size_t written;      /* of their length, in the file */
 };
 
 /* Goes on with the file where it is there. */
 enum xt_status xt_bad_images_open(struct xt_bad_images *bad, const char *path, struct xt_err *err);
 void xt_bad_images_clear(struct xt_bad_images *bad);
 
-/* Adds those that are not in the list yet, writes the file where there are any, and says so. */
-enum xt_status xt_bad_images_add(struct xt_bad_images *bad, const struct xt_source *source,
-                                 const struct xt_bad_sample *samples, size_t count,
+struct xt_bad_image {
+    const char *name;
+    const char *reason;
+};
+
+/* Adds one, where it is not in the list yet. */
+enum xt_status xt_bad_images_add(struct xt_bad_images *bad, const struct xt_bad_image *image,
                                  struct xt_err *err);
+/* Writes the file where some were added since, and says how many images are bad. */
+enum xt_status xt_bad_images_write(struct xt_bad_images *bad, size_t count, struct xt_err *err);
 
 #endif

@@ -18,6 +18,7 @@
 #include "base/rng.h"
 #include "base/str.h"
 #include "base/system/thread.h"
+#include "infer/machine.h"
 #include "models/registry.h"
 #include "models/weights/weight_file.h"
 #include "infer/network/param_files.h"
@@ -225,14 +226,10 @@ __attribute__((format(printf, 3, 4))) static void add_text(struct texts *texts, 
 /* What a bit for bit continuation depends on. */
 static void describe_machine(struct texts *texts, const struct xt_network *network)
 {
-    char cpu[96];
-    const dnnl_version_t *version = xt_dnnl.version();
-    xt_device_cpu_name(cpu, sizeof cpu);
-    add_text(texts, "cpu", "%s", cpu);
-    add_text(texts, "device", "%s", network->device.place);
-    add_text(texts, "library", "oneDNN %d.%d.%d %.12s", version->major, version->minor,
-             version->patch, version->hash);
-    add_text(texts, "threads", "%d", network->device.threads);
+    struct xt_machine machine;
+    xt_machine_of_bits(&machine, &network->device);
+    for (int i = 0; i < machine.count; i++)
+        add_text(texts, machine.texts[i].key, "%s", machine.texts[i].value);
 }
 
 static const struct xt_number_field step_field = {"step", offsetof(struct xt_checkpoint, step),

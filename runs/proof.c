@@ -1,25 +1,18 @@
 #include "runs/proof.h"
 
 #include <errno.h>
-#include <png.h>
 #include <stdio.h>
-#include <jpeglib.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "device/types.h"
 #include "runs/report/json.h"
 
 enum { FORMAT = 1, PROOF_MAX = 4 << 20, PIECE = 1 << 20 };
-
-#define QUOTE(x) #x
-#define TEXT_OF(macro) QUOTE(macro)
 
 struct xt_proof_date xt_proof_date(int64_t seconds)
 {
@@ -31,48 +24,12 @@ struct xt_proof_date xt_proof_date(int64_t seconds)
     return date;
 }
 
-/* ---- what computes ---- */
-
-static void put_xpu(struct xt_json *json, cJSON *to, const struct xt_device *device)
-{
-    struct xt_types types;
-    char kernels[128];
-    xt_types_ask(device->engine, &types);
-    snprintf(kernels, sizeof kernels, "%s (%s)",
-             types.machine_code ? "machine code" : "OpenCL C, slow", types.implementation);
-    xt_json_text(json, to, "name", device->xpu.facts.name);
-    xt_json_text(json, to, "driver", device->xpu.facts.driver);
-    xt_json_text(json, to, "runtime", xt_dnnl_gpu_runtime());
-    xt_json_text(json, to, "backend", *device->xpu.backend ? device->xpu.backend : "not told");
-    xt_json_text(json, to, "kernels", kernels);
-}
-
-cJSON *xt_proof_describe(const struct xt_device *device, enum xt_dtype type)
+cJSON *xt_proof_describe(const struct xt_machine *machine)
 {
     struct xt_json json = {0};
-    struct utsname system;
-    char cpu[96];
-    char commit[41];
-    char threads[16];
     cJSON *to = cJSON_CreateObject();
-    xt_device_cpu_name(cpu, sizeof cpu);
-    snprintf(commit, sizeof commit, "%.40s", xt_dnnl.version()->hash);
-    snprintf(threads, sizeof threads, "%d", device->threads);
-    xt_json_text(&json, to, "xtrain", XT_VERSION);
-    xt_json_text(&json, to, "device", device->place);
-    xt_json_text(&json, to, "type", xt_dtype_name(type));
-    if (device->kind == XT_DEVICE_XPU)
-        put_xpu(&json, to, device);
-    xt_json_text(&json, to, "onednn", xt_dnnl_version_text().text);
-    xt_json_text(&json, to, "onednn_commit", commit);
-    xt_json_text(&json, to, "cpu", cpu);
-    if (device->kind == XT_DEVICE_CPU) {
-        xt_json_text(&json, to, "kernels", xt_device_cpu_isa());
-        xt_json_text(&json, to, "threads", threads);
-    }
-    xt_json_text(&json, to, "linux", uname(&system) ? "not told" : system.release);
-    xt_json_text(&json, to, "libjpeg_turbo", TEXT_OF(LIBJPEG_TURBO_VERSION));
-    xt_json_text(&json, to, "libpng", png_get_libpng_ver(NULL));
+    for (int i = 0; i < machine->count; i++)
+        xt_json_text(&json, to, machine->texts[i].key, machine->texts[i].value);
     if (!json.failed)
         return to;
     cJSON_Delete(to);
@@ -161,11 +118,11 @@ static bool is_alike(const cJSON *last, const cJSON *with, const struct xt_proof
 static void record_start(struct xt_json *json, cJSON *starts, const struct xt_proof_start *start)
 {
     const struct xt_proof_date now = xt_proof_date((int64_t)time(NULL));
-    cJSON *with = xt_proof_describe(start->device, start->type);
+    cJSON *with = xt_proof_describe(start->machine);
     cJSON *last = cJSON_GetArrayItem(starts, cJSON_GetArraySize(starts) - 1);
-    const char *verdict = start->checked              ? "passed"
-                          : start->device->own_memory ? "not asked"
-                                                      : "not needed on the CPU";
+    const char *verdict = start->checked       ? "passed"
+                          : start->needs_check ? "not asked"
+                                               : "not needed on the CPU";
     if (is_alike(last, with, start)) {
         double count = xt_json_get(last, "count", 1) + 1;
         cJSON_DeleteItemFromObjectCaseSensitive(last, "count");

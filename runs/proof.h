@@ -9,12 +9,12 @@
 #define XT_RUNS_PROOF_H
 
 #include <cjson/cJSON.h>
+#include <stdbool.h>
 #include <stdint.h>
 
-#include "base/dtype.h"
 #include "base/err.h"
 #include "base/sha256.h"
-#include "device/device.h"
+#include "infer/machine.h"
 #include "runs/run_folder.h"
 
 #define XT_PROOF_FILE "proof.json"
@@ -26,9 +26,9 @@ struct xt_proof {
 
 /* What a start is described by. */
 struct xt_proof_start {
-    const struct xt_device *device;
-    enum xt_dtype type;
-    int64_t checked; /* when the device was seen to compute right, seconds since 1970; 0: not */
+    const struct xt_machine *machine;
+    bool needs_check; /* its device may compute wrongly */
+    int64_t checked;  /* when the device was seen to compute right, seconds since 1970; 0: not */
     int64_t step;
     int ranks; /* processes that train as one */
 };
@@ -44,9 +44,9 @@ enum xt_status xt_proof_before(struct xt_proof *proof, const char *name, struct 
 enum xt_status xt_proof_after(struct xt_proof *proof, const char *name, int64_t step,
                               struct xt_err *err);
 
-/* What computes in this process now, as a start is recorded: an object of texts; NULL where memory
+/* What computes, as a start is recorded: an object of texts; NULL where memory
  * is short. The caller deletes it. */
-cJSON *xt_proof_describe(const struct xt_device *device, enum xt_dtype type);
+cJSON *xt_proof_describe(const struct xt_machine *machine);
 
 /* Reads a run's record into *out (cJSON_Delete). XT_ERR_DATA where there is none, or it is damaged.
  */

@@ -179,7 +179,10 @@ static enum xt_status look_at_device(struct look *look, const struct xt_settings
     if (status == XT_ERR_MEMORY)
         return xt_err_set(err, status, "%s", why.text);
     look->here = !status;
-    cJSON *now = status ? NULL : xt_proof_describe(&device, type);
+    struct xt_machine machine = {.count = 0};
+    if (!status)
+        xt_machine_describe(&machine, &device, type);
+    cJSON *now = status ? NULL : xt_proof_describe(&machine);
     compare(look, with, now);
     cJSON_Delete(now);
     if (!status && device.own_memory)

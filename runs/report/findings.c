@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "runs/report/picture.h"
+#include "infer/picture.h"
 
 enum { PAIRS = 400, SYMBOLS = 1000, EVENT_PICTURES = 8 };
 

@@ -127,14 +127,14 @@ static void put_ops(struct xt_json *json, cJSON *at, const struct xt_run_facts *
     }
 }
 
-static void put_slow(struct xt_json *json, cJSON *at, const struct xt_slow *slow)
+static void put_slow(struct xt_json *json, cJSON *at, const struct xt_run_facts *facts)
 {
     cJSON *list = xt_json_array(json, at, "slow");
-    for (int i = 0; i < slow->count; i++) {
+    for (int i = 0; i < facts->slow_count; i++) {
         cJSON *to = xt_json_object(json, list, NULL);
-        xt_json_text(json, to, "cause", xt_slow_cause_key(slow->found[i].cause));
-        xt_json_text(json, to, "because", slow->found[i].because);
-        xt_json_text(json, to, "remedy", slow->found[i].remedy);
+        xt_json_text(json, to, "cause", facts->slow[i].cause);
+        xt_json_text(json, to, "because", facts->slow[i].because);
+        xt_json_text(json, to, "remedy", facts->slow[i].remedy);
     }
 }
 
@@ -174,7 +174,7 @@ static void put_facts(struct xt_json *json, cJSON *at, const struct xt_run_facts
         xt_json_text(json, at, "energy_source", facts->costs.energy_source);
     put_best(json, at, facts);
     put_ops(json, at, facts);
-    put_slow(json, at, facts->slow);
+    put_slow(json, at, facts);
 }
 
 static enum xt_status write_json(const struct xt_run_report *report,

@@ -16,7 +16,11 @@
 #include "runs/report/findings.h"
 #include "runs/run_costs.h"
 #include "runs/run_folder.h"
-#include "train/watch/slow.h"
+
+/* A cause, what shows it, and what helps. */
+struct xt_run_remark {
+    const char *cause, *because, *remedy;
+};
 
 /* What the trainer says of the run. */
 struct xt_run_facts {
@@ -31,8 +35,9 @@ struct xt_run_facts {
     struct xt_run_costs costs;
     int64_t best_step; /* -1: none */
     struct xt_selection_metric best;
-    int profiled; /* steps whose ops were timed */
-    const struct xt_slow *slow;
+    int profiled;                     /* steps whose ops were timed */
+    const struct xt_run_remark *slow; /* what makes it slow, [slow_count] */
+    int slow_count;
     /* "running"; "done", "done: WHY" before the last step; else why it stopped */
     const char *state;
 };

@@ -18,8 +18,7 @@ static void its_convolutions_run_alone(void **state)
     const struct xt_graph_options options = {
         .device = &device, .params = &params, .batch = 3, .fuse = true};
     assert_int_equal(xt_graph_create(&graph, &options, &err), XT_OK);
-    struct xt_tensor *logits =
-        xt_selftest_small.describe(graph, NULL);
+    struct xt_tensor *logits = xt_selftest_small.describe(graph, NULL);
     if (xt_graph_build(graph, logits, &err) || xt_graph_convolutions_alone(graph, false, &err))
         fail_msg("%s", err.text);
     xt_graph_destroy(graph);

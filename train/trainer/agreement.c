@@ -42,7 +42,7 @@ static enum xt_status judge_bad(struct xt_trainer *trainer, struct xt_err *err)
     bool is_too_bad = !status && xt_loader_is_too_bad(count, images);
     struct xt_err own;
     if (is_too_bad && xt_ranks_is_first(trainer->settings->ranks))
-        xt_bad_images_add(&trainer->bad, trainer->source, bad, count, &own);
+        xt_trainer_add_bad(trainer, trainer->source, bad, count, &own);
     if (is_too_bad)
         status = xt_err_set(
             err, XT_ERR_DATA,

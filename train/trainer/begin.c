@@ -40,9 +40,12 @@ static enum xt_status open_record(struct xt_trainer *trainer, struct xt_err *err
     if (!status)
         status = xt_bad_images_open(&trainer->bad, bad, err);
     free(bad);
+    struct xt_machine machine;
+    xt_machine_describe(&machine, &trainer->network.device,
+                        xt_amp_dtype(trainer->settings->network.amp));
     const struct xt_proof_start start = {
-        .device = &trainer->network.device,
-        .type = xt_amp_dtype(trainer->settings->network.amp),
+        .machine = &machine,
+        .needs_check = trainer->network.device.own_memory,
         .checked = trainer->network.device_checked,
         .step = trainer->step,
         .ranks = trainer->settings->ranks ? trainer->settings->ranks->size : 1,

@@ -15,7 +15,7 @@ static enum xt_status list_bad_of_val(struct xt_trainer *trainer, enum xt_status
     if (!xt_ranks_is_first(trainer->settings->ranks))
         return status;
     enum xt_status listed =
-        xt_bad_images_add(&trainer->bad, trainer->val, e->bad, e->bad_images, status ? &own : err);
+        xt_trainer_add_bad(trainer, trainer->val, e->bad, e->bad_images, status ? &own : err);
     return status ? status : listed;
 }
 

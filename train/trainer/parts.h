@@ -30,6 +30,10 @@ enum xt_status xt_trainer_save_weights(struct xt_trainer *trainer, const char *n
                                        struct xt_err *err);
 enum xt_status xt_trainer_save_average(struct xt_trainer *trainer, const char *name,
                                        struct xt_err *err);
+/* These images of the source, into the run's list. */
+enum xt_status xt_trainer_add_bad(struct xt_trainer *trainer, const struct xt_source *source,
+                                  const struct xt_bad_sample *bad, size_t count,
+                                  struct xt_err *err);
 /* Images that could not be used, of all ranks, into the run's list. */
 enum xt_status xt_trainer_list_bad(struct xt_trainer *trainer, struct xt_err *err);
 /* Weights and checkpoint of this step, where that is not done. */

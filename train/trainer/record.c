@@ -192,6 +192,11 @@ void xt_trainer_write_page(struct xt_trainer *trainer, const char *state, bool l
 {
     if (!xt_ranks_is_first(trainer->settings->ranks))
         return;
+    const struct xt_slow *slow = &trainer->slow.slow;
+    struct xt_run_remark remarks[XT_SLOW_CAUSES];
+    for (int i = 0; i < slow->count; i++)
+        remarks[i] = (struct xt_run_remark){xt_slow_cause_key(slow->found[i].cause),
+                                            slow->found[i].because, slow->found[i].remedy};
     const struct xt_run_facts facts = {
         .network = &trainer->network,
         .data = trainer->source->description,
@@ -205,7 +210,8 @@ void xt_trainer_write_page(struct xt_trainer *trainer, const char *state, bool l
         .best_step = trainer->best_step,
         .best = trainer->best,
         .profiled = trainer->profiled,
-        .slow = &trainer->slow.slow,
+        .slow = remarks,
+        .slow_count = slow->count,
         .state = state,
     };
     xt_run_report_write(&trainer->report, &facts, last);

@@ -36,6 +36,18 @@ enum xt_status xt_trainer_save_weights(struct xt_trainer *trainer, const char *n
     return status;
 }
 
+enum xt_status xt_trainer_add_bad(struct xt_trainer *trainer, const struct xt_source *source,
+                                  const struct xt_bad_sample *bad, size_t count, struct xt_err *err)
+{
+    char name[4096];
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        source->class->name(source, bad[i].index, name, sizeof name);
+        status = xt_bad_images_add(&trainer->bad, &(struct xt_bad_image){name, bad[i].reason}, err);
+    }
+    return status ? status : xt_bad_images_write(&trainer->bad, count, err);
+}
+
 enum xt_status xt_trainer_list_bad(struct xt_trainer *trainer, struct xt_err *err)
 {
     struct xt_bad_sample *bad = NULL;
@@ -45,7 +57,7 @@ enum xt_status xt_trainer_list_bad(struct xt_trainer *trainer, struct xt_err *er
     if (!status)
         status = xt_ranks_share_bad(ranks, &bad, &count, err);
     if (!status && xt_ranks_is_first(ranks))
-        status = xt_bad_images_add(&trainer->bad, trainer->source, bad, count, err);
+        status = xt_trainer_add_bad(trainer, trainer->source, bad, count, err);
     xt_loader_free_bad(bad, count);
     return status;
 }

@@ -1,4 +1,4 @@
-#include "runs/report/picture.h"
+#include "infer/picture.h"
 
 #include "data/image/png.h"
 #include "data/image/resize.h"

@@ -1,7 +1,7 @@
 /* A sample of a source as the network sees it, small, as a PNG: for pages and TensorBoard's events.
  */
-#ifndef XT_RUNS_REPORT_PICTURE_H
-#define XT_RUNS_REPORT_PICTURE_H
+#ifndef XT_INFER_PICTURE_H
+#define XT_INFER_PICTURE_H
 
 #include <stddef.h>
 

@@ -35,7 +35,7 @@ for object in "$@"; do
   [ "$unit" != cli/main ] || continue
   for name in $(enders "$object"); do
     case "$unit $name" in
-      'base/system/process _exit' | 'base/system/process execvp') continue ;;
+      'base/system/process _exit' | 'base/system/process execve') continue ;;
       'base/system/reexec _exit' | 'base/system/reexec execve') continue ;;
     esac
     echo "objects: $unit.c calls $name(): only cli/main.c may end the process"

@@ -13,8 +13,8 @@
 
 #include "base/log.h"
 #include "base/str.h"
-#include "base/system/reexec.h"
 #include "base/system/process.h"
+#include "base/system/reexec.h"
 #include "base/system/thread.h"
 #include "device/faults/guard.h"
 #include "device/kernels/ahead.h"

@@ -50,6 +50,38 @@ static void print_ops(const struct xt_graph *graph, FILE *out)
     }
 }
 
+/* Trained numbers of the op. */
+static size_t count_params(const struct xt_graph *graph, const struct xt_op *op)
+{
+    size_t count = 0;
+    for (int i = 0; i < op->param_count; i++) {
+        const struct xt_param *param = &graph->options.params->items[op->params[i]];
+        size_t elements = 1;
+        for (int k = 0; k < param->ndims; k++)
+            elements *= (size_t)param->dims[k];
+        count += xt_param_is_statistic(param) ? 0 : elements;
+    }
+    return count;
+}
+
+/* What each op is of the network, for one image: what runs as one op, its shape, its cost. */
+static void print_network(const struct xt_graph *graph, FILE *out)
+{
+    char shape[40];
+    fprintf(out, "%-32s %-17s %10s %10s  %s\n", "op", "output, h x w x c", "parameters", "MFLOP",
+            "what runs as it");
+    for (int i = 0; i < graph->op_count; i++) {
+        const struct xt_op *op = graph->ops[i];
+        const struct xt_tensor *first = NULL;
+        for (int k = op->output_count - 1; k >= 0; k--)
+            first = op->outputs[k] ? op->outputs[k] : first;
+        snprintf(shape, sizeof shape, "%dx%dx%d", first->h, first->w, first->c);
+        fprintf(out, "%-32s %-17s %10zu %10.1f  %s\n", op->name, shape, count_params(graph, op),
+                op->flops / graph->options.batch * 1e-6,
+                *op->runs ? op->runs : xt_op_kind_name(op));
+    }
+}
+
 static const char loops[] = "xtrain loops";
 
 /* What crosses the bus in each step; its type is that of what is moved. */
@@ -222,6 +254,8 @@ enum xt_status xt_placement_dry_run(const struct xt_options *options,
     printf("\n");
     xt_cli_ranks_print(run, stdout);
     xt_placement_print_threads(run->settings, run->network->device.threads, stdout);
+    printf("\nnetwork\n");
+    print_network(run->network->graph, stdout);
     printf("\nplacement\n");
     xt_placement_print(run->network->graph, run, stdout);
     printf("\nnothing was trained and nothing was written (--dry-run)\n");

@@ -24,4 +24,6 @@ struct xt_activation {
     float alpha, beta; /* where the kind takes them */
 };
 
+const char *xt_activation_name(enum xt_activation_kind kind); /* "ReLU" */
+
 #endif

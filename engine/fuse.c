@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/str.h"
 #include "engine/ops/ops.h"
 
 enum { PARTS = 2 };
@@ -630,9 +631,70 @@ static struct xt_tensor *lower_node(struct lowering *l, const struct xt_node *no
     }
 }
 
+/* ---- what runs as what, for people ---- */
+
+static void append(struct xt_op *op, const char *what)
+{
+    xt_str_append_to(op->runs, sizeof op->runs, "%s%s", *op->runs ? " + " : "", what);
+}
+
+static void append_node(struct xt_op *op, const struct xt_node *node)
+{
+    if (node)
+        append(op, node->kind == XT_NODE_ACTIVATION ? xt_activation_name(node->as.activation.kind)
+                                                    : xt_node_kind_name(node->kind));
+}
+
+static void append_norm(struct xt_op *op, const struct group *group)
+{
+    append_node(op, group->norm);
+    append_node(op, group->add);
+    append_node(op, group->activation);
+}
+
+/* An op that the group has become. */
+static void note_op(struct xt_op *op, const struct group *group, const struct xt_node *node)
+{
+    if (op->kind == &xt_kind_norm) {
+        append_norm(op, group);
+        append_node(op, xt_op_out(op, XT_NORM_MAX) ? group->max : NULL);
+        append_node(op, xt_op_out(op, XT_NORM_AVERAGE) ? group->average : NULL);
+    } else if (op->kind == &xt_kind_conv) {
+        append_node(op, group->conv);
+        if (((const struct xt_conv_op *)op)->folded)
+            append_norm(op, group);
+        else
+            append_node(op, group->norm ? NULL : group->activation);
+    } else if (op->kind != &xt_kind_pool && op->kind != &xt_kind_fan_out &&
+               op->kind != &xt_kind_cast) {
+        append_node(op, node);
+    }
+}
+
+static bool took_norm(const struct lowering *l, const struct group *group, const struct xt_op *op)
+{
+    return group->norm && !group->select && op->kind == &xt_kind_conv &&
+           ((const struct xt_conv_op *)op)->folded &&
+           xt_op_out(op, 0) == take(l, group->norm->inputs[0]);
+}
+
+/* The ops from the `first` on came of the group; a convolution that took the norm in was there. */
+static void note(const struct lowering *l, const struct group *group, const struct xt_node *node,
+                 int first)
+{
+    for (int i = 0; i < l->graph->op_count; i++) {
+        struct xt_op *op = l->graph->ops[i];
+        if (took_norm(l, group, op))
+            append_norm(op, group);
+        else if (i >= first && !*op->runs)
+            note_op(op, group, node);
+    }
+}
+
 static void lower_group(struct lowering *l, const struct xt_node *node)
 {
     const struct group *group = &l->groups[node->index];
+    int first = l->graph->op_count;
     if (group->select)
         lower_split(l, group);
     else if (group->norm)
@@ -641,6 +703,8 @@ static void lower_group(struct lowering *l, const struct xt_node *node)
         lower_conv(l, group);
     else
         hold(l, node->output, lower_node(l, node));
+    if (!xt_graph_fails(l->graph))
+        note(l, group, node, first);
 }
 
 static bool begin(struct lowering *l)

@@ -55,6 +55,8 @@ struct xt_op_input {
 struct xt_op {
     const struct xt_op_kind *kind;
     char name[64];
+    char
+        runs[96]; /* what of a net runs as this op: "batch norm + add + ReLU"; "": its kind alone */
     int index;
     int input_count, output_count, param_count;
     struct xt_op_input inputs[XT_OP_INPUTS_MAX];

@@ -41,6 +41,26 @@ const char *xt_node_kind_name(enum xt_node_kind kind)
     return kind_names[kind];
 }
 
+const char *xt_activation_name(enum xt_activation_kind kind)
+{
+    static const char *const names[XT_ACT_COUNT] = {
+        [XT_ACT_RELU] = "ReLU",
+        [XT_ACT_CLIP] = "clip",
+        [XT_ACT_LEAKY_RELU] = "leaky ReLU",
+        [XT_ACT_SIGMOID] = "sigmoid",
+        [XT_ACT_SILU] = "SiLU",
+        [XT_ACT_HARD_SIGMOID] = "hard sigmoid",
+        [XT_ACT_HARD_SWISH] = "hard swish",
+        [XT_ACT_GELU] = "GELU",
+        [XT_ACT_GELU_TANH] = "GELU by tanh",
+        [XT_ACT_TANH] = "tanh",
+        [XT_ACT_SOFTPLUS] = "softplus",
+        [XT_ACT_MISH] = "Mish",
+        [XT_ACT_LINEAR] = "linear function",
+    };
+    return names[kind];
+}
+
 size_t xt_value_count(const struct xt_value *value)
 {
     return (size_t)value->h * (size_t)value->w * (size_t)value->c;

@@ -57,8 +57,10 @@ struct xt_data_settings {
 
 struct xt_network_settings {
     const char *model;
+    const char *text; /* no option: the network as a run that goes on has it; NULL: --model */
     const char *init;
     bool init_partial;
+    bool random_init; /* a network from a file begins anew, not with the file's weights */
     const char *alphabet;
     int classes;    /* 0: as many as the data or the weights have */
     int image_size; /* height and width; 0: what the weights were trained at, or the network's */

@@ -92,8 +92,28 @@ struct xt_tensor *xt_model_describe(const struct xt_model_info *model, struct xt
     return graph->err.status ? NULL : logits;
 }
 
+const char *xt_model_title(const char *name)
+{
+    const struct xt_model_info *model = xt_model_find(name);
+    return model ? model->title : name;
+}
+
+const char *xt_model_default_data(const char *name)
+{
+    const struct xt_model_info *model = xt_model_find(name);
+    return model ? model->default_data : "synth:shapes?count=20000&seed=1";
+}
+
+/* For a network that nobody here knows. */
+static const struct xt_recipe_item file_recipe[] = {
+    {"batch", "32"},     {"epochs", "10"},    {"optim", "sgd"}, {"lr", "0.01"},
+    {"momentum", "0.9"}, {"sched", "cosine"}, {NULL, NULL},
+};
+
 struct xt_recipes xt_model_recipes(const char *name)
 {
     const struct xt_model_info *model = xt_model_find(name);
+    if (xt_str_ends(name, ".onnx"))
+        return (struct xt_recipes){file_recipe, NULL};
     return model ? model->recipes : (struct xt_recipes){NULL, NULL};
 }

@@ -48,6 +48,7 @@ struct xt_model_info {
     /* What weights from elsewhere read, which do not say it themselves: a name of
      * xt_normalise_parse; NULL: the same. */
     const char *published;
+    int classes;      /* that the file's network tells apart, of one from a file; 0 else */
     int time_steps;   /* CTC: columns of the logits; 0 for a classifier */
     const char *head; /* the layer that is one of classes and replaced with them; NULL: none */
     const struct xt_class_layer *class_layers; /* ends in one without a name; NULL: none is known */
@@ -84,6 +85,11 @@ enum xt_status xt_model_net(const struct xt_model_info *model,
  * NULL where that failed, with the failure in the graph. */
 struct xt_tensor *xt_model_describe(const struct xt_model_info *model, struct xt_graph *graph,
                                     const struct xt_model_options *options);
+
+/* For people: the title, else the name itself, of a file. */
+const char *xt_model_title(const char *name);
+/* Images that it can be trained on when none are given. */
+const char *xt_model_default_data(const char *name);
 
 /* The recipes of a model by name, empty where there is none: what the option parser asks for. */
 struct xt_recipes xt_model_recipes(const char *name);

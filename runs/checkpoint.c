@@ -273,6 +273,9 @@ static void describe(struct texts *texts, const struct xt_checkpoint *c,
     add_numbers(texts, fields, sizeof fields / sizeof *fields, c);
     add_numbers(texts, extra->fields, extra->field_count, extra->numbers);
     describe_machine(texts, network);
+    if (network->loaded)
+        texts->meta[texts->count++] =
+            (struct xt_file_meta){.key = XT_NET_TEXT_KEY, .value = network->loaded->text};
     if (network->alphabet)
         texts->meta[texts->count++] =
             (struct xt_file_meta){.key = "alphabet", .value = xt_alphabet_text(network->alphabet)};

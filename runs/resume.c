@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/loaded.h"
 #include "base/file.h"
 #include "base/log.h"
 
@@ -25,7 +26,8 @@ static enum xt_status check_network(const struct xt_checkpoint_file *from, const
                                     struct xt_err *err)
 {
     const char *model = from->path ? xt_weight_file_meta(&from->file, "model") : NULL;
-    if (!model || strcmp(model, asked) == 0)
+    const char *name = xt_model_is_file(asked) ? xt_file_name(asked) : asked;
+    if (!model || strcmp(model, name) == 0)
         return XT_OK;
     return xt_err_set(
         err, XT_ERR_USAGE,

@@ -86,8 +86,8 @@ static enum xt_status report(const struct xt_options *options, const struct xt_b
     const struct xt_settings *s = &options->values;
     struct xt_report *report = xt_report_create();
     xt_report_line(report, "%s: inference on random pictures of %dx%d in memory, %d classes, %s",
-                   xt_model_find(s->network.model)->title, bench->width, bench->height,
-                   bench->classes, bench->device);
+                   xt_model_title(s->network.model), bench->width, bench->height, bench->classes,
+                   bench->device);
     xt_report_add(report, "model", NULL, "%s", s->network.model);
     xt_report_add(report, "device_name", NULL, "%s", bench->device);
     xt_report_add(report, "threads", NULL, "%d", bench->threads);

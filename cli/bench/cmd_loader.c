@@ -23,7 +23,7 @@
 #include "cli/report.h"
 #include "data/sources/registry.h"
 #include "device/upload.h"
-#include "models/registry.h"
+#include "models/loaded.h"
 #include "cli/bench/upload.h"
 #include "infer/feed.h"
 #include "infer/network/network.h"
@@ -39,6 +39,7 @@ struct file {
 
 struct bench {
     const struct xt_model_info *model;
+    struct xt_loaded_model *loaded; /* the same, of a file; NULL else */
     struct xt_alphabet *alphabet;
     struct xt_source *source;
     struct xt_upload upload;
@@ -72,7 +73,7 @@ struct decoding {
 static enum xt_status open_source(struct bench *bench, const struct xt_settings *s,
                                   struct xt_err *err)
 {
-    enum xt_status status = xt_model_get(s->network.model, &bench->model, err);
+    enum xt_status status = xt_model_choose(s->network.model, &bench->loaded, &bench->model, err);
     if (!status && bench->model->time_steps)
         status = xt_alphabet_load(&bench->alphabet, s->network.alphabet, err);
     if (status)
@@ -378,5 +379,6 @@ enum xt_status xt_cmd_bench_loader(struct xt_options *options, struct xt_err *er
     free(bench.files);
     xt_source_destroy(bench.source);
     xt_alphabet_destroy(bench.alphabet);
+    xt_model_close(bench.loaded);
     return status;
 }

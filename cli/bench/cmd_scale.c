@@ -71,7 +71,7 @@ static enum xt_status build_line(const struct scale *scale, int ranks, struct xt
             xt_str_printf(line, err,
                           " --model %s --data '%s' --batch %d --steps %lld --log-every %lld "
                           "--amp %s --threads %d --bucket %d --reduce-type %s %s --json --quiet",
-                          s->network.model, xt_model_find(s->network.model)->default_data,
+                          s->network.model, xt_model_default_data(s->network.model),
                           s->network.batch, steps, steps > 1 ? steps / 2 : 1,
                           s->network.amp == XT_AMP_BF16 ? "bf16" : "off", s->device.threads,
                           s->rank.bucket, s->rank.reduce_type == XT_REDUCE_BF16 ? "bf16" : "f32",
@@ -159,7 +159,7 @@ static enum xt_status report(const struct scale *scale, struct xt_err *err)
     const struct xt_settings *s = &scale->options->values;
     struct xt_report *report = xt_report_create();
     xt_report_line(report, "%s: the same batch of %d by 1 rank and by several, on this machine",
-                   xt_model_find(s->network.model)->title, s->network.batch);
+                   xt_model_title(s->network.model), s->network.batch);
     struct xt_report *table = xt_report_table(report, "ranks");
     for (int i = 0; i < scale->count; i++) {
         const struct scale_run *run = &scale->runs[i];

@@ -151,7 +151,7 @@ static enum xt_status report(const struct bench *bench, struct xt_err *err)
     const struct xt_start *first = &bench->pairs[0].cold;
     struct xt_report *report = xt_report_create();
     xt_report_line(report, "%s, batches of %d, on %s: starts to the end of the first training step",
-                   xt_model_find(s->network.model)->title, s->network.batch, first->device);
+                   xt_model_title(s->network.model), s->network.batch, first->device);
     if (!first->has_cache && !*first->no_cache)
         xt_report_line(report,
                        "the CPU has no kernel cache: its kernels are made anew in each start");

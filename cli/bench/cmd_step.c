@@ -182,7 +182,7 @@ static enum xt_status report(const struct command *command, struct xt_err *err)
     const struct xt_settings *s = &command->options->values;
     struct xt_report *report = xt_report_create();
     xt_report_line(report, "%s: training steps on random pictures in memory, %s",
-                   xt_model_find(s->network.model)->title, command->runs[0].result.device);
+                   xt_model_title(s->network.model), command->runs[0].result.device);
     if (s->network.recompute)
         xt_report_flag(report, "recompute", "activations", true, "made again (--recompute)", "");
     xt_bench_describe(report, command->runs, command->count,

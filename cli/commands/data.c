@@ -16,7 +16,7 @@
 #include "data/sheet.h"
 #include "data/sources/registry.h"
 #include "data/survey.h"
-#include "models/registry.h"
+#include "models/loaded.h"
 #include "infer/feed.h"
 
 enum { SHEET_SAMPLES = 32, RARE = 5 };
@@ -24,6 +24,7 @@ enum { SHEET_SAMPLES = 32, RARE = 5 };
 /* A set of images and what its labels are of. */
 struct set {
     const struct xt_model_info *model;
+    struct xt_loaded_model *loaded; /* the same, of a file; NULL else */
     struct xt_alphabet *alphabet;
     struct xt_source *source;
     bool held_out;        /* of a set with both parts: the one to evaluate on */
@@ -34,6 +35,7 @@ static void clear_set(struct set *set)
 {
     xt_source_destroy(set->source);
     xt_alphabet_destroy(set->alphabet);
+    xt_model_close(set->loaded);
     *set = (struct set){0};
 }
 
@@ -48,7 +50,8 @@ static enum xt_status choose_model(struct set *set, const struct xt_settings *s,
     if (!model)
         model =
             xt_source_guess_task(spec, set->alphabet) == XT_TASK_CLASSES ? "resnet50" : "lprnet";
-    status = xt_model_get(model, &set->model, err);
+    if (!set->loaded)
+        status = xt_model_choose(model, &set->loaded, &set->model, err);
     if (!status && !set->model->time_steps) {
         xt_alphabet_destroy(set->alphabet);
         set->alphabet = NULL;

@@ -379,7 +379,7 @@ static enum xt_status open_network(struct command *command, struct xt_err *err)
     if (!status)
         status = xt_network_check_device(network, &s->device, settings.amp, err);
     if (!status)
-        status = xt_network_check_classes(network, &settings, err);
+        status = xt_network_check_classes(network, err);
     if (status)
         return status;
     command->data = choose_data(command->options, network);

@@ -11,6 +11,7 @@
 #include "data/alphabet.h"
 #include "device/types.h"
 #include "engine/selftest/selftest.h"
+#include "models/loaded.h"
 
 enum { BATCH = 2, CLASSES = 10, NETWORKS_MAX = 8 };
 
@@ -29,6 +30,7 @@ struct command {
     struct xt_device device;
     enum xt_amp types[XT_AMP_COUNT];
     int type_count;
+    struct xt_loaded_model *loaded; /* --model of a file; NULL else */
     struct subject *subjects;
     int subject_count;
     struct xt_progress progress;
@@ -90,7 +92,9 @@ static enum xt_status add_model(struct command *command, const struct xt_model_i
         .batch = xt_options_source(command->options, "batch") >= XT_SOURCE_CONFIG ? s->network.batch
                                                                                   : BATCH,
     };
-    if (!model->time_steps)
+    if (model->classes && !s->network.classes)
+        subject->options.classes = model->classes;
+    if (!model->time_steps || model->classes)
         return XT_OK;
     struct xt_alphabet *alphabet = NULL;
     enum xt_status status = xt_alphabet_load(&alphabet, s->network.alphabet, err);
@@ -105,7 +109,7 @@ static enum xt_status choose_subjects(struct command *command, struct xt_err *er
 {
     const char *name = command->options->values.network.model;
     const struct xt_model_info *model = NULL;
-    enum xt_status status = name ? xt_model_get(name, &model, err) : XT_OK;
+    enum xt_status status = name ? xt_model_choose(name, &command->loaded, &model, err) : XT_OK;
     if (!status)
         status = xt_mem_calloc(&command->subjects, NETWORKS_MAX, sizeof *command->subjects,
                                "the self-test", err);
@@ -289,6 +293,7 @@ enum xt_status xt_cmd_selftest(struct xt_options *options, struct xt_err *err)
     if (!status)
         status = verdict(&command, err);
     free(command.subjects);
+    xt_model_close(command.loaded);
     xt_device_close(&command.device);
     return status;
 }

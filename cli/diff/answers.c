@@ -210,7 +210,7 @@ static enum xt_status run(struct comparison *c, struct side *side, struct xt_err
     settings.network.init = side->file;
     enum xt_status status = xt_network_open(&network, &settings.network, &settings.device, err);
     if (!status)
-        status = xt_network_check_classes(&network, &settings.network, err);
+        status = xt_network_check_classes(&network, err);
     if (!status)
         status = xt_network_open_source(&network, settings.data.images, &source, err);
     if (!status)

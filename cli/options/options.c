@@ -673,6 +673,8 @@ static enum xt_status check_model(const struct xt_options *options,
 {
     const char *model = options->values.network.model;
     size_t count = 0;
+    if (xt_str_ends(model, ".onnx"))
+        return XT_OK;
     for (; models->names[count]; count++)
         if (strcmp(models->names[count], model) == 0)
             return XT_OK;
@@ -818,6 +820,9 @@ static enum xt_status settle_recipe(struct xt_options *options, struct xt_err *e
                              err);
     if (values->recipe.min_lr > values->recipe.lr)
         return contradiction(options, "min-lr", "is above lr, the highest rate", err);
+    if (values->network.random_init && values->network.init)
+        return contradiction(options, "random-init",
+                             "begins anew, where --init FILE gives weights; give one of both", err);
     if (values->network.init_partial && !values->network.init)
         return contradiction(options, "init-partial", "needs the weights to take: --init FILE",
                              err);

@@ -76,7 +76,7 @@ static const char *const group_titles[XT_GROUP_COUNT] = {
 };
 
 static const struct xt_option table[] = {
-    {"model", "the network", XT_GROUP_DATA,
+    {"model", "the network, by name or as an ONNX file", XT_GROUP_DATA,
      NETWORK | EXPORT | DIFF | BENCH | LOADER | CHECK | SPLIT | SELFTEST | PACK | INFER | WARM |
          HELP | SCALE,
      FIELD(text, network.model), .value = "NAME",
@@ -94,6 +94,8 @@ static const struct xt_option table[] = {
      XT_GROUP_DATA, TRAIN | EVAL | CHECK, FIELD(source, data.val), .value = "DIR|LIST|synth:..."},
     {"init", "trained weights to begin with: .safetensors, or PyTorch's .pth", XT_GROUP_DATA,
      TRAIN | EVAL | INFER | WARM, FIELD(path, network.init), .value = "FILE", .needed = EVAL},
+    {"random-init", "begin with random weights where --model is an ONNX file, which has its own",
+     XT_GROUP_DATA, TRAIN | BENCH | WARM, FLAG(network.random_init, "false")},
     {"init-partial",
      "take the tensors of --init that fit and initialise the others, instead of refusing",
      XT_GROUP_DATA, TRAIN | WARM, FLAG(network.init_partial, "false")},

@@ -237,9 +237,9 @@ static enum xt_status say(const char *file, const char *what, const struct map *
 }
 
 /* Adapts where some are the same and some are not. */
-static enum xt_status adapt(struct xt_network *network, const struct xt_network_settings *settings,
-                            struct map *map, name_of *name, const void *before, const void *after,
-                            bool *adapted, struct xt_err *err)
+static enum xt_status adapt(struct xt_network *network, struct map *map, name_of *name,
+                            const void *before, const void *after, bool *adapted,
+                            struct xt_err *err)
 {
     bool is_plates = network->task == XT_TASK_PLATES;
     enum xt_status status = allocate(map, err);
@@ -250,8 +250,9 @@ static enum xt_status adapt(struct xt_network *network, const struct xt_network_
         *adapted = true;
         /* A run that goes on said it when it began. */
         if (network->bn_before == XT_BN_AUTO)
-            status = say(settings->init, is_plates ? "symbols, the blank among them" : "classes",
-                         map, name, before, after, err);
+            status =
+                say(network->weights_name, is_plates ? "symbols, the blank among them" : "classes",
+                    map, name, before, after, err);
         if (!status)
             status = adapt_file(network, map, err);
     }
@@ -291,11 +292,11 @@ static const char *guess_alphabet(const struct xt_network *network,
     bool says = network->bn_before == XT_BN_AUTO;
     if (says && rows == network->classes)
         xt_log_note("%s does not name its symbols: they are taken for those of %s, in that order",
-                    settings->init, settings->alphabet);
+                    network->weights_name, settings->alphabet);
     else if (says && is_published)
         xt_log_note("%s does not name its symbols: they are taken for the %" PRId64
                     " of Chinese plates",
-                    settings->init, rows);
+                    network->weights_name, rows);
     return is_published ? xt_alphabet_text(published) : NULL;
 }
 
@@ -310,10 +311,10 @@ static enum xt_status adapt_symbols(struct xt_network *network,
     if (!status && !text)
         text = guess_alphabet(network, settings, published);
     if (!status && text)
-        status = xt_alphabet_create(&own, text, strlen(text), settings->init, err);
+        status = xt_alphabet_create(&own, text, strlen(text), network->weights_name, err);
     if (!status && own && strcmp(xt_alphabet_text(own), xt_alphabet_text(network->alphabet)) != 0) {
         struct map map = {.count = network->classes, .before = xt_alphabet_count(own)};
-        status = adapt(network, settings, &map, symbol_name, own, network->alphabet, adapted, err);
+        status = adapt(network, &map, symbol_name, own, network->alphabet, adapted, err);
     }
     xt_alphabet_destroy(own);
     xt_alphabet_destroy(published);
@@ -327,20 +328,17 @@ static const char *class_name(const void *names, int index)
     return ((const struct xt_class_names *)names)->names[index];
 }
 
-static enum xt_status adapt_classes(struct xt_network *network,
-                                    const struct xt_network_settings *settings, bool *adapted,
-                                    struct xt_err *err)
+static enum xt_status adapt_classes(struct xt_network *network, bool *adapted, struct xt_err *err)
 {
     const char *text = xt_weight_file_meta(&network->weights, "class_names");
     struct xt_class_names own;
     if (!text || !network->class_names.count)
         return XT_OK;
-    enum xt_status status = xt_class_names_parse(&own, text, settings->init, err);
+    enum xt_status status = xt_class_names_parse(&own, text, network->weights_name, err);
     if (!status && own.count == xt_network_head_classes(network) &&
         !xt_class_names_equal(&own, &network->class_names)) {
         struct map map = {.count = network->classes, .before = own.count};
-        status =
-            adapt(network, settings, &map, class_name, &own, &network->class_names, adapted, err);
+        status = adapt(network, &map, class_name, &own, &network->class_names, adapted, err);
     }
     xt_class_names_clear(&own);
     return status;
@@ -354,5 +352,5 @@ enum xt_status xt_head_adapt(struct xt_network *network, const struct xt_network
         return XT_OK;
     if (network->task == XT_TASK_PLATES)
         return settings->alphabet ? adapt_symbols(network, settings, adapted, err) : XT_OK;
-    return training ? adapt_classes(network, settings, adapted, err) : XT_OK;
+    return training ? adapt_classes(network, adapted, err) : XT_OK;
 }

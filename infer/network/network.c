@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "data/sources/registry.h"
@@ -39,7 +40,7 @@ static enum xt_status load_alphabet(struct xt_network *network,
     const char *own = weights ? xt_weight_file_meta(weights, "alphabet") : NULL;
     if (settings->alphabet || !own)
         return xt_alphabet_load(&network->alphabet, settings->alphabet, err);
-    return xt_alphabet_create(&network->alphabet, own, strlen(own), settings->init, err);
+    return xt_alphabet_create(&network->alphabet, own, strlen(own), network->weights_name, err);
 }
 
 /* The context norm: --lprnet-norm, else the weights' own, else over the sample. */
@@ -56,9 +57,20 @@ static enum xt_status choose_norm(struct xt_network *network,
             err, XT_ERR_DATA,
             "%s: its metadata says lprnet_norm \"%.40s\", which is neither sample nor "
             "batch; say which with --lprnet-norm",
-            settings->init, own);
+            network->weights_name, own);
     network->over_batch = strcmp(own, "batch") == 0;
     return XT_OK;
+}
+
+/* The network as weights or a checkpoint carry it with them. */
+static enum xt_status open_own_model(struct xt_network *network, const char *text, const char *name,
+                                     struct xt_err *err)
+{
+    const char *where = network->weights_name ? network->weights_name : "the checkpoint";
+    enum xt_status status = xt_model_open_text(&network->loaded, name, text, where, err);
+    if (!status)
+        network->model = &network->loaded->info;
+    return status;
 }
 
 /* The network: --model, which the weights must agree with, else the weights' own. */
@@ -67,13 +79,18 @@ static enum xt_status choose_model(struct xt_network *network,
                                    const struct xt_weight_file *weights, struct xt_err *err)
 {
     const char *own = weights ? xt_weight_file_meta(weights, "model") : NULL;
+    const char *file = network->weights_name;
+    if (network->loaded)
+        return XT_OK;
     if (!settings->model && !own)
         return xt_err_set(err, XT_ERR_USAGE,
-                          "%s does not say which network it is of; say it with --model",
-                          settings->init);
+                          "%s does not say which network it is of; say it with --model", file);
     if (settings->model && own && strcmp(own, settings->model) != 0)
         return xt_err_set(err, XT_ERR_DATA, "%s holds weights of the network \"%.40s\", not of %s",
-                          settings->init, own, settings->model);
+                          file, own, settings->model);
+    const char *text = own ? xt_weight_file_meta(weights, XT_NET_TEXT_KEY) : NULL;
+    if (text)
+        return open_own_model(network, text, own, err);
     if (settings->model)
         return xt_model_get(settings->model, &network->model, err);
     network->model = xt_model_find(own);
@@ -81,7 +98,7 @@ static enum xt_status choose_model(struct xt_network *network,
         return XT_OK;
     return xt_err_set(err, XT_ERR_DATA,
                       "%s holds weights of the network \"%.40s\", which this xtrain does not have",
-                      settings->init, own);
+                      file, own);
 }
 
 int xt_network_head_classes(const struct xt_network *network)
@@ -91,24 +108,23 @@ int xt_network_head_classes(const struct xt_network *network)
         char name[64];
         snprintf(name, sizeof name, "%s.%s", network->model->head, suffixes[i]);
         const struct xt_file_tensor *tensor = xt_weight_file_find(&network->weights, name);
-        if (tensor && tensor->ndims == 2 && tensor->dims[0] > 0 &&
+        if (tensor && tensor->ndims >= 2 && tensor->dims[0] > 0 &&
             tensor->dims[0] <= XT_CLASSES_MAX)
             return (int)tensor->dims[0];
     }
-    return 0;
+    return network->model->classes;
 }
 
 /* What the weights say about classes; training may learn of others from its data. */
-static enum xt_status load_classes(struct xt_network *network,
-                                   const struct xt_network_settings *settings, struct xt_err *err)
+static enum xt_status load_classes(struct xt_network *network, struct xt_err *err)
 {
     const char *names = xt_weight_file_meta(&network->weights, "class_names");
     enum xt_status status = XT_OK;
     if (names)
-        status = xt_class_names_parse(&network->class_names, names, settings->init, err);
+        status = xt_class_names_parse(&network->class_names, names, network->weights_name, err);
     network->classes = network->class_names.count ? network->class_names.count
                        : network->has_weights     ? xt_network_head_classes(network)
-                                                  : 0;
+                                                  : network->model->classes;
     return status;
 }
 
@@ -154,14 +170,15 @@ static enum xt_status choose_normalise(struct xt_network *network,
         status = xt_normalise_parse(&network->normalise, settings->normalize, model->bgr, err);
     } else if (mean && scale) {
         network->normalise_by = "as the weights say";
-        status = xt_normalise_from_meta(&network->normalise, mean, scale, settings->init, err);
+        status =
+            xt_normalise_from_meta(&network->normalise, mean, scale, network->weights_name, err);
     } else if (weights && model->published) {
         network->normalise_by = "as published weights read them";
         status = xt_normalise_parse(&network->normalise, model->published, model->bgr, err);
         xt_log_note(
             "%s does not say what it reads of pixels: --normalize %s is taken, as published "
             "weights of %s do",
-            settings->init, model->published, model->name);
+            network->weights_name, model->published, model->name);
     }
     if (!status)
         xt_normalise_print(&network->normalise, model->bgr, network->normalise_text);
@@ -190,6 +207,55 @@ enum xt_status xt_network_check_device(struct xt_network *network,
                : XT_OK;
 }
 
+/* An ONNX file, which is a network and its weights; it may stand where weights are given, too. */
+static enum xt_status read_model(struct xt_network *network,
+                                 const struct xt_network_settings *settings, const char *path,
+                                 struct xt_err *err)
+{
+    enum xt_status status = xt_model_open(&network->loaded, path, err);
+    if (status)
+        return status;
+    network->model = &network->loaded->info;
+    if (network->loaded->folded)
+        xt_log_warn("%s: its batch norms are part of its convolutions, so it trains without them; "
+                    "export it with torch.onnx.export(model, x, path, "
+                    "training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, "
+                    "dynamo=False) to have them",
+                    path);
+    if (settings->random_init || (settings->init && !xt_model_is_file(settings->init)))
+        return XT_OK;
+    network->weights = network->loaded->weights;
+    network->loaded->weights = (struct xt_weight_file){0};
+    network->weights_name = path;
+    network->has_weights = true;
+    return XT_OK;
+}
+
+/* --model where that is a file, and --init. */
+static enum xt_status read_weights(struct xt_network *network,
+                                   const struct xt_network_settings *settings, struct xt_err *err)
+{
+    const char *model = xt_model_is_file(settings->init)    ? settings->init
+                        : xt_model_is_file(settings->model) ? settings->model
+                                                            : NULL;
+    enum xt_status status = XT_OK;
+    if (settings->text)
+        status = open_own_model(network, settings->text, xt_file_name(settings->model), err);
+    else if (model)
+        status = read_model(network, settings, model, err);
+    if (status || !settings->init || network->has_weights)
+        return status;
+    network->weights_name = settings->init;
+    status = xt_weight_file_read(&network->weights, settings->init, XT_MODEL_BYTES_MAX, err);
+    network->has_weights = !status;
+    if (!status && xt_weight_file_meta(&network->weights, XT_CHECKPOINT_KEY))
+        status = xt_err_set(err, XT_ERR_DATA,
+                            "%s is a checkpoint, which --resume goes on from; the weights are "
+                            "last.safetensors and best.safetensors beside it",
+                            settings->init);
+    return status;
+}
+
 enum xt_status xt_network_open(struct xt_network *network,
                                const struct xt_network_settings *settings,
                                const struct xt_device_settings *device, struct xt_err *err)
@@ -206,15 +272,8 @@ enum xt_status xt_network_open(struct xt_network *network,
                     xt_dnnl_version_text().text, xt_dnnl_gpu_runtime());
     if (!status)
         status = xt_network_check_amp(network, settings, err);
-    if (!status && settings->init) {
-        status = xt_weight_file_read(&network->weights, settings->init, XT_MODEL_BYTES_MAX, err);
-        network->has_weights = !status;
-    }
-    if (!status && xt_weight_file_meta(&network->weights, XT_CHECKPOINT_KEY))
-        status = xt_err_set(err, XT_ERR_DATA,
-                            "%s is a checkpoint, which --resume goes on from; the weights are "
-                            "last.safetensors and best.safetensors beside it",
-                            settings->init);
+    if (!status)
+        status = read_weights(network, settings, err);
     if (status)
         return status;
     const struct xt_weight_file *weights = network->has_weights ? &network->weights : NULL;
@@ -226,7 +285,7 @@ enum xt_status xt_network_open(struct xt_network *network,
     if (!status)
         status = choose_normalise(network, settings, weights, err);
     if (!status && network->task == XT_TASK_CLASSES)
-        return load_classes(network, settings, err);
+        return load_classes(network, err);
     if (!status && settings->classes)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--classes: %s reads plates, whose symbols --alphabet gives",
@@ -257,15 +316,13 @@ enum xt_status xt_network_take_classes(struct xt_network *network,
                                : XT_OK;
 }
 
-enum xt_status xt_network_check_classes(const struct xt_network *network,
-                                        const struct xt_network_settings *settings,
-                                        struct xt_err *err)
+enum xt_status xt_network_check_classes(const struct xt_network *network, struct xt_err *err)
 {
     if (network->classes)
         return XT_OK;
-    return xt_err_set(err, XT_ERR_DATA,
-                      "%s does not tell how many classes it is for: it has no %s.weight",
-                      settings->init ? settings->init : "--init", network->model->head);
+    return xt_err_set(
+        err, XT_ERR_DATA, "%s does not tell how many classes it is for: it has no %s.weight",
+        network->weights_name ? network->weights_name : "--init", network->model->head);
 }
 
 struct xt_network_settings xt_network_found(const struct xt_network *network,
@@ -292,6 +349,7 @@ void xt_network_clear(struct xt_network *network)
     xt_alphabet_destroy(network->alphabet);
     xt_class_names_clear(&network->class_names);
     xt_weight_file_clear(&network->weights);
+    xt_model_close(network->loaded);
     xt_device_close(&network->device);
     *network = (struct xt_network){0};
 }
@@ -358,6 +416,8 @@ enum xt_status xt_network_meta(const struct xt_network *network, struct xt_netwo
     xt_normalise_to_meta(network->normalise.mean, out->mean);
     xt_normalise_to_meta(network->normalise.scale, out->scale);
     add_meta(out, "model", network->model->name);
+    if (network->loaded)
+        add_meta(out, XT_NET_TEXT_KEY, network->loaded->text);
     add_meta(out, "input_size", out->size);
     add_meta(out, "pixel_order", network->model->bgr ? "BGR" : "RGB");
     add_meta(out, "mean", out->mean);

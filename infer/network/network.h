@@ -23,6 +23,7 @@
 #include "engine/executor.h"
 #include "engine/ranges.h"
 #include "models/normalise.h"
+#include "models/loaded.h"
 #include "models/registry.h"
 #include "models/weights/weight_file.h"
 #include "infer/network/class_names.h"
@@ -41,6 +42,7 @@ struct xt_training_arrays {
 
 struct xt_network {
     const struct xt_model_info *model;
+    struct xt_loaded_model *loaded; /* the same, of a file; NULL else */
     struct xt_device device;
     int64_t device_checked; /* when it was seen to compute right, seconds since 1970; 0: not */
     enum xt_task task;
@@ -58,6 +60,7 @@ struct xt_network {
     struct xt_ranges ranges;    /* of an int8 graph (calibrate.h) */
     struct xt_weight_file weights; /* --init, until the network is built */
     bool has_weights;
+    const char *weights_name;  /* of the file, for messages; NULL: none is given */
     struct xt_span build_span; /* what building took */
     uint64_t seed;             /* of the weights that are initialised; set before it is built */
     bool pageable;             /* images are decoded into memory that the device does not read */
@@ -96,9 +99,7 @@ enum xt_status xt_network_take_classes(struct xt_network *network,
 /* The classes that the head of --init tells apart; 0 where it does not say. */
 int xt_network_head_classes(const struct xt_network *network);
 /* An error where nobody has said how many classes there are. */
-enum xt_status xt_network_check_classes(const struct xt_network *network,
-                                        const struct xt_network_settings *settings,
-                                        struct xt_err *err);
+enum xt_status xt_network_check_classes(const struct xt_network *network, struct xt_err *err);
 /* What was asked for, with what auto, 0 and the weights came to in its place; borrows from both. */
 struct xt_network_settings xt_network_found(const struct xt_network *network,
                                             const struct xt_network_settings *asked);
@@ -121,7 +122,7 @@ enum xt_status xt_network_class_text(const struct xt_network *network, int index
  * class names, input size, pixel order, mean and scale, and this program's version. Points into the
  * network; clear it also after a failure. */
 struct xt_network_meta {
-    struct xt_file_meta items[12];
+    struct xt_file_meta items[13];
     size_t count;
     char size[32], mean[XT_NORMALISE_TEXT], scale[XT_NORMALISE_TEXT];
     struct xt_str names;

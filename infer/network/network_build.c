@@ -116,11 +116,12 @@ static enum xt_status fill(struct xt_network *network, const struct xt_network_s
     if (other_head && network->bn_before == XT_BN_AUTO)
         xt_log_note("%s: its last layer %s is of %d classes, other than the %d of the data: it "
                     "starts from random weights, all else is taken",
-                    settings->init, network->model->head, xt_network_head_classes(network),
+                    network->weights_name, network->model->head, xt_network_head_classes(network),
                     network->classes);
     struct xt_params_view view = {params->values, params->stats};
-    return xt_params_from_file(params, &network->device, &view, &network->weights, settings->init,
-                               settings->init_partial, other_head ? head : NULL, err);
+    return xt_params_from_file(params, &network->device, &view, &network->weights,
+                               network->weights_name, settings->init_partial,
+                               other_head ? head : NULL, err);
 }
 
 /* What freezing the statistics depends on, and says so where the weights decide. */
@@ -198,7 +199,7 @@ enum xt_status xt_network_build(struct xt_network *network,
 {
     struct xt_span start = xt_span_now();
     network->batch = batch;
-    enum xt_status status = xt_network_check_classes(network, settings, err);
+    enum xt_status status = xt_network_check_classes(network, err);
     if (status)
         return status;
     status = network->device.compiles ? build_xpu(network, settings, training, err)

@@ -46,8 +46,7 @@ static enum xt_status build_network(struct xt_session *session,
     struct xt_calibration calibration;
     struct xt_network *network = &session->network;
     int batch = plan->batch;
-    enum xt_status status =
-        batch ? XT_OK : xt_network_check_classes(network, &settings->network, err);
+    enum xt_status status = batch ? XT_OK : xt_network_check_classes(network, err);
     if (!status && !batch)
         status =
             xt_auto_batch_take(network, &settings->network, false, plan->images, NULL, &batch, err);

@@ -76,7 +76,12 @@ int64_t xt_read_int(const struct xt_read_node *node, const char *name, int64_t o
 double xt_read_float(const struct xt_read_node *node, const char *name, double otherwise)
 {
     const Onnx__AttributeProto *attribute = xt_read_attribute(node, name);
-    return attribute && attribute->has_f ? (double)attribute->f : otherwise;
+    char decimal[32];
+    if (!attribute || !attribute->has_f)
+        return otherwise;
+    /* The decimal number that was meant: 1e-05, not 9.99999975e-06. */
+    snprintf(decimal, sizeof decimal, "%.7g", (double)attribute->f);
+    return strtod(decimal, NULL);
 }
 
 struct xt_read_text xt_read_string(const struct xt_read_node *node, const char *name)

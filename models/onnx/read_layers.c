@@ -288,8 +288,8 @@ bool xt_read_batch_norm(struct xt_reader *reader, struct xt_read_node *node)
         return false;
     const struct xt_net_norm spec = {
         .name = names.layer,
-        .eps = (float)xt_read_float(node, "epsilon", 1e-5),
-        .momentum = (float)(1 - xt_read_float(node, "momentum", 0.9)),
+        .eps = xt_read_float(node, "epsilon", 1e-5),
+        .momentum = 1 - xt_read_float(node, "momentum", 0.9),
     };
     xt_read_channel_homes(view, 1, homes);
     struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
@@ -322,7 +322,7 @@ bool xt_read_layer_norm(struct xt_reader *reader, struct xt_read_node *node)
                                 "layer norm does here");
     const struct xt_net_norm spec = {
         .name = names.layer,
-        .eps = (float)(node->number > 0 ? node->number : xt_read_float(node, "epsilon", 1e-5)),
+        .eps = node->number > 0 ? node->number : xt_read_float(node, "epsilon", 1e-5),
     };
     reader->norms++;
     xt_read_channel_homes(view, last, homes);

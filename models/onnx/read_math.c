@@ -268,6 +268,7 @@ bool xt_read_pool(struct xt_reader *reader, struct xt_read_node *node)
     bool is_max = strstr(node->op, "MaxPool") != NULL;
     if (xt_str_starts(node->op, "Global")) {
         memcpy(spec.kernel, sides, sizeof sides);
+        memcpy(spec.stride, sides, sizeof sides);
         return give_pool(reader, node, view, homes, &spec, is_max);
     }
     if (!xt_read_window(reader, node, "kernel_shape", 0, 2 - line, spec.kernel + line) ||
@@ -324,6 +325,7 @@ bool xt_read_reduce(struct xt_reader *reader, struct xt_read_node *node)
             spec.kernel[homes[axis]] *= (int)xt_read_dim(view, axis);
     }
     bool is_max = xt_read_is(node, "ReduceMax");
+    memcpy(spec.stride, spec.kernel, sizeof spec.stride);
     if (!give_pool(reader, node, view, homes, &spec, is_max))
         return false;
     struct xt_read_view *out = node->outputs[0]->view;

@@ -282,7 +282,8 @@ static const struct {
      "--batch belongs to train, eval, predict, serve, bench step, bench infer, bench loader, bench "
      "start, bench scale, warmup and selftest, not to devices"},
     {"completion", "xtrain completion needs bash|zsh|fish; `xtrain completion --help` tells more"},
-    {"", "xtrain train needs --model lprnet (the network); `xtrain train --help` tells more"},
+    {"", "xtrain train needs --model lprnet (the network, by name or as an "
+         "ONNX file); `xtrain train --help` tells more"},
 };
 
 static void wrong_command_lines_end_with_a_sentence_and_code_2(void **state)
@@ -550,6 +551,7 @@ static const struct {
     {"val", "chooses the best weights, changes none"},
     {"init", "a run that goes on has its weights; what they said is compared as other options"},
     {"init-partial", "goes with init"},
+    {"random-init", "goes with model"},
     {"alphabet", "its symbols are compared, not its name"},
     {"strict-data", "ends a run or not"},
     {"out", "where the run is saved"},

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/file.h"
+#include "models/loaded.h"
 #include "base/mem.h"
 #include "base/system/thread.h"
 #include "data/overlap.h"
@@ -187,6 +189,16 @@ static enum xt_status open_optimizer(struct xt_trainer *trainer, struct xt_err *
     return status;
 }
 
+/* An ONNX file that is gone: its network is in the checkpoint too. */
+static void take_network(struct xt_network_settings *settings, const struct xt_weight_file *from)
+{
+    const char *normalize = xt_weight_file_meta(from, "normalize");
+    if (!xt_model_is_file(settings->model) || xt_file_exists(settings->model))
+        return;
+    settings->text = xt_weight_file_meta(from, XT_NET_TEXT_KEY);
+    settings->normalize = normalize ? normalize : settings->normalize;
+}
+
 /* A run that goes on keeps its batch norms as they were, unless --bn says otherwise, and the number
  * of its threads, which its last bits depend on, unless --threads does. */
 static enum xt_status open_network(struct xt_trainer *trainer, struct xt_err *err)
@@ -202,6 +214,7 @@ static enum xt_status open_network(struct xt_trainer *trainer, struct xt_err *er
     if (!status && from->path) {
         bn_and_threads[0] = from->state.bn_frozen ? XT_BN_FROZEN : XT_BN_BATCH;
         bn_and_threads[1] = xt_checkpoint_threads(from);
+        take_network(&settings.network, &from->file);
     }
     if (!status && ranks)
         status =

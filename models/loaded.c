@@ -1,0 +1,191 @@
+#include "models/loaded.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "models/net_text.h"
+#include "models/onnx/read.h"
+
+bool xt_model_is_file(const char *name)
+{
+    return name && xt_str_ends(name, ".onnx");
+}
+
+/* The layer that tells the classes apart: what comes after it only moves or averages its channels.
+ * NULL: none does. */
+static const struct xt_node *head_of(const struct xt_net *net)
+{
+    const struct xt_node *node = net->output->of;
+    for (;;) {
+        switch (node->kind) {
+        case XT_NODE_CONV:
+        case XT_NODE_LINEAR:
+            return node;
+        case XT_NODE_RESHAPE:
+        case XT_NODE_AVG_POOL:
+        case XT_NODE_MAX_POOL:
+        case XT_NODE_ACTIVATION:
+        case XT_NODE_DROPOUT:
+            if (node->inputs[0]->c != node->output->c || node->inputs[0]->readers != 1)
+                return NULL;
+            node = node->inputs[0]->of;
+            break;
+        default:
+            return NULL;
+        }
+    }
+}
+
+static const struct xt_node *input_of(const struct xt_net *net)
+{
+    for (size_t i = 0; i < net->node_count; i++)
+        if (net->nodes[i]->kind == XT_NODE_INPUT)
+            return net->nodes[i];
+    return NULL;
+}
+
+static enum xt_status take_head(struct xt_loaded_model *model, const struct xt_net *net,
+                                struct xt_err *err)
+{
+    const struct xt_node *head = head_of(net);
+    if (!head)
+        return XT_OK;
+    enum xt_status status = xt_mem_strdup(&model->head, head->name, err);
+    model->layers[0] = (struct xt_class_layer){.name = model->head, .is_head = true};
+    model->info.head = model->head;
+    model->info.class_layers = model->layers;
+    return status;
+}
+
+static struct xt_value *parse(struct xt_net *net, const struct xt_model_info *model,
+                              const struct xt_model_options *options)
+{
+    const struct xt_net_text_options text = {.height = options->height,
+                                             .width = options->width,
+                                             .head = model->head,
+                                             .classes = options->classes};
+    struct xt_value *logits = xt_net_parse(net, model->variant, &text);
+    if (logits && options->classes && logits->c != options->classes)
+        return xt_net_refuse(net, XT_ERR_USAGE,
+                             "%s tells %d classes apart, and its last layer cannot be replaced by "
+                             "one of %d: it is no convolution or linear layer",
+                             model->name, logits->c, options->classes);
+    return logits;
+}
+
+static enum xt_status describe(struct xt_loaded_model *model, const struct xt_net *net,
+                               struct xt_err *err)
+{
+    static const char title[] = "the network of ";
+    const struct xt_node *input = input_of(net);
+    struct xt_str text = {0};
+    if (!input)
+        return xt_err_set(err, XT_ERR_DATA, "%s reads no images", model->name);
+    model->info = (struct xt_model_info){
+        .name = model->name,
+        .height = input->output->h,
+        .width = input->output->w,
+        .any_size = input->output->h == input->output->w, /* --image-size is of squares */
+        .smallest = 1,
+        .mean = 127.5f,
+        .scale = 1 / 127.5f,
+        .published = "imagenet",
+        .time_steps = net->output->w > 1 ? net->output->w : 0,
+        .classes = net->output->c,
+        .variant = model->text,
+        .describe = parse,
+    };
+    bool is_plates = model->info.time_steps > 0;
+    model->info.default_data =
+        is_plates ? "synth:plates?count=20000&seed=1" : "synth:shapes?count=20000&seed=1";
+    model->info.default_val =
+        is_plates ? "synth:plates?count=1000&seed=2" : "synth:shapes?count=1000&seed=2";
+    enum xt_status status = xt_str_printf(&text, err, "%s%s", title, model->name);
+    model->title = text.data;
+    model->info.title = text.data;
+    return status ? status : take_head(model, net, err);
+}
+
+enum xt_status xt_model_open(struct xt_loaded_model **out, const char *path, struct xt_err *err)
+{
+    struct xt_onnx_net read;
+    struct xt_str text = {0};
+    struct xt_loaded_model *model = NULL;
+    enum xt_status status = xt_onnx_read(&read, path, err);
+    if (!status)
+        status = xt_mem_calloc(&model, 1, sizeof *model, "a network", err);
+    if (!status)
+        status = xt_mem_strdup(&model->name, xt_file_name(path), err);
+    if (!status)
+        status = xt_net_print(read.net, &text, err);
+    if (!status) {
+        model->text = text.data;
+        text = (struct xt_str){0};
+        status = describe(model, read.net, err);
+    }
+    if (!status) {
+        model->weights = read.weights;
+        read.weights = (struct xt_weight_file){0};
+        model->folded = read.folded;
+        if (read.ends_in_softmax)
+            xt_log_note("%s: the softmax at its end is left off: the loss and predict take it",
+                        path);
+    }
+    xt_str_clear(&text);
+    xt_onnx_net_clear(&read);
+    if (status)
+        xt_model_close(model);
+    *out = status ? NULL : model;
+    return status;
+}
+
+enum xt_status xt_model_open_text(struct xt_loaded_model **out, const char *name, const char *text,
+                                  const char *where, struct xt_err *err)
+{
+    static const struct xt_net_text_options as_it_is = {0};
+    struct xt_loaded_model *model = NULL;
+    struct xt_err why = {0};
+    struct xt_net *net = xt_net_create(&why);
+    enum xt_status status =
+        net ? xt_net_finish(net, xt_net_parse(net, text, &as_it_is), &why) : why.status;
+    if (!status)
+        status = xt_mem_calloc(&model, 1, sizeof *model, "a network", &why);
+    if (!status)
+        status = xt_mem_strdup(&model->name, name, &why);
+    if (!status)
+        status = xt_mem_strdup(&model->text, text, &why);
+    if (!status)
+        status = describe(model, net, &why);
+    xt_net_destroy(net);
+    if (status)
+        xt_model_close(model);
+    *out = status ? NULL : model;
+    return status ? xt_err_set(err, status, "%s: %s", where, why.text) : XT_OK;
+}
+
+void xt_model_close(struct xt_loaded_model *model)
+{
+    if (!model)
+        return;
+    xt_weight_file_clear(&model->weights);
+    free(model->name);
+    free(model->title);
+    free(model->text);
+    free(model->head);
+    free(model);
+}
+
+enum xt_status xt_model_choose(const char *name, struct xt_loaded_model **loaded,
+                               const struct xt_model_info **out, struct xt_err *err)
+{
+    *loaded = NULL;
+    if (!xt_model_is_file(name))
+        return xt_model_get(name, out, err);
+    enum xt_status status = xt_model_open(loaded, name, err);
+    *out = status ? NULL : &(*loaded)->info;
+    return status;
+}

@@ -1,0 +1,133 @@
+/* A network as text and back, and what is refused of text from a file. */
+#include <stdio.h>
+#include <string.h>
+
+#include "support.h"
+#include "models/net_text.h"
+#include "models/onnx/read.h"
+
+static const struct xt_net_text_options as_it_is = {0};
+
+/* A linear layer of 3 behind a convolution, a pool over the whole image and an activation. */
+static struct xt_net *make(struct xt_err *err)
+{
+    const struct xt_net_conv conv = {.name = "conv",
+                                     .channels = 4,
+                                     .kernel = {3, 3},
+                                     .stride = {2, 2},
+                                     .pad = {1, 1, 1, 1},
+                                     .bias = true};
+    const struct xt_net_linear linear = {.name = "fc", .weight = "head_weight", .channels = 3};
+    const struct xt_activation clip = {XT_ACT_CLIP, 0, 0.1f};
+    struct xt_net *net = xt_net_create(err);
+    struct xt_value *x = xt_net_conv(net, xt_net_input(net, 8, 8, 3), &conv);
+    x = xt_net_activation(net, x, clip, "clip");
+    x = xt_net_global_avg_pool(net, xt_net_mul(net, x, x, NULL), NULL);
+    assert_int_equal(xt_net_finish(net, xt_net_linear(net, x, &linear), err), XT_OK);
+    return net;
+}
+
+static struct xt_net *parse(const char *text, const struct xt_net_text_options *options,
+                            struct xt_err *err)
+{
+    struct xt_net *net = xt_net_create(err);
+    if (!xt_net_finish(net, xt_net_parse(net, text, options), err))
+        return net;
+    xt_net_destroy(net);
+    return NULL;
+}
+
+static void assert_round_trip(const struct xt_net *net)
+{
+    struct xt_err err = {0};
+    struct xt_str text = {0};
+    struct xt_str second = {0};
+    assert_int_equal(xt_net_print(net, &text, &err), XT_OK);
+    struct xt_net *copy = parse(xt_str_get(&text), &as_it_is, &err);
+    if (!copy)
+        fail_msg("%s", err.text);
+    assert_int_equal(xt_net_print(copy, &second, &err), XT_OK);
+    assert_string_equal(xt_str_get(&text), xt_str_get(&second));
+    xt_net_destroy(copy);
+    xt_str_clear(&text);
+    xt_str_clear(&second);
+}
+
+static void test_a_network_is_the_same_after_text(void **state)
+{
+    struct xt_err err = {0};
+    struct xt_net *net = make(&err);
+    (void)state;
+    assert_round_trip(net);
+    xt_net_destroy(net);
+}
+
+static void test_networks_of_pytorch_are_the_same_after_text(void **state)
+{
+    static const char *const names[] = {"vit",    "convnext",      "densenet121",
+                                        "plates", "squeezenet1_1", "regnet_y_400mf"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[64];
+        struct xt_onnx_net read;
+        struct xt_err err = {0};
+        snprintf(path, sizeof path, "zoo/%s.onnx", names[i]);
+        if (xt_onnx_read(&read, support_shared(path), &err))
+            fail_msg("%s", err.text);
+        assert_round_trip(read.net);
+        xt_onnx_net_clear(&read);
+    }
+}
+
+static void test_image_size_and_classes_can_be_others(void **state)
+{
+    const struct xt_net_text_options options = {
+        .height = 12, .width = 20, .head = "fc", .classes = 7};
+    struct xt_err err = {0};
+    struct xt_str text = {0};
+    struct xt_net *net = make(&err);
+    (void)state;
+    assert_int_equal(xt_net_print(net, &text, &err), XT_OK);
+    struct xt_net *other = parse(xt_str_get(&text), &options, &err);
+    assert_non_null(other);
+    assert_int_equal(other->output->h * other->output->w * other->output->c, 7);
+    assert_int_equal(other->nodes[1]->output->w, 10);
+    assert_true(xt_net_find_param(other, "head_weight") >= 0);
+    xt_net_destroy(other);
+    xt_net_destroy(net);
+    xt_str_clear(&text);
+}
+
+static void test_what_is_no_description_is_refused(void **state)
+{
+    static const char *const texts[] = {
+        "",
+        "xtrain net 2\n",
+        "xtrain net 1\n",
+        "xtrain net 1\noutput\t0\n",
+        "xtrain net 1\ninput\t\tx\th=8\tw=8\tc=3\n",
+        "xtrain net 1\ninput\t\tx\th=8\tw=8\tc=3\nadd\t0,1\ty\noutput\t1\n",
+        "xtrain net 1\ninput\t\tx\th=8\tw=8\tc=99999999999\noutput\t0\n",
+        "xtrain net 1\ninput\t\tx\th=8\tw=8\tc=3\nactivation\t0\ty\tof=relu\talpha=nan\tbeta=0\n",
+        "xtrain net 1\ninput\t\tx\th=8\tw=8\tc=3\nconcat\t0\ty\taxis=7\noutput\t1\n",
+        "xtrain net 1\ninput\t\tx\th=8\tw=8\tc=3\nslice\t0\ty\taxis=2\tstart=0\tstep=1\tcount=9\n",
+        "xtrain net 1\nconvolution\t0\ty\tchannels=1\noutput\t0\n",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct xt_err err = {0};
+        assert_null(parse(texts[i], &as_it_is, &err));
+        assert_int_not_equal(err.status, XT_OK);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_network_is_the_same_after_text),
+        cmocka_unit_test(test_networks_of_pytorch_are_the_same_after_text),
+        cmocka_unit_test(test_image_size_and_classes_can_be_others),
+        cmocka_unit_test(test_what_is_no_description_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

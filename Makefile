@@ -54,6 +54,9 @@ ALL_LDFLAGS := $(SAN_$(SAN)) -Wl,--disable-new-dtags -Wl,-rpath,'$$ORIGIN/../lib
 
 # Inner loops are compiled once for each instruction set; the program picks one when it starts.
 LOOP_CFLAGS = $(filter-out -O%,$(ALL_CFLAGS)) -O3 -fno-trapping-math -fno-math-errno -ffp-contract=fast
+# No fuzzer computes with the engine's: with sanitizers they would take minutes to compile.
+loop_flags = $(if $(and $(filter fuzzer,$(SAN)),$(filter engine/%,$1)),\
+  $(filter-out -O3 -fsanitize=% -fno-sanitize%,$(LOOP_CFLAGS)) -O1,$(LOOP_CFLAGS))
 MARCH_avx512 := -march=skylake-avx512 -mprefer-vector-width=512
 MARCH_amx := $(MARCH_avx512) -mavx512bf16 -mamx-tile -mamx-bf16
 MARCH_avx2 := -march=haswell
@@ -138,7 +141,7 @@ define loop_rule
 $(BUILD)/obj/%.$(1).o: %.c $(BUILD)/flags | $(BUILD)/deps-found
 	$$(call say,CC,'$$< ($(1))')
 	@mkdir -p $$(@D)
-	$$(Q)$$(CC) $$(LOOP_CFLAGS) -DXT_LOOPS_ISA=$(1) $$(MARCH_$(1)) -MMD -MP -c $$< -o $$@
+	$$(Q)$$(CC) $$(call loop_flags,$$<) -DXT_LOOPS_ISA=$(1) $$(MARCH_$(1)) -MMD -MP -c $$< -o $$@
 endef
 $(foreach isa,$(LOOP_ISAS),$(eval $(call loop_rule,$(isa))))
 

@@ -362,6 +362,20 @@ struct xt_layer_norm_spec {
 struct xt_tensor *xt_graph_layer_norm(struct xt_graph *graph, struct xt_tensor *in,
                                       const struct xt_layer_norm_spec *spec);
 
+/* A window that reaches beyond the image goes by what is there. */
+struct xt_pool_spec {
+    const char *name;
+    bool average; /* max else */
+    int kernel_h, kernel_w;
+    int stride_h, stride_w; /* 0: the kernel's */
+    int pad_top, pad_left, pad_bottom, pad_right;
+    bool ceil_mode; /* as PyTorch: a window may begin in the padding before the image alone */
+    bool count_include_pad; /* average: padding counts in the divisor */
+    bool f32;               /* average: the output is float32 whatever the graph's type */
+};
+struct xt_tensor *xt_graph_window_pool(struct xt_graph *graph, struct xt_tensor *in,
+                                       const struct xt_pool_spec *spec);
+
 /* In training a sample is dropped whole with the probability p, the others are scaled up. */
 struct xt_tensor *xt_graph_drop_path(struct xt_graph *graph, struct xt_tensor *in, float p,
                                      const char *name);

@@ -162,8 +162,8 @@ float *xt_graph_loop_scratch(const struct xt_graph *graph);
 extern const struct xt_op_kind xt_kind_input, xt_kind_conv, xt_kind_norm, xt_kind_pool,
     xt_kind_eltwise, xt_kind_dropout, xt_kind_context, xt_kind_slice, xt_kind_shuffle,
     xt_kind_transpose, xt_kind_reshape, xt_kind_cast, xt_kind_parameter, xt_kind_concat,
-    xt_kind_fan_out, xt_kind_add, xt_kind_mul, xt_kind_matmul, xt_kind_softmax, xt_kind_layer_norm,
-    xt_kind_drop_path;
+    xt_kind_fan_out, xt_kind_window_pool, xt_kind_add, xt_kind_mul, xt_kind_matmul, xt_kind_softmax,
+    xt_kind_layer_norm, xt_kind_drop_path;
 
 struct xt_input_op {
     struct xt_op op;
@@ -259,6 +259,22 @@ struct xt_pool_op {
  * in float32. */
 struct xt_tensor *xt_graph_pool(struct xt_graph *graph, struct xt_tensor *in,
                                 const struct xt_window *window, bool average, const char *name);
+/* Any other. */
+struct xt_window_pool_op {
+    struct xt_op op;
+    struct xt_window window;
+    bool average;
+    int pad_bottom, pad_right;
+    bool counts_padding;            /* in an average's divisor */
+    struct xt_device_memory shares; /* pinned, [h][w]: xt_window_pool_share */
+};
+/* What is there in a window, of all that it counts. */
+double xt_window_pool_share(const struct xt_window_pool_op *pool, int oy, int ox);
+/* Padding behind the input, along h and w, with which the window is as often there as it says. */
+struct xt_window_ends {
+    int h, w;
+};
+struct xt_window_ends xt_window_ends(const struct xt_window *window, int h, int w);
 /* A pool of `in` (values at `from`) as part of another op's program; *workspace is created for a
  * training graph's max pool. */
 struct xt_pooling {

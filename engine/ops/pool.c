@@ -13,14 +13,29 @@ static const char what_average_gradient[] = "the average pool's gradient";
 /* ---- a pool as primitives ---- */
 
 struct windows {
-    dnnl_dims_t strides, kernel, dilation, pads;
+    dnnl_dims_t strides, kernel, dilation, pads, ends;
 };
 
-static struct windows windows_of(const struct xt_window *w)
+static int end_of(int out, int kernel, int stride, int pad, int size)
 {
+    int end = (out - 1) * stride + kernel - pad - size;
+    return end > 0 ? end : 0;
+}
+
+struct xt_window_ends xt_window_ends(const struct xt_window *w, int h, int width)
+{
+    return (struct xt_window_ends){end_of(w->out_h, w->kernel_h, w->stride_h, w->pad_h, h),
+                                   end_of(w->out_w, w->kernel_w, w->stride_w, w->pad_w, width)};
+}
+
+static struct windows windows_of(const struct xt_pooling *pool)
+{
+    const struct xt_window *w = pool->window;
+    struct xt_window_ends ends = xt_window_ends(w, pool->in->h, pool->in->w);
     return (struct windows){.strides = {w->stride_h, w->stride_w},
                             .kernel = {w->kernel_h, w->kernel_w},
-                            .pads = {w->pad_h, w->pad_w}};
+                            .pads = {w->pad_h, w->pad_w},
+                            .ends = {ends.h, ends.w}};
 }
 
 static dnnl_alg_kind_t alg_of(const struct xt_pooling *pool)
@@ -44,7 +59,7 @@ static dnnl_primitive_desc_t make_forward(struct xt_program *program, const stru
                                           const struct xt_operand *in, const struct xt_operand *out,
                                           dnnl_prop_kind_t kind)
 {
-    struct windows w = windows_of(pool->window);
+    struct windows w = windows_of(pool);
     dnnl_memory_desc_t from = xt_program_layout(program, in);
     dnnl_memory_desc_t to = xt_program_layout(program, out);
     dnnl_primitive_attr_t attr = xt_program_attr(program, NULL);
@@ -53,7 +68,7 @@ static dnnl_primitive_desc_t make_forward(struct xt_program *program, const stru
         xt_program_check(program,
                          xt_dnnl.pooling_forward_primitive_desc_create(
                              &pd, program->device->engine, kind, alg_of(pool), from, to, w.strides,
-                             w.kernel, w.dilation, w.pads, w.pads, attr),
+                             w.kernel, w.dilation, w.pads, w.ends, attr),
                          what_of(pool));
     return pd;
 }
@@ -124,7 +139,7 @@ static dnnl_primitive_desc_t make_backward(struct xt_program *program,
                                            const struct xt_operand *in,
                                            const struct xt_operand *out, const char *what)
 {
-    struct windows w = windows_of(pool->window);
+    struct windows w = windows_of(pool);
     dnnl_primitive_desc_t hint = make_forward(program, pool, in, out, dnnl_forward_training);
     dnnl_memory_desc_t before = xt_program_layout(program, in);
     dnnl_memory_desc_t behind = xt_program_layout(program, out);
@@ -134,7 +149,7 @@ static dnnl_primitive_desc_t make_backward(struct xt_program *program,
         xt_program_check(program,
                          xt_dnnl.pooling_backward_primitive_desc_create(
                              &pd, program->device->engine, alg_of(pool), before, behind, w.strides,
-                             w.kernel, w.dilation, w.pads, w.pads, hint, attr),
+                             w.kernel, w.dilation, w.pads, w.ends, hint, attr),
                          what);
     xt_program_keep(program, hint);
     return pd;

@@ -278,6 +278,59 @@ static struct xt_tensor *add_gates(struct xt_graph *graph, struct xt_tensor *in)
     return xt_graph_add(graph, cross, x, "add.cross");
 }
 
+/* Pools by themselves, with windows that overlap, reach beyond the image on one side, count their
+ * padding or do not, take all; then as many rows and columns again. 6x4x6 becomes 6x4x6. */
+static struct xt_tensor *add_pools(struct xt_graph *graph, struct xt_tensor *x)
+{
+    const struct xt_pool_spec pools[] = {
+        {.name = "max",
+         .kernel_h = 3,
+         .kernel_w = 2,
+         .stride_h = 1,
+         .stride_w = 1,
+         .pad_top = 2,
+         .pad_left = 1},
+        {.name = "average",
+         .average = true,
+         .kernel_h = 3,
+         .kernel_w = 3,
+         .stride_h = 1,
+         .stride_w = 1,
+         .pad_top = 1,
+         .pad_left = 1,
+         .pad_bottom = 1,
+         .pad_right = 1,
+         .count_include_pad = true},
+        {.name = "average.ceil",
+         .average = true,
+         .kernel_h = 2,
+         .kernel_w = 2,
+         .stride_h = 2,
+         .stride_w = 2,
+         .pad_left = 1,
+         .ceil_mode = true,
+         .count_include_pad = true},
+        {.name = "max.ceil",
+         .kernel_h = 2,
+         .kernel_w = 2,
+         .stride_h = 2,
+         .stride_w = 2,
+         .ceil_mode = true},
+        {.name = "average.inside",
+         .average = true,
+         .kernel_h = 2,
+         .kernel_w = 2,
+         .stride_h = 1,
+         .stride_w = 1,
+         .pad_bottom = 1,
+         .pad_right = 1},
+        {.name = "average.global", .average = true, .kernel_h = 2, .kernel_w = 2}};
+    const struct xt_parameter_spec spread = {.name = "spread", .h = 6, .w = 4, .c = 6};
+    for (size_t i = 0; i < sizeof pools / sizeof *pools; i++)
+        x = xt_graph_window_pool(graph, x, &pools[i]);
+    return xt_graph_mul(graph, xt_graph_parameter(graph, &spread), x, "mul.spread");
+}
+
 /* As ResNet goes on, with a residual read by two; then groups, and LPRNet's end. */
 static struct xt_tensor *describe(struct xt_graph *graph, const void *over_batch)
 {
@@ -314,6 +367,7 @@ static struct xt_tensor *describe(struct xt_graph *graph, const void *over_batch
     x = add_groups(graph, xt_graph_dropout(graph, join.full, 0, "dropout"));
     x = add_activations(graph, add_rearrangements(graph, add_fan_out(graph, x)));
     x = add_gates(graph, add_attention(graph, add_parameters(graph, x)));
+    x = add_pools(graph, x);
     x = conv(graph, x,
              (struct xt_conv_spec){
                  .name = "tail", .channels = 20, .kernel_h = 3, .kernel_w = 3, .bias = true});

@@ -24,6 +24,7 @@ static const struct {
     {&xt_kind_cast, xt_export_cast},
     {&xt_kind_parameter, xt_export_parameter},
     {&xt_kind_concat, xt_export_concat},
+    {&xt_kind_window_pool, xt_export_window_pool},
     {&xt_kind_add, xt_export_binary},
     {&xt_kind_mul, xt_export_binary},
     {&xt_kind_matmul, xt_export_matmul},

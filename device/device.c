@@ -172,8 +172,8 @@ static void prepare_threads(struct xt_device *device, int asked)
     int wanted = asked > 0 ? asked : xt_thread_available(NULL);
     device->threads = take_threads(wanted);
     if (device->threads < wanted)
-        xt_log_warn("OpenMP gives %d of the %d threads that were to compute (OMP_THREAD_LIMIT): "
-                    "computing with %d",
+        xt_log_warn("OpenMP gives %d of the %d threads that were to compute (OMP_THREAD_LIMIT, or "
+                    "libgomp.so.1 is not here): computing with %d",
                     device->threads, wanted, device->threads);
     flush_denormals();
 }

@@ -16,7 +16,7 @@ struct xt_reexec {
     char *variable; /* the new one, "NAME=VALUE"; the value may be overwritten by one as long */
 };
 
-/* `without`: long options that are left out with their values, by name; `with`: words that stand
+/* `without`: long options that are dropped with their values, by name; `with`: words that stand
  * first among the options. Both end in NULL. `variable` ("NAME=VALUE") takes the place of that name
  * in the environment. XT_ERR_RUN where /proc does not say how this process was started. */
 enum xt_status xt_reexec_prepare(struct xt_reexec *reexec, const char *const *without,

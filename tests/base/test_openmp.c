@@ -2,10 +2,13 @@
  * its environment once. Runs alone: it counts the CPU time of waiting. */
 #include "support.h"
 
+#include <limits.h>
 #include <omp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/system/openmp.h"
 #include "base/system/process.h"
@@ -75,10 +78,47 @@ static void waiting_threads_soon_sleep_unless_the_user_says_otherwise(void **sta
     assert_true(usual.cpu_seconds < told.cpu_seconds / 4);
 }
 
-int main(void)
+/* The program that is started where the runtime cannot be loaded. */
+static int loop_alone(void)
 {
+    int sum = 0;
+    omp_set_num_threads(2);
+#pragma omp parallel
+    {
+#pragma omp single
+        sum += 10 * omp_get_num_threads();
+#pragma omp critical
+        sum += 1 + omp_get_thread_num();
+    }
+    return sum;
+}
+
+static void without_a_runtime_a_team_is_one_thread(void **state)
+{
+    char self[PATH_MAX] = "";
+    char folder[PATH_MAX];
+    int sum = 0;
+    struct xt_err err = {0};
+    struct xt_process_end end;
+    struct xt_str said = {0};
+    assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
+    support_write_file(support_path(*state, "libgomp.so.1"), "", 0);
+    snprintf(folder, sizeof folder, "LD_LIBRARY_PATH=%s", (const char *)*state);
+    const char *const argv[] = {"env", folder, self, "alone", NULL};
+    const struct xt_process_program program = {.argv = argv, .seconds = 60};
+    assert_int_equal(xt_process_run_program(&program, &said, &sum, &end, &err), XT_OK);
+    xt_str_clear(&said);
+    assert_int_equal(sum, 11);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "alone") == 0)
+        return loop_alone();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waiting_threads_soon_sleep_unless_the_user_says_otherwise),
+        cmocka_unit_test_setup_teardown(without_a_runtime_a_team_is_one_thread, support_make_folder,
+                                        support_remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

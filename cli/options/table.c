@@ -19,7 +19,6 @@
     FIELD(kind, field), .min = least, .max = most, .fallback = otherwise
 #define INTEGER(field, least, most, otherwise) NUMBER(integer, field, least, most, otherwise)
 #define INT64(field, least, most, otherwise) NUMBER(int64, field, least, most, otherwise)
-#define BATCH(field, least, most, otherwise) NUMBER(batch, field, least, most, otherwise)
 #define REAL(field, least, most, otherwise) NUMBER(real, field, least, most, otherwise)
 #define DURATION(field, least, most, otherwise) NUMBER(duration, field, least, most, otherwise)
 
@@ -207,7 +206,7 @@ static const struct xt_option table[] = {
      "images a step; auto: as many as fit the memory of the device, for train, eval, predict and "
      "bench step; serve: the most in one pass, 16 unless given",
      XT_GROUP_RECIPE, NETWORK | BENCH | LOADER | SELFTEST | INFER | WARM | SCALE,
-     BATCH(network.batch, 1, 65536, "64"), .lists = STEP | INFER, .resume = XT_RESUME_REFUSES,
+     INTEGER(network.batch, 1, 65536, "64"), .lists = STEP | INFER, .resume = XT_RESUME_REFUSES,
      .automatic = TRAIN | EVAL | PREDICT | STEP, .by_model = true},
     {"accumulate",
      "add up the gradients of N batches for each step: as a batch N times as large, but for batch "

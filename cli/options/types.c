@@ -57,9 +57,8 @@ enum xt_status xt_option_describe(const struct xt_option *option, struct xt_str 
 {
     const struct xt_option_type *type = option->type;
     if (type == &xt_type_integer || type == &xt_type_int64)
-        return describe_range(option, "a whole number", out, err);
-    if (type == &xt_type_batch)
-        return describe_range(option, "auto or a whole number", out, err);
+        return describe_range(
+            option, option->automatic ? "auto or a whole number" : "a whole number", out, err);
     if (type == &xt_type_seed)
         return xt_str_printf(out, err, "a whole number from 0 to %llu", (unsigned long long)-1);
     if (type == &xt_type_real)
@@ -109,79 +108,37 @@ static bool in_range(const struct xt_option *option, double value)
     return enough && few;
 }
 
+/* Of an int or an int64_t; auto is 0. */
 static enum xt_status parse_whole(const struct xt_option *option, const char *subject,
-                                  const char *text, int64_t *value, struct xt_err *err)
+                                  const char *text, void *value, struct xt_err *err)
 {
-    if (!is_whole(*text == '-' ? text + 1 : text))
+    static const char *const automatic[] = {"auto"};
+    bool is_auto = option->automatic && strcmp(text, automatic[0]) == 0;
+    if (option->automatic && !is_auto && xt_str_nearest(text, automatic, 1))
+        return refuse(option, subject, text, "; did you mean auto?", err);
+    if (!is_auto && !is_whole(*text == '-' ? text + 1 : text))
         return refuse(option, subject, text, "", err);
     errno = 0;
-    long long number = strtoll(text, NULL, 10);
-    if (errno || !in_range(option, (double)number))
+    int64_t number = is_auto ? 0 : strtoll(text, NULL, 10);
+    if (errno || (!is_auto && !in_range(option, (double)number)))
         return refuse(option, subject, text, "", err);
-    *value = number;
-    return XT_OK;
-}
-
-static enum xt_status parse_integer(const struct xt_option *option, const char *subject,
-                                    const char *text, void *value, struct xt_err *err)
-{
-    int64_t number = 0;
-    enum xt_status status = parse_whole(option, subject, text, &number, err);
-    if (status)
-        return status;
     int narrow = (int)number;
-    memcpy(value, &narrow, sizeof narrow);
+    bool is_wide = option->type->size == sizeof number;
+    memcpy(value, is_wide ? (const void *)&number : &narrow, option->type->size);
     return XT_OK;
 }
 
-static enum xt_status spell_integer(const struct xt_option *option, const void *value,
-                                    struct xt_str *out, struct xt_err *err)
-{
-    (void)option;
-    int number = 0;
-    memcpy(&number, value, sizeof number);
-    return xt_str_printf(out, err, "%d", number);
-}
-
-static enum xt_status parse_batch(const struct xt_option *option, const char *subject,
-                                  const char *text, void *value, struct xt_err *err)
-{
-    const int automatic = 0;
-    static const char *const words[] = {"auto"};
-    if (strcmp(text, words[0]) == 0) {
-        memcpy(value, &automatic, sizeof automatic);
-        return XT_OK;
-    }
-    if (xt_str_nearest(text, words, 1))
-        return refuse(option, subject, text, "; did you mean auto?", err);
-    return parse_integer(option, subject, text, value, err);
-}
-
-static enum xt_status spell_batch(const struct xt_option *option, const void *value,
+static enum xt_status spell_whole(const struct xt_option *option, const void *value,
                                   struct xt_str *out, struct xt_err *err)
 {
-    int number = 0;
-    memcpy(&number, value, sizeof number);
-    return number ? spell_integer(option, value, out, err) : xt_str_printf(out, err, "auto");
-}
-
-static enum xt_status parse_int64(const struct xt_option *option, const char *subject,
-                                  const char *text, void *value, struct xt_err *err)
-{
     int64_t number = 0;
-    enum xt_status status = parse_whole(option, subject, text, &number, err);
-    if (!status)
-        memcpy(value, &number, sizeof number);
-    return status;
-}
-
-static enum xt_status spell_int64(const struct xt_option *option, const void *value,
-                                  struct xt_str *out, struct xt_err *err)
-{
-    (void)option;
-    int64_t number = 0;
-    memcpy(&number, value, sizeof number);
-    return xt_str_printf(out, err, "%lld", (long long)number);
+    int narrow = 0;
+    bool is_wide = option->type->size == sizeof number;
+    memcpy(is_wide ? (void *)&number : &narrow, value, option->type->size);
+    if (!is_wide)
+        number = narrow;
+    return !number && option->automatic ? xt_str_printf(out, err, "auto")
+                                        : xt_str_printf(out, err, "%lld", (long long)number);
 }
 
 static enum xt_status parse_seed(const struct xt_option *option, const char *subject,
@@ -533,103 +490,40 @@ enum xt_status xt_option_print(const struct xt_option *option, const void *value
 /* ---- the types ---- */
 
 const struct xt_option_type xt_type_flag = {
-    .size = sizeof(bool),
-    .parse = parse_flag,
-    .spell = spell_flag,
-};
-const struct xt_option_type xt_type_integer = {
-    .placeholder = "N",
-    .size = sizeof(int),
-    .takes_value = true,
-    .parse = parse_integer,
-    .spell = spell_integer,
-};
-const struct xt_option_type xt_type_batch = {
-    .placeholder = "N",
-    .size = sizeof(int),
-    .takes_value = true,
-    .parse = parse_batch,
-    .spell = spell_batch,
-};
-const struct xt_option_type xt_type_int64 = {
-    .placeholder = "N",
-    .size = sizeof(int64_t),
-    .takes_value = true,
-    .parse = parse_int64,
-    .spell = spell_int64,
-};
-const struct xt_option_type xt_type_seed = {
-    .placeholder = "N",
-    .size = sizeof(uint64_t),
-    .takes_value = true,
-    .parse = parse_seed,
-    .spell = spell_seed,
-};
-const struct xt_option_type xt_type_real = {
-    .placeholder = "X",
-    .size = sizeof(double),
-    .takes_value = true,
-    .parse = parse_real,
-    .spell = spell_real,
-};
-const struct xt_option_type xt_type_duration = {
-    .placeholder = "TIME",
-    .size = sizeof(double),
-    .takes_value = true,
-    .parse = parse_duration,
-    .spell = spell_duration,
-};
-const struct xt_option_type xt_type_choice = {
-    .placeholder = "NAME",
-    .size = sizeof(unsigned),
-    .takes_value = true,
-    .may_be_quoted = true,
-    .parse = parse_choice,
-    .spell = spell_choice,
-};
-const struct xt_option_type xt_type_text = {
-    .placeholder = "TEXT",
-    .size = sizeof(const char *),
-    .takes_value = true,
-    .may_be_quoted = true,
-    .is_free_text = true,
-    .parse = parse_text,
-    .spell = spell_text,
-};
-const struct xt_option_type xt_type_path = {
-    .placeholder = "PATH",
-    .size = sizeof(const char *),
-    .takes_value = true,
-    .may_be_quoted = true,
-    .is_free_text = true,
-    .parse = parse_text,
-    .spell = spell_text,
-    .absolute = xt_file_join,
-};
-const struct xt_option_type xt_type_source = {
-    .placeholder = "PATH",
-    .size = sizeof(const char *),
-    .takes_value = true,
-    .may_be_quoted = true,
-    .is_free_text = true,
-    .parse = parse_text,
-    .spell = spell_text,
-    .absolute = xt_source_spec_from,
-};
-const struct xt_option_type xt_type_device = {
-    .placeholder = "DEVICE",
-    .size = sizeof(const char *),
-    .takes_value = true,
-    .may_be_quoted = true,
-    .parse = parse_device,
-    .spell = spell_text,
-};
-const struct xt_option_type xt_type_epochs = {
-    .placeholder = "N,N,...",
-    .size = sizeof(const char *),
-    .takes_value = true,
-    .may_be_quoted = true,
-    .is_list = true,
-    .parse = parse_epochs,
-    .spell = spell_text,
-};
+    .size = sizeof(bool), .parse = parse_flag, .spell = spell_flag};
+
+/* Numbers: the word of their values, C's type, how they are read and written. */
+#define NUMBER(word, type, read, write)                                                            \
+    {                                                                                              \
+        .placeholder = word, .size = sizeof(type), .takes_value = true, .parse = read,             \
+        .spell = write                                                                             \
+    }
+
+const struct xt_option_type xt_type_integer = NUMBER("N", int, parse_whole, spell_whole);
+const struct xt_option_type xt_type_int64 = NUMBER("N", int64_t, parse_whole, spell_whole);
+const struct xt_option_type xt_type_seed = NUMBER("N", uint64_t, parse_seed, spell_seed);
+const struct xt_option_type xt_type_real = NUMBER("X", double, parse_real, spell_real);
+const struct xt_option_type xt_type_duration =
+    NUMBER("TIME", double, parse_duration, spell_duration);
+
+const struct xt_option_type xt_type_choice = {.placeholder = "NAME",
+                                              .size = sizeof(unsigned),
+                                              .takes_value = true,
+                                              .may_be_quoted = true,
+                                              .parse = parse_choice,
+                                              .spell = spell_choice};
+
+/* Texts: the word of their values, how they are read, and what else they are. */
+#define TEXT(word, read, ...)                                                                      \
+    {                                                                                              \
+        .placeholder = word, .size = sizeof(const char *), .takes_value = true,                    \
+        .may_be_quoted = true, .parse = read, .spell = spell_text, __VA_ARGS__                     \
+    }
+
+const struct xt_option_type xt_type_text = TEXT("TEXT", parse_text, .is_free_text = true);
+const struct xt_option_type xt_type_path =
+    TEXT("PATH", parse_text, .is_free_text = true, .absolute = xt_file_join);
+const struct xt_option_type xt_type_source =
+    TEXT("PATH", parse_text, .is_free_text = true, .absolute = xt_source_spec_from);
+const struct xt_option_type xt_type_device = TEXT("DEVICE", parse_device, .is_free_text = false);
+const struct xt_option_type xt_type_epochs = TEXT("N,N,...", parse_epochs, .is_list = true);

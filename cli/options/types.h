@@ -40,8 +40,7 @@ struct xt_option_type {
 };
 
 extern const struct xt_option_type xt_type_flag;     /* bool */
-extern const struct xt_option_type xt_type_integer;  /* int */
-extern const struct xt_option_type xt_type_batch;    /* int, 0 for "auto" */
+extern const struct xt_option_type xt_type_integer;  /* int; 0 for "auto" where that is taken */
 extern const struct xt_option_type xt_type_int64;    /* int64_t */
 extern const struct xt_option_type xt_type_seed;     /* uint64_t, the whole range */
 extern const struct xt_option_type xt_type_real;     /* double, finite */

@@ -1,6 +1,5 @@
 #include "cli/options/options.h"
 
-#include <assert.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,31 +9,14 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/config.h"
-#include "runs/run_options.h"
-
-enum { NAME_ROOM = 40, SUBJECT_ROOM = 640 };
+#include "cli/options/settle.h"
+#include "cli/options/suggest.h"
 
 /* ---- setting values ---- */
-
-static size_t index_of(const struct xt_option *option)
-{
-    size_t count = 0;
-    return (size_t)(option - xt_option_table(&count));
-}
-
-static size_t index_by_name(const char *name)
-{
-    return index_of(xt_option_find(name));
-}
 
 static void *field_of(struct xt_options *options, const struct xt_option *option)
 {
     return (char *)&options->values + option->offset;
-}
-
-static const void *value_of(const struct xt_options *options, const struct xt_option *option)
-{
-    return (const char *)&options->values + option->offset;
 }
 
 /* Reads and checks `text`; the value is taken unless a higher source has spoken. */
@@ -48,7 +30,7 @@ static enum xt_status set(struct xt_options *options, const struct xt_option *op
         const char *text;
     } value = {0};
     enum xt_status status = option->type->parse(option, subject, text, &value, err);
-    struct xt_origin *before = &options->origins[index_of(option)];
+    struct xt_origin *before = &options->origins[xt_option_index(option)];
     if (status || before->source > origin.source)
         return status;
     memcpy(field_of(options, option), &value, option->type->size);
@@ -84,181 +66,11 @@ static enum xt_status set_defaults(struct xt_options *options, struct xt_err *er
     return status;
 }
 
-/* ---- names that are not in the table ---- */
-
-/* What other programs call it. */
-static const struct {
-    const char *name;
-    const char *option;
-    const char *value; /* NULL: whatever was given */
-} habits[] = {
-    {"cuda", "xpu", NULL},
-    {"gpu", "xpu", NULL},
-    {"gpus", "xpu", NULL},
-    {"use-cuda", "xpu", NULL},
-    {"use-gpu", "xpu", NULL},
-    {"gpu-id", "device", "xpu:N"},
-    {"cpu", "device", "cpu"},
-    {"learning-rate", "lr", NULL},
-    {"lr0", "lr", NULL},
-    {"max-lr", "lr", NULL},
-    {"batch-size", "batch", NULL},
-    {"train-batch-size", "batch", NULL},
-    {"bs", "batch", NULL},
-    {"epoch", "epochs", NULL},
-    {"num-epochs", "epochs", NULL},
-    {"max-epochs", "epochs", NULL},
-    {"max-epoch", "epochs", NULL},
-    {"max-steps", "steps", NULL},
-    {"iterations", "steps", NULL},
-    {"max-iter", "steps", NULL},
-    {"optimizer", "optim", NULL},
-    {"opt", "optim", NULL},
-    {"scheduler", "sched", NULL},
-    {"lr-scheduler", "sched", NULL},
-    {"lr-schedule", "sched", NULL},
-    {"wd", "weight-decay", NULL},
-    {"clip-grad", "clip", NULL},
-    {"grad-clip", "clip", NULL},
-    {"clip-grad-norm", "clip", NULL},
-    {"max-grad-norm", "clip", NULL},
-    {"dropout-rate", "dropout", NULL},
-    {"pretrained", "init", NULL},
-    {"pretrained-model", "init", NULL},
-    {"weights", "init", NULL},
-    {"checkpoint", "resume", NULL},
-    {"continue", "resume", "auto"},
-    {"arch", "model", NULL},
-    {"net", "model", NULL},
-    {"network", "model", NULL},
-    {"dataset", "data", NULL},
-    {"data-dir", "data", NULL},
-    {"data-path", "data", NULL},
-    {"train", "data", NULL},
-    {"train-dir", "data", NULL},
-    {"train-data", "data", NULL},
-    {"val-dir", "val", NULL},
-    {"val-data", "val", NULL},
-    {"valid", "val", NULL},
-    {"test-dir", "val", NULL},
-    {"output", "out", NULL},
-    {"output-dir", "out", NULL},
-    {"save-dir", "out", NULL},
-    {"save-folder", "out", NULL},
-    {"logdir", "out", NULL},
-    {"num-workers", "workers", NULL},
-    {"jobs", "workers", NULL},
-    {"num-threads", "threads", NULL},
-    {"nthreads", "threads", NULL},
-    {"fp16", "amp", "fp16"},
-    {"half", "amp", "fp16"},
-    {"bf16", "amp", "bf16"},
-    {"bfloat16", "amp", "bf16"},
-    {"precision", "amp", NULL},
-    {"mixed-precision", "amp", NULL},
-    {"manual-seed", "seed", NULL},
-    {"random-seed", "seed", NULL},
-    {"print-freq", "log-every", NULL},
-    {"log-interval", "log-every", NULL},
-    {"test-interval", "eval-every", NULL},
-    {"eval-interval", "eval-every", NULL},
-    {"save-interval", "save-every", NULL},
-    {"save-freq", "save-every", NULL},
-};
-
-/* Lower case, dashes for underscores; cut where it is longer than any name. */
-static void to_dashes(char out[NAME_ROOM], const char *name)
-{
-    size_t i = 0;
-    for (; name[i] && i + 1 < NAME_ROOM; i++) {
-        char c = name[i];
-        out[i] = c == '_' ? '-' : c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-    }
-    out[i] = '\0';
-}
-
-/* The option as the user would write it: --weight-decay, or weight_decay in a file. */
-static void spell(char out[NAME_ROOM + 4], const char *name, bool in_file)
-{
-    snprintf(out, NAME_ROOM + 4, "%s%s", in_file ? "" : "--", name);
-    for (char *p = out; in_file && *p; p++)
-        if (*p == '-')
-            *p = '_';
-}
-
-/* The option of the command whose name is nearest, of any command where none is; NULL: none. */
-static const char *nearest(const char *name, enum xt_command_id command)
-{
-    size_t count = 0;
-    const struct xt_option *table = xt_option_table(&count);
-    const char *names[XT_OPTIONS_MAX];
-    size_t own = 0;
-    for (size_t i = 0; i < count; i++)
-        if (xt_option_is_for(&table[i], command))
-            names[own++] = table[i].name;
-    const char *found = xt_str_nearest(name, names, own);
-    if (found)
-        return found;
-    for (size_t i = 0; i < count; i++)
-        names[i] = table[i].name;
-    return xt_str_nearest(name, names, count);
-}
-
-/* "; use --lr" after an unknown name, into `hint`. */
-static void suggest(char *hint, size_t size, const char *given, bool in_file,
-                    enum xt_command_id command)
-{
-    char name[NAME_ROOM];
-    char spelt[NAME_ROOM + 4];
-    to_dashes(name, given);
-    if (xt_option_find(name)) {
-        spell(spelt, name, in_file);
-        snprintf(hint, size, "; write %s", spelt);
-        return;
-    }
-    for (size_t i = 0; i < sizeof habits / sizeof *habits; i++) {
-        if (strcmp(habits[i].name, name) != 0)
-            continue;
-        spell(spelt, habits[i].option, in_file);
-        bool gpu = strcmp(habits[i].option, "xpu") == 0;
-        const char *value = habits[i].value;
-        if (!value && gpu && in_file)
-            value = "true";
-        snprintf(hint, size, "; %suse %s%s%s", gpu ? "for an Intel GPU " : "", spelt,
-                 !value    ? ""
-                 : in_file ? ": "
-                           : " ",
-                 value ? value : "");
-        return;
-    }
-    if (strcmp(name, "no-cuda") == 0 || strcmp(name, "no-gpu") == 0) {
-        snprintf(hint, size, "; the CPU is the default, so leave it out");
-        return;
-    }
-    bool negated = xt_str_starts(name, "no-");
-    const char *near = nearest(negated ? name + 3 : name, command);
-    if (near && negated && xt_option_find(near)->type->takes_value)
-        near = NULL;
-    if (near && negated && in_file) {
-        spell(spelt, near, in_file);
-        snprintf(hint, size, "; write %s: false", spelt);
-        return;
-    }
-    if (near) {
-        char full[NAME_ROOM];
-        snprintf(full, sizeof full, "%s%s", negated ? "no-" : "", near);
-        spell(spelt, full, in_file);
-        snprintf(hint, size, "; did you mean %s?", spelt);
-        return;
-    }
-    snprintf(hint, size, "; `xtrain %s --help` lists them", xt_command_get(command)->name);
-}
-
 static enum xt_status unknown_option(const char *arg, const char *name, enum xt_command_id command,
                                      struct xt_err *err)
 {
     char hint[160];
-    suggest(hint, sizeof hint, name, false, command);
+    xt_option_suggest(hint, sizeof hint, name, false, command);
     return xt_err_set(err, XT_ERR_USAGE, "there is no option %s%s", xt_show(arg).text, hint);
 }
 
@@ -360,7 +172,7 @@ static enum xt_status set_from_command_line(struct xt_options *options,
                                             const struct xt_option *option, const char *text,
                                             struct xt_err *err)
 {
-    const struct xt_origin *before = &options->origins[index_of(option)];
+    const struct xt_origin *before = &options->origins[xt_option_index(option)];
     if (before->given && strcmp(before->given, text) != 0) {
         if (!option->type->takes_value)
             return xt_err_set(err, XT_ERR_USAGE,
@@ -369,8 +181,8 @@ static enum xt_status set_from_command_line(struct xt_options *options,
         return xt_err_set(err, XT_ERR_USAGE, "--%s is given twice, as %s and %s; keep one",
                           option->name, xt_show(before->given).text, xt_show(text).text);
     }
-    char subject[NAME_ROOM + 4];
-    spell(subject, option->name, false);
+    char subject[XT_OPTION_SPELT];
+    xt_option_spell(subject, option->name, false);
     if (takes_list(options, option) && strchr(text, ','))
         return set_list(options, option, subject, text, err);
     return set(options, option, subject, text,
@@ -419,7 +231,7 @@ static enum xt_status take_long(struct cursor *cursor, struct xt_err *err)
     const char *arg = cursor->argv[cursor->at];
     const char *equals = strchr(arg, '=');
     size_t length = equals ? (size_t)(equals - arg) : strlen(arg);
-    char shown[NAME_ROOM + 4];
+    char shown[XT_OPTION_SPELT];
     snprintf(shown, sizeof shown, "%.*s", (int)length, arg);
     const char *name = shown + 2;
     const struct xt_option *option = xt_option_find(name);
@@ -455,7 +267,7 @@ static const struct xt_option *find_short(const char *arg)
 
 static enum xt_status unknown_short(const char *arg, enum xt_command_id command, struct xt_err *err)
 {
-    char name[NAME_ROOM];
+    char name[XT_OPTION_NAME];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(arg + 1, "="), arg + 1);
     static const struct {
         const char *letter;
@@ -566,7 +378,7 @@ static enum xt_status unknown_key(const char *file, const struct xt_config_entry
                                   enum xt_command_id command, struct xt_err *err)
 {
     char hint[160];
-    suggest(hint, sizeof hint, entry->key, true, command);
+    xt_option_suggest(hint, sizeof hint, entry->key, true, command);
     return xt_err_set(err, XT_ERR_USAGE, "%s:%d: there is no option %s%s", file, entry->line,
                       xt_show(entry->key).text, hint);
 }
@@ -590,18 +402,18 @@ static enum xt_status take_entry(void *context, const struct xt_config_entry *en
 {
     struct xt_options *options = context;
     const char *file = options->values.request.config;
-    char name[NAME_ROOM];
-    char spelt[NAME_ROOM + 4];
-    to_dashes(name, entry->key);
-    spell(spelt, name, true);
+    char name[XT_OPTION_NAME];
+    char spelt[XT_OPTION_SPELT];
+    xt_option_to_dashes(name, entry->key);
+    xt_option_spell(spelt, name, true);
     if (is_obsolete(name))
         return XT_OK;
     const struct xt_option *option = xt_option_find(name);
     if (!option || strcmp(spelt, entry->key) != 0)
         return unknown_key(file, entry, options->command, err);
-    char subject[SUBJECT_ROOM];
+    char subject[XT_OPTION_SUBJECT];
     snprintf(subject, sizeof subject, "%s:%d: %s", file, entry->line, spelt);
-    int *line = &options->config_lines[index_of(option)];
+    int *line = &options->config_lines[xt_option_index(option)];
     if (option->not_in_config)
         return xt_err_set(err, XT_ERR_USAGE,
                           "%s makes sense on the command line alone (--%s); take the line out",
@@ -652,21 +464,7 @@ static enum xt_status find_config(struct xt_options *options, struct xt_err *err
                           : "there is no such file or folder");
 }
 
-/* ---- the recipe, and what goes with what ---- */
-
-/* How an error names the option, by where its value came from. */
-static void subject_of(char out[SUBJECT_ROOM], const struct xt_options *options, const char *name)
-{
-    const struct xt_origin *origin = &options->origins[index_by_name(name)];
-    bool in_file = origin->source == XT_SOURCE_CONFIG;
-    char spelt[NAME_ROOM + 4];
-    spell(spelt, name, in_file);
-    if (in_file)
-        snprintf(out, SUBJECT_ROOM, "%s:%d: %s", options->values.request.config, origin->line,
-                 spelt);
-    else
-        snprintf(out, SUBJECT_ROOM, "%s", spelt);
-}
+/* ---- the recipe ---- */
 
 static enum xt_status check_model(const struct xt_options *options,
                                   const struct xt_option_models *models, struct xt_err *err)
@@ -679,8 +477,8 @@ static enum xt_status check_model(const struct xt_options *options,
         if (strcmp(models->names[count], model) == 0)
             return XT_OK;
     struct xt_str list = {0};
-    char subject[SUBJECT_ROOM];
-    subject_of(subject, options, "model");
+    char subject[XT_OPTION_SUBJECT];
+    xt_options_subject(subject, options, "model");
     const char *near = xt_str_nearest(model, models->names, count);
     enum xt_status status = xt_option_list_choices(models->names, &list, err);
     if (!status)
@@ -701,7 +499,7 @@ static enum xt_status apply_recipe(struct xt_options *options, const struct xt_r
         if (!option)
             return xt_err_set(err, XT_ERR_USAGE, "the recipe of %s names the unknown option %s",
                               model, item->option);
-        char subject[SUBJECT_ROOM];
+        char subject[XT_OPTION_SUBJECT];
         snprintf(subject, sizeof subject, "the recipe of %s: %s", model, option->name);
         if (xt_option_is_for(option, options->command))
             status = set(options, option, subject, item->value,
@@ -728,195 +526,6 @@ static enum xt_status apply_recipes(struct xt_options *options,
     return status;
 }
 
-/* Two options that do not go together: above 0 where `a` comes from the higher source and wins,
- * below where `b` does, 0 where both come from the same and neither can. */
-static int compare_sources(const struct xt_options *options, const char *a, const char *b)
-{
-    return (int)xt_options_source(options, a) - (int)xt_options_source(options, b);
-}
-
-/* Gives the option the value that another one implies, and that one's origin. */
-static void imply(struct xt_options *options, const char *name, const char *by)
-{
-    options->origins[index_by_name(name)] = options->origins[index_by_name(by)];
-}
-
-static enum xt_status contradiction(const struct xt_options *options, const char *name,
-                                    const char *rest, struct xt_err *err)
-{
-    char subject[SUBJECT_ROOM];
-    subject_of(subject, options, name);
-    return xt_err_set(err, XT_ERR_USAGE, "%s %s", subject, rest);
-}
-
-/* Afterwards `device` says it all and `xpu` agrees with it. */
-static enum xt_status settle_device(struct xt_options *options, struct xt_err *err)
-{
-    struct xt_settings *values = &options->values;
-    bool device_is_xpu = xt_str_starts(values->device.name, "xpu");
-    bool xpu_is_said = xt_options_source(options, "xpu") != XT_SOURCE_DEFAULT;
-    if (values->device.xpu == device_is_xpu && strcmp(values->device.name, "auto") != 0)
-        return XT_OK;
-    if (!values->device.xpu && !xpu_is_said) {
-        values->device.xpu = device_is_xpu;
-        if (device_is_xpu)
-            imply(options, "xpu", "device");
-        return XT_OK;
-    }
-    int order = compare_sources(options, "xpu", "device");
-    if (order == 0) {
-        char rest[128];
-        snprintf(rest, sizeof rest, "%s the device %s; keep the one you mean",
-                 values->device.xpu ? "contradicts" : "is switched off, which contradicts",
-                 values->device.name);
-        return contradiction(options, "xpu", rest, err);
-    }
-    if (order > 0) {
-        values->device.name = values->device.xpu ? "xpu" : "cpu";
-        imply(options, "device", "xpu");
-    } else {
-        values->device.xpu = device_is_xpu;
-        imply(options, "xpu", "device");
-    }
-    return XT_OK;
-}
-
-/* Steps win over epochs, unless the epochs were said by a higher source. */
-static void settle_length(struct xt_options *options)
-{
-    struct xt_settings *values = &options->values;
-    if (!values->run.steps || !values->run.epochs)
-        return;
-    if (compare_sources(options, "epochs", "steps") > 0)
-        values->run.steps = 0;
-    else
-        values->run.epochs = 0;
-}
-
-static enum xt_status settle_recipe(struct xt_options *options, struct xt_err *err)
-{
-    struct xt_settings *values = &options->values;
-    bool has_milestones =
-        values->recipe.sched == XT_SCHED_STEP || values->recipe.sched == XT_SCHED_MULTISTEP;
-    if (values->recipe.nesterov && values->recipe.optim != XT_OPTIM_SGD) {
-        if (compare_sources(options, "nesterov", "optim") >= 0)
-            return contradiction(options, "nesterov", "goes with the optimizer sgd alone", err);
-        values->recipe.nesterov = false;
-        imply(options, "nesterov", "optim");
-    }
-    if (values->recipe.milestones && !has_milestones) {
-        if (compare_sources(options, "milestones", "sched") >= 0)
-            return contradiction(options, "milestones", "goes with --sched step or multistep", err);
-        values->recipe.milestones = NULL;
-    }
-    if (has_milestones && !values->recipe.milestones)
-        return contradiction(options, "sched",
-                             values->recipe.sched == XT_SCHED_STEP
-                                 ? "step needs its period in epochs, such as --milestones 10"
-                                 : "multistep needs the epochs, such as --milestones 10,20",
-                             err);
-    if (values->run.min_delta > 0 && !values->run.patience)
-        return contradiction(options, "min-delta", "says what a gain is for --patience; give both",
-                             err);
-    if (values->recipe.min_lr > values->recipe.lr)
-        return contradiction(options, "min-lr", "is above lr, the highest rate", err);
-    if (values->network.random_init && values->network.init)
-        return contradiction(options, "random-init",
-                             "begins anew, where --init FILE gives weights; give one of both", err);
-    if (values->network.init_partial && !values->network.init)
-        return contradiction(options, "init-partial", "needs the weights to take: --init FILE",
-                             err);
-    return XT_OK;
-}
-
-/* Of one option what another one asks for, unless it was typed. */
-static void ask_for(struct xt_options *options, const char *name, const char *by, void *value,
-                    const void *wanted, size_t size)
-{
-    if (xt_options_source(options, name) == XT_SOURCE_COMMAND_LINE)
-        return;
-    memcpy(value, wanted, size);
-    imply(options, name, by);
-}
-
-static void ask_for_integer(struct xt_options *options, const char *name, int *value, int wanted)
-{
-    ask_for(options, name, "overfit", value, &wanted, sizeof wanted);
-}
-
-/* Few images are learnt by heart as they are: nothing varies or holds back, there are enough steps,
- * and they are evaluated every 20 of them. */
-static void settle_overfit(struct xt_options *options)
-{
-    enum { STEPS = 400, EVALUATE_EVERY = 20 };
-    struct xt_settings *v = &options->values;
-    static const bool no = false;
-    static const double none = 0;
-    static const int64_t steps = STEPS;
-    if (!v->run.overfit)
-        return;
-    const struct {
-        const char *name;
-        double *value;
-    } off[] = {{"jitter", &v->data.jitter},     {"hue", &v->data.hue},
-               {"dropout", &v->recipe.dropout}, {"label-smoothing", &v->recipe.label_smoothing},
-               {"mixup", &v->data.mixup},       {"weight-decay", &v->recipe.weight_decay}};
-    for (size_t i = 0; i < sizeof off / sizeof *off; i++)
-        ask_for(options, off[i].name, "overfit", off[i].value, &none, sizeof none);
-    ask_for(options, "augment", "overfit", &v->data.augment, &no, sizeof no);
-    ask_for(options, "flip", "overfit", &v->data.flip, &no, sizeof no);
-    ask_for_integer(options, "accumulate", &v->recipe.accumulate, 1);
-    if (v->network.batch > v->run.overfit)
-        ask_for_integer(options, "batch", &v->network.batch, v->run.overfit);
-    if (xt_options_source(options, "epochs") != XT_SOURCE_COMMAND_LINE)
-        ask_for(options, "steps", "overfit", &v->run.steps, &steps, sizeof steps);
-    int batches = v->network.batch ? v->run.overfit / v->network.batch : 1;
-    int epochs = EVALUATE_EVERY / (batches > 0 ? batches : 1);
-    ask_for_integer(options, "eval-every", &v->run.eval_every, epochs > 1 ? epochs : 1);
-    ask_for_integer(options, "save-every", &v->record.save_every, STEPS);
-}
-
-static enum xt_status settle_output(struct xt_options *options, struct xt_err *err)
-{
-    struct xt_settings *values = &options->values;
-    if (!values->output.quiet || !values->output.verbose)
-        return XT_OK;
-    int order = compare_sources(options, "quiet", "verbose");
-    if (order == 0)
-        return contradiction(options, "quiet", "contradicts verbose; keep the one you mean", err);
-    values->output.quiet = order > 0;
-    values->output.verbose = order < 0;
-    return XT_OK;
-}
-
-/* For these commands there is no memory to fill. */
-static enum xt_status settle_batch(const struct xt_options *options, struct xt_err *err)
-{
-    const struct xt_option *batch = xt_option_find("batch");
-    if (options->values.network.batch || !xt_option_is_for(batch, options->command) ||
-        batch->automatic >> options->command & 1)
-        return XT_OK;
-    char rest[96];
-    snprintf(rest, sizeof rest, "auto is not for xtrain %s; give a number",
-             xt_command_get(options->command)->name);
-    return contradiction(options, "batch", rest, err);
-}
-
-static enum xt_status settle(struct xt_options *options, struct xt_err *err)
-{
-    enum xt_status status = settle_device(options, err);
-    if (!status)
-        status = settle_batch(options, err);
-    if (!status)
-        status = settle_output(options, err);
-    if (!status && options->command == XT_COMMAND_TRAIN)
-        status = settle_recipe(options, err);
-    if (options->command == XT_COMMAND_TRAIN)
-        settle_overfit(options);
-    settle_length(options);
-    return status;
-}
-
 static enum xt_status check_needed(const struct xt_options *options,
                                    const struct xt_option_models *models, struct xt_err *err)
 {
@@ -932,7 +541,7 @@ static enum xt_status check_needed(const struct xt_options *options,
         const char *value = NULL;
         if (!(table[i].needed >> options->command & 1))
             continue;
-        memcpy(&value, value_of(options, &table[i]), sizeof value);
+        memcpy(&value, xt_options_value(options, &table[i]), sizeof value);
         if (value)
             continue;
         bool is_model = table[i].offset == offsetof(struct xt_settings, network.model);
@@ -945,7 +554,7 @@ static enum xt_status check_needed(const struct xt_options *options,
     return XT_OK;
 }
 
-/* ---- parse, clear, print ---- */
+/* ---- parse, clear ---- */
 
 enum xt_status xt_options_parse(struct xt_options *options, int argc, const char *const *argv,
                                 enum xt_command_id command, const struct xt_option_models *models,
@@ -969,7 +578,7 @@ enum xt_status xt_options_parse(struct xt_options *options, int argc, const char
     if (!status)
         status = apply_recipes(options, models, err);
     if (!status)
-        status = settle(options, err);
+        status = xt_options_settle(options, err);
     if (!status)
         status = check_needed(options, models, err);
     return status;
@@ -982,30 +591,6 @@ void xt_options_clear(struct xt_options *options)
     free(options->strings);
     free(options->arguments);
     *options = (struct xt_options){0};
-}
-
-int xt_options_count(const struct xt_options *options, const char *name)
-{
-    int count = options->origins[index_by_name(name)].count;
-    return count ? count : 1;
-}
-
-enum xt_status xt_options_pick(const struct xt_options *options, const char *name, int index,
-                               struct xt_settings *settings, struct xt_err *err)
-{
-    const struct xt_option *option = xt_option_find(name);
-    const struct xt_origin *origin = &options->origins[index_of(option)];
-    void *value = (char *)settings + option->offset;
-    if (origin->count)
-        return option->type->parse(option, name, options->strings[origin->first + (size_t)index],
-                                   value, err);
-    memcpy(value, value_of(options, option), option->type->size);
-    return XT_OK;
-}
-
-enum xt_value_source xt_options_source(const struct xt_options *options, const char *name)
-{
-    return options->origins[index_by_name(name)].source;
 }
 
 struct xt_infer_settings xt_options_infer(const struct xt_settings *settings)
@@ -1047,109 +632,7 @@ void xt_options_found_batch(struct xt_options *options, int batch)
     if (options->values.network.batch)
         return;
     options->values.network.batch = batch;
-    options->origins[index_by_name("batch")].found = true;
-}
-
-/* A value as it is right from everywhere. */
-struct said {
-    const void *value;
-    char *path; /* what it points to, where that is owned */
-};
-
-/* `folder`: where relative paths begin; NULL: they stay. Release said->path. */
-static enum xt_status say_from(struct said *said, const struct xt_option *option, const void *value,
-                               const char *folder, struct xt_err *err)
-{
-    const char *text = NULL;
-    *said = (struct said){.value = value};
-    if (option->type->absolute)
-        memcpy(&text, value, sizeof text);
-    if (!folder || !text)
-        return XT_OK;
-    said->value = &said->path;
-    return option->type->absolute(&said->path, folder, text, err);
-}
-
-enum xt_status xt_options_list_run(const struct xt_settings *settings, struct xt_run_options *out,
-                                   struct xt_err *err)
-{
-    size_t count = 0;
-    const struct xt_option *table = xt_option_table(&count);
-    char *folder = NULL;
-    enum xt_status status = xt_file_working_folder(&folder, err);
-    for (size_t i = 0; i < count && !status; i++) {
-        const struct xt_option *option = &table[i];
-        if (option->resume == XT_RESUME_TAKES)
-            continue;
-        assert(out->count < XT_RUN_OPTIONS_MAX);
-        struct xt_run_option *item = &out->items[out->count++];
-        *item = (struct xt_run_option){
-            .name = option->name,
-            .is_flag = !option->type->takes_value,
-            .rule = option->resume,
-        };
-        spell(item->key, option->name, true);
-        struct said said;
-        status = say_from(&said, option, (const char *)settings + option->offset, folder, err);
-        if (!status)
-            status = option->type->spell(option, said.value, &item->value, err);
-        free(said.path);
-    }
-    free(folder);
-    return status;
-}
-
-/* True where there is a value to write: text that was given, a number in its range. */
-static bool is_set(const struct xt_options *options, const struct xt_option *option)
-{
-    const void *value = value_of(options, option);
-    if (option->fallback)
-        return true;
-    static const char zeros[sizeof(double)] = {0};
-    return memcmp(value, zeros, option->type->size) != 0;
-}
-
-/* "lr 0.001, augment" of the options that a recipe may set and this source did. */
-static enum xt_status print_set_by(const struct xt_options *options, enum xt_value_source source,
-                                   struct xt_str *out, struct xt_err *err)
-{
-    size_t count = 0;
-    const struct xt_option *table = xt_option_table(&count);
-    enum xt_status status = XT_OK;
-    for (size_t i = 0; i < count && !status; i++) {
-        const struct xt_option *option = &table[i];
-        const void *value = value_of(options, option);
-        bool is_flag = !option->type->takes_value;
-        if (!option->by_model || options->origins[i].source != source ||
-            !xt_option_is_for(option, options->command) || !is_set(options, option))
-            continue;
-        status = xt_str_printf(out, err, "%s%s%s%s", out->length ? ", " : "",
-                               is_flag && !*(const bool *)value ? "no-" : "", option->name,
-                               is_flag ? "" : " ");
-        if (!status && !is_flag)
-            status = option->type->spell(option, value, out, err);
-    }
-    return status;
-}
-
-enum xt_status xt_options_print_recipe(const struct xt_options *options, struct xt_str *out,
-                                       struct xt_err *err)
-{
-    static const char *const sources[] = {
-        [XT_SOURCE_RECIPE] = "the recipe",
-        [XT_SOURCE_FINE_TUNE] = "the recipe for given weights",
-        [XT_SOURCE_CONFIG] = "the config file",
-        [XT_SOURCE_COMMAND_LINE] = "the command line",
-    };
-    enum xt_status status = XT_OK;
-    for (int source = XT_SOURCE_RECIPE; source <= XT_SOURCE_COMMAND_LINE && !status; source++) {
-        struct xt_str values = {0};
-        status = print_set_by(options, (enum xt_value_source)source, &values, err);
-        if (!status && values.length)
-            status = xt_str_printf(out, err, "by %s: %s\n", sources[source], values.data);
-        xt_str_clear(&values);
-    }
-    return status;
+    options->origins[xt_option_index(xt_option_find("batch"))].found = true;
 }
 
 enum xt_status xt_options_find_weights(struct xt_options *options, struct xt_err *err)
@@ -1164,102 +647,5 @@ enum xt_status xt_options_find_weights(struct xt_options *options, struct xt_err
     if (!status)
         xt_log_note("taking the weights %s", path);
     free(path);
-    return status;
-}
-
-static enum xt_status print_origin(const struct xt_options *options, size_t index,
-                                   struct xt_str *out, struct xt_err *err)
-{
-    const struct xt_origin *origin = &options->origins[index];
-    if (origin->found)
-        return xt_str_printf(out, err, "what auto came to");
-    switch (origin->source) {
-    case XT_SOURCE_COMMAND_LINE:
-        return xt_str_printf(out, err, "command line");
-    case XT_SOURCE_CONFIG:
-        return xt_str_printf(out, err, "config %s line %d",
-                             xt_show(options->values.request.config).text, origin->line);
-    case XT_SOURCE_RECIPE:
-        return xt_str_printf(out, err, "recipe of %s", options->values.network.model);
-    case XT_SOURCE_FINE_TUNE:
-        return xt_str_printf(out, err, "recipe of %s for given weights",
-                             options->values.network.model);
-    case XT_SOURCE_DEFAULT:
-        break;
-    }
-    return xt_str_printf(out, err, "default");
-}
-
-/* `folder`: for a run to keep, and where relative paths begin; else NULL. */
-static enum xt_status print_option(const struct xt_options *options, const struct xt_option *option,
-                                   const char *folder, struct xt_str *out, struct xt_err *err)
-{
-    char key[NAME_ROOM + 4];
-    spell(key, option->name, true);
-    bool of_this_start = folder && option->offset == offsetof(struct xt_settings, record.resume);
-    if (!is_set(options, option) || of_this_start)
-        return xt_str_printf(out, err, "# %s is not set\n", key);
-    size_t start = out->length;
-    struct said said;
-    enum xt_status status = say_from(&said, option, value_of(options, option), folder, err);
-    if (!status)
-        status = xt_str_printf(out, err, "%s: ", key);
-    if (!status)
-        status = xt_option_print(option, said.value, out, err);
-    free(said.path);
-    enum { COMMENT_COLUMN = 28 };
-    size_t used = out->length - start;
-    if (!status)
-        status = xt_str_printf(out, err, "%*s  # ",
-                               used < COMMENT_COLUMN ? (int)(COMMENT_COLUMN - used) : 0, "");
-    if (!status)
-        status = print_origin(options, index_of(option), out, err);
-    return status ? status : xt_str_printf(out, err, "\n");
-}
-
-/* With --device auto, xpu is neither true nor false. */
-static bool is_printed(const struct xt_options *options, const struct xt_option *option)
-{
-    bool open_xpu = option->offset == offsetof(struct xt_settings, device.xpu) &&
-                    strcmp(options->values.device.name, "auto") == 0;
-    return xt_option_is_for(option, options->command) && !option->not_in_config && !open_xpu;
-}
-
-static enum xt_status print_all(const struct xt_options *options, const char *folder,
-                                struct xt_str *out, struct xt_err *err)
-{
-    size_t count = 0;
-    const struct xt_option *table = xt_option_table(&count);
-    enum xt_status status =
-        xt_str_printf(out, err, "# Settings of xtrain %s; feed them back with --config FILE.\n",
-                      xt_command_get(options->command)->name);
-    int group = -1;
-    for (size_t i = 0; i < count && !status; i++) {
-        if (!is_printed(options, &table[i]))
-            continue;
-        if ((int)table[i].group != group) {
-            group = (int)table[i].group;
-            status = xt_str_printf(out, err, "\n# %s\n", xt_option_group_title(table[i].group));
-        }
-        if (!status)
-            status = print_option(options, &table[i], folder, out, err);
-    }
-    return status;
-}
-
-enum xt_status xt_options_print(const struct xt_options *options, struct xt_str *out,
-                                struct xt_err *err)
-{
-    return print_all(options, NULL, out, err);
-}
-
-enum xt_status xt_options_print_run(const struct xt_options *options, struct xt_str *out,
-                                    struct xt_err *err)
-{
-    char *folder = NULL;
-    enum xt_status status = xt_file_working_folder(&folder, err);
-    if (!status)
-        status = print_all(options, folder, out, err);
-    free(folder);
     return status;
 }

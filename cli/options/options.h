@@ -16,48 +16,8 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "cli/commands.h"
-#include "cli/options/table.h"
-#include "models/recipe.h"
+#include "cli/options/values.h"
 #include "cli/settings.h"
-
-enum xt_value_source {
-    XT_SOURCE_DEFAULT,
-    XT_SOURCE_RECIPE,
-    XT_SOURCE_FINE_TUNE,
-    XT_SOURCE_CONFIG,
-    XT_SOURCE_COMMAND_LINE
-};
-
-struct xt_origin {
-    enum xt_value_source source;
-    int line;          /* of the config file */
-    const char *given; /* on the command line: the text; NULL otherwise */
-    size_t first;      /* of a list: its values are strings[first] and on */
-    int count;         /* 0: not given as a list */
-    bool found;        /* the value is what auto came to */
-};
-
-/* What the parser has to know about the networks. */
-struct xt_option_models {
-    const char *const *names;                           /* NULL-terminated */
-    struct xt_recipes (*recipes_of)(const char *model); /* NULL: there are none */
-};
-
-struct xt_options {
-    struct xt_settings values;
-    enum xt_command_id command;
-    const struct xt_option_models *models; /* as given to parse */
-    int argc;                              /* the same */
-    const char *const *argv;
-    const char **arguments; /* what is not an option, e.g. the files to predict */
-    int argument_count;
-    struct xt_origin origins[XT_OPTIONS_MAX]; /* in the table's order */
-    int config_lines[XT_OPTIONS_MAX];         /* 0: not in the config file */
-    char **strings;                           /* what `values` points to, from the config file */
-    size_t string_count;
-    size_t string_capacity;
-    bool goes_on; /* values.config is that of the run that --resume names */
-};
 
 /* Reads the arguments after the command's name (argv[0] is the first of them), then the config file
  * (without --config that of the run that --resume PATH names) and the recipe. `options` need not be
@@ -69,15 +29,6 @@ enum xt_status xt_options_parse(struct xt_options *options, int argc, const char
                                 enum xt_command_id command, const struct xt_option_models *models,
                                 struct xt_err *err);
 void xt_options_clear(struct xt_options *options);
-
-/* Where the value of the option `name` came from. */
-enum xt_value_source xt_options_source(const struct xt_options *options, const char *name);
-
-/* How many values the option `name` was given; 1 where it is no list. `values` holds the first. */
-int xt_options_count(const struct xt_options *options, const char *name);
-/* Puts value `index` of the option into `settings`. */
-enum xt_status xt_options_pick(const struct xt_options *options, const char *name, int index,
-                               struct xt_settings *settings, struct xt_err *err);
 
 /* Of all settings, what a network that answers is opened with. */
 struct xt_infer_settings xt_options_infer(const struct xt_settings *settings);

@@ -541,6 +541,11 @@ const struct xt_option *xt_option_find(const char *name)
     return NULL;
 }
 
+size_t xt_option_index(const struct xt_option *option)
+{
+    return (size_t)(option - table);
+}
+
 bool xt_option_is_for(const struct xt_option *option, enum xt_command_id command)
 {
     /* A sweep takes what its runs take. */

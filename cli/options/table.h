@@ -17,6 +17,8 @@ const struct xt_option *xt_option_table(size_t *count);
 const char *xt_option_group_title(enum xt_option_group group);
 /* The option called `name` (without "--", dashes), or NULL. */
 const struct xt_option *xt_option_find(const char *name);
+/* Its place in the table. */
+size_t xt_option_index(const struct xt_option *option);
 bool xt_option_is_for(const struct xt_option *option, enum xt_command_id command);
 /* True for flags with a --no- form. Requests (--help, --print-config) have none: they are made or
  * not. */

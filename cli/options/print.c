@@ -1,0 +1,208 @@
+/* Values as text: the effective configuration, what the recipe set, what a checkpoint records. */
+#include "cli/options/options.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "cli/options/suggest.h"
+
+/* A value as it is right from everywhere. */
+struct said {
+    const void *value;
+    char *path; /* what it points to, where that is owned */
+};
+
+/* `folder`: where relative paths begin; NULL: they stay. Release said->path. */
+static enum xt_status say_from(struct said *said, const struct xt_option *option, const void *value,
+                               const char *folder, struct xt_err *err)
+{
+    const char *text = NULL;
+    *said = (struct said){.value = value};
+    if (option->type->absolute)
+        memcpy(&text, value, sizeof text);
+    if (!folder || !text)
+        return XT_OK;
+    said->value = &said->path;
+    return option->type->absolute(&said->path, folder, text, err);
+}
+
+enum xt_status xt_options_list_run(const struct xt_settings *settings, struct xt_run_options *out,
+                                   struct xt_err *err)
+{
+    size_t count = 0;
+    const struct xt_option *table = xt_option_table(&count);
+    char *folder = NULL;
+    enum xt_status status = xt_file_working_folder(&folder, err);
+    for (size_t i = 0; i < count && !status; i++) {
+        const struct xt_option *option = &table[i];
+        if (option->resume == XT_RESUME_TAKES)
+            continue;
+        assert(out->count < XT_RUN_OPTIONS_MAX);
+        struct xt_run_option *item = &out->items[out->count++];
+        *item = (struct xt_run_option){
+            .name = option->name,
+            .is_flag = !option->type->takes_value,
+            .rule = option->resume,
+        };
+        xt_option_spell(item->key, option->name, true);
+        struct said said;
+        status = say_from(&said, option, (const char *)settings + option->offset, folder, err);
+        if (!status)
+            status = option->type->spell(option, said.value, &item->value, err);
+        free(said.path);
+    }
+    free(folder);
+    return status;
+}
+
+/* True where there is a value to write: text that was given, a number in its range. */
+static bool is_set(const struct xt_options *options, const struct xt_option *option)
+{
+    const void *value = xt_options_value(options, option);
+    if (option->fallback)
+        return true;
+    static const char zeros[sizeof(double)] = {0};
+    return memcmp(value, zeros, option->type->size) != 0;
+}
+
+/* "lr 0.001, augment" of the options that a recipe may set and this source did. */
+static enum xt_status print_set_by(const struct xt_options *options, enum xt_value_source source,
+                                   struct xt_str *out, struct xt_err *err)
+{
+    size_t count = 0;
+    const struct xt_option *table = xt_option_table(&count);
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        const struct xt_option *option = &table[i];
+        const void *value = xt_options_value(options, option);
+        bool is_flag = !option->type->takes_value;
+        if (!option->by_model || options->origins[i].source != source ||
+            !xt_option_is_for(option, options->command) || !is_set(options, option))
+            continue;
+        status = xt_str_printf(out, err, "%s%s%s%s", out->length ? ", " : "",
+                               is_flag && !*(const bool *)value ? "no-" : "", option->name,
+                               is_flag ? "" : " ");
+        if (!status && !is_flag)
+            status = option->type->spell(option, value, out, err);
+    }
+    return status;
+}
+
+enum xt_status xt_options_print_recipe(const struct xt_options *options, struct xt_str *out,
+                                       struct xt_err *err)
+{
+    static const char *const sources[] = {
+        [XT_SOURCE_RECIPE] = "the recipe",
+        [XT_SOURCE_FINE_TUNE] = "the recipe for given weights",
+        [XT_SOURCE_CONFIG] = "the config file",
+        [XT_SOURCE_COMMAND_LINE] = "the command line",
+    };
+    enum xt_status status = XT_OK;
+    for (int source = XT_SOURCE_RECIPE; source <= XT_SOURCE_COMMAND_LINE && !status; source++) {
+        struct xt_str values = {0};
+        status = print_set_by(options, (enum xt_value_source)source, &values, err);
+        if (!status && values.length)
+            status = xt_str_printf(out, err, "by %s: %s\n", sources[source], values.data);
+        xt_str_clear(&values);
+    }
+    return status;
+}
+
+static enum xt_status print_origin(const struct xt_options *options, size_t index,
+                                   struct xt_str *out, struct xt_err *err)
+{
+    const struct xt_origin *origin = &options->origins[index];
+    if (origin->found)
+        return xt_str_printf(out, err, "what auto came to");
+    switch (origin->source) {
+    case XT_SOURCE_COMMAND_LINE:
+        return xt_str_printf(out, err, "command line");
+    case XT_SOURCE_CONFIG:
+        return xt_str_printf(out, err, "config %s line %d",
+                             xt_show(options->values.request.config).text, origin->line);
+    case XT_SOURCE_RECIPE:
+        return xt_str_printf(out, err, "recipe of %s", options->values.network.model);
+    case XT_SOURCE_FINE_TUNE:
+        return xt_str_printf(out, err, "recipe of %s for given weights",
+                             options->values.network.model);
+    case XT_SOURCE_DEFAULT:
+        break;
+    }
+    return xt_str_printf(out, err, "default");
+}
+
+/* `folder`: for a run to keep, and where relative paths begin; else NULL. */
+static enum xt_status print_option(const struct xt_options *options, const struct xt_option *option,
+                                   const char *folder, struct xt_str *out, struct xt_err *err)
+{
+    char key[XT_OPTION_SPELT];
+    xt_option_spell(key, option->name, true);
+    bool of_this_start = folder && option->offset == offsetof(struct xt_settings, record.resume);
+    if (!is_set(options, option) || of_this_start)
+        return xt_str_printf(out, err, "# %s is not set\n", key);
+    size_t start = out->length;
+    struct said said;
+    enum xt_status status = say_from(&said, option, xt_options_value(options, option), folder, err);
+    if (!status)
+        status = xt_str_printf(out, err, "%s: ", key);
+    if (!status)
+        status = xt_option_print(option, said.value, out, err);
+    free(said.path);
+    enum { COMMENT_COLUMN = 28 };
+    size_t used = out->length - start;
+    if (!status)
+        status = xt_str_printf(out, err, "%*s  # ",
+                               used < COMMENT_COLUMN ? (int)(COMMENT_COLUMN - used) : 0, "");
+    if (!status)
+        status = print_origin(options, xt_option_index(option), out, err);
+    return status ? status : xt_str_printf(out, err, "\n");
+}
+
+/* With --device auto, xpu is neither true nor false. */
+static bool is_printed(const struct xt_options *options, const struct xt_option *option)
+{
+    bool open_xpu = option->offset == offsetof(struct xt_settings, device.xpu) &&
+                    strcmp(options->values.device.name, "auto") == 0;
+    return xt_option_is_for(option, options->command) && !option->not_in_config && !open_xpu;
+}
+
+static enum xt_status print_all(const struct xt_options *options, const char *folder,
+                                struct xt_str *out, struct xt_err *err)
+{
+    size_t count = 0;
+    const struct xt_option *table = xt_option_table(&count);
+    enum xt_status status =
+        xt_str_printf(out, err, "# Settings of xtrain %s; feed them back with --config FILE.\n",
+                      xt_command_get(options->command)->name);
+    int group = -1;
+    for (size_t i = 0; i < count && !status; i++) {
+        if (!is_printed(options, &table[i]))
+            continue;
+        if ((int)table[i].group != group) {
+            group = (int)table[i].group;
+            status = xt_str_printf(out, err, "\n# %s\n", xt_option_group_title(table[i].group));
+        }
+        if (!status)
+            status = print_option(options, &table[i], folder, out, err);
+    }
+    return status;
+}
+
+enum xt_status xt_options_print(const struct xt_options *options, struct xt_str *out,
+                                struct xt_err *err)
+{
+    return print_all(options, NULL, out, err);
+}
+
+enum xt_status xt_options_print_run(const struct xt_options *options, struct xt_str *out,
+                                    struct xt_err *err)
+{
+    char *folder = NULL;
+    enum xt_status status = xt_file_working_folder(&folder, err);
+    if (!status)
+        status = print_all(options, folder, out, err);
+    free(folder);
+    return status;
+}

@@ -1,0 +1,141 @@
+#include "cli/options/suggest.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "cli/options/table.h"
+
+/* What other programs call it. */
+static const struct {
+    const char *option;
+    const char *value; /* NULL: whatever was given */
+    const char *names; /* with blanks between */
+} habits[] = {
+    {"xpu", NULL, "cuda gpu gpus use-cuda use-gpu"},
+    {"device", "xpu:N", "gpu-id"},
+    {"device", "cpu", "cpu"},
+    {"lr", NULL, "learning-rate lr0 max-lr"},
+    {"batch", NULL, "batch-size train-batch-size bs"},
+    {"epochs", NULL, "epoch num-epochs max-epochs max-epoch"},
+    {"steps", NULL, "max-steps iterations max-iter"},
+    {"optim", NULL, "optimizer opt"},
+    {"sched", NULL, "scheduler lr-scheduler lr-schedule"},
+    {"weight-decay", NULL, "wd"},
+    {"clip", NULL, "clip-grad grad-clip clip-grad-norm max-grad-norm"},
+    {"dropout", NULL, "dropout-rate"},
+    {"init", NULL, "pretrained pretrained-model weights"},
+    {"resume", NULL, "checkpoint"},
+    {"resume", "auto", "continue"},
+    {"model", NULL, "arch net network"},
+    {"data", NULL, "dataset data-dir data-path train train-dir train-data"},
+    {"val", NULL, "val-dir val-data valid test-dir"},
+    {"out", NULL, "output output-dir save-dir save-folder logdir"},
+    {"workers", NULL, "num-workers jobs"},
+    {"threads", NULL, "num-threads nthreads"},
+    {"amp", "fp16", "fp16 half"},
+    {"amp", "bf16", "bf16 bfloat16"},
+    {"amp", NULL, "precision mixed-precision"},
+    {"seed", NULL, "manual-seed random-seed"},
+    {"log-every", NULL, "print-freq log-interval"},
+    {"eval-every", NULL, "test-interval eval-interval"},
+    {"save-every", NULL, "save-interval save-freq"},
+};
+
+/* Whether the name is one of those with blanks between. */
+static bool is_among(const char *names, const char *name)
+{
+    size_t length = strlen(name);
+    for (; *names; names += strcspn(names, " "), names += *names == ' ')
+        if (strcspn(names, " ") == length && strncmp(names, name, length) == 0)
+            return true;
+    return false;
+}
+
+/* Lower case, dashes for underscores; cut where it is longer than any name. */
+void xt_option_to_dashes(char out[XT_OPTION_NAME], const char *name)
+{
+    size_t i = 0;
+    for (; name[i] && i + 1 < XT_OPTION_NAME; i++) {
+        char c = name[i];
+        out[i] = c == '_' ? '-' : c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+    }
+    out[i] = '\0';
+}
+
+/* The option as the user would write it: --weight-decay, or weight_decay in a file. */
+void xt_option_spell(char out[XT_OPTION_SPELT], const char *name, bool in_file)
+{
+    snprintf(out, XT_OPTION_SPELT, "%s%s", in_file ? "" : "--", name);
+    for (char *p = out; in_file && *p; p++)
+        if (*p == '-')
+            *p = '_';
+}
+
+/* The option of the command whose name is nearest, of any command where none is; NULL: none. */
+static const char *nearest(const char *name, enum xt_command_id command)
+{
+    size_t count = 0;
+    const struct xt_option *table = xt_option_table(&count);
+    const char *names[XT_OPTIONS_MAX];
+    size_t own = 0;
+    for (size_t i = 0; i < count; i++)
+        if (xt_option_is_for(&table[i], command))
+            names[own++] = table[i].name;
+    const char *found = xt_str_nearest(name, names, own);
+    if (found)
+        return found;
+    for (size_t i = 0; i < count; i++)
+        names[i] = table[i].name;
+    return xt_str_nearest(name, names, count);
+}
+
+/* "; use --lr" after an unknown name, into `hint`. */
+void xt_option_suggest(char *hint, size_t size, const char *given, bool in_file,
+                       enum xt_command_id command)
+{
+    char name[XT_OPTION_NAME];
+    char spelt[XT_OPTION_SPELT];
+    xt_option_to_dashes(name, given);
+    if (xt_option_find(name)) {
+        xt_option_spell(spelt, name, in_file);
+        snprintf(hint, size, "; write %s", spelt);
+        return;
+    }
+    for (size_t i = 0; i < sizeof habits / sizeof *habits; i++) {
+        if (!is_among(habits[i].names, name))
+            continue;
+        xt_option_spell(spelt, habits[i].option, in_file);
+        bool gpu = strcmp(habits[i].option, "xpu") == 0;
+        const char *value = habits[i].value;
+        if (!value && gpu && in_file)
+            value = "true";
+        snprintf(hint, size, "; %suse %s%s%s", gpu ? "for an Intel GPU " : "", spelt,
+                 !value    ? ""
+                 : in_file ? ": "
+                           : " ",
+                 value ? value : "");
+        return;
+    }
+    if (strcmp(name, "no-cuda") == 0 || strcmp(name, "no-gpu") == 0) {
+        snprintf(hint, size, "; the CPU is the default, so leave it out");
+        return;
+    }
+    bool negated = xt_str_starts(name, "no-");
+    const char *near = nearest(negated ? name + 3 : name, command);
+    if (near && negated && xt_option_find(near)->type->takes_value)
+        near = NULL;
+    if (near && negated && in_file) {
+        xt_option_spell(spelt, near, in_file);
+        snprintf(hint, size, "; write %s: false", spelt);
+        return;
+    }
+    if (near) {
+        char full[XT_OPTION_NAME];
+        snprintf(full, sizeof full, "%s%s", negated ? "no-" : "", near);
+        xt_option_spell(spelt, full, in_file);
+        snprintf(hint, size, "; did you mean %s?", spelt);
+        return;
+    }
+    snprintf(hint, size, "; `xtrain %s --help` lists them", xt_command_get(command)->name);
+}

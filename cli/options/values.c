@@ -1,0 +1,50 @@
+#include "cli/options/values.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/options/suggest.h"
+
+const void *xt_options_value(const struct xt_options *options, const struct xt_option *option)
+{
+    return (const char *)&options->values + option->offset;
+}
+
+/* How an error names the option, by where its value came from. */
+void xt_options_subject(char out[XT_OPTION_SUBJECT], const struct xt_options *options,
+                        const char *name)
+{
+    const struct xt_origin *origin = &options->origins[xt_option_index(xt_option_find(name))];
+    bool in_file = origin->source == XT_SOURCE_CONFIG;
+    char spelt[XT_OPTION_SPELT];
+    xt_option_spell(spelt, name, in_file);
+    if (in_file)
+        snprintf(out, XT_OPTION_SUBJECT, "%s:%d: %s", options->values.request.config, origin->line,
+                 spelt);
+    else
+        snprintf(out, XT_OPTION_SUBJECT, "%s", spelt);
+}
+
+int xt_options_count(const struct xt_options *options, const char *name)
+{
+    int count = options->origins[xt_option_index(xt_option_find(name))].count;
+    return count ? count : 1;
+}
+
+enum xt_status xt_options_pick(const struct xt_options *options, const char *name, int index,
+                               struct xt_settings *settings, struct xt_err *err)
+{
+    const struct xt_option *option = xt_option_find(name);
+    const struct xt_origin *origin = &options->origins[xt_option_index(option)];
+    void *value = (char *)settings + option->offset;
+    if (origin->count)
+        return option->type->parse(option, name, options->strings[origin->first + (size_t)index],
+                                   value, err);
+    memcpy(value, xt_options_value(options, option), option->type->size);
+    return XT_OK;
+}
+
+enum xt_value_source xt_options_source(const struct xt_options *options, const char *name)
+{
+    return options->origins[xt_option_index(xt_option_find(name))].source;
+}

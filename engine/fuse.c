@@ -598,6 +598,46 @@ static struct xt_tensor *lower_slice(struct lowering *l, const struct xt_node *n
                                                   .count = slice->count});
 }
 
+static struct xt_tensor *lower_pool(struct lowering *l, const struct xt_node *node)
+{
+    const struct xt_net_pool *pool = &node->as.pool;
+    bool average = node->kind == XT_NODE_AVG_POOL;
+    return xt_graph_window_pool(
+        l->graph, take(l, node->inputs[0]),
+        &(struct xt_pool_spec){.name = node->name,
+                               .average = average,
+                               .kernel_h = pool->kernel[0],
+                               .kernel_w = pool->kernel[1],
+                               .stride_h = pool->stride[0],
+                               .stride_w = pool->stride[1],
+                               .pad_top = pool->pad[XT_SIDE_TOP],
+                               .pad_left = pool->pad[XT_SIDE_LEFT],
+                               .pad_bottom = pool->pad[XT_SIDE_BOTTOM],
+                               .pad_right = pool->pad[XT_SIDE_RIGHT],
+                               .ceil_mode = pool->ceil_mode,
+                               .count_include_pad = pool->count_include_pad,
+                               .f32 = average && wants_f32(l, node->output)});
+}
+
+static struct xt_tensor *lower_matmul(struct lowering *l, const struct xt_node *node)
+{
+    const struct xt_net_matmul *matmul = &node->as.matmul;
+    return xt_graph_matmul(l->graph, take(l, node->inputs[0]), take(l, node->inputs[1]),
+                           &(struct xt_matmul_spec){.name = node->name,
+                                                    .transpose = matmul->transpose,
+                                                    .scale = matmul->scale});
+}
+
+static struct xt_tensor *lower_layer_norm(struct lowering *l, const struct xt_node *node)
+{
+    const struct xt_layer_norm_params params = {.scale = l->params[node->params[XT_NODE_WEIGHT]][0],
+                                                .shift = l->params[node->params[XT_NODE_BIAS]][0]};
+    return xt_graph_layer_norm(l->graph, take(l, node->inputs[0]),
+                               &(struct xt_layer_norm_spec){.name = node->name,
+                                                            .eps = (float)node->as.norm.eps,
+                                                            .params = &params});
+}
+
 /* A node that is an op of its own. */
 static struct xt_tensor *lower_node(struct lowering *l, const struct xt_node *node)
 {
@@ -616,8 +656,23 @@ static struct xt_tensor *lower_node(struct lowering *l, const struct xt_node *no
         return lower_slice(l, node);
     case XT_NODE_CHANNEL_SHUFFLE:
         return xt_graph_shuffle(l->graph, in, node->as.shuffle_groups, node->name);
+    case XT_NODE_LAYER_NORM:
+        return lower_layer_norm(l, node);
+    case XT_NODE_ADD:
+        return xt_graph_add(l->graph, in, take(l, node->inputs[1]), node->name);
+    case XT_NODE_MUL:
+        return xt_graph_mul(l->graph, in, take(l, node->inputs[1]), node->name);
+    case XT_NODE_MAX_POOL:
+    case XT_NODE_AVG_POOL:
+        return lower_pool(l, node);
+    case XT_NODE_MATMUL:
+        return lower_matmul(l, node);
+    case XT_NODE_SOFTMAX:
+        return xt_graph_softmax(l->graph, in, node->name);
     case XT_NODE_DROPOUT:
         return xt_graph_dropout(l->graph, in, node->as.dropout.p, node->name);
+    case XT_NODE_DROP_PATH:
+        return xt_graph_drop_path(l->graph, in, node->as.dropout.p, node->name);
     case XT_NODE_TRANSPOSE:
         return xt_graph_transpose(l->graph, in, node->as.transpose.from, node->name);
     case XT_NODE_RESHAPE:

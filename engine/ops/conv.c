@@ -556,12 +556,6 @@ static void add_slice(struct description *slice, const struct xt_post_ops *post_
 static void describe(struct xt_op *op, struct xt_graph *graph)
 {
     struct xt_conv_op *conv = (struct xt_conv_op *)op;
-    const struct xt_tensor *out = xt_op_out(op, 0);
-    if (out->readers > 1 && !conv->relu) {
-        xt_graph_refuse(graph, XT_ERR_RUN,
-                        "a convolution without ReLU whose output has more than one reader");
-        return;
-    }
     struct copies copies = {.count = 0};
     struct description m = {
         .conv = conv, .graph = graph, .program = &op->program, .copies = &copies};
@@ -1075,6 +1069,7 @@ struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
     if (!out)
         return NULL;
     out->above_0 = spec->relu;
+    out->one_reader = !spec->relu; /* two gradients are added up on the ReLU's way */
     conv->op.why_f32 = spec->why_f32;
     if (!spec->why_f32 && reads_int8(conv))
         write_int8(graph, conv);

@@ -1,0 +1,53 @@
+#include "cli/options/help_writer.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void xt_help_put(struct xt_help_writer *writer, const char *format, ...)
+{
+    if (writer->status)
+        return;
+    va_list args;
+    va_start(args, format);
+    char *text = NULL;
+    int length = vasprintf(&text, format, args);
+    va_end(args);
+    if (length < 0) {
+        writer->status = xt_err_no_memory(writer->err, "help", 0);
+        return;
+    }
+    writer->status = xt_str_append(writer->out, text, (size_t)length, writer->err);
+    free(text);
+}
+
+bool xt_option_is_model(const struct xt_option *option)
+{
+    return option->offset == offsetof(struct xt_settings, network.model);
+}
+
+const char *const *xt_help_words(const struct xt_help_writer *writer,
+                                 const struct xt_option *option)
+{
+    static const char *const devices[] = {"cpu", "xpu", "auto", NULL};
+    if (xt_option_is_model(option))
+        return writer->models ? writer->models->names : NULL;
+    return option->type == &xt_type_device ? devices : option->choices;
+}
+
+void xt_help_for_options(struct xt_help_writer *writer, enum xt_command_id command,
+                         xt_help_heading *heading, xt_help_option *each)
+{
+    size_t count = 0;
+    const struct xt_option *table = xt_option_table(&count);
+    int group = -1;
+    for (size_t i = 0; i < count; i++) {
+        if (!xt_option_is_for(&table[i], command))
+            continue;
+        if (heading && (int)table[i].group != group)
+            heading(writer, xt_option_group_title(table[i].group));
+        group = (int)table[i].group;
+        each(writer, &table[i], command);
+    }
+}

@@ -1,0 +1,35 @@
+/* What help, manual page and completion are written with. */
+#ifndef XT_CLI_OPTIONS_HELP_WRITER_H
+#define XT_CLI_OPTIONS_HELP_WRITER_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "cli/options/values.h"
+
+/* Remembers the first failure, so that text can be put down without a check at each line. */
+struct xt_help_writer {
+    const struct xt_option_models *models;
+    const char *model; /* whose defaults are shown; NULL: none */
+    struct xt_str *out;
+    struct xt_err *err;
+    enum xt_status status;
+};
+
+void xt_help_put(struct xt_help_writer *writer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+bool xt_option_is_model(const struct xt_option *option);
+/* The words an option can take, NULL-terminated; NULL where it is not a choice. */
+const char *const *xt_help_words(const struct xt_help_writer *writer,
+                                 const struct xt_option *option);
+
+/* Calls `each` for the options of a command in the table's order, `heading` before each group. */
+typedef void xt_help_option(struct xt_help_writer *writer, const struct xt_option *option,
+                            enum xt_command_id command);
+typedef void xt_help_heading(struct xt_help_writer *writer, const char *title);
+void xt_help_for_options(struct xt_help_writer *writer, enum xt_command_id command,
+                         xt_help_heading *heading, xt_help_option *each);
+
+#endif

@@ -58,6 +58,20 @@ if [ -x "$separable" ]; then
     "$separable" export separable separable.onnx --threads 1 --no-fuse --check 'synth:plates?count=20&seed=4'
 fi
 
+# Every kind of op, in the self-test's small network.
+mkdir small
+for type in f32 fp16; do
+  "$here/${BUILD:-build}/tests/export_small" small "$type" || fail "the small network in $type"
+  "$python" - "$type" 2>said <<'PY' || fail "the small network in $type is another one in ONNX Runtime" "$(cat said)"
+import numpy, onnxruntime, sys
+images = numpy.fromfile("small/images.bin", numpy.uint8).reshape(3, 13, 15, 3)
+own = numpy.fromfile("small/logits.bin", numpy.float32)
+logits = onnxruntime.InferenceSession("small/small.onnx").run(None, {"images": images})[0].ravel()
+bound = {"f32": 1e-5, "fp16": 2e-3}[sys.argv[1]]
+assert abs(logits - own).max() <= bound * abs(own).max(), abs(logits - own).max()
+PY
+done
+
 # The weights of a made ResNet-50: PyTorch's names, in an order of its own.
 mkdir classes
 for class in "$shared"/cifar10/test/*/; do

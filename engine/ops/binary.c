@@ -73,9 +73,9 @@ static void add_gradient(struct xt_op *op, struct xt_graph *graph, int i,
         return;
     }
     if (multiplies(op)) {
-        behind = xt_op_room(op, graph, XT_BACKWARD, dnnl_f32, behind.dims);
+        /* Of its own type: oneDNN's kernels on a CPU mix none. */
+        behind = xt_op_room(op, graph, XT_BACKWARD, behind.dtype, behind.dims);
         struct xt_operand product = xt_operand_tensor(out, behind.place.buffer);
-        product.dtype = dnnl_f32;
         xt_program_binary(&op->program, XT_BACKWARD, dnnl_binary_mul, &dy, &in[1 - i], &product,
                           NULL);
     }

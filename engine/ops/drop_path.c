@@ -8,25 +8,36 @@
 
 /* ---- the program ---- */
 
-/* data *= factor, a number for each sample */
+/* Each sample is a channel: oneDNN has kernels for a number of each channel. */
+static struct xt_operand channels_of(const struct xt_tensor *t, struct xt_location place,
+                                     dnnl_data_type_t dtype)
+{
+    int64_t each = (int64_t)(xt_tensor_count(t) / (size_t)t->n);
+    return xt_operand_dense(place, dtype, 4, (int64_t[]){1, t->n, 1, each});
+}
+
+/* to = from * factor, a number for each sample */
 static void add_scaling(struct xt_op *op, enum xt_phase phase, const struct xt_operand *from,
                         const struct xt_buffer *to, const struct xt_operand *factor)
 {
-    struct xt_operand out = xt_operand_tensor(xt_op_out(op, 0), to);
-    xt_program_binary(&op->program, phase, dnnl_binary_mul, from, factor, &out, NULL);
+    const struct xt_tensor *out = xt_op_out(op, 0);
+    struct xt_operand x = channels_of(out, from->place, from->dtype);
+    struct xt_operand y = channels_of(out, xt_in_buffer(to), xt_dtype_dnnl(out->dtype));
+    xt_program_binary(&op->program, phase, dnnl_binary_mul, &x, factor, &y, NULL);
 }
 
 static void describe(struct xt_op *op, struct xt_graph *graph)
 {
     struct xt_drop_path_op *drop = (struct xt_drop_path_op *)op;
     const struct xt_tensor *out = xt_op_out(op, 0);
-    int64_t dims[] = {out->n, 1, 1, 1};
+    int64_t dims[] = {1, out->n, 1, 1};
     struct xt_operand host = xt_operand_dense(xt_in_memory(&drop->factors), dnnl_f32, 4, dims);
     xt_graph_use_inputs(op, graph, 0);
     xt_op_share_memory(op, graph, true);
     xt_graph_use_outputs(op, graph, 0);
     xt_graph_pin(graph, &host, "the samples' factors", &drop->factors);
-    struct xt_operand factor = host;
+    struct xt_operand factor = host; /* of the tensor's type: oneDNN's CPU kernels mix none */
+    factor.dtype = xt_dtype_dnnl(out->dtype);
     factor.place = xt_in_buffer(
         xt_graph_permanent(graph, op->name, "factors", (size_t)out->n * sizeof(float)));
     struct xt_operand x = xt_op_numbers(op, graph, 0);

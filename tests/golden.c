@@ -13,7 +13,6 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/rng.h"
 #include "base/str.h"
 #include "engine/executor.h"
 #include "engine/ranges.h"
@@ -23,64 +22,14 @@
 #include "infer/network/param_files.h"
 #include "train/optim/optim.h"
 #include "train/optim/xpu_optim.h"
+#include "reach.h"
 
-/* A ReLU whose input is within rounding of zero, or two nearly equal candidates of a max pool, may
- * fall either way, here and in the reference, and one such unit changes single elements of the
- * gradient, and what follows from it, by hundredths. How far that reaches is measured for each
- * element: in pairs of passes the input is moved a little and by the opposite, so that a unit which
- * rounding can turn over is turned over in one of the two. An element may be off by its tolerance
- * and by REACH_FACTOR times its range in those passes; several units may turn at once. What is
- * continuous has to be right on the input as it is.
- *
- * On an XPU nothing is moved, and what jumps may be off by XPU_JUMP times as much: its ops are held
- * one by one by the self-test. In bf16 the gradient is compared as a whole. */
-enum { MOVED_PASSES = 8, REACH_FACTOR = 2, XPU_JUMP = 50 };
-#define MOVED_BY 0x1p-18f /* of a number; more than rounding adds up to in these networks */
+/* On an XPU nothing is moved (reach.h), and what jumps may be off by XPU_JUMP times as much: its
+ * ops are held one by one by the self-test. In bf16 the gradient is compared as a whole. */
+enum { XPU_JUMP = 50 };
 
 static int checks_failed;
 static int checks_passed;
-
-/* The range of each element that jumps, in the order in which a pass comes to them. */
-struct reach {
-    double *least, *most;
-    size_t count, room;
-    size_t at;
-    int moved; /* the pass: 1 to MOVED_PASSES; 0: the last, on the input as it is */
-};
-
-static void note_range(struct reach *reach, double value)
-{
-    if (reach->count == reach->room) {
-        reach->room = 2 * reach->room + 1024;
-        reach->least = realloc(reach->least, reach->room * sizeof *reach->least);
-        reach->most = realloc(reach->most, reach->room * sizeof *reach->most);
-        if (!reach->least || !reach->most)
-            abort();
-    }
-    if (reach->at == reach->count) {
-        reach->least[reach->count] = reach->most[reach->count] = value;
-        reach->count++;
-    }
-    reach->least[reach->at] = fmin(reach->least[reach->at], value);
-    reach->most[reach->at] = fmax(reach->most[reach->at], value);
-}
-
-/* How far units that turn over explain that the next element, here `value`, is off. */
-static double explained(struct reach *reach, double value)
-{
-    double range = 0;
-    if (reach->moved)
-        note_range(reach, value);
-    else if (reach->at < reach->count)
-        range = reach->most[reach->at] - reach->least[reach->at];
-    reach->at++;
-    return REACH_FACTOR * range;
-}
-
-static double beyond(double error, double explained)
-{
-    return fmax(0, fabs(error) - explained);
-}
 
 struct check;
 struct network;
@@ -203,15 +152,6 @@ static double jump_tolerance(const struct run *run, double tolerance)
     return run->device.kind == XT_DEVICE_XPU ? tolerance * XPU_JUMP : tolerance;
 }
 
-/* Passes 1 and 2, 3 and 4 and so on are each other's opposite. */
-static void move_input(struct run *run, size_t count)
-{
-    int pass = run->reach->moved;
-    float by = pass % 2 ? MOVED_BY : -MOVED_BY;
-    for (size_t i = 0; i < count && pass; i++)
-        run->x[i] *= 1 + (xt_rng_at((uint64_t)(pass + 1) / 2, 0, i) % 2 ? by : -by);
-}
-
 /* From [n][3][pixels], which it frees, to [n][pixels][3]. */
 static enum xt_status take_input(struct run *run, float *plain, size_t pixels, struct xt_err *err)
 {
@@ -221,7 +161,7 @@ static enum xt_status take_input(struct run *run, float *plain, size_t pixels, s
         run->x[(i / (3 * pixels) * pixels + i % pixels) * 3 + i / pixels % 3] = plain[i];
     free(plain);
     if (!status)
-        move_input(run, count);
+        move_by_pass(run->x, count, run->reach->moved);
     return status;
 }
 

@@ -235,7 +235,7 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
         },
 };
 
-/* What other programs call it. */
+/* Names of the same command in other programs. */
 static const struct {
     const char *word;
     const char *command;
@@ -254,7 +254,7 @@ const struct xt_command *xt_command_get(enum xt_command_id id)
     return &commands[id];
 }
 
-/* How many of the words spell `name`: 1, 2, or 0 where they do not. */
+/* How many arguments `name` matches: 1, 2, or 0 for no match. */
 static int words_of(const char *name, const char *const *argv, int argc)
 {
     const char *space = strchr(name, ' ');

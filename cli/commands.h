@@ -1,7 +1,5 @@
-/* The subcommands: what each is called, what it takes, and the function that does it. The list is
- * plain data, so that parser, help and completion know it without linking what the commands need;
- * cli/main.c puts the functions beside it.
- */
+/* The subcommands: name, arguments and help of each. The list is plain data, so that the parser,
+ * help and completion can use it without linking the commands; cli/main.c adds the functions. */
 #ifndef XT_CLI_COMMANDS_H
 #define XT_CLI_COMMANDS_H
 
@@ -45,24 +43,24 @@ enum xt_command_id {
 struct xt_command {
     const char *name; /* one word or two ("bench loader") */
     const char *summary;
-    const char *arguments; /* what it takes beside options, for the usage line; NULL: nothing */
+    const char *arguments; /* non-option arguments, for the usage line; NULL: none */
     int least_arguments;
-    const char *details; /* a paragraph for its help; NULL: none */
+    const char *details; /* a paragraph for its help, or NULL */
 };
 
 const struct xt_command *xt_command_get(enum xt_command_id id);
 
-/* The command that the first one or two words name; *words (may be NULL) gets how many. Returns
- * XT_COMMAND_COUNT where there is none of that name. */
+/* The command named by the first one or two words; *words (may be NULL) gets how many matched.
+ * XT_COMMAND_COUNT for an unknown name. */
 enum xt_command_id xt_command_find(const char *const *argv, int argc, int *words);
 
-/* Whether the word is the first of commands of two words: "data", "bench". */
+/* True for the first word of two-word commands: "data", "bench". */
 bool xt_command_is_group(const char *word);
-/* The command that is meant by a word that is none: what other programs call it, or one spelt
- * nearly so; NULL: none. */
+/* Suggests a command for an unknown word: a synonym from another program or the nearest spelling;
+ * NULL for no suggestion. */
 const char *xt_command_meant(const char *word);
 
-/* Each returns the exit code; the error's sentence is printed by main. */
+/* Each returns the exit status; main prints the error. */
 enum xt_status xt_cmd_train(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_sweep(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_eval(struct xt_options *options, struct xt_err *err);
@@ -89,7 +87,7 @@ enum xt_status xt_cmd_cache(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_help(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_man(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_completion(struct xt_options *options, struct xt_err *err);
-/* What --version does. */
+/* Implements --version. */
 enum xt_status xt_cmd_version(struct xt_options *options, struct xt_err *err);
 
 #endif

@@ -13,8 +13,8 @@
 #include "device/faults/guard.h"
 #include "ranks/ranks.h"
 
-/* Of a run that started itself again: how often in a row a device was lost, and of which step the
- * checkpoint was then. */
+/* State passed to the re-executed process: consecutive device losses, and the step of the last
+ * checkpoint. */
 static const char variable[] = "XTRAIN_REEXEC";
 enum { VARIABLE_ROOM = 64 };
 
@@ -44,15 +44,15 @@ void xt_resume_line(const struct xt_run_summary *run, char *out, size_t size)
     xt_str_clear(&line);
 }
 
-/* Counts this loss, and makes the new start know of it; false: it is one too many. */
+/* Counts this loss and passes the count to the restarted process; false once the limit is exceeded.
+ */
 static bool may_restart(struct xt_device_loss *loss, int *count)
 {
     int64_t step = xt_trainer_summary(loss->trainer).state.saved_step;
     *count = step > loss->last_step ? 1 : loss->count + 1;
     if (!loss->reexec.arguments || *count > XT_DEVICE_LOSSES_MAX)
         return false;
-    /* A start that is lost early has not come to the checkpoint that the one before went on from.
-     */
+    /* An early loss may come before the checkpoint that the previous start resumed from. */
     format_variable(loss->reexec.variable, *count, step > loss->last_step ? step : loss->last_step);
     return true;
 }
@@ -80,8 +80,8 @@ bool xt_run_is_restarted(void)
     return getenv(variable) != NULL;
 }
 
-/* This run, once more from its folder: all that was typed but where to go on from, and of
- * --stop-after what is left. */
+/* The command line that resumes this run from its folder: the original arguments with --resume
+ * replaced and --stop-after reduced by the time used. */
 static enum xt_status prepare_reexec(const struct xt_run_summary *run, struct xt_reexec *reexec,
                                      struct xt_err *err)
 {
@@ -126,7 +126,7 @@ static void append_json(char *out, size_t size, const char *text)
     out[at] = '\0';
 }
 
-/* The object that --json ends with, where its report can no longer be made. */
+/* The JSON object of --json when the full report can no longer be written. */
 static void put_json(const struct xt_device_loss *loss, const char *why)
 {
     char text[sizeof loss->json + 4096];
@@ -147,7 +147,7 @@ static void put_json(const struct xt_device_loss *loss, const char *why)
     }
 }
 
-/* Where there is nothing to return to: a handler of a signal, say. */
+/* Called where no error can be returned, such as from a signal handler. */
 static void last_words(void *context, const char *why)
 {
     struct xt_device_loss *loss = context;
@@ -168,7 +168,7 @@ static void last_words(void *context, const char *why)
     xt_reexec_exit(XT_ERR_DEVICE);
 }
 
-/* `{"run":"...","steps":100,`, of one rank. */
+/* `{"run":"...","steps":100,`, on one rank. */
 static void begin_json(struct xt_device_loss *loss)
 {
     const struct xt_run_summary summary = xt_trainer_summary(loss->trainer);
@@ -226,19 +226,19 @@ void xt_device_loss_end(struct xt_device_loss *loss)
 
 enum xt_status xt_device_loss_take(struct xt_device_loss *loss, struct xt_err *err)
 {
-    enum { REST_SECONDS = 2 }; /* a GPU that is being reset needs a while */
+    enum { REST_SECONDS = 2 }; /* a GPU that is being reset is unavailable for a while */
     const struct xt_err failed = *err;
     char rest[1536] = "";
     int count = 0;
     if (loss->taken)
         return err->status;
     loss->taken = true;
-    /* Lost between the opening of the folder and its being told. */
+    /* The device was lost between opening the folder and xt_device_loss_open_folder. */
     struct xt_err own;
     if (!*loss->line && xt_trainer_summary(loss->trainer).folder->path)
         xt_device_loss_open_folder(loss, &own);
     bool restart = may_restart(loss, &count);
-    /* The check before a run says so itself. */
+    /* The device check before a run already reports the loss. */
     bool said = xt_str_starts(failed.text, "the device was lost");
     add_rest(loss, restart, count, rest, sizeof rest);
     xt_err_set(err, XT_ERR_DEVICE, "%s%s%s%.480s%s",

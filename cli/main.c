@@ -1,5 +1,5 @@
-/* The program: finds the command, reads its options, runs it, and turns what came of it into an
- * exit code. The only file that ends the process. */
+/* The program: finds the command, parses its options, runs it, and maps the result to an exit code.
+ * The only file that exits the process. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -65,7 +65,8 @@ static enum xt_status unknown_command(const char *word, const struct xt_option_m
                       near ? "?" : "");
 }
 
-/* "xtrain data": asked for help it lists what there is, else it says what is missing. */
+/* A group name alone ("xtrain data"): --help lists its commands, otherwise an error says what is
+ * missing. */
 static enum xt_status run_group(int argc, const char *const *argv,
                                 const struct xt_option_models *models, struct xt_err *err)
 {
@@ -88,7 +89,7 @@ static enum xt_status run_group(int argc, const char *const *argv,
     return status;
 }
 
-/* What --help shows: everything where no command was named. */
+/* Prints --help: the overview if no command was named. */
 static enum xt_status show_help(const struct xt_options *options, bool named, struct xt_err *err)
 {
     struct xt_str text = {0};
@@ -134,7 +135,7 @@ static enum xt_status run_command(struct xt_options *options, bool named, struct
                      : values->output.verbose ? XT_LOG_VERBOSE
                                               : XT_LOG_NORMAL);
     xt_log_set_time(values->output.log_time);
-    /* Which CPUs it may use is known then. */
+    /* Rank placement decides which CPUs the process may use. */
     enum xt_status status = xt_cli_ranks_open(options, err);
     if (!status)
         status = xt_placement_check_threads(&values->device, err);
@@ -174,14 +175,14 @@ static enum xt_status run(int argc, const char *const *argv, struct xt_err *err)
     return status;
 }
 
-/* A reader that has seen enough (`| head`) is no failure; a full disk is one. */
+/* A closed pipe (`| head`) is not a failure; a full disk is. */
 static bool reader_is_gone(void)
 {
     struct pollfd out = {.fd = STDOUT_FILENO};
     return poll(&out, 1, 0) == 1 && (out.revents & POLLERR);
 }
 
-/* Writes out what is left; false, with errno, where not all of it could be written. */
+/* Flushes output; false, with errno, if not all of it could be written. */
 static bool write_out(void)
 {
     errno = 0;
@@ -193,8 +194,8 @@ static bool write_out(void)
     return fine;
 }
 
-/* Without them the first files that are opened would be taken for them. open takes the lowest
- * number that is free. */
+/* If a standard stream is closed, the next file opened would get its descriptor; open returns the
+ * lowest free one. */
 static void open_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -218,7 +219,7 @@ int main(int argc, char **argv)
         xt_log_end("%s", err.text);
     else if (*err.text && status != XT_OK)
         xt_log_error("%s", err.text);
-    /* A driver that failed crashes or hangs in what libraries do at the end. */
+    /* After a driver failure its exit handlers may crash or hang. */
     if (xt_guard_is_lost())
         _exit((int)status);
     return (int)status;

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* So many of those that were not learnt are named. */
+/* maximum number of images that are named */
 enum { NAMED = 10 };
 
 static enum xt_status name(const struct xt_trainer *trainer, const struct xt_objective *objective,
@@ -32,7 +32,7 @@ static enum xt_status name(const struct xt_trainer *trainer, const struct xt_obj
     return status;
 }
 
-/* How many are right, and the losses, say where to look. */
+/* Accuracy and loss suggest where to look. */
 static void explain(const struct xt_run_summary *run, double loss, struct xt_report *report)
 {
     const struct xt_evaluation *e = run->evaluation;
@@ -61,7 +61,7 @@ static int by_index(const void *a, const void *b)
     return (one->index > other->index) - (one->index < other->index);
 }
 
-/* The first of those that all ranks read wrong. */
+/* Names the first images that all ranks predict wrong. */
 static enum xt_status name_wrong(const struct xt_run_summary *run, struct xt_trainer *trainer,
                                  struct xt_report *report, struct xt_err *err)
 {

@@ -1,4 +1,4 @@
-/* The runs that a command line names by their folders. */
+/* The runs named on a command line by their folders. */
 #ifndef XT_CLI_PAST_RUNS_H
 #define XT_CLI_PAST_RUNS_H
 

@@ -11,10 +11,10 @@
 #include "engine/recompute.h"
 #include "infer/network/memory_plan.h"
 
-/* A line of the table; "" where there is nothing to say. */
+/* A row of the table; "" for an empty cell. */
 struct row {
     const char *name, *kind, *place, *type;
-    double bytes; /* that it writes; negative: nothing of its own */
+    double bytes; /* bytes written; negative: none of its own */
     const char *format, *forward, *backward;
 };
 
@@ -50,7 +50,7 @@ static void print_ops(const struct xt_graph *graph, FILE *out)
     }
 }
 
-/* Trained numbers of the op. */
+/* Number of trainable parameters of the op. */
 static size_t count_params(const struct xt_graph *graph, const struct xt_op *op)
 {
     size_t count = 0;
@@ -64,7 +64,7 @@ static size_t count_params(const struct xt_graph *graph, const struct xt_op *op)
     return count;
 }
 
-/* What each op is of the network, for one image: what runs as one op, its shape, its cost. */
+/* The network's ops for one image: fused ops, shapes, cost. */
 static void print_network(const struct xt_graph *graph, FILE *out)
 {
     char shape[40];
@@ -84,7 +84,7 @@ static void print_network(const struct xt_graph *graph, FILE *out)
 
 static const char loops[] = "xtrain loops";
 
-/* What crosses the bus in each step; its type is that of what is moved. */
+/* Host-device transfers of each step, with the type of the data moved. */
 static void print_transfers(const struct xt_run_summary *run, FILE *out)
 {
     const struct xt_graph *graph = run->network->graph;
@@ -106,7 +106,7 @@ static void print_transfers(const struct xt_run_summary *run, FILE *out)
               out);
 }
 
-/* What a training step does beside the network's ops. */
+/* Work of a training step beside the network's ops. */
 static void print_step(const struct xt_run_summary *run, FILE *out)
 {
     const struct xt_network *network = run->network;
@@ -197,7 +197,7 @@ void xt_placement_step_images(const struct xt_run_summary *run, char *text, size
         snprintf(text, size, "%s", xt_count(batch, "image").text);
 }
 
-/* What the host holds, and an XPU, where there is one. */
+/* Bytes on the host and, with an XPU, on the device. */
 static void print_bytes(const char *what, double host, const double *device)
 {
     printf("  %-28s %8.1f MB", what, host / 1e6);

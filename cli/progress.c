@@ -15,7 +15,7 @@ static const double live_interval = 0.1;
 
 enum { LINE_ROOM = 256, USUAL_COLUMNS = 80 };
 
-/* The parts of a line as they stand in it. */
+/* The parts of a line, in order. */
 enum part {
     PART_EPOCH,
     PART_STEP,
@@ -32,15 +32,14 @@ enum part {
     PART_COUNT,
 };
 
-/* Those that a narrow line leaves out, the first of them first. The step says what the epoch does.
- */
+/* Parts that a narrow line drops, in this order. The epoch can be derived from the step. */
 static const enum part least_important[] = {
     PART_FREQUENCY, PART_POWER,  PART_RATE, PART_WAIT,  PART_SKIPPED, PART_EPOCH,
     PART_BUSY,      PART_MEMORY, PART_LEFT, PART_SPEED, PART_LOSS,
 };
 
 struct line {
-    char parts[PART_COUNT][48]; /* "": not there */
+    char parts[PART_COUNT][48]; /* "": absent */
 };
 
 static void set(struct line *line, enum part part, const char *format, ...)
@@ -54,7 +53,7 @@ static void set(struct line *line, enum part part, const char *format, ...)
     va_end(args);
 }
 
-/* With a blank between each two. */
+/* With a space between parts. */
 static size_t length_of(const struct line *line)
 {
     size_t length = 0;
@@ -175,8 +174,8 @@ static double interval_of(const struct xt_progress *progress)
     return progress->mode == XT_PROGRESS_LIVE ? live_interval : XT_PROGRESS_INTERVAL;
 }
 
-/* Asked each time: windows are resized. The last column stays free: some terminals wrap as soon as
- * it is written. A line in a file may be of any length. */
+/* Queried each time, since windows are resized. The last column stays free: some terminals wrap as
+ * soon as it is written. A line in a file may be of any length. */
 static int columns_of(const struct xt_progress *progress)
 {
     struct winsize window = {0};
@@ -231,7 +230,7 @@ void xt_progress_clear(const struct xt_progress *progress)
         xt_log_clear_line();
 }
 
-/* Kernels from a cache are there at once: nothing is shown before this many seconds. */
+/* Kernels from a cache load at once: nothing is shown before this many seconds. */
 static const double patience = 1.0;
 
 static void kernel_made(void *context, int done, int all)

@@ -33,7 +33,7 @@ static enum kind kind_of(enum xt_command_id command)
     }
 }
 
-/* Said by the first of them. */
+/* Rank 0 reports the error. */
 static enum xt_status check_alone(enum xt_command_id command, struct xt_err *err)
 {
     const struct xt_launch launch = xt_launch_read(getenv);
@@ -97,7 +97,7 @@ void xt_cli_ranks_print(const struct xt_run_summary *run, FILE *out)
     }
 }
 
-/* The first rank whose text at `offset` is not rank 0's; -1: none. */
+/* The first rank whose text at `offset` differs from rank 0's; -1: none. */
 static int first_other(const struct xt_ranks *ranks, size_t offset)
 {
     const char *first = (const char *)&ranks->all[0] + offset;

@@ -8,7 +8,7 @@
 
 #include "base/str.h"
 
-/* The column of values begins one behind this, or behind the longest label. */
+/* The value column starts one after this, or after the longest label. */
 enum { LABEL_COLUMNS = 14, TABLE_COLUMNS = 32 };
 
 enum kind { FIGURE, LINE, GROUP, TABLE };
@@ -16,15 +16,15 @@ enum kind { FIGURE, LINE, GROUP, TABLE };
 struct xt_report {
     enum kind kind;
     struct xt_report *root;
-    bool failed; /* of the root: something is missing */
-    cJSON *json; /* of a group: what its figures go into; the root's owns all of it */
+    bool failed; /* of the root: out of memory */
+    cJSON *json; /* of a group: the object that receives its figures; the root's owns all of it */
     char *label;
     char *text;
     bool is_number;
     struct xt_report *first, *last, *next;
 };
 
-/* ---- describing ---- */
+/* ---- building ---- */
 
 struct xt_report *xt_report_create(void)
 {
@@ -55,7 +55,7 @@ static struct xt_report *add_node(struct xt_report *at, enum kind kind)
     return node;
 }
 
-/* Takes the item, which may be NULL for want of memory. */
+/* Takes ownership of the item; NULL means out of memory. */
 static void put_json(struct xt_report *at, const char *key, cJSON *item)
 {
     bool fine =
@@ -66,7 +66,7 @@ static void put_json(struct xt_report *at, const char *key, cJSON *item)
     }
 }
 
-/* Whether a value of this key is part of the JSON there. */
+/* Whether this figure appears in JSON. */
 static bool wants_json(const struct xt_report *at, const char *key)
 {
     return at && at->json && (key || cJSON_IsArray(at->json));
@@ -108,7 +108,7 @@ struct xt_report *xt_report_table(struct xt_report *at, const char *key)
     return add_group(at, at, key, TABLE, true);
 }
 
-/* A figure's text; `text` is taken. */
+/* Adds a figure's text; takes ownership of `text`. */
 static void put_text(struct xt_report *at, const char *label, bool is_number, char *text)
 {
     struct xt_report *figure = add_node(at, FIGURE);
@@ -124,7 +124,7 @@ static void put_text(struct xt_report *at, const char *label, bool is_number, ch
     figure->is_number = is_number;
 }
 
-/* The length modifier and the letter of the format's one conversion. */
+/* The length modifier and conversion letter of the format's only conversion. */
 static const char *conversion_of(const char *format)
 {
     const char *at = strchr(format, '%');
@@ -133,7 +133,7 @@ static const char *conversion_of(const char *format)
     return at ? at + 1 + strspn(at + 1, "+- #0123456789.") : "";
 }
 
-/* What a format and its argument come to; NULL for want of memory. */
+/* Formats one value; NULL if out of memory. */
 static char *print_value(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 static char *print_value(const char *format, ...)
@@ -146,7 +146,7 @@ static char *print_value(const char *format, ...)
     return length < 0 ? NULL : text;
 }
 
-/* The text as xt_str_escape or xt_str_escape_bytes has it; NULL for want of memory. */
+/* The text escaped by xt_str_escape or xt_str_escape_bytes; NULL if out of memory. */
 static char *escaped(const char *text, size_t (*escape)(const char *text, char *out, size_t size))
 {
     size_t room = 4 * strlen(text) + 1;
@@ -271,7 +271,7 @@ void xt_report_line(struct xt_report *at, const char *format, ...)
 
 struct page {
     FILE *out;
-    bool begun; /* something stands on the line */
+    bool begun; /* the line is not empty */
     int labels; /* columns of the longest label */
 };
 
@@ -287,7 +287,7 @@ static void end_line(struct page *page)
     page->begun = false;
 }
 
-/* printf counts bytes, of which a text may have more than columns. */
+/* printf pads by bytes; this pads by columns. */
 static void pad(const struct page *page, const char *text, int columns, bool to_the_right)
 {
     int blanks = columns - xt_utf8_columns(text);
@@ -311,7 +311,7 @@ static bool stands_below(const struct xt_report *node)
     return node->kind == TABLE || (node->kind == GROUP && has_table(node));
 }
 
-/* The figures of a row that have a column, in their order. */
+/* The figures of a row that have a column, in order. */
 static int list_cells(const struct xt_report *row, const struct xt_report **cells, int count)
 {
     for (const struct xt_report *node = row->first; node && count < TABLE_COLUMNS;
@@ -325,7 +325,7 @@ static int list_cells(const struct xt_report *row, const struct xt_report **cell
 
 struct column {
     int width;
-    bool is_number; /* in one row at least: then all of it stands at the right */
+    bool is_number; /* in at least one row: the column is right-aligned */
 };
 
 static void print_cells(struct page *page, const struct xt_report **cells, int count,
@@ -343,7 +343,7 @@ static void print_cells(struct page *page, const struct xt_report **cells, int c
 
 static void print_node(struct page *page, const struct xt_report *node);
 
-/* What a row has beside its cells and what stands below the whole table. */
+/* Prints a row's figures without a column, and what stands below the whole table. */
 static void print_rest(struct page *page, const struct xt_report *row)
 {
     for (const struct xt_report *node = row->first; node; node = node->next)
@@ -387,7 +387,7 @@ static void print_node(struct page *page, const struct xt_report *node)
             pad(page, node->label, page->labels, false);
             fputc(' ', page->out);
         }
-        /* A width is for columns. */
+        /* Padding is for columns only. */
         fputs(node->text + (*node->label ? strspn(node->text, " ") : 0), page->out);
         page->begun = true;
         break;
@@ -415,7 +415,7 @@ static int longest_label(const struct xt_report *group)
     return longest;
 }
 
-/* ---- the end ---- */
+/* ---- printing and destroying ---- */
 
 static void destroy_nodes(struct xt_report *node)
 {

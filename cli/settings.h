@@ -1,9 +1,8 @@
-/* Every setting of the program, one struct for each concern, as plain values. cli/options fills
- * them from one table (command line over config file over the model's recipe over the default),
- * which is all that writes to them but for what follows from the machine. Strings are owned by the
- * option parser and live as long as it; NULL where not given. Here is what single commands ask for;
- * what the rooms below take is in their own settings.h.
- */
+/* Every setting of the program, one struct per concern, as plain values. cli/options fills them
+ * from one table (command line over config file over the model's recipe over the default); the only
+ * other writes are for values that depend on the machine. Strings are owned by the option parser
+ * and live as long as it; NULL if not given. This file holds the settings of single commands; those
+ * of lower folders are in their own settings.h. */
 #ifndef XT_CLI_SETTINGS_H
 #define XT_CLI_SETTINGS_H
 
@@ -13,7 +12,7 @@
 #include "runs/settings.h"
 #include "train/settings.h"
 
-/* What a network is exported in. */
+/* Data type of an exported network. */
 enum xt_export_type { XT_EXPORT_F32, XT_EXPORT_FP16, XT_EXPORT_INT8 };
 enum xt_warm_for { XT_WARM_TRAIN, XT_WARM_EVAL, XT_WARM_PREDICT };
 enum xt_pack_choice { XT_PACK_SHARDS, XT_PACK_PIXELS };
@@ -21,7 +20,7 @@ enum xt_stdin_kind { XT_STDIN_NONE, XT_STDIN_PATHS, XT_STDIN_IMAGES, XT_STDIN_FR
 
 struct xt_service_settings {
     const char *listen; /* an address and port, or unix:PATH */
-    bool allow_remote;  /* the address may be other than the loopback's */
+    bool allow_remote;  /* the address may be other than loopback */
     enum xt_stdin_kind stdin_kind;
     const char *frame;      /* the size of raw frames, "640x480" */
     double max_latency;     /* seconds that a request may wait for others to share its pass */
@@ -29,25 +28,25 @@ struct xt_service_settings {
     int max_body;           /* MiB */
     int max_pixels;         /* of an image, millions */
     double decode_time;     /* CPU seconds that an image's decoding may take */
-    const char *allow_host; /* names that requests may ask for, with commas between */
+    const char *allow_host; /* comma-separated host names that requests may use */
     int max_connections;
     double request_timeout; /* seconds from a request's first byte to its last */
 };
 
 struct xt_export_settings {
     enum xt_export_type type;
-    int fixed_batch;      /* of the exported model; 0: any */
-    bool with_preprocess; /* it takes bytes */
+    int fixed_batch;      /* batch size of the exported model; 0: any */
+    bool with_preprocess; /* the model takes bytes */
     const char *check;    /* images to compare it on */
 };
 
 struct xt_eval_settings {
     enum xt_amp compare; /* a list: the types to evaluate in; see xt_options_source */
-    int show;            /* the answers to this many images are printed */
-    const char *errors;  /* the file that lists the wrong answers; NULL: nowhere */
+    int show;            /* print the predictions for this many images */
+    const char *errors;  /* the file that lists the wrong predictions, or NULL */
 };
 
-/* cache prune: what stays. */
+/* Limits of cache prune. */
 struct xt_prune_settings {
     int max_size;   /* MB; 0: no limit */
     double max_age; /* seconds; 0: no limit */
@@ -60,11 +59,11 @@ struct xt_warm_settings {
 };
 
 struct xt_bench_settings {
-    bool profile;        /* the time of each op */
-    bool why;            /* bench step: what makes it slow */
-    int beside;          /* busy processes to measure beside */
+    bool profile;        /* time each op */
+    bool why;            /* bench step: explain what makes it slow */
+    int beside;          /* busy processes to run beside the measurement */
     const char *against; /* the results of an earlier run, as --json wrote them; data check: images
-                            of which none may be among those that are checked */
+                            that must not occur among those checked */
 };
 
 struct xt_dataset_settings {
@@ -81,7 +80,7 @@ struct xt_output_settings {
     bool log_time;
 };
 
-/* What is asked for instead of, or before, the command's work. */
+/* Options that replace the command's work, or precede it. */
 struct xt_request_settings {
     const char *config;
     bool print_config;
@@ -91,7 +90,7 @@ struct xt_request_settings {
 };
 
 struct xt_settings {
-    /* no option: the processes that train together (ranks/ranks.h); NULL: this one, alone */
+    /* not an option: the ranks that train together (ranks/ranks.h); NULL: a single process */
     struct xt_ranks *ranks;
 
     struct xt_data_settings data;
@@ -111,10 +110,10 @@ struct xt_settings {
     struct xt_dataset_settings dataset;
     struct xt_output_settings output;
     struct xt_request_settings request;
-    const char *differences; /* diff: the file that lists what the two answer differently */
-    const char *page;        /* report: its file; NULL: found */
-    bool merge;              /* doctor: of the machines that files tell of */
-    bool small_shapes;       /* selftest: nothing else */
+    const char *differences; /* diff: the file that lists the images with different predictions */
+    const char *page;        /* report: output file; NULL: the default */
+    bool merge;              /* doctor: compare the reports of several machines */
+    bool small_shapes;       /* selftest: small shapes only */
 };
 
 #endif

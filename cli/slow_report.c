@@ -16,7 +16,7 @@ void xt_slow_report(struct xt_report *to, const struct xt_slow *slow, bool said)
     }
 }
 
-/* What a step is made of on the host's side; of a GPU alone. */
+/* Host time of a step by part; GPU only. */
 static void describe_step(struct xt_report *to, const struct xt_slow_facts *facts)
 {
     xt_report_add(to, "step_ms", NULL, "%f", 1e3 * facts->step);

@@ -52,7 +52,7 @@ static bool is_text(const cJSON *run, const char *key, const char *text)
     return own && strcmp(own, text) == 0;
 }
 
-/* The number, 0 where there is none. */
+/* The number; 0 if missing. */
 static double number(const cJSON *run, const char *key)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(run, key);

@@ -1,5 +1,5 @@
-/* xtrain bench infer: what a pass of inference takes in each type, and how near that is to its own
- * convolutions alone. */
+/* xtrain bench infer: the time of an inference pass in each type, compared with its lower bound,
+ * the network's convolutions. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ enum { TYPES = sizeof types / sizeof types[0] };
 static const int usual_batches[] = {1, 32};
 enum { USUAL_BATCHES = sizeof usual_batches / sizeof usual_batches[0] };
 
-/* Every type at each batch; --batch says which, else the usual ones. */
+/* Every type at each batch of --batch, or at the usual batches. */
 static enum xt_status list_runs(const struct xt_options *options, struct xt_bench_infer *bench,
                                 struct xt_err *err)
 {
@@ -51,7 +51,7 @@ static enum xt_status list_runs(const struct xt_options *options, struct xt_benc
     return status;
 }
 
-/* ---- what is said ---- */
+/* ---- reporting ---- */
 
 static double images_per_s(const struct xt_bench_infer_run *run)
 {
@@ -118,10 +118,10 @@ static enum xt_status measure(const struct xt_options *options, struct xt_bench_
     const struct xt_settings *s = &options->values;
     const struct xt_infer_settings settings = xt_options_infer(s);
     struct xt_progress progress;
-    /* A recipe's steps are the length of a training run. */
+    /* The recipe's steps are the length of a training run. */
     bool said = xt_options_source(options, "steps") >= XT_SOURCE_CONFIG;
     int64_t samples = said ? s->run.steps : SAMPLES;
-    /* Standard output belongs to the results. */
+    /* Standard output is for the results. */
     xt_progress_init(&progress, s->output.quiet, true);
     const struct xt_bench_observer observer = {.context = &progress, .progress = xt_progress_count};
     enum xt_status status = xt_bench_infer(

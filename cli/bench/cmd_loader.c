@@ -1,10 +1,11 @@
-/* xtrain bench loader: how fast batches come, against decoding alone.
+/* xtrain bench loader: the loader's throughput, compared with decoding only.
  *
- * Both are measured in turns, a fraction of a second each, so that what else the machine does
- * meanwhile takes from both. Decoding alone is whole images from bytes in memory, by as many
- * threads as the loader has workers; images that are made, and not decoded, are made.
+ * Both are measured alternately, a fraction of a second each, so that other load on the machine
+ * affects both. Decoding only is whole images from bytes in memory, by as many threads as the
+ * loader has workers; synthetic images are generated instead of decoded.
  *
- * With an XPU, also how fast batches cross to it. */
+ * With an XPU, also the rate of host-device transfers.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -31,7 +32,7 @@
 enum { ROUNDS = 8, FILES_BYTES_MAX = 256 << 20 };
 static const double round_seconds = 0.35;
 
-/* An image file's bytes; NULL where the sample is no file. */
+/* An image file's bytes; NULL if the sample is not a file. */
 struct file {
     uint8_t *bytes;
     size_t size;
@@ -39,7 +40,7 @@ struct file {
 
 struct bench {
     const struct xt_model_info *model;
-    struct xt_loaded_model *loaded; /* the same, of a file; NULL else */
+    struct xt_loaded_model *loaded; /* of a weight file, else NULL */
     struct xt_alphabet *alphabet;
     struct xt_source *source;
     struct xt_upload upload;
@@ -47,13 +48,13 @@ struct bench {
     struct xt_loader *loader;
     struct xt_cache *cache;
     char cache_path[64];
-    struct file *files; /* the first file_count of the source */
+    struct file *files; /* the first file_count files of the source */
     size_t file_count;
     double loader_images;
     double loader_seconds;
     double decode_images;
     double decode_seconds;
-    struct xt_device device; /* open with an XPU alone */
+    struct xt_device device; /* open with an XPU only */
     struct xt_bench_upload transfer;
 };
 
@@ -87,7 +88,7 @@ static enum xt_status open_source(struct bench *bench, const struct xt_settings 
     return xt_source_open(&bench->source, s->data.images, &options, err);
 }
 
-/* A bench has no run's folder: its cache is a file that goes when the bench ends. */
+/* A bench has no run folder: its cache is a temporary file. */
 static enum xt_status make_cache_file(struct bench *bench, struct xt_err *err)
 {
     snprintf(bench->cache_path, sizeof bench->cache_path, "xtrain-cache-XXXXXX");
@@ -127,7 +128,7 @@ static enum xt_status open_loader(struct bench *bench, const struct xt_settings 
     return status ? status : xt_loader_create(&bench->loader, &bench->config, err);
 }
 
-/* The files' bytes, as far as memory is given to them. A sample that is no file has none. */
+/* Reads the files' bytes, up to the memory limit. Samples that are not files have none. */
 static enum xt_status read_files(struct bench *bench, struct xt_err *err)
 {
     const struct xt_source *source = bench->source;
@@ -167,7 +168,7 @@ static void *decode(void *argument)
         size_t first = atomic_fetch_add(decoding->next, STRETCH);
         for (size_t i = 0; i < STRETCH && !decoding->status; i++) {
             enum xt_status status = decode_one(decoding, (first + i) % bench->file_count);
-            /* A bad image is the loader's to count. */
+            /* The loader counts bad images. */
             decoding->status = status == XT_ERR_DATA ? XT_OK : status;
             decoding->done++;
         }
@@ -214,7 +215,7 @@ static enum xt_status take_batch(struct bench *bench, int *count, struct xt_err 
     return XT_OK;
 }
 
-/* The batches that were made ahead while others ran do not count. */
+/* Batches prepared while others ran do not count. */
 static enum xt_status loader_round(struct bench *bench, struct xt_err *err)
 {
     int count = 0;
@@ -241,7 +242,7 @@ static enum xt_status measure(struct bench *bench, struct decoding *decodings, s
         status = xt_stop_check(err, "before all rounds were timed");
         if (!status)
             status = loader_round(bench, err);
-        /* The first round finds caches cold. */
+        /* The first round starts with cold caches. */
         if (i == 0)
             bench->loader_images = bench->loader_seconds = 0;
         if (!status && i > 0)
@@ -271,7 +272,7 @@ static enum xt_status measure_all(struct bench *bench, struct xt_err *err)
     return status;
 }
 
-/* How fast batches cross to the device, where they have to. */
+/* Measures transfers to the device, if batches need them. */
 static enum xt_status measure_transfer(struct bench *bench, const struct xt_settings *s,
                                        struct xt_err *err)
 {
@@ -354,7 +355,7 @@ static enum xt_status run(struct bench *bench, const struct xt_settings *s, stru
     size_t bad_count = 0;
     if (!status)
         status = xt_loader_bad(bench->loader, &bad, &bad_count, err);
-    /* The loader's threads rest by then: their slots are full. */
+    /* The loader's threads are idle by then: their slots are full. */
     if (!status)
         status = measure_transfer(bench, s, err);
     if (!status)

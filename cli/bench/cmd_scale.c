@@ -1,6 +1,5 @@
-/* xtrain bench scale: the same batch by 1, 2 and 4 ranks on this machine, each a short run under
- * mpirun, as anyone would start it.
- */
+/* xtrain bench scale: the same batch on 1, 2 and 4 ranks of this machine, each a short run under
+ * mpirun. */
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
@@ -24,7 +23,7 @@ enum { STEPS = 24, RUNS = 3 };
 struct scale_run {
     int ranks;
     double images_per_s;                    /* of the second half of the steps */
-    double gradients, norms, other, beside; /* shares; NAN alone */
+    double gradients, norms, other, beside; /* shares; NAN for a single process */
 };
 
 struct scale {
@@ -34,7 +33,7 @@ struct scale {
     int count;
 };
 
-/* Where the run goes, and what it says. */
+/* The run's folder and output file. */
 static enum xt_status append_places(const struct scale *scale, int ranks, struct xt_str *line,
                                     struct xt_err *err)
 {
@@ -49,7 +48,7 @@ static enum xt_status append_places(const struct scale *scale, int ranks, struct
     return status ? status : xt_str_append_word(line, path, err);
 }
 
-/* The line that starts so many ranks. */
+/* The command that starts `ranks` processes. */
 static enum xt_status build_line(const struct scale *scale, int ranks, struct xt_str *line,
                                  struct xt_err *err)
 {
@@ -89,7 +88,7 @@ static double number(const cJSON *object, const char *key)
     return cJSON_IsNumber(item) ? item->valuedouble : NAN;
 }
 
-/* What the run's end says as JSON, in one line. */
+/* Reads the JSON line that the run ends with. */
 static void read_end(const char *text, struct scale_run *run)
 {
     cJSON *json = cJSON_Parse(text);
@@ -102,7 +101,7 @@ static void read_end(const char *text, struct scale_run *run)
     cJSON_Delete(json);
 }
 
-/* What it said, where it failed: its last error, else the first line that mpirun said in words. */
+/* Reports a failed run's output: its last error, else the first line of mpirun. */
 static enum xt_status fail(const struct scale *scale, int ranks, struct xt_err *err)
 {
     char path[96];

@@ -1,8 +1,8 @@
-/* xtrain bench start: what a start takes with an empty kernel cache and with a filled one.
+/* xtrain bench start: start-up time with an empty kernel cache and with a filled one.
  *
- * Each start is a process of its own, with the same cache folder, which is made for the bench and
- * goes with it. On the CPU there is no such cache: there the second start shows what a first one
- * owes to files not being in memory yet. */
+ * Each start is its own process, with a temporary cache folder shared by both. The CPU needs no
+ * such cache: there the second start shows the effect of files that are already in memory.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@
 #include "cli/report.h"
 #include "models/registry.h"
 
-/* More than any compiler takes. */
+/* longer than any compilation */
 enum { SECONDS_MOST = 4 * 3600 };
 
 /* Both starts of one type. */
@@ -28,7 +28,7 @@ struct pair {
 
 struct bench {
     const struct xt_options *options;
-    struct xt_scratch scratch; /* of the kernel caches */
+    struct xt_scratch scratch; /* for the kernel caches */
     struct pair *pairs;
     int count;
 };
@@ -38,7 +38,7 @@ struct outcome {
     struct xt_start start;
 };
 
-/* In a child. A cache that the user named is not empty, and is not the bench's to fill. */
+/* Runs in a child. A cache that the user named is not empty, and must not be filled by a bench. */
 static void start_once(const void *argument, void *result)
 {
     const struct xt_train_settings *settings = argument;
@@ -70,7 +70,7 @@ static enum xt_status measure(const struct xt_train_settings *settings, struct x
     return XT_OK;
 }
 
-/* One type: with an empty cache, then with what that left. */
+/* Measures one type: with an empty cache, then with the cache that the first start filled. */
 static enum xt_status measure_pair(const struct bench *bench, int index, struct xt_err *err)
 {
     struct xt_settings settings = bench->options->values;
@@ -91,14 +91,14 @@ static enum xt_status measure_pair(const struct bench *bench, int index, struct 
     return status;
 }
 
-/* CPU time is what a machine with other work to do does not change. */
+/* CPU time is hardly affected by other load. */
 static struct xt_span ratio(const struct pair *pair)
 {
     return (struct xt_span){.wall = pair->cold.all.wall / pair->warm.all.wall,
                             .cpu = pair->cold.all.cpu / pair->warm.all.cpu};
 }
 
-/* A phase of one of the starts: two columns of the phase's row. */
+/* A phase of one start: two columns of the phase's row. */
 static void add_span(struct xt_report *row, struct xt_report *start, const char *key,
                      const char *title, const struct xt_span *span)
 {

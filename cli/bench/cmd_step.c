@@ -1,7 +1,8 @@
-/* xtrain bench step: what a training step takes, and how near that is to the convolutions alone.
+/* xtrain bench step: the time of a training step, compared with its lower bound, the network's
+ * convolutions.
  *
- * Lists of devices, batches, types and busy processes beside give a run each. Every one of several
- * runs has a process of its own, so that peak memory and first step are its alone.
+ * Each combination of devices, batches, types and numbers of busy processes is one run. Several
+ * runs each get their own process, so that peak memory and first step are not shared.
  */
 #include <math.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@ struct command {
 
 static int steps_to_time(const struct xt_options *options)
 {
-    /* A recipe's steps are the length of a training run. */
+    /* The recipe's steps are the length of a training run. */
     bool said = xt_options_source(options, "steps") >= XT_SOURCE_CONFIG;
     int64_t steps = said ? options->values.run.steps : STEPS;
     return steps > STEPS_MAX ? STEPS_MAX : (int)steps;
@@ -38,7 +39,7 @@ static enum xt_status measure(const struct command *command, const struct xt_set
                               struct xt_bench_step *result, struct xt_err *err)
 {
     struct xt_progress progress;
-    /* Standard output belongs to the results. */
+    /* Standard output is for the results. */
     xt_progress_init(&progress, settings->output.quiet, true);
     const struct xt_bench_observer observer = {.context = &progress, .progress = xt_progress_count};
     const struct xt_train_settings training = xt_options_train(settings);
@@ -48,7 +49,7 @@ static enum xt_status measure(const struct command *command, const struct xt_set
     return status;
 }
 
-/* ---- a run in a process of its own ---- */
+/* ---- a run in its own process ---- */
 
 struct job {
     const struct command *command;
@@ -126,7 +127,7 @@ static enum xt_status pick(const struct xt_options *options, int index,
     return status;
 }
 
-/* What there is to compare with, before anything is measured. */
+/* Checks the file to compare with before anything is measured. */
 static enum xt_status check_old(const struct command *command, struct xt_err *err)
 {
     enum xt_status status = XT_OK;

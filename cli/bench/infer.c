@@ -11,11 +11,12 @@
 #include "infer/network/network_build.h"
 
 enum { WARM_UP = 2, IMAGENET_CLASSES = 1000, REPEATS_MAX = 10000 };
-/* A sample lasts at least as long, so that the clock and single interruptions count for little. */
+/* A sample lasts at least this long, so that clock resolution and single interruptions matter
+ * little. */
 static const double sample_seconds = 0.02;
 
-/* A pass may keep of a tensor no more than a slice. So the convolutions alone have a network of
- * their own, which goes op by op and which a pass has filled with numbers. */
+/* In a pass, only a slice of a tensor may be in memory. So the convolutions are timed in a network
+ * of their own, run op by op, whose tensors one pass has filled. */
 struct work {
     struct xt_network network;
     struct xt_network lower_bound;
@@ -65,7 +66,7 @@ static enum xt_status run_convolutions(struct work *work, struct xt_err *err)
     return xt_graph_convolutions_alone(work->lower_bound.graph, false, err);
 }
 
-/* What int8 needs to know of the network's tensors. */
+/* Finds the tensors' ranges for int8. */
 static enum xt_status find_ranges(struct work *work, struct xt_err *err)
 {
     struct xt_network *network = &work->network;
@@ -81,7 +82,7 @@ static enum xt_status find_ranges(struct work *work, struct xt_err *err)
     return status;
 }
 
-/* The graphs of one run; of int8 first the one that shows the ranges. */
+/* Builds the graphs of one run; for int8 first the one that finds the ranges. */
 static enum xt_status build(struct work *work, const struct xt_network_settings *settings,
                             const struct xt_bench_infer_run *run, struct xt_err *err)
 {
@@ -103,7 +104,7 @@ static enum xt_status build(struct work *work, const struct xt_network_settings 
 
 typedef enum xt_status work_function(struct work *work, struct xt_err *err);
 
-/* The mean of `repeats` runs in a row. */
+/* The mean of `repeats` consecutive runs. */
 static enum xt_status time_one(struct work *work, work_function *function, int repeats,
                                double *seconds, struct xt_err *err)
 {

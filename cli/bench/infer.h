@@ -1,9 +1,9 @@
-/* Times inference: whole passes (bytes in memory to logits) and, in turns with them, the same
- * network's convolutions alone, which are the floor of a pass.
+/* Times inference: whole passes (bytes in memory to logits) and, alternating with them, the same
+ * network's convolutions, the lower bound of a pass.
  *
- * Every pass reads one batch of random bytes; no label, no decoding of images or answers. The
- * weights are random unless the settings name some: the time does not depend on them. int8's ranges
- * come from the random bytes. One thread; opens a device of its own.
+ * Every pass reads one batch of random bytes; labels, image decoding and decoding of predictions
+ * are not included. The weights are random unless the settings name a file: the time does not
+ * depend on them. int8's ranges come from the random bytes. One thread; opens its own device.
  */
 #ifndef XT_CLI_BENCH_INFER_H
 #define XT_CLI_BENCH_INFER_H
@@ -13,7 +13,7 @@
 #include "infer/network/network.h"
 #include "cli/settings.h"
 
-/* What one op took in a pass. */
+/* Time of one op in a pass. */
 struct xt_bench_infer_op {
     char name[64];
     char kind[32];
@@ -22,14 +22,14 @@ struct xt_bench_infer_op {
 };
 
 struct xt_bench_infer_run {
-    /* what to time */
+    /* input */
     enum xt_amp amp;
     bool fuse;
     int batch;
-    /* what came of it */
+    /* results */
     double pass_s; /* medians */
     double conv_s;
-    double others; /* part of the machine's CPU time that others took meanwhile; -1: not known */
+    double others; /* share of the machine's CPU time that others used meanwhile; -1: unknown */
     struct xt_bench_infer_op *ops; /* means over all timed passes */
     int op_count;
 };
@@ -39,18 +39,18 @@ struct xt_bench_infer {
     int threads;
     int classes;
     int width, height;
-    struct xt_bench_infer_run *runs; /* the caller's array; what to time filled in */
+    struct xt_bench_infer_run *runs; /* the caller's array, with the inputs set */
     int count;
 };
 
-/* Times each run by `samples` (at least 1) samples of at least 20 ms each. Clear the result also
- * after a failure. XT_INTERRUPTED or XT_STOPPED where a signal asked to stop. */
+/* Times each run with `samples` (at least 1) samples of at least 20 ms each. Clear the result also
+ * after a failure. XT_INTERRUPTED or XT_STOPPED if a signal requested a stop. */
 enum xt_status xt_bench_infer(struct xt_bench_infer *bench,
                               const struct xt_infer_settings *settings, int samples,
                               const struct xt_bench_observer *observer, struct xt_err *err);
 void xt_bench_infer_clear(struct xt_bench_infer *bench);
 
-/* Of the rate that the convolutions alone would allow. */
+/* The share of the rate that the lower bound allows. */
 double xt_bench_infer_share(const struct xt_bench_infer_run *run);
 
 #endif

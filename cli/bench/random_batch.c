@@ -11,7 +11,7 @@ static void fill_labels(struct xt_random_batch *random, const struct xt_network 
 {
     int classes = network->graph->logits->c;
     int time_steps = network->model->time_steps;
-    /* CTC: with a blank between equal neighbours a label takes up to twice its length. */
+    /* CTC: with a blank between equal neighbours a label needs up to twice its length. */
     int length = time_steps == 0                 ? 1
                  : time_steps / 2 < LABEL_LENGTH ? time_steps / 2
                                                  : LABEL_LENGTH;

@@ -1,7 +1,6 @@
-/* A batch of random pixels and labels for a trainer's network, in its first slot and, where its
- * batches cross to a device, there already: for benches, whose steps are to be the same work each
- * time and no loading.
- */
+/* A batch of random pixels and labels for a trainer's network, in its first slot and already
+ * transferred if the device needs that: for benches, whose steps must do the same work each time
+ * without a loader. */
 #ifndef XT_CLI_BENCH_RANDOM_BATCH_H
 #define XT_CLI_BENCH_RANDOM_BATCH_H
 
@@ -14,7 +13,7 @@ struct xt_random_batch {
     int *label_lengths;
 };
 
-/* The same for the same network and batch. Clear it also after a failure. */
+/* Deterministic for a network and batch. Clear it also after a failure. */
 enum xt_status xt_random_batch_init(struct xt_random_batch *random, struct xt_trainer *trainer,
                                     struct xt_err *err);
 void xt_random_batch_clear(struct xt_random_batch *random);

@@ -1,4 +1,4 @@
-/* The phases of a start, by name. Nothing here measures. Not thread-safe. */
+/* The phases of a start, by name. Measures nothing. Not thread-safe. */
 #ifndef XT_CLI_BENCH_START_REPORT_H
 #define XT_CLI_BENCH_START_REPORT_H
 
@@ -14,11 +14,10 @@ struct xt_start_phase {
     struct xt_span span;
 };
 
-/* The last one is what the others leave of xt_start's `all`; XT_START_PHASES is all of it. */
+/* The last phase is the rest of xt_start's `all`; XT_START_PHASES is the total. */
 struct xt_start_phase xt_start_phase(const struct xt_start *start, int phase);
 
-/* For a training run: a line a phase that took more than `least` seconds, nothing for quick ones.
- */
+/* For a training run: one line for each phase longer than `least` seconds. */
 void xt_start_print(const struct xt_start *start, double least, FILE *out);
 
 #endif

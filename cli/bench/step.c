@@ -19,7 +19,7 @@
 
 enum { WARM_UP = 3, TURN = 2 };
 
-/* Of each timed step, beside its ops. */
+/* Parts of each timed step beside its ops. */
 enum line { LINE_STEP, LINE_REFRESH, LINE_LOSS, LINE_UPDATE, LINE_COUNT };
 
 struct bench {
@@ -28,7 +28,7 @@ struct bench {
     struct xt_slow_watch slow;
     struct xt_random_batch random;
     int steps;
-    int done;         /* warm-up not counted */
+    int done;         /* warm-up not included */
     double *conv;     /* [steps] */
     double *lines;    /* [steps][LINE_COUNT] */
     double *op_times; /* [steps][2 * ops]: forward, backward */
@@ -37,8 +37,7 @@ struct bench {
 
 /* ---- the process ---- */
 
-/* The largest resident size so far. The kernel's own count comes first: getrusage's also knows what
- * the process was before exec. */
+/* Peak resident set size. /proc comes first: getrusage also counts the process before exec. */
 static double peak_rss(void)
 {
     char line[256];
@@ -125,7 +124,7 @@ static enum xt_status time_convolutions(struct bench *bench, double *seconds, st
 {
     struct xt_network *network = bench->network;
     struct xt_graph *graph = network->graph;
-    /* Following the update is the next step's work; at a rate of 0 the copies hold what they should
+    /* Updating copies of the parameters is the next step's work; at a rate of 0 they are unchanged
      * anyway. */
     uint64_t version = graph->params_version;
     graph->params_version = network->params.version;
@@ -150,7 +149,7 @@ static enum xt_status warm_up(struct bench *bench, double start, struct xt_bench
     return status ? status : time_convolutions(bench, &seconds, err);
 }
 
-/* TURN steps, then the convolutions as often. */
+/* TURN steps, then as many runs of the convolutions. */
 static enum xt_status measure(struct bench *bench, struct xt_err *err)
 {
     enum xt_status status = XT_OK;
@@ -166,7 +165,7 @@ static enum xt_status measure(struct bench *bench, struct xt_err *err)
     return status;
 }
 
-/* As they run in training: an op whose time is taken is waited for. */
+/* Steps as in training: per-op timing would add a wait to each op. */
 static enum xt_status watch_steps(struct bench *bench, struct xt_slow_watch *watch,
                                   struct xt_monitor *monitor, struct xt_err *err)
 {
@@ -229,7 +228,7 @@ double xt_bench_share(const struct xt_bench_step *result)
     return result->conv_s / result->step_s;
 }
 
-/* A step counts where it is among the middle half by time. */
+/* A step counts if it is in the middle half by time. */
 static bool is_middle(const struct bench *bench, int step)
 {
     double time = bench->lines[(size_t)step * LINE_COUNT + LINE_STEP];
@@ -298,7 +297,7 @@ static enum xt_status report(struct bench *bench, struct xt_bench_step *out, str
     /* A bench saves nothing. */
     struct xt_memory_plan plan = xt_trainer_memory_plan(bench->trainer);
     out->planned_bytes = plan.host.all - plan.host.parts[XT_MEMORY_FILES];
-    /* op_times is free again, and has room for the steps' times in a row. */
+    /* op_times is no longer needed, and has room for the steps' times. */
     for (int i = 0; i < bench->steps; i++)
         bench->op_times[i] = bench->lines[(size_t)i * LINE_COUNT + LINE_STEP];
     out->step_s = xt_bench_median(bench->op_times, bench->steps);

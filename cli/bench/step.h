@@ -1,11 +1,10 @@
 /* Times whole training steps (forward, loss, backward, update) and, between them, the network's
- * convolutions alone, which are the floor of a step.
+ * convolutions, the lower bound of a step.
  *
- * A few steps and as many runs of the convolutions take turns, so that whatever else the machine
- * does hits both alike. Data is no part of it: every step reads one slot of random bytes with
- * random labels, and the learning rate is 0, so that each step is the same work. With --why there
- * are more steps, whose ops are not timed, to see what makes them slow. One thread; opens a device
- * of its own.
+ * A few steps alternate with as many runs of the convolutions, so that other load on the machine
+ * affects both alike. Data loading is not included: every step reads one slot of random bytes with
+ * random labels, and the learning rate is 0, so that each step is the same work. With --why further
+ * steps without per-op timing show what makes them slow. One thread; opens its own device.
  */
 #ifndef XT_CLI_BENCH_STEP_H
 #define XT_CLI_BENCH_STEP_H
@@ -15,22 +14,22 @@
 #include "cli/settings.h"
 #include "train/watch/slow.h"
 
-/* Seconds, arithmetic and bytes of one step: forward, backward. */
+/* Seconds, arithmetic and bytes of one op in a step: forward, backward. */
 struct xt_bench_op {
     char name[64];
     char kind[32];
     enum xt_dtype dtype;
     double seconds[2];
     double flops[2];
-    double bytes[2]; /* of the values and gradients touched, each counted once */
+    double bytes[2]; /* of the values and gradients accessed, each counted once */
 };
 
-/* Where a step's time goes: means over the middle half of the steps by time. */
+/* Time of a step by part: means over the middle half of the steps by time. */
 struct xt_bench_profile {
-    double step_s; /* the whole, measured around it */
+    double step_s; /* the whole step */
     double refresh_s;
     double loss_s;
-    double update_s; /* clipping too */
+    double update_s; /* including clipping */
     double sum_s;    /* of all parts */
     int op_count;
     struct xt_bench_op *ops;
@@ -46,33 +45,32 @@ struct xt_bench_step {
     double conv_s;       /* median */
     double first_step_s; /* from the process's start to the end of the first step */
     double peak_rss_bytes;
-    double planned_bytes; /* of the memory plan */
-    double others;        /* part of the machine's CPU time that others took meanwhile, 0 to 1; -1:
-                             not known */
+    double planned_bytes; /* from the memory plan */
+    double others;        /* share of the machine's CPU time that others used meanwhile, 0 to 1; -1:
+                             unknown */
     struct xt_bench_profile profile;
-    struct xt_slow_facts
-        facts; /* with --why: what makes the steps slow, and what it is judged by */
+    struct xt_slow_facts facts; /* with --why: what makes the steps slow, and the evidence */
     struct xt_slow slow;
 };
 
-/* Told after each step; `all` counts the warm-up too. */
+/* Called after each step; `all` includes the warm-up. */
 struct xt_bench_observer {
     void *context;
     void (*progress)(void *context, int done, int all);
 };
 
-/* Times `steps` steps (at least 1). Clear the result also after a failure. XT_INTERRUPTED
- * or XT_STOPPED where a signal asked to stop. */
+/* Times `steps` steps (at least 1). Clear the result also after a failure. XT_INTERRUPTED or
+ * XT_STOPPED if a signal requested a stop. */
 enum xt_status xt_bench_step(struct xt_bench_step *out, const struct xt_train_settings *settings,
                              int steps, bool why, const struct xt_bench_observer *observer,
                              struct xt_err *err);
 void xt_bench_step_clear(struct xt_bench_step *result);
 
 double xt_bench_images_per_s(const struct xt_bench_step *result);
-/* Of the rate that the convolutions alone would allow. */
+/* The share of the rate that the lower bound allows. */
 double xt_bench_share(const struct xt_bench_step *result);
 
-/* The median; orders `values`. */
+/* The median; sorts `values`. */
 double xt_bench_median(double *values, int count);
 
 #endif

@@ -17,7 +17,7 @@ static int fastest_of(const struct xt_bench_run *runs, int count)
 
 /* ---- a profile ---- */
 
-/* Amount per second in units of 1e9, where the amount is known and the time is some. */
+/* Amount per second in units of 1e9, if the amount is known and the time is not zero. */
 static double rate_of(double amount, double seconds)
 {
     return amount > 0 && seconds > 0 ? amount / seconds / 1e9 : NAN;
@@ -51,7 +51,7 @@ static void add_op(struct xt_bench_op *sum, const struct xt_bench_op *op)
     }
 }
 
-/* A row for all ops of a kind and type, in the order in which the first of them come. */
+/* A row for all ops of a kind and type, in order of first use. */
 static void describe_kinds(struct xt_report *table, const struct xt_bench_profile *p)
 {
     for (int i = 0; i < p->op_count; i++) {

@@ -14,16 +14,16 @@ struct bench {
     struct xt_device *device;
     struct xt_upload ways[2]; /* pinned, pageable */
     struct xt_device_memory floats;
-    struct xt_transfer work; /* from a way's buffer to the floats */
+    struct xt_transfer work; /* from a slot's buffer to the floats */
     int repeats;             /* of the work, in each step */
 };
 
-/* A thread that uploads while the step's work goes on; both meet before and after. */
+/* A thread that uploads while the step's work runs; both synchronise before and after. */
 struct mover {
     pthread_t thread;
     pthread_barrier_t meeting;
     struct xt_upload *upload;
-    int step; /* whose batch is to be moved; -1: the end */
+    int step; /* whose batch to upload; -1: stop */
     struct xt_err err;
 };
 
@@ -57,7 +57,7 @@ static void *move_on(void *argument)
     }
 }
 
-/* Steps for a turn's time, each batch moved while the one before is computed with. */
+/* Runs steps for one turn; each batch is uploaded while the previous one is computed. */
 static enum xt_status run_overlapped(const struct bench *bench, struct xt_upload *upload,
                                      int *steps, struct xt_err *err)
 {
@@ -101,7 +101,7 @@ static enum xt_status run_in_turn(const struct bench *bench, struct xt_upload *u
     return status;
 }
 
-/* Seconds of one upload and of one piece of work, each alone; and so how many pieces a step has. */
+/* Times one upload and one piece of work in isolation, and derives how many pieces a step has. */
 static enum xt_status calibrate(struct bench *bench, double *upload_s, double *compute_s,
                                 struct xt_err *err)
 {
@@ -142,7 +142,7 @@ static enum xt_status measure(struct bench *bench, struct xt_bench_upload *out, 
             break;
         status = out->rows[row].overlapped ? run_overlapped(bench, upload, &done, err)
                                            : run_in_turn(bench, upload, &done, err);
-        /* The first round finds caches cold. */
+        /* The first round starts with cold caches. */
         if (turn < XT_BENCH_UPLOAD_ROWS)
             continue;
         seconds[row] += xt_thread_seconds() - start;

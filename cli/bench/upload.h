@@ -1,9 +1,9 @@
-/* How fast batches cross to a device: from pinned and from pageable slots, alone and while the
+/* Transfer rate of batches to a device: from pinned and from pageable slots, alone and while the
  * device computes.
  *
- * Slots hold bytes already, so that no decoding is part of it. The device's work is the batch's
- * conversion to float32, as often as it takes to be as long as a pinned upload: so where both
- * overlap fully, the rate doubles. The four ways take turns, a fraction of a second each.
+ * Slots hold bytes, so that decoding is not included. The device's work is the batch's conversion
+ * to float32, repeated until it takes as long as a pinned upload: full overlap doubles the rate.
+ * The four cases alternate, a fraction of a second each.
  */
 #ifndef XT_CLI_BENCH_UPLOAD_H
 #define XT_CLI_BENCH_UPLOAD_H
@@ -26,11 +26,11 @@ struct xt_bench_upload_row {
 struct xt_bench_upload {
     double upload_s;            /* one batch from a pinned slot, alone */
     double compute_s;           /* the device's work beside each upload, alone */
-    enum xt_pointer_kind slots; /* what the driver says that pinned slots are */
+    enum xt_pointer_kind slots; /* how the driver classifies pinned slots */
     struct xt_bench_upload_row rows[XT_BENCH_UPLOAD_ROWS];
 };
 
-/* For batches of [batch][height][width][3] bytes and a device that they have to cross to. */
+/* For batches of [batch][height][width][3] bytes and a device that needs transfers. */
 enum xt_status xt_bench_upload(struct xt_bench_upload *out, struct xt_device *device, int batch,
                                int height, int width, struct xt_err *err);
 

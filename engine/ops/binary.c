@@ -16,12 +16,6 @@ static bool is_whole(const struct xt_op *op, int i)
 
 /* ---- the program ---- */
 
-static struct xt_operand dense(const struct xt_tensor *t, const struct xt_buffer *buffer)
-{
-    return xt_operand_dense(xt_in_buffer(buffer), xt_dtype_dnnl(t->dtype), XT_DENSE_AXES,
-                            (int64_t[]){t->n, t->h, t->w, t->c});
-}
-
 /* The input whose gradient lies in the output's: -1: none. */
 static int sharing(const struct xt_op *op, const struct xt_graph *graph)
 {
@@ -65,8 +59,8 @@ static void add_gradient(struct xt_op *op, struct xt_graph *graph, int i,
     const struct xt_tensor *t = xt_op_in(op, i);
     const struct xt_tensor *out = xt_op_out(op, 0);
     struct xt_operand dy = xt_operand_tensor(out, out->grad[0]);
-    struct xt_operand behind = dense(out, out->grad[0]);
-    struct xt_operand before = dense(t, xt_op_in_grad(op, i));
+    struct xt_operand behind = xt_operand_channels_last(out, out->grad[0]);
+    struct xt_operand before = xt_operand_channels_last(t, xt_op_in_grad(op, i));
     if (multiplies(op) && is_whole(op, i)) {
         struct xt_operand dx = xt_operand_tensor(t, xt_op_in_grad(op, i));
         xt_program_binary(&op->program, XT_BACKWARD, dnnl_binary_mul, &dy, &in[1 - i], &dx, NULL);

@@ -4,17 +4,6 @@
 #include "engine/ops/ops.h"
 #include "engine/ops/reference.h"
 
-/* A tensor's dimensions are n, c, h, w. */
-static int dimension_of(enum xt_axis axis)
-{
-    return axis == XT_AXIS_C ? 1 : axis == XT_AXIS_H ? 2 : 3;
-}
-
-static int size_along(const struct xt_tensor *t, enum xt_axis axis)
-{
-    return axis == XT_AXIS_C ? t->c : axis == XT_AXIS_H ? t->h : t->w;
-}
-
 /* ---- the program ---- */
 
 /* The input of all samples. */
@@ -35,18 +24,11 @@ static struct xt_operand part_of(const struct xt_op *op, int i, const struct xt_
 {
     enum xt_axis axis = ((const struct xt_concat_op *)op)->axis;
     struct xt_operand part = xt_operand_tensor(xt_op_out(op, 0), buffer);
-    int dimension = dimension_of(axis);
+    int dimension = xt_axis_dimension(axis);
     for (int k = 0; k < i; k++)
-        part.offsets[dimension] += size_along(xt_op_in(op, k), axis);
-    part.dims[dimension] = size_along(xt_op_in(op, i), axis);
+        part.offsets[dimension] += xt_axis_size(xt_op_in(op, k), axis);
+    part.dims[dimension] = xt_axis_size(xt_op_in(op, i), axis);
     return part;
-}
-
-/* n, h, w, c in that order, which sums go by. */
-static struct xt_operand dense(const struct xt_tensor *t, const struct xt_buffer *buffer)
-{
-    return xt_operand_dense(xt_in_buffer(buffer), xt_dtype_dnnl(t->dtype), XT_DENSE_AXES,
-                            (int64_t[]){t->n, t->h, t->w, t->c});
 }
 
 /* Room for an expanded input, once as sums take it and once as copies do. */
@@ -54,7 +36,7 @@ static struct xt_operand add_room(struct xt_op *op, struct xt_graph *graph, enum
                                   int i, struct xt_operand *as_tensor)
 {
     struct xt_tensor all = whole(op, i);
-    struct xt_operand shape = dense(&all, NULL);
+    struct xt_operand shape = xt_operand_channels_last(&all, NULL);
     struct xt_operand room = xt_op_room(op, graph, phase, shape.dtype, shape.dims);
     *as_tensor = xt_operand_tensor(&all, room.place.buffer);
     return room;
@@ -67,7 +49,7 @@ static void add_forward(struct xt_op *op, struct xt_graph *graph, int i)
     if (is_expanded(op, i)) {
         const struct xt_tensor *in = xt_op_in(op, i);
         struct xt_operand room = add_room(op, graph, XT_FORWARD, i, &from);
-        struct xt_operand sample = dense(in, in->value);
+        struct xt_operand sample = xt_operand_channels_last(in, in->value);
         xt_op_expand(op, graph, XT_FORWARD, &sample, &room);
     } else {
         from = xt_op_numbers(op, graph, i);
@@ -85,7 +67,7 @@ static void add_backward(struct xt_op *op, struct xt_graph *graph, int i)
         return;
     }
     struct xt_operand room = add_room(op, graph, XT_BACKWARD, i, &to);
-    struct xt_operand sums = dense(in, xt_op_in_grad(op, i));
+    struct xt_operand sums = xt_operand_channels_last(in, xt_op_in_grad(op, i));
     xt_program_reorder(&op->program, XT_BACKWARD, &part, &to);
     xt_op_sum(op, graph, XT_BACKWARD, &room, &sums);
 }
@@ -132,8 +114,8 @@ static enum xt_status copy_all(struct xt_reference_op *reference, bool backward)
     int first = 0;
     for (int i = 0; i < reference->op->input_count; i++) {
         copy(reference, i, first, backward);
-        first += size_along(xt_op_in(reference->op, i),
-                            ((const struct xt_concat_op *)reference->op)->axis);
+        first += xt_axis_size(xt_op_in(reference->op, i),
+                              ((const struct xt_concat_op *)reference->op)->axis);
     }
     return XT_OK;
 }
@@ -167,7 +149,8 @@ const struct xt_op_kind xt_kind_concat = {
 static bool fits(const struct xt_tensor *first, const struct xt_tensor *t, enum xt_axis axis)
 {
     for (int i = 0; i < XT_AXES; i++)
-        if (i != (int)axis && size_along(t, (enum xt_axis)i) != size_along(first, (enum xt_axis)i))
+        if (i != (int)axis &&
+            xt_axis_size(t, (enum xt_axis)i) != xt_axis_size(first, (enum xt_axis)i))
             return false;
     return true;
 }
@@ -188,13 +171,13 @@ struct xt_tensor *xt_graph_concat(struct xt_graph *graph, struct xt_tensor *cons
                                    in[i]->name, in[i]->h, in[i]->w, in[i]->c, in[0]->name, in[0]->h,
                                    in[0]->w, in[0]->c);
         n = in[i]->n > n ? in[i]->n : n;
-        length += size_along(in[i], axis);
+        length += xt_axis_size(in[i], axis);
     }
     if (!concat || !count)
         return xt_graph_refuse(graph, XT_ERR_USAGE, "%s: nothing is put together", name);
     concat->axis = axis;
     for (int i = 0; i < XT_AXES; i++)
-        shape[i] = i == (int)axis ? length : size_along(in[0], (enum xt_axis)i);
+        shape[i] = i == (int)axis ? length : xt_axis_size(in[0], (enum xt_axis)i);
     struct xt_tensor *out =
         xt_op_write(&concat->op, graph, name, n, shape[XT_AXIS_H], shape[XT_AXIS_W],
                     shape[XT_AXIS_C], xt_op_numbers_type(graph, in[0]));

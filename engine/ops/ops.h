@@ -106,8 +106,20 @@ enum xt_dtype xt_op_numbers_type(const struct xt_graph *graph, const struct xt_t
 /* The input as numbers to compute with: int8 becomes what it stands for first, in float32. */
 struct xt_operand xt_op_numbers(struct xt_op *op, struct xt_graph *graph, int i);
 
-/* ops/reduce.c, of dense operands n, h, w, c. Room for one in a phase. */
+/* Where a tensor's operand has an axis, and how long that is. */
+static inline int xt_axis_dimension(enum xt_axis axis)
+{
+    return axis == XT_AXIS_C ? 1 : axis == XT_AXIS_H ? 2 : 3;
+}
+static inline int xt_axis_size(const struct xt_tensor *t, enum xt_axis axis)
+{
+    return axis == XT_AXIS_C ? t->c : axis == XT_AXIS_H ? t->h : t->w;
+}
+
+/* ops/reduce.c, of dense operands n, h, w, c: a tensor as one; room for one in a phase. */
 enum { XT_DENSE_AXES = 4 };
+struct xt_operand xt_operand_channels_last(const struct xt_tensor *t,
+                                           const struct xt_buffer *buffer);
 struct xt_operand xt_op_room(struct xt_op *op, struct xt_graph *graph, enum xt_phase phase,
                              dnnl_data_type_t dtype, const int64_t *dims);
 /* `to` is the sum of `from` over the axes where it has 1. */

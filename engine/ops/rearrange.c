@@ -14,18 +14,12 @@ struct layouts {
     struct xt_operand in, out;
 };
 
-/* A tensor's operand has its axes as c, h, w, behind n. */
-static int dimension_of(enum xt_axis axis)
-{
-    return axis == XT_AXIS_C ? 1 : axis == XT_AXIS_H ? 2 : 3;
-}
-
 /* An axis from which every step-th element is taken becomes two: [.. / step][step]. */
 static struct layouts slice_of(const struct xt_rearrange_op *slice)
 {
     struct layouts l = {xt_operand_tensor(xt_op_in(&slice->op, 0), NULL),
                         xt_operand_tensor(xt_op_out(&slice->op, 0), NULL)};
-    int axis = dimension_of(slice->axis);
+    int axis = xt_axis_dimension(slice->axis);
     int last = l.in.ndims++;
     l.out.ndims++;
     l.in.dims[axis] = l.out.dims[axis];
@@ -57,8 +51,8 @@ static struct layouts transpose_of(const struct xt_rearrange_op *transpose)
     struct xt_operand in = xt_operand_tensor(xt_op_in(&transpose->op, 0), NULL);
     struct layouts l = {in, xt_operand_tensor(xt_op_out(&transpose->op, 0), NULL)};
     for (int i = 0; i < XT_AXES; i++) {
-        int to = dimension_of((enum xt_axis)i);
-        int from = dimension_of(transpose->from[i]);
+        int to = xt_axis_dimension((enum xt_axis)i);
+        int from = xt_axis_dimension(transpose->from[i]);
         l.in.dims[to] = in.dims[from];
         l.in.strides[to] = in.strides[from];
     }

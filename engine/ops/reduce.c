@@ -3,6 +3,13 @@
  */
 #include "engine/ops/ops.h"
 
+struct xt_operand xt_operand_channels_last(const struct xt_tensor *t,
+                                           const struct xt_buffer *buffer)
+{
+    return xt_operand_dense(xt_in_buffer(buffer), xt_dtype_dnnl(t->dtype), XT_DENSE_AXES,
+                            (int64_t[]){t->n, t->h, t->w, t->c});
+}
+
 /* 0 + 1, before the first pass. */
 static struct xt_operand add_ones(struct xt_op *op, struct xt_graph *graph, size_t count,
                                   dnnl_data_type_t dtype)

@@ -1,9 +1,12 @@
-/* The gradient that an op's double-precision reference gives is the slope of what it gives forward:
- * for each input and parameter of each op of the self-test's small network, along a random
- * direction. (The self-test holds the devices against the references.) */
+/* The ops of the self-test's small network, beside what the self-test says of them. The gradient
+ * that an op's double-precision reference gives is the slope of what it gives forward: for each
+ * input and parameter of each op of the self-test's small network, along a random direction. (The
+ * self-test holds the devices against the references.) */
 #include "support.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/rng.h"
 #include "engine/executor.h"
@@ -21,19 +24,30 @@ struct bench {
     uint8_t pixels[3 * 13 * 15 * 3];
 };
 
-static void open_small(struct bench *b)
+/* What is before the op `learn_from` (NULL: nothing) is frozen. */
+static void open_small(struct bench *b, const char *learn_from)
 {
     *b = (struct bench){.rng = xt_rng_begin(3, 4)};
     if (xt_device_open(&b->device, "cpu", 1, &b->err))
         fail_msg("%s", b->err.text);
-    struct xt_graph_options options = {
-        .device = &b->device, .params = &b->params, .batch = 3, .training = true};
+    struct xt_graph_options options = {.device = &b->device,
+                                       .params = &b->params,
+                                       .batch = 3,
+                                       .training = true,
+                                       .learn_from = learn_from};
     assert_int_equal(xt_graph_create(&b->graph, &options, &b->err), XT_OK);
     struct xt_tensor *logits = xt_selftest_small.describe(b->graph, NULL);
     if (xt_graph_build(b->graph, logits, &b->err))
         fail_msg("%s", b->err.text);
     b->graph->pass = (struct xt_graph_pass){
         .pixels = b->pixels, .count = 3, .training = true, .dropout = 0.4, .seed = 1};
+}
+
+static void close_small(struct bench *b)
+{
+    xt_graph_destroy(b->graph);
+    xt_params_clear(&b->params);
+    xt_device_close(&b->device);
 }
 
 static double *take(struct bench *b, struct xt_reference_op *reference, size_t count, bool random)
@@ -127,7 +141,7 @@ static void gradients_are_slopes(void **state)
     (void)state;
     struct bench b;
     int checked = 0;
-    open_small(&b);
+    open_small(&b, NULL);
     for (int i = 0; i < b.graph->op_count; i++) {
         const struct xt_reference_op_kind *kind = &b.graph->ops[i]->kind->reference;
         /* What is made element by element has its own tests. */
@@ -137,13 +151,103 @@ static void gradients_are_slopes(void **state)
         checked++;
     }
     assert_true(checked > 10);
-    xt_graph_destroy(b.graph);
-    xt_params_clear(&b.params);
-    xt_device_close(&b.device);
+    close_small(&b);
+}
+
+/* An op whose input takes no gradient: each of them once. */
+static void the_part_that_learns_may_begin_at_any_op(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_small(&b, NULL);
+    int count = b.graph->op_count;
+    for (int i = 1; i < count; i++) {
+        char name[64];
+        struct bench frozen;
+        snprintf(name, sizeof name, "%s", b.graph->ops[i]->name);
+        open_small(&frozen, name);
+        assert_int_equal(xt_params_initialise(&frozen.params, &frozen.device, 1, 0, &frozen.err),
+                         XT_OK);
+        if (xt_graph_forward(frozen.graph, &frozen.err))
+            fail_msg("from %s on: %s", name, frozen.err.text);
+        memset(xt_graph_logits_grad(frozen.graph), 0, xt_tensor_bytes(frozen.graph->logits));
+        if (xt_graph_backward(frozen.graph, &frozen.err))
+            fail_msg("from %s on: %s", name, frozen.err.text);
+        close_small(&frozen);
+    }
+    close_small(&b);
+}
+
+/* Memory that others used before holds anything. */
+static void what_a_slice_leaves_out_has_no_gradient_whatever_was_there(void **state)
+{
+    (void)state;
+    struct bench b;
+    const struct xt_op *op = NULL;
+    open_small(&b, NULL);
+    for (int i = b.graph->op_count - 1; i >= 0; i--)
+        op = b.graph->ops[i]->kind == &xt_kind_slice ? b.graph->ops[i] : op;
+    assert_non_null(op);
+    const struct xt_tensor *in = xt_op_in(op, 0);
+    const struct xt_tensor *out = xt_op_out(op, 0);
+    size_t count = xt_tensor_count(in);
+    float numbers[1000];
+    size_t zeros = 0;
+    assert_true(count <= 1000);
+    for (size_t i = 0; i < count; i++)
+        numbers[i] = i < xt_tensor_count(out) ? 1 : NAN;
+    assert_int_equal(
+        xt_graph_write(b.graph, out->grad[0], XT_F32, numbers, xt_tensor_count(out), &b.err),
+        XT_OK);
+    for (size_t i = 0; i < count; i++)
+        numbers[i] = NAN;
+    assert_int_equal(xt_graph_write(b.graph, xt_op_in_grad(op, 0), XT_F32, numbers, count, &b.err),
+                     XT_OK);
+    assert_int_equal(xt_graph_run_op(b.graph, op->index, true, &b.err), XT_OK);
+    assert_int_equal(
+        xt_graph_read_back(b.graph, xt_op_in_grad(op, 0), XT_F32, numbers, count, &b.err), XT_OK);
+    for (size_t i = 0; i < count; i++) {
+        assert_true(numbers[i] == 0 || numbers[i] == 1);
+        zeros += numbers[i] == 0;
+    }
+    assert_int_equal(zeros, count - xt_tensor_count(out));
+    close_small(&b);
+}
+
+/* Of 2000 samples as many fall as should, to four standard deviations, and the mean stays. */
+static void stochastic_depth_drops_its_share(void **state)
+{
+    (void)state;
+    struct bench b;
+    const struct xt_op *op = NULL;
+    int fell = 0;
+    open_small(&b, NULL);
+    for (int i = 0; i < b.graph->op_count; i++)
+        op = b.graph->ops[i]->kind == &xt_kind_drop_path ? b.graph->ops[i] : op;
+    assert_non_null(op);
+    struct xt_reference_op reference = {.op = op, .graph = b.graph, .err = &b.err};
+    fill(&b, &reference);
+    reference.in[0][0] = 1;
+    double p = (double)((const struct xt_drop_path_op *)op)->p;
+    for (uint64_t at = 0; at < 2000; at++) {
+        b.graph->pass.step = at;
+        value_of(&reference);
+        double y = reference.out[0][0];
+        assert_true(y == 0 || fabs(y - 1 / (1 - p)) < 1e-12);
+        fell += y == 0;
+    }
+    assert_true(fabs(fell - 2000 * p) < 4 * sqrt(2000 * p * (1 - p)));
+    xt_reference_op_clear(&reference);
+    close_small(&b);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients_are_slopes)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_are_slopes),
+        cmocka_unit_test(the_part_that_learns_may_begin_at_any_op),
+        cmocka_unit_test(what_a_slice_leaves_out_has_no_gradient_whatever_was_there),
+        cmocka_unit_test(stochastic_depth_drops_its_share),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -173,13 +173,10 @@ static void two_readers_without_relu_are_refused(void **state)
     struct net net = {0};
     net_open(&net, XT_F32, true);
     struct xt_tensor *x = net_stem(&net, 4, 5, 5);
-    struct xt_context_spec spec = {
-        .count = 2,
-        .taps = {net_outlet(&net, x, "first"), net_outlet(&net, x, "second")},
-        .group = {0, 1}};
-    struct xt_tensor *logits = net_context(&net, spec);
-    assert_int_equal(xt_graph_build(net.graph, logits, &net.err), XT_ERR_RUN);
-    assert_string_equal(net.err.text,
+    struct xt_conv_spec second = {.name = "second", .channels = 1, .kernel_h = 1, .kernel_w = 1};
+    net_outlet(&net, x, "first");
+    assert_null(xt_graph_conv(net.graph, x, &second));
+    assert_string_equal(net.graph->err.text,
                         "tensor stem has more than 1 reader: the op that makes it would lose the "
                         "gradient of another one");
     net_clear(&net);

@@ -104,6 +104,11 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
                        "metadata. With --data both are evaluated, and the images are listed that "
                        "they answer differently. Exits with 0 whether they differ or not.",
         },
+    [XT_COMMAND_MODELS] =
+        {
+            .name = "models",
+            .summary = "list the networks that there are by name: parameters, operations, input",
+        },
     [XT_COMMAND_DEVICES] =
         {
             .name = "devices",

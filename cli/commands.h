@@ -21,6 +21,7 @@ enum xt_command_id {
     XT_COMMAND_EXPORT,
     XT_COMMAND_DIFF,
     XT_COMMAND_SERVE,
+    XT_COMMAND_MODELS,
     XT_COMMAND_DEVICES,
     XT_COMMAND_BENCH_STEP,
     XT_COMMAND_BENCH_INFER,
@@ -71,6 +72,7 @@ enum xt_status xt_cmd_verify(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_export(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_diff(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_serve(struct xt_options *options, struct xt_err *err);
+enum xt_status xt_cmd_models(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_devices(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_bench_step(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_bench_infer(struct xt_options *options, struct xt_err *err);

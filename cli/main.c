@@ -32,6 +32,7 @@ static command_function *const functions[XT_COMMAND_COUNT] = {
     [XT_COMMAND_EXPORT] = xt_cmd_export,
     [XT_COMMAND_DIFF] = xt_cmd_diff,
     [XT_COMMAND_SERVE] = xt_cmd_serve,
+    [XT_COMMAND_MODELS] = xt_cmd_models,
     [XT_COMMAND_DEVICES] = xt_cmd_devices,
     [XT_COMMAND_BENCH_STEP] = xt_cmd_bench_step,
     [XT_COMMAND_BENCH_INFER] = xt_cmd_bench_infer,

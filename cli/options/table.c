@@ -31,6 +31,7 @@ enum {
     VERIFY = 1 << XT_COMMAND_VERIFY,
     SERVE = 1 << XT_COMMAND_SERVE,
     ANSWER = PREDICT | SERVE, /* whatever reads images without labels */
+    MODELS = 1 << XT_COMMAND_MODELS,
     DEVICES = 1 << XT_COMMAND_DEVICES,
     STEP = 1 << XT_COMMAND_BENCH_STEP,
     BENCH = STEP | 1 << XT_COMMAND_BENCH_START, /* whatever times steps */
@@ -504,8 +505,8 @@ static const struct xt_option table[] = {
      SELFTEST, FLAG(small_shapes, "false"), .not_in_config = true},
 
     {"json", "results as JSON on standard output, nothing else there", XT_GROUP_OUTPUT,
-     NETWORK | COMPARE | EXPORT | DIFF | DEVICES | DOCTOR | CACHE | BENCH | LOADER | CHECK | SPLIT |
-         PACK | SELFTEST | INFER | WARM | SCALE | VERIFY,
+     NETWORK | COMPARE | EXPORT | DIFF | MODELS | DEVICES | DOCTOR | CACHE | BENCH | LOADER |
+         CHECK | SPLIT | PACK | SELFTEST | INFER | WARM | SCALE | VERIFY,
      FLAG(output.json, "false"), .not_in_config = true},
     {"quiet", "results, warnings and errors alone; also -q", XT_GROUP_OUTPUT, WORKS,
      FLAG(output.quiet, "false"), .letter = 'q'},

@@ -10,6 +10,7 @@
 #include "data/sources/registry.h"
 #include "infer/device_check.h"
 #include "infer/network/param_files.h"
+#include "models/recognise.h"
 
 bool xt_network_freezes_bn(const struct xt_network *network,
                            const struct xt_network_settings *settings)
@@ -82,6 +83,9 @@ static enum xt_status choose_model(struct xt_network *network,
     const char *file = network->weights_name;
     if (network->loaded)
         return XT_OK;
+    if (!settings->model && !own && weights &&
+        (xt_model_recognise(weights, &network->model, err) || network->model))
+        return network->model ? XT_OK : err->status;
     if (!settings->model && !own)
         return xt_err_set(err, XT_ERR_USAGE,
                           "%s does not say which network it is of; say it with --model", file);

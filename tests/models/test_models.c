@@ -1,8 +1,9 @@
 #include "support.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
-#include "models/registry.h"
+#include "models/recognise.h"
 
 static struct xt_net *net_of(const char *name, int classes)
 {
@@ -94,12 +95,47 @@ static void all_describe_logits(void **state)
     }
 }
 
+/* A file that has the net's parameters and says nothing of itself. */
+static struct xt_weight_file file_of(const struct xt_net *net)
+{
+    struct xt_weight_file file = {.count = net->param_count};
+    file.tensors = calloc(file.count, sizeof *file.tensors);
+    assert_non_null(file.tensors);
+    for (size_t i = 0; i < file.count; i++) {
+        file.tensors[i].name = net->params[i].name;
+        file.tensors[i].ndims = net->params[i].ndims;
+        for (int k = 0; k < net->params[i].ndims; k++)
+            file.tensors[i].dims[k] = net->params[i].dims[k];
+    }
+    return file;
+}
+
+static void weights_are_recognised_by_their_tensors(void **state)
+{
+    (void)state;
+    struct xt_err err = {0};
+    const struct xt_model_info *model = NULL;
+    const struct xt_model_info *found = NULL;
+    for (size_t i = 0; (model = xt_model_at(i)); i++) {
+        struct xt_net *net = net_of(model->name, 37);
+        struct xt_weight_file file = file_of(net);
+        assert_int_equal(xt_model_recognise(&file, &found, &err), XT_OK);
+        assert_ptr_equal(found, model);
+        file.count--;
+        assert_int_equal(xt_model_recognise(&file, &found, &err), XT_OK);
+        assert_null(found);
+        free(file.tensors);
+        xt_net_destroy(net);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameters_as_published),
         cmocka_unit_test(names_in_the_published_order),
         cmocka_unit_test(all_describe_logits),
+        cmocka_unit_test(weights_are_recognised_by_their_tensors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

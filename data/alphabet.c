@@ -75,7 +75,7 @@ static enum xt_status read_symbols(struct xt_alphabet *alphabet, const char *tex
     return status;
 }
 
-/* Sorts the symbols by code and refuses the first that is there twice. */
+/* Sorts the symbols by code point and refuses duplicates. */
 static enum xt_status sort_symbols(struct xt_alphabet *alphabet, const char *name,
                                    struct xt_err *err)
 {

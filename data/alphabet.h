@@ -20,12 +20,12 @@ struct xt_alphabet;
  * and the blank "-". */
 extern const char xt_alphabet_default[];
 
-/* From UTF-8 text: each character is a symbol, in order; white space and line ends between them are
- * left out; the last one is the blank. Errors (XT_ERR_DATA, with line): not UTF-8, a symbol twice,
- * fewer than two, more than the maximum. */
+/* From UTF-8 text: each character is a symbol, in order; white space and line ends are skipped; the
+ * last one is the blank. Errors (XT_ERR_DATA, with line): invalid UTF-8, a duplicate symbol, fewer
+ * than two, more than the maximum. */
 enum xt_status xt_alphabet_create(struct xt_alphabet **out, const char *text, size_t size,
                                   const char *name, struct xt_err *err);
-/* From a file; path NULL takes the default. */
+/* From a file; NULL for the default. */
 enum xt_status xt_alphabet_load(struct xt_alphabet **out, const char *path, struct xt_err *err);
 void xt_alphabet_destroy(struct xt_alphabet *alphabet);
 
@@ -35,11 +35,11 @@ int xt_alphabet_blank(const struct xt_alphabet *alphabet); /* count - 1 */
 const char *xt_alphabet_symbol(const struct xt_alphabet *alphabet, int index);
 /* The index of a code point, or -1. */
 int xt_alphabet_find(const struct xt_alphabet *alphabet, uint32_t code);
-/* All symbols in order as one UTF-8 string: what the weights' metadata carries. */
+/* All symbols in order as one UTF-8 string, as stored in the metadata of weights. */
 const char *xt_alphabet_text(const struct xt_alphabet *alphabet);
 
-/* Reads a label of `size` bytes into at most `limit` indices. Errors name the symbol that is not in
- * the alphabet, the blank, a label too long or empty, and bytes that are not UTF-8. */
+/* Converts a label of `size` bytes to at most `limit` indices. Errors name the symbol: one that is
+ * not in the alphabet, or the blank; a label that is empty or too long, or invalid UTF-8. */
 enum xt_status xt_alphabet_encode(const struct xt_alphabet *alphabet, const char *label,
                                   size_t size, int *symbols, int limit, int *length,
                                   struct xt_err *err);
@@ -47,7 +47,7 @@ enum xt_status xt_alphabet_encode(const struct xt_alphabet *alphabet, const char
 enum xt_status xt_alphabet_decode(const struct xt_alphabet *alphabet, const int *symbols,
                                   int length, struct xt_str *out, struct xt_err *err);
 
-/* How many CTC time steps a label needs: its length and one blank between each two equal
+/* The number of CTC time steps that a label needs: its length plus one blank between equal
  * neighbours. */
 int xt_label_steps(const int *symbols, int length);
 

@@ -18,7 +18,7 @@
 #include "base/sealed.h"
 #include "base/system/thread.h"
 
-/* The file: a seal over these, a record a sample, then the pixels. */
+/* File layout: a sealed head with these fields, one record per sample, then the pixels. */
 struct shape {
     uint64_t count;
     uint32_t width;
@@ -30,8 +30,8 @@ enum { SEAL = XT_SEALED_HEAD + sizeof(struct shape) };
 static const struct xt_sealed_kind file_kind = {"XTPIXEL", 2, SEAL};
 
 struct record {
-    uint64_t stamp; /* of the sample's file; 0: nothing is here */
-    uint64_t sum;   /* of the pixels */
+    uint64_t stamp; /* of the sample's file; 0: empty record */
+    uint64_t sum;   /* checksum of the pixels */
 };
 
 enum state { STATE_EMPTY, STATE_BUSY, STATE_FULL };
@@ -43,10 +43,10 @@ struct xt_cache {
     uint8_t *pixels; /* [room][size], in memory */
     _Atomic uint8_t *states;
     int fd;
-    _Atomic int full; /* the disk: what the system said, or 0 */
+    _Atomic int full; /* errno of the first failed write, or 0 */
 };
 
-/* In words of 8 bytes, four at a time, so that it costs less than reading them. */
+/* In words of 8 bytes, four at a time, so that it costs less than reading the pixels. */
 static uint64_t checksum(const uint8_t *bytes, size_t size)
 {
     enum { WORDS = 4, BLOCK = WORDS * 8 };
@@ -84,7 +84,7 @@ static enum xt_status create_in_memory(struct xt_cache *cache, struct xt_err *er
         xt_mem_calloc(&cache->states, cache->room, sizeof *cache->states, "a cache", err);
     if (status || !cache->room)
         return status;
-    /* Pages are taken as they are filled. */
+    /* Pages are allocated when first written. */
     void *pixels = mmap(NULL, cache->room * cache->size, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (pixels == MAP_FAILED)
@@ -115,7 +115,7 @@ static bool write_at(int fd, uint64_t at, const void *bytes, size_t count)
     return true;
 }
 
-/* What the file is of; false where it is no whole file of pixels. */
+/* The data set that the file caches; false where it is not a complete pixel cache. */
 static bool read_seal(int fd, struct shape *found)
 {
     uint8_t seal[SEAL];
@@ -137,8 +137,8 @@ static bool write_seal(int fd, const struct shape *shape)
     return !ftruncate(fd, 0) && write_at(fd, 0, seal, sizeof seal);
 }
 
-/* Whether the file is this cache's already; where not, it may be begun again unless *status says
- * otherwise. */
+/* Whether the file already caches this data set; if not, it may be overwritten unless *status is an
+ * error. */
 static bool is_of(const struct xt_cache *cache, const struct shape *wanted, enum xt_status *status,
                   struct xt_err *err)
 {
@@ -158,8 +158,8 @@ static bool is_of(const struct xt_cache *cache, const struct shape *wanted, enum
     else if (!empty && cache->config.shared)
         *status =
             xt_err_set(err, XT_ERR_DATA,
-                       "%s is no cache of pixels and is left as it is; give another file (one "
-                       "that an older xtrain made may be removed)",
+                       "%s is not a cache of pixels and is left unchanged; give another file (one "
+                       "written by an older xtrain may be removed)",
                        path);
     return false;
 }

@@ -1,12 +1,11 @@
-/* Decoded pixels kept from one epoch to the next, at the network's size, before anything random is
- * done to them: in memory, or in a file beside the run.
+/* Cache of decoded pixels at the network's size, before any random augmentation, across epochs: in
+ * memory, or in a file beside the run.
  *
- * The file outlives the run, under a seal that says what it is of (base/sealed.h). What is in it
- * counts only while the sample's file has the size and the time that it had, and while the pixels
- * have the checksum that was written with them: so a file that shrinks, is damaged or half written
- * costs decoding again and nothing else. It is read and written by calls, not mapped, since a
- * mapped file that shrinks kills the process. A disk that becomes full is noted once, and what is
- * there goes on being used.
+ * The file outlives the run, under a seal that identifies the data set (base/sealed.h). An entry is
+ * valid only while the sample's file has the recorded size and time and the pixels match their
+ * checksum, so a truncated, damaged or half-written file only costs decoding. It is accessed by
+ * read and write, not mapped, since a mapped file that shrinks kills the process. A full disk is
+ * reported once; entries already stored stay in use.
  *
  * get and put may be called from several threads at once, also for the same sample.
  */
@@ -26,9 +25,9 @@ enum xt_cache_kind { XT_CACHE_OFF, XT_CACHE_RAM, XT_CACHE_DISK };
 struct xt_cache_config {
     const struct xt_source *source; /* borrowed */
     enum xt_cache_kind kind;
-    const char *path; /* of the file; disk alone */
-    bool shared;      /* the file is not this run's own: one of other images is an error */
-    uint64_t limit;   /* bytes; 0: half of the memory that is free, or for a file no limit */
+    const char *path; /* of the file; disk only */
+    bool shared;      /* the file is not this run's own: one of another data set is an error */
+    uint64_t limit;   /* bytes; 0: half of the free memory, or no limit for a file */
     int width;
     int height;
     enum xt_fit fit; /* not XT_FIT_RANDOM_CROP */
@@ -41,15 +40,15 @@ enum xt_status xt_cache_create(struct xt_cache **out, const struct xt_cache_conf
                                struct xt_err *err);
 void xt_cache_destroy(struct xt_cache *cache);
 
-/* True where the sample was there and `pixels` ([height][width][3]) are filled. */
+/* True if the sample is cached; then `pixels` ([height][width][3]) is filled. */
 bool xt_cache_get(struct xt_cache *cache, size_t index, uint8_t *pixels);
-/* Keeps the pixels, where there is room for them. */
+/* Stores the pixels if there is room. */
 void xt_cache_put(struct xt_cache *cache, size_t index, const uint8_t *pixels);
 
-/* XT_ERR_RUN where the file could not be written at some time since it was opened. */
+/* XT_ERR_RUN if any write to the file has failed since it was opened. */
 enum xt_status xt_cache_check(const struct xt_cache *cache, struct xt_err *err);
 
-/* How many of the source's samples there is room for. */
+/* The number of samples that fit. */
 size_t xt_cache_room(const struct xt_cache *cache);
 
 #endif

@@ -21,7 +21,7 @@ struct xt_cached_files {
 enum xt_status xt_cached_files_create(struct xt_cached_files **out, size_t count, uint64_t limit,
                                       struct xt_err *err)
 {
-    static const char what[] = "the files that are kept in memory";
+    static const char what[] = "the cache of files in memory";
     enum xt_status status = xt_mem_calloc(out, 1, sizeof **out, what, err);
     if (status)
         return status;
@@ -35,20 +35,20 @@ enum xt_status xt_cached_files_create(struct xt_cached_files **out, size_t count
     return status;
 }
 
-void xt_cached_files_destroy(struct xt_cached_files *kept)
+void xt_cached_files_destroy(struct xt_cached_files *cache)
 {
-    if (!kept)
+    if (!cache)
         return;
-    for (size_t i = 0; kept->files && i < kept->count; i++)
-        free(atomic_load(&kept->files[i]));
-    free(kept->files);
-    free(kept);
+    for (size_t i = 0; cache->files && i < cache->count; i++)
+        free(atomic_load(&cache->files[i]));
+    free(cache->files);
+    free(cache);
 }
 
-bool xt_cached_files_get(const struct xt_cached_files *kept, size_t index, const uint8_t **bytes,
+bool xt_cached_files_get(const struct xt_cached_files *cache, size_t index, const uint8_t **bytes,
                          size_t *size)
 {
-    const struct file *file = atomic_load_explicit(&kept->files[index], memory_order_acquire);
+    const struct file *file = atomic_load_explicit(&cache->files[index], memory_order_acquire);
     if (!file)
         return false;
     *bytes = file->bytes;
@@ -56,14 +56,14 @@ bool xt_cached_files_get(const struct xt_cached_files *kept, size_t index, const
     return true;
 }
 
-void xt_cached_files_put(struct xt_cached_files *kept, size_t index, const uint8_t *bytes,
+void xt_cached_files_put(struct xt_cached_files *cache, size_t index, const uint8_t *bytes,
                          size_t size)
 {
     if (size > XT_CACHED_FILE_MAX)
         return;
     size_t all = sizeof(struct file) + size;
-    if (atomic_fetch_add(&kept->used, all) + all > kept->limit) {
-        atomic_fetch_sub(&kept->used, all);
+    if (atomic_fetch_add(&cache->used, all) + all > cache->limit) {
+        atomic_fetch_sub(&cache->used, all);
         return;
     }
     struct file *file = malloc(all);
@@ -71,11 +71,11 @@ void xt_cached_files_put(struct xt_cached_files *kept, size_t index, const uint8
     if (file) {
         file->size = size;
         memcpy(file->bytes, bytes, size);
-        if (atomic_compare_exchange_strong_explicit(&kept->files[index], &nobody, file,
+        if (atomic_compare_exchange_strong_explicit(&cache->files[index], &nobody, file,
                                                     memory_order_acq_rel, memory_order_relaxed))
             return;
     }
-    /* No memory, or another thread was first. */
-    atomic_fetch_sub(&kept->used, all);
+    /* Out of memory, or another thread was first. */
+    atomic_fetch_sub(&cache->used, all);
     free(file);
 }

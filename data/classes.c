@@ -21,7 +21,7 @@ static bool is_named(const char *name, const char *text, size_t size)
     return strncmp(name, text, size) == 0 && name[size] == '\0';
 }
 
-/* The bucket that holds the name, or the empty one where it belongs. */
+/* The bucket that holds the name, or the empty one where it is to be inserted. */
 static int *bucket_of(const struct xt_classes *classes, const char *name, size_t size)
 {
     size_t at = hash(name, size) % classes->bucket_count;
@@ -111,7 +111,7 @@ static bool read_number(const char *text, size_t size, int *number)
             return false;
         *number = *number * 10 + (text[i] - '0');
     }
-    /* "007" is a name, since it would not come out again. */
+    /* "007" is a name, not a number: printing the number would not give it back. */
     return size == 1 || (size > 1 && text[0] != '0');
 }
 
@@ -141,7 +141,7 @@ static enum xt_status refuse(const struct xt_classes *classes, const char *name,
                       nearest ? nearest : "", nearest ? "\"?" : "");
 }
 
-/* What keeps a new name from being a class's, or NULL. */
+/* Why a new name cannot be a class, or NULL. */
 static const char *fault_of(const char *name, size_t size)
 {
     uint32_t code = 0;

@@ -1,5 +1,5 @@
-/* The classes of a data set while it is being opened: names and their numbers. Only the sources use
- * it. A zeroed table is empty.
+/* The table of class names and numbers while a data set is being opened. Used only by the sources.
+ * A zeroed table is empty.
  */
 #ifndef XT_DATA_CLASSES_H
 #define XT_DATA_CLASSES_H
@@ -12,32 +12,31 @@ struct xt_classes {
     size_t capacity;
     int *buckets; /* open addressing by hash: number + 1, or 0 */
     size_t bucket_count;
-    bool fixed; /* the options gave them: a new name is refused */
+    bool fixed; /* given by the options: a new name is refused */
 };
 
-/* Starts with what the options give. */
+/* Starts with the classes of the options. */
 enum xt_status xt_classes_init(struct xt_classes *classes, const struct xt_source_options *options,
                                struct xt_err *err);
 void xt_classes_clear(struct xt_classes *classes);
 
 /* The number of a name, or -1. */
 int xt_classes_find(const struct xt_classes *classes, const char *name, size_t size);
-/* The number of a name, which is added where it is new. XT_ERR_DATA where classes are fixed and it
- * is not among them, where there are too many, and where it is no name that weights can carry and
- * lists can say: UTF-8 without control characters, not too long. */
+/* The number of a name, added if new. XT_ERR_DATA if classes are fixed and it is not among them, if
+ * there are too many, or if the name cannot be stored in weights and lists: it must be UTF-8
+ * without control characters and not too long. */
 enum xt_status xt_classes_add(struct xt_classes *classes, const char *name, size_t size, int *index,
                               struct xt_err *err);
-/* Puts them in order, unless they are fixed: by number where all names are numbers (then every
- * number from 0 on is a class), else by bytes. (*map)[old number] is the new one; release with
- * free. */
+/* Sorts the classes, unless they are fixed: by number if all names are numbers (then every number
+ * from 0 is a class), else by bytes. (*map)[old number] is the new one; release with free. */
 enum xt_status xt_classes_sort(struct xt_classes *classes, int **map, struct xt_err *err);
 /* Names classes 0 to count - 1 by their numbers. */
 enum xt_status xt_classes_number(struct xt_classes *classes, int count, struct xt_err *err);
-/* Hands the names to the source; fewer than two are an error that names `where`, unless they are
+/* Moves the names to the source; fewer than two are an error that names `where`, unless they are
  * fixed. */
 enum xt_status xt_classes_move(struct xt_classes *classes, struct xt_source *source,
                                const char *where, struct xt_err *err);
-/* What a source does with its names when it is destroyed. */
+/* Releases the names of a source. */
 void xt_classes_free_names(struct xt_source *source);
 
 #endif

@@ -1,8 +1,8 @@
-/* How the work is shared: a batch is cut into chunks of a few samples, and a worker claims the next
- * chunk of all batches (of its NUMA node's, where there are several) by one atomic addition. The
- * batch's samples are planned (under the lock, once a batch, in batch order) by the first worker
- * that comes to it once its slot is free; whoever ends its last chunk hands it to the consumer. So
- * there is no lock per sample, and only one epoch's order is ever needed. */
+/* Work distribution: a batch is cut into chunks of a few samples, and a worker claims the next
+ * chunk of all batches (of its NUMA node's, if there are several) by one atomic addition. The first
+ * worker that reaches a batch once its slot is free plans its samples (under the lock, once a
+ * batch, in batch order); the worker that completes its last chunk hands it to the consumer. So
+ * there is no lock per sample, and only one epoch's order is held at a time. */
 #include "data/loader.h"
 
 #include <pthread.h>
@@ -20,11 +20,11 @@
 
 enum { NO_STEP = -1 };
 
-/* What a random number is for: apart, so that no two purposes share one. */
+/* Random streams: one per purpose, so that no two share numbers. */
 enum stream { STREAM_ORDER = 1, STREAM_AUGMENT, STREAM_REPLACE, STREAM_CROP };
 
 struct slot {
-    _Atomic int64_t step;    /* the step that may be filled in, or NO_STEP */
+    _Atomic int64_t step;    /* the step that may be filled, or NO_STEP */
     _Atomic int chunks_left; /* of that step */
     int64_t done;            /* the step that is filled; under the lock */
     bool free;               /* released by the consumer; under the lock */
@@ -56,7 +56,7 @@ struct group {
 struct xt_loader {
     struct xt_loader_config config;
     uint64_t epoch_steps;
-    int64_t end; /* the step after the last; INT64_MAX where it goes on for ever */
+    int64_t end; /* the step after the last; INT64_MAX if unlimited */
     int chunk;   /* samples */
     int chunks;  /* of a batch */
     struct slot *slots;
@@ -64,25 +64,25 @@ struct xt_loader {
     int started;
     struct xt_numa *numa;
     struct group *groups;
-    int group_count; /* divides the slots */
+    int group_count; /* NUMA groups; divides the slots */
     _Atomic bool stop;
     _Atomic uint64_t busy;       /* of all workers, ns */
-    _Atomic uint64_t made;       /* samples, in that time */
+    _Atomic uint64_t decoded;    /* samples decoded in that time */
     _Atomic uint64_t slot_waits; /* of all workers, ns */
     double batch_waits;          /* seconds; the consumer's alone */
-    int64_t next;                /* the consumer's next step; the consumer's alone */
+    int64_t next;                /* the consumer's next step; consumer only */
 
-    pthread_mutex_t lock; /* over all below */
-    pthread_cond_t room;  /* a slot was released, or the next batch planned */
+    pthread_mutex_t lock; /* guards all fields below */
+    pthread_cond_t room;  /* a slot was released, or the next batch was planned */
     pthread_cond_t ready; /* a batch was filled, or the run failed */
     int64_t planned;      /* the next step to plan */
     uint64_t order_epoch;
-    bool order_made;
-    size_t *order; /* of the epoch that is being planned */
+    bool order_planned;
+    size_t *order; /* order of the epoch that is being planned */
     struct xt_bad_sample *bad;
     size_t bad_count;
     size_t bad_capacity;
-    uint8_t *is_bad; /* one byte a sample */
+    uint8_t *is_bad; /* one byte per sample */
     struct xt_err failure;
     bool failed;
 };
@@ -92,7 +92,7 @@ static struct xt_rng place_rng(uint64_t seed, enum stream stream, uint64_t epoch
     return xt_rng_begin(seed, xt_rng_at(stream, epoch, position));
 }
 
-/* Samples in an epoch: a mixture is drawn where training shuffles, and else gone through. */
+/* Samples in an epoch: a mixture is drawn from in training, and enumerated otherwise. */
 static size_t epoch_length(const struct xt_loader_config *config)
 {
     bool drawn = config->shuffle && config->source->class->draw;
@@ -115,7 +115,7 @@ uint64_t xt_loader_epoch_steps(const struct xt_loader_config *config)
     return batches / group * group;
 }
 
-/* Ends the run with this error; the first one stays. Under the lock. */
+/* Stops the run with this error, unless there is one already. Under the lock. */
 static void fail(struct xt_loader *loader, const struct xt_err *err)
 {
     if (!loader->failed)
@@ -146,7 +146,7 @@ static enum xt_status judge_bad(const struct xt_loader *loader, struct xt_err *e
     size_t count = loader->config.source->count;
     size_t bad = loader->bad_count;
     if (loader->config.strict)
-        return xt_err_set(err, XT_ERR_DATA, "a sample is bad, and strict data was asked for: %s",
+        return xt_err_set(err, XT_ERR_DATA, "a sample is bad, and strict data was requested: %s",
                           first_bad(loader)->reason);
     if (!xt_loader_is_too_bad(bad, count))
         return XT_OK;
@@ -177,8 +177,8 @@ static enum xt_status note_bad(struct xt_loader *loader, size_t index, struct xt
     return judge_bad(loader, err);
 }
 
-/* Reads sample `index`, if it can be straight into its row, `pixels`. *good is false where it is
- * bad and the run goes on. */
+/* Reads sample `index`, directly into its row `pixels` if possible. *good is false for a bad sample
+ * that does not stop the run. */
 static enum xt_status try_read(struct worker *worker, uint64_t epoch, uint64_t position,
                                size_t index, uint8_t *pixels, bool *good)
 {
@@ -191,7 +191,7 @@ static enum xt_status try_read(struct worker *worker, uint64_t epoch, uint64_t p
         .crop_least = config->crop_least,
         .crop = place_rng(config->seed, STREAM_CROP, epoch, position),
     };
-    /* Plates are varied from one memory into another. */
+    /* Plates are augmented out of place. */
     if (!config->augment)
         want.into = pixels;
     enum xt_status status = config->source->class->read(
@@ -205,8 +205,8 @@ static enum xt_status try_read(struct worker *worker, uint64_t epoch, uint64_t p
     return status;
 }
 
-/* Reads *index, or, where it is bad and this is training, the first good one of those drawn for
- * this place. */
+/* Reads *index, or, if it is bad and this is training, the first good one of the replacements drawn
+ * for this position. */
 static enum xt_status read_sample(struct worker *worker, uint64_t epoch, uint64_t position,
                                   size_t *index, uint8_t *pixels, bool *good)
 {
@@ -237,7 +237,7 @@ static void mirror(uint8_t *pixels, int width, int height)
             }
 }
 
-/* Makes the row's pixels of the sample at hand, or of those that the cache gave. */
+/* Makes the row's pixels from the sample just read, or from cached pixels. */
 static enum xt_status transform(struct worker *worker, uint64_t epoch, uint64_t position,
                                 bool cached, size_t index, uint8_t *pixels)
 {
@@ -246,7 +246,7 @@ static enum xt_status transform(struct worker *worker, uint64_t epoch, uint64_t 
     const struct xt_image *image = &picture->image;
     struct xt_rng rng = place_rng(config->seed, STREAM_AUGMENT, epoch, position);
     bool mirrored = config->flip && xt_rng_below(&rng, 2);
-    /* Where the part is the same each time, what is kept is not mirrored. */
+    /* If the crop is not random, pixels are cached before mirroring. */
     bool fixed = config->fit != XT_FIT_RANDOM_CROP;
     bool in_place = !cached && picture->in_place;
     bool mirror_late = mirrored && (fixed || in_place);
@@ -273,7 +273,7 @@ static enum xt_status transform(struct worker *worker, uint64_t epoch, uint64_t 
     return status;
 }
 
-/* Fills the row from the cache. False where the sample is not in it. */
+/* Fills the row from the cache. False if the sample is not cached. */
 static bool from_cache(struct worker *worker, size_t index, uint8_t *pixels)
 {
     const struct xt_loader_config *config = &worker->loader->config;
@@ -316,7 +316,7 @@ static enum xt_status fill_row(struct worker *worker, struct slot *slot, int64_t
     return status;
 }
 
-/* The epoch's order: Fisher and Yates's shuffle, keyed by seed and epoch. */
+/* The epoch's order: a Fisher-Yates shuffle, keyed by seed and epoch. */
 static void make_order(struct xt_loader *loader, uint64_t epoch)
 {
     const struct xt_source *source = loader->config.source;
@@ -334,16 +334,16 @@ static void make_order(struct xt_loader *loader, uint64_t epoch)
         loader->order[other] = moved;
     }
     loader->order_epoch = epoch;
-    loader->order_made = true;
+    loader->order_planned = true;
 }
 
-/* Says which samples the next batch holds, and opens its slot. Under the lock. */
+/* Plans the samples of the next batch, and opens its slot. Under the lock. */
 static void plan(struct xt_loader *loader, struct slot *slot)
 {
     const struct xt_loader_config *config = &loader->config;
     uint64_t step = (uint64_t)loader->planned++;
     uint64_t epoch = step / loader->epoch_steps;
-    if (!loader->order_made || loader->order_epoch != epoch)
+    if (!loader->order_planned || loader->order_epoch != epoch)
         make_order(loader, epoch);
     size_t first = (size_t)(step % loader->epoch_steps) * (size_t)config->batch;
     size_t left = epoch_length(config) - first;
@@ -359,7 +359,7 @@ static void plan(struct xt_loader *loader, struct slot *slot)
     pthread_cond_broadcast(&loader->room);
 }
 
-/* Waits until the step's slot is open. False where the loader stops. */
+/* Waits until the step's slot is open. False if the loader stops. */
 static bool wait_open(struct xt_loader *loader, struct slot *slot, int64_t step)
 {
     if (atomic_load(&slot->step) == step)
@@ -424,7 +424,7 @@ static enum xt_status fill_timed(struct worker *worker, struct slot *slot, int64
     enum xt_status status = fill_chunk(worker, slot, step, chunk);
     uint64_t taken = (uint64_t)(1e9 * (xt_thread_seconds() - start));
     atomic_fetch_add_explicit(&loader->busy, taken, memory_order_relaxed);
-    atomic_fetch_add_explicit(&loader->made, (uint64_t)loader->chunk, memory_order_relaxed);
+    atomic_fetch_add_explicit(&loader->decoded, (uint64_t)loader->chunk, memory_order_relaxed);
     return status;
 }
 
@@ -522,7 +522,7 @@ static enum xt_status create_slots(struct xt_loader *loader, struct xt_err *err)
     return status;
 }
 
-/* One group for each NUMA node that there is a worker for. */
+/* One group for each NUMA node that has at least one worker. */
 static enum xt_status create_groups(struct xt_loader *loader, struct xt_err *err)
 {
     const struct xt_loader_config *config = &loader->config;
@@ -549,7 +549,7 @@ static enum xt_status create_groups(struct xt_loader *loader, struct xt_err *err
 
 static enum xt_status create_workers(struct xt_loader *loader, struct xt_err *err)
 {
-    /* On cache lines of their own, as each is written by its own thread. */
+    /* On separate cache lines, as each is written by its own thread. */
     enum xt_status status = xt_mem_aligned(&loader->workers, (size_t)loader->config.workers_most,
                                            sizeof *loader->workers, "loader threads", err);
     for (int i = 0; !status && i < loader->config.workers_most; i++)
@@ -588,7 +588,7 @@ int xt_loader_nodes(const struct xt_loader *loader)
 double xt_loader_rate(struct xt_loader *loader)
 {
     double busy = 1e-9 * (double)atomic_load(&loader->busy);
-    return busy > 0 ? (double)atomic_load(&loader->made) / busy : 0;
+    return busy > 0 ? (double)atomic_load(&loader->decoded) / busy : 0;
 }
 
 enum xt_status xt_loader_create(struct xt_loader **out, const struct xt_loader_config *config,

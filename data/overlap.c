@@ -10,13 +10,13 @@
 #include "base/rng.h"
 #include "base/str.h"
 
-/* Samples of both sets whose files are asked for, and bytes of them that are read. */
+/* Limits on the samples of both sets whose files are compared, and on the bytes read. */
 enum { FILES_MOST = 50000, BYTES_MOST = 64 << 20, NAME_BYTES = 4096 };
 
-/* A sample, by what tells its file apart; 0: by nothing. */
+/* The identity of a sample's file; 0: none. */
 struct entry {
     uint64_t file;
-    uint64_t size; /* of a file of its own, else 0 */
+    uint64_t size; /* size of a file of its own, else 0 */
     uint64_t bytes;
 };
 
@@ -33,7 +33,7 @@ static uint64_t hash_of(uint64_t hash, const void *bytes, size_t size)
     return hash;
 }
 
-/* The folder of the sample before, by its real path: most lie side by side. */
+/* The folder of the previous sample, by its real path: neighbours mostly share it. */
 struct folder {
     char name[NAME_BYTES];
     uint64_t hash;
@@ -115,7 +115,7 @@ static bool has(const uint64_t *keys, size_t count, uint64_t key)
     return key && count && bsearch(&key, keys, count, sizeof *keys, compare);
 }
 
-/* Reads the files whose size the other set has too; false where that would be too much. */
+/* Reads the files whose size occurs in the other set too; false if that would exceed the limit. */
 static bool read_alike(struct set *set, const uint64_t *sizes, size_t count, uint64_t *left)
 {
     char name[NAME_BYTES];
@@ -138,7 +138,7 @@ static bool read_alike(struct set *set, const uint64_t *sizes, size_t count, uin
     return read;
 }
 
-/* The bytes of the files that may hold the same ones. */
+/* The total size of the files that may be equal. */
 static enum xt_status read_both(struct set sets[2], struct xt_err *err)
 {
     uint64_t *sizes[2] = {NULL, NULL};

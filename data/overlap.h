@@ -1,9 +1,9 @@
-/* Images that two sets share, found without decoding them: who evaluates on what was trained on
- * measures nothing.
+/* Images that two sets share, found without decoding them: evaluating on training images measures
+ * nothing.
  *
- * Files are the same where they are one inode, and in sets of very many, and inside of tars and
- * batches, where they have one path; and where they hold the same bytes, as far as reading that
- * costs little. Made pictures are not compared. Thread-safe.
+ * Files are equal if they are one inode (in very large sets, and inside tars and batches: if they
+ * have one path), or if their bytes are equal, as far as reading them is cheap. Synthetic pictures
+ * are not compared. Thread-safe.
  */
 #ifndef XT_DATA_OVERLAP_H
 #define XT_DATA_OVERLAP_H
@@ -11,11 +11,11 @@
 #include "data/sources/source.h"
 
 struct xt_overlap {
-    size_t count;    /* of the first set's samples that the second one has */
-    char first[256]; /* what the first of them is called */
+    size_t count;    /* samples of the first set that are also in the second */
+    char first[256]; /* the name of the first of them */
 };
 
-/* XT_ERR_MEMORY alone is an error: what cannot be read is not shared. */
+/* Only XT_ERR_MEMORY is an error: a file that cannot be read is not shared. */
 enum xt_status xt_overlap_find(struct xt_overlap *out, const struct xt_source *one,
                                const struct xt_source *other, struct xt_err *err);
 

@@ -12,14 +12,14 @@
 #include "data/cache.h"
 #include "data/loader.h"
 
-/* What a tar adds to a file: its header and the end of its last block, at most. */
+/* The overhead of a file in a tar: its header and padding, at most. */
 enum { BLOCK = 512, FILE_MODE = 0644 };
 
 struct packing {
     const struct xt_pack_config *config;
     struct xt_packed *packed;
     struct xt_decoder decoder;
-    struct xt_sample sample; /* as the source gives it */
+    struct xt_sample sample; /* in the source's order */
     struct xt_str encoded;
     struct xt_str label;
     /* the shard */
@@ -27,7 +27,7 @@ struct packing {
     struct archive *archive;
     uint64_t filled;
     size_t images;
-    enum xt_status written; /* the last of its writes, and why it failed */
+    enum xt_status written; /* result of the last write, and why it failed */
     struct xt_err why;
 };
 
@@ -75,7 +75,7 @@ static la_ssize_t on_write(struct archive *archive, void *context, const void *b
     return -1;
 }
 
-/* What libarchive reports: a write that failed, or memory. */
+/* Maps libarchive's status: a failed write, or out of memory. */
 static enum xt_status archive_failed(const struct packing *packing, struct xt_err *err)
 {
     if (packing->written) {
@@ -125,7 +125,7 @@ static enum xt_status end_shard(struct packing *packing, struct xt_err *err)
     return status;
 }
 
-/* The same bytes each time: no owner, no time. */
+/* Reproducible bytes: no owner, no time. */
 static enum xt_status add_file(struct packing *packing, size_t index, const char *ending,
                                const void *bytes, size_t size, struct xt_err *err)
 {
@@ -244,7 +244,7 @@ static enum xt_status make_folder_of(const char *path, struct xt_err *err)
 
 static void clear(struct packing *packing)
 {
-    /* An archive that is not closed writes its end when it is freed; nobody will read it. */
+    /* Freeing an archive that is not closed writes its end; the file is discarded. */
     archive_write_free(packing->archive);
     xt_file_abandon(&packing->file);
     xt_decoder_clear(&packing->decoder);
@@ -271,7 +271,7 @@ enum xt_status xt_pack_shards(const struct xt_pack_config *config, struct xt_pac
 
 enum { PIXEL_SLOTS = 2, PIXEL_BATCH = 64 };
 
-/* The loader puts what it decodes into the cache: nothing is left but to let it run. */
+/* The loader puts what it decodes into the cache: running it is all that is needed. */
 static enum xt_status run_loader(struct xt_loader *loader, size_t count, struct xt_packed *packed,
                                  struct xt_err *err)
 {

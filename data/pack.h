@@ -1,15 +1,15 @@
-/* A set of images packed into few files: as shards that other programs read too, or as pixels that
+/* Packs a set of images into few files: as shards that other programs read too, or as pixels that
  * need no decoding.
  *
- * Shards are tars by WebDataset's convention: PREFIX-000000.tar and on, in the source's order; of
- * each sample KEY.jpg or KEY.png and beside it KEY.txt (a plate's text) or KEY.cls (a class's
- * name). An image that is a file keeps its bytes; one that is made or cut out of a picture becomes
- * a PNG of the same pixels. A shard appears whole or not at all.
+ * Shards are tars by WebDataset's convention: PREFIX-000000.tar and so on, in the source's order;
+ * for each sample KEY.jpg or KEY.png and beside it KEY.txt (a plate's text) or KEY.cls (a class's
+ * name). An image file is stored unchanged; a synthetic or cropped one becomes a PNG of the same
+ * pixels. A shard appears complete or not at all.
  *
  * Pixels are the file that data/cache.h reads and writes.
  *
- * A sample that cannot be used is left out and counted, up to the loader's limit. A request to stop
- * ends both with XT_INTERRUPTED or XT_STOPPED.
+ * A sample that cannot be used is skipped and counted, up to the loader's limit. A request to stop
+ * returns XT_INTERRUPTED or XT_STOPPED.
  */
 #ifndef XT_DATA_PACK_H
 #define XT_DATA_PACK_H
@@ -22,13 +22,13 @@
 #include "data/sources/source.h"
 
 struct xt_pack_config {
-    const struct xt_source *source; /* borrowed; no mixture */
-    enum xt_pixel_order order;      /* of its pixels */
+    const struct xt_source *source; /* borrowed; not a mixture */
+    enum xt_pixel_order order;      /* channel order of its pixels */
     bool strict;                    /* the first bad sample is an error */
     /* shards */
-    const struct xt_alphabet *alphabet; /* of plates; NULL: classes */
+    const struct xt_alphabet *alphabet; /* plates; NULL: classes */
     const char *prefix;                 /* path and beginning of the shards' names */
-    uint64_t shard_bytes;               /* a shard is at most so large, if it has two samples */
+    uint64_t shard_bytes;               /* the maximum size of a shard with more than one sample */
     /* pixels */
     const char *path;
     int width;
@@ -41,11 +41,11 @@ struct xt_packed {
     size_t bad;
     size_t shards;
     uint64_t bytes;  /* of the images, encoded; of the pixels */
-    char *first_bad; /* what is wrong with it; NULL where none is */
+    char *first_bad; /* the error of the first bad sample; NULL if there is none */
 };
 void xt_packed_clear(struct xt_packed *packed);
 
-/* `packed` is set as far as it came, also after a failure; clear it. */
+/* `packed` counts what was done, also after a failure; clear it. */
 enum xt_status xt_pack_shards(const struct xt_pack_config *config, struct xt_packed *packed,
                               struct xt_err *err);
 enum xt_status xt_pack_pixels(const struct xt_pack_config *config, struct xt_packed *packed,

@@ -18,7 +18,7 @@ enum {
 
 struct sheet {
     struct xt_image image;
-    int scale; /* of a picture */
+    int scale; /* position in a picture */
     int cell_width;
     int cell_height;
 };
@@ -27,7 +27,7 @@ static int glyph_of(uint32_t code)
 {
     if (code >= 'a' && code <= 'z')
         code -= 'a' - 'A';
-    /* The plates' glyphs have no I and no O: they would be read as these. */
+    /* The plates' glyphs have no I and no O: these are drawn instead. */
     code = code == 'I' ? '1' : code == 'O' ? '0' : code;
     for (int i = 0; i < XT_GLYPH_COUNT; i++)
         if (xt_glyph_code(i) == code)
@@ -95,9 +95,9 @@ static enum xt_status label_text(const struct xt_loader_config *config,
     return alphabet ? xt_alphabet_decode(alphabet, label, length, text, err) : XT_OK;
 }
 
-/* The sample as it is, at the network's size. */
-static enum xt_status make_plain(const struct xt_loader_config *config, size_t index,
-                                 uint8_t *pixels, struct xt_err *err)
+/* The sample without augmentation, at the network's size. */
+static enum xt_status make_original(const struct xt_loader_config *config, size_t index,
+                                    uint8_t *pixels, struct xt_err *err)
 {
     struct xt_decoder decoder = {0};
     struct xt_sample sample = {0};
@@ -115,20 +115,20 @@ static enum xt_status make_plain(const struct xt_loader_config *config, size_t i
 
 static enum xt_status draw_cell(struct sheet *sheet, const struct xt_loader_config *config,
                                 const struct xt_alphabet *alphabet, const struct xt_batch *batch,
-                                int number, uint8_t *plain, struct xt_err *err)
+                                int number, uint8_t *original, struct xt_err *err)
 {
     int left = GAP + number % COLUMNS * sheet->cell_width;
     int top = GAP + number / COLUMNS * sheet->cell_height;
     size_t size = (size_t)config->width * (size_t)config->height * 3;
     struct xt_str text = {0};
-    enum xt_status status = make_plain(config, batch->indices[number], plain, err);
+    enum xt_status status = make_original(config, batch->indices[number], original, err);
     if (!status)
         status = label_text(config, alphabet, batch->labels + (size_t)number * XT_LABEL_MAX,
                             batch->label_lengths[number], &text, err);
     if (!status) {
         int next = left + config->width * sheet->scale + 2;
         draw_text(sheet, xt_str_get(&text), left, top, sheet->cell_width - GAP);
-        draw_picture(sheet, config, plain, left, top + TEXT_HEIGHT + 2);
+        draw_picture(sheet, config, original, left, top + TEXT_HEIGHT + 2);
         draw_picture(sheet, config, batch->pixels + (size_t)number * size, next,
                      top + TEXT_HEIGHT + 2);
     }
@@ -146,16 +146,16 @@ static enum xt_status draw(struct sheet *sheet, const struct xt_loader_config *c
     sheet->cell_height = config->height * sheet->scale + TEXT_HEIGHT + 2 + GAP;
     enum xt_status status = xt_image_reserve(&sheet->image, COLUMNS * sheet->cell_width + GAP,
                                              rows * sheet->cell_height + GAP, err);
-    uint8_t *plain = NULL;
+    uint8_t *original = NULL;
     if (!status)
-        status = xt_mem_calloc(&plain, (size_t)config->width * (size_t)config->height, 3,
+        status = xt_mem_calloc(&original, (size_t)config->width * (size_t)config->height, 3,
                                "an image", err);
     if (!status)
         memset(sheet->image.pixels, 255,
                (size_t)sheet->image.width * (size_t)sheet->image.height * 3);
     for (int i = 0; i < batch->count && !status; i++)
-        status = draw_cell(sheet, config, alphabet, batch, i, plain, err);
-    free(plain);
+        status = draw_cell(sheet, config, alphabet, batch, i, original, err);
+    free(original);
     return status;
 }
 
@@ -169,7 +169,7 @@ enum xt_status xt_sheet_save(const char *path, const struct xt_loader_config *co
     struct sheet sheet = {0};
     uint8_t *slots[SLOTS] = {NULL};
     bool end = false;
-    /* All there are, where they are fewer: a mixture's epoch may be shorter than its count. */
+    /* At most the samples that exist: a mixture's epoch may be shorter than its count. */
     own.drop_last = false;
     own.batch = own.source->count < (size_t)samples ? (int)own.source->count : samples;
     own.slots = SLOTS;

@@ -1,11 +1,11 @@
-/* A contact sheet: random samples with their labels, as they are and as training sees them, for a
- * person to look at. */
+/* A contact sheet for visual inspection: random samples with their labels, without augmentation and
+ * as in training. */
 #ifndef XT_DATA_SHEET_H
 #define XT_DATA_SHEET_H
 
 #include "data/loader.h"
 
-/* Draws up to `samples` of what a loader with this configuration makes (slots and batch are the
+/* Draws up to `samples` samples of a loader with this configuration (slots and batch are the
  * sheet's own), and saves them as a PNG. Text is drawn with the glyphs of plates: capitals, digits,
  * provinces. */
 enum xt_status xt_sheet_save(const char *path, const struct xt_loader_config *config, int samples,

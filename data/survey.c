@@ -55,7 +55,7 @@ static enum xt_status add_size(struct xt_survey *survey, const struct xt_image *
         if (size->width != image->width || size->height != image->height)
             continue;
         size->count++;
-        /* The frequent ones stay in front, where they are found first. */
+        /* Frequent sizes are moved to the front, where they are found first. */
         if (i > 0 && survey->sizes[i - 1].count < size->count) {
             struct xt_survey_size moved = survey->sizes[i - 1];
             survey->sizes[i - 1] = *size;
@@ -94,7 +94,7 @@ static enum xt_status add_label(struct xt_survey *survey, const struct xt_source
     enum xt_status status = source->class->label(source, index, label, &length, err);
     if (status)
         return status;
-    /* What a shard has lost has no label either. */
+    /* A placeholder of a damaged shard has no label either. */
     if (length == 0 && bad)
         return XT_OK;
     if (length == 0) {

@@ -93,7 +93,7 @@ enum xt_status xt_feed_open_cache(const struct xt_data_settings *settings, const
     if (settings->cache == XT_CACHE_CHOICE_OFF)
         return XT_OK;
     if (settings->cache == XT_CACHE_CHOICE_FILES)
-        return xt_source_keep(source, cache_limit(settings), err);
+        return xt_source_cache(source, cache_limit(settings), err);
     if (settings->cache_file)
         path = settings->cache_file;
     struct xt_cache_config cache = {

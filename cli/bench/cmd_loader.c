@@ -319,7 +319,7 @@ static enum xt_status report(const struct bench *bench, const struct xt_settings
     struct xt_report *report = xt_report_create();
     double rate = bench->loader_images / bench->loader_seconds;
     double decode_rate = bench->decode_images / bench->decode_seconds;
-    bool keeps = s->data.cache == XT_CACHE_CHOICE_FILES && bench->source->class->keep;
+    bool keeps = s->data.cache == XT_CACHE_CHOICE_FILES && bench->source->class->cache;
     xt_report_line(report, "%s, brought to %d x %d, batches of %d, %s", bench->source->description,
                    c->width, c->height, c->batch, xt_count((long long)c->workers, "worker").text);
     xt_report_add(report, "model", NULL, "%s", bench->model->name);

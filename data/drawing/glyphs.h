@@ -16,10 +16,10 @@ enum {
 
     XT_GLYPH_WIDTH = 32, /* texels of the cell, which is one character of 45 x 90 mm */
     XT_GLYPH_HEIGHT = 64,
-    XT_GLYPH_LEVELS = 15, /* coverage of a texel that is all ink */
+    XT_GLYPH_LEVELS = 15, /* coverage of a texel that is fully inked */
 };
 
-/* The code point that the glyph shows. */
+/* The code point of the glyph. */
 uint32_t xt_glyph_code(int glyph);
 
 /* 0 to XT_GLYPH_LEVELS. */

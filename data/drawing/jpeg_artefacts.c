@@ -19,7 +19,7 @@ struct trip {
     unsigned long size;
 };
 
-/* The library's only failure here is that it gets no memory. */
+/* The library fails here only when out of memory. */
 static void escape(j_common_ptr library)
 {
     struct trip *trip = library->client_data;
@@ -76,8 +76,8 @@ enum xt_status xt_synth_jpeg(uint8_t *pixels, int width, int height, int quality
 {
     static const char what[] = "the JPEG of a drawn image";
     struct trip trip = {.width = width, .height = height, .quality = quality};
-    /* More than any JPEG of that size takes, so that the library never asks for a larger one:
-     * 26 bits for each coefficient, half of them for chroma, in whole blocks; and the headers. */
+    /* An upper bound for any JPEG of that size, so that the library never allocates: 26 bits for
+     * each coefficient, half of them for chroma, in whole blocks; and the headers. */
     trip.size = 2048 + ((unsigned long)width + 16) * ((unsigned long)height + 16) * 6;
     uint8_t *bytes = NULL;
     enum xt_status status = xt_mem_calloc(&bytes, 1, trip.size, what, err);

@@ -1,5 +1,5 @@
-/* What JPEG does to a small image: it is encoded by libjpeg-turbo with halved chroma, and decoded.
- * By the accurate integer transform and the simple upsampling, which give the same pixels with
+/* JPEG artefacts for a small image: it is encoded by libjpeg-turbo with halved chroma, and decoded,
+ * by the accurate integer transform and the simple upsampling, which give the same pixels with
  * every version of the library, with its vector code and without. Thread-safe.
  */
 #ifndef XT_DATA_DRAWING_JPEG_ARTEFACTS_H

@@ -11,19 +11,19 @@
 
 /* Lengths in the plate's plane are in cells of 2 mm. */
 enum {
-    PAD = 2, /* empty cells around the plate, so that sampling needs no test at its edge */
+    PAD = 2, /* empty cells around the plate, so that sampling needs no bounds check */
     PLANE_HEIGHT = 70,
     PLANE_ROWS = PLANE_HEIGHT + 2 * PAD,
     PLANE_STRIDE = 256,
     GLYPH_CELLS_X = 22,
     GLYPH_CELLS_Y = 45,
-    GLYPH_ROWS = GLYPH_CELLS_Y + 2, /* ink spreads one cell beyond the glyph */
+    GLYPH_ROWS = GLYPH_CELLS_Y + 2, /* ink may reach one cell beyond the glyph */
     GLYPH_STRIDE = 32,
     GLYPH_TOP = 12,
 
     WIDTH = XT_PLATE_WIDTH,
     HEIGHT = XT_PLATE_HEIGHT,
-    STRIDE = 96, /* of a row of samples: whole vectors */
+    STRIDE = 96, /* of a row of samples: a multiple of the vector width */
     FULL = 128,  /* coverage of a sample that is all ink, or all plate */
     ONE = 1 << 16,
     CHANNELS = 3,
@@ -44,7 +44,7 @@ struct xt_plate_painter {
     uint8_t frames[2][PLANE_ROWS][PLANE_STRIDE];
 };
 
-/* Coverage of ink and of plate at each pixel, with columns to spare on the right. */
+/* Coverage of ink and of plate at each pixel, with padding columns on the right. */
 struct coverage {
     uint16_t ink[HEIGHT][STRIDE];
     uint16_t plate[HEIGHT][STRIDE];
@@ -59,13 +59,13 @@ struct range {
     struct colour high;
 };
 
-/* What a style's colours are drawn from, at full distortion: ground at the top and at the bottom,
- * and ink. Cameras in the rain turn blue into grey, and lamps make it cyan. */
+/* The ranges of a style's colours at full distortion: background at the top and at the bottom, and
+ * ink. Cameras in the rain turn blue into grey, and lamps make it cyan. */
 struct palette {
     struct range top;
     struct range bottom;
     struct range ink;
-    bool gradient; /* top and bottom are drawn apart */
+    bool gradient; /* top and bottom are drawn independently */
 };
 
 static const struct palette palettes[XT_PLATE_STYLES] = {
@@ -99,13 +99,13 @@ static int clamp_to(int value, int low, int high)
     return value < low ? low : value > high ? high : value;
 }
 
-/* A whole number from low to high. */
+/* A uniform integer in [low, high]. */
 static int draw_between(struct xt_rng *rng, int low, int high)
 {
     return low + (int)xt_rng_below(rng, (uint64_t)((int64_t)high - low + 1));
 }
 
-/* A whole number around 0, at most `size` away, small ones more often. */
+/* A random integer in [-size, size], small magnitudes more often. */
 static int draw_around(struct xt_rng *rng, int size)
 {
     int first = draw_between(rng, -size, size);
@@ -118,9 +118,9 @@ static int scaled(int size, int hard)
     return size * hard / XT_PLATE_HARD_MAX;
 }
 
-/* --- what does not change: glyphs and frames ------------------------------------------------- */
+/* --- glyphs and frames, rendered once -------------------------------------------------------- */
 
-/* How much of texel [texel * size, + size) lies in the window [from, to). */
+/* The overlap of texel [texel * size, + size) with the window [from, to). */
 static int overlap(int texel, int size, int from, int to)
 {
     int low = texel * size > from ? texel * size : from;
@@ -128,17 +128,17 @@ static int overlap(int texel, int size, int from, int to)
     return high > low ? high - low : 0;
 }
 
-/* A cell is the mean of the texels under it and somewhat around it (a pixel of the picture covers
- * more than two cells each way, so this is no blur there, but keeps thin strokes from flickering).
- * Texel and cell meet on a grid of GLYPH_CELLS_X * XT_GLYPH_WIDTH columns, and so for rows. */
+/* A cell is the mean of the texels under it and slightly around it (a pixel of the picture covers
+ * more than two cells each way, so this does not blur, but keeps thin strokes from flickering).
+ * Texels and cells share a grid of GLYPH_CELLS_X * XT_GLYPH_WIDTH columns; likewise for rows. */
 static int glyph_cell(int glyph, int cell_x, int cell_y)
 {
-    const int spread_x = XT_GLYPH_WIDTH * 2 / 3;
-    const int spread_y = XT_GLYPH_HEIGHT * 9 / 10;
-    int from_x = cell_x * XT_GLYPH_WIDTH - spread_x;
-    int from_y = cell_y * XT_GLYPH_HEIGHT - spread_y;
-    int to_x = (cell_x + 1) * XT_GLYPH_WIDTH + spread_x;
-    int to_y = (cell_y + 1) * XT_GLYPH_HEIGHT + spread_y;
+    const int margin_x = XT_GLYPH_WIDTH * 2 / 3;
+    const int margin_y = XT_GLYPH_HEIGHT * 9 / 10;
+    int from_x = cell_x * XT_GLYPH_WIDTH - margin_x;
+    int from_y = cell_y * XT_GLYPH_HEIGHT - margin_y;
+    int to_x = (cell_x + 1) * XT_GLYPH_WIDTH + margin_x;
+    int to_y = (cell_y + 1) * XT_GLYPH_HEIGHT + margin_y;
     int64_t sum = 0;
     for (int y = 0; y < XT_GLYPH_HEIGHT; y++) {
         int rows = overlap(y, GLYPH_CELLS_Y, from_y, to_y);
@@ -158,7 +158,7 @@ static void fill_box(uint8_t plane[PLANE_ROWS][PLANE_STRIDE], int left, int top,
             plane[PAD + y][PAD + x] = value;
 }
 
-/* As wide a mean as the glyphs have. */
+/* The same filter width as for glyphs. */
 static void soften(uint8_t plane[PLANE_ROWS][PLANE_STRIDE])
 {
     uint8_t copy[PLANE_ROWS][PLANE_STRIDE];
@@ -173,7 +173,7 @@ static void soften(uint8_t plane[PLANE_ROWS][PLANE_STRIDE])
         }
 }
 
-/* The line around, and what stands between letter and number: a dot, or the new-energy mark. */
+/* The border line, and the mark between letter and number: a dot, or the new-energy symbol. */
 static void draw_frame(uint8_t plane[PLANE_ROWS][PLANE_STRIDE], bool green)
 {
     const struct layout *layout = &layouts[green];
@@ -226,7 +226,7 @@ static void stamp(uint8_t plane[PLANE_ROWS][PLANE_STRIDE], const uint8_t glyph[]
     }
 }
 
-/* Four screws or a dirt spot: grey against any ground, at one of the holes. */
+/* Four screws or a dirt spot at one of the holes: grey on any background. */
 static void stamp_screws(uint8_t plane[PLANE_ROWS][PLANE_STRIDE], int width, struct xt_rng *rng)
 {
     for (int screw = 0; screw < 4; screw++) {
@@ -256,14 +256,14 @@ static void compose(const struct xt_plate_painter *painter, bool green, const in
 
 /* --- the camera's view ------------------------------------------------------------------------ */
 
-/* Where a corner of the picture lies on the plate, in 1/65536 cells. */
+/* A corner of the picture in the plate's plane, in 1/65536 cells. */
 struct point {
     int64_t u;
     int64_t v;
 };
 
-/* Corners: top left, top right, bottom left, bottom right. Turning the plate makes its bounding
- * box higher, and pictures are cut to about that box. */
+/* Corners: top left, top right, bottom left, bottom right. Rotating the plate makes its bounding
+ * box higher, and pictures are cropped to about that box. */
 static void place_corners(int width, int hard, struct xt_rng *rng, struct point corners[4])
 {
     const int half_width = width * ONE / 2;
@@ -286,13 +286,13 @@ static void place_corners(int width, int hard, struct xt_rng *rng, struct point 
     }
 }
 
-/* The point at `place` of `of` between a and b. */
+/* The point at fraction `place` / `of` between a and b. */
 static struct point between(struct point a, struct point b, int place, int of)
 {
     return (struct point){a.u + (b.u - a.u) * place / of, a.v + (b.v - a.v) * place / of};
 }
 
-/* Ink at a point of the plane, 0 to 255, from its four neighbours. */
+/* Ink at a point of the plane, 0 to 255, interpolated between its four neighbours. */
 static int sample(const uint8_t plane[PLANE_ROWS][PLANE_STRIDE], int u, int v)
 {
     const uint8_t *at = &plane[v >> 16][u >> 16];
@@ -303,8 +303,8 @@ static int sample(const uint8_t plane[PLANE_ROWS][PLANE_STRIDE], int u, int v)
     return (top * (256 - down) + bottom * down) >> 16;
 }
 
-/* How much of a pixel at a point lies on the plate, 0 to FULL: the distance to the nearest edge, in
- * pixels of about 2.5 cells. */
+/* Coverage of a pixel by the plate, 0 to FULL: the distance to the nearest edge, in pixels of about
+ * 2.5 cells. */
 static int inside(int u, int v, int width)
 {
     int x = min_of(u, width * ONE - u);
@@ -312,7 +312,7 @@ static int inside(int u, int v, int width)
     return clamp_to(FULL / 2 + (min_of(x, y) >> 8) * FULL / 640, 0, FULL);
 }
 
-/* `bold` (256 is true to life) thickens strokes as an overexposed picture does, or thins them. */
+/* `bold` thickens strokes (overexposure) or thins them; 256 is neutral. */
 static void view(const uint8_t plane[PLANE_ROWS][PLANE_STRIDE], int width,
                  const struct point corners[4], int bold, struct coverage *coverage)
 {
@@ -388,7 +388,7 @@ static void blur_rows(uint16_t plane[HEIGHT][STRIDE], struct taps taps)
     }
 }
 
-/* Most pictures are a little out of focus; some moved along or across. */
+/* Most pictures are a little out of focus; some have motion blur along or across. */
 static void blur(struct coverage *coverage, int hard, struct xt_rng *rng)
 {
     int across = draw_between(rng, 0, scaled(480, hard));
@@ -419,8 +419,8 @@ static void blur(struct coverage *coverage, int hard, struct xt_rng *rng)
 /* --- colour, light, noise ----------------------------------------------------------------------
  */
 
-/* Around the middle of the range; at full distortion from all of it. One draw moves all channels,
- * one each moves them apart. */
+/* Drawn around the middle of the range; at full distortion from all of it. One common draw moves
+ * all channels, a draw per channel separates them. */
 static struct colour draw_colour(const struct range *range, int hard, struct xt_rng *rng)
 {
     struct colour colour;
@@ -435,15 +435,15 @@ static struct colour draw_colour(const struct range *range, int hard, struct xt_
 }
 
 struct light {
-    struct colour top;    /* ground at the first row */
-    struct colour bottom; /* and the last */
+    struct colour top;    /* background at the first row */
+    struct colour bottom; /* and at the last */
     struct colour ink;
-    struct colour above; /* what is seen around the plate, at the first row */
+    struct colour above; /* surroundings of the plate, at the first row */
     struct colour below;
-    struct colour tint; /* 128 leaves a channel as it is */
+    struct colour tint; /* gain of a channel; 128 is neutral */
     int haze;           /* added to every channel */
-    int shade;          /* light in the middle, 128 is full; at most 255 anywhere */
-    int shade_x;        /* its change from left to right, and from top to bottom */
+    int shade;          /* brightness in the middle, 128 is full; at most 255 anywhere */
+    int shade_x;        /* its gradient from left to right, and from top to bottom */
     int shade_y;
     int noise_grey; /* amplitudes in 1/128 of a level */
     int noise_colour;
@@ -468,7 +468,7 @@ static void draw_light(const struct palette *palette, int hard, struct xt_rng *r
     light->noise_colour = draw_between(rng, 0, scaled(14, hard));
 }
 
-/* A row of noise: 96 bytes, each equally likely. */
+/* A row of noise: 96 bytes, uniformly distributed. */
 static void draw_noise(struct xt_rng *rng, uint8_t noise[STRIDE])
 {
     for (int i = 0; i < STRIDE; i += 8) {
@@ -477,7 +477,7 @@ static void draw_noise(struct xt_rng *rng, uint8_t noise[STRIDE])
     }
 }
 
-/* The light on each pixel of row y, 128 is full. */
+/* The brightness of each pixel of row y, 128 is full. */
 static void shade_row(const struct light *light, int y, uint16_t shade[STRIDE])
 {
     int middle = light->shade + light->shade_y * (2 * y + 1 - HEIGHT) / (2 * HEIGHT);
@@ -492,8 +492,7 @@ static int blend_rows(int top, int bottom, int y)
     return top + (bottom - top) * y / (HEIGHT - 1);
 }
 
-/* One channel of a row. Coverage has 7 bits, so that products stay within 16 and many pixels go at
- * once. */
+/* One channel of a row. Coverage has 7 bits, so that products fit in 16 bits and vectorise well. */
 static void colour_row(const uint16_t ink_row[STRIDE], const uint16_t plate_row[STRIDE],
                        const uint16_t shade[STRIDE], const int16_t noise[STRIDE], int16_t around,
                        int16_t ground, int16_t ink, int16_t haze, int16_t out[STRIDE])

@@ -1,12 +1,12 @@
-/* Pictures of Chinese licence plates, painted at the size that the plate network reads.
+/* Synthetic pictures of Chinese licence plates, rendered at the size that the plate network reads.
  *
  * A plate is composed in its own plane, 2 mm a pixel (from GA 36-2018: 440 x 140 mm, new-energy 480
- * x 140 mm), seen through four moved corners, blurred, coloured, shaded, and given noise and JPEG
- * artefacts. Everything is integer arithmetic on numbers drawn from the caller's generator, so a
+ * x 140 mm), viewed through four displaced corners, blurred, coloured, shaded, and given noise and
+ * JPEG artefacts. Everything is integer arithmetic on numbers from the caller's generator, so a
  * picture is the same on every machine.
  *
- * A painter holds what does not change (glyphs and frames at the plane's resolution). It is
- * immutable once created, so safe to share between threads; painting allocates nothing.
+ * A painter holds the constant part (glyphs and frames at the plane's resolution). It is immutable
+ * once created, so safe to share between threads; painting allocates nothing.
  */
 #ifndef XT_DATA_DRAWING_PLATE_H
 #define XT_DATA_DRAWING_PLATE_H
@@ -31,7 +31,7 @@ enum xt_plate_style {
     XT_PLATE_STYLES,
 };
 
-/* How many symbols a plate of the style has: 8 on green ones, 7 on others. */
+/* The number of symbols on a plate of the style: 8 on green ones, 7 on others. */
 int xt_plate_length(enum xt_plate_style style);
 
 struct xt_plate_painter;

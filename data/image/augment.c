@@ -9,8 +9,7 @@
 /* Positions and the affine map are integers of 16 fractional bits. */
 enum { ONE = 1 << 16, HALF = ONE / 2 };
 
-/* Where an output pixel's middle lies in the input: x = xx * (x' - cx) + xy * (y' - cy) + cx + sx.
- */
+/* The centre of an output pixel in the input: x = xx * (x' - cx) + xy * (y' - cy) + cx + sx. */
 struct map {
     int32_t xx;
     int32_t xy;
@@ -31,7 +30,7 @@ static int64_t magnitude(int64_t value)
     return value < 0 ? -value : value;
 }
 
-/* How far a shift may go when turning and scaling have already used a part of `budget`. */
+/* The largest shift when rotation and scaling have already used a part of `budget`. */
 static int64_t shift_limit(int64_t wanted, int64_t budget, int64_t used)
 {
     int64_t left = budget - used;
@@ -42,8 +41,8 @@ static int64_t shift_limit(int64_t wanted, int64_t budget, int64_t used)
 }
 
 /* Shift up to 3/94 of the width and 2/24 of the height, rotation up to 4 degrees, scale from 0.9 to
- * 1.1. Plates fill their crops: where rotation and scale move the corners far, the shift is small,
- * so that no character leaves the image. */
+ * 1.1. Plates fill their crops: the further rotation and scale move the corners, the smaller the
+ * shift, so that no character leaves the image. */
 static struct map draw_map(struct xt_rng *rng, int width, int height)
 {
     enum { ANGLE = 4575 /* 4 degrees in radians */, SCALE = ONE / 10 };
@@ -51,7 +50,7 @@ static struct map draw_map(struct xt_rng *rng, int width, int height)
     int64_t h = (int64_t)height * ONE;
     int64_t angle = draw(rng, ANGLE);
     int64_t scale = draw(rng, SCALE);
-    /* Two terms of the series: the next is under a thousandth of a pixel. */
+    /* Two terms of the series: the third is below a thousandth of a pixel. */
     int64_t cosine = ONE - angle * angle / ((int64_t)2 * ONE);
     int64_t zoom = ONE + scale;
     int64_t used_y = magnitude(angle) * width / 2 + magnitude(scale) * height / 2;
@@ -73,7 +72,7 @@ static void warp(const uint8_t *in, int width, int height, const struct map *map
     int64_t centre_x = (int64_t)(width - 1) * HALF;
     int64_t centre_y = (int64_t)(height - 1) * HALF;
     for (int row = 0; row < height; row++, out += (size_t)width * 3) {
-        /* Twice the distance from the centre, so that it is whole. */
+        /* Twice the distance from the centre, so that it is an integer. */
         int64_t dx = -(width - 1);
         int64_t dy = 2 * row - (height - 1);
         struct xt_warp_row warped = {
@@ -93,7 +92,7 @@ static void warp(const uint8_t *in, int width, int height, const struct map *map
     }
 }
 
-/* All rows at once, as if each went on in the next; then their ends, which do not. */
+/* All rows in one pass, as if each continued in the next; then the row ends are corrected. */
 static void blur_along_rows(const uint8_t *in, int width, int height, int side, uint8_t *out)
 {
     const struct xt_pixel_loops *loops = xt_pixel_loops_get();
@@ -125,8 +124,8 @@ static void blur_along_columns(const uint8_t *in, int width, int height, int sid
     loops->blend(in + last - stride, in + last, in + last, side, out + last, stride);
 }
 
-/* What the warp reads: the image itself, or a copy where that will be written to or is too thin.
- * The copy's last row stands twice. */
+/* The input of the warp: the image itself, or a copy if it will be overwritten or is too thin. The
+ * copy's last row is duplicated. */
 static const uint8_t *input_of(const uint8_t *in, const uint8_t *out, int width, int height,
                                uint8_t *copy)
 {
@@ -182,8 +181,8 @@ void xt_augment_colours(uint8_t *pixels, size_t count, enum xt_pixel_order order
     int contrast = draw_factor(rng, most);
     int saturation = draw_factor(rng, most);
     int mean = (int)(loops->sum_grey(pixels, count, red) / count);
-    /* brightness, then contrast around the mean grey, then saturation around each pixel's grey: all
-     * of it linear, so one pass does it. */
+    /* Brightness, then contrast around the mean grey, then saturation around each pixel's grey: all
+     * linear, so one pass does it. */
     int own = brightness * contrast / 256;
     struct xt_colour_change change = {
         .own = own * saturation / 256,

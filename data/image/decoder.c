@@ -97,7 +97,7 @@ static enum xt_status decode_stored(struct xt_decoder *decoder, const uint8_t *b
     return XT_OK;
 }
 
-/* From what is stored to what is seen. */
+/* From stored to upright orientation. */
 static enum xt_status turn(struct xt_decoder *decoder, const struct xt_orientation *orientation,
                            struct xt_picture *picture, struct xt_err *err)
 {

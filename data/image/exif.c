@@ -89,7 +89,7 @@ static struct span find_exif(const uint8_t *bytes, size_t size)
     return (struct span){0};
 }
 
-/* 1 to 8 as the tag has it; 0: no such tag. */
+/* 1 to 8 as in the tag; 0: no such tag. */
 static int tag_of(ExifData *data)
 {
     const ExifEntry *entry = exif_content_get_entry(data->ifd[EXIF_IFD_0], EXIF_TAG_ORIENTATION);
@@ -98,7 +98,7 @@ static int tag_of(ExifData *data)
     return exif_get_short(entry->data, exif_data_get_byte_order(data));
 }
 
-/* libexif wants JPEG's header before the data, whichever format it is from. */
+/* libexif expects JPEG's header before the data, whatever the format of the file. */
 static int read_tag(struct span exif)
 {
     enum { EXIF_MOST = 1 << 20 };

@@ -1,6 +1,5 @@
-/* Images as the rest of the program sees them: 8-bit pixels of three channels, rows without
- * padding. Sizes come from files and are checked before anything is allocated: at most
- * XT_IMAGE_PIXELS_MAX pixels.
+/* Images: 8-bit pixels of three channels, rows without padding. Sizes come from files and are
+ * checked before anything is allocated: at most XT_IMAGE_PIXELS_MAX pixels.
  */
 #ifndef XT_DATA_IMAGE_IMAGE_H
 #define XT_DATA_IMAGE_IMAGE_H
@@ -20,7 +19,7 @@ enum {
 /* The order of the three bytes of a pixel: LPRNet reads BGR, ResNet-50 RGB. */
 enum xt_pixel_order { XT_PIXEL_RGB, XT_PIXEL_BGR };
 
-/* A growing pixel buffer: zeroed is empty, reuse keeps the memory, xt_image_clear releases it. */
+/* A growing pixel buffer: zeroed is empty, its memory is reused, xt_image_clear releases it. */
 struct xt_image {
     int width;
     int height;
@@ -28,17 +27,17 @@ struct xt_image {
     size_t capacity;
 };
 
-/* Whether it is how an image's name ends, .jpg, .jpeg, .png or .webp, in any case; whether a file's
- * name ends so. */
+/* Whether it is an image's suffix, .jpg, .jpeg, .png or .webp, in any case; whether a file's name
+ * has one. */
 bool xt_image_is_ending(const char *ending);
 bool xt_image_is_name(const char *name);
 
-/* Whether an image may be so large: XT_ERR_DATA where not. */
+/* XT_ERR_DATA if an image may not have this size. */
 enum xt_status xt_image_check(int width, int height, struct xt_err *err);
 enum xt_status xt_image_reserve(struct xt_image *image, int width, int height, struct xt_err *err);
 void xt_image_clear(struct xt_image *image);
 
-/* A part of an image, in pixels; its edges may lie between pixels. */
+/* A part of an image, in pixels; its edges may be fractional. */
 struct xt_box {
     double left;
     double top;

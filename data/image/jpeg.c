@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "base/system/thread.h"
 
-/* The library reports an error by calling back and must not be returned to. */
+/* The library reports an error through a callback, which must not return. */
 struct xt_jpeg_state {
     struct jpeg_decompress_struct library;
     struct jpeg_error_mgr errors;
@@ -22,7 +22,7 @@ struct xt_jpeg_state {
     struct xt_jpeg *owner;
 };
 
-/* One image on its way. */
+/* One image being decoded. */
 struct job {
     const uint8_t *bytes;
     size_t size;
@@ -62,7 +62,7 @@ static void on_output(j_common_ptr library)
     (void)library;
 }
 
-/* A small file of very many scans would take for ever: each goes over all of the pixels. */
+/* A small file with very many scans would take very long: each is a pass over all pixels. */
 static void on_progress(j_common_ptr library)
 {
     enum { SCANS_MOST = 100, PIXELS_MOST = 2000 * 1000 * 1000 };
@@ -81,7 +81,7 @@ static void on_progress(j_common_ptr library)
     longjmp(state->escape, 1);
 }
 
-/* False where the library gave up; `reason` says why. */
+/* False if the library failed; `reason` says why. */
 static bool attempt(struct xt_jpeg_state *state,
                     void (*step)(struct jpeg_decompress_struct *library, struct job *job),
                     struct job *job)
@@ -118,7 +118,7 @@ static void start(struct jpeg_decompress_struct *library, struct job *job)
         (void)jpeg_skip_scanlines(library, job->top);
 }
 
-/* What is below the part is left alone. */
+/* Rows below the part are not decoded. */
 static void read_rows(struct jpeg_decompress_struct *library, struct job *job)
 {
     enum { ROWS = 16 };
@@ -130,7 +130,7 @@ static void read_rows(struct jpeg_decompress_struct *library, struct job *job)
             rows[i] = job->out + (done + i) * stride;
         done += jpeg_read_scanlines(library, rows, count);
     }
-    /* To the end of a whole image: a file that is cut there is told from a good one. */
+    /* Reads on to the end of a whole image, so that a truncated file is an error. */
     if (library->output_scanline == library->output_height)
         jpeg_finish_decompress(library);
 }
@@ -170,7 +170,7 @@ bool xt_jpeg_is(const uint8_t *bytes, size_t size)
 }
 
 /* The frame header among the segments before the picture's data: SOF0 to SOF15, but for the three
- * of these numbers that are others'. */
+ * of these codes that mean something else. */
 uint64_t xt_jpeg_pixels(const uint8_t *bytes, size_t size)
 {
     enum { SOF0 = 0xC0, DHT = 0xC4, JPG = 0xC8, DAC = 0xCC, SOF15 = 0xCF, SOS = 0xDA };
@@ -196,7 +196,7 @@ static enum xt_status bad_jpeg(struct xt_jpeg_state *state, const char *name, st
                       state->reason);
 }
 
-/* Inks to light. With an Adobe marker 255 is no ink; without, 0 is. */
+/* CMYK to RGB. With an Adobe marker 255 is no ink; without, 0 is. */
 static void pixels_from_inks(const uint8_t *inks, size_t count, bool inverted,
                              enum xt_pixel_order order, uint8_t *pixels)
 {
@@ -210,7 +210,7 @@ static void pixels_from_inks(const uint8_t *inks, size_t count, bool inverted,
     }
 }
 
-/* The strongest reduction that leaves the part at least as large as it will be used. */
+/* The strongest reduction that leaves the part at least as large as requested. */
 static unsigned choose_reduction(const struct xt_want *want, const struct xt_box *part,
                                  bool transpose)
 {
@@ -223,7 +223,7 @@ static unsigned choose_reduction(const struct xt_want *want, const struct xt_box
     return reduction;
 }
 
-/* The whole pixels that an interval of an axis of `size` touches. */
+/* The whole pixels that an interval of an axis of `size` overlaps. */
 static void cover(double from, double length, unsigned size, unsigned *first, unsigned *count)
 {
     double end = ceil(from + length);
@@ -233,7 +233,7 @@ static void cover(double from, double length, unsigned size, unsigned *first, un
     *count = last > *first ? last - *first : 1;
 }
 
-/* Says what to decode, and *part in its pixels. */
+/* Chooses what to decode, and *part in its pixels. */
 static void plan(const struct jpeg_decompress_struct *library,
                  const struct xt_orientation *orientation, const struct xt_want *want,
                  struct job *job, struct xt_box *part)
@@ -255,7 +255,7 @@ static void plan(const struct jpeg_decompress_struct *library,
     cover(part->top, part->height, height, &job->top, &job->height);
 }
 
-/* Whether all of the image is wanted, at its own size. */
+/* Whether the whole image is requested, at its own size. */
 static bool is_wanted_as_it_is(const struct jpeg_decompress_struct *library,
                                const struct xt_want *want, const struct xt_box *part)
 {
@@ -283,7 +283,7 @@ enum xt_status xt_jpeg_decode(struct xt_jpeg *jpeg, const uint8_t *bytes, size_t
     struct job job = {.bytes = bytes, .size = size};
     if (!attempt(state, read_header, &job))
         return bad_jpeg(state, name, err);
-    /* Refused by what the file says, before the library allocates for it. */
+    /* Refused by the header, before the library allocates for it. */
     status = is_sane(library)
                  ? xt_image_check((int)library->image_width, (int)library->image_height, err)
                  : xt_err_set(err, XT_ERR_DATA, "the image is too large");

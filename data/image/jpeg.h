@@ -1,8 +1,8 @@
 /* JPEG through libjpeg-turbo, for decoder.c. One per thread; zeroed is empty.
  *
- * Of an image of which only a part is wanted, or which will be made much smaller, only that is
- * decoded: at a half, a quarter or an eighth of its size (the cosine transform's own scaling), and
- * only the rows and blocks of the part.
+ * If only a part is requested, or the image will be reduced, only that is decoded: at a half, a
+ * quarter or an eighth of its size (the cosine transform's own scaling), and only the rows and
+ * blocks of the part.
  */
 #ifndef XT_DATA_IMAGE_JPEG_H
 #define XT_DATA_IMAGE_JPEG_H
@@ -14,8 +14,8 @@ struct xt_jpeg_state;
 
 struct xt_jpeg {
     struct xt_jpeg_state *state;
-    double until;  /* of the thread's CPU time: then decoding fails; 0: no limit */
-    bool is_late;  /* it did */
+    double until;  /* the thread's CPU time, s, at which decoding fails; 0: no limit */
+    bool is_late;  /* the limit was exceeded */
     uint8_t *inks; /* [height][width][4] of a CMYK image */
     size_t inks_capacity;
 };
@@ -23,10 +23,10 @@ struct xt_jpeg {
 void xt_jpeg_clear(struct xt_jpeg *jpeg);
 
 bool xt_jpeg_is(const uint8_t *bytes, size_t size);
-/* What its header says; 0: nothing. */
+/* The size in its header; 0: unknown. */
 uint64_t xt_jpeg_pixels(const uint8_t *bytes, size_t size);
-/* The pixels come as they are stored, and so does out->part; what is wanted is said of the picture
- * as it is seen, by `orientation`. */
+/* Pixels are in stored orientation, and so is out->part; the request refers to the upright picture,
+ * by `orientation`. */
 enum xt_status xt_jpeg_decode(struct xt_jpeg *jpeg, const uint8_t *bytes, size_t size,
                               const struct xt_orientation *orientation, enum xt_pixel_order order,
                               const struct xt_want *want, const char *name, struct xt_picture *out,

@@ -1,4 +1,4 @@
-/* Which build of the loops runs: the widest instruction set that the CPU has. */
+/* Selects the build of the loops: the widest instruction set that the CPU has. */
 #include "data/image/loops/pixels.h"
 
 extern const struct xt_pixel_loops xt_pixel_loops_base;

@@ -4,7 +4,7 @@
 
 #include "base/rng.h"
 
-/* Apart from the loader's streams. */
+/* A stream of its own, distinct from the loader's. */
 enum { STREAM_MIXUP = 16 };
 
 /* In (0, 1]. */
@@ -20,8 +20,8 @@ static double normal(struct xt_rng *rng)
     return radius * cos(2 * M_PI * uniform(rng));
 }
 
-/* The logarithm of a draw from Gamma(shape), which itself may be too small for a double (Marsaglia
- * and Tsang 2000). */
+/* The logarithm of a draw from Gamma(shape), since the draw may underflow a double (Marsaglia and
+ * Tsang 2000). */
 static double log_gamma(struct xt_rng *rng, double shape)
 {
     if (shape < 1) {
@@ -52,12 +52,12 @@ struct xt_mix xt_mixup_row(const struct xt_mixup *mixup, int row)
     struct xt_rng rng = xt_rng_begin(mixup->seed, xt_rng_at(STREAM_MIXUP, mixup->step, pair));
     double a = log_gamma(&rng, mixup->alpha);
     double b = log_gamma(&rng, mixup->alpha);
-    /* Of Beta, as the part that one of two Gammas has of their sum. */
+    /* A Beta draw, as the ratio of one of two Gamma draws to their sum. */
     mix.own = (int)(XT_MIXUP_ONE / (1 + exp(b - a)) + 0.5);
     return mix;
 }
 
-/* Both become `own` of themselves and the rest of the other. */
+/* Each keeps the share `own` of itself and takes the rest from the other. */
 static void mix_images(uint8_t *restrict first, uint8_t *restrict second, int own, size_t bytes)
 {
     const uint16_t mine = (uint16_t)own;

@@ -9,8 +9,8 @@
 #include "base/mem.h"
 #include "base/system/thread.h"
 
-/* One image being read or written. libpng leaves an error by longjmp: whatever is needed after it
- * stands here and not in locals, and nothing that is released stands in locals. */
+/* One image being read or written. libpng reports an error by longjmp: what is needed after it is
+ * kept here and not in locals, and so is everything that must be released. */
 struct work {
     png_structp png;
     png_infop info;
@@ -19,10 +19,10 @@ struct work {
     const uint8_t *bytes;
     size_t size;
     struct xt_image *image;
-    bool is_whole; /* its end was read */
+    bool is_whole; /* the end of the image was reached */
     struct xt_str written;
     enum xt_pixel_order order;
-    enum xt_status status; /* set where `err` already holds the sentence */
+    enum xt_status status; /* `err` already holds the sentence */
     struct xt_err *err;
     bool no_memory;
     char reason[128];
@@ -35,8 +35,8 @@ static void on_error(png_structp png, png_const_charp message)
     png_longjmp(png, 1);
 }
 
-/* libpng would print it. Pixels behind the last row are an error here: a file of some MB can go on
- * for GB of them. */
+/* libpng would only print it. Pixels after the last row are an error here: a file of some MB can
+ * hold GB of them. */
 static void on_warning(png_structp png, png_const_charp message)
 {
     if (strncmp(message, "Extra compress", 14) == 0)
@@ -81,14 +81,14 @@ static enum xt_status failure(const struct work *work)
                       work->reason);
 }
 
-/* Ends the reading with the sentence that is in work->err. */
+/* Aborts reading with the error in work->err. */
 static void give_up(struct work *work, enum xt_status status)
 {
     work->status = status;
     png_longjmp(work->png, 1);
 }
 
-/* Colour profiles, text and the like: not used here, and not worth the time or the risk. */
+/* Colour profiles, text and the like: unused, and not worth the time or the risk. */
 static void skip_extras(png_structp png)
 {
     static const png_byte extras[] = "bKGD\0cHRM\0eXIf\0gAMA\0hIST\0iCCP\0iTXt\0"
@@ -96,7 +96,7 @@ static void skip_extras(png_structp png)
     png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, extras, (int)(sizeof extras / 5));
 }
 
-/* Asks libpng for 8-bit colour in the wanted order, with alpha where the file has any. */
+/* Requests 8-bit colour in the wanted order, with alpha if the file has any. */
 static void set_transforms(struct work *work)
 {
     png_set_expand(work->png);
@@ -118,7 +118,7 @@ static bool has_alpha(const struct work *work)
     return png_get_channels(work->png, work->info) == 4;
 }
 
-/* Rows of RGBA are held until their last pass: of an interlaced image all, else one. */
+/* Rows of RGBA are held until their last pass: all of them for an interlaced image, else one. */
 static bool holds_all(const struct work *work)
 {
     return png_get_interlace_type(work->png, work->info) != PNG_INTERLACE_NONE;
@@ -153,7 +153,7 @@ static void on_header(png_structp png, png_infop info)
         give_up(work, status);
 }
 
-/* row is NULL where an interlaced image's pass changes nothing in it. */
+/* row is NULL if an interlaced image's pass changes nothing in it. */
 static void on_row(png_structp png, png_bytep row, png_uint_32 y, int pass)
 {
     enum { CHECK_EACH = 32 }; /* rows */
@@ -183,8 +183,8 @@ static void on_end(png_structp png, png_infop info)
     work->is_whole = true;
 }
 
-/* By libpng's progressive reader: it stops at the last row, where the other one inflates whatever
- * follows. It takes the bytes without `const` and changes none. */
+/* Uses libpng's progressive reader, which stops at the last row, where the other one inflates
+ * whatever follows. It takes the bytes without `const` but does not change them. */
 static void read_image(struct work *work)
 {
     skip_extras(work->png);
@@ -218,7 +218,7 @@ static uint64_t big_endian(const uint8_t *at)
     return (uint64_t)at[0] << 24 | (uint64_t)at[1] << 16 | (uint64_t)at[2] << 8 | at[3];
 }
 
-/* The header is the first chunk, of width and height first. */
+/* The header is the first chunk and begins with width and height. */
 uint64_t xt_png_pixels(const uint8_t *bytes, size_t size)
 {
     return size >= 24 ? big_endian(bytes + 16) * big_endian(bytes + 20) : 0;

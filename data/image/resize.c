@@ -10,7 +10,8 @@
  * the sign fill an int32_t. */
 enum { FRACTION = XT_FILTER_FRACTION };
 
-/* Up to so many input rows make an output row at once; where more do, sums are kept instead. */
+/* The largest number of input rows that make an output row directly; beyond that, sums are
+ * accumulated. */
 enum { RING = 16 };
 
 /* The filter along one axis: output i is the sum of count[i] inputs from first[i] on, times
@@ -88,7 +89,7 @@ static void fill_weights(struct axis *axis, int i)
     axis->count[i] = end - first;
 }
 
-/* Output `i`'s weights in their places among the packed ones. */
+/* Stores output `i`'s weights in packed order. */
 static void pack_weights(struct axis *axis, int i)
 {
     enum { PAIR = 2 * XT_FILTER_PACK, GROUP = XT_FILTER_PAIRS * PAIR };
@@ -173,13 +174,13 @@ static uint8_t rounded(int32_t sum)
     return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
 }
 
-/* Whether an input row is already as an output row wants it. */
+/* Whether an input row needs no filtering along x. */
 static bool is_same(const struct axis *axis)
 {
     return axis->in == axis->out && !axis->mirrored && axis->length == axis->in;
 }
 
-/* An input row, filtered along x into `out` where it must be. */
+/* An input row, filtered along x into `out` if needed. */
 static const uint8_t *filtered_row(const struct state *state, const struct xt_image *in, int number,
                                    uint8_t *out)
 {
@@ -198,7 +199,7 @@ static const uint8_t *filtered_row(const struct state *state, const struct xt_im
     return out;
 }
 
-/* Few input rows make an output row: they are kept in a ring, each filtered along x once. */
+/* Few input rows per output row: they are held in a ring, each filtered along x once. */
 static void resize_by_ring(const struct state *state, const struct xt_image *in, uint8_t *pixels)
 {
     const struct axis *y = &state->y;
@@ -221,15 +222,15 @@ static void resize_by_ring(const struct state *state, const struct xt_image *in,
     }
 }
 
-/* Each input row is filtered along x once, and added to the output rows that it belongs to: so the
- * memory is the output's and one row, however tall the input. */
+/* Each input row is filtered along x once, and added to the output rows that it belongs to: memory
+ * is the output's and one row, however tall the input. */
 static void resize_by_sums(const struct state *state, const struct xt_image *in, uint8_t *pixels)
 {
     const struct axis *y = &state->y;
     size_t stride = (size_t)state->x.out * 3;
     const struct xt_pixel_loops *loops = xt_pixel_loops_get();
     memset(state->sums, 0, (size_t)y->out * stride * sizeof *state->sums);
-    int open = 0; /* the first output row that still wants input */
+    int open = 0; /* the first output row that is not complete */
     for (int from = y->first[0]; open < y->out; from++) {
         const uint8_t *row = filtered_row(state, in, from, state->row);
         for (int to = open; to < y->out && y->first[to] <= from; to++) {
@@ -282,7 +283,7 @@ void xt_resizer_clear(struct xt_resizer *resizer)
 
 static bool is_within(const struct xt_box *part, const struct xt_image *in)
 {
-    /* A sum of two fractions may be off in its last digit. */
+    /* A sum of two fractions may be off by rounding. */
     const double slack = 1e-6;
     return part->left >= -slack && part->top >= -slack && part->width > 0 && part->height > 0 &&
            part->left + part->width <= in->width + slack &&

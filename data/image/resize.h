@@ -7,8 +7,8 @@
 
 #include "data/image/image.h"
 
-/* A thread's filter tables and the rows between the two passes, kept from image to image. Zeroed is
- * empty. */
+/* A thread's filter tables and the rows between the two passes, reused from image to image. Zeroed
+ * is empty. */
 struct xt_resizer {
     void *state;
 };
@@ -19,8 +19,8 @@ void xt_resizer_clear(struct xt_resizer *resizer);
 enum xt_status xt_resize(struct xt_resizer *resizer, const struct xt_image *in, int width,
                          int height, uint8_t *pixels, struct xt_err *err);
 
-/* The same of a part of the image, as if it had been cut out first; `mirrored` left to right. The
- * part must lie within the image and have a size. */
+/* The same for a part of the image, as if cropped first; `mirrored` left to right. The part must
+ * lie within the image and not be empty. */
 enum xt_status xt_resize_part(struct xt_resizer *resizer, const struct xt_image *in,
                               const struct xt_box *part, bool mirrored, int width, int height,
                               uint8_t *pixels, struct xt_err *err);

@@ -8,7 +8,7 @@ struct perspective {
     double a, b, c, d, e, f, g, h;
 };
 
-/* Twice the area of the triangle; its sign is the sense in which it goes round. */
+/* Twice the signed area of the triangle. */
 static double turn(struct xt_point a, struct xt_point b, struct xt_point c)
 {
     return (b.x - a.x) * (c.y - b.y) - (b.y - a.y) * (c.x - b.x);

@@ -1,4 +1,4 @@
-/* A plate that was photographed from the side, made upright: the perspective that takes its four
+/* Rectifies a plate that was photographed at an angle: the perspective transform that maps its four
  * corners to a rectangle's (Heckbert, "Fundamentals of Texture Mapping and Image Warping", 1989).
  *
  * Thread-safe. The same bytes on every machine.
@@ -13,7 +13,7 @@ struct xt_point {
     double y;
 };
 
-/* The corners as seen upright. */
+/* The corners of the upright plate. */
 struct xt_corners {
     struct xt_point left_top;
     struct xt_point right_top;
@@ -21,13 +21,13 @@ struct xt_corners {
     struct xt_point left_bottom;
 };
 
-/* Whether they go round, in this order, without a dent: only such can be a rectangle seen from
- * somewhere. */
+/* Whether they form, in this order, a convex quadrilateral: only such can be the view of a
+ * rectangle. */
 bool xt_corners_are_convex(const struct xt_corners *corners);
 
-/* The part of `in` between the corners (in its pixels; convex) into `out`, which gets the size of
- * the longer ones of the opposite edges: so each pixel is about one of `in`, and a linear
- * interpolation is enough. What lies outside of `in` has the colour of its edge. */
+/* The part of `in` between the corners (in its pixels; convex) into `out`, which gets the longer
+ * ones of the opposite edges as its size: so each pixel is about one of `in`, and linear
+ * interpolation is enough. Outside of `in` its border is repeated. */
 enum xt_status xt_straighten(const struct xt_image *in, const struct xt_corners *corners,
                              struct xt_image *out, struct xt_err *err);
 

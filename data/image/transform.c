@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* The largest part of the shape width x height, made smaller by `share`, in the middle. */
+/* The largest centred part of the shape width x height, scaled by `share`. */
 static struct xt_box middle(int in_width, int in_height, int width, int height, double share)
 {
     double across = (double)in_width / width;

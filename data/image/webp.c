@@ -30,7 +30,7 @@ static enum xt_status bad_webp(VP8StatusCode code, const char *name, struct xt_e
                       known ? reasons[code] : "its header is not valid");
 }
 
-/* The library multiplies by alpha where it is asked for rgbA, which is the picture over black. */
+/* The library premultiplies alpha for rgbA, which is the picture over black. */
 static enum xt_status decode_over_black(const uint8_t *bytes, size_t size,
                                         WebPDecoderConfig *config, const char *name,
                                         struct xt_image *out, struct xt_err *err)

@@ -1,4 +1,4 @@
-/* How far libarchive is trusted with a data file.
+/* Which of libarchive's features are used on data files.
  *
  * Thread-safe.
  */
@@ -8,12 +8,12 @@
 #include <archive.h>
 #include <stdint.h>
 
-/* Lets the archive undo gzip, bzip2, xz, zstd and lz4, as far as the library does so itself: for
- * others, and for those that it was built without, it would start a program found on PATH. */
+/* Enables gzip, bzip2, xz, zstd and lz4 as far as the library decompresses them itself: for others,
+ * and those it was built without, it would start a program found on PATH. */
 void xt_archive_allow_filters(struct archive *archive);
 
-/* The bytes that a compressed file of so many may hold once it is unpacked into memory: images do
- * not become 32 times smaller, and half of the memory is left alone. */
+/* The limit on the unpacked size of a compressed file of this size: images do not shrink by a
+ * factor of 32, and half of the memory stays free. */
 uint64_t xt_archive_unpacked_most(uint64_t packed);
 
 #endif

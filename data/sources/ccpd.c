@@ -1,5 +1,4 @@
-/* CCPD's pictures: a plate somewhere in each, cut out by its corners and made upright, or by its
- * box. */
+/* CCPD's pictures: each shows a plate, which is rectified by its corners, or cropped by its box. */
 #include "data/sources/ccpd.h"
 
 #include <errno.h>
@@ -17,10 +16,10 @@
 #include "data/sources/index/files.h"
 #include "data/sources/registry.h"
 
-/* Pictures without plates, in a folder of that name. */
+/* The folder of pictures without plates. */
 static const char without_plates[] = "ccpd_np";
 
-/* What the numbers of a plate stand for; the last of each, O, is no symbol. */
+/* The symbols of a plate's numbers; the last of each table, O, means no symbol. */
 static const char *const provinces[] = {"皖", "沪", "津", "渝", "冀", "晋", "蒙", "辽", "吉",
                                         "黑", "苏", "浙", "京", "闽", "赣", "鲁", "豫", "鄂",
                                         "湘", "粤", "桂", "琼", "川", "贵", "云", "藏", "陕",
@@ -38,7 +37,7 @@ enum {
 
 /* ---- the name ---- */
 
-/* A number and, where it is not 0, the character after it. */
+/* A number and, unless it is 0, the character after it. */
 static bool take_number(const char **at, char after, int *number)
 {
     const char *start = *at;
@@ -77,7 +76,7 @@ static bool take_places(const char **at, struct xt_ccpd_name *out)
            take_point(at, '-', &out->box[1]) && take_corners(at, &out->corners);
 }
 
-/* The plate's numbers; false where there are no 7 or 8. */
+/* The plate's numbers; false if there are not 7 or 8. */
 static bool take_plate(const char **at, int *numbers, int *count)
 {
     for (*count = 0; *count < SYMBOLS_MOST;) {
@@ -108,7 +107,7 @@ static enum xt_status spell(const int *numbers, int count, struct xt_ccpd_name *
                               i + 1, most - 1);
         if (numbers[i] == most)
             return xt_err_set(err, XT_ERR_DATA,
-                              "the plate's number %d is %d, which says that there is no symbol",
+                              "the plate's number %d is %d, which means that there is no symbol",
                               i + 1, numbers[i]);
         const char *symbol = i == 0   ? provinces[numbers[i]]
                              : i == 1 ? letters + numbers[i]
@@ -138,11 +137,12 @@ enum xt_status xt_ccpd_read_name(const char *name, struct xt_ccpd_name *out, str
 
 /* ---- the picture ---- */
 
-/* How a plate is cut out of its picture. */
+/* How a plate is cropped from its picture. */
 struct cut {
-    /* The part of the picture that is needed; XT_ERR_DATA where the name's numbers are none. */
+    /* The part of the picture that is needed; XT_ERR_DATA if the numbers in the name are
+     * invalid. */
     enum xt_status (*find)(const struct xt_ccpd_name *name, struct xt_box *box, struct xt_err *err);
-    /* What lies at `place` in the image, decoded at its own size, was at `box` in the picture. */
+    /* Cuts the plate out: `place` in the decoded image is `box` in the picture. */
     enum xt_status (*take)(const struct xt_image *image, const struct xt_ccpd_name *name,
                            const struct xt_box *box, const struct xt_box *place,
                            struct xt_image *out, struct xt_err *err);
@@ -168,7 +168,7 @@ static enum xt_status find_corners(const struct xt_ccpd_name *name, struct xt_bo
     if (xt_corners_are_convex(q))
         return XT_OK;
     return xt_err_set(err, XT_ERR_DATA,
-                      "the four corners in its name are none of a plate: they do not go round from "
+                      "the four corners in its name are not a plate's: they do not go round from "
                       "the right-bottom one over the left-bottom one");
 }
 
@@ -229,7 +229,7 @@ static enum xt_status load(const struct xt_source_files *set, size_t index, cons
         status = cut->find(&name, &box, err);
     if (status)
         return xt_err_prefix(err, "%s: ", path);
-    /* What the caller wants is a part of the plate, not of the picture. */
+    /* The request refers to the plate, not to the picture. */
     const struct xt_want want = {.width = (int)box.width, .height = (int)box.height, .box = &box};
     status = xt_decoder_load(decoder, path, set->options.order, &want, picture, err);
     if (status)
@@ -266,7 +266,7 @@ static enum xt_status label_of(const char *name, char *label, size_t size, struc
     return status;
 }
 
-/* Other pixels than those between the corners, so another stamp. */
+/* The pixels differ from those of cut=corners, so must the stamp. */
 static uint64_t stamp_of_box(const struct xt_source_files *set, size_t index)
 {
     const char *path = set->files[index].path;
@@ -275,9 +275,9 @@ static uint64_t stamp_of_box(const struct xt_source_files *set, size_t index)
 }
 
 static const struct xt_source_form by_corners = {
-    .label = label_of, .load = load_corners, .leave_out = without_plates};
+    .label = label_of, .load = load_corners, .skipped = without_plates};
 static const struct xt_source_form by_box = {
-    .label = label_of, .load = load_box, .stamp = stamp_of_box, .leave_out = without_plates};
+    .label = label_of, .load = load_box, .stamp = stamp_of_box, .skipped = without_plates};
 
 /* ---- the set ---- */
 
@@ -300,7 +300,7 @@ static enum xt_status read_settings(char *path, const struct xt_source_form **fo
     return XT_OK;
 }
 
-/* CCPD's lists lie in a folder of their own; their paths start at the one above. */
+/* CCPD's lists are in a folder of their own; their paths are relative to its parent. */
 static enum xt_status start_of_paths(const char *list, char **out, struct xt_err *err)
 {
     char line[4096] = "";
@@ -358,7 +358,7 @@ static enum xt_status fill(struct xt_source_files *set, const char *spec, struct
     char *path = NULL;
     if (set->options.task == XT_TASK_CLASSES)
         return xt_err_set(err, XT_ERR_USAGE,
-                          "ccpd:%s has plates, but the network tells classes apart", spec);
+                          "ccpd:%s has plates, but the network distinguishes classes", spec);
     enum xt_status status = xt_mem_strdup(&path, spec, err);
     if (!status)
         status = read_settings(path, &set->form, err);

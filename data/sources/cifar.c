@@ -1,7 +1,6 @@
 /* CIFAR's binary batches (Krizhevsky 2009): records of a label byte (CIFAR-100: a coarse and a fine
- * one) and 32 x 32 bytes each of red, green and blue. Files are read record by record as they are
- * wanted; what comes out of a tar is kept in memory. The labels are all read when the set is
- * opened. */
+ * one) and 32 x 32 bytes each of red, green and blue. Files are read record by record on demand;
+ * the contents of a tar are held in memory. All labels are read when the set is opened. */
 #include <archive_entry.h>
 #include <dirent.h>
 #include <errno.h>
@@ -27,7 +26,7 @@ enum {
     BATCHES_MAX = 1000,
 };
 
-/* The two sets: what their files are called, and how a record begins. */
+/* The two sets: their file names, and the layout of a record. */
 struct kind {
     const char *title;
     const char *train;
@@ -49,10 +48,10 @@ static const char *const cifar10_names[] = {"airplane", "automobile", "bird",  "
 /* One file of records. */
 struct batch {
     char *path;
-    int fd;         /* -1: `bytes` holds it */
+    int fd;         /* -1: in memory, at `bytes` */
     uint8_t *bytes; /* of a tar's member */
     size_t size;
-    size_t first; /* its first record's index in the set */
+    size_t first; /* the index of its first record in the set */
     bool test;
 };
 
@@ -63,10 +62,10 @@ struct cifar {
     struct batch *batches;
     size_t batch_count;
     size_t batch_capacity;
-    uint8_t *labels;       /* as in the records */
-    uint16_t classes[256]; /* of a record's label */
+    uint8_t *labels;       /* in the order of the records */
+    uint16_t classes[256]; /* by the value of the label byte */
     char *names;           /* the text of the file of names, or NULL */
-    size_t room;           /* bytes that a tar may still be unpacked to */
+    size_t room;           /* bytes that a tar may still unpack to */
 };
 
 static size_t record_size(const struct kind *kind)
@@ -74,7 +73,7 @@ static size_t record_size(const struct kind *kind)
     return (size_t)kind->label_bytes + (size_t)(3 * PLANE);
 }
 
-/* The kind that a file's name is of; *test is set. NULL where it is no batch. */
+/* The kind by a file's name; *test is set. NULL if it is not a batch. */
 static const struct kind *kind_of(const char *name, bool *test)
 {
     for (size_t i = 0; i < KINDS; i++) {
@@ -85,7 +84,7 @@ static const struct kind *kind_of(const char *name, bool *test)
     return NULL;
 }
 
-/* Whether batches lie right in the folder. */
+/* Whether the folder itself holds batches. */
 static bool is_folder_of_batches(const char *folder)
 {
     DIR *dir = opendir(folder);
@@ -105,7 +104,7 @@ static enum xt_status bad_archive(struct archive *archive, const char *path, str
                       reason ? reason : "it is damaged");
 }
 
-/* A tar, compressed or not, into *out; archive_read_free it also after a failure. */
+/* Opens a tar, compressed or not, into *out; archive_read_free it also after a failure. */
 static enum xt_status open_tar(struct archive **out, const char *path, struct xt_err *err)
 {
     *out = archive_read_new();
@@ -118,7 +117,7 @@ static enum xt_status open_tar(struct archive **out, const char *path, struct xt
                : bad_archive(*out, path, err);
 }
 
-/* Looked through until a name tells. */
+/* Scanned up to the first batch. */
 static bool is_tar_of_batches(const char *path)
 {
     struct archive *archive = NULL;
@@ -215,7 +214,7 @@ static enum xt_status read_folder(struct cifar *set, const char *folder, struct 
     return status;
 }
 
-/* A single batch, whatever it is called: which kind, its length tells. */
+/* A single batch, whatever its name: its length determines the kind. */
 static enum xt_status read_single(struct cifar *set, const char *path, struct xt_err *err)
 {
     bool test = false;
@@ -226,7 +225,7 @@ static enum xt_status read_single(struct cifar *set, const char *path, struct xt
     return add_file(set, kind ? kind : &kinds[0], path, false, err);
 }
 
-/* The member's bytes and a zero byte after them. */
+/* The member's bytes and a terminating zero. */
 static enum xt_status read_member(struct archive *archive, const char *path, const char *name,
                                   size_t limit, uint8_t **bytes, size_t *size, struct xt_err *err)
 {
@@ -326,7 +325,7 @@ static void drop_batch(struct batch *batch)
     free(batch->path);
 }
 
-/* Of a set with both parts one stays; of one part alone, all. */
+/* Of a set with both parts one is used; otherwise all batches. */
 static void choose_part(struct cifar *set, bool held_out)
 {
     size_t wanted = 0;
@@ -407,7 +406,7 @@ static enum xt_status read_labels(struct cifar *set, struct xt_err *err)
     return status;
 }
 
-/* The name of class `index`: the file's line, CIFAR-10's own, or its number. */
+/* The name of class `index`: from the file, CIFAR-10's built-in one, or its number. */
 static struct xt_str class_name(const struct cifar *set, int index, const char **text)
 {
     struct xt_str name = {0};
@@ -436,7 +435,7 @@ static enum xt_status name_classes(struct cifar *set, const char *path,
         const char *text;
         int class = i;
         struct xt_str name = class_name(set, i, &text);
-        /* Given by their count alone, classes are what the labels say. */
+        /* If only a count of classes is given, labels are the class indices. */
         if (options->class_names || !options->class_count)
             status = xt_classes_add(&classes, text, strlen(text), &class, err);
         else if (i >= options->class_count)
@@ -509,7 +508,7 @@ static void cifar_name(const struct xt_source *source, size_t index, char *out, 
     snprintf(out, size, "%s #%zu", batch->path, index - batch->first);
 }
 
-/* Of the batch's file, or of its member's bytes as they were read. */
+/* A stamp of the batch's file, or of its member's bytes as read. */
 static uint64_t cifar_stamp(const struct xt_source *source, size_t index)
 {
     const struct cifar *set = (const struct cifar *)source;

@@ -1,4 +1,5 @@
-/* A folder of images: for plates a tree whose file names are the labels; for classes a folder each.
+/* A folder of images: for plates a tree whose file names are the labels; for classes one folder per
+ * class.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,17 +15,17 @@
 #include "data/sources/index/index_tree.h"
 #include "data/sources/registry.h"
 
-/* Whether the folder right above the file is one that the form leaves out. */
+/* Whether the file's parent folder is one that the form skips. */
 static bool is_left_out(const struct xt_source_files *set, const char *path)
 {
-    const char *folder = set->form ? set->form->leave_out : NULL;
+    const char *folder = set->form ? set->form->skipped : NULL;
     size_t length = folder ? strlen(folder) : 0;
     const char *name = xt_file_name(path);
     return folder && (size_t)(name - path) > length && name[-1] == '/' &&
            memcmp(name - 1 - length, folder, length) == 0;
 }
 
-/* Moves the images of `count` paths into the set, of class `class` where that is not negative. */
+/* Moves the images of `count` paths into the set, with class `class` unless that is negative. */
 static enum xt_status add_images(struct xt_source_files *set, char **paths, size_t count, int class,
                                  struct xt_err *err)
 {
@@ -67,14 +68,14 @@ static void describe(struct xt_source_files *set, const char *folder)
     xt_source_files_describe_others(set);
 }
 
-/* What follows the tree's first folder and a slash; nothing of that folder itself. */
+/* The path relative to the tree's first folder; empty for that folder itself. */
 static const char *below(const struct xt_file_tree *tree, const char *path)
 {
     path += strlen(tree->folders[0].path);
     return *path == '/' ? path + 1 : path;
 }
 
-/* The folders right under the tree's first one: the classes. *list borrows their paths. */
+/* The folders directly below the tree's root: the classes. *list borrows their paths. */
 static enum xt_status list_classes(struct xt_file_list *list, const struct xt_file_tree *tree,
                                    struct xt_err *err)
 {
@@ -91,7 +92,7 @@ static enum xt_status list_classes(struct xt_file_list *list, const struct xt_fi
     return status;
 }
 
-/* A folder that two classes lead to would be one of them without images, or with too few. */
+/* If links make two classes share a folder, one of them would lack images. */
 static enum xt_status check_again(const struct xt_file_tree *tree, struct xt_err *err)
 {
     for (size_t i = 0; i < tree->again_count; i++) {
@@ -100,7 +101,7 @@ static enum xt_status check_again(const struct xt_file_tree *tree, struct xt_err
         const char *other = below(tree, again->entered_as);
         int size = (int)strcspn(one, "/");
         int other_size = (int)strcspn(other, "/");
-        /* A link back to where the tree begins is of no class. */
+        /* A link back to the root belongs to no class. */
         if (other_size && (size != other_size || strncmp(one, other, (size_t)size) != 0))
             return xt_err_set(err, XT_ERR_DATA,
                               "%s is the folder %s: its images would be of the classes %.*s and "
@@ -117,7 +118,7 @@ static int compare_beginnings(const char *path, const char *folder, size_t lengt
     return order ? order : (next > '/') - (next < '/');
 }
 
-/* The first of the sorted paths that lies in the folder, or behind those that do. */
+/* The first of the sorted paths that is in the folder, or sorts after it. */
 static size_t first_within(const struct xt_file_list *files, const char *folder, bool behind)
 {
     size_t length = strlen(folder);
@@ -144,7 +145,7 @@ static bool are_parts(const struct xt_file_list *folders)
     return found && found == folders->count;
 }
 
-/* A class's folder, and its files among the tree's. */
+/* A class's folder, and its files in the tree. */
 struct class_files {
     const char *folder;
     size_t first;
@@ -221,7 +222,7 @@ static enum xt_status add_classes(struct xt_source_files *set, const char *folde
     return status;
 }
 
-/* Without labels (predict) a folder of classes is a tree of images like any other. */
+/* Without labels (predict) a folder of classes is an ordinary tree of images. */
 enum xt_status xt_source_files_add_tree(struct xt_source_files *set, const char *folder,
                                         struct xt_err *err)
 {
@@ -230,9 +231,10 @@ enum xt_status xt_source_files_add_tree(struct xt_source_files *set, const char 
     if (!status)
         status = add_images(set, tree.files.paths, tree.files.count, -1, err);
     if (!status && tree.again_count)
-        xt_log_detail("%s: links lead again to folders of it, %zu times (%s is %s): each folder's "
-                      "images are taken once",
-                      folder, tree.again_count, tree.again[0].path, tree.again[0].entered_as);
+        xt_log_detail(
+            "%s: links lead to its folders more than once, %zu times (%s is %s): each folder's "
+            "images are used once",
+            folder, tree.again_count, tree.again[0].path, tree.again[0].entered_as);
     xt_file_tree_clear(&tree);
     return status;
 }

@@ -17,7 +17,7 @@ struct line {
     size_t number;
 };
 
-/* The next line from *text on; false at the end. */
+/* The next line, advancing *text; false at the end. */
 static bool next_line(const char **text, size_t *left, struct line *line)
 {
     if (*left == 0)
@@ -34,7 +34,7 @@ static bool next_line(const char **text, size_t *left, struct line *line)
     return true;
 }
 
-/* The path of `size` bytes, from the list's folder, into *out. */
+/* The path of `size` bytes, relative to the list's folder, into *out. */
 static enum xt_status full_path(char **out, const char *folder, const char *text, size_t size,
                                 struct xt_err *err)
 {
@@ -107,8 +107,8 @@ enum xt_status xt_source_files_parse(struct xt_source_files *set, const char *te
     return status;
 }
 
-/* Images to predict are listed by their paths alone, so that any text looks like a list: one whose
- * first lines all name nothing is something else. */
+/* Images to predict are listed by their paths alone, so any text looks like a list: if none of the
+ * first lines names a file, it is something else. */
 static enum xt_status check_paths(const struct xt_source_files *set, const char *path,
                                   struct xt_err *err)
 {

@@ -15,7 +15,7 @@
 enum { FILE_BYTES_MAX = 1 << 20 };
 static const double weight_max = 1e6;
 static const uint64_t epoch_max = (uint64_t)1 << 31;
-/* Keeps these numbers apart from others that are drawn from the same seed. */
+/* A stream of its own, distinct from others with the same seed. */
 static const uint64_t stream_of_mixtures = 0x6D697874757265u;
 
 /* ---- the file ---- */
@@ -26,7 +26,7 @@ static enum xt_status read_text(struct xt_yaml *yaml, const char *key, struct xt
     text->length = 0;
     enum xt_status status = xt_yaml_next(yaml, err);
     if (!status && yaml->event.type != YAML_SCALAR_EVENT)
-        return xt_err_set(err, XT_ERR_USAGE, "%s:%d: %s is one value, no list", yaml->name,
+        return xt_err_set(err, XT_ERR_USAGE, "%s:%d: %s is a single value, not a list", yaml->name,
                           xt_yaml_line(yaml), key);
     if (!status)
         status = xt_yaml_append(yaml, text, err);
@@ -61,7 +61,7 @@ static enum xt_status read_weight(struct xt_yaml *yaml, struct xt_str *text, dou
         return XT_OK;
     return xt_err_set(err, XT_ERR_USAGE,
                       "%s:%d: weight is \"%.40s\", but must be a number above 0, at most %.0f; "
-                      "leave the source out where nothing of it is wanted",
+                      "omit the source if none of it is wanted",
                       yaml->name, xt_yaml_line(yaml), text->data, weight_max);
 }
 
@@ -81,7 +81,7 @@ static enum xt_status read_epoch(struct xt_yaml *yaml, struct xt_str *text, uint
                       yaml->name, xt_yaml_line(yaml), text->data, (unsigned long long)epoch_max);
 }
 
-/* Reads the key at hand into `text`, which must be one of two; *second tells which. */
+/* Reads the current key into `text`, which must be one of two; *second says which. */
 static enum xt_status read_key(struct xt_yaml *yaml, const char *first_key, const char *second_key,
                                unsigned *seen, bool *second, struct xt_str *text,
                                struct xt_err *err)
@@ -214,8 +214,8 @@ void xt_mix_plan_clear(struct xt_mix_plan *plan)
 
 /* ---- the order ---- */
 
-/* A Feistel network over the next power of four, gone through again until the number is one of
- * them: less than four times on average. */
+/* A Feistel network over the next power of four, iterated until the number is in range: less than
+ * four times on average. */
 uint64_t xt_mix_permute(uint64_t number, uint64_t count, uint64_t key)
 {
     enum { ROUNDS = 4 };
@@ -240,8 +240,8 @@ uint64_t xt_mix_permute(uint64_t number, uint64_t count, uint64_t key)
 
 struct part {
     struct xt_source *source;
-    size_t first;   /* its first sample's index in the mixture */
-    uint64_t place; /* of an epoch, from which on its samples stand */
+    size_t first;   /* the index of its first sample in the mixture */
+    uint64_t place; /* its first position in an epoch */
     uint64_t place_after;
 };
 
@@ -297,8 +297,8 @@ static enum xt_status mix_bytes(const struct xt_source *source, size_t index,
     return xt_source_bytes(part->source, index - part->first, decoder, bytes, size, err);
 }
 
-/* The source's samples pass by in a row that goes on from epoch to epoch; each time through, they
- * stand in another order. */
+/* The source's samples are drawn in a sequence that continues across epochs; each pass over them
+ * has another order. */
 static size_t mix_draw(const struct xt_source *source, uint64_t seed, uint64_t epoch, size_t place)
 {
     const struct mix *mix = (const struct mix *)source;
@@ -321,15 +321,15 @@ static void mix_destroy(struct xt_source *source)
     free(mix);
 }
 
-/* Each part has its share of the memory, by its samples. */
-static enum xt_status mix_keep(struct xt_source *source, uint64_t limit, struct xt_err *err)
+/* Each part gets its share of the memory, by its number of samples. */
+static enum xt_status mix_cache(struct xt_source *source, uint64_t limit, struct xt_err *err)
 {
     const struct mix *mix = (const struct mix *)source;
     double each = (double)limit / (double)source->count;
     enum xt_status status = XT_OK;
     for (size_t i = 0; i < mix->count && !status; i++) {
         struct xt_source *part = mix->parts[i].source;
-        status = xt_source_keep(part, (uint64_t)(each * (double)part->count), err);
+        status = xt_source_cache(part, (uint64_t)(each * (double)part->count), err);
     }
     return status;
 }
@@ -341,7 +341,7 @@ static const struct xt_source_class mix_class = {
     .stamp = mix_stamp,
     .bytes = mix_bytes,
     .draw = mix_draw,
-    .keep = mix_keep,
+    .cache = mix_cache,
     .destroy = mix_destroy,
 };
 
@@ -350,7 +350,7 @@ static bool is_name(const char *path)
     return xt_str_ends(path, ".yaml") || xt_str_ends(path, ".yml");
 }
 
-/* Opens a part; what it is relative to is the folder of the mixture's file. */
+/* Opens a part; its paths are relative to the folder of the mixture's file. */
 static enum xt_status open_part(struct mix *mix, const char *path, const struct xt_mix_part *wanted,
                                 const struct xt_source_options *options, struct xt_err *err)
 {
@@ -382,7 +382,7 @@ static enum xt_status open_part(struct mix *mix, const char *path, const struct 
     return XT_OK;
 }
 
-/* The epoch's places are dealt out by the weights, as nearly as whole numbers can. */
+/* The epoch's positions are divided by the weights, rounded to whole numbers. */
 static enum xt_status deal(struct mix *mix, const char *path, const struct xt_mix_plan *plan,
                            struct xt_err *err)
 {
@@ -399,8 +399,8 @@ static enum xt_status deal(struct mix *mix, const char *path, const struct xt_mi
             i + 1 < mix->count ? (uint64_t)((double)length * (before / all) + 0.5) : length;
         if (part->place_after <= part->place)
             return xt_err_set(err, XT_ERR_USAGE,
-                              "%s:%d: of an epoch of %s this source's weight leaves it "
-                              "none; raise the weight, or epoch",
+                              "%s:%d: of an epoch of %s this source's weight gives it "
+                              "no sample; raise the weight, or epoch",
                               path, plan->parts[i].line,
                               xt_count((long long)length, "sample").text);
     }

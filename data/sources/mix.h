@@ -30,16 +30,16 @@ struct xt_mix_plan {
     struct xt_mix_part *parts;
     size_t count;
     size_t capacity;
-    uint64_t epoch; /* 0: not said */
+    uint64_t epoch; /* 0: not given */
 };
 
-/* Reads the file's text into a zeroed plan. Clear it also after a failure. */
+/* Parses the file's text into a zeroed plan. Clear it also after a failure. */
 enum xt_status xt_mix_parse(struct xt_mix_plan *plan, const char *name, const uint8_t *bytes,
                             size_t size, struct xt_err *err);
 void xt_mix_plan_clear(struct xt_mix_plan *plan);
 
-/* Where a number below `count` goes when they are put in the order that `key` says: a permutation,
- * computed for one number at a time. */
+/* A permutation of the numbers below `count`, selected by `key`; computed for one number at a
+ * time. */
 uint64_t xt_mix_permute(uint64_t number, uint64_t count, uint64_t key);
 
 #endif

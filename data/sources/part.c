@@ -55,9 +55,9 @@ static enum xt_status bytes(const struct xt_source *source, size_t index,
                            err);
 }
 
-static enum xt_status keep(struct xt_source *source, uint64_t limit, struct xt_err *err)
+static enum xt_status cache_files(struct xt_source *source, uint64_t limit, struct xt_err *err)
 {
-    return xt_source_keep(((struct part *)source)->whole, limit, err);
+    return xt_source_cache(((struct part *)source)->whole, limit, err);
 }
 
 static void destroy(struct xt_source *source)
@@ -74,7 +74,7 @@ static const struct xt_source_class class_part = {
     .name = name,
     .stamp = stamp,
     .bytes = bytes,
-    .keep = keep,
+    .cache = cache_files,
     .destroy = destroy,
 };
 

@@ -1,4 +1,4 @@
-/* Plates made on the fly: sample i is drawn from seed and i alone, its label first and then its
+/* Synthetic plates: sample i is drawn from seed and i alone, its label first and then its
  * picture. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,14 +13,14 @@
 #include "data/sources/query.h"
 #include "data/sources/registry.h"
 
-/* Keeps these numbers apart from others that are drawn from the same seed. */
+/* A stream of its own, distinct from others with the same seed. */
 static const uint64_t stream_of_plates = 0x706C61746573u;
 
 static const uint64_t count_max = (uint64_t)1 << 31;
 static const char what[] = "synth:plates";
 
 static const char *const style_names[XT_PLATE_STYLES] = {"blue", "green", "yellow", "white"};
-/* How often a style comes, among those that were asked for. */
+/* Relative frequency of a style, among those requested. */
 static const uint64_t style_shares[XT_PLATE_STYLES] = {3, 1, 1, 1};
 static const char all_styles[] = "all";
 
@@ -97,7 +97,7 @@ static void fill_pool(struct synth *synth, struct pool *pool, int first, int las
             pool->glyphs[pool->count++] = glyph;
 }
 
-/* What the alphabet lacks, or has as its blank, is left out of the draw. */
+/* Glyphs that the alphabet lacks, or has as its blank, are never drawn. */
 static enum xt_status match_alphabet(struct synth *synth, const struct xt_alphabet *alphabet,
                                      struct xt_err *err)
 {
@@ -120,7 +120,7 @@ static enum xt_status match_alphabet(struct synth *synth, const struct xt_alphab
     return XT_OK;
 }
 
-/* The most that any plate of these styles needs: every symbol the same, blanks between. */
+/* The most CTC steps that any plate of these styles needs: all symbols equal, blanks between. */
 static enum xt_status check_steps(const struct synth *synth, int steps_max, struct xt_err *err)
 {
     int length = xt_plate_length(synth->styles[XT_PLATE_GREEN] ? XT_PLATE_GREEN : XT_PLATE_BLUE);
@@ -149,9 +149,9 @@ static void describe(struct synth *synth)
                  : left == 1 ? " and "
                              : "");
     }
-    snprintf(synth->base.description, sizeof synth->base.description,
-             "%s (%s, seed %" PRIu64 ", %s)",
-             xt_count((long long)synth->base.count, "made plate").text, what, synth->seed, styles);
+    snprintf(
+        synth->base.description, sizeof synth->base.description, "%s (%s, seed %" PRIu64 ", %s)",
+        xt_count((long long)synth->base.count, "synthetic plate").text, what, synth->seed, styles);
 }
 
 static const struct synth *synth_of(const struct xt_source *source)
@@ -179,7 +179,7 @@ static enum xt_plate_style draw_style(const struct synth *synth, struct xt_rng *
     return XT_PLATE_STYLES - 1;
 }
 
-/* Begins sample `index`: its style and glyphs; the picture takes its numbers from what follows. */
+/* Begins sample `index`: its style and glyphs; the picture continues with the same generator. */
 static enum xt_plate_style draw_plate(const struct synth *synth, size_t index, struct xt_rng *rng,
                                       int glyphs[XT_PLATE_SYMBOLS_MAX])
 {
@@ -268,11 +268,11 @@ static enum xt_status open_plates(struct xt_source **out, const char *query,
     *out = NULL;
     if (options->task == XT_TASK_CLASSES)
         return xt_err_set(err, XT_ERR_USAGE,
-                          "%s has plates and no classes; made pictures with classes are "
+                          "%s has plates and no classes; synthetic pictures with classes are "
                           "synth:shapes",
                           what);
     struct synth *synth;
-    enum xt_status status = xt_mem_calloc(&synth, 1, sizeof *synth, "the made plates", err);
+    enum xt_status status = xt_mem_calloc(&synth, 1, sizeof *synth, "the synthetic plates", err);
     if (status)
         return status;
     synth->base.class = &synth_class;

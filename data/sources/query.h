@@ -1,5 +1,4 @@
-/* The settings of a set that is made: "?count=1000&seed=7" behind its name. Errors are
- * XT_ERR_USAGE.
+/* The settings of a synthetic set: "?count=1000&seed=7" after its name. Errors are XT_ERR_USAGE.
  */
 #ifndef XT_DATA_SOURCES_QUERY_H
 #define XT_DATA_SOURCES_QUERY_H
@@ -12,7 +11,7 @@
 
 enum { XT_QUERY_SETTINGS_MAX = 8 };
 
-/* A piece of the query. */
+/* A part of the query. */
 struct xt_query_piece {
     const char *text;
     size_t length;
@@ -20,9 +19,9 @@ struct xt_query_piece {
 
 struct xt_query_setting {
     const char *key;
-    uint64_t low; /* numbers: the least and the most that it may be; text: both 0 */
+    uint64_t low; /* numbers: minimum and maximum; text: both 0 */
     uint64_t high;
-    uint64_t number; /* stays as it was where it is not given */
+    uint64_t number; /* unchanged if not given */
     struct xt_query_piece text;
     bool given;
 };

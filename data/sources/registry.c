@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 
-/* In the order in which they are asked. */
+/* In the order in which they are tried. */
 static const struct xt_source_kind *const kinds[] = {
     &xt_source_plates, /* "synth:plates?count=N&seed=S&style=..." */
     &xt_source_shapes, /* "synth:shapes?count=N&seed=S&classes=C..." */
@@ -27,7 +27,7 @@ static const struct xt_source_kind *const kinds[] = {
 
 static const char made_prefix[] = "synth:";
 
-/* How much of the spec is the kind's prefix; 0 where it has another. */
+/* The length of the kind's prefix in the spec; 0 if it has another. */
 static size_t prefix_of(const struct xt_source_kind *kind, const char *spec)
 {
     if (!kind->prefix || !xt_str_starts(spec, kind->prefix))
@@ -62,10 +62,10 @@ static char *nearest_entry(const char *folder, const char *name)
 enum xt_status xt_source_not_found(const char *spec, int error, struct xt_err *err)
 {
     if (xt_str_starts(spec, "synth") || xt_str_starts(spec, "plates"))
-        return xt_err_set(err, XT_ERR_DATA,
-                          "there is no folder or file %s; made plates are written synth:plates",
-                          spec);
-    /* Slashes at the end would leave no name to compare. */
+        return xt_err_set(
+            err, XT_ERR_DATA,
+            "there is no folder or file %s; synthetic plates are written synth:plates", spec);
+    /* Trailing slashes would leave no name to compare. */
     size_t length = strlen(spec);
     while (length > 1 && spec[length - 1] == '/')
         length--;
@@ -89,11 +89,12 @@ enum xt_status xt_source_not_found(const char *spec, int error, struct xt_err *e
 
 static enum xt_status not_made(const char *spec, enum xt_task task, struct xt_err *err)
 {
-    return xt_err_set(err, XT_ERR_USAGE, "%s is not known; %s", spec,
-                      task == XT_TASK_CLASSES
-                          ? "made pictures with classes are synth:shapes?count=N&seed=S&classes=C"
-                          : "plates are all that is made: "
-                            "synth:plates?count=N&seed=S&style=blue,green&hard=H");
+    return xt_err_set(
+        err, XT_ERR_USAGE, "%s is not known; %s", spec,
+        task == XT_TASK_CLASSES
+            ? "synthetic pictures with classes are synth:shapes?count=N&seed=S&classes=C"
+            : "only plates are synthesized: "
+              "synth:plates?count=N&seed=S&style=blue,green&hard=H");
 }
 
 static enum xt_status open_kind(struct xt_source **out, const char *spec,
@@ -121,7 +122,7 @@ static enum xt_status open_kind(struct xt_source **out, const char *spec,
 
 /* ---- plates or classes ---- */
 
-/* Whether a label reads like a plate, and not like a word or a number: letters and digits. */
+/* Whether a label looks like a plate, and not like a word or a number: letters and digits. */
 static bool is_like_plate(const struct xt_alphabet *alphabet, const int *symbols, int length)
 {
     enum { SHORTEST = 5 };
@@ -133,7 +134,7 @@ static bool is_like_plate(const struct xt_alphabet *alphabet, const int *symbols
     return length >= SHORTEST && digits && digits < length;
 }
 
-/* Whether the classes are the plates of a list: nearly each image has one of its own. */
+/* Whether the classes are the plates of a list: nearly one class per image. */
 static bool classes_are_plates(const struct xt_source *source, const struct xt_alphabet *alphabet)
 {
     enum { IMAGES_A_PLATE = 4 };
@@ -166,7 +167,7 @@ static bool labels_are_plates(const struct xt_source *source, const struct xt_al
     return plates > looks / 2;
 }
 
-/* Whether the set opens as one of the other task, and then looks like it. */
+/* Whether the set opens for the other task, and its labels fit that. */
 static bool opens_as(enum xt_task task, const char *spec, const struct xt_alphabet *alphabet)
 {
     struct xt_source_options options = {.task = task, .alphabet = alphabet};
@@ -179,7 +180,7 @@ static bool opens_as(enum xt_task task, const char *spec, const struct xt_alphab
     return is;
 }
 
-/* How many labels of plates are none does not matter where some look like plates. */
+/* If some labels look like plates, the number of those that do not is irrelevant. */
 static bool has_plates(const char *spec, const struct xt_alphabet *alphabet)
 {
     struct xt_source_options options = {.alphabet = alphabet, .labels_optional = true};
@@ -190,15 +191,15 @@ static bool has_plates(const char *spec, const struct xt_alphabet *alphabet)
     return has;
 }
 
-/* Whether the images are more likely meant for the other task; `source` is NULL where they could
- * not be opened. */
+/* Whether the images are more likely meant for the other task; `source` is NULL if they could not
+ * be opened. */
 static bool is_for_other_task(const char *spec, const struct xt_source_options *options,
                               const struct xt_source *source, const struct xt_alphabet *alphabet)
 {
     if (options->task == XT_TASK_CLASSES)
         return source ? classes_are_plates(source, alphabet)
                       : opens_as(XT_TASK_PLATES, spec, alphabet);
-    /* A list says what its labels are; folders may be of anything. */
+    /* A list states its labels; folders may hold anything. */
     return xt_file_is_folder(spec) &&
            !(source ? labels_are_plates(source, alphabet) : has_plates(spec, alphabet)) &&
            opens_as(XT_TASK_CLASSES, spec, alphabet);

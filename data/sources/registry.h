@@ -11,17 +11,17 @@
 #include "data/sources/source.h"
 
 struct xt_source_kind {
-    /* What stands before its own part, "ccpd:", or all of it but the settings, "synth:plates"; NULL
-     * where it is known by `is`. */
+    /* The prefix, "ccpd:", or the whole name but the settings, "synth:plates"; NULL if it is
+     * recognised by `is`. */
     const char *prefix;
-    /* Whether the path names one: `mode` is of what lies there, 0 where there is nothing. */
+    /* Whether the path names one: `mode` is its file mode, 0 if it does not exist. */
     bool (*is)(const char *path, mode_t mode, enum xt_task task);
     /* Opens what follows the prefix. */
     enum xt_status (*open)(struct xt_source **out, const char *spec,
                            const struct xt_source_options *options, struct xt_err *err);
 };
 
-/* The table's. */
+/* Those in the table. */
 extern const struct xt_source_kind xt_source_plates;
 extern const struct xt_source_kind xt_source_shapes;
 extern const struct xt_source_kind xt_source_ccpd;
@@ -32,21 +32,21 @@ extern const struct xt_source_kind xt_source_mix;
 extern const struct xt_source_kind xt_source_single;
 extern const struct xt_source_kind xt_source_list;
 
-/* Opens what is named. Every label is checked here; the first error names file and reason, and says
- * how many more there are. What looks like plates where classes are wanted, or like classes, gets a
- * hint: in the error, or as a warning. Destroy with xt_source_destroy. */
+/* Opens the named set. Every label is checked here; the first error names file and reason, and how
+ * many more there are. Labels that look like plates where classes are wanted, or like classes, get
+ * a hint: in the error, or as a warning. Destroy with xt_source_destroy. */
 enum xt_status xt_source_open(struct xt_source **out, const char *spec,
                               const struct xt_source_options *options, struct xt_err *err);
 
-/* What the labels of a set are that nobody said it of: classes where it opens as such, and they are
- * no plates. */
+/* The task of a set if the user did not name it: classes if it opens as such and the labels do not
+ * look like plates. */
 enum xt_task xt_source_guess_task(const char *spec, const struct xt_alphabet *alphabet);
 
-/* What `spec`, written in the file at `path`, means from here: a relative path starts at that
- * file's folder. Into *out (release with free). */
+/* Resolves `spec`, written in the file at `path`: a relative path starts at that file's folder.
+ * Into *out (release with free). */
 enum xt_status xt_source_spec_from(char **out, const char *path, const char *spec,
                                    struct xt_err *err);
-/* The error for a name that leads to nothing: with the nearest one that is there. */
+/* The error for a name that does not exist: with the nearest one that does. */
 enum xt_status xt_source_not_found(const char *spec, int error, struct xt_err *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* Simple filled shapes made on the fly, for a classifier's first run: sample i is drawn from seed
- * and i alone. Its class is i modulo the classes, so that every class comes equally often. */
+/* Synthetic filled shapes, for a classifier's first run: sample i is drawn from seed and i alone.
+ * Its class is i modulo the number of classes, so that all are equally frequent. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,13 +11,13 @@
 #include "data/sources/query.h"
 #include "data/sources/registry.h"
 
-/* Keeps these numbers apart from others that are drawn from the same seed. */
+/* A stream of its own, distinct from others with the same seed. */
 static const uint64_t stream_of_shapes = 0x736861706573u;
 
 static const char what[] = "synth:shapes";
 enum { CLASSES_LEAST = 2, SIZE_LEAST = 8, SIZE_MOST = 1024, NOISE_MOST = 100 };
 
-/* Where a shape is at a point of its own plane: positive inside, in units of its half width. */
+/* The edge function of a shape in its own plane, in units of its half width: positive inside. */
 typedef float edge_function(float x, float y);
 
 static float least(float a, float b)
@@ -56,7 +56,7 @@ static float triangle(float x, float y)
     return least(sides, y + 0.75F);
 }
 
-/* Two triangles, one upside down. */
+/* Two triangles, one inverted. */
 static float star(float x, float y)
 {
     float up = least(0.5F - 0.5F * y - 0.866F * magnitude(x), y + 0.5F);
@@ -114,12 +114,12 @@ struct shapes {
     uint64_t seed;
     int size;
     int noise;
-    int made; /* classes that are made */
+    int made; /* classes that are drawn */
     int labels[SHAPES];
 };
 
-/* Which classes are made, and what their labels are: the set's own, or those of the options that
- * are called as shapes are. */
+/* Which shapes are drawn, and their labels: the set's own, or the classes of the options that have
+ * shapes' names. */
 static enum xt_status choose_classes(struct shapes *set, const struct xt_source_options *options,
                                      const struct xt_query_setting *wanted, struct xt_err *err)
 {
@@ -160,17 +160,18 @@ struct picture {
     float y;    /* the middle, pixels */
     float half; /* half the width, pixels */
     float turn_x;
-    float turn_y;    /* cosine and sine of the turn */
+    float turn_y;    /* cosine and sine of the rotation */
     float ground[3]; /* colours */
     float ink[3];
-    float slope[2]; /* the light, over the picture */
+    float slope[2]; /* brightness gradient over the picture */
     float noise;
 };
 
 static struct picture draw_picture(const struct shapes *set, struct xt_rng *rng)
 {
     float size = (float)set->size;
-    /* Up to 0.35 radians, by the half angle's tangent: no library's sine is needed. */
+    /* Up to 0.35 radians, by the tangent of the half angle: without a library's sine, which may
+     * differ. */
     float tangent = draw(rng, -0.177F, 0.177F);
     struct picture p = {
         .half = size * draw(rng, 0.22F, 0.42F),
@@ -183,7 +184,7 @@ static struct picture draw_picture(const struct shapes *set, struct xt_rng *rng)
     p.x = size / 2 + draw(rng, -room, room);
     p.y = size / 2 + draw(rng, -room, room);
     float difference = 0;
-    /* The shape must be seen: colours that are near each other are drawn again. */
+    /* The shape must be visible: colours that are too similar are drawn anew. */
     for (int i = 0; i < 8 && difference < 120; i++) {
         difference = 0;
         for (int c = 0; c < 3; c++) {
@@ -251,7 +252,7 @@ static enum xt_status shapes_read(const struct xt_source *source, size_t index,
     if (status)
         return status;
     struct xt_rng rng = xt_rng_begin(xt_rng_at(set->seed, stream_of_shapes, 0), index);
-    /* The colours are random, so their order does not matter. */
+    /* The colours are random, so their order is irrelevant. */
     paint(set, shapes[index % (size_t)set->made].edge, &rng, sample->picture.image.pixels);
     xt_picture_whole(&sample->picture, want);
     return shapes_label(source, index, sample->label, &sample->label_length, err);
@@ -278,7 +279,7 @@ static enum xt_status open_shapes(struct xt_source **out, const char *query,
     *out = NULL;
     if (options->task != XT_TASK_CLASSES)
         return xt_err_set(err, XT_ERR_USAGE,
-                          "%s has classes and no plates; made plates are synth:plates", what);
+                          "%s has classes and no plates; synthetic plates are synth:plates", what);
     enum { COUNT, SEED, CLASSES, SIZE, NOISE, SETTINGS };
     struct xt_query_setting settings[SETTINGS] = {
         [COUNT] = {.key = "count", .low = 1, .high = (uint64_t)1 << 31, .number = 50000},
@@ -290,7 +291,7 @@ static enum xt_status open_shapes(struct xt_source **out, const char *query,
     enum xt_status status = xt_query_read(what, query, settings, SETTINGS, err);
     struct shapes *set = NULL;
     if (!status)
-        status = xt_mem_calloc(&set, 1, sizeof *set, "the made shapes", err);
+        status = xt_mem_calloc(&set, 1, sizeof *set, "the synthetic shapes", err);
     if (status)
         return status;
     set->base.class = &shapes_class;
@@ -304,8 +305,8 @@ static enum xt_status open_shapes(struct xt_source **out, const char *query,
         return status;
     }
     snprintf(set->base.description, sizeof set->base.description,
-             "%zu made shapes of %d kinds (%s, seed %" PRIu64 ")", set->base.count, set->made, what,
-             set->seed);
+             "%zu synthetic shapes of %d kinds (%s, seed %" PRIu64 ")", set->base.count, set->made,
+             what, set->seed);
     *out = &set->base;
     return XT_OK;
 }

@@ -1,5 +1,5 @@
-/* One image: to predict. A picture of a format that is not read is one too, so that its format is
- * named and it is not read as a list. */
+/* A single image, to predict. An image of an unsupported format counts too, so that the error names
+ * its format instead of reading it as a list. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>

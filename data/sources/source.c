@@ -21,9 +21,9 @@ enum xt_status xt_source_bytes(const struct xt_source *source, size_t index,
                                 : XT_OK;
 }
 
-enum xt_status xt_source_keep(struct xt_source *source, uint64_t limit, struct xt_err *err)
+enum xt_status xt_source_cache(struct xt_source *source, uint64_t limit, struct xt_err *err)
 {
-    return source->class->keep ? source->class->keep(source, limit, err) : XT_OK;
+    return source->class->cache ? source->class->cache(source, limit, err) : XT_OK;
 }
 
 double xt_source_small_bytes(const struct xt_source *source)
@@ -31,7 +31,7 @@ double xt_source_small_bytes(const struct xt_source *source)
     enum { LOOKS = 64 };
     size_t looks = source->count < LOOKS ? source->count : LOOKS;
     double bytes = 0;
-    for (size_t i = 0; i < looks && source->class->keep; i++) {
+    for (size_t i = 0; i < looks && source->class->cache; i++) {
         char path[4096];
         struct stat st;
         source->class->name(source, source->count / looks * i, path, sizeof path);

@@ -1,9 +1,9 @@
-/* Where samples come from: what a source is, and how it is read. The kinds, a file each, are in
- * registry.h, which opens them.
+/* The interface of a source of samples. The kinds, one file each, are listed in registry.h, which
+ * opens them.
  *
- * A source knows how many samples it has and makes the i-th; order, batches, threads and
- * augmentation are the loader's. The class's functions that take a const source may be called from
- * several threads at once, each with its own decoder and sample.
+ * A source knows its number of samples and makes the i-th; order, batches, threads and augmentation
+ * are the loader's. The class's functions that take a const source may be called from several
+ * threads at once, each with its own decoder and sample.
  */
 #ifndef XT_DATA_SOURCES_SOURCE_H
 #define XT_DATA_SOURCES_SOURCE_H
@@ -33,31 +33,30 @@ struct xt_sample {
 struct xt_source;
 
 struct xt_source_class {
-    /* Fills the sample for what is wanted of it (NULL: all). Errors: XT_ERR_DATA with path and
-     * reason for a bad sample, others end the run. */
+    /* Fills the sample as requested (NULL: the whole image). Errors: XT_ERR_DATA with path and
+     * reason for a bad sample; others stop the run. */
     enum xt_status (*read)(const struct xt_source *source, size_t index, const struct xt_want *want,
                            struct xt_decoder *decoder, struct xt_sample *sample,
                            struct xt_err *err);
     /* The label alone, without decoding the image. */
     enum xt_status (*label)(const struct xt_source *source, size_t index, int *label, int *length,
                             struct xt_err *err);
-    /* What to call the sample in messages and lists: its path, or "synth:plates #17". */
+    /* The sample's name in messages and lists: its path, or "synth:plates #17". */
     void (*name)(const struct xt_source *source, size_t index, char *out, size_t size);
-    /* A number that changes when the sample's file does (its name, size, time), 0 where it cannot
-     * be read. NULL: the samples are no files. */
+    /* A number that changes with the sample's file (its name, size, time), 0 if it cannot be read.
+     * NULL: the samples are not files. */
     uint64_t (*stamp)(const struct xt_source *source, size_t index);
-    /* The image as it is stored, a whole JPEG, PNG or WebP: *bytes lie in the decoder's buffer or
-     * are the source's, until the next call with either; NULL where the sample is made in another
-     * way. */
+    /* The image as stored, a whole JPEG, PNG or WebP: *bytes are in the decoder's buffer or the
+     * source's, until the next call with either; NULL if the sample is not stored so. */
     enum xt_status (*bytes)(const struct xt_source *source, size_t index,
                             struct xt_decoder *decoder, const uint8_t **bytes, size_t *size,
                             struct xt_err *err);
-    /* A mixture's sample for a place of an epoch, below epoch_length: a function of seed, epoch and
-     * place, any of them as often as the next. NULL: an epoch of training has each sample once. */
+    /* A mixture's sample for a position in an epoch, below epoch_length: a function of seed, epoch
+     * and position, in any order. NULL: an epoch of training has each sample once. */
     size_t (*draw)(const struct xt_source *source, uint64_t seed, uint64_t epoch, size_t place);
-    /* From now on keeps the bytes of small files once they were read, `limit` of them at most
-     * (kept.h); before the first read. NULL: the samples are no small files. */
-    enum xt_status (*keep)(struct xt_source *source, uint64_t limit, struct xt_err *err);
+    /* From now on caches the bytes of small files, at most `limit` of them (cached_files.h); before
+     * the first read. NULL: the samples are not small files. */
+    enum xt_status (*cache)(struct xt_source *source, uint64_t limit, struct xt_err *err);
     void (*destroy)(struct xt_source *source);
 };
 
@@ -65,44 +64,44 @@ struct xt_source_class {
 struct xt_source {
     const struct xt_source_class *class;
     size_t count;
-    size_t epoch_length;   /* samples in an epoch of training, where the class draws them */
+    size_t epoch_length;   /* samples in an epoch of training, if the class draws them */
     char description[256]; /* for the run's first lines: "700 plates in data/train" */
     char **class_names;    /* class_count of them, the source's; NULL for plates */
     int class_count;
-    bool labels_in_names; /* a list of its files holds paths alone (CCPD) */
+    bool labels_in_names; /* lists of its files hold paths alone (CCPD) */
     bool has_other_part;  /* training and test images stood side by side (see held_out) */
 };
 
 struct xt_source_options {
     enum xt_task task;
     const struct xt_alphabet *alphabet; /* plates: borrowed; outlives the source */
-    /* Classes: those that the labels must be of (the training set's for a validation set, the
-     * weights' for an evaluation), matched by name; only read while the source is opened. With a
-     * count and NULL, a label is an index below the count. 0: found in the data. */
+    /* Classes that the labels must be of (the training set's for a validation set, the weights' for
+     * an evaluation), matched by name; only read while the source is opened. With a count and NULL,
+     * a label is an index below the count. 0: found in the data. */
     const char *const *class_names;
     int class_count;
     enum xt_pixel_order order;
-    int steps_max;        /* labels that need more CTC steps are refused when the set is read */
-    bool labels_optional; /* predict: files without a label are taken */
-    bool held_out;        /* of a set with both parts (CIFAR's batches): the one to evaluate on */
+    int steps_max;        /* labels that need more CTC steps are refused when the set is opened */
+    bool labels_optional; /* predict: files without a label are accepted */
+    bool held_out;        /* of a set with both parts (CIFAR's batches): use the test part */
 };
 
 void xt_source_destroy(struct xt_source *source);
-/* The class's `bytes` (NULL where it has none) and `keep`. */
+/* The class's `bytes` (NULL if it has none) and `cache`. */
 enum xt_status xt_source_bytes(const struct xt_source *source, size_t index,
                                struct xt_decoder *decoder, const uint8_t **bytes, size_t *size,
                                struct xt_err *err);
-enum xt_status xt_source_keep(struct xt_source *source, uint64_t limit, struct xt_err *err);
-/* About how many bytes of small files there are that can be kept: a few are looked at. */
+enum xt_status xt_source_cache(struct xt_source *source, uint64_t limit, struct xt_err *err);
+/* An estimate of the bytes of small files that can be cached, from a few of them. */
 double xt_source_small_bytes(const struct xt_source *source);
 
-/* For `stamp`: of a file's name and what the system says about it. */
+/* For `stamp`: of a file's name and its stat. */
 struct stat;
 uint64_t xt_source_stamp_of(const char *path, const struct stat *st);
 
-/* How many classes the labels are of; 0 for plates. */
+/* The number of classes; 0 for plates. */
 int xt_source_class_count(const struct xt_source *source);
-/* What a class is called: its folder's name, or its number where it has no name. */
+/* The name of a class: its folder's, or its number. */
 const char *xt_source_class_name(const struct xt_source *source, int index);
 
 #endif

@@ -1,7 +1,7 @@
-/* Shards: tars whose files belong together by their names (WebDataset's convention): KEY.jpg, .jpeg
- * or .png is an image, KEY.txt its plate, KEY.cls its class; KEY goes up to the first point of the
- * name. Only where each image lies is kept, so that any can be read at any time, from several
- * threads; a compressed shard is unpacked into memory when the set is opened. */
+/* Shards: tars in WebDataset's convention, whose files are grouped by name: KEY.jpg, .jpeg or .png
+ * is an image, KEY.txt its plate, KEY.cls its class; KEY ends at the first dot. Only the position
+ * of each image is stored, so that samples can be read in any order, from several threads; a
+ * compressed shard is unpacked into memory when the set is opened. */
 #include <archive_entry.h>
 #include <dirent.h>
 #include <errno.h>
@@ -33,10 +33,10 @@ struct shard {
     struct stat st;
 };
 
-/* Where a sample's image lies. */
+/* The position of a sample's image. */
 struct place {
     uint32_t shard;
-    bool lost; /* the shard is cut short or damaged there */
+    bool lost; /* the shard is truncated or damaged there */
     uint64_t at;
     uint64_t size;
 };
@@ -45,18 +45,18 @@ struct tars {
     struct shard *shards;
     size_t count;
     size_t capacity;
-    struct place *places; /* one a sample */
+    struct place *places; /* one per sample */
     size_t place_capacity;
     uint64_t packed;   /* bytes of the compressed shards */
-    uint64_t unpacked; /* and in memory */
-    size_t lost;       /* shards that are cut short or damaged */
+    uint64_t unpacked; /* unpacked, in memory */
+    size_t lost;       /* truncated or damaged shards */
 };
 
-/* A file of the shard that is being gone through. */
+/* A file of the shard that is being indexed. */
 struct member {
     char *name;
     size_t key;    /* bytes of the name */
-    size_t number; /* in the shard's order */
+    size_t number; /* position in the shard */
     uint64_t at;
     uint64_t size;
 };
@@ -75,7 +75,7 @@ static bool is_folder_in(DIR *dir, const char *name)
     return fstatat(dirfd(dir), name, &st, 0) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* Whether tars lie right in the folder, and no images or folders. */
+/* Whether the folder directly holds tars, and no images or folders. */
 static bool is_folder_of_tars(const char *folder)
 {
     DIR *dir = opendir(folder);
@@ -125,7 +125,7 @@ static enum xt_status add_folder(struct tars *tars, const char *folder, struct x
     return status;
 }
 
-/* "x-{000..015}.tar": the numbers between, as long as the first is. */
+/* "x-{000..015}.tar": the range of numbers, zero-padded like the first. */
 static enum xt_status add_braces(struct tars *tars, const char *spec, struct xt_err *err)
 {
     const char *open = strchr(spec, '{');
@@ -163,7 +163,7 @@ static enum xt_status add_paths(struct tars *tars, const char *spec, struct xt_e
     return status ? status : add_path(tars, path, err);
 }
 
-/* A process may have 1024 files open unless it asks for more. */
+/* The default limit of open files is 1024. */
 static void allow_files(size_t count)
 {
     struct rlimit limit;
@@ -184,7 +184,7 @@ static enum xt_status cannot_unpack(const struct shard *shard, struct archive *a
                       reason ? reason : "it is damaged");
 }
 
-/* What is unpacked of a shard that is cut short stays; the tar in it then ends too early. */
+/* The unpacked part of a truncated shard is used; the tar in it then ends early. */
 static enum xt_status unpack_from(struct tars *tars, struct shard *shard, struct archive *archive,
                                   struct xt_err *err)
 {
@@ -258,7 +258,7 @@ static void clear_members(struct members *members)
     *members = (struct members){0};
 }
 
-/* Hidden files are none: a Mac puts some beside the images. */
+/* Hidden files are skipped: macOS adds some beside the images. */
 static bool is_hidden(const char *name)
 {
     return xt_file_name(name)[0] == '.' || xt_file_name(name)[0] == '\0';
@@ -304,11 +304,11 @@ static bool same_key(const struct member *one, const struct member *other)
     return one->key == other->key && memcmp(one->name, other->name, one->key) == 0;
 }
 
-/* What belongs to one key. */
+/* The files of one key. */
 struct group {
     const struct member *image;
     const struct member *label;
-    size_t number; /* of its first file in the shard's order */
+    size_t number; /* position of its first file in the shard */
     const struct member *last;
 };
 
@@ -376,7 +376,7 @@ static enum xt_status add_sample(struct xt_source_files *set, struct xt_tar_read
     return status;
 }
 
-/* A sample that stands for what a shard has lost: it is counted as a bad one. */
+/* A placeholder for a sample that a damaged shard has lost: it counts as bad. */
 static enum xt_status add_lost(struct xt_source_files *set, size_t shard, const char *name,
                                uint64_t at, struct xt_err *err)
 {
@@ -401,7 +401,7 @@ static enum xt_status twice(const struct xt_tar_reader *reader, const struct mem
                       reader->path, one->name, other->name);
 }
 
-/* Sorts the files of one key, `count` of them, into image, label and others. */
+/* Assigns the files of one key, `count` of them, to image, label and others. */
 static enum xt_status make_group(struct xt_source_files *set, const struct xt_tar_reader *reader,
                                  const struct member *members, size_t count, struct group *group,
                                  struct xt_err *err)
@@ -431,7 +431,7 @@ static int compare_numbers(const void *a, const void *b)
     return one < other ? -1 : one > other;
 }
 
-/* Puts the files of each key together, the keys in the shard's order. */
+/* Groups the files by key, the keys in the shard's order. */
 static enum xt_status group_members(struct xt_source_files *set, const struct xt_tar_reader *reader,
                                     struct members *members, struct group **groups, size_t *count,
                                     struct xt_err *err)
@@ -459,7 +459,7 @@ static enum xt_status group_members(struct xt_source_files *set, const struct xt
     return status;
 }
 
-/* Of a shard that is cut short the last key may lack files: it is not used. */
+/* The last key of a truncated shard may lack files: it is not used. */
 static void drop_last_key(struct members *members)
 {
     if (!members->count)
@@ -507,7 +507,7 @@ static enum xt_status read_members(struct xt_tar_reader *reader, struct members 
     return status;
 }
 
-/* Where not even the first header is one, the file is no tar; where it is cut later on, what came
+/* If not even the first header is valid, the file is not a tar; if it is truncated later, the part
  * before is used. */
 static enum xt_status index_shard(struct xt_source_files *set, size_t number, struct xt_err *err)
 {

@@ -41,7 +41,8 @@ enum {
 
 /* ---- bytes ---- */
 
-/* Headers and labels are small and often lie side by side: a window of the file serves several. */
+/* Headers and labels are small and often adjacent: one buffered window of the file serves
+ * several. */
 static bool read_window(struct xt_tar_reader *reader, uint64_t at, uint8_t *out, size_t count)
 {
     if (at < reader->window_at || at + count > reader->window_at + reader->window_size) {
@@ -79,8 +80,8 @@ static bool is_empty(const uint8_t *block)
     return true;
 }
 
-/* A number in octal digits between blanks, or in bytes where the first has its highest bit (GNU).
- */
+/* A number in octal digits between blanks, or binary if the first byte's highest bit is set
+ * (GNU). */
 static bool read_number(const uint8_t *field, size_t size, uint64_t *number)
 {
     uint64_t value = 0;
@@ -104,7 +105,7 @@ static bool read_number(const uint8_t *field, size_t size, uint64_t *number)
     return i == size || field[i] == '\0' || field[i] == ' ';
 }
 
-/* The checksum is of all bytes, its own field taken for blanks. */
+/* The checksum is over all bytes, with its own field as blanks. */
 static bool sum_is_right(const uint8_t *block)
 {
     uint64_t wanted = 0;
@@ -154,8 +155,8 @@ static enum xt_status set_name(struct xt_tar_reader *reader, const uint8_t *bloc
     return status ? status : xt_str_printf(&reader->name, err, "%.*s", NAME_SIZE, name);
 }
 
-/* The next record of a pax header, "length key=value\n", from *at on; false at its end or where it
- * is none. */
+/* The next record of a pax header, "length key=value\n", advancing *at; false at the end or if it
+ * is invalid. */
 static bool next_record(const char *text, size_t size, size_t *at, const char **key,
                         const char **value, size_t *value_size)
 {
@@ -208,7 +209,7 @@ static enum xt_status take_pax(struct xt_tar_reader *reader, const char *text, s
             reader->has_long_name = true;
         } else if (key_is(key, value, "size")) {
             if (!read_decimal(value, value_size, &reader->long_size))
-                return damaged(reader, "a pax header with a size that is no number", err);
+                return damaged(reader, "a pax header with an invalid size", err);
             reader->has_long_size = true;
         } else if ((size_t)(value - key) > strlen(sparse) &&
                    memcmp(key, sparse, strlen(sparse)) == 0) {
@@ -220,7 +221,7 @@ static enum xt_status take_pax(struct xt_tar_reader *reader, const char *text, s
     return status;
 }
 
-/* What stands before a file's own header: its long name, or a pax header. */
+/* Applies what precedes a file's own header: its long name, or a pax header. */
 static enum xt_status take_extension(struct xt_tar_reader *reader, char type, uint64_t data,
                                      uint64_t size, struct xt_err *err)
 {
@@ -260,7 +261,7 @@ static void forget_extension(struct xt_tar_reader *reader)
     reader->has_long_name = reader->has_long_size = reader->is_sparse = false;
 }
 
-/* Takes the header in `block` and goes on behind what follows it; *file where that is a file. */
+/* Processes the header in `block` and moves past its contents; *file if it is a regular file. */
 static enum xt_status take_header(struct xt_tar_reader *reader, const uint8_t *block, bool *file,
                                   struct xt_err *err)
 {
@@ -268,7 +269,7 @@ static enum xt_status take_header(struct xt_tar_reader *reader, const uint8_t *b
     uint64_t size = 0;
     uint64_t data = reader->at + BLOCK;
     if (!sum_is_right(block) || !read_number(block + SIZE_AT, SIZE_SIZE, &size))
-        return damaged(reader, "a header that is none", err);
+        return damaged(reader, "an invalid header", err);
     bool extension = type == 'x' || type == 'L' || type == 'K' || type == 'g';
     bool empty = type >= '1' && type <= '6'; /* links, devices, folders */
     if (reader->has_long_size && !extension)
@@ -286,7 +287,7 @@ static enum xt_status take_header(struct xt_tar_reader *reader, const uint8_t *b
     if (!extension)
         forget_extension(reader);
     reader->at = data + (size + BLOCK - 1) / BLOCK * BLOCK;
-    /* What older programs wrote for a folder. */
+    /* Older programs marked folders so. */
     if (*file && reader->name.length && reader->name.data[reader->name.length - 1] == '/')
         *file = false;
     return status;

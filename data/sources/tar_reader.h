@@ -1,8 +1,8 @@
-/* Where the files of an uncompressed tar lie in it, so that each can be read by itself: POSIX ustar
- * and pax, GNU's long names. Names are bytes, whatever the locale.
+/* Finds the files in an uncompressed tar, so that each can be read at its position: POSIX ustar and
+ * pax, GNU's long names. Names are bytes, whatever the locale.
  *
- * A reader goes from header to header; what is between is not read. Sizes and positions are checked
- * against the file's, headers by their checksum. One thread a reader.
+ * A reader goes from header to header and skips the contents. Sizes and positions are checked
+ * against the file's, headers by their checksum. One thread per reader.
  */
 #ifndef XT_DATA_SOURCES_TAR_READER_H
 #define XT_DATA_SOURCES_TAR_READER_H
@@ -17,12 +17,12 @@
 enum { XT_TAR_WINDOW = 4096 };
 
 struct xt_tar_reader {
-    /* What the caller sets: the file, or where `bytes` is not NULL its bytes in memory. */
+    /* Set by the caller: the file, or its bytes in memory if `bytes` is not NULL. */
     const char *path; /* in messages */
     int fd;
     const uint8_t *bytes;
     uint64_t size;
-    /* The regular file that xt_tar_next came to; also the one that is cut short. */
+    /* The current regular file; also one that is truncated. */
     struct xt_str name;
     uint64_t member_at;
     uint64_t member_size;
@@ -38,14 +38,15 @@ struct xt_tar_reader {
     size_t window_size;
 };
 
-/* Whether a file's name ends as a tar's does, compressed or not; whether as a compressed one's. */
+/* Whether a file's name has the suffix of a tar, compressed or not; whether that of a compressed
+ * one. */
 bool xt_tar_is_name(const char *name);
 bool xt_tar_is_compressed(const char *name);
 
-/* To the next regular file, or *end. XT_ERR_DATA where the tar is cut short or damaged; it cannot
- * be read further then. */
+/* Advances to the next regular file, or *end. XT_ERR_DATA if the tar is truncated or damaged; it
+ * cannot be read further then. */
 enum xt_status xt_tar_next(struct xt_tar_reader *reader, bool *end, struct xt_err *err);
-/* False where the bytes are not all there. */
+/* False if the bytes are not all there. */
 bool xt_tar_read(struct xt_tar_reader *reader, uint64_t at, void *out, size_t count);
 void xt_tar_clear(struct xt_tar_reader *reader);
 

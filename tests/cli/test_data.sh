@@ -13,7 +13,7 @@ expect 2 'at least 1 worker and 2 batch slots' "$xtrain" "${loader[@]}" --slots 
 (cd "$tree" && "$xtrain" data check 'synth:shapes?count=40' >/dev/null)
 [ -z "$(ls "$tree")" ] || fail 'data check writes a file that nobody asked for' "$(ls "$tree")"
 check=(data check --sheet "$tree/sheet.png")
-expect 0 '40 made shapes of 10 kinds' "$xtrain" "${check[@]}" 'synth:shapes?count=40'
+expect 0 '40 synthetic shapes of 10 kinds' "$xtrain" "${check[@]}" 'synth:shapes?count=40'
 [ -s "$tree/sheet.png" ] || fail 'no contact sheet was written'
 expect 0 '"duplicates_across":40' "$xtrain" "${check[@]}" --json 'synth:shapes?count=40' --against 'synth:shapes?count=60'
 expect 0 'symbols: I O' "$xtrain" "${check[@]}" 'synth:plates?count=300'

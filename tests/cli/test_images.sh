@@ -57,7 +57,7 @@ expect 0 '"images":60,' "$xtrain" eval --init w/last.safetensors --data good --b
 ln -s "$PWD"/bad/京A00000_zero.jpg good/
 expect 0 'good/京A00000_zero.jpg is left out' "$xtrain" eval --init w/last.safetensors --data good --batch 32 --threads 1
 grep -qF ' of 60 plates' <<<"$said" || fail 'a bad image counts' "$said"
-expect 3 'strict data was asked for' "$xtrain" eval --init w/last.safetensors --data good --threads 1 --strict-data
+expect 3 'strict data was requested' "$xtrain" eval --init w/last.safetensors --data good --threads 1 --strict-data
 expect 0 'no --data was given: evaluating on synth:plates' \
   timeout --preserve-status 60 "$xtrain" eval --init w/last.safetensors --threads 1 --batch 100
 
@@ -71,7 +71,7 @@ expect 0 'r/bad_images.txt says why' "${run[@]}" --data good --steps 16 --save-e
 expect 0 '' "${run[@]}" --data good --steps 32 --val good --resume r
 [ "$(wc -l <r/bad_images.txt)" = 1 ] && grep -qP '^good/京A00000_zero.jpg\t.+' r/bad_images.txt ||
   fail 'the list of bad images is not what it should be' "$(cat r/bad_images.txt)"
-expect 3 'strict data was asked for' "${run[@]}" --data good --steps 16 --strict-data --out strict
+expect 3 'strict data was requested' "${run[@]}" --data good --steps 16 --strict-data --out strict
 ln -s "$PWD"/bad/京A00001_cut.jpg good/
 expect 3 'more than the 1 % that is let pass' "${run[@]}" --data good --steps 16 --out many
 [ "$(wc -l <many/bad_images.txt)" = 2 ] || fail 'too many bad images are not listed' "$(cat many/bad_images.txt)"

@@ -5,7 +5,7 @@ cd "$tree"
 train=("$xtrain" --model lprnet --threads 1)
 
 expect 0 'learnt by heart: all 4 by step' "${train[@]}" --data 'synth:plates?count=50&seed=3' --overfit 4 --ema 0.9 --out learnt
-grep -qF '4 of 50 made plates' <<<"$said" || fail 'it does not say what it trains on' "$said"
+grep -qF '4 of 50 synthetic plates' <<<"$said" || fail 'it does not say what it trains on' "$said"
 grep -qE '^augment: false|^dropout: 0 ' learnt/config.yaml || fail 'the images vary' "$(cat learnt/config.yaml)"
 expect 0 'learnt by heart' "$xtrain" --resume learnt
 expect 0 '"exit_reason":"learnt"' "$xtrain" --resume learnt --json

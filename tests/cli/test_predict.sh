@@ -7,7 +7,7 @@ cd "$tree"
 predict=("$xtrain" predict --threads 1)
 "$xtrain" "${small[@]}" --threads 1 --steps 2 --val 'synth:plates?count=4&seed=4' --out run --quiet
 
-# Folders, lists with labels and without, tars, made plates, a mixture, and several of them at once.
+# Folders, lists with labels and without, tars, synthetic plates, a mixture, and several of them at once.
 mkdir good && cp "$images/ycc_444.jpg" good/京A12311_1.jpg && cp "$images/rgba.png" good/沪B54311_1.png
 cp "$images/ycc_444.jpg" good/no-label.jpg
 printf 'good/京A12311_1.jpg\t京A12311\ngood/no-label.jpg\n' >list.txt

@@ -1,4 +1,5 @@
-/* Decoded pixels kept in memory and on disk, and what happens when the disk or the images change.
+/* The cache of decoded pixels in memory and on disk, and what happens when the disk or the images
+ * change.
  */
 #include "support.h"
 
@@ -101,7 +102,7 @@ static void what_was_put_is_there(void **state)
     }
 }
 
-static void a_limit_is_kept(void **state)
+static void the_limit_is_observed(void **state)
 {
     (void)state;
     config.limit = 5 * SIZE + 1;
@@ -172,7 +173,7 @@ static void a_full_disk_is_noted_and_no_error(void **state)
     support_assert_error(&err, XT_ERR_RUN, "cannot write the cache /dev/full");
 }
 
-static void made_pictures_are_not_cached_on_disk(void **state)
+static void synthetic_pictures_are_not_cached_on_disk(void **state)
 {
     (void)state;
     struct xt_source *made = NULL;
@@ -185,7 +186,7 @@ static void made_pictures_are_not_cached_on_disk(void **state)
     xt_source_destroy(made);
 }
 
-/* The pixels and labels of three epochs, in one number. */
+/* A hash of the pixels and labels of three epochs. */
 static uint64_t run_loader(const struct xt_cache_config *with, int workers)
 {
     struct xt_loader_config loading = {.source = source,
@@ -268,12 +269,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cache_test(what_was_put_is_there),
-        cache_test(a_limit_is_kept),
+        cache_test(the_limit_is_observed),
         cache_test(a_file_is_used_again),
         cache_test(an_image_that_changed_is_decoded_again),
         cache_test(a_file_that_shrinks_or_is_damaged_costs_decoding_again),
         cache_test(a_full_disk_is_noted_and_no_error),
-        cache_test(made_pictures_are_not_cached_on_disk),
+        cache_test(synthetic_pictures_are_not_cached_on_disk),
         cache_test(a_cache_changes_no_byte_of_a_batch),
         cache_test(later_epochs_read_no_file),
     };

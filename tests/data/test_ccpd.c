@@ -6,7 +6,7 @@
 
 #include "data/sources/ccpd.h"
 
-/* A name of the data set's own description, and one of its green plates. */
+/* The example name of the data set's own description, and one of its green plates. */
 static const char blue[] =
     "025-95_113-154&383_386&473-386&473_177&454_154&383_363&402-0_0_22_27_27_33_16-37-15.jpg";
 static const char green[] =
@@ -19,8 +19,8 @@ static const char *spec_of(const char *path)
     return spec;
 }
 
-/* A picture of 40 x 30: its left half is dark inside of the quadrangle 10,5 30,8 28,18 9,13 (as
- * seen upright), its right half bright, and all around it is 128. */
+/* A picture of 40 x 30: its left half is dark inside of the quadrangle 10,5 30,8 28,18 9,13
+ * (upright), its right half bright, and its border is 128. */
 static void add_picture(const char *folder, const char *name)
 {
     static const struct xt_point corners[] = {{10, 5}, {30, 8}, {28, 18}, {9, 13}};
@@ -204,7 +204,7 @@ static void refusals_name_the_file(void **state)
     snprintf(spec, sizeof spec, "%s?cut=bxo", (char *)*state);
     assert_refused_with(XT_ERR_USAGE, spec_of(spec), "has no setting \"cut=bxo\"");
     options.task = XT_TASK_CLASSES;
-    assert_refused_with(XT_ERR_USAGE, spec_of(*state), "tells classes apart");
+    assert_refused_with(XT_ERR_USAGE, spec_of(*state), "distinguishes classes");
 }
 
 #define ccpd_test(f) cmocka_unit_test_setup_teardown(f, setup_plates, teardown)

@@ -1,4 +1,4 @@
-/* Sources whose labels are classes: folders, lists, CIFAR's batches, made shapes. */
+/* Sources whose labels are classes: folders, lists, CIFAR's batches, synthetic shapes. */
 #include "support_source.h"
 
 #include <archive.h>
@@ -34,7 +34,7 @@ static void the_folders_sorted_by_name_are_the_classes(void **state)
     assert_non_null(strstr(source->description, "(1 other file ignored)"));
 }
 
-static void classes_whose_names_begin_alike_are_kept_apart(void **state)
+static void classes_whose_names_begin_alike_are_distinct(void **state)
 {
     static const char *const names[] = {"a", "a b", "a-b", "a.b", "a0", "aa", "a京"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -275,7 +275,7 @@ static void a_batch_that_shrinks_is_a_bad_sample(void **state)
     assert_bad(1, "data_batch_1.bin: the file has become shorter");
 }
 
-/* Whoever opened it to read would wait for a writer. */
+/* Opening it for reading would block until there is a writer. */
 static void a_pipe_among_the_data_is_refused_at_once(void **state)
 {
     alarm(20);
@@ -369,7 +369,7 @@ static void settings_of_shapes_are_checked(void **state)
     assert_refused_with(XT_ERR_USAGE, "synth:shapes?seed", "has no value");
     assert_refused_with(XT_ERR_USAGE, "synth:shapesX", "is not known");
     assert_refused_with(XT_ERR_USAGE, "synth:plates",
-                        "made pictures with classes are synth:shapes");
+                        "synthetic pictures with classes are synth:shapes");
     options.task = XT_TASK_PLATES;
     assert_refused_with(XT_ERR_USAGE, "synth:shapes", "has classes and no plates");
 }
@@ -380,7 +380,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         classes_test(the_folders_sorted_by_name_are_the_classes),
-        classes_test(classes_whose_names_begin_alike_are_kept_apart),
+        classes_test(classes_whose_names_begin_alike_are_distinct),
         classes_test(a_class_folder_may_be_a_link),
         classes_test(images_of_two_classes_are_refused),
         classes_test(a_validation_set_takes_the_training_classes_by_name),

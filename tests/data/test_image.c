@@ -265,7 +265,7 @@ static void a_file_cut_anywhere_is_an_error_and_not_grey(void **state)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         read_fixture(names[i], &bytes);
         bool jpeg = xt_str_ends(names[i], ".jpg");
-        /* Without its end marker alone a JPEG is whole. */
+        /* A JPEG that lacks only its end marker is complete. */
         for (size_t size = 0; size < bytes.size - (jpeg ? 3 : 0); size++) {
             err.status = XT_OK;
             enum xt_status status = xt_decoder_decode(&decoder, bytes.data, size, XT_PIXEL_RGB,
@@ -288,7 +288,7 @@ static void a_flipped_byte_in_the_pixels_of_a_png_is_seen(void **state)
     support_assert_error(&err, XT_ERR_DATA, "x.png is a damaged or incomplete PNG");
 }
 
-/* A grey progressive JPEG: a coefficient a scan, and then again for its next bit. */
+/* A grey progressive JPEG: one scan per coefficient, and another for its next bit. */
 static uint8_t *write_scans(int side, int count, unsigned long *size)
 {
     static jpeg_scan_info scans[256];
@@ -327,7 +327,7 @@ static void a_jpeg_of_very_many_scans_is_refused(void **state)
     static const struct {
         int side;
         int scans;
-        const char *part; /* NULL: it is read */
+        const char *part; /* NULL: it is accepted */
     } cases[] = {{16, 64, NULL},
                  {16, 253, "x.jpg is a damaged or incomplete JPEG: it has more than 100 scans"},
                  {8000, 40, "it has more than 31 scans"}};
@@ -359,7 +359,7 @@ static void a_bomb_is_refused_before_memory_is_asked_for(void **state)
     struct picture picture = {.width = 30000, .height = 1, .depth = 1, .type = PNG_COLOR_TYPE_GRAY};
     bytes = make_png(&picture, row, sizeof row);
     memcpy(bytes.data + 20, "\0\0\x75\x30", 4);
-    /* The header's checksum no longer fits, so it is made anew (CRC-32). */
+    /* Updates the header's checksum (CRC-32). */
     uint32_t crc = 0xFFFFFFFF;
     for (size_t i = 12; i < 29; i++) {
         crc ^= bytes.data[i];
@@ -389,8 +389,8 @@ static void put_chunk(struct bytes *out, const char *type, const uint8_t *data, 
     out->size += size + 12;
 }
 
-/* The stream of a pixel, and behind it zeros that compress to a thousandth, in IDAT chunks that
- * the file repeats: it could be of any length. */
+/* The stream of a pixel followed by zeros, which compress to a thousandth, in IDAT chunks that the
+ * file repeats without a limit. */
 static void a_png_whose_data_goes_on_after_the_last_row_is_refused_at_once(void **state)
 {
     (void)state;
@@ -453,7 +453,7 @@ static void what_is_no_image_is_named_with_the_reason(void **state)
     support_assert_error(&err, XT_ERR_DATA, "gone.jpg: No such file");
 }
 
-/* The published weights' counts hold for these pixels alone: TurboJPEG's accurate transform and
+/* The published weights' counts hold only for these pixels: TurboJPEG's accurate transform and
  * smooth upsampling, as OpenCV and Pillow use them. */
 static void a_plate_has_the_pixels_that_other_readers_see(void **state)
 {

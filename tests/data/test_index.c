@@ -50,8 +50,8 @@ static void list(void)
         fail_msg("%s", err.text);
 }
 
-/* Keeps the list of the tree as it is, with a file more: so it shows where the list came from. */
-static void keep_with_ghost(const char *under)
+/* Caches the list of the tree with an extra file, which shows that the list came from the cache. */
+static void cache_with_ghost(const char *under)
 {
     struct xt_file_tree walked = {0};
     struct xt_str body = {0};
@@ -74,7 +74,7 @@ static bool has_ghost(void)
 }
 
 /* The cache's only file. */
-static const char *kept_file(void)
+static const char *cached_file(void)
 {
     static char path[1024];
     path[0] = '\0';
@@ -88,7 +88,7 @@ static const char *kept_file(void)
     return path;
 }
 
-static void a_tree_is_walked_where_nothing_is_kept(void **state)
+static void a_tree_is_walked_without_a_cache(void **state)
 {
     (void)state;
     list();
@@ -97,18 +97,18 @@ static void a_tree_is_walked_where_nothing_is_kept(void **state)
     assert_string_equal(tree.files.paths[2], support_path(root, "c.jpg"));
     assert_int_equal(tree.folder_count, 2);
     assert_string_equal(tree.folders[1].path, support_path(root, "b"));
-    assert_string_equal(kept_file(), ""); /* it is small */
+    assert_string_equal(cached_file(), ""); /* it is small */
 }
 
-static void a_kept_list_is_used_while_the_folders_are_the_same(void **state)
+static void a_cached_list_is_used_while_the_folders_are_the_same(void **state)
 {
     (void)state;
-    keep_with_ghost(key);
+    cache_with_ghost(key);
     assert_true(has_ghost());
     assert_int_equal(tree.files.count, 3);
     assert_string_equal(tree.files.paths[1], support_path(root, "b/2.jpg"));
     assert_string_equal(tree.folders[0].path, root);
-    /* What is in a file does not matter to the list. */
+    /* The contents of a file do not matter to the list. */
     support_write_file(support_path(root, "b/1.jpg"), "yy", 2);
     assert_true(has_ghost());
 }
@@ -116,20 +116,20 @@ static void a_kept_list_is_used_while_the_folders_are_the_same(void **state)
 static void a_file_that_comes_goes_or_moves_is_noticed(void **state)
 {
     (void)state;
-    keep_with_ghost(key);
+    cache_with_ghost(key);
     support_write_file(support_path(root, "b/3.jpg"), "x", 1);
     assert_false(has_ghost());
     assert_int_equal(tree.files.count, 4);
-    keep_with_ghost(key);
+    cache_with_ghost(key);
     unlink(support_path(root, "b/3.jpg"));
     assert_false(has_ghost());
-    keep_with_ghost(key);
+    cache_with_ghost(key);
     rename(support_path(root, "c.jpg"), support_path(root, "d.jpg"));
     assert_false(has_ghost());
-    keep_with_ghost(key);
+    cache_with_ghost(key);
     mkdir(support_path(root, "b/deep"), 0777);
     assert_false(has_ghost());
-    keep_with_ghost(key);
+    cache_with_ghost(key);
     rename(support_path(root, "b"), support_path(root, "e"));
     assert_false(has_ghost());
 }
@@ -138,7 +138,7 @@ static void a_folder_put_back_with_its_times_is_noticed(void **state)
 {
     (void)state;
     struct stat st;
-    keep_with_ghost(key);
+    cache_with_ghost(key);
     assert_int_equal(stat(support_path(root, "b"), &st), 0);
     support_write_file(support_path(root, "b/3.jpg"), "x", 1);
     const struct timespec times[2] = {st.st_atim, st.st_mtim};
@@ -152,20 +152,20 @@ static void a_damaged_file_is_not_used(void **state)
     uint8_t *bytes = NULL;
     size_t capacity = 0;
     size_t size = 0;
-    keep_with_ghost(key);
-    assert_int_equal(xt_file_read(kept_file(), 100000, &bytes, &capacity, &size, &err), XT_OK);
+    cache_with_ghost(key);
+    assert_int_equal(xt_file_read(cached_file(), 100000, &bytes, &capacity, &size, &err), XT_OK);
     assert_true(size > 200);
     for (size_t i = 0; i < size; i++) {
         bytes[i] ^= 0x10;
-        support_write_file(kept_file(), bytes, size);
+        support_write_file(cached_file(), bytes, size);
         assert_false(has_ghost());
         bytes[i] ^= 0x10;
     }
     for (size_t i = 0; i < size; i += 7) {
-        support_write_file(kept_file(), bytes, i);
+        support_write_file(cached_file(), bytes, i);
         assert_false(has_ghost());
     }
-    support_write_file(kept_file(), bytes, size);
+    support_write_file(cached_file(), bytes, size);
     assert_true(has_ghost());
     free(bytes);
 }
@@ -173,17 +173,17 @@ static void a_damaged_file_is_not_used(void **state)
 static void a_file_of_another_tree_or_user_is_not_used(void **state)
 {
     (void)state;
-    keep_with_ghost(key);
+    cache_with_ghost(key);
     char path[1024];
-    snprintf(path, sizeof path, "%s", kept_file());
+    snprintf(path, sizeof path, "%s", cached_file());
     assert_int_equal(unlink(path), 0);
-    keep_with_ghost("tree /elsewhere");
-    assert_int_equal(rename(kept_file(), path), 0);
+    cache_with_ghost("tree /elsewhere");
+    assert_int_equal(rename(cached_file(), path), 0);
     assert_false(has_ghost());
-    keep_with_ghost(key);
+    cache_with_ghost(key);
     assert_true(has_ghost());
     if (geteuid() == 0) {
-        assert_int_equal(chown(kept_file(), 12345, 12345), 0);
+        assert_int_equal(chown(cached_file(), 12345, 12345), 0);
         assert_false(has_ghost());
     }
     unlink(path);
@@ -192,12 +192,12 @@ static void a_file_of_another_tree_or_user_is_not_used(void **state)
     rmdir(path);
 }
 
-static void where_nothing_can_be_kept_the_tree_is_walked(void **state)
+static void the_tree_is_walked_if_nothing_can_be_cached(void **state)
 {
     setenv("XTRAIN_CACHE_DIR", "/dev/null/none", 1);
-    keep_with_ghost(key);
+    cache_with_ghost(key);
     assert_false(has_ghost());
-    /* A full disk: nothing half written stays. */
+    /* A full disk: no partial file is left. */
     struct rlimit before;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     struct rlimit small = before;
@@ -205,13 +205,13 @@ static void where_nothing_can_be_kept_the_tree_is_walked(void **state)
     signal(SIGXFSZ, SIG_IGN);
     setenv("XTRAIN_CACHE_DIR", support_path(*state, "full"), 1);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    keep_with_ghost(key);
+    cache_with_ghost(key);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    assert_string_equal(kept_file(), "");
+    assert_string_equal(cached_file(), "");
     assert_false(has_ghost());
 }
 
-static void a_large_tree_is_kept_once_it_has_settled(void **state)
+static void a_large_tree_is_cached_once_it_has_settled(void **state)
 {
     (void)state;
     for (int i = 0; i < XT_INDEX_TREE_LEAST; i++) {
@@ -220,10 +220,10 @@ static void a_large_tree_is_kept_once_it_has_settled(void **state)
         support_write_file(support_path(root, name), "x", 1);
     }
     list();
-    assert_string_equal(kept_file(), "");
+    assert_string_equal(cached_file(), "");
     usleep(2300000);
     list();
-    assert_string_not_equal(kept_file(), "");
+    assert_string_not_equal(cached_file(), "");
     struct xt_file_tree walked = tree;
     tree = (struct xt_file_tree){0};
     list();
@@ -243,7 +243,7 @@ static void the_oldest_of_too_many_files_goes(void **state)
     assert_int_equal(xt_index_put_u32(&body, 5, &err), XT_OK);
     xt_index_save("first", &body);
     const struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
-    assert_int_equal(utimensat(AT_FDCWD, kept_file(), old, 0), 0);
+    assert_int_equal(utimensat(AT_FDCWD, cached_file(), old, 0), 0);
     for (int i = 1; i <= XT_INDEX_FILES_MAX; i++) {
         char name[32];
         assert_int_equal(xt_index_load("first", &file, &found, &size, &err), XT_OK);
@@ -266,14 +266,14 @@ static void the_oldest_of_too_many_files_goes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        index_test(a_tree_is_walked_where_nothing_is_kept),
-        index_test(a_kept_list_is_used_while_the_folders_are_the_same),
+        index_test(a_tree_is_walked_without_a_cache),
+        index_test(a_cached_list_is_used_while_the_folders_are_the_same),
         index_test(a_file_that_comes_goes_or_moves_is_noticed),
         index_test(a_folder_put_back_with_its_times_is_noticed),
         index_test(a_damaged_file_is_not_used),
         index_test(a_file_of_another_tree_or_user_is_not_used),
-        index_test(where_nothing_can_be_kept_the_tree_is_walked),
-        index_test(a_large_tree_is_kept_once_it_has_settled),
+        index_test(the_tree_is_walked_if_nothing_can_be_cached),
+        index_test(a_large_tree_is_cached_once_it_has_settled),
         index_test(the_oldest_of_too_many_files_goes),
     };
     return cmocka_run_group_tests_name("index", tests, NULL, NULL);

@@ -13,7 +13,7 @@
 
 enum { W = 20, H = 8, SLOTS_MOST = 16, BATCH_MOST = 16 };
 
-/* Samples made of their index; those in `bad` cannot be read. */
+/* Samples derived from their index; those in `bad` cannot be read. */
 struct made {
     struct xt_source base;
     uint8_t bad[1000];
@@ -105,7 +105,7 @@ static bool next(struct xt_batch *batch)
     return !end;
 }
 
-/* Takes batches until one fails, at most `steps`. */
+/* Consumes batches until one fails, at most `steps`. */
 static enum xt_status run_until_error(int steps)
 {
     struct xt_batch batch;
@@ -180,7 +180,7 @@ static void the_number_of_workers_and_slots_changes_nothing(void **state)
     assert_true(one[0] != many[0] && one[24] != many[24]);
 }
 
-/* Whether the batch's image i is the one that was made, or its mirror image. */
+/* Whether the batch's image i is the expected one, or its mirror image. */
 static bool is_mirrored(const struct xt_batch *batch, int i)
 {
     const uint8_t *row = batch->pixels + (size_t)i * W * H * 3;
@@ -203,7 +203,7 @@ static void every_second_image_is_mirrored(void **state)
     for (int step = 0; step < STEPS; step++) {
         assert_true(next(&batch));
         for (int i = 0; i < batch.count; i++) {
-            /* Of the loader's size, and not the same both ways. */
+            /* Of the loader's size, and not symmetric. */
             if (batch.indices[i] % 3 == 0 || batch.indices[i] % 5 == 0)
                 continue;
             mirrored += is_mirrored(&batch, i);
@@ -426,7 +426,7 @@ static void the_time_waited_is_measured(void **state)
     assert_true(waited < 0.01);
     double consumer = 0;
     double worker = 0;
-    /* A worker counts its wait when it ends: when it makes the batch in the slot that came free. */
+    /* A worker counts its wait when it is over: when it fills the slot that came free. */
     for (int i = 0; i < SLOTS_MOST; i++) {
         xt_loader_release(loader, &batch);
         assert_true(next(&batch));
@@ -474,9 +474,9 @@ static void workers_that_are_added_change_nothing_but_their_number(void **state)
 {
     (void)state;
     enum { STEPS = 12 };
-    uint64_t plain[STEPS];
+    uint64_t reference[STEPS];
     uint64_t grown[STEPS];
-    take(plain, STEPS);
+    take(reference, STEPS);
     config.workers = 1;
     config.workers_most = 4;
     take(grown, 3);
@@ -485,7 +485,7 @@ static void workers_that_are_added_change_nothing_but_their_number(void **state)
     xt_loader_grow(loader, 3);
     assert_int_equal(xt_loader_workers(loader), 3);
     take_more(grown + 3, STEPS - 3);
-    assert_memory_equal(plain, grown, sizeof plain);
+    assert_memory_equal(reference, grown, sizeof reference);
     xt_loader_grow(loader, 100);
     assert_int_equal(xt_loader_workers(loader), 4);
 }
@@ -494,18 +494,18 @@ static void workers_of_several_numa_nodes_fill_the_same_batches(void **state)
 {
     enum { STEPS = 15 };
     setup(NULL);
-    uint64_t plain[STEPS];
+    uint64_t reference[STEPS];
     uint64_t apart[STEPS];
     for (uint64_t start_step = 0; start_step < 4; start_step++) {
         config.start_step = start_step;
         config.nodes = NULL;
         config.slots = 4;
         config.workers = 3;
-        take(plain, STEPS);
+        take(reference, STEPS);
         config.nodes = *state;
         take(apart, STEPS);
         assert_int_equal(xt_loader_nodes(loader), 2);
-        assert_memory_equal(plain, apart, sizeof plain);
+        assert_memory_equal(reference, apart, sizeof reference);
         config.slots = 3;
         take(apart, STEPS);
         assert_int_equal(xt_loader_nodes(loader), 1);
@@ -513,7 +513,7 @@ static void workers_of_several_numa_nodes_fill_the_same_batches(void **state)
         config.workers = 1;
         take(apart, STEPS);
         assert_int_equal(xt_loader_nodes(loader), 1);
-        assert_memory_equal(plain, apart, sizeof plain);
+        assert_memory_equal(reference, apart, sizeof reference);
     }
     teardown(NULL);
     loader = NULL;
@@ -576,13 +576,13 @@ static void images_are_mixed_in_pairs_as_the_batch_says(void **state)
 {
     (void)state;
     enum { BYTES = W * H * 3 };
-    static uint8_t plain[2][BATCH_MOST * BYTES];
+    static uint8_t reference[2][BATCH_MOST * BYTES];
     struct xt_batch batch;
     start();
     for (int step = 0; step < 2; step++) {
         assert_true(next(&batch));
         assert_true(batch.mixup.alpha == 0);
-        memcpy(plain[step], batch.pixels, (size_t)config.batch * BYTES);
+        memcpy(reference[step], batch.pixels, (size_t)config.batch * BYTES);
         xt_loader_release(loader, &batch);
     }
     config.mixup = 1;
@@ -592,8 +592,8 @@ static void images_are_mixed_in_pairs_as_the_batch_says(void **state)
             assert_true(next(&batch));
             for (int row = 0; row < config.batch; row++) {
                 struct xt_mix mix = xt_mixup_row(&batch.mixup, row);
-                const uint8_t *own = plain[step] + row * BYTES;
-                const uint8_t *other = plain[step] + mix.other * BYTES;
+                const uint8_t *own = reference[step] + row * BYTES;
+                const uint8_t *other = reference[step] + mix.other * BYTES;
                 for (int i = 0; i < BYTES; i++)
                     assert_int_equal(batch.pixels[row * BYTES + i],
                                      (own[i] * mix.own + other[i] * (128 - mix.own) + 64) / 128);
@@ -603,9 +603,9 @@ static void images_are_mixed_in_pairs_as_the_batch_says(void **state)
     }
 }
 
-/* Takes `steps` batches of each of `ranks` shares, and puts their rows where they are in the whole
- * batches: pixels and indices. */
-static void gather_shares(int ranks, int steps, uint8_t *all, size_t *indices)
+/* Consumes `steps` batches of each of `ranks` shares, and puts their rows in their positions in the
+ * whole batches: pixels and indices. */
+static void collect_shares(int ranks, int steps, uint8_t *all, size_t *indices)
 {
     enum { BYTES = W * H * 3 };
     for (int rank = 0; rank < ranks; rank++) {
@@ -634,7 +634,7 @@ static void the_shares_of_processes_make_up_the_batches_of_one(void **state)
     static uint8_t shared[MOST * BYTES];
     size_t order[MOST];
     size_t indices[MOST];
-    made.bad[7] = 1; /* another stands for it, the same one */
+    made.bad[7] = 1; /* replaced by another one, always the same */
     made.base.count = 200;
     config.drop_last = true;
     config.jitter = 0.2f;
@@ -642,17 +642,17 @@ static void the_shares_of_processes_make_up_the_batches_of_one(void **state)
     for (config.batch = 8; config.batch <= 11; config.batch += 3) {
         size_t bytes = (size_t)(STEPS * config.batch) * BYTES;
         memset(order, 0xFF, sizeof order);
-        gather_shares(1, STEPS, whole, order);
+        collect_shares(1, STEPS, whole, order);
         for (int ranks = 2; ranks <= 4; ranks++) {
             memset(indices, 0xFF, sizeof indices);
-            gather_shares(ranks, STEPS, shared, indices);
+            collect_shares(ranks, STEPS, shared, indices);
             assert_memory_equal(indices, order, (size_t)(STEPS * config.batch) * sizeof *order);
             assert_memory_equal(shared, whole, bytes);
         }
     }
 }
 
-static void parts_of_the_samples_are_evaluated_each_once(void **state)
+static void parts_of_the_samples_are_each_evaluated_once(void **state)
 {
     (void)state;
     uint8_t seen[50] = {0};
@@ -676,7 +676,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         loader_test(the_shares_of_processes_make_up_the_batches_of_one),
-        loader_test(parts_of_the_samples_are_evaluated_each_once),
+        loader_test(parts_of_the_samples_are_each_evaluated_once),
         loader_test(the_number_of_workers_and_slots_changes_nothing),
         loader_test(images_are_mixed_in_pairs_as_the_batch_says),
         loader_test(every_second_image_is_mirrored),

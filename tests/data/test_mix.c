@@ -36,7 +36,7 @@ static void refuse_mix(const char *text, enum xt_status status, const char *part
     assert_refused_with(status, path, part);
 }
 
-/* Counts how often each sample stands in an epoch. */
+/* Counts how often each sample occurs in an epoch. */
 static void count_epoch(uint64_t seed, uint64_t epoch, int *counts)
 {
     for (size_t i = 0; i < source->epoch_length; i++) {
@@ -95,7 +95,7 @@ static void weights_say_what_an_epoch_holds(void **state)
     }
 }
 
-static void no_sample_comes_again_before_all_others_came(void **state)
+static void no_sample_repeats_before_all_others_were_drawn(void **state)
 {
     (void)state;
     open_mix(three_to_one);
@@ -260,7 +260,7 @@ static void a_wrong_file_is_named_with_its_line(void **state)
         {"sources:\n- synth:plates\n", ":2: a source is written"},
         {"sources:\n- weight: 2\n", ":2: the source has no data"},
         {"sources:\n- data: a\n  data: b\n", ":3: data is given twice"},
-        {"sources:\n- data: [a]\n", ":2: data is one value"},
+        {"sources:\n- data: [a]\n", ":2: data is a single value"},
         {"sources:\n- data: a\n  weigth: 2\n", ":3: \"weigth\" is not known here"},
         {"source:\n- data: a\n", ":1: \"source\" is not known here; there are epoch and sources"},
         {"sources:\n- data: a\n  weight: 0\n", ":3: weight is \"0\""},
@@ -276,7 +276,7 @@ static void a_wrong_file_is_named_with_its_line(void **state)
         {"sources: [\n", "this is not YAML"},
         {"sources:\n- data: other.yaml\n", ":2: other.yaml is a mixture itself"},
         {"epoch: 3\nsources:\n- data: synth:plates\n  weight: 100\n- data: synth:plates\n",
-         ":5: of an epoch of 3 samples this source's weight leaves it none"},
+         ":5: of an epoch of 3 samples this source's weight gives it no sample"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         refuse_mix(cases[i].text, XT_ERR_USAGE, cases[i].part);
@@ -290,7 +290,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         mix_test(a_permutation_hits_each_number_once),
         mix_test(weights_say_what_an_epoch_holds),
-        mix_test(no_sample_comes_again_before_all_others_came),
+        mix_test(no_sample_repeats_before_all_others_were_drawn),
         mix_test(seed_and_epoch_change_the_order),
         mix_test(batches_are_the_same_with_more_workers_and_after_a_stop),
         mix_test(evaluation_has_each_sample_once),

@@ -32,7 +32,7 @@ static void shares_have_the_mean_and_variance_of_beta(void **state)
     check_shares(8);
 }
 
-/* Whose density is the same everywhere. */
+/* The uniform distribution. */
 static void shares_of_alpha_1_are_uniform(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Pictures that say how they are to be turned: all eight orientations, in each format. */
+/* Exif orientation: all eight values, in each format. */
 #include "support.h"
 
 #include <stdlib.h>
@@ -43,7 +43,8 @@ static size_t exif(int orientation, bool headed, uint8_t out[64])
     return at + 8;
 }
 
-/* The corners are red, green, blue and white, from the top left clockwise, as it is stored. */
+/* The corners are red, green, blue and white, from the top left clockwise, in stored
+ * orientation. */
 static void draw(uint8_t *pixels)
 {
     static const uint8_t corner[4][3] = {{255, 0, 0}, {0, 255, 0}, {0, 0, 255}, {255, 255, 255}};
@@ -133,7 +134,7 @@ static void put_little(uint8_t *out, size_t value, int bytes)
         out[i] = (uint8_t)(value >> (8 * i));
 }
 
-/* The encoder's file, of one chunk, in the extended form that has room for Exif. */
+/* The encoder's file, of one chunk, in the extended form that can hold Exif. */
 static void make_webp(int orientation)
 {
     static uint8_t pixels[HEIGHT * WIDTH * 3];
@@ -172,7 +173,7 @@ static int colour_at(int x, int y)
     return p[0] > 200 ? 0 : p[1] > 200 ? 1 : 2;
 }
 
-/* What is seen at the corners, from the top left clockwise (Exif 2.32, 4.6.4 A). */
+/* The upright corners, from the top left clockwise (Exif 2.32, 4.6.4 A). */
 static const int seen[9][4] = {
     [1] = {0, 1, 2, 3}, [2] = {1, 0, 3, 2}, [3] = {2, 3, 0, 1}, [4] = {3, 2, 1, 0},
     [5] = {0, 3, 2, 1}, [6] = {3, 0, 1, 2}, [7] = {2, 1, 0, 3}, [8] = {1, 2, 3, 0},
@@ -212,7 +213,7 @@ static void a_value_that_is_not_valid_turns_nothing(void **state)
     }
 }
 
-/* A part is said of the picture as it is seen, also where only that part is decoded. */
+/* A part refers to the upright picture, also if only that part is decoded. */
 static void a_part_is_of_the_picture_as_it_is_seen(void **state)
 {
     (void)state;

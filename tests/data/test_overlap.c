@@ -72,7 +72,7 @@ static void more_files_than_are_asked_for_go_by_their_paths(void **state)
     xt_str_clear(&list);
 }
 
-static void made_pictures_are_not_compared(void **state)
+static void synthetic_pictures_are_not_compared(void **state)
 {
     (void)state;
     assert_int_equal(find("synth:plates?count=9&seed=1", "synth:plates?count=9&seed=2").count, 0);
@@ -85,7 +85,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         overlap_test(links_copies_and_the_same_files_are_shared),
         overlap_test(more_files_than_are_asked_for_go_by_their_paths),
-        overlap_test(made_pictures_are_not_compared),
+        overlap_test(synthetic_pictures_are_not_compared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Shards and files of pixels: what is in them, and what happens where they cannot be written. */
+/* Shards and files of pixels: their contents, and failing writes. */
 #include "support.h"
 
 #include <archive.h>
@@ -23,7 +23,7 @@ static struct xt_pack_config config;
 static struct xt_err err;
 static char prefix[512];
 
-/* Plates 京A10000 and on. */
+/* Plates from 京A10000 on. */
 static void save_plate(const char *folder, int number)
 {
     uint8_t pixels[30 * 8 * 3];
@@ -316,7 +316,7 @@ static void a_file_that_is_something_else_is_left_as_it_is(void **state)
     stat(shard(0), &before);
     xt_packed_clear(&packed);
     assert_int_equal(xt_pack_pixels(&config, &packed, &err), XT_ERR_DATA);
-    support_assert_error(&err, XT_ERR_DATA, "is no cache of pixels and is left as it is");
+    support_assert_error(&err, XT_ERR_DATA, "is not a cache of pixels and is left unchanged");
     stat(shard(0), &after);
     assert_int_equal(before.st_size, after.st_size);
 }

@@ -62,7 +62,7 @@ static void assert_like_reference(int in_width, int in_height, int width, int he
                 assert_true(fabs(error) < 1.01);
                 sum += error;
             }
-    /* Rounded to the nearest: of many pixels no pass makes the image darker or brighter. */
+    /* Rounded to nearest: over many pixels no pass makes the image darker or brighter. */
     if (width * height >= 100)
         assert_true(fabs(sum / (width * height * 3)) < 0.1);
     free(out);
@@ -92,7 +92,7 @@ static void the_same_size_is_a_copy(void **state)
     xt_image_clear(&in);
 }
 
-/* What Pillow's BILINEAR gives for the same picture. */
+/* The result of Pillow's BILINEAR for the same picture. */
 static void stored_values_come_out(void **state)
 {
     (void)state;

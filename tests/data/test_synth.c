@@ -51,7 +51,7 @@ static uint64_t checksum(uint64_t sum, const uint8_t *bytes, size_t count)
     return sum;
 }
 
-/* Of the first plates' pixels and labels; *mean is their pixels' mean in thousandths. */
+/* A hash of the first plates' pixels and labels; *mean is their pixels' mean in thousandths. */
 static uint64_t checksum_of(const char *query, size_t plates, int *mean)
 {
     struct xt_source *source = open_plates(query, XT_PIXEL_RGB);
@@ -273,13 +273,13 @@ static void a_source_says_what_it_is(void **state)
     struct xt_source *source = open_plates("plates?count=45000&seed=7", XT_PIXEL_RGB);
     assert_int_equal(source->count, 45000);
     assert_string_equal(source->description,
-                        "45000 made plates (synth:plates, seed 7, blue and green)");
+                        "45000 synthetic plates (synth:plates, seed 7, blue and green)");
     source->class->name(source, 17, name, sizeof name);
     assert_string_equal(name, "synth:plates #17");
     xt_source_destroy(source);
     source = open_plates("plates?style=white,blue,yellow&count=1", XT_PIXEL_RGB);
     assert_string_equal(source->description,
-                        "1 made plate (synth:plates, seed 1, blue, yellow and white)");
+                        "1 synthetic plate (synth:plates, seed 1, blue, yellow and white)");
     xt_source_destroy(source);
     source = open_plates("plates", XT_PIXEL_RGB);
     assert_int_equal(source->count, 50000);
@@ -308,7 +308,7 @@ static void a_query_that_cannot_be_meant_is_refused(void **state)
         const char *query;
         const char *says;
     } refused[] = {
-        {"cars", "synth:cars is not known; plates are all that is made: "
+        {"cars", "synth:cars is not known; only plates are synthesized: "
                  "synth:plates?count=N&seed=S&style=blue,green&hard=H"},
         {"plates?cuont=7", "synth:plates has no setting \"cuont\" (did you mean count?); the "
                            "settings are count, seed, style and hard"},
@@ -414,7 +414,7 @@ static void each_glyph_has_ink_of_its_own(void **state)
     assert_int_equal(xt_glyph_code(XT_GLYPH_COUNT - 1), U'Z');
 }
 
-/* How far a plate's pixels are from what they were, as a sum. */
+/* The sum of absolute differences between a plate's pixels and the original ones. */
 static long lost_at(const uint8_t *pixels, int quality)
 {
     uint8_t after[BYTES];
@@ -437,14 +437,14 @@ static void a_lower_quality_loses_more(void **state)
         long fine = lost_at(pixels, 95);
         long coarse = lost_at(pixels, 40);
         assert_true(0 < fine && fine < coarse);
-        /* It stays a picture of the plate: less than 24 of 255 off in the mean. */
+        /* It remains a picture of the plate: a mean difference below 24 of 255. */
         assert_true(coarse < 24L * BYTES);
     }
     xt_image_clear(&sample.picture.image);
     xt_source_destroy(source);
 }
 
-/* Chroma has half of the pixels each way, and brightness has all of them. */
+/* Chroma is subsampled by two each way, luma is not. */
 static void colours_of_neighbours_are_one(void **state)
 {
     (void)state;

@@ -53,7 +53,7 @@ static void add_text(struct writer *writer, const char *name, const char *text)
     add(writer, name, text, strlen(text));
 }
 
-/* An image whose width tells it apart. */
+/* An image that is identified by its width. */
 static void add_image(struct writer *writer, const char *name, int width)
 {
     static uint8_t pixels[64 * 64 * 3];
@@ -88,7 +88,7 @@ static void write_three(const char *path)
     add_text(&writer, "a/001.json", "{}");
     add_text(&writer, "a/002.cls", "dog");
     add_image(&writer, "a/002.PNG", 2);
-    add_image(&writer, "a/b/001.x.png", 9); /* another ending: not taken */
+    add_image(&writer, "a/b/001.x.png", 9); /* another ending: ignored */
     add_image(&writer, "b.d/001.png", 3);
     add_text(&writer, "b.d/001.cls", "cat");
     add_text(&writer, "b.d/._001.png", "of a Mac");
@@ -190,7 +190,7 @@ static void several_shards_are_one_set(void **state)
     assert_refused_with(XT_ERR_USAGE, support_path(*state, "set/x-{1..2}-{1..2}.tar"),
                         "between the braces");
     assert_refused(support_path(*state, "set/y.tar"), "cannot open the data");
-    /* With folders beside it a tar is no shard. */
+    /* A tar beside folders is not a shard. */
     mkdir(support_path(*state, "set/cat"), 0777);
     assert_refused(support_path(*state, "set"), "the class folder");
 }
@@ -211,7 +211,7 @@ static void a_compressed_shard_is_read_through_memory(void **state)
     assert_refused(path, "is empty");
 }
 
-/* libarchive would have lrzip, lzop and grzip undone by whatever PATH has of these names. */
+/* libarchive would run whatever PATH has as lrzip, lzop and grzip. */
 static void no_program_is_started_for_a_shard(void **state)
 {
     static const struct {
@@ -299,7 +299,7 @@ static void cut(const char *path, off_t size)
 static void a_shard_that_is_cut_short_is_named_and_counted(void **state)
 {
     const char *path = support_path(*state, "data.tar");
-    /* In the third image's data; the last key is whole before it or not. */
+    /* In the third image's data; the last key is complete before it or not. */
     write_three(path);
     struct stat st;
     assert_int_equal(stat(path, &st), 0);
@@ -343,12 +343,12 @@ static void a_damaged_header_ends_a_shard(void **state)
     xt_source_destroy(source);
     source = NULL;
     support_write_file(path, bytes, size);
-    /* What is before it: two keys, of which the last is left out, as it may lack files. */
+    /* The part before it has two keys, of which the last is skipped, as it may lack files. */
     read_plates();
     options.labels_optional = true;
     open_good(path);
     assert_int_equal(source->count, 3);
-    assert_bad(2, "is damaged: a header that is none at byte");
+    assert_bad(2, "is damaged: an invalid header at byte");
     support_write_file(path, "no tar at all, but long enough to be read", 41);
     assert_refused(path, "cannot be read as a tar");
     memset(bytes, 'x', size);

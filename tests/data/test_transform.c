@@ -1,5 +1,5 @@
-/* Crops, mirrored images, colours: the choice of a part, a JPEG's decoding of it alone, resizing
- * it; and that the loops of every instruction set give the same bytes. */
+/* Crops, mirrored images, colours: the choice of a part, a JPEG's partial decoding, resizing it;
+ * and that the loops of every instruction set give the same bytes. */
 #include "support.h"
 
 #include <dirent.h>
@@ -125,7 +125,7 @@ static void a_jpeg_of_the_wanted_size_is_decoded_to_where_it_is_wanted(void **st
     assert_int_equal(xt_decoder_load(&decoder, path, XT_PIXEL_BGR, &want, &part, &err), XT_OK);
     assert_true(part.in_place);
     assert_memory_equal(row, whole.image.pixels, sizeof row);
-    /* A part of it, and what is no JPEG, go into the image. */
+    /* A part of it, or an image that is not a JPEG, is decoded into the image. */
     box.width = 23;
     assert_int_equal(xt_decoder_load(&decoder, path, XT_PIXEL_BGR, &want, &part, &err), XT_OK);
     assert_false(part.in_place);
@@ -146,8 +146,8 @@ static void a_part_that_is_decoded_alone_looks_as_in_the_whole(void **state)
     assert_int_equal(xt_decoder_load(&decoder, path, XT_PIXEL_RGB, NULL, &whole, &err), XT_OK);
     int width = whole.width;
     int height = whole.height;
-    /* At full size, but for the edges of the blocks; at a half and a quarter, but for the filter.
-     */
+    /* At full size exact but for the edges of the blocks; at a half and a quarter but for the
+     * filter. */
     assert_part_as_of_the_whole(path, (struct xt_box){33, 41, 100, 90}, 0.6);
     assert_part_as_of_the_whole(path, (struct xt_box){0, 0, 70, height}, 0.6);
     assert_part_as_of_the_whole(path, (struct xt_box){width - 65, height - 64, 65, 64}, 0.6);
@@ -182,18 +182,18 @@ static void a_mirrored_image_is_the_image_backwards(void **state)
     static const int sizes[] = {50, 37, 20};
     for (int s = 0; s < 3; s++) {
         int width = sizes[s];
-        static uint8_t plain[37 * 21 * 3];
+        static uint8_t reference[37 * 21 * 3];
         static uint8_t mirrored[37 * 21 * 3];
         assert_int_equal(xt_image_reserve(&whole.image, width, 21, &err), XT_OK);
         for (int i = 0; i < width * 21 * 3; i++)
             whole.image.pixels[i] = (uint8_t)(i * i * 7 + i);
         struct xt_box box = {.width = width, .height = 21};
-        xt_resize_part(&resizer, &whole.image, &box, false, 37, 21, plain, &err);
+        xt_resize_part(&resizer, &whole.image, &box, false, 37, 21, reference, &err);
         xt_resize_part(&resizer, &whole.image, &box, true, 37, 21, mirrored, &err);
         for (int y = 0; y < 21; y++)
             for (int x = 0; x < 37; x++)
                 for (int c = 0; c < 3; c++)
-                    assert_in_range(plain[(y * 37 + x) * 3 + c] + 1 -
+                    assert_in_range(reference[(y * 37 + x) * 3 + c] + 1 -
                                         mirrored[(y * 37 + 36 - x) * 3 + c],
                                     0, 2);
     }
@@ -226,8 +226,8 @@ static void colours_stay_where_the_change_is_nothing_and_grey_stays_grey(void **
         assert_true(pixels[3 * i] == pixels[3 * i + 1] && pixels[3 * i] == pixels[3 * i + 2]);
 }
 
-/* By the textbook: to hue, saturation and value, and back. */
-static void turn_plainly(const uint8_t *rgb, double turn, double *out)
+/* The textbook conversion: to hue, saturation and value, and back. */
+static void turn_reference(const uint8_t *rgb, double turn, double *out)
 {
     double high = fmax(rgb[0], fmax(rgb[1], rgb[2]));
     double span = high - fmin(rgb[0], fmin(rgb[1], rgb[2]));
@@ -275,7 +275,7 @@ static void the_hue_turns_and_nothing_else(void **state)
         for (int i = 0; i < 3 * COUNT; i += 3) {
             const uint8_t rgb[3] = {before[i + 2 * bgr], before[i + 1], before[i + 2 - 2 * bgr]};
             double wanted[3];
-            turn_plainly(rgb, turn, wanted);
+            turn_reference(rgb, turn, wanted);
             for (int c = 0; c < 3; c++)
                 assert_true(fabs(pixels[i + (bgr ? 2 - c : c)] - wanted[c]) < 0.55);
         }
@@ -291,7 +291,7 @@ extern const struct xt_pixel_loops xt_pixel_loops_avx512;
 
 enum { WIDTH = 71, HEIGHT = 19, ROW = WIDTH * 3, BYTES = ROW * HEIGHT };
 
-/* Everything that the loops do to a picture, one after the other. */
+/* All loops on a picture, one after the other. */
 static void run_loops(const struct xt_pixel_loops *loops, uint8_t *out)
 {
     static uint8_t in[BYTES + XT_WARP_SLACK];

@@ -27,7 +27,7 @@ mv kept/* data
 expect 0 '' env LD_PRELOAD=./io.so XTRAIN_UNREADABLE=A10020_1 "${train[@]}" --steps 55 --out unreadable
 grep -q '京A10020_1.jpg.*Input/output error' unreadable/bad_images.txt || fail 'the file is not listed' "$said"
 expect 3 'Input/output error' env LD_PRELOAD=./io.so XTRAIN_UNREADABLE=A100 "${train[@]}" --steps 55 --out worse
-expect 3 'strict data was asked for' env LD_PRELOAD=./io.so XTRAIN_UNREADABLE=A10020_1 "${train[@]}" --steps 55 --strict-data --out strict
+expect 3 'strict data was requested' env LD_PRELOAD=./io.so XTRAIN_UNREADABLE=A10020_1 "${train[@]}" --steps 55 --strict-data --out strict
 
 full=(env LD_PRELOAD=./io.so XTRAIN_DISK_ROOM=100000)
 expect 0 'No space left on device): the images that are not in it yet will be decoded each time' \

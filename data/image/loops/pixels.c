@@ -11,7 +11,7 @@
 
 enum { HALF_WEIGHT = 1 << (XT_FILTER_FRACTION - 1) };
 
-/* Weights sum to one but for a few millionths, so no sum leaves the range of a byte. */
+/* Weights sum to one up to a few millionths, so no sum leaves the range of a byte. */
 static uint8_t rounded(int32_t sum)
 {
     return (uint8_t)((sum + HALF_WEIGHT) >> XT_FILTER_FRACTION);
@@ -43,7 +43,7 @@ static void filter_pixels(const struct xt_row_filter *filter, int from, int end,
 
 enum { WINDOW_BYTES = 16 };
 
-/* The windows of four output pixels, one in each 128-bit lane. */
+/* The windows of four output pixels, one in each 128-bit part of a register. */
 static inline __m512i load_windows(const uint8_t *in, const int *first)
 {
     __m512i windows =
@@ -56,11 +56,11 @@ static inline __m512i load_windows(const uint8_t *in, const int *first)
                               3);
 }
 
-/* Four outputs from four windows: a pair of taps at a time, its channels side by side as 16 bits,
- * times the weights' halves. */
+/* Four outputs from four windows: a pair of taps at a time, its channels interleaved as 16 bits,
+ * times both halves of the weights. */
 static inline __m512i weigh_windows(__m512i windows, const uint32_t *packed)
 {
-    const __m512i lanes = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
+    const __m512i indices = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
     const __m512i pairs[XT_FILTER_PAIRS] = {
         _mm512_broadcast_i32x4(
             _mm_set_epi8(-1, -1, -1, -1, -1, 5, -1, 2, -1, 4, -1, 1, -1, 3, -1, 0)),
@@ -74,9 +74,9 @@ static inline __m512i weigh_windows(__m512i windows, const uint32_t *packed)
     for (int p = 0; p < XT_FILTER_PAIRS; p++, packed += 2 * XT_FILTER_PACK) {
         __m512i pixels = _mm512_shuffle_epi8(windows, pairs[p]);
         __m512i both = _mm512_castsi256_si512(_mm256_loadu_si256((const void *)packed));
-        __m512i lower = _mm512_permutexvar_epi32(lanes, both);
+        __m512i lower = _mm512_permutexvar_epi32(indices, both);
         __m512i upper =
-            _mm512_permutexvar_epi32(_mm512_add_epi32(lanes, _mm512_set1_epi32(4)), both);
+            _mm512_permutexvar_epi32(_mm512_add_epi32(indices, _mm512_set1_epi32(4)), both);
         low = _mm512_add_epi32(low, _mm512_madd_epi16(pixels, lower));
         high = _mm512_add_epi32(high, _mm512_madd_epi16(pixels, upper));
     }
@@ -121,8 +121,8 @@ static inline __m128i load_pixel(const uint8_t *bytes)
     return _mm_cvtepu8_epi32(_mm_cvtsi32_si128(value));
 }
 
-/* Pixels are read and written as four bytes, the last of which is the next one's: so where a window
- * reaches the row's end, and for the last output, the plain loop takes over. */
+/* Pixels are read and written as four bytes, the last of which belongs to the next one: so near the
+ * row's end, and for the last output, the scalar loop takes over. */
 static void filter_row(const struct xt_row_filter *filter, const uint8_t *in, uint8_t *out)
 {
     const __m128i low_bytes =
@@ -227,12 +227,12 @@ static void add_row(int32_t *restrict sums, const uint8_t *restrict row, int32_t
 }
 
 /* ---- warp ----
- * 16-bit arithmetic: pixels have 6 fractional bits, positions too. Vectors of 256 bits alone, also
- * where there are wider ones: the decoder, which takes turns with this, is slowed down by those. */
+ * 16-bit arithmetic: pixels and positions have 6 fractional bits. 256-bit vectors only, also where
+ * wider ones exist: those would slow down the decoder, which alternates with this. */
 
 enum { PIXEL_ONE = 64 };
 
-/* a * b / 2^15, rounded: what one instruction does. */
+/* a * b / 2^15, rounded: a single instruction. */
 static inline int scaled(int a, int b)
 {
     return (a * b + (1 << 14)) >> 15;
@@ -243,13 +243,13 @@ static int64_t clamp(int64_t value, int64_t most)
     return value < 0 ? 0 : value > most ? most : value;
 }
 
-/* What is added once the contrast is done. */
+/* Added after the contrast. */
 static int warp_light(const struct xt_warp_row *row)
 {
     return 128 + row->brightness - scaled(128 * PIXEL_ONE, row->contrast);
 }
 
-/* The last place on an axis of `size` pixels that has a neighbour behind it. */
+/* The last position on an axis of `size` pixels that has a right neighbour. */
 static int64_t last_place(int size)
 {
     int64_t last = ((int64_t)(size - 1) << 16) - (1 << 16) / PIXEL_ONE;
@@ -294,21 +294,21 @@ static void blend_bytes(const uint8_t *before, const uint8_t *now, const uint8_t
 
 enum { WARP_PIXELS = 8 };
 
-/* Where eight pixels of the output lie in the input, in 1 / 65536 of a pixel. */
+/* The positions of eight output pixels in the input, in 1 / 65536 of a pixel. */
 struct warp_places {
     __m256i x;
     __m256i y;
 };
 
-/* What stays the same along a row. */
+/* Constants of a row. */
 struct warp_constants {
     struct warp_places most;
-    __m256i strides; /* pairs of 16 bits: a row's and a pixel's bytes */
+    __m256i strides; /* pairs of 16 bits: the byte strides of a row and a pixel */
     __m256i contrast;
     __m256i light;
 };
 
-/* Whether all positions and offsets are numbers of 32 bits. */
+/* Whether all positions and offsets fit in 32 bits. */
 static int is_warped_by_vectors(const struct xt_warp_row *row)
 {
     const int64_t most = 1 << 30;
@@ -319,7 +319,7 @@ static int is_warped_by_vectors(const struct xt_warp_row *row)
            row->y < most && last_y > -most && last_y < most;
 }
 
-/* Those that are reached from `from` after 0, 1, 2... steps. */
+/* The positions after 0, 1, 2... steps from `from`. */
 XT_INLINE __m256i ramp(int64_t from, int64_t step)
 {
     const __m256i steps = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
@@ -333,7 +333,7 @@ XT_INLINE struct warp_places ramps_at(const struct xt_warp_row *row, int at)
                                 ramp(row->y + at * row->step_y, row->step_y)};
 }
 
-/* Eight bytes, in every 64 bits. */
+/* Broadcasts eight bytes to every 64-bit element. */
 XT_INLINE __m256i spread(const uint8_t *bytes)
 {
     int64_t value;
@@ -341,8 +341,8 @@ XT_INLINE __m256i spread(const uint8_t *bytes)
     return _mm256_set1_epi64x(value);
 }
 
-/* A pixel and its right neighbour from each of four places, side by side by channel. Loads that
- * spread what they load and blends do it faster than gathers. */
+/* A pixel and its right neighbour from each of four places, interleaved by channel. Broadcasting
+ * loads and blends are faster here than gather instructions. */
 XT_INLINE __m256i take_pairs(const uint8_t *in, int a, int b, int c, int d)
 {
     const __m256i by_channel = _mm256_broadcastsi128_si256(
@@ -388,10 +388,10 @@ XT_INLINE void warp_vector(const struct xt_warp_row *row, const struct warp_cons
     __m256i offsets = _mm256_madd_epi16(whole, constants->strides);
     _Alignas(32) int o[WARP_PIXELS];
     _mm256_store_si256((void *)o, offsets);
-    /* By way of memory: taking numbers out of a vector costs more. */
+    /* Through memory: extracting vector elements costs more. */
     __asm__("" : "+m"(o));
     const uint8_t *next = row->in + (ptrdiff_t)row->width * 3;
-    /* The order in which 16 bits become 8 below. */
+    /* The order in which 16 bits are packed to 8 below. */
     __m256i top_a = take_pairs(row->in, o[0], o[1], o[4], o[5]);
     __m256i top_b = take_pairs(row->in, o[2], o[3], o[6], o[7]);
     __m256i bottom_a = take_pairs(next, o[0], o[1], o[4], o[5]);
@@ -411,7 +411,7 @@ XT_INLINE void warp_vector(const struct xt_warp_row *row, const struct warp_cons
 
 static void warp_row(const struct xt_warp_row *given)
 {
-    struct xt_warp_row row = *given; /* which the stores cannot change */
+    struct xt_warp_row row = *given; /* a copy that the stores cannot alias */
     if (!is_warped_by_vectors(&row)) {
         warp_pixels(&row);
         return;
@@ -432,13 +432,13 @@ static void warp_row(const struct xt_warp_row *given)
         at.x = _mm256_add_epi32(at.x, step_x);
         at.y = _mm256_add_epi32(at.y, step_y);
     }
-    /* The last vector does some pixels again. */
+    /* The last vector overlaps the one before. */
     i = row.count - WARP_PIXELS;
     if (row.count % WARP_PIXELS)
         warp_vector(&row, &constants, ramps_at(&row, i), row.out + (size_t)i * 3);
 }
 
-/* Sixteen bytes: the two outer ones side by side, the inner one as 16 bits. */
+/* Sixteen bytes: the two outer rows interleaved, the inner one as 16 bits. */
 XT_INLINE __m256i blend_half(__m256i sides, __m256i now, __m256i outer, __m256i inner)
 {
     __m256i sum =
@@ -551,9 +551,9 @@ static inline int apart(int a, int b)
     return larger(a - b, b - a);
 }
 
-/* With hues in 1 / (6 * span) of the circle, span being the largest channel less the least, nothing
- * is divided and nothing lost. Green stands at a third of the circle, blue at two thirds; at its
- * half, cyan, there is no red. */
+/* With hues in 1 / (6 * span) of the circle, span being the largest channel minus the smallest, no
+ * division and no loss. Green is at a third of the circle, blue at two thirds; at the half, cyan,
+ * red is 0. */
 static inline void turn_from(uint8_t *pixels, size_t count, int red, int turn)
 {
     for (size_t i = 0; i < count; i++) {

@@ -15,7 +15,7 @@
 enum {
     XT_FILTER_FRACTION = 22, /* fractional bits of a filter's weights */
     XT_FILTER_SPLIT = 11,    /* fractional bits of a weight's lower half in a packed filter */
-    XT_FILTER_PACK = 4,      /* output pixels that a packed filter makes at once */
+    XT_FILTER_PACK = 4,      /* output pixels per step of a packed filter */
     XT_FILTER_PAIRS = 3,     /* pairs of taps of a packed filter */
     XT_FILTER_PACKED_TAPS = 5,
     XT_WARP_SLACK = XT_IMAGE_SLACK, /* bytes that may be read behind the picture that is warped */
@@ -30,17 +30,16 @@ struct xt_row_filter {
     const int *first;
     const int *count;
     const int32_t *weights;
-    /* [out / 4 rounded up][pair][lower, upper half][4]: the weights of two taps side by side, 16
-     * bits each, in the order in which vectors take them; NULL where there are more than 5 taps.
-     */
+    /* [out / 4 rounded up][pair][lower, upper half][4]: the weights of two neighbouring taps, 16
+     * bits each, in vector order; NULL for more than 5 taps. */
     const uint32_t *packed;
 };
 
-/* A row of a warp: output pixel i shows the input at (x + i * step_x, y + i * step_y), in 1 / 65536
- * of a pixel, whose integers are the pixels' middles; outside the border is repeated, but for 1 /
- * 64 of the pixel before it. Then the light: (v - 128) * contrast / 512 + 128 + brightness. */
+/* A row of a warp: output pixel i is the input at (x + i * step_x, y + i * step_y), in 1 / 65536 of
+ * a pixel, integers being pixel centres; outside the border is repeated, but for 1 / 64 of the
+ * pixel before it. Then brightness and contrast: (v - 128) * contrast / 512 + 128 + brightness. */
 struct xt_warp_row {
-    /* [height][width][3], where height or width is 1 another row, and XT_WARP_SLACK bytes */
+    /* [height][width][3], one row more if height or width is 1, and XT_WARP_SLACK bytes */
     const uint8_t *in;
     int width;
     int height;
@@ -73,12 +72,11 @@ struct xt_pixel_loops {
     /* out = (before * side + now * (128 - 2 * side) + after * side) / 128; side is 1 to 63 */
     void (*blend)(const uint8_t *before, const uint8_t *now, const uint8_t *after, int side,
                   uint8_t *out, size_t bytes);
-    /* The sum of the pixels' greys. `red` is 0 where the first channel is red, 2 where it is blue.
-     */
+    /* The sum of the pixels' greys. `red` is the index of the red channel, 0 or 2. */
     uint64_t (*sum_grey)(const uint8_t *pixels, size_t count, int red);
     void (*change_colours)(uint8_t *pixels, size_t count, int red,
                            const struct xt_colour_change *change);
-    /* Turns the hue by turn / 65536 of the colour circle, turn from 0 to 65536. */
+    /* Rotates the hue by turn / 65536 of the colour circle, turn from 0 to 65536. */
     void (*turn_hue)(uint8_t *pixels, size_t count, int red, int turn);
 };
 

@@ -38,7 +38,7 @@ static enum xt_status files_bytes(const struct xt_source *source, size_t index,
     return xt_decoder_read(decoder, set->files[index].path, bytes, size, err);
 }
 
-/* What is stored, from its bytes where they are kept. */
+/* The stored bytes, from memory if they are cached. */
 static enum xt_status load_stored(const struct xt_source_files *set, size_t index,
                                   const struct xt_want *want, struct xt_decoder *decoder,
                                   struct xt_picture *picture, struct xt_err *err)
@@ -46,14 +46,14 @@ static enum xt_status load_stored(const struct xt_source_files *set, size_t inde
     const char *path = set->files[index].path;
     const uint8_t *bytes = NULL;
     size_t size = 0;
-    bool kept = set->kept && xt_cached_files_get(set->kept, index, &bytes, &size);
+    bool cached = set->cached && xt_cached_files_get(set->cached, index, &bytes, &size);
     enum xt_status status =
-        kept ? XT_OK : files_bytes(&set->base, index, decoder, &bytes, &size, err);
+        cached ? XT_OK : files_bytes(&set->base, index, decoder, &bytes, &size, err);
     if (!status)
         status =
             xt_decoder_decode(decoder, bytes, size, set->options.order, want, path, picture, err);
-    if (!status && !kept && set->kept)
-        xt_cached_files_put(set->kept, index, bytes, size);
+    if (!status && !cached && set->cached)
+        xt_cached_files_put(set->cached, index, bytes, size);
     return status;
 }
 
@@ -63,12 +63,12 @@ static enum xt_status files_read(const struct xt_source *source, size_t index,
 {
     const struct xt_source_files *set = (const struct xt_source_files *)source;
     struct xt_picture *picture = &sample->picture;
-    bool made = set->form && set->form->load;
-    enum xt_status status = made ? set->form->load(set, index, decoder, &picture->image, err)
-                                 : load_stored(set, index, want, decoder, picture, err);
+    bool derived = set->form && set->form->load;
+    enum xt_status status = derived ? set->form->load(set, index, decoder, &picture->image, err)
+                                    : load_stored(set, index, want, decoder, picture, err);
     if (status)
         return status;
-    if (made)
+    if (derived)
         xt_picture_whole(picture, want);
     return files_label(source, index, sample->label, &sample->label_length, err);
 }
@@ -88,16 +88,16 @@ static uint64_t files_stamp(const struct xt_source *source, size_t index)
     return stat(path, &st) == 0 ? xt_source_stamp_of(path, &st) : 0;
 }
 
-static enum xt_status files_keep(struct xt_source *source, uint64_t limit, struct xt_err *err)
+static enum xt_status files_cache(struct xt_source *source, uint64_t limit, struct xt_err *err)
 {
     struct xt_source_files *set = (struct xt_source_files *)source;
-    return set->form ? XT_OK : xt_cached_files_create(&set->kept, source->count, limit, err);
+    return set->form ? XT_OK : xt_cached_files_create(&set->cached, source->count, limit, err);
 }
 
 static void files_destroy(struct xt_source *source)
 {
     struct xt_source_files *set = (struct xt_source_files *)source;
-    xt_cached_files_destroy(set->kept);
+    xt_cached_files_destroy(set->cached);
     if (set->form && set->form->clear)
         set->form->clear(set);
     for (size_t i = 0; i < source->count; i++)
@@ -115,7 +115,7 @@ static const struct xt_source_class files_class = {
     .name = files_name,
     .stamp = files_stamp,
     .bytes = files_bytes,
-    .keep = files_keep,
+    .cache = files_cache,
     .destroy = files_destroy,
 };
 
@@ -204,8 +204,8 @@ enum xt_status xt_source_files_finish(struct xt_source_files *set, const char *w
     return status ? status : xt_classes_move(&set->classes, &set->base, where, err);
 }
 
-/* CCPD's file names: seven groups of numbers between dashes; the corners' coordinates joined by an
- * ampersand. */
+/* Pattern of CCPD's file names: seven groups of numbers between dashes; the corners' coordinates
+ * joined by an ampersand. */
 static bool looks_like_ccpd(const char *name)
 {
     size_t length = strcspn(name, ".");
@@ -220,7 +220,7 @@ static bool looks_like_ccpd(const char *name)
     return dashes == 6 && ampersands >= 2;
 }
 
-/* Fills symbols, or says what is wrong with the label. */
+/* Fills symbols, or returns what is wrong with the label. */
 static enum xt_status check_label(const struct xt_source_options *options, const char *label,
                                   size_t size, int *symbols, int *length, struct xt_err *err)
 {
@@ -264,7 +264,7 @@ enum xt_status xt_source_files_add_class(struct xt_source_files *set, char *path
     return append(set, path, &class, class < 0 ? 0 : 1, err);
 }
 
-/* A label that is a class: its name, or its number. */
+/* A label that is a class: its name or number. */
 static enum xt_status check_class(struct xt_source_files *set, const char *label, size_t size,
                                   int *symbols, int *length, struct xt_err *err)
 {

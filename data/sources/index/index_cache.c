@@ -86,7 +86,7 @@ bool xt_index_check(const uint8_t *bytes, size_t size, const char *key, const ui
     return true;
 }
 
-/* The folder of the files into *out, NULL where there is none. */
+/* The cache's folder into *out, NULL if there is none. */
 static enum xt_status folder_of(char **out, struct xt_err *err)
 {
     char *base = NULL;
@@ -121,7 +121,7 @@ static enum xt_status load_file(const char *path, const char *key, uint8_t **fil
         return status;
     }
     if (status) {
-        xt_log_detail("%s; it is made again", why.text);
+        xt_log_detail("%s; it is built anew", why.text);
     } else if (xt_sealed_is_of(&content, key, strlen(key))) {
         *body = content.body;
         *size = content.body_size;
@@ -146,7 +146,7 @@ enum xt_status xt_index_load(const char *key, uint8_t **file, const uint8_t **bo
     return status;
 }
 
-/* Removes the file that was written longest ago, where there are too many. */
+/* Removes the oldest file if there are too many. */
 static void prune(const char *folder)
 {
     DIR *dir = opendir(folder);
@@ -182,7 +182,7 @@ void xt_index_save(const char *key, const struct xt_str *body)
     if (!status && path)
         status = xt_sealed_write(&kind, path, &content, &err);
     if (status)
-        xt_log_detail("the list of files is not kept for the next start: %s", err.text);
+        xt_log_detail("the list of files is not cached for the next start: %s", err.text);
     else if (folder)
         prune(folder);
     free(path);

@@ -1,10 +1,10 @@
-/* Lists that take long to make and are asked for at every start, kept in files under the folder of
- * xt_file_cache_base, index/.
+/* Cache of indexes that take long to build and are needed at every start, as files in the folder
+ * index/ under xt_file_cache_base.
  *
- * Each is a sealed file (base/sealed.h) with a key, a text that says what it is of. One that is not
- * whole, of another key, or that somebody else than this user or root can have written counts as
- * missing, and is written over. Whether what is kept still holds is the caller's to find out.
- * Nothing here ends a run: what cannot be read or written is made again. Thread-safe.
+ * Each is a sealed file (base/sealed.h) with a key, a text that identifies its contents. A file
+ * that is incomplete, has another key, or may have been written by anyone but this user or root
+ * counts as missing, and is overwritten. The caller checks whether an entry is still valid. Nothing
+ * here is an error of the run: an index that cannot be read or written is built anew. Thread-safe.
  */
 #ifndef XT_DATA_SOURCES_INDEX_INDEX_CACHE_H
 #define XT_DATA_SOURCES_INDEX_INDEX_CACHE_H
@@ -18,19 +18,19 @@
 
 enum { XT_INDEX_BYTES_MAX = 1 << 29, XT_INDEX_FILES_MAX = 64 };
 
-/* What is kept under the key, into *file (release with free), where `body` then lies in it; *body
- * is NULL where there is nothing. XT_ERR_MEMORY alone is an error. */
+/* The entry of the key: the file into *file (release with free), `body` within it; *body is NULL if
+ * there is none. Only XT_ERR_MEMORY is an error. */
 enum xt_status xt_index_load(const char *key, uint8_t **file, const uint8_t **body, size_t *size,
                              struct xt_err *err);
-/* Keeps `body` under the key, where it can be kept; of more than XT_INDEX_FILES_MAX files the
- * oldest goes. */
+/* Stores `body` under the key, if possible; beyond XT_INDEX_FILES_MAX files the oldest is
+ * removed. */
 void xt_index_save(const char *key, const struct xt_str *body);
 
-/* Whether the bytes are a whole file of that key; *body and *body_size are what was kept. */
+/* Whether the bytes are a complete file of that key; *body and *body_size are its contents. */
 bool xt_index_check(const uint8_t *bytes, size_t size, const char *key, const uint8_t **body,
                     size_t *body_size);
 
-/* Numbers and texts of a body, in order. What is not there leaves `bad`. */
+/* Numbers and texts of a body, in order. Reading past its end sets `bad`. */
 struct xt_index_reader {
     const uint8_t *at;
     size_t left;
@@ -38,7 +38,7 @@ struct xt_index_reader {
 };
 uint32_t xt_index_u32(struct xt_index_reader *reader);
 uint64_t xt_index_u64(struct xt_index_reader *reader);
-/* A text without zero bytes, in the body: not ended by one. NULL where it is bad. */
+/* A text without zero bytes, in the body, not zero-terminated. NULL if `bad`. */
 const char *xt_index_text(struct xt_index_reader *reader, size_t *size);
 
 enum xt_status xt_index_put_u32(struct xt_str *body, size_t value, struct xt_err *err);

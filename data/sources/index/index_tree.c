@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "data/sources/index/index_cache.h"
 
-/* Times of file systems may be this coarse. */
+/* The coarsest time stamps of file systems. */
 static const int64_t settled = 2000000000;
 
 /* ---- writing ---- */
@@ -25,7 +25,7 @@ static int compare_folder(const void *key, const void *folder)
     return strcmp(key, ((const struct xt_file_folder *)folder)->path);
 }
 
-/* The number of the folder that the file lies in. */
+/* The number of the file's folder. */
 static enum xt_status folder_of(const struct xt_file_tree *tree, const char *file, size_t *number,
                                 struct xt_err *err)
 {
@@ -59,7 +59,7 @@ static enum xt_status write_folder(const struct xt_file_folder *folder, const ch
     return status;
 }
 
-/* Neighbours mostly lie in one folder, which is then not looked for again. */
+/* Neighbours mostly share a folder, so the previous one is tried first. */
 static bool lies_in(const char *file, const char *folder)
 {
     size_t length = (size_t)(xt_file_name(file) - file);
@@ -91,7 +91,7 @@ enum xt_status xt_index_tree_write(const struct xt_file_tree *tree, const char *
 
 /* ---- reading ---- */
 
-/* A name that the walk could have come to: no part of it is empty, hidden, or above. */
+/* A name that the walk could have produced: no component is empty, hidden, or "..". */
 static bool is_name(const char *text, size_t size, bool has_folders)
 {
     bool start = true;
@@ -160,7 +160,7 @@ static enum xt_status read_file(struct xt_file_tree *tree, struct xt_index_reade
     return status;
 }
 
-/* A count of things of at least `size` bytes each; more than there can be are bad. */
+/* A count of items of at least `size` bytes each; more than fit in the rest are bad. */
 static size_t read_count(struct xt_index_reader *reader, size_t size)
 {
     size_t count = xt_index_u32(reader);
@@ -190,7 +190,7 @@ enum xt_status xt_index_tree_read(struct xt_file_tree *tree, const char *folder,
     return status;
 }
 
-/* ---- keeping ---- */
+/* ---- caching ---- */
 
 static bool is_unchanged(const struct xt_file_tree *tree)
 {
@@ -216,7 +216,7 @@ static int64_t now(void)
     return (int64_t)time.tv_sec * 1000000000 + (int64_t)time.tv_nsec;
 }
 
-/* *tree stays empty where nothing is kept, or not what is there. */
+/* *tree stays empty if nothing is cached, or the entry is out of date. */
 static enum xt_status load(struct xt_file_tree *tree, const char *folder, const char *key,
                            struct xt_err *err)
 {
@@ -251,11 +251,11 @@ enum xt_status xt_index_tree(struct xt_file_tree *tree, const char *folder, stru
         real ? xt_str_printf(&key, err, "tree, each folder once: %s", real) : XT_OK;
     if (!status && real)
         status = load(tree, folder, key.data, err);
-    bool kept = tree->folder_count > 0;
-    if (!status && !kept)
+    bool cached = tree->folder_count > 0;
+    if (!status && !cached)
         status = xt_file_walk(tree, folder, err);
-    if (!status && kept)
-        xt_log_detail("the list of the %zu files in %s is the one kept from an earlier start",
+    if (!status && cached)
+        xt_log_detail("the list of the %zu files in %s is the one cached at an earlier start",
                       tree->files.count, folder);
     else if (!status && real && tree->files.count >= XT_INDEX_TREE_LEAST && !tree->again_count &&
              is_settled(tree, began))

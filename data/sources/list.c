@@ -1,3 +1,4 @@
+/* Images and labels named by a text file: path, tab, label, a line each. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* How a data gradient's work is divided: channels at a time, and scratch. */
 #include "engine/loops/data_grad_job.h"
 
 enum { TILE = 32, SUMS = 4 * 256 };

@@ -1,3 +1,4 @@
+/* How a weight gradient is shared out among threads, its scratch, and the sum of the parts. */
 #include "engine/loops/weight_grad_job.h"
 
 /* Sums that one core's second-level cache holds beside the matrices; with more of them the channels

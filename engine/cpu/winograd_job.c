@@ -1,3 +1,4 @@
+/* How Winograd convolutions are cut into tiles and shared out among threads, and their scratch. */
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -32,6 +32,17 @@ void xt_export_parameter(struct xt_exporter *exporter, const struct xt_op *op)
     free(numbers);
 }
 
+/* Whether the tensor is the same for all samples, however many the graph was described for. */
+static bool is_parameter(const struct xt_exporter *exporter, const struct xt_tensor *tensor)
+{
+    for (int i = 0; i < exporter->graph->op_count; i++) {
+        const struct xt_op *op = exporter->graph->ops[i];
+        if (op->kind == &xt_kind_parameter && op->outputs[0] == tensor)
+            return true;
+    }
+    return false;
+}
+
 /* [1][c][h][w] as [n][c][h][w], with n of another value. */
 static const char *expand(struct xt_exporter *exporter, const struct xt_op *op, const char *value,
                           const char *like)
@@ -64,10 +75,10 @@ void xt_export_concat(struct xt_exporter *exporter, const struct xt_op *op)
     const char *like = NULL;
     for (int i = 0; i < op->input_count; i++) {
         node.inputs[i] = xt_export_in(exporter, xt_op_in(op, i), dtype);
-        like = xt_op_in(op, i)->n == out->n ? node.inputs[i] : like;
+        like = is_parameter(exporter, xt_op_in(op, i)) ? like : node.inputs[i];
     }
     for (int i = 0; i < op->input_count && like; i++)
-        if (xt_op_in(op, i)->n < out->n)
+        if (is_parameter(exporter, xt_op_in(op, i)))
             node.inputs[i] = expand(exporter, op, node.inputs[i], like);
     xt_export_out(exporter, out, xt_export_node(exporter, op, &node), dtype);
 }

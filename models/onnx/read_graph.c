@@ -262,7 +262,9 @@ static bool check_opset(struct xt_reader *reader)
 static bool check_node(struct xt_reader *reader, const struct xt_read_node *node)
 {
     const Onnx__NodeProto *proto = node->proto;
-    if (!proto->op_type || !*proto->op_type || strlen(proto->op_type) > 64)
+    /* A name in brackets is a pattern's (read_patterns.c). */
+    if (!proto->op_type || !*proto->op_type || *proto->op_type == '(' ||
+        strlen(proto->op_type) > 64)
         return xt_reader_refuse(reader, NULL, "a node of it says not what it does");
     if (proto->domain && *proto->domain && strcmp(proto->domain, "ai.onnx") != 0)
         return xt_reader_refuse(reader, node,

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# A network from an ONNX file, through the program: it trains, goes on, answers from its weights alone, and is exported.
+. tests/cli/common.sh
+zoo=${XTRAIN_SHARED:-../shared}/zoo
+[ -d "$zoo" ] || { echo 'skipped: no shared data'; exit 77; }
+zoo=$(cd "$zoo" && pwd)
+cd "$tree"
+cp "$zoo/resnet18.onnx" net.onnx
+data=(--data 'synth:shapes?count=32&seed=1' --val 'synth:shapes?count=16&seed=2' --threads 1)
+
+expect 2 'takes lprnet' "$xtrain" --model nett --steps 1
+expect 3 'nowhere.onnx' "$xtrain" --model nowhere.onnx --steps 1
+head -c 1000 net.onnx >cut.onnx
+expect 3 'it is no ONNX model' "$xtrain" --model cut.onnx --steps 1
+expect 2 'random-init' "$xtrain" --model net.onnx --random-init --init net.onnx --steps 1
+
+# The weights begin as the file's, and others where that is asked for.
+expect 0 'top1' "$xtrain" eval --init net.onnx "${data[@]:0:2}" --threads 1
+expect 0 'step 4/4' "$xtrain" --model net.onnx "${data[@]}" --batch 8 --steps 4 --out run
+expect 0 'step 1/1' "$xtrain" --model net.onnx "${data[@]}" --batch 8 --steps 1 --random-init
+
+# A killed run goes on where the ONNX file is gone, and answers need the weights alone.
+mv net.onnx away.onnx
+expect 0 'step 6/6' "$xtrain" --resume run --steps 6
+expect 0 'top1' "$xtrain" eval --init run/last.safetensors "${data[@]:0:2}" --threads 1
+expect 0 'out: logits, float32 [batch, 10]' "$xtrain" export run/last.safetensors out.onnx
+
+# Other classes than the file's get a new last layer.
+expect 0 'its last layer fc is of 10 classes' "$xtrain" --model away.onnx --classes 12 "${data[@]:0:2}" --threads 1 \
+  --batch 8 --steps 1

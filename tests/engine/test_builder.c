@@ -190,13 +190,16 @@ static void a_residual_of_another_shape_is_refused(void **state)
     (void)state;
     struct bench b;
     open_graph(&b, XT_F32);
-    struct xt_tensor *x = stem(&b);
+    struct xt_tensor *x =
+        conv(&b, stem(&b),
+             (struct xt_conv_spec){
+                 .name = "narrow", .channels = 4, .kernel_h = 1, .kernel_w = 1, .relu = true});
     struct xt_tensor *y = conv(
         &b, x, (struct xt_conv_spec){.name = "wide", .channels = 6, .kernel_h = 1, .kernel_w = 1});
     struct xt_norm_spec spec = {.name = "norm", .full = true, .residual = x};
     struct xt_tensor *out = xt_graph_norm(b.graph, y, &spec).full;
     assert_null(out);
-    assert_refused(&b, out, XT_ERR_RUN, "norm: the residual stem has another shape");
+    assert_refused(&b, out, XT_ERR_RUN, "norm: the residual narrow has another shape");
 }
 
 /* The first failure is the one that is told, whatever is described after it. */

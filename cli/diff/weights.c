@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "models/loaded.h"
 #include "models/weights/weight_file.h"
 #include "infer/network/network.h"
 
@@ -195,9 +196,24 @@ static void describe_meta(const struct xt_weight_file files[2], struct xt_report
 
 /* ---- both ---- */
 
+/* Those that an ONNX file's network begins as. */
+static enum xt_status read_model(struct xt_weight_file *file, const char *path, struct xt_err *err)
+{
+    struct xt_loaded_model *model = NULL;
+    enum xt_status status = xt_model_open(&model, path, err);
+    if (status)
+        return status;
+    *file = model->weights;
+    model->weights = (struct xt_weight_file){0};
+    xt_model_close(model);
+    return XT_OK;
+}
+
 static enum xt_status read_weights(struct xt_weight_file *file, const char *path,
                                    struct xt_err *err)
 {
+    if (xt_model_is_file(path))
+        return read_model(file, path, err);
     enum xt_status status = xt_weight_file_read(file, path, XT_MODEL_BYTES_MAX, err);
     if (status || !xt_weight_file_meta(file, XT_CHECKPOINT_KEY))
         return status;

@@ -19,6 +19,10 @@ expect 0 'top1' "$xtrain" eval --init net.onnx "${data[@]:0:2}" --threads 1
 expect 0 'step 4/4' "$xtrain" --model net.onnx "${data[@]}" --batch 8 --steps 4 --out run
 expect 0 'step 1/1' "$xtrain" --model net.onnx "${data[@]}" --batch 8 --steps 1 --random-init
 
+# Trained weights stand beside the file's, and can begin another run of its network by name.
+expect 0 'of 102 tensors of A' "$xtrain" diff net.onnx run/last.safetensors --threads 1
+expect 0 'step 1/1' "$xtrain" --model net.onnx --init run/last.safetensors "${data[@]:0:2}" --threads 1 --batch 8 --steps 1
+
 # A killed run goes on where the ONNX file is gone, and answers need the weights alone.
 mv net.onnx away.onnx
 expect 0 'step 6/6' "$xtrain" --resume run --steps 6

@@ -34,7 +34,7 @@ enum { BATCH = 4, STEPS = 5, LABEL_MAX = 32 };
 struct tolerances {
     double logits, losses, norms, heads, statistics;
 };
-static const struct tolerances f32 = {1e-4, 1e-4, 1e-2, 1e-2, 1e-4};
+static const struct tolerances f32 = {1e-4, 1e-4, 1e-4, 1e-4, 1e-4};
 static const struct tolerances bf16 = {5e-2, 5e-2, 3e-1, 7e-1, 5e-2};
 
 struct run {

@@ -21,6 +21,7 @@
 #include "cli/slow_report.h"
 #include "cli/bench/start_report.h"
 #include "device/faults/guard.h"
+#include "models/loaded.h"
 #include "ranks/ranks.h"
 #include "runs/checkpoint.h"
 #include "runs/report/events.h"
@@ -97,6 +98,20 @@ static void show_evaluation(void *context, const struct xt_train_progress *p,
     fflush(stdout);
 }
 
+/* Where the weights come from. */
+static void describe_start(const struct xt_run_summary *run, char *out, size_t size)
+{
+    const struct xt_network_settings *s = &run->settings->network;
+    if (run->state.saved_step >= 0)
+        snprintf(out, size, "its weights of step %" PRId64, run->state.saved_step);
+    else if (s->init)
+        snprintf(out, size, "%s", s->init);
+    else if (xt_model_is_file(s->model) && !s->random_init)
+        snprintf(out, size, "the weights in %s", s->model);
+    else
+        snprintf(out, size, "random weights");
+}
+
 static enum xt_status describe_run(const struct xt_options *options,
                                    const struct xt_run_summary *run, struct xt_err *err)
 {
@@ -110,12 +125,10 @@ static enum xt_status describe_run(const struct xt_options *options,
     else
         xt_log_result(out, "no --val was given: nothing is evaluated, and last.safetensors is the "
                            "result");
-    char from[64] = "random weights";
-    if (run->state.saved_step >= 0)
-        snprintf(from, sizeof from, "its weights of step %" PRId64, run->state.saved_step);
+    char from[512];
+    describe_start(run, from, sizeof from);
     xt_log_result(out, "on %s, %s, from %s", run->network->device.name,
-                  xt_dtype_name(run->network->graph->options.dtype),
-                  s->network.init && run->state.saved_step < 0 ? s->network.init : from);
+                  xt_dtype_name(run->network->graph->options.dtype), from);
     xt_log_result(out, "pixels normalised by %s (%s)", run->network->normalise_text,
                   run->network->normalise_by);
     char images[64];

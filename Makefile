@@ -228,8 +228,8 @@ test:
 	@$(FUZZ_MAKE) || true
 	@scripts/run-tests.sh --jobs 2 --fuzz-seconds 5 $(TESTS) $(TEST_SCRIPTS) $(GOLDEN_RUN) $(FUZZ_RUN)
 
-THREADED_TESTS := $(addprefix $(BUILD)/san-thread/tests/,data/test_loader data/test_kept data/test_cache train/test_feed \
-  train/test_session)
+THREADED_TESTS := $(addprefix $(BUILD)/san-thread/tests/,data/test_loader data/test_cached_files data/test_cache infer/test_feed \
+  infer/test_session)
 test-all:
 	@scripts/deps.sh
 	@$(MAKE) test-xpu

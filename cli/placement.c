@@ -64,22 +64,24 @@ static size_t count_params(const struct xt_graph *graph, const struct xt_op *op)
     return count;
 }
 
+static void print_op(const struct xt_graph *graph, const struct xt_op *op, FILE *out)
+{
+    char shape[40] = "";
+    for (int k = op->output_count - 1; k >= 0; k--)
+        if (op->outputs[k])
+            snprintf(shape, sizeof shape, "%dx%dx%d", op->outputs[k]->h, op->outputs[k]->w,
+                     op->outputs[k]->c);
+    fprintf(out, "%-32s %-17s %10zu %10.1f  %s\n", op->name, shape, count_params(graph, op),
+            op->flops / graph->options.batch * 1e-6, *op->runs ? op->runs : xt_op_kind_name(op));
+}
+
 /* The network's ops for one image: fused ops, shapes, cost. */
 static void print_network(const struct xt_graph *graph, FILE *out)
 {
-    char shape[40];
     fprintf(out, "%-32s %-17s %10s %10s  %s\n", "op", "output, h x w x c", "parameters", "MFLOP",
             "what runs as it");
-    for (int i = 0; i < graph->op_count; i++) {
-        const struct xt_op *op = graph->ops[i];
-        const struct xt_tensor *first = NULL;
-        for (int k = op->output_count - 1; k >= 0; k--)
-            first = op->outputs[k] ? op->outputs[k] : first;
-        snprintf(shape, sizeof shape, "%dx%dx%d", first->h, first->w, first->c);
-        fprintf(out, "%-32s %-17s %10zu %10.1f  %s\n", op->name, shape, count_params(graph, op),
-                op->flops / graph->options.batch * 1e-6,
-                *op->runs ? op->runs : xt_op_kind_name(op));
-    }
+    for (int i = 0; i < graph->op_count; i++)
+        print_op(graph, graph->ops[i], out);
 }
 
 static const char loops[] = "xtrain loops";

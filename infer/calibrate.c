@@ -17,8 +17,7 @@ static enum xt_status open_source(const struct xt_network *network, const char *
     return status ? xt_err_prefix(err, "--calibrate: ") : XT_OK;
 }
 
-/* That of the graph that there is, where kernels for other shapes would be compiled for this alone.
- */
+/* The existing graph's batch where kernels for other shapes would have to be compiled. */
 static int batch_of(const struct xt_network *network)
 {
     return network->device.compiles ? network->batch : BATCH;
@@ -53,11 +52,11 @@ enum xt_status xt_calibrate(struct xt_network *network, const struct xt_infer_se
         out->all = source->count;
         snprintf(out->source, sizeof out->source, "%.255s", spec);
         network->graph->recording = recording;
-        const struct xt_image_pass look = {.source = source,
+        const struct xt_image_pass pass = {.source = source,
                                            .most = (size_t)settings->answer.calibrate_images,
                                            .option = "--calibrate",
-                                           .what = "while looking for int8's ranges"};
-        status = xt_image_pass_run(network, &settings->data, &look, &out->images, err);
+                                           .what = "while measuring the ranges for int8"};
+        status = xt_image_pass_run(network, &settings->data, &pass, &out->images, err);
         network->graph->recording = NULL;
     }
     if (!status)

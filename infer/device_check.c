@@ -15,7 +15,7 @@
 #include "device/faults/guard.h"
 #include "engine/selftest/selftest.h"
 
-/* Whether the file says this, and is of the last 24 hours: *when. */
+/* Whether the file holds this text and was written in the last 24 hours; *when gets the time. */
 static bool says_lately(const char *path, const struct xt_str *text, int64_t *when)
 {
     const double day = 24 * 3600;
@@ -43,7 +43,7 @@ static enum xt_status check(struct xt_device *device, enum xt_dtype dtype, int64
     if (status && xt_guard_is_lost())
         xt_err_prefix(err, "the device was lost before the run began: %s: ", device->name);
     if (!status)
-        xt_log_detail("%s computes right in %s: a few ops against plain loops, in %.2f s",
+        xt_log_detail("%s computes right in %s: a few ops against reference loops, in %.2f s",
                       device->name, xt_dtype_name(dtype), xt_thread_seconds() - start);
     *when = status ? 0 : (int64_t)time(NULL);
     return status;
@@ -67,7 +67,7 @@ enum xt_status xt_device_check(struct xt_device *device, enum xt_dtype dtype, in
         status = xt_file_join(&path, cache->folder, name, err);
     if (!status && !says_lately(path, &about, when)) {
         status = check(device, dtype, when, err);
-        /* One that cannot be written costs the time to look again. */
+        /* Without the file the next run only repeats the check. */
         struct xt_err own;
         if (!status && cache->writable)
             xt_file_save(path, about.data, about.length, &own);
@@ -77,7 +77,7 @@ enum xt_status xt_device_check(struct xt_device *device, enum xt_dtype dtype, in
     return status;
 }
 
-/* ---- in a process of its own ---- */
+/* ---- in a child process ---- */
 
 struct attempt {
     const char *spec;
@@ -128,7 +128,7 @@ enum xt_status xt_device_try(const char *spec, const char *selector, struct xt_d
     const struct xt_process process = {.work = try_one, .argument = &attempt, .seconds = SECONDS};
     enum xt_status status = xt_process_run(&process, out, sizeof *out, NULL, &why);
     if (status == XT_ERR_DEVICE) {
-        /* It may have died half way: nothing of its result counts. */
+        /* It may have died half way: its result is discarded. */
         *out = (struct xt_device_try){.status = XT_ERR_DEVICE, .there = true};
         snprintf(out->why, sizeof out->why, "opening the device and computing there failed: %.900s",
                  why.text);

@@ -108,7 +108,7 @@ static void take_share(const struct xt_evaluate_share *share, struct xt_loader_c
     config->count = all * (size_t)(share->index + 1) / (size_t)share->count - config->first;
 }
 
-/* Where one process failed, it ends them all elsewhere. */
+/* A failure in one process stops them all elsewhere. */
 static enum xt_status reduce(struct work *work, enum xt_status status, struct xt_err *err)
 {
     const struct xt_evaluate_share *share = &work->config->share;

@@ -1,5 +1,5 @@
 /* Evaluation: a source through the network in evaluation mode, and the score. The last, smaller
- * batch counts. */
+ * batch is included. */
 #ifndef XT_INFER_EVALUATE_H
 #define XT_INFER_EVALUATE_H
 
@@ -17,11 +17,11 @@
 
 struct xt_evaluation {
     struct xt_score score;
-    size_t images;  /* that counted */
-    size_t correct; /* answered right: a whole plate, the likeliest class */
+    size_t images;  /* evaluated */
+    size_t correct; /* a whole plate, or the likeliest class */
     struct xt_metric metrics[XT_METRICS_MAX];
     int metric_count;
-    double loss; /* the mean over the images; NAN where none was taken */
+    double loss; /* the mean over the images; NAN without a loss function */
     double seconds;
     double images_per_s;
     struct xt_latency_summary latency;
@@ -31,7 +31,7 @@ struct xt_evaluation {
 
 void xt_evaluation_clear(struct xt_evaluation *evaluation);
 
-/* One image and what the network answered. */
+/* One image and the network's prediction. */
 struct xt_answer {
     size_t index; /* in the source */
     const int *label;
@@ -41,28 +41,27 @@ struct xt_answer {
     bool right;
 };
 
-/* Who watches an evaluation; each function may be NULL. */
+/* Callbacks of an evaluation; each may be NULL. */
 struct xt_evaluate_observer {
     void *context;
     /* After each batch: the images done so far. */
     void (*progress)(void *context, size_t done, size_t all);
-    /* Each image, in order; the answer is gone after the call. */
+    /* Each image, in order; the answer is valid during the call only. */
     void (*answer)(void *context, const struct xt_answer *answer);
 };
 
-/* The mean loss over a batch's images, of whoever trains the network (train/losses/loss.h). */
+/* The mean loss over a batch's images, set by the trainer (train/losses/loss.h). */
 struct xt_evaluate_loss {
     void *context;
     double (*mean)(void *context, const struct xt_batch *batch, const float *logits);
 };
 
-/* Of an evaluation by several processes, each on its share of the images; zeroed: this one has all.
- */
+/* For an evaluation by several processes, each on its share of the images; zeroed: one process. */
 struct xt_evaluate_share {
-    int index, count; /* this process's, of so many */
+    int index, count; /* of this process, of the processes */
     void *context;
-    /* Makes score, bad images and *loss_sum of `own`, from `images` in all, those of all processes;
-     * `status`, XT_OK or this one's reason to stop, becomes that of all. */
+    /* All-reduces `own`'s score and bad images and *loss_sum over the processes, which evaluated
+     * `images` in all; `status`, XT_OK or this process's reason to stop, becomes that of all. */
     enum xt_status (*reduce)(void *context, size_t images, struct xt_evaluation *own,
                              double *loss_sum, enum xt_status status, struct xt_err *err);
 };
@@ -71,12 +70,12 @@ struct xt_evaluate_share {
 struct xt_evaluate_config {
     const struct xt_data_settings *data; /* how images are read */
     const struct xt_source *source;
-    struct xt_evaluate_loss loss; /* mean NULL: none is taken */
+    struct xt_evaluate_loss loss; /* mean NULL: no loss */
     struct xt_evaluate_share share;
     struct xt_evaluate_observer observer;
 };
 
-/* The caller clears `out`, also after a failure. A signal ends it with XT_INTERRUPTED or
+/* The caller clears `out`, also after a failure. After a signal it returns XT_INTERRUPTED or
  * XT_STOPPED.
  */
 enum xt_status xt_evaluate(struct xt_network *network, struct xt_objective *objective,

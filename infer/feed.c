@@ -13,8 +13,8 @@
 
 enum { SLOTS = 4 };
 
-/* Without --workers: half as many as there are threads at first, but 8 at most and one on each NUMA
- * node at least. Few of them take a batch's time from few cores, for which all others then wait. */
+/* Without --workers: at first half the number of threads, but at most 8 and at least one on each
+ * NUMA node. Too few would burden only a few cores, for which all others then wait. */
 static void choose_workers(const struct xt_data_settings *settings, struct xt_loader_config *config)
 {
     enum { FIRST_MOST = 8 };
@@ -58,7 +58,7 @@ struct xt_loader_config xt_feed_config(const struct xt_data_settings *settings,
     return config;
 }
 
-/* What may be kept in memory, in bytes. */
+/* The limit of the cache in memory, in bytes. */
 static uint64_t cache_limit(const struct xt_data_settings *settings)
 {
     const uint64_t usual = (uint64_t)256 << 20; /* of files */
@@ -111,14 +111,14 @@ enum xt_status xt_feed_open_cache(const struct xt_data_settings *settings, const
     if (status)
         return status;
     size_t room = xt_cache_room(*out);
-    xt_log_note("decoded images are kept in %s: room for %zu of %zu (%.0f MB)",
+    xt_log_note("decoded images are cached in %s: room for %zu of %zu (%.0f MB)",
                 disk ? path : "memory", room, config->source->count,
                 1e-6 * (double)room * config->width * config->height * 3);
     config->cache = *out;
     return XT_OK;
 }
 
-/* ---- the way to the device ---- */
+/* ---- transfer to the device ---- */
 
 /* What the step needs of the batch in a buffer, once its slot has gone back to the loader. */
 struct stage {
@@ -135,28 +135,28 @@ struct xt_feed {
     struct stage stages[XT_UPLOAD_BUFFERS];
     bool threaded;
     pthread_t thread;
-    double returned;    /* when the consumer got its last batch */
-    double computed;    /* seconds that it took for some steps since, */
-    int64_t step_count; /* and how many */
-    int asked;          /* batches, while steps are timed */
+    double returned;    /* time when the consumer got its last batch */
+    double computed;    /* seconds of the steps timed so far, */
+    int64_t step_count; /* and their number */
+    int requested;      /* batches requested while steps are timed */
     bool training;
-    bool fits_workers; /* there may be more of them, if steps need them */
-    double waits;      /* of the consumer, where a thread feeds it; the consumer's alone */
-    int64_t taken;     /* batches, by the consumer; its alone */
+    bool fits_workers; /* workers may be added if steps need them */
+    double waits;      /* seconds the consumer waited for the thread; used by the consumer only */
+    int64_t taken;     /* batches, by the consumer; used by it only */
 
-    pthread_mutex_t lock; /* over all below */
-    pthread_cond_t room;  /* a buffer was released, or the feed ends */
-    pthread_cond_t ready; /* a batch was uploaded, or there is none any more */
+    pthread_mutex_t lock; /* guards all below */
+    pthread_cond_t room;  /* a buffer was released, or the feed stops */
+    pthread_cond_t ready; /* a batch was uploaded, or there are no more */
     int64_t uploaded;     /* batches */
     int64_t released;
     bool stop;
     bool end;
-    struct xt_err failure; /* its status says whether there is one */
+    struct xt_err failure; /* its status tells whether it is set */
 };
 
-/* Brings the loader's next batch into the buffer of its turn. */
-static enum xt_status bring(struct xt_feed *feed, int64_t number, bool *end, double *waited,
-                            struct xt_err *err)
+/* Uploads the loader's next batch into buffer number % XT_UPLOAD_BUFFERS. */
+static enum xt_status upload_next(struct xt_feed *feed, int64_t number, bool *end, double *waited,
+                                  struct xt_err *err)
 {
     int buffer = (int)(number % XT_UPLOAD_BUFFERS);
     struct stage *stage = &feed->stages[buffer];
@@ -178,7 +178,7 @@ static enum xt_status bring(struct xt_feed *feed, int64_t number, bool *end, dou
     return status;
 }
 
-/* False where the feed ends. */
+/* False where the feed stops. */
 static bool wait_for_room(struct xt_feed *feed, int64_t number)
 {
     pthread_mutex_lock(&feed->lock);
@@ -196,7 +196,7 @@ static void *transfer(void *argument)
     bool end = false;
     for (int64_t number = 0; !status && !end && wait_for_room(feed, number); number++) {
         struct xt_err err = {0};
-        status = bring(feed, number, &end, NULL, &err);
+        status = upload_next(feed, number, &end, NULL, &err);
         pthread_mutex_lock(&feed->lock);
         feed->uploaded += !status && !end;
         feed->end = end;
@@ -226,7 +226,7 @@ static enum xt_status create_stages(struct xt_feed *feed, struct xt_err *err)
 }
 
 enum xt_status xt_feed_create(struct xt_feed **out, struct xt_upload *upload,
-                              const struct xt_loader_config *config, bool in_turn,
+                              const struct xt_loader_config *config, bool synchronous,
                               struct xt_err *err)
 {
     *out = NULL;
@@ -247,7 +247,7 @@ enum xt_status xt_feed_create(struct xt_feed **out, struct xt_upload *upload,
     status = xt_loader_create(&feed->loader, &own, err);
     if (!status && upload->crosses)
         status = create_stages(feed, err);
-    if (!status && upload->crosses && !in_turn) {
+    if (!status && upload->crosses && !synchronous) {
         status = xt_thread_start(&feed->thread, transfer, feed, "the transfer thread", err);
         feed->threaded = !status;
     }
@@ -267,7 +267,7 @@ void xt_feed_destroy(struct xt_feed *feed)
         feed->stop = true;
         pthread_cond_signal(&feed->room);
         pthread_mutex_unlock(&feed->lock);
-        /* It may wait for a batch that is being made; the loader's threads still run. */
+        /* It may wait for a batch being decoded; the loader's threads still run. */
         pthread_join(feed->thread, NULL);
     }
     xt_loader_destroy(feed->loader);
@@ -299,7 +299,7 @@ static enum xt_status await(struct xt_feed *feed, bool *end, double *waited, str
     return status;
 }
 
-/* As many workers as make a quarter more images than steps have taken. */
+/* Sets the number of workers so that they decode a quarter more images than the steps consume. */
 static void fit_workers(struct xt_feed *feed)
 {
     const double spare = 1.25;
@@ -312,25 +312,24 @@ static void fit_workers(struct xt_feed *feed)
     int now = xt_loader_workers(feed->loader);
     const struct xt_counted threads = xt_count(now, "thread");
     if (now > before && feed->training)
-        xt_log_note("loader: %s from here on; each makes %.0f images/s, the steps take "
-                    "%.0f",
+        xt_log_note("loader: %s from here on; each decodes %.0f images/s, the steps consume %.0f",
                     threads.text, rate, need);
     else
-        xt_log_detail("loader: %s, of %d that this process may use; each makes %.0f "
-                      "images/s, the steps take %.0f",
+        xt_log_detail("loader: %s, of %d that this process may use; each decodes %.0f images/s, "
+                      "the steps consume %.0f",
                       threads.text, xt_thread_available(NULL), rate, need);
 }
 
-/* Between two batches the consumer computes. The first steps are not as the others are; later it is
- * looked at again twice, as caches fill and clocks settle. */
+/* The time between two batches is the step's. The first steps (warm-up) are not timed; the number
+ * of workers is fitted three times, as caches fill and clocks settle. */
 static void time_step(struct xt_feed *feed)
 {
-    enum { FIRST = 3, LOOK = 4, AGAIN = 16, LAST = 64 };
-    if (!feed->fits_workers || feed->step_count >= LAST || feed->asked++ < FIRST)
+    enum { FIRST = 3, EARLY = 4, MIDDLE = 16, LAST = 64 };
+    if (!feed->fits_workers || feed->step_count >= LAST || feed->requested++ < FIRST)
         return;
     feed->computed += xt_thread_seconds() - feed->returned;
     feed->step_count++;
-    if (feed->step_count == LOOK || feed->step_count == AGAIN || feed->step_count == LAST)
+    if (feed->step_count == EARLY || feed->step_count == MIDDLE || feed->step_count == LAST)
         fit_workers(feed);
 }
 
@@ -346,7 +345,7 @@ enum xt_status xt_feed_next(struct xt_feed *feed, struct xt_feed_batch *out, boo
     else if (feed->threaded)
         status = await(feed, end, &seconds, err);
     else
-        status = bring(feed, feed->taken, end, &seconds, err);
+        status = upload_next(feed, feed->taken, end, &seconds, err);
     if (waited)
         *waited = seconds;
     feed->returned = xt_thread_seconds();

@@ -33,7 +33,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Items are in order of time. */
+/* Items are sorted by time. */
 static double percentile(const struct item *items, size_t count, double all, double part)
 {
     double below = 0;

@@ -1,6 +1,6 @@
-/* How long the answers to batches take: from a batch in memory to its answers. The first and the
- * last three batches are left out (warm-up, and a last one that is not full); with fewer than seven
- * nothing is measured. Zeroed is empty; the caller clears it.
+/* Latency of batches: from a batch in memory to its predictions. The first and the last three
+ * batches are skipped (warm-up, and a last one that is not full); with fewer than seven nothing is
+ * measured. Zeroed is empty; the caller clears it.
  */
 #ifndef XT_INFER_LATENCY_H
 #define XT_INFER_LATENCY_H
@@ -19,13 +19,13 @@ struct xt_latency {
     size_t capacity;
 };
 
-/* Milliseconds. A percentile is the smallest value that this part of all is not above. */
+/* Milliseconds. A percentile is the smallest value that this fraction of all does not exceed. */
 struct xt_latency_figures {
     double mean, p50, p95, p99;
 };
 struct xt_latency_summary {
     bool measured;
-    size_t batches; /* that count */
+    size_t batches; /* measured */
     struct xt_latency_figures batch;
     struct xt_latency_figures
         image; /* each image takes its batch's time over its number of images */

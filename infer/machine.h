@@ -1,5 +1,5 @@
-/* What computes in this process, as texts for records: program, device and driver, oneDNN, CPU,
- * kernels, libraries.
+/* Hardware and software that this process computes with, as texts for records: program, device and
+ * driver, oneDNN, CPU, kernels, libraries.
  */
 #ifndef XT_INFER_MACHINE_H
 #define XT_INFER_MACHINE_H
@@ -18,10 +18,10 @@ struct xt_machine {
     int count;
 };
 
-/* All of it, of a device that works in this type. */
+/* All of it, for a device that computes in this type. */
 void xt_machine_describe(struct xt_machine *out, const struct xt_device *device,
                          enum xt_dtype type);
-/* What the last bits of a run depend on: cpu, device, library, threads. */
+/* What a run's bit-exact results depend on: cpu, device, library, threads. */
 void xt_machine_of_bits(struct xt_machine *out, const struct xt_device *device);
 
 #endif

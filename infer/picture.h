@@ -1,4 +1,4 @@
-/* A sample of a source as the network sees it, small, as a PNG: for pages and TensorBoard's events.
+/* A sample of a source as the network reads it, as a small PNG: for pages and TensorBoard's events.
  */
 #ifndef XT_INFER_PICTURE_H
 #define XT_INFER_PICTURE_H
@@ -11,7 +11,7 @@
 #include "infer/network/network.h"
 #include "infer/settings.h"
 
-/* Larger ones are made smaller. */
+/* Larger ones are scaled down. */
 enum { XT_PICTURE_MOST = 128 };
 
 struct xt_small_picture {

@@ -1,5 +1,5 @@
-/* The images of a source once, through a network: their feed, and its way to the device. Whoever
- * takes its batches runs them. One thread at a time.
+/* A single pass over a source's images: their feed and its transfer to the device. The caller runs
+ * the batches. One thread at a time.
  */
 #ifndef XT_INFER_SINGLE_PASS_H
 #define XT_INFER_SINGLE_PASS_H
@@ -14,15 +14,15 @@ struct xt_single_pass {
     struct xt_feed *feed; /* NULL: not opened */
 };
 
-/* Each image of the source once, in its order, as it is; the caller may change that. */
+/* Each image of the source once, in its order, unchanged; the caller may change that. */
 struct xt_loader_config xt_single_pass_config(const struct xt_network *network,
                                               const struct xt_data_settings *settings,
                                               const struct xt_source *source);
 
 /* Close it also after a failure, and before the network changes. */
-enum xt_status xt_single_pass_open(struct xt_single_pass *once, struct xt_network *network,
+enum xt_status xt_single_pass_open(struct xt_single_pass *pass, struct xt_network *network,
                                    const struct xt_loader_config *config, struct xt_err *err);
 /* Does nothing on a zeroed struct. */
-void xt_single_pass_close(struct xt_single_pass *once);
+void xt_single_pass_close(struct xt_single_pass *pass);
 
 #endif

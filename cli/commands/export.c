@@ -71,7 +71,7 @@ static enum xt_status check_type(const struct xt_settings *s, struct xt_err *err
                           xt_amp_name(amps[s->export.type]));
     if (is_int8 && !s->answer.calibrate)
         return xt_err_set(err, XT_ERR_USAGE,
-                          "--type int8 has to know how large the numbers in the network get: give "
+                          "--type int8 needs the ranges of the values in the network: give "
                           "--calibrate DIR with images like those to be read, best those it was "
                           "trained on");
     if (!is_int8 && s->answer.calibrate)

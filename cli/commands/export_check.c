@@ -51,7 +51,7 @@ static const char script[] =
     "    logits = session.run(['logits'], {takes.name: part})[0]\n"
     "    out.write(numpy.ascontiguousarray(logits[:count], numpy.float32).tobytes())\n";
 
-/* The images that were looked at, and our logits. */
+/* The images of the pass, and our logits. */
 struct seen {
     const struct xt_network *network;
     size_t image_bytes, logit_count; /* of one image */
@@ -59,7 +59,7 @@ struct seen {
     struct xt_str logits;
 };
 
-static enum xt_status see(void *context, const uint8_t *pixels, int count, struct xt_err *err)
+static enum xt_status observe(void *context, const uint8_t *pixels, int count, struct xt_err *err)
 {
     struct seen *seen = context;
     const float *logits = xt_graph_logits(seen->network->graph);
@@ -89,7 +89,7 @@ static enum xt_status look(struct seen *seen, struct xt_network *network,
                                         .most = IMAGES_MOST,
                                         .option = "--check",
                                         .what = "while checking the exported model",
-                                        .see = see,
+                                        .observe = observe,
                                         .context = seen};
     out->all = source->count;
     enum xt_status status = xt_image_pass_run(network, &settings->data, &looks, &out->images, err);

@@ -218,7 +218,7 @@ static enum xt_status read_weights(struct xt_weight_file *file, const char *path
     if (status || !xt_weight_file_meta(file, XT_CHECKPOINT_KEY))
         return status;
     return xt_err_set(err, XT_ERR_DATA,
-                      "%s is a checkpoint, which --resume goes on from; the weights are "
+                      "%s is a checkpoint, which --resume continues from; the weights are "
                       "last.safetensors and best.safetensors beside it",
                       path);
 }

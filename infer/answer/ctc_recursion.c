@@ -1,5 +1,5 @@
-/* The inner loops carry their own exp and log, so that they become vector code and give the same
- * bits with every C library.
+/* The inner loops have their own exp and log, so that they vectorise and give the same bits with
+ * every C library.
  */
 #include "infer/answer/ctc_recursion.h"
 
@@ -67,7 +67,7 @@ struct xt_ctc_norm xt_ctc_softmax(const float *logits, int classes, float *softm
     return (struct xt_ctc_norm){.max = max, .log_sum = logf(total)};
 }
 
-/* The same where the exponentials are not wanted. */
+/* The same without the exponentials. */
 static struct xt_ctc_norm norm_of(const float *logits, int classes)
 {
     float max = max_of(logits, classes);
@@ -120,7 +120,7 @@ void xt_ctc_advance_row(const float *restrict before, const float *restrict skip
         float jump = before[s - 2] + skip[s];
         float max = stay > next ? stay : next;
         max = jump > max ? jump : max;
-        /* -inf less -inf is not a number: where all three are impossible, the sum is 0. */
+        /* -inf minus -inf is NaN: where all three are impossible, the sum is 0. */
         float base = max > -FLT_MAX ? max : -FLT_MAX;
         float sum = xt_ctc_exp(stay - base) + xt_ctc_exp(next - base) + xt_ctc_exp(jump - base);
         after[s] = max + log_of_1_to_3(sum) + emit[s];

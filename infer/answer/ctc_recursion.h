@@ -1,8 +1,8 @@
 /* The forward recursion of connectionist temporal classification (Graves et al. 2006), in float32
  * and log space: the probability of a label over all its alignments with the time steps. A label of
  * L symbols has 2L + 1 states: blank, symbol, blank, ..., blank; alpha[t][s] is the log probability
- * of all ways to be in state s at step t. Decoding asks for the probability of an answer; the loss
- * (train/losses/ctc.h) goes through the rows one by one. Thread-safe.
+ * of all ways to be in state s at step t. Decoding needs the probability of a string; the loss
+ * (train/losses/ctc.h) needs each row. Thread-safe.
  */
 #ifndef XT_INFER_ANSWER_CTC_RECURSION_H
 #define XT_INFER_ANSWER_CTC_RECURSION_H
@@ -26,8 +26,8 @@ double xt_ctc_log_probability(const float *logits, int t, int classes, const int
  * test. */
 enum { XT_CTC_PAD = 2 };
 
-/* What a step's softmax subtracts from its logits: kept in two parts, because their sum would lose
- * the small one where logits are large. */
+/* What a step's softmax subtracts from its logits: stored in two parts, because their sum would
+ * lose the small one where logits are large. */
 struct xt_ctc_norm {
     float max;
     float log_sum;
@@ -40,9 +40,9 @@ struct xt_ctc_reading {
     int length;
 };
 
-/* e^x for x <= 0 (or not a number), to 2 units in the last place: 2^n times the Taylor series of
- * e^r, |r| <= ln 2 / 2. Below -87 it is 0. Choices
- * are arithmetic, here and below, because a branch would keep loops from becoming vector code. */
+/* e^x for x <= 0 (or NaN), to 2 units in the last place: 2^n times the Taylor series of e^r, |r| <=
+ * ln 2 / 2. Below -87 it is 0. Choices are arithmetic, here and below, because a branch would
+ * prevent vectorisation. */
 static inline float xt_ctc_exp(float x)
 {
     const float to_integer = 0x1.8p23f;
@@ -66,7 +66,7 @@ static inline int xt_ctc_symbol(const struct xt_ctc_reading *label, int index)
     return label->first[index * label->step];
 }
 
-/* A label needs a step for each symbol and one for the blank between two equal ones. */
+/* An alignment needs a step for each symbol and one for the blank between two equal ones. */
 bool xt_ctc_can_align(const int *label, int length, int t);
 /* One step's softmax, not yet divided by its sum: softmax[k] becomes e^(logits[k] - max). */
 struct xt_ctc_norm xt_ctc_softmax(const float *logits, int classes, float *softmax, float *sum);

@@ -23,7 +23,7 @@ struct string {
     int length;
 };
 
-/* A string of the beam, with the probability of all paths so far that spell it, by how they end. */
+/* A prefix in the beam, with the probability of all paths so far that spell it, by how they end. */
 struct prefix {
     struct string string;
     double log_blank;  /* in a blank */
@@ -31,10 +31,10 @@ struct prefix {
     double log_total;
 };
 
-/* A way into the next beam: prefix `from` as it is, or with `symbol` put to its end. */
+/* A candidate for the next beam: prefix `from` unchanged, or with `symbol` appended. */
 struct candidate {
     int from;
-    int symbol; /* the blank: as it is */
+    int symbol; /* the blank: unchanged */
     double log_total;
 };
 
@@ -111,8 +111,8 @@ static bool is_child(const struct string *child, const struct string *parent)
            memcmp(child->symbols, parent->symbols, (size_t)parent->length * sizeof(int)) == 0;
 }
 
-/* What paths that spell `from` add by ending in `symbol`, which makes the string one longer. A
- * repeat needs a blank between. */
+/* The probability that paths spelling `from` add to the prefix extended by `symbol`. A repeat needs
+ * a blank between. */
 static double extended(const struct steps *steps, int t, const struct prefix *from, int symbol)
 {
     bool repeat =
@@ -126,8 +126,8 @@ static bool would_enter(const struct candidate *best, int count, double log_tota
            (count < XT_BEAM_WIDTH || log_total > best[XT_BEAM_WIDTH - 1].log_total);
 }
 
-/* Puts a candidate into a list of the best XT_BEAM_WIDTH, best first; of equal ones the first to
- * come stays ahead. */
+/* Inserts a candidate into a list of the best XT_BEAM_WIDTH, best first; equal ones stay in
+ * insertion order. */
 static void offer(struct candidate *best, int *count, struct candidate candidate)
 {
     if (!would_enter(best, *count, candidate.log_total))
@@ -138,8 +138,8 @@ static void offer(struct candidate *best, int *count, struct candidate candidate
     best[place] = candidate;
 }
 
-/* The beam's prefixes after step t as far as they are in it already: by a blank, by their last
- * symbol once more, and by the symbol that makes their parent, if that is in the beam, into them.
+/* The prefixes that stay in the beam at step t: extended by a blank, by a repeat of their last
+ * symbol, or from their parent, if that is in the beam, by their last symbol.
  */
 static void stay(const struct steps *steps, int t, const struct beam *beam, struct prefix *stayed)
 {
@@ -160,7 +160,7 @@ static void stay(const struct steps *steps, int t, const struct beam *beam, stru
     }
 }
 
-/* Whether `parent` and `symbol` make a string that is in the beam (and so is in `stay` already). */
+/* Whether `parent` extended by `symbol` is in the beam (and so counted by `stay` already). */
 static bool in_beam(const struct beam *beam, const struct string *parent, int symbol)
 {
     for (int i = 0; i < beam->count; i++) {
@@ -182,7 +182,7 @@ static void advance(const struct steps *steps, int t, struct beam *beam)
     for (int i = 0; i < beam->count; i++)
         for (int k = 0; k < steps->classes; k++) {
             struct candidate grown = {i, k, extended(steps, t, &beam->prefixes[i], k)};
-            /* The dear test last: few candidates come so far. */
+            /* The expensive test last: few candidates reach it. */
             if (k != steps->blank && would_enter(best, count, grown.log_total) &&
                 !in_beam(beam, &beam->prefixes[i].string, k))
                 offer(best, &count, grown);
@@ -206,8 +206,8 @@ static double score(const struct steps *steps, const struct string *string)
                                   string->length, steps->blank);
 }
 
-/* `out` comes as the greedy string and is replaced where a string of the beam is likelier. The beam
- * has dropped paths on its way, so the last word is the probability over all alignments. */
+/* `out` holds the greedy string and is replaced where a string of the beam is likelier. The beam
+ * has pruned paths, so the strings are compared by their probability over all alignments. */
 static void search(const struct steps *steps, struct string *out)
 {
     struct beam beam = {.count = 1};

@@ -4,7 +4,8 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* Levenshtein distance, one row of the table at a time; the row lies along the answer. */
+/* Levenshtein distance, one row of the table at a time; a row has a column for each symbol of the
+ * prediction. */
 static size_t edit_distance(const int *label, int label_length, const int *answer,
                             int answer_length)
 {
@@ -39,7 +40,7 @@ void xt_plate_score_add(struct xt_plate_score *score, const int *label, int labe
 int xt_plate_mistakes(const int *label, int label_length, const int *answer, int answer_length,
                       struct xt_mistake *out)
 {
-    /* left[i][j]: the distance of what is left of label and answer from i and j on. */
+    /* left[i][j]: the distance between the label from i on and the prediction from j on. */
     int left[XT_LABEL_MAX + 1][XT_DECODE_MAX + 1] = {{0}};
     int count = 0;
     assert(label_length >= 0 && label_length <= XT_LABEL_MAX);

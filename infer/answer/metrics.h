@@ -1,4 +1,4 @@
-/* Counting right answers over an evaluation. */
+/* Accuracy over an evaluation. */
 #ifndef XT_INFER_ANSWER_METRICS_H
 #define XT_INFER_ANSWER_METRICS_H
 
@@ -7,8 +7,8 @@
 #include "data/sources/source.h"
 #include "infer/answer/decode.h"
 
-/* Plates: a plate counts when all its characters match; characters by edit distance. Zeroed is
- * empty. */
+/* Plates: a plate is correct when all its characters match; characters count by edit distance.
+ * Zeroed is empty. */
 struct xt_plate_score {
     size_t images;
     size_t correct;
@@ -24,20 +24,20 @@ void xt_plate_score_add(struct xt_plate_score *score, const int *label, int labe
 double xt_plate_score_accuracy(const struct xt_plate_score *score);
 double xt_plate_score_char_accuracy(const struct xt_plate_score *score);
 
-/* Where label and answer part: -1 as `expected` is a symbol too many, as `read` one that is
- * missing. */
+/* A difference between label and prediction: `expected` is -1 for a surplus symbol, `read` is -1
+ * for a missing one. */
 struct xt_mistake {
     int expected;
     int read;
 };
 enum { XT_MISTAKES_MAX = XT_LABEL_MAX + XT_DECODE_MAX };
-/* A smallest set of mistakes that makes the label (at most XT_LABEL_MAX symbols) the answer, in
- * their order, into `out` ([XT_MISTAKES_MAX]); returns how many. */
+/* A shortest edit script from the label (at most XT_LABEL_MAX symbols) to the prediction, in order,
+ * into `out` ([XT_MISTAKES_MAX]); returns its length. */
 int xt_plate_mistakes(const int *label, int label_length, const int *answer, int answer_length,
                       struct xt_mistake *out);
 
-/* Classes: an image counts when its class is the likeliest, or among the five likeliest. Zeroed is
- * empty. */
+/* Classes: an image is correct when its class is the likeliest (top-1), or among the five likeliest
+ * (top-5). Zeroed is empty. */
 enum { XT_TOP = 5 };
 struct xt_class_score {
     size_t images;
@@ -52,8 +52,8 @@ void xt_class_score_add(struct xt_class_score *score, int label, const int *answ
 double xt_class_score_top1(const struct xt_class_score *score);
 double xt_class_score_top5(const struct xt_class_score *score);
 
-/* The indices of the largest values, largest first, and of equal ones the first; returns how many:
- * the smaller of `limit` and `count`. Values that are not numbers come last. */
+/* The indices of the largest values, largest first, equal ones by index; returns their number, the
+ * smaller of `limit` and `count`. NaN comes last. */
 int xt_top_classes(const float *values, int count, int limit, int *out);
 
 #endif

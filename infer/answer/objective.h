@@ -1,8 +1,8 @@
-/* What a network is asked: the answer that is read from its logits, and the score over an
- * evaluation. Two of them: licence plates (greedy or beam decoding) and classes (the likeliest
- * ones); trainer and evaluation know neither.
+/* A network's task: how a prediction is read from its logits, and the score over an evaluation.
+ * There are two: licence plates (greedy or beam decoding) and classes (the likeliest ones); trainer
+ * and evaluation depend on neither.
  *
- * xt_objective_create picks by the network; it borrows the network, which must outlive it. One
+ * xt_objective_create chooses by the network; it borrows the network, which must outlive it. One
  * thread at a time.
  */
 #ifndef XT_INFER_ANSWER_OBJECTIVE_H
@@ -20,7 +20,7 @@
 #include "infer/network/network.h"
 #include "infer/settings.h"
 
-/* The score so far; the objective fills its own. Zeroed is empty. */
+/* The score so far; an objective fills its own member. Zeroed is empty. */
 struct xt_score {
     struct xt_plate_score plates;
     struct xt_class_score classes;
@@ -29,24 +29,24 @@ struct xt_score {
 struct xt_objective;
 
 struct xt_objective_class {
-    /* What one sample's logits say: a plate's symbols, or the likeliest classes, best first, with
-     * the probability of the first. */
+    /* The prediction of one sample's logits: a plate's symbols, or the likeliest classes, best
+     * first, with the probability of the first. */
     enum xt_status (*answer)(const struct xt_objective *objective, const float *logits,
                              struct xt_decoded *out, struct xt_err *err);
     void (*add)(struct xt_score *score, const int *label, int length,
                 const struct xt_decoded *answer);
-    /* What each time step of a sample says, into `out` ([XT_DECODE_MAX]); *count gets how many.
-     * NULL: there are no steps. */
+    /* The prediction of each time step of a sample, into `out` ([XT_DECODE_MAX]); *count gets their
+     * number. NULL: there are no steps. */
     enum xt_status (*steps)(const struct xt_objective *objective, const float *logits,
                             struct xt_decode_step *out, int *count, struct xt_err *err);
-    /* Where an answer parts from the label, into `out` ([XT_MISTAKES_MAX]); returns in how many
-     * places: symbols of a plate, or the one class that it was taken for. */
+    /* Where a prediction differs from the label, into `out` ([XT_MISTAKES_MAX]); returns the number
+     * of differences: symbols of a plate, or the one wrong class. */
     int (*mistakes)(const int *label, int length, const struct xt_decoded *answer,
                     struct xt_mistake *out);
-    /* Appends a label, or an answer as far as it would be one, as text. */
+    /* Appends a label, or a prediction's first `length` symbols or classes, as text. */
     enum xt_status (*text)(const struct xt_objective *objective, const int *label, int length,
                            struct xt_str *out, struct xt_err *err);
-    /* The count and the figures; returns how many figures. */
+    /* The counts and the metrics; returns the number of metrics. */
     int (*metrics)(const struct xt_score *score, size_t *images, size_t *correct,
                    struct xt_metric *out);
     /* "132 of 150 plates read right (88.00 %), 97.10 % of the characters". */
@@ -65,15 +65,15 @@ enum xt_status xt_objective_create(struct xt_objective **out, const struct xt_ne
                                    const struct xt_answer_settings *settings, struct xt_err *err);
 void xt_objective_destroy(struct xt_objective *objective);
 
-/* The logits of a sample of the pass that has just run, and the answer to it. */
+/* The logits of a sample of the latest pass, and the prediction from them. */
 const float *xt_objective_logits(const struct xt_objective *objective, int sample);
 enum xt_status xt_objective_answer(const struct xt_objective *objective, int sample,
                                    struct xt_decoded *out, struct xt_err *err);
-/* Whether the answer is the label. */
+/* Whether the prediction matches the label. */
 bool xt_objective_is_right(const struct xt_objective *objective, const int *label, int length,
                            const struct xt_decoded *answer);
 
-/* The kinds, each in its own file; xt_objective_create picks. */
+/* The kinds, each in its own file; xt_objective_create chooses. */
 enum xt_status xt_objective_create_plates(struct xt_objective **out,
                                           const struct xt_network *network,
                                           const struct xt_answer_settings *settings,

@@ -9,7 +9,7 @@
 struct classes {
     struct xt_objective objective;
     int count;
-    int answers;   /* how many classes an answer has */
+    int answers;   /* classes in a prediction */
     float *values; /* [count] one sample's probabilities */
 };
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Of classes the second figure, top-5, decides nothing. */
+/* For classes the second metric, top-5, is not compared. */
 struct xt_selection_metric xt_selection_metric_of(const struct xt_metric *metrics, int count,
                                                   double loss)
 {

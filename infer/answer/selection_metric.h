@@ -1,5 +1,5 @@
-/* What says which of two evaluations is the better one. One place decides it: for the weights that
- * training saves as the best, for --patience, and for whoever reads a run's record.
+/* The selection metric: which of two evaluations is better. Used for the weights that training
+ * saves as the best, for --patience, and by readers of a run's record.
  */
 #ifndef XT_INFER_ANSWER_SELECTION_METRIC_H
 #define XT_INFER_ANSWER_SELECTION_METRIC_H
@@ -8,13 +8,13 @@
 
 enum { XT_METRICS_MAX = 2 };
 
-/* One figure of a score. */
+/* One metric of a score. */
 struct xt_metric {
     const char *key; /* in records: "plate_accuracy" */
     double value;    /* a fraction */
 };
 
-/* The accuracy, of equal ones the second figure (0 where it decides nothing), then the smaller
+/* Compared in this order: accuracy, the second metric (0 where it is not compared), the smaller
  * loss. */
 struct xt_selection_metric {
     double accuracy, second, loss;

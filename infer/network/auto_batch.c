@@ -9,7 +9,7 @@
 
 enum { SMALL = 8, MIDDLE = 64, SMALL_STEP = 8, STEP = 32 };
 
-/* 1 to 8, then multiples of 8 up to 64, then of 32. */
+/* The index-th batch size: 1 to 8, then multiples of 8 up to 64, then of 32. */
 static size_t round_batch(size_t index)
 {
     const size_t middle = (MIDDLE - SMALL) / SMALL_STEP;
@@ -62,7 +62,7 @@ enum xt_status xt_auto_batch_find(struct xt_network *network,
     return status;
 }
 
-/* ---- saying it ---- */
+/* ---- messages ---- */
 
 /* "14.13 GB of the 15.70 GB on xpu:0 that are free" */
 static void describe_side(const struct xt_network *network, const struct xt_memory_plan *plan,
@@ -75,11 +75,11 @@ static void describe_side(const struct xt_network *network, const struct xt_memo
              of_device ? network->device.place : "");
     if (*side->why && side->own > 0)
         xt_str_append_to(text, size,
-                         ", all but the %.2f GB of this process counted as free (what others take "
-                         "is not readable: %s)",
+                         ", all but the %.2f GB of this process counted as free (other processes' "
+                         "use is not readable: %s)",
                          side->own / 1e9, side->why);
     else if (*side->why)
-        xt_str_append_to(text, size, ", all counted as free (what is taken is not readable: %s)",
+        xt_str_append_to(text, size, ", all counted as free (its use is not readable: %s)",
                          side->why);
     else
         xt_str_append_to(text, size, " that are free");
@@ -94,7 +94,7 @@ static void note(const struct xt_network *network, const struct xt_memory_plan *
         remark = "; this network's context norm is over the batch: another batch gives other "
                  "answers";
     xt_log_note("--batch auto takes %d: %s, for %s%s", batch,
-                (size_t)batch >= images ? "all images there are" : "the largest that fits", memory,
+                (size_t)batch >= images ? "all the images" : "the largest that fits", memory,
                 remark ? remark : "");
 }
 
@@ -126,10 +126,10 @@ enum xt_status xt_auto_batch_take(struct xt_network *network,
     char memory[384];
     describe_side(network, &plan, memory, sizeof memory);
     if (!*batch)
-        return xt_err_set(err, XT_ERR_MEMORY,
-                          "--batch auto: not even one image fits: it would take %s, a tenth of "
-                          "which is left alone",
-                          memory);
+        return xt_err_set(
+            err, XT_ERR_MEMORY,
+            "--batch auto: not even one image fits: it would take %s, a tenth of which stays free",
+            memory);
     note(network, &plan, remark, images, *batch);
     return XT_OK;
 }

@@ -1,6 +1,5 @@
 /* --batch auto: the largest batch whose memory plan fits what is free on the device and on the
- * host, with some room left. Each batch that is tried is planned as it would be built; nothing is
- * allocated for it. */
+ * host, with a margin. Each batch tried is planned as it would be built; nothing is allocated. */
 #ifndef XT_INFER_NETWORK_AUTO_BATCH_H
 #define XT_INFER_NETWORK_AUTO_BATCH_H
 
@@ -12,15 +11,15 @@
 
 enum { XT_BATCH_MAX = 65536 };
 
-/* The largest batch up to `most` that fits well; *batch 0: not even one image does. Batches are
- * `most` itself, or multiples of 32 (of 8 below 64), which kernels like. */
+/* The largest batch up to `most` that fits with the margin; *batch 0: not even one image does.
+ * Batches are `most` itself, or multiples of 32 (of 8 below 64), which suit the kernels. */
 enum xt_status xt_auto_batch_find(struct xt_network *network,
                                   const struct xt_network_settings *settings, bool training,
                                   size_t most, int *batch, struct xt_err *err);
 
-/* The batch to take for an opened network whose classes are known, where there are `images` in all;
- * one line says which and why, and ends in `remark` (NULL: of inference, none). An error where
- * memory cannot be read, or where nothing fits. */
+/* The batch for an opened network whose classes are known, and `images` in all; logs which and why,
+ * followed by `remark` (NULL: of inference, no remark). An error where memory cannot be read, or
+ * where nothing fits. */
 enum xt_status xt_auto_batch_take(struct xt_network *network,
                                   const struct xt_network_settings *settings, bool training,
                                   size_t images, const char *remark, int *batch,

@@ -1,6 +1,5 @@
-/* What the classes of a network are called, in the order of its logits: taken from a data set,
- * carried in the metadata of weights as a JSON array. Owned by whoever holds the struct; zeroed is
- * empty.
+/* The names of a network's classes, in the order of its logits: read from a data set, stored in the
+ * metadata of weights as a JSON array. The struct owns them; zeroed is empty.
  */
 #ifndef XT_INFER_NETWORK_CLASS_NAMES_H
 #define XT_INFER_NETWORK_CLASS_NAMES_H

@@ -9,36 +9,36 @@
 #include "base/mem.h"
 #include "base/str.h"
 
-/* Where each of the new classes was before. */
+/* The map from the weights' classes ("before") to the network's. */
 struct map {
-    int *from;  /* [count]; -1: it is new */
-    int *takes; /* [count] whose place in the network it takes: its own, or a new one another's */
-    bool *is_kept; /* [before] */
+    int *from;         /* [count]; -1: it is new */
+    int *takes;        /* [count] whose columns it takes: its own, or for a new class another's */
+    bool *is_retained; /* [before] */
     int count;
-    int before; /* how many there were */
-    int kept;   /* of the count; the blank among them */
+    int before;   /* classes of the weights */
+    int retained; /* retained ones of the count, the blank included */
 };
 
-/* A tensor of a class layer, before and after. */
+/* A tensor of a class layer, before and after the mapping. */
 struct rows {
     const struct map *map;
     const struct xt_class_layer *layer;
     const float *in;
     float *out;
     size_t columns_in, columns_out; /* of a row */
-    size_t inner;                   /* numbers that a column of `columns` has: a kernel's */
+    size_t inner;                   /* values in a column: those of a kernel */
     bool is_vector;
 };
 
-/* ---- the numbers ---- */
+/* ---- values ---- */
 
-/* Whether a new class's place is a copy of a kept one's: nothing reads it. */
+/* Whether a new class would copy a retained one's columns: these stay 0. */
 static bool is_copy(const struct map *map, int i)
 {
-    return map->from[i] < 0 && map->is_kept[map->takes[i]];
+    return map->from[i] < 0 && map->is_retained[map->takes[i]];
 }
 
-/* Adds `part` of a row, whose columns of classes go to their new places. */
+/* Adds `part` times a row, its columns of classes permuted to their new places. */
 static void add_row(const struct rows *r, int before, double part, float *out)
 {
     const float *in = r->in + (size_t)before * r->columns_in * r->inner;
@@ -67,7 +67,7 @@ static void fill(const struct rows *r)
         }
         for (int k = 0; k < map->count; k++)
             if (map->from[k] >= 0)
-                add_row(r, map->from[k], 1.0 / map->kept, row);
+                add_row(r, map->from[k], 1.0 / map->retained, row);
     }
 }
 
@@ -83,7 +83,7 @@ static const struct xt_class_layer *layer_of(const struct xt_class_layer *layers
     return NULL;
 }
 
-/* Whether it is as large as a class layer's is; else it is left for the shapes' check to name. */
+/* Whether it has a class layer's size; else the shape check reports it later. */
 static bool has_classes(const struct xt_file_tensor *tensor, const struct xt_class_layer *layer,
                         const struct map *map)
 {
@@ -139,7 +139,7 @@ static enum xt_status adapt_file(struct xt_network *network, const struct map *m
     return status;
 }
 
-/* ---- which is which ---- */
+/* ---- mapping ---- */
 
 /* Names, in the order of the logits. */
 typedef const char *name_of(const void *list, int index);
@@ -152,13 +152,14 @@ static enum xt_status allocate(struct map *map, struct xt_err *err)
     if (!status)
         status = xt_mem_calloc(&map->takes, count, sizeof *map->takes, what, err);
     if (!status)
-        status = xt_mem_calloc(&map->is_kept, (size_t)map->before, sizeof *map->is_kept, what, err);
+        status = xt_mem_calloc(&map->is_retained, (size_t)map->before, sizeof *map->is_retained,
+                               what, err);
     return status;
 }
 
-/* By name; of symbols the last is the blank, and only that. */
-static void find_kept(struct map *map, name_of *name, const void *before, const void *after,
-                      bool has_blank)
+/* Matches by name; the last symbol is the blank and matches only the blank. */
+static void find_retained(struct map *map, name_of *name, const void *before, const void *after,
+                          bool has_blank)
 {
     int last = has_blank ? 1 : 0;
     for (int i = 0; i < map->count; i++) {
@@ -170,25 +171,25 @@ static void find_kept(struct map *map, name_of *name, const void *before, const 
             map->from[i] = map->before - 1;
         if (map->from[i] < 0)
             continue;
-        map->is_kept[map->from[i]] = true;
-        map->kept++;
+        map->is_retained[map->from[i]] = true;
+        map->retained++;
     }
 }
 
-/* The next one from `at` on that is kept, or is not; -1: there is none. */
-static int next_of(const struct map *map, int at, bool kept)
+/* The first class from `at` on whose is_retained equals `retained`; -1: there is none. */
+static int next_of(const struct map *map, int at, bool retained)
 {
-    while (at < map->before && map->is_kept[at] != kept)
+    while (at < map->before && map->is_retained[at] != retained)
         at++;
     return at < map->before ? at : -1;
 }
 
-/* New ones take the places of dropped ones; when those are used up, copies of kept ones, another
- * one each as long as there are. */
+/* New classes take the places of dropped ones, then of retained ones, a different one each while
+ * there are enough. */
 static void find_places(struct map *map)
 {
     int dropped = -1;
-    int kept = -1;
+    int retained = -1;
     for (int i = 0; i < map->count; i++) {
         map->takes[i] = map->from[i];
         if (map->from[i] >= 0)
@@ -198,12 +199,12 @@ static void find_places(struct map *map)
             map->takes[i] = dropped = next;
             continue;
         }
-        next = next_of(map, kept + 1, true);
-        map->takes[i] = kept = next >= 0 ? next : next_of(map, 0, true);
+        next = next_of(map, retained + 1, true);
+        map->takes[i] = retained = next >= 0 ? next : next_of(map, 0, true);
     }
 }
 
-/* "I, O and 12 more"; "none". */
+/* Appends "; WORD: I, O and 12 more", or "none". */
 static enum xt_status list(struct xt_str *out, const char *word, const struct map *map,
                            name_of *name, const void *names, bool is_new, struct xt_err *err)
 {
@@ -212,7 +213,7 @@ static enum xt_status list(struct xt_str *out, const char *word, const struct ma
     int all = is_new ? map->count : map->before;
     enum xt_status status = xt_str_printf(out, err, "; %s: ", word);
     for (int i = 0; i < all && !status; i++) {
-        bool listed = is_new ? map->from[i] < 0 : !map->is_kept[i];
+        bool listed = is_new ? map->from[i] < 0 : !map->is_retained[i];
         if (listed && count < SHOWN)
             status = xt_str_printf(out, err, "%s%s", count ? ", " : "", name(names, i));
         count += listed;
@@ -230,13 +231,13 @@ static enum xt_status say(const char *file, const char *what, const struct map *
     if (!status)
         status = list(&text, "dropped", map, name, before, false, err);
     if (!status)
-        xt_log_note("%s is of %d %s: what it knows of %d of the %d here is kept%s", file,
-                    map->before, what, map->kept, map->count, xt_str_get(&text));
+        xt_log_note("%s has %d %s: the weights of %d of the %d here are retained%s", file,
+                    map->before, what, map->retained, map->count, xt_str_get(&text));
     xt_str_clear(&text);
     return status;
 }
 
-/* Adapts where some are the same and some are not. */
+/* Adapts the weights where at least one class is in both. */
 static enum xt_status adapt(struct xt_network *network, struct map *map, name_of *name,
                             const void *before, const void *after, bool *adapted,
                             struct xt_err *err)
@@ -244,11 +245,11 @@ static enum xt_status adapt(struct xt_network *network, struct map *map, name_of
     bool is_plates = network->task == XT_TASK_PLATES;
     enum xt_status status = allocate(map, err);
     if (!status)
-        find_kept(map, name, before, after, is_plates);
-    if (!status && map->kept > 0) {
+        find_retained(map, name, before, after, is_plates);
+    if (!status && map->retained > 0) {
         find_places(map);
         *adapted = true;
-        /* A run that goes on said it when it began. */
+        /* A resumed run logged it when it started. */
         if (network->bn_before == XT_BN_AUTO)
             status =
                 say(network->weights_name, is_plates ? "symbols, the blank among them" : "classes",
@@ -258,7 +259,7 @@ static enum xt_status adapt(struct xt_network *network, struct map *map, name_of
     }
     free(map->from);
     free(map->takes);
-    free(map->is_kept);
+    free(map->is_retained);
     return status;
 }
 
@@ -269,7 +270,7 @@ static const char *symbol_name(const void *alphabet, int index)
     return xt_alphabet_symbol(alphabet, index);
 }
 
-/* How many symbols weights are for that do not name them; 0: no telling. */
+/* The number of symbols of weights that do not name them; 0: unknown. */
 static int64_t head_rows(const struct xt_network *network)
 {
     const struct xt_class_layer *layer = network->model->class_layers;
@@ -281,8 +282,8 @@ static int64_t head_rows(const struct xt_network *network)
     return tensor && tensor->ndims > 0 ? tensor->dims[0] : 0;
 }
 
-/* The alphabet of weights that do not say theirs: as many symbols as --alphabet gives are these,
- * else they are those of the published weights where there are as many. NULL: no telling. */
+/* The alphabet of weights that do not name theirs, guessed by the number of symbols: that of
+ * --alphabet, else that of the published weights. NULL: unknown. */
 static const char *guess_alphabet(const struct xt_network *network,
                                   const struct xt_network_settings *settings,
                                   const struct xt_alphabet *published)

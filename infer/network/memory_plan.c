@@ -19,7 +19,7 @@ const char *xt_memory_part_name(enum xt_memory_part part)
         [XT_MEMORY_ACTIVATIONS] = "activations and gradients",
         [XT_MEMORY_EVALUATION] = "activations of evaluation",
         [XT_MEMORY_SLOTS] = "batch slots, the loader",
-        [XT_MEMORY_CACHE] = "images kept by --cache",
+        [XT_MEMORY_CACHE] = "images cached by --cache",
         [XT_MEMORY_PINNED] = "behind pinned memory",
         [XT_MEMORY_SCRATCH] = "the loops' scratch",
         [XT_MEMORY_FILES] = "a checkpoint's copies",
@@ -28,21 +28,21 @@ const char *xt_memory_part_name(enum xt_memory_part part)
     return names[part];
 }
 
-/* ---- what is needed ---- */
+/* ---- memory needed ---- */
 
 static bool on_xpu(const struct xt_graph *graph)
 {
     return graph->options.device->own_memory;
 }
 
-/* Of the slots' pixels, which evaluation has too. */
+/* Batch slots, of evaluation too. */
 static double slots_of(const struct xt_memory_use *use)
 {
     double slots = use->slots + use->evaluation_slots;
     return slots * (double)use->slot_bytes;
 }
 
-/* A sample has its place in the order and a byte for being bad. */
+/* For each sample its place in the order and a byte that marks it bad. */
 static double order_of(const struct xt_memory_use *use)
 {
     return (double)use->samples * (sizeof(size_t) + 1);
@@ -77,8 +77,8 @@ static void plan_cpu(const struct xt_graph *graph, const struct xt_memory_use *u
     parts[XT_MEMORY_FILES] += parts[XT_MEMORY_OPTIMIZER] + parts[XT_MEMORY_AVERAGE];
 }
 
-/* Where the runtime gives no pinned memory alone, it is a memory of the device that stays mapped:
- * it keeps both. Where slots are not pinned, one pinned place stands between. */
+/* Where the runtime has no host-only pinned memory, a mapped device buffer is used, which takes
+ * memory on both sides. Unpinned slots are copied through one pinned buffer. */
 static void plan_xpu(const struct xt_graph *graph, const struct xt_graph *evaluation,
                      const struct xt_memory_use *use, struct xt_memory_plan *plan)
 {
@@ -102,16 +102,16 @@ static void plan_xpu(const struct xt_graph *graph, const struct xt_graph *evalua
     device[XT_MEMORY_PINNED] = xt_pinned_is_there() ? 0 : pinned + graphs;
     if (!graph->options.training)
         return;
-    /* A batch's statistics, and the rates at which the running ones follow them. */
+    /* A batch's statistics, and the momentum of the running ones. */
     device[XT_MEMORY_PARAMETERS] += 3 * stats;
     device[XT_MEMORY_GRADIENTS] = values * (1 + use->sums);
     device[XT_MEMORY_AVERAGE] = (values + stats) * use->averages;
     host[XT_MEMORY_OPTIMIZER] = device[XT_MEMORY_OPTIMIZER] = values * use->states;
-    /* Its copy on the host while a checkpoint is written is one more. */
+    /* Plus its copy on the host while a checkpoint is written. */
     host[XT_MEMORY_FILES] += host[XT_MEMORY_OPTIMIZER] + 2 * device[XT_MEMORY_AVERAGE];
 }
 
-/* ---- what there is ---- */
+/* ---- memory available ---- */
 
 static double at_least_0(double bytes)
 {
@@ -125,7 +125,8 @@ static void read_host(struct xt_memory_side *host)
     host->available = (double)xt_thread_memory_available();
 }
 
-/* What is taken on an XPU is known where its driver tells; what this process has, the kernel. */
+/* An XPU's used memory is known where its driver reports it; this process's share, from the kernel.
+ */
 static void read_device(struct xt_device *device, struct xt_memory_side *out)
 {
     struct xt_telemetry now;
@@ -187,7 +188,7 @@ struct xt_memory_plan xt_memory_plan_built(const struct xt_graph *graph,
     return plan;
 }
 
-/* ---- whether the one fits the other ---- */
+/* ---- whether it fits ---- */
 
 double xt_memory_need(const struct xt_memory_side *side)
 {

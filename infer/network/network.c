@@ -63,7 +63,7 @@ static enum xt_status choose_norm(struct xt_network *network,
     return XT_OK;
 }
 
-/* The network as weights or a checkpoint carry it with them. */
+/* The network as stored in weights or in a checkpoint. */
 static enum xt_status open_own_model(struct xt_network *network, const char *text, const char *name,
                                      struct xt_err *err)
 {
@@ -74,7 +74,7 @@ static enum xt_status open_own_model(struct xt_network *network, const char *tex
     return status;
 }
 
-/* The network: --model, which the weights must agree with, else the weights' own. */
+/* The network: --model, which must match the weights, else the weights' own. */
 static enum xt_status choose_model(struct xt_network *network,
                                    const struct xt_network_settings *settings,
                                    const struct xt_weight_file *weights, struct xt_err *err)
@@ -87,8 +87,8 @@ static enum xt_status choose_model(struct xt_network *network,
         (xt_model_recognise(weights, &network->model, err) || network->model))
         return network->model ? XT_OK : err->status;
     if (!settings->model && !own)
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "%s does not say which network it is of; say it with --model", file);
+        return xt_err_set(err, XT_ERR_USAGE, "%s does not name its network; name it with --model",
+                          file);
     if (settings->model && own && strcmp(own, settings->model) != 0)
         return xt_err_set(err, XT_ERR_DATA, "%s holds weights of the network \"%.40s\", not of %s",
                           file, own, settings->model);
@@ -119,7 +119,7 @@ int xt_network_head_classes(const struct xt_network *network)
     return network->model->classes;
 }
 
-/* What the weights say about classes; training may learn of others from its data. */
+/* The classes by the weights; training may take others from its data. */
 static enum xt_status load_classes(struct xt_network *network, struct xt_err *err)
 {
     const char *names = xt_weight_file_meta(&network->weights, "class_names");
@@ -156,8 +156,8 @@ static enum xt_status choose_size(struct xt_network *network,
     return XT_OK;
 }
 
-/* What is read of pixels: --normalize, else what the weights say, else what those read that others
- * publish, else the model's own. */
+/* Normalisation: --normalize, else by the weights' metadata, else that of published weights, else
+ * the model's own. */
 static enum xt_status choose_normalise(struct xt_network *network,
                                        const struct xt_network_settings *settings,
                                        const struct xt_weight_file *weights, struct xt_err *err)
@@ -211,7 +211,7 @@ enum xt_status xt_network_check_device(struct xt_network *network,
                : XT_OK;
 }
 
-/* An ONNX file, which is a network and its weights; it may stand where weights are given, too. */
+/* An ONNX file, which holds a network and its weights; --init accepts it too. */
 static enum xt_status read_model(struct xt_network *network,
                                  const struct xt_network_settings *settings, const char *path,
                                  struct xt_err *err)
@@ -235,7 +235,7 @@ static enum xt_status read_model(struct xt_network *network,
     return XT_OK;
 }
 
-/* --model where that is a file, and --init. */
+/* Reads --model where it is a file, and --init. */
 static enum xt_status read_weights(struct xt_network *network,
                                    const struct xt_network_settings *settings, struct xt_err *err)
 {
@@ -254,7 +254,7 @@ static enum xt_status read_weights(struct xt_network *network,
     network->has_weights = !status;
     if (!status && xt_weight_file_meta(&network->weights, XT_CHECKPOINT_KEY))
         status = xt_err_set(err, XT_ERR_DATA,
-                            "%s is a checkpoint, which --resume goes on from; the weights are "
+                            "%s is a checkpoint, which --resume continues from; the weights are "
                             "last.safetensors and best.safetensors beside it",
                             settings->init);
     return status;
@@ -390,9 +390,9 @@ enum xt_status xt_network_open_source(const struct xt_network *network, const ch
     enum xt_status status = xt_source_open(out, spec, &options, err);
     if (!status && network->task == XT_TASK_CLASSES &&
         xt_source_class_count(*out) != network->classes) {
-        status =
-            xt_err_set(err, XT_ERR_DATA, "%s has images of %d classes, the network tells %d apart",
-                       spec, xt_source_class_count(*out), network->classes);
+        status = xt_err_set(err, XT_ERR_DATA,
+                            "%s has images of %d classes, the network distinguishes %d", spec,
+                            xt_source_class_count(*out), network->classes);
         xt_source_destroy(*out);
         *out = NULL;
     }
@@ -446,15 +446,15 @@ void xt_network_meta_clear(struct xt_network_meta *meta)
     *meta = (struct xt_network_meta){0};
 }
 
-/* What the weights were computed on and with, and the day that the device was seen to do that
- * right. */
-struct made {
+/* The hardware and library that the weights were computed with, and the date of the last passed
+ * device check. */
+struct origin {
     char on[256];
     char with[128];
     char check[32];
 };
 
-static void describe_made(const struct xt_network *network, struct made *out)
+static void describe_origin(const struct xt_network *network, struct origin *out)
 {
     const struct xt_device *device = &network->device;
     const struct xt_gpu_facts *facts = &device->xpu.facts;
@@ -476,7 +476,7 @@ static void describe_made(const struct xt_network *network, struct made *out)
 enum xt_status xt_network_save(struct xt_network *network, const char *path, struct xt_err *err)
 {
     struct xt_network_meta own;
-    struct made made;
+    struct origin origin;
     struct xt_file_meta meta[4 + sizeof own.items / sizeof *own.items] = {{"format", "pt"}};
     struct xt_params_view view = {network->params.values, network->params.stats};
     struct xt_params_tensors tensors = {0};
@@ -484,11 +484,11 @@ enum xt_status xt_network_save(struct xt_network *network, const char *path, str
     size_t count = 1;
     for (size_t i = 0; i < own.count; i++)
         meta[count++] = own.items[i];
-    describe_made(network, &made);
-    meta[count++] = (struct xt_file_meta){"made_on", made.on};
-    meta[count++] = (struct xt_file_meta){"made_with", made.with};
+    describe_origin(network, &origin);
+    meta[count++] = (struct xt_file_meta){"made_on", origin.on};
+    meta[count++] = (struct xt_file_meta){"made_with", origin.with};
     if (network->device.own_memory)
-        meta[count++] = (struct xt_file_meta){"device_check", made.check};
+        meta[count++] = (struct xt_file_meta){"device_check", origin.check};
     if (!status)
         status = xt_params_pull(&network->params, err);
     if (!status)

@@ -10,7 +10,7 @@
 #include "infer/network/network_plan.h"
 #include "infer/network/param_files.h"
 
-/* XT_ERR_MEMORY with what to do: err says what is too large already, or the plan as a whole is. */
+/* XT_ERR_MEMORY with advice: err names what is too large already, else the plan as a whole is. */
 static enum xt_status refuse(struct xt_network *network, const struct xt_network_settings *settings,
                              const struct xt_network_draft *draft,
                              const struct xt_memory_plan *plan, struct xt_err *err)
@@ -28,7 +28,7 @@ static enum xt_status refuse(struct xt_network *network, const struct xt_network
                 : xt_err_set(err, XT_ERR_MEMORY, "%s; %s", why.text, advice);
 }
 
-/* Builds what is described once it is known that there is memory for it. */
+/* Builds the described graph after checking that memory suffices. */
 static enum xt_status build_within_memory(struct xt_network *network,
                                           const struct xt_network_settings *settings,
                                           const struct xt_network_draft *draft,
@@ -37,7 +37,7 @@ static enum xt_status build_within_memory(struct xt_network *network,
 {
     struct xt_memory_plan plan;
     enum xt_status status = xt_network_plan_drafts(network, draft, evaluation, &plan, err);
-    /* On the CPU nothing is too large in itself: then memory ran out in planning. */
+    /* On the CPU no single tensor is too large: here memory ran out in planning. */
     if (status == XT_ERR_MEMORY && network->device.own_memory)
         return refuse(network, settings, draft, NULL, err);
     if (!status && !xt_memory_plan_fits(&plan))
@@ -46,7 +46,7 @@ static enum xt_status build_within_memory(struct xt_network *network,
         status = xt_graph_build(draft->graph, draft->logits, err);
     if (!status && evaluation->graph)
         status = xt_graph_build(evaluation->graph, evaluation->logits, err);
-    /* Others took what was free, or nobody could say what was. */
+    /* Other processes took the free memory, or it was unknown. */
     if (status == XT_ERR_MEMORY) {
         struct xt_err why = *err;
         xt_memory_plan_refuse(&plan, draft->graph, "a smaller --batch needs less", err);
@@ -73,7 +73,7 @@ static void rename_head(struct xt_network *network)
     }
 }
 
-/* Whether the head of the weights is for other classes than these: it is then left out. */
+/* Whether the head of the weights is for other classes than these: it is then skipped. */
 static enum xt_status is_other_head(const struct xt_network *network, bool *out, struct xt_err *err)
 {
     *out = false;
@@ -112,10 +112,10 @@ static enum xt_status fill(struct xt_network *network, const struct xt_network_s
         return status;
     char head[64];
     snprintf(head, sizeof head, "%s.", network->model->head ? network->model->head : "");
-    /* What a run that goes on begins with is in its checkpoint. */
+    /* A resumed run starts from its checkpoint. */
     if (other_head && network->bn_before == XT_BN_AUTO)
-        xt_log_note("%s: its last layer %s is of %d classes, other than the %d of the data: it "
-                    "starts from random weights, all else is taken",
+        xt_log_note("%s: its last layer %s has %d classes, the data has %d: it starts from random "
+                    "weights, all others are loaded",
                     network->weights_name, network->model->head, xt_network_head_classes(network),
                     network->classes);
     struct xt_params_view view = {params->values, params->stats};
@@ -124,7 +124,7 @@ static enum xt_status fill(struct xt_network *network, const struct xt_network_s
                                other_head ? head : NULL, err);
 }
 
-/* What freezing the statistics depends on, and says so where the weights decide. */
+/* Decides whether the statistics are frozen, with a log line where the weights decide. */
 static void choose_bn(struct xt_network *network, const struct xt_network_settings *settings,
                       bool training)
 {
@@ -135,7 +135,7 @@ static void choose_bn(struct xt_network *network, const struct xt_network_settin
         return;
     if (settings->bn == XT_BN_AUTO && network->bn_before == XT_BN_AUTO)
         xt_log_note("%s: its batch norm statistics are still 0 and 1, so it was trained without "
-                    "them; they stay frozen, scale and shift go on learning (--bn frozen)",
+                    "them; they stay frozen, scale and shift continue to learn (--bn frozen)",
                     settings->init);
     else if (settings->bn == XT_BN_BATCH)
         xt_log_warn("%s was trained without batch norm statistics (they are still 0 and 1); --bn "
@@ -143,17 +143,17 @@ static void choose_bn(struct xt_network *network, const struct xt_network_settin
                     settings->init);
 }
 
-/* So that a run that is killed later has not compiled for nothing; a cache that cannot be kept
+/* Stored now, so that a run killed later does not lose its compiled kernels; failing to store them
  * stops no run. */
-static void keep_kernels(struct xt_network *network)
+static void store_kernels(struct xt_network *network)
 {
     struct xt_err why = {0};
     if (xt_device_record_cache(&network->device, &why))
         xt_log_warn("%s", why.text);
 }
 
-/* On the CPU the kernels decide how parameters lie, so these are filled last. On an XPU parameters
- * are plain, and which kernels there are depends on what the weights say about the statistics. */
+/* On the CPU the kernels decide the parameters' layout, so these are filled last. On an XPU the
+ * layout is fixed, and the choice of kernels depends on the weights' statistics. */
 static enum xt_status build_cpu(struct xt_network *network,
                                 const struct xt_network_settings *settings, bool training,
                                 struct xt_err *err)
@@ -205,7 +205,7 @@ enum xt_status xt_network_build(struct xt_network *network,
     status = network->device.compiles ? build_xpu(network, settings, training, err)
                                       : build_cpu(network, settings, training, err);
     if (!status)
-        keep_kernels(network);
+        store_kernels(network);
     xt_weight_file_clear(&network->weights);
     network->has_weights = false;
     network->build_span = xt_span_since(&start);

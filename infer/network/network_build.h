@@ -1,5 +1,5 @@
-/* Building a network: its graph and kernels, once it is known that there is memory for them, and
- * its weights. Not thread-safe.
+/* Building a network: its graph and kernels, after a check that memory suffices, and its weights.
+ * Not thread-safe.
  */
 #ifndef XT_INFER_NETWORK_NETWORK_BUILD_H
 #define XT_INFER_NETWORK_NETWORK_BUILD_H
@@ -14,13 +14,13 @@
 enum xt_status xt_network_build(struct xt_network *network,
                                 const struct xt_network_settings *settings, int batch,
                                 bool training, struct xt_err *err);
-/* Builds one more graph for inference, over the same parameters; *out is the caller's to destroy,
- * also after a failure, before the network is cleared. */
+/* Builds an additional graph for inference, over the same parameters; *out is the caller's to
+ * destroy, also after a failure, before the network is cleared. */
 enum xt_status xt_network_build_beside(struct xt_network *network,
                                        const struct xt_network_settings *settings, int batch,
                                        struct xt_graph **out, struct xt_err *err);
-/* Builds another graph for inference in place of the one there is, over the same parameters and
- * with settings->amp as its type: int8 where the network's ranges are known, float32 until then. */
+/* Replaces the graph by another for inference, over the same parameters and with settings->amp as
+ * its type: int8 where the network's ranges are known, float32 until then. */
 enum xt_status xt_network_rebuild(struct xt_network *network,
                                   const struct xt_network_settings *settings, int batch,
                                   struct xt_err *err);

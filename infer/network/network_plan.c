@@ -10,11 +10,12 @@ static enum xt_status check_int8(bool training, struct xt_err *err)
     if (!training)
         return XT_OK;
     return xt_err_set(err, XT_ERR_USAGE,
-                      "--amp int8 is for networks that are trained: train with --amp off or bf16, "
-                      "then give --amp int8 to eval or predict");
+                      "--amp int8 is for trained networks: train with --amp off or bf16, then give "
+                      "--amp int8 to eval or predict");
 }
 
-/* On the CPU fp16 is for fused inference: oneDNN's gradients in fp16 are by reference kernels. */
+/* On the CPU fp16 is for fused inference: oneDNN computes gradients in fp16 by reference kernels.
+ */
 static enum xt_status check_fp16(const struct xt_network *network,
                                  const struct xt_network_settings *settings, bool training,
                                  struct xt_err *err)
@@ -37,14 +38,15 @@ enum xt_status xt_network_describe(struct xt_network *network,
 {
     bool int8 = settings->amp == XT_AMP_INT8;
     bool training = draft->training;
-    bool shows_ranges = int8 && !network->ranges.tensors; /* of what is between ops */
+    bool shows_ranges = int8 && !network->ranges.tensors; /* of the tensors between ops */
     enum xt_status status =
         int8 ? check_int8(training, err) : check_fp16(network, settings, training, err);
     if (!status && training && settings->recompute && network->device.own_memory)
-        status = xt_err_set(err, XT_ERR_USAGE,
-                            "--recompute is for the CPU so far: an XPU's kernels are made for "
-                            "passes that keep everything; a smaller --batch with --accumulate "
-                            "needs less memory");
+        status =
+            xt_err_set(err, XT_ERR_USAGE,
+                       "--recompute is for the CPU so far: an XPU's kernels are created for passes "
+                       "that store all activations; a smaller --batch with --accumulate "
+                       "needs less memory");
     if (status)
         return status;
     struct xt_graph_options options = {
@@ -82,7 +84,7 @@ static size_t slot_bytes(const struct xt_network *network, int batch)
     return (size_t)batch * (size_t)network->height * (size_t)network->width * 3;
 }
 
-/* The order of the samples, a few bytes each, is not known here. */
+/* Without the order of the samples, a few bytes each, which is unknown here. */
 enum xt_status xt_network_plan_drafts(struct xt_network *network,
                                       const struct xt_network_draft *draft,
                                       const struct xt_network_draft *evaluation,

@@ -23,7 +23,7 @@ static struct xt_file_tensor *find_tensor(struct xt_params_tensors *tensors, con
     return NULL;
 }
 
-/* The data of a tensor in `tensors`, which this file allocated and so may write. */
+/* The data of a tensor in `tensors`, which was allocated here and so may be written. */
 static float *own_data(const struct xt_file_tensor *tensor)
 {
     union {
@@ -90,7 +90,7 @@ void xt_params_free_tensors(struct xt_params_tensors *tensors)
     *tensors = (struct xt_params_tensors){0};
 }
 
-/* What a weight file lacks, has too much of, or has in another shape. */
+/* Missing, surplus and mis-shaped tensors of a weight file. */
 struct mismatches {
     struct xt_str text;
     int count;
@@ -139,11 +139,11 @@ static enum xt_status mismatch_shape(struct mismatches *list, const struct xt_pa
     return mismatch(list, "of another shape", text, err);
 }
 
-/* Whose weights they are, and where they come from. */
+/* The file and the array that values come from, for messages. */
 struct origin {
     const struct xt_weight_file *file;
     const char *name;
-    bool checked; /* weights are; an optimizer's arrays are not */
+    bool checked; /* weights are checked for NaN; an optimizer's arrays are not */
 };
 
 /* "[3, 0, 1, 2]". */
@@ -160,7 +160,7 @@ static void print_place(char *out, size_t size, const struct xt_file_tensor *ten
         snprintf(out + at, size - at, "]");
 }
 
-/* What no training leaves behind, and no answer should come from. */
+/* Refuses non-finite weights and negative variances. */
 static enum xt_status check_numbers(const struct xt_param *param, const struct origin *from,
                                     const struct xt_file_tensor *tensor, const float *numbers,
                                     struct xt_err *err)
@@ -179,7 +179,7 @@ static enum xt_status check_numbers(const struct xt_param *param, const struct o
                       "checkpoint",
                       from->name, tensor->name, place, (double)numbers[i],
                       isfinite(numbers[i]) ? "and a variance is not below 0"
-                                           : "which is no number that a network works with");
+                                           : "which is not finite");
 }
 
 static enum xt_status take_tensor(const struct xt_param *param, struct xt_device *device,
@@ -269,7 +269,7 @@ static enum xt_status read_batches_tracked(struct xt_params *params,
                                            const struct xt_weight_file *file, const char *file_name,
                                            struct xt_err *err)
 {
-    /* What a double holds exactly: it goes on being counted. */
+    /* The largest count that a double holds exactly, since training continues it. */
     static const int64_t most = INT64_C(1) << 53;
     for (size_t i = 0; i < file->count; i++) {
         const struct xt_file_tensor *tensor = &file->tensors[i];
@@ -323,7 +323,7 @@ enum xt_status xt_params_from_file(struct xt_params *params, struct xt_device *d
                             file_name, list.count, list.count == 1 ? " differs" : "s differ",
                             xt_str_get(&list.text), list.count > 8 ? ", ..." : "");
     if (!status && list.count)
-        xt_log_note("%s: left out %d tensor%s not fit: %s%s", file_name, list.count,
+        xt_log_note("%s: skipped %d tensor%s not fit: %s%s", file_name, list.count,
                     list.count == 1 ? " that does" : "s that do", xt_str_get(&list.text),
                     list.count > 8 ? ", ..." : "");
     xt_str_clear(&list.text);

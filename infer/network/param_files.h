@@ -22,9 +22,9 @@ enum xt_status xt_params_to_tensors(const struct xt_params *params, struct xt_de
 void xt_params_free_tensors(struct xt_params_tensors *tensors);
 
 /* Takes the values from a weight file. Missing, extra and mis-shaped tensors are listed in the
- * error, unless `partial`: then what fits is taken and the rest is noted. Parameters and tensors
- * whose name begins with `except` (NULL: none) are passed over. Weights that are not finite, and
- * variances below zero, are XT_ERR_DATA, by tensor and element. */
+ * error, unless `partial`: then what fits is loaded and the rest is logged. Parameters and tensors
+ * whose name begins with `except` (may be NULL) are skipped. Non-finite weights and negative
+ * variances are XT_ERR_DATA, by tensor and element. */
 enum xt_status xt_params_from_file(struct xt_params *params, struct xt_device *device,
                                    const struct xt_params_view *view,
                                    const struct xt_weight_file *file, const char *file_name,

@@ -5,8 +5,8 @@
 
 #include "data/image/straighten.h"
 
-/* More than this is kept by no cutter from one picture to the next. */
-enum { KEPT_BYTES = 16 * 1024 * 1024 };
+/* A cutter's buffers are freed after a picture that needed more than this. */
+enum { CACHED_BYTES = 16 * 1024 * 1024 };
 
 static struct xt_corners corners_of(const struct xt_region *region)
 {
@@ -36,8 +36,8 @@ enum xt_status xt_region_check(const struct xt_region *region, struct xt_err *er
                           region->numbers[2], region->numbers[3]);
     if (region->count == 8 && !xt_corners_are_convex(&corners))
         return xt_err_set(err, XT_ERR_USAGE,
-                          "the four corners do not go round: give left top, right top, right "
-                          "bottom, left bottom");
+                          "the four corners are not in clockwise order: give left top, right top, "
+                          "right bottom, left bottom");
     return XT_OK;
 }
 
@@ -54,11 +54,11 @@ void xt_cutter_trim(struct xt_cutter *cutter)
     const struct xt_decoder *decoder = &cutter->decoder;
     if (cutter->picture.image.capacity + cutter->upright.capacity + decoder->capacity +
             decoder->jpeg.inks_capacity + decoder->png.rows_capacity >
-        KEPT_BYTES)
+        CACHED_BYTES)
         xt_cutter_clear(cutter);
 }
 
-/* What lies outside of the picture is left out of a box. */
+/* Clips a box to the picture. */
 static enum xt_status clip(const struct xt_region *region, const struct xt_image *image,
                            struct xt_box *box, struct xt_err *err)
 {
@@ -75,8 +75,8 @@ static enum xt_status clip(const struct xt_region *region, const struct xt_image
                       at[0], at[1], at[2], at[3], image->width, image->height);
 }
 
-/* Corners may lie outside, as those of a plate that is half in the picture do, but not so far that
- * next to nothing of it is there. */
+/* Corners may lie outside, as with a plate at the picture's edge, but not so far that hardly any of
+ * the region remains. */
 static enum xt_status check_corners(const struct xt_region *region, const struct xt_image *image,
                                     struct xt_err *err)
 {

@@ -1,5 +1,5 @@
-/* From a picture to the network's pixels: decoded, cut to the region that is asked for, resized.
- * One place, so that the program and the library cannot differ. A cutter is a thread's.
+/* From a picture to the network's pixels: decoded, cropped to the requested region, resized. Shared
+ * by the program and the library. One cutter per thread.
  */
 #ifndef XT_INFER_SESSION_CUTTER_H
 #define XT_INFER_SESSION_CUTTER_H
@@ -18,8 +18,7 @@ struct xt_region {
     double numbers[8]; /* finite */
 };
 
-/* XT_ERR_USAGE for a region that none can be: a count that is none of these, no size, corners in
- * another order. */
+/* XT_ERR_USAGE for an invalid region: another count, no size, corners in another order. */
 enum xt_status xt_region_check(const struct xt_region *region, struct xt_err *err);
 
 /* Pixels in memory. */
@@ -28,7 +27,7 @@ struct xt_pixels {
     int width, height;
     size_t stride;   /* from row to row, bytes */
     bool grey;       /* one byte a pixel, else three */
-    bool is_swapped; /* their order is not the network's */
+    bool is_swapped; /* their channel order is not the network's */
 };
 
 /* Zeroed is ready. */
@@ -36,14 +35,15 @@ struct xt_cutter {
     struct xt_decoder decoder;
     struct xt_resizer resizer;
     struct xt_picture picture;
-    struct xt_image upright; /* between corners */
+    struct xt_image upright; /* rectified from four corners */
 };
 void xt_cutter_clear(struct xt_cutter *cutter);
-/* Gives back the memory that only a large picture needs. */
+/* Frees memory that only a large picture needs. */
 void xt_cutter_trim(struct xt_cutter *cutter);
 
-/* Each fills [height][width][3] at `out`, in the network's order of bytes; the region is a checked
- * one. `name` is for messages. XT_ERR_DATA for what is no picture, and for a region outside it. */
+/* Each fills [height][width][3] at `out`, in the network's channel order; the region has been
+ * checked. `name` is for messages. XT_ERR_DATA for a file that is not a picture, and for a region
+ * outside it. */
 enum xt_status xt_cutter_file(struct xt_cutter *cutter, const struct xt_feed_size *size,
                               const char *path, const struct xt_region *region, uint8_t *out,
                               struct xt_err *err);

@@ -15,7 +15,7 @@
 enum stage { OPENING, OPEN, BUILDING, READY, FAILED };
 enum place { QUEUED, IN_PASS };
 
-/* A cutter that nobody uses now. */
+/* An unused cutter. */
 struct spare {
     struct spare *next;
     struct xt_cutter cutter;
@@ -25,7 +25,7 @@ struct xtrain_answer {
     struct xtrain *of;
     struct xtrain_answer *next;
     enum place place;
-    atomic_bool is_there; /* set last: from then on it is the caller's alone */
+    atomic_bool is_there; /* set last: from then on it belongs to the caller */
     double since;         /* when it was queued */
     uint64_t number;      /* in the order of queueing */
     void (*done)(void *context);
@@ -34,28 +34,28 @@ struct xtrain_answer {
     double confidence;
     int parts;
     float part_confidence[XT_DECODE_MAX];
-    size_t part_at[XT_DECODE_MAX]; /* in `texts` */
-    struct xt_str texts;           /* the answer and its parts, each with its end */
+    size_t part_at[XT_DECODE_MAX]; /* offsets in `texts` */
+    struct xt_str texts;           /* the answer and its parts, NUL-terminated */
     uint8_t pixels[];
 };
 
 struct xtrain {
     struct xt_infer_settings settings;
     struct xt_engine_plan plan;
-    struct xt_session session; /* the worker's; its network is only read once it is open */
+    struct xt_session session; /* the worker's; its network is read-only once open */
     struct xt_feed_size size;
     pthread_t worker;
     pthread_mutex_t lock;
     pthread_cond_t to_worker;
     pthread_cond_t to_callers;
     enum stage stage;
-    struct xt_err err; /* of a stage that failed */
+    struct xt_err err; /* of the stage that failed */
     bool closing;
     struct xtrain_answer *first;
     struct xtrain_answer **last;
     int queued;                  /* in the list */
-    int taken;                   /* places: the list, and those who are decoding for one */
-    uint64_t sent, flushed;      /* numbers: of the last one queued, of the last one not to wait */
+    int taken;                   /* places: queued ones, and those being decoded */
+    uint64_t sent, flushed;      /* numbers of the last one queued and of the last one flushed */
     struct xtrain_answer **pass; /* [batch] */
     struct spare *spares;
 };
@@ -71,7 +71,7 @@ static void enter(struct xtrain *engine, enum stage stage, const struct xt_err *
     pthread_mutex_unlock(&engine->lock);
 }
 
-/* False where it is closed instead. */
+/* False where it is closed first. */
 static bool wait_for_plan(struct xtrain *engine)
 {
     pthread_mutex_lock(&engine->lock);
@@ -109,7 +109,7 @@ static void wait_until(struct xtrain *engine, double seconds)
     pthread_cond_timedwait(&engine->to_worker, &engine->lock, &until);
 }
 
-/* Whether what waits is to be computed now. */
+/* Whether the queue is to be computed now. */
 static bool is_due(const struct xtrain *engine)
 {
     return engine->queued >= engine->session.network.batch || engine->closing ||
@@ -135,7 +135,7 @@ static int take(struct xtrain *engine)
     return count;
 }
 
-/* The next batch; 0 where it is closed and nothing waits any more. */
+/* The size of the next batch; 0 when it is closed and the queue is empty. */
 static int next_batch(struct xtrain *engine)
 {
     pthread_mutex_lock(&engine->lock);
@@ -221,7 +221,7 @@ static void hand_out(struct xtrain *engine, int count)
     }
 }
 
-/* All that the session does is done here: the host's threads stay as they are. */
+/* The session runs entirely on this thread: the host's threads are not affected. */
 static void *work(void *argument)
 {
     struct xtrain *engine = argument;
@@ -354,9 +354,9 @@ static enum xt_status take_place(struct xtrain *engine, struct xt_err *err)
     if (engine->taken < engine->plan.queue)
         engine->taken++;
     else
-        status =
-            xt_err_set(err, (enum xt_status)XTRAIN_BUSY,
-                       "%d pictures wait already, as many as may: try again later", engine->taken);
+        status = xt_err_set(err, (enum xt_status)XTRAIN_BUSY,
+                            "%d pictures are waiting already, the most allowed: retry later",
+                            engine->taken);
     pthread_mutex_unlock(&engine->lock);
     return status;
 }
@@ -402,8 +402,8 @@ static enum xt_status read_region(const struct xtrain_image *image, struct xt_re
     *region = (struct xt_region){0};
     if (!xt_engine_reserved_is_zero(image->reserved))
         return xt_err_set(err, XT_ERR_USAGE,
-                          "struct xtrain_image: its reserved fields are to be "
-                          "zero: clear it before its fields are set");
+                          "struct xtrain_image: its reserved fields must be zero: clear it before "
+                          "setting its fields");
     if (!image->region && image->region_numbers)
         return xt_err_set(err, XT_ERR_USAGE, "a region of %d numbers without the numbers",
                           image->region_numbers);
@@ -427,7 +427,7 @@ static enum xt_status read_pixels(const struct xtrain *engine, const struct xtra
         image->pixels > XTRAIN_GREY || stride < width || stride > SIZE_MAX / (size_t)image->height)
         return xt_err_set(
             err, XT_ERR_USAGE,
-            "pixels of %d x %d, rows %zu bytes apart, in order %d: that is no picture",
+            "pixels of %d x %d, rows %zu bytes apart, in order %d: not a valid picture",
             image->width, image->height, image->stride, image->pixels);
     if (image->size < stride * ((size_t)image->height - 1) + width)
         return xt_err_set(err, XT_ERR_USAGE,
@@ -603,7 +603,7 @@ double xtrain_answer_part_confidence(const struct xtrain_answer *answer, int par
     return part >= 0 && part < answer->parts ? (double)answer->part_confidence[part] : 0;
 }
 
-/* Takes it out of the queue. */
+/* Removes it from the queue. */
 static void withdraw(struct xtrain *engine, struct xtrain_answer *answer)
 {
     struct xtrain_answer **at = &engine->first;

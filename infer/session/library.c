@@ -1,4 +1,4 @@
-/* What libxtrain has and the program does not need: options, facts, messages. */
+/* The part of libxtrain that the program does not use: options, facts, messages. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ static enum xt_status take_type(const char *type, struct xt_infer_settings *sett
             return XT_OK;
         }
     return type ? xt_err_set(err, XT_ERR_USAGE,
-                             "the type \"%.40s\" is none of f32, bf16, fp16, int8", type)
+                             "the type \"%.40s\" is not one of f32, bf16, fp16, int8", type)
                 : XT_OK;
 }
 
@@ -50,17 +50,17 @@ enum xt_status xt_library_settings(const char *weights, const struct xtrain_opti
     };
     if (!xt_engine_reserved_is_zero(options->reserved))
         return xt_err_set(err, XT_ERR_USAGE,
-                          "struct xtrain_options: its reserved fields are to be zero: clear "
-                          "it before its fields are set");
+                          "struct xtrain_options: its reserved fields must be zero: clear it "
+                          "before setting its fields");
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         int number = 0;
         memcpy(&number, (const char *)options + numbers[i].offset, sizeof number);
         if (number < 0 || number > numbers[i].most)
-            return xt_err_set(err, XT_ERR_USAGE, "%s is %d; it is from 0 to %d", numbers[i].name,
-                              number, numbers[i].most);
+            return xt_err_set(err, XT_ERR_USAGE, "%s is %d; it must be from 0 to %d",
+                              numbers[i].name, number, numbers[i].most);
     }
     if (!(options->wait >= 0 && options->wait <= 3600))
-        return xt_err_set(err, XT_ERR_USAGE, "wait is %g; it is from 0 to 3600 seconds",
+        return xt_err_set(err, XT_ERR_USAGE, "wait is %g; it must be from 0 to 3600 seconds",
                           options->wait);
     return take_type(options->type, out, err);
 }
@@ -81,7 +81,7 @@ int xtrain_open(struct xtrain **out, const char *weights, const struct xtrain_op
     *out = NULL;
     xt_log_hush();
     enum xt_status status = weights ? xt_weight_file_locate(&file, weights, &err)
-                                    : xt_err_set(&err, XT_ERR_USAGE, "no weights were named");
+                                    : xt_err_set(&err, XT_ERR_USAGE, "no weights were given");
     if (!status)
         status = xt_library_settings(file, given, &settings, &err);
     if (!status)

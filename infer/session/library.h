@@ -1,4 +1,4 @@
-/* What libxtrain's options mean, for its test: as the program's own defaults do. */
+/* Maps libxtrain's options to the program's settings; a header of its own for the test. */
 #ifndef XT_INFER_SESSION_LIBRARY_H
 #define XT_INFER_SESSION_LIBRARY_H
 
@@ -6,8 +6,8 @@
 #include "infer/session/xtrain.h"
 #include "infer/settings.h"
 
-/* The settings of a run of predict with these options; strings are borrowed. XT_ERR_USAGE for what
- * cannot be meant. */
+/* The settings of a run of predict with these options; strings are borrowed. XT_ERR_USAGE for
+ * invalid values. */
 enum xt_status xt_library_settings(const char *weights, const struct xtrain_options *options,
                                    struct xt_infer_settings *out, struct xt_err *err);
 

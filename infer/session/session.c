@@ -9,8 +9,8 @@
 #include "infer/calibrate.h"
 #include "infer/network/network_build.h"
 
-/* Which images are read decides nothing about the answer to one of them, so the ranges cannot come
- * from them. */
+/* A prediction must not depend on the other images of a run, so the ranges cannot come from them.
+ */
 static enum xt_status check_int8(const struct xt_infer_settings *s, struct xt_err *err)
 {
     if (s->network.amp != XT_AMP_INT8)
@@ -18,9 +18,8 @@ static enum xt_status check_int8(const struct xt_infer_settings *s, struct xt_er
     if (s->answer.calibrate)
         return xt_calibrate_check(&s->network, err);
     return xt_err_set(err, XT_ERR_USAGE,
-                      "--amp int8 has to know how large the numbers in the network get: give "
-                      "--calibrate DIR with images like those to be read, best those it was "
-                      "trained on");
+                      "--amp int8 needs the ranges of the values in the network: give --calibrate "
+                      "DIR with images like those to be read, best those it was trained on");
 }
 
 enum xt_status xt_session_open(struct xt_session *session, const struct xt_infer_settings *settings,
@@ -62,7 +61,8 @@ static enum xt_status build_network(struct xt_session *session,
     return status;
 }
 
-/* Each a quarter of the next: more would take more memory for their weights. */
+/* Each a quarter of the next: more graphs would need more memory for their copies of the weights.
+ */
 static enum xt_status build_smaller(struct xt_session *session,
                                     const struct xt_infer_settings *settings, int batch,
                                     struct xt_err *err)

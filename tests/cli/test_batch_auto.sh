@@ -12,7 +12,7 @@ says() { [ "$(lines)" = "$1" ] || fail "expected \"$1\", got:" "$said"; }
 train=("${images[@]}" --threads 1 --save-every 1)
 expect 0 '24 steps of 24 images' "$xtrain" "${train[@]}" --steps 24 --stop-after 0.01s --batch auto --dry-run
 expect 0 '2 steps of 24 images' "$xtrain" "${train[@]}" --steps 2 --batch auto --out "$tree/run"
-says '--batch auto takes 24: all images there are, for N GB of the N GB of memory that are free; --lr 0.002 stays, though what suits and what accuracy comes of it depend on the batch'
+says '--batch auto takes 24: all the images, for N GB of the N GB of memory that are free; --lr 0.002 stays, though what suits and what accuracy comes of it depend on the batch'
 grep -qx 'batch: 24 *# what auto came to' "$tree/run/config.yaml" || fail "$(grep batch "$tree/run/config.yaml")"
 
 # It goes on with the batch that it was begun with, by either way to resume.
@@ -29,11 +29,11 @@ expect 3 'there is no such file' "$xtrain" "${train[@]}" --batch auto --resume "
 # Evaluation and prediction.
 weights=$tree/run/last.safetensors
 expect 0 'images' "$xtrain" eval --init "$weights" --data 'synth:plates?count=10&seed=4' --batch auto
-says '--batch auto takes 10: all images there are, for N GB of the N GB of memory that are free'
+says '--batch auto takes 10: all the images, for N GB of the N GB of memory that are free'
 expect 0 'batch' "$xtrain" eval --init "$weights" --data 'synth:plates?count=10&seed=4' --batch auto --lprnet-norm batch
-says "--batch auto takes 10: all images there are, for N GB of the N GB of memory that are free; this network's context norm is over the batch: another batch gives other answers"
+says "--batch auto takes 10: all the images, for N GB of the N GB of memory that are free; this network's context norm is over the batch: another batch gives other answers"
 expect 0 'int8' "$xtrain" eval --init "$weights" --data 'synth:plates?count=10&seed=4' --batch auto --compare bf16,f32,int8
-says '--batch auto takes 10: all images there are, for N GB of the N GB of memory that are free'
+says '--batch auto takes 10: all the images, for N GB of the N GB of memory that are free'
 
 expect 2 '--batch takes auto or a whole number from 1 to 65536, not "autp"; did you mean auto?' "$xtrain" "${images[@]}" --batch autp
 expect 2 '--batch auto is not for xtrain bench loader; give a number' "$xtrain" bench loader "${images[@]}" --batch auto

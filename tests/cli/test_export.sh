@@ -43,7 +43,7 @@ expect 2 '--type takes f32, fp16 or int8' "${export[@]}" model.onnx --type bf16
 expect 1 'there is no folder nowhere' "${export[@]}" nowhere/model.onnx
 mkdir folder.onnx
 expect 2 'folder.onnx is a folder' "${export[@]}" folder.onnx
-expect 3 'is a checkpoint, which --resume goes on from' "$xtrain" export run/state-*.safetensors model.onnx
+expect 3 'is a checkpoint, which --resume continues from' "$xtrain" export run/state-*.safetensors model.onnx
 expect 3 'cannot open' "$xtrain" export nowhere.safetensors model.onnx
 expect 3 'neither best.safetensors nor last.safetensors' "$xtrain" export folder.onnx model.onnx
 expect 3 '--check: cannot open the data nowhere' "${export[@]}" model.onnx --check nowhere

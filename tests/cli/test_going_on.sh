@@ -76,7 +76,7 @@ expect 2 'is a checkpoint of lprnet, and --model is resnet50' "$xtrain" --model 
   --image-size 64 --steps 9 --resume whole
 for command in 'predict whole/state-00000008.safetensors x.jpg' 'eval --init whole/state-00000008.safetensors' \
   '--model lprnet --steps 1 --init whole/state-00000008.safetensors'; do
-  expect 3 'whole/state-00000008.safetensors is a checkpoint, which --resume goes on from; the weights are last.safetensors' "$xtrain" $command
+  expect 3 'whole/state-00000008.safetensors is a checkpoint, which --resume continues from; the weights are last.safetensors' "$xtrain" $command
 done
 expect 3 'whole/last.safetensors is no checkpoint; --resume takes' "$xtrain" --resume whole/last.safetensors
 expect 0 'is of a run of 8 steps, now there are 10' "$xtrain" --resume whole --steps 10 --sched constant --warmup 0

@@ -62,7 +62,7 @@ expect 2 'int8 needs the batch norms folded into the convolutions; leave --no-fu
 [ "$(wc -l <<<"$said")" = 1 ] || fail 'more than one sentence' "$said"
 expect 2 'leave --no-fuse out' "${predict[@]}" photos --no-fuse
 expect 2 'leave --no-fuse out' "${eval[@]}" --compare f32,int8 --no-fuse
-expect 2 '--amp int8 is for networks that are trained' "$xtrain" "${small[@]}" --amp int8 --out never
+expect 2 '--amp int8 is for trained networks' "$xtrain" "${small[@]}" --amp int8 --out never
 [ ! -e never ] || fail 'a refused run left a folder'
 expect 2 '--compare says the types; leave --amp out' "${eval[@]}" --amp bf16 --compare f32,int8
 expect 2 '--compare takes f32, bf16, fp16 or int8, not "int16"; did you mean int8?' "${eval[@]}" --compare f32,int16

@@ -13,7 +13,7 @@ done
 stops 130 'interrupted at step' INT "${long[@]}" --out INT
 ! grep -q 'error:' <<<"$said" || fail 'stopping as asked is called an error' "$said"
 stops 75 'stopped after ' TERM "$xtrain" eval --init TERM/last.safetensors --data 'synth:plates?count=1000000' --threads 1
-stops 75 'stopped while looking for int8' TERM "$xtrain" predict TERM/last.safetensors --amp int8 \
+stops 75 'stopped while measuring the ranges for int8' TERM "$xtrain" predict TERM/last.safetensors --amp int8 \
   --calibrate 'synth:plates?count=100000' --calibrate-images 100000 --threads 1 x.jpg
 stops 75 'stopped before all steps were timed' TERM "$xtrain" bench step --model lprnet --steps 100000 --threads 1
 stops 75 'stopped after ' TERM "$xtrain" data pack 'synth:plates?count=1000000' pack

@@ -73,7 +73,7 @@ int xtrain_send(struct xtrain *network, const struct xtrain_image *image,
     for (int i = 0; i < region.count; i++)
         region.numbers[i] = image->region[i];
     if (double_of.way & IS_BUSY)
-        xt_err_set(&err, (enum xt_status)XTRAIN_BUSY, "as many pictures wait as may");
+        xt_err_set(&err, (enum xt_status)XTRAIN_BUSY, "the queue of pictures is full");
     if (!err.status && !xt_region_check(&region, &err))
         xt_cutter_encoded(&cutter, &size, image->bytes, image->size, "the image", &region, pixels,
                           &err);

@@ -56,7 +56,7 @@ static void what_is_no_list_of_names_is_refused(void **state)
     assert_no_names("[\"a\\u0000b\"]", "holds a NUL character");
 }
 
-/* Up to `most` bytes of pieces that names, JSON and terminals have trouble with. */
+/* Up to `most` bytes of pieces that are awkward for names, JSON and terminals. */
 static void make_name(struct xt_rng *rng, size_t most, char *name)
 {
     static const char *const pieces[] = {
@@ -78,7 +78,7 @@ static void make_name(struct xt_rng *rng, size_t most, char *name)
     name[length] = '\0';
 }
 
-/* What a run does with names: they go into the metadata of weights, and are taken from there. */
+/* As in a run: names are written to the metadata of weights and read back. */
 static void assert_saved(const struct xt_source *opened, const char *path)
 {
     struct xt_class_names names;
@@ -105,7 +105,7 @@ static void assert_saved(const struct xt_source *opened, const char *path)
     xt_str_clear(&text);
 }
 
-/* Folders of any name at all: refused when the data is opened, or read again from the weights. */
+/* Folders of arbitrary names: refused when the data is opened, or read back from the weights. */
 static void what_a_run_saves_is_read(void **state)
 {
     struct xt_rng rng = xt_rng_begin(14, 0);

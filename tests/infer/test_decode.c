@@ -28,7 +28,7 @@ static void assert_symbols(const struct xt_decoded *decoded, int length, const i
         assert_int_equal(decoded->symbols[i], symbols[i]);
 }
 
-/* Logits whose softmax is large at one class a step. */
+/* Logits whose softmax is large at one class per step. */
 static void spell(float *logits, int t, int classes, const int *path)
 {
     for (int i = 0; i < t; i++)
@@ -78,7 +78,7 @@ static void the_beam_sums_paths_where_greedy_takes_one(void **state)
     assert_true(fabsf(beam.confidence[0] - 0.4f) < 1e-6f);
 }
 
-/* The probability of the likeliest string of up to T symbols, all strings looked at. */
+/* The probability of the likeliest string of up to T symbols, by enumeration. */
 static double likeliest(const float *logits, int t, int classes, int *string, int length)
 {
     double best = exp(xt_ctc_log_probability(logits, t, classes, string, length, BLANK));

@@ -1,5 +1,5 @@
-/* Batches on their way from the loader to a step: as they are on the CPU, and by the transfer
- * thread, whose way a CPU device can be made to take. */
+/* Batches from the loader to a step: in place on the CPU, and by the transfer thread, which a CPU
+ * device can be configured to use. */
 #include "infer/feed.h"
 
 #include <unistd.h>
@@ -9,7 +9,7 @@
 
 enum { W = 12, H = 6, BATCH = 4, SAMPLES = 22 };
 
-/* Samples made of their index. */
+/* Samples derived from their index. */
 struct made {
     struct xt_source base;
     size_t broken; /* reading it ends the run; SAMPLES: none */
@@ -83,7 +83,7 @@ static void start(bool copied, bool pageable, bool in_turn)
         fail_msg("%s", err.text);
 }
 
-/* What a step would read. */
+/* The pixels that a step would read. */
 static const uint8_t *pixels_of(const struct xt_feed_batch *batch)
 {
     if (!upload.crosses)
@@ -156,7 +156,7 @@ static void in_turn_gives_the_same_without_a_thread(void **state)
     take_all();
 }
 
-/* While a step holds a batch, the next ones may be brought, but not over it. */
+/* While a step holds a batch, the next ones may be uploaded, but not over it. */
 static void a_batch_stays_as_it_is_until_it_is_released(void **state)
 {
     (void)state;
@@ -194,7 +194,7 @@ static void an_error_of_the_loader_is_the_next_batch_s(void **state)
             xt_feed_release(feed, &batch);
     }
     support_assert_error(&err, XT_ERR_RUN, "the disk is gone");
-    /* It stays. */
+    /* The error persists. */
     assert_int_equal(xt_feed_next(feed, &batch, &end, NULL, &err), XT_ERR_RUN);
 }
 
@@ -223,7 +223,7 @@ static void a_feed_ends_while_batches_are_on_their_way(void **state)
     assert_int_equal(xt_feed_next(feed, &batch, &end, NULL, NULL), XT_OK);
 }
 
-/* The loader's threads after so many steps, each of which takes a while. */
+/* The loader's threads after `steps` slow steps. */
 static int workers_after(int steps, unsigned step_us)
 {
     struct xt_feed_batch batch;

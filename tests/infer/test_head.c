@@ -1,4 +1,5 @@
-/* Weights for other symbols or classes: what is kept, bit for bit, and what a new one begins as. */
+/* Weights for other symbols or classes: rows retained bit for bit, and how new ones are
+ * initialised. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,7 +72,7 @@ static const struct xt_file_tensor *find(const struct xt_params_tensors *tensors
     return NULL;
 }
 
-/* `count` numbers of a row, from column `at` on. */
+/* `count` values of a row, from column `at` on. */
 static const float *row_of(const struct xt_file_tensor *tensor, int row, size_t at)
 {
     size_t length = xt_file_tensor_count(tensor) / (size_t)tensor->dims[0];
@@ -141,8 +142,8 @@ static void logits_of(struct xt_network *network, float *out)
     free(pixels);
 }
 
-/* One new, one dropped, the others in another order: the others' logits are the same numbers, and
- * the new one's never the largest. */
+/* One new, one dropped, the others in another order: the others' logits are unchanged, and the new
+ * one's never the largest. */
 static void a_replaced_symbol_changes_nothing_of_the_others(void **state)
 {
     struct xt_infer_settings old =
@@ -196,7 +197,7 @@ static void weights_without_an_alphabet_are_taken_for_what_alphabet_says(void **
     xt_network_clear(&network);
 }
 
-/* Trains on made shapes of so many classes. */
+/* Trains on synthetic shapes of `classes` classes. */
 static void open_classes(struct xt_network *network, const char *init, int classes)
 {
     struct xt_err err = {.status = XT_OK};

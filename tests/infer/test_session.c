@@ -1,4 +1,5 @@
-/* The engine behind predict, serve and libxtrain: what is sent is answered, whoever sends it. */
+/* The engine behind predict, serve and libxtrain: every picture sent is answered, from any number
+ * of threads. */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,7 +20,7 @@ enum { WIDTH = 94, HEIGHT = 24, BYTES = WIDTH * HEIGHT * 3, KINDS = 8, THREADS =
 
 static char weights[64];
 
-/* Weights of LPRNet as it begins. */
+/* Weights of a new LPRNet. */
 static int make_weights(void **state)
 {
     (void)state;
@@ -173,7 +174,7 @@ static void test_a_full_queue_refuses_and_a_flush_empties_it(void **state)
         assert_int_equal(xtrain_ready(answers[i]), 1);
         xtrain_answer_free(answers[i]);
     }
-    /* What is freed leaves its place to others; a picture that is none takes none. */
+    /* Freed answers give up their places; an invalid picture takes none. */
     for (int i = 0; i < 10; i++) {
         image.bytes = "no picture";
         image.width = 0;
@@ -204,7 +205,7 @@ static void test_a_full_queue_is_busy(void **state)
         sent++;
     assert_in_range(sent, 2, 499);
     assert_int_equal(error.status, XTRAIN_BUSY);
-    assert_non_null(strstr(error.text, "wait already"));
+    assert_non_null(strstr(error.text, "are waiting already"));
     for (int i = 0; i < sent; i++)
         xtrain_answer_free(answers[i]);
     xtrain_close(network);
@@ -228,7 +229,7 @@ static void test_closing_answers_what_was_sent(void **state)
     xtrain_answer_free(NULL);
 }
 
-/* ---- what is wrong ---- */
+/* ---- invalid arguments ---- */
 
 static void refuses(const char *file, const struct xtrain_options *options, int status,
                     const char *sentence)
@@ -323,7 +324,7 @@ static double confidence_of(struct xtrain *network, const struct xtrain_image *i
     return confidence;
 }
 
-/* A picture within a larger one, and in another order, is the same picture. */
+/* A region of a larger picture, or another channel order, gives the same pixels. */
 static void test_regions_and_orders(void **state)
 {
     (void)state;
@@ -398,7 +399,7 @@ static void test_the_log_is_the_callers(void **state)
     assert_string_equal(heard, "warning: of everything");
 }
 
-/* What the library leaves out is as predict has it. */
+/* The library's defaults are those of predict. */
 static void test_defaults_are_those_of_predict(void **state)
 {
     (void)state;

@@ -321,7 +321,7 @@ def busy():
         here = connection()
         for _ in range(10):
             status, answer, whole = post(image, over=here)
-            check(status == 200 or (status == 503 and whole.getheader("Retry-After") == "1" and "wait already" in answer["error"]),
+            check(status == 200 or (status == 503 and whole.getheader("Retry-After") == "1" and "waiting already" in answer["error"]),
                   status, answer)
             with lock:
                 codes[status] = codes.get(status, 0) + 1

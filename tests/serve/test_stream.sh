@@ -39,7 +39,7 @@ for i in 1 2 3 4 6; do
   [ "$(sed 's/.*\t\([^\t]*\t[^\t]*\t[^\t]*\)$/\1/' <<<"$line")" = "$whole" ] || fail "line $i is not the whole picture" "$line" "$whole"
 done
 [ "$(grep -c $'\t!\t' out)" = 10 ] || fail 'not ten that cannot be read' "$(cat out)"
-for sentence in 'behind a path stand 4 numbers' 'the region has no size' 'lies outside the picture' 'do not go round' 'lies far outside' \
+for sentence in 'behind a path stand 4 numbers' 'the region has no size' 'lies outside the picture' 'are not in clockwise order' 'lies far outside' \
   'numbers are finite' 'cannot open nowhere.jpg' 'not a JPEG, PNG or WebP'; do
   grep -qF "$sentence" out || fail "no \"$sentence\"" "$(cat out)"
 done

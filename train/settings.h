@@ -1,4 +1,4 @@
-/* What training is asked to be, one struct for each concern, as plain values. Strings are borrowed;
+/* The settings of training, one struct for each concern, copyable by value. Strings are borrowed;
  * NULL where not given.
  */
 #ifndef XT_TRAIN_SETTINGS_H
@@ -20,18 +20,18 @@ enum xt_sched_kind {
     XT_SCHED_COSINE,
     XT_SCHED_ONECYCLE,
 };
-/* What is done where the device is lost under a run. */
+/* What to do when the device is lost during a run. */
 enum xt_device_loss_choice { XT_LOSS_STOP, XT_LOSS_RESUME };
-/* What becomes of a step whose loss, gradients or statistics are not finite. */
+/* What to do with a step whose loss, gradients or statistics are not finite. */
 enum xt_on_nan { XT_ON_NAN_STOP, XT_ON_NAN_SKIP, XT_ON_NAN_ROLLBACK };
 enum xt_reduce_type { XT_REDUCE_F32, XT_REDUCE_BF16 };
 
 struct xt_ranks;
 /* How the weights follow from the gradients. */
 struct xt_recipe_settings {
-    int accumulate; /* batches whose gradients make one step; 0 counts as 1 */
+    int accumulate; /* batches whose gradients are summed for one step; 0 counts as 1 */
     double lr;
-    double min_lr; /* no schedule falls below it */
+    double min_lr; /* lower bound of every schedule */
     enum xt_optim_kind optim;
     double momentum;
     bool nesterov;
@@ -48,33 +48,33 @@ struct xt_recipe_settings {
     double head_lr_factor;
 };
 
-/* How long it trains, what it is evaluated by, and what becomes of it where something fails. */
+/* The run's length, its evaluation, and what to do on failures. */
 struct xt_run_settings {
     int epochs;        /* 0: not given */
-    int64_t steps;     /* 0: not given; wins over epochs */
+    int64_t steps;     /* 0: not given; takes precedence over epochs */
     double max_time;   /* seconds, 0: no limit; reached: evaluate, save, exit 0 */
     double stop_after; /* seconds, 0: no limit; reached: save, exit 75 */
-    int eval_every;    /* epochs, 0: at the end alone */
-    int patience;      /* evaluations in a row without gain, then the run ends; 0: no such end */
-    double min_delta;  /* what the accuracy must rise by to be a gain; 0: any better one is */
-    int overfit;       /* train and evaluate on so many of the images alone; 0: on all */
+    int eval_every;    /* epochs, 0: only at the end */
+    int patience;      /* stop after this many evaluations in a row without gain; 0: never */
+    double min_delta;  /* smallest rise in accuracy that is a gain; 0: any rise */
+    int overfit;       /* train and evaluate on only N of the images; 0: on all */
     enum xt_on_nan on_nan;
     enum xt_device_loss_choice on_device_loss;
-    double device_timeout; /* seconds; 0: by the length of the steps */
+    double device_timeout; /* seconds; 0: derived from the step time */
 };
 
-/* Several processes that train as one. */
+/* Data-parallel training by several processes. */
 struct xt_rank_settings {
-    bool sync_bn;                    /* batch norms over the images of all */
-    int bucket;                      /* MiB of gradients that are sent together */
-    enum xt_reduce_type reduce_type; /* that they are sent in */
-    double timeout;                  /* seconds that one waits for the others; 0: no limit */
+    bool sync_bn;                    /* batch norm statistics over the images of all ranks */
+    int bucket;                      /* MiB of gradients per all-reduce */
+    enum xt_reduce_type reduce_type; /* in which they are reduced */
+    double timeout;                  /* seconds to wait for the other ranks; 0: no limit */
 };
 
-/* What a trainer is made by. */
+/* All settings of a trainer. */
 struct xt_train_settings {
-    struct xt_run_lister lister; /* what a checkpoint records of the options */
-    /* the processes that train together (ranks/ranks.h); NULL: this one, alone */
+    struct xt_run_lister lister; /* lists the options that a checkpoint records */
+    /* the communicator (ranks/ranks.h); NULL: a single process */
     struct xt_ranks *ranks;
 
     struct xt_data_settings data;

@@ -1,7 +1,7 @@
 /* Training: batches from the loader through the network, the loss, the backward pass, the update;
  * evaluation, checkpoints and the record in the run's folder.
  *
- * The trainer shows nothing itself: it tells its observer, and whoever asks gets a summary. One
+ * The trainer prints nothing itself: it notifies its observer, and gives a summary on request. One
  * thread; the loader and the ops have threads of their own.
  */
 #ifndef XT_TRAIN_TRAINER_H
@@ -25,8 +25,8 @@
 #include "train/settings.h"
 #include "train/watch/slow.h"
 
-/* Where the run is; `loss` is the mean since the last line of the record, `images_per_s` and `wait`
- * are since then or the last evaluation. */
+/* Progress of the run; `loss` is the mean since the last line of the record, `images_per_s` and
+ * `wait` since then or since the last evaluation. */
 struct xt_train_progress {
     int64_t step; /* done */
     int64_t steps;
@@ -39,7 +39,7 @@ struct xt_train_progress {
     double seconds_left;
     double loss_scale; /* 0: none */
     int64_t skipped;   /* steps whose gradients were not finite at that scale */
-    const struct xt_monitor_figures *device; /* NULL: there is nothing to watch, as on the CPU */
+    const struct xt_monitor_figures *device; /* NULL: no monitor, as on the CPU */
     bool log_step;                           /* this step is one of --log-every */
     bool of_average;                         /* an evaluation: of the weights' moving average */
 };
@@ -51,20 +51,20 @@ struct xt_train_observer {
                       const struct xt_evaluation *evaluation, bool best);
 };
 
-/* What the parts of one step took: the working copies of the weights count as forward, clipping as
+/* Seconds by phase of one step: the working copies of the weights count as forward, clipping as
  * update. */
 struct xt_step_seconds {
     double forward, loss, backward, update;
 };
 
-/* Why a run that is done is done. */
+/* Why a run is complete. */
 enum xt_train_end { XT_END_STEPS, XT_END_TIME, XT_END_PATIENCE, XT_END_LEARNT /* --overfit */ };
 
-/* ---- what is told of a run, at any time; pointers are the trainer's ---- */
+/* ---- summaries of a run, at any time; pointers are the trainer's ---- */
 
 struct xt_run_plan {
     const char *data; /* descriptions */
-    const char *val;  /* NULL: nothing is evaluated */
+    const char *val;  /* NULL: no evaluation */
     int batch;        /* images, of all ranks */
     int step_images;  /* of all batches of a step */
     int64_t epoch_steps;
@@ -77,14 +77,14 @@ struct xt_run_state {
     int64_t saved_step;     /* of the newest checkpoint; -1: none */
     int64_t evaluated_step; /* -1: none */
     enum xt_train_end end;
-    bool diverged; /* the last error is of numbers that are not finite */
+    bool diverged; /* the last error is a non-finite number */
 };
 
 struct xt_run_best {
     int64_t step; /* -1: none; 0: the given weights */
     double accuracy;
-    bool is_average; /* it is the weights' moving average */
-    bool is_learnt;  /* all images were answered right: what --overfit is for */
+    bool is_average; /* of the weights' moving average */
+    bool is_learnt;  /* every prediction is correct, the goal of --overfit */
 };
 
 struct xt_run_times {
@@ -94,14 +94,14 @@ struct xt_run_times {
     struct xt_run_costs costs;
     struct xt_span prepare;      /* batch slots and optimizer, their kernels too */
     struct xt_span first_step;   /* of this process */
-    struct xt_step_seconds step; /* the last one */
+    struct xt_step_seconds step; /* the last step's */
 };
 
-/* What did not go as it should, over all starts. */
+/* Anomalies, over all starts. */
 struct xt_run_watch {
     int64_t spikes;       /* of the loss */
     int64_t skipped;      /* steps whose gradients were not finite at the loss scale */
-    int64_t left_out;     /* steps, by --on-nan skip */
+    int64_t nan_skips;    /* steps, by --on-nan skip */
     int64_t without_gain; /* evaluations, since the last gain */
     double lr_factor;     /* by rollbacks */
     double loss_scale;    /* 0: none */
@@ -109,18 +109,18 @@ struct xt_run_watch {
 };
 
 struct xt_run_device {
-    bool is_watched; /* an XPU is */
+    bool is_watched; /* an XPU is monitored */
     const struct xt_monitor_figures *figures;
-    const char *no_energy;        /* why energy is not measured; "": it is */
-    struct xt_transfers crossed;  /* the bus, in steps of this process; nothing on the CPU */
-    struct xt_guard_counts asked; /* of an XPU, likewise */
+    const char *no_energy;         /* why energy is not measured; "": it is */
+    struct xt_transfers transfers; /* host-device, in steps of this process; zero on the CPU */
+    struct xt_guard_counts asked;  /* calls to the XPU, likewise */
 };
 
 /* How weights are updated. */
 struct xt_run_update {
     const char *optimizer;  /* as --optim names it */
-    int states;             /* arrays that it keeps */
-    bool on_device;         /* by the device's primitives, not by loops */
+    int states;             /* state arrays */
+    bool on_device;         /* by oneDNN primitives, not by loops */
     bool averages, sums;    /* a moving average of the weights, gradients of several batches */
     size_t upload_bytes;    /* of a batch */
     bool upload_is_copied;  /* to pinned memory */
@@ -133,7 +133,7 @@ struct xt_run_summary {
     const struct xt_network *network;
     const struct xt_objective *objective;
     const struct xt_run_folder *folder;
-    const struct xt_evaluation *evaluation; /* the last; no images: none */
+    const struct xt_evaluation *evaluation; /* the last; no images: there was none */
     const struct xt_evaluation *average;    /* of the moving average, at the same step */
     struct xt_run_plan plan;
     struct xt_run_state state;
@@ -148,20 +148,20 @@ struct xt_run_summary {
 
 struct xt_trainer;
 
-/* One that holds nothing yet; `settings` outlive it. */
+/* An empty trainer; `settings` outlive it. */
 enum xt_status xt_trainer_create(struct xt_trainer **out, const struct xt_train_settings *settings,
                                  struct xt_err *err);
 /* NULL is allowed. */
 void xt_trainer_destroy(struct xt_trainer *trainer);
 
-/* Opens data and network and works out the plan of the run; nothing is written. Once; after a
- * failure the trainer can only be asked for a summary and destroyed. */
+/* Opens data and network and computes the plan of the run; writes nothing. Once; after a failure
+ * only the summary and destroy may be called. */
 enum xt_status xt_trainer_prepare(struct xt_trainer *trainer, struct xt_err *err);
 
-/* What a prepared trainer takes of memory, and will take. */
+/* Memory that a prepared trainer uses, and will use. */
 struct xt_memory_plan xt_trainer_memory_plan(const struct xt_trainer *trainer);
 
-/* Opens the run's folder and record, and goes on from a checkpoint where --resume says so. */
+/* Opens the run's folder and record, and resumes from a checkpoint with --resume. */
 enum xt_status xt_trainer_open_run(struct xt_trainer *trainer, struct xt_err *err);
 
 /* Trains to the end of the run, --max-time, --stop-after or a signal. Returns XT_OK when done
@@ -172,19 +172,19 @@ enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_
 
 struct xt_run_summary xt_trainer_summary(const struct xt_trainer *trainer);
 
-/* --overfit: the images that all ranks read wrong. The caller has initialised `errors`. */
+/* --overfit: the wrong predictions of all ranks. The caller has initialised `errors`. */
 enum xt_status xt_trainer_list_wrong(struct xt_trainer *trainer, struct xt_errors *errors,
                                      struct xt_err *err);
 /* The path of one of them. */
 void xt_trainer_image_name(const struct xt_trainer *trainer, size_t index, char *out, size_t size);
 
-/* ---- for benches: single steps of a prepared trainer ---- */
+/* ---- for benchmarks: single steps of a prepared trainer ---- */
 
 /* On one batch: forward, loss, backward, update. */
 enum xt_status xt_trainer_step(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
                                double *loss, struct xt_err *err);
 struct xt_network *xt_trainer_network(struct xt_trainer *trainer);
-/* The slots through which batches come to the device. */
+/* The slots through which batches are uploaded to the device. */
 struct xt_upload *xt_trainer_upload(struct xt_trainer *trainer);
 
 #endif

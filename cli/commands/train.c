@@ -354,13 +354,13 @@ static void add_device(struct xt_report *report, const struct xt_run_summary *ru
     xt_monitor_format_run(run->device.figures, device, sizeof device);
     if (*device)
         xt_report_line(report, "device: %s", device);
-    char crossed[256];
+    char transfers[256];
     int64_t steps = run->state.step - run->state.start_step;
-    xt_transfers_format(&run->device.crossed, steps, crossed, sizeof crossed);
-    if (!*crossed)
+    xt_transfers_format(&run->device.transfers, steps, transfers, sizeof transfers);
+    if (!*transfers)
         return;
     const struct xt_guard_counts *asked = &run->device.asked;
-    xt_report_line(report, "crossed the bus in each step: %s", crossed);
+    xt_report_line(report, "transferred in each step: %s", transfers);
     xt_report_line(report, "asked of the device in each step: %.0f primitives, %.1f waits for it",
                    (double)asked->primitives / (double)steps, (double)asked->waits / (double)steps);
 }
@@ -384,10 +384,10 @@ static void add_watch(struct xt_report *report, const struct xt_run_summary *run
         xt_report_line(report, "%s: losses far above those before, see `spikes` in metrics.jsonl",
                        xt_count(run->watch.spikes, "loss spike").text);
     if (s->run.on_nan == XT_ON_NAN_SKIP)
-        xt_report_add(report, "left_out_steps", NULL, "%lld", (long long)run->watch.left_out);
-    if (run->watch.left_out)
-        xt_report_line(report, "%s left out by --on-nan skip",
-                       xt_count(run->watch.left_out, "step").text);
+        xt_report_add(report, "left_out_steps", NULL, "%lld", (long long)run->watch.nan_skips);
+    if (run->watch.nan_skips)
+        xt_report_line(report, "%s skipped by --on-nan skip",
+                       xt_count(run->watch.nan_skips, "step").text);
     if (run->watch.lr_factor != 1) {
         xt_report_add(report, "lr_factor", NULL, "%f", run->watch.lr_factor);
         xt_report_line(report, "--on-nan rollback has lowered the rate: to %g of --lr",

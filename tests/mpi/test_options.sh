@@ -33,7 +33,7 @@ expect 1 'of 8 images were learnt' "${two[@]}" "${few[@]}" --out few-two
 
 # At such a rate it diverges: they leave out the same steps, and go back to the same checkpoint.
 wild=("${run[@]}" --steps 60 --optim sgd --lr 1000 --clip 0 --sched constant)
-expect 1 'it is the last of 10 steps in a row that --on-nan skip left out' "${two[@]}" "${wild[@]}" --on-nan skip --out skip
+expect 1 'it is the last of 10 steps in a row that --on-nan skip skipped' "${two[@]}" "${wild[@]}" --on-nan skip --out skip
 expect 1 '3 times it went back to the checkpoint before (--on-nan rollback), the last time at ' \
   "${two[@]}" "${wild[@]}" --save-every 1000 --on-nan rollback --no-sync-bn --out back
 [ "$(grep -c 'error:' <<<"$said")" = 1 ] && grep -q '"rolled_back_to":0,"lr_factor":0.125' back/metrics.jsonl ||

@@ -45,7 +45,7 @@ static double log_softmax(const double *row, int classes, int k)
     return row[k] - max - log(sum);
 }
 
-/* -ln P(label), every one of classes^t paths looked at. */
+/* -ln P(label), by enumeration of all classes^t paths. */
 static double enumerated_loss(const double *logits, int t, int classes, int blank, const int *label,
                               int length)
 {
@@ -265,7 +265,7 @@ static void a_logit_that_is_not_a_number_shows_in_the_loss(void **state)
     xt_ctc_destroy(ctc);
 }
 
-/* PyTorch's logits and loss; its logits are [n][classes][t], its labels end to end. */
+/* PyTorch's logits and loss; its logits are [n][classes][t], its labels concatenated. */
 static void the_golden_loss_comes_out(void **state)
 {
     (void)state;

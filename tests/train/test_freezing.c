@@ -1,4 +1,4 @@
-/* --freeze-until and --head-lr-factor, by what training does to the parameters. */
+/* --freeze-until and --head-lr-factor, by their effect on the parameters. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +73,7 @@ static void frozen_layers_keep_every_bit_and_the_others_learn(void **state)
     struct run run = {0};
     train(&run, &settings);
     struct xt_params *params = &run.trainer.network.params;
-    int kept = 0;
+    int unchanged = 0;
     int learnt = 0;
     for (int i = 0; i < params->count; i++) {
         const struct xt_param *param = &params->items[i];
@@ -84,10 +84,10 @@ static void frozen_layers_keep_every_bit_and_the_others_learn(void **state)
                            param->floats * sizeof(float)) == 0;
         if (same == learns)
             fail_msg("%s has %s", param->name, same ? "stayed the same" : "changed");
-        kept += same;
+        unchanged += same;
         learnt += !same;
     }
-    assert_true(kept > 100 && learnt > 40);
+    assert_true(unchanged > 100 && learnt > 40);
     clear(&run);
 }
 

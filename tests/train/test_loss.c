@@ -1,4 +1,4 @@
-/* The loss of classes, with labels that mixup mixes, against plain sums. */
+/* The loss of classes, with mixup labels, against reference sums. */
 #include <math.h>
 
 #include "support.h"

@@ -1,4 +1,4 @@
-/* Updates against PyTorch's formulas, written as plain loops in double. */
+/* Updates against PyTorch's formulas, as reference loops in double. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,14 +15,14 @@
 
 enum { COUNT = 1537, STEPS = 5 };
 
-struct plain {
+struct reference {
     double value;
     double first; /* momentum buffer, mean */
     double square;
 };
 
-static void plain_sgd(struct plain *p, const struct xt_optim *o, double g, double wd, double lr,
-                      int step)
+static void reference_sgd(struct reference *p, const struct xt_optim *o, double g, double wd,
+                          double lr, int step)
 {
     g += wd * p->value;
     if (o->momentum != 0) {
@@ -32,8 +32,8 @@ static void plain_sgd(struct plain *p, const struct xt_optim *o, double g, doubl
     p->value -= lr * g;
 }
 
-static void plain_adam(struct plain *p, const struct xt_optim *o, double g, double wd, double lr,
-                       int step)
+static void reference_adam(struct reference *p, const struct xt_optim *o, double g, double wd,
+                           double lr, int step)
 {
     if (o->kind == XT_OPTIM_ADAMW)
         p->value *= 1 - lr * wd;
@@ -46,7 +46,8 @@ static void plain_adam(struct plain *p, const struct xt_optim *o, double g, doub
     p->value -= lr * mean / (sqrt(square) + 1e-8);
 }
 
-static void plain_rmsprop(struct plain *p, const struct xt_optim *o, double g, double wd, double lr)
+static void reference_rmsprop(struct reference *p, const struct xt_optim *o, double g, double wd,
+                              double lr)
 {
     g += wd * p->value;
     p->square = 0.9 * p->square + 0.1 * g * g;
@@ -56,15 +57,15 @@ static void plain_rmsprop(struct plain *p, const struct xt_optim *o, double g, d
     p->value -= lr * scaled;
 }
 
-static void plain_update(struct plain *p, const struct xt_optim *o, double g, double wd, double lr,
-                         int step)
+static void reference_update(struct reference *p, const struct xt_optim *o, double g, double wd,
+                             double lr, int step)
 {
     if (o->kind == XT_OPTIM_SGD)
-        plain_sgd(p, o, g, wd, lr, step);
+        reference_sgd(p, o, g, wd, lr, step);
     else if (o->kind == XT_OPTIM_RMSPROP)
-        plain_rmsprop(p, o, g, wd, lr);
+        reference_rmsprop(p, o, g, wd, lr);
     else
-        plain_adam(p, o, g, wd, lr, step);
+        reference_adam(p, o, g, wd, lr, step);
 }
 
 static void fill(float *out, size_t count, uint64_t seed)
@@ -86,26 +87,26 @@ static void follows_the_formula(struct xt_optim optim)
     float values[COUNT];
     float grads[COUNT];
     float state[2][COUNT] = {{0}};
-    struct plain plain[COUNT] = {{0}};
+    struct reference reference[COUNT] = {{0}};
     const float scale = 0.5f;
     for (int i = 0; i < xt_optim_states(optim.kind, optim.momentum); i++)
         optim.state[i] = state[i];
     fill(values, COUNT, 1);
     for (int i = 0; i < COUNT; i++)
-        plain[i].value = (double)values[i];
+        reference[i].value = (double)values[i];
     for (int step = 0; step < STEPS; step++) {
         double lr = 0.01 * (step + 1);
         fill(grads, COUNT, (uint64_t)step + 2);
         xt_optim_update(&optim, values, grads, ranges, 3, lr, scale);
         for (int r = 0; r < 2; r++)
             for (size_t i = ranges[r].offset; i < ranges[r].offset + ranges[r].count; i++)
-                plain_update(&plain[i], &optim, (double)(grads[i] * scale),
-                             ranges[r].decay ? optim.weight_decay : 0,
-                             lr * (double)ranges[r].lr_factor, step);
+                reference_update(&reference[i], &optim, (double)(grads[i] * scale),
+                                 ranges[r].decay ? optim.weight_decay : 0,
+                                 lr * (double)ranges[r].lr_factor, step);
     }
     assert_int_equal(optim.step, STEPS);
     for (int i = 0; i < COUNT; i++)
-        assert_true(fabs((double)values[i] - plain[i].value) < 2e-6);
+        assert_true(fabs((double)values[i] - reference[i].value) < 2e-6);
 }
 
 static void sgd_follows_its_formula(void **state)

@@ -17,7 +17,7 @@ static struct xt_infer_settings settings_of(const char *init)
                                       .device.threads = 1};
 }
 
-/* A network for training on made shapes of this many classes. */
+/* A network for training on synthetic shapes of this many classes. */
 static enum xt_status train_on(struct xt_network *network, const struct xt_infer_settings *settings,
                                int classes, struct xt_err *err)
 {
@@ -126,7 +126,8 @@ static void a_head_called_fc_0_is_the_head(void **state)
     xt_network_clear(&first);
 }
 
-/* Weights from elsewhere say nothing, and are torchvision's; ours say it, also to evaluation. */
+/* Foreign weights do not state their normalisation, which is torchvision's; ours do, also for
+ * evaluation. */
 static void pixels_are_normalised_as_the_weights_say_or_are(void **state)
 {
     struct xt_err err;

@@ -131,7 +131,7 @@ static void onecycle_is_that_of_pytorch(void **state)
     assert_lr(&schedule, 64, (1e-4 + last) / 2);
     assert_lr(&schedule, 80, last + (1e-4 - last) / 2 * (1 + cos(M_PI * 51 / 70)));
     assert_lr(&schedule, 99, last);
-    /* A rising part that ends between two steps: 0.25 * 10 - 1 = 1.5. */
+    /* A rising part that stops between two steps: 0.25 * 10 - 1 = 1.5. */
     settings.warmup = 0.25;
     schedule = schedule_of(&settings, 10, 10);
     assert_lr(&schedule, 1, 1e-4 + (first - 1e-4) / 2 * (1 + cos(M_PI / 1.5)));

@@ -1,5 +1,5 @@
-/* What makes a run slow, judged from made-up records: each finding, with its remedy, and nothing of
- * what is not known. */
+/* What makes a run slow, judged from constructed records: each finding with its remedy, none from
+ * unknown facts. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "support.h"
 #include "train/watch/slow_watch.h"
 
-/* An Arc in bf16 of which everything is known and well. */
+/* An Arc in bf16; all facts known, nothing slow. */
 static struct xt_slow_facts healthy(void)
 {
     return (struct xt_slow_facts){
@@ -134,11 +134,11 @@ static void launches_that_fill_the_step_while_the_gpu_is_idle(void **state)
     assert_finding(&facts, XT_SLOW_LAUNCHES, "the GPU is done as soon as it has all", "--batch");
 
     struct xt_slow slow;
-    facts.busy = 0.95; /* the counters say that it is at work all the same */
+    facts.busy = 0.95; /* the counters show that it is busy nevertheless */
     xt_slow_judge(&facts, &slow);
     assert_int_equal(slow.count, 0);
     facts.busy = 0.6;
-    facts.waits = 0.004; /* the host waits: the GPU is what takes the time */
+    facts.waits = 0.004; /* the host waits: the GPU is the bottleneck */
     xt_slow_judge(&facts, &slow);
     assert_int_equal(slow.count, 0);
 }
@@ -163,7 +163,7 @@ static void a_gpu_idle_for_another_reason(void **state)
     assert_finding(&facts, XT_SLOW_IDLE, "idle 70 %", "the host's loss takes 40 % of a step");
 }
 
-static void what_is_not_known_is_left_out_with_its_reason(void **state)
+static void unknown_facts_are_omitted_with_their_reason(void **state)
 {
     (void)state;
     struct xt_slow slow;
@@ -203,9 +203,9 @@ static void several_findings_stand_in_one_order(void **state)
     assert_string_equal(xt_slow_cause_key(slow.found[2].cause), "resizable_bar");
 }
 
-/* ---- gathering ---- */
+/* ---- collection of facts ---- */
 
-/* A step, with what the monitor says of the GPU. */
+/* A step, with the monitor's figures of the GPU. */
 static void step(struct xt_slow_watch *watch, int readings, double busy)
 {
     const struct xt_monitor_figures device = {.readings = readings,
@@ -274,7 +274,7 @@ int main(void)
         cmocka_unit_test(launches_that_fill_the_step_while_the_gpu_is_idle),
         cmocka_unit_test(waiting_for_images_is_the_loader_and_explains_an_idle_gpu),
         cmocka_unit_test(a_gpu_idle_for_another_reason),
-        cmocka_unit_test(what_is_not_known_is_left_out_with_its_reason),
+        cmocka_unit_test(unknown_facts_are_omitted_with_their_reason),
         cmocka_unit_test(several_findings_stand_in_one_order),
         cmocka_unit_test(readings_count_that_are_of_steps_alone),
         cmocka_unit_test(waiting_for_a_loader_that_takes_more_threads_later_does_not_count),

@@ -1,4 +1,4 @@
-/* Softmax cross entropy against plain sums in double and against finite differences. */
+/* Softmax cross entropy against reference sums in double and against finite differences. */
 #include <math.h>
 #include <omp.h>
 
@@ -21,8 +21,8 @@ static void fill(float *logits, int count)
     }
 }
 
-/* The definition, straight: minus the sum of q ln p. */
-static double plain_loss(const float *logits, int sample, const struct xt_softmax_targets *t)
+/* The definition: minus the sum of q ln p. */
+static double reference_loss(const float *logits, int sample, const struct xt_softmax_targets *t)
 {
     const float *z = logits + sample * CLASSES;
     double sum = 0;
@@ -48,7 +48,7 @@ static void check_against_plain(const struct xt_softmax_targets *targets)
     double mean = xt_softmax_loss(logits, N, CLASSES, targets, losses, NULL);
     double sum = 0;
     for (int i = 0; i < N; i++) {
-        double wanted = plain_loss(logits, i, targets);
+        double wanted = reference_loss(logits, i, targets);
         assert_true(fabs((double)losses[i] - wanted) < 1e-5);
         sum += wanted;
     }
@@ -66,9 +66,9 @@ static void check_gradient(const struct xt_softmax_targets *targets)
         float old = logits[i];
         float step = 1e-2f;
         logits[i] = old + step;
-        double above = plain_loss(logits, i / CLASSES, targets);
+        double above = reference_loss(logits, i / CLASSES, targets);
         logits[i] = old - step;
-        double below = plain_loss(logits, i / CLASSES, targets);
+        double below = reference_loss(logits, i / CLASSES, targets);
         logits[i] = old;
         double wanted = (above - below) / (2 * (double)step) / N;
         assert_true(fabs((double)grad[i] - wanted) < 1e-5);
@@ -116,8 +116,8 @@ static void a_negative_label_does_not_count(void **state)
     float losses[N];
     fill(logits, N * CLASSES);
     double mean = xt_softmax_loss(logits, N, CLASSES, &targets, losses, grad);
-    double wanted = (plain_loss(logits, 0, &hard) + plain_loss(logits, 2, &hard) +
-                     plain_loss(logits, 4, &hard)) /
+    double wanted = (reference_loss(logits, 0, &hard) + reference_loss(logits, 2, &hard) +
+                     reference_loss(logits, 4, &hard)) /
                     3;
     assert_true(fabs(mean - wanted) < 1e-5);
     for (int k = 0; k < CLASSES; k++)

@@ -1,4 +1,4 @@
-/* What one step does to the weights, and in which order a checkpoint comes to the disk. */
+/* The effect of one step on the weights, and the order in which a checkpoint is written. */
 #include "disk_calls.h"
 #include "support.h"
 
@@ -97,7 +97,7 @@ static void a_step_of_two_batches_is_as_long_as_one_of_a_large_batch(void **stat
     xt_trainer_clear(&parts);
 }
 
-/* What the record says must not be younger than the checkpoint, also when the power fails. */
+/* The record must be synced before the checkpoint is written, in case of a power failure. */
 static void the_record_is_on_the_disk_before_the_checkpoint(void **state)
 {
     const struct xt_train_settings settings = one_step(support_path(*state, "run"));

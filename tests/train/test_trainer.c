@@ -57,7 +57,7 @@ static double peak_memory(void)
     return 1024.0 * (double)usage.ru_maxrss;
 }
 
-/* First of all tests: the peak is the process's. */
+/* Must be the first test: the peak is the process's. */
 static void the_memory_plan_is_within_5_percent_of_the_peak(void **state)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -108,7 +108,7 @@ static void a_batch_beyond_the_memory_is_refused_with_one_that_fits(void **state
     assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_ERR_MEMORY);
     support_assert_error(&err, XT_ERR_MEMORY, " fits, which --batch auto finds");
     xt_trainer_clear(&trainer);
-    /* It is planned, and not tried: the norms' sums alone would be 2 GB. */
+    /* It is planned, not allocated: the norms' sums alone would be 2 GB. */
     assert_true(peak_memory() - before < 1e9);
 }
 
@@ -138,19 +138,19 @@ static void one_step(struct xt_trainer *trainer, const struct xt_train_settings 
 /* Powers of two are exact, and so small a network's gradients are far from the ends of float32. */
 static void scaling_the_loss_changes_no_weight(void **state)
 {
-    struct xt_train_settings settings = small_run(support_path(*state, "plain"));
-    struct xt_trainer plain;
+    struct xt_train_settings settings = small_run(support_path(*state, "unscaled"));
+    struct xt_trainer unscaled;
     struct xt_trainer scaled;
     settings.recipe.optim = XT_OPTIM_SGD;
     settings.recipe.clip = 5;
-    one_step(&plain, &settings, 0);
+    one_step(&unscaled, &settings, 0);
     settings.record.out = support_path(*state, "scaled");
     one_step(&scaled, &settings, 65536);
-    assert_memory_equal(scaled.network.params.values, plain.network.params.values,
-                        plain.network.params.value_floats * sizeof(float));
+    assert_memory_equal(scaled.network.params.values, unscaled.network.params.values,
+                        unscaled.network.params.value_floats * sizeof(float));
     assert_int_equal(scaled.scaler.skipped, 0);
     xt_trainer_clear(&scaled);
-    xt_trainer_clear(&plain);
+    xt_trainer_clear(&unscaled);
 }
 
 static void a_step_whose_scaled_gradients_overflow_is_skipped(void **state)
@@ -241,7 +241,7 @@ static void given_weights_are_evaluated_first_and_may_be_the_best(void **state)
     assert_same_file(settings.network.init, support_path(second, "best.safetensors"));
     assert_int_equal(count_in_record(second, "{\"step\":0,\"epoch\":0,"), 1);
 
-    /* Begun again for want of a checkpoint: the record has the line once. */
+    /* Restarted, as there is no checkpoint: the record has the line once. */
     assert_int_equal(remove(support_path(second, "state-00000002.safetensors")), 0);
     settings.record.resume = "auto";
     open_and_run(&trainer, &settings);
@@ -268,7 +268,7 @@ static void of_equal_accuracies_characters_and_then_the_loss_decide(void **state
     assert_true(xt_selection_metric_is_better(&best, &(struct xt_selection_metric){0.5, 0.8, NAN}));
 }
 
-/* From scratch no plate is read yet, and not one character: the loss alone falls. */
+/* From scratch neither plates nor characters are correct yet: only the loss falls. */
 static void of_many_zeros_the_one_with_the_least_loss_is_the_best(void **state)
 {
     struct xt_train_settings settings = small_run(support_path(*state, "run"));
@@ -288,7 +288,7 @@ static void of_many_zeros_the_one_with_the_least_loss_is_the_best(void **state)
     xt_trainer_clear(&trainer);
 }
 
-/* A batch's own statistics hide it: the loss stays a number. */
+/* A batch's own statistics hide it: the loss stays finite. */
 static void running_statistics_that_overflow_end_the_run(void **state)
 {
     const char *run = support_path(*state, "run");
@@ -303,7 +303,7 @@ static void running_statistics_that_overflow_end_the_run(void **state)
     params->version++;
     assert_int_equal(xt_trainer_run(&trainer, &(struct xt_train_observer){0}, &err), XT_ERR_RUN);
     support_assert_error(&err, XT_ERR_RUN,
-                         "backbone.1.running_var is infinite or not a number by "
+                         "backbone.1.running_var is infinite or NaN by "
                          "step 1");
     xt_trainer_clear(&trainer);
     assert_false(xt_file_exists(support_path(run, "last.safetensors")));
@@ -337,7 +337,7 @@ static void another_alphabet_cannot_go_on_with_a_run(void **state)
     xt_trainer_clear(&trainer);
 }
 
-/* An XPU's kernels are made for batch norms that learn, or for those that do not. */
+/* An XPU's kernels are created for batch norms that learn, or for frozen ones. */
 static void frozen_batch_norms_stay_frozen_from_the_building_on(void **state)
 {
     struct xt_train_settings settings = small_run(support_path(*state, "run"));
@@ -361,7 +361,7 @@ static void frozen_batch_norms_stay_frozen_from_the_building_on(void **state)
     }
 }
 
-/* What trained on between the reading of the checkpoint and the folder's lock. */
+/* Another process trains on between the reading of the checkpoint and the folder's lock. */
 static void a_checkpoint_that_came_meanwhile_is_not_set_aside(void **state)
 {
     const char *run = support_path(*state, "run");
@@ -483,7 +483,7 @@ static void counters_that_cannot_be_are_refused(void **state)
 
 /* ---- several batches a step ---- */
 
-/* The values after so many steps of batch * accumulate images; gradients clipped by the sum. */
+/* The values after N steps of batch * accumulate images; gradients clipped by the sum's norm. */
 static void train_frozen(const char *run, int batch, int accumulate, enum xt_optim_kind optim,
                          struct xt_trainer *trainer)
 {
@@ -523,7 +523,7 @@ static void accumulated_batches_are_the_large_batch(void **state)
         assert_int_equal(parts.epoch_steps, large.epoch_steps); /* 24 images: 2, not 12 / 5 */
         assert_int_equal(parts.optim.step, 5);
         double difference = largest_difference(&large.network.params, &parts.network.params);
-        /* Adam makes as large a step of a gradient that is rounding alone. */
+        /* Adam's step is as large for a gradient that is only rounding error. */
         if (difference > (kinds[i] == XT_OPTIM_SGD ? 2e-6 : 5e-3) || difference == 0)
             fail_msg("%zu: values differ by %g", i, difference);
         assert_true(fabs(parts.last_evaluation.loss / large.last_evaluation.loss - 1) < 1e-4);
@@ -701,10 +701,10 @@ static void a_run_without_gain_ends_and_stays_ended(void **state)
     xt_trainer_clear(&trainer);
 }
 
-/* ---- numbers that are none ---- */
+/* ---- non-finite numbers ---- */
 
-/* From step `at` on, until it is put right, a norm's scale is no number. (A ReLU within a
- * convolution would make 0 of it.) */
+/* From step `at` until it is restored, a norm's scale is NaN. (A ReLU fused into a convolution
+ * would turn it into 0.) */
 struct poison {
     struct xt_trainer *trainer;
     int64_t at;
@@ -755,12 +755,12 @@ static void a_number_that_is_none_is_named_where_it_begins(void **state)
     settings.run.steps = 9;
     assert_int_equal(run_poisoned(&trainer, &settings, &poison, &err), XT_ERR_RUN);
     support_assert_error(&err, XT_ERR_RUN,
-                         "a gradient of step 4 is not a number; it begins in the weights "
+                         "a gradient of step 4 is not finite; it begins in the weights "
                          "backbone.9.weight, 1 of ");
     xt_trainer_clear(&trainer);
 }
 
-/* Weights far too large: the squares of what comes of them are beyond float32. */
+/* Weights far too large: the squares of their outputs exceed float32. */
 static void an_overflow_is_named_by_its_layer(void **state)
 {
     struct xt_train_settings settings = small_run(support_path(*state, "run"));
@@ -825,8 +825,8 @@ static void a_rollback_that_does_not_help_ends_the_run(void **state)
     xt_trainer_clear(&trainer);
 }
 
-/* A label that no alignment has gives a loss that is none, in that batch alone. */
-static void a_step_left_out_changes_nothing(void **state)
+/* A label that cannot be aligned gives a non-finite loss, in that batch only. */
+static void a_skipped_step_changes_nothing(void **state)
 {
     struct xt_train_settings settings = small_run(support_path(*state, "run"));
     struct xt_trainer trainer;
@@ -861,7 +861,7 @@ static void a_step_left_out_changes_nothing(void **state)
     assert_int_equal(xt_trainer_step(&trainer, &batch, &loss, &err), XT_OK);
     assert_true(isfinite(loss));
     assert_int_equal(trainer.optim.step, 1);
-    assert_int_equal(trainer.left_out, 9);
+    assert_int_equal(trainer.nan_skips, 9);
     *poisoned(&poison) = NAN;
     params->version++;
     for (int i = 1; i < 10; i++)
@@ -874,7 +874,7 @@ static void a_step_left_out_changes_nothing(void **state)
     xt_trainer_clear(&trainer);
 }
 
-/* ---- activations made again ---- */
+/* ---- recomputed activations ---- */
 
 static double activations(const struct xt_train_settings *settings, const char *run, bool recompute,
                           struct xt_trainer *trainer)
@@ -886,7 +886,7 @@ static double activations(const struct xt_train_settings *settings, const char *
     return xt_trainer_memory_plan(trainer).host.parts[XT_MEMORY_ACTIVATIONS];
 }
 
-static void what_is_made_again_has_the_same_bits_and_needs_less(void **state)
+static void recomputed_activations_have_the_same_bits_and_need_less(void **state)
 {
     const struct {
         const char *model, *data;
@@ -900,8 +900,8 @@ static void what_is_made_again_has_the_same_bits_and_needs_less(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct xt_train_settings settings = small_run(NULL);
-        struct xt_trainer kept;
-        struct xt_trainer again;
+        struct xt_trainer stored;
+        struct xt_trainer recomputed;
         char names[2][16];
         settings.network.model = cases[i].model;
         settings.data.images = cases[i].data;
@@ -910,20 +910,20 @@ static void what_is_made_again_has_the_same_bits_and_needs_less(void **state)
         settings.data.val = NULL;
         settings.network.batch = 8;
         settings.recipe.dropout = 0.3;
-        snprintf(names[0], sizeof names[0], "kept%zu", i);
-        snprintf(names[1], sizeof names[1], "again%zu", i);
+        snprintf(names[0], sizeof names[0], "stored%zu", i);
+        snprintf(names[1], sizeof names[1], "recomputed%zu", i);
         xt_log_set_level(XT_LOG_QUIET);
-        double all = activations(&settings, support_path(*state, names[0]), false, &kept);
-        double rest = activations(&settings, support_path(*state, names[1]), true, &again);
+        double all = activations(&settings, support_path(*state, names[0]), false, &stored);
+        double rest = activations(&settings, support_path(*state, names[1]), true, &recomputed);
         xt_log_set_level(XT_LOG_NORMAL);
-        assert_memory_equal(again.network.params.values, kept.network.params.values,
-                            kept.network.params.value_floats * sizeof(float));
-        assert_memory_equal(again.network.params.stats, kept.network.params.stats,
-                            kept.network.params.stat_floats * sizeof(float));
+        assert_memory_equal(recomputed.network.params.values, stored.network.params.values,
+                            stored.network.params.value_floats * sizeof(float));
+        assert_memory_equal(recomputed.network.params.stats, stored.network.params.stats,
+                            stored.network.params.stat_floats * sizeof(float));
         if (rest > cases[i].share * all)
             fail_msg("%s: %g MB instead of %g MB", cases[i].model, rest / 1e6, all / 1e6);
-        xt_trainer_clear(&kept);
-        xt_trainer_clear(&again);
+        xt_trainer_clear(&stored);
+        xt_trainer_clear(&recomputed);
     }
 }
 
@@ -957,8 +957,8 @@ int main(void)
         TEST(an_overflow_is_named_by_its_layer),
         TEST(a_rollback_goes_on_from_the_checkpoint_at_half_the_rate),
         TEST(a_rollback_that_does_not_help_ends_the_run),
-        TEST(a_step_left_out_changes_nothing),
-        TEST(what_is_made_again_has_the_same_bits_and_needs_less),
+        TEST(a_skipped_step_changes_nothing),
+        TEST(recomputed_activations_have_the_same_bits_and_need_less),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* What watches a run: patience, and spikes of the loss. */
+/* Watches of a run: patience, and spikes of the loss. */
 #include <math.h>
 
 #include "support.h"
@@ -39,7 +39,7 @@ static void a_gain_is_larger_than_min_delta_since_the_last_one(void **state)
     assert_int_equal(since_of(metrics, 3, 0), 0);
 }
 
-/* A run from scratch reads nothing for long, and learns all the while. */
+/* A run from scratch has no correct prediction for long, but learns. */
 static void while_nothing_is_right_a_smaller_loss_is_a_gain(void **state)
 {
     (void)state;
@@ -80,7 +80,7 @@ static void losses_that_fall_or_begin_have_no_spikes(void **state)
         assert_false(xt_spikes_see(&spikes, 30 * exp(-0.01 * i) * (1 + 0.2 * sin(3 * i))));
 }
 
-/* A new level is no spike for ever. */
+/* A new level does not remain a spike. */
 static void a_loss_that_stays_up_becomes_the_level(void **state)
 {
     (void)state;

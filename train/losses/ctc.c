@@ -1,5 +1,5 @@
-/* The gradient is that of the forward and the backward variable: beta is alpha seen from the end,
- * and is computed as the alpha of the mirrored label.
+/* The gradient is that of the forward and the backward variable: beta is computed as the alpha of
+ * the mirrored label.
  */
 #include "train/losses/ctc.h"
 
@@ -21,10 +21,10 @@ struct xt_ctc {
     float *scratch;
 };
 
-/* A sample's scratch, cut up. */
+/* The parts of a sample's scratch. */
 struct workspace {
     struct xt_ctc_norm *norms; /* [t] */
-    float *softmax;            /* [classes], where no gradient is wanted */
+    float *softmax;            /* [classes], used if no gradient is computed */
     float *skip;               /* [states] */
     float *skip_mirrored;
     float *emit;
@@ -42,7 +42,7 @@ enum xt_status xt_ctc_create(struct xt_ctc **out, int n_max, int t, int classes,
     enum xt_status status = xt_mem_calloc(&ctc, 1, sizeof *ctc, "the CTC loss", err);
     if (status)
         return status;
-    /* Longer labels than t cannot be aligned, and are never laid out. */
+    /* Labels longer than t cannot be aligned and need no states. */
     size_t states = 2 * (size_t)(label_max < t ? label_max : t) + 1;
     size_t row = states + XT_CTC_PAD;
     size_t count = 0;
@@ -142,8 +142,8 @@ static float occupy(const float *restrict alpha, const float *restrict beta,
     return sum;
 }
 
-/* Takes the expected alignment, times `scale`, from the softmax that forward left in grad. Each
- * step's weights are divided by their own sum and not by P(label): the sums are equal but for
+/* Subtracts the expected alignment, times `scale`, from the softmax that forward wrote to grad.
+ * Each step's weights are divided by their own sum and not by P(label): the sums are equal but for
  * rounding, and so every step's gradient sums to zero. */
 static void backward(const struct xt_ctc *ctc, const struct workspace *work, const float *logits,
                      const struct xt_ctc_reading *label, int blank, float *grad, float scale)
@@ -175,7 +175,7 @@ static void backward(const struct xt_ctc *ctc, const struct workspace *work, con
     }
 }
 
-/* The loss of one sample; `scale` (0 for none) is the weight of its gradient. */
+/* The loss of one sample; `scale` (0: no gradient) is the weight of its gradient. */
 static float sample_loss(const struct xt_ctc *ctc, int sample, const float *logits,
                          const int *label, int length, int blank, float *grad, float scale)
 {

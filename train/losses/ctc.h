@@ -20,8 +20,8 @@ void xt_ctc_destroy(struct xt_ctc *ctc);
  * length; infinite where the label cannot be aligned. grad (may be NULL): [n][t][classes],
  * d(mean)/d(logits); zero for samples whose label cannot be aligned or is empty. Returns the mean
  * over the batch of losses[i] / label_lengths[i] (PyTorch's reduction='mean'); samples of length 0
- * are not counted, and infinite losses make it infinite. Logits that are not numbers give losses
- * that are not. The result does not depend on the number of threads.
+ * are not counted, and infinite losses make it infinite. NaN logits give NaN losses. The result
+ * does not depend on the number of threads.
  */
 double xt_ctc_loss(struct xt_ctc *ctc, const float *logits, const int *labels, size_t label_stride,
                    const int *label_lengths, int n, int blank, float *losses, float *grad);

@@ -19,7 +19,7 @@ struct xt_loss {
     float *share; /* [batch] of the first */
 };
 
-/* As the pixels were mixed. Training, where that is done, has a label for every row. */
+/* Targets in mixup's proportions. In training every row has a label. */
 static void mix_labels(struct xt_loss *loss, const struct xt_batch *batch,
                        struct xt_softmax_targets *targets)
 {

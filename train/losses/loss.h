@@ -1,6 +1,6 @@
-/* What a network is trained for: the mean loss of a batch on its logits, and the gradient of it.
- * CTC for licence plates, softmax cross entropy for classes. One thread at a time; the losses use
- * threads of their own.
+/* The training loss: mean over a batch, and its gradient with respect to the logits. CTC for
+ * licence plates, softmax cross entropy for classes. One thread at a time; the losses use threads
+ * of their own.
  */
 #ifndef XT_TRAIN_LOSSES_LOSS_H
 #define XT_TRAIN_LOSSES_LOSS_H
@@ -12,18 +12,18 @@
 
 struct xt_loss;
 
-/* By the network's task, for its batch; borrows nothing of it. smoothing: of the labels of classes,
- * in training alone. */
+/* Chosen by the network's task, for its batch size; borrows nothing of it. smoothing: label
+ * smoothing of classes, in training only. */
 enum xt_status xt_loss_create(struct xt_loss **out, const struct xt_network *network,
                               double smoothing, struct xt_err *err);
 void xt_loss_destroy(struct xt_loss *loss);
 
-/* The mean over the samples whose label is not empty. grad: as logits; NULL in evaluation, where
- * labels are taken as they are, without smoothing. */
+/* The mean over the samples whose label is not empty. grad: as logits; NULL in evaluation, which
+ * does not smooth labels. */
 double xt_loss_mean(struct xt_loss *loss, const struct xt_batch *batch, const float *logits,
                     float *grad);
 
-/* For an evaluation that tells the loss too. */
+/* For an evaluation that reports the loss too. */
 struct xt_evaluate_loss xt_loss_of_evaluation(struct xt_loss *loss);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "infer/answer/softmax.h"
 
-/* One sample's target: weights of two classes and of all of them alike. */
+/* One sample's target: the weights of two classes, and the uniform weight of each class. */
 struct target {
     int first, second;
     double first_weight, second_weight, every;

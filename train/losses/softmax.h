@@ -7,11 +7,11 @@
 
 #include <stddef.h>
 
-/* What the samples should be: (1 - smoothing) of the label and smoothing / classes of every class.
+/* The targets: (1 - smoothing) of the label and smoothing / classes of every class.
  */
 struct xt_softmax_targets {
     const int *labels;  /* sample i's class is labels[i * stride]; negative: it does not count */
-    size_t stride;      /* 1 for a plain array */
+    size_t stride;      /* 1 for a contiguous array */
     const int *seconds; /* [n] mixup's other class; NULL: none */
     const float *share; /* [n] of the first class, the other has the rest; with seconds */
     double smoothing;   /* in [0, 1) */
@@ -19,8 +19,8 @@ struct xt_softmax_targets {
 
 /* logits: [n][classes]. losses: [n], minus the expected log probability; 0 where the sample does
  * not count. grad (may be NULL): [n][classes], d(mean)/d(logits). Returns the mean over the samples
- * that count, 0 where none does. Logits that are not numbers give losses that are not. The result
- * does not depend on the number of threads. */
+ * that count, 0 where none does. NaN logits give NaN losses. The result does not depend on the
+ * number of threads. */
 double xt_softmax_loss(const float *logits, int n, int classes,
                        const struct xt_softmax_targets *targets, float *losses, float *grad);
 

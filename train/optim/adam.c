@@ -1,5 +1,5 @@
-/* Adam (Kingma & Ba 2015) and AdamW, whose weight decay is no part of the gradient (Loshchilov &
- * Hutter 2019); betas 0.9 and 0.999. */
+/* Adam (Kingma & Ba 2015) and AdamW, whose weight decay is decoupled from the gradient (Loshchilov
+ * & Hutter 2019); betas 0.9 and 0.999. */
 #include <math.h>
 
 #include "train/optim/steps.h"

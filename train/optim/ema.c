@@ -8,7 +8,7 @@
 
 enum { KEEP, GAIN, RATES };
 
-/* What is averaged. */
+/* An averaged arena. */
 struct part {
     const struct xt_device_memory *of; /* the parameters' own */
     float **host;                      /* the same on the host */
@@ -29,7 +29,7 @@ struct xt_ema {
     struct xt_program update;
 };
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
 static enum xt_status create_floats(struct xt_ema *ema, size_t count, enum xt_place place,
                                     struct xt_device_memory *out, struct xt_err *err)

@@ -15,9 +15,9 @@ enum xt_status xt_gradient_sum_create(struct xt_gradient_sum **out, struct xt_de
                                       struct xt_params *params, struct xt_err *err);
 void xt_gradient_sum_destroy(struct xt_gradient_sum *sum);
 
-/* Adds the gradients that the parameters have; the first ones begin the sum. */
+/* Adds the parameters' gradients; the first call after a take starts a new sum. */
 enum xt_status xt_gradient_sum_add(struct xt_gradient_sum *sum, bool first, struct xt_err *err);
-/* The sum becomes the parameters' gradients. */
+/* Moves the sum into the parameters' gradients. */
 enum xt_status xt_gradient_sum_take(struct xt_gradient_sum *sum, struct xt_err *err);
 
 #endif

@@ -1,14 +1,14 @@
-/* Ranges are cut into chunks of a fixed size, and chunks dealt out to a fixed number of hands,
- * which the threads share: so neither sums nor the vector code's ends depend on how many threads
- * there are. */
+/* Ranges are split into chunks of a fixed size, distributed over a fixed number of hands that the
+ * threads share: so neither the order of sums nor the tails of vector code depend on the number of
+ * threads. */
 #include "train/optim/optim.h"
 
 #include <assert.h>
 #include <math.h>
 
-enum { CHUNK = 16384, BLOCK = XT_OPTIM_BLOCK, HANDS = 64, LANES = 8 };
+enum { CHUNK = 16384, BLOCK = XT_OPTIM_BLOCK, HANDS = 64, WIDTH = 8 };
 
-/* The next chunk that a hand has in the ranges. Start with a zeroed walk. */
+/* The next chunk of a hand in the ranges. Start with a zeroed walk. */
 struct walk {
     size_t range;
     size_t at; /* in the range */
@@ -127,8 +127,8 @@ void xt_optim_update(struct xt_optim *optim, float *values, const float *grads,
     optim->step++;
 }
 
-/* Eight running sums in registers, two to a vector: gcc leaves an array of them in memory. What
- * comes is fetched ahead, over the ends of pages, where the CPU itself stops. */
+/* Eight running sums in registers, two to a vector: gcc leaves an array of them in memory.
+ * Prefetches across page boundaries, where the hardware prefetcher stops. */
 static double square_sum(const float *values, size_t count)
 {
     enum { AHEAD = 512 };
@@ -138,7 +138,7 @@ static double square_sum(const float *values, size_t count)
     pair c = {0};
     pair d = {0};
     size_t i = 0;
-    for (; i + LANES <= count; i += LANES) {
+    for (; i + WIDTH <= count; i += WIDTH) {
         const float *v = values + i;
         const pair e = {(double)v[0], (double)v[1]};
         const pair f = {(double)v[2], (double)v[3]};

@@ -17,23 +17,23 @@
 #include "train/optim/rule.h"
 #include "train/settings.h"
 
-/* As --optim takes them, in the enum's order; ends in NULL. */
+/* Values of --optim, in the enum's order, NULL-terminated. */
 extern const char *const xt_optim_names[];
-/* What a kind is. */
+/* The implementation of a kind. */
 const struct xt_optim_class *xt_optim_class_of(enum xt_optim_kind kind);
 
-/* How many state arrays a kind keeps (0 to 2), and their names in a checkpoint: sgd "momentum"
- * (where momentum is not 0); adam, adamw "momentum", "square"; rmsprop "square", "momentum" (where
- * it is not 0). */
+/* Number of state arrays of a kind (0 to 2), and their names in a checkpoint: sgd "momentum" (where
+ * momentum is not 0); adam, adamw "momentum", "square"; rmsprop "square", "momentum" (where it is
+ * not 0). */
 int xt_optim_states(enum xt_optim_kind kind, double momentum);
 const char *xt_optim_state_name(enum xt_optim_kind kind, int index);
 
-/* One stretch of the arena, e.g. one parameter tensor. */
+/* A contiguous range of the arena, e.g. one parameter tensor. */
 struct xt_optim_range {
     size_t offset;
     size_t count;
     bool decay;      /* weight decay applies */
-    float lr_factor; /* multiplies the rate (1 as a rule; 0 freezes: values and state stay) */
+    float lr_factor; /* multiplies the rate (usually 1; 0 freezes values and state) */
 };
 
 /* The scalars of the next update of one range. */
@@ -48,8 +48,8 @@ void xt_optim_update(struct xt_optim *optim, float *values, const float *grads,
                      const struct xt_optim_range *ranges, size_t range_count, double lr,
                      float grad_scale);
 
-/* The Euclidean norm of all ranges' gradients but the frozen ones, summed in double in an order
- * that does not depend on the number of threads. */
+/* The Euclidean norm of all gradients except the frozen ones, summed in double in an order that
+ * does not depend on the number of threads. */
 double xt_optim_grad_norm(const float *grads, const struct xt_optim_range *ranges,
                           size_t range_count);
 

@@ -40,7 +40,7 @@ static void describe(struct xt_optim_update *u)
     const struct xt_operand *square = &u->state[0];
     const struct xt_operand *velocity = &u->state[1];
     const struct xt_post_ops moved = {.count = 1, .items = {xt_optim_then_add(&u->g)}};
-    /* The root needs a place, and g has it: so g is multiplied by the inverse while it is read. */
+    /* The root is written over g, so g is multiplied by the inverse as it is read. */
     const struct xt_post_ops quotient = {
         .count = 4,
         .items = {xt_then(dnnl_eltwise_sqrt, 0, 0), xt_then(dnnl_eltwise_linear, 1, XT_OPTIM_EPS),

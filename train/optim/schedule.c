@@ -10,7 +10,7 @@ const char *const xt_schedule_names[] = {
     [XT_SCHED_ONECYCLE] = "onecycle",   NULL,
 };
 
-/* Reads digits at *text, up to INT_MAX; 0 where there are none, or too many. */
+/* Reads digits at *text, up to INT_MAX; 0 if there are none, or too many. */
 static int read_epoch(const char **text)
 {
     long long value = 0;

@@ -1,4 +1,4 @@
-/* The learning rate as a function of the step. No state: step k of n always has the same.
+/* The learning rate as a function of the step. Stateless: step k of n always has the same rate.
  * Thread-safe. */
 #ifndef XT_TRAIN_OPTIM_SCHEDULE_H
 #define XT_TRAIN_OPTIM_SCHEDULE_H
@@ -14,7 +14,7 @@ struct xt_schedule {
     enum xt_sched_kind kind;
     double lr;
     double gamma;
-    double least;  /* no rate is below it but those of warm-up */
+    double least;  /* lower bound of all rates except those of warm-up */
     double warmup; /* fraction of all steps */
     int64_t steps; /* of the whole run */
     int64_t epoch_steps;
@@ -22,7 +22,7 @@ struct xt_schedule {
     int milestone_count;
 };
 
-/* As --sched takes them, in the enum's order; ends in NULL. */
+/* Values of --sched, in the enum's order, NULL-terminated. */
 extern const char *const xt_schedule_names[];
 
 /* Reads "10,20,30" for step (one number) and multistep (each larger than the one before); errors
@@ -35,8 +35,8 @@ enum xt_status xt_schedule_init(struct xt_schedule *schedule,
  * first w = warmup * steps (rounded; step k has (k + 1) / w of the rate), then the law (cosine from
  * there to 0 at step `steps`; epochs of the milestones count from the run's start). onecycle (Smith
  * 2018, as PyTorch's OneCycleLR): from lr/25 by cosine to lr at warmup * steps (0.3 where warmup is
- * 0), then by cosine to lr/25e4. None falls below min-lr: it is where the cosines end, the others
- * stay there. */
+ * 0), then by cosine to lr/25e4. None falls below min-lr: cosines end there, the others are clamped
+ * to it. */
 double xt_schedule_lr(const struct xt_schedule *schedule, int64_t step);
 
 #endif

@@ -20,7 +20,7 @@ static void sgd_momentum(const struct xt_optim_rule *rule, size_t count, float *
     const float decay = rule->decay;
     const float lr = rule->lr;
     const float momentum = rule->momentum;
-    /* Nesterov's step is g + momentum * v, the plain one v. */
+    /* Nesterov's step is g + momentum * v, the standard one v. */
     const float of_grad = rule->nesterov ? 1 : 0;
     const float of_velocity = rule->nesterov ? momentum : 1;
 #pragma omp simd
@@ -41,7 +41,7 @@ static void update(const struct xt_optim_rule *rule, size_t count, float *restri
         sgd(rule, count, values, grads);
 }
 
-/* Nesterov's step needs the gradient by itself. */
+/* Nesterov's step needs the gradient separately. */
 static void describe_nesterov(struct xt_optim_update *u, const struct xt_operand *velocity)
 {
     struct xt_post_ops add = {.count = 1, .items = {xt_optim_then_add(&u->g)}};

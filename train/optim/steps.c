@@ -20,7 +20,7 @@ static void then(struct xt_post_ops *post_ops, struct xt_post post)
     post_ops->items[post_ops->count++] = post;
 }
 
-/* 0 times what is no finite number is none, so that is cut off first. */
+/* 0 times a non-finite number is NaN, so the value is clamped first. */
 static void then_guard(const struct xt_optim_update *update, struct xt_post_ops *post_ops)
 {
     if (!update->guards)

@@ -1,12 +1,12 @@
-/* The primitives that optimizers are made of, on one stretch of the arenas: what a kind's
- * `describe` calls. Failures stay in the program (program.h). */
+/* The primitives that optimizers are built from, on one range of the arenas, called by a kind's
+ * `describe`. Errors are recorded in the program (program.h). */
 #ifndef XT_TRAIN_OPTIM_STEPS_H
 #define XT_TRAIN_OPTIM_STEPS_H
 
 #include "engine/program.h"
 #include "train/optim/optim.h"
 
-/* What changes from update to update, as numbers on the device. */
+/* Scalars on the device that change from update to update. */
 enum xt_optim_scalar {
     XT_OPTIM_GRAD_SCALE,
     XT_OPTIM_DECAY,
@@ -23,23 +23,23 @@ enum xt_optim_scalar {
 struct xt_optim_update {
     struct xt_program *program;
     const struct xt_optim *optim;
-    bool decay;  /* of the stretch */
-    bool guards; /* values stay as they are where the number at `fine` is 0 and not 1 */
+    bool decay;  /* of the range */
+    bool guards; /* values stay unchanged if the scalar at `fine` is 0 and not 1 */
     struct xt_operand p, g, state[2], scalars[XT_OPTIM_SCALARS], fine;
 };
 
-/* One after the other, each of what the one before made. */
+/* Post-ops, applied in order, each to the result of the one before. */
 struct xt_post xt_optim_then_add(const struct xt_operand *operand);
 struct xt_post xt_optim_then_times(const struct xt_optim_update *update,
                                    enum xt_optim_scalar scalar);
 /* x becomes p - lr * x; `apart`: -lr * x. */
 void xt_optim_then_step(const struct xt_optim_update *update, struct xt_post_ops *post_ops,
                         bool apart);
-/* x becomes towards + part * (x - towards): a mean that moves. */
+/* x becomes towards + part * (x - towards): a moving average. */
 void xt_optim_then_towards(struct xt_post_ops *post_ops, const struct xt_operand *towards,
                            double part);
 
-/* to = a * the scalar, then what the post_ops say. One kernel, as each of these is. */
+/* to = a * the scalar, then the post-ops. One kernel, as is each of these. */
 void xt_optim_times(struct xt_optim_update *update, const struct xt_operand *a,
                     enum xt_optim_scalar scalar, const struct xt_operand *to,
                     const struct xt_post_ops *post_ops);

@@ -9,27 +9,27 @@
 #include "engine/program.h"
 #include "train/optim/steps.h"
 
-/* A stretch of the arenas that is updated by one rule. */
-struct stretch {
+/* Adjacent ranges of the arenas that are updated by one rule. */
+struct group {
     struct xt_optim_range range;
     size_t scalar_at[XT_OPTIM_SCALARS]; /* in the scalars' memory, floats */
 };
 
-/* What the device makes of the norm: what gradients are multiplied by, and 1 where it is finite,
- * else 0; with the largest number that is. */
+/* Results of the norm on the device: the gradients' factor, 1 if the norm is finite, else 0, and
+ * the largest finite number. */
 enum { FACTOR, FINE, MOST, VERDICTS };
 
 struct xt_xpu_optim {
     struct xt_device *device;
     struct xt_optim *optim;
     struct xt_params *params;
-    struct stretch *stretches;
+    struct group *groups;
     size_t count;
     struct xt_device_memory state[2];
     struct xt_device_memory host_scalars, scalars;
     struct xt_device_memory ones, partial, norm, host_norm;
     struct xt_xpu_optim_norm rule;
-    struct xt_device_memory verdict; /* by the device: VERDICTS */
+    struct xt_device_memory verdict; /* norm by the device: VERDICTS */
     size_t verdict_at[VERDICTS];
     struct xt_device_memory scratchpad;
     struct xt_program update;
@@ -37,25 +37,25 @@ struct xt_xpu_optim {
     bool pushed;
 };
 
-/* ---- stretches ---- */
+/* ---- groups ---- */
 
-static bool continues(const struct stretch *stretch, const struct xt_optim_range *range)
+static bool continues(const struct group *group, const struct xt_optim_range *range)
 {
-    const struct xt_optim_range *own = &stretch->range;
+    const struct xt_optim_range *own = &group->range;
     return own->offset + own->count == range->offset && own->decay == range->decay &&
            own->lr_factor == range->lr_factor;
 }
 
-static void gather(struct xt_xpu_optim *own, const struct xt_optim_range *range)
+static void merge(struct xt_xpu_optim *own, const struct xt_optim_range *range)
 {
-    assert(own->stretches);
-    struct stretch *last = own->count ? &own->stretches[own->count - 1] : NULL;
+    assert(own->groups);
+    struct group *last = own->count ? &own->groups[own->count - 1] : NULL;
     if (range->lr_factor == 0)
         return;
     if (last && continues(last, range))
         last->range.count += range->count;
     else
-        own->stretches[own->count++] = (struct stretch){.range = *range};
+        own->groups[own->count++] = (struct group){.range = *range};
 }
 
 static int by_offset(const void *a, const void *b)
@@ -71,17 +71,17 @@ static enum xt_status gather_all(struct xt_xpu_optim *own, const struct xt_optim
     struct xt_optim_range *sorted = NULL;
     enum xt_status status = xt_mem_calloc(&sorted, range_count, sizeof *sorted, "ranges", err);
     if (!status)
-        status = xt_mem_calloc(&own->stretches, range_count, sizeof *own->stretches, "ranges", err);
+        status = xt_mem_calloc(&own->groups, range_count, sizeof *own->groups, "ranges", err);
     for (size_t i = 0; i < range_count && !status; i++)
         sorted[i] = ranges[i];
     if (!status)
         qsort(sorted, range_count, sizeof *sorted, by_offset);
     for (size_t i = 0; i < range_count && !status; i++)
-        gather(own, &sorted[i]);
+        merge(own, &sorted[i]);
     free(sorted);
     for (size_t i = 0; i < own->count && !status; i++)
         for (size_t k = 0; k < XT_OPTIM_SCALARS; k++)
-            own->stretches[i].scalar_at[k] = i * XT_OPTIM_SCALARS + k;
+            own->groups[i].scalar_at[k] = i * XT_OPTIM_SCALARS + k;
     return status;
 }
 
@@ -140,13 +140,12 @@ static enum xt_status create_memories(struct xt_xpu_optim *own, struct xt_err *e
                                            err);
 }
 
-/* ---- describing ---- */
+/* ---- description ---- */
 
-static struct xt_operand part_of(const struct xt_device_memory *memory,
-                                 const struct stretch *stretch)
+static struct xt_operand part_of(const struct xt_device_memory *memory, const struct group *group)
 {
-    return xt_operand_matrix(xt_in_arena(memory, &stretch->range.offset), dnnl_f32, 1,
-                             stretch->range.count);
+    return xt_operand_matrix(xt_in_arena(memory, &group->range.offset), dnnl_f32, 1,
+                             group->range.count);
 }
 
 static struct xt_operand verdict_of(const struct xt_xpu_optim *own, int which)
@@ -154,19 +153,18 @@ static struct xt_operand verdict_of(const struct xt_xpu_optim *own, int which)
     return xt_operand_scalar(xt_in_arena(&own->verdict, &own->verdict_at[which]), 2);
 }
 
-static void describe_stretch(struct xt_xpu_optim *own, const struct stretch *stretch)
+static void describe_group(struct xt_xpu_optim *own, const struct group *group)
 {
     struct xt_optim_update update = {
         .program = &own->update,
         .optim = own->optim,
-        .decay = stretch->range.decay,
-        .p = part_of(&own->params->device.values, stretch),
-        .g = part_of(&own->params->device.grads, stretch),
-        .state = {part_of(&own->state[0], stretch), part_of(&own->state[1], stretch)},
+        .decay = group->range.decay,
+        .p = part_of(&own->params->device.values, group),
+        .g = part_of(&own->params->device.grads, group),
+        .state = {part_of(&own->state[0], group), part_of(&own->state[1], group)},
     };
     for (int i = 0; i < XT_OPTIM_SCALARS; i++)
-        update.scalars[i] =
-            xt_operand_scalar(xt_in_arena(&own->scalars, &stretch->scalar_at[i]), 2);
+        update.scalars[i] = xt_operand_scalar(xt_in_arena(&own->scalars, &group->scalar_at[i]), 2);
     update.guards = own->rule.by_device;
     update.fine = verdict_of(own, FINE);
     if (own->rule.by_device)
@@ -174,7 +172,7 @@ static void describe_stretch(struct xt_xpu_optim *own, const struct stretch *str
     xt_optim_class_of(own->optim->kind)->describe(&update);
 }
 
-/* Of the norm's square: min(1, clip / norm), and whether it is a finite number. */
+/* From the norm's square: min(1, clip / norm), and whether it is finite. */
 static void describe_verdict(struct xt_xpu_optim *own)
 {
     struct xt_operand square = xt_operand_matrix(xt_in_memory(&own->norm), dnnl_f32, 1, 1);
@@ -191,7 +189,7 @@ static void describe_verdict(struct xt_xpu_optim *own)
         xt_program_binary(&own->norms, XT_FORWARD, dnnl_binary_mul, &square, &one, &factor, &clips);
 }
 
-/* Sums of squares of a chunk each, then their sum. Padding and frozen gradients are 0. */
+/* Sums of squares per chunk, then their sum. Padding and frozen gradients are 0. */
 static void describe_norm(struct xt_xpu_optim *own)
 {
     size_t count = chunks(own);
@@ -220,7 +218,7 @@ static void describe(struct xt_xpu_optim *own)
     struct xt_operand to = xt_operand_matrix(xt_in_memory(&own->scalars), dnnl_f32, 1, count);
     xt_program_reorder(&own->update, XT_FORWARD, &from, &to);
     for (size_t i = 0; i < own->count; i++)
-        describe_stretch(own, &own->stretches[i]);
+        describe_group(own, &own->groups[i]);
     describe_norm(own);
 }
 
@@ -281,7 +279,7 @@ void xt_xpu_optim_destroy(struct xt_xpu_optim *own)
         &own->partial,  &own->norm,     &own->host_norm,    &own->verdict, &own->scratchpad};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         xt_device_memory_destroy(all[i]);
-    free(own->stretches);
+    free(own->groups);
     free(own);
 }
 
@@ -324,7 +322,7 @@ static void fill_scalars(struct xt_xpu_optim *own, double lr, float grad_scale)
     float *all = own->host_scalars.host;
     for (size_t i = 0; i < own->count; i++) {
         struct xt_optim_rule rule =
-            xt_optim_rule_of(own->optim, &own->stretches[i].range, lr, grad_scale);
+            xt_optim_rule_of(own->optim, &own->groups[i].range, lr, grad_scale);
         float *scalars = all + i * XT_OPTIM_SCALARS;
         scalars[XT_OPTIM_GRAD_SCALE] = rule.grad_scale;
         scalars[XT_OPTIM_DECAY] = rule.decay;

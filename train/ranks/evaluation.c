@@ -23,23 +23,23 @@ static enum xt_status reduce_score(struct xt_ranks *ranks, struct xt_score *scor
     return status;
 }
 
-/* One rank that was asked to stop stops all. */
+/* A stop request on one rank stops all. */
 static enum xt_status reduce(void *context, size_t images, struct xt_evaluation *own,
                              double *loss_sum, enum xt_status status, struct xt_err *err)
 {
     struct xt_ranks *ranks = context;
-    struct xt_step_agreement vote = {.loss = *loss_sum, .stop = status, .bad = own->bad_images};
-    if (reduce_score(ranks, &own->score, err) || xt_ranks_allreduce_step(ranks, 1, &vote, err) ||
+    struct xt_step_agreement agreed = {.loss = *loss_sum, .stop = status, .bad = own->bad_images};
+    if (reduce_score(ranks, &own->score, err) || xt_ranks_allreduce_step(ranks, 1, &agreed, err) ||
         xt_ranks_share_bad(ranks, &own->bad, &own->bad_images, err))
         return err->status;
-    *loss_sum = vote.loss;
-    if (vote.stop && !status)
-        return xt_err_set(err, vote.stop, "stopped by another rank while images were evaluated");
-    if (!vote.stop && xt_loader_is_too_bad(vote.bad, images))
+    *loss_sum = agreed.loss;
+    if (agreed.stop && !status)
+        return xt_err_set(err, agreed.stop, "stopped by another rank while images were evaluated");
+    if (!agreed.stop && xt_loader_is_too_bad(agreed.bad, images))
         return xt_err_set(err, XT_ERR_DATA,
                           "%zu of %zu samples are bad, more than the 1 %% that is let pass; one: "
                           "%s",
-                          vote.bad, images, own->bad[0].reason);
+                          agreed.bad, images, own->bad[0].reason);
     return status;
 }
 
@@ -51,7 +51,7 @@ struct xt_evaluate_share xt_ranks_evaluate_share(struct xt_ranks *ranks)
         .index = ranks->rank, .count = ranks->size, .context = ranks, .reduce = reduce};
 }
 
-/* Those of rank `rank`, to all. */
+/* Broadcasts those of rank `rank`. */
 static enum xt_status share_one(struct xt_ranks *ranks, int rank, const struct xt_str *own,
                                 size_t bytes, struct xt_errors *errors, struct xt_err *err)
 {

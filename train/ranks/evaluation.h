@@ -6,11 +6,11 @@
 #include "ranks/ranks.h"
 #include "runs/report/errors.h"
 
-/* This rank's share; of NULL all images. */
+/* This rank's share of the images; all of them if `ranks` is NULL. */
 struct xt_evaluate_share xt_ranks_evaluate_share(struct xt_ranks *ranks);
 
-/* What all ranks have collected, in place of this one's, before it is ended. Collective; alone
- * nothing is done. */
+/* Replaces this rank's errors by those of all ranks, before they are finalized. Collective; a no-op
+ * for a single process. */
 enum xt_status xt_ranks_share_errors(struct xt_ranks *ranks, struct xt_errors *errors,
                                      struct xt_err *err);
 

@@ -69,7 +69,7 @@ static enum xt_status refuse_layout(const struct xt_rank *other, int rank,
                       cure);
 }
 
-/* Everything that ranks add up or copy is in the layout of the parameters. */
+/* Everything that ranks reduce or copy has the layout of the parameters. */
 static enum xt_status check_layout(struct xt_ranks *ranks, const struct xt_params *params,
                                    struct xt_err *err)
 {
@@ -147,7 +147,7 @@ enum xt_status xt_rank_state_check(struct xt_ranks *ranks, const struct xt_rank_
     if (status || !others)
         return status;
     xt_log_warn("the weights of %d of %d ranks are no longer those of rank 0: their CPUs or "
-                "libraries round differently; all go on with rank 0's",
+                "libraries round differently; all continue with rank 0's",
                 others, ranks->size);
     return xt_rank_state_share(ranks, state, err);
 }
@@ -182,7 +182,7 @@ static bool has(const struct xt_bad_sample *list, size_t count, size_t index)
     return false;
 }
 
-/* Each rank's notes go to all in turn. */
+/* Each rank broadcasts its notes, in rank order. */
 static enum xt_status send_all(struct xt_ranks *ranks, const struct xt_bad_sample *own,
                                const size_t *counts, struct xt_bad_sample **list, size_t *count,
                                struct xt_err *err)

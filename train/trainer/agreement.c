@@ -1,4 +1,4 @@
-/* Why a run ends before its last step, and what the ranks of a run decide together. */
+/* Why a run stops before its last step, and what its ranks agree on in each step. */
 #include "train/trainer/trainer_internal.h"
 
 #include "base/system/stop.h"
@@ -26,13 +26,14 @@ enum xt_status xt_trainer_why_stop(struct xt_trainer *trainer, bool *done)
     return XT_OK;
 }
 
-/* Whether the bad images of all ranks are too many; an image that several met is one. */
+/* Whether the bad images of all ranks are too many; an image that several ranks read counts
+ * once. */
 static enum xt_status judge_bad(struct xt_trainer *trainer, struct xt_err *err)
 {
     struct xt_bad_sample *bad = NULL;
     size_t count = 0;
     size_t images = trainer->source->count;
-    size_t met = trainer->vote.bad;
+    size_t met = trainer->agreement.bad;
     if (met == trainer->bad_judged || !xt_loader_is_too_bad(met, images))
         return XT_OK;
     trainer->bad_judged = met;
@@ -55,15 +56,15 @@ static enum xt_status judge_bad(struct xt_trainer *trainer, struct xt_err *err)
 
 enum xt_status xt_trainer_agree(struct xt_trainer *trainer, double *loss, struct xt_err *err)
 {
-    struct xt_step_agreement *vote = &trainer->vote;
-    *vote = (struct xt_step_agreement){.loss = *loss};
+    struct xt_step_agreement *agreed = &trainer->agreement;
+    *agreed = (struct xt_step_agreement){.loss = *loss};
     struct xt_err own;
-    vote->sick = xt_train_step_check_statistics(trainer, &own) != XT_OK;
-    vote->stop = xt_trainer_why_stop(trainer, &vote->done);
+    agreed->sick = xt_train_step_check_statistics(trainer, &own) != XT_OK;
+    agreed->stop = xt_trainer_why_stop(trainer, &agreed->done);
     if (trainer->feed)
-        vote->bad = xt_loader_bad_count(xt_feed_loader(trainer->feed));
+        agreed->bad = xt_loader_bad_count(xt_feed_loader(trainer->feed));
     enum xt_status status = xt_ranks_allreduce_step(
-        trainer->settings->ranks, xt_gradient_reduction_weight(trainer->team), vote, err);
-    *loss = vote->loss;
+        trainer->settings->ranks, xt_gradient_reduction_weight(trainer->reduction), agreed, err);
+    *loss = agreed->loss;
     return status ? status : judge_bad(trainer, err);
 }

@@ -1,4 +1,4 @@
-/* A run's beginning: its folder and record, the checkpoint that it goes on from, its batches. */
+/* A run's start: its folder and record, the checkpoint that it resumes from, its batches. */
 #include "train/trainer/trainer_internal.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 #include "train/trainer/state.h"
 #include "train/trainer/step.h"
 
-/* An evaluation that is not in the checkpoint is made again, a mean that is not ended goes on. */
+/* An evaluation that is not in the checkpoint is repeated, an unfinished mean is continued. */
 enum xt_status xt_trainer_open_log(struct xt_trainer *trainer, struct xt_err *err)
 {
     char *path = NULL;
@@ -58,7 +58,7 @@ static enum xt_status open_cache(struct xt_trainer *trainer, struct xt_err *err)
     char *path = NULL;
     struct xt_ranks *ranks = trainer->settings->ranks;
     enum xt_status status = xt_run_folder_file(&trainer->folder, "cache.bin", &path, err);
-    /* Rank 0 makes the file that those of its host have too. */
+    /* Rank 0 creates the file that the ranks of its host share. */
     if (!status && !xt_ranks_is_first(ranks))
         status = xt_ranks_meet(ranks, "the cache", err);
     if (!status)
@@ -85,7 +85,7 @@ static enum xt_status share_folder(struct xt_trainer *trainer, struct xt_err *er
     return status;
 }
 
-/* What another length of the run does to the learning rate. */
+/* Notes how another length of the run changes the learning rate. */
 static void note_length(const struct xt_checkpoint_file *from, const struct xt_schedule *schedule)
 {
     if (from->state.steps == schedule->steps)
@@ -108,7 +108,7 @@ static void note_length(const struct xt_checkpoint_file *from, const struct xt_s
                 then.steps, schedule->steps, follows);
 }
 
-/* On rank 0; *state of what there is. */
+/* On rank 0; *state is that of the checkpoint, if there is one. */
 static enum xt_status load(struct xt_trainer *trainer, struct xt_train_state *state,
                            struct xt_err *err)
 {

@@ -1,4 +1,4 @@
-/* Evaluations in a run: of the weights and their moving average, and which are the best. */
+/* Evaluation of the weights and their moving average, and selection of the best. */
 #include "train/trainer/trainer_internal.h"
 
 #include "base/system/thread.h"
@@ -6,7 +6,7 @@
 #include "train/trainer/parts.h"
 #include "train/trainer/step.h"
 
-/* The list counts also where the evaluation failed of it; its error is the one to tell then. */
+/* Lists bad images even if the evaluation failed because of them; its error takes precedence. */
 static enum xt_status list_bad_of_val(struct xt_trainer *trainer, enum xt_status status,
                                       struct xt_err *err)
 {
@@ -24,7 +24,7 @@ static void take_answer(void *errors, const struct xt_answer *answer)
     xt_errors_add(errors, answer);
 }
 
-/* `errors`, where not NULL, takes the answers. */
+/* `errors`, if not NULL, collects the predictions. */
 static enum xt_status evaluate_weights(struct xt_trainer *trainer, struct xt_errors *errors,
                                        struct xt_evaluation *evaluation, struct xt_err *err)
 {
@@ -56,7 +56,7 @@ static struct xt_selection_metric metric_of(const struct xt_evaluation *evaluati
     return xt_selection_metric_of(evaluation->metrics, evaluation->metric_count, evaluation->loss);
 }
 
-/* Whether these are the best so far, which they become. */
+/* Whether these are the best so far; if so records them. */
 static bool become_best(struct xt_trainer *trainer, const struct xt_selection_metric *metric,
                         bool average)
 {
@@ -68,8 +68,8 @@ static bool become_best(struct xt_trainer *trainer, const struct xt_selection_me
     return true;
 }
 
-/* The better one of the weights and their moving average is saved where it is the best. best[0]:
- * the weights were better than all before, best[1]: so was their average. */
+/* Saves the better of the weights and their moving average if it is the best so far. best[0]: the
+ * weights were better than all before, best[1]: so was their average. */
 static enum xt_status judge(struct xt_trainer *trainer, bool best[2], struct xt_err *err)
 {
     const struct xt_selection_metric metric = metric_of(&trainer->last_evaluation);
@@ -151,7 +151,7 @@ enum xt_status xt_trainer_evaluate(struct xt_trainer *trainer, struct xt_err *er
     return status;
 }
 
-/* Given weights are evaluated before the first step: they may be the best there are. */
+/* Given weights are evaluated before the first step: they may stay the best. */
 bool xt_trainer_evaluation_is_due(const struct xt_trainer *trainer)
 {
     int64_t step = xt_train_step_count(trainer);

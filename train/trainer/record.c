@@ -1,4 +1,4 @@
-/* What is told of a run: its figures now, the lines of metrics.jsonl, the page. */
+/* Reporting of a run: progress, the lines of metrics.jsonl, the page. */
 #include "train/trainer/trainer_internal.h"
 
 #include <math.h>
@@ -33,12 +33,12 @@ struct xt_train_progress xt_trainer_progress(const struct xt_trainer *trainer)
     };
 }
 
-/* What cannot be read is null. */
+/* Unreadable figures are null. */
 static void log_device(struct xt_log_writer *log, const struct xt_monitor_figures *figures)
 {
     const struct {
         const char *key;
-        const char *source; /* its key; NULL: that of the figure before */
+        const char *source; /* its key; NULL: that of the preceding figure */
         const struct xt_reading *reading;
     } lines[] = {
         {"device_memory_bytes", "device_memory_source", &figures->now.memory_used},
@@ -57,7 +57,7 @@ static void log_device(struct xt_log_writer *log, const struct xt_monitor_figure
     }
 }
 
-/* Of the CPU the memory of the process, and the part of its threads' time that it computed. */
+/* On the CPU: the process' memory, and its threads' share of busy time. */
 static void log_host(struct xt_trainer *trainer)
 {
     struct xt_span span = xt_span_since(&trainer->report_span);
@@ -75,7 +75,7 @@ enum xt_status xt_trainer_end_line(struct xt_trainer *trainer, struct xt_err *er
     return status;
 }
 
-/* What each line begins with; the time in milliseconds, over all starts. */
+/* The common head of a line; the time in milliseconds, over all starts. */
 static void begin_line(struct xt_trainer *trainer, const struct xt_train_progress *p)
 {
     xt_log_writer_begin(&trainer->log);
@@ -100,7 +100,7 @@ static enum xt_status log_step(struct xt_trainer *trainer, const struct xt_train
         xt_log_writer_integer(log, "skipped_steps", p->skipped);
     }
     if (trainer->settings->run.on_nan == XT_ON_NAN_SKIP)
-        xt_log_writer_integer(log, "left_out_steps", trainer->left_out);
+        xt_log_writer_integer(log, "left_out_steps", trainer->nan_skips);
     if (trainer->spikes.count > trainer->spikes.told)
         xt_log_writer_integer(log, "spikes", trainer->spikes.count - trainer->spikes.told);
     if (p->device)

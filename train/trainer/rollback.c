@@ -10,7 +10,7 @@
 
 enum { ROLLBACKS_MOST = 3 };
 
-/* Rank 0 reads it. `why` it is needed. */
+/* Rank 0 reads it. `why`: the error that requires it. */
 static enum xt_status load_newest(struct xt_trainer *trainer, const struct xt_err *why,
                                   struct xt_train_state *state, struct xt_err *err)
 {
@@ -34,7 +34,8 @@ static enum xt_status load_newest(struct xt_trainer *trainer, const struct xt_er
     return status;
 }
 
-/* What was trained since then is gone, but for best weights that were found: they are the best. */
+/* Training since then is discarded, except for best weights found meanwhile, which remain the
+ * best. */
 static enum xt_status take_checkpoint(struct xt_trainer *trainer, const struct xt_err *why,
                                       struct xt_err *err)
 {
@@ -62,7 +63,7 @@ static enum xt_status take_checkpoint(struct xt_trainer *trainer, const struct x
     return XT_OK;
 }
 
-/* For whoever reads the record: a line of the step that failed. */
+/* A line in the record for the step that failed. */
 static enum xt_status log_rollback(struct xt_trainer *trainer, int64_t failed, struct xt_err *err)
 {
     struct xt_log_writer *log = &trainer->log;

@@ -1,4 +1,4 @@
-/* A run from its first step to its last: what comes before and after each step, and its end. */
+/* The training loop: what is done before and after each step, and at the end. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -15,19 +15,19 @@ static enum xt_status after_step(struct xt_trainer *trainer, struct xt_err *err)
         status = xt_trainer_evaluate(trainer, err);
     int64_t every = trainer->settings->record.save_every ? trainer->settings->record.save_every
                                                          : trainer->epoch_steps;
-    /* After the last step there is an evaluation first. */
+    /* After the last step the evaluation comes first. */
     int64_t step = xt_train_step_count(trainer);
     if (status || step % every != 0 || step >= trainer->steps)
         return status;
     status = xt_trainer_save(trainer, err);
-    /* With evaluations it comes after those. */
+    /* With evaluations it is done after those. */
     if (!status && !trainer->val)
         xt_trainer_write_page(trainer, "running", false);
     return status;
 }
 
-/* Some of a process's first steps, when they have come to their speed, have their ops timed for the
- * report; what makes those behind them slow is looked at. */
+/* A few early steps, after warm-up, have their ops timed for the report; the steps after them are
+ * examined for what slows them. */
 enum { PROFILE_FROM = 4, PROFILE_TO = 8 };
 
 static void profile_some(struct xt_trainer *trainer)
@@ -43,7 +43,7 @@ static void say_slow(struct xt_trainer *trainer)
         xt_slow_watch_say(&trainer->slow);
 }
 
-/* A loss far above those before is told: something may be about to go wrong. */
+/* Warns of a loss far above the previous ones: the run may be about to diverge. */
 static void watch_loss(struct xt_trainer *trainer, double loss)
 {
     double level = trainer->spikes.level;
@@ -64,20 +64,20 @@ static enum xt_status next_batch(struct xt_trainer *trainer, struct xt_feed_batc
     trainer->costs.loading += waited;
     if (status) {
         struct xt_err own;
-        if (!trainer->team)
+        if (!trainer->reduction)
             xt_trainer_list_bad(trainer, &own);
     }
     return status;
 }
 
-/* Of several ranks the loss becomes that of all between the passes. */
+/* With several ranks the loss is all-reduced between the passes. */
 static enum xt_status add_batch(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
                                 struct xt_err *err)
 {
     double loss = 0;
     enum xt_status status = xt_train_step_forward(trainer, batch, &loss, err);
     double start = xt_thread_seconds();
-    if (!status && trainer->team && !trainer->parts.left_out)
+    if (!status && trainer->reduction && !trainer->parts.skipped)
         status = xt_trainer_agree(trainer, &loss, err);
     trainer->step_seconds.loss += xt_thread_seconds() - start;
     return status ? status : xt_train_step_backward(trainer, batch, loss, err);
@@ -89,7 +89,7 @@ static void end_first_step(struct xt_trainer *trainer, const struct xt_span *sta
         trainer->first_step = xt_span_since(start);
 }
 
-/* The first batch is there before the step begins. */
+/* The first batch has been fetched before the step begins. */
 static enum xt_status run_batches(struct xt_trainer *trainer, double *loss, struct xt_err *err)
 {
     struct xt_feed_batch batch;
@@ -144,7 +144,7 @@ static enum xt_status run_step(struct xt_trainer *trainer, struct xt_err *err)
     if (xt_slow_watch_judge(&trainer->slow, false))
         say_slow(trainer);
     xt_watchdog_step(trainer->watchdog, took->forward + took->loss + took->backward + took->update);
-    xt_transfers_add_since(&trainer->network.device, &before, &trainer->crossed);
+    xt_transfers_add_since(&trainer->network.device, &before, &trainer->transfers);
     const struct xt_guard_counts asked = xt_guard_counts();
     trainer->asked.primitives += asked.primitives - asked_before.primitives;
     trainer->asked.waits += asked.waits - asked_before.waits;
@@ -178,20 +178,20 @@ static enum xt_status stop(struct xt_trainer *trainer, enum xt_status why, struc
                       trainer->steps);
 }
 
-/* Steps up to the end of the run or of --max-time; XT_STOPPED or XT_INTERRUPTED where it is to be
+/* Steps up to the end of the run or of --max-time; XT_STOPPED or XT_INTERRUPTED if the run is to be
  * saved and left. */
 static enum xt_status train(struct xt_trainer *trainer, struct xt_err *err)
 {
     bool done = false;
-    /* Due where the run was stopped before or during that evaluation. */
+    /* Due if the run was stopped before or during that evaluation. */
     enum xt_status status =
         xt_trainer_evaluation_is_due(trainer) ? xt_trainer_evaluate(trainer, err) : XT_OK;
-    /* There is a checkpoint to go back to from the first step on. */
+    /* So that a rollback has a checkpoint from the first step on. */
     if (!status && trainer->saved_step < 0 && trainer->settings->run.on_nan == XT_ON_NAN_ROLLBACK)
         status = xt_trainer_save(trainer, err);
     while (!status && xt_train_step_count(trainer) < trainer->steps) {
-        status = trainer->team ? trainer->vote.stop : xt_trainer_why_stop(trainer, &done);
-        done = done || trainer->vote.done;
+        status = trainer->reduction ? trainer->agreement.stop : xt_trainer_why_stop(trainer, &done);
+        done = done || trainer->agreement.done;
         if (status || done)
             break;
         status = train_step(trainer, err);
@@ -209,7 +209,7 @@ static enum xt_status train(struct xt_trainer *trainer, struct xt_err *err)
 enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_observer *observer,
                               struct xt_err *err)
 {
-    /* As the run's page says them: what begins with "done" came to its end. */
+    /* As the run's page states them: "done" means complete. */
     static const char *const ends[] = {
         [XT_END_STEPS] = "done",
         [XT_END_TIME] = "done: the time of --max-time is spent",
@@ -229,8 +229,8 @@ enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_
     if (!status)
         status = xt_watchdog_start(&trainer->watchdog, &trainer->network.device,
                                    trainer->settings->run.device_timeout, err);
-    /* So that whoever looks before the first evaluation sees that it goes on, and later that it was
-     * killed. */
+    /* Written now, so that the page shows before the first evaluation that the run is in
+     * progress. */
     if (!status)
         xt_trainer_write_page(trainer, "running", false);
     if (!status)

@@ -1,4 +1,4 @@
-/* What is saved of a run: the weights under their names, and checkpoints to go on from. */
+/* Saving of a run: the weights under their names, and checkpoints to resume from. */
 #include "train/trainer/trainer_internal.h"
 
 #include <stdlib.h>
@@ -84,7 +84,7 @@ enum xt_status xt_trainer_save(struct xt_trainer *trainer, struct xt_err *err)
     status = xt_trainer_list_bad(trainer, err);
     if (!status && !trainer->xpu_optim)
         status = xt_rank_state_check(ranks, &all, err);
-    /* All of them, so that they go back together where it is --on-nan rollback. */
+    /* On all ranks, so that with --on-nan rollback they return to the same checkpoint. */
     if (!status && ranks)
         status = xt_trainer_check_weights(trainer, err);
     if (!status && !xt_ranks_is_first(ranks)) {
@@ -92,7 +92,7 @@ enum xt_status xt_trainer_save(struct xt_trainer *trainer, struct xt_err *err)
         trainer->rollbacks = 0;
         return XT_OK;
     }
-    /* What the record says must not be younger than the checkpoint, also when the power fails. */
+    /* The record must be synced before the checkpoint is written, in case of a power failure. */
     if (!status)
         status = xt_log_writer_sync(&trainer->log, err);
     if (!status)

@@ -1,5 +1,5 @@
-/* What a trainer is made of, before anything is written: the data, the network, the optimizer, the
- * ranks; and that its settings can be meant. */
+/* Preparation of a trainer, before anything is written: the data, the network, the optimizer, the
+ * ranks; and checks of its settings. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #include "train/trainer/step.h"
 #include "train/trainer/trainer_internal.h"
 
-/* --batch auto takes no more than there are. */
+/* --batch auto does not exceed the number of images. */
 static enum xt_status check_enough(const struct xt_trainer *trainer, const char *data,
                                    struct xt_err *err)
 {
@@ -63,7 +63,7 @@ static enum xt_status open_source(struct xt_trainer *trainer, struct xt_err *err
     return status ? status : check_enough(trainer, data, err);
 }
 
-/* What is evaluated on images that were trained on says nothing. */
+/* An evaluation on training images does not measure generalization. */
 static enum xt_status warn_of_shared(const struct xt_trainer *trainer, const char *val,
                                      struct xt_err *err)
 {
@@ -77,8 +77,8 @@ static enum xt_status warn_of_shared(const struct xt_trainer *trainer, const cha
     return status;
 }
 
-/* The images to evaluate on: --val, else those that stand beside the training images in CIFAR's
- * batches, else the model's own where the training images are. */
+/* The images to evaluate on: --val, else CIFAR's test batch beside the training batches, else the
+ * model's own if the training images are. */
 static enum xt_status open_val(struct xt_trainer *trainer, struct xt_err *err)
 {
     const struct xt_train_settings *s = trainer->settings;
@@ -92,7 +92,7 @@ static enum xt_status open_val(struct xt_trainer *trainer, struct xt_err *err)
     return status ? status : warn_of_shared(trainer, val, err);
 }
 
-/* What cannot be watched as was asked. */
+/* Rejects watch settings that cannot be met. */
 static enum xt_status check_watch(const struct xt_trainer *trainer, struct xt_err *err)
 {
     const struct xt_train_settings *s = trainer->settings;
@@ -109,11 +109,11 @@ static enum xt_status check_watch(const struct xt_trainer *trainer, struct xt_er
     if (s->run.on_nan == XT_ON_NAN_SKIP && trainer->network.device.own_memory)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--on-nan skip is for the CPU: an XPU has moved its running statistics "
-                          "before it is known that a step is to be left out; use rollback or stop");
+                          "before it is known that a step is to be skipped; use rollback or stop");
     return XT_OK;
 }
 
-/* What several ranks cannot do. */
+/* Rejects settings that several ranks do not support. */
 static enum xt_status check_ranks(const struct xt_train_settings *s, struct xt_err *err)
 {
     if (s->ranks && s->run.on_device_loss == XT_LOSS_RESUME)
@@ -143,7 +143,7 @@ static enum xt_status open_upload(struct xt_trainer *trainer, struct xt_err *err
     return status;
 }
 
-/* What the learning rate of a parameter is multiplied by: 0 freezes it. */
+/* The factor of a parameter's learning rate; 0 freezes it. */
 static float rate_of(const struct xt_trainer *trainer, const struct xt_param *param)
 {
     const char *head = trainer->network.model->head;
@@ -178,7 +178,7 @@ static enum xt_status open_optimizer(struct xt_trainer *trainer, struct xt_err *
                 .lr_factor = rate_of(trainer, param),
             };
     }
-    /* The host looks at the norm before the update where it decides over the update by it. */
+    /* The host reads the norm before the update if the update depends on it. */
     const struct xt_xpu_optim_norm norm = {
         .by_device = s->network.amp != XT_AMP_FP16 && xt_train_step_batches(s) == 1 && !s->ranks,
         .clip = s->recipe.clip,
@@ -189,7 +189,7 @@ static enum xt_status open_optimizer(struct xt_trainer *trainer, struct xt_err *
     return status;
 }
 
-/* An ONNX file that is gone: its network is in the checkpoint too. */
+/* The ONNX file may be gone: the checkpoint holds its network too. */
 static void take_network(struct xt_network_settings *settings, const struct xt_weight_file *from)
 {
     const char *normalize = xt_weight_file_meta(from, "normalize");
@@ -199,8 +199,8 @@ static void take_network(struct xt_network_settings *settings, const struct xt_w
     settings->normalize = normalize ? normalize : settings->normalize;
 }
 
-/* A run that goes on keeps its batch norms as they were, unless --bn says otherwise, and the number
- * of its threads, which its last bits depend on, unless --threads does. */
+/* A resumed run retains its batch norm mode, unless --bn is given, and its number of threads, on
+ * which its last bits depend, unless --threads is given. */
 static enum xt_status open_network(struct xt_trainer *trainer, struct xt_err *err)
 {
     struct xt_train_settings settings = *trainer->settings;
@@ -246,7 +246,7 @@ static enum xt_status open_network(struct xt_trainer *trainer, struct xt_err *er
     return XT_OK;
 }
 
-/* --batch; auto (0) is what the run was begun with where it goes on, else what fits. */
+/* --batch; auto (0): the original batch of a resumed run, else what fits. */
 static enum xt_status choose_batch(struct xt_trainer *trainer, int *batch, struct xt_err *err)
 {
     const struct xt_train_settings *s = trainer->settings;
@@ -280,7 +280,7 @@ static enum xt_status choose_batch(struct xt_trainer *trainer, int *batch, struc
                               batch, err);
 }
 
-/* This rank, as the table at the start shows it. */
+/* This rank's row in the table at the start. */
 static enum xt_status introduce(const struct xt_trainer *trainer, struct xt_err *err)
 {
     const struct xt_device *device = &trainer->network.device;
@@ -305,11 +305,11 @@ static enum xt_status join_ranks(struct xt_trainer *trainer, struct xt_err *err)
         .bf16 = s->rank.reduce_type == XT_REDUCE_BF16,
         .at_once = trainer->sum != NULL,
     };
-    enum xt_status status = xt_gradient_reduction_create(&trainer->team, &config, err);
+    enum xt_status status = xt_gradient_reduction_create(&trainer->reduction, &config, err);
     return status ? status : introduce(trainer, err);
 }
 
-/* What a step needs beside the network. */
+/* Prepares what a step needs beside the network. */
 static enum xt_status prepare(struct xt_trainer *trainer, struct xt_err *err)
 {
     struct xt_span start = xt_span_now();
@@ -387,7 +387,7 @@ struct xt_memory_plan xt_trainer_memory_plan(const struct xt_trainer *trainer)
     const struct xt_network *network = &trainer->network;
     const struct xt_graph *evaluation =
         network->inference == network->graph ? NULL : network->inference;
-    /* By now there is no checkpoint, no evaluation and no order of the samples. */
+    /* Excludes checkpoint, evaluation and sample order, which do not exist yet. */
     const struct xt_memory_use now = {
         .states = xt_optim_states(trainer->optim.kind, trainer->optim.momentum),
         .averages = trainer->ema != NULL,
@@ -417,7 +417,7 @@ void xt_trainer_clear(struct xt_trainer *trainer)
     xt_objective_destroy(trainer->objective);
     xt_loss_destroy(trainer->loss);
     xt_train_step_close(trainer);
-    xt_gradient_reduction_destroy(trainer->team);
+    xt_gradient_reduction_destroy(trainer->reduction);
     xt_xpu_optim_destroy(trainer->xpu_optim);
     for (int i = 0; i < 2; i++)
         free(trainer->optim.state[i]);

@@ -5,12 +5,12 @@
 #include "train/ranks/state.h"
 #include "train/trainer/trainer_internal.h"
 
-/* What is not needed came with later versions. */
+/* Optional fields were added in later versions. */
 static const struct xt_number_field fields[] = {
     {"optim_step", offsetof(struct xt_train_numbers, optim_step), XT_NUMBER_PAST, 0, true},
     {"ema_updates", offsetof(struct xt_train_numbers, ema_updates), XT_NUMBER_COUNT, -1, false},
     {"lr_factor", offsetof(struct xt_train_numbers, lr_factor), XT_NUMBER_REAL, 0, false},
-    {"left_out_steps", offsetof(struct xt_train_numbers, left_out), XT_NUMBER_PAST, 0, false},
+    {"left_out_steps", offsetof(struct xt_train_numbers, nan_skips), XT_NUMBER_PAST, 0, false},
     {"loss_scale", offsetof(struct xt_train_numbers, loss_scale), XT_NUMBER_REAL, 0, false},
     {"loss_scale_fine_steps", offsetof(struct xt_train_numbers, loss_scale_fine), XT_NUMBER_COUNT,
      0, false},
@@ -56,7 +56,7 @@ struct xt_train_state xt_train_state_of(const struct xt_trainer *trainer)
                 .optim_step = trainer->optim.step,
                 .ema_updates = trainer->ema ? xt_ema_updates(trainer->ema) : -1,
                 .lr_factor = trainer->lr_factor,
-                .left_out = trainer->left_out,
+                .nan_skips = trainer->nan_skips,
                 .loss_scale = scaler->on ? (double)scaler->scale : 0,
                 .loss_scale_fine = scaler->fine,
                 .skipped = scaler->skipped,
@@ -81,7 +81,7 @@ void xt_train_state_take(struct xt_trainer *trainer, const struct xt_train_state
     trainer->earlier_seconds = run->seconds;
     trainer->costs = run->costs;
     trainer->lr_factor = own->lr_factor;
-    trainer->left_out = own->left_out;
+    trainer->nan_skips = own->nan_skips;
     trainer->spikes = own->spikes;
     trainer->patience = (struct xt_patience){.begun = own->patience_since >= 0};
     if (trainer->patience.begun) {

@@ -1,5 +1,5 @@
-/* What a checkpoint holds of the trainer: its numbers and the optimizer's arrays, and how they come
- * back, on every rank.
+/* The trainer's state in a checkpoint: its numbers and the optimizer's arrays, and how every rank
+ * restores them.
  */
 #ifndef XT_TRAIN_TRAINER_STATE_H
 #define XT_TRAIN_TRAINER_STATE_H
@@ -12,12 +12,12 @@
 
 struct xt_trainer;
 
-/* Of the optimizer, the loss scaler and what watches the run. A plain value that ranks copy. */
+/* Of the optimizer, the loss scaler and the watches. Copied byte by byte between ranks. */
 struct xt_train_numbers {
     int64_t optim_step;
-    int64_t ema_updates; /* that the moving average has seen; -1: none is kept */
+    int64_t ema_updates; /* of the moving average; -1: there is none */
     double lr_factor;    /* by rollbacks */
-    int64_t left_out;    /* steps, by --on-nan skip */
+    int64_t nan_skips;   /* steps, by --on-nan skip */
     double loss_scale;   /* 0: none */
     int64_t loss_scale_fine;
     int64_t skipped;
@@ -32,23 +32,23 @@ struct xt_train_state {
 };
 
 struct xt_train_state xt_train_state_of(const struct xt_trainer *trainer);
-/* The state, with the optimizer's arrays, into the run's folder. */
+/* Writes the state, with the optimizer's arrays, to the run's folder. */
 enum xt_status xt_train_state_save(struct xt_trainer *trainer, const struct xt_train_state *state,
                                    struct xt_err *err);
 
-/* The arrays that a checkpoint holds of the optimizer, which xt_checkpoint_load fills. */
+/* The optimizer's arrays in a checkpoint, which xt_checkpoint_load fills. */
 int xt_train_state_arrays(const struct xt_trainer *trainer,
                           struct xt_checkpoint_array out[XT_CHECKPOINT_ARRAYS]);
 enum xt_status xt_train_state_read(const struct xt_checkpoint_file *from,
                                    struct xt_train_state *out, struct xt_err *err);
-/* The moving average as the checkpoint has it; else it begins with the weights. */
+/* Restores the moving average from the checkpoint; without one it begins with the weights. */
 enum xt_status xt_train_state_begin_average(struct xt_trainer *trainer,
                                             const struct xt_checkpoint_file *from,
                                             const struct xt_train_state *state, struct xt_err *err);
-/* Rank 0 has read what the others take of it: *state, weights, their average, the optimizer. */
+/* Broadcasts what rank 0 has read: *state, weights, their average, the optimizer. */
 enum xt_status xt_train_state_share(struct xt_trainer *trainer, struct xt_train_state *state,
                                     struct xt_err *err);
-/* Goes on from it. */
+/* Resumes from it. */
 void xt_train_state_take(struct xt_trainer *trainer, const struct xt_train_state *state);
 
 #endif

@@ -11,7 +11,7 @@
 #include "train/trainer/trainer_internal.h"
 #include "train/watch/nonfinite.h"
 
-/* Steps left out in a row before it is more than bad luck. */
+/* Steps skipped in a row at which the run fails. */
 enum { SKIPPED_MOST = 10 };
 
 int xt_train_step_batches(const struct xt_train_settings *settings)
@@ -63,7 +63,7 @@ double xt_train_step_lr(const struct xt_trainer *trainer, int64_t step)
     return trainer->lr_factor * xt_schedule_lr(&trainer->schedule, step);
 }
 
-/* ---- numbers that are none ---- */
+/* ---- non-finite numbers ---- */
 
 static const char *whole_checkpoint(const struct xt_trainer *trainer)
 {
@@ -80,44 +80,44 @@ enum xt_status xt_train_step_check_statistics(const struct xt_trainer *trainer, 
         for (size_t k = 0; k < (size_t)param->dims[0]; k++)
             if (!isfinite(params->stats[param->offset + k]))
                 return xt_err_set(err, XT_ERR_RUN,
-                                  "%s is infinite or not a number by step %" PRId64
+                                  "%s is infinite or NaN by step %" PRId64
                                   ": the run has diverged; a lower --lr, or --clip 5, may help%s",
                                   param->name, trainer->step + 1, whole_checkpoint(trainer));
     }
     return XT_OK;
 }
 
-/* The step is left out; too many in a row end the run. `err` says what is wrong. */
-static enum xt_status leave_out(struct xt_trainer *trainer, struct xt_err *err)
+/* Skips the step; too many in a row stop the run. `err` describes the cause. */
+static enum xt_status skip_step(struct xt_trainer *trainer, struct xt_err *err)
 {
     struct xt_err why = *err;
-    trainer->parts.left_out = true;
+    trainer->parts.skipped = true;
     if (trainer->parts.in_a_row + 1 >= SKIPPED_MOST)
         return xt_err_set(err, why.status,
-                          "%s; it is the last of %d steps in a row that --on-nan skip left out, "
+                          "%s; it is the last of %d steps in a row that --on-nan skip skipped, "
                           "which is no longer bad luck",
                           why.text, SKIPPED_MOST);
-    xt_log_warn("%s; that step is left out (--on-nan skip)", why.text);
+    xt_log_warn("%s; that step is skipped (--on-nan skip)", why.text);
     trainer->diverged = false;
     return XT_OK;
 }
 
-/* `what` of the step is no number: says where that begins. */
+/* `what` of the step is not finite: reports where that begins. */
 static enum xt_status diverge(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
                               const char *what, struct xt_err *err)
 {
     char where[192] = "";
-    /* The passes that look for it would need all ranks, and the batch. */
-    if (!trainer->team && batch)
+    /* The passes that locate it would need all ranks, and the batch. */
+    if (!trainer->reduction && batch)
         xt_nonfinite_find(&trainer->network, trainer->loss, &batch->host, &trainer->scaler, where,
                           sizeof where);
     trainer->diverged = true;
-    xt_err_set(
-        err, XT_ERR_RUN,
-        "%s of step %" PRId64 " is not a number%s%s%s; a lower --lr, or --clip 5, may help%s", what,
-        trainer->step + 1, trainer->scaler.on ? ", although the loss is scaled by 1 alone" : "",
-        *where ? "; it begins in " : "", where, whole_checkpoint(trainer));
-    return skips(trainer) ? leave_out(trainer, err) : XT_ERR_RUN;
+    xt_err_set(err, XT_ERR_RUN,
+               "%s of step %" PRId64 " is not finite%s%s%s; a lower --lr, or --clip 5, may help%s",
+               what, trainer->step + 1,
+               trainer->scaler.on ? ", although the loss is scaled by 1 alone" : "",
+               *where ? "; it begins in " : "", where, whole_checkpoint(trainer));
+    return skips(trainer) ? skip_step(trainer, err) : XT_ERR_RUN;
 }
 
 /* ---- a batch ---- */
@@ -128,14 +128,14 @@ void xt_train_step_begin(struct xt_trainer *trainer)
     struct xt_step_parts *parts = &trainer->parts;
     parts->done = 0;
     parts->loss_sum = parts->weight = parts->norm = 0;
-    parts->overflows = parts->left_out = false;
+    parts->overflows = parts->skipped = false;
     parts->batches_tracked = params->batches_tracked;
     trainer->step_seconds = (struct xt_step_seconds){.forward = 0};
     if (parts->stats)
         memcpy(parts->stats, params->stats, params->stat_floats * sizeof(float));
 }
 
-/* Images that count in the loss. */
+/* Number of images that count in the loss. */
 static int count_images(const struct xt_batch *batch)
 {
     int count = 0;
@@ -175,14 +175,14 @@ static void weigh(const struct xt_trainer *trainer, int images)
         grad[i] *= share;
 }
 
-/* Where norms are each rank's own so are its statistics, until the end of the step. */
+/* Without sync_bn each rank has its own statistics until the end of the step. */
 static enum xt_status check_all_statistics(const struct xt_trainer *trainer, struct xt_err *err)
 {
     enum xt_status status = xt_train_step_check_statistics(trainer, err);
-    if (status || !trainer->team || !trainer->vote.sick)
+    if (status || !trainer->reduction || !trainer->agreement.sick)
         return status;
     return xt_err_set(err, XT_ERR_RUN,
-                      "a running statistic of another rank is infinite or not a number by step "
+                      "a running statistic of another rank is infinite or NaN by step "
                       "%" PRId64 ": the run has diverged; a lower --lr, or --clip 5, may help%s",
                       trainer->step + 1, whole_checkpoint(trainer));
 }
@@ -199,12 +199,12 @@ static enum xt_status take_loss(struct xt_trainer *trainer, const struct xt_feed
     trainer->parts.weight += weight;
     if (check_all_statistics(trainer, err)) {
         trainer->diverged = true;
-        return skips(trainer) ? leave_out(trainer, err) : XT_ERR_RUN;
+        return skips(trainer) ? skip_step(trainer, err) : XT_ERR_RUN;
     }
     xt_scaler_apply(&trainer->scaler, xt_graph_logits_grad(graph), xt_tensor_count(graph->logits));
     weigh(trainer, images);
-    if (trainer->team)
-        xt_gradient_reduction_weigh(trainer->team, xt_graph_logits_grad(graph),
+    if (trainer->reduction)
+        xt_gradient_reduction_weigh(trainer->reduction, xt_graph_logits_grad(graph),
                                     xt_tensor_count(graph->logits));
     return XT_OK;
 }
@@ -223,14 +223,14 @@ static enum xt_status grad_norm(struct xt_trainer *trainer, double *norm, struct
     return XT_OK;
 }
 
-/* The sum of several batches' gradients is added up over the ranks, and looked at, once a step. */
+/* The sum of several batches' gradients is all-reduced and checked once per step. */
 static bool sums_once(const struct xt_trainer *trainer)
 {
-    return trainer->team && trainer->sum;
+    return trainer->reduction && trainer->sum;
 }
 
-/* Gradients are looked at before they are used, so that weights that are no numbers never get into
- * a checkpoint. Where a smaller scale of the loss may help, the scaler has its say first. */
+/* Gradients are checked before use, so that non-finite weights never get into a checkpoint. If a
+ * smaller loss scale may help, the scaler decides first. */
 static enum xt_status take_gradients(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
                                      struct xt_err *err)
 {
@@ -268,7 +268,7 @@ enum xt_status xt_train_step_forward(struct xt_trainer *trainer, const struct xt
     struct xt_step_seconds *seconds = &trainer->step_seconds;
     struct xt_graph *graph = trainer->network.graph;
     *loss = NAN;
-    if (trainer->parts.left_out)
+    if (trainer->parts.skipped)
         return XT_OK;
     double start = xt_thread_seconds();
     enum xt_status status = forward(trainer, batch, err);
@@ -288,17 +288,17 @@ enum xt_status xt_train_step_backward(struct xt_trainer *trainer, const struct x
 {
     struct xt_step_seconds *seconds = &trainer->step_seconds;
     struct xt_step_parts *parts = &trainer->parts;
-    if (parts->left_out)
+    if (parts->skipped)
         return XT_OK;
     double start = xt_thread_seconds();
     enum xt_status status = take_loss(trainer, batch, loss, err);
     double after_loss = xt_thread_seconds();
-    if (!status && !parts->left_out)
+    if (!status && !parts->skipped)
         status = xt_graph_backward(trainer->network.graph, err);
-    if (!status && !parts->left_out && trainer->team && !trainer->sum)
-        status = xt_gradient_reduction_finish(trainer->team, err);
+    if (!status && !parts->skipped && trainer->reduction && !trainer->sum)
+        status = xt_gradient_reduction_finish(trainer->reduction, err);
     double after_backward = xt_thread_seconds();
-    if (!status && !parts->left_out)
+    if (!status && !parts->skipped)
         status = take_gradients(trainer, batch, err);
     trainer->network.params.batches_tracked += !trainer->network.bn_frozen;
     parts->done++;
@@ -310,8 +310,8 @@ enum xt_status xt_train_step_backward(struct xt_trainer *trainer, const struct x
 
 /* ---- the update ---- */
 
-/* What gradients are multiplied by: the loss scale is taken out, the sum becomes a mean over the
- * step's images, and what is too long is clipped. */
+/* What gradients are multiplied by: removes the loss scale, turns the sum into a mean over the
+ * step's images, and clips. */
 static float factor_of(const struct xt_trainer *trainer)
 {
     const struct xt_step_parts *parts = &trainer->parts;
@@ -338,28 +338,28 @@ static enum xt_status update(struct xt_trainer *trainer, float factor, struct xt
     return status || !trainer->ema ? status : xt_ema_update(trainer->ema, err);
 }
 
-/* By the sum's own length, which is what is clipped. */
+/* The norm is that of the sum, which is what is clipped. */
 static enum xt_status take_sum(struct xt_trainer *trainer, struct xt_err *err)
 {
     if (!trainer->sum || trainer->parts.overflows)
         return XT_OK;
     enum xt_status status = xt_gradient_sum_take(trainer->sum, err);
     if (!status && sums_once(trainer))
-        status = xt_gradient_reduction_finish(trainer->team, err);
+        status = xt_gradient_reduction_finish(trainer->reduction, err);
     return status ? status : grad_norm(trainer, &trainer->parts.norm, err);
 }
 
-/* Statistics have moved by what was no number. */
+/* Restores the statistics, which non-finite numbers have changed. */
 static void undo(struct xt_trainer *trainer)
 {
     struct xt_params *params = &trainer->network.params;
     memcpy(params->stats, trainer->parts.stats, params->stat_floats * sizeof(float));
     params->batches_tracked = trainer->parts.batches_tracked;
     trainer->parts.in_a_row++;
-    trainer->left_out++;
+    trainer->nan_skips++;
 }
 
-/* One gradient of a batch is told with that batch; here it is their sum. */
+/* A batch's gradient is reported with that batch; this reports the sum. */
 static enum xt_status use_gradients(struct xt_trainer *trainer, struct xt_err *err)
 {
     struct xt_step_parts *parts = &trainer->parts;
@@ -382,21 +382,21 @@ static enum xt_status use_gradients(struct xt_trainer *trainer, struct xt_err *e
                "the gradients of step %" PRId64 " are too large for float32; a lower --lr may "
                "help%s",
                trainer->step + 1, whole_checkpoint(trainer));
-    return skips(trainer) ? leave_out(trainer, err) : XT_ERR_RUN;
+    return skips(trainer) ? skip_step(trainer, err) : XT_ERR_RUN;
 }
 
 enum xt_status xt_train_step_end(struct xt_trainer *trainer, double *mean, struct xt_err *err)
 {
     struct xt_step_parts *parts = &trainer->parts;
     double start = xt_thread_seconds();
-    enum xt_status status = parts->left_out ? XT_OK : use_gradients(trainer, err);
+    enum xt_status status = parts->skipped ? XT_OK : use_gradients(trainer, err);
     if (status)
         return status;
-    if (parts->left_out)
+    if (parts->skipped)
         undo(trainer);
     else
         parts->in_a_row = 0;
-    *mean = parts->left_out ? NAN : parts->loss_sum / parts->weight;
+    *mean = parts->skipped ? NAN : parts->loss_sum / parts->weight;
     if (norm_by_device(trainer))
         trainer->in_flight = true;
     else

@@ -1,10 +1,9 @@
-/* One step, of one batch or of several whose gradients are added up, in two phases: its gradients
- * are judged, then the update is applied and the step counts.
+/* One step, of one batch or of several whose gradients are summed, in two phases: its gradients are
+ * judged, then the update is applied and the step counts.
  *
- * The host judges before it applies. On an XPU that would be a wait in each step: there the device
- * applies the update by itself where its gradients are finite, and the step is in flight until the
- * host has judged it, which is with the next batch's loss or in xt_train_step_judge. Only then it
- * counts.
+ * The host judges before it applies. On an XPU that would need a wait in each step: there the
+ * device applies the update only if the gradients are finite, and the step is in flight until the
+ * host judges it, with the next batch's loss or in xt_train_step_judge. Only then does it count.
  */
 #ifndef XT_TRAIN_TRAINER_STEP_H
 #define XT_TRAIN_TRAINER_STEP_H
@@ -17,7 +16,7 @@
 
 struct xt_trainer;
 
-/* Batches of a step, and the images in them. */
+/* Batches per step, and images in them. */
 int xt_train_step_batches(const struct xt_train_settings *settings);
 int xt_train_step_images(const struct xt_trainer *trainer);
 
@@ -25,11 +24,11 @@ int xt_train_step_images(const struct xt_trainer *trainer);
 enum xt_status xt_train_step_open(struct xt_trainer *trainer, struct xt_err *err);
 void xt_train_step_close(struct xt_trainer *trainer);
 
-/* begin, forward and backward for each batch, end. *loss is the batch's mean, of several ranks what
- * they agree on before the backward pass. Where numbers are not finite, forward or backward fails
- * with what and where they are and sets trainer->diverged; by --on-nan skip it says so, the step's
- * other batches are passed over, and end leaves weights and optimizer as they were. *mean is the
- * mean over the step's images; NAN where it was skipped. */
+/* begin, forward and backward for each batch, end. *loss is the batch's mean, which several ranks
+ * all-reduce before the backward pass. If numbers are not finite, forward or backward fails with
+ * what and where they are and sets trainer->diverged; with --on-nan skip it warns, ignores the
+ * step's other batches, and end leaves weights and optimizer unchanged. *mean is the mean over the
+ * step's images; NAN if skipped. */
 void xt_train_step_begin(struct xt_trainer *trainer);
 enum xt_status xt_train_step_forward(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
                                      double *loss, struct xt_err *err);
@@ -37,12 +36,12 @@ enum xt_status xt_train_step_backward(struct xt_trainer *trainer, const struct x
                                       double loss, struct xt_err *err);
 enum xt_status xt_train_step_end(struct xt_trainer *trainer, double *mean, struct xt_err *err);
 
-/* Judges the step in flight, where there is one: it counts, or it has diverged and was not applied.
- * With a batch the device has been waited for, and it is the one that is looked into. Before
- * weights are saved or evaluated. */
+/* Judges the step in flight, if any: it counts, or it diverged and was not applied. A batch is
+ * passed after a wait for the device, and is searched for the cause. Before weights are saved or
+ * evaluated. */
 enum xt_status xt_train_step_judge(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
                                    struct xt_err *err);
-/* Steps that count, and the one in flight. */
+/* Steps that count, including the one in flight. */
 int64_t xt_train_step_count(const struct xt_trainer *trainer);
 
 /* The rate of step `step`: the schedule's, lowered by rollbacks. */
@@ -50,7 +49,7 @@ double xt_train_step_lr(const struct xt_trainer *trainer, int64_t step);
 
 /* XT_ERR_RUN where a running statistic is not finite. A diverging run may have a finite loss to its
  * end: a batch's own statistics hide how large the numbers are, and the running ones overflow. On
- * an XPU they are those that came to the host last. */
+ * an XPU: those last transferred to the host. */
 enum xt_status xt_train_step_check_statistics(const struct xt_trainer *trainer, struct xt_err *err);
 
 #endif

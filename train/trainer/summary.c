@@ -1,4 +1,4 @@
-/* What the trainer tells of a run (trainer.h), and what it lends to benches. */
+/* The trainer's summary of a run (trainer.h), and its functions for benchmarks. */
 #include <math.h>
 
 #include "train/trainer/parts.h"
@@ -67,7 +67,7 @@ static struct xt_run_watch watch_of(const struct xt_trainer *trainer)
     return (struct xt_run_watch){
         .spikes = trainer->spikes.count,
         .skipped = trainer->scaler.skipped,
-        .left_out = trainer->left_out,
+        .nan_skips = trainer->nan_skips,
         .without_gain = trainer->patience.since,
         .lr_factor = trainer->lr_factor,
         .loss_scale = trainer->scaler.on ? (double)trainer->scaler.scale : 0,
@@ -82,7 +82,7 @@ static struct xt_run_device device_of(const struct xt_trainer *trainer)
         .figures = &trainer->device_figures,
         .no_energy =
             trainer->monitor ? trainer->device_figures.run.energy.why : trainer->energy.why,
-        .crossed = trainer->crossed,
+        .transfers = trainer->transfers,
         .asked = trainer->asked,
     };
 }
@@ -98,8 +98,9 @@ static struct xt_run_update update_of(const struct xt_trainer *trainer)
         .sums = trainer->sum != NULL,
         .upload_bytes = trainer->upload.bytes,
         .upload_is_copied = trainer->upload.pageable,
-        .reduction_bytes = trainer->team ? xt_gradient_reduction_bytes(trainer->team) : 0,
-        .reduction_buckets = trainer->team ? xt_gradient_reduction_buckets(trainer->team) : 0,
+        .reduction_bytes = trainer->reduction ? xt_gradient_reduction_bytes(trainer->reduction) : 0,
+        .reduction_buckets =
+            trainer->reduction ? xt_gradient_reduction_buckets(trainer->reduction) : 0,
     };
 }
 

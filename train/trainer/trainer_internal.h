@@ -26,15 +26,15 @@
 #include "train/watch/spikes.h"
 #include "train/trainer.h"
 
-/* A step under way, of one batch or several. */
+/* A step in progress, of one batch or several. */
 struct xt_step_parts {
     int done; /* batches */
     double loss_sum, weight;
     double norm;    /* of the gradients, the loss scale in it */
-    bool overflows; /* gradients are not finite, which a smaller scale may mend */
-    bool left_out;  /* by --on-nan skip */
-    int in_a_row;   /* steps left out */
-    float *stats;   /* for that: the running statistics before the step; NULL: not kept */
+    bool overflows; /* gradients are not finite, but a smaller scale may help */
+    bool skipped;   /* by --on-nan skip */
+    int in_a_row;   /* steps skipped */
+    float *stats;   /* for that: the running statistics before the step; NULL: not saved */
     int64_t batches_tracked;
 };
 
@@ -43,9 +43,9 @@ struct xt_trainer {
     struct xt_network network;
     int batch;           /* images a step, of all ranks; the network's is this process's share */
     struct xt_rows rows; /* that share, of several ranks */
-    struct xt_gradient_reduction *team; /* NULL: it trains alone */
-    struct xt_step_agreement vote;      /* what the ranks came to in the last step */
-    size_t bad_judged;                  /* bad images of all ranks, as they were looked at last */
+    struct xt_gradient_reduction *reduction; /* NULL: a single process */
+    struct xt_step_agreement agreement;      /* of the ranks in the last step */
+    size_t bad_judged;                       /* bad images of all ranks, when last judged */
     struct xt_source *source;
     struct xt_source *val; /* NULL: none */
     struct xt_upload upload;
@@ -58,12 +58,12 @@ struct xt_trainer {
     struct xt_xpu_optim *xpu_optim; /* what runs it on an XPU; NULL on the CPU */
     struct xt_scaler scaler;
     struct xt_gradient_sum *sum; /* --accumulate; NULL: a step is one batch */
-    struct xt_ema *ema;          /* NULL: none is kept */
+    struct xt_ema *ema;          /* NULL: there is none */
     struct xt_step_parts parts;
-    bool diverged;    /* the last error is of numbers that are none */
-    double lr_factor; /* what rollbacks have made of the rate */
-    int rollbacks;    /* since the last checkpoint was written */
-    int64_t left_out; /* steps, by --on-nan skip, of the whole run */
+    bool diverged;     /* the last error is a non-finite number */
+    double lr_factor;  /* factor of the rate, by rollbacks */
+    int rollbacks;     /* since the last checkpoint was written */
+    int64_t nan_skips; /* steps, by --on-nan skip, of the whole run */
     struct xt_patience patience;
     struct xt_spikes spikes;
     enum xt_train_end end;
@@ -81,9 +81,9 @@ struct xt_trainer {
     int64_t start_step; /* where this process began */
     int64_t best_step;  /* -1: none; 0: the given weights */
     struct xt_selection_metric best;
-    bool best_is_average;   /* it is the weights' moving average */
+    bool best_is_average;   /* of the weights' moving average */
     double earlier_seconds; /* trained by processes before this one */
-    double init_time;       /* when this start began to open all of it */
+    double init_time;       /* when this start began to open data and network */
     double start_time;
     struct xt_run_costs costs; /* energy: of processes before this one */
     struct xt_energy energy;   /* of this one */
@@ -98,13 +98,13 @@ struct xt_trainer {
     struct xt_monitor *monitor;   /* of an XPU, while steps are trained; NULL: none */
     struct xt_watchdog *watchdog; /* of an XPU, while steps are trained; NULL: none */
     struct xt_monitor_figures device_figures;
-    struct xt_transfers crossed;         /* the bus, in steps of this process; nothing on the CPU */
-    struct xt_guard_counts asked;        /* of an XPU, likewise */
-    struct xt_slow_watch slow;           /* what makes it slow, while steps are trained */
-    bool said_unreadable;                /* what cannot be read of the device */
+    struct xt_transfers transfers; /* host-device, in steps of this process; zero on the CPU */
+    struct xt_guard_counts asked;  /* calls to the XPU, likewise */
+    struct xt_slow_watch slow;     /* causes of slowness, while steps are trained */
+    bool said_unreadable;          /* that device figures cannot be read */
     struct xt_step_seconds step_seconds; /* of the last step */
-    struct xt_span prepare_span; /* batch slots and optimizer, their kernels too, took this */
-    struct xt_span first_step;   /* of this process */
+    struct xt_span prepare_span;         /* batch slots and optimizer, their kernels too */
+    struct xt_span first_step;           /* of this process */
     /* sums since the last report */
     double loss_sum;
     int64_t loss_steps;
@@ -114,13 +114,12 @@ struct xt_trainer {
     struct xt_span report_span;
 };
 
-/* What create and prepare, and destroy, do of a trainer that its owner holds by value. Clear it
- * also after a failure. */
+/* create and prepare, and destroy, for a trainer held by value. Clear it also after a failure. */
 enum xt_status xt_trainer_init(struct xt_trainer *trainer, const struct xt_train_settings *settings,
                                struct xt_err *err);
 void xt_trainer_clear(struct xt_trainer *trainer);
 
-/* What the run has taken so far, over all starts. */
+/* Seconds that the run has taken so far, over all starts. */
 double xt_trainer_seconds(const struct xt_trainer *trainer);
 struct xt_run_costs xt_trainer_costs(const struct xt_trainer *trainer);
 

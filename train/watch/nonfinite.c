@@ -28,7 +28,7 @@ static size_t count_bad(const float *values, size_t count)
     return bad;
 }
 
-/* The first find is told. */
+/* Reports the first find only. */
 static void judge(struct search *search, const float *values, size_t count, const char *what,
                   const char *name, const char *kind)
 {
@@ -45,14 +45,14 @@ static void judge_buffer(struct search *search, const struct xt_tensor *tensor,
     size_t count = xt_tensor_count(tensor);
     if (!buffer || is_found(search))
         return;
-    /* Of a gradient that goes by slices those samples are there that have just been worked on. */
+    /* A sliced gradient holds only the samples of the last slice. */
     if (count > buffer->bytes / xt_dtype_size(tensor->dtype))
         count = buffer->bytes / xt_dtype_size(tensor->dtype);
     if (count > search->room) {
         free(search->values);
         search->values = NULL;
         search->room = 0;
-        if (xt_mem_aligned(&search->values, count, sizeof(float), "a tensor to look at", &none))
+        if (xt_mem_aligned(&search->values, count, sizeof(float), "a tensor to examine", &none))
             return;
         search->room = count;
     }
@@ -61,7 +61,7 @@ static void judge_buffer(struct search *search, const struct xt_tensor *tensor,
         judge(search, search->values, count, what, op->name, xt_op_kind_name(op));
 }
 
-/* Of these parameters' values or gradients those that are trained, or the statistics. */
+/* Checks these parameters' values or gradients if they are trained, or the statistics. */
 static void judge_params(struct search *search, const int *indices, int count, bool gradients,
                          bool statistics, const char *what)
 {
@@ -105,7 +105,7 @@ static enum xt_status run_backward(struct search *search, struct xt_loss *traine
     xt_scaler_apply(scaler, grad, count);
     judge(search, grad, count, "the gradient of the", "logits", "");
     enum xt_status status = is_found(search) ? XT_OK : xt_graph_backward(graph, err);
-    /* An XPU's come to the host at once. */
+    /* An XPU's are transferred together. */
     if (!status && !is_found(search))
         status = xt_params_pull_grads(params, err);
     if (!status)

@@ -11,9 +11,9 @@
 #include "train/losses/loss.h"
 #include "train/optim/scaler.h"
 
-/* Runs the graph's pass, as it is set, again, op by op: forward, and with what the loss and the
- * scaler make of it backward. `text` gets "the output of backbone.4.block.0 (convolution), 12 of
- * 1040 numbers"; "" where nothing is found. The running statistics move on. */
+/* Repeats the graph's pass op by op: forward, loss, scaler, backward. `text` gets "the output of
+ * backbone.4.block.0 (convolution), 12 of 1040 numbers"; "" if nothing is found. The running
+ * statistics move on. */
 void xt_nonfinite_find(struct xt_network *network, struct xt_loss *trained_for,
                        const struct xt_batch *batch, const struct xt_scaler *scaler, char *text,
                        size_t size);

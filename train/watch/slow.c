@@ -98,13 +98,13 @@ static void judge_bar(const struct xt_slow_facts *f, struct xt_slow *out)
                  REMEDY, "switch it on in the firmware's set-up, with Above 4G decoding");
 }
 
-/* Times of steps that give these shares, or NAN. */
+/* The share of a step, or NAN. */
 static double share(double part, double step)
 {
     return step > 0 ? part / step : (double)NAN;
 }
 
-/* The host gives work all the time, and when it comes to wait, the GPU is done already. */
+/* The host is always submitting, and when it waits, the GPU has already finished. */
 static bool judge_launches(const struct xt_slow_facts *f, struct xt_slow *out)
 {
     const double most_of_it = 0.6;

@@ -27,7 +27,7 @@ static void see_kernel(struct xt_slow_facts *facts, const struct xt_graph *graph
     facts->convolutions += convolution;
     facts->reference += reference;
     facts->opencl += convolution && slow && !reference;
-    /* Of the kind that is spoken of: reference ones, where there are any. */
+    /* The first of the kind that is reported: reference ones, if any. */
     bool first_reference = reference && facts->reference == 1;
     if (slow && (!*facts->first || first_reference))
         snprintf(facts->first, sizeof facts->first, "%s, %s", op->name, name);
@@ -129,7 +129,7 @@ void xt_slow_watch_end_step(struct xt_slow_watch *watch, double loading, double 
     watch->step += watch->ended - watch->began;
     watch->launches += now.launches - watch->spent.launches;
     watch->waits += now.waits - watch->spent.waits;
-    /* Until then the loader may take more threads, which mends it. */
+    /* Until then the loader may add threads, which fixes it. */
     if (watch->steps == SETTLED) {
         watch->loader = 0;
         watch->loader_steps = 0;

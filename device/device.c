@@ -41,11 +41,11 @@ void xt_device_cpu_name(char *out, size_t size)
     fclose(file);
 }
 
-/* The richest first. */
+/* Best first. */
 static const struct {
     dnnl_cpu_isa_t isa;
     const char *name;
-    const char *variable; /* what ONEDNN_MAX_CPU_ISA calls it */
+    const char *variable; /* its name for ONEDNN_MAX_CPU_ISA */
 } isas[] = {
     {dnnl_cpu_isa_avx512_core_amx_fp16, "AVX-512, AMX (bf16, fp16, int8)", "AVX512_CORE_AMX_FP16"},
     {dnnl_cpu_isa_avx512_core_amx, "AVX-512, AMX (bf16, int8)", "AVX512_CORE_AMX"},
@@ -118,9 +118,9 @@ bool xt_device_cpu_has_vnni(void)
     return (isa & avx512) == avx512 || (isa & avx2) == avx2;
 }
 
-/* Numbers too small for a normal float32 count as zero in every compute thread. Weights that decay
- * for long end up there (the published LPRNet's do), and each costs the CPU over a hundred cycles:
- * evaluation ran 20 times slower. */
+/* Flush denormals to zero in every compute thread. Weights that decay for long become denormal (the
+ * published LPRNet's do), and each operation on one costs the CPU over a hundred cycles: evaluation
+ * ran 20 times slower. */
 static void flush_denormals(void)
 {
 #ifdef __SSE__
@@ -142,8 +142,8 @@ static enum xt_status open_stream(struct xt_device *device, dnnl_engine_kind_t k
     return status;
 }
 
-/* As many threads as OpenMP really gives: oneDNN's own barriers wait for ever for one that it does
- * not (OMP_THREAD_LIMIT). */
+/* The number of threads that OpenMP really gives: oneDNN's barriers would wait forever for one that
+ * it does not (OMP_THREAD_LIMIT). */
 static int take_threads(int wanted)
 {
     int given = 1;
@@ -199,7 +199,7 @@ static enum xt_status open_cpu(struct xt_device *device, int threads, struct xt_
 
 /* --- XPU
  * ----------------------------------------------------------------------------------------*/
-/* oneDNN sees no GPU: what the machine itself says about that. */
+/* oneDNN sees no GPU: find the reason on this machine. */
 static enum xt_status no_xpu(const char *spec, const char *no_zero, const char *said,
                              struct xt_err *err)
 {
@@ -247,8 +247,8 @@ static void say_choice(struct xt_device *device, const struct xt_xpus *list, con
                                       : ", the only one");
 }
 
-/* SYCL has memory there by addresses alone, and would say so in words that help nobody. oneDNN's
- * own OpenCL runtime has other memories too. */
+/* Without it SYCL cannot allocate, and reports that in unhelpful words. oneDNN's own OpenCL runtime
+ * has other kinds of memory too. */
 static enum xt_status check_shared_memory(const struct xt_xpu *xpu, const char *spec,
                                           struct xt_err *err)
 {
@@ -298,8 +298,8 @@ static void try_level_zero(const void *argument, void *result)
         xt_level_zero_close(zero);
 }
 
-/* OpenCL may have been chosen because Level Zero's driver crashes or hangs; from there come figures
- * alone then. */
+/* OpenCL may have been chosen because Level Zero's driver crashes or hangs; then it is used for
+ * telemetry only. */
 static bool level_zero_can_be_asked(struct xt_device *device)
 {
     enum { SECONDS = 30 };
@@ -314,7 +314,7 @@ static bool level_zero_can_be_asked(struct xt_device *device)
     return false;
 }
 
-/* Level Zero is asked before oneDNN starts the drivers: an old loader switches Sysman on when its
+/* Level Zero is opened before oneDNN starts the drivers: an old loader enables Sysman when its
  * drivers start, or never. */
 static void open_level_zero(struct xt_device *device)
 {
@@ -336,7 +336,7 @@ static void end_of_opening(void *context, const char *why)
     xt_reexec_exit(XT_ERR_DEVICE);
 }
 
-/* Kernels that were made where there was no GPU; whoever makes them has nothing to look at. */
+/* Kernels that were compiled ahead of time; a process that compiles them has none to check. */
 static enum xt_status check_kernels(struct xt_device *device, enum xt_capture_gpu for_gpu,
                                     struct xt_err *err)
 {
@@ -372,9 +372,9 @@ static enum xt_status start_xpu(struct xt_device *device, const char *spec,
     }
     if (!status)
         status = xt_dnnl_load(XT_DNNL_GPU, err);
-    /* OpenCL's gives cache blobs for all that it compiles; not every Level Zero runtime does. */
+    /* OpenCL has cache blobs for all that it compiles; not every Level Zero runtime does. */
     if (!status && xt_dnnl_is_experimental())
-        xt_kernel_cache_keep_blobs(&device->cache, xt_dnnl_runs_opencl());
+        xt_kernel_cache_store_blobs(&device->cache, xt_dnnl_runs_opencl());
     device->library_span = xt_span_since(&start);
     start = xt_span_now();
     if (!status)
@@ -388,7 +388,7 @@ static enum xt_status start_xpu(struct xt_device *device, const char *spec,
     prepare_threads(device, options->threads);
     status = open_stream(device, dnnl_gpu, (size_t)device->xpu.index, err);
     if (!status)
-        xt_engine_blob_keep(&device->cache, device->engine);
+        xt_engine_blob_store(&device->cache, device->engine);
     device->engine_span = xt_span_since(&start);
     return status;
 }
@@ -408,7 +408,7 @@ static enum xt_status open_xpu(struct xt_device *device, const char *spec,
     return status;
 }
 
-/* What "auto" comes to, found in a process of its own: a process has one oneDNN library. */
+/* Resolves "auto" in a child process: a process can load only one oneDNN library. */
 static enum xt_status open_auto(struct xt_device *device, const struct xt_device_options *options,
                                 struct xt_err *err)
 {
@@ -464,7 +464,7 @@ enum xt_status xt_device_about(const struct xt_device *device, struct xt_str *ou
     bool captured = xt_capture_device(&told);
     if (status || !(captured || device->cache.ahead))
         return status;
-    return xt_str_printf(out, err, "%s%s", xt_ahead_made,
+    return xt_str_printf(out, err, "%s%s", xt_ahead_mark,
                          captured ? xt_ahead_never_run : xt_ahead_run);
 }
 
@@ -535,7 +535,7 @@ enum xt_status xt_device_reorder(struct xt_device *device, const_dnnl_memory_des
                       what, err);
     if (!status)
         status = xt_primitive_create(device, pd, what, &primitive, err);
-    /* oneDNN takes a plain pointer for reading and writing alike; the source is only read. */
+    /* oneDNN takes a non-const pointer for both reading and writing; the source is only read. */
     union {
         const void *in;
         void *out;

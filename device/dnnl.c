@@ -14,7 +14,7 @@
 #include "device/gpu/neighbours.h"
 #include "device/faults/guard.h"
 
-/* One of the program's three pieces of global state, with where it came from. */
+/* One of the program's three pieces of global state: the loaded library and its origin. */
 struct xt_dnnl_table xt_dnnl;
 static struct {
     void *library;
@@ -95,7 +95,7 @@ enum { FUNCTIONS = sizeof function_names / sizeof *function_names };
 _Static_assert(sizeof(struct xt_dnnl_table) == FUNCTIONS * sizeof(void *),
                "the table holds one pointer for each name, in the order of the names");
 
-/* The folder of the program, or of the shared library that this code is a part of; release with
+/* The folder of the program, or of the shared library that contains this code; release with
  * free. */
 static enum xt_status own_folder(char **out, struct xt_err *err)
 {
@@ -108,14 +108,14 @@ static enum xt_status own_folder(char **out, struct xt_err *err)
     return xt_file_folder_of(out, path, err);
 }
 
-/* `folder`/`name` into `path` where there is such a file. */
+/* `folder`/`name` into `path` if that file exists. */
 static bool is_at(const char *folder, const char *name, char *path, size_t room)
 {
     int length = snprintf(path, room, "%s/%s", folder, name);
     return length > 0 && (size_t)length < room && xt_file_exists(path);
 }
 
-/* The first of `places` (NULL-terminated) that is there, as seen from our own folder, into `path`;
+/* The first of `places` (NULL-terminated) that exists, relative to our own folder, into `path`;
  * else "". */
 static enum xt_status search(const char *const *places, char *path, size_t room, struct xt_err *err)
 {
@@ -130,7 +130,7 @@ static enum xt_status search(const char *const *places, char *path, size_t room,
     return status;
 }
 
-/* In the build tree, also from build/tests/GROUP; and installed. */
+/* In the build tree, also for build/tests/GROUP; and installed. */
 static const char *const guard_places[] = {
     "libxtrain_guard.so",
     "../libxtrain_guard.so",
@@ -203,7 +203,7 @@ static void remember(void *library, enum xt_dnnl_build build, const char *asked)
     loaded.build = build;
 }
 
-/* Where oneAPI keeps what its oneDNN needs. */
+/* The folders in which oneAPI has the dependencies of its oneDNN. */
 static const char *const oneapi_folders[] = {
     "/opt/intel/oneapi/compiler/latest/lib",
     "/opt/intel/oneapi/tbb/latest/lib",
@@ -212,8 +212,8 @@ static const char *const oneapi_folders[] = {
     NULL,
 };
 
-/* What the library needs, and what the OpenCL loader beside it needs: SYCL loads that one by
- * itself, and it does not say where its neighbours are either. */
+/* The library's dependencies, and those of the OpenCL loader beside it: SYCL opens that one with
+ * dlopen, and it does not name the folder of its dependencies either. */
 static void load_neighbours(const char *path)
 {
     char loader[PATH_MAX];
@@ -242,7 +242,7 @@ static enum xt_status open_library(const char *path, enum xt_dnnl_build build, s
     return XT_OK;
 }
 
-/* Beside the installed program; in the build tree, also from build/tests/GROUP and sanitizer
+/* Beside the installed program; in the build tree, also for build/tests/GROUP and sanitizer
  * builds. */
 static const char *const cpu_places[] = {
     "../lib/xtrain/libdnnl.so.3",
@@ -290,8 +290,7 @@ static enum xt_status not_found(enum xt_dnnl_build build, struct xt_err *err)
         "libdnnl 3, or set XTRAIN_DNNL to the file");
 }
 
-/* The system's library, also by the name that Debian gives it: libdnnl.so.3.6 is oneDNN 3.7 there.
- */
+/* The system's library, also under Debian's name: libdnnl.so.3.6 is oneDNN 3.7 there. */
 static bool open_system(enum xt_dnnl_build build)
 {
     enum { NEWEST_MINOR = 40, OLDEST_MINOR = 2 };
@@ -317,7 +316,7 @@ static enum xt_status load(enum xt_dnnl_build build, struct xt_err *err)
     enum xt_status status = xt_dnnl_find(build, path, sizeof path, err);
     if (status)
         return status;
-    /* The system's is the last resort; where it does not serve, the advice is to install one. */
+    /* The system's is the last resort; if it cannot be used, the advice is to install one. */
     if (strcmp(path, "libdnnl.so.3") != 0)
         return open_library(path, build, err);
     return open_system(build) ? XT_OK : not_found(build, err);

@@ -1,10 +1,10 @@
 /* The oneDNN library, loaded at run time: one libdnnl.so.3 per process and a table of the functions
  * used.
  *
- * The CPU build and the GPU build of oneDNN are different libraries, so the device picks the
- * library and one binary serves every node; nothing of the GPU build is needed where it is not
- * asked for. Compiled against the v3 C API (3.2 headers); its ABI is stable within v3. xt_dnnl is
- * written once, by the first xt_dnnl_load, which every user comes after; all of it is thread-safe.
+ * The CPU build and the GPU build of oneDNN are different libraries, so the device selects the
+ * library and one binary serves every node; nothing of the GPU build is needed unless it is
+ * requested. Compiled against the v3 C API (3.2 headers); its ABI is stable within v3. xt_dnnl is
+ * written once, by the first xt_dnnl_load, which precedes every use; all of it is thread-safe.
  */
 #ifndef XT_DEVICE_DNNL_H
 #define XT_DEVICE_DNNL_H
@@ -18,7 +18,7 @@
 
 extern struct xt_dnnl_table xt_dnnl;
 
-/* Which of the two builds: without and with kernels for Intel GPUs. */
+/* The two builds: without and with kernels for Intel GPUs. */
 enum xt_dnnl_build { XT_DNNL_CPU, XT_DNNL_GPU };
 
 /* Loads a build, the first found of
@@ -30,11 +30,11 @@ enum xt_dnnl_build { XT_DNNL_CPU, XT_DNNL_GPU };
  * variables that oneDNN or a driver reads are to be set before. */
 enum xt_status xt_dnnl_load(enum xt_dnnl_build build, struct xt_err *err);
 
-/* The file that xt_dnnl_load would load, without loading it; "libdnnl.so.3" where it would leave
- * the search to the dynamic linker. */
+/* The file that xt_dnnl_load would load, without loading it; "libdnnl.so.3" if it would leave the
+ * search to the dynamic linker. */
 enum xt_status xt_dnnl_find(enum xt_dnnl_build build, char *path, size_t room, struct xt_err *err);
 
-/* The loaded library's file, "" before. */
+/* The loaded library's file, "" if none is loaded. */
 const char *xt_dnnl_path(void);
 
 /* "3.13.2"; "" before a library is loaded. */
@@ -43,21 +43,21 @@ struct xt_dnnl_version_text {
 };
 struct xt_dnnl_version_text xt_dnnl_version_text(void);
 
-/* What the loaded library runs GPUs with: "none", "SYCL", "OpenCL", "Level Zero". */
+/* The GPU runtime of the loaded library: "none", "SYCL", "OpenCL", "Level Zero". */
 const char *xt_dnnl_gpu_runtime(void);
-/* True for the GPU runtimes that are taken but were hardly tried: OpenCL and Level Zero. */
+/* True for the GPU runtimes that are supported but hardly tested: OpenCL and Level Zero. */
 bool xt_dnnl_is_experimental(void);
 
 bool xt_dnnl_runs_opencl(void);
 
 /* The OpenCL runtime's dnnl_ocl_interop_memory_create; NULL for every other runtime, whose
- * dnnl_memory_create gives memories with addresses. */
+ * dnnl_memory_create uses addresses. */
 typedef dnnl_status_t xt_dnnl_opencl_memory(dnnl_memory_t *out, const_dnnl_memory_desc_t md,
                                             dnnl_engine_t engine, int kind, void *handle);
 xt_dnnl_opencl_memory *xt_dnnl_find_opencl_memory(void);
 
-/* A function that not every build has ("dnnl_sycl_interop_engine_get_device"), or of a library that
- * came with it; NULL where there is none. */
+/* A function that not every build has ("dnnl_sycl_interop_engine_get_device"), or one of a library
+ * loaded with it; NULL if there is none. */
 void *xt_dnnl_symbol(const char *name);
 
 /* A oneDNN status as an error about `what`; XT_OK for success. Out of memory becomes XT_ERR_MEMORY.
@@ -67,7 +67,7 @@ enum xt_status xt_dnnl_check(dnnl_status_t status, const char *what, struct xt_e
 /* oneDNN's name of a type; dnnl_data_type_undef for one that networks do not compute in. */
 dnnl_data_type_t xt_dtype_dnnl(enum xt_dtype dtype);
 
-/* "jit:avx512_core_amx" and the like; a constant of the library. "" where it cannot be asked. */
+/* "jit:avx512_core_amx" and the like; a constant of the library. "" if unknown. */
 const char *xt_dnnl_implementation(const_dnnl_primitive_desc_t pd);
 
 #endif

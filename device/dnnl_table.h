@@ -1,5 +1,5 @@
-/* The oneDNN functions that are used, as a table: a loaded library's (dnnl.h), or those that are
- * called before them (guard.h). */
+/* The oneDNN functions that are used, as a table: a loaded library's (dnnl.h), or the wrappers
+ * around them (guard.h). */
 #ifndef XT_DEVICE_DNNL_TABLE_H
 #define XT_DEVICE_DNNL_TABLE_H
 

@@ -1,6 +1,6 @@
 #include "device/dropout.h"
 
-/* Of a oneDNN that is newer than the headers: a type, and functions. */
+/* Missing in older oneDNN headers: a type, and functions. */
 enum { S64 = 16 /* dnnl_s64 */ };
 
 typedef dnnl_status_t set_dropout(dnnl_primitive_attr_t attr, const_dnnl_memory_desc_t mask,

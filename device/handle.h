@@ -1,5 +1,5 @@
-/* An open device: its oneDNN engine and stream, and how many threads the host computes with. What
- * makes memories and primitives on it stands on this; device.h opens and closes it.
+/* An open device: its oneDNN engine and stream, and the number of compute threads of the host.
+ * Memories and primitives are created on it; device.h opens and closes it.
  */
 #ifndef XT_DEVICE_HANDLE_H
 #define XT_DEVICE_HANDLE_H
@@ -15,7 +15,7 @@
 #include "device/kernels/kernel_cache.h"
 #include "device/xpu.h"
 
-/* What bytes cross the bus for. */
+/* The causes of host-device transfers. */
 enum xt_cause {
     XT_CAUSE_IMAGES,
     XT_CAUSE_LOGITS,
@@ -35,29 +35,29 @@ struct xt_traffic {
 enum xt_device_kind { XT_DEVICE_CPU, XT_DEVICE_XPU };
 
 struct xt_device {
-    enum xt_device_kind kind; /* for those who open it, and for what is said of it */
-    /* What others ask instead, in which devices differ: */
-    bool own_memory; /* apart from the host's: parameters, images and logits cross */
-    bool compiles; /* kernels are compiled when they are made, for one kind of pass and one shape */
-    bool trains_fp16; /* with kernels that are fast */
+    enum xt_device_kind kind; /* for opening and for messages only */
+    /* The properties that other code queries instead: */
+    bool own_memory;  /* separate from the host's: parameters, images and logits are transferred */
+    bool compiles;    /* kernels are compiled at creation, for one kind of pass and one shape */
+    bool trains_fp16; /* with fast kernels */
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     int threads;
-    struct xt_span library_span; /* loading oneDNN took this */
-    struct xt_span engine_span;  /* and finding and opening the device that */
+    struct xt_span library_span; /* seconds to load oneDNN */
+    struct xt_span engine_span;  /* seconds to find and open the device */
     char place[16];              /* "cpu", "xpu:0" */
     char name[128];    /* "cpu: Intel(R) Xeon(R) ..., 2 threads"; "xpu:0: Intel(R) Arc(TM) ..." */
-    char chosen[1088]; /* why this one, where "auto" or "xpu" left a choice; else "" */
-    /* On an XPU alone: */
+    char chosen[1088]; /* why this one, if "auto" or "xpu" had a choice; else "" */
+    /* XPU only: */
     struct xt_xpu xpu;
     char better[160];           /* of xt_xpu_better */
-    struct xt_level_zero *zero; /* NULL: none */
-    char no_zero[256];          /* why there is none */
+    struct xt_level_zero *zero; /* NULL: not available */
+    char no_zero[256];          /* why it is not available */
     struct xt_figures figures;  /* as last read */
     struct xt_kernel_cache cache;
-    bool chose_opencl; /* by ONEAPI_DEVICE_SELECTOR, for the kernels in it */
+    bool chose_opencl; /* by ONEAPI_DEVICE_SELECTOR, for its kernels */
     struct xt_traffic traffic;
-    /* Makes memories on oneDNN's OpenCL runtime, where the device has unified shared memory. */
+    /* Creates memories on oneDNN's OpenCL runtime, if the device has unified shared memory. */
     xt_dnnl_opencl_memory *opencl_memory;
 };
 

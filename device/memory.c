@@ -103,8 +103,8 @@ enum xt_status xt_memory_create(const struct xt_device *device, const_dnnl_memor
                          what, err);
 }
 
-/* Drivers refuse more than a limit of theirs, 4 GB by default on an Arc; and oneDNN's OpenCL
- * kernels are compiled for buffers that 32 bits address. */
+/* Drivers refuse more than their limit, 4 GB by default on an Arc; and oneDNN's OpenCL kernels are
+ * compiled for buffers with 32-bit offsets. */
 size_t xt_device_allocation_most(const struct xt_device *device)
 {
     const uint64_t addressed = (uint64_t)1 << 32;
@@ -122,8 +122,8 @@ enum xt_status xt_device_refuse_piece(const struct xt_device *device, const char
                       (double)xt_device_allocation_most(device) / 1e9);
 }
 
-/* Host memory on an XPU, which the engine takes as a memory of its own. Where the runtime gives
- * none alone it is a device memory that stays mapped. */
+/* Pinned host memory on an XPU, as a memory of the engine. If the runtime cannot allocate it alone
+ * it is a device memory that stays mapped. */
 static enum xt_status create_shared(struct xt_device *device, const_dnnl_memory_desc_t md,
                                     const char *what, struct xt_device_memory *out,
                                     struct xt_err *err)
@@ -133,7 +133,7 @@ static enum xt_status create_shared(struct xt_device *device, const_dnnl_memory_
     if (out->host)
         return xt_memory_create(device, md, out->host, what, &out->memory, err);
     status = xt_memory_create(device, md, DNNL_MEMORY_ALLOCATE, what, &out->backing, err);
-    /* The host's side of it is allocated here, and the runtime does not say why it could not be. */
+    /* The host part is allocated here, and the runtime does not report why that failed. */
     if (!status && xt_dnnl.memory_map_data(out->backing, &out->host) != dnnl_success) {
         out->host = NULL;
         status = xt_err_set(err, XT_ERR_MEMORY,
@@ -146,12 +146,13 @@ static enum xt_status create_shared(struct xt_device *device, const_dnnl_memory_
     return status;
 }
 
-/* Activations are not touched before they are computed, by all threads and while others compute. */
+/* Activations are not touched at allocation: the compute threads do that when they first write
+ * them. */
 enum { MAPPED_FROM = 8 << 20 };
 
-static enum xt_status create_plain(struct xt_device *device, const_dnnl_memory_desc_t md,
-                                   const char *what, struct xt_device_memory *out,
-                                   struct xt_err *err)
+static enum xt_status create_on_cpu(struct xt_device *device, const_dnnl_memory_desc_t md,
+                                    const char *what, struct xt_device_memory *out,
+                                    struct xt_err *err)
 {
     enum xt_status status = out->bytes >= MAPPED_FROM
                                 ? xt_mem_map(&out->host, out->bytes, what, err)
@@ -170,7 +171,7 @@ enum xt_status xt_device_memory_create(struct xt_device *device, const_dnnl_memo
     size_t most = xt_device_allocation_most(device);
     enum xt_status status = XT_OK;
     if (!crosses(device))
-        status = create_plain(device, md, what, out, err);
+        status = create_on_cpu(device, md, what, out, err);
     else if (out->bytes > most)
         status = xt_device_refuse_piece(device, what, out->bytes, err);
     else if (place == XT_ON_HOST)

@@ -36,7 +36,7 @@ bool xt_pinned_is_there(void)
     return find(context_name).symbol && find(alloc_name).symbol && find(free_name).symbol;
 }
 
-/* What crosses into C++, where an exception may come out of it. */
+/* The C++ calls, which may throw. */
 struct request {
     dnnl_engine_t engine;
     size_t bytes;

@@ -4,7 +4,7 @@
 
 #include "device/kernels/blob_cache.h"
 
-/* An empty one where oneDNN has none for it: it compiles nothing. */
+/* Empty if oneDNN has none for it: it compiles nothing. */
 static struct xt_blob_id id_of(const_dnnl_primitive_desc_t pd)
 {
     struct xt_blob_id id = {NULL, 0};
@@ -19,36 +19,36 @@ static struct xt_blob_id id_of(const_dnnl_primitive_desc_t pd)
     return id;
 }
 
-/* A blob that oneDNN or the driver does not take was not fine after all. */
-static bool make_from_blob(struct xt_kernel_cache *cache, const struct xt_blob_id *id,
-                           const_dnnl_primitive_desc_t pd, dnnl_primitive_t *out)
+/* A blob that oneDNN or the driver rejects was not valid after all. */
+static bool create_from_blob(struct xt_kernel_cache *cache, const struct xt_blob_id *id,
+                             const_dnnl_primitive_desc_t pd, dnnl_primitive_t *out)
 {
     uint8_t *blob = NULL;
     size_t size = 0;
     if (!xt_blob_read(cache->folder, id, &blob, &size))
         return false;
-    bool made = xt_dnnl.primitive_create_from_cache_blob(out, pd, size, blob) == dnnl_success;
+    bool created = xt_dnnl.primitive_create_from_cache_blob(out, pd, size, blob) == dnnl_success;
     free(blob);
-    if (made)
+    if (created)
         return true;
     *out = NULL;
     pthread_mutex_lock(&cache->turn);
-    cache->kept--;
+    cache->valid--;
     cache->left_out++;
     pthread_mutex_unlock(&cache->turn);
     return false;
 }
 
-static bool keeps(struct xt_kernel_cache *cache)
+static bool writes_blobs(struct xt_kernel_cache *cache)
 {
     pthread_mutex_lock(&cache->turn);
-    bool keeps = cache->writes_blobs;
+    bool writes_blobs = cache->writes_blobs;
     pthread_mutex_unlock(&cache->turn);
-    return keeps;
+    return writes_blobs;
 }
 
-static void keep(struct xt_kernel_cache *cache, const struct xt_blob_id *id,
-                 const_dnnl_primitive_t primitive)
+static void store(struct xt_kernel_cache *cache, const struct xt_blob_id *id,
+                  const_dnnl_primitive_t primitive)
 {
     size_t size = 0;
     if (xt_dnnl.primitive_get_cache_blob(primitive, &size, NULL) != dnnl_success || size == 0)
@@ -56,7 +56,7 @@ static void keep(struct xt_kernel_cache *cache, const struct xt_blob_id *id,
     uint8_t *blob = malloc(size);
     if (blob && xt_dnnl.primitive_get_cache_blob(primitive, &size, blob) == dnnl_success) {
         pthread_mutex_lock(&cache->turn);
-        xt_blob_keep(cache, id, blob, size);
+        xt_blob_store(cache, id, blob, size);
         pthread_mutex_unlock(&cache->turn);
     }
     free(blob);
@@ -69,10 +69,10 @@ enum xt_status xt_primitive_create(struct xt_device *device, const_dnnl_primitiv
     struct xt_blob_id id = {NULL, 0};
     if (cache->reads_blobs)
         id = id_of(pd);
-    if (id.size && make_from_blob(cache, &id, pd, out))
+    if (id.size && create_from_blob(cache, &id, pd, out))
         return XT_OK;
     enum xt_status status = xt_dnnl_check(xt_dnnl.primitive_create(out, pd), what, err);
-    if (!status && id.size && keeps(cache))
-        keep(cache, &id, *out);
+    if (!status && id.size && writes_blobs(cache))
+        store(cache, &id, *out);
     return status;
 }

@@ -64,7 +64,7 @@ enum xt_status xt_probe_xpus(struct xt_probe *out, struct xt_err *err)
     const struct xt_process process = {.work = list_xpus, .seconds = LIST_SECONDS};
     enum xt_status status = xt_process_run(&process, out, sizeof *out, NULL, &why);
     if (status == XT_ERR_DEVICE) {
-        /* It may have died half way: nothing of its result counts. */
+        /* The child may have died half way: its result is ignored. */
         memset(out, 0, sizeof *out);
         out->status = XT_ERR_DEVICE;
         out->crashed = true;

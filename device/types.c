@@ -61,7 +61,7 @@ bool xt_types_is_reference(const char *implementation)
     return xt_str_starts(implementation, "ref") || strstr(implementation, ":ref");
 }
 
-/* Whether it is generated code, and what oneDNN calls it. */
+/* Whether it is generated code, and oneDNN's name for it. */
 static void name_of(const_dnnl_primitive_desc_t pd, struct xt_types *out)
 {
     const char *name = xt_dnnl_implementation(pd);

@@ -1,5 +1,5 @@
-/* What an engine can do, found by asking oneDNN for a small convolution of each kind: nothing is
- * taken from a table of devices. Stateless. */
+/* The capabilities of an engine, determined by asking oneDNN for a small convolution of each kind,
+ * not from a table of devices. Stateless. */
 #ifndef XT_DEVICE_TYPES_H
 #define XT_DEVICE_TYPES_H
 
@@ -14,12 +14,12 @@ struct xt_types {
     bool trains_bf16;
     bool trains_fp16;
     bool infers_int8;
-    bool machine_code;       /* convolutions are generated code, not OpenCL C or plain loops */
+    bool machine_code;       /* convolutions are generated code, not OpenCL C or reference loops */
     char implementation[64]; /* of the forward convolution in f32: "jit:ir", "ocl:simple:any" */
 };
 
-/* Whether oneDNN's name of a kernel is of generated code ("jit:ir"), or of a reference one, which
- * is for checking ("ocl:ref:any"). */
+/* Whether oneDNN's name of a kernel means generated code ("jit:ir"), or a reference implementation
+ * ("ocl:ref:any"). */
 bool xt_types_is_machine_code(const char *implementation);
 bool xt_types_is_reference(const char *implementation);
 

@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "device/device.h"
 
-static enum xt_status create_plain_slots(struct xt_upload *upload, int count, struct xt_err *err)
+static enum xt_status create_pageable_slots(struct xt_upload *upload, int count, struct xt_err *err)
 {
     enum xt_status status = XT_OK;
     while (upload->count < count && !status) {
@@ -31,7 +31,7 @@ static enum xt_status create_pinned_slots(struct xt_upload *upload, const_dnnl_m
     return status;
 }
 
-/* Slots, buffers and what moves the one to the other. */
+/* Slots, buffers and the transfers between them. */
 static enum xt_status create_way(struct xt_upload *upload, const struct xt_upload_config *config,
                                  struct xt_err *err)
 {
@@ -41,7 +41,7 @@ static enum xt_status create_way(struct xt_upload *upload, const struct xt_uploa
         xt_dnnl_check(xt_dnnl.memory_desc_create_with_tag(&md, 4, dims, dnnl_u8, dnnl_acdb),
                       "the format of a batch slot", err);
     if (!status && upload->pageable) {
-        status = create_plain_slots(upload, config->slots, err);
+        status = create_pageable_slots(upload, config->slots, err);
         if (!status)
             status = xt_device_memory_create(upload->device, md, XT_ON_HOST,
                                              "the pinned memory that batches are copied through",
@@ -75,7 +75,7 @@ enum xt_status xt_upload_init(struct xt_upload *upload, const struct xt_upload_c
     };
     upload->pageable = !upload->crosses || config->pageable;
     enum xt_status status = upload->crosses ? create_way(upload, config, err)
-                                            : create_plain_slots(upload, config->slots, err);
+                                            : create_pageable_slots(upload, config->slots, err);
     if (status)
         xt_upload_clear(upload);
     return status;
@@ -97,7 +97,7 @@ void xt_upload_clear(struct xt_upload *upload)
 
 enum xt_status xt_upload_move(struct xt_upload *upload, int slot, int buffer, struct xt_err *err)
 {
-    /* All memories have one format, so one transfer serves each pair of them. */
+    /* All memories have the same format, so one transfer serves each pair of them. */
     struct xt_transfer transfer = upload->transfer;
     transfer.from = &upload->host[upload->pageable ? 0 : slot];
     transfer.to = &upload->buffers[buffer];

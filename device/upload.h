@@ -1,14 +1,14 @@
-/* Batch slots, the memory that loader threads decode into, and the way of their pixels to the
+/* Batch slots, the memory that loader threads decode into, and the upload of their pixels to the
  * device.
  *
- * On the CPU, or without a device, a slot is plain memory, aligned for vector loads, that a step
- * reads as it is. On an XPU a slot is pinned memory of the host, and a batch is moved from it into
- * one of a few buffers of the device: over a stream of its own, so that one thread moves the next
- * batch while another one's step computes. Not pinned: slots are plain memory, and each batch is
- * copied into one pinned place first.
+ * On the CPU, or without a device, a slot is ordinary memory, aligned for vector loads, that a step
+ * reads in place. On an XPU a slot is pinned host memory, and a batch is copied from it into one of
+ * a few buffers of the device: on a separate stream, so that one thread uploads the next batch
+ * while another one's step computes. Not pinned: slots are pageable memory, and each batch is
+ * copied into one pinned buffer first.
  *
  * The caller owns a `struct xt_upload` and clears it before the device is closed. xt_upload_move is
- * for one thread at a time; which slots and buffers are in use is the caller's to know.
+ * for one thread at a time; the caller tracks which slots and buffers are in use.
  */
 #ifndef XT_DEVICE_UPLOAD_H
 #define XT_DEVICE_UPLOAD_H
@@ -29,29 +29,30 @@ struct xt_upload_config {
     int height;
     int width;
     bool pageable; /* an XPU's slots are not pinned */
-    bool copied;   /* a CPU's batches take an XPU's way too, for tests */
+    bool copied;   /* upload on the CPU too, for tests */
 };
 
 struct xt_upload {
     struct xt_device *device;
     uint8_t *pixels[XT_SLOTS_MAX]; /* [batch][height][width][3] each */
     int count;
-    size_t bytes;                               /* of a slot */
-    bool crosses;                               /* steps read the buffers, not the slots */
-    bool pageable;                              /* pixels[] are plain memory */
-    struct xt_device_memory host[XT_SLOTS_MAX]; /* the slots; where pageable [0] is the way */
+    size_t bytes;  /* of a slot */
+    bool crosses;  /* steps read the buffers, not the slots */
+    bool pageable; /* pixels[] are pageable memory */
+    struct xt_device_memory
+        host[XT_SLOTS_MAX]; /* the slots; if pageable [0] is the staging buffer */
     struct xt_device_memory buffers[XT_UPLOAD_BUFFERS]; /* u8, {batch, 3, height, width} as NHWC */
     struct xt_transfer transfer;
     dnnl_stream_t stream;
 };
 
-/* XT_ERR_MEMORY where host or device has too little. */
+/* XT_ERR_MEMORY if host or device has too little. */
 enum xt_status xt_upload_init(struct xt_upload *upload, const struct xt_upload_config *config,
                               struct xt_err *err);
 void xt_upload_clear(struct xt_upload *upload);
 
-/* Moves a slot's pixels into a buffer and waits for the end: the slot may be filled anew then. For
- * an upload that crosses. */
+/* Copies a slot's pixels into a buffer and blocks until it is done: the slot may be refilled then.
+ * For an upload that transfers. */
 enum xt_status xt_upload_move(struct xt_upload *upload, int slot, int buffer, struct xt_err *err);
 
 #endif

@@ -7,8 +7,7 @@
 
 #include "device/gpu/opencl.h"
 
-/* --- what an engine runs on
- * ---------------------------------------------------------------------*/
+/* --- the backend of an engine ---------------------------------------------------------------- */
 enum backend { BACKEND_UNKNOWN, BACKEND_OPENCL, BACKEND_LEVEL_ZERO };
 
 struct native {
@@ -20,8 +19,8 @@ typedef dnnl_status_t get_device(dnnl_engine_t engine, void **device);
 typedef uint64_t sycl_get_native(const void *device);
 typedef unsigned char sycl_get_backend(const void *device); /* an enum of type char */
 
-/* sycl::device's own methods, called by the names that the C++ ABI gives them: oneDNN's C interface
- * hands out a sycl::device, and only these say which device that is. */
+/* sycl::device's own methods, called by their mangled names: oneDNN's C interface returns a
+ * sycl::device, and only these identify the device. */
 static void native_of_sycl(const void *device, struct native *out)
 {
     enum { SYCL_OPENCL = 1, SYCL_LEVEL_ZERO = 2 }; /* of sycl::backend */
@@ -47,7 +46,7 @@ static void native_of(dnnl_engine_t engine, struct native *out)
 {
     static const struct {
         const char *function;
-        enum backend backend; /* UNKNOWN: it gives a sycl::device */
+        enum backend backend; /* UNKNOWN: its handle is a sycl::device */
     } ways[] = {
         {"dnnl_sycl_interop_engine_get_device", BACKEND_UNKNOWN},
         {"dnnl_ze_interop_engine_get_device", BACKEND_LEVEL_ZERO},
@@ -270,7 +269,7 @@ struct xt_architecture xt_xpu_architecture(const struct xt_gpu_facts *facts)
         {20, 0, 99, {"Xe2", "3.6", XT_YES}},           {30, 0, 9, {"Xe3", "3.8", XT_YES}},
         {30, 10, 99, {"Xe3p", "3.12", XT_YES}},        {35, 0, 99, {"Xe3p", "3.12", XT_YES}},
     };
-    /* By the high byte of the PCI device id, where the driver tells no version, or in the way of
+    /* By the high byte of the PCI device id, if the driver reports no version, or in the format of
      * drivers of 2022. */
     static const struct {
         unsigned id;

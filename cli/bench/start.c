@@ -16,7 +16,7 @@ void xt_start_read(const struct xt_run_summary *run, struct xt_start *out)
                     network->build_span.cpu + run->times.prepare.cpu},
         .first_step = run->times.first_step,
         .has_cache = device->compiles && device->cache.folder,
-        .kept = device->cache.kept,
+        .kept = device->cache.valid,
     };
     snprintf(out->device, sizeof out->device, "%s", device->name);
     if (out->has_cache)

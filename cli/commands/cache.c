@@ -78,7 +78,7 @@ static void describe_store(struct xt_report *table, const struct xt_cache_store 
     describe_about(row, store, "device", "", "                 %s");
     describe_about(row, store, "driver", "", ", driver %s");
     describe_about(row, store, "onednn", "", ", oneDNN %s");
-    if (strstr(xt_str_get(&store->files.about), xt_ahead_made)) {
+    if (strstr(xt_str_get(&store->files.about), xt_ahead_mark)) {
         describe_about(row, store, "made", "", "\n                 made %s");
         describe_about(row, store, "run", "", "; run %s");
     }

@@ -25,7 +25,7 @@ struct warmed {
 
 static void count(const struct xt_device *device, struct warmed *out)
 {
-    out->kept = device->cache.kept;
+    out->kept = device->cache.valid;
     out->compiled = xt_kernel_cache_count(&device->cache) - out->kept;
 }
 

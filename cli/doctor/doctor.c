@@ -437,7 +437,7 @@ static enum xt_status look_at_cache(struct look *look, struct xt_err *err)
     if (status)
         return status;
     if (cache.folder)
-        add(look, "kernel cache", PASSED, "%s: %d kernels, %.1f MB%s", cache.folder, cache.kept,
+        add(look, "kernel cache", PASSED, "%s: %d kernels, %.1f MB%s", cache.folder, cache.valid,
             (double)cache.bytes / 1e6, cache.writable ? "" : ", read only");
     else
         add(look, "kernel cache", FACT, "%s", cache.note);

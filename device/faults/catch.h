@@ -1,7 +1,6 @@
-/* Catching what C++ throws, in a library of its own (libxtrain_guard.so): the program is C and
- * needs no C++ runtime, but oneDNN's GPU build, which is C++, says a driver's error by an
- * exception. It is loaded with that build, which brings the runtime, and by nothing else.
- * Stateless, thread-safe.
+/* Catching C++ exceptions, in a library of its own (libxtrain_guard.so): the program is C and needs
+ * no C++ runtime, but oneDNN's GPU build is C++ and reports a driver's errors by exceptions. It is
+ * loaded only with that build, which has the runtime. Stateless, thread-safe.
  */
 #ifndef XT_DEVICE_FAULTS_CATCH_H
 #define XT_DEVICE_FAULTS_CATCH_H
@@ -10,19 +9,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Goes up with every change to what follows. */
+/* Incremented with every change to what follows. */
 enum { XT_CATCHER_VERSION = 1 };
 
-/* A function of up to four arguments, each of which a register holds. */
+/* A function of up to four arguments, each in a register. */
 typedef int xt_caught_function(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d);
 
 struct xt_catcher {
     int version;
-    /* Calls the function. False: it returned, *result. True: an exception came out of it; `said`
-     * gets what that says. */
+    /* Calls the function. False: it returned, *result. True: it threw an exception; `said` gets its
+     * message. */
     bool (*call)(xt_caught_function *function, const uintptr_t arguments[4], int *result,
                  char *said, size_t size);
-    /* What is called for an exception that nobody catches; it does not return. */
+    /* The handler of an uncaught exception; it does not return. */
     void (*on_terminate)(void (*handler)(void));
 };
 

@@ -11,14 +11,14 @@
 
 enum { CALLS_MAX = 32, OPS_MAX = 16 };
 
-/* What a call's time is counted as. */
+/* The kind of a call, for counting its time. */
 enum spent { NOT_COUNTED, LAUNCHES, WAITS, SPENT_COUNT };
 
-/* A call that a thread is in; what NULL: none. */
+/* A call that a thread is in; `what` is NULL if there is none. */
 struct call {
     _Atomic(const char *) what;
     _Atomic double since;
-    _Atomic double spent[SPENT_COUNT]; /* in calls that came back */
+    _Atomic double spent[SPENT_COUNT]; /* in calls that returned */
 };
 
 struct op {
@@ -30,7 +30,7 @@ static struct {
     struct xt_dnnl_table bare; /* the library's own functions */
     const struct xt_catcher *catcher;
     atomic_bool lost;
-    atomic_bool ending; /* the last words are being said */
+    atomic_bool ending; /* the process is being ended */
     struct call calls[CALLS_MAX];
     atomic_int threads;
     struct op ops[OPS_MAX];
@@ -39,7 +39,7 @@ static struct {
     void *context;
 } guard;
 
-static _Thread_local struct call *mine; /* this thread's place in guard.calls */
+static _Thread_local struct call *mine; /* this thread's index in guard.calls */
 static _Thread_local char said[256];
 static _Thread_local struct xt_guard_counts counts;
 
@@ -65,7 +65,7 @@ void xt_guard_leave(void)
     atomic_store(&mine->what, NULL);
 }
 
-/* Too little memory is no loss of the device. */
+/* Out of memory does not mean that the device is lost. */
 static dnnl_status_t meant(void)
 {
     return strstr(said, "OUT_OF_DEVICE_MEMORY") || strstr(said, "OUT_OF_HOST_MEMORY")
@@ -73,7 +73,7 @@ static dnnl_status_t meant(void)
                : dnnl_runtime_error;
 }
 
-/* `what` NULL: it may take long, and its failure loses nothing. */
+/* `what` NULL: it may take long, and its failure does not lose the device. */
 static dnnl_status_t call(const char *what, enum spent spent, uintptr_t function, uintptr_t a,
                           uintptr_t b, uintptr_t c, uintptr_t d)
 {
@@ -184,7 +184,7 @@ static dnnl_status_t engine_destroy(dnnl_engine_t engine)
                 0);
 }
 
-/* An exception that nobody catches: in a thread of the driver's, or out of what must not throw. */
+/* An uncaught exception: in a thread of the driver, or out of a noexcept function. */
 static void on_terminate(void)
 {
     xt_guard_give_up("its driver failed in a way that nothing can catch");
@@ -230,8 +230,7 @@ const char *xt_guard_said(void)
     return said;
 }
 
-/* --- what it is at
- * ------------------------------------------------------------------------------*/
+/* --- the current call ------------------------------------------------------------------------ */
 void xt_guard_note(const char *op, const char *what)
 {
     struct op *next = &guard.ops[atomic_fetch_add(&guard.op_count, 1) % OPS_MAX];
@@ -285,8 +284,7 @@ double xt_guard_waiting(const char **what)
     return longest;
 }
 
-/* --- last words
- * ---------------------------------------------------------------------------------*/
+/* --- fatal faults ---------------------------------------------------------------------------- */
 static bool anyone_calls(void)
 {
     for (int i = 0; i < CALLS_MAX; i++)
@@ -295,7 +293,8 @@ static bool anyone_calls(void)
     return false;
 }
 
-/* A driver that is at a loss aborts, in whichever thread; a crash is its own in a call of it. */
+/* A driver in an unexpected state aborts, in any thread; a crash is the driver's if it happens
+ * within a call of it. */
 static void on_crash(int number)
 {
     bool in_driver = number == SIGABRT ? anyone_calls() : mine && atomic_load(&mine->what);
@@ -321,7 +320,7 @@ void xt_guard_give_up(const char *why)
     guard.lost = true;
     if (!guard.end)
         return;
-    /* Of several threads that fail at once the first ends the process. */
+    /* If several threads fail at once, the first ends the process. */
     while (atomic_exchange(&guard.ending, true))
         sleep(1);
     guard.end(guard.context, why);

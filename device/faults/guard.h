@@ -1,11 +1,11 @@
-/* What becomes of a GPU's driver that fails under a run.
+/* Handling of faults of a GPU's driver during a run.
  *
- * oneDNN's GPU builds are C++, and say a driver's error by an exception that C cannot catch. The
- * functions that talk to a driver are called here instead: an exception out of one is a
- * dnnl_runtime_error, and what it says is kept for the sentence. Once work has failed on the device
- * it is lost for this process: what is called then fails at once, and nothing is given back, since
- * drivers crash and hang in that. Where there is nothing to return to (a driver that aborts or
- * crashes, an exception in a thread of its own, a call that never ends) the last words are said.
+ * oneDNN's GPU builds are C++, and report a driver's errors by exceptions, which C cannot catch.
+ * The functions that call a driver are wrapped here: an exception becomes dnnl_runtime_error, and
+ * its message is stored for the error. Once work has failed on the device it is lost for this
+ * process: further calls fail at once, and nothing is released, since drivers crash and hang in
+ * that. If there is no caller to return to (a driver that aborts or crashes, an exception in a
+ * thread of its own, a call that never returns) the process is ended with a final message.
  *
  * One of the program's pieces of global state, with the table of dnnl.h. Thread-safe once the
  * library is loaded.
@@ -20,58 +20,58 @@
 #include "device/dnnl_table.h"
 #include "device/faults/catch.h"
 
-/* Puts these calls before a loaded library's. */
+/* Wraps a loaded library's functions. */
 void xt_guard_begin(struct xt_dnnl_table *table, const struct xt_catcher *catcher);
 
-/* Whether the device failed in the middle of work. */
+/* Whether the device was lost while working. */
 bool xt_guard_is_lost(void);
-/* What the last exception in this thread said, once; "" where there was none. */
+/* The message of the last exception in this thread; cleared by reading. "" if there was none. */
 const char *xt_guard_said(void);
 
-/* What this thread has given to devices so far, and how often it has waited for one. */
+/* The number of ops that this thread has submitted so far, and of its waits. */
 struct xt_guard_counts {
     uint64_t primitives, waits;
 };
 struct xt_guard_counts xt_guard_counts(void);
 
-/* Between the two this thread is in the driver too: its start, which is no function of the table's.
- */
+/* These bracket other code that runs in the driver: its start, which is not a function in the
+ * table. */
 void xt_guard_enter(const char *what);
 void xt_guard_leave(void);
 
-/* What this thread has spent in calls to the driver so far, in seconds: giving work to the device,
- * and waiting for it or copying from and to its memory. On the CPU nothing. */
+/* The seconds that this thread has spent in calls to the driver so far: submitting work, and
+ * waiting or copying from and to device memory. Nothing on the CPU. */
 struct xt_guard_spent {
     double launches;
     double waits;
 };
 struct xt_guard_spent xt_guard_spent(void);
 
-/* Calls a function that talks to the driver, as the table's are called: what comes out of it in an
- * exception is a failure, and so is a device that is lost. Its failure loses nothing. */
+/* Calls a function that uses the driver, with the same handling as the table's: an exception, or a
+ * lost device, is a failure. Its failure does not lose the device. */
 dnnl_status_t xt_guard_run(dnnl_status_t (*function)(void *argument), void *argument);
 
-/* Remembers that an op was given to the device; both texts live as long as the graph. */
+/* Records that an op was submitted to the device; both texts live as long as the graph. */
 void xt_guard_note(const char *op, const char *what);
 /* "conv1: a convolution", the newest op; "" before the first. */
 void xt_guard_last_op(char *out, size_t size);
-/* The newest few, oldest first, one after the other. */
+/* The most recent ones, oldest first, comma-separated. */
 void xt_guard_last_ops(char *out, size_t size);
 
-/* The longest time that a call to the driver has not come back for by now, in seconds, with what it
- * is ("a wait"); 0: none is under way. Making kernels does not count: that may take minutes. */
+/* The longest time that a pending call to the driver has taken by now, in seconds, with its kind
+ * ("a wait"); 0: none is pending. Creating kernels does not count: that may take minutes. */
 double xt_guard_waiting(const char **what);
 
-/* Says the last words and ends the process. It may be called in a signal's handler. */
+/* Prints the final message and ends the process. Async-signal-safe. */
 typedef void xt_guard_end(void *context, const char *why);
-/* Who says them from now on; NULL: nobody, and the process ends as it would. Returns who did until
- * now, for whoever hands the word back. */
+/* Sets the handler that does so; NULL: none, and the process ends as usual. Returns the previous
+ * handler, for restoring it. */
 struct xt_guard_speaker {
     xt_guard_end *end;
     void *context;
 };
 struct xt_guard_speaker xt_guard_set_end(xt_guard_end *end, void *context);
-/* Has them said: does not come back where somebody does. */
+/* Calls the handler, if there is one; it does not return then. */
 void xt_guard_give_up(const char *why);
 
 #endif

@@ -38,8 +38,8 @@ static void start_engine(const void *argument, void *result)
     fflush(NULL);
 }
 
-/* A call that failed, or a driver's library that cannot be loaded; but not the questions that are
- * asked to see what a device has, nor other makers' libraries. */
+/* A failed call, or a driver's library that cannot be loaded; but not capability queries, nor other
+ * vendors' libraries. */
 static bool tells(const char *line)
 {
     bool of_intel = strstr(line, "level_zero") || strstr(line, "opencl") || strstr(line, "libze");
@@ -60,7 +60,7 @@ void xt_why_no_engine(int index, char *out, size_t size)
     xt_process_run(&process, &nothing, sizeof nothing, &end, &err);
     const char *text = end.said + strspn(end.said, " ");
     text += strncmp(text, "<---", 4) == 0 ? 5 : 0;
-    /* Of a call's arguments nobody reads addresses. */
+    /* Strips a call's arguments, which are mostly addresses. */
     const char *open = strchr(text, '(');
     const char *close = strstr(text, ") -> ");
     if (!tells(text))

@@ -13,9 +13,9 @@ const char *const xt_capture_names[] = {
     "max1550", "max1100", "dg1",  "tgl",  "adl-p", "adl-s", NULL,
 };
 
-/* What the driver calls the architecture; slices, subslices in each, execution units in each; the
- * PCI device id; the revision that was sold, where it is known (else the driver takes the first):
- * the driver's cache knows it. */
+/* The driver's name of the architecture; slices, subslices in each, execution units in each; the
+ * PCI device id; the production revision, if it is known (else the driver uses the first), which is
+ * part of the driver's cache key. */
 struct gpu {
     const char *title;
     const char *product;
@@ -48,7 +48,7 @@ struct xt_capture_title xt_capture_title(enum xt_capture_gpu gpu)
     return title;
 }
 
-/* The driver's file, which the user may have named. */
+/* The driver's file, which the user may have set. */
 static bool find_driver(char *path, size_t size)
 {
     const char *given = getenv("OCL_ICD_FILENAMES");
@@ -81,13 +81,13 @@ enum xt_status xt_capture_begin(enum xt_capture_gpu gpu, struct xt_err *err)
     snprintf(text, sizeof text, "%d", to->revision);
     if (to->revision >= 0)
         setenv("OverrideRevision", text, 1);
-    /* What would go to the GPU goes to a file, and that nowhere: it grows with every upload. */
+    /* Commands for the GPU are written to a file, here /dev/null: it grows with every upload. */
     setenv("SetCommandStreamReceiver", "1", 1);
     setenv("AUBDumpCaptureFileName", "/dev/null", 1);
-    /* Nobody stamps the time at which something ended; PVC waits for that. */
+    /* No event is ever completed, and PVC waits for the time stamps. */
     setenv("EnableTimestampWaitForEvents", "0", 1);
     setenv("EnableTimestampWaitForQueues", "0", 1);
-    /* Its Level Zero side has no such mode. */
+    /* The Level Zero driver has no such mode. */
     setenv("ONEAPI_DEVICE_SELECTOR", "opencl:gpu", 1);
     return XT_OK;
 }

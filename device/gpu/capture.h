@@ -1,6 +1,6 @@
-/* Intel's OpenCL driver in capture mode: it takes itself for a GPU that is not here, compiles for
- * it, and computes nothing. What it is told so is in the environment, which it reads when it is
- * loaded; so does whoever asks here. Stateless.
+/* Intel's OpenCL driver in capture mode: it emulates the presence of a GPU that is not in this
+ * machine, compiles for it, and computes nothing. The mode is set by environment variables, which
+ * the driver reads when it is loaded; the queries here read them too. Stateless.
  */
 #ifndef XT_DEVICE_GPU_CAPTURE_H
 #define XT_DEVICE_GPU_CAPTURE_H
@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 
-/* The GPUs that driver 22.43 was found to open in this mode. */
+/* The GPUs that driver 22.43 is known to open in this mode. */
 enum xt_capture_gpu {
     XT_CAPTURE_NONE,
     XT_CAPTURE_A770,
@@ -37,15 +37,15 @@ struct xt_capture_title {
 };
 struct xt_capture_title xt_capture_title(enum xt_capture_gpu gpu);
 
-/* Tells the driver; before oneDNN or a driver is loaded. XT_ERR_DEVICE where Intel's OpenCL driver
- * is not installed, with the command that installs it. */
+/* Sets the mode; before oneDNN or a driver is loaded. XT_ERR_DEVICE if Intel's OpenCL driver is not
+ * installed, with the command that installs it. */
 enum xt_status xt_capture_begin(enum xt_capture_gpu gpu, struct xt_err *err);
 
-/* Whether the driver is told so, by this or by whoever set the variables, and the PCI device id
- * that it takes for its own. */
+/* Whether the mode is set, by this or by the user's variables, and the PCI device id that is
+ * emulated. */
 bool xt_capture_device(uint32_t *device);
 
-/* Whether the device of that id is the one that was asked for; XT_ERR_DEVICE where it is not. */
+/* Whether the device of that id is the requested one; XT_ERR_DEVICE if not. */
 enum xt_status xt_capture_check(enum xt_capture_gpu gpu, uint32_t device, struct xt_err *err);
 
 #endif

@@ -12,8 +12,8 @@
 enum { FILE_MAX = 64 << 10, LINE_MAX = 256 };
 /* ---- one file ---- */
 
-/* Digits and one of the units, each 1024 of the one before; false where that is not what the text
- * is, or the value does not fit. */
+/* Digits and one of the units, each 1024 of the one before; false if the text has another form, or
+ * the value does not fit. */
 static bool read_value(const char *text, const char *const *units, int count, uint64_t *value)
 {
     uint64_t read = 0;
@@ -164,7 +164,7 @@ void xt_fdinfo_read(const char *root, const struct xt_pci_address *pci, struct x
 
 /* ---- memory ---- */
 
-/* Of the GPU itself: xe's vram0, i915's local0 and stolen-local0. */
+/* Memory of the GPU itself: xe's vram0, i915's local0 and stolen-local0. */
 static bool is_own(const struct xt_fdinfo_counter *region)
 {
     return xt_str_starts(region->name, "vram") || xt_str_starts(region->name, "local") ||
@@ -191,13 +191,13 @@ bool xt_fdinfo_memory(const struct xt_fdinfo *info, double *bytes)
 
 /* ---- engines ---- */
 
-/* What was added since `before`; a counter that went back began anew, and nothing is known. */
+/* The increase since `before`; unknown if a counter was reset. */
 static double since(uint64_t before, uint64_t now)
 {
     return now > before ? (double)(now - before) : 0;
 }
 
-/* The share of one client in one class; a client that is new began at 0, but not its clock. */
+/* The busy share of one client in one class; a new client started at 0, but its clock did not. */
 static double share_of(const struct xt_fdinfo *before, const struct xt_fdinfo *now, uint64_t id,
                        const struct xt_fdinfo_counter *engine)
 {

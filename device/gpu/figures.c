@@ -17,9 +17,9 @@ void xt_figures_init(struct xt_figures *figures, struct xt_level_zero *zero, int
                                    .root = root ? root : ""};
 }
 
-/* ---- what the kernel tells ---- */
+/* ---- the kernel's figures ---- */
 
-/* The whole card's: of one tile it is called i915_gt0. */
+/* The whole card's: a tile's is named i915_gt0. */
 static bool is_the_cards(const char *name_file)
 {
     char name[16] = "";
@@ -37,8 +37,8 @@ static bool read_hwmon(const struct xt_figures *figures, const char *name, doubl
     return *figures->hwmon && xt_energy_read_number(path, value);
 }
 
-/* The first counter of energy is the card, the second its package alone; some cards have the second
- * only. */
+/* The first counter of energy is the card, the second its package; some cards have only the
+ * second. */
 static void find_hwmon(struct xt_figures *figures)
 {
     char path[200];
@@ -85,7 +85,7 @@ static bool card_power(const struct xt_figures *figures, double *watts)
     return figures->energy.count > 0 && figures->readings && span > 0;
 }
 
-/* 0: the limit is switched off. */
+/* 0: the limit is disabled. */
 static bool card_power_limit(const struct xt_figures *figures, double *watts)
 {
     bool told = read_hwmon(figures, "power1_max", watts) && *watts > 0 && *watts < 1e10;
@@ -93,7 +93,7 @@ static bool card_power_limit(const struct xt_figures *figures, double *watts)
     return told;
 }
 
-/* A card is neither colder than ice can be nor hotter than its solder. */
+/* A plausible temperature: neither below freezing nor above the melting point of solder. */
 static bool card_temperature(const struct xt_figures *figures, double *degrees)
 {
     static const char *const names[] = {"temp1_input", "temp2_input"};
@@ -116,12 +116,12 @@ static bool opened_memory(const struct xt_figures *figures, double *bytes)
 static const char by_fdinfo[] = "fdinfo";
 
 static const struct figure {
-    const char *name; /* for the user; NULL: nothing is said of it */
+    const char *name; /* for the user; NULL: it is not reported */
     size_t at;        /* in struct xt_telemetry */
-    bool (*read)(const struct xt_figures *figures, double *value); /* NULL: Sysman alone tells */
-    const char *source;                                            /* of what is read */
-    bool sysman_first; /* it is read only where Sysman does not tell */
-    bool of_run;       /* a run is told by it */
+    bool (*read)(const struct xt_figures *figures, double *value); /* NULL: only from Sysman */
+    const char *source;                                            /* its origin */
+    bool sysman_first; /* it is read only if Sysman does not have it */
+    bool of_run;       /* it is reported during a run */
 } table[] = {
 #define AT(figure) offsetof(struct xt_telemetry, figure)
     {"memory", AT(memory_used), own_memory, by_fdinfo, false, true},
@@ -143,7 +143,8 @@ static const struct xt_reading *reading_of(const struct xt_telemetry *now,
     return (const struct xt_reading *)((const char *)now + figure->at);
 }
 
-/* What this process has is the least that is used: a driver that says less does not know. */
+/* This process's own memory is a lower bound of the memory in use: a driver that reports less is
+ * wrong. */
 static void doubt_free_memory(const struct xt_figures *figures, struct xt_telemetry *out)
 {
     double own = 0;
@@ -176,7 +177,7 @@ void xt_figures_read(struct xt_figures *figures, struct xt_telemetry *out)
 
 /* ---- in words ---- */
 
-/* A text by which figures are grouped; NULL: nothing is said of this one. */
+/* A text by which figures are grouped; NULL: not reported. */
 typedef const char *grouping(const struct figure *figure, const struct xt_reading *reading);
 
 static void describe_groups(const struct xt_telemetry *now, grouping *of, const char *between,

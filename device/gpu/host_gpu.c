@@ -20,7 +20,7 @@ static FILE *open_under(const char *root, const char *folder, const char *name)
     return fopen(path, "re");
 }
 
-/* A hexadecimal one; 0 where it cannot be read. */
+/* A hexadecimal number; 0 if it cannot be read. */
 static uint32_t read_number(const char *root, const char *folder, const char *name)
 {
     unsigned value = 0;
@@ -32,7 +32,7 @@ static uint32_t read_number(const char *root, const char *folder, const char *na
     return value;
 }
 
-/* DRIVER and PCI_SLOT_NAME out of the device's uevent. */
+/* DRIVER and PCI_SLOT_NAME from the device's uevent. */
 static void read_uevent(const char *root, const char *folder, struct xt_render_node *node)
 {
     char line[128];

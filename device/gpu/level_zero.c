@@ -46,12 +46,12 @@ enum { STRUCTURE_IP_VERSION = 0x1000f };
     X(zesFrequencyGetProperties, true)                                                             \
     X(zesFrequencyGetState, true)
 
-/* NULL: this loader does not have it. */
+/* NULL: this loader lacks it. */
 struct functions {
 #define MEMBER(name, needed) __typeof__(name) *name;
     FUNCTIONS(MEMBER)
 #undef MEMBER
-    /* Sysman's own start, which these headers do not have either; of the core's types. */
+    /* Sysman's initialisation, missing in these headers too; it uses the core's types. */
     __typeof__(zeInit) *zesInit;
     __typeof__(zeDriverGet) *zesDriverGet;
     __typeof__(zeDeviceGet) *zesDeviceGet;
@@ -63,7 +63,7 @@ struct gpu {
     ze_device_handle_t handle;
     zes_device_handle_t sysman; /* NULL: none */
     struct xt_gpu_facts facts;
-    struct { /* as last read, of each engine that is looked at */
+    struct { /* the last reading of each monitored engine */
         zes_engine_handle_t engine;
         zes_engine_stats_t last;
     } activity[XT_TILES_MAX];
@@ -76,7 +76,7 @@ struct xt_level_zero {
     struct functions ze;
     struct gpu gpus[DEVICES_MAX];
     int count;
-    char no_sysman[96]; /* why there is none; "" where there is */
+    char no_sysman[96]; /* why there is none; "" if there is */
 };
 
 struct xt_pci_text xt_pci_format(const struct xt_pci_address *pci)
@@ -98,7 +98,7 @@ struct xt_uuid_text xt_uuid_format(const struct xt_uuid *uuid)
     return out;
 }
 
-/* What a result means, for "not readable: ..."; "error" for those that hardly occur. */
+/* The meaning of a result, for "not readable: ..."; "error" for rare ones. */
 static const char *result_text(ze_result_t result)
 {
     switch ((uint32_t)result) {
@@ -117,7 +117,7 @@ static const char *result_text(ze_result_t result)
     }
 }
 
-/* The reading that an answer of the driver's is; `possible`: whether its figures make sense. */
+/* Converts a result of the driver to a reading; `possible`: whether its figures are plausible. */
 static struct xt_reading answer(ze_result_t result, bool possible, double value)
 {
     struct xt_reading reading = {.known = false};
@@ -135,7 +135,7 @@ static struct xt_reading answer(ze_result_t result, bool possible, double value)
 
 /* --- the loader
  * ---------------------------------------------------------------------------------*/
-/* False where the loader lacks a function that is needed: `*missing`. */
+/* False if the loader lacks a required function: `*missing`. */
 static bool bind(struct functions *ze, void *library, const char **missing)
 {
     static const struct {
@@ -159,7 +159,7 @@ static bool bind(struct functions *ze, void *library, const char **missing)
 
 /* --- devices
  * ------------------------------------------------------------------------------------*/
-/* The core's and Sysman's addresses are two types of the same fields. */
+/* The core's and Sysman's addresses are two types with the same fields. */
 #define PCI_ADDRESS(of)                                                                            \
     (struct xt_pci_address)                                                                        \
     {                                                                                              \
@@ -178,7 +178,7 @@ static void read_facts(const struct xt_level_zero *zero, struct gpu *gpu, uint32
     uint32_t count = MODULES;
     uint32_t tiles = 0;
     snprintf(facts->name, sizeof facts->name, "%.127s", device->name);
-    /* Intel's driver packs its version so; it is the version that its packages carry too. */
+    /* The version as packed by Intel's driver; it is also that of its packages. */
     snprintf(facts->driver, sizeof facts->driver, "%u.%u.%u", driver >> 24, driver >> 16 & 0xff,
              driver & 0xffff);
     facts->uuid.known = true;
@@ -260,8 +260,8 @@ static void match_sysman(struct xt_level_zero *zero, zes_device_handle_t device)
         zero->gpus[index].facts.pci = address;
 }
 
-/* Loaders before 1.10 have no zesInit: there Sysman is switched on by a variable that zeInit looks
- * at, and its devices are the same handles. */
+/* Loaders before 1.10 have no zesInit: there Sysman is enabled by a variable that zeInit reads, and
+ * its devices have the same handles. */
 static void start_sysman(struct xt_level_zero *zero)
 {
     if (!zero->ze.zesInit || !zero->ze.zesDriverGet || !zero->ze.zesDeviceGet) {
@@ -312,7 +312,7 @@ static enum xt_status start(struct xt_level_zero *zero, struct xt_err *err)
     return XT_OK;
 }
 
-/* Whoever leaves Level Zero out of oneDNN's choice may have a reason: its driver is not touched
+/* A user who excludes Level Zero from oneDNN's choice may have a reason: its driver is not touched
  * then. */
 static bool is_deselected(void)
 {
@@ -352,7 +352,7 @@ enum xt_status xt_level_zero_open(struct xt_level_zero **out, struct xt_err *err
     return status;
 }
 
-/* The library stays loaded: drivers do not take it well when it goes. */
+/* The library stays loaded: drivers may crash when it is unloaded. */
 void xt_level_zero_close(struct xt_level_zero *zero)
 {
     free(zero);
@@ -390,7 +390,7 @@ int xt_level_zero_find_handle(const struct xt_level_zero *zero, uint64_t handle)
 
 /* --- figures
  * ------------------------------------------------------------------------------------*/
-/* The tile that a handle of Sysman's is of; NULL: the whole device. */
+/* The tile of a Sysman handle; NULL: the whole device. */
 static struct xt_tile *tile_of(struct xt_telemetry *out, ze_bool_t on_subdevice, uint32_t subdevice)
 {
     if (!on_subdevice || subdevice >= XT_TILES_MAX)
@@ -423,7 +423,7 @@ static ze_result_t read_module(const struct xt_level_zero *zero, zes_mem_handle_
     return result;
 }
 
-/* Every tile has a module of its own. */
+/* Every tile has its own module. */
 static void read_memory(struct xt_level_zero *zero, struct gpu *gpu, struct xt_telemetry *out)
 {
     zes_mem_handle_t modules[HANDLES_MAX];
@@ -443,8 +443,8 @@ static void read_memory(struct xt_level_zero *zero, struct gpu *gpu, struct xt_t
         result = ZE_RESULT_ERROR_UNSUPPORTED_FEATURE;
     out->memory_total = answer(result, !odd, (double)size);
     out->memory_used = answer(result, !odd, (double)(size - unused));
-    /* i915 says so to whoever may not look at all processes; a GPU that was opened is never empty.
-     */
+    /* i915 reports zero to users who may not see all processes; a GPU that was opened always uses
+     * some. */
     if (out->memory_used.known && unused == size)
         out->memory_used = (struct xt_reading){
             .why = "the driver says that nothing is used, as it does without CAP_PERFMON"};
@@ -452,13 +452,13 @@ static void read_memory(struct xt_level_zero *zero, struct gpu *gpu, struct xt_t
         out->memory_used.known ? answer(result, true, (double)unused) : out->memory_used;
 }
 
-/* One engine group that is looked at. */
+/* A monitored engine group. */
 struct engine {
     zes_engine_handle_t handle;
     zes_engine_properties_t properties;
 };
 
-/* All engines together where the driver counts that, else the compute engines; of each tile. */
+/* All engines together if the driver counts that, else the compute engines; per tile. */
 static ze_result_t find_engines(struct xt_level_zero *zero, struct gpu *gpu,
                                 struct engine engines[XT_TILES_MAX], int *found)
 {
@@ -481,7 +481,7 @@ static ze_result_t find_engines(struct xt_level_zero *zero, struct gpu *gpu,
 
 static const struct xt_reading first_reading = {.why = "this is the first reading"};
 
-/* The share of the time since `before`; negative where the figures cannot be. */
+/* The share of the time since `before`; negative if the figures are implausible. */
 static double activity_since(const zes_engine_stats_t *before, const zes_engine_stats_t *now)
 {
     uint64_t span = now->timestamp - before->timestamp;
@@ -563,7 +563,7 @@ static void read_frequency(struct xt_level_zero *zero, struct gpu *gpu, struct x
             properties.type != ZES_FREQ_DOMAIN_GPU)
             continue;
         result = zero->ze.zesFrequencyGetState(domains[i], &state);
-        /* A negative frequency is the specification's "not known". */
+        /* A negative frequency means unknown in the specification. */
         if (result == ZE_RESULT_SUCCESS && state.actual >= 0) {
             sum += state.actual;
             known++;
@@ -576,7 +576,7 @@ static void read_frequency(struct xt_level_zero *zero, struct gpu *gpu, struct x
     out->frequency = answer(result, true, sum / known);
 }
 
-/* Why Sysman tells nothing of a device; NULL where it does. */
+/* Why Sysman has no data for a device; NULL if it has. */
 static const char *no_sysman(const struct xt_level_zero *zero, int index)
 {
     if (!zero || index < 0 || index >= zero->count)
@@ -616,8 +616,8 @@ enum xt_yes_no xt_level_zero_resizable_bar(struct xt_level_zero *zero, int index
     uint32_t count = BARS;
     const char *none = no_sysman(zero, index);
     ze_result_t result = ZE_RESULT_SUCCESS;
-    /* The newer structure is chained to the older one; a driver that knows it overwrites its last
-     * two fields. */
+    /* The newer structure is chained to the older one; a driver that supports it overwrites its
+     * last two fields. */
     for (int i = 0; i < BARS; i++) {
         more[i].stype = ZES_STRUCTURE_TYPE_PCI_BAR_PROPERTIES_1_2;
         more[i].resizableBarSupported = NOT_WRITTEN;

@@ -35,11 +35,11 @@ struct xt_uuid {
 };
 
 struct xt_uuid_text {
-    char text[40]; /* 8-4-4-4-12 hexadecimal digits, "" where not known */
+    char text[40]; /* 8-4-4-4-12 hexadecimal digits, "" if unknown */
 };
 struct xt_uuid_text xt_uuid_format(const struct xt_uuid *uuid);
 
-/* What is constant about a device. */
+/* The constant properties of a device. */
 struct xt_gpu_facts {
     char name[128];
     char driver[64]; /* its version */
@@ -47,9 +47,9 @@ struct xt_gpu_facts {
     struct xt_pci_address pci;
     uint32_t vendor;
     uint32_t device_id;
-    uint32_t ip_version; /* major << 22 | minor << 14 | revision; 0: not known */
-    int units;           /* execution units; 0: not known */
-    int tiles;           /* sub-devices that it is made of; 0: it is one */
+    uint32_t ip_version; /* major << 22 | minor << 14 | revision; 0: unknown */
+    int units;           /* execution units; 0: unknown */
+    int tiles;           /* number of sub-devices; 0: it has none */
     bool integrated;
     bool fp16;
     bool fp64;
@@ -57,24 +57,24 @@ struct xt_gpu_facts {
     uint64_t allocation_max;
 };
 
-/* A figure that can be missing, and then says why. */
+/* A figure that can be missing, with the reason. */
 struct xt_reading {
     bool known;
     double value;
-    char why[96];       /* it is not known */
-    const char *source; /* where known: a constant: "fdinfo", "hwmon", "sysman", "driver" */
+    char why[96];       /* it is unknown */
+    const char *source; /* if known: a constant: "fdinfo", "hwmon", "sysman", "driver" */
 };
 
 enum { XT_TILES_MAX = 8 };
-/* A sub-device. What is not known is NAN. */
+/* A sub-device. Unknown figures are NaN. */
 struct xt_tile {
     double memory_total, memory_used; /* bytes */
     double busy;                      /* 0 to 1 */
 };
 
 struct xt_telemetry {
-    struct xt_reading memory_used;  /* bytes: by fdinfo those of this process, else of all */
-    struct xt_reading memory_free;  /* bytes that no process has */
+    struct xt_reading memory_used;  /* bytes: from fdinfo of this process, else of all */
+    struct xt_reading memory_free;  /* bytes not used by any process */
     struct xt_reading memory_total; /* bytes */
     struct xt_reading busy;         /* 0 to 1, since the last reading; as memory_used */
     struct xt_reading power;        /* watts, since the last reading */
@@ -83,7 +83,7 @@ struct xt_telemetry {
     struct xt_reading frequency;    /* MHz, the mean of the tiles */
     struct xt_reading temperature;  /* degrees Celsius */
     struct xt_tile tiles[XT_TILES_MAX];
-    int tile_count; /* 0: it is one, or not told */
+    int tile_count; /* 0: it has none, or unknown */
 };
 
 struct xt_level_zero;
@@ -97,20 +97,20 @@ void xt_level_zero_close(struct xt_level_zero *zero);
 int xt_level_zero_count(const struct xt_level_zero *zero);
 const struct xt_gpu_facts *xt_level_zero_facts(const struct xt_level_zero *zero, int index);
 
-/* The device with this UUID or, where that is not known, PCI address; -1: none. */
+/* The device with this UUID or, if that is unknown, PCI address; -1: not found. */
 int xt_level_zero_find(const struct xt_level_zero *zero, const struct xt_uuid *uuid,
                        const struct xt_pci_address *pci);
-/* The device behind a ze_device_handle_t that another library got from the same loader; -1: none.
- */
+/* The device of a ze_device_handle_t that another library got from the same loader; -1: not
+ * found. */
 int xt_level_zero_find_handle(const struct xt_level_zero *zero, uint64_t handle);
 
-/* Reads through Sysman what can be read now. Busy and power need a second reading. Those who want
- * the kernel's own figures too read xt_figures (figures.h). */
+/* Reads the current values through Sysman. Busy time and power need a second reading. For the
+ * kernel's own figures too, use xt_figures (figures.h). */
 void xt_level_zero_read(struct xt_level_zero *zero, int index, struct xt_telemetry *out);
 
 enum xt_yes_no { XT_NOT_KNOWN, XT_NO, XT_YES };
-/* Whether the CPU reaches all of the device's memory (Resizable BAR). `why` (may be NULL, 96 bytes)
- * gets a reason where it is not known. */
+/* Whether the CPU can address all of the device's memory (Resizable BAR). `why` (may be NULL, 96
+ * bytes) gets a reason if that is unknown. */
 enum xt_yes_no xt_level_zero_resizable_bar(struct xt_level_zero *zero, int index, char *why);
 
 #endif

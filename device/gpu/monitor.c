@@ -15,7 +15,7 @@ struct xt_monitor {
     pthread_t thread;
     bool running;
 
-    pthread_mutex_t lock; /* over all below */
+    pthread_mutex_t lock; /* guards all fields below */
     pthread_cond_t wake;
     bool stop;
     struct xt_monitor_figures figures;
@@ -23,7 +23,7 @@ struct xt_monitor {
     double energy_before;       /* joules, at the first reading */
 };
 
-/* `count` readings before this one gave the mean. */
+/* The `count` readings before this one gave the mean. */
 static void add(int *count, const struct xt_reading *now, struct xt_reading *mean)
 {
     double before = *count ? mean->value : 0;
@@ -33,14 +33,14 @@ static void add(int *count, const struct xt_reading *now, struct xt_reading *mea
         mean->value = before + (now->value - before) / ++*count;
 }
 
-static void keep_peak(const struct xt_reading *now, struct xt_reading *peak)
+static void update_peak(const struct xt_reading *now, struct xt_reading *peak)
 {
     if (!peak->known || (now->known && now->value > peak->value))
         *peak = *now;
 }
 
 /* The device may have been read before the run. */
-static void keep_energy(struct xt_monitor *monitor, const struct xt_reading *now)
+static void update_energy(struct xt_monitor *monitor, const struct xt_reading *now)
 {
     struct xt_reading *energy = &monitor->figures.run.energy;
     if (energy->known && !now->known)
@@ -51,8 +51,8 @@ static void keep_energy(struct xt_monitor *monitor, const struct xt_reading *now
     energy->value -= monitor->energy_before;
 }
 
-/* Reading may take the driver a while, so it is done outside the lock. What is a difference to a
- * reading before the run does not count. */
+/* A reading may take the driver a while, so it is done outside the lock. A difference to a reading
+ * before the run does not count. */
 static void take_reading(struct xt_monitor *monitor)
 {
     struct xt_telemetry now;
@@ -60,9 +60,9 @@ static void take_reading(struct xt_monitor *monitor)
     pthread_mutex_lock(&monitor->lock);
     struct xt_telemetry *run = &monitor->figures.run;
     monitor->figures.now = now;
-    keep_peak(&now.memory_used, &run->memory_used);
-    keep_peak(&now.temperature, &run->temperature);
-    keep_energy(monitor, &now.energy);
+    update_peak(&now.memory_used, &run->memory_used);
+    update_peak(&now.temperature, &run->temperature);
+    update_energy(monitor, &now.energy);
     if (monitor->figures.readings++) {
         add(&monitor->busy, &now.busy, &run->busy);
         add(&monitor->power, &now.power, &run->power);
@@ -71,7 +71,7 @@ static void take_reading(struct xt_monitor *monitor)
     pthread_mutex_unlock(&monitor->lock);
 }
 
-/* False where the monitor is to end. */
+/* False if the monitor is to stop. */
 static bool sleep_on(struct xt_monitor *monitor)
 {
     struct timespec until;

@@ -1,9 +1,9 @@
-/* Watches an XPU while it works: a thread reads its memory, busy time, power, energy, frequency and
- * temperature at intervals (figures.h).
+/* Monitors an XPU while it works: a thread reads its memory, busy time, power, energy, frequency
+ * and temperature at intervals (figures.h).
  *
- * What cannot be read is not known and says why; nothing is made up. On the CPU there is nothing to
- * watch. While a monitor runs nobody else may call xt_device_read; it ends before the device is
- * closed. xt_monitor_read may be called from any thread.
+ * A value that cannot be read is unknown, with a reason; nothing is estimated. The CPU has nothing
+ * to monitor. While a monitor runs no other thread may call xt_device_read; it must be stopped
+ * before the device is closed. xt_monitor_read may be called from any thread.
  */
 #ifndef XT_DEVICE_GPU_MONITOR_H
 #define XT_DEVICE_GPU_MONITOR_H
@@ -17,9 +17,9 @@
 #define XT_MONITOR_INTERVAL 1.0
 
 struct xt_monitor_figures {
-    int readings;            /* 0: there is nothing to watch */
+    int readings;            /* 0: nothing to monitor */
     struct xt_telemetry now; /* as last read */
-    /* Of all readings: the most of memory_used and temperature, the means of busy, power and
+    /* Over all readings: the maxima of memory_used and temperature, the means of busy, power and
      * frequency where they were known, the energy since the monitor was started. */
     struct xt_telemetry run;
 };
@@ -30,13 +30,13 @@ struct xt_monitor;
 enum xt_status xt_monitor_start(struct xt_monitor **out, struct xt_device *device, double interval,
                                 struct xt_err *err);
 void xt_monitor_read(struct xt_monitor *monitor, struct xt_monitor_figures *out);
-/* Takes a last reading and ends the thread; the figures stay. */
+/* Takes a last reading and stops the thread; the figures stay. */
 void xt_monitor_stop(struct xt_monitor *monitor);
-/* Stops it where it runs. */
+/* Stops it if it is running. */
 void xt_monitor_destroy(struct xt_monitor *monitor);
 
-/* One sentence on what of a run's figures cannot be read and why, for the user; "" where everything
- * can. After two readings, since some figures are differences. */
+/* One sentence on the figures of a run that cannot be read and why, for the user; "" if all can.
+ * After two readings, since some figures are differences. */
 void xt_monitor_describe_unreadable(const struct xt_monitor_figures *figures, char *text,
                                     size_t size);
 

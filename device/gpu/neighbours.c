@@ -19,7 +19,7 @@ struct elf {
     size_t size;
 };
 
-/* `count` items of `size` bytes at `offset`; NULL where the file is too short for them. */
+/* `count` items of `size` bytes at `offset`; NULL if the file is too short for them. */
 static const void *at(const struct elf *elf, uint64_t offset, uint64_t count, size_t size)
 {
     if (offset > elf->size || count > (elf->size - offset) / size || offset % 8)
@@ -43,7 +43,7 @@ static bool map_file(const char *path, struct elf *elf)
     return true;
 }
 
-/* Where in the file the address lies that the dynamic section speaks of; 0: nowhere. */
+/* The file offset of an address in the dynamic section; 0: not in the file. */
 static uint64_t offset_of(const Elf64_Phdr *segments, size_t count, uint64_t address)
 {
     for (size_t i = 0; i < count; i++)

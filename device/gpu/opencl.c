@@ -163,7 +163,7 @@ bool xt_opencl_has_shared_memory(uint64_t value)
            has_extension(&cl, pointer_of(value), "cl_intel_unified_shared_memory");
 }
 
-/* The GPUs of all platforms, at most `room`; how many into *count. */
+/* The GPUs of all platforms, at most `room`; their number into *count. */
 static void list_gpus(const struct functions *cl, handle *out, uint32_t room, uint32_t *count)
 {
     handle platforms[PLATFORMS_MAX];

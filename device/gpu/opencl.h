@@ -1,5 +1,5 @@
-/* What OpenCL says about a GPU: for oneDNN devices that run through OpenCL, where Level Zero's
- * handles do not help to tell which one it is. The OpenCL loader is loaded at run time. Stateless.
+/* A GPU's description by OpenCL: for oneDNN devices that run through OpenCL, which cannot be
+ * matched by Level Zero's handles. The OpenCL loader is loaded at run time. Stateless.
  */
 #ifndef XT_DEVICE_GPU_OPENCL_H
 #define XT_DEVICE_GPU_OPENCL_H
@@ -11,25 +11,25 @@
 #include "device/gpu/level_zero.h"
 
 /* Describes the cl_device_id that another library got from the same loader. `version` (64 bytes)
- * gets the OpenCL version the device speaks. */
+ * gets the OpenCL version that the device supports. */
 enum xt_status xt_opencl_describe(uint64_t handle, struct xt_gpu_facts *facts, char *version,
                                   struct xt_err *err);
 
-/* Whether that device has unified shared memory (cl_intel_unified_shared_memory): memory with
- * addresses, host's and device's. */
+/* Whether that device has unified shared memory (cl_intel_unified_shared_memory): host and device
+ * memory with addresses. */
 bool xt_opencl_has_shared_memory(uint64_t handle);
 
-/* How many GPUs the OpenCL drivers offer, and the name and driver version of the first into `name`
- * and `driver` (64 bytes each). XT_ERR_DEVICE where there is no loader. */
+/* The number of GPUs that the OpenCL drivers offer, and the name and driver version of the first
+ * into `name` and `driver` (64 bytes each). XT_ERR_DEVICE if there is no loader. */
 enum xt_status xt_opencl_gpus(int *count, char *name, char *driver, struct xt_err *err);
 
 /* Visits each GPU that the OpenCL drivers offer with its cl_device_id and a cl_context of its own,
- * which ends with the visit. */
+ * which is released after the visit. */
 void xt_opencl_visit_gpus(void (*visit)(void *argument, void *device, void *context),
                           void *argument);
 
-/* What kind of unified shared memory (cl_intel_unified_shared_memory) a pointer leads to, in the
- * cl_context of another library that uses the same loader. */
+/* The kind of unified shared memory (cl_intel_unified_shared_memory) that a pointer refers to, in
+ * the cl_context of another library that uses the same loader. */
 enum xt_opencl_allocation {
     XT_OPENCL_ALLOCATION_NOT_TOLD, /* the driver does not have the extension */
     XT_OPENCL_ALLOCATION_NONE = 0x4196,

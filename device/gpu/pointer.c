@@ -90,7 +90,7 @@ enum xt_pointer_kind xt_pointer_ask(dnnl_engine_t engine, const void *pointer)
 {
     typedef dnnl_status_t get_context(dnnl_engine_t of, void **context);
     static const struct {
-        const char *function; /* of the one runtime that the library has */
+        const char *function; /* of the one runtime in the library */
         enum xt_pointer_kind (*ask)(void *context, const void *pointer);
     } ways[] = {
         {"dnnl_sycl_interop_engine_get_context", ask_sycl},

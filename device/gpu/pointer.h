@@ -1,6 +1,6 @@
-/* What kind of memory a pointer leads to, asked of the GPU's driver (Level Zero's
- * zeMemGetAllocProperties, OpenCL's cl_intel_unified_shared_memory): whether a batch slot is pinned
- * is not a matter of belief. Stateless.
+/* The kind of memory that a pointer refers to, queried from the GPU's driver (Level Zero's
+ * zeMemGetAllocProperties, OpenCL's cl_intel_unified_shared_memory): so it is verified that a batch
+ * slot is pinned. Stateless.
  */
 #ifndef XT_DEVICE_GPU_POINTER_H
 #define XT_DEVICE_GPU_POINTER_H
@@ -8,11 +8,11 @@
 #include "device/dnnl.h"
 
 enum xt_pointer_kind {
-    XT_POINTER_NOT_KNOWN, /* the driver cannot be asked */
-    XT_POINTER_PAGEABLE,  /* the driver does not know it: memory of the process alone */
-    XT_POINTER_PINNED,    /* the host's, and the GPU reads it itself */
+    XT_POINTER_NOT_KNOWN, /* the driver cannot be queried */
+    XT_POINTER_PAGEABLE,  /* unknown to the driver: memory of the process only */
+    XT_POINTER_PINNED,    /* the host's, directly accessible by the GPU */
     XT_POINTER_DEVICE,
-    XT_POINTER_SHARED, /* moves between host and GPU */
+    XT_POINTER_SHARED, /* migrates between host and GPU */
 };
 
 /* For a GPU engine. */

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/str.h"
 
-const char xt_ahead_made[] = "# made: ahead of time, in capture mode\n";
+const char xt_ahead_mark[] = "# made: ahead of time, in capture mode\n";
 const char xt_ahead_never_run[] = "# run: never on a GPU\n";
 const char xt_ahead_run[] = "# run: on a GPU\n";
 
@@ -22,14 +22,13 @@ static const struct {
 } fields[FIELDS] = {
     {"onednn", "oneDNN"}, {"runtime", "runtime"}, {"device id", "GPU"}, {"driver", "driver"}};
 
-static bool made_ahead(const struct xt_kernel_cache *cache)
+static bool compiled_ahead(const struct xt_kernel_cache *cache)
 {
-    return cache->kept && strstr(xt_str_get(&cache->about), xt_ahead_made);
+    return cache->valid && strstr(xt_str_get(&cache->about), xt_ahead_mark);
 }
 
-/* How many fields differ; the first that does, in words. *runtime: the runtime does, which can be
- * chosen.
- */
+/* The number of fields that differ; the first of them in words. *runtime: the runtime differs,
+ * which can be selected. */
 static int compare(const char *there, const char *here, char *why, size_t size, bool *runtime)
 {
     int count = 0;
@@ -68,7 +67,7 @@ static void compare_keys(const char *there, const char *here, char *why, size_t 
 
 /* ---- those of this folder ---- */
 
-/* What was asked of the device before these kernels came says nothing of them. */
+/* Results of device checks from before these kernels do not apply to them. */
 static void forget_checks(const struct xt_kernel_cache *cache)
 {
     DIR *dir = opendir(cache->folder);
@@ -85,7 +84,7 @@ static enum xt_status check_ours(struct xt_kernel_cache *cache, const char *abou
     char why[256];
     bool runtime = false;
     const char *there = xt_str_get(&cache->about);
-    const struct xt_counted count = xt_count(cache->kept, "kernel");
+    const struct xt_counted count = xt_count(cache->valid, "kernel");
     int differences = compare(there, about, why, sizeof why, &runtime);
     cache->ahead = differences == 0;
     if (differences == 0 && strstr(there, xt_ahead_never_run)) {
@@ -99,7 +98,7 @@ static enum xt_status check_ours(struct xt_kernel_cache *cache, const char *abou
     if (differences == 0)
         return XT_OK;
     if (differences == 1 && runtime) {
-        cache->keep_about = true;
+        cache->preserve_about = true;
         xt_log_note("%s made ahead of time, not used: %s; ONEAPI_DEVICE_SELECTOR=opencl:gpu takes "
                     "them",
                     count.text, why);
@@ -120,11 +119,11 @@ bool xt_ahead_wants_opencl(const struct xt_kernel_cache *cache)
     char runtime[VALUE_MAX];
     const char *selector = getenv("ONEAPI_DEVICE_SELECTOR");
     xt_cache_about(xt_str_get(&cache->about), "runtime", runtime, sizeof runtime);
-    return cache->folder && made_ahead(cache) && xt_str_ends(runtime, "OpenCL") &&
+    return cache->folder && compiled_ahead(cache) && xt_str_ends(runtime, "OpenCL") &&
            (!selector || !*selector);
 }
 
-/* ---- those of other folders, where this one is empty ---- */
+/* ---- those of other folders, if this one is empty ---- */
 
 struct nearest {
     int differences;
@@ -132,7 +131,7 @@ struct nearest {
     char name[64];
 };
 
-static void look_at_folder(const char *kernels, const char *name, const char *about,
+static void inspect_folder(const char *kernels, const char *name, const char *about,
                            const struct xt_kernel_cache *cache, struct nearest *nearest)
 {
     char folder[PATH_MAX];
@@ -143,7 +142,7 @@ static void look_at_folder(const char *kernels, const char *name, const char *ab
         xt_cache_files_read(&files, folder, NULL))
         return;
     const char *there = xt_str_get(&files.about);
-    if (files.count && strstr(there, xt_ahead_made)) {
+    if (files.count && strstr(there, xt_ahead_mark)) {
         int differences = compare(there, about, why, sizeof why, &runtime);
         if (!differences)
             compare_keys(there, xt_str_get(&cache->key), why, sizeof why);
@@ -167,7 +166,7 @@ static void check_others(const struct xt_kernel_cache *cache, const char *about)
     DIR *dir = opendir(kernels);
     for (const struct dirent *entry; dir && (entry = readdir(dir));)
         if (*entry->d_name != '.' && strcmp(entry->d_name, own) != 0)
-            look_at_folder(kernels, entry->d_name, about, cache, &nearest);
+            inspect_folder(kernels, entry->d_name, about, cache, &nearest);
     if (dir)
         closedir(dir);
     if (*nearest.name)
@@ -180,9 +179,9 @@ enum xt_status xt_ahead_check(struct xt_kernel_cache *cache, const char *about, 
 {
     if (!cache->folder)
         return XT_OK;
-    if (made_ahead(cache))
+    if (compiled_ahead(cache))
         return check_ours(cache, about, err);
-    if (!cache->kept)
+    if (!cache->valid)
         check_others(cache, about);
     return XT_OK;
 }

@@ -52,7 +52,7 @@ static enum xt_status write_blob(const struct xt_kernel_cache *cache, const stru
                           "it holds %d MB, the most; make room with \"xtrain cache prune\"",
                           XT_KERNEL_CACHE_MOST / 1000000);
     enum xt_status status = xt_file_join(&path, cache->folder, name_of(id).text, err);
-    /* So that it is tight from the beginning. */
+    /* So that permissions are restricted from the beginning. */
     mode_t before = umask(077);
     if (!status)
         status = xt_sealed_write(&kind, path, &content, err);
@@ -61,8 +61,8 @@ static enum xt_status write_blob(const struct xt_kernel_cache *cache, const stru
     return status;
 }
 
-void xt_blob_keep(struct xt_kernel_cache *cache, const struct xt_blob_id *id, const uint8_t *blob,
-                  size_t size)
+void xt_blob_store(struct xt_kernel_cache *cache, const struct xt_blob_id *id, const uint8_t *blob,
+                   size_t size)
 {
     struct xt_err why = {0};
     if (!cache->writes_blobs)

@@ -34,7 +34,7 @@ static bool find_functions(struct functions *out)
     return out->device && out->id && out->blob && out->create;
 }
 
-/* The id's bytes (free); NULL where there is none. */
+/* The id's bytes (free); NULL if there is none. */
 static uint8_t *read_id(const struct functions *of, void *device, struct xt_blob_id *id)
 {
     size_t size = 0;
@@ -76,7 +76,7 @@ void xt_engine_blob_recall(const struct xt_kernel_cache *cache)
         xt_opencl_visit_gpus(recall_one, &recall);
 }
 
-static bool is_kept(const char *folder, const struct xt_blob_id *id)
+static bool is_stored(const char *folder, const struct xt_blob_id *id)
 {
     uint8_t *blob = NULL;
     size_t size = 0;
@@ -85,7 +85,7 @@ static bool is_kept(const char *folder, const struct xt_blob_id *id)
     return there;
 }
 
-void xt_engine_blob_keep(struct xt_kernel_cache *cache, dnnl_engine_t engine)
+void xt_engine_blob_store(struct xt_kernel_cache *cache, dnnl_engine_t engine)
 {
     struct functions of;
     struct xt_blob_id id;
@@ -97,9 +97,9 @@ void xt_engine_blob_keep(struct xt_kernel_cache *cache, dnnl_engine_t engine)
         return;
     uint8_t *bytes = read_id(&of, device, &id);
     uint8_t *blob = malloc(size);
-    if (bytes && blob && !is_kept(cache->folder, &id) &&
+    if (bytes && blob && !is_stored(cache->folder, &id) &&
         of.blob(engine, &size, blob) == dnnl_success)
-        xt_blob_keep(cache, &id, blob, size);
+        xt_blob_store(cache, &id, blob, size);
     free(blob);
     free(bytes);
 }

@@ -1,6 +1,6 @@
-/* The engine's part of oneDNN's cache blobs: what its OpenCL runtime found out about a device, for
- * which it compiles a kernel at each start, kept like the blobs of primitives (blob_cache.h). Only
- * that runtime has it; for others both do nothing. Stateless.
+/* The engine's part of oneDNN's cache blobs: device properties that its OpenCL runtime determines
+ * by compiling a kernel at each start, stored like the blobs of primitives (blob_cache.h). Only
+ * that runtime has it; for others both functions do nothing. Stateless.
  */
 #ifndef XT_DEVICE_KERNELS_ENGINE_BLOB_H
 #define XT_DEVICE_KERNELS_ENGINE_BLOB_H
@@ -8,10 +8,10 @@
 #include "device/dnnl.h"
 #include "device/kernels/kernel_cache.h"
 
-/* Tells oneDNN what is known of each GPU, before its engines are made: they share it. */
+/* Passes the stored blob of each GPU to oneDNN, before its engines are created: they share it. */
 void xt_engine_blob_recall(const struct xt_kernel_cache *cache);
 
-/* Keeps what it found out for this engine, where that is new. */
-void xt_engine_blob_keep(struct xt_kernel_cache *cache, dnnl_engine_t engine);
+/* Stores the blob of this engine, if it is new. */
+void xt_engine_blob_store(struct xt_kernel_cache *cache, dnnl_engine_t engine);
 
 #endif

@@ -93,8 +93,8 @@ static enum xt_status add_file(struct xt_cache_files *files, const char *name,
     return XT_OK;
 }
 
-/* What is shown on terminals as it stands. */
-static bool is_plain(const char *line)
+/* Printable as it is. */
+static bool is_printable(const char *line)
 {
     for (; *line; line++)
         if ((unsigned char)*line < ' ' || *line == 0x7f)
@@ -102,11 +102,11 @@ static bool is_plain(const char *line)
     return true;
 }
 
-/* One line of the index, which is this program's own but may be damaged: what does not read is
- * skipped, and so leaves its file unrecorded. */
+/* One line of the index, which this program writes but which may be damaged: an invalid line is
+ * skipped, so its file counts as unrecorded. */
 static enum xt_status take_line(struct xt_cache_files *files, const char *line, struct xt_err *err)
 {
-    if (*line == '#' && !is_plain(line))
+    if (*line == '#' && !is_printable(line))
         return XT_OK;
     if (*line == '#')
         return xt_str_printf(&files->about, err, "%s\n", line);
@@ -140,7 +140,7 @@ enum xt_status xt_cache_files_parse(struct xt_cache_files *files, char *text, st
     return status;
 }
 
-/* The index's text (free), NULL where there is none that can be trusted. */
+/* The index's text (free), NULL if there is none that can be trusted. */
 static char *index_text(const char *path)
 {
     uint8_t *text = NULL;
@@ -170,7 +170,7 @@ static enum xt_status read_index(struct xt_cache_files *files, const char *folde
     return status;
 }
 
-/* An index that says the same already stays as it is, with the mode that an image gave it. */
+/* An unchanged index is not rewritten, so it keeps its mode (a container image may have set it). */
 static enum xt_status write_index(const char *folder, const struct xt_str *text, struct xt_err *err)
 {
     char *path = NULL;
@@ -207,8 +207,8 @@ static bool hash_file(int fd, uint64_t bytes, char out[65])
 }
 
 /* What is wrong with the file itself, whatever the index says; NULL: nothing. Without `hash` its
- * contents are not looked at. */
-static const char *look_at(int folder, struct xt_cache_file *file, uint64_t *bytes, char hash[65])
+ * contents are not read. */
+static const char *inspect(int folder, struct xt_cache_file *file, uint64_t *bytes, char hash[65])
 {
     struct stat st;
     int fd = -1;
@@ -229,7 +229,7 @@ static void check_file(int folder, struct xt_cache_file *file, bool hashed)
 {
     char hash[65] = "";
     uint64_t bytes = 0;
-    file->why = look_at(folder, file, &bytes, hashed ? hash : NULL);
+    file->why = inspect(folder, file, &bytes, hashed ? hash : NULL);
     if (!file->why && !*file->sha256)
         file->why = "it was not recorded";
     else if (!file->why && bytes != file->bytes)
@@ -266,7 +266,7 @@ static enum xt_status read_folder(struct xt_cache_files *files, const char *fold
     return status;
 }
 
-/* Files of the index that the driver has thrown out since are no files. */
+/* Files of the index that the driver has evicted since are dropped. */
 static void drop_gone(struct xt_cache_files *files)
 {
     size_t kept = 0;
@@ -274,7 +274,7 @@ static void drop_gone(struct xt_cache_files *files)
         if (files->items[i].fine || strcmp(files->items[i].why, "it is gone") != 0)
             files->items[kept++] = files->items[i];
     files->count = kept;
-    files->recorded = 0; /* these are no longer the first ones */
+    files->recorded = 0; /* the first ones are no longer sorted */
 }
 
 static enum xt_status read_files(struct xt_cache_files *files, const char *folder, bool hashed,
@@ -299,17 +299,17 @@ enum xt_status xt_cache_files_read(struct xt_cache_files *files, const char *fol
     return read_files(files, folder, true, err);
 }
 
-/* A new file gets the hash it has now; one that was recorded keeps its record, right or wrong. */
+/* A new file gets its current hash; a recorded one keeps its record, right or wrong. */
 static void adopt(int folder, struct xt_cache_file *file)
 {
     uint64_t bytes = 0;
-    if (!*file->sha256 && !look_at(folder, file, &bytes, file->sha256)) {
+    if (!*file->sha256 && !inspect(folder, file, &bytes, file->sha256)) {
         file->bytes = bytes;
         file->fine = true;
     }
 }
 
-/* A file that was taken has the record that came with it, whatever was recorded before. */
+/* An imported file has the record it came with, whatever was recorded before. */
 static void take_over(int folder, const struct xt_cache_files *taken, struct xt_cache_file *file)
 {
     const struct xt_cache_file *from = xt_cache_files_find(taken, file->name);
@@ -325,7 +325,7 @@ static enum xt_status record(const char *folder, const char *about,
 {
     struct xt_cache_files files;
     struct xt_str text = {0};
-    /* Hashes that are recorded stay, so only new files are hashed here. */
+    /* Recorded hashes stay, so only new files are hashed here. */
     enum xt_status status = read_files(&files, folder, false, err);
     if (status)
         return status;
@@ -401,7 +401,7 @@ static enum xt_status add_identity(const char *path, struct xt_str *out, struct 
     return status;
 }
 
-/* The kinds of GPUs that are here, by their PCI device ids, in order. */
+/* The kinds of GPUs in this machine, by their PCI device ids, sorted. */
 static int list_kinds(uint32_t kinds[XT_RENDER_NODES_MAX])
 {
     struct xt_host_gpu host;
@@ -424,7 +424,7 @@ static int list_kinds(uint32_t kinds[XT_RENDER_NODES_MAX])
 }
 
 /* What compiled kernels depend on, as text: oneDNN's file, the drivers' files, the devices, and
- * variables that make a driver another one. */
+ * variables that change the driver's behaviour. */
 static enum xt_status describe_machine(const char *library, const uint32_t *kinds, int count,
                                        struct xt_str *out, struct xt_err *err)
 {
@@ -445,7 +445,7 @@ static enum xt_status describe_machine(const char *library, const uint32_t *kind
     return status;
 }
 
-/* The folder for these kinds of GPUs, and what its name is made of. */
+/* The folder for these kinds of GPUs, and the text that its name is hashed from. */
 static enum xt_status name_folder(const char *base, const char *library, const uint32_t *kinds,
                                   int count, struct xt_str *machine, char **out, struct xt_err *err)
 {
@@ -513,9 +513,9 @@ static void share_lock(const struct xt_kernel_cache *cache)
         continue;
 }
 
-/* Takes the lock, and keeps others out where it is alone (*alone): they come in with share_lock,
- * when what they write cannot be taken for a leftover any more. A folder that cannot be written
- * needs none. */
+/* Takes the lock, exclusively if no other process has it (*alone): others then wait in share_lock,
+ * when the files they write can no longer be taken for leftovers. A read-only folder needs no
+ * lock. */
 static void take_lock(struct xt_kernel_cache *cache, bool *alone)
 {
     char *path = NULL;
@@ -550,16 +550,17 @@ static bool leave_out(struct xt_kernel_cache *cache, const struct xt_cache_file 
     return gone;
 }
 
-/* Removes what does not match; false where the folder cannot be used for it. */
+/* Removes files that do not match; false if the folder cannot be used because of it. */
 static bool clean(struct xt_kernel_cache *cache, const struct xt_cache_files *files, bool alone)
 {
     for (size_t i = 0; i < files->count; i++) {
         const struct xt_cache_file *file = &files->items[i];
-        /* Another process is at work here: what it has not recorded yet is its own. */
+        /* Another process is using the folder: files that it has not recorded yet are left
+         * alone. */
         bool unrecorded =
             !*file->sha256 && strcmp(file->why ? file->why : "", "it was not recorded") == 0;
         if (file->fine || (unrecorded && !alone && cache->writable)) {
-            cache->kept++;
+            cache->valid++;
             cache->bytes += file->bytes;
             continue;
         }
@@ -574,7 +575,7 @@ static bool clean(struct xt_kernel_cache *cache, const struct xt_cache_files *fi
     return true;
 }
 
-/* The driver's own default folder was not checked either, so "off" is said aloud. */
+/* The driver's own default folder was not checked either, so caching is explicitly disabled. */
 static void set_environment(const struct xt_kernel_cache *cache)
 {
     if (!cache->folder) {
@@ -598,7 +599,7 @@ static enum xt_status prepare_folder(struct xt_kernel_cache *cache, const char *
     enum xt_status status = xt_kernel_cache_base(base, &where, err);
     if (!status)
         status = choose_folder(where, library, &cache->key, &cache->folder, err);
-    /* Whoever sets a loose umask gets a tight folder all the same. */
+    /* The folder is private whatever the umask. */
     mode_t before = umask(077);
     if (!status)
         status = xt_kernel_cache_check_folders(cache->folder, err);
@@ -613,7 +614,7 @@ static enum xt_status prepare_folder(struct xt_kernel_cache *cache, const char *
         status = xt_cache_files_read(&files, cache->folder, err);
     if (!status && !clean(cache, &files, alone))
         status = xt_err_set(err, XT_ERR_DATA, "%s", cache->note);
-    /* What is compiled again may come to other bytes: the old record goes with the file. */
+    /* Compiling again may give other bytes: the old record is removed with the file. */
     if (!status && cache->left_out)
         status = xt_kernel_cache_record(cache, NULL, err);
     if (alone)
@@ -648,7 +649,7 @@ enum xt_status xt_kernel_cache_begin(struct xt_kernel_cache *cache, const char *
     return XT_OK;
 }
 
-/* The lines and one more: what KEY is made of, so that it can be said why a cache is not used. */
+/* The lines, and the inputs of KEY, so that a message can say why a cache is not used. */
 static enum xt_status add_key(const struct xt_kernel_cache *cache, const char *about,
                               struct xt_str *out, struct xt_err *err)
 {
@@ -668,7 +669,7 @@ enum xt_status xt_kernel_cache_record(struct xt_kernel_cache *cache, const char 
     if (!cache->folder || !cache->writable)
         return XT_OK;
     struct xt_str text = {0};
-    about = cache->keep_about ? NULL : about;
+    about = cache->preserve_about ? NULL : about;
     enum xt_status status = about ? add_key(cache, about, &text, err) : XT_OK;
     mode_t before = umask(077);
     if (!status)
@@ -687,12 +688,12 @@ bool xt_kernel_cache_drop(struct xt_kernel_cache *cache)
             gone = false;
     if (dir)
         closedir(dir);
-    cache->kept = 0;
+    cache->valid = 0;
     cache->bytes = 0;
     return gone && dir;
 }
 
-void xt_kernel_cache_keep_blobs(struct xt_kernel_cache *cache, bool alone)
+void xt_kernel_cache_store_blobs(struct xt_kernel_cache *cache, bool alone)
 {
     if (!cache->folder)
         return;
@@ -717,7 +718,7 @@ int xt_kernel_cache_count(const struct xt_kernel_cache *cache)
     return count;
 }
 
-/* The variables were set here, and are not the user's for a device that is opened later. */
+/* The variables were set here, and must not count as the user's when a device is opened later. */
 void xt_kernel_cache_end(struct xt_kernel_cache *cache)
 {
     if (cache->folder && !cache->users) {

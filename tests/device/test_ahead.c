@@ -42,7 +42,7 @@ static void about(uint32_t device, const char *driver, char *text, size_t size)
     snprintf(text, size,
              "# onednn: 3.13.2 c\n# runtime: SYCL, OpenCL\n# device id: 0x%04x\n# driver: "
              "%s\n%s%s",
-             device, driver, xt_ahead_made, xt_ahead_never_run);
+             device, driver, xt_ahead_mark, xt_ahead_never_run);
 }
 
 static void begin(struct xt_kernel_cache *cache, const char *root)
@@ -81,10 +81,10 @@ static void those_that_match_their_record_stay_and_the_device_is_asked_anew(void
     char text[512];
     make_kernels(*state, XT_CAPTURE_A770, "22.43");
     begin(&cache, *state);
-    assert_int_equal(cache.kept, 1);
+    assert_int_equal(cache.valid, 1);
     about(0x56a0, "22.43", text, sizeof text);
     assert_int_equal(xt_ahead_check(&cache, text, NULL), XT_OK);
-    assert_int_equal(cache.kept, 1);
+    assert_int_equal(cache.valid, 1);
     assert_true(there(&cache, "a.cl_cache"));
     assert_false(there(&cache, "checked-f32.txt"));
     xt_kernel_cache_end(&cache);
@@ -98,7 +98,7 @@ static void those_of_another_driver_are_removed(void **state)
     begin(&cache, *state);
     about(0x56a0, "24.1", text, sizeof text);
     assert_int_equal(xt_ahead_check(&cache, text, NULL), XT_OK);
-    assert_int_equal(cache.kept, 0);
+    assert_int_equal(cache.valid, 0);
     assert_false(there(&cache, "a.cl_cache"));
     xt_kernel_cache_end(&cache);
 }
@@ -131,7 +131,7 @@ static void opencl_is_taken_for_them_where_nobody_has_chosen(void **state)
     static const char level_zero[] = "# onednn: 3.13.2 c\n# runtime: SYCL, Level Zero\n"
                                      "# device id: 0x56a0\n# driver: 22.43\n";
     assert_int_equal(xt_ahead_check(&cache, level_zero, NULL), XT_OK);
-    assert_int_equal(cache.kept, 1);
+    assert_int_equal(cache.valid, 1);
     assert_false(cache.ahead);
     assert_int_equal(xt_kernel_cache_record(&cache, level_zero, NULL), XT_OK);
     xt_kernel_cache_end(&cache);
@@ -177,7 +177,7 @@ static void each_gpu_has_a_folder_of_its_own_on_every_machine(void **state)
     take_itself_for(XT_CAPTURE_A750, *state);
     begin(&two, *state);
     assert_string_not_equal(one.folder, two.folder);
-    assert_int_equal(two.kept, 0);
+    assert_int_equal(two.valid, 0);
     xt_kernel_cache_end(&two);
     xt_kernel_cache_end(&one);
 }

@@ -39,7 +39,7 @@ static bool can_read(const char *folder, const struct xt_blob_id *of)
 static void keep(char *folder)
 {
     struct xt_kernel_cache cache = cache_in(folder);
-    xt_blob_keep(&cache, &id, blob, sizeof blob);
+    xt_blob_store(&cache, &id, blob, sizeof blob);
     assert_true(cache.writes_blobs);
 }
 
@@ -96,7 +96,7 @@ static void a_blob_under_anothers_name_is_not_taken(void **state)
     snprintf(first, sizeof first, "%s", only_file(*state));
     assert_int_equal(rename(first, support_path(*state, ".first")), 0);
     struct xt_kernel_cache cache = cache_in(*state);
-    xt_blob_keep(&cache, &second, blob, sizeof blob);
+    xt_blob_store(&cache, &second, blob, sizeof blob);
     assert_int_equal(rename(support_path(*state, ".first"), only_file(*state)), 0);
     assert_false(can_read(*state, &second));
 }
@@ -170,7 +170,7 @@ static void a_full_cache_keeps_nothing_more(void **state)
 {
     struct xt_kernel_cache cache = cache_in(*state);
     cache.bytes = XT_KERNEL_CACHE_MOST;
-    xt_blob_keep(&cache, &id, blob, sizeof blob);
+    xt_blob_store(&cache, &id, blob, sizeof blob);
     assert_false(cache.writes_blobs);
     assert_false(can_read(*state, &id));
 }
@@ -180,7 +180,7 @@ static void a_folder_that_cannot_be_written_stops_nothing(void **state)
     char folder[4096];
     snprintf(folder, sizeof folder, "%s", support_path(*state, "not-there"));
     struct xt_kernel_cache cache = cache_in(folder);
-    xt_blob_keep(&cache, &id, blob, sizeof blob);
+    xt_blob_store(&cache, &id, blob, sizeof blob);
     assert_false(cache.writes_blobs);
 }
 
@@ -193,16 +193,16 @@ static void a_blob_is_a_file_of_the_kernel_cache(void **state)
         unsetenv("NEO_CACHE_DIR");
         unsetenv("cl_cache_dir");
         assert_int_equal(xt_kernel_cache_begin(&cache, *state, false, "libdnnl.so.3", NULL), XT_OK);
-        assert_int_equal(cache.kept, start);
-        xt_kernel_cache_keep_blobs(&cache, false);
+        assert_int_equal(cache.valid, start);
+        xt_kernel_cache_store_blobs(&cache, false);
         assert_string_equal(getenv("NEO_CACHE_DIR"), cache.folder);
-        xt_kernel_cache_keep_blobs(&cache, true);
+        xt_kernel_cache_store_blobs(&cache, true);
         assert_null(getenv("NEO_CACHE_DIR"));
         assert_null(getenv("cl_cache_dir"));
         assert_string_equal(getenv("NEO_CACHE_PERSISTENT"), "0");
         assert_int_equal(can_read(cache.folder, &id), start);
         if (start == 0)
-            xt_blob_keep(&cache, &id, blob, sizeof blob);
+            xt_blob_store(&cache, &id, blob, sizeof blob);
         assert_int_equal(xt_kernel_cache_count(&cache), 1);
         assert_int_equal(xt_kernel_cache_record(&cache, "", NULL), XT_OK);
         xt_kernel_cache_end(&cache);
@@ -215,7 +215,7 @@ static void a_cache_that_is_off_keeps_no_blobs(void **state)
     unsetenv("NEO_CACHE_DIR");
     unsetenv("cl_cache_dir");
     assert_int_equal(xt_kernel_cache_begin(&cache, *state, true, "libdnnl.so.3", NULL), XT_OK);
-    xt_kernel_cache_keep_blobs(&cache, true);
+    xt_kernel_cache_store_blobs(&cache, true);
     assert_false(cache.reads_blobs);
     assert_false(cache.writes_blobs);
     xt_kernel_cache_end(&cache);

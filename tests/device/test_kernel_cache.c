@@ -60,7 +60,7 @@ static void what_was_recorded_is_used_again(void **state)
     struct xt_kernel_cache cache;
     make_kernels(*state);
     begin(&cache, *state);
-    assert_int_equal(cache.kept, 2);
+    assert_int_equal(cache.valid, 2);
     assert_int_equal(cache.left_out, 0);
     assert_int_equal(cache.bytes, 16);
     assert_string_equal(getenv("NEO_CACHE_PERSISTENT"), "1");
@@ -135,7 +135,7 @@ static void a_file_that_does_not_match_is_removed_before_use(void **state)
         xt_kernel_cache_end(&cache);
         begin(&cache, *state);
         assert_int_equal(cache.left_out, 1);
-        assert_int_equal(cache.kept, 1);
+        assert_int_equal(cache.valid, 1);
         assert_non_null(strstr(cache.note, attacks[i].why));
         assert_false(there(&cache, "a.cl_cache"));
         assert_true(there(&cache, "b.l0_cache"));
@@ -158,7 +158,7 @@ static void what_is_compiled_again_is_recorded_again(void **state)
     xt_kernel_cache_end(&cache);
     begin(&cache, *state);
     assert_int_equal(cache.left_out, 0);
-    assert_int_equal(cache.kept, 2);
+    assert_int_equal(cache.valid, 2);
     xt_kernel_cache_end(&cache);
 }
 
@@ -191,7 +191,7 @@ static void another_process_at_work_keeps_its_unrecorded_files(void **state)
     assert_int_equal(xt_kernel_cache_record(&first, "", NULL), XT_OK);
     xt_kernel_cache_end(&first);
     begin(&first, *state);
-    assert_int_equal(first.kept, 2);
+    assert_int_equal(first.valid, 2);
     xt_kernel_cache_end(&first);
 }
 
@@ -309,7 +309,7 @@ static void a_damaged_index_costs_kernels_and_nothing_else(void **state)
         support_write_file(in(&cache, "index.txt"), damage[i], strlen(damage[i]));
         xt_kernel_cache_end(&cache);
         begin(&cache, *state);
-        assert_int_equal(cache.kept, 0);
+        assert_int_equal(cache.valid, 0);
         assert_int_equal(cache.left_out, 2);
         xt_kernel_cache_end(&cache);
     }

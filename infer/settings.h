@@ -57,7 +57,8 @@ struct xt_data_settings {
 
 struct xt_network_settings {
     const char *model;
-    const char *text; /* no option: the network of a resumed run; NULL: --model */
+    const char *text;          /* no option: the network of a resumed run; NULL: --model */
+    const char *text_alphabet; /* no option: the symbols of that network; NULL: as without text */
     const char *init;
     bool init_partial;
     bool random_init; /* a network from a file starts from random weights, not the file's */

@@ -38,10 +38,11 @@ static enum xt_status load_alphabet(struct xt_network *network,
                                     const struct xt_network_settings *settings,
                                     const struct xt_weight_file *weights, struct xt_err *err)
 {
-    const char *own = weights ? xt_weight_file_meta(weights, "alphabet") : NULL;
+    const char *own = weights ? xt_weight_file_meta(weights, "alphabet") : settings->text_alphabet;
     if (settings->alphabet || !own)
         return xt_alphabet_load(&network->alphabet, settings->alphabet, err);
-    return xt_alphabet_create(&network->alphabet, own, strlen(own), network->weights_name, err);
+    const char *where = weights ? network->weights_name : "the checkpoint";
+    return xt_alphabet_create(&network->alphabet, own, strlen(own), where, err);
 }
 
 /* The context norm: --lprnet-norm, else the weights' own, else over the sample. */
@@ -247,7 +248,7 @@ static enum xt_status read_weights(struct xt_network *network,
         status = open_own_model(network, settings->text, xt_file_name(settings->model), err);
     else if (model)
         status = read_model(network, settings, model, err);
-    if (status || !settings->init || network->has_weights)
+    if (status || !settings->init || network->has_weights || xt_model_is_file(settings->init))
         return status;
     network->weights_name = settings->init;
     status = xt_weight_file_read(&network->weights, settings->init, XT_MODEL_BYTES_MAX, err);

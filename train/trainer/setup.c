@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/file.h"
@@ -189,14 +190,73 @@ static enum xt_status open_optimizer(struct xt_trainer *trainer, struct xt_err *
     return status;
 }
 
-/* The ONNX file may be gone: the checkpoint holds its network too. */
-static void take_network(struct xt_network_settings *settings, const struct xt_weight_file *from)
+/* What a checkpoint says of a network that came from an ONNX file. */
+struct carried {
+    char *text, *alphabet, *normalize; /* NULL: nothing */
+};
+
+static void clear_carried(struct carried *carried)
 {
-    const char *normalize = xt_weight_file_meta(from, "normalize");
-    if (!xt_model_is_file(settings->model) || xt_file_exists(settings->model))
-        return;
-    settings->text = xt_weight_file_meta(from, XT_NET_TEXT_KEY);
-    settings->normalize = normalize ? normalize : settings->normalize;
+    free(carried->text);
+    free(carried->alphabet);
+    free(carried->normalize);
+}
+
+/* Rank 0's text on every rank; NULL there: NULL. */
+static enum xt_status share_text(struct xt_ranks *ranks, char **text, struct xt_err *err)
+{
+    size_t bytes = *text ? strlen(*text) + 1 : 0;
+    enum xt_status status = xt_ranks_copy(ranks, &bytes, sizeof bytes, 0, "the checkpoint", err);
+    if (!status && bytes && !*text)
+        status = xt_mem_calloc(text, bytes, 1, "the network's text", err);
+    return status ? status : xt_ranks_copy(ranks, *text, bytes, 0, "the checkpoint", err);
+}
+
+static enum xt_status copy_meta(const struct xt_weight_file *from, const char *key, char **out,
+                                struct xt_err *err)
+{
+    const char *value = xt_weight_file_meta(from, key);
+    return value ? xt_mem_strdup(out, value, err) : XT_OK;
+}
+
+static enum xt_status read_carried(struct carried *carried, const struct xt_checkpoint_file *from,
+                                   struct xt_ranks *ranks, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    if (from->path && xt_weight_file_meta(&from->file, XT_NET_TEXT_KEY)) {
+        status = copy_meta(&from->file, XT_NET_TEXT_KEY, &carried->text, err);
+        if (!status)
+            status = copy_meta(&from->file, "alphabet", &carried->alphabet, err);
+        if (!status)
+            status = copy_meta(&from->file, "normalize", &carried->normalize, err);
+    }
+    if (!status && ranks)
+        status = share_text(ranks, &carried->text, err);
+    if (!status && ranks)
+        status = share_text(ranks, &carried->alphabet, err);
+    if (!status && ranks)
+        status = share_text(ranks, &carried->normalize, err);
+    return status;
+}
+
+/* A resumed run has its checkpoint's network: the ONNX file may be gone, or another by now. */
+static enum xt_status open_carried(struct xt_trainer *trainer, struct xt_network_settings *settings,
+                                   const struct xt_device_settings *device, struct xt_err *err)
+{
+    struct carried carried = {0};
+    bool has_normalize = settings->normalize && strcmp(settings->normalize, "auto") != 0;
+    enum xt_status status =
+        read_carried(&carried, &trainer->resume.from, trainer->settings->ranks, err);
+    if (carried.text) {
+        settings->text = carried.text;
+        settings->text_alphabet = carried.alphabet;
+        if (!has_normalize && carried.normalize)
+            settings->normalize = carried.normalize;
+    }
+    if (!status)
+        status = xt_network_open(&trainer->network, settings, device, err);
+    clear_carried(&carried);
+    return status;
 }
 
 /* A resumed run retains its batch norm mode, unless --bn is given, and its number of threads, on
@@ -214,7 +274,6 @@ static enum xt_status open_network(struct xt_trainer *trainer, struct xt_err *er
     if (!status && from->path) {
         bn_and_threads[0] = from->state.bn_frozen ? XT_BN_FROZEN : XT_BN_BATCH;
         bn_and_threads[1] = xt_checkpoint_threads(from);
-        take_network(&settings.network, &from->file);
     }
     if (!status && ranks)
         status =
@@ -222,7 +281,7 @@ static enum xt_status open_network(struct xt_trainer *trainer, struct xt_err *er
     if (!status && !settings.device.threads)
         settings.device.threads = bn_and_threads[1];
     if (!status)
-        status = xt_network_open(&trainer->network, &settings.network, &settings.device, err);
+        status = open_carried(trainer, &settings.network, &settings.device, err);
     if (!status && settings.data.mixup > 0 && trainer->network.task == XT_TASK_PLATES)
         status = xt_err_set(err, XT_ERR_USAGE,
                             "--mixup: %s reads plates, whose labels cannot be mixed; leave it out",

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Ranks train a network from an ONNX file, and resume with the checkpoint's network where that file is gone.
+zoo=$(cd "${XTRAIN_SHARED:-../shared}/zoo" 2>/dev/null && pwd) || { echo 'skipped: no shared data'; exit 77; }
+. tests/mpi/common.sh
+cp "$zoo/plates.onnx" net.onnx
+run=(--model net.onnx --data 'synth:plates?count=32&seed=3' --batch 8 --sched constant --log-every 2 --quiet)
+
+"${two[@]}" "${run[@]}" --steps 6 --out whole >said 2>&1 || fail 'two ranks failed' "$(cat said)"
+"${two[@]}" "${run[@]}" --steps 4 --out parts >said 2>&1 || fail 'two ranks failed' "$(cat said)"
+mv net.onnx gone.onnx
+expect 0 'going on from parts/state-' "${two[@]}" --resume parts --steps 6
+[ "$(losses whole)" = "$(losses parts)" ] && cmp whole/last.safetensors parts/last.safetensors ||
+  fail 'the resumed run is another' "$(losses whole)" "$(losses parts)"

@@ -671,7 +671,7 @@ struct xt_value *xt_net_reshape(struct xt_net *net, struct xt_value *in,
 {
     struct xt_node *node = add_unary(net, XT_NODE_RESHAPE, name, in);
     struct xt_value *out = write(net, node, (struct shape){shape->h, shape->w, shape->c});
-    if (out && xt_value_count(out) != xt_value_count(in))
+    if (in && out && xt_value_count(out) != xt_value_count(in))
         return xt_net_refuse(net, XT_ERR_DATA, "%s: %dx%dx%d numbers cannot be %dx%dx%d",
                              node->name, in->h, in->w, in->c, out->h, out->w, out->c);
     return out;
@@ -791,9 +791,11 @@ double xt_node_flops(const struct xt_node *node)
 {
     double out = (double)xt_value_count(node->output);
     const struct xt_net_conv *conv = &node->as.conv;
+    int inner = 0; /* channels that an output sums over */
     switch (node->kind) {
     case XT_NODE_CONV:
-        return 2 * out * (node->inputs[0]->c / conv->groups) * conv->kernel[0] * conv->kernel[1];
+        inner = node->inputs[0]->c / conv->groups;
+        return 2 * out * inner * conv->kernel[0] * conv->kernel[1];
     case XT_NODE_LINEAR:
     case XT_NODE_MATMUL:
         return 2 * out * node->inputs[0]->c;

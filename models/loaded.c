@@ -150,8 +150,9 @@ enum xt_status xt_model_open_text(struct xt_loaded_model **out, const char *name
     struct xt_loaded_model *model = NULL;
     struct xt_err why = {0};
     struct xt_net *net = xt_net_create(&why);
-    enum xt_status status =
-        net ? xt_net_finish(net, xt_net_parse(net, text, &as_it_is), &why) : why.status;
+    if (!net)
+        return xt_err_no_memory(err, "a network", 0);
+    enum xt_status status = xt_net_finish(net, xt_net_parse(net, text, &as_it_is), &why);
     if (!status)
         status = xt_mem_calloc(&model, 1, sizeof *model, "a network", &why);
     if (!status)

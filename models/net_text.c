@@ -406,13 +406,13 @@ static bool read_line(const struct xt_net *net, struct line *line)
 {
     int kind = 0;
     while (kind < XT_NODE_KINDS &&
-           strcmp(line->words[0], xt_node_kind_name((enum xt_node_kind)kind)))
+           strcmp(line->words[0], xt_node_kind_name((enum xt_node_kind)kind)) != 0)
         kind++;
     line->node = (struct xt_node){.kind = (enum xt_node_kind)kind};
     if (line->count < 3 || kind == XT_NODE_KINDS || strlen(line->words[2]) >= XT_NODE_NAME_MAX ||
         !read_inputs(net, line, line->words[1]))
         return false;
-    strcpy(line->node.name, line->words[2]);
+    memcpy(line->node.name, line->words[2], strlen(line->words[2]) + 1);
     for (int i = 0; i < FIELDS; i++)
         if (fields[i].kind == line->node.kind && !read_field(line, &fields[i]))
             return false;

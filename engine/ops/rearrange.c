@@ -312,7 +312,7 @@ struct xt_tensor *xt_graph_reshape(struct xt_graph *graph, struct xt_tensor *in,
 struct xt_tensor *xt_graph_cast(struct xt_graph *graph, struct xt_tensor *in, enum xt_dtype dtype,
                                 const char *name)
 {
-    if (in && in->dtype == dtype)
+    if (!in || in->dtype == dtype)
         return in;
     struct xt_rearrange_op *cast = add(graph, &xt_kind_cast, in, name);
     if (!cast)

@@ -146,7 +146,7 @@ double xt_ctc_log_probability(const float *logits, int t, int classes, const int
     enum { STATES = 2 * XT_CTC_STEPS_MAX + 1 };
     float skip[STATES];
     float emit[STATES];
-    float rows[2][XT_CTC_PAD + STATES];
+    float rows[2][XT_CTC_PAD + STATES] = {{0}};
     struct xt_ctc_reading reading = {.first = label, .step = 1, .length = length};
     int states = 2 * length + 1;
     xt_ctc_fill_skip(&reading, skip);

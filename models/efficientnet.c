@@ -27,7 +27,7 @@ struct variant {
 struct layer {
     const char *prefix;
     int channels, kernel, stride, groups;
-    bool is_linear; /* no activation behind it */
+    bool is_linear; /* no activation after it */
 };
 
 static struct xt_value *layer(struct xt_net *net, struct xt_value *in, const struct layer *l)
@@ -62,7 +62,7 @@ static struct xt_value *squeeze(struct xt_net *net, struct xt_value *in, const c
     return xt_net_mul(net, in, x, NULL);
 }
 
-/* Where a block stands, and what it is like. */
+/* A block's place and parameters. */
 struct block {
     char prefix[32]; /* "features.1.0" */
     const struct stage *stage;

@@ -1,4 +1,4 @@
-/* The networks, a line a family: what the registry finds. */
+/* The networks of the registry, a line a family. */
 #include "models/registry.h"
 
 extern const struct xt_model_info xt_model_lprnet[];

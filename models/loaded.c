@@ -15,8 +15,7 @@ bool xt_model_is_file(const char *name)
     return name && xt_str_ends(name, ".onnx");
 }
 
-/* The layer that tells the classes apart: what comes after it only moves or averages its channels.
- * NULL: none does. */
+/* The classifier head: the ops after it only move or average its channels. NULL: there is none. */
 static const struct xt_node *head_of(const struct xt_net *net)
 {
     const struct xt_node *node = net->output->of;
@@ -71,8 +70,8 @@ static struct xt_value *parse(struct xt_net *net, const struct xt_model_info *mo
     struct xt_value *logits = xt_net_parse(net, model->variant, &text);
     if (logits && options->classes && logits->c != options->classes)
         return xt_net_refuse(net, XT_ERR_USAGE,
-                             "%s tells %d classes apart, and its last layer cannot be replaced by "
-                             "one of %d: it is no convolution or linear layer",
+                             "%s distinguishes %d classes, and its last layer cannot be replaced "
+                             "by one of %d: it is not a convolution or linear layer",
                              model->name, logits->c, options->classes);
     return logits;
 }
@@ -132,7 +131,7 @@ enum xt_status xt_model_open(struct xt_loaded_model **out, const char *path, str
         read.weights = (struct xt_weight_file){0};
         model->folded = read.folded;
         if (read.ends_in_softmax)
-            xt_log_note("%s: the softmax at its end is left off: the loss and predict take it",
+            xt_log_note("%s: the softmax at its end is skipped: the loss and predict apply it",
                         path);
     }
     xt_str_clear(&text);

@@ -1,5 +1,5 @@
-/* A network that is no file of models/: read at run time, from an ONNX file or from the text that
- * weights carry. It lives as long as whoever opened it; thread-safe for different ones.
+/* A network that is not built in: read at run time, from an ONNX file or from the description
+ * stored in weights. The caller owns it; thread-safe for different ones.
  */
 #ifndef XT_MODELS_LOADED_H
 #define XT_MODELS_LOADED_H
@@ -10,20 +10,21 @@
 #include "models/registry.h"
 #include "models/weights/weight_store.h"
 
-/* The key of a weights file's metadata under which such a network's description is. */
+/* The metadata key of such a network's description in a weights file. */
 #define XT_NET_TEXT_KEY "xtrain_net"
 
 struct xt_loaded_model {
     struct xt_model_info info;
-    struct xt_class_layer layers[2];  /* the one of the classes, where there is one */
+    struct xt_class_layer layers[2];  /* the classifier head, where there is one */
     char *name, *title, *text, *head; /* what info points to */
-    /* From an ONNX file: what its parameters begin as, and its metadata. The caller may take them.
+    /* From an ONNX file: initial values of its parameters, and its metadata. The caller may take
+     * them.
      */
     struct xt_weight_file weights;
-    bool folded; /* its batch norms are part of its convolutions */
+    bool folded; /* its batch norms are folded into its convolutions */
 };
 
-/* Whether --model or --init is an ONNX file rather than a network's name or weights. */
+/* Whether --model or --init names an ONNX file rather than a network or weights. */
 bool xt_model_is_file(const char *name);
 
 enum xt_status xt_model_open(struct xt_loaded_model **out, const char *path, struct xt_err *err);

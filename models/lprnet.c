@@ -26,7 +26,7 @@ static struct xt_value *norm_relu(struct xt_net *net, struct xt_value *in, const
     return xt_net_relu(net, xt_net_batch_norm(net, in, &(struct xt_net_norm){.name = name}));
 }
 
-/* The small basic block, with the BN and the ReLU behind it. */
+/* The small basic block, followed by BN and ReLU. */
 static struct xt_value *block(struct xt_net *net, struct xt_value *in, int layer, int channels)
 {
     static const int kernels[3][2] = {{1, 1}, {3, 1}, {1, 3}};
@@ -42,7 +42,7 @@ static struct xt_value *block(struct xt_net *net, struct xt_value *in, int layer
     return norm_relu(net, x, name);
 }
 
-/* The published 3-D max pools: every so many channels, and a 3x3 window. */
+/* The published 3-D max pools: a stride over the channels, and a 3x3 window. */
 static struct xt_value *max_pool(struct xt_net *net, struct xt_value *in, int every, int stride)
 {
     struct xt_value *x = in;

@@ -15,14 +15,14 @@ static const struct xt_activation hard_swish = {.kind = XT_ACT_HARD_SWISH};
 static const struct xt_activation hard_sigmoid = {
     .kind = XT_ACT_HARD_SIGMOID, .alpha = 1 / 6.0F, .beta = 0.5F};
 
-/* An inverted residual: 1x1 to `expanded` channels, a convolution of each channel alone, 1x1. */
+/* An inverted residual: 1x1 to `expanded` channels, a depthwise convolution, 1x1. */
 struct block {
     int kernel, expanded, channels, stride;
-    bool squeezes; /* squeeze-and-excitation behind the middle one */
+    bool squeezes; /* squeeze-and-excitation after the middle one */
     const struct xt_activation *activation;
 };
 
-/* What tells the networks of the family apart. */
+/* What distinguishes the networks of the family. */
 struct variant {
     bool v2;
     int stem, tail; /* channels of the first and the last convolution */
@@ -31,13 +31,13 @@ struct variant {
     int count;
 };
 
-/* A network while it is described. */
+/* A network being described. */
 struct builder {
     struct xt_net *net;
     const struct variant *variant;
 };
 
-/* A convolution, its norm and an activation (NULL: none), under two names. */
+/* A convolution and its norm, with their names, and an activation (may be NULL). */
 struct layer {
     const char *conv, *norm;
     int channels, kernel, stride, groups;
@@ -268,7 +268,7 @@ static const struct xt_class_layer layers_of_v3[] = {
     {.name = NULL},
 };
 
-/* What the networks of the family have alike. */
+/* What the networks of the family share. */
 #define FAMILY                                                                                     \
     .height = 224, .width = 224, .any_size = true, .smallest = 32, .mean = 127.5f,                 \
     .scale = 1 / 127.5f, .published = "imagenet",                                                  \

@@ -8,11 +8,11 @@
 
 #include "base/mem.h"
 
-/* A line is KIND, INPUTS, NAME and KEY=VALUE, with a tab between; numbers of one key have commas
- * between them. A node's values have the nodes' numbers. */
+/* A line is KIND, INPUTS, NAME and KEY=VALUE, separated by tabs; several numbers of a key are
+ * separated by commas. Values are numbered as the nodes that produce them. */
 static const char first_line[] = "xtrain net 1\n";
 
-/* ---- what a node says of itself ---- */
+/* ---- the fields of a node ---- */
 
 enum type { INT, REAL, BOOL }; /* a REAL is a float or a double, by its size */
 #define AT(member) offsetof(struct xt_node, as.member), sizeof((struct xt_node){0}.as.member)
@@ -20,7 +20,7 @@ enum type { INT, REAL, BOOL }; /* a REAL is a float or a double, by its size */
 static const struct field {
     enum xt_node_kind kind;
     const char *key;
-    size_t at, size; /* of all its numbers */
+    size_t at, size; /* of all its values */
     int count;
     enum type type;
 } fields[] = {
@@ -80,7 +80,7 @@ static const char *const activations[XT_ACT_COUNT] = {
     [XT_ACT_LINEAR] = "linear",
 };
 
-/* A pool over the whole image is one at any size of it. */
+/* A pool over the whole image stays global at any image size. */
 static bool is_global(const struct xt_node *node)
 {
     bool is_pool = node->kind == XT_NODE_MAX_POOL || node->kind == XT_NODE_AVG_POOL;
@@ -118,7 +118,7 @@ static void print_sides(struct xt_str *out, const struct xt_value *value)
     xt_str_printf(out, NULL, "\th=%d\tw=%d\tc=%d", value->h, value->w, value->c);
 }
 
-/* What is not in the table. */
+/* The fields that are not in the table. */
 static void print_more(const struct xt_net *net, struct xt_str *out, const struct xt_node *node)
 {
     static const char *const keys[] = {"weight", "bias_name"};
@@ -160,7 +160,7 @@ enum xt_status xt_net_print(const struct xt_net *net, struct xt_str *out, struct
     enum xt_status status = xt_str_printf(out, err, "output\t%d\n", net->output->of->index);
     if (!status && out->length > XT_NET_TEXT_MAX)
         status = xt_err_set(err, XT_ERR_USAGE,
-                            "the network takes %zu bytes as text, where weights carry %d at most",
+                            "the network takes %zu bytes as text, and weights can store at most %d",
                             out->length, XT_NET_TEXT_MAX);
     return status;
 }
@@ -173,7 +173,7 @@ enum { INPUTS_MAX = 256, WORDS_MAX = 24 };
 struct line {
     char *words[WORDS_MAX];
     int count;
-    struct xt_node node; /* what its fields say */
+    struct xt_node node; /* from its fields */
     struct xt_value *inputs[INPUTS_MAX];
     int input_count;
 };
@@ -187,7 +187,7 @@ static const char *word_of(const struct line *line, const char *key)
     return NULL;
 }
 
-/* Whole numbers with commas between them; how many, -1: it is something else. */
+/* Parses integers separated by commas; returns their number, -1 for anything else. */
 static int read_ints(const char *text, int out[], int most)
 {
     int count = 0;
@@ -450,8 +450,9 @@ struct xt_value *xt_net_parse(struct xt_net *net, const char *text,
     struct line *line = NULL;
     struct xt_value *output = NULL;
     if (!xt_str_starts(text, first_line) || strlen(text) > XT_NET_TEXT_MAX)
-        return xt_net_refuse(net, XT_ERR_DATA,
-                             "the network's description is none that this xtrain can read");
+        return xt_net_refuse(
+            net, XT_ERR_DATA,
+            "the network's description is not in a format that this xtrain can read");
     if (!xt_mem_strdup(&copy, text + strlen(first_line), &net->err) &&
         !xt_mem_calloc(&line, 1, sizeof *line, "a network's description", &net->err))
         output = parse_lines(net, copy, line, options);

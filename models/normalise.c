@@ -13,8 +13,8 @@ static const struct {
 };
 enum { PRESETS = sizeof presets / sizeof *presets };
 
-/* One number or three, between commas, up to the byte `end`; what follows it, NULL where it is
- * something else. */
+/* Parses one number or three, separated by commas, up to the byte `end`; returns what follows it,
+ * NULL for anything else. */
 static const char *read_numbers(const char *text, char end, double out[3])
 {
     for (int count = 0; count < 3; text++) {
@@ -82,7 +82,7 @@ static bool are_same(const struct xt_normalise *a, const struct xt_normalise *b)
     return true;
 }
 
-/* "1,2,3", or "1" where all are the same. */
+/* "1,2,3", or "1" where all are equal. */
 static int print_numbers(const double numbers[3], char *out, size_t size)
 {
     if (numbers[0] == numbers[1] && numbers[0] == numbers[2])
@@ -118,11 +118,10 @@ enum xt_status xt_normalise_from_meta(struct xt_normalise *out, const char *mean
     double scales[3];
     if (!read_numbers(mean, '\0', means) || !read_numbers(scale, '\0', scales) ||
         !are_within(means, 0, 255) || !are_within(scales, 1e-4, 10))
-        return xt_err_set(
-            err, XT_ERR_DATA,
-            "%s: its metadata says mean \"%.40s\" and scale \"%.40s\" of pixels, which cannot be; "
-            "say it with --normalize",
-            where, mean, scale);
+        return xt_err_set(err, XT_ERR_DATA,
+                          "%s: its metadata has mean \"%.40s\" and scale \"%.40s\" of pixels, "
+                          "which are invalid; give them with --normalize",
+                          where, mean, scale);
     for (int k = 0; k < 3; k++) {
         out->mean[k] = (float)means[k];
         out->scale[k] = (float)scales[k];

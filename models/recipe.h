@@ -1,6 +1,6 @@
-/* A model's recipes: the settings that train it well, as lists of options and values, both spelt as
- * on the command line ({"batch", "64"}). They stand between the general defaults and what the user
- * says. A list ends in an item without a name.
+/* A model's recipes: settings that train it well, as lists of options and values, both spelt as on
+ * the command line ({"batch", "64"}). They override the general defaults, and the user overrides
+ * them. A list ends in an item without a name.
  */
 #ifndef XT_MODELS_RECIPE_H
 #define XT_MODELS_RECIPE_H
@@ -11,8 +11,9 @@ struct xt_recipe_item {
 };
 
 struct xt_recipes {
-    const struct xt_recipe_item *train;     /* from whatever weights; NULL: none */
-    const struct xt_recipe_item *fine_tune; /* over it, from given weights (--init); NULL: none */
+    const struct xt_recipe_item *train; /* from any weights; NULL: no recipe */
+    const struct xt_recipe_item
+        *fine_tune; /* overrides it when starting from weights (--init); NULL: no recipe */
 };
 
 #endif

@@ -85,7 +85,7 @@ struct xt_tensor *xt_model_describe(const struct xt_model_info *model, struct xt
     if (logits && (logits->n != graph->options.batch || logits->h != 1 || logits->w != columns ||
                    logits->c != options->classes))
         xt_err_set(&graph->err, XT_ERR_RUN,
-                   "%s: the logits %s are of %d rows, %d columns and %d classes, where the loss "
+                   "%s: the logits %s have %d rows, %d columns and %d classes, where the loss "
                    "reads 1, %d and %d: the network's builder and its time_steps do not agree",
                    model->name, logits->name, logits->h, logits->w, logits->c, columns,
                    options->classes);
@@ -104,7 +104,7 @@ const char *xt_model_default_data(const char *name)
     return model ? model->default_data : "synth:shapes?count=20000&seed=1";
 }
 
-/* For a network that nobody here knows. */
+/* For a network from a file. */
 static const struct xt_recipe_item file_recipe[] = {
     {"batch", "32"},     {"epochs", "10"},    {"optim", "sgd"}, {"lr", "0.01"},
     {"momentum", "0.9"}, {"sched", "cosine"}, {NULL, NULL},

@@ -1,5 +1,5 @@
-/* ResNet (He et al. 2016, arXiv:1512.03385; of bottlenecks in its version 1.5: the stride stands on
- * the 3x3 convolution), ResNeXt (Xie et al. 2017, arXiv:1611.05431) and wide ResNet (Zagoruyko &
+/* ResNet (He et al. 2016, arXiv:1512.03385; with version 1.5's bottlenecks, whose stride is in the
+ * 3x3 convolution), ResNeXt (Xie et al. 2017, arXiv:1611.05431) and wide ResNet (Zagoruyko &
  * Komodakis 2016, arXiv:1605.07146). Parameter names and their order are torchvision's.
  */
 #include <math.h>
@@ -11,7 +11,7 @@ extern const struct xt_model_info xt_model_resnets[];
 
 enum { STAGES = 4 };
 
-/* What tells the networks of the family apart. */
+/* What distinguishes the networks of the family. */
 struct variant {
     int depths[STAGES]; /* blocks of a stage */
     int expansion;      /* of a block's output; 1: a block is two 3x3 convolutions */
@@ -43,7 +43,7 @@ static struct xt_value *stem(struct xt_net *net, const struct xt_model_options *
         net, x, &(struct xt_net_pool){.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1, 1, 1}});
 }
 
-/* Where a block stands, and what it is like. */
+/* A block's place and parameters. */
 struct block {
     char prefix[32]; /* "layer1.0" */
     const struct variant *variant;
@@ -137,7 +137,7 @@ static const struct xt_recipe_item recipe[] = {
     {"momentum", "0.9"}, {"sched", "constant"}, {"log-every", "50"}, {NULL, NULL},
 };
 
-/* The last layer is new as a rule: the rate falls from what it needs to what the others keep. */
+/* The last layer is usually new: the rate falls from what it needs to what preserves the others. */
 static const struct xt_recipe_item fine_tune[] = {
     {"epochs", "5"},
     {"sched", "cosine"},
@@ -150,7 +150,7 @@ static const struct xt_class_layer class_layers[] = {
     {.name = NULL},
 };
 
-/* What the networks of the family have alike. */
+/* What the networks of the family share. */
 #define FAMILY                                                                                     \
     .height = 224, .width = 224, .any_size = true, .smallest = 32, .mean = 127.5f,                 \
     .scale = 1 / 127.5f, .published = "imagenet", .head = "fc", .class_layers = class_layers,      \

@@ -9,7 +9,7 @@ static const char *two(struct xt_exporter *exporter, const struct xt_op *op, con
     return xt_export_node(exporter, op, &(struct xt_onnx_node){.type = type, .inputs = {a, b}});
 }
 
-/* Axes of 1 are as long as the other's in ONNX too. */
+/* ONNX broadcasts axes of length 1 as we do. */
 void xt_export_binary(struct xt_exporter *exporter, const struct xt_op *op)
 {
     const struct xt_tensor *out = xt_op_out(op, 0);
@@ -65,7 +65,7 @@ static const char *param(struct xt_exporter *exporter, const struct xt_op *op, i
     return xt_export_constant(exporter, item->name, XT_F32, 4, dims, xt_params_value(params, item));
 }
 
-/* ONNX has it as one op from opset 17 on. In float32: squares are beyond fp16's numbers soon. */
+/* ONNX has it as one op from opset 17 on. In float32, since squares overflow fp16. */
 void xt_export_layer_norm(struct xt_exporter *exporter, const struct xt_op *op)
 {
     const struct xt_layer_norm_op *norm = (const struct xt_layer_norm_op *)op;

@@ -1,4 +1,4 @@
-/* Parameters as tensors, and concatenations: a parameter is as many as there are samples there. */
+/* Parameters as tensors, and concatenations: a parameter is broadcast over the samples. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -43,7 +43,7 @@ static bool is_parameter(const struct xt_exporter *exporter, const struct xt_ten
     return false;
 }
 
-/* [1][c][h][w] as [n][c][h][w], with n of another value. */
+/* [1][c][h][w] as [n][c][h][w], with n of the value `like`. */
 static const char *expand(struct xt_exporter *exporter, const struct xt_op *op, const char *value,
                           const char *like)
 {

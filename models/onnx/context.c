@@ -1,5 +1,5 @@
-/* LPRNet's global context. The mean of a tap of several tensors is that of their means, each by its
- * share of the elements, so that any batch goes through. */
+/* LPRNet's global context. The mean of a tap of several tensors is the mean of their means,
+ * weighted by their share of the elements, so that any batch is possible. */
 
 #include "models/onnx/exporter.h"
 
@@ -18,7 +18,7 @@ static const char *mean_square(struct xt_exporter *exporter, const struct xt_op 
             .attributes = {{"axes", over_batch ? axes : axes + 1, over_batch ? 4 : 3, 0}}});
 }
 
-/* The divisor of one group: the mean over its tensors, and what keeps it from 0. */
+/* The divisor of one group: the mean over its tensors plus epsilon. */
 static const char *divisor(struct xt_exporter *exporter, const struct xt_op *op, int group)
 {
     const struct xt_context_op *context = (const struct xt_context_op *)op;

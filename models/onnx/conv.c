@@ -1,5 +1,5 @@
-/* Convolution, with the norm in its weights, the residual and the ReLU; in int8 with weights that
- * are whole numbers and what their steps are worth. */
+/* Convolution, with the norm folded into its weights, the residual and the ReLU; in int8 with
+ * integer weights and their scales. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 enum { WEIGHT_MOST = 127 };
 
-/* Its numbers as the arithmetic takes them. */
+/* Its parameters in the type of the arithmetic. */
 struct numbers {
     int64_t dims[4];
     float *weights, *bias, *scales;
@@ -81,8 +81,8 @@ static const char *int8_weights(struct xt_exporter *exporter, const struct xt_op
     return dequantised(exporter, op, weights, scales);
 }
 
-/* In steps of the products, which runtimes ask for that add up whole numbers; as it is where they
- * do not reach so far. */
+/* In units of the products' scale, as runtimes need that accumulate integers; in float32 where it
+ * exceeds their range. */
 static const char *int8_bias(struct xt_exporter *exporter, const struct xt_op *op,
                              const struct numbers *n)
 {

@@ -1,4 +1,4 @@
-/* Dropout drops nothing outside of training: its output is its input. */
+/* Dropout is the identity outside of training. */
 #include "models/onnx/exporter.h"
 
 void xt_export_dropout(struct xt_exporter *exporter, const struct xt_op *op)

@@ -1,9 +1,9 @@
-/* Element-wise functions; those that ONNX has as one op from a later opset on alone are several. */
+/* Element-wise functions; those that ONNX has only in later opsets are composed of several ops. */
 #include <math.h>
 
 #include "models/onnx/exporter.h"
 
-/* What is being written: an op on a value. */
+/* The op being written and its input value. */
 struct writing {
     struct xt_exporter *exporter;
     const struct xt_op *op;

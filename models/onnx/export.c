@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "models/onnx/exporter.h"
 
-/* Each kind of op, and what writes it. */
+/* Each kind of op and its writer. */
 static const struct {
     const struct xt_op_kind *kind;
     void (*write)(struct xt_exporter *exporter, const struct xt_op *op);
@@ -40,7 +40,7 @@ static void write_op(struct xt_exporter *exporter, const struct xt_op *op)
             return;
         }
     xt_onnx_refuse(exporter->onnx, XT_ERR_USAGE,
-                   "%s is a %s, for which xtrain has no ONNX: this network cannot be exported",
+                   "%s is a %s, which xtrain cannot write as ONNX: this network cannot be exported",
                    op->name, op->kind->name);
 }
 

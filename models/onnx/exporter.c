@@ -9,7 +9,7 @@ enum xt_dtype xt_export_dtype(const struct xt_tensor *out)
     return out->dtype == XT_F16 ? XT_F16 : XT_F32;
 }
 
-/* TensorProto's numbers for the types, which Cast takes. */
+/* The types as numbered by TensorProto, for Cast. */
 static int64_t cast_to(enum xt_dtype dtype)
 {
     return dtype == XT_F16 ? 10 : 1;
@@ -39,7 +39,7 @@ const char *xt_export_in(struct xt_exporter *exporter, const struct xt_tensor *t
     return cast(exporter, name, value, exporter->values[tensor->index].dtype, dtype);
 }
 
-/* Steps of the tensor's scale around 0, and back. */
+/* Quantises by the tensor's scale with zero point 0, and dequantises. */
 static const char *quantise(struct xt_exporter *exporter, const struct xt_tensor *tensor,
                             const char *value)
 {
@@ -102,7 +102,7 @@ const char *xt_export_constant(struct xt_exporter *exporter, const char *name, e
     }
     if (dtype == XT_F16 && !fits_fp16(numbers, count))
         xt_onnx_refuse(exporter->onnx, XT_ERR_DATA,
-                       "%s holds a number above 65504, which fp16 does not have; export with "
+                       "%s holds a number above 65504, the largest of fp16; export with "
                        "--type f32",
                        name);
     const char *out = xt_onnx_constant(exporter->onnx, name, &shape, &data);

@@ -1,8 +1,8 @@
-/* What the kinds of ops share while a graph becomes an ONNX model. A kind has one function, in a
- * file of its own beside this one, and a line in export.c.
+/* What the writers of the kinds of ops share in exporting a graph to ONNX. A kind has one function,
+ * in a file of its own in this folder, and a line in export.c.
  *
- * ONNX has N, C, H, W. A tensor of ours becomes a value, float32 or fp16; one of int8 is quantised
- * and dequantised on its way (QDQ), and its value is what the dequantising gives.
+ * ONNX uses NCHW. A tensor of the graph becomes a value, float32 or fp16; an int8 tensor is
+ * quantised and dequantised (QDQ), and its value is the dequantised one.
  */
 #ifndef XT_MODELS_ONNX_EXPORTER_H
 #define XT_MODELS_ONNX_EXPORTER_H
@@ -22,24 +22,23 @@ struct xt_exporter {
     } values[XT_TENSORS_MAX]; /* by the tensors' index */
 };
 
-/* The type that an op's arithmetic is written in: fp16 where it writes that, else float32. */
+/* The type of an op's arithmetic: fp16 where its output is fp16, else float32. */
 enum xt_dtype xt_export_dtype(const struct xt_tensor *out);
 
-/* The value of a tensor that has been written, brought to this type. */
+/* The value of a tensor that has been written, cast to this type. */
 const char *xt_export_in(struct xt_exporter *exporter, const struct xt_tensor *tensor,
                          enum xt_dtype dtype);
-/* Says which value a tensor is, in the tensor's own type from then on. */
+/* Registers the value of a tensor, in the tensor's own type from then on. */
 void xt_export_out(struct xt_exporter *exporter, const struct xt_tensor *tensor, const char *value,
                    enum xt_dtype dtype);
-/* "NAME/TYPE" as the name of a node of this op, with these attributes (ends without a name). */
+/* "NAME/TYPE" as the name of a node of this op, with these attributes (the last has no name). */
 const char *xt_export_node(struct xt_exporter *exporter, const struct xt_op *op,
                            const struct xt_onnx_node *node);
 
-/* A constant of float32 numbers, brought to `dtype`. One beyond fp16's numbers is refused by name.
- */
+/* A constant of float32 numbers, cast to `dtype`. An overflow of fp16 is refused by name. */
 const char *xt_export_constant(struct xt_exporter *exporter, const char *name, enum xt_dtype dtype,
                                int ndims, const int64_t *dims, const float *numbers);
-/* Whole numbers of int64: axes, shapes. */
+/* An int64 constant: axes, shapes. */
 const char *xt_export_axes(struct xt_exporter *exporter, const char *name, const int64_t *axes,
                            int count);
 /* value * number, value + number, ...: `type` is the node's. */
@@ -47,20 +46,20 @@ const char *xt_export_with_number(struct xt_exporter *exporter, const struct xt_
                                   const char *type, const char *value, enum xt_dtype dtype,
                                   float number);
 
-/* The value with other dimensions (0: as it is), or with its axes in this order. */
+/* The value with other dimensions (0: unchanged), or with its axes in this order. */
 const char *xt_export_reshaped(struct xt_exporter *exporter, const struct xt_op *op,
                                const char *value, const int64_t *dims, int count);
 const char *xt_export_transposed(struct xt_exporter *exporter, const struct xt_op *op,
                                  const char *value, const int64_t *from, int count);
-/* ONNX's N, C, H, W as our N, H, W, C, and back. */
+/* NCHW to NHWC, and back. */
 const char *xt_export_channels_last(struct xt_exporter *exporter, const struct xt_op *op,
                                     const char *value);
 const char *xt_export_channels_first(struct xt_exporter *exporter, const struct xt_op *op,
                                      const char *value);
-/* An axis of ours among N, C, H, W. */
+/* Our axis as an index in NCHW. */
 int64_t xt_export_axis(enum xt_axis axis);
-/* The value of a tensor that is another one's elements moved about: of its type, without a second
- * quantisation where that is int8. */
+/* The value of a tensor that rearranges another's elements: of its type, without a second
+ * quantisation of int8. */
 void xt_export_moved(struct xt_exporter *exporter, const struct xt_op *op, const char *value);
 
 /* A pool of a value of this type: its output, of the same type. */

@@ -1,4 +1,4 @@
-/* The input: float32 numbers as they are normalised, or with the normalisation the bytes. */
+/* The input: normalised float32 numbers, or bytes that the model normalises. */
 
 #include "models/onnx/exporter.h"
 
@@ -28,8 +28,8 @@ static const char *normalised(struct xt_exporter *exporter, const struct xt_op *
                           &(struct xt_onnx_node){.type = "Mul", .inputs = {x, scale}});
 }
 
-/* An int8 tensor's offset is no whole number where bytes are centred on 127.5: it is taken off
- * before the quantising, and stands in the bias of the convolutions that read it (ops/conv.c). */
+/* An int8 tensor's offset is not an integer where bytes are centred on 127.5: it is subtracted
+ * before quantisation, and contained in the bias of the convolutions that read it (ops/conv.c). */
 void xt_export_input(struct xt_exporter *exporter, const struct xt_op *op)
 {
     const struct xt_tensor *out = xt_op_out(op, 0);

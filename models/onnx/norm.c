@@ -1,4 +1,5 @@
-/* Batch normalisation that no convolution took in, with the residual, the ReLU and the pools. */
+/* Batch normalisation that is not folded into a convolution, with the residual, the ReLU and the
+ * pools. */
 
 #include "models/onnx/exporter.h"
 

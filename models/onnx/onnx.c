@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 
-/* What was taken for the model, each with its bytes behind it. */
+/* The model's allocations, each followed by its bytes. */
 struct block {
     struct block *next;
     max_align_t bytes[];
@@ -28,7 +28,7 @@ struct xt_onnx {
     char *name;
 };
 
-/* No message of protobuf may be larger. */
+/* The limit of a protobuf message. */
 static const size_t file_most = ((size_t)1 << 31) - 1;
 
 enum xt_status xt_onnx_create(struct xt_onnx **out, const char *name, struct xt_err *err)
@@ -72,7 +72,7 @@ void xt_onnx_refuse(struct xt_onnx *onnx, enum xt_status status, const char *for
     xt_err_set(&onnx->err, status, "%s", text);
 }
 
-/* Zeroed, until the model goes; NULL after a failure. */
+/* Zeroed memory that lives as long as the model; NULL after a failure. */
 static void *take(struct xt_onnx *onnx, size_t count, size_t size)
 {
     struct block *block = NULL;
@@ -118,7 +118,7 @@ static bool is_taken(const struct xt_onnx *onnx, const char *name)
     return false;
 }
 
-/* `name`, with a number behind it where there is one of that name. */
+/* `name`, with a number appended where it is taken. */
 static char *unique(struct xt_onnx *onnx, const char *name)
 {
     char text[160];
@@ -247,7 +247,7 @@ const char *xt_onnx_number(struct xt_onnx *onnx, const char *name, float value)
     return out;
 }
 
-/* ---- what it takes and gives ---- */
+/* ---- inputs and outputs ---- */
 
 static Onnx__TensorShapeProto *shape_of(struct xt_onnx *onnx, const struct xt_onnx_shape *from)
 {
@@ -322,14 +322,14 @@ void xt_onnx_meta(struct xt_onnx *onnx, const char *key, const char *value)
 
 /* ---- the file ---- */
 
-/* What protobuf writes to. */
+/* The buffer that protobuf writes to. */
 struct sink {
     ProtobufCBuffer base;
     struct xt_file_writer *writer;
     enum xt_status status;
     struct xt_err *err;
     size_t used;
-    uint8_t bytes[1 << 16]; /* it hands over a few at a time */
+    uint8_t bytes[1 << 16]; /* protobuf appends a few at a time */
 };
 
 static void flush(struct sink *sink)
@@ -413,7 +413,7 @@ enum xt_status xt_onnx_save(struct xt_onnx *onnx, const char *path, size_t *byte
     *bytes = protobuf_c_message_get_packed_size(&model.base);
     if (*bytes > file_most)
         return xt_err_set(err, XT_ERR_DATA,
-                          "%s would take %zu bytes, and a file of ONNX holds at most 2 GiB", path,
+                          "%s would take %zu bytes, and an ONNX file holds at most 2 GiB", path,
                           *bytes);
     return write_model(&model, path, err);
 }

@@ -1,10 +1,10 @@
-/* A model in ONNX (https://onnx.ai/onnx/repo-docs/IR.html) while it is being made: nodes,
- * constants, inputs and outputs, text about it; and its file. Knows nothing of our networks.
+/* Builder of an ONNX model (https://onnx.ai/onnx/repo-docs/IR.html): nodes, constants, inputs and
+ * outputs, metadata; and its file. Independent of our networks.
  *
- * Opset 13 of the default domain, IR version 7 (ONNX 1.8, 2020): the oldest with a scale for each
- * output channel, so the one that most can read. What is handed in is copied, and what comes back
- * lives as long as the model. The first failure stays in it: later functions do nothing and give
- * names that lead nowhere, and xt_onnx_save returns it. One thread at a time.
+ * Opset 13 of the default domain, IR version 7 (ONNX 1.8, 2020): the oldest with per-channel
+ * scales, so the most widely readable. Arguments are copied, and results live as long as the model.
+ * The first failure sticks: later functions do nothing and return dummy names, and xt_onnx_save
+ * returns it. One thread at a time.
  */
 #ifndef XT_MODELS_ONNX_ONNX_H
 #define XT_MODELS_ONNX_ONNX_H
@@ -20,8 +20,7 @@ enum { XT_ONNX_OPSET = 13, XT_ONNX_IR = 7, XT_ONNX_INPUTS_MAX = 64, XT_ONNX_DIMS
 
 struct xt_onnx;
 
-/* An attribute of a node: one whole number, `count` of them where `list` is given, or a real one.
- */
+/* An attribute of a node: an integer, `count` of them where `list` is given, or a float. */
 struct xt_onnx_attribute {
     const char *name;
     const int64_t *list;
@@ -30,8 +29,8 @@ struct xt_onnx_attribute {
     const float *real;
 };
 
-/* What goes into a node, and how. Inputs end with the first NULL, attributes with the first without
- * a name. */
+/* A node's type, inputs and attributes. Inputs end with the first NULL, attributes with the first
+ * without a name. */
 struct xt_onnx_node {
     const char *type; /* "Conv" */
     const char *inputs[XT_ONNX_INPUTS_MAX + 1];
@@ -48,27 +47,26 @@ struct xt_onnx_shape {
 enum xt_status xt_onnx_create(struct xt_onnx **out, const char *name, struct xt_err *err);
 void xt_onnx_destroy(struct xt_onnx *onnx);
 
-/* Says that something cannot be; the first sentence stays. */
+/* Records a failure; the first one is retained. */
 void xt_onnx_refuse(struct xt_onnx *onnx, enum xt_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Whether there has been a failure. */
+/* Whether a failure was recorded. */
 bool xt_onnx_fails(const struct xt_onnx *onnx);
 
-/* Adds a node; the name of its one output, which begins as `name` and is made unique. */
+/* Adds a node; returns the name of its single output: `name`, made unique. */
 const char *xt_onnx_add(struct xt_onnx *onnx, const char *name, const struct xt_onnx_node *node);
-/* The same where the output has to be called just so: an output of the model. */
+/* The same with exactly that name: an output of the model. */
 const char *xt_onnx_add_last(struct xt_onnx *onnx, const char *name,
                              const struct xt_onnx_node *node);
-/* Adds a constant, which the caller fills: *data has room for it, NULL after a failure. Its name.
- */
+/* Adds a constant, which the caller fills at *data (NULL after a failure); returns its name. */
 const char *xt_onnx_constant(struct xt_onnx *onnx, const char *name,
                              const struct xt_onnx_shape *shape, void *data);
-/* The same of one number, a scalar. */
+/* A scalar constant. */
 const char *xt_onnx_number(struct xt_onnx *onnx, const char *name, float value);
 
 void xt_onnx_input(struct xt_onnx *onnx, const char *name, const struct xt_onnx_shape *shape);
 void xt_onnx_output(struct xt_onnx *onnx, const char *name, const struct xt_onnx_shape *shape);
-/* A pair of metadata_props. */
+/* Adds an entry of metadata_props. */
 void xt_onnx_meta(struct xt_onnx *onnx, const char *key, const char *value);
 
 /* Writes the file: temporary name, synced, renamed. Its size goes to *bytes. */

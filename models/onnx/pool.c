@@ -17,7 +17,7 @@ const char *xt_export_pool(struct xt_exporter *exporter, const struct xt_op *op,
     bool is_copy = kernel[0] == 1 && kernel[1] == 1 && strides[0] == 1 && strides[1] == 1;
     if (is_copy)
         return value;
-    /* What is outside counts in neither, as ONNX has it unless told otherwise. */
+    /* Padding is not counted in either, ONNX's default. */
     return xt_export_node(exporter, op,
                           &(struct xt_onnx_node){.type = average ? "AveragePool" : "MaxPool",
                                                  .inputs = {value},
@@ -32,8 +32,8 @@ void xt_export_pool_op(struct xt_exporter *exporter, const struct xt_op *op)
     const struct xt_tensor *out = xt_op_out(op, 0);
     enum xt_dtype dtype = xt_export_dtype(out);
     const char *in = xt_export_in(exporter, xt_op_in(op, 0), dtype);
-    /* A mean of int8 numbers is none. OpenVINO would take it in int8, rounding down, were there not
-     * something between that it leaves in float32: this, which changes nothing. */
+    /* The mean of int8 values is not an int8 value. OpenVINO would compute it in int8, rounding
+     * down; this op, an identity that it leaves in float32, prevents that. */
     if (pool->average && xt_dtype_is_int8(xt_op_in(op, 0)->dtype))
         in = xt_export_with_number(exporter, op, "Max", in, dtype, -FLT_MAX);
     xt_export_out(exporter, out, xt_export_pool(exporter, op, in, &pool->window, pool->average),

@@ -8,7 +8,7 @@ static const char *input_of(struct xt_exporter *exporter, const struct xt_op *op
     return xt_export_in(exporter, xt_op_in(op, 0), xt_export_dtype(xt_op_out(op, 0)));
 }
 
-/* One whole number as an input of a node. */
+/* An integer as an input of a node. */
 static const char *number(struct xt_exporter *exporter, const struct xt_op *op, const char *what,
                           int64_t value)
 {
@@ -53,7 +53,7 @@ void xt_export_transpose(struct xt_exporter *exporter, const struct xt_op *op)
                     xt_export_transposed(exporter, op, input_of(exporter, op), from, 4));
 }
 
-/* In our order of the elements. */
+/* In NHWC order of the elements. */
 void xt_export_reshape(struct xt_exporter *exporter, const struct xt_op *op)
 {
     const struct xt_tensor *out = xt_op_out(op, 0);

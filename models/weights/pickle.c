@@ -41,15 +41,15 @@ static const struct xt_pickle_global globals[] = {
     {"torch", "float16", XT_PICKLE_ROLE_OTHER, 0},
     {"torch", "bfloat16", XT_PICKLE_ROLE_OTHER, 0},
     {"torch", "int64", XT_PICKLE_ROLE_OTHER, 0},
-    /* What learning-rate schedulers and Python's sets and bytes leave in a checkpoint. */
+    /* Left in checkpoints by learning-rate schedulers and Python's sets and bytes. */
     {"collections", "Counter", XT_PICKLE_ROLE_OTHER, 0},
     {"__builtin__", "set", XT_PICKLE_ROLE_OTHER, 0},
     {"builtins", "set", XT_PICKLE_ROLE_OTHER, 0},
     {"_codecs", "encode", XT_PICKLE_ROLE_OTHER, 0},
 };
 
-/* The state of one stream. Reading is by `take`, which checks; `left` counts the references that
- * containers may yet hold, so that a short stream cannot ask for much. */
+/* The state of one stream. Bytes are read by `take`, which checks bounds; `left` counts the
+ * references that containers may still hold, so that a short stream cannot allocate much. */
 struct machine {
     struct xt_pickle *pickle;
     const uint8_t *bytes;
@@ -151,7 +151,7 @@ static enum xt_status push_new(struct machine *m, enum xt_pickle_kind kind,
     return status ? status : push(m, *out);
 }
 
-/* How many values lie above the last mark, and so may be taken. */
+/* The number of values above the last mark, which may be popped. */
 static size_t available(const struct machine *m)
 {
     return m->depth - (m->mark_count ? m->marks[m->mark_count - 1] : 0);
@@ -167,7 +167,7 @@ static struct xt_pickle_value *top(struct machine *m)
     return m->stack[m->depth - 1];
 }
 
-/* The values above the last mark leave the stack (they stay valid until the next push). */
+/* Pops the values above the last mark (they stay valid until the next push). */
 static enum xt_status pop_mark(struct machine *m, struct xt_pickle_value ***items, size_t *count)
 {
     if (m->mark_count == 0)
@@ -330,7 +330,7 @@ static enum xt_status put_memo(struct machine *m, uint64_t index)
     enum xt_status status = need(m, 1);
     if (status)
         return status;
-    /* Picklers number what they remember one after the other. */
+    /* Picklers number memo entries consecutively. */
     if (index >= m->size)
         return damaged(m, "it numbers an object beyond its own length");
     size_t old = m->memo_capacity;
@@ -411,7 +411,7 @@ static enum xt_status read_global(struct machine *m)
     return status ? status : push_global(m, module, module_length, name, name_length);
 }
 
-/* INST names a class like GLOBAL does and calls it at once: protocol 0, and a way to attack. */
+/* INST names a class like GLOBAL and calls it at once: protocol 0, and an attack vector. */
 static enum xt_status read_inst(struct machine *m)
 {
     enum xt_status status = read_global(m);
@@ -474,7 +474,7 @@ static enum xt_status reduce(struct machine *m)
     return XT_OK;
 }
 
-/* State beside an object's content: a state_dict's _metadata. Of no meaning here. */
+/* State beside an object's content: a state_dict's _metadata. Ignored. */
 static enum xt_status build(struct machine *m)
 {
     enum xt_status status = need(m, 2);
@@ -551,7 +551,7 @@ static enum xt_status read_protocol(struct machine *m)
     return status;
 }
 
-/* A frame only groups opcodes for faster reading; what it claims must still be there. */
+/* A frame only groups opcodes for faster reading; its length is checked. */
 static enum xt_status read_frame(struct machine *m)
 {
     uint64_t length = 0;

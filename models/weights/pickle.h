@@ -1,10 +1,10 @@
 /* Reads a pickle (Python's object stream, protocols 2 to 5) that holds weights, and executes
- * nothing: a call that the stream asks for is kept as a record of the name and its arguments, and a
- * name outside a short list is refused. Opcodes: Lib/pickletools.py.
+ * nothing: a call in the stream is stored as a record of the name and its arguments, and a name
+ * outside a short list is refused. Opcodes: Lib/pickletools.py.
  *
  * Values live until xt_pickle_clear and point into the bytes that were read. Values may be shared
- * and may hold themselves: walk them to a fixed depth only. Memory is bounded by a multiple of the
- * stream's size. Errors leave the file's name to the caller.
+ * and may contain themselves: walk them to a fixed depth only. Memory is bounded by a multiple of
+ * the stream's size. Errors leave the file's name to the caller.
  */
 #ifndef XT_MODELS_WEIGHTS_PICKLE_H
 #define XT_MODELS_WEIGHTS_PICKLE_H
@@ -12,11 +12,11 @@
 #include "models/weights/weight_tensor.h"
 
 enum xt_pickle_role {
-    XT_PICKLE_ROLE_DICT,      /* called, it makes a dictionary */
-    XT_PICKLE_ROLE_TENSOR,    /* torch._utils._rebuild_tensor_v2 and its elder */
+    XT_PICKLE_ROLE_DICT,      /* a call creates a dictionary */
+    XT_PICKLE_ROLE_TENSOR,    /* torch._utils._rebuild_tensor_v2 and its predecessor */
     XT_PICKLE_ROLE_PARAMETER, /* torch._utils._rebuild_parameter */
     XT_PICKLE_ROLE_STORAGE,   /* a storage type, of `dtype` */
-    XT_PICKLE_ROLE_OTHER,     /* harmless, and of no meaning for weights */
+    XT_PICKLE_ROLE_OTHER,     /* harmless, and ignored */
 };
 
 struct xt_pickle_global {
@@ -40,7 +40,7 @@ enum xt_pickle_kind {
     XT_PICKLE_DICT, /* items: key, value, key, value... as written, repeated keys included */
     XT_PICKLE_GLOBAL,
     XT_PICKLE_CALL,
-    XT_PICKLE_PERSISTENT, /* a reference to something outside the stream: `id` says what */
+    XT_PICKLE_PERSISTENT, /* a reference to something outside the stream: by `id` */
 };
 
 struct xt_pickle_value {
@@ -76,7 +76,7 @@ struct xt_pickle {
     size_t persistent_capacity;
 };
 
-/* Reads the stream that begins at `bytes + *at` and moves *at behind it. *root is what it holds. */
+/* Reads the stream that begins at `bytes + *at` and moves *at past it. *root is its value. */
 enum xt_status xt_pickle_read(struct xt_pickle *pickle, const uint8_t *bytes, size_t size,
                               size_t *at, const struct xt_pickle_value **root, struct xt_err *err);
 void xt_pickle_clear(struct xt_pickle *pickle);

@@ -14,18 +14,18 @@
 #include "models/weights/pickle.h"
 #include "models/weights/weight_store.h"
 
-/* PyTorch's are numbers; longer ones would make sorting slow. */
+/* PyTorch's keys are numbers; longer ones would make sorting slow. */
 enum { KEY_MAX = 64 };
 
 /* A storage that the pickle refers to; `bytes` is NULL until it is read, and stays so where no
- * tensor wants it (an optimizer's, say). */
+ * tensor needs it (an optimizer's, say). */
 struct storage {
     const uint8_t *key;
     size_t key_length;
     const uint8_t *bytes;
     size_t size;
     size_t width; /* of an element */
-    size_t at;    /* where it lies in a file of the legacy form; 0: not found yet */
+    size_t at;    /* its offset in a file of the legacy form; 0: not found yet */
     bool wanted;
 };
 
@@ -35,7 +35,7 @@ struct reader {
     struct xt_pickle pickle;
     struct storage *storages; /* sorted by key */
     size_t storage_count;
-    size_t copy_left; /* bytes that strided tensors may yet take when made dense */
+    size_t copy_left; /* budget of bytes for dense copies of strided tensors */
     struct xt_err *err;
 };
 
@@ -58,8 +58,9 @@ static enum xt_status read_storage_id(const struct xt_pickle_value *persistent,
         !xt_pickle_is_text(items[0], "storage") || items[1]->kind != XT_PICKLE_GLOBAL ||
         items[1]->global->role != XT_PICKLE_ROLE_STORAGE || items[2]->kind != XT_PICKLE_TEXT ||
         items[2]->text.length > KEY_MAX || items[4]->kind != XT_PICKLE_INT || items[4]->integer < 0)
-        return xt_err_set(err, XT_ERR_DATA,
-                          "its pickle refers to something outside that is no storage of numbers");
+        return xt_err_set(
+            err, XT_ERR_DATA,
+            "its pickle refers to something outside that is not a storage of numbers");
     if (id->list.count > 5 && items[5]->kind != XT_PICKLE_NONE)
         return xt_err_set(err, XT_ERR_DATA,
                           "its storages are views of each other, as PyTorch before 0.4 wrote them: "
@@ -91,7 +92,7 @@ static struct storage *find_storage(const struct reader *reader, const void *key
                                  : NULL;
 }
 
-/* The storages that the pickle named, each once. */
+/* The storages that the pickle names, each once. */
 static enum xt_status collect_storages(struct reader *reader)
 {
     const struct xt_pickle *pickle = &reader->pickle;
@@ -119,7 +120,7 @@ static enum xt_status collect_storages(struct reader *reader)
     return XT_OK;
 }
 
-/* A tuple of whole numbers from 0, into `out`. */
+/* Reads a tuple of non-negative integers into `out`. */
 static bool read_numbers(const struct xt_pickle_value *value, int64_t *out, int *count)
 {
     if (value->kind != XT_PICKLE_TUPLE || value->list.count > XT_FILE_DIMS_MAX)
@@ -145,7 +146,7 @@ static bool is_dense(const struct xt_file_tensor *tensor, const int64_t *strides
     return true;
 }
 
-/* The index behind the last element that the strides reach, false where it overflows. */
+/* The index past the last element that the strides reach; false where it overflows. */
 static bool reach(const struct xt_file_tensor *tensor, int64_t offset, const int64_t *strides,
                   int64_t *end)
 {
@@ -168,7 +169,7 @@ static void copy_strided(uint8_t *out, const uint8_t *from, const struct xt_file
     for (size_t done = 0; done < tensor->bytes; done += width) {
         memcpy(out + done, from + (size_t)at * width, width);
         for (int i = tensor->ndims - 1; i >= 0; i--) {
-            /* Its stride leads nowhere, and may be any number. */
+            /* Its stride is unused, and may be any number. */
             if (tensor->dims[i] == 1)
                 continue;
             at += strides[i];
@@ -247,7 +248,7 @@ static enum xt_status read_tensor(struct reader *reader, struct xt_file_tensor *
     return place(reader, tensor, storage, items[1]->integer, strides);
 }
 
-/* The arguments of the call that rebuilds a tensor (a parameter is one in a wrapper), else NULL. */
+/* The arguments of the call that rebuilds a tensor (a parameter wraps one), else NULL. */
 static const struct xt_pickle_value *tensor_args(const struct xt_pickle_value *value)
 {
     if (value->kind == XT_PICKLE_CALL && value->call.global->role == XT_PICKLE_ROLE_PARAMETER &&
@@ -266,7 +267,7 @@ static size_t count_tensors(const struct xt_pickle_value *value)
     return count;
 }
 
-/* What the dictionary holds under that name: of repeated keys the last, as in Python. */
+/* The dictionary's value of that key: the last of repeated ones, as in Python. */
 static const struct xt_pickle_value *find_key(const struct xt_pickle_value *dict, const char *name)
 {
     for (size_t i = dict->list.count; i > 0; i -= 2)
@@ -287,7 +288,7 @@ static const struct xt_pickle_value *unwrap(const struct xt_pickle_value *root)
     return root;
 }
 
-/* "a dictionary with epoch, optimizer": what was found where tensors were looked for. */
+/* "a dictionary with epoch, optimizer": for the message about a file without tensors. */
 static enum xt_status refuse_empty(const struct xt_pickle_value *root, struct xt_err *err)
 {
     struct xt_str keys = {0};
@@ -303,10 +304,11 @@ static enum xt_status refuse_empty(const struct xt_pickle_value *root, struct xt
                 xt_weight_store_printable(text, sizeof text, key->text.bytes, key->text.length));
     }
     if (!status)
-        status = xt_err_set(err, XT_ERR_DATA,
-                            "no tensors were found in it: it holds %s%s, where a dictionary of "
-                            "tensors is wanted, or one under state_dict, model_state_dict or model",
-                            xt_pickle_kind_name(root->kind), xt_str_get(&keys));
+        status =
+            xt_err_set(err, XT_ERR_DATA,
+                       "no tensors were found in it: it holds %s%s, where a dictionary of tensors "
+                       "is expected, or one under state_dict, model_state_dict or model",
+                       xt_pickle_kind_name(root->kind), xt_str_get(&keys));
     xt_str_clear(&keys);
     return status;
 }
@@ -327,7 +329,7 @@ static enum xt_status add_tensor(struct reader *reader, const struct xt_pickle_v
     return status;
 }
 
-/* Marks what the tensors of the dictionary lie in, and refuses what is too much to be read. */
+/* Marks the storages of the dictionary's tensors, and refuses more than may be read. */
 static enum xt_status want_storages(struct reader *reader, const struct xt_pickle_value *dict)
 {
     size_t bytes = 0;
@@ -335,7 +337,7 @@ static enum xt_status want_storages(struct reader *reader, const struct xt_pickl
         const struct xt_pickle_value *args = tensor_args(dict->list.items[i + 1]);
         struct storage named;
         enum xt_dtype dtype = XT_F32;
-        /* What is wrong with a tensor is said when it is read. */
+        /* An invalid tensor is reported when it is read. */
         if (!args || !args->list.count || args->list.items[0]->kind != XT_PICKLE_PERSISTENT ||
             read_storage_id(args->list.items[0], &named, &dtype, NULL))
             continue;
@@ -354,7 +356,7 @@ static enum xt_status want_storages(struct reader *reader, const struct xt_pickl
     return status;
 }
 
-/* The dictionary of tensors, and its storages wanted. */
+/* Finds the dictionary of tensors and marks its storages. */
 static enum xt_status find_state(struct reader *reader, const struct xt_pickle_value *root,
                                  const struct xt_pickle_value **dict)
 {
@@ -498,7 +500,7 @@ static enum xt_status read_legacy(struct reader *reader, const uint8_t *head, si
     return status ? status : read_state(reader, dict);
 }
 
-/* The pickles lie before all numbers. */
+/* The pickles precede all numbers. */
 enum xt_status xt_pth_parse_legacy(struct xt_weight_file *file, const struct xt_weight_input *input,
                                    struct xt_err *err)
 {
@@ -515,11 +517,11 @@ enum xt_status xt_pth_parse_legacy(struct xt_weight_file *file, const struct xt_
     return status;
 }
 
-/* The zip form: NAME/data.pkl, NAME/byteorder, and a NAME/data/KEY for each storage. It is gone
- * through twice: for the pickle, then for the storages that its tensors want. */
+/* The zip form: NAME/data.pkl, NAME/byteorder, and a NAME/data/KEY for each storage. It is read in
+ * two passes: for the pickle, then for the storages that its tensors need. */
 
 struct part {
-    const uint8_t *bytes; /* NULL: not there yet */
+    const uint8_t *bytes; /* NULL: not read yet */
     size_t size;
 };
 
@@ -565,7 +567,7 @@ static enum xt_status read_content(struct zip *zip, const char *name, size_t siz
     if (status)
         return status;
     la_ssize_t got = archive_read_data(zip->archive, content, size);
-    /* The checksum is looked at behind the last byte. */
+    /* The checksum is verified on reading past the last byte. */
     uint8_t more = 0;
     la_ssize_t behind = (size_t)got == size ? archive_read_data(zip->archive, &more, 1) : 0;
     if (got < 0 || behind < 0)
@@ -604,7 +606,7 @@ static enum xt_status take_storage(struct zip *zip, const char *name, size_t siz
     return read_content(zip, name, size, &storage->bytes);
 }
 
-/* PyTorch stores entries as they are, so that together they are smaller than the file. */
+/* PyTorch stores entries uncompressed, so their total is smaller than the file. */
 static enum xt_status read_entry(struct zip *zip, struct archive_entry *header, size_t *left,
                                  take_entry *take)
 {

@@ -8,8 +8,8 @@
 #include "models/weights/weight_input.h"
 #include "models/weights/weight_store.h"
 
-/* Fill `file`; of the numbers only those are read that its tensors lie in. After a failure the
- * caller clears `file`. */
+/* Fill `file`; only the storages of its tensors are read. After a failure the caller clears `file`.
+ */
 enum xt_status xt_pth_parse_zip(struct xt_weight_file *file, const struct xt_weight_input *input,
                                 struct xt_err *err);
 enum xt_status xt_pth_parse_legacy(struct xt_weight_file *file, const struct xt_weight_input *input,

@@ -12,7 +12,7 @@
 
 enum { PREFIX_BYTES = 8 };
 
-/* Whole numbers up to here are exact in a double, which is what cJSON reads them into. */
+/* Integers up to here are exact in a double, cJSON's number type. */
 static const double exact_max = 9007199254740992.0;
 
 struct placed {
@@ -211,7 +211,7 @@ static enum xt_status check_tiling(const struct placed *placed, size_t count, si
     return XT_OK;
 }
 
-/* The bytes of all tensors, which end the file. */
+/* Reads the bytes of all tensors, at the end of the file. */
 static enum xt_status read_data(struct xt_weight_file *file, const struct xt_weight_input *input,
                                 size_t data_bytes, const uint8_t **out, struct xt_err *err)
 {
@@ -272,11 +272,11 @@ static bool all_space(const char *text)
     return text[strspn(text, " \t\r\n")] == '\0';
 }
 
-/* `text` is the header with a NUL behind it: some versions of cJSON look one byte past the end. */
+/* `text` is the header followed by a NUL: some versions of cJSON read one byte past the end. */
 static enum xt_status parse_header(cJSON **root, const char *text, size_t length,
                                    struct xt_err *err)
 {
-    /* Both would cut a name short unseen. */
+    /* Either would silently truncate a name. */
     if (memchr(text, 0, length) || xt_str_has_json_nul(text))
         return xt_err_set(err, XT_ERR_DATA, "its header holds a NUL character");
     const char *end = text;

@@ -18,8 +18,8 @@ static bool is_zip(const uint8_t *start, size_t size)
     return size >= 4 && start[0] == 'P' && start[1] == 'K' && start[2] < 8 && start[3] < 9;
 }
 
-/* A pickle's third byte is an opcode, never 0; in a header's length it is, or the header is larger
- * than can be read. */
+/* A pickle's third byte is an opcode, never 0; that of a header's length is 0, else the header is
+ * too large to read. */
 static bool is_pickle(const uint8_t *start, size_t size)
 {
     return size >= 3 && start[0] == 0x80 && start[1] >= 2 && start[1] <= 5 && start[2] != 0;
@@ -30,7 +30,7 @@ static bool is_safetensors(const uint8_t *start, size_t size)
     return size < START_BYTES || start[8] == '{';
 }
 
-/* By a file's first bytes; the first that it can be. */
+/* The formats by a file's first bytes; the first match applies. */
 static const struct {
     bool (*begins)(const uint8_t *start, size_t size);
     enum xt_status (*parse)(struct xt_weight_file *file, const struct xt_weight_input *input,
@@ -57,7 +57,7 @@ static enum xt_status parse(struct xt_weight_file *file, const struct xt_weight_
                       "weights that can be read");
 }
 
-/* Takes the prefix from the names where all have it and are more. */
+/* Removes the prefix where all names start with it and are longer. */
 static bool drop_prefix(struct xt_weight_file *file, const char *prefix)
 {
     size_t length = strlen(prefix);
@@ -69,7 +69,7 @@ static bool drop_prefix(struct xt_weight_file *file, const char *prefix)
     return file->count > 0;
 }
 
-/* What DataParallel and torch.compile put before every name of the network inside. */
+/* Removes the prefixes that DataParallel and torch.compile add to every name. */
 static void drop_wrappers(struct xt_weight_file *file)
 {
     while (drop_prefix(file, "module.") || drop_prefix(file, "_orig_mod."))
@@ -145,7 +145,7 @@ enum xt_status xt_weight_file_write(const char *path, const struct xt_file_tenso
 {
     uint8_t *header = NULL;
     size_t header_size = 0;
-    /* Only read through here: the fields are not const because readers fill them. */
+    /* Not modified here: the fields are not const because readers fill them. */
     struct xt_weight_file file = {.tensors = (struct xt_file_tensor *)tensors, .count = count};
     struct xt_err own;
     enum xt_status status = xt_weight_store_check_unique(&file, &own);

@@ -1,11 +1,11 @@
 /* Weight files: named tensors and text metadata. Reads safetensors and PyTorch's .pth (the zip
- * format and the legacy one, protocol 1001, told apart by content); writes safetensors.
+ * format and the legacy one, protocol 1001, distinguished by content); writes safetensors.
  *
  * The pickle reader executes nothing: it knows the opcodes and the handful of globals that a
  * state_dict of tensors needs, and refuses any other by name. Every size that comes from a file is
  * checked against the file before use, and memory stays within a multiple of the file's size.
  *
- * Header first: tensors are asked for once all that the header claims of them holds. After a
+ * Header first: tensors are read after everything that the header claims has been checked. After a
  * failure the file is empty; after success clear it when done (weight_store.h). Different files may
  * be used from different threads. Formats: https://huggingface.co/docs/safetensors ;
  * torch/serialization.py for .pth.
@@ -16,24 +16,24 @@
 #include "models/weights/weight_store.h"
 
 /* Reads any of the formats. In a .pth, tensors wrapped in a dictionary under `state_dict`,
- * `model_state_dict` or `model` are taken from there, values that are no tensors are left out,
- * strided tensors are made dense. What DataParallel ("module.") and torch.compile ("_orig_mod.")
- * put before every name is taken off. XT_ERR_DATA names the file, and tensor or offset, for
- * anything damaged, and a file whose tensors take more than `most` bytes, which is refused before
- * they are read. */
+ * `model_state_dict` or `model` are taken from there, values that are not tensors are skipped,
+ * strided tensors are copied to dense ones. The prefixes of DataParallel ("module.") and
+ * torch.compile ("_orig_mod.") are removed. XT_ERR_DATA names the file, and tensor or offset, for
+ * anything damaged, and for a file whose tensors take more than `most` bytes, which is refused
+ * before they are read. */
 enum xt_status xt_weight_file_read(struct xt_weight_file *file, const char *path, size_t most,
                                    struct xt_err *err);
 
-/* The file to read: `path` as it is, or where that is a run's folder its best weights, else its
- * last ones; into *out (release with free). XT_ERR_DATA for a folder that has neither. */
+/* The file to read: `path` itself, or in a run's folder its best weights, else its last ones; into
+ * *out (release with free). XT_ERR_DATA for a folder that has neither. */
 enum xt_status xt_weight_file_locate(char **out, const char *path, struct xt_err *err);
 
-/* As above from memory (fuzzing, tests). `name` is for messages. */
+/* As xt_weight_file_read, from memory (fuzzing, tests). `name` is for messages. */
 enum xt_status xt_weight_file_parse(struct xt_weight_file *file, const uint8_t *bytes, size_t size,
                                     const char *name, struct xt_err *err);
 
-/* Writes safetensors: temporary name, synced, renamed. Tensors keep the order given, without holes;
- * the first begins on a multiple of eight bytes. */
+/* Writes safetensors: temporary name, synced, renamed. Tensors are in the order given, without
+ * holes; the first begins on a multiple of eight bytes. */
 enum xt_status xt_weight_file_write(const char *path, const struct xt_file_tensor *tensors,
                                     size_t count, const struct xt_file_meta *meta,
                                     size_t meta_count, struct xt_err *err);

@@ -1,9 +1,8 @@
-/* Where the readers of weights take their bytes from: an open file, or memory (fuzzing, tests).
+/* The input of the weight readers: an open file, or memory (fuzzing, tests).
  *
- * A file is read by calls, not mapped, since a mapped file that shrinks kills the process; what is
- * not asked for takes no memory. Readers take the header first, of at most
- * XT_WEIGHT_HEADER_MAX bytes, and check against `size` and `most` what it claims before they ask
- * for a tensor's bytes.
+ * A file is read by calls, not mapped, since a mapped file that shrinks kills the process; only
+ * requested parts take memory. Readers read the header first, of at most XT_WEIGHT_HEADER_MAX
+ * bytes, and check its claims against `size` and `most` before they request a tensor's bytes.
  */
 #ifndef XT_MODELS_WEIGHTS_WEIGHT_INPUT_H
 #define XT_MODELS_WEIGHTS_WEIGHT_INPUT_H
@@ -23,12 +22,12 @@ struct xt_weight_input {
     int fd;
 };
 
-/* `count` bytes at `at` into `out`; the caller has seen that they lie within `size`. XT_ERR_DATA
- * where the file cannot be read or has become shorter. */
+/* Reads `count` bytes at `at` into `out`; the caller has checked that they lie within `size`.
+ * XT_ERR_DATA where the file cannot be read or has become shorter. */
 enum xt_status xt_weight_input_read(const struct xt_weight_input *input, size_t at, void *out,
                                     size_t count, struct xt_err *err);
 
-/* XT_ERR_DATA where tensors of so many bytes are more than the caller can use. */
+/* XT_ERR_DATA where `tensor_bytes` exceeds what the caller can use. */
 enum xt_status xt_weight_input_check(const struct xt_weight_input *input, size_t tensor_bytes,
                                      struct xt_err *err);
 

@@ -14,7 +14,7 @@ struct store {
     size_t capacity;
 };
 
-/* Hands a block over; it is freed too where this fails. */
+/* Transfers ownership of a block to the file; frees it on failure. */
 static enum xt_status adopt(struct xt_weight_file *file, void *block, struct xt_err *err)
 {
     enum xt_status status = XT_OK;
@@ -123,8 +123,7 @@ enum xt_status xt_weight_store_check_unique(const struct xt_weight_file *file, s
     qsort(names, file->count, sizeof *names, compare_names);
     for (size_t i = 1; i < file->count && !status; i++)
         if (!strcmp(names[i - 1], names[i]))
-            status =
-                xt_err_set(err, XT_ERR_DATA, "it holds two tensors of the name '%s'", names[i]);
+            status = xt_err_set(err, XT_ERR_DATA, "it holds two tensors named '%s'", names[i]);
     free(names);
     return status;
 }

@@ -1,9 +1,8 @@
-/* What was read from a weight file, and what its readers share: the memory behind it, and checked
- * names.
+/* The contents of a weight file, and what its readers share: allocation and checked names.
  *
- * Everything allocated here belongs to the file and goes with xt_weight_file_clear, also after a
- * failure. Messages say what is wrong and leave the file's name to xt_weight_file_parse. Different
- * files may be used from different threads.
+ * Everything allocated here belongs to the file and is freed by xt_weight_file_clear, also after a
+ * failure. Messages leave the file's name to xt_weight_file_parse. Different files may be used from
+ * different threads.
  */
 #ifndef XT_MODELS_WEIGHTS_WEIGHT_STORE_H
 #define XT_MODELS_WEIGHTS_WEIGHT_STORE_H
@@ -22,12 +21,12 @@ struct xt_weight_file {
     size_t count;
     struct xt_file_meta *meta;
     size_t meta_count;
-    void *owned; /* what the tensors point into; released by xt_weight_file_clear */
+    void *owned; /* memory that the tensors point into; released by xt_weight_file_clear */
 };
 
 void xt_weight_file_clear(struct xt_weight_file *file);
 
-/* NULL where there is none. */
+/* NULL where no tensor has that name. */
 const struct xt_file_tensor *xt_weight_file_find(const struct xt_weight_file *file,
                                                  const char *name);
 const char *xt_weight_file_meta(const struct xt_weight_file *file, const char *key);
@@ -41,10 +40,10 @@ enum xt_status xt_weight_store_alloc(struct xt_weight_file *file, void *out, siz
 enum xt_status xt_weight_store_name(struct xt_weight_file *file, const char **out,
                                     const char *bytes, size_t length, struct xt_err *err);
 
-/* Refuses two tensors of one name. */
+/* Refuses duplicate names. */
 enum xt_status xt_weight_store_check_unique(const struct xt_weight_file *file, struct xt_err *err);
 
-/* Copies at most `size - 1` bytes of text that may hold anything, in a form fit for a terminal. */
+/* Copies at most `size - 1` bytes of untrusted text, escaped for a terminal. */
 const char *xt_weight_store_printable(char *out, size_t size, const void *bytes, size_t length);
 
 bool xt_weight_store_is_text(const char *bytes, size_t length, bool allow_controls);

@@ -34,7 +34,7 @@ enum xt_status xt_file_tensor_floats(const struct xt_file_tensor *tensor, float 
                           tensor->name, xt_file_tensor_count(tensor), count);
     if (!xt_dtype_is_float(tensor->dtype))
         return xt_err_set(err, XT_ERR_DATA,
-                          "tensor %s holds %s where floating-point numbers are wanted",
+                          "tensor %s holds %s where floating-point numbers are expected",
                           tensor->name, xt_dtype_file_name(tensor->dtype));
     xt_number_to_float(tensor->dtype, tensor->data, count, out);
     return XT_OK;

@@ -1,5 +1,5 @@
-/* A tensor of a weight file: its name, type, shape and bytes. At the bottom of this folder: the
- * readers of each format stand on it. All functions are thread-safe.
+/* A tensor of a weight file: its name, type, shape and bytes. The base of this folder's readers.
+ * All functions are thread-safe.
  */
 #ifndef XT_MODELS_WEIGHTS_WEIGHT_TENSOR_H
 #define XT_MODELS_WEIGHTS_WEIGHT_TENSOR_H
@@ -14,7 +14,7 @@
 enum { XT_FILE_DIMS_MAX = 8 };
 
 /* Row-major and dense. `data` points into memory that the xt_weight_file owns (or, when writing,
- * the caller); in a file that was read it may lie at any address, so take floats from it through
+ * the caller); in a file that was read it may be unaligned, so read floats through
  * xt_file_tensor_floats. */
 struct xt_file_tensor {
     const char *name;

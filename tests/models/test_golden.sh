@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The networks in bf16 against the shared reference numbers (`make test` runs them in float32 by itself), and what of those
+# The networks in bf16 against the shared reference numbers (`make test` runs them in float32), and what of those
 # follows from the file's seed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -31,7 +31,7 @@ if ! grep -qw avx512_bf16 /proc/cpuinfo; then
 fi
 said=$("$golden" --amp bf16 "$numbers") || { echo "$said"; exit 1; }
 echo "$said"
-# The check would be no check if it compared nothing.
+# The check fails when it compares nothing.
 grep -q 'sample.train.grad.\* as one vector' <<<"$said"
 grep -q '^[1-9][0-9]* passed, 0 failed$' <<<"$said"
 refuses() { if "$golden" "$@" >/dev/null 2>&1; then echo "golden $* succeeds"; exit 1; fi; }

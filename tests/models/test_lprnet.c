@@ -202,7 +202,7 @@ static void written_weights_give_the_same_answers(void **state)
     support_remove_folder(&folder);
 }
 
-/* The global context is over the plate: its neighbours in the batch change nothing. */
+/* The global context is over one plate: the others of the batch do not affect it. */
 static void an_answer_does_not_depend_on_the_batch(void **state)
 {
     struct network two;
@@ -228,8 +228,8 @@ static void an_answer_does_not_depend_on_the_batch(void **state)
     close_network(&two);
 }
 
-/* Values that are not needed again share memory: an inference graph holds far less than all of its
- * tensors. */
+/* Values that are no longer needed share memory: an inference graph takes far less than the sum of
+ * its tensors. */
 static void inference_needs_a_fraction_of_the_memory(void **state)
 {
     struct network net;

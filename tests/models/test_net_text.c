@@ -1,4 +1,4 @@
-/* A network as text and back, and what is refused of text from a file. */
+/* A network as text and back, and invalid text that is refused. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 static const struct xt_net_text_options as_it_is = {0};
 
-/* A linear layer of 3 behind a convolution, a pool over the whole image and an activation. */
+/* A convolution, an activation, a pool over the whole image and a linear layer of 3. */
 static struct xt_net *make(struct xt_err *err)
 {
     const struct xt_net_conv conv = {.name = "conv",

@@ -1,4 +1,4 @@
-/* What a network reads of pixels, as text and back. */
+/* Normalisation of pixels as text and back. */
 #include "models/normalise.h"
 
 #include "support.h"
@@ -77,7 +77,7 @@ static void metadata_comes_back_bit_for_bit(void **state)
     }
     assert_int_equal(xt_normalise_from_meta(&read, "127.5", "0", "w.safetensors", &err),
                      XT_ERR_DATA);
-    support_assert_error(&err, XT_ERR_DATA, "w.safetensors: its metadata says mean \"127.5\"");
+    support_assert_error(&err, XT_ERR_DATA, "w.safetensors: its metadata has mean \"127.5\"");
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-/* Reading a network from an ONNX file: what comes of PyTorch's files, and what is refused. */
+/* Reading a network from an ONNX file: PyTorch's files, and what is refused. */
 #include <onnx.pb-c.h>
 #include <stdio.h>
 #include <stdlib.h>

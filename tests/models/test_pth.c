@@ -14,7 +14,7 @@
 
 #define FIXTURES "tests/models/fixtures/"
 
-/* Bytes being put together. */
+/* A byte buffer being built. */
 struct buffer {
     uint8_t bytes[8192];
     size_t size;
@@ -348,7 +348,7 @@ static void too_many_dimensions_are_refused(void **state)
     assert_claim_refused(&claim, "more than 8 dimensions");
 }
 
-/* A stride of 0 would make gigabytes out of four numbers. */
+/* A stride of 0 would expand four numbers to gigabytes. */
 static void a_small_file_cannot_ask_for_much_memory(void **state)
 {
     (void)state;
@@ -382,7 +382,7 @@ static void names_that_deceive_are_refused(void **state)
     put_tensor(&state_pickle, &good);
     put_text(&state_pickle, "u");
     put_legacy(&made, &state_pickle);
-    assert_refused(&made, "two tensors of the name 'w'");
+    assert_refused(&made, "two tensors named 'w'");
 }
 
 static void a_pickle_that_calls_something_is_refused_by_name(void **state)
@@ -422,7 +422,7 @@ static void a_damaged_pickle_is_refused(void **state)
     ASSERT_STATE_REFUSED("\x8d\xff\xff\xff\xff\xff\xff\xff\xff", "ends early");
     ASSERT_STATE_REFUSED("\x95\xff\xff\xff\xff\xff\xff\xff\xff", "ends early");
     ASSERT_STATE_REFUSED("\x80\1", "protocol");
-    ASSERT_STATE_REFUSED("(K\1tQ", "no storage of numbers");
+    ASSERT_STATE_REFUSED("(K\1tQ", "not a storage of numbers");
 }
 
 /* Python 2's OrderedDict, copied again and again from one list of pairs. */
@@ -468,7 +468,7 @@ static void of_two_state_dicts_the_last_is_taken(void **state)
     xt_weight_file_clear(&file);
 }
 
-/* A large legacy file being put together. */
+/* A large legacy file being built. */
 struct stream {
     uint8_t *bytes;
     size_t size;
@@ -524,7 +524,7 @@ static void long_names_of_storages_cost_no_time(void **state)
     REPEAT(&made, "q\0\x8c\7storageq\1ctorch\nFloatStorage\nq\2](", 1);
     REPEAT(&made, "(h\1h\2h\0NK\4tQ", 60000);
     REPEAT(&made, "e", 1);
-    assert_refused_soon(&made, "no storage of numbers");
+    assert_refused_soon(&made, "not a storage of numbers");
 }
 
 static void a_file_without_tensors_says_what_it_holds(void **state)
@@ -687,7 +687,7 @@ static void a_damaged_number_in_an_archive_is_seen(void **state)
     assert_refused(&made, "zip archive cannot be read");
 }
 
-/* Bytes and a hole and bytes: a file that claims far more than it takes on the disk. */
+/* A sparse file, which claims far more than it takes on the disk. */
 static const char *write_sparse(void *folder, const struct buffer *made, size_t tail, size_t hole)
 {
     const char *path = support_path(folder, "sparse.pth");
@@ -728,14 +728,14 @@ static void a_large_legacy_file_takes_no_memory(void **state)
     const char *path = write_sparse(*state, &made, 0, eight_gb);
     assert_int_equal(read_within_a_megabyte(&file, path, &err), XT_ERR_DATA);
     support_assert_error(&err, XT_ERR_DATA, "sparse.pth: its tensors take 8589934592 bytes, more");
-    /* Its first bytes alone. */
+    /* Only its first bytes. */
     made.size = sizeof legacy_start - 1;
     path = write_sparse(*state, &made, 0, eight_gb);
     assert_int_equal(read_within_a_megabyte(&file, path, &err), XT_ERR_DATA);
     support_assert_error(&err, XT_ERR_DATA, "opcode 0x00");
 }
 
-/* What is of no use for the network, an optimizer's state, say, is not read. */
+/* Storages that the network does not use, an optimizer's state, say, are not read. */
 static void other_storages_are_left_in_the_file(void **state)
 {
     const int64_t count = (int64_t)eight_gb / 4;

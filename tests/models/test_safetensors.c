@@ -154,7 +154,7 @@ static void two_tensors_of_one_name_are_not_written(void **state)
     const char *path = support_path(*state, "w.safetensors");
     struct xt_err err;
     assert_int_equal(xt_weight_file_write(path, tensors, 2, NULL, 0, &err), XT_ERR_DATA);
-    support_assert_error(&err, XT_ERR_DATA, "two tensors of the name 'w'");
+    support_assert_error(&err, XT_ERR_DATA, "two tensors named 'w'");
 }
 
 #define TENSOR(name, shape, begin, end)                                                            \
@@ -272,7 +272,7 @@ static void names_that_deceive_are_refused(void **state)
 {
     (void)state;
     assert_refused("{" TENSOR("a", "[0]", "0", "0") "," TENSOR("a", "[0]", "0", "0") "}", 0,
-                   "two tensors of the name 'a'");
+                   "two tensors named 'a'");
     assert_refused("{" TENSOR("a\\u0000b", "[0]", "0", "0") "}", 0, "NUL");
     assert_refused("{" TENSOR("a\\u001b[31m", "[0]", "0", "0") "}", 0, "control characters");
     assert_refused("{" TENSOR("a\xff", "[0]", "0", "0") "}", 0, "not UTF-8");

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A network that is one file and one line (tests/models/separable) trains on made plates until it reads nine of ten that
+# A network that is one file and one line (tests/models/separable) trains on synthetic plates until it reads nine of ten that
 # it has never seen, checks itself, and predicts in int8.
 . tests/cli/common.sh
 xtrain=$PWD/${BUILD:-build}/tests/models/xtrain-separable

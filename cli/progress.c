@@ -255,5 +255,5 @@ static void kernel_made(void *context, int done, int all)
 void xt_kernel_progress_init(struct xt_kernel_progress *kernels, bool quiet, bool json)
 {
     xt_progress_init(&kernels->progress, quiet, json);
-    kernels->observer = (struct xt_graph_observer){.made = kernel_made, .context = kernels};
+    kernels->observer = (struct xt_graph_observer){.created = kernel_made, .context = kernels};
 }

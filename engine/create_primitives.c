@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/system/thread.h"
 
-/* A driver's compiler takes its hundred megabytes a thread. */
+/* A driver's compiler uses about a hundred megabytes per thread. */
 enum { THREADS_MOST = 16 };
 
 struct job {
@@ -15,19 +15,19 @@ struct job {
     size_t index;
 };
 
-/* What the threads share, under the lock. */
+/* Shared by the threads, under the lock. */
 struct crew {
     pthread_mutex_t lock;
-    const struct xt_creation *making;
-    int compute_threads; /* oneDNN's, for which the primitives are made */
+    const struct xt_creation *creation;
+    int compute_threads; /* oneDNN's, for which the primitives are created */
     struct job *jobs;
     int count;
     int next, done;
-    int failed; /* the job whose failure is kept; count: none */
+    int failed; /* the job whose error is stored; count: none */
     struct xt_err *err;
 };
 
-/* The next job; -1: none is left, or none worth doing. */
+/* The next job; -1: no more, or an earlier one failed. */
 static int take(struct crew *crew)
 {
     pthread_mutex_lock(&crew->lock);
@@ -38,15 +38,15 @@ static int take(struct crew *crew)
 
 static void finish(struct crew *crew, int job, const struct xt_err *own)
 {
-    const struct xt_creation *making = crew->making;
+    const struct xt_creation *creation = crew->creation;
     pthread_mutex_lock(&crew->lock);
     if (own->status && job < crew->failed) {
         crew->failed = job;
         *crew->err = *own;
     } else if (!own->status) {
         crew->done++;
-        if (making->made)
-            making->made(making->context, crew->done, crew->count);
+        if (creation->created)
+            creation->created(creation->context, crew->done, crew->count);
     }
     pthread_mutex_unlock(&crew->lock);
 }
@@ -55,13 +55,12 @@ static void make_some(struct crew *crew)
 {
     for (int job = take(crew); job >= 0; job = take(crew)) {
         struct xt_err own = {0};
-        xt_program_make(crew->jobs[job].program, crew->jobs[job].index, &own);
+        xt_program_create(crew->jobs[job].program, crew->jobs[job].index, &own);
         finish(crew, job, &own);
     }
 }
 
-/* oneDNN asks OpenMP for how many threads it makes a primitive, and each thread has a number of its
- * own there. */
+/* oneDNN reads the thread count of a primitive from OpenMP, where it is per calling thread. */
 static void *work(void *argument)
 {
     struct crew *crew = argument;
@@ -86,11 +85,11 @@ static enum xt_status list_jobs(struct crew *crew, struct xt_program *const *pro
 }
 
 enum xt_status xt_programs_create(struct xt_program *const *programs, int count,
-                                  const struct xt_creation *making, struct xt_err *err)
+                                  const struct xt_creation *creation, struct xt_err *err)
 {
     struct xt_err first = {0};
     struct crew crew = {.lock = PTHREAD_MUTEX_INITIALIZER,
-                        .making = making,
+                        .creation = creation,
                         .compute_threads = omp_get_max_threads(),
                         .err = &first};
     pthread_t threads[THREADS_MOST];
@@ -98,7 +97,7 @@ enum xt_status xt_programs_create(struct xt_program *const *programs, int count,
     enum xt_status status = list_jobs(&crew, programs, count, err);
     if (status)
         return status;
-    while (started < THREADS_MOST - 1 && started < making->threads - 1 &&
+    while (started < THREADS_MOST - 1 && started < creation->threads - 1 &&
            started < crew.count - 1 &&
            !xt_thread_start(&threads[started], work, &crew, "a thread", NULL))
         started++;

@@ -1,6 +1,6 @@
-/* The primitives of several programs, made side by side: each takes milliseconds of code generation
- * on a CPU, and up to seconds of a driver's compiler on an XPU. What is made does not depend on how
- * many threads make it, nor in which order.
+/* Creates the primitives of several programs in parallel: each takes milliseconds of code
+ * generation on a CPU, and up to seconds of a driver's compiler on an XPU. The result does not
+ * depend on the number of threads nor on their order.
  */
 #ifndef XT_ENGINE_CREATE_PRIMITIVES_H
 #define XT_ENGINE_CREATE_PRIMITIVES_H
@@ -8,16 +8,16 @@
 #include "base/err.h"
 #include "engine/program.h"
 
-/* Told after each primitive that was made, by one thread at a time; made NULL: nobody. */
+/* Called after each creation, by one thread at a time; NULL: not called. */
 struct xt_creation {
-    int threads; /* that may make them, the caller's among them */
-    void (*made)(void *context, int done, int all);
+    int threads; /* to use, the caller's among them */
+    void (*created)(void *context, int done, int all);
     void *context;
 };
 
-/* Makes all of them; binding comes after. Of several failures the first program's first is said. A
- * thread that cannot be started leaves its work to the others. */
+/* Creates all of them; binding comes after. Of several errors the first program's first is
+ * reported. If a thread cannot be started, the others do its work. */
 enum xt_status xt_programs_create(struct xt_program *const *programs, int count,
-                                  const struct xt_creation *making, struct xt_err *err);
+                                  const struct xt_creation *creation, struct xt_err *err);
 
 #endif

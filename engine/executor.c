@@ -72,8 +72,8 @@ static const struct xt_buffer *too_large(const struct xt_graph *graph)
     return NULL;
 }
 
-/* Of the buffers those that all workers share, or those of one worker, where an op is done with one
- * slice before the next op begins. */
+/* Lays out the buffers that all workers share, or those of one worker, where an op finishes a slice
+ * before the next op begins. */
 static enum xt_status lay_out_some(struct xt_graph *graph, bool of_worker, struct xt_plan *plan,
                                    struct xt_err *err)
 {
@@ -104,7 +104,7 @@ static enum xt_status lay_out_some(struct xt_graph *graph, bool of_worker, struc
     return status;
 }
 
-/* The workers' arenas lie one behind the other, behind what they share. */
+/* The workers' arenas follow each other after the shared part. */
 static void add_workers(struct xt_graph *graph, const struct xt_plan *worker)
 {
     enum { PAGE = 4096 };
@@ -153,7 +153,7 @@ static const struct xt_buffer *logits_grad(const struct xt_graph *graph)
     return graph->logits->grad[graph->logits->readers - 1];
 }
 
-/* The logits' way to the host and their gradient's way back. */
+/* Transfers of the logits to the host and of their gradient back. */
 static void describe_transfer(struct xt_graph *graph)
 {
     if (!graph->options.device->own_memory || xt_graph_fails(graph))
@@ -346,7 +346,7 @@ static enum xt_status allocate_host(struct xt_graph *graph, struct xt_err *err)
     return status;
 }
 
-/* A norm's share of its batch's statistics: none where it is frozen. */
+/* A norm's update rate of the running statistics: 0 if frozen. */
 static void fill_rates(const struct xt_graph *graph, const struct xt_op *op, float *part,
                        float *gain)
 {
@@ -405,7 +405,7 @@ static enum xt_status allocate_statistics(struct xt_graph *graph, struct xt_err 
                                  : write_rates(graph, err);
 }
 
-/* They are as the tensors were described, and stay. */
+/* They follow from the tensors' descriptions and do not change. */
 static enum xt_status write_scales(struct xt_graph *graph, struct xt_err *err)
 {
     float scales[XT_TENSORS_MAX];
@@ -428,18 +428,18 @@ static enum xt_status bind(struct xt_graph *graph, struct xt_err *err)
 {
     const struct xt_device *device = graph->options.device;
     const struct xt_graph_observer *observer = &graph->options.observer;
-    struct xt_creation making = {.threads = device->threads};
+    struct xt_creation creation = {.threads = device->threads};
     struct xt_program *programs[XT_OPS_MAX + 2];
     int count = 0;
     if (device->compiles) {
-        making.made = observer->made;
-        making.context = observer->context;
+        creation.created = observer->created;
+        creation.context = observer->context;
     }
     for (int i = 0; i < graph->op_count; i++)
         programs[count++] = &graph->ops[i]->program;
     programs[count++] = &graph->transfer;
     programs[count++] = &graph->statistics;
-    enum xt_status status = xt_programs_create(programs, count, &making, err);
+    enum xt_status status = xt_programs_create(programs, count, &creation, err);
     for (int i = 0; i < count && !status; i++)
         status = xt_program_bind(programs[i], xt_in_buffer(graph->scratchpad), err);
     return status;
@@ -469,8 +469,8 @@ static enum xt_status wait(const struct xt_graph *graph, struct xt_err *err)
     return xt_dnnl_check(xt_dnnl.stream_wait(graph->options.device->stream), "the device", err);
 }
 
-/* The host's numbers of one op's parameters, and the device's copies; what is staged is read before
- * the next op's takes its place. */
+/* Uploads one op's parameters and updates their copies; the staging memory is read before the next
+ * op reuses it. */
 static enum xt_status refresh_op(struct xt_graph *graph, struct xt_op *op, struct xt_err *err)
 {
     enum xt_status status = op->kind->refresh ? op->kind->refresh(op, graph, err) : XT_OK;
@@ -479,8 +479,7 @@ static enum xt_status refresh_op(struct xt_graph *graph, struct xt_op *op, struc
     return status || !graph->staging_floats ? status : wait(graph, err);
 }
 
-/* Working copies of the weights follow the parameters, which are brought to where the ops read
- * them: on the device, and on the host for those that fold. */
+/* Updates the working copies of the weights: on the device, and on the host for ops that fold. */
 static enum xt_status refresh(struct xt_graph *graph, struct xt_err *err)
 {
     struct xt_params *params = graph->options.params;
@@ -502,7 +501,7 @@ static enum xt_status refresh(struct xt_graph *graph, struct xt_err *err)
     return XT_OK;
 }
 
-/* What came out, for int8's ranges. */
+/* Records the output for int8's ranges. */
 static enum xt_status record(struct xt_graph *graph, const struct xt_op *op, struct xt_err *err)
 {
     const struct xt_tensor *out = xt_op_out(op, 0);
@@ -567,7 +566,7 @@ static enum xt_status check_pass(const struct xt_graph *graph, struct xt_err *er
     return XT_OK;
 }
 
-/* The running statistics follow, and the logits reach the host. */
+/* Updates the running statistics and transfers the logits to the host. */
 static enum xt_status after_forward(struct xt_graph *graph, struct xt_err *err)
 {
     enum xt_status status = XT_OK;
@@ -596,9 +595,11 @@ enum xt_status xt_graph_forward(struct xt_graph *graph, struct xt_err *err)
 
 static enum xt_status run_backward(struct xt_graph *graph, struct xt_op *op, struct xt_err *err)
 {
-    const struct xt_graph_communicator *team = graph->team;
+    const struct xt_graph_communicator *communicator = graph->communicator;
     enum xt_status status = run(graph, op, true, err);
-    return status || !team || !team->learned ? status : team->learned(team->context, op, err);
+    return status || !communicator || !communicator->learned
+               ? status
+               : communicator->learned(communicator->context, op, err);
 }
 
 enum xt_status xt_graph_backward(struct xt_graph *graph, struct xt_err *err)

@@ -1,6 +1,6 @@
 /* A graph's life: created, described (graph.h), planned, built for its device, run.
  *
- * What runs is each op's program, or what the device's back end has instead (backend.h).
+ * Each op runs its program, or the override of the device's back end (backend.h).
  */
 #ifndef XT_ENGINE_EXECUTOR_H
 #define XT_ENGINE_EXECUTOR_H
@@ -11,16 +11,16 @@ enum xt_status xt_graph_create(struct xt_graph **out, const struct xt_graph_opti
                                struct xt_err *err);
 void xt_graph_destroy(struct xt_graph *graph);
 
-/* Describes every op's program and lays out memory, of which nothing is allocated. `logits` is the
- * last tensor, whose gradient the loss writes; NULL where describing failed, which is returned
- * here. A tensor that is too large for one allocation of the device is XT_ERR_MEMORY. */
+/* Describes every op's program and plans memory; allocates none. `logits` is the last tensor, whose
+ * gradient the loss writes; NULL if describing failed, whose error is returned here. A tensor that
+ * is too large for one allocation of the device is XT_ERR_MEMORY. */
 enum xt_status xt_graph_plan(struct xt_graph *graph, struct xt_tensor *logits, struct xt_err *err);
-/* Plans, where that was not done, and allocates. */
+/* Plans, if not yet done, and allocates. */
 enum xt_status xt_graph_build(struct xt_graph *graph, struct xt_tensor *logits, struct xt_err *err);
 
 /* Bytes of the arena that are working copies of the parameters; once planned. */
 size_t xt_graph_working_bytes(const struct xt_graph *graph);
-/* What of its memory on the host nobody has touched yet. */
+/* Bytes of its host memory that have not been touched yet. */
 size_t xt_graph_untouched_bytes(const struct xt_graph *graph);
 
 /* The pass is graph->pass, set by the caller. */
@@ -28,8 +28,8 @@ enum xt_status xt_graph_forward(struct xt_graph *graph, struct xt_err *err);
 /* After a forward pass with pass.training and after the loss has written the logits' gradient. */
 enum xt_status xt_graph_backward(struct xt_graph *graph, struct xt_err *err);
 
-/* Runs the convolutions' primitives alone, forward and backward, on whatever the memory holds: the
- * floor of a step. All of them are oneDNN's own, also where the back end runs something else. Needs
+/* Runs the convolutions' primitives alone, forward and backward, on arbitrary data: a lower bound
+ * of a step's time. All are oneDNN's, even those that the back end overrides. Needs
  * options.lower_bound. */
 enum xt_status xt_graph_convolutions_alone(struct xt_graph *graph, bool training,
                                            struct xt_err *err);
@@ -37,17 +37,17 @@ enum xt_status xt_graph_convolutions_alone(struct xt_graph *graph, bool training
 float *xt_graph_logits(struct xt_graph *graph);      /* [n][h * w][c], on the host */
 float *xt_graph_logits_grad(struct xt_graph *graph); /* the same shape */
 
-/* Whether average pools of a 16-bit tensor are taken in float32, else in the tensor's type. */
+/* Whether average pools of a 16-bit tensor compute in float32, else in the tensor's type. */
 bool xt_graph_averages_in_f32(const struct xt_graph *graph);
 const char *xt_op_kind_name(const struct xt_op *op); /* "convolution" */
-/* For the placement table: "jit:avx512_core_amx", "xtrain loops" or "xtrain AMX"; "" where nothing
+/* For the placement table: "jit:avx512_core_amx", "xtrain loops" or "xtrain AMX"; "" if nothing
  * runs. */
 const char *xt_op_implementation(const struct xt_op *op, bool backward);
 
-/* ---- one op alone, for tests: all its buffers are alive while it runs, so what it reads can be
- * written before, and what it writes read after ---- */
+/* ---- one op alone, for tests: all its buffers are alive while it runs, so inputs can be written
+ * before and outputs read after ---- */
 
-/* Runs op `index` as a pass would; forward, index op_count is what follows the last op. */
+/* Runs op `index` as a pass would; forward, index op_count is the work after the last op. */
 enum xt_status xt_graph_run_op(struct xt_graph *graph, int index, bool backward,
                                struct xt_err *err);
 /* A buffer's `count` elements of type dtype from and to float32. */

@@ -1,15 +1,15 @@
 /* A network as a list of ops on tensors, while it is described.
  *
  * Order of use: executor.h's xt_graph_create; the functions here, which describe; then executor.h
- * again: xt_graph_plan, which says what memory it takes; xt_graph_build; any number of
- * xt_graph_forward and xt_graph_backward. All tensors are dense N, H, W, C; activations are
- * float32, bf16 or fp16, the taps, the context and the logits float32. The graph owns its memory:
- * one arena, laid out from the ops' lifetimes (plan.h). Parameters belong to the caller (params.h),
- * so that two graphs, of other batch sizes say, can share them. One thread at a time; the ops
- * themselves use the device's threads.
+ * again: xt_graph_plan, which computes its memory; xt_graph_build; any number of xt_graph_forward
+ * and xt_graph_backward. All tensors are dense N, H, W, C; activations are float32, bf16 or fp16,
+ * the taps, the context and the logits float32. The graph owns its memory: one arena, laid out from
+ * the ops' lifetimes (plan.h). Parameters belong to the caller (params.h), so that two graphs, e.g.
+ * of different batch sizes, can share them. One thread at a time; the ops themselves use the
+ * device's threads.
  *
- * The first failure stays in the graph: a function that describes then gives NULL, or outputs that
- * are NULL, and takes them, so a network's text reads without checks. xt_graph_plan returns it.
+ * The first error is stored in the graph: describing functions then return NULL (or NULL outputs)
+ * and accept NULL, so networks are described without checks. xt_graph_plan returns it.
  */
 #ifndef XT_ENGINE_GRAPH_H
 #define XT_ENGINE_GRAPH_H
@@ -45,7 +45,7 @@ struct xt_ranges;
 struct xt_recording;
 struct xt_pinned;
 
-/* A tensor that an op reads, and which of the tensor's gradients is the op's to write. */
+/* A tensor that an op reads, and the index of the tensor's gradient that the op writes. */
 struct xt_op_input {
     struct xt_tensor *tensor;
     int reader;
@@ -55,41 +55,41 @@ struct xt_op_input {
 struct xt_op {
     const struct xt_op_kind *kind;
     char name[64];
-    char
-        runs[96]; /* what of a net runs as this op: "batch norm + add + ReLU"; "": its kind alone */
+    char runs[96]; /* the net's nodes that run as this op: "batch norm + add + ReLU"; "": its kind
+                      alone */
     int index;
     int input_count, output_count, param_count;
     struct xt_op_input inputs[XT_OP_INPUTS_MAX];
-    struct xt_tensor
-        *outputs[XT_OP_OUTPUTS_MAX]; /* NULL where the kind's output is not asked for */
-    int params[XT_OP_PARAMS_MAX];    /* indices in the graph's parameters */
-    int recompute; /* the time before which its outputs are made again (recompute.c); 0: never */
+    struct xt_tensor *outputs[XT_OP_OUTPUTS_MAX]; /* NULL: output not requested */
+    int params[XT_OP_PARAMS_MAX];                 /* indices in the graph's parameters */
+    int recompute; /* the time before which its outputs are recomputed (recompute.c); 0: never */
     int segment[2][2];   /* slices.h: forward and backward, in which its two parts (or one, twice)
                             run; -1: none */
     bool by_slices[2];   /* forward, backward: it runs slice by slice */
-    bool frozen;         /* keeps its parameters and has no backward pass */
-    enum xt_dtype dtype; /* of what it writes */
-    const char *why_f32; /* why it stays float32 in a bf16 graph; NULL where it does not */
+    bool frozen;         /* its parameters do not change and it has no backward pass */
+    enum xt_dtype dtype; /* of its outputs */
+    const char *why_f32; /* why it stays float32 in a bf16 graph; NULL: it does not */
     size_t out_bytes;    /* of the tensors that it writes */
     double flops;        /* of one forward pass of the batch, multiply and add counted as two */
     double backward_flops;
     double bytes[2];   /* of the values and gradients read and written forward and backward, each
                           counted once */
     double seconds[2]; /* spent forward and backward since the graph's profile was last cleared */
-    /* How it runs, once planned: its program, but for what the back end does otherwise. */
+    /* How it runs, once planned: its program, unless overridden by the back end. */
     struct xt_program program;
     const struct xt_override *override; /* NULL: nothing */
-    void *own;                          /* what the override keeps with the op; the graph's */
-    const char *own_name[2]; /* what it runs forward and backward; NULL: the program's primitives */
+    void *own;                          /* the override's state of the op; owned by the graph */
+    const char *
+        own_name[2]; /* name of what it runs forward and backward; NULL: the program's primitives */
 };
 
-/* Told while an XPU's primitives are made, which can take minutes where no kernel is cached. */
+/* Progress of creating an XPU's primitives, which can take minutes if no kernel is cached. */
 struct xt_graph_observer {
-    void (*made)(void *context, int done, int all);
+    void (*created)(void *context, int done, int all);
     void *context;
 };
 
-/* Told after each op of a pass, while its buffers are as it left them. */
+/* Called after each op of a pass, before its buffers are reused. */
 struct xt_graph_watch {
     void (*ran)(void *context, const struct xt_op *op, bool backward);
     void *context;
@@ -101,26 +101,26 @@ struct xt_graph_pass {
     const struct xt_device_memory
         *uploaded;       /* the same, already on an XPU; NULL: the pass uploads `pixels` */
     const float *floats; /* used where both are NULL: the same, already normalised */
-    int count;           /* samples that matter; the rest of the batch is padding */
-    int first; /* of the step's samples, where several batches make one: dropout follows from it */
-    struct xt_rows
-        rows;       /* which of a larger batch's these are, likewise; zeroed: they are a batch */
-    bool training;  /* batch statistics, dropout; backward may follow */
-    bool bn_frozen; /* training with the running statistics */
+    int count;           /* valid samples; the rest of the batch is padding */
+    int first; /* index among the step's samples, with several batches per step: dropout depends on
+                  it */
+    struct xt_rows rows; /* rows of the batch of all ranks, likewise; zeroed: the whole batch */
+    bool training;       /* batch statistics, dropout; backward may follow */
+    bool bn_frozen;      /* training with the running statistics */
     double dropout;
     uint64_t seed;
     uint64_t step;
 };
 
-/* Other processes that train the same network on other samples of the batch. Each function returns
- * once all of them have called it, as each of them does in the same order. */
+/* The processes that train the same network on other samples of the batch. Functions are
+ * collective: all processes call them in the same order. */
 struct xt_graph_communicator {
     void *context;
     int samples; /* of the batch, in all of them */
-    /* The numbers of all are added up, in place; everyone has the same bits then. NULL: norms are
-     * over this process's samples. */
+    /* All-reduce (sum) in place; the result has the same bits everywhere. NULL: norms are over this
+     * process's samples. */
     enum xt_status (*sum)(void *context, double *values, size_t count, struct xt_err *err);
-    /* The op has written the gradients of its parameters in this pass. NULL: nobody asks. */
+    /* The op has written the gradients of its parameters in this pass. NULL: not called. */
     enum xt_status (*learned)(void *context, const struct xt_op *op, struct xt_err *err);
 };
 
@@ -129,25 +129,25 @@ struct xt_graph_options {
     struct xt_params *params; /* empty: the graph's ops define and allocate it */
     int batch;
     bool training;       /* gradients and a backward pass */
-    bool recompute;      /* training: outputs that are cheap to make again are not kept */
+    bool recompute;      /* training: outputs that are cheap to recompute are not stored */
     bool fuse;           /* inference: norms become part of the convolutions before them */
     enum xt_dtype dtype; /* of activations and working weights */
-    /* Fused inference: convolutions run in int8, with these ranges (ranges.h); dtype is what is
-     * left. NULL: none does. Outlives the building. */
+    /* Fused inference: convolutions run in int8, with these ranges (ranges.h); dtype is that of the
+     * other ops. NULL: no int8. Outlives the building. */
     const struct xt_ranges *int8;
-    struct xt_graph_observer observer; /* zeroed: nobody */
-    /* xt_graph_convolutions_alone will be called; inference does not go by slices then. */
+    struct xt_graph_observer observer; /* zeroed: none */
+    /* xt_graph_convolutions_alone will be called; inference does not run by slices then. */
     bool lower_bound;
-    bool by_slices; /* training, and fused inference: passes may go by slices (slices.h); what is
-                       between ops is not all there for others to look at then, and no op runs alone
-                       */
-    bool bn_frozen; /* what the passes will say: programs are made for the one or the other */
+    bool by_slices; /* training, and fused inference: passes may run by slices (slices.h);
+                     * intermediate tensors are then incomplete for observers, and no op runs alone
+                     */
+    bool bn_frozen; /* of the passes: programs are created for one of the two */
     const struct xt_backend *backend; /* NULL: the device's own; for tests, backend.h */
     const char *learn_from; /* the ops described before the first of this name, or within a layer of
                                this name, are frozen; NULL: none. Outlives the building */
 };
 
-/* Part of an op in a segment (slices.h): of a norm its sums, then what goes by them. */
+/* Part of an op in a segment (slices.h): of a norm the sums, then the part that uses them. */
 struct xt_piece {
     struct xt_op *op;
     bool second; /* the op's last one */
@@ -156,10 +156,10 @@ struct xt_piece {
 };
 
 struct xt_slices {
-    int workers;        /* 0: passes go op by op */
+    int workers;        /* 0: passes run op by op */
     int samples;        /* of a slice */
     int worker_samples; /* of a worker; the last one may have fewer */
-    bool even;          /* workers have about as many samples as each other */
+    bool even;          /* workers have about the same number of samples */
     int segments[2];    /* forward, backward */
     size_t count[2];
     struct xt_piece pieces[2][2 * XT_OPS_MAX];
@@ -179,12 +179,12 @@ struct xt_graph {
     struct xt_tensor *logits;
     bool describing_frozen;
     int next_param;          /* where an existing params is walked */
-    bool params_declared;    /* all are there: ops find theirs by name */
+    bool params_declared;    /* all are declared: ops find theirs by name */
     uint64_t params_version; /* that the working copies hold */
     bool planned;
     struct xt_slices slices;
 
-    /* Memory, laid out by the plan and taken by the build. */
+    /* Memory, planned by xt_graph_plan and allocated by xt_graph_build. */
     struct xt_plan plan; /* of the arena */
     struct xt_device_memory arena[XT_PLAN_SEGMENTS_MAX];
     struct xt_buffer *scratchpad; /* of oneDNN's primitives */
@@ -192,35 +192,34 @@ struct xt_graph {
         *lower_bound_grad[2];   /* output's and input's, for convolutions by slices alone */
     size_t loop_scratch_floats; /* a thread's */
     float *loop_scratch;        /* [threads][loop_scratch_floats] */
-    struct xt_pinned *pinned;   /* what ops have asked for on the host */
+    struct xt_pinned *pinned;   /* the host memory requested by ops */
     size_t pinned_count, pinned_capacity;
-    size_t pinned_bytes;             /* with as much behind it on an XPU */
-    struct xt_device_memory staging; /* where the host makes weights, one op's at a time */
+    size_t pinned_bytes;             /* followed by as much on an XPU */
+    struct xt_device_memory staging; /* where the host prepares weights, one op's at a time */
     size_t staging_floats;
     struct xt_device_memory scales; /* int8: of each tensor, by its index */
     size_t scale_at[XT_TENSORS_MAX];
-    /* The running statistics of programs: all of them are moved on at once. Each has the layout of
-     * the parameters' statistics. */
+    /* The running statistics of programs, all updated at once. Each array has the layout of the
+     * parameters' statistics. */
     bool moves_statistics;
     /* running += part * (gain * batch_stats - running) */
     struct xt_device_memory batch_stats, part, gain;
     struct xt_program statistics;
-    /* Where the device has memory of its own: the logits down, their gradient up. */
+    /* On a device with its own memory: the logits down, their gradient up. */
     struct xt_device_memory host_logits, host_logits_grad;
     struct xt_program transfer;
 
     struct xt_graph_pass pass;
-    struct xt_graph_watch watch;              /* zeroed: nobody */
-    const struct xt_graph_communicator *team; /* NULL: this process trains alone */
-    struct xt_recording
-        *recording; /* where passes note what convolutions write (ranges.h); NULL: nowhere */
+    struct xt_graph_watch watch;                      /* zeroed: nobody */
+    const struct xt_graph_communicator *communicator; /* NULL: a single process */
+    struct xt_recording *recording; /* records the outputs of convolutions (ranges.h); NULL: off */
     bool profile;
     double refresh_seconds; /* spent on the working copies of the weights, as xt_op's seconds */
 };
 
-/* ---- describing; each function appends one op and gives its outputs ---- */
+/* ---- describing; each function appends one op and returns its outputs ---- */
 
-/* What a network reads of a byte v: (v - mean) * scale, of each channel in the batch slot's order.
+/* The normalisation of a byte v: (v - mean) * scale, per channel in the batch slot's order.
  */
 struct xt_normalise {
     float mean[3], scale[3];
@@ -254,7 +253,7 @@ struct xt_conv_spec {
     int groups; /* 0 counts as 1; weights are [channels][in / groups][kernel_h][kernel_w] */
     bool bias;
     bool relu;
-    const char *why_f32; /* why it stays float32 whatever the graph's type; NULL: it does not */
+    const char *why_f32; /* why it stays float32 in a graph of any type; NULL: it does not */
     struct xt_channel_map out;
     struct xt_channel_map in;
     const struct xt_conv_params *params; /* declared ahead; NULL: added with the op */
@@ -266,10 +265,10 @@ struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
 struct xt_norm_params {
     int scale, shift, mean, var;
 };
-/* Batch normalisation (Ioffe & Szegedy 2015; the running variance is unbiased),
- * then the residual, ReLU and the pools that read it. In a fused graph the convolution before takes
- * its scale and shift into weights and bias, adds the residual in its place and applies the ReLU;
- * pools stay ops of their own. */
+/* Batch normalisation (Ioffe & Szegedy 2015; the running variance is unbiased), then the residual,
+ * ReLU and the pools that read it. In a fused graph the preceding convolution folds its scale and
+ * shift into weights and bias, adds the residual and applies the ReLU; pools stay ops of their
+ * own. */
 struct xt_norm_spec {
     const char *name; /* NAME.weight, .bias, .running_mean, .running_var, .num_batches_tracked */
     double eps;       /* 0: XT_BN_EPS */
@@ -308,14 +307,14 @@ struct xt_tensor *xt_graph_shuffle(struct xt_graph *graph, struct xt_tensor *in,
 /* The output's axis i is the input's axis from[i]. */
 struct xt_tensor *xt_graph_transpose(struct xt_graph *graph, struct xt_tensor *in,
                                      const enum xt_axis from[XT_AXES], const char *name);
-/* The elements of each sample in the same order, h, w, c: no memory of its own, as a rule. */
+/* The elements of each sample in the same order, h, w, c: usually a view. */
 struct xt_tensor *xt_graph_reshape(struct xt_graph *graph, struct xt_tensor *in, int h, int w,
                                    int c, const char *name);
-/* The same in another floating-point type; the tensor itself where it has that. */
+/* The same in another floating-point type; the tensor itself if it already has it. */
 struct xt_tensor *xt_graph_cast(struct xt_graph *graph, struct xt_tensor *in, enum xt_dtype dtype,
                                 const char *name);
 
-/* A parameter of the network's own, the same for all samples: what reads it says so. */
+/* A parameter of the network's own, the same for all samples. */
 struct xt_parameter_spec {
     const char *name; /* the parameter's */
     int h, w, c;
@@ -324,11 +323,11 @@ struct xt_parameter_spec {
     const int *declared; /* its index in params, ahead of the op; NULL: added with it */
 };
 struct xt_tensor *xt_graph_parameter(struct xt_graph *graph, const struct xt_parameter_spec *spec);
-/* A tensor of a parameter among them is there for each sample. */
+/* A parameter's tensor among them is repeated for each sample. */
 struct xt_tensor *xt_graph_concat(struct xt_graph *graph, struct xt_tensor *const *in, int count,
                                   enum xt_axis axis, const char *name);
 
-/* The same tensor, for more readers than its own op takes gradients of: they are added up here. In
+/* The same tensor, for more readers than its op accepts gradients from: they are summed here. In
  * inference the tensor itself. */
 struct xt_tensor *xt_graph_fan_out(struct xt_graph *graph, struct xt_tensor *in, const char *name);
 
@@ -362,16 +361,16 @@ struct xt_layer_norm_spec {
 struct xt_tensor *xt_graph_layer_norm(struct xt_graph *graph, struct xt_tensor *in,
                                       const struct xt_layer_norm_spec *spec);
 
-/* A window that reaches beyond the image goes by what is there. */
+/* Windows are clipped to the image. */
 struct xt_pool_spec {
     const char *name;
     bool average; /* max else */
     int kernel_h, kernel_w;
     int stride_h, stride_w; /* 0: the kernel's */
     int pad_top, pad_left, pad_bottom, pad_right;
-    bool ceil_mode; /* as PyTorch: a window may begin in the padding before the image alone */
+    bool ceil_mode; /* as PyTorch: a window may begin only in the image or the padding before it */
     bool count_include_pad; /* average: padding counts in the divisor */
-    bool f32;               /* average: the output is float32 whatever the graph's type */
+    bool f32;               /* average: the output is float32 in a graph of any type */
 };
 struct xt_tensor *xt_graph_window_pool(struct xt_graph *graph, struct xt_tensor *in,
                                        const struct xt_pool_spec *spec);
@@ -379,8 +378,8 @@ struct xt_tensor *xt_graph_window_pool(struct xt_graph *graph, struct xt_tensor 
 /* In training a sample is dropped whole with the probability p, the others are scaled up. */
 struct xt_tensor *xt_graph_drop_path(struct xt_graph *graph, struct xt_tensor *in, float p,
                                      const char *name);
-/* In place where nobody else needs what is there; each element is dropped with the probability p
- * (0: the pass's), the others are scaled up. */
+/* In place if the input has no other reader; each element is dropped with the probability p (0: the
+ * pass's), the others are scaled up. */
 struct xt_tensor *xt_graph_dropout(struct xt_graph *graph, struct xt_tensor *in, float p,
                                    const char *name);
 

@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 
-/* More than any network has; a file that says more is lying. */
+/* More than any network has; a file with more is invalid. */
 enum { NODES_MAX = 16384, INPUTS_MAX = 256 };
 #define ELEMENTS_MAX ((int64_t)1 << 31) /* of a sample's value, of a parameter */
 
@@ -517,7 +517,7 @@ struct xt_value *xt_net_relu(struct xt_net *net, struct xt_value *in)
     return xt_net_activation(net, in, (struct xt_activation){.kind = XT_ACT_RELU}, NULL);
 }
 
-/* 0: the two do not fit. */
+/* 0: incompatible. */
 static int broadcast(int a, int b)
 {
     if (a == b || b == 1)

@@ -1,17 +1,16 @@
-/* A network as data: what it is, without a device, memory or batch. How it runs is the graph's
- * (graph.h), to which fuse.h lowers it.
+/* A network as data, without a device, memory or batch. It runs as a graph (graph.h), to which
+ * fuse.h lowers it.
  *
- * A net is a list of nodes on values, appended by the functions here in an order in which each
- * value is there before it is read. Each node is one operation by itself and has one output; a
- * value may have any number of readers. Parameters are declared with their nodes: the order of the
- * nodes is the order of the parameters in a file.
+ * A net is a list of nodes on values, appended by the functions here in topological order. Each
+ * node is one operation and has one output; a value may have any number of readers. Parameters are
+ * declared with their nodes: the order of the nodes is the order of the parameters in a file.
  *
  * A value is one sample's [h][w][c]: an image; a vector as [1][1][c], tokens as [1][tokens][c], the
  * heads of an attention as [heads][tokens][c]. The batch is implied, but for parameters' values,
  * which are the same for all samples. Elements lie as h, w, c.
  *
- * The first failure stays in the net: functions give NULL then, and take it, so that a network's
- * text reads without checks. xt_net_finish returns it.
+ * The first error is stored in the net: functions then return NULL, and accept it, so networks are
+ * described without checks. xt_net_finish returns it.
  */
 #ifndef XT_ENGINE_NET_H
 #define XT_ENGINE_NET_H
@@ -57,15 +56,16 @@ struct xt_value {
     int index; /* in the net */
     int h, w, c;
     bool of_parameter;  /* the same for all samples */
-    int readers;        /* how often it is read; the net's output counts as none */
-    struct xt_node *of; /* the node that makes it */
+    int readers;        /* number of reads; the net's output does not count */
+    struct xt_node *of; /* the node that computes it */
 };
 size_t xt_value_count(const struct xt_value *value); /* elements of a sample */
 
-/* ---- what each kind says of itself; names are those of PyTorch's parameters ----
+/* ---- attributes of each kind; names are those of PyTorch's parameters ----
  *
- * `name` is the layer's: parameters are NAME.weight, NAME.bias and so on. NULL, of a node without
- * parameters: it gets a name by its kind and number. */
+ * `name` is the layer's: parameters are NAME.weight, NAME.bias and so on. NULL, if the node has no
+ * parameters: it is named by its kind and number.
+ */
 
 struct xt_net_conv {
     const char *name;
@@ -101,8 +101,8 @@ struct xt_net_pool {
     int kernel[2];
     int stride[2]; /* 0: the kernel's */
     int pad[XT_SIDES];
-    bool ceil_mode;         /* as PyTorch: a window may begin in the padding on the left alone */
-    bool count_include_pad; /* average: what is padded counts in the divisor */
+    bool ceil_mode; /* as PyTorch: a window may begin only in the image or the left padding */
+    bool count_include_pad; /* average: padding counts in the divisor */
 };
 
 struct xt_net_slice {
@@ -133,7 +133,7 @@ struct xt_net_context {
 
 struct xt_net_dropout {
     const char *name;
-    float p; /* of being dropped; 0: the run's */
+    float p; /* of dropping; 0: the run's */
 };
 
 struct xt_net_reshape {
@@ -151,7 +151,7 @@ struct xt_net_param {
     enum xt_param_role role;
     int ndims, dims[4]; /* as in a file */
     struct xt_init init;
-    float *initial; /* what it begins as whatever the rule, row-major; NULL: nothing given; owned */
+    float *initial; /* initial value, overrides the rule, row-major; NULL: not given; owned */
 };
 
 enum { XT_NODE_PARAMS_MAX = 5, XT_NODE_NAME_MAX = XT_PARAM_NAME_MAX };
@@ -167,7 +167,7 @@ struct xt_node {
     int input_count;
     struct xt_value *output;
     int params[XT_NODE_PARAMS_MAX]; /* indices in the net's */
-    union {                         /* by the kind; names in it are not to be used */
+    union {                         /* selected by kind; ignore the names in it */
         struct xt_net_conv conv;
         struct xt_net_linear linear;
         struct xt_net_norm norm; /* both norms */
@@ -194,15 +194,15 @@ struct xt_net {
     struct xt_value *output; /* the logits */
 };
 
-/* NULL where there is no memory. */
+/* NULL if out of memory. */
 struct xt_net *xt_net_create(struct xt_err *err);
 void xt_net_destroy(struct xt_net *net); /* NULL: nothing */
 
 bool xt_net_fails(const struct xt_net *net);
-/* Keeps the failure, and gives NULL. */
+/* Stores the error, and returns NULL. */
 void *xt_net_refuse(struct xt_net *net, enum xt_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The value is the network's output; the first failure, if there was one. */
+/* Sets the network's output; returns the first error, if any. */
 enum xt_status xt_net_finish(struct xt_net *net, struct xt_value *output, struct xt_err *err);
 
 /* ---- describing ---- */
@@ -220,7 +220,7 @@ struct xt_value *xt_net_layer_norm(struct xt_net *net, struct xt_value *in,
 struct xt_value *xt_net_activation(struct xt_net *net, struct xt_value *in,
                                    struct xt_activation activation, const char *name);
 struct xt_value *xt_net_relu(struct xt_net *net, struct xt_value *in);
-/* Each axis of both is as long, or 1 in one of them. */
+/* Each axis has the same length in both, or 1 in one of them. */
 struct xt_value *xt_net_add(struct xt_net *net, struct xt_value *a, struct xt_value *b,
                             const char *name);
 struct xt_value *xt_net_mul(struct xt_net *net, struct xt_value *a, struct xt_value *b,
@@ -236,12 +236,12 @@ struct xt_value *xt_net_max_pool(struct xt_net *net, struct xt_value *in,
                                  const struct xt_net_pool *spec);
 struct xt_value *xt_net_avg_pool(struct xt_net *net, struct xt_value *in,
                                  const struct xt_net_pool *spec);
-/* Over the whole image: a pool whose window it is. */
+/* A pool whose window is the whole image. */
 struct xt_value *xt_net_global_max_pool(struct xt_net *net, struct xt_value *in, const char *name);
 struct xt_value *xt_net_global_avg_pool(struct xt_net *net, struct xt_value *in, const char *name);
 struct xt_value *xt_net_dropout(struct xt_net *net, struct xt_value *in,
                                 const struct xt_net_dropout *spec);
-/* Stochastic depth (Huang et al. 2016): a sample is dropped whole, the others are scaled up. */
+/* Stochastic depth (Huang et al. 2016): whole samples are dropped, the others are scaled up. */
 struct xt_value *xt_net_drop_path(struct xt_net *net, struct xt_value *in,
                                   const struct xt_net_dropout *spec);
 /* [h][rows][inner] by [h][inner][columns] gives [h][rows][columns], for each h. */
@@ -258,14 +258,14 @@ struct xt_value *xt_net_flatten(struct xt_net *net, struct xt_value *in, const c
 struct xt_value *xt_net_context(struct xt_net *net, struct xt_value *const *in, int count,
                                 const struct xt_net_context *spec);
 
-/* What the parameter begins as, [dims] row-major, copied. */
+/* The parameter's initial value, [dims] row-major, copied. */
 enum xt_status xt_net_param_set(struct xt_net *net, int param, const float *values,
                                 struct xt_err *err);
 
 /* ---- walking ---- */
 
 const char *xt_node_kind_name(enum xt_node_kind kind); /* "convolution" */
-/* The i-th node that reads the value, in their order, once for each time it does; NULL: no more. */
+/* The i-th reader of the value in node order, once per read; NULL: no more. */
 struct xt_node *xt_net_reader(const struct xt_net *net, const struct xt_value *value, int i);
 /* The parameter of that name; -1: there is none. */
 int xt_net_find_param(const struct xt_net *net, const char *name);

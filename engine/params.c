@@ -59,8 +59,8 @@ static size_t param_floats(const struct xt_param *param)
     return (floats + 15) / 16 * 16;
 }
 
-/* Weights lie before all others: what is updated alike lies side by side, and an XPU updates a
- * segment at once. */
+/* Weights come first: parameters with the same update rule are adjacent, and an XPU updates them at
+ * once. */
 void xt_params_lay_out(struct xt_params *params)
 {
     size_t values = 0;
@@ -130,7 +130,7 @@ enum xt_status xt_params_allocate(struct xt_params *params, bool gradients, stru
     return status;
 }
 
-/* Where the device reaches the host's memory it works on the host's array. */
+/* A device that can access host memory uses the host's array. */
 static enum xt_status place_array(struct xt_device *device, float *host, size_t floats,
                                   const char *what, struct xt_device_memory *out,
                                   struct xt_err *err)
@@ -284,7 +284,7 @@ static float *view_data(const struct xt_param *param, const struct xt_params_vie
     return (xt_param_is_statistic(param) ? view->stats : view->values) + param->offset;
 }
 
-/* The part as a plain tensor to the arena's format, or back. */
+/* Converts the part between row-major and the arena's format. */
 static enum xt_status reformat(const struct xt_param *param, struct xt_device *device,
                                const float *from, float *to, bool to_arena, struct xt_err *err)
 {
@@ -369,7 +369,7 @@ static float deviation_of(const struct xt_param *param)
     return sqrtf(2.0f / (float)(dims[0] * dims[2] * dims[3]));
 }
 
-/* The rule, where it goes by the role. */
+/* The rule, or its default for the role. */
 static struct xt_init init_of(const struct xt_param *param, float bias)
 {
     bool is_1 = param->role == XT_PARAM_BN_SCALE || param->role == XT_PARAM_BN_VAR;
@@ -380,9 +380,9 @@ static struct xt_init init_of(const struct xt_param *param, float bias)
     return (struct xt_init){XT_INIT_CONSTANT, param->role == XT_PARAM_BIAS ? bias : is_1};
 }
 
-/* Each number has its own place in the parameter's sequence of draws, so the threads may share them
- * out. */
-static void fill_plain(const struct xt_param *param, uint64_t seed, float bias, float *reference)
+/* Each number has its own index in the parameter's random sequence, so threads can divide them. */
+static void fill_row_major(const struct xt_param *param, uint64_t seed, float bias,
+                           float *reference)
 {
     size_t count = product(param->file_dims, param->ndims);
     const struct xt_rng begin = xt_rng_begin(seed, hash_name(param->name));
@@ -412,7 +412,7 @@ enum xt_status xt_params_initialise(struct xt_params *params, struct xt_device *
         status = xt_mem_aligned(&reference, product(param->file_dims, param->ndims),
                                 sizeof *reference, param->name, err);
         if (!status) {
-            fill_plain(param, seed, bias, reference);
+            fill_row_major(param, seed, bias, reference);
             status = xt_params_import(param, device, &view, reference, err);
         }
         free(reference);

@@ -1,9 +1,9 @@
 /* A network's parameters and running statistics: one float32 arena each for values, gradients and
  * statistics.
  *
- * Files hold the published names, shapes and order; the arena may hold a tensor otherwise: in the
- * memory format that the weight gradient has, or as part of a file's tensor (some of its rows or
- * columns). import and export translate. Not thread-safe.
+ * Files hold the published names, shapes and order; the arena may hold a tensor in the weight
+ * gradient's memory format, or only a part of a file's tensor (some rows or columns). import and
+ * export convert. Not thread-safe.
  */
 #ifndef XT_ENGINE_PARAMS_H
 #define XT_ENGINE_PARAMS_H
@@ -17,7 +17,7 @@
 
 enum { XT_PARAM_NAME_MAX = 96, XT_PARAMS_MAX = 2048 };
 
-/* `value_floats` is a multiple of this: sums over the arena can be taken in equal parts. */
+/* `value_floats` is a multiple of this: sums over the arena can be split into equal parts. */
 enum { XT_PARAMS_CHUNK = 4096 };
 
 enum xt_param_role {
@@ -31,10 +31,10 @@ enum xt_param_role {
     XT_PARAM_OTHER,    /* a network's own: a class token, a position embedding, a layer scale */
 };
 
-/* What a parameter begins as. */
+/* Initial values of a parameter. */
 enum xt_init_rule {
     XT_INIT_BY_ROLE,
-    XT_INIT_UNIFORM, /* up to `value` on both sides of 0 */
+    XT_INIT_UNIFORM, /* in [-value, value] */
     XT_INIT_NORMAL,  /* with the standard deviation `value` */
     XT_INIT_CONSTANT,
 };
@@ -52,18 +52,18 @@ struct xt_param {
     int file_ndims;   /* 0: the same as ndims */
     int *rows;    /* [dims[0]] index along the file tensor's axis 0; NULL: all, in order; owned */
     int *columns; /* [dims[1]] the same along axis 1; owned */
-    bool frozen;  /* keeps its value while the others learn */
+    bool frozen;  /* its value does not change in training */
     struct xt_init init;
-    dnnl_memory_desc_t md; /* the arena's format; NULL: plain, row-major; owned */
+    dnnl_memory_desc_t md; /* the arena's format; NULL: row-major; owned */
     size_t offset;         /* floats, in its arena, a multiple of 16 */
     size_t floats;         /* in its arena, padding of the format included */
 };
 
-/* The same arrays where the device's passes and updates work on them. On an XPU those on the host
- * follow when they are asked for; on the CPU they are the host's own. */
+/* The same arrays on the device. On an XPU the host's copies are updated on request; on the CPU
+ * they are the host's own. */
 struct xt_params_on_device {
     struct xt_device_memory values, grads, stats;
-    bool is_newer;   /* than the host's values and statistics */
+    bool is_newer;   /* the device's values are newer than the host's */
     uint64_t pushed; /* version that the device has */
 };
 
@@ -75,7 +75,7 @@ struct xt_params {
     float *stats; /* running means and variances */
     size_t value_floats;
     size_t stat_floats;
-    uint64_t version; /* goes up with every change to the values: working copies follow it */
+    uint64_t version; /* incremented with every change to the values; working copies follow it */
     int64_t batches_tracked;
     bool frozen_at_init; /* read from weights whose running means are 0 and variances 1 (bn auto) */
     struct xt_params_on_device device; /* once placed */
@@ -84,41 +84,41 @@ struct xt_params {
 bool xt_param_is_statistic(const struct xt_param *param);
 
 /* Adds a parameter (the graph's builder does); returns its index, or -1 with err set. file_dims as
- * dims, rows and columns NULL as a rule. rows and columns are copied. */
+ * dims, rows and columns usually NULL. rows and columns are copied. */
 int xt_params_add(struct xt_params *params, const struct xt_param *param, struct xt_err *err);
 
-/* Lays out the arenas, once every md is known: value_floats and stat_floats say what they take. */
+/* Lays out the arenas, once every md is known: sets value_floats and stat_floats. */
 void xt_params_lay_out(struct xt_params *params);
 /* Lays them out and allocates them. */
 enum xt_status xt_params_allocate(struct xt_params *params, bool gradients, struct xt_err *err);
 void xt_params_clear(struct xt_params *params);
-/* A number of where each parameter lies in its arena and in which format, which depends on the CPU
- * and on oneDNN's version: arrays of two processes can be added up where it is the same. */
+/* A hash of each parameter's offset and format in the arena, which depend on the CPU and on
+ * oneDNN's version: arrays of two processes can be summed if it is equal. */
 uint64_t xt_params_layout(const struct xt_params *params);
 
-/* Memory on the device, once; with gradients, also later. */
+/* Allocates memory on the device, once; gradients may be added later. */
 enum xt_status xt_params_place(struct xt_params *params, struct xt_device *device, bool gradients,
                                struct xt_err *err);
-/* Brings what changed on the host (its version went up) to the device, and the other way round. On
- * the CPU nothing. Whoever changes values there says so with xt_params_changed_on_device. */
+/* Uploads what changed on the host (by version), and downloads. A no-op on the CPU. Code that
+ * changes values on the device calls xt_params_changed_on_device. */
 enum xt_status xt_params_push(struct xt_params *params, struct xt_err *err);
 enum xt_status xt_params_pull(struct xt_params *params, struct xt_err *err);
 void xt_params_changed_on_device(struct xt_params *params);
-/* The gradients to `grads` on the host, which is allocated where it is NULL. */
+/* Downloads the gradients to `grads` on the host, which is allocated if NULL. */
 enum xt_status xt_params_pull_grads(struct xt_params *params, struct xt_err *err);
 
 /* The parameter's data: its value, or its statistic. NULL for XT_PARAM_BN_COUNT. */
 float *xt_params_value(struct xt_params *params, const struct xt_param *param);
 float *xt_params_grad(struct xt_params *params, const struct xt_param *param);
 
-/* Which array of the parameters a transfer is about: values and statistics, gradients, or an array
- * of the caller's in the layout of `values` (optimizer state). */
+/* The array of the parameters to transfer: values and statistics, gradients, or an array of the
+ * caller's in the layout of `values` (optimizer state). */
 struct xt_params_view {
     float *values;
-    float *stats; /* NULL: trained parameters alone */
+    float *stats; /* NULL: trained parameters only */
 };
 
-/* Copies between the arena and a plain tensor of the file's shape (only the part's own rows and
+/* Copies between the arena and a row-major tensor of the file's shape (only the part's own rows and
  * columns are touched). */
 enum xt_status xt_params_import(const struct xt_param *param, struct xt_device *device,
                                 const struct xt_params_view *view, const float *reference,
@@ -127,8 +127,8 @@ enum xt_status xt_params_export(const struct xt_param *param, struct xt_device *
                                 const struct xt_params_view *view, float *reference,
                                 struct xt_err *err);
 
-/* Kaiming normal with fan-out for weights, `bias` for biases, BN 1 and 0, statistics 0 and 1, other
- * where the parameter says so; from seed and the tensor's name alone. He et al. 2015. */
+/* Kaiming normal with fan-out for weights, `bias` for biases, BN 1 and 0, statistics 0 and 1, or
+ * the parameter's own rule; determined by seed and the tensor's name. He et al. 2015. */
 enum xt_status xt_params_initialise(struct xt_params *params, struct xt_device *device,
                                     uint64_t seed, float bias, struct xt_err *err);
 

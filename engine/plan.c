@@ -21,7 +21,7 @@ static int larger_first(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* What takes most memory for most of the time. */
+/* Largest product of memory and lifetime first. */
 static int most_first(const void *a, const void *b)
 {
     const struct xt_plan_item *x = *(struct xt_plan_item *const *)a;
@@ -67,7 +67,7 @@ static bool meet(const struct xt_plan_item *a, const struct xt_plan_item *b)
     return false;
 }
 
-/* `from`, or the next segment's start where the item would cross it. */
+/* `from`, or the next segment's start if the item would overlap it. */
 static size_t within_segment(const struct row *row, size_t from, size_t bytes)
 {
     size_t next = (from / row->segment + 1) * row->segment;
@@ -93,7 +93,7 @@ static size_t lowest_gap(const struct row *row, size_t index)
     return from;
 }
 
-/* Item `index`, which has a place now, moves to where it belongs among those before it. */
+/* Insertion step: item `index`, now placed, is sorted into those before it. */
 static void sort_in(const struct row *row, size_t index)
 {
     struct xt_plan_item *item = row->items[index];
@@ -140,11 +140,11 @@ static void lay_out(const struct row *row, struct xt_plan_item *items, size_t co
     }
 }
 
-/* In the one order or the other, whichever takes less. */
+/* Tries both orders and uses the smaller result. */
 enum xt_status xt_plan_layout(struct xt_plan_item *items, size_t count, size_t segment_most,
                               struct xt_plan *plan, struct xt_err *err)
 {
-    /* One segment ends where no sum of sizes does. */
+    /* A single segment has no limit. */
     struct row row = {.segment = segment_most ? segment_most / 64 * 64 : SIZE_MAX / 128 * 64};
     enum xt_status status =
         xt_mem_calloc(&row.items, count, sizeof *row.items, "the memory plan", err);

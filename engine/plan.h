@@ -1,5 +1,5 @@
-/* The memory plan of a graph: buffers with lifetimes share an arena, which may be of several
- * segments where a device has a limit for one allocation. Pure arithmetic, no state. */
+/* The memory plan of a graph: buffers with lifetimes share an arena, which may have several
+ * segments if the device limits the size of an allocation. Pure arithmetic, no state. */
 #ifndef XT_ENGINE_PLAN_H
 #define XT_ENGINE_PLAN_H
 
@@ -9,8 +9,8 @@
 
 enum { XT_PLAN_SEGMENTS_MAX = 256 };
 
-/* One buffer: alive from time `first` to time `last`, both included; where `again` is not 0, not
- * between `rest`, at which it is read, and `again`, at which it is written anew. */
+/* One buffer: alive from time `first` to time `last`, both included; if `again` is not 0, except
+ * between `rest`, its last read, and `again`, when it is recomputed. */
 struct xt_plan_item {
     size_t bytes;
     int first;
@@ -27,9 +27,9 @@ struct xt_plan {
     size_t bytes;                               /* of all */
 };
 
-/* Gives each item a place within one segment, so that no two that are alive at the same time
- * overlap (largest first, each at the lowest gap that fits). A segment has at most `segment_most`
- * bytes (0: there is one, of any size), which no item may exceed. */
+/* Places each item within one segment, so that no two with overlapping lifetimes overlap (largest
+ * first, each at the lowest gap that fits). A segment has at most `segment_most` bytes (0: there is
+ * one, of any size), which no item may exceed. */
 enum xt_status xt_plan_layout(struct xt_plan_item *items, size_t count, size_t segment_most,
                               struct xt_plan *plan, struct xt_err *err);
 

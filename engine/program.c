@@ -15,10 +15,10 @@ enum { ARGS_MAX = 16 };
 struct argument {
     int arg;
     struct xt_location place;
-    int floats;          /* laid out as so many float32 numbers; 0: as the primitive says */
-    size_t sample;       /* bytes of one, where a slice's samples are taken; 0: the same for all */
+    int floats;          /* number of float32 values; 0: the primitive's layout */
+    size_t sample;       /* bytes per sample of a slice; 0: the same for all */
     size_t worker;       /* bytes that are each worker's own */
-    dnnl_memory_t given; /* whose memory it is that is bound; NULL: one at `place` */
+    dnnl_memory_t given; /* an existing memory to bind; NULL: one at `place` */
 };
 
 struct xt_step {
@@ -30,12 +30,12 @@ struct xt_step {
     int arg_count;
     bool lower_bound;
     bool lower_bound_alone;
-    int workers;                            /* it is run by slices; 0: whole */
+    int workers;                            /* of a sliced step; 0: whole */
     dnnl_exec_arg_t (*of_worker)[ARGS_MAX]; /* [workers], instead of `bound` */
 };
 
-/* One of these is there. */
-struct xt_made {
+/* Exactly one is set. */
+struct xt_resource {
     dnnl_memory_desc_t md;
     dnnl_primitive_attr_t attr;
     dnnl_primitive_desc_t hint;
@@ -178,7 +178,7 @@ void xt_program_init(struct xt_program *program, struct xt_device *device, const
     snprintf(program->name, sizeof program->name, "%s", name);
 }
 
-/* How many sets of memories it has: none before a step that is run by slices is bound. */
+/* Number of sets of memories: 0 before a sliced step is bound. */
 static int workers_of(const struct xt_step *step)
 {
     return !step->workers ? 1 : step->of_worker ? step->workers : 0;
@@ -202,25 +202,25 @@ static void clear_step(struct xt_step *step)
         xt_dnnl.primitive_desc_destroy(step->pd);
 }
 
-static void clear_made(struct xt_program *program)
+static void clear_resources(struct xt_program *program)
 {
-    for (size_t i = 0; i < program->made_count; i++) {
-        struct xt_made *made = &program->made[i];
-        if (made->md)
-            xt_dnnl.memory_desc_destroy(made->md);
-        if (made->attr)
-            xt_dnnl.primitive_attr_destroy(made->attr);
-        if (made->hint)
-            xt_dnnl.primitive_desc_destroy(made->hint);
+    for (size_t i = 0; i < program->resource_count; i++) {
+        struct xt_resource *resource = &program->resources[i];
+        if (resource->md)
+            xt_dnnl.memory_desc_destroy(resource->md);
+        if (resource->attr)
+            xt_dnnl.primitive_attr_destroy(resource->attr);
+        if (resource->hint)
+            xt_dnnl.primitive_desc_destroy(resource->hint);
     }
-    free(program->made);
-    program->made = NULL;
-    program->made_count = program->made_capacity = 0;
+    free(program->resources);
+    program->resources = NULL;
+    program->resource_count = program->resource_capacity = 0;
 }
 
 void xt_program_clear(struct xt_program *program)
 {
-    clear_made(program);
+    clear_resources(program);
     for (int phase = 0; phase < XT_PHASES; phase++) {
         for (size_t i = 0; i < program->count[phase]; i++)
             clear_step(&program->steps[phase][i]);
@@ -242,43 +242,43 @@ bool xt_program_check(struct xt_program *program, dnnl_status_t status, const ch
 }
 
 /* Room for one more; NULL after a failure. */
-static struct xt_made *add_made(struct xt_program *program)
+static struct xt_resource *add_resource(struct xt_program *program)
 {
     if (xt_program_fails(program) ||
-        xt_mem_grow(&program->made, &program->made_capacity, program->made_count + 1,
-                    sizeof *program->made, program->name, program->err))
+        xt_mem_grow(&program->resources, &program->resource_capacity, program->resource_count + 1,
+                    sizeof *program->resources, program->name, program->err))
         return NULL;
-    struct xt_made *made = &program->made[program->made_count++];
-    *made = (struct xt_made){0};
-    return made;
+    struct xt_resource *resource = &program->resources[program->resource_count++];
+    *resource = (struct xt_resource){0};
+    return resource;
 }
 
 dnnl_memory_desc_t xt_program_layout(struct xt_program *program, const struct xt_operand *operand)
 {
-    struct xt_made *made = add_made(program);
-    if (made)
-        xt_operand_desc(operand, &made->md, program->err);
-    return made ? made->md : NULL;
+    struct xt_resource *resource = add_resource(program);
+    if (resource)
+        xt_operand_desc(operand, &resource->md, program->err);
+    return resource ? resource->md : NULL;
 }
 
 dnnl_memory_desc_t xt_program_layout_as(struct xt_program *program, dnnl_data_type_t dtype,
                                         int ndims, const int64_t *dims, dnnl_format_tag_t format)
 {
-    struct xt_made *made = add_made(program);
+    struct xt_resource *resource = add_resource(program);
     dnnl_dims_t all = {0};
     memcpy(all, dims, (size_t)ndims * sizeof *all);
-    if (made)
-        xt_program_check(program,
-                         xt_dnnl.memory_desc_create_with_tag(&made->md, ndims, all, dtype, format),
-                         "a memory's layout");
-    return made ? made->md : NULL;
+    if (resource)
+        xt_program_check(
+            program, xt_dnnl.memory_desc_create_with_tag(&resource->md, ndims, all, dtype, format),
+            "a memory's layout");
+    return resource ? resource->md : NULL;
 }
 
 void xt_program_keep(struct xt_program *program, dnnl_primitive_desc_t hint)
 {
-    struct xt_made *made = add_made(program);
-    if (made)
-        made->hint = hint;
+    struct xt_resource *resource = add_resource(program);
+    if (resource)
+        resource->hint = hint;
     else if (hint)
         xt_dnnl.primitive_desc_destroy(hint);
 }
@@ -312,10 +312,11 @@ dnnl_primitive_attr_t xt_program_attr(struct xt_program *program,
                                       const struct xt_post_ops *post_ops)
 {
     static const char what[] = "a primitive's attributes";
-    struct xt_made *made = add_made(program);
-    if (!made || !xt_program_check(program, xt_dnnl.primitive_attr_create(&made->attr), what))
+    struct xt_resource *resource = add_resource(program);
+    if (!resource ||
+        !xt_program_check(program, xt_dnnl.primitive_attr_create(&resource->attr), what))
         return NULL;
-    dnnl_primitive_attr_t attr = made->attr;
+    dnnl_primitive_attr_t attr = resource->attr;
     xt_program_check(
         program, xt_dnnl.primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user), what);
     if (post_ops && post_ops->count && !xt_program_fails(program))
@@ -412,7 +413,7 @@ const char xt_what_binary[] = "an operation on two tensors";
 const char xt_what_eltwise[] = "an operation on each element";
 const char xt_what_matmul[] = "a matrix product";
 
-/* `scale`: where the number is that all are multiplied by; NULL: none. */
+/* `scale`: location of the common factor; NULL: none. */
 static void add_reorder(struct xt_program *program, enum xt_phase phase,
                         const_dnnl_memory_desc_t from_md, struct xt_location from,
                         const_dnnl_memory_desc_t to_md, struct xt_location to,
@@ -460,7 +461,7 @@ void xt_program_dequantise(struct xt_program *program, enum xt_phase phase,
 
 enum { OPERANDS_MAX = 3 };
 
-/* What a primitive of up to three operands is described with. */
+/* Layouts of a primitive with up to three operands. */
 struct described {
     dnnl_memory_desc_t md[OPERANDS_MAX];
     dnnl_primitive_attr_t attr;
@@ -519,7 +520,7 @@ void xt_program_eltwise(struct xt_program *program, enum xt_phase phase, dnnl_al
     append(program, phase, &d, xt_what_eltwise, operands, args, 2, NULL);
 }
 
-/* No number is below itself, and what is none is not either. */
+/* x < x is false for every number and for NaN. */
 void xt_program_zero(struct xt_program *program, enum xt_phase phase, const struct xt_operand *to)
 {
     xt_program_binary(program, phase, dnnl_binary_lt, to, to, to, NULL);
@@ -549,7 +550,7 @@ bool xt_program_dropout(struct xt_program *program, enum xt_phase phase,
     return !xt_program_fails(program);
 }
 
-/* oneDNN's algorithms whose gradient follows from what came out have this bit. */
+/* oneDNN's algorithms whose gradient follows from the output have this bit. */
 enum { FROM_DST = dnnl_eltwise_relu_use_dst_for_bwd };
 
 void xt_program_eltwise_backward(struct xt_program *program, dnnl_alg_kind_t alg, float alpha,
@@ -637,7 +638,7 @@ void *xt_program_address(const struct xt_program *program, const struct xt_locat
     return (float *)data + (place->floats_before ? *place->floats_before : 0);
 }
 
-/* oneDNN knows the layout of each argument by now, but for scales. */
+/* oneDNN knows the layout of each argument by now, except of scales. */
 static enum xt_status bind_argument(const struct xt_program *program, struct xt_step *step,
                                     int worker, int index, struct xt_err *err)
 {
@@ -686,18 +687,18 @@ static bool needs_scratchpad(const struct xt_step *step)
     return xt_layout_bytes(xt_layout_of(step->pd, dnnl_query_scratchpad_md, 0)) > 0;
 }
 
-/* Lanes run steps of different ops at the same time, so a worker's part is the same for all. */
+/* Workers run steps of different ops at the same time, so a worker's part is the same for all. */
 static size_t worker_scratchpad(const struct xt_step *step, struct xt_location scratchpad)
 {
     return step->workers ? scratchpad.buffer->bytes / (size_t)step->workers / 64 * 64 : 0;
 }
 
-/* A kernel's compilation is not broken off, but no other is begun. */
+/* A kernel's compilation is not interrupted, but no other is begun. */
 static enum xt_status check_stop(const struct xt_device *device, struct xt_err *err)
 {
     if (!device->compiles)
         return XT_OK;
-    return xt_stop_check(err, "before all kernels were made%s",
+    return xt_stop_check(err, "before all kernels were created%s",
                          device->cache.folder ? "; those that were compiled stay in the cache"
                                               : "");
 }
@@ -714,7 +715,7 @@ static enum xt_status make_step(const struct xt_program *program, struct xt_step
     return status;
 }
 
-enum xt_status xt_program_make(const struct xt_program *program, size_t index, struct xt_err *err)
+enum xt_status xt_program_create(const struct xt_program *program, size_t index, struct xt_err *err)
 {
     int phase = 0;
     while (index >= program->count[phase])
@@ -740,7 +741,7 @@ enum xt_status xt_program_bind(struct xt_program *program, struct xt_location sc
                 return err->status;
             }
         }
-    clear_made(program);
+    clear_resources(program);
     return XT_OK;
 }
 
@@ -771,7 +772,7 @@ enum xt_status xt_program_run(const struct xt_program *program, enum xt_phase ph
     return status;
 }
 
-/* The worker's memories are the only ones that are touched. */
+/* Touches only the worker's memories. */
 static enum xt_status run_slice(const struct xt_program *program, const struct xt_step *step,
                                 int worker, int first, struct xt_err *err)
 {

@@ -1,14 +1,13 @@
-/* What an op runs: lists of oneDNN primitives on a device's memory, described once for every
- * device, made and bound when its memories have addresses, then run in order.
+/* A program: lists of oneDNN primitives on a device's memory, described once for every device,
+ * created and bound when its memories have addresses, then run in order.
  *
- * A program is described through the functions below; each appends one primitive to a phase. What a
- * primitive works on is an operand: a place in device memory and how it is laid out there. The
- * first failure is kept in *err, whoever's it is, and what follows does nothing: a description
- * reads without checks and is asked once, when it is complete. Places must be on the program's own
- * device, which binding checks. Not thread-safe.
+ * A program is described through the functions below; each appends one primitive to a phase. A
+ * primitive's operands are places in device memory with their layouts. The first error is stored in
+ * *err, and later calls do nothing: a description needs no checks but one at its end. Places must
+ * be on the program's own device, which binding checks. Not thread-safe.
  *
- * Two primitives of oneDNN are left out for what they do on an XPU (3.13): `reduction` does not
- * compile on every driver, `sum` ignores its scales.
+ * Two primitives of oneDNN are not used because of their behaviour on an XPU (3.13): `reduction`
+ * does not compile on every driver, `sum` ignores its scales.
  */
 #ifndef XT_ENGINE_PROGRAM_H
 #define XT_ENGINE_PROGRAM_H
@@ -21,7 +20,7 @@
 #include "device/dropout.h"
 #include "engine/tensor.h"
 
-/* BEFORE is run when what it copies has changed: weights, say. */
+/* BEFORE runs when its source, e.g. weights, has changed. */
 enum xt_phase { XT_BEFORE, XT_FORWARD, XT_BACKWARD, XT_PHASES };
 
 /* Memory that has an address by the time of binding: a buffer of a graph's arena, or a memory of
@@ -56,7 +55,7 @@ struct xt_operand xt_operand_matrix(struct xt_location place, dnnl_data_type_t d
                                     size_t columns);
 struct xt_operand xt_operand_matrices(struct xt_location place, dnnl_data_type_t dtype,
                                       size_t count, size_t rows, size_t columns);
-/* A matrix on its side, and one float32 number for all elements of so many dimensions. */
+/* A transposed matrix, and one float32 number broadcast over N dimensions. */
 struct xt_operand xt_operand_transposed(struct xt_operand matrix);
 struct xt_operand xt_operand_scalar(struct xt_location place, int ndims);
 
@@ -64,18 +63,18 @@ struct xt_operand xt_operand_scalar(struct xt_location place, int ndims);
 enum xt_status xt_operand_desc(const struct xt_operand *operand, dnnl_memory_desc_t *out,
                                struct xt_err *err);
 
-/* What is done to a result before it is written. */
+/* Post-ops, applied to a result before it is written. */
 enum xt_post_kind { XT_POST_ELTWISE, XT_POST_BINARY, XT_POST_SUM };
 struct xt_post {
     enum xt_post_kind kind;
     dnnl_alg_kind_t alg;    /* ELTWISE: of x, with alpha and beta; BINARY: x alg with; SUM: none */
-    float alpha, beta;      /* SUM: what is there counts alpha times */
-    dnnl_data_type_t dtype; /* SUM: what is there is of this type; undefined: the result's own */
+    float alpha, beta;      /* SUM: factor of the destination */
+    dnnl_data_type_t dtype; /* SUM: the destination's type; undefined: the result's own */
     struct xt_operand with;
 };
 struct xt_post xt_then(dnnl_alg_kind_t alg, float alpha, float beta);
 struct xt_post xt_then_with(dnnl_alg_kind_t alg, struct xt_operand with);
-struct xt_post xt_then_sum(void); /* added to what is there */
+struct xt_post xt_then_sum(void); /* added to the destination */
 enum { XT_POSTS_MAX = 8 };
 struct xt_post_ops {
     int count;
@@ -83,21 +82,21 @@ struct xt_post_ops {
 };
 
 struct xt_step;
-struct xt_made;
+struct xt_resource;
 
 struct xt_program {
     struct xt_device *device;
-    struct xt_err *err; /* of describing: the first failure */
+    struct xt_err *err; /* the first error of describing */
     char name[64];      /* of the op, in errors */
     struct xt_step *steps[XT_PHASES];
     size_t count[XT_PHASES];
     size_t capacity[XT_PHASES];
-    size_t scratchpad_bytes; /* that its largest primitive needs */
-    struct xt_made *made;    /* layouts and attributes, kept until it is bound */
-    size_t made_count, made_capacity;
+    size_t scratchpad_bytes;       /* of its largest primitive */
+    struct xt_resource *resources; /* layouts and attributes, until it is bound */
+    size_t resource_count, resource_capacity;
 };
 
-/* *err is XT_OK so far, or all that follows does nothing; it outlives the describing. */
+/* If *err is not XT_OK, later calls do nothing; it outlives the describing. */
 void xt_program_init(struct xt_program *program, struct xt_device *device, const char *name,
                      struct xt_err *err);
 void xt_program_clear(struct xt_program *program);
@@ -105,17 +104,17 @@ void xt_program_clear(struct xt_program *program);
 /* ---- a primitive by hand: its parts, then xt_program_add and its arguments ---- */
 
 bool xt_program_fails(const struct xt_program *program);
-/* Keeps the failure of one of oneDNN's functions; true where all is well. */
+/* Stores the error of a oneDNN function; true on success. */
 bool xt_program_check(struct xt_program *program, dnnl_status_t status, const char *what);
-/* The program's own, as long as it is described; NULL after a failure. */
+/* Owned by the program until it is bound; NULL after a failure. */
 dnnl_memory_desc_t xt_program_layout(struct xt_program *program, const struct xt_operand *operand);
-/* In one of oneDNN's formats; dnnl_format_tag_any: in whatever the primitive likes best. */
+/* In one of oneDNN's formats; dnnl_format_tag_any: the primitive's preferred format. */
 dnnl_memory_desc_t xt_program_layout_as(struct xt_program *program, dnnl_data_type_t dtype,
                                         int ndims, const int64_t *dims, dnnl_format_tag_t format);
 /* Scratchpad by the user, and the post_ops (NULL: none). */
 dnnl_primitive_attr_t xt_program_attr(struct xt_program *program,
                                       const struct xt_post_ops *post_ops);
-/* A descriptor that others are made with is the program's from now on. */
+/* Passes ownership of a descriptor that is a hint for others to the program. */
 void xt_program_keep(struct xt_program *program, dnnl_primitive_desc_t hint);
 
 /* Appends a primitive whose descriptor the caller made (taken over, also on failure); its arguments
@@ -124,17 +123,17 @@ void xt_program_keep(struct xt_program *program, dnnl_primitive_desc_t hint);
 struct xt_step *xt_program_add(struct xt_program *program, enum xt_phase phase,
                                dnnl_primitive_desc_t pd, const char *what);
 void xt_step_arg(struct xt_step *step, int arg, struct xt_location place);
-/* The same of a step that is run by slices, whose samples are of so many bytes. */
+/* The same for a step that is run by slices, with the bytes per sample. */
 void xt_step_arg_samples(struct xt_step *step, int arg, struct xt_location place, size_t sample);
-/* What the argument's numbers are multiplied by: `count` float32 numbers, as its mask says. */
+/* Scales of the argument: `count` float32 numbers, by its mask. */
 void xt_step_scales(struct xt_step *step, int arg, struct xt_location place, int count);
 void xt_step_post_args(struct xt_step *step, const struct xt_post_ops *post_ops);
-/* The step is part of what xt_program_run_lower_bound runs; and of nothing else. */
+/* The step is run only by xt_program_run_lower_bound. */
 void xt_step_is_lower_bound(struct xt_step *step);
 void xt_step_is_lower_bound_alone(struct xt_step *step);
 
-/* The step is of a slice's samples, run by xt_program_run_slice alone, by so many workers at a
- * time. Its descriptor was made for one thread. */
+/* The step processes a slice's samples, run only by xt_program_run_slice, by up to `workers`
+ * workers at a time. Its descriptor was created for one thread. */
 void xt_step_by_slices(struct xt_program *program, struct xt_step *step, int workers);
 
 /* The layout that a descriptor gives one of its arguments; NULL for no descriptor. */
@@ -143,7 +142,7 @@ size_t xt_layout_bytes(const_dnnl_memory_desc_t md); /* 0 for NULL */
 
 /* ---- common primitives; `post_ops` may be NULL ---- */
 
-/* What xt_program_reorder and xt_program_dequantise are called. */
+/* The name of xt_program_reorder's and xt_program_dequantise's steps. */
 extern const char xt_what_change[];
 extern const char xt_what_binary[];
 extern const char xt_what_eltwise[];
@@ -155,7 +154,7 @@ void xt_program_reorder(struct xt_program *program, enum xt_phase phase,
 void xt_program_reorder_md(struct xt_program *program, enum xt_phase phase,
                            const_dnnl_memory_desc_t from_md, struct xt_location from,
                            const_dnnl_memory_desc_t to_md, struct xt_location to, const char *what);
-/* int8 as the float32 numbers that it stands for: times the number at `scale`. */
+/* int8 to the float32 numbers it represents: times the number at `scale`. */
 void xt_program_dequantise(struct xt_program *program, enum xt_phase phase,
                            const struct xt_operand *from, struct xt_location scale,
                            const struct xt_operand *to);
@@ -166,20 +165,20 @@ void xt_program_binary(struct xt_program *program, enum xt_phase phase, dnnl_alg
 void xt_program_eltwise(struct xt_program *program, enum xt_phase phase, dnnl_alg_kind_t alg,
                         float alpha, float beta, const struct xt_operand *from,
                         const struct xt_operand *to);
-/* Zeros, whatever is there. */
+/* Writes zeros, whatever the memory holds. */
 void xt_program_zero(struct xt_program *program, enum xt_phase phase, const struct xt_operand *to);
-/* Dropout in place, of a dense matrix, with these numbers (they outlive the program). False where
- * oneDNN has no kernel for it, and after a failure; nothing is added then. */
+/* Dropout in place, of a dense matrix, with these numbers (they outlive the program). False, adding
+ * nothing, if oneDNN has no kernel for it, and after a failure. */
 bool xt_program_dropout(struct xt_program *program, enum xt_phase phase,
                         const struct xt_operand *data, const struct xt_device_dropout *numbers);
 /* The gradient before an element-wise function from the one behind it (they may be one memory);
- * `data` is what went in, or what came out: of a ReLU, and of the algorithms that say so. */
+ * `data` is its input, or its output for ReLU and the algorithms with `use_dst`. */
 void xt_program_eltwise_backward(struct xt_program *program, dnnl_alg_kind_t alg, float alpha,
                                  float beta, const struct xt_operand *data,
                                  const struct xt_operand *behind, const struct xt_operand *before,
                                  const char *what);
-/* No post is BINARY: oneDNN passes that operand of a matrix product as a surface alone, and Intel's
- * OpenCL driver then writes 4 bytes 65535 bytes behind the kernel's arguments (its
+/* No post-op may be BINARY: oneDNN passes that operand of a matrix product as a surface alone, and
+ * Intel's OpenCL driver then writes 4 bytes 65535 bytes behind the kernel's arguments (its
  * Kernel::setArgSvmAlloc takes the offset that stands for "no address" for one). */
 void xt_program_matmul(struct xt_program *program, enum xt_phase phase, const struct xt_operand *a,
                        const struct xt_operand *b, const struct xt_operand *to,
@@ -190,11 +189,12 @@ void xt_program_concat(struct xt_program *program, enum xt_phase phase,
 
 /* ---- once addresses are known ---- */
 
-/* Makes the primitive `index` of all that the program has; those that binding finds made it leaves.
- * Several threads may make different ones. On an XPU a signal ends making and binding between two
- * of them, with XT_INTERRUPTED or XT_STOPPED. */
-enum xt_status xt_program_make(const struct xt_program *program, size_t index, struct xt_err *err);
-/* Makes the primitives and their memories. `scratchpad` holds at least scratchpad_bytes. */
+/* Creates the program's primitive `index`; binding creates only the missing ones. Several threads
+ * may create different ones. On an XPU a signal stops creation and binding between two of them,
+ * with XT_INTERRUPTED or XT_STOPPED. */
+enum xt_status xt_program_create(const struct xt_program *program, size_t index,
+                                 struct xt_err *err);
+/* Creates the primitives and their memories. `scratchpad` holds at least scratchpad_bytes. */
 enum xt_status xt_program_bind(struct xt_program *program, struct xt_location scratchpad,
                                struct xt_err *err);
 size_t xt_program_count(const struct xt_program *program); /* primitives */
@@ -202,21 +202,21 @@ size_t xt_program_count(const struct xt_program *program); /* primitives */
 /* Starts a phase's primitives on the device's stream, without waiting. */
 enum xt_status xt_program_run(const struct xt_program *program, enum xt_phase phase,
                               struct xt_err *err);
-/* Runs a phase's steps that are run by slices on the slice from sample `first` on, in the caller's
- * thread. Lanes may run at the same time. */
+/* Runs a phase's sliced steps on the slice from sample `first` on, in the caller's thread. Workers
+ * may run concurrently. */
 enum xt_status xt_program_run_slice(const struct xt_program *program, enum xt_phase phase,
                                     int worker, int first, struct xt_err *err);
-/* The same for the steps that are its floor. */
+/* The same for the steps of the lower bound. */
 enum xt_status xt_program_run_lower_bound(const struct xt_program *program, enum xt_phase phase,
                                           struct xt_err *err);
 /* Gives the argument `arg` of a phase's primitive `index` another address. */
 enum xt_status xt_program_point(struct xt_program *program, enum xt_phase phase, size_t index,
                                 int arg, const struct xt_location *place, struct xt_err *err);
 /* oneDNN's name for what runs as `what` in that phase; NULL: for the last step that is more than a
- * change of type, if there is one. "" where nothing does. */
+ * change of type, if there is one. "" if there is none. */
 const char *xt_program_implementation(const struct xt_program *program, enum xt_phase phase,
                                       const char *what);
-/* Where a place is on the device; NULL with err set where it is on none or on another. */
+/* The device address of a place; NULL with err set if it is on no device or another one. */
 void *xt_program_address(const struct xt_program *program, const struct xt_location *place,
                          struct xt_err *err);
 

@@ -11,11 +11,10 @@
 enum {
     BINS = 2048,
     LIMITS = 128,  /* that are tried */
-    LARGE = 65536, /* numbers of a sample, of which one in so many is counted: */
+    LARGE = 65536, /* elements of a sample above which only one in N is counted: */
     TAKEN = 5,
 };
-/* What a float32 network writes is at least so large, or nothing: the bins of less, and the steps
- * of int8, would be too small for a float. */
+/* Smaller magnitudes count as 0: their bins and int8 steps would underflow in float32. */
 static const float nothing = 1e-30f;
 
 /* How often magnitudes were seen: bin i holds those from i to i + 1 in units of top / BINS. Each
@@ -23,7 +22,7 @@ static const float nothing = 1e-30f;
  * network much more than others do not speak for them all. */
 struct histogram {
     bool negative;
-    bool broken; /* something was infinite or not a number */
+    bool broken; /* a value was not finite */
     double top;  /* may be beyond float's numbers; 0: nothing but zeros so far */
     double counts[BINS];
 };
@@ -49,7 +48,7 @@ void xt_recording_destroy(struct xt_recording *recording)
     free(recording);
 }
 
-/* Room for magnitudes up to `largest`: twice as wide bins, as often as it takes. */
+/* Doubles the bins' width until magnitudes up to `largest` fit. */
 static void widen(struct histogram *h, double largest)
 {
     if (h->top <= 0 && largest >= (double)nothing)

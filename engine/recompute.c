@@ -17,7 +17,7 @@ static bool is_written_over(const struct xt_graph *graph, const struct xt_tensor
     return false;
 }
 
-/* Kept through the middle of the step for what the backward pass reads of it. */
+/* Stored from the forward to the backward pass, which reads it. */
 static bool is_kept(const struct xt_tensor *tensor)
 {
     return tensor && tensor->value && tensor->value->backward_first;

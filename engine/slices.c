@@ -4,7 +4,7 @@
 #include "engine/backend.h"
 #include "engine/recompute.h"
 
-/* ---- what goes by slices ---- */
+/* ---- ops that run by slices ---- */
 
 static const struct xt_by_slices *slices_of(const struct xt_graph *graph, const struct xt_op *op)
 {
@@ -55,7 +55,7 @@ static bool is_done(const struct xt_graph *graph, const struct xt_op *op, bool b
     return !op || !runs(graph, op, backward) || op->segment[backward][1] >= 0;
 }
 
-/* What it reads has been written. */
+/* Its inputs have been written. */
 static bool is_ready(const struct xt_graph *graph, const struct xt_op *op, bool backward)
 {
     for (int i = 0; i < op->input_count && !backward; i++)
@@ -79,8 +79,8 @@ static void place(struct xt_slices *slices, struct xt_op *op, bool backward, int
         (struct xt_piece){.op = op, .second = second || !is_norm(op), .segment = segment};
 }
 
-/* One op that has to wait may be passed by: the two halves of a layer come together then. Where
- * memory is to be saved, each op is a segment of its own: the same sums in less of it. */
+/* One op that has to wait may be overtaken, which joins the two halves of a layer. To save memory
+ * each op is a segment of its own: the same sums in less memory. */
 static void fill_segment(struct xt_graph *graph, bool backward, int segment)
 {
     enum { PASSED_MOST = 1 };
@@ -101,7 +101,7 @@ static void fill_segment(struct xt_graph *graph, bool backward, int segment)
     }
 }
 
-/* What runs whole is a segment by itself, so that those before and behind it are two. */
+/* An op that runs whole is a segment of its own and separates its neighbours. */
 static void split_at_whole(struct xt_graph *graph, bool backward)
 {
     struct xt_piece *pieces = graph->slices.pieces[backward];
@@ -160,8 +160,8 @@ bool xt_slices_read_at_once(const struct xt_graph *graph, const struct xt_op *no
     return false;
 }
 
-/* A convolution makes its weights' gradient of its input, then that of the input; a norm asks for
- * its own input alone. */
+/* A convolution computes its weights' gradient from its input, then the input's; a norm needs only
+ * its own input. */
 static bool can_write_over(const struct xt_graph *graph, const struct xt_tensor *tensor)
 {
     const struct xt_op *writer = reader_of(graph, tensor, 0);
@@ -169,9 +169,9 @@ static bool can_write_over(const struct xt_graph *graph, const struct xt_tensor 
            writer->by_slices[1] && is_norm(producer_of(graph, tensor));
 }
 
-/* ---- inference: all ops go by slices, or none does ---- */
+/* ---- inference: all ops run by slices, or none does ---- */
 
-/* Where an op writes over what it reads, the output that has that memory; else NULL. */
+/* The output that shares the memory of an op's input, if it is in place; else NULL. */
 static const struct xt_tensor *written_in_place(const struct xt_op *op, const struct xt_tensor *in)
 {
     bool residual =
@@ -179,7 +179,7 @@ static const struct xt_tensor *written_in_place(const struct xt_op *op, const st
     return residual || op->kind == &xt_kind_dropout ? op->outputs[0] : NULL;
 }
 
-/* Written and read, as is what lies in its memory later, within one segment. */
+/* Written and read within one segment, as are later tensors in its memory. */
 static bool stays_in_segment(const struct xt_graph *graph, const struct xt_tensor *tensor)
 {
     const struct xt_op *producer = producer_of(graph, tensor);
@@ -209,7 +209,7 @@ static bool infers_by_slices(const struct xt_graph *graph)
 
 /* ---- the plan ---- */
 
-/* Samples of a slice, where there are so many: 8 of int8, 4 of 16 bits, 2 of float32. */
+/* Most samples of a slice: 8 of int8, 4 of 16 bits, 2 of float32. */
 static int samples_most(const struct xt_graph_options *options)
 {
     enum { ELEMENT_BYTES = 8 }; /* of one number of all of them */
@@ -224,7 +224,7 @@ void xt_slices_plan(struct xt_graph *graph)
     int n = options->batch;
     int threads = options->device->threads;
     *slices = (struct xt_slices){.workers = 0};
-    /* Of inference the convolutions alone need each tensor whole. */
+    /* In inference the lower bound's convolutions need each tensor whole. */
     if (!options->by_slices || !graph->backend->by_slices ||
         (!options->training && options->lower_bound))
         return;
@@ -398,7 +398,7 @@ static enum xt_status prepare_or_finish(struct xt_graph *graph, const struct xt_
     return status;
 }
 
-/* The first worker's times stand for all; what it waited for the others is shared out like them. */
+/* The first worker's times represent all; its waiting time is distributed in proportion. */
 static void share_out(struct xt_piece *pieces, size_t count, bool backward, double took)
 {
     double worker = 0;
@@ -410,7 +410,7 @@ static void share_out(struct xt_piece *pieces, size_t count, bool backward, doub
     }
 }
 
-/* Where somebody watches, one worker after another. */
+/* If watched, one worker after another. */
 static enum xt_status run_pieces(struct xt_graph *graph, struct xt_piece *pieces, size_t count,
                                  bool backward, struct xt_err *err)
 {
@@ -438,16 +438,16 @@ static enum xt_status run_pieces(struct xt_graph *graph, struct xt_piece *pieces
 static enum xt_status tell_reduction(struct xt_graph *graph, const struct xt_piece *pieces,
                                      size_t count, struct xt_err *err)
 {
-    const struct xt_graph_communicator *team = graph->team;
+    const struct xt_graph_communicator *communicator = graph->communicator;
     enum xt_status status = XT_OK;
-    for (size_t i = 0; i < count && !status && team && team->learned; i++)
+    for (size_t i = 0; i < count && !status && communicator && communicator->learned; i++)
         if (pieces[i].second)
-            status = team->learned(team->context, pieces[i].op, err);
+            status = communicator->learned(communicator->context, pieces[i].op, err);
     return status;
 }
 
-/* What the backward pass reads from a segment on, and was not kept. */
-static void make_again(struct xt_graph *graph, int segment)
+/* Recomputes what the backward pass reads from a segment on. */
+static void recompute_due(struct xt_graph *graph, int segment)
 {
     for (int i = 0; i < graph->op_count; i++) {
         struct xt_op *op = graph->ops[i];
@@ -468,7 +468,7 @@ enum xt_status xt_slices_run(struct xt_graph *graph, bool backward, xt_slices_wh
              next < slices->count[backward] && pieces[next].segment == pieces[i].segment;)
             next++;
         if (backward)
-            make_again(graph, pieces[i].segment);
+            recompute_due(graph, pieces[i].segment);
         if (!pieces[i].op->by_slices[backward])
             status = whole(graph, pieces[i].op, backward, err);
         else

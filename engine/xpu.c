@@ -1,8 +1,8 @@
 /* The back end of Intel GPUs: every op is its program. */
 #include "engine/backend.h"
 
-/* Buffers are addresses within allocations. oneDNN's OpenCL runtime takes those of unified
- * shared memory alone: its other memories are cl_mem objects. */
+/* Buffers are addresses within allocations. oneDNN's OpenCL runtime accepts only those of unified
+ * shared memory: its other memories are cl_mem objects. */
 static enum xt_status begin(struct xt_graph *graph, struct xt_err *err)
 {
     const struct xt_device *device = graph->options.device;

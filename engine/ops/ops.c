@@ -460,18 +460,20 @@ struct xt_location xt_graph_scale_of(const struct xt_graph *graph, const struct 
 /* What is evaluated is each process's own. */
 static bool is_reduced(const struct xt_graph *graph)
 {
-    return graph->team && graph->team->sum && graph->pass.training;
+    return graph->communicator && graph->communicator->sum && graph->pass.training;
 }
 
 enum xt_status xt_graph_add_up(struct xt_graph *graph, double *values, size_t count,
                                struct xt_err *err)
 {
-    return is_reduced(graph) ? graph->team->sum(graph->team->context, values, count, err) : XT_OK;
+    return is_reduced(graph)
+               ? graph->communicator->sum(graph->communicator->context, values, count, err)
+               : XT_OK;
 }
 
 int xt_graph_samples(const struct xt_graph *graph, int own)
 {
-    return is_reduced(graph) ? graph->team->samples : own;
+    return is_reduced(graph) ? graph->communicator->samples : own;
 }
 
 void xt_graph_want_scratch(struct xt_graph *graph, size_t floats)

@@ -46,7 +46,7 @@ static void close_bench(struct bench *b)
     xt_device_close(&b->device);
 }
 
-static void count_made(void *context, int done, int all)
+static void count_created(void *context, int done, int all)
 {
     struct bench *b = context;
     assert_int_equal(done, ++b->seen);
@@ -55,9 +55,10 @@ static void count_made(void *context, int done, int all)
 
 static enum xt_status make(struct bench *b, int threads)
 {
-    const struct xt_creation making = {.threads = threads, .made = count_made, .context = b};
+    const struct xt_creation creation = {
+        .threads = threads, .created = count_created, .context = b};
     b->seen = 0;
-    return xt_programs_create(b->list, PROGRAMS, &making, &b->err);
+    return xt_programs_create(b->list, PROGRAMS, &creation, &b->err);
 }
 
 /* What program `i` makes of numbers that are 1 to begin with. */
@@ -93,9 +94,9 @@ static void any_number_of_threads_makes_them_all(void **state)
 static void nothing_to_make_is_made(void **state)
 {
     (void)state;
-    const struct xt_creation making = {.threads = 4};
+    const struct xt_creation creation = {.threads = 4};
     struct xt_err err = {0};
-    assert_int_equal(xt_programs_create(NULL, 0, &making, &err), XT_OK);
+    assert_int_equal(xt_programs_create(NULL, 0, &creation, &err), XT_OK);
 }
 
 /* A oneDNN that fails from the third program on, where later ones do so sooner. */

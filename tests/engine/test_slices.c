@@ -22,7 +22,7 @@ struct pass {
     size_t logits;
     float *values; /* logits, gradients, statistics, one behind the other */
     size_t count;
-    int learned, learning; /* ops that told a team; ops that learn */
+    int learned, learning; /* ops reported to the communicator; ops that learn */
 };
 
 struct network {
@@ -124,9 +124,9 @@ static void run(struct pass *pass)
         pixels[i] = (uint8_t)(xt_rng_uniform(&rng) * 255);
     net.graph->pass = (struct xt_graph_pass){
         .pixels = pixels, .count = pass->batch, .training = true, .dropout = 0.5, .seed = 3};
-    struct xt_graph_communicator team = {
+    struct xt_graph_communicator communicator = {
         .context = pass, .samples = pass->batch, .learned = learned};
-    net.graph->team = &team;
+    net.graph->communicator = &communicator;
     if (pass->watched)
         net.graph->watch = (struct xt_graph_watch){.ran = saw};
     for (int turn = 0; turn < 2; turn++) {

@@ -29,7 +29,7 @@ kill -INT "$run"
 code_of
 [ "$code" = 130 ] || fail "exit code $code after an interrupt"
 grep -q 'stopping after what is in hand' "$work/said" || fail 'the signal is not answered at once'
-grep -q '^xtrain: interrupted before all kernels were made; those that were compiled stay in the cache' "$work/said" ||
+grep -q '^xtrain: interrupted before all kernels were created; those that were compiled stay in the cache' "$work/said" ||
   fail 'it does not say why it ended'
 compiled=$(grep -c '^compiled' "$work/log")
 [ "$compiled" -lt 20 ] || fail "$compiled kernels were compiled, the interrupt was after the first"

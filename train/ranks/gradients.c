@@ -360,7 +360,7 @@ enum xt_status xt_gradient_reduction_create(struct xt_gradient_reduction **out,
         return status;
     }
     begin_pass(reduction);
-    config->graph->team = &reduction->hooks;
+    config->graph->communicator = &reduction->hooks;
     *out = reduction;
     return XT_OK;
 }
@@ -369,7 +369,7 @@ void xt_gradient_reduction_destroy(struct xt_gradient_reduction *reduction)
 {
     if (!reduction)
         return;
-    reduction->config.graph->team = NULL;
+    reduction->config.graph->communicator = NULL;
     for (size_t i = 0; i < reduction->count; i++)
         free(reduction->buckets[i].stage);
     free(reduction->buckets);

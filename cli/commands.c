@@ -11,9 +11,9 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
             .name = "train",
             .summary = "train a network (the default command)",
             .details = "Trains into a new folder under runs/ (or --out DIR): last.safetensors, "
-                       "best.safetensors, metrics.jsonl, and report.html to look at. Without "
-                       "--data it trains on pictures that "
-                       "it makes itself.",
+                       "best.safetensors, metrics.jsonl, and report.html. Without "
+                       "--data it trains on synthetic "
+                       "images.",
         },
     [XT_COMMAND_SWEEP] =
         {
@@ -22,8 +22,8 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
             .arguments = "NAME=VALUE,VALUE|NAME=1..3...",
             .least_arguments = 1,
             .details = "xtrain sweep --config base.yaml --out runs/sweep lr=1e-4,1e-3 seed=1..3 "
-                       "writes six configs; runs/sweep/run.sh runs them one after the other, goes "
-                       "on where it was stopped, and ends with the table of xtrain compare. All "
+                       "writes six configs; runs/sweep/run.sh runs them in sequence, resumes "
+                       "where it was stopped, and ends with the table of xtrain compare. All "
                        "other options are those of train.",
         },
     [XT_COMMAND_EVAL] =
@@ -34,55 +34,55 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
     [XT_COMMAND_PREDICT] =
         {
             .name = "predict",
-            .summary = "read images with trained weights, one line of output each",
+            .summary = "predict the labels of images, one line of output each",
             .arguments = "WEIGHTS FILE|DIR|LIST|-...",
             .least_arguments = 2,
             .details = "WEIGHTS is a file or a run's folder. Images are files, or whatever --data "
                        "takes; labels are not needed. - is a list of paths on standard input, one "
-                       "a line, each answered when it comes; a region of the picture may stand "
+                       "a line, each answered as it arrives; a region of the image may stand "
                        "behind the path (x y width height, or four corners). A line of output is "
-                       "path, answer, confidence, and those of its parts, with tabs between.",
+                       "path, prediction, confidence, and those of its parts, separated by tabs.",
         },
     [XT_COMMAND_SERVE] =
         {
             .name = "serve",
-            .summary = "answer over HTTP, or a stream of images, until told to stop",
+            .summary = "serve predictions over HTTP, or for a stream of images, until stopped",
             .arguments = "WEIGHTS",
             .least_arguments = 1,
             .details =
                 "POST a JPEG, PNG or WebP to /predict and get JSON; ?region=x,y,width,height (or "
                 "the eight numbers of four corners) reads a part. GET /healthz, /metrics. "
-                "SIGTERM answers what is in hand and exits with 0. With --stdin it answers "
-                "standard input instead, a line each.",
+                "SIGTERM completes pending requests and exits with 0. With --stdin it reads "
+                "standard input instead, and writes a line for each image.",
         },
     [XT_COMMAND_REPORT] =
         {
             .name = "report",
-            .summary = "make the page of a run, or of several laid over each other",
+            .summary = "write the report page of a run, or of several runs overlaid",
             .arguments = "RUN...",
             .least_arguments = 1,
             .details = "Of one run it writes report.html in the run's folder, as training does at "
                        "each evaluation; of several report.html in the working directory, with "
-                       "the settings that differ. A run may be going on, stopped or done.",
+                       "the settings that differ. A run may be running, stopped or done.",
         },
     [XT_COMMAND_COMPARE] =
         {
             .name = "compare",
-            .summary = "set runs beside each other: best, last, time, settings that differ",
+            .summary = "compare runs: best, last, time, settings that differ",
             .arguments = "RUN RUN...",
             .least_arguments = 2,
         },
     [XT_COMMAND_VERIFY] =
         {
             .name = "verify",
-            .summary = "look again at what a run recorded: its files, versions, and its XPU",
+            .summary = "check a run against its record: its files, versions, and its XPU",
             .arguments = "RUN",
             .least_arguments = 1,
             .details = "Hashes the weights and checkpoints and compares them with what the run "
-                       "recorded in proof.json, sets the versions then and now beside each other, "
-                       "and asks an XPU again whether it computes right. Versions that have "
-                       "changed are said and no failure. Exits with 1 where a file is not as "
-                       "recorded, 4 where the XPU computes wrongly.",
+                       "recorded in proof.json, compares the versions then and now, "
+                       "and checks again that an XPU computes correctly. Changed versions "
+                       "are listed and are no failure. Exits with 1 if a file is not as "
+                       "recorded, 4 if the XPU computes wrong results.",
         },
     [XT_COMMAND_EXPORT] =
         {
@@ -90,19 +90,19 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
             .summary = "write trained weights as an ONNX model, which other programs run",
             .arguments = "WEIGHTS MODEL.onnx",
             .least_arguments = 2,
-            .details = "WEIGHTS is a file or a run's folder. What the images have to be like, and "
-                       "how the answer is read, is in the model's metadata: size, channel order, "
+            .details = "WEIGHTS is a file or a run's folder. How to prepare images and decode "
+                       "the output is in the model's metadata: size, channel order, "
                        "mean and scale, alphabet or names of the classes.",
         },
     [XT_COMMAND_DIFF] =
         {
             .name = "diff",
-            .summary = "compare two files of weights, or with --data what the two answer",
+            .summary = "compare two weight files, or with --data their predictions",
             .arguments = "A B",
             .least_arguments = 2,
             .details = "Tensor by tensor: shapes, the largest and the relative difference; and the "
-                       "metadata. With --data both are evaluated, and the images are listed that "
-                       "they answer differently. Exits with 0 whether they differ or not.",
+                       "metadata. With --data both are evaluated, and the images with different "
+                       "predictions are listed. Exits with 0 whether they differ or not.",
         },
     [XT_COMMAND_MODELS] =
         {
@@ -112,98 +112,100 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
     [XT_COMMAND_DEVICES] =
         {
             .name = "devices",
-            .summary = "list the devices that this machine offers",
+            .summary = "list the devices of this machine",
         },
     [XT_COMMAND_BENCH_STEP] =
         {
             .name = "bench step",
-            .summary = "time training steps, and the convolutions alone",
-            .details = "Times whole steps (forward, loss, backward, update) on random pictures in "
-                       "memory, and in turns with them the network's convolutions alone. Exits "
-                       "with 1 where --against finds it slower.",
+            .summary = "time training steps, and their lower bound",
+            .details =
+                "Times whole steps (forward, loss, backward, update) on random images in "
+                "memory, alternating with the network's convolutions, the lower bound. Exits "
+                "with 1 if --against finds it slower.",
         },
     [XT_COMMAND_BENCH_INFER] =
         {
             .name = "bench infer",
-            .summary = "time inference in each type, and its convolutions alone",
+            .summary = "time inference in each type, and its lower bound",
             .details = "Times passes (bytes in memory to logits) in f32, and with the batch norms "
-                       "folded in f32, bf16 and int8, on random pictures in memory; in turns with "
-                       "them the same network's convolutions alone.",
+                       "folded in f32, bf16 and int8, on random images in memory, alternating with "
+                       "the same network's convolutions, the lower bound.",
         },
     [XT_COMMAND_BENCH_LOADER] =
         {
             .name = "bench loader",
-            .summary = "time the loader, and decoding alone",
-            .details = "Feeds batches to nobody, and in turns with that only decodes the same "
+            .summary = "time the loader, and decoding only",
+            .details = "Loads batches without training, alternating with only decoding the same "
                        "images, whole and from memory, with as many threads. Labels are not "
                        "needed.",
         },
     [XT_COMMAND_BENCH_START] =
         {
             .name = "bench start",
-            .summary = "time starts, with an empty kernel cache and with a filled one",
-            .details = "Starts twice for each type in processes of their own, to the end of the "
-                       "first training step: first with an empty kernel cache of its own, then "
-                       "with what that start left there.",
+            .summary = "time the start, with an empty kernel cache and with a filled one",
+            .details = "Starts twice for each type in separate processes, to the end of the "
+                       "first training step: first with an empty kernel cache, then "
+                       "with the cache that this start filled.",
         },
     [XT_COMMAND_BENCH_SCALE] =
         {
             .name = "bench scale",
-            .summary = "time training by 1, 2 and 4 processes on this machine",
-            .details = "Starts a short run by each number of ranks under mpirun, on pictures that "
-                       "are made on the fly, with the same --batch. Needs MPI (make deps MPI=1).",
+            .summary = "time distributed training with 1, 2 and 4 processes on this machine",
+            .details = "Starts a short run with each number of ranks under mpirun, on synthetic "
+                       "images, with the same --batch. Needs MPI (make deps MPI=1).",
         },
     [XT_COMMAND_WARMUP] =
         {
             .name = "warmup",
-            .summary = "compile an XPU's kernels ahead of time, into the cache that runs read",
-            .details =
-                "Give the network, --batch, --image-size and --classes as the runs will have "
-                "them: a kernel is for one shape. Nothing is trained.",
+            .summary = "compile an XPU's kernels ahead of time, into the cache that runs use",
+            .details = "Give the network, --batch, --image-size and --classes that the runs will "
+                       "use: a kernel is for one shape. Nothing is trained.",
         },
     [XT_COMMAND_DOCTOR] =
         {
             .name = "doctor",
-            .summary = "look at each step of what --xpu needs, with the command that mends it",
+            .summary = "check each requirement of --xpu, with the command that fixes it",
             .arguments = "[FILE.json...]",
             .details =
                 "From the render node over the drivers and oneDNN's GPU build to one "
-                "computed and checked convolution. Exits with 4 where --xpu does not work. With "
+                "computed and checked convolution. Exits with 4 if --xpu does not work. With "
                 "--merge it compares what --json wrote on several machines, and exits with "
-                "1 where they differ.",
+                "1 if they differ.",
         },
     [XT_COMMAND_SELFTEST] =
         {
             .name = "selftest",
-            .summary = "hold every op of the networks on this device against plain loops",
-            .details = "Each op alone, forward and backward, in each data type that the device "
-                       "trains in, and inference in int8 (--amp: in that one), at small shapes and "
-                       "at those of the networks (--model, --image-size; --batch, 2 unless "
-                       "given). Exits with 1 where one is off.",
+            .summary = "check every op of the networks on this device against a reference",
+            .details =
+                "Each op in isolation, forward and backward, in each data type that the device "
+                "trains in, and inference in int8 (--amp: in that one), at small shapes and "
+                "at those of the networks (--model, --image-size; --batch, 2 unless "
+                "given). Exits with 1 if a result is out of tolerance.",
         },
     [XT_COMMAND_CACHE] =
         {
             .name = "cache",
-            .summary = "show, check, throw away or carry the kernels compiled for XPUs",
+            .summary = "list, check, delete or transfer the kernels compiled for XPUs",
             .arguments = "info|list|verify|prune|clear|export FILE|import FILE",
             .least_arguments = 1,
-            .details = "verify exits with 1 where a kernel is not as it was recorded; such kernels "
-                       "are never used. import trusts whoever wrote the file.",
+            .details = "verify exits with 1 if a kernel is not as it was recorded; such kernels "
+                       "are never used. import trusts the author of the file.",
         },
     [XT_COMMAND_DATA_CHECK] =
         {
             .name = "data check",
-            .summary = "look at a set of images before training on it",
+            .summary = "check a set of images before training on it",
             .arguments = "DIR|LIST|synth:...",
             .least_arguments = 1,
-            .details = "Counts, sizes, bad files, labels that cannot be used, symbols that are "
-                       "never or rarely seen, duplicates, mean and deviation; and a picture of "
-                       "random images with their labels, before and after augmentation.",
+            .details =
+                "Counts, sizes, bad files, labels that cannot be used, symbols that are "
+                "never or rarely seen, duplicates, mean and deviation; and a contact sheet of "
+                "random images with their labels, before and after data augmentation.",
         },
     [XT_COMMAND_DATA_SPLIT] =
         {
             .name = "data split",
-            .summary = "cut a set of images in two lists, for training and evaluation",
+            .summary = "split a set of images into two lists, for training and evaluation",
             .arguments = "DIR|LIST",
             .least_arguments = 1,
         },
@@ -213,8 +215,8 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
             .summary = "pack a set of images into shards, or into pixels that need no decoding",
             .arguments = "DIR|LIST|synth:... OUT",
             .least_arguments = 2,
-            .details = "Shards are OUT-000000.tar and on: KEY.jpg or KEY.png with the label beside "
-                       "it in KEY.txt (plates) or KEY.cls (classes), by WebDataset's convention; "
+            .details = "Shards are OUT-000000.tar and so on: KEY.jpg or KEY.png with the label "
+                       "in KEY.txt (plates) or KEY.cls (classes), as in WebDataset; "
                        "files keep their bytes. Pixels (--as pixels) are one file OUT at the "
                        "network's size, which training takes with --cache disk --cache-file OUT.",
         },

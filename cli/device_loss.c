@@ -66,13 +66,13 @@ static void add_rest(const struct xt_device_loss *loss, bool restart, int count,
     else
         xt_str_append_to(text, size, "; there is no checkpoint yet");
     if (restart)
-        xt_str_append_to(text, size, "; starting again from %s (%d of at most %d in a row)",
+        xt_str_append_to(text, size, "; restarting from %s (%d of at most %d in a row)",
                          step >= 0 ? "there" : "the beginning", count, XT_DEVICE_LOSSES_MAX);
     else if (loss->reexec.arguments)
-        xt_str_append_to(text, size, "; it was lost %d times in a row without coming further",
+        xt_str_append_to(text, size, "; it was lost %d times in a row without a new checkpoint",
                          XT_DEVICE_LOSSES_MAX);
     if (!restart && step >= 0)
-        xt_str_append_to(text, size, "; this goes on: %s", loss->line);
+        xt_str_append_to(text, size, "; resume with: %s", loss->line);
 }
 
 bool xt_run_is_restarted(void)
@@ -159,7 +159,7 @@ static void last_words(void *context, const char *why)
     snprintf(text, sizeof text, "xtrain: %s: ", restart ? "warning" : "error");
     size_t head = strlen(text);
     xt_str_append_to(text, sizeof text, "the device was lost: %.128s: %.256s%s%.128s",
-                     device_of(loss), why, *op ? "; the last op it was given: " : "", op);
+                     device_of(loss), why, *op ? "; the last op submitted: " : "", op);
     add_rest(loss, restart, count, text, sizeof text);
     xt_log_error_from_signal(text);
     if (restart)
@@ -249,7 +249,7 @@ enum xt_status xt_device_loss_take(struct xt_device_loss *loss, struct xt_err *e
         fflush(NULL);
         sleep(REST_SECONDS);
         xt_reexec_start(&loss->reexec);
-        xt_log_warn("it cannot be started again: %s", strerror(errno));
+        xt_log_warn("the run cannot be restarted: %s", strerror(errno));
     }
     return err->status;
 }

@@ -83,7 +83,7 @@ static enum xt_status run_group(int argc, const char *const *argv,
         fputs(xt_str_get(&text), stdout);
     else if (!status)
         status = xt_err_set(err, XT_ERR_USAGE,
-                            "xtrain %s needs its command; `xtrain %s --help` "
+                            "xtrain %s needs a subcommand; `xtrain %s --help` "
                             "lists them",
                             argv[0], argv[0]);
     xt_str_clear(&text);

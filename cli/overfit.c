@@ -43,14 +43,14 @@ static void explain(const struct xt_run_summary *run, double loss, struct xt_rep
                        "--steps",
                        loss, e->loss);
     else if (2 * e->correct >= e->images)
-        xt_report_line(
-            report, "most were learnt: look at these ones first. A label may be wrong, two equal "
-                    "pictures may have two labels, or nothing is to be seen at the network's "
-                    "size (xtrain data check shows them)");
+        xt_report_line(report,
+                       "most were learnt: check these first. A label may be wrong, two equal "
+                       "images may have different labels, or nothing is visible at the network's "
+                       "size (xtrain data check shows them)");
     else
         xt_report_line(report,
-                       "few were learnt: either the labels do not say what the pictures show (look "
-                       "at them: xtrain data check), or training itself does not get there: try "
+                       "few were learnt: either the labels do not match the images (check "
+                       "with xtrain data check), or the training settings do not converge: try "
                        "more --steps, then a --lr ten times lower and ten times higher");
 }
 
@@ -91,11 +91,12 @@ enum xt_status xt_overfit_describe(const struct xt_run_summary *run, struct xt_t
     if (learnt) {
         xt_report_line(report,
                        "learnt by heart: all %d by step %" PRId64 ", so images, labels and "
-                       "training fit together; go on with the whole set, without --overfit",
+                       "training fit together; continue with the whole set, without --overfit",
                        run->settings->run.overfit, run->best.step);
         return XT_OK;
     }
-    xt_report_line(report, "not learnt: %zu of %zu are read right after %s; not these:", e->correct,
+    xt_report_line(report,
+                   "not learnt: %zu of %zu are predicted correctly after %s; wrong:", e->correct,
                    e->images, xt_count(run->state.step, "step").text);
     enum xt_status status = name_wrong(run, trainer, report, err);
     explain(run, loss, report);
@@ -108,7 +109,7 @@ enum xt_status xt_overfit_judge(const struct xt_run_summary *run, struct xt_err 
     if (run->best.is_learnt)
         return XT_OK;
     return xt_err_set(err, XT_ERR_RUN,
-                      "--overfit %d: %zu of %zu images were learnt; with less than all of so few, "
-                      "training on more is no use yet",
+                      "--overfit %d: %zu of %zu images were learnt; until all of so few are, "
+                      "training on more will not help",
                       run->settings->run.overfit, e->correct, e->images);
 }

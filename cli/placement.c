@@ -213,8 +213,8 @@ static void print_recomputed(const struct xt_graph *graph)
     size_t bytes = 0;
     int count = xt_graph_count_recomputed(graph, &bytes);
     if (graph->options.recompute)
-        printf("--recompute: what %s give%s is not kept but made again, %.1f MB of it\n",
-               xt_count(count, "batch norm").text, count == 1 ? "s" : "", (double)bytes / 1e6);
+        printf("--recompute: the outputs of %s are recomputed instead of stored, %.1f MB\n",
+               xt_count(count, "batch norm").text, (double)bytes / 1e6);
 }
 
 static void print_memory(const struct xt_run_summary *run, struct xt_memory_plan plan)

@@ -120,7 +120,7 @@ void xt_cli_ranks_compare(const struct xt_ranks *ranks)
     for (size_t i = 0; ranks && i < sizeof kinds / sizeof *kinds; i++) {
         int other = first_other(ranks, kinds[i].offset);
         if (other > 0)
-            xt_log_warn("rank %d on %s has %s %s, rank 0 %s: they round differently, so that the "
+            xt_log_warn("rank %d on %s has %s %s, rank 0 %s: they round differently, so the "
                         "last bits of the run depend on which rank has which images",
                         other, ranks->all[other].host, kinds[i].what,
                         (const char *)&ranks->all[other] + kinds[i].offset,

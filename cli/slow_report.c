@@ -25,11 +25,11 @@ static void describe_step(struct xt_report *to, const struct xt_slow_facts *fact
     xt_report_add(to, "loss_ms", NULL, "%f", 1e3 * facts->loss);
     xt_report_add(to, "busy", NULL, "%f", facts->busy);
     if (isfinite(facts->launches))
-        xt_report_line(to,
-                       "of a step of %.1f ms the host gives work for %.1f ms, waits for the device "
-                       "%.1f ms and works on the loss %.1f ms",
-                       1e3 * facts->step, 1e3 * facts->launches, 1e3 * facts->waits,
-                       1e3 * facts->loss);
+        xt_report_line(
+            to,
+            "of a step of %.1f ms the host submits work for %.1f ms, waits for the device "
+            "%.1f ms and computes the loss for %.1f ms",
+            1e3 * facts->step, 1e3 * facts->launches, 1e3 * facts->waits, 1e3 * facts->loss);
 }
 
 void xt_slow_report_why(struct xt_report *to, const struct xt_slow *slow,
@@ -44,11 +44,11 @@ void xt_slow_report_why(struct xt_report *to, const struct xt_slow *slow,
     xt_report_add(to, "looked_at", NULL, "%s", looked);
     xt_report_add(to, "not_looked_at", NULL, "%s", rest);
     if (!*looked)
-        xt_report_line(to, "nothing was looked at: of the CPU --profile shows where the time goes");
+        xt_report_line(to, "nothing was examined: on the CPU --profile shows where the time goes");
     else if (slow->count)
-        xt_report_line(to, "looked at: %s", looked);
+        xt_report_line(to, "examined: %s", looked);
     else
-        xt_report_line(to, "nothing was found that makes it slow; looked at: %s", looked);
+        xt_report_line(to, "no cause was found; examined: %s", looked);
     if (*rest)
-        xt_report_line(to, "not looked at: %s", rest);
+        xt_report_line(to, "not examined: %s", rest);
 }

@@ -22,7 +22,7 @@ while :; do
   129 | 13[1-9] | 14?)
     kills=$((kills + 1))
     [ "$kills" -lt 4 ] || exit "$code"
-    echo "loop.sh: killed ($code); starting again, $kills of 3" >&2
+    echo "loop.sh: killed ($code); restarting, $kills of 3" >&2
     ;;
   *) exit "$code" ;;
   esac

@@ -85,7 +85,7 @@ static enum xt_status report(const struct xt_options *options, const struct xt_b
 {
     const struct xt_settings *s = &options->values;
     struct xt_report *report = xt_report_create();
-    xt_report_line(report, "%s: inference on random pictures of %dx%d in memory, %d classes, %s",
+    xt_report_line(report, "%s: inference on random images of %dx%d in memory, %d classes, %s",
                    xt_model_title(s->network.model), bench->width, bench->height, bench->classes,
                    bench->device);
     xt_report_add(report, "model", NULL, "%s", s->network.model);

@@ -161,12 +161,12 @@ static enum xt_status decode_one(struct decoding *decoding, size_t index)
 
 static void *decode(void *argument)
 {
-    enum { STRETCH = 8 };
+    enum { CHUNK = 8 };
     struct decoding *decoding = argument;
     const struct bench *bench = decoding->bench;
     while (!decoding->status && xt_thread_seconds() < decoding->until) {
-        size_t first = atomic_fetch_add(decoding->next, STRETCH);
-        for (size_t i = 0; i < STRETCH && !decoding->status; i++) {
+        size_t first = atomic_fetch_add(decoding->next, CHUNK);
+        for (size_t i = 0; i < CHUNK && !decoding->status; i++) {
             enum xt_status status = decode_one(decoding, (first + i) % bench->file_count);
             /* The loader counts bad images. */
             decoding->status = status == XT_ERR_DATA ? XT_OK : status;
@@ -187,7 +187,7 @@ static enum xt_status decode_round(struct bench *bench, struct decoding *decodin
         decodings[started].done = 0;
         decodings[started].until = start + round_seconds;
         if (pthread_create(&decodings[started].thread, NULL, decode, &decodings[started])) {
-            status = xt_err_set(err, XT_ERR_RUN, "a thread that decodes cannot be started");
+            status = xt_err_set(err, XT_ERR_RUN, "cannot start a decoding thread");
             break;
         }
     }
@@ -285,7 +285,7 @@ static enum xt_status measure_transfer(struct bench *bench, const struct xt_sett
     if (bench->device.own_memory)
         return xt_bench_upload(&bench->transfer, &bench->device, bench->config.batch,
                                bench->config.height, bench->config.width, err);
-    xt_log_note("--device %s: %s (%s): nothing crosses", s->device.name, bench->device.name,
+    xt_log_note("--device %s: %s (%s): no transfers", s->device.name, bench->device.name,
                 bench->device.chosen);
     return XT_OK;
 }
@@ -294,9 +294,9 @@ static void describe_transfer(struct xt_report *report, const struct bench *benc
 {
     const struct xt_bench_upload *transfer = &bench->transfer;
     xt_report_add(report, "device", "  to", "%s", bench->device.name);
-    xt_report_add(report, "slots_are", "  slots", "the driver says of those to be pinned: %s",
+    xt_report_add(report, "slots_are", "  slots", "the driver reports pinned slots as: %s",
                   xt_pointer_kind_name(transfer->slots));
-    xt_report_add(report, "upload_ms", "  an upload", "%.2f ms a batch, alone",
+    xt_report_add(report, "upload_ms", "  an upload", "%.2f ms a batch, in isolation",
                   1e3 * transfer->upload_s);
     xt_report_add(report, "compute_ms", "  beside it", "%.2f ms a batch, work of the device",
                   1e3 * transfer->compute_s);

@@ -107,7 +107,7 @@ static enum xt_status fail(const struct scale *scale, int ranks, struct xt_err *
     char path[96];
     char line[512];
     char error[512] = "";
-    char words[512] = "nothing was said";
+    char words[512] = "no output";
     bool spoke = false;
     snprintf(path, sizeof path, "%s/said", scale->scratch.folder);
     FILE *file = fopen(path, "re");
@@ -122,7 +122,7 @@ static enum xt_status fail(const struct scale *scale, int ranks, struct xt_err *
     }
     if (file)
         fclose(file);
-    return xt_err_set(err, XT_ERR_RUN, "the run by %d ranks failed: %s", ranks,
+    return xt_err_set(err, XT_ERR_RUN, "the run with %d ranks failed: %s", ranks,
                       *error ? error : words);
 }
 
@@ -184,7 +184,7 @@ enum xt_status xt_cmd_bench_scale(struct xt_options *options, struct xt_err *err
         if (1 << i <= most || options->values.device.oversubscribe)
             status = measure(&scale, 1 << i, err);
         else
-            xt_log_note("%d ranks are more than the %d CPUs here, and are left out "
+            xt_log_note("%d ranks are more than the %d CPUs here, and are skipped "
                         "(--oversubscribe)",
                         1 << i, most);
     if (!status)

@@ -113,9 +113,9 @@ static void add_kernels(struct xt_report *at, struct xt_report *start, const cha
     struct xt_report *to = xt_report_group_in(at, start, NULL);
     if (from->has_cache) {
         xt_report_add(to, "kernels_compiled", title, "kernels: %d compiled", from->compiled);
-        xt_report_add(to, "kernels_from_cache", "", ", %d from the cache", from->kept);
+        xt_report_add(to, "kernels_from_cache", "", ", %d from the cache", from->cached);
     } else if (*from->no_cache) {
-        xt_report_add(to, NULL, title, "how many kernels were compiled is not known: %s",
+        xt_report_add(to, NULL, title, "the number of compiled kernels is unknown: %s",
                       from->no_cache);
     }
 }
@@ -150,11 +150,12 @@ static enum xt_status report(const struct bench *bench, struct xt_err *err)
     const struct xt_settings *s = &bench->options->values;
     const struct xt_start *first = &bench->pairs[0].cold;
     struct xt_report *report = xt_report_create();
-    xt_report_line(report, "%s, batches of %d, on %s: starts to the end of the first training step",
+    xt_report_line(report,
+                   "%s, batches of %d, on %s: from start to the end of the first training step",
                    xt_model_title(s->network.model), s->network.batch, first->device);
     if (!first->has_cache && !*first->no_cache)
         xt_report_line(report,
-                       "the CPU has no kernel cache: its kernels are made anew in each start");
+                       "the CPU has no kernel cache: its kernels are created at each start");
     xt_report_add(report, "model", NULL, "%s", s->network.model);
     xt_report_add(report, "batch", NULL, "%d", s->network.batch);
     xt_report_add(report, "device", NULL, "%s", first->device);

@@ -89,7 +89,7 @@ static enum xt_status measure_apart(const struct command *command,
     enum xt_status status = xt_process_run(&process, &message, sizeof message, NULL, &why);
     if (status == XT_ERR_DEVICE)
         status = xt_err_set(err, XT_ERR_RUN,
-                            "the process of one run ended before it was done: %s; where memory ran "
+                            "the process of one run exited before it was done: %s; if memory ran "
                             "out, give a smaller --batch",
                             why.text);
     else if (status)
@@ -182,10 +182,10 @@ static enum xt_status report(const struct command *command, struct xt_err *err)
 {
     const struct xt_settings *s = &command->options->values;
     struct xt_report *report = xt_report_create();
-    xt_report_line(report, "%s: training steps on random pictures in memory, %s",
+    xt_report_line(report, "%s: training steps on random images in memory, %s",
                    xt_model_title(s->network.model), command->runs[0].result.device);
     if (s->network.recompute)
-        xt_report_flag(report, "recompute", "activations", true, "made again (--recompute)", "");
+        xt_report_flag(report, "recompute", "activations", true, "recomputed (--recompute)", "");
     xt_bench_describe(report, command->runs, command->count,
                       (struct xt_bench_show){.profile = s->bench.profile,
                                              .why = s->bench.why,

@@ -44,7 +44,7 @@ double xt_cpu_share_of_others(const struct xt_cpu_time *before)
 void xt_cpu_warn_of_others(double share)
 {
     if (share > XT_CPU_OTHERS_MAX)
-        xt_log_warn("other processes took %.0f %% of this machine's CPU time meanwhile: the rates "
+        xt_log_warn("other processes used %.0f %% of this machine's CPU time meanwhile: the rates "
                     "are too low, and ratios between runs are uncertain",
                     100 * share);
 }

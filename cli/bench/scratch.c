@@ -17,7 +17,7 @@ enum xt_status xt_scratch_make(struct xt_scratch *scratch, const char *purpose, 
     if (mkdtemp(scratch->folder))
         return XT_OK;
     scratch->folder[0] = '\0';
-    return xt_err_set(err, XT_ERR_RUN, "no folder for %s can be made in %s: %s", purpose, parent,
+    return xt_err_set(err, XT_ERR_RUN, "cannot create a folder for %s in %s: %s", purpose, parent,
                       strerror(errno));
 }
 
@@ -33,5 +33,5 @@ void xt_scratch_remove(const struct xt_scratch *scratch)
 {
     enum { OPEN_MOST = 8 };
     if (*scratch->folder && nftw(scratch->folder, remove_entry, OPEN_MOST, FTW_DEPTH | FTW_PHYS))
-        xt_log_warn("%s is left behind: %s", scratch->folder, strerror(errno));
+        xt_log_warn("%s could not be removed: %s", scratch->folder, strerror(errno));
 }

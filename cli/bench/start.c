@@ -16,11 +16,11 @@ void xt_start_read(const struct xt_run_summary *run, struct xt_start *out)
                     network->build_span.cpu + run->times.prepare.cpu},
         .first_step = run->times.first_step,
         .has_cache = device->compiles && device->cache.folder,
-        .kept = device->cache.valid,
+        .cached = device->cache.valid,
     };
     snprintf(out->device, sizeof out->device, "%s", device->name);
     if (out->has_cache)
-        out->compiled = xt_kernel_cache_count(&device->cache) - out->kept;
+        out->compiled = xt_kernel_cache_count(&device->cache) - out->cached;
     else if (device->compiles)
         snprintf(out->no_cache, sizeof out->no_cache, "%s",
                  *device->cache.note ? device->cache.note : "it is switched off");

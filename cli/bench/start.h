@@ -21,7 +21,7 @@ struct xt_start {
     bool has_cache;            /* kernels are cached between starts, and counted below */
     char no_cache[320];        /* why not; "" on the CPU, which needs no cache */
     int compiled;              /* kernels that were not in the cache before */
-    int kept;                  /* kernels that were */
+    int cached;                /* kernels that were */
 };
 
 /* For a trainer that has taken a step. */

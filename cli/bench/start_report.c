@@ -33,7 +33,7 @@ void xt_start_print(const struct xt_start *start, double least, FILE *out)
     }
     if (any && start->has_cache)
         fprintf(out, "start: %s compiled, %d from the cache\n",
-                xt_count((long long)start->compiled, "kernel").text, start->kept);
+                xt_count((long long)start->compiled, "kernel").text, start->cached);
     else if (any && *start->no_cache)
-        fprintf(out, "start: how many kernels were compiled is not known: %s\n", start->no_cache);
+        fprintf(out, "start: the number of compiled kernels is unknown: %s\n", start->no_cache);
 }

@@ -100,7 +100,7 @@ static void describe_profile(struct xt_report *row, const struct xt_bench_run *r
     describe_part(kinds, p, "loss", "loss", p->loss_s);
     describe_part(kinds, p, "clip and update", "update", p->update_s);
     xt_report_line(sums,
-                   "these parts add up to %.1f ms, %.1f %% of the %.1f ms that the same steps took",
+                   "these parts add up to %.1f ms, %.1f %% of the %.1f ms that these steps took",
                    1e3 * p->sum_s, 100 * p->sum_s / p->step_s, 1e3 * p->step_s);
 }
 

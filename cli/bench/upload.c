@@ -68,7 +68,7 @@ static enum xt_status run_overlapped(const struct bench *bench, struct xt_upload
     pthread_barrier_init(&mover.meeting, NULL, 2);
     if (pthread_create(&mover.thread, NULL, move_on, &mover)) {
         pthread_barrier_destroy(&mover.meeting);
-        return xt_err_set(err, XT_ERR_RUN, "a thread that uploads cannot be started");
+        return xt_err_set(err, XT_ERR_RUN, "cannot start an upload thread");
     }
     double end = xt_thread_seconds() + turn_seconds;
     for (; !status && xt_thread_seconds() < end; ++*steps) {

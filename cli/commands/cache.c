@@ -1,5 +1,5 @@
-/* xtrain cache: the kernels that GPU drivers compiled and that are kept for the next start. Shows
- * them, checks them, throws them away, and carries them from one machine to another. */
+/* xtrain cache: lists, checks, deletes, exports and imports the cached kernels that GPU drivers
+ * compiled. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,7 @@ static void describe_all(struct xt_report *report, const struct xt_cache_stores 
                   (double)bytes / 1e6);
     xt_report_add(report, NULL, "used here", "%s",
                   ours ? xt_file_name(ours->folder)
-                       : "none yet: the first run on an XPU makes one");
+                       : "none yet: the first run on an XPU creates one");
     if (ours)
         xt_report_add(report, NULL, "", ": %s",
                       xt_count((long long)ours->files.count, "kernel").text);
@@ -50,7 +50,7 @@ static void describe_all(struct xt_report *report, const struct xt_cache_stores 
         xt_report_add(report, NULL, "", ", %.1f MB", (double)ours->bytes / 1e6);
 }
 
-/* A value of the "# key: value" lines, shown below the row in a format of its own. */
+/* Values of the "# key: value" lines, shown below the row in their own format. */
 static void describe_about(struct xt_report *row, const struct xt_cache_store *store,
                            const char *key, const char *label, const char *format)
 {
@@ -79,12 +79,12 @@ static void describe_store(struct xt_report *table, const struct xt_cache_store 
     describe_about(row, store, "driver", "", ", driver %s");
     describe_about(row, store, "onednn", "", ", oneDNN %s");
     if (strstr(xt_str_get(&store->files.about), xt_ahead_mark)) {
-        describe_about(row, store, "made", "", "\n                 made %s");
+        describe_about(row, store, "made", "", "\n                 created %s");
         describe_about(row, store, "run", "", "; run %s");
     }
 }
 
-/* JSON has each cache, also of `cache info`. */
+/* JSON has each cache, also for `cache info`. */
 static enum xt_status report(const struct xt_cache_stores *stores, bool each, bool json,
                              struct xt_err *err)
 {
@@ -123,8 +123,7 @@ static enum xt_status verify(const struct xt_cache_stores *stores, enum xt_repor
         }
     }
     xt_report_add(report, "fine", "",
-                  fine == 1 ? "%zu kernel is as it was recorded"
-                            : "%zu kernels are as they were recorded",
+                  fine == 1 ? "%zu kernel matches its record" : "%zu kernels match their record",
                   fine);
     xt_report_add(report, "bad", "", bad == 1 ? ", %zu is not" : ", %zu are not", bad);
     enum xt_status status = xt_report_end(report, form, stdout, err);
@@ -133,7 +132,7 @@ static enum xt_status verify(const struct xt_cache_stores *stores, enum xt_repor
     return bad ? xt_err_set(
                      err, XT_ERR_RUN,
                      "%zu of the cached kernels do not match; they will not be used, and the "
-                     "next run compiles them anew",
+                     "next run recompiles them",
                      bad)
                : XT_OK;
 }
@@ -142,7 +141,7 @@ static enum xt_status verify(const struct xt_cache_stores *stores, enum xt_repor
 static enum xt_status remove_file(const char *folder, const char *name, struct xt_err *err)
 {
     char *path = NULL;
-    enum xt_status status = xt_stop_check(err, "before all kernels that were to go were removed");
+    enum xt_status status = xt_stop_check(err, "before all selected kernels were removed");
     if (!status)
         status = xt_file_join(&path, folder, name, err);
     if (!status && unlink(path))
@@ -151,7 +150,7 @@ static enum xt_status remove_file(const char *folder, const char *name, struct x
     return status;
 }
 
-/* A file and the store it is in, for sorting by age. */
+/* A file and its store, for sorting by age. */
 struct aged {
     const struct xt_cache_store *store;
     const struct xt_cache_file *file;
@@ -194,8 +193,8 @@ static enum xt_status report_removed(size_t removed, uint64_t freed, uint64_t le
     return xt_report_end(report, form, stdout, err);
 }
 
-/* The oldest first, until what is left is young enough and small enough. Indexes keep the names of
- * files that are gone; the next run drops them. */
+/* Deletes oldest first, until the rest is within the age and size limits. Indexes keep the names of
+ * deleted files; the next run drops them. */
 static enum xt_status prune(const struct xt_cache_stores *stores,
                             const struct xt_prune_settings *settings, enum xt_report_form form,
                             struct xt_err *err)
@@ -223,7 +222,7 @@ static enum xt_status prune(const struct xt_cache_stores *stores,
     return status ? status : report_removed(removed, freed, bytes - freed, form, err);
 }
 
-/* Only what this program or a driver writes there is removed; a folder with anything else stays. */
+/* Deletes only files that this program or a driver writes; a folder with anything else stays. */
 static enum xt_status clear(const struct xt_cache_stores *stores, enum xt_report_form form,
                             struct xt_err *err)
 {

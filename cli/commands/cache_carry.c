@@ -51,7 +51,7 @@ static enum xt_status export_store(struct archive *archive, const struct xt_cach
     size_t size = 0;
     char name[256];
     enum xt_status status = XT_OK;
-    /* What the index says comes first, so that the reader knows what the files are to be. */
+    /* The index comes first, so that the reader can verify the files. */
     struct xt_str index = {0};
     status = xt_str_printf(&index, err, "%s", xt_str_get(&store->files.about));
     for (size_t i = 0; i < store->files.count && !status; i++)
@@ -136,23 +136,23 @@ enum xt_status xt_cache_export(const struct xt_cache_stores *stores, const char 
 
 /* ---- import ---- */
 
-/* What an archive may hold: more than any cache does. Kernels become four to ten times smaller when
- * they are packed, gzip makes a thousand times of what it likes. */
+/* Limits of an archive, above what any cache holds. Kernels compress four to ten times; gzip bombs
+ * a thousand times. */
 enum { ENTRIES_MAX = 100000, FOLDERS_MAX = 100, RATIO_MAX = 100, RATIO_FREE = 1 << 20 };
 
 struct importer {
     const char *base;
     const char *from;
-    uint64_t left; /* bytes that may still come out of the archive */
+    uint64_t left; /* bytes that may still be extracted */
     size_t folders;
-    struct xt_cache_files index; /* of the folder that is being read; fine: was taken */
+    struct xt_cache_files index; /* of the folder being read; `fine`: extracted */
     char key[17];
     size_t taken;
     size_t refused;
     size_t seen;
 };
 
-/* "kernels/KEY/NAME" taken apart; false for anything else. */
+/* Splits "kernels/KEY/NAME"; false for anything else. */
 static bool split_name(const char *path, char key[17], const char **name)
 {
     if (!path || strncmp(path, "kernels/", 8) != 0 || strlen(path) < 8 + 16 + 2 || path[24] != '/')
@@ -175,7 +175,7 @@ static enum xt_status read_entry(struct importer *importer, struct archive *arch
     *size = (size_t)length;
     if (*size > importer->left)
         return xt_err_set(err, XT_ERR_DATA,
-                          "%s: more comes out of it than of any cache of kernels; what was taken "
+                          "%s: it expands to more than any cache of kernels; what was taken "
                           "before stays",
                           from);
     importer->left -= *size;
@@ -199,7 +199,7 @@ static enum xt_status folder_of(const struct importer *importer, char **out, str
     return status;
 }
 
-/* Ends a folder: what was taken into it is recorded, and nothing else that lies there. */
+/* Finishes a folder: records the extracted files, and no other file in it. */
 static enum xt_status finish_folder(struct importer *importer, struct xt_err *err)
 {
     char *folder = NULL;
@@ -217,7 +217,7 @@ static enum xt_status finish_folder(struct importer *importer, struct xt_err *er
     return status;
 }
 
-/* Its index speaks of it in lines of its own. */
+/* The folder's description, in lines of its own. */
 static void describe_folder(const struct importer *importer)
 {
     xt_log_result(stdout, "%s: %s", importer->key,
@@ -241,7 +241,7 @@ static enum xt_status begin_folder(struct importer *importer, const char *key, u
     return status;
 }
 
-/* The folder, made where it is not there, as safe as runs want it. */
+/* Creates the folder if needed, with the permissions that runs require. */
 static enum xt_status make_folder(const char *folder, struct xt_err *err)
 {
     enum xt_status status = xt_kernel_cache_check_folders(folder, err);
@@ -302,7 +302,7 @@ static enum xt_status take_entry(struct importer *importer, struct archive *arch
         !split_name(archive_entry_pathname(entry), key, &name))
         return xt_err_set(
             err, XT_ERR_DATA,
-            "%s: it holds something else than kernels/KEY/FILE: it was not written by "
+            "%s: it contains something other than kernels/KEY/FILE: it was not written by "
             "xtrain cache export",
             importer->from);
     bool is_index = strcmp(name, "index.txt") == 0;
@@ -314,8 +314,7 @@ static enum xt_status take_entry(struct importer *importer, struct archive *arch
     if (is_index)
         status = begin_folder(importer, key, bytes, size, err);
     else if (strcmp(key, importer->key) != 0)
-        status = xt_err_set(err, XT_ERR_DATA, "%s: kernels/%s comes without its index",
-                            importer->from, key);
+        status = xt_err_set(err, XT_ERR_DATA, "%s: kernels/%s has no index", importer->from, key);
     else
         status = take_kernel(importer, name, bytes, size, err);
     free(bytes);
@@ -335,7 +334,7 @@ enum xt_status xt_cache_import(const struct xt_cache_stores *stores, const char 
     status = archive ? XT_OK : xt_err_no_memory(err, "an archive", 0);
     importer.left = size < XT_KERNEL_CACHE_MOST / RATIO_MAX ? size * RATIO_MAX + RATIO_FREE
                                                             : XT_KERNEL_CACHE_MOST;
-    xt_log_note("kernels are code that the GPU driver will load: this trusts whoever wrote %s",
+    xt_log_note("kernels are code that the GPU driver will load: importing trusts the author of %s",
                 from);
     mode_t before = umask(077);
     if (!status && (archive_read_support_format_tar(archive) != ARCHIVE_OK ||

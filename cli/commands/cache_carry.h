@@ -1,6 +1,5 @@
-/* Kernels from one machine to another, as a .tar.gz of kernels/KEY/FILE, each folder with its index
- * first. Both say on standard output what they did. Not thread-safe.
- */
+/* Transfers kernels between machines as a .tar.gz of kernels/KEY/FILE, each folder with its index
+ * first. Both functions report on standard output. Not thread-safe. */
 #ifndef XT_CLI_COMMANDS_CACHE_CARRY_H
 #define XT_CLI_COMMANDS_CACHE_CARRY_H
 
@@ -8,11 +7,11 @@
 #include "cli/commands/cache_stores.h"
 #include "cli/report.h"
 
-/* Kernels that are as they were recorded, into the file `to`. */
+/* Writes the kernels that match their record to the file `to`. */
 enum xt_status xt_cache_export(const struct xt_cache_stores *stores, const char *to,
                                enum xt_report_form form, struct xt_err *err);
-/* Takes what matches the archive's own index. XT_ERR_DATA where anything does not, which is
- * refused; what was taken before stays. */
+/* Extracts what matches the archive's own index. XT_ERR_DATA at the first mismatch; files extracted
+ * before it stay. */
 enum xt_status xt_cache_import(const struct xt_cache_stores *stores, const char *from,
                                enum xt_report_form form, struct xt_err *err);
 

@@ -53,7 +53,7 @@ static enum xt_status add_store(struct xt_cache_stores *stores, const char *fold
     enum xt_status status = xt_mem_grow(&stores->items, &stores->capacity, stores->count + 1,
                                         sizeof *stores->items, "the list of caches", err);
     if (!status)
-        status = xt_stop_check(err, "before all kernels were looked at");
+        status = xt_stop_check(err, "before all kernels were read");
     if (status)
         return status;
     struct xt_cache_store *store = &stores->items[stores->count];

@@ -1,6 +1,4 @@
-/* The folders of kernels that are kept from one start to the next, as xtrain cache looks at them.
- * Not thread-safe.
- */
+/* The folders of cached kernels, as xtrain cache lists them. Not thread-safe. */
 #ifndef XT_CLI_COMMANDS_CACHE_STORES_H
 #define XT_CLI_COMMANDS_CACHE_STORES_H
 
@@ -11,15 +9,15 @@
 #include "base/err.h"
 #include "device/kernels/kernel_cache.h"
 
-/* One folder of kernels: those of one oneDNN, driver and device. */
+/* One folder of kernels: one version of oneDNN, driver and device. */
 struct xt_cache_store {
     char *folder;
     bool ours; /* this machine would use it now */
     struct xt_cache_files files;
     uint64_t bytes;
-    int64_t used; /* the newest use of a file */
+    int64_t used; /* time of the last use of a file */
     size_t bad;
-    char unsafe[320]; /* why it was not looked into; "" where it was */
+    char unsafe[320]; /* why it was not read; "" if it was */
 };
 
 struct xt_cache_stores {
@@ -34,7 +32,7 @@ enum xt_status xt_cache_stores_read(struct xt_cache_stores *stores, const char *
                                     struct xt_err *err);
 void xt_cache_stores_clear(struct xt_cache_stores *stores);
 
-/* Whether a folder of this name is a cache: 16 hexadecimal digits. */
+/* True if the folder name is a cache key: 16 hexadecimal digits. */
 bool xt_cache_is_key(const char *name);
 
 #endif

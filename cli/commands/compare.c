@@ -1,4 +1,4 @@
-/* xtrain compare: runs beside each other. */
+/* xtrain compare: several runs in one table. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "cli/progress.h"
 #include "cli/report.h"
 
-/* Where the run stands: "done", "stopped", and so on; "" where it never said. */
+/* State of the run: "done", "stopped", and so on; "" if not recorded. */
 static const char *state_of(const struct xt_past_run *run)
 {
     const char *own = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(run->facts, "state"));
@@ -49,7 +49,7 @@ static void describe_run(struct xt_report *row, const struct xt_past_run *run)
     xt_report_add(row, "images_per_s", "images/s", "%.0f", run->images_per_s);
 }
 
-/* In JSON a list of values each; as text a table whose longer side is its rows. */
+/* In JSON a list of values each; as text a table whose rows are its longer side. */
 static void describe_settings(struct xt_report *report, const struct xt_past_runs *runs,
                               const char *const *keys, size_t count)
 {

@@ -1,5 +1,5 @@
-/* xtrain data check, data split and data pack: a look at a set of images before it is trained on,
- * cutting one in two, packing one into few files. */
+/* xtrain data check, data split and data pack: checks a set of images before training, splits it in
+ * two, packs it into few files. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,14 +21,14 @@
 
 enum { SHEET_SAMPLES = 32, RARE = 5 };
 
-/* A set of images and what its labels are of. */
+/* A set of images and the model or alphabet of its labels. */
 struct set {
     const struct xt_model_info *model;
-    struct xt_loaded_model *loaded; /* the same, of a file; NULL else */
+    struct xt_loaded_model *loaded; /* of a weight file, else NULL */
     struct xt_alphabet *alphabet;
     struct xt_source *source;
-    bool held_out;        /* of a set with both parts: the one to evaluate on */
-    struct xt_err labels; /* what opening it strictly says; status XT_OK: all labels are good */
+    bool held_out;        /* of a set with both parts: use the one for evaluation */
+    struct xt_err labels; /* the result of opening it strictly; XT_OK: all labels are good */
 };
 
 static void clear_set(struct set *set)
@@ -39,7 +39,8 @@ static void clear_set(struct set *set)
     *set = (struct set){0};
 }
 
-/* Without --model and one that is known already: classes where there are such, else plates. */
+/* Without --model: the network of the first argument, classes if the source has such, else plates.
+ */
 static enum xt_status choose_model(struct set *set, const struct xt_settings *s, const char *spec,
                                    struct xt_err *err)
 {
@@ -76,7 +77,7 @@ static enum xt_status open_set(struct set *set, const struct xt_settings *s, con
     status = xt_source_open(&set->source, spec, &options, &set->labels);
     if (!status)
         return XT_OK;
-    /* Labels that cannot be used are a finding here, and no end. */
+    /* Bad labels are a finding here, not an error. */
     options.labels_optional = true;
     if (s->data.strict || options.task == XT_TASK_CLASSES || status != XT_ERR_DATA ||
         xt_source_open(&set->source, spec, &options, err)) {
@@ -97,14 +98,14 @@ static const char *symbol_name(const struct set *set, int index)
                          : xt_source_class_name(set->source, index);
 }
 
-/* Names stand between blanks; one that has a blank itself stands in quotes. */
+/* Names are separated by spaces; one that contains a space is quoted. */
 static enum xt_status add_name(struct xt_str *out, const char *name, struct xt_err *err)
 {
     const char *quote = strchr(name, ' ') ? "\"" : "";
     return xt_str_printf(out, err, "%s%s%s%s", out->length ? " " : "", quote, name, quote);
 }
 
-/* The symbols that labels have `least` to `most` times; the blank is none. */
+/* Lists the symbols that occur `least` to `most` times in labels, without the blank. */
 static enum xt_status list_symbols(const struct set *set, const struct xt_survey *survey,
                                    size_t least, size_t most, struct xt_str *out,
                                    struct xt_err *err)
@@ -119,7 +120,7 @@ static enum xt_status list_symbols(const struct set *set, const struct xt_survey
     return status;
 }
 
-/* ---- what is said ---- */
+/* ---- reporting ---- */
 
 static void describe_sizes(struct xt_report *report, const struct xt_survey *survey)
 {
@@ -181,20 +182,19 @@ static void describe_labels(struct xt_report *report, const struct set *set,
     xt_str_clear(&rare);
 }
 
-/* The other images, of which none should be among these. */
+/* The other set (--against), which must not share images with this one. */
 static const char *others_of(const struct xt_settings *s)
 {
     return s->bench.against ? s->bench.against : s->data.val;
 }
 
-/* `against`: of the others, else NULL. */
+/* `against`: findings on the other set, else NULL. */
 static enum xt_status report(const struct set *set, const struct xt_settings *s,
                              const struct xt_survey *survey, const struct xt_survey *against,
                              struct xt_err *err)
 {
     struct xt_report *report = xt_report_create();
-    xt_report_line(report, "%s, looked at as %s reads them", set->source->description,
-                   set->model->name);
+    xt_report_line(report, "%s, checked for %s", set->source->description, set->model->name);
     xt_report_add(report, "images", "  images", "%zu", survey->count);
     xt_report_add(report, "jpeg", "  formats", "%zu JPEG", survey->jpeg);
     xt_report_add(report, "png", "", ", %zu PNG", survey->png);
@@ -230,13 +230,13 @@ static enum xt_status save_sheet(const struct set *set, const struct xt_settings
         size.width = size.height = 112;
     struct xt_loader_config config = xt_feed_config(&s->data, &size, true);
     config.source = set->source;
-    /* What training may do to an image is to be seen, whether or not it is asked for. */
+    /* Shows the augmentation that training would use, even if --augment is off. */
     config.augment = set->alphabet != NULL;
     config.flip = config.flip || !set->alphabet;
     enum xt_status status =
         xt_sheet_save(s->dataset.sheet, &config, SHEET_SAMPLES, set->alphabet, err);
     if (!status)
-        xt_log_note("%s shows random images with their labels, as they are and as training may "
+        xt_log_note("%s shows random images with their labels, as stored and as training may "
                     "see them",
                     s->dataset.sheet);
     return status;
@@ -247,7 +247,7 @@ static bool is_usable(const struct xt_survey *survey)
     return survey->bad < survey->count && !xt_loader_is_too_bad(survey->bad, survey->count);
 }
 
-/* What would end a training run ends this with the same code, once all is said. */
+/* A finding that would stop a training run gives its exit code, after all is reported. */
 static enum xt_status judge(const struct set *set, const struct xt_survey *survey,
                             struct xt_err *err)
 {
@@ -258,13 +258,12 @@ static enum xt_status judge(const struct set *set, const struct xt_survey *surve
     if (is_usable(survey))
         return XT_OK;
     return xt_err_set(
-        err, XT_ERR_DATA,
-        "%zu of %s cannot be used, more than the 1 %% that is let pass; the first: %s", survey->bad,
-        xt_count((long long)survey->count, "image").text, survey->first_bad);
+        err, XT_ERR_DATA, "%zu of %s cannot be used, more than the 1 %% allowed; the first: %s",
+        survey->bad, xt_count((long long)survey->count, "image").text, survey->first_bad);
 }
 
-/* Looks at the others, whose pictures must not be among the set's; what is wrong with them goes to
- * *fault. */
+/* Compares with the other set, which must not share images with this one; its errors go to *fault.
+ */
 static enum xt_status compare(const struct xt_model_info *model, const struct xt_settings *s,
                               struct xt_survey *survey, struct xt_err *fault, struct xt_err *err)
 {
@@ -315,23 +314,23 @@ enum xt_status xt_cmd_data_check(struct xt_options *options, struct xt_err *err)
 
 /* ---- data split ---- */
 
-/* A list has no way to say a path with a tab or a line's end, nor a class with blanks behind it. */
+/* A list cannot express a path with a tab or a newline, nor a class with trailing spaces. */
 static enum xt_status check_line(const char *path, const char *class, struct xt_err *err)
 {
     size_t length = class ? strlen(class) : 0;
     if (strpbrk(path, "\t\r\n"))
         return xt_err_set(err, XT_ERR_DATA,
-                          "the path %s holds a tab or a line's end, which a list cannot say; "
+                          "the path %s contains a tab or a newline, which a list cannot express; "
                           "rename it",
                           xt_str_quote(path, strlen(path)).text);
     if (length && class[length - 1] == ' ')
-        return xt_err_set(err, XT_ERR_DATA,
-                          "the class \"%s\" ends in a blank, which a list cannot say; rename it",
-                          class);
+        return xt_err_set(
+            err, XT_ERR_DATA,
+            "the class \"%s\" ends in a space, which a list cannot express; rename it", class);
     return XT_OK;
 }
 
-/* A sample's line of a list: its whole path, so that the list may lie anywhere. */
+/* Appends a sample's line of a list: the absolute path, so that the list may be anywhere. */
 static enum xt_status add_line(const struct set *set, size_t index, struct xt_str *out,
                                struct xt_err *err)
 {
@@ -341,8 +340,8 @@ static enum xt_status add_line(const struct set *set, size_t index, struct xt_st
     set->source->class->name(set->source, index, name, sizeof name);
     char *path = realpath(name, NULL);
     if (!path)
-        return xt_err_set(err, XT_ERR_DATA, "%s is no file: only sets of image files can be split",
-                          name);
+        return xt_err_set(err, XT_ERR_DATA,
+                          "%s is not a file: only sets of image files can be split", name);
     enum xt_status status = set->source->class->label(set->source, index, label, &length, err);
     bool labelled = !set->source->labels_in_names;
     bool class = labelled && !set->alphabet;
@@ -362,7 +361,7 @@ static enum xt_status add_line(const struct set *set, size_t index, struct xt_st
     return status;
 }
 
-/* Lists of another seed would have images of one side on the other. */
+/* Refuses existing lists: with another seed, training images would be in the evaluation list. */
 static enum xt_status refuse_lists(const char *folder, struct xt_err *err)
 {
     static const char *const names[] = {"train.txt", "val.txt"};
@@ -372,8 +371,8 @@ static enum xt_status refuse_lists(const char *folder, struct xt_err *err)
         status = xt_file_join(&path, folder, names[i], err);
         if (!status && xt_file_exists(path))
             status = xt_err_set(err, XT_ERR_RUN,
-                                "%s is there already; what was trained on it may be what another "
-                                "split evaluates on: give another --out, or remove train.txt and "
+                                "%s exists; images that a model was trained on could become "
+                                "evaluation images: give another --out, or remove train.txt and "
                                 "val.txt",
                                 path);
         free(path);
@@ -405,8 +404,8 @@ static enum xt_status tell_split(const size_t counts[2], const struct xt_setting
     return xt_report_end(report, s->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
 
-/* Each sample goes to one side by a number drawn from seed and its index: so the parts stay as they
- * are when the same set is split again. */
+/* Each sample is assigned by a random number from seed and index: the parts are the same when the
+ * same set is split again. */
 static enum xt_status split(const struct set *set, const struct xt_settings *s, struct xt_err *err)
 {
     struct xt_str parts[2] = {{0}, {0}};
@@ -442,14 +441,13 @@ static enum xt_status split(const struct set *set, const struct xt_settings *s, 
     return status;
 }
 
-/* A set whose labels are all good, and that is no mixture. */
+/* Opens a set whose labels are all good, and that is not a mixture. */
 static enum xt_status open_whole_set(struct set *set, const struct xt_settings *s, const char *spec,
                                      const char *verb, struct xt_err *err)
 {
     enum xt_status status = open_set(set, s, spec, err);
     if (!status && set->source->class->draw)
-        return xt_err_set(err, XT_ERR_USAGE, "%s is a mixture; %s its sources, one by one", spec,
-                          verb);
+        return xt_err_set(err, XT_ERR_USAGE, "%s is a mixture; %s each of its sources", spec, verb);
     if (!status && set->labels.status) {
         *err = set->labels;
         status = err->status;
@@ -462,7 +460,7 @@ enum xt_status xt_cmd_data_split(struct xt_options *options, struct xt_err *err)
     const struct xt_settings *s = &options->values;
     struct set set = {0};
     if (!s->record.out)
-        return xt_err_set(err, XT_ERR_USAGE, "data split needs --out DIR: where the lists go");
+        return xt_err_set(err, XT_ERR_USAGE, "data split needs --out DIR for the lists");
     enum xt_status status = open_whole_set(&set, s, options->arguments[0], "split", err);
     if (!status)
         status = split(&set, s, err);
@@ -499,7 +497,7 @@ static enum xt_status tell_packed(const struct xt_packed *packed, const struct x
                                   const char *out, struct xt_err *err)
 {
     if (packed->bad)
-        xt_log_warn("%s could not be used and %s left out; the first: %s",
+        xt_log_warn("%s could not be used and %s skipped; the first: %s",
                     xt_count((long long)packed->bad, "image").text,
                     packed->bad == 1 ? "was" : "were", packed->first_bad);
     if (s->output.quiet && !s->output.json)
@@ -541,9 +539,10 @@ enum xt_status xt_cmd_data_pack(struct xt_options *options, struct xt_err *err)
     const struct xt_settings *s = &options->values;
     struct set set = {0};
     if (options->argument_count != 2)
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "data pack takes two words: what to pack, and where to (xtrain data pack "
-                          "plates/train packed/train)");
+        return xt_err_set(
+            err, XT_ERR_USAGE,
+            "data pack takes two arguments: what to pack, and where to (xtrain data pack "
+            "plates/train packed/train)");
     enum xt_status status = open_whole_set(&set, s, options->arguments[0], "pack", err);
     if (!status)
         status = pack(&set, s, options->arguments[1], err);

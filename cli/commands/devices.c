@@ -1,4 +1,4 @@
-/* xtrain devices and --version: what this machine has, and which libraries the program runs on. */
+/* xtrain devices and --version: the devices of this machine and the libraries in use. */
 #include <archive.h>
 #include <cjson/cJSON.h>
 #include <dlfcn.h>
@@ -18,7 +18,7 @@
 #include "device/device.h"
 #include "device/probe.h"
 
-/* The file that holds a function. */
+/* The file that contains a function. */
 static const char *library_of(const void *function)
 {
     Dl_info info;
@@ -30,7 +30,7 @@ static void print_library(const char *name, const char *version, const char *pat
     printf("  %-14s %-12s %s\n", name, version, path);
 }
 
-/* A function's address as dladdr wants it; C has no cast for that. */
+/* A function's address as dladdr takes it; C has no cast for that. */
 #define ADDRESS_OF(function)                                                                       \
     __extension__({                                                                                \
         __typeof__(&(function)) pointer_ = &(function);                                            \
@@ -42,7 +42,7 @@ static void print_library(const char *name, const char *version, const char *pat
 #define QUOTE(x) #x
 #define TEXT_OF(macro) QUOTE(macro)
 
-/* libjpeg-turbo tells its version to the compiler alone. */
+/* libjpeg-turbo has its version in a macro only. */
 static void print_libjpeg(void)
 {
     print_library("libjpeg-turbo", TEXT_OF(LIBJPEG_TURBO_VERSION),
@@ -81,7 +81,7 @@ enum xt_status xt_cmd_version(struct xt_options *options, struct xt_err *err)
  * ------------------------------------------------------------------------------------*/
 struct cpu {
     char name[96];
-    const char *why; /* of the number of threads */
+    const char *why; /* why this number of threads */
     int threads;
     bool bf16;
     double memory;
@@ -98,16 +98,16 @@ static void describe_cpu(struct xt_report *devices, const struct cpu *cpu)
     xt_report_add(to, "instructions", "  instructions", "%s", xt_device_cpu_isa());
     xt_report_add(to, NULL, "  trains in", "%s", "f32");
     xt_report_flag(to, "fast_bf16", "", cpu->bf16, " and bf16",
-                   "; bf16 runs too, but slower than f32");
+                   "; bf16 works, but slower than f32");
     xt_report_add(to, NULL, "  infers in", "%s", "f32, bf16");
     xt_report_flag(to, "infers_fp16", "", xt_device_cpu_has_fp16(), ", fp16", "");
     xt_report_flag(to, "fast_int8", "", xt_device_cpu_has_vnni(), " and int8",
-                   "; int8 runs too, but slower");
+                   "; int8 works, but slower");
     xt_report_add(to, "onednn", "  oneDNN", "%s", xt_dnnl_version_text().text);
     xt_report_add(to, "library", "", ", %s", xt_dnnl_path());
 }
 
-/* NULL for none, which JSON says as null. */
+/* NULL for "", which JSON shows as null. */
 static const char *or_null(const char *text)
 {
     return text && *text ? text : NULL;
@@ -134,7 +134,7 @@ static void describe_types(struct xt_report *to, const char *key, const char *la
         xt_report_add(to, NULL, label, "%s", "nothing");
 }
 
-/* Machine code is many times quicker than what oneDNN has for every GPU. */
+/* JIT-compiled kernels are much faster than oneDNN's OpenCL reference kernels. */
 static void describe_kernels(struct xt_report *to, const struct xt_probe *probe, int i)
 {
     const struct xt_types *types = &probe->types[i];
@@ -227,9 +227,10 @@ static enum xt_status report(const struct cpu *cpu, const struct xt_probe *probe
     xt_report_add(report, "xpu_error", probe->status ? "xpu" : NULL, "none: %s",
                   probe->status ? or_null(probe->why) : NULL);
     if (!probe->status && probe->xpus.count == 0)
-        xt_report_add(report, NULL, "xpu",
-                      "none: oneDNN %s finds no Intel GPU; \"xtrain doctor\" looks at each step",
-                      probe->version);
+        xt_report_add(
+            report, NULL, "xpu",
+            "none: oneDNN %s finds no Intel GPU; \"xtrain doctor\" checks each requirement",
+            probe->version);
     xt_report_add(report, "environment", *masks ? "environment" : NULL, "%s", or_null(masks));
     return xt_report_end(report, json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
@@ -240,7 +241,7 @@ enum xt_status xt_cmd_devices(struct xt_options *options, struct xt_err *err)
     struct xt_str masks = {0};
     struct cpu cpu = {0};
     enum xt_status status = xt_mem_calloc(&probe, 1, sizeof *probe, "the list of XPUs", err);
-    /* In a process of its own, and before this one loads the CPU build. */
+    /* In a child process, before this one loads the CPU build. */
     if (!status)
         status = xt_probe_xpus(probe, err);
     if (!status)

@@ -1,4 +1,4 @@
-/* xtrain diff: two files of weights, tensor by tensor; with --data what the two answer. */
+/* xtrain diff: compares two weight files tensor by tensor; with --data their predictions. */
 #include <stdio.h>
 
 #include "cli/commands.h"
@@ -13,7 +13,7 @@ static enum xt_status find_files(struct xt_options *options, const char *files[2
 {
     enum xt_status status = XT_OK;
     if (options->argument_count > 2)
-        return xt_err_set(err, XT_ERR_USAGE, "diff compares two files of weights; %s is a third",
+        return xt_err_set(err, XT_ERR_USAGE, "diff compares two weight files; %s is a third",
                           options->arguments[2]);
     for (int i = 0; i < 2 && !status; i++) {
         options->values.network.init = options->arguments[i];

@@ -1,4 +1,4 @@
-/* xtrain eval: trained weights on labelled images. */
+/* xtrain eval: evaluates trained weights on labelled images. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,13 +26,13 @@ struct view {
     double start;
     const struct xt_objective *objective;
     const struct xt_source *source;
-    struct xt_report *answers; /* of --show with --json; NULL: they are printed as they come */
-    struct xt_errors errors;   /* what was wrong; not collected in a comparison */
+    struct xt_report *answers; /* of --show with --json; NULL: printed immediately */
+    struct xt_errors errors;   /* wrong predictions; not collected in a comparison */
     bool collects;
     size_t show;
 };
 
-/* A label or an answer as a word of a line: in quotes where it has blanks, or is empty. */
+/* A label or prediction as one word: quoted if it contains spaces or is empty. */
 static struct xt_shown as_word(const char *text)
 {
     struct xt_shown word;
@@ -102,7 +102,7 @@ static void show(void *context, size_t done, size_t all)
     xt_progress_show(&view->progress, &state, now, false);
 }
 
-/* One type of those that are compared, or the only one. */
+/* One type of a comparison, or the only one. */
 struct run {
     enum xt_amp amp;
     struct xt_evaluation result;
@@ -116,8 +116,8 @@ struct command {
     struct xt_loss *loss;
     const char *data;
     struct view view;
-    struct xt_calibration calibration; /* images 0: none was needed */
-    bool calibrated_on_data;           /* for want of other images */
+    struct xt_calibration calibration; /* images 0: not needed */
+    bool calibrated_on_data;           /* no other images were available */
     struct run *runs;
     int count;
 };
@@ -127,7 +127,7 @@ static bool is_comparison(const struct command *command)
     return xt_options_source(command->options, "compare") == XT_SOURCE_COMMAND_LINE;
 }
 
-/* ---- what is said ---- */
+/* ---- reporting ---- */
 
 static void describe_calibration(struct xt_report *report, const struct command *command)
 {
@@ -140,8 +140,7 @@ static void describe_calibration(struct xt_report *report, const struct command 
     xt_report_add(to, NULL, "", " of the %s", xt_count((long long)c->all, "image").text);
     xt_report_add(to, NULL, "", " of %s", c->source);
     if (command->calibrated_on_data)
-        xt_report_add(to, NULL, "", ", which are those evaluated on; %s takes others",
-                      "--calibrate");
+        xt_report_add(to, NULL, "", ", the images evaluated on; %s uses others", "--calibrate");
 }
 
 static void describe_classes(struct xt_report *report, const struct view *view,
@@ -164,7 +163,7 @@ static void describe_classes(struct xt_report *report, const struct view *view,
     }
 }
 
-/* Of which the percentiles may be left to JSON. */
+/* Percentiles may be for JSON only. */
 static void describe_times(struct xt_report *to, const char *mean, bool percentiles,
                            const struct xt_latency_figures *f)
 {
@@ -174,7 +173,7 @@ static void describe_times(struct xt_report *to, const char *mean, bool percenti
     xt_report_add(to, "p99", percentiles ? "p99" : NULL, "%8.3f", f->p99);
 }
 
-/* The first of the metrics is compared in percentage points with the first type's. */
+/* The first metric is compared with the first type's, in percentage points. */
 static void describe_run(struct xt_report *to, const struct command *command, const struct run *run)
 {
     const struct xt_evaluation *e = &run->result;
@@ -219,7 +218,7 @@ static void describe_runs(struct xt_report *report, const struct command *comman
         describe_run(report, command, &command->runs[0]);
     }
     if (!first->latency.measured)
-        xt_report_line(report, "latency: not measured (it takes at least %d batches)",
+        xt_report_line(report, "latency: not measured (needs at least %d batches)",
                        2 * XT_LATENCY_LEFT_OUT + 1);
     if (first->bad_images)
         xt_report_line(report, "%s could not be used and %s not count",
@@ -227,7 +226,7 @@ static void describe_runs(struct xt_report *report, const struct command *comman
                        first->bad_images == 1 ? "does" : "do");
 }
 
-/* What --errors asks for: the files, and a line on them. */
+/* Writes the files of --errors, and a line on each. */
 static enum xt_status write_errors(struct command *command, struct xt_report *report,
                                    struct xt_err *err)
 {
@@ -256,7 +255,7 @@ static enum xt_status write_errors(struct command *command, struct xt_report *re
         for (size_t i = 0; i < files.count; i++)
             xt_report_add(list, NULL, NULL, "%s", files.paths[i]);
         if (files.count > 1)
-            xt_report_line(report, "what was taken for what: %s", files.paths[1]);
+            xt_report_line(report, "confusion matrix: %s", files.paths[1]);
         if (files.count > 2)
             xt_report_line(report, "how often each class was read as which: %s", files.paths[2]);
     }
@@ -272,7 +271,7 @@ static enum xt_status end_report(struct command *command, struct xt_report *repo
     xt_report_line(report, "%s, batch %d", command->source->description, command->network->batch);
     if (ranks)
         xt_report_line(report,
-                       "by %d ranks, each on its part of the images; latencies are rank 0's",
+                       "by %d ranks, each with its part of the images; latencies are rank 0's",
                        ranks->size);
     describe_calibration(report, command);
     describe_runs(report, command);
@@ -286,22 +285,20 @@ static enum xt_status end_report(struct command *command, struct xt_report *repo
                          stdout, err);
 }
 
-/* Names the first of the images that could not be used. */
+/* Warns about the first images that could not be used. */
 static void warn_of_bad(const struct xt_source *source, const struct xt_evaluation *e)
 {
     enum { NAMED = 5 };
     for (size_t i = 0; i < e->bad_images && i < NAMED; i++) {
         char name[1024];
         source->class->name(source, e->bad[i].index, name, sizeof name);
-        xt_log_warn("%s is left out: %s", name, e->bad[i].reason);
+        xt_log_warn("%s is skipped: %s", name, e->bad[i].reason);
     }
     if (e->bad_images > NAMED)
-        xt_log_warn("left out beside these: %s",
-                    xt_count((long long)(e->bad_images - NAMED), "image").text);
+        xt_log_warn("also skipped: %s", xt_count((long long)(e->bad_images - NAMED), "image").text);
 }
 
-/* --data on the command line, else --val: in a run's config file `data` is what it was trained on.
- */
+/* --data from the command line, else --val: in a run's config file `data` is the training set. */
 static const char *choose_data(const struct xt_options *options, const struct xt_network *network)
 {
     const struct xt_settings *s = &options->values;
@@ -309,7 +306,7 @@ static const char *choose_data(const struct xt_options *options, const struct xt
         return s->data.images;
     if (s->data.val) {
         if (s->data.images)
-            xt_log_note("evaluating on `val` of %s; --data DIR takes another set",
+            xt_log_note("evaluating on `val` of %s; --data DIR selects another set",
                         s->request.config);
         return s->data.val;
     }
@@ -319,8 +316,8 @@ static const char *choose_data(const struct xt_options *options, const struct xt
     return network->model->default_val;
 }
 
-/* What int8's ranges come from: --calibrate, else what the network was trained on, else the images
- * that it is evaluated on. */
+/* Images for int8 calibration: --calibrate, else the training set, else the images that are
+ * evaluated. */
 static const char *choose_calibration(struct command *command)
 {
     const struct xt_settings *s = &command->options->values;
@@ -332,7 +329,7 @@ static const char *choose_calibration(struct command *command)
     return command->data;
 }
 
-/* Evaluates in one type; the network is in the first run's already. */
+/* Evaluates in one type; the network is already in the first run's. */
 static enum xt_status evaluate(struct command *command, int index, struct xt_err *err)
 {
     const struct xt_settings *s = &command->options->values;
@@ -357,7 +354,7 @@ static enum xt_status evaluate(struct command *command, int index, struct xt_err
         .observer = {.context = view, .progress = show, .answer = see_answer},
     };
     view->start = xt_thread_seconds();
-    /* Standard output belongs to the result alone. */
+    /* Standard output is for the result. */
     xt_progress_init(&view->progress, s->output.quiet, true);
     status = xt_evaluate(command->network, command->objective, &config, &run->result, err);
     xt_progress_clear(&view->progress);
@@ -366,7 +363,7 @@ static enum xt_status evaluate(struct command *command, int index, struct xt_err
     return status;
 }
 
-/* The network in the first run's type, and the images, whose number --batch auto asks for. Of
+/* Opens the network in the first run's type, and the images, whose number --batch auto needs. Among
  * several types float32 takes the most memory. */
 static enum xt_status open_network(struct command *command, struct xt_err *err)
 {
@@ -385,7 +382,7 @@ static enum xt_status open_network(struct command *command, struct xt_err *err)
     command->data = choose_data(command->options, network);
     if (s->eval.errors && xt_file_is_same(s->eval.errors, command->data))
         return xt_err_set(err, XT_ERR_USAGE,
-                          "--errors %s would overwrite what is evaluated on; name another file",
+                          "--errors %s would overwrite the evaluated data; name another file",
                           s->eval.errors);
     status = xt_network_open_source(network, command->data, &command->source, err);
     struct xt_network_settings largest = settings;
@@ -409,7 +406,7 @@ static enum xt_status open_view(struct command *command, struct xt_err *err)
         return status;
     command->view.show = (size_t)s->eval.show;
     command->view.collects = true;
-    /* All that are wrong, or for the table of classes none. */
+    /* Keep all errors, or none for the per-class table. */
     return xt_errors_init(&command->view.errors, command->objective, s->eval.errors ? 0 : 1, err);
 }
 
@@ -448,26 +445,26 @@ static enum xt_status list_runs(struct command *command, struct xt_err *err)
                                           sizeof *command->runs, "the runs", err);
     if (!status && settings.eval.errors && compared)
         status = xt_err_set(err, XT_ERR_USAGE,
-                            "--errors lists the wrong answers of one type: give it without "
-                            "--compare, and with --amp where the type is another");
+                            "--errors lists the wrong predictions of one type: give it without "
+                            "--compare, and with --amp for another type");
     else if (!status && settings.eval.errors && xt_ranks_is_first(settings.ranks))
         status = xt_error_files_check(settings.eval.errors, err);
     if (!status && settings.ranks && (!settings.network.batch || settings.eval.show))
-        status =
-            xt_err_set(err, XT_ERR_USAGE, "%s is for one process, and these are %d ranks; %s",
-                       settings.eval.show ? "--show" : "--batch auto", settings.ranks->size,
-                       settings.eval.show ? "--errors FILE lists the wrong answers of all of them"
-                                          : "give the batch that each takes of its images");
+        status = xt_err_set(err, XT_ERR_USAGE, "%s is for one process, and these are %d ranks; %s",
+                            settings.eval.show ? "--show" : "--batch auto", settings.ranks->size,
+                            settings.eval.show
+                                ? "--errors FILE lists the wrong predictions of all of them"
+                                : "give the batch of each rank");
     if (!status && compared && xt_options_source(options, "amp") == XT_SOURCE_COMMAND_LINE)
         status = xt_err_set(err, XT_ERR_USAGE,
-                            "--compare says the types; leave --amp out, or give --amp alone");
+                            "--compare names the types; omit --amp, or give only --amp");
     for (int i = 0; i < command->count && !status; i++) {
         command->runs[i].amp = settings.network.amp;
         if (compared)
             status = xt_options_pick(options, "compare", i, &settings, err);
         if (compared)
             command->runs[i].amp = settings.eval.compare;
-        /* Before the types ahead of it take their time. */
+        /* Calibrate before the types ahead of int8 take their time. */
         if (!status && command->runs[i].amp == XT_AMP_INT8)
             status = xt_calibrate_check(&settings.network, err);
     }

@@ -1,4 +1,4 @@
-/* xtrain export: trained weights as an ONNX model. */
+/* xtrain export: writes trained weights as an ONNX model. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #include "infer/network/network_build.h"
 #include "infer/network/network_plan.h"
 
-enum { BATCH = 16 }; /* what calibrates and checks */
+enum { BATCH = 16 }; /* for calibration and check */
 
 static const enum xt_amp amps[] = {
     [XT_EXPORT_F32] = XT_AMP_OFF,
@@ -35,20 +35,20 @@ struct command {
     struct xt_export_check check;
 };
 
-/* ---- what cannot be, before anything is computed ---- */
+/* ---- checks before anything is computed ---- */
 
 static enum xt_status check_path(const char *path, struct xt_err *err)
 {
     char *folder = NULL;
     if (xt_str_ends(path, ".xml"))
         return xt_err_set(err, XT_ERR_USAGE,
-                          "%s: xtrain writes no OpenVINO IR; OpenVINO reads ONNX as it is, and its "
-                          "converter makes the IR of it: xtrain export WEIGHTS %.*s.onnx && ovc "
+                          "%s: xtrain writes no OpenVINO IR; OpenVINO reads ONNX, and its "
+                          "converter makes IR from it: xtrain export WEIGHTS %.*s.onnx && ovc "
                           "%.*s.onnx --compress_to_fp16=False (pip install openvino)",
                           path, (int)strlen(path) - 4, path, (int)strlen(path) - 4, path);
     if (!xt_str_ends(path, ".onnx"))
         return xt_err_set(err, XT_ERR_USAGE,
-                          "%s: the model's file is to end in .onnx, the one format that xtrain "
+                          "%s: the model's file must end in .onnx, the only format that xtrain "
                           "exports",
                           path);
     if (xt_file_is_folder(path))
@@ -70,10 +70,11 @@ static enum xt_status check_type(const struct xt_settings *s, struct xt_err *err
                           "--no-fuse out",
                           xt_amp_name(amps[s->export.type]));
     if (is_int8 && !s->answer.calibrate)
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "--type int8 needs the ranges of the values in the network: give "
-                          "--calibrate DIR with images like those to be read, best those it was "
-                          "trained on");
+        return xt_err_set(
+            err, XT_ERR_USAGE,
+            "--type int8 quantization needs the ranges of the network's values: give "
+            "--calibrate DIR with images like those to be predicted, best those it was "
+            "trained on");
     if (!is_int8 && s->answer.calibrate)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--calibrate gives the ranges of int8; with --type %s "
@@ -84,7 +85,7 @@ static enum xt_status check_type(const struct xt_settings *s, struct xt_err *err
 
 /* ---- writing ---- */
 
-/* What the weights' metadata says, and how this model is used. */
+/* Writes the weights' metadata, and how this model is used. */
 static enum xt_status write_graph(struct command *command, const struct xt_network_draft *draft,
                                   struct xt_err *err)
 {
@@ -127,7 +128,7 @@ static enum xt_status write_graph(struct command *command, const struct xt_netwo
     return status;
 }
 
-/* The graph that is written is described anew, in its own type: it is never run here. */
+/* The written graph is described separately, in its own type: it is never run here. */
 static enum xt_status write_model(struct command *command, struct xt_err *err)
 {
     struct xt_network_settings settings = command->settings->network;
@@ -156,16 +157,17 @@ static enum xt_status build(struct command *command, struct xt_err *err)
     if (!status && s->export.check)
         status = xt_export_check_open(network, s, &command->source, err);
     if (!status && network->over_batch)
-        xt_log_warn("the weights' lprnet_norm is batch: the model's answer to an image depends on "
-                    "the others of its batch; --lprnet-norm sample exports one whose answers do "
-                    "not");
+        xt_log_warn(
+            "the weights' lprnet_norm is batch: the model's prediction for an image depends on "
+            "the others of its batch; --lprnet-norm sample exports one whose answers do "
+            "not");
     if (!status && s->export.type == XT_EXPORT_INT8)
         status = xt_calibrate_int8(network, &infer, s->answer.calibrate, batch,
                                    &command->calibration, err);
     return status;
 }
 
-/* ---- what is said ---- */
+/* ---- reporting ---- */
 
 static void describe_check(struct xt_report *report, const struct command *command)
 {
@@ -187,7 +189,7 @@ static void describe_check(struct xt_report *report, const struct command *comma
     xt_report_add(to, "largest_logit", NULL, "%f", c->magnitude);
     xt_report_flag(to, "passed", NULL, c->passed, "", "");
     xt_report_line(report,
-                   "checked by %s on %zu of %s: %zu answers are the same, logits (up to %.4g) "
+                   "checked by %s on %zu of %s: %zu predictions are the same, logits (up to %.4g) "
                    "differ by at most %.2g",
                    c->runtime, c->images, xt_count((long long)c->all, "image").text, c->same,
                    c->magnitude, c->largest);
@@ -264,9 +266,10 @@ enum xt_status xt_cmd_export(struct xt_options *options, struct xt_err *err)
     if (!status)
         status = say(&command, err);
     if (!status && s->export.check && !*command.check.why_not && !command.check.passed)
-        status = xt_err_set(err, XT_ERR_RUN,
-                            "%s was written, but does not answer as this program does: see above",
-                            command.path);
+        status =
+            xt_err_set(err, XT_ERR_RUN,
+                       "%s was written, but its predictions differ from this program's: see above",
+                       command.path);
     xt_source_destroy(command.source);
     xt_network_clear(&command.network);
     return status;

@@ -16,10 +16,11 @@
 
 enum { IMAGES_MOST = 256, SECONDS_MOST = 600, NO_PROGRAM = 127, NO_MODULE = 3 };
 
-/* Isolated (-I): no module comes from the current folder, nor from where the environment says.
+/* Isolated (-I): no modules from the current folder or the environment.
  *
- * Reads the images' bytes, and prepares them by what the model's own metadata says. The answer is a
- * line with the version, then the logits. */
+ * Reads the images' bytes, and prepares them as the model's metadata says. Output: a line with the
+ * version, then the logits.
+ */
 static const char script[] =
     "import sys\n"
     "try:\n"
@@ -51,10 +52,10 @@ static const char script[] =
     "    logits = session.run(['logits'], {takes.name: part})[0]\n"
     "    out.write(numpy.ascontiguousarray(logits[:count], numpy.float32).tobytes())\n";
 
-/* The images of the pass, and our logits. */
+/* The images checked, and our logits. */
 struct seen {
     const struct xt_network *network;
-    size_t image_bytes, logit_count; /* of one image */
+    size_t image_bytes, logit_count; /* per image */
     struct xt_str pixels;
     struct xt_str logits;
 };
@@ -99,20 +100,20 @@ static enum xt_status look(struct seen *seen, struct xt_network *network,
     return status;
 }
 
-/* Says why nothing came back, or fails where that is the model's fault. */
+/* Sets *why_not if there is no result, or fails if that is the model's fault. */
 static enum xt_status judge(const char *python, int code, const struct xt_process_end *end,
                             struct xt_export_check *out, struct xt_err *err)
 {
     if (code == NO_PROGRAM)
         snprintf(out->why_not, sizeof out->why_not,
-                 "there is no %.200s here that could run onnxruntime", python);
+                 "%.200s, which would run onnxruntime, is not available", python);
     else if (code == NO_MODULE)
         snprintf(out->why_not, sizeof out->why_not,
-                 "%.200s lacks what it takes (%.160s); pip install onnxruntime brings it, and "
+                 "%.200s lacks a module (%.160s); pip install onnxruntime installs it, and "
                  "XTRAIN_PYTHON=VENV/bin/python names another Python",
                  python, end->said);
     else if (end->timed_out)
-        return xt_err_set(err, XT_ERR_RUN, "onnxruntime did not end within %d s", SECONDS_MOST);
+        return xt_err_set(err, XT_ERR_RUN, "onnxruntime did not exit within %d s", SECONDS_MOST);
     else if (end->signal || code)
         return xt_err_set(err, XT_ERR_RUN, "onnxruntime does not run the exported model: %s",
                           *end->said ? end->said : "it crashed");
@@ -161,8 +162,7 @@ static enum xt_status compare(const struct seen *seen, const float *theirs,
     return status;
 }
 
-/* float32 is the same arithmetic in another order; fp16 and int8 round on their way, each runtime
- * in its own. */
+/* float32 differs by summation order only; fp16 and int8 also by each runtime's rounding. */
 static bool passes(const struct xt_export_check *check, enum xt_export_type type)
 {
     if (type == XT_EXPORT_F32)
@@ -187,7 +187,7 @@ static enum xt_status run(const struct seen *seen, const struct xt_settings *set
         .seconds = SECONDS_MOST,
     };
     enum xt_status status = xt_process_run_program(&program, &output, &code, &end, err);
-    /* A signal to stop reaches the other program too, which then ends as if it had failed. */
+    /* A stop signal reaches the child process too, which then exits as if it had failed. */
     if (!status)
         status = xt_stop_check(err, "while checking the exported model");
     if (!status)
@@ -196,9 +196,9 @@ static enum xt_status run(const struct seen *seen, const struct xt_settings *set
     size_t bytes = out->images * seen->logit_count * sizeof(float);
     if (!status && !*out->why_not &&
         (!line || output.length - (size_t)(line + 1 - output.data) != bytes))
-        status =
-            xt_err_set(err, XT_ERR_RUN, "onnxruntime gave another number of logits than %s has",
-                       seen->network->model->name);
+        status = xt_err_set(err, XT_ERR_RUN,
+                            "onnxruntime returned a different number of logits than %s has",
+                            seen->network->model->name);
     if (!status && !*out->why_not) {
         float *theirs = NULL;
         snprintf(out->runtime, sizeof out->runtime, "%.*s", (int)(line - output.data), output.data);

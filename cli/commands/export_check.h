@@ -1,6 +1,5 @@
-/* An exported model against the network that it was made of: onnxruntime runs the file, in a Python
- * of its own, on the same images. Not thread-safe.
- */
+/* Checks an exported model against its network: onnxruntime runs the file, in a separate Python
+ * process, on the same images. Not thread-safe. */
 #ifndef XT_CLI_COMMANDS_EXPORT_CHECK_H
 #define XT_CLI_COMMANDS_EXPORT_CHECK_H
 
@@ -12,11 +11,11 @@
 #include "cli/settings.h"
 
 struct xt_export_check {
-    char why_not[512]; /* it was not checked; "" where it was */
+    char why_not[512]; /* why it was not checked; "" if it was */
     char runtime[64];  /* "onnxruntime 1.20.1" */
     size_t images, all;
-    size_t same;      /* images that both answer alike */
-    double largest;   /* difference of two logits */
+    size_t same;      /* images with the same prediction */
+    double largest;   /* largest difference of two logits */
     double magnitude; /* the largest logit */
     bool passed;
 };
@@ -25,8 +24,8 @@ struct xt_export_check {
 enum xt_status xt_export_check_open(const struct xt_network *network,
                                     const struct xt_settings *settings, struct xt_source **out,
                                     struct xt_err *err);
-/* `network` is built, in float32 or, for an int8 model, in int8. XT_ERR_RUN where onnxruntime does
- * not run the file; that it runs and answers otherwise is in *out. */
+/* `network` is built, in float32 or, for an int8 model, in int8. XT_ERR_RUN if onnxruntime cannot
+ * run the file; different results are reported in *out. */
 enum xt_status xt_export_check(struct xt_network *network, const struct xt_settings *settings,
                                const struct xt_source *source, const char *model,
                                struct xt_export_check *out, struct xt_err *err);

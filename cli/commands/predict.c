@@ -1,4 +1,5 @@
-/* xtrain predict: images through trained weights, one line of output each, in the order given. */
+/* xtrain predict: predicts images with trained weights, one line of output each, in the order
+ * given. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,21 +18,21 @@
 #include "data/sources/registry.h"
 #include "infer/session/engine.h"
 
-/* One file that was named, standard input, or whatever --data takes. */
+/* A file argument, standard input, or a source of --data. */
 struct input {
-    char *path;               /* NULL: none */
-    struct xt_source *source; /* NULL: none; with neither, standard input */
+    char *path;               /* NULL: not a file */
+    struct xt_source *source; /* NULL: not a source; if both are NULL, standard input */
 };
 
-/* Everything that reading images takes. */
+/* State of reading images. */
 struct reader {
     struct xtrain *network;
     const struct xt_settings *settings;
     struct input *inputs;
     size_t count;
     size_t capacity;
-    size_t images;  /* of the inputs whose number is known */
-    bool is_stream; /* of one it is not */
+    size_t images;  /* total of inputs with a known count */
+    bool is_stream; /* an input of unknown length exists */
     struct xt_decoder decoder;
     struct xt_sample sample;
     struct xt_ordered answers;
@@ -75,7 +76,7 @@ static enum xt_status add_source(struct reader *reader, const char *spec, struct
     return status;
 }
 
-/* A file that is named as an image is one, and where it cannot be read the others are. */
+/* A path named as an image; if it cannot be read, the others still are. */
 static enum xt_status add_argument(struct reader *reader, const char *argument, struct xt_err *err)
 {
     if (strcmp(argument, "-") == 0)
@@ -98,7 +99,7 @@ static enum xt_status list_inputs(struct reader *reader, const struct xt_options
     return status;
 }
 
-/* An image of a source, as it is stored. */
+/* An image of a source, as stored. */
 static enum xt_status send_of_source(struct reader *reader, const struct xt_source *source,
                                      size_t index, struct xt_err *err)
 {
@@ -150,8 +151,8 @@ static enum xt_status predict_all(struct reader *reader, struct xt_err *err)
     return status ? status : xt_ordered_end(&reader->answers, xt_thread_seconds() - start, err);
 }
 
-/* Whoever knows how many images there are waits for whole batches; a stream's are answered as they
- * come. */
+/* With a known number of images passes wait for full batches; a stream's images are answered as
+ * they arrive. */
 static enum xt_status start(struct reader *reader, struct xt_err *err)
 {
     const struct xt_settings *s = reader->settings;

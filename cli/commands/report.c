@@ -1,4 +1,4 @@
-/* xtrain report: the page of runs, from their folders. */
+/* xtrain report: writes the report page of runs from their folders. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 #include "cli/past_runs.h"
 #include "runs/report/page.h"
 
-/* --page, else report.html: a run's own lies in its folder. */
+/* --page, else report.html: for one run in its folder. */
 static enum xt_status find_path(const struct xt_options *options, char **out, struct xt_err *err)
 {
     const char *name = options->values.page ? options->values.page : "report.html";

@@ -1,4 +1,5 @@
-/* xtrain selftest: every op of the networks on this device against plain loops. */
+/* xtrain selftest: compares every op of the networks on this device with a reference in double
+ * precision. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,11 +16,11 @@
 
 enum { BATCH = 2, CLASSES = 10, NETWORKS_MAX = 8 };
 
-/* A network as it is checked. */
+/* A network to check. */
 struct subject {
-    const char *name; /* NULL: the small one */
+    const char *name; /* NULL: the small network */
     struct xt_selftest_network network;
-    const struct xt_model_info *model; /* of `network`; NULL: one of the self-test's */
+    const struct xt_model_info *model; /* of `network`; NULL: built into the self-test */
     struct xt_model_options options;
     int batch;
     struct xt_selftest result;
@@ -30,20 +31,20 @@ struct command {
     struct xt_device device;
     enum xt_amp types[XT_AMP_COUNT];
     int type_count;
-    struct xt_loaded_model *loaded; /* --model of a file; NULL else */
+    struct xt_loaded_model *loaded; /* --model of a file, else NULL */
     struct subject *subjects;
     int subject_count;
     struct xt_progress progress;
     int ops_done;
 };
 
-/* ---- what is checked ---- */
+/* ---- what to check ---- */
 
 static enum xt_status choose_types(struct command *command, struct xt_err *err)
 {
     struct xt_types has;
     xt_types_ask(command->device.engine, &has);
-    /* On the CPU the loops beside the convolutions know no fp16. */
+    /* On the CPU the loops beside the convolutions do not support fp16. */
     const bool runs[] = {
         [XT_AMP_OFF] = has.trains_f32,
         [XT_AMP_BF16] = has.trains_bf16,
@@ -78,7 +79,7 @@ static enum xt_status add_model(struct command *command, const struct xt_model_i
     bool sized = s->network.image_size && model->any_size;
     if (s->network.image_size && !sized && s->network.model &&
         s->network.image_size != model->height)
-        return xt_err_set(err, XT_ERR_USAGE, "--image-size %d: %s reads images of %dx%d alone",
+        return xt_err_set(err, XT_ERR_USAGE, "--image-size %d: %s reads images of %dx%d only",
                           s->network.image_size, model->name, model->width, model->height);
     struct subject *subject = &command->subjects[command->subject_count++];
     *subject = (struct subject){
@@ -104,7 +105,7 @@ static enum xt_status add_model(struct command *command, const struct xt_model_i
     return status;
 }
 
-/* The small network first: where an op is off, its numbers are the easiest to follow. */
+/* The small network first: an error is easiest to analyse there. */
 static enum xt_status choose_subjects(struct command *command, struct xt_err *err)
 {
     const char *name = command->options->values.network.model;
@@ -117,7 +118,7 @@ static enum xt_status choose_subjects(struct command *command, struct xt_err *er
         return status;
     command->subjects[command->subject_count++] =
         (struct subject){.network = xt_selftest_small, .batch = 3};
-    /* With channels as the networks have them: other kernels than those of odd shapes. */
+    /* Channel counts as in the networks: other kernels than those of odd shapes. */
     command->subjects[command->subject_count++] = (struct subject){
         .name = "known",
         .network = xt_selftest_known,
@@ -168,7 +169,7 @@ static enum xt_status check_subject(struct command *command, struct subject *sub
     return status;
 }
 
-/* ---- what it says ---- */
+/* ---- reporting ---- */
 
 static void title_of(const struct subject *subject, char *out, size_t size)
 {
@@ -232,10 +233,11 @@ static enum xt_status print(const struct command *command, struct xt_err *err)
 {
     struct xt_report *report = xt_report_create();
     int wrong = count_wrong(command);
-    xt_report_line(report, "%s: each op alone against plain loops in double precision",
+    xt_report_line(report, "%s: each op against a reference in double precision",
                    command->device.name);
-    xt_report_line(report, "errors are of the tensor's largest number; shown is what came nearest "
-                           "to its bound");
+    xt_report_line(report,
+                   "errors are relative to the tensor's largest value; shown is the one nearest "
+                   "to its bound");
     xt_report_add(report, "device", NULL, "%s", command->device.name);
     xt_report_add(report, "ops", NULL, "%d", count_ops(command));
     xt_report_add(report, "wrong", NULL, "%d", wrong);
@@ -252,7 +254,7 @@ static enum xt_status print(const struct command *command, struct xt_err *err)
                          stdout, err);
 }
 
-/* Of the first network with an op that is off. */
+/* Reports the first network with an op out of tolerance. */
 static enum xt_status verdict(const struct command *command, struct xt_err *err)
 {
     enum xt_status status = XT_OK;

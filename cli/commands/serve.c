@@ -1,4 +1,4 @@
-/* xtrain serve: a resident process that answers, over HTTP or on standard input. */
+/* xtrain serve: a resident process that answers over HTTP or on standard input. */
 #include <stdio.h>
 
 #include "base/log.h"
@@ -14,7 +14,7 @@
 #include "data/image/image.h"
 #include "infer/session/engine.h"
 
-/* What is named on the command line alone, or not at all. */
+/* Checks settings that are valid on the command line only, or not at all. */
 static enum xt_status check(const struct xt_options *options, int *width, int *height,
                             struct xt_err *err)
 {
@@ -22,14 +22,15 @@ static enum xt_status check(const struct xt_options *options, int *width, int *h
     bool frames = s->service.stdin_kind == XT_STDIN_FRAMES;
     char rest = '\0';
     if (options->argument_count > 1)
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "xtrain serve takes WEIGHTS alone; pictures come by HTTP, or by --stdin");
+        return xt_err_set(
+            err, XT_ERR_USAGE,
+            "xtrain serve takes only WEIGHTS; images come over HTTP, or with --stdin");
     if (s->service.stdin_kind != XT_STDIN_NONE &&
         xt_options_source(options, "listen") == XT_SOURCE_COMMAND_LINE)
         return xt_err_set(err, XT_ERR_USAGE, "--stdin and --listen: give one of the two");
     if (frames != (s->service.frame != NULL))
         return xt_err_set(err, XT_ERR_USAGE,
-                          frames ? "--stdin frames has to know their size: --frame WIDTHxHEIGHT"
+                          frames ? "--stdin frames needs their size: --frame WIDTHxHEIGHT"
                                  : "--frame is the size of the raw frames of --stdin frames");
     if (frames && (sscanf(s->service.frame, "%6dx%6d%c", width, height, &rest) != 2 ||
                    xt_image_check(*width, *height, err)))
@@ -72,8 +73,8 @@ static enum xt_status start(struct xtrain *network, const struct xt_options *opt
     xt_log_note("%s on %s: ready after %.1f s, up to %d images in a pass", xtrain_model(network),
                 xtrain_device(network), xt_thread_seconds() - begin, plan->session.batch);
     if (xt_engine_network(network)->over_batch)
-        xt_log_warn("this network's context norm is over the batch: an answer depends on the "
-                    "images that come with it; --lprnet-norm sample gives each its own");
+        xt_log_warn("this network's context norm is over the batch: a prediction depends on the "
+                    "other images of its batch; with --lprnet-norm sample it does not");
     return XT_OK;
 }
 
@@ -86,7 +87,7 @@ static enum xt_status answer_stream(struct xtrain *network, const struct xt_sett
         xt_ordered_init(&answers, network, batch, &s->answer, s->output.json, err);
     if (!status)
         status = xt_stream_run(&answers, s->service.stdin_kind, width, height, err);
-    /* Told to stop, it answers what is in hand. */
+    /* After a stop signal pending requests are completed. */
     if (!status || status == XT_STOPPED || status == XT_INTERRUPTED)
         status = xt_ordered_end(&answers, xt_thread_seconds() - begin, err);
     xt_ordered_clear(&answers);

@@ -1,7 +1,8 @@
-/* xtrain sweep: one config for each combination of values, and a script that runs them.
+/* xtrain sweep: writes one config for each combination of values, and a script that runs them.
  *
- * Each combination is parsed as `xtrain train` would parse it, so that what cannot be meant is said
- * before anything runs. */
+ * Each combination is parsed as `xtrain train` would parse it, so that errors are found before
+ * anything runs.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@
 
 enum { AXES_MAX = 8, VALUES_MAX = 1000, RUNS_MAX = 1000, NAME_ROOM = 128 };
 
-/* An option and the values that it takes. */
+/* An option and its values. */
 struct axis {
     const struct xt_option *option;
     char **values;
@@ -31,7 +32,7 @@ struct sweep {
     int run_count;
 };
 
-/* ---- what is swept ---- */
+/* ---- axes ---- */
 
 static enum xt_status add_value(struct axis *axis, const char *text, struct xt_err *err)
 {
@@ -40,7 +41,7 @@ static enum xt_status add_value(struct axis *axis, const char *text, struct xt_e
                           VALUES_MAX);
     for (int i = 0; i < axis->count; i++)
         if (strcmp(axis->values[i], text) == 0)
-            return xt_err_set(err, XT_ERR_USAGE, "%s=%s stands twice", axis->option->name, text);
+            return xt_err_set(err, XT_ERR_USAGE, "%s=%s is given twice", axis->option->name, text);
     enum xt_status status = xt_mem_strdup(&axis->values[axis->count], text, err);
     axis->count += !status;
     return status;
@@ -62,7 +63,7 @@ static enum xt_status add_range(struct axis *axis, int64_t first, int64_t last, 
     return status;
 }
 
-/* One of those between commas. */
+/* One value or range between commas. */
 static enum xt_status add_part(struct axis *axis, const char *part, struct xt_err *err)
 {
     int64_t first = 0;
@@ -70,9 +71,8 @@ static enum xt_status add_part(struct axis *axis, const char *part, struct xt_er
     int used = 0;
     if (sscanf(part, "%18" SCNd64 "..%18" SCNd64 "%n", &first, &last, &used) == 2 && !part[used])
         return add_range(axis, first, last, err);
-    return *part
-               ? add_value(axis, part, err)
-               : xt_err_set(err, XT_ERR_USAGE, "%s has a value that is empty", axis->option->name);
+    return *part ? add_value(axis, part, err)
+                 : xt_err_set(err, XT_ERR_USAGE, "%s has an empty value", axis->option->name);
 }
 
 static enum xt_status add_values(struct axis *axis, const char *list, struct xt_err *err)
@@ -94,7 +94,7 @@ static bool is_swept(const struct sweep *sweep, const struct xt_option *option)
     return false;
 }
 
-/* What a run is or where it lies cannot be swept. */
+/* Options that define the run's identity or location cannot be swept. */
 static bool can_be_swept(const struct xt_option *option)
 {
     return option && xt_option_is_for(option, XT_COMMAND_TRAIN) && !option->not_in_config &&
@@ -102,7 +102,7 @@ static bool can_be_swept(const struct xt_option *option)
            strcmp(option->name, "resume") != 0;
 }
 
-/* "lr=1e-4,1e-3"; as in a config file _ may stand for -. */
+/* Parses "lr=1e-4,1e-3"; as in a config file _ may stand for -. */
 static enum xt_status add_axis(struct sweep *sweep, const char *argument, struct xt_err *err)
 {
     const char *equals = strchr(argument, '=');
@@ -119,7 +119,7 @@ static enum xt_status add_axis(struct sweep *sweep, const char *argument, struct
     const char *bare = name + (xt_str_starts(name, "--") ? 2 : 0);
     const struct xt_option *option = xt_option_find(bare);
     if (!can_be_swept(option))
-        return xt_err_set(err, XT_ERR_USAGE, "%s: %s is no option of training that can be swept",
+        return xt_err_set(err, XT_ERR_USAGE, "%s: %s is not a training option that can be swept",
                           xt_show(argument).text, xt_show(bare).text);
     if (is_swept(sweep, option))
         return xt_err_set(err, XT_ERR_USAGE, "%s is swept twice; write its values with commas",
@@ -156,7 +156,7 @@ static const char *value_in(const struct sweep *sweep, int axis, int run)
     return sweep->axes[axis].values[run % sweep->axes[axis].count];
 }
 
-/* "003-lr=1e-3,seed=2": right as a file's name everywhere. */
+/* "003-lr=1e-3,seed=2": a valid file name everywhere. */
 static void name_of(const struct sweep *sweep, int run, char name[NAME_ROOM])
 {
     snprintf(name, NAME_ROOM, "%03d", run + 1);
@@ -176,7 +176,7 @@ struct words {
     int count;
 };
 
-/* What was typed, without what is swept and where it all goes. */
+/* Copies the arguments except swept options and locations. */
 static bool is_argument(const struct xt_options *options, const char *word)
 {
     for (int i = 0; i < options->argument_count; i++)
@@ -201,7 +201,7 @@ static bool is_yes(const char *value)
     return strcmp(value, "true") == 0;
 }
 
-/* `texts` keeps the words that are made. */
+/* `texts` owns the words created here. */
 static enum xt_status add_swept(const struct sweep *sweep, int run, struct words *words,
                                 char *texts[AXES_MAX], struct xt_err *err)
 {
@@ -309,11 +309,11 @@ static enum xt_status save_list(const struct sweep *sweep, struct xt_err *err)
     return status;
 }
 
-/* Behind its first lines, which name the program. */
+/* The rest of the script; its first lines name the program. */
 static const char script[] =
-    "# Runs the sweep in this folder: each run again and again until it comes to its end, then a "
+    "# Runs the sweep in this folder: each run is restarted until it is complete, then a "
     "table.\n"
-    "#   run.sh      all runs, one after the other; called again it goes on\n"
+    "#   run.sh      all runs in sequence; called again it resumes\n"
     "#   run.sh N    one start of run N, with the exit code of xtrain: 75, start it again\n"
     "# As jobs: sbatch --array=1-N configs/slurm.sh FOLDER, with xtrain's configs/slurm.sh.\n"
     "set -u\n"
@@ -348,7 +348,7 @@ static const char script[] =
     "[ $# -lt 2 ] || \"$xtrain\" compare \"$@\" || failed=1\n"
     "exit $failed\n";
 
-/* The program that is called now, unless $XTRAIN names another. */
+/* The script uses the current program unless $XTRAIN names another. */
 static enum xt_status print_script(struct xt_str *text, struct xt_err *err)
 {
     char *folder = NULL;
@@ -384,7 +384,7 @@ static enum xt_status save_script(const struct sweep *sweep, struct xt_err *err)
     return status;
 }
 
-/* All is checked before anything is written. */
+/* Checks everything before anything is written. */
 static enum xt_status write_all(const struct sweep *sweep, struct xt_err *err)
 {
     const char *out = sweep->options->values.record.out;
@@ -393,7 +393,7 @@ static enum xt_status write_all(const struct sweep *sweep, struct xt_err *err)
         status = save_config(sweep, run, true, err);
     if (!status && xt_file_exists(out))
         status = xt_err_set(err, XT_ERR_USAGE,
-                            "--out %s is there already; a sweep begins in a new "
+                            "--out %s exists; a sweep needs a new "
                             "folder",
                             out);
     if (!status)
@@ -411,7 +411,7 @@ enum xt_status xt_cmd_sweep(struct xt_options *options, struct xt_err *err)
     const char *out = options->values.record.out;
     if (options->values.record.resume)
         return xt_err_set(err, XT_ERR_USAGE,
-                          "xtrain sweep takes no --resume; its run.sh goes on by itself");
+                          "xtrain sweep takes no --resume; its run.sh resumes the runs");
     if (!out)
         return xt_err_set(err, XT_ERR_USAGE,
                           "xtrain sweep needs --out DIR: a new folder for its configs and runs");

@@ -1,4 +1,4 @@
-/* xtrain train: a run from settings to trained weights, shown as it goes. */
+/* xtrain train: runs training from settings to trained weights and shows its progress. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -32,13 +32,13 @@ struct view {
     const struct xt_settings *settings;
     const struct xt_objective *objective;
     struct xt_progress progress;
-    size_t bad_images; /* as they were said last */
-    bool silent;       /* --quiet, or standard output belongs to --json */
-    bool started;      /* a step is done */
-    double loss;       /* the mean of the last steps; NAN before the first */
+    size_t bad_images; /* as of the last warning */
+    bool silent;       /* --quiet, or standard output is for --json */
+    bool started;      /* the first step is done */
+    double loss;       /* mean of the last steps; NAN before the first */
 };
 
-/* Where the start took its time, if it took any. */
+/* Prints the slow phases of the start. */
 static void show_start(struct view *view)
 {
     struct xt_start start;
@@ -146,7 +146,7 @@ static enum xt_status describe_run(const struct xt_options *options,
     return status;
 }
 
-/* The settings beside the results, as a file that --config takes and --resume reads. */
+/* Saves the settings beside the results, as a file that --config takes and --resume reads. */
 static enum xt_status save_settings(const struct xt_options *options,
                                     const struct xt_run_summary *run, struct xt_err *err)
 {
@@ -162,7 +162,7 @@ static enum xt_status save_settings(const struct xt_options *options,
     return status;
 }
 
-/* ---- the end ---- */
+/* ---- final report ---- */
 
 static void add_evaluation(struct xt_report *to, const struct xt_run_summary *run)
 {
@@ -183,7 +183,7 @@ static void add_evaluation(struct xt_report *to, const struct xt_run_summary *ru
     xt_report_add(to, "evaluated_step", NULL, "%lld", (long long)run->state.evaluated_step);
 }
 
-/* A file of the run, where it is there; `about` with one %s, the path, or NULL. */
+/* Adds a file of the run if it exists; `about` has one %s, the path, or is NULL. */
 static void add_file(struct xt_report *to, const struct xt_run_summary *run, const char *key,
                      const char *name, const char *about)
 {
@@ -217,7 +217,7 @@ static void add_files(struct xt_report *report, const struct xt_run_summary *run
     struct xt_report *files = xt_report_group(report, "files");
     char best[96];
     if (run->best.step == 0)
-        snprintf(best, sizeof best, "the best weights, as they were given: %.1f %%",
+        snprintf(best, sizeof best, "the best weights, which are the initial ones: %.1f %%",
                  100 * run->best.accuracy);
     else
         snprintf(best, sizeof best, "the best weights: %.1f %% at step %" PRId64 "%s",
@@ -228,7 +228,7 @@ static void add_files(struct xt_report *report, const struct xt_run_summary *run
     add_file(files, run, "ema", "ema.safetensors", " their moving average");
     add_checkpoint(files, run);
     add_file(files, run, "metrics", "metrics.jsonl", "   losses and evaluations");
-    add_file(files, run, "report", "report.html", "     the same to look at, in a browser");
+    add_file(files, run, "report", "report.html", "     the report page, for a browser");
     add_file(files, run, "events", XT_EVENTS_FILE, NULL);
     add_file(files, run, "config", "config.yaml", NULL);
     add_file(files, run, "bad_images", "bad_images.txt", NULL);
@@ -252,7 +252,7 @@ static const char *why_ended(const struct xt_run_summary *run, enum xt_status st
     return err->text;
 }
 
-/* "2.4 s", "2:13": short times are what starts and evaluations take. */
+/* "2.4 s", "2:13": for starts and evaluations, which are short. */
 static void format_seconds(double seconds, char *text, size_t size)
 {
     if (seconds < 60)
@@ -280,7 +280,7 @@ static void add_energy(struct xt_report *report, const struct xt_run_summary *ru
                    *why ? why : "not in an earlier start of the run");
 }
 
-/* What an epoch and an image took, and what was lost beside training. */
+/* Time per epoch and image, and time not spent on training. */
 static void add_times(struct xt_report *report, const struct xt_run_summary *run, double seconds)
 {
     const struct xt_run_costs costs = run->times.costs;
@@ -305,8 +305,8 @@ static void add_times(struct xt_report *report, const struct xt_run_summary *run
     add_energy(report, run, &costs);
 }
 
-/* What is most likely to be wanted now, as it can be pasted: the rest of a run whose time is spent,
- * else its wrong images, else images of one's own. */
+/* The most likely next command: resume a run whose time is up, else list its wrong images, else
+ * predict your own. */
 static void add_next(struct xt_report *report, const struct xt_run_summary *run)
 {
     const struct xt_evaluation *e = run->evaluation;
@@ -360,24 +360,26 @@ static void add_device(struct xt_report *report, const struct xt_run_summary *ru
     if (!*transfers)
         return;
     const struct xt_guard_counts *asked = &run->device.asked;
-    xt_report_line(report, "transferred in each step: %s", transfers);
-    xt_report_line(report, "asked of the device in each step: %.0f primitives, %.1f waits for it",
+    xt_report_line(report, "host-device transfers in each step: %s", transfers);
+    xt_report_line(report,
+                   "submitted to the device in each step: %.0f primitives, %.1f waits for it",
                    (double)asked->primitives / (double)steps, (double)asked->waits / (double)steps);
 }
 
-/* Why the run ended before its last step, and what did not go as it should. */
+/* Why the run stopped early, and what went wrong. */
 static void add_watch(struct xt_report *report, const struct xt_run_summary *run,
                       enum xt_status status)
 {
     const struct xt_train_settings *s = run->settings;
     if (!status && run->state.end == XT_END_PATIENCE)
         xt_report_line(report,
-                       "ended before step %" PRId64 ": %s without gain (--patience %d; more of it "
-                       "and --resume go on)",
+                       "ended before step %" PRId64
+                       ": early stopping after %s without gain (--patience %d; raise it "
+                       "and --resume to continue)",
                        run->plan.steps, xt_count(run->watch.without_gain, "evaluation").text,
                        s->run.patience);
     if (!status && run->state.end == XT_END_TIME)
-        xt_report_line(report, "ended before step %" PRId64 ": the time of --max-time is spent",
+        xt_report_line(report, "ended before step %" PRId64 ": the time of --max-time is up",
                        run->plan.steps);
     xt_report_add(report, "loss_spikes", NULL, "%lld", (long long)run->watch.spikes);
     if (run->watch.spikes)
@@ -421,7 +423,7 @@ static struct xt_report *describe_end(const struct view *view, enum xt_status st
         xt_report_add(report, "skipped_steps", NULL, "%lld", (long long)run->watch.skipped);
         xt_report_add(report, "loss_scale", NULL, "%f", run->watch.loss_scale);
         xt_report_line(report,
-                       "%" PRId64 " steps were skipped, their gradients beyond fp16; the loss "
+                       "%" PRId64 " steps were skipped, since gradients overflowed fp16; the loss "
                        "scale is %g",
                        run->watch.skipped, run->watch.loss_scale);
     }
@@ -444,8 +446,8 @@ static struct xt_report *describe_end(const struct view *view, enum xt_status st
     return report;
 }
 
-/* As text what the run came to; of one that did not come to its end the error says it all. All
- * ranks look, rank 0 speaks. */
+/* Prints the results as text; for an interrupted run the error says it all. All ranks collect, rank
+ * 0 prints. */
 static enum xt_status report_end(const struct view *view, enum xt_status status, struct xt_err *err)
 {
     bool json = view->settings->output.json;
@@ -462,17 +464,17 @@ static enum xt_status report_end(const struct view *view, enum xt_status status,
     return status ? status : printed;
 }
 
-/* The command that goes on. */
+/* Adds the command that resumes the run. */
 static void add_command(const struct xt_run_summary *run, struct xt_err *err)
 {
     char line[1024];
     struct xt_err stopped = *err;
     xt_resume_line(run, line, sizeof line);
     if (*line)
-        xt_err_set(err, stopped.status, "%s; this goes on: %s", stopped.text, line);
+        xt_err_set(err, stopped.status, "%s; resume with: %s", stopped.text, line);
 }
 
-/* What a run that failed, by a full disk say, can be gone on with from. */
+/* For a failed run (a full disk, say): adds the command that resumes from its last checkpoint. */
 static void add_checkpoint_left(const struct xt_run_summary *run, struct xt_err *err)
 {
     char line[1024];
@@ -485,11 +487,11 @@ static void add_checkpoint_left(const struct xt_run_summary *run, struct xt_err 
     xt_resume_line(run, line, sizeof line);
     if (*line)
         xt_err_set(err, failed.status,
-                   "%s; from the checkpoint of step %" PRId64 " this goes on: %s", failed.text,
-                   step, line);
+                   "%s; resume from the checkpoint of step %" PRId64 " with: %s", failed.text, step,
+                   line);
 }
 
-/* What is said before the first step. */
+/* Printed before the first step. */
 static enum xt_status introduce(const struct xt_options *options, const struct xt_run_summary *run,
                                 bool silent, struct xt_err *err)
 {
@@ -503,7 +505,7 @@ static enum xt_status introduce(const struct xt_options *options, const struct x
     return status;
 }
 
-/* What a run that did not come to its end is told of beside its report. */
+/* Completes the error of a run that stopped early. */
 static enum xt_status end(const struct xt_run_summary *run, enum xt_status status,
                           struct xt_err *err)
 {

@@ -1,5 +1,5 @@
-/* xtrain verify: whether a run's files are those that it wrote, and whether what it was made with
- * is what is here now. */
+/* xtrain verify: checks that a run's files are as recorded, and compares the recorded versions and
+ * device with the current ones. */
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,10 +20,10 @@ struct look {
     struct xt_report *report;
     int files;
     int wrong;             /* files that are not as recorded */
-    int unproven;          /* that were being written when the run ended */
-    int changed;           /* of what computes */
-    bool here;             /* its device could be opened */
-    enum xt_status device; /* XT_OK, or what the check ended with */
+    int unproven;          /* that were being written when the run exited */
+    int changed;           /* changed versions and devices */
+    bool here;             /* the device could be opened */
+    enum xt_status device; /* XT_OK, or the result of the device check */
     char why[1024];
 };
 
@@ -72,7 +72,7 @@ static enum xt_status look_at_weights(struct look *look, struct xt_report *table
     if (!want) {
         look->unproven++;
         add_file(look, table, name, "not recorded",
-                 "the run was ended while it wrote this file; --resume writes it again");
+                 "the run was killed while it wrote this file; --resume rewrites it");
     } else if (!there || read) {
         look->wrong++;
         add_file(look, table, name, there ? "unreadable" : "missing", there ? why.text : "");
@@ -86,7 +86,7 @@ static enum xt_status look_at_weights(struct look *look, struct xt_report *table
     return XT_OK;
 }
 
-/* Checkpoints carry their own hash. */
+/* Checkpoints contain their own hash. */
 static enum xt_status look_at_checkpoints(struct look *look, struct xt_report *table,
                                           struct xt_err *err)
 {
@@ -154,7 +154,7 @@ static enum xt_dtype type_of(const char *name)
     return XT_F32;
 }
 
-/* As many as the run's last start computed with, where this process may use as many. */
+/* The thread count of the run's last start, limited to what this process may use. */
 static int threads_of(const cJSON *with)
 {
     const char *text = text_of(with, "threads");
@@ -163,7 +163,7 @@ static int threads_of(const cJSON *with)
     return count < 1 ? 1 : count < may ? (int)count : may;
 }
 
-/* Opens the device that the run's last start had, and asks it again. */
+/* Opens the device of the run's last start, and checks it again. */
 static enum xt_status look_at_device(struct look *look, const struct xt_settings *s,
                                      const cJSON *with, struct xt_err *err)
 {
@@ -194,7 +194,7 @@ static enum xt_status look_at_device(struct look *look, const struct xt_settings
                                               : "not needed on the CPU";
     xt_report_add(look->report, "device_check_now", NULL, "%s", verdict);
     if (!look->here)
-        xt_report_line(look->report, "%s cannot be opened here, so it was not asked again: %s",
+        xt_report_line(look->report, "%s cannot be opened here, so it was not checked again: %s",
                        place, why.text);
     else if (device.own_memory)
         xt_report_line(look->report, "device check now: %s%s%s", verdict, *look->why ? ": " : "",
@@ -214,7 +214,7 @@ static void describe_start(const struct look *look, const cJSON *start, int envi
     xt_report_add(look->report, "environments", NULL, "%d", environments);
     xt_report_add(look->report, "device_check", NULL, "%s", check);
     xt_report_add(look->report, "device_checked", NULL, "%s", checked);
-    xt_report_line(look->report, "last started %s%s; device check of the run: %s%s%s", last,
+    xt_report_line(look->report, "last start %s%s; device check of the run: %s%s%s", last,
                    environments > 1 ? ", after starts with other versions (proof.json has them)"
                                     : "",
                    check, passed ? ", " : "", passed ? checked : "");
@@ -241,15 +241,16 @@ static void conclude(struct look *look)
     bool all = !look->wrong && !look->unproven && !look->changed && look->here && !look->device;
     xt_report_flag(look->report, "as_recorded", NULL, all, "", "");
     if (all)
-        xt_report_line(look->report, "all is as recorded: %s, and what they were made with",
+        xt_report_line(look->report, "all is as recorded: %s, versions and device",
                        xt_count(look->files, "file").text);
     else
         xt_report_line(look->report, "%s, %d not as recorded, %d not recorded; %s",
                        xt_count(look->files, "file").text, look->wrong, look->unproven,
-                       !look->here     ? "what computes was not compared"
-                       : look->changed ? "what computes has changed since, so that numbers may "
-                                         "differ in their last bits"
-                                       : "what computes is as recorded");
+                       !look->here ? "versions and device were not compared"
+                       : look->changed
+                           ? "versions or device have changed since, so that results may "
+                             "differ in their last bits"
+                           : "versions and device are as recorded");
 }
 
 static enum xt_status read_run(const char *folder, cJSON **proof, struct xt_report *report,
@@ -263,17 +264,17 @@ static enum xt_status read_run(const char *folder, cJSON **proof, struct xt_repo
     if (!status)
         status = xt_file_join(&path, folder, XT_PROOF_FILE, err);
     if (!status && !xt_file_exists(path))
-        status =
-            xt_err_set(err, XT_ERR_DATA,
-                       "%s has no %s: its version of xtrain recorded none, so there is nothing to "
-                       "hold the run against; --resume begins one",
-                       folder, XT_PROOF_FILE);
+        status = xt_err_set(err, XT_ERR_DATA,
+                            "%s has no %s: it was written by a version of xtrain without one, so "
+                            "there is nothing to "
+                            "compare with; --resume creates one",
+                            folder, XT_PROOF_FILE);
     free(path);
     if (!status)
         status = xt_proof_read(folder, proof, err);
     xt_report_flag(report, "running", NULL, running, "", "");
     if (running)
-        xt_report_line(report, "the run goes on: files may change while they are looked at");
+        xt_report_line(report, "the run is still running: files may change while they are read");
     return status;
 }
 

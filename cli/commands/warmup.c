@@ -1,4 +1,4 @@
-/* xtrain warmup: compiles an XPU's kernels ahead of time, into the cache that runs read. */
+/* xtrain warmup: compiles an XPU's kernels ahead of time, into the cache that runs use. */
 #include <stdio.h>
 
 #include "base/log.h"
@@ -16,34 +16,34 @@
 
 static const char *const purposes[] = {"train", "eval", "predict"};
 
-/* What one purpose and type came to. */
+/* Result for one purpose and type. */
 struct warmed {
     struct xt_span span;
     int compiled;
-    int kept;
+    int cached;
 };
 
 static void count(const struct xt_device *device, struct warmed *out)
 {
-    out->kept = device->cache.valid;
-    out->compiled = xt_kernel_cache_count(&device->cache) - out->kept;
+    out->cached = device->cache.valid;
+    out->compiled = xt_kernel_cache_count(&device->cache) - out->cached;
 }
 
-/* The CPU has no kernels to keep. Where there is no cache, what is compiled is lost at once. */
+/* The CPU has no kernels to cache. Without a cache, compiled kernels would be lost at exit. */
 static enum xt_status check(const struct xt_device *device, struct xt_err *err)
 {
     if (!device->compiles)
         return xt_err_set(err, XT_ERR_USAGE,
-                          "warmup is for XPUs: the CPU's kernels are made anew at each start, in "
+                          "warmup is for XPUs: the CPU's kernels are created at each start, in "
                           "under a second; add --xpu");
     if (!device->cache.folder)
         return xt_err_set(err, XT_ERR_RUN,
-                          "nothing can be compiled ahead, since kernels are not kept: %s",
+                          "nothing can be compiled ahead, since kernels are not cached: %s",
                           *device->cache.note ? device->cache.note : "the cache is switched off");
     return XT_OK;
 }
 
-/* A run's first start looks whether the device computes right, with kernels of its own. */
+/* A run's first start checks that the device computes correctly, with kernels of its own. */
 static enum xt_status warm_check(struct xt_device *device, enum xt_amp amp, struct xt_err *err)
 {
     return xt_selftest_prepare_device(device, xt_amp_dtype(amp), err);
@@ -72,7 +72,7 @@ static enum xt_status warm_training(const struct xt_settings *settings, struct w
     return status;
 }
 
-/* Evaluation moves batches by the upload's kernels; prediction brings its own pixels. */
+/* Evaluation needs the upload's kernels; prediction passes its own pixels. */
 static enum xt_status warm_upload(struct xt_network *network,
                                   const struct xt_data_settings *settings, struct xt_err *err)
 {
@@ -95,7 +95,7 @@ static enum xt_status warm_inference(const struct xt_settings *settings, bool up
         network.classes = settings->network.classes;
     if (!status && !network.classes)
         status = xt_err_set(err, XT_ERR_USAGE,
-                            "warmup --for eval,predict: how many classes %s tells apart is not "
+                            "warmup --for eval,predict: the number of classes of %s is not "
                             "known; give --classes N, or the weights with --init",
                             network.model->name);
     if (!status)
@@ -144,7 +144,7 @@ static enum xt_status report(const struct xt_settings *settings, const struct wa
     xt_report_add(line, "type", "", "%-5s ", xt_amp_name(settings->warm.types));
     xt_report_add(line, "compiled", "", "%4d", warmed->compiled);
     xt_report_add(line, NULL, "", " kernel%-2scompiled", warmed->compiled == 1 ? "" : "s");
-    xt_report_add(line, "kept", "", ", %4d in the cache before", warmed->kept);
+    xt_report_add(line, "kept", "", ", %4d in the cache before", warmed->cached);
     xt_report_add(line, "for_gpu", NULL, "%s", xt_capture_names[settings->device.for_gpu]);
     xt_report_add(line, "wall_s", "", ", %8.2f s", warmed->span.wall);
     xt_report_add(line, "cpu_s", "", ", %8.2f s of CPU time", warmed->span.cpu);
@@ -154,15 +154,14 @@ static enum xt_status report(const struct xt_settings *settings, const struct wa
     return status;
 }
 
-/* Nothing was seen to run: that is said, and how they come to the GPU. */
+/* Notes that nothing was run, and how the kernels get to the GPU. */
 static void note_ahead(const struct xt_settings *settings)
 {
     if (settings->device.for_gpu)
-        xt_log_note(
-            "these kernels are for an %s, and no GPU has run them: nothing was computed "
-            "here. \"xtrain cache export FILE\" carries them to one; its first run looks at "
-            "them again",
-            xt_capture_title(settings->device.for_gpu).text);
+        xt_log_note("these kernels are for an %s, and no GPU has run them: nothing was computed "
+                    "here. \"xtrain cache export FILE\" exports them for one; its first run checks "
+                    "them again",
+                    xt_capture_title(settings->device.for_gpu).text);
 }
 
 enum xt_status xt_cmd_warmup(struct xt_options *options, struct xt_err *err)

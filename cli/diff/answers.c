@@ -14,12 +14,12 @@
 
 enum { SHOWN = 20 };
 
-/* What one model answered to an image. */
+/* One model's prediction for an image. */
 struct answer {
     char *text; /* NULL: the image could not be used */
     double confidence;
     bool right;
-    struct xt_str whole; /* all of it as JSON; for a page, where the two differ */
+    struct xt_str whole; /* all of it as JSON, for the page, if the two differ */
 };
 
 /* One of the two models. */
@@ -34,14 +34,14 @@ struct side {
 struct comparison {
     const struct xt_settings *settings;
     struct side sides[2];
-    char **paths;  /* [count] of the images that they answer differently */
+    char **paths;  /* [count] of the images with different predictions */
     char **labels; /* [count] */
     size_t count;
     enum xt_task task;
     char description[512];
     bool has_page;
     cJSON *images;                /* of the page */
-    size_t differ, both, only[2]; /* answered by both; differently, where one alone is right */
+    size_t differ, both, only[2]; /* different predictions; predicted by both; only one right */
 };
 
 /* ---- one model ---- */
@@ -65,7 +65,7 @@ static enum xt_status keep_text(char **out, const struct xt_objective *objective
     return status;
 }
 
-/* A plate is compared whole, classes by the likeliest: which is the text. */
+/* A plate is compared as a whole, classes by the most likely: both are the text. */
 static bool differ(const struct comparison *c, size_t i)
 {
     const char *a = c->sides[0].answers[i].text;
@@ -73,7 +73,7 @@ static bool differ(const struct comparison *c, size_t i)
     return a && b && strcmp(a, b) != 0;
 }
 
-/* Of the first model's answers all are kept, until it is known where the second's differ. */
+/* The first model's predictions are all stored until the second's are known. */
 static enum xt_status keep_whole(const struct seeing *seeing, const struct xt_answer *seen,
                                  struct xt_err *err)
 {
@@ -117,7 +117,7 @@ static void see(void *context, const struct xt_answer *seen)
         keep_whole(seeing, seen, &seeing->err);
 }
 
-/* Room for what both answer; as many images as the first model's source has. */
+/* Allocates results for the images of the first model's source. */
 static enum xt_status make_room(struct comparison *c, const struct xt_source *source,
                                 struct side *side, struct xt_err *err)
 {
@@ -138,7 +138,8 @@ static enum xt_status make_room(struct comparison *c, const struct xt_source *so
                : xt_mem_calloc(&side->answers, c->count, sizeof *side->answers, "the answers", err);
 }
 
-/* Where they differ, for the page; the second model and its images are still open. */
+/* Collects the differing images for the page, while the second model and its images are still open.
+ */
 static enum xt_status show_images(struct comparison *c, const struct seeing *seeing,
                                   const struct xt_settings *settings, struct xt_err *err)
 {
@@ -224,7 +225,7 @@ static enum xt_status run(struct comparison *c, struct side *side, struct xt_err
     return status;
 }
 
-/* Whether both can be opened and do the same, before either takes its time. */
+/* Checks that both open and have the same task, before the evaluation. */
 static enum xt_status check_networks(struct comparison *c, struct xt_err *err)
 {
     enum xt_task tasks[2] = {XT_TASK_PLATES, XT_TASK_PLATES};
@@ -242,12 +243,12 @@ static enum xt_status check_networks(struct comparison *c, struct xt_err *err)
         return status;
     int plates = tasks[0] == XT_TASK_PLATES ? 0 : 1;
     return xt_err_set(err, XT_ERR_USAGE,
-                      "%s reads plates and %s tells classes apart: there is nothing to compare on "
+                      "%s reads plates and %s classifies images: there is nothing to compare on "
                       "the same images",
                       c->sides[plates].file, c->sides[1 - plates].file);
 }
 
-/* ---- what is said ---- */
+/* ---- reporting ---- */
 
 static void count(struct comparison *c)
 {
@@ -266,7 +267,7 @@ static const char *who_is_right(const struct comparison *c, size_t i)
     return c->sides[0].answers[i].right ? "A" : c->sides[1].answers[i].right ? "B" : "neither";
 }
 
-/* The keys of one image. */
+/* The JSON of one image. */
 static void describe_image(struct xt_report *to, const struct comparison *c, size_t i)
 {
     const struct answer *a = &c->sides[0].answers[i];
@@ -281,7 +282,7 @@ static void describe_image(struct xt_report *to, const struct comparison *c, siz
     xt_report_flag(to, "b_right", NULL, b->right, "", "");
 }
 
-/* And its columns. */
+/* Its table row. */
 static void describe_row(struct xt_report *to, const struct comparison *c, size_t i)
 {
     const struct answer *a = &c->sides[0].answers[i];
@@ -319,7 +320,7 @@ static void describe_models(struct xt_report *report, const struct comparison *c
     xt_report_add(report, "only_a_right", NULL, "%zu", c->only[0]);
     xt_report_add(report, "only_b_right", NULL, "%zu", c->only[1]);
     xt_report_line(report,
-                   "answered differently: %zu of %zu; A alone is right on %zu, B alone on %zu",
+                   "different predictions: %zu of %zu; only A is right on %zu, only B on %zu",
                    c->differ, c->both, c->only[0], c->only[1]);
 }
 
@@ -341,10 +342,10 @@ static void describe_images(struct xt_report *report, const struct comparison *c
         xt_report_line(report, "%s: %s", c->has_page ? "to look at" : "all of them",
                        c->settings->differences);
     else if (shown)
-        xt_report_line(report, "--differences FILE.html shows their pictures, FILE.tsv lists them");
+        xt_report_line(report, "--differences FILE.html shows their images, FILE.tsv lists them");
 }
 
-/* ---- the file ---- */
+/* ---- page ---- */
 
 static enum xt_status write_page(struct comparison *c, const char *path, struct xt_err *err)
 {
@@ -407,9 +408,9 @@ static enum xt_status check_file(const char *path, struct xt_err *err)
     if (!path)
         return XT_OK;
     if (!xt_str_ends(path, ".html") && !xt_str_ends(path, ".tsv") && !xt_str_ends(path, ".jsonl"))
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "--differences %s: the ending says what to write: .html, .tsv or .jsonl",
-                          path);
+        return xt_err_set(
+            err, XT_ERR_USAGE,
+            "--differences %s: the extension selects the format: .html, .tsv or .jsonl", path);
     enum xt_status status = xt_file_folder_of(&folder, path, err);
     if (!status && !xt_file_is_folder(folder))
         status = xt_err_set(err, XT_ERR_RUN,

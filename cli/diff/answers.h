@@ -1,5 +1,5 @@
-/* Two models on the same labelled images: how often each is right, and where they disagree.
- */
+/* Compares two models on the same labelled images: accuracy of each, and where their predictions
+ * differ. */
 #ifndef XT_CLI_DIFF_ANSWERS_H
 #define XT_CLI_DIFF_ANSWERS_H
 
@@ -7,8 +7,8 @@
 #include "cli/options/options.h"
 #include "cli/report.h"
 
-/* Evaluates the weights of both files on --data, describes what came of it, and writes
- * --differences where that is given. */
+/* Evaluates both weight files on --data, describes the results, and writes --differences if given.
+ */
 enum xt_status xt_diff_answers(struct xt_options *options, const char *const files[2],
                                struct xt_report *report, struct xt_err *err);
 

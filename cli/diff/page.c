@@ -5,7 +5,7 @@
 
 #include "runs/report/page.h"
 
-/* Of each kind. */
+/* maximum number of images of each kind */
 enum { MOST = 700 };
 
 enum { A_RIGHT, B_RIGHT, NEITHER, KINDS };
@@ -15,7 +15,7 @@ static int kind_of(const struct xt_diff_image *image)
     return image->right[0] ? A_RIGHT : image->right[1] ? B_RIGHT : NEITHER;
 }
 
-/* How sure the surer of the wrong answers is. */
+/* The higher confidence among the wrong predictions. */
 static double sureness(const struct xt_diff_image *image)
 {
     double a = image->right[0] ? 0 : image->confidence[0];
@@ -72,7 +72,7 @@ enum xt_status xt_diff_page_images(struct xt_diff_image *images, size_t count,
     return xt_err_no_memory(err, "the page of differences", 0);
 }
 
-/* The report is JSON already: the page gets the same. */
+/* The report is already JSON: the page gets the same. */
 static enum xt_status parse(struct xt_report *report, cJSON **out, struct xt_err *err)
 {
     char *text = NULL;

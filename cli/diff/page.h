@@ -1,6 +1,4 @@
-/* The page of xtrain diff: the images that two models answer differently, with their pictures and
- * what each said of them, and the tensors that differ.
- */
+/* The page of xtrain diff: the images with different predictions, and the tensors that differ. */
 #ifndef XT_CLI_DIFF_PAGE_H
 #define XT_CLI_DIFF_PAGE_H
 
@@ -14,7 +12,7 @@
 
 enum { XT_DIFF_PICTURES = 100 }; /* of each kind */
 
-/* An image, and of each model: its answer as findings.h describes an error, in JSON. */
+/* An image with each model's prediction, as JSON in the form of findings.h. */
 struct xt_diff_image {
     size_t index; /* in the source */
     const char *answers[2];
@@ -22,14 +20,14 @@ struct xt_diff_image {
     bool right[2];
 };
 
-/* What the page shows of them into *out (cJSON_Delete): where A alone is right, where B alone is,
- * then where neither is; of each the surest of what is wrong first. Reorders the images. The
- * findings are of the second model; they lend objective, source and data settings, and say how many
- * images of each kind have pictures. */
+/* Builds the page's image list in *out (cJSON_Delete): only A correct, only B correct, then
+ * neither; within each the most confident errors first. Reorders the images. The findings are the
+ * second model's; they provide objective, source and data settings, and the number of images of
+ * each kind with pictures. */
 enum xt_status xt_diff_page_images(struct xt_diff_image *images, size_t count,
                                    const struct xt_findings *findings, cJSON **out,
                                    struct xt_err *err);
-/* Takes both, also after a failure. */
+/* Takes ownership of both, also after a failure. */
 enum xt_status xt_diff_page_write(const char *path, struct xt_report *report, cJSON *images,
                                   struct xt_err *err);
 

@@ -14,12 +14,12 @@
 
 enum { SHAPE_TEXT = 96, META_SHOWN = 60 };
 
-/* How far two tensors of one shape are apart. */
+/* The distance between two tensors of the same shape. */
 struct distance {
     bool same;        /* bit for bit */
-    double largest;   /* of the differences; NAN where they hold no floats, or one is none */
-    double relative;  /* the root of the sum of their squares, over that of A */
-    size_t different; /* elements */
+    double largest;   /* largest difference; NAN for non-float types or non-finite values */
+    double relative;  /* L2 norm of the difference over that of A */
+    size_t different; /* number of differing elements */
 };
 
 static void print_shape(char out[SHAPE_TEXT], const struct xt_file_tensor *tensor)
@@ -94,7 +94,7 @@ struct count {
     size_t same, differ, only[2], shapes;
 };
 
-/* What is in both, in A's order. */
+/* Compares the tensors in both files, in A's order. */
 static enum xt_status compare_shared(const struct xt_weight_file files[2], struct xt_report *report,
                                      struct count *count, struct xt_err *err)
 {
@@ -131,7 +131,7 @@ static void describe_shapes(const struct xt_weight_file files[2], struct xt_repo
         xt_report_add(to, "name", NULL, "%s", a->name);
         xt_report_add(to, "a", NULL, "%s", shapes[0]);
         xt_report_add(to, "b", NULL, "%s", shapes[1]);
-        xt_report_line(report, "of another shape: %s, %s in A and %s in B", a->name, shapes[0],
+        xt_report_line(report, "different shape: %s, %s in A and %s in B", a->name, shapes[0],
                        shapes[1]);
         count->shapes++;
     }
@@ -194,7 +194,7 @@ static void describe_meta(const struct xt_weight_file files[2], struct xt_report
     }
 }
 
-/* ---- both ---- */
+/* ---- reading both files ---- */
 
 /* Those that an ONNX file's network begins as. */
 static enum xt_status read_model(struct xt_weight_file *file, const char *path, struct xt_err *err)

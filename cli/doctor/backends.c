@@ -36,8 +36,9 @@ void xt_backends_advise(const struct xt_backend_tried tried[XT_BACKENDS], char *
     int choice = xt_backends_choose(tried);
     if (choice < 0) {
         snprintf(text, size, "%s",
-                 tried[0].result.there || tried[1].result.there ? "no back end computes right here"
-                                                                : "none: neither has a GPU here");
+                 tried[0].result.there || tried[1].result.there
+                     ? "no back end computes correctly here"
+                     : "none: neither has a GPU here");
         return;
     }
     const struct xt_backend_tried *taken = &tried[choice];

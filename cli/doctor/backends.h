@@ -1,5 +1,5 @@
-/* Level Zero or OpenCL: the back ends of oneDNN's SYCL runtime, each tried in a process of its own
- * and compared. */
+/* Level Zero or OpenCL: tries each back end of oneDNN's SYCL runtime in a child process and
+ * compares them. */
 #ifndef XT_CLI_DOCTOR_BACKENDS_H
 #define XT_CLI_DOCTOR_BACKENDS_H
 
@@ -14,15 +14,15 @@ struct xt_backend_tried {
     struct xt_device_try result;
 };
 
-/* Tries each: the check before a run, then some passes. Fails only where no process can be started.
- * Call it before threads start. */
+/* Tries each: the device check of a run, then some passes. Fails only if no process can be started.
+ * Call before threads start. */
 enum xt_status xt_backends_try(struct xt_backend_tried out[XT_BACKENDS], struct xt_err *err);
 
-/* The one to take: the only one that computes right, else the faster one, and of those that differ
- * by less than a tenth Level Zero, which is oneDNN's own choice; -1: none. */
+/* The one to use: the only one with correct results, else the faster; within a tenth Level Zero,
+ * which is oneDNN's default; -1: none works. */
 int xt_backends_choose(const struct xt_backend_tried tried[XT_BACKENDS]);
 
-/* Which it would be and why, with the line to type where one does the work: "Level Zero: ...". */
+/* The recommendation, its reason and the command if one works: "Level Zero: ...". */
 void xt_backends_advise(const struct xt_backend_tried tried[XT_BACKENDS], char *text, size_t size);
 
 #endif

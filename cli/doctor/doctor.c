@@ -1,6 +1,5 @@
-/* xtrain doctor: what --xpu needs, looked at step by step from the kernel up to a computed
- * network, with the command that mends what is missing. Whatever calls into a driver runs in a
- * process of its own. */
+/* xtrain doctor: checks each requirement of --xpu from the kernel up to a computed network, with
+ * the command that fixes what is missing. All calls into a driver run in a child process. */
 #include <grp.h>
 #include <pwd.h>
 #include <stdarg.h>
@@ -24,14 +23,14 @@
 #include "device/probe.h"
 #include "device/faults/why.h"
 
-/* A fact is worth knowing and stops nothing. */
+/* FACT: information, not a requirement. */
 enum state { PASSED, FAILED, FACT, SKIPPED };
 
 struct look {
     struct xt_report *steps; /* a table */
-    struct xt_report *node;  /* for --merge: what should be alike on all machines; JSON alone */
-    char failed[640];        /* the first step that failed, and why; "": none did */
-    bool works;              /* the device opens and computes right */
+    struct xt_report *node;  /* for --merge: what should be equal on all machines; JSON only */
+    char failed[640];        /* the first failed step and the reason; "": none */
+    bool works;              /* the device opens and computes correct results */
 };
 
 __attribute__((format(printf, 4, 5))) static struct xt_report *
@@ -52,7 +51,7 @@ add(struct look *look, const char *name, enum state state, const char *format, .
     return step;
 }
 
-/* What mends a step, on Debian and Ubuntu and on Fedora and RHEL. */
+/* The command that fixes a step, on Debian and Ubuntu and on Fedora and RHEL. */
 static void mend(struct xt_report *step, const char *debian, const char *fedora)
 {
     bool same = strcmp(debian, fedora) == 0;
@@ -74,7 +73,7 @@ static void look_at_nodes(struct look *look, const struct xt_host_gpu *host)
             xt_count(host->count, "Intel GPU").text, node->path, node->pci, node->device,
             *node->kernel ? node->kernel : "not told");
     } else if (host->wsl) {
-        add(look, "kernel driver", PASSED, "WSL's /dev/dxg is there");
+        add(look, "kernel driver", PASSED, "WSL's /dev/dxg exists");
     } else {
         struct xt_report *step = add(
             look, "kernel driver", FAILED,
@@ -122,7 +121,7 @@ struct level_zero_seen {
     char bars[64]; /* of all GPUs: "on, off" */
 };
 
-/* Some figures are differences. */
+/* Some figures need two readings. */
 static void read_twice(struct xt_level_zero *zero, const struct xt_gpu_facts *facts,
                        struct xt_telemetry *out)
 {
@@ -193,11 +192,11 @@ static enum xt_status look_at_level_zero(struct look *look, struct level_zero_se
     if (no_loader)
         add(look, "Level Zero driver", SKIPPED, "there is no loader");
     else if (status)
-        driver = add(look, "Level Zero driver", FAILED, "asking it failed: %.400s", why.text);
+        driver = add(look, "Level Zero driver", FAILED, "the query failed: %.400s", why.text);
     else if (seen->status)
         driver = add(look, "Level Zero driver", FAILED, "%.400s", seen->why);
     else if (seen->count == 0)
-        driver = add(look, "Level Zero driver", FAILED, "it starts, and finds no GPU");
+        driver = add(look, "Level Zero driver", FAILED, "it loads, but finds no GPU");
     else
         add(look, "Level Zero driver", PASSED, "driver %s finds %d: %s", seen->first.driver,
             seen->count, seen->first.name);
@@ -233,15 +232,15 @@ static enum xt_status look_at_opencl(struct look *look, struct xt_err *err)
 
 /* --- oneDNN
  * -------------------------------------------------------------------------------------*/
-/* What the runtimes below oneDNN write about it. */
+/* What the runtimes below oneDNN log about a failure. */
 static void quote_reason(struct look *look, int index)
 {
     char why[256];
     xt_why_no_engine(index, why, sizeof why);
-    add(look, "engine's log", FACT, "%s", *why ? why : "nothing that the runtimes write tells why");
+    add(look, "engine's log", FACT, "%s", *why ? why : "the runtimes log no reason");
 }
 
-/* The first that can be opened; -1: there is none. */
+/* The first device that can be opened; -1: none. */
 static int first_working(const struct xt_probe *probe)
 {
     for (int i = 0; !probe->status && i < probe->xpus.count; i++)
@@ -263,7 +262,7 @@ static void look_at_kernels(struct look *look, const struct xt_probe *probe, int
     }
     struct xt_report *step = add(
         look, "architecture", FACT,
-        "oneDNN %s has no machine code for %s and takes OpenCL C kernels (%s), which are slow%s%s",
+        "oneDNN %s has no machine code for %s and uses OpenCL C kernels (%s), which are slow%s%s",
         probe->version, name, types->implementation, is.since ? "; there is from oneDNN " : "",
         is.since ? is.since : "");
     if (is.since)
@@ -282,7 +281,7 @@ static enum xt_status look_at_onednn(struct look *look, struct xt_probe *probe, 
                                           : "make deps XPU=1";
         mend(step, cure, cure);
         add(look, "engine", SKIPPED, "%s",
-            probe->crashed ? "it is asked below" : "there is no oneDNN for GPUs");
+            probe->crashed ? "it is checked below" : "there is no oneDNN for GPUs");
         return XT_OK;
     }
     add(look, "oneDNN for GPUs", PASSED, "%s, runtime %s%s, %s", probe->version, probe->runtime,
@@ -299,8 +298,7 @@ static enum xt_status look_at_onednn(struct look *look, struct xt_probe *probe, 
     if (first < 0) {
         struct xt_report *step = add(look, "engine", FAILED, "%.500s",
                                      probe->status ? probe->why : "oneDNN finds no Intel GPU");
-        mend(step, "mend the first step above that failed",
-             "mend the first step above that failed");
+        mend(step, "fix the first failed step above", "fix the first failed step above");
         quote_reason(look, 0);
         return XT_OK;
     }
@@ -327,7 +325,7 @@ static enum xt_status look_at_answers(struct look *look, const struct xt_probe *
     look->works = try.status == XT_OK;
     if (look->works)
         add(look, name, PASSED,
-            "the ops of a small network are right, forward and backward; opened in %.2f s, "
+            "the ops of a small network are correct, forward and backward; opened in %.2f s, "
             "compiled and run in %.2f s",
             try.open_s, try.check_s);
     else
@@ -335,22 +333,22 @@ static enum xt_status look_at_answers(struct look *look, const struct xt_probe *
     return XT_OK;
 }
 
-/* One that fails is no failure of --xpu, which may run on the other. */
+/* A failed back end does not fail --xpu, which may run on the other. */
 static void show_backend(struct look *look, const struct xt_backend_tried *tried)
 {
     const struct xt_device_try *result = &tried->result;
     char name[32];
     snprintf(name, sizeof name, "on %s", tried->name);
     if (!result->there)
-        add(look, name, SKIPPED, "no GPU is there");
+        add(look, name, SKIPPED, "no GPU");
     else if (result->status)
         add(look, name, FACT, "does not work: %.480s", result->why);
     else
-        add(look, name, PASSED, "right; %.2f ms a pass of the small network that is checked",
+        add(look, name, PASSED, "correct; %.2f ms a pass of the small test network",
             1e3 * result->pass_s);
 }
 
-/* oneDNN's own runtimes have one back end each; SYCL's goes over either. */
+/* oneDNN's own runtimes have one back end each; SYCL supports both. */
 static enum xt_status compare_backends(struct look *look, const struct xt_probe *probe,
                                        struct xt_err *err)
 {
@@ -381,7 +379,7 @@ static enum xt_status compare_backends(struct look *look, const struct xt_probe 
 
 /* --- facts
  * --------------------------------------------------------------------------------------*/
-/* Which of a run's figures can be read here, and who tells them. */
+/* Which of a run's device figures can be read here, and their source. */
 static void look_at_figures(struct look *look, const struct xt_telemetry *now)
 {
     const struct {
@@ -526,7 +524,7 @@ enum xt_status xt_cmd_doctor(struct xt_options *options, struct xt_err *err)
         return xt_doctor_merge(options, err);
     if (options->argument_count)
         return xt_err_set(err, XT_ERR_USAGE,
-                          "doctor looks at this machine; to compare files, "
+                          "doctor checks this machine; to compare files, "
                           "write xtrain doctor --merge FILE.json...");
     struct xt_report *report = xt_report_create();
     struct look look = {.steps = xt_report_table(report, "steps"),

@@ -14,9 +14,9 @@
 enum { FILE_MAX = 1 << 20 };
 
 struct node {
-    const char *name; /* its host, or the file where hosts are not told apart; borrowed */
+    const char *name; /* its host, or the file if hosts are not unique; borrowed */
     cJSON *all;       /* the file */
-    cJSON *facts;     /* what is compared: an object of texts */
+    cJSON *facts;     /* values to compare, by name */
     bool works;
 };
 
@@ -24,7 +24,7 @@ struct nodes {
     struct node *items;
     int count;
     struct xt_json json;
-    cJSON *keys; /* of all facts: an object */
+    cJSON *keys; /* keys of all facts */
 };
 
 static const char *text_of(const cJSON *at, const char *key)
@@ -34,7 +34,7 @@ static const char *text_of(const cJSON *at, const char *key)
 
 /* ---- reading ---- */
 
-/* The texts of an object, named "driver", or with a prefix "xpu:0 driver". */
+/* Copies the strings of an object, as "driver", or with a prefix "xpu:0 driver". */
 static void take_facts(struct nodes *nodes, struct node *node, const cJSON *from,
                        const char *prefix)
 {
@@ -86,7 +86,7 @@ static enum xt_status read_node(struct nodes *nodes, const char *path, struct xt
     return XT_OK;
 }
 
-/* A host that two files name, or none, is no name: then all are called by their files. */
+/* If hosts are missing or not unique, all nodes are named after their files. */
 static void name_nodes(struct nodes *nodes, const char *const *paths)
 {
     bool apart = true;
@@ -115,7 +115,7 @@ static int count_of(const struct nodes *nodes, const char *key, const char *valu
     return count;
 }
 
-/* What most nodes have, the first where as many have another. */
+/* The value of most nodes; on a tie the first. */
 static const char *most_of(const struct nodes *nodes, const char *key, int *count)
 {
     const char *most = "none";
@@ -131,7 +131,7 @@ static const char *most_of(const struct nodes *nodes, const char *key, int *coun
     return most;
 }
 
-/* A row for each node and fact that is not as on most nodes; how many there are. */
+/* Adds a row for each node and fact that differs from the majority; returns their number. */
 static int describe_different(const struct nodes *nodes, struct xt_report *table)
 {
     int different = 0;

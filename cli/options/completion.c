@@ -1,4 +1,4 @@
-/* Completion scripts of bash, zsh and fish. */
+/* Completion scripts for bash, zsh and fish. */
 #include "cli/options/help.h"
 
 #include <stdio.h>
@@ -34,8 +34,8 @@ static void put_commands(struct xt_help_writer *writer)
     }
 }
 
-/* The words that may follow the command's first one: "info list" for "info|list", and the second
- * words of all commands that begin like this one. False where there are none. */
+/* Writes the words that may follow the command's first one: "info list" for "info|list", and the
+ * second words of all commands with the same first word. False if there are none. */
 static bool put_second_words(struct xt_help_writer *writer, enum xt_command_id id,
                              const char *before)
 {
@@ -64,7 +64,7 @@ static bool put_second_words(struct xt_help_writer *writer, enum xt_command_id i
     return true;
 }
 
-/* "    before WORD) COMPREPLY...", by the format's two places. */
+/* Formats "    before WORD) COMPREPLY..." for each. */
 static void for_second_words(struct xt_help_writer *writer, const char *start, const char *middle,
                              const char *end)
 {
@@ -86,7 +86,7 @@ static void bash_name(struct xt_help_writer *writer, const struct xt_option *opt
         xt_help_put(writer, " --no-%s", option->name);
 }
 
-/* After an option: its choices, files, or nothing. */
+/* Completions of an option's value: its choices, files, or nothing. */
 static void bash_values(struct xt_help_writer *writer, const struct xt_option *option)
 {
     const char *const *words = xt_help_words(writer, option);
@@ -160,7 +160,8 @@ static void bash_script(struct xt_help_writer *writer)
 
 /* ---- zsh and fish ---- */
 
-/* The first clause of the help: menus are narrow. Bytes in `special` get a backslash. */
+/* Writes the first clause of the help: menus are narrow. Bytes in `special` are escaped by a
+ * backslash. */
 static void put_clause(struct xt_help_writer *writer, const char *help, const char *special)
 {
     for (const char *end = help + strcspn(help, ";("); help < end; help++) {

@@ -12,13 +12,13 @@ static const struct {
     int code;
     const char *meaning;
 } exit_codes[] = {
-    {XT_OK, "done (also where --max-time is spent)"},
+    {XT_OK, "done (also when --max-time is up)"},
     {XT_ERR_RUN, "the run failed"},
-    {XT_ERR_USAGE, "the command line or the config file cannot be meant"},
+    {XT_ERR_USAGE, "the command line or the config file is invalid"},
     {XT_ERR_DATA, "images, labels, weights or checkpoints cannot be used"},
     {XT_ERR_DEVICE, "the device, or a library for it, is missing or failed"},
     {XT_ERR_MEMORY, "out of memory"},
-    {XT_STOPPED, "stopped and saved, to be started again with --resume"},
+    {XT_STOPPED, "stopped and saved, continue with --resume"},
     {XT_INTERRUPTED, "interrupted and saved"},
 };
 enum { EXIT_CODES = sizeof exit_codes / sizeof *exit_codes };
@@ -27,13 +27,13 @@ static const struct {
     const char *command;
     const char *what;
 } examples[] = {
-    {"xtrain --model lprnet", "train on plates made on the fly"},
+    {"xtrain --model lprnet", "train on synthetic plates"},
     {"xtrain --model lprnet --data plates/train --val plates/val", "train on your own"},
-    {"xtrain predict runs/NAME/best.safetensors plates/", "read plates with what came out"},
+    {"xtrain predict runs/NAME/best.safetensors plates/", "predict with its weights"},
 };
 enum { EXAMPLES = sizeof examples / sizeof *examples };
 
-/* Puts `text` at `column` of a line that is at `at` already, wrapped before XT_HELP_COLUMNS. */
+/* Writes `text` at `column`, wrapped before XT_HELP_COLUMNS; the line is filled up to `at`. */
 static void put_wrapped(struct xt_help_writer *writer, size_t at, size_t column, const char *text)
 {
     if (at + 2 > column && at > 0) {
@@ -63,7 +63,7 @@ static const char *placeholder(const struct xt_option *option)
     return option->value ? option->value : option->type->placeholder;
 }
 
-/* The default that the recipe of the chosen network has for the option, or NULL. */
+/* The recipe's default of the option for the chosen network, or NULL. */
 static const char *recipe_value(const struct xt_help_writer *writer, const struct xt_option *option)
 {
     bool known = writer->model && writer->models && writer->models->recipes_of;
@@ -75,7 +75,7 @@ static const char *recipe_value(const struct xt_help_writer *writer, const struc
     return NULL;
 }
 
-/* The choices, and the default or that there must be a value: "sgd or adam; default: adam". */
+/* Describes choices and default, or that a value is required: "sgd or adam; default: adam". */
 static enum xt_status describe_values(struct xt_help_writer *writer, const struct xt_option *option,
                                       enum xt_command_id command, struct xt_str *text)
 {
@@ -106,7 +106,7 @@ static enum xt_status describe_values(struct xt_help_writer *writer, const struc
     return XT_OK;
 }
 
-/* What it is for, and in brackets its values: "the optimizer (sgd or adam; default: adam)". */
+/* Describes the option with its values: "the optimizer (sgd or adam; default: adam)". */
 static void describe(struct xt_help_writer *writer, const struct xt_option *option,
                      enum xt_command_id command, struct xt_str *text)
 {
@@ -184,7 +184,7 @@ enum xt_status xt_help_group(const char *group, struct xt_str *out, struct xt_er
     struct xt_help_writer writer = {.out = out, .err = err};
     size_t length = strlen(group);
     xt_help_put(&writer, "Usage: xtrain %s COMMAND [OPTIONS]\n", group);
-    put_heading(&writer, "Commands (with --help each tells more)");
+    put_heading(&writer, "Commands (COMMAND --help tells more)");
     for (int id = 0; id < XT_COMMAND_COUNT; id++) {
         const struct xt_command *command = xt_command_get((enum xt_command_id)id);
         if (strncmp(command->name, group, length) == 0 && command->name[length] == ' ')
@@ -198,7 +198,7 @@ enum xt_status xt_help_overview(const struct xt_option_models *models, const cha
 {
     struct xt_help_writer writer = {.models = models, .model = model, .out = out, .err = err};
     xt_help_put(&writer,
-                "xtrain trains image networks on Intel hardware: CPUs, and GPUs by --xpu.\n\n"
+                "xtrain trains image networks on Intel hardware: CPUs, and GPUs with --xpu.\n\n"
                 "Usage: xtrain [COMMAND] [OPTIONS]\n\nExamples:\n");
     for (size_t i = 0; i < EXAMPLES; i++)
         xt_help_put(&writer, "  %-62s # %s\n", examples[i].command, examples[i].what);
@@ -313,7 +313,7 @@ enum xt_status xt_help_man(const struct xt_option_models *models, struct xt_str 
     for (int id = 0; id < XT_COMMAND_COUNT; id++)
         man_command(&writer, (enum xt_command_id)id);
     xt_help_put(&writer, ".SH OPTIONS OF TRAIN\n"
-                         "The other commands take those of these that concern them; \\fBxtrain "
+                         "The other commands take a subset of these; \\fBxtrain "
                          "\\fICOMMAND\\fB \\-\\-help\\fR lists them.\n");
     xt_help_for_options(&writer, XT_COMMAND_TRAIN, man_heading, man_option);
     xt_help_put(&writer, ".SH OPTIONS THAT TRAIN DOES NOT HAVE\n");

@@ -1,8 +1,7 @@
 /* Everything that explains the command line: help texts, the manual page, completion scripts. All
- * of it is written from the tables of commands and options, so none of it can differ from what the
- * parser takes. Text is appended to `out`; `models` may be NULL.
- * `model` is the network whose defaults are shown; NULL: none is chosen. Stateless, thread-safe.
- */
+ * of it is generated from the tables of commands and options, so it cannot differ from what the
+ * parser accepts. Text is appended to `out`; `models` may be NULL. `model` is the network whose
+ * defaults are shown; NULL: none is chosen. Stateless, thread-safe. */
 #ifndef XT_CLI_OPTIONS_HELP_H
 #define XT_CLI_OPTIONS_HELP_H
 
@@ -12,7 +11,7 @@
 
 enum { XT_HELP_COLUMNS = 100 };
 
-/* What xtrain is, its commands, examples, the options of train and the exit codes. */
+/* The overview: commands, examples, the options of train and the exit codes. */
 enum xt_status xt_help_overview(const struct xt_option_models *models, const char *model,
                                 struct xt_str *out, struct xt_err *err);
 /* One command: its usage and options. */
@@ -20,10 +19,10 @@ enum xt_status xt_help_command(enum xt_command_id command, const struct xt_optio
                                const char *model, struct xt_str *out, struct xt_err *err);
 /* The commands whose first word is `group`. */
 enum xt_status xt_help_group(const char *group, struct xt_str *out, struct xt_err *err);
-/* A manual page, in the man(7) macros. */
+/* The manual page, in man(7) macros. */
 enum xt_status xt_help_man(const struct xt_option_models *models, struct xt_str *out,
                            struct xt_err *err);
-/* `shell` is bash, zsh or fish; another is XT_ERR_USAGE. */
+/* `shell` is bash, zsh or fish; XT_ERR_USAGE for others. */
 enum xt_status xt_help_completion(const char *shell, const struct xt_option_models *models,
                                   struct xt_str *out, struct xt_err *err);
 

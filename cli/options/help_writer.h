@@ -1,4 +1,4 @@
-/* What help, manual page and completion are written with. */
+/* Output helpers shared by help, manual page and completion. */
 #ifndef XT_CLI_OPTIONS_HELP_WRITER_H
 #define XT_CLI_OPTIONS_HELP_WRITER_H
 
@@ -8,7 +8,7 @@
 #include "base/str.h"
 #include "cli/options/values.h"
 
-/* Remembers the first failure, so that text can be put down without a check at each line. */
+/* The first failure is sticky, so that writes need no check. */
 struct xt_help_writer {
     const struct xt_option_models *models;
     const char *model; /* whose defaults are shown; NULL: none */
@@ -21,7 +21,7 @@ void xt_help_put(struct xt_help_writer *writer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 bool xt_option_is_model(const struct xt_option *option);
-/* The words an option can take, NULL-terminated; NULL where it is not a choice. */
+/* The values of an option, NULL-terminated; NULL if it is not a choice. */
 const char *const *xt_help_words(const struct xt_help_writer *writer,
                                  const struct xt_option *option);
 

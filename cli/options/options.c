@@ -19,7 +19,7 @@ static void *field_of(struct xt_options *options, const struct xt_option *option
     return (char *)&options->values + option->offset;
 }
 
-/* Reads and checks `text`; the value is taken unless a higher source has spoken. */
+/* Parses and checks `text`; the value is stored unless a higher source has set it. */
 static enum xt_status set(struct xt_options *options, const struct xt_option *option,
                           const char *subject, const char *text, struct xt_origin origin,
                           struct xt_err *err)
@@ -131,10 +131,11 @@ static enum xt_status flag_with_value(const char *arg, const char *name, const c
 {
     bool negated = xt_str_starts(arg, "--no-");
     if (!negated && means_no(value) && xt_option_has_negation(xt_option_find(name)))
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "--%s takes no value, but %s was given; to leave it off write --no-%s or "
-                          "nothing",
-                          name, xt_show(value).text, name);
+        return xt_err_set(
+            err, XT_ERR_USAGE,
+            "--%s takes no value, but %s was given; to switch it off write --no-%s or "
+            "nothing",
+            name, xt_show(value).text, name);
     return xt_err_set(err, XT_ERR_USAGE,
                       "--%s%s takes no value, but %s was given; write --%s%s alone",
                       negated ? "no-" : "", name, xt_show(value).text, negated ? "no-" : "", name);
@@ -145,7 +146,7 @@ static bool takes_list(const struct xt_options *options, const struct xt_option 
     return (option->lists >> options->command & 1) != 0;
 }
 
-/* Each value is checked; the first one is set. */
+/* Checks each value; stores the first. */
 static enum xt_status set_list(struct xt_options *options, const struct xt_option *option,
                                const char *subject, const char *text, struct xt_err *err)
 {
@@ -254,7 +255,7 @@ static enum xt_status take_long(struct cursor *cursor, struct xt_err *err)
                                      : take_flag(cursor, option, on, value, err);
 }
 
-/* The flag whose short form this is, or NULL. */
+/* The flag with this short form, or NULL. */
 static const struct xt_option *find_short(const char *arg)
 {
     size_t count = 0;
@@ -304,7 +305,7 @@ static enum xt_status take_argument(struct xt_options *options, const char *arg,
     if (xt_command_find(words, 1, NULL) != XT_COMMAND_COUNT)
         return xt_err_set(err, XT_ERR_USAGE,
                           "the command comes first: write `xtrain %s` and then the options", arg);
-    return xt_err_set(err, XT_ERR_USAGE, "%s takes options alone, but %s was given", command->name,
+    return xt_err_set(err, XT_ERR_USAGE, "%s takes only options, but %s was given", command->name,
                       xt_show(arg).text);
 }
 
@@ -326,7 +327,7 @@ static enum xt_status read_command_line(struct cursor *cursor, struct xt_err *er
     return status;
 }
 
-/* Whoever asks for help gets it, whatever else is wrong. */
+/* --help works whatever else is wrong. */
 static bool asks_for_help(struct xt_settings *values, int argc, const char *const *argv)
 {
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
@@ -358,7 +359,7 @@ static enum xt_status check_form(const struct xt_option *option, const char *sub
     if (entry->form == XT_CONFIG_SEQUENCE && !type->is_list)
         return xt_err_set(err, XT_ERR_USAGE, "%s takes one value, not a list", subject);
     if (entry->form == XT_CONFIG_PLAIN && is_null(entry->text))
-        return xt_err_set(err, XT_ERR_USAGE, "%s has no value; write one, or take the line out",
+        return xt_err_set(err, XT_ERR_USAGE, "%s has no value; write one, or remove the line",
                           subject);
     if (entry->form == XT_CONFIG_QUOTED && !type->may_be_quoted)
         return xt_err_set(err, XT_ERR_USAGE, "%s: %s in quotes is text; write %s without quotes",
@@ -383,13 +384,13 @@ static enum xt_status unknown_key(const char *file, const struct xt_config_entry
                       xt_show(entry->key).text, hint);
 }
 
-/* What the config files of earlier versions' runs hold, and nothing depends on any more. */
+/* Keys in the config files of earlier versions that no longer have an effect. */
 static bool is_obsolete(const char *name)
 {
     return strcmp(name, "watch-cpus") == 0;
 }
 
-/* What is not the run's: where it lies, as --resume says now, and how much is said. */
+/* Options of a single start, not of the run: its location, as --resume gives it, and verbosity. */
 static bool is_of_one_start(const struct xt_option *option)
 {
     return option->offset == offsetof(struct xt_settings, record.out) ||
@@ -416,8 +417,8 @@ static enum xt_status take_entry(void *context, const struct xt_config_entry *en
     int *line = &options->config_lines[xt_option_index(option)];
     if (option->not_in_config)
         return xt_err_set(err, XT_ERR_USAGE,
-                          "%s makes sense on the command line alone (--%s); take the line out",
-                          subject, option->name);
+                          "%s is for the command line only (--%s); remove the line", subject,
+                          option->name);
     if (*line)
         return xt_err_set(err, XT_ERR_USAGE, "%s is already set in line %d; keep one", subject,
                           *line);
@@ -433,12 +434,13 @@ static enum xt_status take_entry(void *context, const struct xt_config_entry *en
     struct xt_origin origin = {.source = XT_SOURCE_CONFIG, .line = entry->line};
     if (xt_option_is_for(option, options->command))
         return set(options, option, subject, text, origin, err);
-    /* Of another command: one file may serve training and evaluation. Checked, and left alone. */
+    /* An option of another command: one file may serve training and evaluation. Checked, then
+     * ignored. */
     struct xt_options aside = {0};
     return set(&aside, option, subject, text, origin, err);
 }
 
-/* The file of the run that --resume PATH names, where there is one and no other is given. */
+/* The config file of the run that --resume PATH names, if it exists and --config is not given. */
 static enum xt_status find_config(struct xt_options *options, struct xt_err *err)
 {
     struct xt_settings *values = &options->values;
@@ -459,8 +461,8 @@ static enum xt_status find_config(struct xt_options *options, struct xt_err *err
         return status;
     return xt_err_set(err, XT_ERR_DATA, "--resume %s: %s", values->record.resume,
                       xt_file_exists(values->record.resume)
-                          ? "no config.yaml is beside the checkpoints; give --model and whatever "
-                            "else the run began with"
+                          ? "no config.yaml is beside the checkpoints; give --model and the "
+                            "other options of the run"
                           : "there is no such file or folder");
 }
 
@@ -508,7 +510,7 @@ static enum xt_status apply_recipe(struct xt_options *options, const struct xt_r
     return status;
 }
 
-/* The second recipe is for whoever trains from given weights, or compiles for that. */
+/* The second recipe is for fine-tuning from given weights, or compiling kernels for that. */
 static enum xt_status apply_recipes(struct xt_options *options,
                                     const struct xt_option_models *models, struct xt_err *err)
 {

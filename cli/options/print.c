@@ -8,13 +8,13 @@
 #include "base/file.h"
 #include "cli/options/suggest.h"
 
-/* A value as it is right from everywhere. */
+/* A value with absolute paths. */
 struct said {
     const void *value;
-    char *path; /* what it points to, where that is owned */
+    char *path; /* the absolute path, if owned */
 };
 
-/* `folder`: where relative paths begin; NULL: they stay. Release said->path. */
+/* `folder`: base of relative paths; NULL: they stay relative. Release said->path. */
 static enum xt_status say_from(struct said *said, const struct xt_option *option, const void *value,
                                const char *folder, struct xt_err *err)
 {
@@ -57,7 +57,7 @@ enum xt_status xt_options_list_run(const struct xt_settings *settings, struct xt
     return status;
 }
 
-/* True where there is a value to write: text that was given, a number in its range. */
+/* True if there is a value to write: a given text, a number in its range. */
 static bool is_set(const struct xt_options *options, const struct xt_option *option)
 {
     const void *value = xt_options_value(options, option);
@@ -67,7 +67,7 @@ static bool is_set(const struct xt_options *options, const struct xt_option *opt
     return memcmp(value, zeros, option->type->size) != 0;
 }
 
-/* "lr 0.001, augment" of the options that a recipe may set and this source did. */
+/* Lists "lr 0.001, augment" for the recipe's options that this source set. */
 static enum xt_status print_set_by(const struct xt_options *options, enum xt_value_source source,
                                    struct xt_str *out, struct xt_err *err)
 {
@@ -115,7 +115,7 @@ static enum xt_status print_origin(const struct xt_options *options, size_t inde
 {
     const struct xt_origin *origin = &options->origins[index];
     if (origin->found)
-        return xt_str_printf(out, err, "what auto came to");
+        return xt_str_printf(out, err, "the result of auto");
     switch (origin->source) {
     case XT_SOURCE_COMMAND_LINE:
         return xt_str_printf(out, err, "command line");
@@ -133,7 +133,7 @@ static enum xt_status print_origin(const struct xt_options *options, size_t inde
     return xt_str_printf(out, err, "default");
 }
 
-/* `folder`: for a run to keep, and where relative paths begin; else NULL. */
+/* `folder`: for a run's config file, the base of relative paths; else NULL. */
 static enum xt_status print_option(const struct xt_options *options, const struct xt_option *option,
                                    const char *folder, struct xt_str *out, struct xt_err *err)
 {
@@ -174,7 +174,7 @@ static enum xt_status print_all(const struct xt_options *options, const char *fo
     size_t count = 0;
     const struct xt_option *table = xt_option_table(&count);
     enum xt_status status =
-        xt_str_printf(out, err, "# Settings of xtrain %s; feed them back with --config FILE.\n",
+        xt_str_printf(out, err, "# Settings of xtrain %s; use them with --config FILE.\n",
                       xt_command_get(options->command)->name);
     int group = -1;
     for (size_t i = 0; i < count && !status; i++) {

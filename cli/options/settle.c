@@ -5,14 +5,14 @@
 
 #include "base/str.h"
 
-/* Two options that do not go together: above 0 where `a` comes from the higher source and wins,
- * below where `b` does, 0 where both come from the same and neither can. */
+/* Precedence of two conflicting options: above 0 if `a` has the higher source and wins, below if
+ * `b` has, 0 if both have the same source. */
 static int compare_sources(const struct xt_options *options, const char *a, const char *b)
 {
     return (int)xt_options_source(options, a) - (int)xt_options_source(options, b);
 }
 
-/* Gives the option the value that another one implies, and that one's origin. */
+/* Sets the option to the value that another one implies, with that one's origin. */
 static void imply(struct xt_options *options, const char *name, const char *by)
 {
     options->origins[xt_option_index(xt_option_find(name))] =
@@ -27,7 +27,7 @@ static enum xt_status contradiction(const struct xt_options *options, const char
     return xt_err_set(err, XT_ERR_USAGE, "%s %s", subject, rest);
 }
 
-/* Afterwards `device` says it all and `xpu` agrees with it. */
+/* Afterwards `device` is complete and `xpu` agrees with it. */
 static enum xt_status settle_device(struct xt_options *options, struct xt_err *err)
 {
     struct xt_settings *values = &options->values;
@@ -59,7 +59,7 @@ static enum xt_status settle_device(struct xt_options *options, struct xt_err *e
     return XT_OK;
 }
 
-/* Steps win over epochs, unless the epochs were said by a higher source. */
+/* Steps win over epochs, unless the epochs have a higher source. */
 static void settle_length(struct xt_options *options)
 {
     struct xt_settings *values = &options->values;
@@ -78,13 +78,14 @@ static enum xt_status settle_recipe(struct xt_options *options, struct xt_err *e
         values->recipe.sched == XT_SCHED_STEP || values->recipe.sched == XT_SCHED_MULTISTEP;
     if (values->recipe.nesterov && values->recipe.optim != XT_OPTIM_SGD) {
         if (compare_sources(options, "nesterov", "optim") >= 0)
-            return contradiction(options, "nesterov", "goes with the optimizer sgd alone", err);
+            return contradiction(options, "nesterov", "is only for the optimizer sgd", err);
         values->recipe.nesterov = false;
         imply(options, "nesterov", "optim");
     }
     if (values->recipe.milestones && !has_milestones) {
         if (compare_sources(options, "milestones", "sched") >= 0)
-            return contradiction(options, "milestones", "goes with --sched step or multistep", err);
+            return contradiction(options, "milestones", "is only for --sched step or multistep",
+                                 err);
         values->recipe.milestones = NULL;
     }
     if (has_milestones && !values->recipe.milestones)
@@ -94,20 +95,20 @@ static enum xt_status settle_recipe(struct xt_options *options, struct xt_err *e
                                  : "multistep needs the epochs, such as --milestones 10,20",
                              err);
     if (values->run.min_delta > 0 && !values->run.patience)
-        return contradiction(options, "min-delta", "says what a gain is for --patience; give both",
-                             err);
+        return contradiction(options, "min-delta", "defines a gain for --patience; give both", err);
     if (values->recipe.min_lr > values->recipe.lr)
         return contradiction(options, "min-lr", "is above lr, the highest rate", err);
     if (values->network.random_init && values->network.init)
-        return contradiction(options, "random-init",
-                             "begins anew, where --init FILE gives weights; give one of both", err);
+        return contradiction(
+            options, "random-init",
+            "starts from random weights, --init FILE from given ones; give only one", err);
     if (values->network.init_partial && !values->network.init)
         return contradiction(options, "init-partial", "needs the weights to take: --init FILE",
                              err);
     return XT_OK;
 }
 
-/* Of one option what another one asks for, unless it was typed. */
+/* Sets an option to what another one requires, unless it was typed. */
 static void ask_for(struct xt_options *options, const char *name, const char *by, void *value,
                     const void *wanted, size_t size)
 {
@@ -122,8 +123,8 @@ static void ask_for_integer(struct xt_options *options, const char *name, int *v
     ask_for(options, name, "overfit", value, &wanted, sizeof wanted);
 }
 
-/* Few images are learnt by heart as they are: nothing varies or holds back, there are enough steps,
- * and they are evaluated every 20 of them. */
+/* To memorise few images: no augmentation, no regularisation, enough steps, an evaluation every 20
+ * steps. */
 static void settle_overfit(struct xt_options *options)
 {
     enum { STEPS = 400, EVALUATE_EVERY = 20 };
@@ -167,7 +168,7 @@ static enum xt_status settle_output(struct xt_options *options, struct xt_err *e
     return XT_OK;
 }
 
-/* For these commands there is no memory to fill. */
+/* These commands have no training memory to fill. */
 static enum xt_status settle_batch(const struct xt_options *options, struct xt_err *err)
 {
     const struct xt_option *batch = xt_option_find("batch");
@@ -175,7 +176,7 @@ static enum xt_status settle_batch(const struct xt_options *options, struct xt_e
         batch->automatic >> options->command & 1)
         return XT_OK;
     char rest[96];
-    snprintf(rest, sizeof rest, "auto is not for xtrain %s; give a number",
+    snprintf(rest, sizeof rest, "auto is not supported by xtrain %s; give a number",
              xt_command_get(options->command)->name);
     return contradiction(options, "batch", rest, err);
 }

@@ -6,11 +6,11 @@
 #include "base/str.h"
 #include "cli/options/table.h"
 
-/* What other programs call it. */
+/* Names of the same option in other programs. */
 static const struct {
     const char *option;
-    const char *value; /* NULL: whatever was given */
-    const char *names; /* with blanks between */
+    const char *value; /* NULL: the value given */
+    const char *names; /* separated by spaces */
 } habits[] = {
     {"xpu", NULL, "cuda gpu gpus use-cuda use-gpu"},
     {"device", "xpu:N", "gpu-id"},
@@ -42,7 +42,7 @@ static const struct {
     {"save-every", NULL, "save-interval save-freq"},
 };
 
-/* Whether the name is one of those with blanks between. */
+/* True if the name is in the space-separated list. */
 static bool is_among(const char *names, const char *name)
 {
     size_t length = strlen(name);
@@ -72,7 +72,7 @@ void xt_option_spell(char out[XT_OPTION_SPELT], const char *name, bool in_file)
             *p = '_';
 }
 
-/* The option of the command whose name is nearest, of any command where none is; NULL: none. */
+/* The nearest option name of the command, else of any command; NULL: none is near. */
 static const char *nearest(const char *name, enum xt_command_id command)
 {
     size_t count = 0;
@@ -118,7 +118,7 @@ void xt_option_suggest(char *hint, size_t size, const char *given, bool in_file,
         return;
     }
     if (strcmp(name, "no-cuda") == 0 || strcmp(name, "no-gpu") == 0) {
-        snprintf(hint, size, "; the CPU is the default, so leave it out");
+        snprintf(hint, size, "; the CPU is the default, so omit it");
         return;
     }
     bool negated = xt_str_starts(name, "no-");

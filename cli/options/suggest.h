@@ -1,6 +1,5 @@
-/* The names of options as they are typed, and what somebody meant by a name that is not in the
- * table: another program's word, or a misspelling. Stateless, thread-safe.
- */
+/* Option names as typed, and suggestions for unknown names: another program's word, or a
+ * misspelling. Stateless, thread-safe. */
 #ifndef XT_CLI_OPTIONS_SUGGEST_H
 #define XT_CLI_OPTIONS_SUGGEST_H
 

@@ -1,6 +1,5 @@
 /* The options: one table that drives the command line, the config file, --help, --print-config, the
- * manual page and shell completion. Constant, thread-safe.
- */
+ * manual page and shell completion. Constant, thread-safe. */
 #ifndef XT_CLI_OPTIONS_TABLE_H
 #define XT_CLI_OPTIONS_TABLE_H
 
@@ -17,11 +16,10 @@ const struct xt_option *xt_option_table(size_t *count);
 const char *xt_option_group_title(enum xt_option_group group);
 /* The option called `name` (without "--", dashes), or NULL. */
 const struct xt_option *xt_option_find(const char *name);
-/* Its place in the table. */
+/* Its index in the table. */
 size_t xt_option_index(const struct xt_option *option);
 bool xt_option_is_for(const struct xt_option *option, enum xt_command_id command);
-/* True for flags with a --no- form. Requests (--help, --print-config) have none: they are made or
- * not. */
+/* True for flags with a --no- form. Requests (--help, --print-config) have none. */
 bool xt_option_has_negation(const struct xt_option *option);
 
 #endif

@@ -72,7 +72,8 @@ enum xt_status xt_option_describe(const struct xt_option *option, struct xt_str 
             out, err,
             "cpu, xpu, xpu:N (the N-th, from 0; or its name, PCI address or UUID) or auto");
     if (type == &xt_type_epochs)
-        return xt_str_printf(out, err, "rising whole numbers with commas between, such as 10,20");
+        return xt_str_printf(out, err,
+                             "ascending whole numbers separated by commas, such as 10,20");
     if (type == &xt_type_flag)
         return xt_str_printf(out, err, "true or false");
     return xt_str_printf(out, err, "%s", option->value ? option->value : type->placeholder);
@@ -93,7 +94,7 @@ static enum xt_status refuse(const struct xt_option *option, const char *subject
 
 /* ---- numbers ---- */
 
-/* Decimal digits alone, no zero in front of others. */
+/* Decimal digits only, without leading zeros. */
 static bool is_whole(const char *text)
 {
     if (*text == '0')
@@ -108,7 +109,7 @@ static bool in_range(const struct xt_option *option, double value)
     return enough && few;
 }
 
-/* Of an int or an int64_t; auto is 0. */
+/* For an int or an int64_t; auto is 0. */
 static enum xt_status parse_whole(const struct xt_option *option, const char *subject,
                                   const char *text, void *value, struct xt_err *err)
 {
@@ -164,7 +165,7 @@ static enum xt_status spell_seed(const struct xt_option *option, const void *val
 }
 
 /* The length of a decimal number at the start of `text`: digits with at most one point, an
- * exponent; 0 where there is none. strtod alone would take nan, inf and hexadecimal. */
+ * exponent; 0 if there is none. strtod would also accept nan, inf and hexadecimal. */
 static size_t real_length(const char *text)
 {
     const char *p = text;
@@ -205,7 +206,7 @@ static enum xt_status parse_real(const struct xt_option *option, const char *sub
     return XT_OK;
 }
 
-/* As few digits as give the same number back; 300, not 3e+02. */
+/* The fewest digits that parse to the same number; 300, not 3e+02. */
 static enum xt_status append_real(double number, struct xt_str *out, struct xt_err *err)
 {
     char text[40];
@@ -332,8 +333,8 @@ static enum xt_status parse_text(const struct xt_option *option, const char *sub
 {
     (void)option;
     if (!*text)
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "%s was given an empty value; give one, or leave it out", subject);
+        return xt_err_set(err, XT_ERR_USAGE, "%s was given an empty value; give one, or omit it",
+                          subject);
     size_t left = strlen(text);
     for (const char *p = text; left;) {
         uint32_t code = 0;
@@ -361,7 +362,7 @@ bool xt_option_is_bare_value(const char *text)
            strcasecmp(digits, ".inf") == 0;
 }
 
-/* Bytes that no YAML reader takes for anything but plain text, wherever they stand. */
+/* Characters that are plain text for every YAML reader, in any position. */
 static bool is_plain(const char *text)
 {
     for (const char *p = text; *p; p++)
@@ -404,8 +405,8 @@ static enum xt_status spell_text(const struct xt_option *option, const void *val
     return xt_str_printf(out, err, "%s", text ? text : "");
 }
 
-/* "xpu:" and a number, or something that can be a name, a PCI address or a UUID; which one it is
- * turns out where the devices are known. */
+/* "xpu:" with a number, or possibly a name, PCI address or UUID; which one is decided when the
+ * devices are known. */
 static bool names_xpu(const char *text)
 {
     if (!xt_str_starts(text, "xpu:"))
@@ -492,7 +493,7 @@ enum xt_status xt_option_print(const struct xt_option *option, const void *value
 const struct xt_option_type xt_type_flag = {
     .size = sizeof(bool), .parse = parse_flag, .spell = spell_flag};
 
-/* Numbers: the word of their values, C's type, how they are read and written. */
+/* Numbers: placeholder, C type, parser and printer. */
 #define NUMBER(word, type, read, write)                                                            \
     {                                                                                              \
         .placeholder = word, .size = sizeof(type), .takes_value = true, .parse = read,             \
@@ -513,7 +514,7 @@ const struct xt_option_type xt_type_choice = {.placeholder = "NAME",
                                               .parse = parse_choice,
                                               .spell = spell_choice};
 
-/* Texts: the word of their values, how they are read, and what else they are. */
+/* Texts: placeholder, parser, further fields. */
 #define TEXT(word, read, ...)                                                                      \
     {                                                                                              \
         .placeholder = word, .size = sizeof(const char *), .takes_value = true,                    \

@@ -1,10 +1,10 @@
-/* What an option is, and the types of options: how a value is read from text, checked against its
- * range, and written back. Each type is a small table of functions; an option names its type, and
- * nothing else in the program turns text into settings.
+/* Option types: how a value is parsed from text, checked against its range, and written back. Each
+ * type is a small table of functions; an option names its type, and nothing else in the program
+ * turns text into settings.
  *
- * A number is read whole and in decimal: no blanks, no hexadecimal, no leading zeros, no nan or
- * inf. Errors are XT_ERR_USAGE, begin with the caller's `subject` ("--batch", "run.yaml:3: batch")
- * and name the range and what was given. Stateless, thread-safe.
+ * A number is parsed completely and in decimal: no spaces, hexadecimal, leading zeros, nan or inf.
+ * Errors are XT_ERR_USAGE, begin with the caller's `subject` ("--batch", "run.yaml:3: batch") and
+ * name the range and the given text. Stateless, thread-safe.
  */
 #ifndef XT_CLI_OPTIONS_TYPES_H
 #define XT_CLI_OPTIONS_TYPES_H
@@ -20,37 +20,38 @@
 struct xt_option;
 
 struct xt_option_type {
-    const char *placeholder; /* what help calls the value where the option has no word of its own */
+    const char *placeholder; /* help's name for the value, unless the option has its own */
     size_t size;             /* of the value in the settings */
     bool takes_value;        /* false: a flag */
-    bool may_be_quoted;      /* in a config file: text of some kind, not a number or a boolean */
-    bool is_free_text;       /* any text does, so a bare number or boolean in a config is suspect */
-    bool is_list;            /* a config file may write it as a sequence */
+    bool may_be_quoted;      /* in a config file: text, not a number or a boolean */
+    bool is_free_text; /* any text is valid, so an unquoted number or boolean in a config file is
+                          suspect */
+    bool is_list;      /* a config file may write it as a sequence */
     /* Text values are stored as pointers to `text` itself. */
     enum xt_status (*parse)(const struct xt_option *option, const char *subject, const char *text,
                             void *value, struct xt_err *err);
-    /* Appends the value as the command line takes it; of a flag true or false, nothing where there
-     * is no value. */
+    /* Appends the value as the command line takes it; for a flag true or false, nothing if there is
+     * no value. */
     enum xt_status (*spell)(const struct xt_option *option, const void *value, struct xt_str *out,
                             struct xt_err *err);
-    /* Of a path: what `text` is called elsewhere, where it was said in `folder` (which ends in a
-     * slash); release with free. NULL: no path. */
+    /* For a path: the absolute path of `text` relative to `folder` (which ends in a slash); release
+     * with free. NULL: not a path. */
     enum xt_status (*absolute)(char **out, const char *folder, const char *text,
                                struct xt_err *err);
 };
 
 extern const struct xt_option_type xt_type_flag;     /* bool */
-extern const struct xt_option_type xt_type_integer;  /* int; 0 for "auto" where that is taken */
+extern const struct xt_option_type xt_type_integer;  /* int; 0 for "auto" if accepted */
 extern const struct xt_option_type xt_type_int64;    /* int64_t */
-extern const struct xt_option_type xt_type_seed;     /* uint64_t, the whole range */
+extern const struct xt_option_type xt_type_seed;     /* uint64_t, full range */
 extern const struct xt_option_type xt_type_real;     /* double, finite */
 extern const struct xt_option_type xt_type_duration; /* double, seconds: "90s", "2h", "5ms", "90" */
 extern const struct xt_option_type xt_type_choice;   /* an enum: the index into the choices */
 extern const struct xt_option_type xt_type_text;     /* const char *, UTF-8, not empty */
 extern const struct xt_option_type xt_type_path;     /* as text; completed as a file name */
-extern const struct xt_option_type xt_type_source;   /* as path; images, also made ones */
+extern const struct xt_option_type xt_type_source;   /* as path; images, also synthetic ones */
 extern const struct xt_option_type xt_type_device;   /* const char *: cpu, xpu, xpu:N, auto */
-extern const struct xt_option_type xt_type_epochs;   /* const char *: "10,20", rising */
+extern const struct xt_option_type xt_type_epochs;   /* const char *: "10,20", ascending */
 
 enum xt_option_group {
     XT_GROUP_DATA,
@@ -67,27 +68,27 @@ struct xt_option {
     const char *name; /* as typed, without "--"; the key of a config file has _ for - */
     const char *help;
     enum xt_option_group group;
-    unsigned commands; /* bits 1 << enum xt_command_id: who has it */
+    unsigned commands; /* bits 1 << enum xt_command_id: commands that have it */
     const struct xt_option_type *type;
-    size_t offset;   /* in struct xt_settings */
-    unsigned needed; /* bits: who cannot do without it */
-    unsigned lists;  /* bits: whose command line takes several values, with commas between */
-    char letter;     /* of the short form: -v; 0: none */
-    enum xt_resume_rule resume; /* of what weights follow from */
-    const char *value;          /* what help calls the value; NULL: the type's word */
+    size_t offset;              /* in struct xt_settings */
+    unsigned needed;            /* bits: commands that require it */
+    unsigned lists;             /* bits: commands that take comma-separated values */
+    char letter;                /* of the short form: -v; 0: none */
+    enum xt_resume_rule resume; /* for options that affect the weights */
+    const char *value;          /* help's name for the value; NULL: the type's */
     const char *fallback;       /* the default, as typed; NULL: not set */
     const char *const *choices; /* NULL-terminated, in the enum's order */
     double min;                 /* numbers and durations */
     double max;
-    unsigned automatic; /* bits: who takes auto, which is 0 */
-    bool above_min;     /* min itself is too small */
-    bool below_max;     /* max itself is too large */
-    bool by_model;      /* the model's recipe has a say */
-    bool not_in_config; /* makes sense on the command line alone */
+    unsigned automatic; /* bits: commands that accept auto, which is 0 */
+    bool above_min;     /* min itself is excluded */
+    bool below_max;     /* max itself is excluded */
+    bool by_model;      /* the model's recipe may set it */
+    bool not_in_config; /* command line only */
 };
 
-/* Text from outside, made fit for a sentence: in double quotes, control bytes and bytes that are
- * not UTF-8 as \xNN, cut where it is long. */
+/* Untrusted text made printable: in double quotes, control bytes and invalid UTF-8 as \\xNN,
+ * truncated if long. */
 struct xt_shown {
     char text[160];
 };
@@ -97,7 +98,7 @@ struct xt_shown xt_show(const char *text);
 enum xt_status xt_option_list_choices(const char *const *choices, struct xt_str *out,
                                       struct xt_err *err);
 
-/* What the option takes, in words: "a whole number from 1 to 64". */
+/* Describes the valid values: "a whole number from 1 to 64". */
 enum xt_status xt_option_describe(const struct xt_option *option, struct xt_str *out,
                                   struct xt_err *err);
 
@@ -108,7 +109,7 @@ enum xt_status xt_option_print(const struct xt_option *option, const void *value
 /* Appends `text` as a YAML scalar that is read back as the same text. */
 enum xt_status xt_option_quote(const char *text, struct xt_str *out, struct xt_err *err);
 
-/* True where YAML readers take the bare word for something other than text (a number, a boolean,
+/* True if YAML readers parse the bare word as something other than text (a number, a boolean,
  * null). */
 bool xt_option_is_bare_value(const char *text);
 

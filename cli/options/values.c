@@ -10,7 +10,7 @@ const void *xt_options_value(const struct xt_options *options, const struct xt_o
     return (const char *)&options->values + option->offset;
 }
 
-/* How an error names the option, by where its value came from. */
+/* How an error names the option, by its source. */
 void xt_options_subject(char out[XT_OPTION_SUBJECT], const struct xt_options *options,
                         const char *name)
 {

@@ -1,6 +1,5 @@
-/* The options of one start: their values, where each came from, and the strings that they own.
- * cli/options/options.h fills them; afterwards they are only read.
- */
+/* The options of one start: their values, sources, and the strings that they own.
+ * cli/options/options.h fills them; afterwards they are read-only. */
 #ifndef XT_CLI_OPTIONS_VALUES_H
 #define XT_CLI_OPTIONS_VALUES_H
 
@@ -26,45 +25,46 @@ enum xt_value_source {
 struct xt_origin {
     enum xt_value_source source;
     int line;          /* of the config file */
-    const char *given; /* on the command line: the text; NULL otherwise */
-    size_t first;      /* of a list: its values are strings[first] and on */
+    const char *given; /* on the command line: the text; otherwise NULL */
+    size_t first;      /* of a list: its values start at strings[first] */
     int count;         /* 0: not given as a list */
-    bool found;        /* the value is what auto came to */
+    bool found;        /* the value is the result of auto */
 };
 
-/* What the parser has to know about the networks. */
+/* What the parser needs to know about the networks. */
 struct xt_option_models {
     const char *const *names;                           /* NULL-terminated */
-    struct xt_recipes (*recipes_of)(const char *model); /* NULL: there are none */
+    struct xt_recipes (*recipes_of)(const char *model); /* NULL: none */
 };
 
 struct xt_options {
     struct xt_settings values;
     enum xt_command_id command;
     const struct xt_option_models *models; /* as given to parse */
-    int argc;                              /* the same */
+    int argc;                              /* as given to parse */
     const char *const *argv;
-    const char **arguments; /* what is not an option, e.g. the files to predict */
+    const char **arguments; /* non-option arguments, e.g. the files to predict */
     int argument_count;
     struct xt_origin origins[XT_OPTIONS_MAX]; /* in the table's order */
     int config_lines[XT_OPTIONS_MAX];         /* 0: not in the config file */
-    char **strings;                           /* what `values` points to, from the config file */
+    char **strings;                           /* storage for `values` from the config file */
     size_t string_count;
     size_t string_capacity;
     bool goes_on; /* values.config is that of the run that --resume names */
 };
 
-/* Where the value of the option `name` came from. */
+/* The source of the option `name`. */
 enum xt_value_source xt_options_source(const struct xt_options *options, const char *name);
 
-/* How many values the option `name` was given; 1 where it is no list. `values` holds the first. */
+/* The number of values given for the option `name`; 1 if it is not a list. `values` holds the
+ * first. */
 int xt_options_count(const struct xt_options *options, const char *name);
-/* Puts value `index` of the option into `settings`. */
+/* Stores value `index` of the option in `settings`. */
 enum xt_status xt_options_pick(const struct xt_options *options, const char *name, int index,
                                struct xt_settings *settings, struct xt_err *err);
 
 const void *xt_options_value(const struct xt_options *options, const struct xt_option *option);
-/* How an error names the option, by where its value came from. */
+/* How an error names the option, by its source. */
 void xt_options_subject(char out[XT_OPTION_SUBJECT], const struct xt_options *options,
                         const char *name);
 

@@ -26,7 +26,7 @@ static enum xt_status refuse(const char *text, const char *why, struct xt_err *e
 
 /* ---- Unix sockets ---- */
 
-/* Whether somebody listens there. */
+/* True if a process listens there. */
 static bool is_live(const struct sockaddr_un *address)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -37,7 +37,7 @@ static bool is_live(const struct sockaddr_un *address)
     return live;
 }
 
-/* Takes away a socket that nobody listens on any more. */
+/* Removes a socket that no process listens on. */
 static enum xt_status clear_path(const struct sockaddr_un *address, struct xt_err *err)
 {
     struct stat status;
@@ -45,7 +45,7 @@ static enum xt_status clear_path(const struct sockaddr_un *address, struct xt_er
         return XT_OK;
     if (!S_ISSOCK(status.st_mode))
         return xt_err_set(err, XT_ERR_RUN,
-                          "--listen unix:%s: there is a file of that name that is no socket; take "
+                          "--listen unix:%s: that file exists and is not a socket; choose "
                           "another name",
                           address->sun_path);
     if (is_live(address))
@@ -70,7 +70,7 @@ static enum xt_status open_unix(struct xt_listener *listener, const char *path, 
     listener->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (listener->fd < 0 || bind(listener->fd, (const struct sockaddr *)&address, sizeof address) ||
         listen(listener->fd, BACKLOG))
-        return xt_err_set(err, XT_ERR_RUN, "--listen unix:%s: no socket can be made there: %s",
+        return xt_err_set(err, XT_ERR_RUN, "--listen unix:%s: cannot create a socket there: %s",
                           path, strerror(errno));
     memcpy(listener->path, path, strlen(path) + 1);
     snprintf(listener->url, sizeof listener->url, "unix:%s", path);
@@ -79,7 +79,7 @@ static enum xt_status open_unix(struct xt_listener *listener, const char *path, 
 
 /* ---- TCP ---- */
 
-/* "127.0.0.1" and "8080" from their whole; an IPv6 address stands in brackets. */
+/* Splits "127.0.0.1:8080" into host and port; an IPv6 address is in brackets. */
 static bool split(const char *text, char *host, size_t host_room, char *port, size_t port_room)
 {
     const char *colon = strrchr(text, ':');
@@ -110,7 +110,7 @@ static bool is_loopback(const struct addrinfo *info)
     return IN6_IS_ADDR_LOOPBACK(&address.sin6_addr);
 }
 
-/* With the port that port 0 came to. */
+/* Sets the URL, with the port that was assigned for port 0. */
 static void name_it(struct xt_listener *listener, const char *host)
 {
     struct sockaddr_storage own;
@@ -135,11 +135,12 @@ static enum xt_status listen_at(struct xt_listener *listener, const struct addri
         listen(listener->fd, BACKLOG) == 0)
         return XT_OK;
     return xt_err_set(err, XT_ERR_RUN, "--listen %.100s: %s", text,
-                      errno == EADDRINUSE ? "another process listens there; take another port, or "
-                                            "0 for one that is free"
+                      errno == EADDRINUSE
+                          ? "another process listens there; choose another port, or "
+                            "0 for a free one"
                       : errno == EADDRNOTAVAIL ? "this machine does not have that address"
-                      : errno == EACCES        ? "ports below 1024 are for root; take a larger one"
-                                               : strerror(errno));
+                      : errno == EACCES ? "ports below 1024 are for root; choose a larger one"
+                                        : strerror(errno));
 }
 
 static enum xt_status open_tcp(struct xt_listener *listener, const char *text, bool remote,
@@ -151,16 +152,17 @@ static enum xt_status open_tcp(struct xt_listener *listener, const char *text, b
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
                                    .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
     if (!split(text, host, sizeof host, port, sizeof port) || !is_port(port))
-        return refuse(text, "there is no address with a port from 0 to 65535 behind it", err);
+        return refuse(text, "it is not an address followed by a port from 0 to 65535", err);
     if (getaddrinfo(strcmp(host, "localhost") == 0 ? "127.0.0.1" : host, port, &hints, &info))
-        return refuse(text, "the address is neither one in numbers nor localhost", err);
+        return refuse(text, "the address is neither numeric nor localhost", err);
     enum xt_status status =
         remote || is_loopback(info)
             ? listen_at(listener, info, text, err)
-            : xt_err_set(err, XT_ERR_USAGE,
-                         "--listen %.100s: other machines reach that address, and whoever reaches "
-                         "the service can use it: add --allow-remote if that is meant",
-                         text);
+            : xt_err_set(
+                  err, XT_ERR_USAGE,
+                  "--listen %.100s: other machines can reach that address, and all that reach "
+                  "the service can use it: add --allow-remote if that is intended",
+                  text);
     freeaddrinfo(info);
     if (!status)
         name_it(listener, host);

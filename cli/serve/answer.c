@@ -6,12 +6,12 @@ enum xt_status xt_answer_check(const struct xtrain *network, const struct xt_opt
     if (!xtrain_reads_plates(network) ||
         xt_options_source(options, "top") != XT_SOURCE_COMMAND_LINE)
         return XT_OK;
-    return xt_err_set(err, XT_ERR_USAGE, "--top: %s reads plates, it tells no classes apart",
+    return xt_err_set(err, XT_ERR_USAGE, "--top: %s reads plates and has no classes",
                       xtrain_model(network));
 }
 
-/* A tab stands between the parts of a line: of a plate the confidences of its characters, a blank
- * between each two; of classes each name with its probability. */
+/* The parts are separated by tabs: for a plate the confidences of its characters, separated by
+ * spaces; for classes each name with its probability. */
 static void describe_parts(struct xt_report *line, bool plates, int most,
                            const struct xtrain_answer *answer)
 {

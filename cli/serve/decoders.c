@@ -31,7 +31,7 @@ static struct xt_decode_job *take(struct queue *queue)
     return job;
 }
 
-/* A job that may begin now, NULL: there is none. */
+/* The next job that may start; NULL: none. */
 static struct xt_decode_job *next_job(struct xt_decoders *decoders)
 {
     bool room = decoders->large_running < decoders->threads - 1;
@@ -77,12 +77,12 @@ enum xt_status xt_decoders_create(struct xt_decoders **out, int threads, struct 
     pthread_cond_init(&decoders->change, NULL);
     decoders->small.last = &decoders->small.first;
     decoders->large.last = &decoders->large.first;
-    /* Read by the threads: set before they begin, and mended where one does not. */
+    /* Set before the threads start, and corrected if one cannot be started. */
     decoders->threads = (int)count;
     size_t started = 0;
     while (started < count && !status) {
-        status = xt_thread_start(&decoders->thread[started], work, decoders,
-                                 "a thread that decodes", err);
+        status =
+            xt_thread_start(&decoders->thread[started], work, decoders, "a decoding thread", err);
         started += !status;
     }
     if (status) {

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* A name within a header, without the port; [::1] keeps its brackets. */
+/* The host name in a header, without the port; [::1] keeps its brackets. */
 struct name {
     const char *at;
     size_t size;

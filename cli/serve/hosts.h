@@ -1,20 +1,19 @@
-/* By which names the service may be asked. On the loopback a name of somebody else's that leads
- * here is a web page's trick (DNS rebinding). Constant once initialised.
- */
+/* The host names by which the service may be addressed. A foreign name that resolves to the
+ * loopback is an attack by a web page (DNS rebinding). Constant once initialised. */
 #ifndef XT_CLI_SERVE_HOSTS_H
 #define XT_CLI_SERVE_HOSTS_H
 
 #include <stdbool.h>
 
 struct xt_hosts {
-    const char *allowed; /* names with commas between, beside the loopback's; NULL: none */
-    bool any;            /* where other machines reach the service, and none are named */
+    const char *allowed; /* comma-separated names beside the loopback's; NULL: none */
+    bool any; /* the service is reachable from other machines and no names are configured */
 };
 
-/* Whether a Host header's value may be: NAME, or NAME:PORT. */
+/* Whether a Host header's value is allowed: NAME, or NAME:PORT. */
 bool xt_hosts_allow(const struct xt_hosts *hosts, const char *host);
-/* Whether a page of `origin` ("http://NAME:PORT") may ask: one of an allowed name, or of the very
- * host that is asked. */
+/* Whether a page from `origin` ("http://NAME:PORT") may send requests: its name is allowed, or
+ * equals the request's own host. */
 bool xt_hosts_allow_origin(const struct xt_hosts *hosts, const char *origin, const char *host);
 
 #endif

@@ -28,27 +28,26 @@
 
 enum {
     MIB = 1024 * 1024,
-    BODIES = 16,              /* so many of the largest size may be in memory at once */
-    HEADERS_MOST = 16 * 1024, /* a connection's memory for its headers */
-    THREADS_MOST = 4,         /* that decode, unless --workers says otherwise */
-    PLACES_KEPT = 4,          /* connections beyond --max-connections, for /healthz and /metrics */
-    LARGE_PIXELS =
-        2 * 1000 * 1000, /* a picture that is decoded beside others, and not before them */
+    BODIES = 16,              /* bodies of the largest size in memory at once */
+    HEADERS_MOST = 16 * 1024, /* memory per connection for headers */
+    THREADS_MOST = 4,         /* decoding threads, unless --workers is given */
+    PLACES_KEPT = 4, /* connections beyond --max-connections, reserved for /healthz and /metrics */
+    LARGE_PIXELS = 2 * 1000 * 1000, /* images up to this size can overtake larger ones */
     LARGE_BYTES = MIB,
     MEGAPIXEL = 1000 * 1000,
     FIRST_BODY = 16 * 1024,
-    LOOK_MS = 250,  /* how often slow clients are looked for */
-    OWN_FILES = 28, /* that are open beside clients */
+    LOOK_MS = 250,  /* interval between checks for slow clients */
+    OWN_FILES = 28, /* open files beside clients */
 };
 
-/* A client; in a list, so that slow ones are found. */
+/* A client; in a list, so that slow ones can be found. */
 struct client {
     struct client *previous, *next;
     int fd;
-    double since;    /* the last request ended, or this one began */
-    bool is_waiting; /* for us: its request is here */
-    bool has_asked;  /* its request has begun, and was not answered yet */
-    bool is_leaving; /* it was hung up on */
+    double since;    /* end of the last request, or start of this one */
+    bool is_waiting; /* its request is complete and is being answered */
+    bool has_asked;  /* its request has started, and was not answered yet */
+    bool is_leaving; /* the connection is being closed */
 };
 
 struct http {
@@ -63,8 +62,8 @@ struct http {
     int most_connections;
     pthread_mutex_t lock;
     struct client *clients;
-    int connections; /* but for those that were hung up on */
-    int requests;    /* begun, not yet answered */
+    int connections; /* except those being closed */
+    int requests;    /* started, not yet answered */
     size_t held;     /* bytes of bodies */
     atomic_bool draining;
 };
@@ -88,19 +87,19 @@ struct request {
     struct client *client;
     enum route route;
     enum progress progress;
-    bool has_zero;  /* in its path */
-    bool has_begun; /* its headers are here */
+    bool has_zero;  /* NUL bytes in its path */
+    bool has_begun; /* its headers are complete */
     double region[8];
     int region_numbers;
     char *body;
     size_t size, capacity;
-    double since; /* its last byte */
+    double since; /* time of its last byte */
     struct xtrain_answer *answer;
-    int code; /* decided before the answer is there; 0: not */
+    int code; /* decided before the response is ready; 0: not yet */
     struct xt_err err;
 };
 
-/* ---- answers ---- */
+/* ---- responses ---- */
 
 static int code_of(const struct xt_err *err)
 {
@@ -118,7 +117,7 @@ static int code_of(const struct xt_err *err)
     }
 }
 
-/* `text` becomes the response's own. */
+/* Takes ownership of `text`. */
 static enum MHD_Result send_text(struct request *request, int code, char *text, size_t size,
                                  const char *type)
 {
@@ -148,7 +147,7 @@ static enum MHD_Result send_text(struct request *request, int code, char *text, 
     return result;
 }
 
-/* The report on one line, as the body. */
+/* Sends the report as a one-line body. */
 static enum MHD_Result send_report(struct request *request, int code, struct xt_report *report)
 {
     char *text = NULL;
@@ -213,7 +212,7 @@ static enum MHD_Result send_home(struct request *request)
     return send_report(request, MHD_HTTP_OK, report);
 }
 
-/* The answer of the network, or why there is none. */
+/* The prediction, or the error. */
 static enum MHD_Result send_answer(struct request *request)
 {
     struct http *http = request->http;
@@ -227,9 +226,9 @@ static enum MHD_Result send_answer(struct request *request)
     return send_report(request, MHD_HTTP_OK, report);
 }
 
-/* ---- a request's beginning ---- */
+/* ---- headers ---- */
 
-/* NULL where it is not said; "" where it is said without a value, or with zero bytes in it. */
+/* NULL if absent; "" if without a value, or with NUL bytes in it. */
 static const char *look_up(const struct request *request, enum MHD_ValueKind kind, const char *key)
 {
     const char *value = NULL;
@@ -247,7 +246,7 @@ static enum route route_of(const char *url)
     return (enum route)route;
 }
 
-/* "x,y,width,height", or the eight numbers of four corners. */
+/* Parses "x,y,width,height", or the eight numbers of four corners. */
 static bool read_region(struct request *request)
 {
     const char *at = look_up(request, MHD_GET_ARGUMENT_KIND, "region");
@@ -266,7 +265,7 @@ static bool read_region(struct request *request)
     return false;
 }
 
-/* How often a header stands in the request. */
+/* Counts the occurrences of a header. */
 struct tally {
     const char *key;
     int count;
@@ -289,33 +288,31 @@ static int count_of(const struct request *request, const char *key)
     return wanted.count;
 }
 
-/* Requests that two readers may read differently, a proxy and this service say (RFC
- * 9112, 3.2, 6.3).
- */
+/* Refuses requests that a proxy and this service could parse differently (RFC 9112, 3.2, 6.3). */
 static int refuse_ambiguous(const struct request *request, const char **why)
 {
     int lengths = count_of(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    *why = "the request is to have one Host header";
+    *why = "the request must have exactly one Host header";
     if (count_of(request, MHD_HTTP_HEADER_HOST) != 1)
         return MHD_HTTP_BAD_REQUEST;
-    *why = "the request has several lengths: one Content-Length, or Transfer-Encoding alone";
+    *why = "the request has several lengths: send one Content-Length, or only Transfer-Encoding";
     if (lengths > 1 || (lengths && count_of(request, MHD_HTTP_HEADER_TRANSFER_ENCODING)))
         return MHD_HTTP_BAD_REQUEST;
-    *why = "the path holds a zero byte";
+    *why = "the path contains a NUL byte";
     return request->has_zero ? MHD_HTTP_BAD_REQUEST : 0;
 }
 
-/* A page that a browser shows can send requests to this machine, under a name of its own that leads
- * here (DNS rebinding) or from its own site. */
+/* A web page in a browser can send requests to this machine, under its own name (DNS rebinding) or
+ * from its own site. */
 static int refuse_foreign(const struct request *request, const char **why)
 {
     const struct xt_hosts *hosts = request->http->hosts;
     const char *host = look_up(request, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
     const char *origin = look_up(request, MHD_HEADER_KIND, MHD_HTTP_HEADER_ORIGIN);
-    *why = "the Host header names another machine; --allow-host NAME lets it";
+    *why = "the Host header names another machine; --allow-host NAME allows it";
     if (!xt_hosts_allow(hosts, host))
         return MHD_HTTP_FORBIDDEN;
-    *why = "a page of another site may not ask here; --allow-host NAME lets it";
+    *why = "pages of other sites may not send requests here; --allow-host NAME allows it";
     return origin && !xt_hosts_allow_origin(hosts, origin, host) ? MHD_HTTP_FORBIDDEN : 0;
 }
 
@@ -324,28 +321,28 @@ static int refuse_image(struct request *request, const char **why)
     struct http *http = request->http;
     const char *length = look_up(request, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
     const char *type = look_up(request, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_TYPE);
-    *why = "the service is ending";
+    *why = "the service is shutting down";
     if (http->draining)
         return MHD_HTTP_SERVICE_UNAVAILABLE;
-    *why = "as many clients are connected as may be: try again later";
+    *why = "too many clients are connected: try again later";
     pthread_mutex_lock(&http->lock);
     bool crowded = http->connections > http->most_connections;
     pthread_mutex_unlock(&http->lock);
     if (crowded)
         return MHD_HTTP_SERVICE_UNAVAILABLE;
-    /* Many clients only read an answer once they have sent all, if that is not much more. */
+    /* Many clients read a response only after sending the whole body, if that is not much more. */
     *why = too_large;
     if (length && strtoull(length, NULL, 10) / 4 > (size_t)http->settings->max_body * MIB)
         return MHD_HTTP_CONTENT_TOO_LARGE;
-    *why = "the body is to be the image itself, not a form: curl --data-binary @car.jpg";
+    *why = "the body must be the image itself, not a form: curl --data-binary @car.jpg";
     if (type && strncasecmp(type, "multipart/", 10) == 0)
         return MHD_HTTP_UNSUPPORTED_MEDIA_TYPE;
-    *why = "region takes four numbers with commas between (x,y,width,height), or the eight of four "
+    *why = "region takes four numbers separated by commas (x,y,width,height), or the eight of four "
            "corners";
     return read_region(request) ? 0 : MHD_HTTP_BAD_REQUEST;
 }
 
-/* What can be refused before a body comes. */
+/* Checks that need no body. */
 static int refuse(struct request *request, const char *method, const char **why)
 {
     bool posts = strcmp(method, MHD_HTTP_METHOD_POST) == 0;
@@ -366,8 +363,7 @@ static int refuse(struct request *request, const char *method, const char **why)
     return request->route == PREDICT ? refuse_image(request, why) : 0;
 }
 
-/* libmicrohttpd's call for the path as it was sent, before it is decoded: that ends at a zero byte.
- */
+/* libmicrohttpd's callback for the raw path: the decoded one ends at a NUL byte. */
 static void *see_path(void *context, const char *uri, struct MHD_Connection *connection)
 {
     struct http *http = context;
@@ -400,7 +396,7 @@ static enum MHD_Result begin(struct request *request, const char *url, const cha
     return code ? send_error(request, code, why) : MHD_YES;
 }
 
-/* ---- its body ---- */
+/* ---- body ---- */
 
 static void release_body(struct request *request)
 {
@@ -413,7 +409,7 @@ static void release_body(struct request *request)
     request->capacity = 0;
 }
 
-/* Grows as bytes come, not as the client says they will. */
+/* Grows as bytes arrive, not by the length that the client announced. */
 static enum xt_status make_room(struct request *request, size_t need)
 {
     struct http *http = request->http;
@@ -428,7 +424,7 @@ static enum xt_status make_room(struct request *request, size_t need)
     pthread_mutex_unlock(&http->lock);
     if (!fits)
         return xt_err_set(&request->err, XT_ERR_MEMORY,
-                          "the requests under way take as much memory as they may: try again "
+                          "the pending requests use all memory that they may: try again "
                           "later");
     char *body = realloc(request->body, wanted);
     if (body) {
@@ -442,7 +438,7 @@ static enum xt_status make_room(struct request *request, size_t need)
     return xt_err_no_memory(&request->err, "a request", wanted);
 }
 
-/* What cannot be taken is read and thrown away: the answer comes at the end. */
+/* A body that is refused is read and discarded: the response follows at its end. */
 static void receive(struct request *request, const char *bytes, size_t size)
 {
     if (request->code || request->err.status || request->route != PREDICT)
@@ -460,7 +456,7 @@ static void receive(struct request *request, const char *bytes, size_t size)
     request->size += size;
 }
 
-/* On the network's thread. */
+/* Runs on the network's thread. */
 static void wake(void *context)
 {
     const struct request *request = context;
@@ -478,8 +474,8 @@ static void set_waiting(struct request *request)
     request->since = xt_thread_seconds();
 }
 
-/* On a decoder's thread; the connection wakes where the network's thread has the answer, or here
- * where there will be none. */
+/* Runs on a decoding thread; the connection is resumed by the network's thread when the prediction
+ * is ready, or here after an error. */
 static void send_to_network(struct xt_decode_job *job)
 {
     struct request *request = (struct request *)(void *)job;
@@ -493,14 +489,14 @@ static void send_to_network(struct xt_decode_job *job)
         .done = wake,
         .context = request,
     };
-    /* Once it was sent, the request may be answered and gone. */
+    /* Once sent, the request may be answered and freed. */
     if (xtrain_send(http->network, &image, &request->answer, &error)) {
         xt_engine_err(&error, &request->err);
         wake(request);
     }
 }
 
-/* The connection sleeps until the answer is there. */
+/* Suspends the connection until the prediction is ready. */
 static enum MHD_Result send_image(struct request *request)
 {
     struct http *http = request->http;
@@ -534,7 +530,7 @@ static enum MHD_Result finish(struct request *request)
     return request->err.status ? send_answer(request) : send_image(request);
 }
 
-/* ---- libmicrohttpd's calls ---- */
+/* ---- libmicrohttpd callbacks ---- */
 
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,
                               const char *method, const char *version, const char *bytes,
@@ -606,8 +602,8 @@ static void hang_up(struct http *http, struct client *client)
     shutdown(client->fd, SHUT_RDWR);
 }
 
-/* More clients than may be: who has asked nothing for the longest time leaves, so that connections
- * that are only held shut nobody out. */
+/* Too many clients: closes the connection that has been idle for the longest time, so that idle
+ * connections lock nobody out. */
 static void make_place(struct http *http)
 {
     struct client *idle = NULL;
@@ -655,10 +651,10 @@ static void said(void *context, const char *format, va_list arguments)
     xt_log_detail("libmicrohttpd: %s", line);
 }
 
-/* ---- its life ---- */
+/* ---- lifecycle ---- */
 
-/* A client whose request is not here in time is hung up on, however it dribbles: libmicrohttpd's
- * own limit is between two bytes. */
+/* Closes clients whose request is not complete in time, even if bytes trickle in: libmicrohttpd's
+ * own timeout is between two bytes. */
 static void hang_up_on_slow(struct http *http)
 {
     double now = xt_thread_seconds();
@@ -669,7 +665,7 @@ static void hang_up_on_slow(struct http *http)
     pthread_mutex_unlock(&http->lock);
 }
 
-/* Answers what is in hand; those who are still sending have their time. */
+/* Completes pending requests; clients that are still sending get their timeout. */
 static void drain(struct http *http)
 {
     for (int left = 1; left;) {
@@ -687,8 +683,8 @@ static int decoders_of(int workers)
     return workers ? workers : threads < THREADS_MOST ? threads : THREADS_MOST;
 }
 
-/* As many clients as files may be open: one that is accepted and then has no file makes
- * libmicrohttpd try again and again. */
+/* Limits clients to the available file descriptors: if accept fails for want of one, libmicrohttpd
+ * retries in a loop. */
 static enum xt_status limit_connections(struct http *http, struct xt_err *err)
 {
     const rlim_t wanted = (rlim_t)http->settings->max_connections + PLACES_KEPT + OWN_FILES;
@@ -702,8 +698,8 @@ static enum xt_status limit_connections(struct http *http, struct xt_err *err)
     http->most_connections = (int)files.rlim_cur - OWN_FILES - PLACES_KEPT;
     if (http->most_connections < 1)
         return xt_err_set(err, XT_ERR_RUN,
-                          "this process may open %d files, too few for clients beside its own: "
-                          "allow it more (ulimit -n, LimitNOFILE)",
+                          "this process may open %d files, too few for any client: "
+                          "raise the limit (ulimit -n, LimitNOFILE)",
                           (int)files.rlim_cur);
     xt_log_warn("--max-connections %d: this process may open %d files, so it serves %s at "
                 "once (ulimit -n, LimitNOFILE)",
@@ -712,7 +708,7 @@ static enum xt_status limit_connections(struct http *http, struct xt_err *err)
     return XT_OK;
 }
 
-/* One thread holds all connections: what takes time is done elsewhere. */
+/* One thread serves all connections: slow work runs on other threads. */
 static struct MHD_Daemon *start(struct http *http, const struct xt_listener *listener)
 {
     unsigned connections = (unsigned)http->most_connections + PLACES_KEPT;

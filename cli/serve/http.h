@@ -1,8 +1,8 @@
 /* The service over HTTP: POST /predict, GET /healthz, GET /metrics.
  *
- * libmicrohttpd's threads take requests in and decode images; the network's thread computes, and a
- * connection sleeps until its answer is there. What a client may take of memory, connections and
- * time is limited; where the queue is full the answer is 503.
+ * libmicrohttpd's thread receives requests, decoding threads decode images, and the network's
+ * thread computes; a connection is suspended until its response is ready. Memory, connections and
+ * time per client are limited; if the queue is full the response is 503.
  */
 #ifndef XT_CLI_SERVE_HTTP_H
 #define XT_CLI_SERVE_HTTP_H
@@ -13,16 +13,16 @@
 #include "infer/session/xtrain.h"
 #include "cli/settings.h"
 
-/* What it needs beside a network; borrowed while it runs. */
+/* Settings beside the network; borrowed while it runs. */
 struct xt_http_config {
     const struct xt_service_settings *service;
     const struct xt_answer_settings *answer;
-    int workers; /* that decode images; 0: found */
-    int queue;   /* of the network */
+    int workers; /* decoding threads; 0: automatic */
+    int queue;   /* the network's queue length */
 };
 
-/* Answers requests that come to the listener until a signal asks to stop, then those in hand; the
- * listener is closed. The network refuses pictures where its queue is full. */
+/* Serves requests until a signal requests a stop, then completes the pending ones; closes the
+ * listener. Images are refused if the network's queue is full. */
 enum xt_status xt_http_run(struct xtrain *network, struct xt_listener *listener,
                            struct xt_metrics *metrics, const struct xt_http_config *config,
                            struct xt_err *err);

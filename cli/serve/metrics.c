@@ -88,7 +88,7 @@ static enum xt_status print_codes(const struct xt_metrics *metrics, struct xt_st
                                   struct xt_err *err)
 {
     enum xt_status status =
-        head(out, "requests_total", "counter", "Requests answered, by HTTP's code.", err);
+        head(out, "requests_total", "counter", "Requests answered, by HTTP status code.", err);
     for (int i = 0; i < XT_METRIC_CODES && metrics->codes[i].code && !status; i++)
         status =
             xt_str_printf(out, err, "xtrain_requests_total{code=\"%d\"} %llu\n",
@@ -103,21 +103,21 @@ enum xt_status xt_metrics_print(struct xt_metrics *metrics, const struct xt_metr
         const char *name, *help;
         double value;
     } values[] = {
-        {"queue", "Images that wait for a pass.", now->queue},
-        {"queue_limit", "Images that may wait.", now->queue_limit},
-        {"requests_in_hand", "Requests begun and not yet answered.", now->requests},
-        {"connections", "Clients connected.", now->connections},
-        {"resident_bytes", "Memory that the process occupies.", (double)xt_thread_memory_used()},
+        {"queue", "Images in the queue.", now->queue},
+        {"queue_limit", "Capacity of the queue.", now->queue_limit},
+        {"requests_in_hand", "Requests started and not yet answered.", now->requests},
+        {"connections", "Connected clients.", now->connections},
+        {"resident_bytes", "Resident memory of the process.", (double)xt_thread_memory_used()},
     };
     pthread_mutex_lock(&metrics->lock);
     enum xt_status status = print_codes(metrics, out, err);
     if (!status)
         status = print_histogram(&metrics->latency, "request_seconds",
-                                 "From a request's last byte to its answer.", out, err);
+                                 "Time from a request's last byte to its response.", out, err);
     if (!status)
-        status = print_histogram(&metrics->batches, "batch_images", "Images in a pass.", out, err);
+        status = print_histogram(&metrics->batches, "batch_images", "Images per pass.", out, err);
     if (!status)
-        status = print_histogram(&metrics->passes, "pass_seconds", "What a pass took.", out, err);
+        status = print_histogram(&metrics->passes, "pass_seconds", "Time of a pass.", out, err);
     pthread_mutex_unlock(&metrics->lock);
     for (size_t i = 0; i < sizeof values / sizeof *values && !status; i++)
         status = print_value(out, values[i].name, values[i].help, values[i].value, err);

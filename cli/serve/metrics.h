@@ -1,4 +1,4 @@
-/* What the service counts, in Prometheus' text format. Thread-safe once it is initialised. */
+/* Counters of the service, in Prometheus' text format. Thread-safe once initialised. */
 #ifndef XT_CLI_SERVE_METRICS_H
 #define XT_CLI_SERVE_METRICS_H
 
@@ -10,7 +10,7 @@
 
 enum { XT_METRIC_BUCKETS = 13, XT_METRIC_CODES = 12 };
 
-/* Values up to each bound; the last bucket is all that are larger. */
+/* Counts of values up to each bound; the last bucket holds all larger ones. */
 struct xt_histogram {
     const double *bounds;
     int count; /* of bounds */
@@ -23,21 +23,21 @@ struct xt_metrics {
     struct {
         int code;
         uint64_t requests;
-    } codes[XT_METRIC_CODES]; /* HTTP's, as they come */
+    } codes[XT_METRIC_CODES]; /* HTTP status codes, in order of first use */
     struct xt_histogram latency, batches, passes;
 };
 
-/* What is measured when it is asked for. */
+/* Gauges, read for each scrape. */
 struct xt_metrics_now {
     int queue, queue_limit, requests, connections;
 };
 
 void xt_metrics_init(struct xt_metrics *metrics);
 void xt_metrics_clear(struct xt_metrics *metrics);
-/* A request was answered with this code; of images also how long that took, from its last byte on;
- * below 0: no image. */
+/* Counts a response with this code; for images also the time since the request's last byte;
+ * negative: not an image. */
 void xt_metrics_request(struct xt_metrics *metrics, int code, double seconds);
-/* A pass over so many images took so long. */
+/* Counts a pass over `images` images. */
 void xt_metrics_pass(struct xt_metrics *metrics, int images, double seconds);
 enum xt_status xt_metrics_print(struct xt_metrics *metrics, const struct xt_metrics_now *now,
                                 struct xt_str *out, struct xt_err *err);

@@ -1,5 +1,5 @@
-/* libmicrohttpd, loaded when the service starts: whoever does not serve needs neither it nor what
- * it brings along. */
+/* libmicrohttpd, loaded when the service starts: other commands need neither it nor its
+ * dependencies. */
 #ifndef XT_CLI_SERVE_MHD_H
 #define XT_CLI_SERVE_MHD_H
 
@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 
-/* Each name is a function of its without the MHD_ prefix. */
+/* Names of the functions without the MHD_ prefix. */
 #define XT_MHD_FUNCTIONS(X)                                                                        \
     X(start_daemon)                                                                                \
     X(stop_daemon)                                                                                 \

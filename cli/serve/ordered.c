@@ -15,7 +15,7 @@
 
 struct xt_ordered_item {
     char *name;
-    struct xtrain_answer *answer; /* NULL: it could not be read */
+    struct xtrain_answer *answer; /* NULL: the image could not be read */
     char *why;
 };
 
@@ -29,12 +29,12 @@ enum xt_status xt_ordered_init(struct xt_ordered *ordered, struct xtrain *networ
     ordered->room = 2 * (size_t)batch;
     ordered->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (ordered->wake < 0)
-        return xt_err_set(err, XT_ERR_RUN, "no eventfd can be had: too many files are open");
+        return xt_err_set(err, XT_ERR_RUN, "cannot create an eventfd: too many open files");
     return xt_mem_calloc(&ordered->items, ordered->room, sizeof *ordered->items,
-                         "the answers under way", err);
+                         "the pending predictions", err);
 }
 
-/* On the network's thread. That it was told before is enough. */
+/* Runs on the network's thread. If the eventfd is already set, the write may fail. */
 static void wake(void *context)
 {
     const struct xt_ordered *ordered = context;
@@ -90,7 +90,7 @@ enum xt_status xt_ordered_print(struct xt_ordered *ordered, bool all, struct xt_
     return status;
 }
 
-/* Room for one more, which has the name. */
+/* Adds an item with this name to the ring. */
 static enum xt_status begin_item(struct xt_ordered *ordered, const char *name,
                                  struct xt_ordered_item **out, struct xt_err *err)
 {
@@ -146,7 +146,7 @@ enum xt_status xt_ordered_send(struct xt_ordered *ordered, const char *name,
     return xt_ordered_skip(ordered, name, &why, err);
 }
 
-/* The end of --json. */
+/* Completes the output of --json. */
 static enum xt_status report_all(const struct xt_ordered *ordered, double seconds,
                                  struct xt_err *err)
 {
@@ -175,7 +175,7 @@ void xt_ordered_clear(struct xt_ordered *ordered)
     for (size_t i = 0; i < ordered->count; i++)
         clear_item(item_at(ordered, i));
     free(ordered->items);
-    /* Until then it may write to `wake`. */
+    /* The network may write to `wake` until it is closed. */
     xtrain_close(ordered->network);
     if (ordered->network)
         close(ordered->wake);

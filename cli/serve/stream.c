@@ -21,7 +21,7 @@ struct stream {
     struct xt_ordered *ordered;
     enum xt_stdin_kind kind;
     int width, height;
-    char *bytes; /* read and not yet sent: from `start`, `held` of them */
+    char *bytes; /* read but not yet sent: `held` bytes from `start` */
     size_t start, held, capacity;
     bool ended;
     size_t records; /* sent so far */
@@ -34,8 +34,8 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* The numbers at the end of a line, which is cut off before them: at most nine, where eight may be.
- * Nothing at or before `least` is one. */
+/* Parses the numbers at the end of a line and cuts them off: at most nine, where eight are valid.
+ * Numbers at or before `least` are not taken. */
 static int take_numbers(char *line, size_t least, double numbers[8])
 {
     double found[9];
@@ -59,7 +59,7 @@ static int take_numbers(char *line, size_t least, double numbers[8])
     return count;
 }
 
-/* A path and its region, at most. *count is -1 where what stands behind a tab is not numbers. */
+/* Splits a path and an optional region. *count is -1 if the text after a tab is not numbers. */
 static void split_line(char *line, double numbers[8], int *count)
 {
     char *tab = strchr(line, '\t');
@@ -90,7 +90,7 @@ static enum xt_status send_line(struct stream *stream, const char *line, struct 
     if (count != 0 && count != 4 && count != 8) {
         xt_err_set(
             &why, XT_ERR_USAGE,
-            "%s: there is no such file, and behind a path stand 4 numbers (x y width height) "
+            "%s: there is no such file; a path may be followed by 4 numbers (x y width height) "
             "or 8 (the four corners)",
             line);
         status = xt_ordered_skip(stream->ordered, line, &why, err);
@@ -103,7 +103,7 @@ static enum xt_status send_line(struct stream *stream, const char *line, struct 
 
 /* ---- records ---- */
 
-/* How long the next record is, with what goes before it; 0: not known yet. */
+/* The length of the next record, including its prefix; 0: not known yet. */
 static enum xt_status record_length(const struct stream *stream, size_t *out, struct xt_err *err)
 {
     const char *at = stream->held ? stream->bytes + stream->start : "";
@@ -116,24 +116,25 @@ static enum xt_status record_length(const struct stream *stream, size_t *out, st
             length = length << 8 | (uint8_t)at[i];
         *out = LENGTH_BYTES + (size_t)length;
         if (length > XT_IMAGE_BYTES_MAX)
-            return xt_err_set(err, XT_ERR_DATA,
-                              "standard input: image %zu says that it is %u bytes long, more than "
-                              "the %d that are read: is it lengths of four bytes, the highest "
-                              "first, and images?",
-                              stream->records, length, XT_IMAGE_BYTES_MAX);
+            return xt_err_set(
+                err, XT_ERR_DATA,
+                "standard input: image %zu has a length of %u bytes, more than "
+                "the limit of %d: is each image preceded by its length as four bytes, "
+                "big-endian?",
+                stream->records, length, XT_IMAGE_BYTES_MAX);
     } else if (stream->kind == XT_STDIN_PATHS && stream->held) {
         const char *end = memchr(at, '\n', stream->held);
         *out = end ? (size_t)(end - at) + 1 : stream->ended ? stream->held : 0;
         if (!*out && stream->held > LINE_MOST)
             return xt_err_set(err, XT_ERR_DATA,
-                              "standard input: line %zu is longer than %d bytes: is it paths, one "
-                              "a line?",
+                              "standard input: line %zu is longer than %d bytes: is it one path "
+                              "per line?",
                               stream->records + 1, LINE_MOST);
     }
     return XT_OK;
 }
 
-/* The line without its end; there is a byte behind what is held. */
+/* The line without its newline; the buffer has a byte behind the data. */
 static enum xt_status end_line(const struct stream *stream, char *line, size_t length,
                                struct xt_err *err)
 {
@@ -142,10 +143,11 @@ static enum xt_status end_line(const struct stream *stream, char *line, size_t l
     line[length] = '\0';
     if (strlen(line) == length)
         return XT_OK;
-    return xt_err_set(err, XT_ERR_DATA,
-                      "standard input: line %zu holds a zero byte: is it paths, one a line? (find "
-                      "-print, not -print0)",
-                      stream->records + 1);
+    return xt_err_set(
+        err, XT_ERR_DATA,
+        "standard input: line %zu contains a NUL byte: is it one path per line? (find "
+        "-print, not -print0)",
+        stream->records + 1);
 }
 
 static enum xt_status send_record(struct stream *stream, size_t length, struct xt_err *err)
@@ -173,7 +175,7 @@ static enum xt_status check_stop(const struct stream *stream, struct xt_err *err
                          xt_count((long long)stream->ordered->images, "file").text);
 }
 
-/* All that are whole. */
+/* Sends all complete records. */
 static enum xt_status send_records(struct stream *stream, struct xt_err *err)
 {
     enum xt_status status = check_stop(stream, err);
@@ -225,21 +227,21 @@ static enum xt_status read_some(struct stream *stream, struct xt_err *err)
     return XT_OK;
 }
 
-/* Until there is input or an answer. */
+/* Waits for input or a prediction. */
 static enum xt_status wait_for_either(struct stream *stream, struct xt_err *err)
 {
     uint64_t count;
     struct pollfd either[] = {{.fd = STDIN_FILENO, .events = POLLIN},
                               {.fd = stream->ordered->wake, .events = POLLIN}};
     if (poll(either, 2, 0) == 0) {
-        /* Nobody comes whom those here could wait for, for now. */
+        /* No more input for now: a partial batch must not wait for it. */
         xtrain_flush(stream->ordered->network);
-        /* Who reads the answers may have seen enough (`| head`): main tells that from a full disk.
-         */
+        /* The reader of the output may be gone (`| head`): main distinguishes that from a full
+         * disk. */
         stream->ended = fflush(stdout) != 0;
         if (stream->ended)
             return XT_OK;
-        /* A signal that came just before does not end this. */
+        /* The timeout covers a signal that arrived just before. */
         poll(either, 2, POLL_MS);
     }
     if (either[1].revents && read(stream->ordered->wake, &count, sizeof count) < 0)

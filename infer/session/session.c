@@ -19,7 +19,7 @@ static enum xt_status check_int8(const struct xt_infer_settings *s, struct xt_er
         return xt_calibrate_check(&s->network, err);
     return xt_err_set(err, XT_ERR_USAGE,
                       "--amp int8 needs the ranges of the values in the network: give --calibrate "
-                      "DIR with images like those to be read, best those it was trained on");
+                      "DIR with images like those to be predicted, best those it was trained on");
 }
 
 enum xt_status xt_session_open(struct xt_session *session, const struct xt_infer_settings *settings,

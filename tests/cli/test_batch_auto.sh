@@ -13,7 +13,7 @@ train=("${images[@]}" --threads 1 --save-every 1)
 expect 0 '24 steps of 24 images' "$xtrain" "${train[@]}" --steps 24 --stop-after 0.01s --batch auto --dry-run
 expect 0 '2 steps of 24 images' "$xtrain" "${train[@]}" --steps 2 --batch auto --out "$tree/run"
 says '--batch auto takes 24: all the images, for N GB of the N GB of memory that are free; --lr 0.002 stays, though what suits and what accuracy comes of it depend on the batch'
-grep -qx 'batch: 24 *# what auto came to' "$tree/run/config.yaml" || fail "$(grep batch "$tree/run/config.yaml")"
+grep -qx 'batch: 24 *# the result of auto' "$tree/run/config.yaml" || fail "$(grep batch "$tree/run/config.yaml")"
 
 # It goes on with the batch that it was begun with, by either way to resume.
 expect 0 'step 2 of 3' "$xtrain" --config "$tree/run/config.yaml" --steps 3 --resume auto --out "$tree/run"
@@ -36,8 +36,8 @@ expect 0 'int8' "$xtrain" eval --init "$weights" --data 'synth:plates?count=10&s
 says '--batch auto takes 10: all the images, for N GB of the N GB of memory that are free'
 
 expect 2 '--batch takes auto or a whole number from 1 to 65536, not "autp"; did you mean auto?' "$xtrain" "${images[@]}" --batch autp
-expect 2 '--batch auto is not for xtrain bench loader; give a number' "$xtrain" bench loader "${images[@]}" --batch auto
-expect 2 'batch auto is not for xtrain warmup; give a number' "$xtrain" warmup "${images[@]}" --batch auto
+expect 2 '--batch auto is not supported by xtrain bench loader; give a number' "$xtrain" bench loader "${images[@]}" --batch auto
+expect 2 'batch auto is not supported by xtrain warmup; give a number' "$xtrain" warmup "${images[@]}" --batch auto
 
 # What is made again needs no room: more images fit, and the dry run says of what.
 fits() {
@@ -46,5 +46,5 @@ fits() {
 }
 kept=$(fits) again=$(fits --recompute)
 [ -n "$kept" ] && [ "$again" -gt $((kept * 6 / 5)) ] || fail "--recompute lets $again images fit, $kept without"
-expect 0 '--recompute: what 44 batch norms give is not kept but made again, ' "$xtrain" --model resnet50 --batch 4 --threads 1 \
+expect 0 '--recompute: the outputs of 44 batch norms are recomputed instead of stored, ' "$xtrain" --model resnet50 --batch 4 --threads 1 \
   --recompute --dry-run

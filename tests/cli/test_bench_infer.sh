@@ -23,7 +23,7 @@ for key in images_per_s pass_ms conv_ms share; do
 done
 
 # ResNet-50 of any size, with as many classes as wanted.
-expect 0 'inference on random pictures of 32x32 in memory, 7 classes' \
+expect 0 'inference on random images of 32x32 in memory, 7 classes' \
   "$xtrain" bench infer --model resnet50 --image-size 32 --classes 7 --batch 1 --steps 1 --threads 1 --quiet
 
 expect 2 'bench infer needs --model' "$xtrain" bench infer

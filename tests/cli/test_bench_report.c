@@ -72,11 +72,11 @@ static void why_says_what_was_found_or_that_nothing_was(void **state)
     (void)state;
     struct xt_bench_run run = run_of(XT_F32, 8, 0.1);
     run.result.facts.launches = (double)NAN;
-    assert_why(&run, "\nnothing was looked at: of the CPU --profile shows where the time goes\n");
+    assert_why(&run, "\nnothing was examined: on the CPU --profile shows where the time goes\n");
     run.result.slow.looked[XT_SLOW_KERNELS] = run.result.slow.looked[XT_SLOW_BAR] = true;
     snprintf(run.result.facts.why[XT_SLOW_IDLE], sizeof run.result.facts.why[0], "no permission");
-    assert_why(&run, "\nnothing was found that makes it slow; looked at: kernels, Resizable BAR\n"
-                     "not looked at: busy time (no permission)\n");
+    assert_why(&run, "\nno cause was found; examined: kernels, Resizable BAR\n"
+                     "not examined: busy time (no permission)\n");
     run.result.facts.step = 0.010;
     run.result.facts.launches = 0.004;
     run.result.slow.count = 1;
@@ -84,8 +84,8 @@ static void why_says_what_was_found_or_that_nothing_was(void **state)
         .cause = XT_SLOW_BAR, .because = "Resizable BAR is off", .remedy = "switch it on"};
     assert_why(&run,
                "\nslow because Resizable BAR is off; switch it on\nof a step of 10.0 ms the host "
-               "gives work for 4.0 ms, waits for the device 0.0 ms and works on the loss 0.0 "
-               "ms\nlooked at: kernels, Resizable BAR\n");
+               "submits work for 4.0 ms, waits for the device 0.0 ms and computes the loss for 0.0 "
+               "ms\nexamined: kernels, Resizable BAR\n");
 }
 
 /* Writes the runs as JSON to a file and reads them as an earlier run. */

@@ -55,7 +55,7 @@ threads=1
 bench --batch 2 --beside 2 --json >"$folder/beside.json" || fail "--beside 2 failed"
 [ "$(number "$folder/beside.json" beside)" = 2 ] || fail "$(cat "$folder/beside.json")"
 awk -v x="$(number "$folder/beside.json" others_cpu_share)" 'BEGIN { exit !(x > 0) }' || fail "nobody was beside it"
-! grep -q 'other processes took' "$folder/said" || fail "the load that was asked for is warned of"
+! grep -q 'other processes used' "$folder/said" || fail "the load that was asked for is warned of"
 bench --batch 2 --beside 0,1 >"$folder/both" || fail "--beside 0,1 failed"
 [ "$(awk '$2 == "f32" { print $5 }' "$folder/both" | tr '\n' ' ')" = '0 1 ' ] || fail "not a row each: $(cat "$folder/both")"
 [ "$(pgrep -cf -- "bench step .*--batch 2 --beside 2")" = 0 ] || fail "busy processes were left"

@@ -28,12 +28,12 @@ expect 0 'took 1 kernel,' "$xtrain" cache import kernels.tar.gz
 ! grep -q stranger "$kernels/index.txt" || fail 'an import recorded what it did not bring' "$(cat "$kernels/index.txt")"
 expect 1 'stranger_cache: it was not recorded' "$xtrain" cache verify
 rm "$kernels/stranger_cache"
-expect 0 '1 kernel is as it was recorded' "$xtrain" cache verify
+expect 0 '1 kernel matches its record' "$xtrain" cache verify
 
 # One that is there already, as another: the new one counts.
 echo other >"$kernels/a.cl_cache"
 expect 0 'took 1 kernel,' "$xtrain" cache import kernels.tar.gz
-expect 0 '1 kernel is as it was recorded' "$xtrain" cache verify
+expect 0 '1 kernel matches its record' "$xtrain" cache verify
 
 # pack INDEX-LINE FILE...: an archive of other.tar.gz
 key=kernels/fedcba9876543210
@@ -45,7 +45,7 @@ line() { printf '%s %s %s\n' "$(sha256sum <"made/$key/$1" | cut -c1-64)" "$(stat
 truncate -s 200M "made/$key/large_cache"
 line large_cache >"made/$key/index.txt"
 pack $key/large_cache
-expect 3 'more comes out of it than of any cache of kernels' "$xtrain" cache import other.tar.gz
+expect 3 'it expands to more than any cache of kernels' "$xtrain" cache import other.tar.gz
 [ ! -e "$XTRAIN_CACHE_DIR/$key/large_cache" ] || fail 'a bomb was unpacked'
 truncate -s 300M "made/$key/large_cache"
 pack $key/large_cache
@@ -53,7 +53,7 @@ expect 3 'a size that no kernel has' "$xtrain" cache import other.tar.gz
 rm "made/$key/large_cache"
 for i in {1..40}; do truncate -s 1M "made/$key/${i}_cache" && line "${i}_cache"; done >"made/$key/index.txt"
 pack $(cd made && echo $key/*_cache)
-expect 3 'more comes out of it than of any cache of kernels' "$xtrain" cache import other.tar.gz
+expect 3 'it expands to more than any cache of kernels' "$xtrain" cache import other.tar.gz
 mkfifo fifo
 expect 3 'fifo' timeout 20 "$xtrain" cache import fifo
 

@@ -62,7 +62,7 @@ loop=$!
 wait_for() { for ((i = 0; i < 300; i++)); do grep -qs "$1" "$2" && return; sleep 0.1; done; fail "$2 never said $1" "$(cat said)"; }
 wait_for loss long/metrics.jsonl
 kill -KILL "$(tr -d ' ' </proc/$loop/task/$loop/children)"
-wait_for 'killed (137); starting again, 1 of 3' said
+wait_for 'killed (137); restarting, 1 of 3' said
 wait_for 'saving to long' said
 sleep 1
 kill -TERM $loop
@@ -101,12 +101,12 @@ expect 2 'run.sh: there is no run 3' jobs/run.sh 3
 expect 2 '002-lr=5000: --lr takes a number greater than 0' "$xtrain" sweep --config base.yaml --out no lr=1,5000
 expect 2 'seed=3..1 is empty' "$xtrain" sweep --config base.yaml --out no seed=3..1
 expect 2 'seed has more than 1000 values' "$xtrain" sweep --config base.yaml --out no seed=1..1000000000
-expect 2 'seed=2 stands twice' "$xtrain" sweep --config base.yaml --out no seed=1..3,2
+expect 2 'seed=2 is given twice' "$xtrain" sweep --config base.yaml --out no seed=1..3,2
 expect 2 '"lr" does not say what to sweep' "$xtrain" sweep --config base.yaml --out no lr
-expect 2 '"top" is no option of training that can be swept' "$xtrain" sweep --config base.yaml --out no top=1,2
+expect 2 '"top" is not a training option that can be swept' "$xtrain" sweep --config base.yaml --out no top=1,2
 expect 2 'lr is swept twice' "$xtrain" sweep --config base.yaml --out no lr=1 lr=2
-expect 2 'has a value that is empty' "$xtrain" sweep --config base.yaml --out no lr=1,,2
+expect 2 'has an empty value' "$xtrain" sweep --config base.yaml --out no lr=1,,2
 expect 2 '001-augment=maybe: augment takes true and false' "$xtrain" sweep --config base.yaml --out no augment=maybe
-expect 2 'is there already' "$xtrain" sweep --config base.yaml --out sweep lr=1
+expect 2 'exists; a sweep needs a new' "$xtrain" sweep --config base.yaml --out sweep lr=1
 expect 2 'needs --out DIR' "$xtrain" sweep --config base.yaml lr=1
 [ ! -e no ] || fail 'something was written' "$(ls no)"

@@ -26,7 +26,7 @@ stops 75 'stopped after ' TERM "$xtrain" "${check[@]}" --model lprnet 'synth:pla
 stops 75 'stopped before ' TERM "$xtrain" bench loader --model resnet50 --data 'synth:shapes?count=64' --workers 1
 
 pack=(data pack 'synth:plates?count=30')
-expect 2 'data pack takes two words' "$xtrain" "${pack[@]}" "$tree/p" more
+expect 2 'data pack takes two arguments' "$xtrain" "${pack[@]}" "$tree/p" more
 expect 0 "30 images (0.1 MB) in $tree/p/a-000000.tar" "$xtrain" "${pack[@]}" "$tree/p/a"
 [ "$(tar tf "$tree/p/a-000000.tar" | sed 's/.*\.//' | sort | uniq -c | tr -s ' \n' ' ')" = ' 30 png 30 txt ' ] ||
   fail 'the shard does not hold 30 images and labels' "$(tar tf "$tree/p/a-000000.tar")"
@@ -41,8 +41,8 @@ images=(tests/fuzz/corpus/image/*.jpg)
 cp "${images[0]}" "$tree/1.jpg"
 for i in 1 2 3 4 5 6 7 8; do cp "$tree/1.jpg" "$tree/x$i.jpg"; printf 'x%d.jpg\t京A1234%d\n' $i $i; done >"$tree/plates.txt"
 sed 's/京A1234[1-4]/cat/; s/京A1234[5-8]/TRUCK/' "$tree/plates.txt" >"$tree/classes.txt"
-expect 0 'looked at as lprnet' "$xtrain" "${check[@]}" "$tree/plates.txt"
-expect 0 'looked at as resnet50' "$xtrain" "${check[@]}" "$tree/classes.txt"
+expect 0 'checked for lprnet' "$xtrain" "${check[@]}" "$tree/plates.txt"
+expect 0 'checked for resnet50' "$xtrain" "${check[@]}" "$tree/classes.txt"
 expect 0 'if the labels are plates, give --model lprnet' "$xtrain" "${check[@]}" "$tree/plates.txt" --model resnet50
 train=(train --steps 1 --device cpu --out "$tree/run" --quiet)
 mkdir -p "$tree/flat" "$tree/folders"/{cat,dog}
@@ -93,16 +93,16 @@ expect 0 "{\"out\":\"$tree/s3\",\"train\":5,\"val\":7}" "$xtrain" "${split[@]}" 
 cat "$tree"/s1/*.txt >"$tree/both.txt"
 expect 0 '"a dog":6' "$xtrain" "${check[@]}" --json "$tree/both.txt"
 expect 0 '"cat \"x\"":6' "$xtrain" "${check[@]}" --json "$tree/both.txt"
-expect 1 "$tree/s1/train.txt is there already" "$xtrain" "${split[@]}" "$tree/s1" --seed 5
+expect 1 "$tree/s1/train.txt exists" "$xtrain" "${split[@]}" "$tree/s1" --seed 5
 rm "$tree/s1/train.txt"
-expect 1 "$tree/s1/val.txt is there already" "$xtrain" "${split[@]}" "$tree/s1" --seed 5
+expect 1 "$tree/s1/val.txt exists" "$xtrain" "${split[@]}" "$tree/s1" --seed 5
 mv "$tree/set/a dog/1.jpg" "$tree/set/a dog/"$'1\t2.jpg'
-expect 3 'a dog/1?2.jpg holds a tab' "$xtrain" "${split[@]}" "$tree/s2"
+expect 3 'a dog/1?2.jpg contains a tab' "$xtrain" "${split[@]}" "$tree/s2"
 mv "$tree/set/a dog/"$'1\t2.jpg' "$tree/set/a dog/"$'1\n.jpg'
-expect 3 'a dog/1?.jpg holds a tab' "$xtrain" "${split[@]}" "$tree/s2"
+expect 3 'a dog/1?.jpg contains a tab' "$xtrain" "${split[@]}" "$tree/s2"
 mv "$tree/set/a dog/"$'1\n.jpg' "$tree/set/a dog/1.jpg"
 mv "$tree/set/a dog" "$tree/set/a dog "
-expect 3 'the class "a dog " ends in a blank' "$xtrain" "${split[@]}" "$tree/s2"
+expect 3 'the class "a dog " ends in a space' "$xtrain" "${split[@]}" "$tree/s2"
 [ ! -e "$tree/s2" ] || fail 'a list was written'
 
 plates=${XTRAIN_SHARED:-../shared}/data/plates/val

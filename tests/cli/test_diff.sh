@@ -20,14 +20,14 @@ expect 0 '{"name":"container.0.weight","shape":"68x516x1x1","different":' "$xtra
 # Another alphabet: shapes and metadata.
 printf '%s' '京沪ABCDEFGHJK0123456789-' >few.txt
 "$xtrain" --model lprnet --data 'synth:plates?count=8&seed=3' --batch 4 --alphabet few.txt --steps 1 --threads 1 --out c --quiet
-expect 0 'of another shape: container.0.weight, 68x516x1x1 in A and 23x471x1x1 in B' "$xtrain" diff a c
+expect 0 'different shape: container.0.weight, 68x516x1x1 in A and 23x471x1x1 in B' "$xtrain" diff a c
 line '^metadata: alphabet is ".*" in A, "京沪ABCDEFGHJK0123456789-" in B$'
 
 # Two models on images.
 images='synth:plates?count=12&seed=5'
-expect 0 'answered differently: 0 of 12; A alone is right on 0, B alone on 0' "$xtrain" diff a a --data "$images" --threads 1
-expect 0 'answered differently: ' "$xtrain" diff a b --data "$images" --threads 1 --differences list.tsv
-count=$(sed -n 's/^answered differently: \([0-9]*\) of 12.*/\1/p' <<<"$said")
+expect 0 'different predictions: 0 of 12; only A is right on 0, only B on 0' "$xtrain" diff a a --data "$images" --threads 1
+expect 0 'different predictions: ' "$xtrain" diff a b --data "$images" --threads 1 --differences list.tsv
+count=$(sed -n 's/^different predictions: \([0-9]*\) of 12.*/\1/p' <<<"$said")
 [ "$count" -gt 0 ] || fail 'other weights give the same answers' "$said"
 [ "$(wc -l <list.tsv)" = $((count + 1)) ] || fail 'the list is not of as many' "$(cat list.tsv)"
 [ "$(head -n 1 list.tsv)" = $'path\tlabel\ta\ta_confidence\tb\tb_confidence\tright' ] || fail 'the heading' "$(cat list.tsv)"
@@ -40,7 +40,7 @@ expect 0 'to look at: page.html' "$xtrain" diff a b --data "$images" --threads 1
 [ "$(on_page '"a_right":')" = "$count" ] && [ "$(on_page '"picture":"data:image/png;base64,')" = "$count" ] || fail 'not as many on the page'
 [ "$(on_page '"steps":\[\[')" = $((2 * count)) ] || fail 'not what both saw at each step'
 [ "$(on_page '"name":"container.0.weight","shape":"68x516x1x1"')" = 1 ] || fail 'no tensors on the page'
-expect 0 'answered differently: 0 of 12' "$xtrain" diff a a --data "$images" --threads 1 --differences page.html
+expect 0 'different predictions: 0 of 12' "$xtrain" diff a a --data "$images" --threads 1 --differences page.html
 [ "$(on_page '"images":\[\]')" = 1 ] && [ "$(on_page '"tensors":\[\]')" = 1 ] || fail 'the same model differs on the page'
 expect 0 '' "$xtrain" diff a b --data "$images" --threads 1 --differences page.html --no-images
 [ "$(on_page '"picture"')" = 0 ] && [ "$(on_page '"a_right":')" = "$count" ] || fail 'a page without images has some'
@@ -49,14 +49,14 @@ expect 0 '' "$xtrain" diff a b --data "$images" --threads 1 --differences page.h
 expect 2 'diff needs A B' "$xtrain" diff a
 expect 2 'c is a third' "$xtrain" diff a b c
 expect 2 'give --data DIR with labelled ones' "$xtrain" diff a b --differences list.tsv
-expect 2 'the ending says what to write: .html, .tsv or .jsonl' "$xtrain" diff a b --data "$images" --differences list.txt
+expect 2 'the extension selects the format: .html, .tsv or .jsonl' "$xtrain" diff a b --data "$images" --differences list.txt
 expect 1 'there is no folder nowhere' "$xtrain" diff a b --data "$images" --differences nowhere/list.tsv
 head -c 90000 b/last.safetensors >cut.safetensors
 expect 3 'it was cut short' "$xtrain" diff a cut.safetensors --data "$images" --threads 1
 "$xtrain" --model resnet50 --data 'synth:shapes?count=4' --image-size 32 --batch 2 --threads 1 --steps 1 --out classes --quiet >/dev/null
 for two in 'a classes' 'classes a'; do
   # shellcheck disable=SC2086
-  expect 2 'a/last.safetensors reads plates and classes/last.safetensors tells classes apart' "$xtrain" diff $two --data "$images" --threads 1
+  expect 2 'a/last.safetensors reads plates and classes/last.safetensors classifies images' "$xtrain" diff $two --data "$images" --threads 1
 done
 expect 3 'is a checkpoint' "$xtrain" diff a/state-*.safetensors b
 expect 3 'cannot open' "$xtrain" diff a nowhere

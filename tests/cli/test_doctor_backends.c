@@ -30,7 +30,7 @@ static void the_only_one_is_said_to_be(void **state)
     assert_choice(missing, right(0.002), 1, "OpenCL is the only one here");
     assert_choice(right(0.002), missing, 0, "Level Zero is the only one here");
     assert_choice(missing, missing, -1, "none: neither has a GPU here");
-    assert_choice(broken, missing, -1, "no back end computes right here");
+    assert_choice(broken, missing, -1, "no back end computes correctly here");
 }
 
 static void one_that_fails_or_crashes_is_passed_over(void **state)

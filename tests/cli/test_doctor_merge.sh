@@ -25,7 +25,7 @@ expect 4 'works on none of 2 nodes' "$xtrain" doctor --merge n5.json n6.json
 
 # What cannot be.
 expect 2 'give the files of two or more' "$xtrain" doctor --merge n1.json
-expect 2 'doctor looks at this machine' "$xtrain" doctor n1.json
+expect 2 'doctor checks this machine' "$xtrain" doctor n1.json
 echo '{"steps":[],"works":true}' >old.json
 expect 3 'old.json is not what "xtrain doctor --json"' "$xtrain" doctor --merge n1.json old.json
 expect 3 'cannot open' "$xtrain" doctor --merge n1.json nowhere.json

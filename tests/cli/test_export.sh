@@ -22,18 +22,18 @@ printf '#!/bin/sh\necho "No module named onnxruntime" >&2\nexit 3\n' >without
 printf '#!/bin/sh\necho "Graph is damaged" >&2\nexit 1\n' >refuses
 printf '#!/bin/sh\necho onnxruntime 0\n' >silent
 chmod +x without refuses silent
-expect 0 'not checked: there is no ./nowhere here that could run onnxruntime' \
+expect 0 'not checked: ./nowhere, which would run onnxruntime, is not available' \
   env XTRAIN_PYTHON=./nowhere "${export[@]}" model.onnx --check "$images"
-expect 0 'not checked: ./without lacks what it takes (No module named onnxruntime); pip install onnxruntime brings it' \
+expect 0 'not checked: ./without lacks a module (No module named onnxruntime); pip install onnxruntime installs it' \
   env XTRAIN_PYTHON=./without "${export[@]}" model.onnx --check "$images"
 expect 1 'onnxruntime does not run the exported model: Graph is damaged' \
   env XTRAIN_PYTHON=./refuses "${export[@]}" model.onnx --check "$images"
-expect 1 'gave another number of logits' env XTRAIN_PYTHON=./silent "${export[@]}" model.onnx --check "$images"
+expect 1 'returned a different number of logits' env XTRAIN_PYTHON=./silent "${export[@]}" model.onnx --check "$images"
 
 # What cannot be; nothing is written.
 rm model.onnx bytes.onnx
 expect 2 'ovc model.onnx --compress_to_fp16=False (pip install openvino)' "${export[@]}" model.xml
-expect 2 'model.pt: the model'\''s file is to end in .onnx' "${export[@]}" model.pt
+expect 2 'model.pt: the model'\''s file must end in .onnx' "${export[@]}" model.pt
 expect 2 'needs WEIGHTS MODEL.onnx' "${export[@]}"
 expect 2 'no more: other.onnx' "${export[@]}" model.onnx other.onnx
 expect 2 'give --calibrate DIR' "${export[@]}" model.onnx --type int8

@@ -26,13 +26,13 @@ export_plates() { # LEAST MODEL OPTION...: its own check finds so many of 150 an
   local least=$1 same
   shift
   expect 0 "checked by onnxruntime" "$xtrain" export "$weights" --model lprnet --threads 1 --check "$plates" "$@"
-  same=$(sed -n 's/.* on 150 of 150 images: \([0-9]*\) answers are the same.*/\1/p' <<<"$said")
+  same=$(sed -n 's/.* on 150 of 150 images: \([0-9]*\) predictions are the same.*/\1/p' <<<"$said")
   [ "${same:-0}" -ge "$least" ] || fail "fewer than $least answers alike" "$said"
 }
 export_plates 150 f32.onnx
 export_plates 150 kept.onnx --no-fuse --with-preprocess --fixed-batch 50
 export_plates 150 batch.onnx --lprnet-norm batch
-grep -qF 'answer to an image depends on the others of its batch' <<<"$said" || fail 'no warning of the batch' "$said"
+grep -qF 'prediction for an image depends on the others of its batch' <<<"$said" || fail 'no warning of the batch' "$said"
 export_plates 148 fp16.onnx --type fp16
 export_plates 148 int8.onnx --type int8 --with-preprocess --calibrate "$shared/plates/train" --calibrate-images 64
 answers "$weights" "$plates" --model lprnet >plates.txt
@@ -54,7 +54,7 @@ fi
 separable=$here/${BUILD:-build}/tests/models/xtrain-separable
 if [ -x "$separable" ]; then
   "$separable" --model separable --data 'synth:plates?count=24&seed=3' --batch 4 --steps 1 --threads 1 --out separable --quiet >said
-  expect 0 'on 20 of 20 images: 20 answers are the same' \
+  expect 0 'on 20 of 20 images: 20 predictions are the same' \
     "$separable" export separable separable.onnx --threads 1 --no-fuse --check 'synth:plates?count=20&seed=4'
 fi
 
@@ -124,7 +124,7 @@ with open("resnet.safetensors", "r+b") as file:
     file.seek(-40, 2)
     file.write((-logits.mean(0)).astype("<f4").tobytes())
 PY
-expect 0 'on 40 of 40 images: 40 answers are the same' \
+expect 0 'on 40 of 40 images: 40 predictions are the same' \
   "$xtrain" export resnet.safetensors f32.onnx --threads 1 --check classes
 "$xtrain" export resnet.safetensors int8.onnx --threads 1 --with-preprocess --type int8 --calibrate classes --quiet >said
 answers resnet.safetensors classes >classes.txt

@@ -31,8 +31,8 @@ expect 3 'cannot open the data set-000000.tar' env -C own "$xtrain" --config c.y
 
 # The line that a stopped run ends with works when it is pasted.
 for name in plain "it's a run" auto --steps; do
-  stops 130 'all is saved; this goes on: ' INT "${train[@]}" --steps 100000 --out="$name"
-  line=$(sed -n 's/.*; this goes on: //p' <<<"$said")
+  stops 130 'all is saved; resume with: ' INT "${train[@]}" --steps 100000 --out="$name"
+  line=$(sed -n 's/.*; resume with: //p' <<<"$said")
   stops 75 'stopped at step' TERM bash -c "exec $line"
   grep -q 'going on from' <<<"$said" || fail "it does not go on: $line" "$said"
   ! grep -q 'random weights' <<<"$said" || fail 'it goes on and begins from random weights' "$said"

@@ -55,7 +55,7 @@ expect 2 'does not name its network; name it with --model' \
 # Evaluation counts the last, smaller batch, and images that are bad: these are named.
 expect 0 '"images":60,' "$xtrain" eval --init w/last.safetensors --data good --batch 32 --threads 1 --json
 ln -s "$PWD"/bad/京A00000_zero.jpg good/
-expect 0 'good/京A00000_zero.jpg is left out' "$xtrain" eval --init w/last.safetensors --data good --batch 32 --threads 1
+expect 0 'good/京A00000_zero.jpg is skipped' "$xtrain" eval --init w/last.safetensors --data good --batch 32 --threads 1
 grep -qF ' of 60 plates' <<<"$said" || fail 'a bad image counts' "$said"
 expect 3 'strict data was requested' "$xtrain" eval --init w/last.safetensors --data good --threads 1 --strict-data
 expect 0 'no --data was given: evaluating on synth:plates' \

@@ -10,7 +10,7 @@ in_batches=("$xtrain" eval --init "$weights" --data "$some" --threads 1 --quiet 
 eval=("${in_batches[@]}" 4)
 
 # Where the ranges came from is said.
-expect 0 "int8: ranges from 30 of the 30 images of $some, which are those evaluated on; --calibrate takes others" \
+expect 0 "int8: ranges from 30 of the 30 images of $some, the images evaluated on; --calibrate uses others" \
   "${eval[@]}" --amp int8
 line() { grep -qxF -- "$1" <<<"$said" || fail "no line \"$1\"" "$said"; }
 expect 0 '' "${eval[@]}" --amp int8 --calibrate "$others" --calibrate-images 16
@@ -26,7 +26,7 @@ grep -qE '^int8 +30 +[0-9]+ +[0-9.]+ % +[0-9.]+ % +[+-][0-9.]+ +[0-9.]+ ' <<<"$s
 [ "$(grep -nE '^(f32|int8) ' <<<"$said" | cut -d: -f2 | cut -d' ' -f1 | tr '\n' ' ')" = 'f32 int8 ' ] || fail 'the order' "$said"
 
 # Fewer than seven batches: no latency, and said once.
-expect 0 'latency: not measured (it takes at least 7 batches)' "${in_batches[@]}" 16 --compare f32,int8
+expect 0 'latency: not measured (needs at least 7 batches)' "${in_batches[@]}" 16 --compare f32,int8
 
 # The keys of --json.
 expect 0 '"runs":[{"type":"f32","images":30,' "${eval[@]}" --compare f32,int8 --json --calibrate "$others"
@@ -56,7 +56,7 @@ expect 0 'int8: ranges from 3 of the 3 images of photos' "${predict[@]}" photos
 diff all one || fail 'an answer depends on the images read with it'
 
 # What cannot be.
-expect 2 'give --calibrate DIR with images like those to be read' "$xtrain" predict "$weights" --amp int8 photos
+expect 2 'give --calibrate DIR with images like those to be predicted' "$xtrain" predict "$weights" --amp int8 photos
 expect 2 'int8 needs the batch norms folded into the convolutions; leave --no-fuse out' \
   "${eval[@]}" --amp int8 --no-fuse
 [ "$(wc -l <<<"$said")" = 1 ] || fail 'more than one sentence' "$said"
@@ -64,7 +64,7 @@ expect 2 'leave --no-fuse out' "${predict[@]}" photos --no-fuse
 expect 2 'leave --no-fuse out' "${eval[@]}" --compare f32,int8 --no-fuse
 expect 2 '--amp int8 is for trained networks' "$xtrain" "${small[@]}" --amp int8 --out never
 [ ! -e never ] || fail 'a refused run left a folder'
-expect 2 '--compare says the types; leave --amp out' "${eval[@]}" --amp bf16 --compare f32,int8
+expect 2 '--compare names the types; omit --amp' "${eval[@]}" --amp bf16 --compare f32,int8
 expect 2 '--compare takes f32, bf16, fp16 or int8, not "int16"; did you mean int8?' "${eval[@]}" --compare f32,int16
 expect 2 '--compare belongs to eval, not to predict' "$xtrain" predict "$weights" photos --compare f32
 expect 3 '--calibrate: cannot open the data nowhere' "${eval[@]}" --amp int8 --calibrate nowhere

@@ -16,9 +16,9 @@ mkdir same && tar -xf set-000000.tar -C same
 picture=$(find same -name '*.png' -o -name '*.jpg' | sort | head -n 1)
 mkdir two && cp "$picture" "two/京A12345_1.${picture##*.}" && cp "$picture" "two/京A12346_1.${picture##*.}"
 expect 1 '--overfit 2: ' "${train[@]}" --data two --overfit 2 --steps 4 --out two-run
-grep -qF 'not learnt: 0 of 2 are read right after 4 steps; not these:' <<<"$said" || fail 'it names none' "$said"
+grep -qF 'not learnt: 0 of 2 are predicted correctly after 4 steps; wrong:' <<<"$said" || fail 'it names none' "$said"
 grep -qF '京A12345_1' <<<"$said" && grep -qF 'labelled 京A12346, read as' <<<"$said" || fail 'it names none' "$said"
-grep -qF 'few were learnt: either the labels do not say what the pictures show' <<<"$said" || fail 'it explains nothing' "$said"
+grep -qF 'few were learnt: either the labels do not match the images' <<<"$said" || fail 'it explains nothing' "$said"
 
 # Learnt in training, not yet in evaluation: the statistics lag behind.
 expect 1 'the running statistics of the batch norms lag behind in so few steps; give it more --steps' \

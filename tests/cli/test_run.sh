@@ -100,7 +100,7 @@ expect 0 '' "${train[@]}" --steps 4 --save-every 1 --keep 3 --out k --quiet
 long=(--steps 100000 --val 'synth:plates?count=6&seed=4')
 expect 0 'of 6 plates read right' "${train[@]}" "${long[@]}" --max-time 1s --out t
 [ -s t/best.safetensors ] && ls t/state-* >t/list || fail 'a spent --max-time left no result' "$(ls t)"
-expect 75 'all is saved; this goes on: '"$xtrain --resume s" "${train[@]}" "${long[@]}" --stop-after 1s --out s
+expect 75 'all is saved; resume with: '"$xtrain --resume s" "${train[@]}" "${long[@]}" --stop-after 1s --out s
 # signalled CODE TEXT SIGNAL FILE PATTERN COMMAND...: the command gets the signal once the file holds the pattern.
 signalled() {
   local want=$1 text=$2 signal=$3 file=$4 pattern=$5 code=0
@@ -171,5 +171,5 @@ json 1 "${train[@]}" --steps 60 --lr 1000 --weight-decay 10 --decay-all --clip 0
 grep -q '"exit_code":1,"exit_reason":"[^"]*not a number' json || fail 'the JSON does not say why' "$(cat json)"
 "${train[@]}" --steps 1 --quiet --out q >said 2>&1
 [ "$(sed 's/in .*:.*/in TIME/; s/^\(speed\|lost to\|energy\): .*/\1/; s/: .*xtrain predict/: xtrain predict/' said | tr '\n' ';')" = \
-  'done: 1 step in TIME;speed;lost to;energy;  q/last.safetensors  the last weights;  q/metrics.jsonl     losses and evaluations;  q/report.html       the same to look at, in a browser;next, images of your own: xtrain predict q IMAGE...;' ] ||
+  'done: 1 step in TIME;speed;lost to;energy;  q/last.safetensors  the last weights;  q/metrics.jsonl     losses and evaluations;  q/report.html       the report page, for a browser;next, images of your own: xtrain predict q IMAGE...;' ] ||
   fail '--quiet says more than the results, or less' "$(cat said)"

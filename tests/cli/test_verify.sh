@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a run records of what it was made with, and xtrain verify that looks again.
+# The record of a run (files, versions, device), and xtrain verify, which checks it.
 . tests/cli/common.sh
 cd "$tree"
 threads=$(nproc)
@@ -20,7 +20,7 @@ expect 0 '"as_recorded":true' "$xtrain" verify run --json
 grep -q '"count":2' run/proof.json || fail 'a second start' "$(cat run/proof.json)"
 expect 0 'all is as recorded: ' "$xtrain" verify run
 sed -i 's/"onednn":"[^"]*"/"onednn":"1.2.3"/' run/proof.json
-expect 0 'what computes has changed since' "$xtrain" verify run
+expect 0 'versions or device have changed since' "$xtrain" verify run
 grep -Eq '^onednn +1\.2\.3 .* changed$' <<<"$said" || fail 'which has changed' "$said"
 "$xtrain" --resume run --steps 6 --quiet >/dev/null
 expect 0 'after starts with other versions' "$xtrain" verify run
@@ -35,7 +35,7 @@ for line in 'last.safetensors +changed' 'best.safetensors +missing' "$state +dam
 done
 expect 1 '"file":"last.safetensors","state":"changed"' "$xtrain" verify bad --json
 cp -r run cut && sed -i 's/"last.safetensors":{[^}]*}/"last.safetensors":{}/' cut/proof.json
-expect 0 'the run was ended while it wrote this file' "$xtrain" verify cut
+expect 0 'the run was killed while it wrote this file' "$xtrain" verify cut
 
 # Records that cannot be used; a run goes on all the same.
 cp -r run odd && echo '{' >odd/proof.json

@@ -6,7 +6,7 @@ cd "$tree"
 train=("$xtrain" "${small[@]}" --threads 1)
 val=(--val 'synth:plates?count=4&seed=4')
 
-expect 0 'ended before step 90: 2 evaluations without gain (--patience 2; more of it and --resume go on)' \
+expect 0 'ended before step 90: early stopping after 2 evaluations without gain (--patience 2; raise it and --resume to continue)' \
   "${train[@]}" "${val[@]}" --steps 90 --lr 1e-30 --bn frozen --patience 2 --ema 0.5 --out still
 grep -q '  their moving average: ' <<<"$said" || fail 'the average is not shown' "$said"
 grep -qF 'still/ema.safetensors   their moving average' <<<"$said" || fail 'where the average lies is not said' "$said"
@@ -28,7 +28,7 @@ expect 1 '3 times it went back to the checkpoint before (--on-nan rollback), the
 
 expect 2 '--patience 3 counts evaluations, and there is nothing to evaluate on; give --val' "${train[@]}" --steps 4 --patience 3
 expect 2 'with --eval-every 0 the only one is at the end' "${train[@]}" "${val[@]}" --steps 4 --patience 3 --eval-every 0
-expect 2 'min-delta says what a gain is for --patience; give both' "${train[@]}" --min-delta 0.1
+expect 2 'min-delta defines a gain for --patience; give both' "${train[@]}" --min-delta 0.1
 expect 2 'min-lr is above lr, the highest rate' "${train[@]}" --min-lr 0.1 --lr 0.01
 expect 2 '--ema takes a number from 0 to less than 1' "${train[@]}" --ema 1
 expect 2 '--accumulate takes a whole number from 1' "${train[@]}" --accumulate 0

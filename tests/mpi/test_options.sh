@@ -47,7 +47,7 @@ data=(--model lprnet --init one/last.safetensors --data 'synth:plates?count=41&s
 page() { sed -E 's/("loss":[0-9.]{15})[0-9]*/\1/g' "$1"; }
 expect 0 '' "${one[@]:0:1}" eval "${data[@]}" --threads 1 --errors one.html
 alone=$(grep -E '^(images|right|char)' <<<"$said")
-expect 0 'by 2 ranks, each on its part of the images' mpirun -n 2 "$xtrain" eval "${data[@]}" --threads 1 --errors two.html
+expect 0 'by 2 ranks, each with its part of the images' mpirun -n 2 "$xtrain" eval "${data[@]}" --threads 1 --errors two.html
 [ "$(grep -E '^(images  |right|char)' <<<"$said")" = "$(grep -v images/s <<<"$alone")" ] && cmp <(page one.html) <(page two.html) ||
   fail 'two ranks find something else' "$alone" "$said"
 expect 2 'xtrain predict is for one process, and this is one of 2 tasks (OMPI_COMM_WORLD_SIZE=2)' \

@@ -29,7 +29,7 @@ for signal in USR1 TERM; do
   child=$!
   saved $signal
   kill -$signal $child
-  ends $([ $signal = USR1 ] && echo 75 || echo 1) "; all is saved; this goes on: mpirun -n 2 " 20
+  ends $([ $signal = USR1 ] && echo 75 || echo 1) "; all is saved; resume with: mpirun -n 2 " 20
   [ "$(grep -c 'all is saved' said)" = 1 ] || fail 'it was said twice' "$(cat said)"
 done
 

@@ -31,10 +31,10 @@ expect 0 'worst first: e.html' "${eval[@]}" --errors e.html --no-images
 
 expect 2 '--errors e.txt: the ending says what to write: .jsonl, .tsv or .html' "${eval[@]}" --errors e.txt
 expect 1 'cannot write nowhere/e.tsv' "${eval[@]}" --errors nowhere/e.tsv
-expect 2 '--errors lists the wrong answers of one type' "${eval[@]}" --errors e.tsv --compare f32,f32
+expect 2 '--errors lists the wrong predictions of one type' "${eval[@]}" --errors e.tsv --compare f32,f32
 
 printf 'odd/沪B54311_1.png\t沪B54311\n' >list.tsv
-expect 2 '--errors list.tsv would overwrite what is evaluated on' "$xtrain" eval --init run --data list.tsv --threads 1 --errors list.tsv
+expect 2 '--errors list.tsv would overwrite the evaluated data' "$xtrain" eval --init run --data list.tsv --threads 1 --errors list.tsv
 
 # Classes: their matrix adds up to the images.
 mkdir -p two/cat 'two/small dog' && cp "$images/ycc_444.jpg" two/cat/ && cp "$images/rgba.png" 'two/small dog/'

@@ -19,7 +19,7 @@ energy: E
   a run/best.safetensors  the best weights: 0.0 % at step 6
   a run/last.safetensors  the last weights
   a run/metrics.jsonl     losses and evaluations
-  a run/report.html       the same to look at, in a browser
+  a run/report.html       the report page, for a browser
 next, every wrong image: xtrain eval --init 'a run' --config 'a run/config.yaml' --errors 'a run/errors.html'
 END
 grep -qE '^energy: (not measured \(.+\)|[0-9.]+ Wh of the CPU packages)$' said || fail 'of energy nothing is said' "$(cat said)"

@@ -7,20 +7,20 @@ image=$images/ycc_444.jpg
 # Where it cannot begin.
 expect 3 'nowhere.safetensors' "$xtrain" serve nowhere.safetensors --listen 127.0.0.1:0
 expect 3 'is a checkpoint' "$xtrain" serve run/state-*.safetensors --model lprnet --listen 127.0.0.1:0
-expect 2 'takes WEIGHTS alone' "${serve[@]}" car.jpg
-expect 2 'add --allow-remote if that is meant' "${serve[@]}" --listen 0.0.0.0:0
-expect 2 'add --allow-remote if that is meant' "${serve[@]}" --listen '[::]:0'
+expect 2 'takes only WEIGHTS' "${serve[@]}" car.jpg
+expect 2 'add --allow-remote if that is intended' "${serve[@]}" --listen 0.0.0.0:0
+expect 2 'add --allow-remote if that is intended' "${serve[@]}" --listen '[::]:0'
 for wrong in 8080 :8080 127.0.0.1:x 127.0.0.1:99999 example.org:80 ::1:80 ''; do
   expect 2 '--listen' "${serve[@]}" --listen "$wrong"
 done
-expect 1 'no socket can be made there' "${serve[@]}" --listen unix:nowhere/x.sock
+expect 1 'cannot create a socket there' "${serve[@]}" --listen unix:nowhere/x.sock
 expect 1 'does not have that address' "${serve[@]}" --listen 192.0.2.1:0 --allow-remote
 expect 1 'may open 32 files, too few' bash -c 'ulimit -n 32; exec "$@"' - "${serve[@]}" --listen 127.0.0.1:0
 expect 2 'has 1 to 107 bytes' "${serve[@]}" --listen "unix:$(printf 'x%.0s' {1..120})"
 expect 2 '--max-queue 3 is less than one batch' "${serve[@]}" --batch 4 --max-queue 3 --listen 127.0.0.1:0
 expect 2 '--top: lprnet reads plates' "${serve[@]}" --top 3 --listen 127.0.0.1:0
 touch plain
-expect 1 'that is no socket' "${serve[@]}" --listen unix:plain
+expect 1 'that file exists and is not a socket' "${serve[@]}" --listen unix:plain
 
 begin --max-body 1
 expect 1 'another process listens there' "${serve[@]}" --listen "${url#http://}"

@@ -39,7 +39,7 @@ for i in 1 2 3 4 6; do
   [ "$(sed 's/.*\t\([^\t]*\t[^\t]*\t[^\t]*\)$/\1/' <<<"$line")" = "$whole" ] || fail "line $i is not the whole picture" "$line" "$whole"
 done
 [ "$(grep -c $'\t!\t' out)" = 10 ] || fail 'not ten that cannot be read' "$(cat out)"
-for sentence in 'behind a path stand 4 numbers' 'the region has no size' 'lies outside the picture' 'are not in clockwise order' 'lies far outside' \
+for sentence in 'a path may be followed by 4 numbers' 'the region has no size' 'lies outside the picture' 'are not in clockwise order' 'lies far outside' \
   'numbers are finite' 'cannot open nowhere.jpg' 'not a JPEG, PNG or WebP'; do
   grep -qF "$sentence" out || fail "no \"$sentence\"" "$(cat out)"
 done
@@ -54,8 +54,8 @@ code=0
 sed -n 2p out | grep -q '^{"path":"image 1","error":"the image is not a JPEG' || fail 'no error in its place' "$(cat out)"
 sed -n 3p out | grep -q '^{"path":"image 2","plate":' || fail 'no answer in its place' "$(cat out)"
 expect 3 'standard input ends in the middle of image 1' "${serve[@]}" --stdin images --quiet < <(framed "$image"; length 500; echo half)
-expect 3 'image 0 says that it is' "${serve[@]}" --stdin images --quiet <"$weights"
-expect 3 'line 2 holds a zero byte' "${serve[@]}" --stdin paths --quiet < <(printf '%s\n%s\0%s\0' "$image" "$image" "$image")
+expect 3 'image 0 has a length of' "${serve[@]}" --stdin images --quiet <"$weights"
+expect 3 'line 2 contains a NUL byte' "${serve[@]}" --stdin paths --quiet < <(printf '%s\n%s\0%s\0' "$image" "$image" "$image")
 expect 3 'is longer than 65536 bytes' "${serve[@]}" --stdin paths --quiet < <(head -c 300000 /dev/zero | tr '\0' x)
 
 # Raw frames: grey ones, all the same.
@@ -63,7 +63,7 @@ head -c $((94 * 24 * 3 * 5)) /dev/zero | tr '\0' '\200' >frames
 expect 0 'frame 4' "${serve[@]}" --stdin frames --frame 94x24 --quiet <frames
 [ "$(cut -f 2- <<<"$said" | sort -u | wc -l)" = 1 ] || fail 'equal frames differ' "$said"
 expect 3 'in the middle of frame 1' "${serve[@]}" --stdin frames --frame 94x100 --quiet <frames
-for wrong in 'frames|has to know their size' 'paths --frame 9x9|is the size of the raw frames' 'frames --frame 9|--frame takes WIDTHxHEIGHT' \
+for wrong in 'frames|needs their size' 'paths --frame 9x9|is the size of the raw frames' 'frames --frame 9|--frame takes WIDTHxHEIGHT' \
   'frames --frame 0x5|--frame takes WIDTHxHEIGHT' 'paths --listen 127.0.0.1:0|give one of the two' 'lines|--stdin takes'; do
   # shellcheck disable=SC2086
   expect 2 "${wrong#*|}" "${serve[@]}" --stdin ${wrong%|*}

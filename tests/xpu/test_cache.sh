@@ -71,7 +71,7 @@ fi
 run
 expect "$cold" 0 'after clear'
 "$xtrain" cache clear >/dev/null
-"$xtrain" cache import "$work/kernels.tar.gz" >"$work/said" 2>&1 && grep -q 'trusts whoever wrote' "$work/said" ||
+"$xtrain" cache import "$work/kernels.tar.gz" >"$work/said" 2>&1 && grep -q 'trusts the author of' "$work/said" ||
   fail 'import says what it trusts'
 run
 expect 0 "$cold" 'imported'

@@ -58,7 +58,7 @@ expect 0 "$all" 'a planted kernel counts'
 refused() { # what, why
   warmup
   [ "$code" != 0 ] || fail "$1: the folder is used"
-  grep -q "kernels are not kept: the kernel cache $work/cache.* is not used: $2" "$work/said" || fail "$1: the reason"
+  grep -q "kernels are not cached: the kernel cache $work/cache.* is not used: $2" "$work/said" || fail "$1: the reason"
   hashes | cmp -s - "$work/hashes" || fail "$1: the driver wrote there"
 }
 chmod 777 "$folder"

@@ -12,7 +12,7 @@ count() { # network, options...
     XT_COUNT_FILE=$work/$steps "$xtrain" --model "$@" --lr 1e-4 --steps $steps --xpu --out "$work/$1-$steps" \
       --no-device-check >"$work/said" 2>&1 || fail "$steps steps of $*"
   done
-  grep -Eq 'asked of the device in each step: [0-9]+ primitives, [0-9.]+ waits' "$work/said" || fail 'a run says so too'
+  grep -Eq 'submitted to the device in each step: [0-9]+ primitives, [0-9.]+ waits' "$work/said" || fail 'a run says so too'
   join <(sort "$work/2") <(sort "$work/4") | awk '{ print $1, ($3 - $2) / 2 }' | sort -k 2,2nr >"$work/counts"
 }
 

@@ -7,19 +7,19 @@ needs_faults
 train() { train_under "$1" --no-device-check "${@:2}"; }
 lost() { # what is said of the fault
   [ "$code" = 4 ] || fail "$XT_FAULT: exit code $code"
-  grep -Eq "^xtrain: error: the device was lost: xpu:0: .*$1.*; the last checkpoint is of step [0-9]+; this goes on: .*xtrain --resume $work/run\$" \
+  grep -Eq "^xtrain: error: the device was lost: xpu:0: .*$1.*; the last checkpoint is of step [0-9]+; resume with: .*xtrain --resume $work/run\$" \
     "$work/said" || fail "$XT_FAULT: the sentence"
 }
 
 train 'launch 600' --json && lost 'the driver says: .*OUT_OF_RESOURCES'
 grep -q '"exit_code": *4,.*"exit_reason": *"the device was lost' "$work/said" || fail 'the end as JSON'
-train 'abort 600' --json --quiet && lost 'its driver gave up \(abort\); the last op it was given: .*: .*'
+train 'abort 600' --json --quiet && lost 'its driver gave up \(abort\); the last op submitted: .*: .*'
 is_json() { # the end of the reason
   grep -Eq "^\{\"run\":\"$work/run\",\"steps\":4,\"step\":[0-9],\"exit_code\":4,\"exit_reason\":\"the device was lost: xpu:0: .*$1; the last .*\"\}\$" \
     "$work/said" || fail "$XT_FAULT: the end as JSON"
 }
 is_json 'its driver gave up \(abort\)'
-train 'finish 110' && lost '(wait|mapping).*the driver says: .*OUT_OF_RESOURCES.*; the last op it was given: .*: .*'
+train 'finish 110' && lost '(wait|mapping).*the driver says: .*OUT_OF_RESOURCES.*; the last op submitted: .*: .*'
 
 # With --on-device-loss resume the run goes on, to the same losses.
 train none
@@ -29,7 +29,7 @@ for fault in 'launch 600' 'hang 110'; do
   rm -f "$work/once"
   XT_FAULT_ONCE=$work/once train "$fault" --on-device-loss resume --device-timeout 3
   [ "$code" = 0 ] || fail "$fault: it does not go on"
-  grep -Eq 'the device was lost: xpu:0: .*; the last checkpoint is of step [0-9]+; starting again from there \(1 of at most 5 in a row\)' \
+  grep -Eq 'the device was lost: xpu:0: .*; the last checkpoint is of step [0-9]+; restarting from there \(1 of at most 5 in a row\)' \
     "$work/said" || fail "$fault: it does not say that it starts again"
   losses "$work/run" | diff "$work/whole" - || fail "$fault: other losses than without"
 done
@@ -39,6 +39,6 @@ grep -q '^warning: xpu:0: .* has not answered for [0-9]* s, in .*; what it was g
 # One that fails each time, before there is a checkpoint, ends.
 XTRAIN_REEXEC=5,-1 train 'launch 60' --on-device-loss resume
 [ "$code" = 4 ] || fail "a device that never works: exit code $code"
-grep -q '^xtrain: error: the device was lost: .*; there is no checkpoint yet; it was lost 5 times in a row without coming further$' \
+grep -q '^xtrain: error: the device was lost: .*; there is no checkpoint yet; it was lost 5 times in a row without a new checkpoint$' \
   "$work/said" || fail 'it does not say why it gives up'
 echo 'a launch, a wait, an abort and a hang end in a sentence; a run goes on by itself, and not for ever'

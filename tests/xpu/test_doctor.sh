@@ -10,9 +10,9 @@ doctor() { # the fault; the kernel
 }
 doctor none
 [ "$code" = 0 ] || fail "a device that is well: exit code $code"
-grep -q '^passed  *known answers  *the ops of a small network are right, forward and backward' "$work/said" || fail 'the answers'
-grep -q '^skipped  *on Level Zero  *no GPU is there' "$work/said" || fail 'a back end that is not there'
-grep -Eq '^passed  *on OpenCL  *right; [0-9.]+ ms a pass' "$work/said" || fail 'the back end that is there'
+grep -q '^passed  *known answers  *the ops of a small network are correct, forward and backward' "$work/said" || fail 'the answers'
+grep -q '^skipped  *on Level Zero  *no GPU' "$work/said" || fail 'a back end that is not there'
+grep -Eq '^passed  *on OpenCL  *correct; [0-9.]+ ms a pass' "$work/said" || fail 'the back end that is there'
 grep -q '^fact  *back end  *OpenCL is the only one here' "$work/said" || fail 'that it is the only one'
 grep -q '^fact  *runtime  *SYCL.*(ZE) is not in this package' "$work/said" || fail "oneDNN's runtimes"
 
@@ -24,7 +24,7 @@ grep -q '^fact  *on OpenCL  *does not work: .*stem.norm: ' "$work/said" || fail 
 doctor 'abort 1'
 [ "$code" = 4 ] || fail "a driver that aborts: exit code $code"
 grep -q '^failed  *known answers  *.*crashed' "$work/said" || fail 'a driver that aborts'
-grep -q '^fact  *back end  *no back end computes right here' "$work/said" || fail 'no back end is left'
+grep -q '^fact  *back end  *no back end computes correctly here' "$work/said" || fail 'no back end is left'
 
 # Level Zero's driver ends the process that asks it: plan B is named, and works.
 if [ -e "$build/tests/xpu/ze_driver.so" ]; then

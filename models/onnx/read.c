@@ -163,7 +163,7 @@ static bool walk(struct xt_reader *reader)
 static struct xt_value *logits_of(struct xt_reader *reader)
 {
     struct xt_read_view *view = reader->output->view;
-    int homes[XT_READ_DIMS_MAX];
+    int homes[XT_READ_DIMS_MAX] = {0};
     int axes = 0;
     int last = -1;
     int channels = -1;
@@ -290,8 +290,8 @@ static enum xt_status take_meta(struct xt_reader *reader, struct xt_weight_file 
                 xt_weight_store_alloc(out, &value, strlen(entry->value) + 1, 1, "metadata", err);
         if (status)
             break;
-        strcpy(key, entry->key);
-        strcpy(value, entry->value);
+        memcpy(key, entry->key, strlen(entry->key) + 1);
+        memcpy(value, entry->value, strlen(entry->value) + 1);
         *meta = (struct xt_file_meta){key, value};
         out->meta_count++;
     }
@@ -301,7 +301,7 @@ static enum xt_status take_meta(struct xt_reader *reader, struct xt_weight_file 
 static enum xt_status take_weights(struct xt_reader *reader, struct xt_weight_file *out,
                                    struct xt_err *err)
 {
-    size_t count = reader->net->param_count;
+    size_t count = reader->net ? reader->net->param_count : 0;
     enum xt_status status = xt_weight_store_alloc(out, &out->tensors, count + 1,
                                                   sizeof *out->tensors, "the weights", err);
     for (size_t i = 0; i < count && !status; i++)

@@ -150,8 +150,9 @@ static bool add_value(struct xt_reader *reader, struct names *names, const char 
                                 NAME_MAX_BYTES);
     struct xt_read_value *value = &reader->values[reader->value_count++];
     value->name = name;
-    names->entries[names->count++] = (struct entry){name, value};
-    return true;
+    if (names->entries)
+        names->entries[names->count++] = (struct entry){name, value};
+    return names->entries;
 }
 
 /* Room for all values: of initializers, inputs, and what nodes give. */
@@ -172,6 +173,8 @@ static bool take_values(struct xt_reader *reader, struct names *names)
 
 static bool sort(struct xt_reader *reader, struct names *names)
 {
+    if (!names->count)
+        return true;
     qsort(names->entries, names->count, sizeof *names->entries, compare);
     for (size_t i = 1; i < names->count; i++)
         if (compare(&names->entries[i - 1], &names->entries[i]) == 0)

@@ -180,7 +180,7 @@ bool xt_read_conv(struct xt_reader *reader, struct xt_read_node *node)
 {
     struct xt_read_view *in = xt_read_data(reader, node, 0);
     struct xt_read_view *view = in ? xt_read_copy(reader, in) : NULL;
-    int homes[XT_READ_DIMS_MAX];
+    int homes[XT_READ_DIMS_MAX] = {0};
     struct xt_read_constant *bias = NULL;
     struct names names;
     struct xt_net_conv spec = {0};
@@ -236,7 +236,7 @@ bool xt_read_linear(struct xt_reader *reader, struct xt_read_node *node)
     struct xt_read_constant *weight = view ? weight_of(reader, node, 1, 2) : NULL;
     struct xt_read_constant *bias = NULL;
     struct names names;
-    int homes[XT_READ_DIMS_MAX];
+    int homes[XT_READ_DIMS_MAX] = {0};
     if (!weight || (xt_read_is(node, "Gemm") && !check_gemm(reader, node)))
         return false;
     bool out_first = xt_read_is(node, "Gemm") && xt_read_int(node, "transB", 0);
@@ -271,7 +271,7 @@ bool xt_read_batch_norm(struct xt_reader *reader, struct xt_read_node *node)
     struct xt_read_view *view = in ? xt_read_copy(reader, in) : NULL;
     struct xt_read_constant *params[4];
     struct names names;
-    int homes[XT_READ_DIMS_MAX];
+    int homes[XT_READ_DIMS_MAX] = {0};
     if (!view)
         return false;
     if (view->ndims < 2)
@@ -308,7 +308,7 @@ bool xt_read_layer_norm(struct xt_reader *reader, struct xt_read_node *node)
     struct xt_read_constant *weight = view ? weight_of(reader, node, 1, 1) : NULL;
     struct xt_read_constant *bias = weight ? weight_of(reader, node, 2, 1) : NULL;
     struct names names;
-    int homes[XT_READ_DIMS_MAX];
+    int homes[XT_READ_DIMS_MAX] = {0};
     if (!bias || !name_layer(reader, node, weight, bias, &names))
         return false;
     int last = view->ndims - 1;
@@ -339,7 +339,7 @@ struct xt_read_view *xt_read_parameter(struct xt_reader *reader, const struct xt
                                        struct xt_read_value *value)
 {
     struct xt_read_constant *constant = xt_read_constant_of(reader, value);
-    int homes[XT_READ_DIMS_MAX];
+    int homes[XT_READ_DIMS_MAX] = {0};
     int sides[XT_AXES] = {1, 1, 1};
     int home = XT_AXES;
     if (!constant || !constant->tensor || constant->transposed || !constant->is_float ||

@@ -200,7 +200,7 @@ static bool check_broadcast(struct xt_reader *reader, const struct xt_read_node 
 bool xt_read_binary(struct xt_reader *reader, struct xt_read_node *node)
 {
     double number = 0;
-    int homes[XT_READ_DIMS_MAX];
+    int homes[XT_READ_DIMS_MAX] = {0};
     for (int i = 0; i < 2; i++)
         if (is_number(reader, xt_read_input(node, 1 - i), &number))
             return with_number(reader, node, i, number);
@@ -257,7 +257,7 @@ bool xt_read_pool(struct xt_reader *reader, struct xt_read_node *node)
     struct xt_net_pool spec = {.kernel = {1, 1}, .stride = {1, 1}};
     int dilation[2] = {1, 1};
     int sides[2] = {1, 1};
-    int homes[XT_READ_DIMS_MAX];
+    int homes[XT_READ_DIMS_MAX] = {0};
     if (!view)
         return false;
     if (view->ndims < 3 || !xt_read_image_homes(view, homes))
@@ -303,7 +303,7 @@ bool xt_read_reduce(struct xt_reader *reader, struct xt_read_node *node)
     struct xt_read_view *view = in ? xt_read_copy(reader, in) : NULL;
     struct xt_net_pool spec = {.kernel = {1, 1}, .stride = {1, 1}};
     int64_t axes[XT_READ_DIMS_MAX];
-    int homes[XT_READ_DIMS_MAX];
+    int homes[XT_READ_DIMS_MAX] = {0};
     bool goes[XT_READ_DIMS_MAX] = {false};
     if (!view)
         return false;
@@ -413,8 +413,8 @@ bool xt_read_matmul(struct xt_reader *reader, struct xt_read_node *node)
     struct xt_read_view *a = xt_read_data(reader, node, 0);
     struct xt_read_view *b = a ? xt_read_data(reader, node, 1) : NULL;
     struct xt_net_matmul spec = {0};
-    int homes[XT_READ_DIMS_MAX];
-    int second_homes[XT_READ_DIMS_MAX];
+    int homes[XT_READ_DIMS_MAX] = {0};
+    int second_homes[XT_READ_DIMS_MAX] = {0};
     a = b ? xt_read_copy(reader, a) : NULL;
     b = a ? xt_read_copy(reader, b) : NULL;
     if (!b)
@@ -443,7 +443,7 @@ bool xt_read_softmax(struct xt_reader *reader, struct xt_read_node *node)
 {
     struct xt_read_view *in = xt_read_data(reader, node, 0);
     struct xt_read_view *view = in ? xt_read_copy(reader, in) : NULL;
-    int homes[XT_READ_DIMS_MAX];
+    int homes[XT_READ_DIMS_MAX] = {0};
     if (!view)
         return false;
     int axis = xt_read_axis_of(reader, node, xt_read_int(node, "axis", reader->opset < 13 ? 1 : -1),

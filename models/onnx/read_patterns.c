@@ -103,7 +103,7 @@ static struct product product_of(struct xt_reader *reader, struct xt_read_node *
     enum { DEPTH = 3 };
     struct product out = {.number = 1};
     double number = 0;
-    if (node->input_count != 2)
+    if (!node || node->input_count != 2)
         return (struct product){.large = true};
     collect(reader, node->inputs[0], DEPTH, &out);
     if (xt_read_is(node, "Mul"))
@@ -187,6 +187,14 @@ static bool is_tanh_argument(struct xt_reader *reader, struct xt_read_value *val
            inner.factors[2] == x && is_near(inner.number, 0.044715);
 }
 
+/* x times a hard sigmoid of x with PyTorch's slope. */
+static bool is_hard_swish(struct xt_read_node *hard, double number, const struct xt_read_value *x)
+{
+    return number == 1 && hard && origin(hard->inputs[0]) == x &&
+           is_near(xt_read_float(hard, "alpha", 0.2), 1.0 / 6) &&
+           xt_read_float(hard, "beta", 0.5) == 0.5;
+}
+
 /* What x is multiplied by, and by which number: the activation that this is. */
 static bool gate_of(struct xt_reader *reader, struct xt_read_value *x, struct xt_read_value *gate,
                     double number, struct xt_activation *out)
@@ -199,11 +207,8 @@ static bool gate_of(struct xt_reader *reader, struct xt_read_value *x, struct xt
     struct xt_read_value *inner = one_and(reader, gate, "Tanh");
     if (number == 1 && sigmoid && origin(sigmoid->inputs[0]) == x)
         *out = (struct xt_activation){.kind = XT_ACT_SILU};
-    else if (number == 1 && hard && origin(hard->inputs[0]) == x &&
-             is_near(xt_read_float(hard, "alpha", 0.2), 1.0 / 6) &&
-             xt_read_float(hard, "beta", 0.5) == 0.5)
-        *out = (struct xt_activation){.kind = XT_ACT_HARD_SWISH};
-    else if (is_near(number, 1.0 / 6) && relu6_of_3(reader, gate) == x)
+    else if (is_hard_swish(hard, number, x) ||
+             (is_near(number, 1.0 / 6) && relu6_of_3(reader, gate) == x))
         *out = (struct xt_activation){.kind = XT_ACT_HARD_SWISH};
     else if (number == 1 && softplus && origin(softplus->inputs[0]) == x)
         *out = (struct xt_activation){.kind = XT_ACT_MISH};

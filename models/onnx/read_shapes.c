@@ -437,7 +437,7 @@ bool xt_read_concat(struct xt_reader *reader, struct xt_read_node *node)
     int count = node->input_count;
     struct xt_read_view **views = xt_reader_take(reader, (size_t)count + 1, sizeof *views);
     struct xt_value **values = xt_reader_take(reader, (size_t)count + 1, sizeof *values);
-    int homes[XT_READ_DIMS_MAX];
+    int homes[XT_READ_DIMS_MAX] = {0};
     if (!views || !values || !count)
         return xt_reader_refuse(reader, node, "puts nothing together");
     for (int i = 0; i < count; i++) {

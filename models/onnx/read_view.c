@@ -261,7 +261,7 @@ static int wanted_order(const struct xt_read_view *view, const int homes[], int 
 static struct order order_of(const struct xt_read_view *view, const int wanted[], int count)
 {
     struct order order = {0};
-    int block[XT_READ_FACTORS_MAX];
+    int block[XT_READ_FACTORS_MAX] = {0};
     for (int i = 0; i < count; i++) {
         bool joins = i > 0 && wanted[i] == wanted[i - 1] + 1;
         block[wanted[i]] = joins ? order.count - 1 : order.count;
@@ -336,7 +336,7 @@ static bool order_is_whole(const struct xt_read_view *view, int wanted)
 struct xt_value *xt_read_lay_out(struct xt_reader *reader, const struct xt_read_node *node,
                                  struct xt_read_view *view, const int homes[])
 {
-    int wanted[XT_READ_FACTORS_MAX];
+    int wanted[XT_READ_FACTORS_MAX] = {0};
     int64_t sides[XT_AXES];
     merge_factors(view);
     int count = wanted_order(view, homes, wanted, sides);
@@ -508,7 +508,7 @@ struct xt_read_view *xt_read_reshape(struct xt_reader *reader, const struct xt_r
     if (!out || regroup(out, ndims, dims))
         return out;
     /* All in one row first, which can be cut anywhere. */
-    int homes[XT_READ_DIMS_MAX];
+    int homes[XT_READ_DIMS_MAX] = {0};
     for (int i = 0; i < XT_READ_DIMS_MAX; i++)
         homes[i] = XT_AXIS_C;
     *out = *view;
@@ -555,7 +555,7 @@ struct xt_read_view *xt_read_take(struct xt_reader *reader, const struct xt_read
                                   int64_t count)
 {
     struct xt_net_slice slice = {0};
-    int homes[XT_READ_DIMS_MAX];
+    int homes[XT_READ_DIMS_MAX] = {0};
     int64_t dim = xt_read_dim(view, axis);
     if (start < 0 || step < 1 || count < 1 || start >= dim ||
         (count - 1) > (dim - 1 - start) / step) {

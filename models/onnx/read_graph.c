@@ -137,6 +137,8 @@ struct names {
 static struct xt_read_value *find(const struct names *names, const char *name)
 {
     const struct entry wanted = {name, NULL};
+    if (!names->entries)
+        return NULL;
     const struct entry *found =
         bsearch(&wanted, names->entries, names->count, sizeof *names->entries, compare);
     return found ? found->value : NULL;

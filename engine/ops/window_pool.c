@@ -293,10 +293,10 @@ struct xt_tensor *xt_graph_window_pool(struct xt_graph *graph, struct xt_tensor 
                                spec->name, spec->kernel_h, spec->kernel_w, spec->pad_top,
                                spec->pad_left, spec->pad_bottom, spec->pad_right);
     struct xt_window window = window_of(spec, in);
-    bool has_loops =
-        !graph->options.training && in->above_0 &&
-        (!spec->average || (spec->f32 && !spec->pad_top && !spec->pad_left && !spec->pad_bottom &&
-                            !spec->pad_right && !spec->ceil_mode));
+    bool is_3x3 = spec->kernel_h == 3 && spec->kernel_w == 3;
+    bool is_unpadded = !spec->pad_top && !spec->pad_left && !spec->pad_bottom && !spec->pad_right;
+    bool has_loops = !graph->options.training && in->above_0 &&
+                     (spec->average ? spec->f32 && is_unpadded && !spec->ceil_mode : is_3x3);
     if (has_loops)
         return xt_graph_pool(graph, in, &window, spec->average, spec->name);
     struct xt_window_pool_op *pool = xt_graph_add_op(graph, &xt_kind_window_pool, spec->name);

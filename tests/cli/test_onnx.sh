@@ -30,5 +30,15 @@ expect 0 'top1' "$xtrain" eval --init run/last.safetensors "${data[@]:0:2}" --th
 expect 0 'out: logits, float32 [batch, 10]' "$xtrain" export run/last.safetensors out.onnx
 
 # Other classes than the file's get a new last layer.
-expect 0 'its last layer fc is of 10 classes' "$xtrain" --model away.onnx --classes 12 "${data[@]:0:2}" --threads 1 \
+expect 0 'its last layer fc has 10 classes' "$xtrain" --model away.onnx --classes 12 "${data[@]:0:2}" --threads 1 \
   --batch 8 --steps 1
+
+# Every way to train that a network by name has; a run that is killed writes bit for bit what an undisturbed one does.
+cp "$zoo/plates.onnx" plates.onnx
+run=(--model plates.onnx --data 'synth:plates?count=32&seed=3' --val 'synth:plates?count=8&seed=4' --batch 8 --threads 1
+  --steps 12 --save-every 3 --accumulate 2 --ema 0.9 --quiet)
+"$xtrain" "${run[@]}" --out whole >said 2>&1 || fail 'the undisturbed run failed' "$(cat said)"
+"$xtrain" "${run[@]}" --recompute --out recomputed >said 2>&1 || fail '--recompute failed' "$(cat said)"
+same_run whole recomputed 'with --recompute'
+kill_until_done killed "${run[@]}"
+same_run whole killed "killed $kills times"

@@ -93,11 +93,32 @@ static void an_average_counts_its_padding_as_in_pytorch(void **state)
     close_pool(&b);
 }
 
+/* The loops of inference know 3x3 windows alone. */
+static void only_a_3x3_max_behind_a_relu_goes_by_the_loops(void **state)
+{
+    (void)state;
+    for (int size = 2; size <= 4; size++) {
+        struct bench b = {0};
+        if (xt_device_open(&b.device, "cpu", 1, &b.err))
+            fail_msg("%s", b.err.text);
+        struct xt_graph_options options = {.device = &b.device, .params = &b.params, .batch = 1};
+        const struct xt_pool_spec spec = {.name = "pool", .kernel_h = size, .kernel_w = size};
+        assert_int_equal(xt_graph_create(&b.graph, &options, &b.err), XT_OK);
+        struct xt_tensor *in = xt_graph_input(b.graph, 5, 4, &none);
+        in->above_0 = true;
+        assert_non_null(xt_graph_window_pool(b.graph, in, &spec));
+        assert_ptr_equal(b.graph->ops[b.graph->op_count - 1]->kind,
+                         size == 3 ? &xt_kind_pool : &xt_kind_window_pool);
+        close_pool(&b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(there_are_as_many_windows_as_in_pytorch),
         cmocka_unit_test(an_average_counts_its_padding_as_in_pytorch),
+        cmocka_unit_test(only_a_3x3_max_behind_a_relu_goes_by_the_loops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* A run's list of images that could not be used: <run>/bad_images.txt, a line each, path, tab,
  * reason.
  *
- * An image is listed once, over however many starts. The file is there once the first bad image
- * was met. One thread uses it at a time; clear may be called after a failure.
+ * An image is listed once, over all starts. The file is created with the first bad image. One
+ * thread uses it at a time; clear may be called after a failure.
  */
 #ifndef XT_RUNS_BAD_IMAGES_H
 #define XT_RUNS_BAD_IMAGES_H
@@ -14,11 +14,11 @@
 
 struct xt_bad_images {
     char *path;
-    struct xt_str lines; /* begins and ends with a line's end where it is not empty */
-    size_t written;      /* of their length, in the file */
+    struct xt_str lines; /* begins and ends with a newline unless empty */
+    size_t written;      /* bytes of them already in the file */
 };
 
-/* Goes on with the file where it is there. */
+/* Reads the file where it exists. */
 enum xt_status xt_bad_images_open(struct xt_bad_images *bad, const char *path, struct xt_err *err);
 void xt_bad_images_clear(struct xt_bad_images *bad);
 
@@ -27,10 +27,10 @@ struct xt_bad_image {
     const char *reason;
 };
 
-/* Adds one, where it is not in the list yet. */
+/* Adds one that is not in the list yet. */
 enum xt_status xt_bad_images_add(struct xt_bad_images *bad, const struct xt_bad_image *image,
                                  struct xt_err *err);
-/* Writes the file where some were added since, and says how many images are bad. */
+/* Writes the file if images were added, and logs how many are bad. */
 enum xt_status xt_bad_images_write(struct xt_bad_images *bad, size_t count, struct xt_err *err);
 
 #endif

@@ -32,7 +32,7 @@ static void name_of(int64_t step, char out[NAME_ROOM])
     snprintf(out, NAME_ROOM, "%s%08" PRId64 ".safetensors", name_start, step);
 }
 
-/* The step in a checkpoint's file name, -1 where it is none that name_of gives. */
+/* The step in a checkpoint's file name, -1 where name_of gives no such name. */
 static int64_t step_of(const char *name)
 {
     char own[NAME_ROOM];
@@ -101,8 +101,8 @@ static enum xt_status remove_old(const char *folder, int keep, struct xt_err *er
 
 /* ---- writing ---- */
 
-/* All tensors of a checkpoint: the weights, and each of the trainer's arrays under a prefix of its
- * own. */
+/* All tensors of a checkpoint: the weights, and each of the trainer's arrays under its own prefix.
+ */
 struct contents {
     struct xt_params_tensors groups[1 + XT_CHECKPOINT_ARRAYS];
     int group_count;
@@ -181,8 +181,8 @@ static uint64_t hash_text(uint64_t hash, const char *text)
     return hash_bytes(hash, text, strlen(text) + 1);
 }
 
-/* A hash of all tensors and of the metadata but the hash itself, so that a flipped bit is seen when
- * the file is read again. */
+/* A hash of all tensors and of the metadata but the hash itself, so that a flipped bit is detected
+ * on reading. */
 static uint64_t hash_all(const struct xt_file_tensor *tensors, size_t count,
                          const struct xt_file_meta *meta, size_t meta_count)
 {
@@ -203,7 +203,7 @@ static uint64_t hash_all(const struct xt_file_tensor *tensors, size_t count,
 
 enum { TEXTS = 48 + XT_RUN_OPTIONS_MAX };
 
-/* Key and value pairs of the metadata; `values` holds those that are not someone else's. */
+/* Key and value pairs of the metadata; `values` owns those that are not borrowed. */
 struct texts {
     struct xt_file_meta meta[TEXTS];
     char values[TEXTS][128];
@@ -223,7 +223,7 @@ __attribute__((format(printf, 3, 4))) static void add_text(struct texts *texts, 
     texts->count++;
 }
 
-/* What a bit for bit continuation depends on. */
+/* What bit-exact continuation depends on. */
 static void describe_machine(struct texts *texts, const struct xt_network *network)
 {
     struct xt_machine machine;
@@ -234,7 +234,7 @@ static void describe_machine(struct texts *texts, const struct xt_network *netwo
 
 static const struct xt_number_field step_field = {"step", offsetof(struct xt_checkpoint, step),
                                                   XT_NUMBER_COUNT, 0, true};
-/* What is not needed came with later versions. */
+/* Fields that are not needed were added by later versions. */
 static const struct xt_number_field fields[] = {
     {"steps", offsetof(struct xt_checkpoint, steps), XT_NUMBER_LENGTH, 0, true},
     {"samples", offsetof(struct xt_checkpoint, samples), XT_NUMBER_COUNT, 1, true},
@@ -351,7 +351,7 @@ static enum xt_status check_format(const struct xt_weight_file *file, const char
     return status;
 }
 
-/* Earlier versions kept the first of equal evaluations, and what they wrote still does. */
+/* Earlier versions preferred the first of equal evaluations; their checkpoints still do. */
 static enum xt_status read_numbers(struct xt_checkpoint *c, const struct xt_weight_file *file,
                                    const char *path, struct xt_err *err)
 {
@@ -382,7 +382,7 @@ static enum xt_status check_class_names(const struct xt_weight_file *file, const
     return status;
 }
 
-/* What the weights mean must be what it was: the options that a run keeps, symbols and classes. */
+/* The weights' meaning must be unchanged: the options fixed for a run, symbols and classes. */
 static enum xt_status check_meaning(const struct xt_weight_file *file, const char *path,
                                     const struct xt_run_options *options,
                                     const struct xt_network *network, struct xt_err *err)
@@ -437,7 +437,7 @@ static bool is_parameter(const struct xt_params *params, const char *name)
     return false;
 }
 
-/* By their names: a layer may be called as an array is. */
+/* By exact names, since a layer may be named as an array is. */
 static enum xt_status load_weights(const struct xt_checkpoint_file *from,
                                    struct xt_network *network, struct xt_err *err)
 {
@@ -469,7 +469,7 @@ static void note_machine(const char *path, const struct xt_weight_file *file,
     }
 }
 
-/* Reads the file and checks that it is what was written. */
+/* Reads the file and verifies its hash. */
 static enum xt_status read_whole(struct xt_weight_file *file, const char *path, struct xt_err *err)
 {
     enum xt_status status = xt_weight_file_read(file, path, XT_MODEL_BYTES_MAX, err);
@@ -507,7 +507,7 @@ static bool is_whole(const char *path)
     return true;
 }
 
-/* Adds to the error the newest whole checkpoint before the one at `path`, where there is one. */
+/* Adds to the error the newest intact checkpoint before the one at `path`, if any. */
 static void offer_before(const char *path, struct xt_err *err)
 {
     const char *name = xt_file_name(path);
@@ -584,7 +584,7 @@ int xt_checkpoint_threads(const struct xt_checkpoint_file *from)
     return count > 0 && count <= xt_thread_available(NULL) ? (int)count : 0;
 }
 
-/* Of a file that is whole. */
+/* Of an intact file. */
 static enum xt_status read_state(struct xt_checkpoint_file *out, struct xt_err *err)
 {
     name_optimizer(&out->file);
@@ -621,7 +621,7 @@ static enum xt_status rename_aside(const char *path, struct xt_err *err)
         status =
             xt_err_set(err, XT_ERR_RUN, "cannot rename %s to %s: %s", path, aside, strerror(errno));
     else
-        xt_log_note("%s lies after the step that the run goes on from; it is %s now", path, aside);
+        xt_log_note("%s lies after the step that the run resumes from; it is %s now", path, aside);
     free(aside);
     return status;
 }

@@ -1,6 +1,6 @@
 /* A run's whole state in one file, state-STEP.safetensors: weights, statistics, the trainer's
  * arrays, and in the metadata the step, the best result so far, the trainer's numbers, the options
- * that shape the run, and where it was made. One file, so that weights and state can never be of
+ * that shape the run, and the machine. One file, so that weights and state can never be of
  * different steps. Random numbers, order and augmentation are functions of seed and step: the step
  * is their state.
  */
@@ -42,7 +42,7 @@ struct xt_checkpoint_array {
     struct xt_params_view view;
 };
 
-/* What the trainer adds (train/trainer/state.h). */
+/* The trainer's part (train/trainer/state.h). */
 struct xt_checkpoint_extra {
     struct xt_checkpoint_array arrays[XT_CHECKPOINT_ARRAYS];
     int array_count;
@@ -51,7 +51,7 @@ struct xt_checkpoint_extra {
     const void *numbers;
 };
 
-/* One that was read and is what was written. Zeroed: none. */
+/* A checkpoint that was read and verified. Zeroed: no file. */
 struct xt_checkpoint_file {
     char *path;
     struct xt_weight_file file;
@@ -64,30 +64,30 @@ enum xt_status xt_checkpoint_save(const struct xt_checkpoint *checkpoint,
                                   const struct xt_run_lister *lister, struct xt_network *network,
                                   const char *folder, int keep, struct xt_err *err);
 
-/* The file of that step, whether it is there or not, into *out (release with free). */
+/* The path for that step, whether it exists or not, into *out (release with free). */
 enum xt_status xt_checkpoint_path(const char *folder, int64_t step, char **out, struct xt_err *err);
 
-/* Reads the file, once for all that is asked of it. A damaged one is XT_ERR_DATA, and the sentence
+/* Reads the file once, for all functions below. A damaged one is XT_ERR_DATA, and the message
  * offers the checkpoint before it. Close it also after a failure. */
 enum xt_status xt_checkpoint_open(struct xt_checkpoint_file *out, const char *path,
                                   struct xt_err *err);
-/* The newest checkpoint in the folder that can be read whole; out->path NULL where there is none.
- * Damaged ones are named on the way. */
+/* The newest intact checkpoint in the folder; out->path NULL where there is none. Damaged ones are
+ * logged. */
 enum xt_status xt_checkpoint_open_newest(struct xt_checkpoint_file *out, const char *folder,
                                          struct xt_err *err);
 void xt_checkpoint_close(struct xt_checkpoint_file *file);
 
-/* The batch that the run was begun with. */
+/* The batch that the run started with. */
 enum xt_status xt_checkpoint_batch(const struct xt_checkpoint_file *from, int *batch,
                                    struct xt_err *err);
 
-/* The threads that the run computed with; 0 where that is not known or more than there are here. */
+/* The threads that the run computed with; 0 where unknown, or more than available here. */
 int xt_checkpoint_threads(const struct xt_checkpoint_file *from);
 
-/* Puts the weights and `count` arrays in their places. XT_ERR_USAGE where the options are those of
- * another run. Where CPU, library or thread count have changed, it says which, since the losses
- * will then differ in their last bits; where an option has that changes the losses, it says that
- * the run goes on with the new one. */
+/* Loads the weights and `count` arrays. XT_ERR_USAGE where the options are those of another run.
+ * Where CPU, library or thread count have changed, a note says which, since the losses will then
+ * differ in their last bits; a changed option that affects the losses is noted, and the new value
+ * applies. */
 enum xt_status xt_checkpoint_load(const struct xt_checkpoint_file *from,
                                   const struct xt_run_lister *lister, struct xt_network *network,
                                   const struct xt_checkpoint_array *arrays, int count,
@@ -96,15 +96,15 @@ enum xt_status xt_checkpoint_load_array(const struct xt_checkpoint_file *from,
                                         struct xt_network *network,
                                         const struct xt_checkpoint_array *array,
                                         struct xt_err *err);
-/* The trainer's numbers; what the file does not hold stays as it is. */
+/* The trainer's numbers; those that the file lacks are unchanged. */
 enum xt_status xt_checkpoint_numbers(const struct xt_checkpoint_file *from,
                                      const struct xt_number_field *list, size_t count, void *into,
                                      struct xt_err *err);
 
-/* The step of the folder's newest checkpoint, whole or not, into *step; -1: there is none. */
+/* The step of the folder's newest checkpoint, intact or not, into *step; -1: there is none. */
 enum xt_status xt_checkpoint_newest_step(const char *folder, int64_t *step, struct xt_err *err);
-/* Renames the checkpoints of steps after `step` to NAME.aside, each with a note: a run that goes on
- * from before them makes its own. */
+/* Renames the checkpoints of steps after `step` to NAME.aside, each with a note: a run resumed from
+ * before them writes its own. */
 enum xt_status xt_checkpoint_set_aside(const char *folder, int64_t step, struct xt_err *err);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What a double holds exactly. */
+/* The largest count that a double holds exactly. */
 static const int64_t count_most = INT64_C(1) << 53;
 
 bool xt_number_print(const struct xt_number_field *field, const void *of, char out[XT_NUMBER_TEXT])

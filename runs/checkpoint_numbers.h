@@ -1,5 +1,5 @@
-/* Numbers of a checkpoint as texts of its metadata. A table says of each field of a struct its key,
- * where it is, what it may be, and whether every version has written it.
+/* Numbers of a checkpoint as texts of its metadata. A table gives for each field of a struct its
+ * key, offset, valid range, and whether every version writes it.
  */
 #ifndef XT_RUNS_CHECKPOINT_NUMBERS_H
 #define XT_RUNS_CHECKPOINT_NUMBERS_H
@@ -24,8 +24,7 @@ struct xt_number_field {
     size_t at; /* offsetof */
     enum xt_number_kind kind;
     int least;
-    bool needed; /* else what is not in the file stays as it is, and a real that is not finite is
-                    not written */
+    bool needed; /* else a missing field is unchanged, and a non-finite real is not written */
 };
 
 enum { XT_NUMBER_TEXT = 40 };

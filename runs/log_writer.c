@@ -19,7 +19,7 @@ static const size_t file_limit = (size_t)1 << 32;
 
 enum verdict { KEEP, LATER, BROKEN };
 
-/* Whether it was written after what is gone on from. */
+/* Whether it was written after the checkpoint that is resumed from. */
 static bool is_later(const cJSON *record, struct xt_log_keep keep)
 {
     const cJSON *rolled_back = cJSON_GetObjectItemCaseSensitive(record, "rolled_back_to");
@@ -62,13 +62,13 @@ enum xt_status xt_log_writer_open_mended(int *fd, const char *path,
     return status ? status : xt_file_open_own(path, O_WRONLY | O_APPEND, fd, err);
 }
 
-/* What lines stay, and how many were broken. */
+/* Which lines are retained, and how many were broken. */
 struct lines {
     struct xt_log_keep keep;
     size_t broken;
 };
 
-/* What stands behind the last end of a line is half of one. */
+/* Anything after the last newline is an incomplete line. */
 static size_t keep_lines(void *context, uint8_t *text, size_t size)
 {
     struct lines *lines = context;
@@ -110,7 +110,7 @@ void xt_log_writer_close(struct xt_log_writer *writer)
     *writer = (struct xt_log_writer){.fd = -1};
 }
 
-/* Appends to the line; one that does not fit is remembered by its length. */
+/* Appends to the line; one that does not fit is detected by its length. */
 static void append(struct xt_log_writer *writer, const char *text)
 {
     size_t length = strlen(text);

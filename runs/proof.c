@@ -101,14 +101,14 @@ static enum xt_status begin(struct xt_proof *proof, struct xt_json *json, struct
     return status;
 }
 
-/* A key's text anew. */
+/* Replaces a key's text. */
 static void renew(struct xt_json *json, cJSON *at, const char *key, const char *text)
 {
     cJSON_DeleteItemFromObjectCaseSensitive(at, key);
     xt_json_text(json, at, key, text);
 }
 
-/* Whether the last start that is recorded was of as many ranks, each made with the same. */
+/* Whether the last recorded start had as many ranks, on the same hardware and software. */
 static bool is_alike(const cJSON *last, const cJSON *with, const struct xt_proof_start *start)
 {
     return last && xt_json_get(last, "ranks", 1) == start->ranks &&

@@ -1,9 +1,9 @@
-/* What a run was made with, for whoever asks later: <run>/proof.json. Of each start what it ran on
- * (program, oneDNN, device, driver, kernels, libraries) and whether the device was seen to compute
- * right, and when; of each file of weights its SHA-256. Starts that are alike are one, counted.
+/* A run's provenance: <run>/proof.json. For each start its hardware and software (program, oneDNN,
+ * device, driver, kernels, libraries) and whether and when the device passed its check; for each
+ * weight file its SHA-256. Equal starts are one entry with a count.
  *
- * Checkpoints carry a hash of their own (checkpoint.h). A record that is damaged is put aside, and
- * a new one begun. The caller owns it; one thread at a time.
+ * Checkpoints carry a hash of their own (checkpoint.h). A damaged record is renamed, and a new one
+ * started. The caller owns it; one thread at a time.
  */
 #ifndef XT_RUNS_PROOF_H
 #define XT_RUNS_PROOF_H
@@ -21,31 +21,31 @@
 
 struct xt_proof {
     const struct xt_run_folder *folder;
-    cJSON *all; /* NULL: none is kept */
+    cJSON *all; /* NULL: not recorded */
 };
 
-/* What a start is described by. */
+/* The description of a start. */
 struct xt_proof_start {
     const struct xt_machine *machine;
     bool needs_check; /* its device may compute wrongly */
-    int64_t checked;  /* when the device was seen to compute right, seconds since 1970; 0: not */
+    int64_t checked;  /* when the device passed its check, seconds since 1970; 0: not checked */
     int64_t step;
     int ranks; /* processes that train as one */
 };
 
-/* Goes on with what an earlier start left, and records this one. Close it also after a failure. */
+/* Reads an earlier start's record, and adds this start. Close it also after a failure. */
 enum xt_status xt_proof_open(struct xt_proof *proof, const struct xt_run_folder *folder,
                              const struct xt_proof_start *start, struct xt_err *err);
 void xt_proof_close(struct xt_proof *proof);
 
-/* Before a file of the folder is written: it is as recorded no longer. */
+/* Call before a file of the folder is written: removes its entry. */
 enum xt_status xt_proof_before(struct xt_proof *proof, const char *name, struct xt_err *err);
-/* After it was: its hash is taken from the disk. */
+/* Call after writing: records its hash, read from the disk. */
 enum xt_status xt_proof_after(struct xt_proof *proof, const char *name, int64_t step,
                               struct xt_err *err);
 
-/* What computes, as a start is recorded: an object of texts; NULL where memory
- * is short. The caller deletes it. */
+/* The machine as recorded for a start: an object of texts; NULL when out of memory. The caller
+ * deletes it. */
 cJSON *xt_proof_describe(const struct xt_machine *machine);
 
 /* Reads a run's record into *out (cJSON_Delete). XT_ERR_DATA where there is none, or it is damaged.

@@ -13,15 +13,15 @@ static bool is_auto(const struct xt_record_settings *record)
     return strcmp(record->resume, "auto") == 0;
 }
 
-/* The folder in which --resume looks for the newest checkpoint; NULL: it names a file, or there is
- * no such folder yet. What is wrong with a folder is for whoever opens the run's to say. */
+/* The folder that --resume searches for the newest checkpoint; NULL: it names a file, or the folder
+ * does not exist yet. Errors of the folder are reported on opening it. */
 static const char *folder_to_search(const struct xt_record_settings *record)
 {
     const char *folder = is_auto(record) ? record->out : record->resume;
     return xt_file_is_folder(folder) ? folder : NULL;
 }
 
-/* Before the network is built, of which nothing would fit. */
+/* Checked before another network is built in vain. */
 static enum xt_status check_network(const struct xt_checkpoint_file *from, const char *asked,
                                     struct xt_err *err)
 {
@@ -84,7 +84,8 @@ enum xt_status xt_resume_open_folder(struct xt_run_folder *folder,
     return status;
 }
 
-/* From the reading of the checkpoint to the lock of its folder another process may have trained. */
+/* Another process may have trained between the reading of the checkpoint and the lock of its
+ * folder. */
 static enum xt_status check_newest(const struct xt_resume *resume,
                                    const struct xt_resume_into *into, struct xt_err *err)
 {

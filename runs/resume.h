@@ -1,9 +1,9 @@
-/* Going on with a run: which folder, which checkpoint, and whether it is the same run.
+/* Resuming a run: which folder, which checkpoint, and whether it is the same run.
  *
- * --resume auto takes the newest whole checkpoint of --out, or starts fresh where there is none;
- * --resume PATH takes that file, or the newest of that folder. Options that a run keeps, alphabet
- * and classes must be the same; what else has changed is said. The checkpoint is read once, before
- * the network is built, since batch and batch norms may follow from it. Not thread-safe.
+ * --resume auto takes the newest intact checkpoint of --out, or starts fresh where there is none;
+ * --resume PATH takes that file, or the newest of that folder. Fixed options, alphabet and classes
+ * must be the same; other changes are logged. The checkpoint is read once, before the network is
+ * built, since batch and batch norms may follow from it. Not thread-safe.
  */
 #ifndef XT_RUNS_RESUME_H
 #define XT_RUNS_RESUME_H
@@ -18,10 +18,10 @@
 
 struct xt_resume {
     struct xt_checkpoint_file from; /* path NULL: the run starts fresh */
-    int64_t newest;                 /* step of the newest checkpoint that there was; -1: none */
+    int64_t newest; /* step of the newest checkpoint on reading; -1: no checkpoint */
 };
 
-/* What a run that goes on must fit, and what takes its state. */
+/* What a resumed run must match, and where its state is loaded. */
 struct xt_resume_into {
     const struct xt_record_settings *record;
     const struct xt_run_lister *lister;
@@ -33,7 +33,7 @@ struct xt_resume_into {
     int array_count;
 };
 
-/* Reads the checkpoint that --resume names; nothing without --resume. Clear it also after a
+/* Reads the checkpoint that --resume names; does nothing without --resume. Clear it also after a
  * failure.
  */
 enum xt_status xt_resume_read(struct xt_resume *resume, const struct xt_record_settings *record,
@@ -45,8 +45,8 @@ enum xt_status xt_resume_open_folder(struct xt_run_folder *folder,
                                      const struct xt_record_settings *record, const char *model,
                                      struct xt_err *err);
 
-/* Puts the checkpoint's weights and arrays in their places and sets aside what lies after it; its
- * numbers, in resume->from.state, are the caller's to take. Does nothing without --resume. */
+/* Loads the checkpoint's weights and arrays and renames later checkpoints; the caller reads its
+ * numbers from resume->from.state. Does nothing without --resume. */
 enum xt_status xt_resume_load(const struct xt_resume *resume, const struct xt_resume_into *into,
                               struct xt_err *err);
 

@@ -18,15 +18,15 @@
 
 static const char lock_name[] = ".lock";
 
-/* What a folder holds, the lock left out. */
+/* A folder's contents, without the lock. */
 struct contents {
     size_t files;
     size_t leftovers; /* half-written files of a process that was killed */
     bool run;         /* a run's record, or a checkpoint */
 };
 
-/* A folder that cannot be read counts as empty: writing in it will say why. With `clean` leftovers
- * are removed. */
+/* An unreadable folder counts as empty: writing to it will report why. With `clean` leftovers are
+ * removed. */
 static struct contents look(const char *path, bool clean)
 {
     struct contents found = {0};
@@ -68,8 +68,8 @@ static enum xt_status check_free(const char *path, bool existing, struct xt_err 
                       path);
 }
 
-/* runs/MODEL-YYYYMMDD-N; mkdir itself decides which N is free, so that two starts at once cannot
- * both win. */
+/* runs/MODEL-YYYYMMDD-N; mkdir itself decides which N is free, so that two simultaneous starts get
+ * different ones. */
 static enum xt_status create_numbered(struct xt_run_folder *folder, const char *model,
                                       struct xt_err *err)
 {
@@ -110,7 +110,8 @@ static int open_lock(const char *path, enum lock_of what, bool create)
     return fd;
 }
 
-/* Locks of the open file, not of the process: they hold between threads and end with a kill. */
+/* Locks of the open file description, not of the process: they work between threads and end with a
+ * kill. */
 static bool lock(int fd, enum lock_of what, bool shared)
 {
     struct flock whole = {.l_type = shared ? F_RDLCK : F_WRLCK, .l_whence = SEEK_SET};
@@ -124,7 +125,7 @@ static bool is_held(int error)
     return error == EWOULDBLOCK || error == EAGAIN || error == EACCES;
 }
 
-/* Who only asks whether a run is in use holds the lock for a moment. */
+/* Retries, since a query whether a run is in use holds the lock briefly. */
 static bool lock_patiently(int fd, enum lock_of what)
 {
     enum { TRIES = 20, APART_NS = 10 * 1000 * 1000 };
@@ -146,7 +147,7 @@ static enum xt_status take_lock(struct xt_run_folder *folder, struct xt_err *err
         if (lock_patiently(folder->lock, what)) {
             if (what == LOCK_FILE)
                 xt_log_detail("%s: its file system locks no folders; %s is locked, which nobody "
-                              "may remove while the run goes on",
+                              "may remove during the run",
                               folder->path, lock_name);
             return XT_OK;
         }
@@ -197,7 +198,7 @@ enum xt_status xt_run_folder_open(struct xt_run_folder *folder, const char *out,
     }
     if (!status)
         status = take_lock(folder, err);
-    /* Again, for what another process did before the lock was ours. */
+    /* Repeated under the lock, since another process may have changed it. */
     if (!status)
         status = check_free(folder->path, existing, err);
     if (!status)

@@ -1,5 +1,5 @@
-/* A run's folder: created new, never overwritten, and used by one process at a time: the
- * folder itself is locked, on NFS a file in it; said where there are no locks.
+/* A run's folder: created new, never overwritten, and used by one process at a time: the folder
+ * itself is locked, on NFS a file in it; a warning where there are no locks.
  */
 #ifndef XT_RUNS_RUN_FOLDER_H
 #define XT_RUNS_RUN_FOLDER_H
@@ -14,13 +14,13 @@ struct xt_run_folder {
     int lock; /* file descriptor, -1: none */
 };
 
-/* `out` NULL: runs/MODEL-DATE-N, the first N that is free. `existing` allows a folder that holds a
- * run (--resume), and clears away the half-written files of a process that was killed. The caller
- * clears it also after a failure. XT_ERR_USAGE where it is taken, or holds something else;
- * XT_ERR_RUN where it cannot be written. */
+/* `out` NULL: runs/MODEL-DATE-N, the first free N. `existing` allows a folder that holds a run
+ * (--resume), and removes half-written files of a killed process. The caller clears it also after a
+ * failure. XT_ERR_USAGE where it is in use, or holds something else; XT_ERR_RUN where it cannot be
+ * written. */
 enum xt_status xt_run_folder_open(struct xt_run_folder *folder, const char *out, const char *model,
                                   bool existing, struct xt_err *err);
-/* Whether a process uses the run in this folder; *known is false where that cannot be asked. */
+/* Whether a process uses the run in this folder; *known is false where that is unknown. */
 bool xt_run_folder_in_use(const char *path, bool *known);
 /* Releases the lock; the folder stays. */
 void xt_run_folder_clear(struct xt_run_folder *folder);
@@ -34,7 +34,7 @@ enum xt_status xt_run_folder_file(const struct xt_run_folder *folder, const char
 enum xt_status xt_run_folder_append(const struct xt_run_folder *folder, struct xt_str *line,
                                     const char *name);
 
-/* Renames NAME to NAME.aside with a note, where there is such a file. */
+/* Renames NAME, where it exists, to NAME.aside with a note. */
 enum xt_status xt_run_folder_set_aside(const struct xt_run_folder *folder, const char *name,
                                        struct xt_err *err);
 

@@ -31,7 +31,7 @@ static enum xt_status type_out(const struct xt_run_option *option, const char *v
     return xt_str_printf(out, err, "--%s %s", option->name, value);
 }
 
-/* What the file says of an option that is not so now; NULL: nothing, or the same. */
+/* The file's value of an option that has changed; NULL: not recorded, or the same. */
 static const char *changed(const struct xt_run_option *option, const struct xt_weight_file *file)
 {
     const char *then = xt_weight_file_meta(file, option->key);
@@ -79,7 +79,7 @@ enum xt_status xt_run_options_note(const struct xt_run_options *options,
         if (!status)
             status = type_out(option, xt_str_get(&option->value), &now, err);
         if (!status)
-            xt_log_note("%s was made with %s; the run goes on with %s", path, xt_str_get(&before),
+            xt_log_note("%s was made with %s; the run continues with %s", path, xt_str_get(&before),
                         xt_str_get(&now));
     }
     xt_str_clear(&before);

@@ -1,6 +1,6 @@
-/* The options that shape what a run trains, as its checkpoints record them and as a start that goes
- * on compares them. Which options these are, and what becomes of a change, the option table says
- * (xt_run_lister); values are texts as they would be typed.
+/* The options that affect training, as recorded in checkpoints and compared on resuming. The option
+ * table defines these options and the rule for changes (xt_run_lister); values are texts as on the
+ * command line.
  */
 #ifndef XT_RUNS_RUN_OPTIONS_H
 #define XT_RUNS_RUN_OPTIONS_H
@@ -13,11 +13,11 @@
 #include "models/weights/weight_file.h"
 #include "infer/network/network.h"
 
-/* What a run that goes on does about an option that is not what it was. */
+/* How a resumed run treats an option that has changed. */
 enum xt_resume_rule {
-    XT_RESUME_TAKES,   /* nothing: no weight follows from it */
-    XT_RESUME_SAYS,    /* goes on with it, and says so: the losses are others */
-    XT_RESUME_REFUSES, /* ends: it would be another run */
+    XT_RESUME_TAKES,   /* accepts it: weights do not depend on it */
+    XT_RESUME_SAYS,    /* accepts it with a note: the losses will differ */
+    XT_RESUME_REFUSES, /* refuses: it would be another run */
 };
 
 struct xt_run_option {
@@ -35,8 +35,8 @@ struct xt_run_options {
     size_t count;
 };
 
-/* Whoever knows a run's options: `list` appends those that have one of the last two rules, with
- * what auto, 0 and the weights came to in this network. NULL: nothing is recorded. */
+/* Provides a run's options: `list` appends those with one of the last two rules, with effective
+ * values in place of auto, 0 and the weights' choice. NULL: nothing is recorded. */
 struct xt_run_lister {
     enum xt_status (*list)(const void *context, const struct xt_network *network,
                            struct xt_run_options *out, struct xt_err *err);
@@ -49,12 +49,12 @@ enum xt_status xt_run_options_init(struct xt_run_options *options,
                                    const struct xt_network *network, struct xt_err *err);
 void xt_run_options_clear(struct xt_run_options *options);
 
-/* XT_ERR_USAGE where one that a run keeps to its end is not what the file, called `path`, says.
- * What a file of an earlier version does not say is not compared. */
+/* XT_ERR_USAGE where a fixed option differs from the file, named `path`. Options missing from an
+ * earlier version's file are not compared. */
 enum xt_status xt_run_options_check(const struct xt_run_options *options,
                                     const struct xt_weight_file *file, const char *path,
                                     struct xt_err *err);
-/* Says which of the others have changed. */
+/* Logs which of the others have changed. */
 enum xt_status xt_run_options_note(const struct xt_run_options *options,
                                    const struct xt_weight_file *file, const char *path,
                                    struct xt_err *err);

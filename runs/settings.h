@@ -1,4 +1,4 @@
-/* What a run writes, as plain values. Strings are borrowed; NULL where not given. */
+/* Settings of a run's output. Strings are borrowed; NULL where not given. */
 #ifndef XT_RUNS_SETTINGS_H
 #define XT_RUNS_SETTINGS_H
 
@@ -9,8 +9,8 @@ struct xt_record_settings {
     const char *resume;
     int log_every;  /* steps */
     int save_every; /* steps, 0: each epoch */
-    int keep;       /* of the newest checkpoints */
-    bool pictures;  /* of the images may stand in reports */
+    int keep;       /* number of newest checkpoints retained */
+    bool pictures;  /* reports may contain images */
 };
 
 #endif

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "runs/report/page.h"
 
-/* Beyond it a matrix would be mostly zeros; the pairs say all of it. */
+/* A larger matrix would be mostly zeros; the pairs contain it all. */
 enum { MATRIX_MOST = 2000 };
 
 enum form { JSONL, TSV, HTML, NONE };
@@ -40,7 +40,7 @@ struct writing {
     struct xt_str text;
 };
 
-/* A cell of a line, which is whole: no tab and no end of line in it. */
+/* A table cell, without tabs and newlines. */
 static enum xt_status put_cell(struct xt_str *line, const char *text, bool first,
                                struct xt_err *err)
 {
@@ -71,7 +71,7 @@ static const char *text_in(const cJSON *object, const char *key)
     return text ? text : "";
 }
 
-/* Takes the object; its line. */
+/* Writes the object as a line; takes ownership. */
 static enum xt_status put_json_line(struct writing *to, struct xt_json *json, cJSON *object,
                                     struct xt_err *err)
 {
@@ -82,7 +82,7 @@ static enum xt_status put_json_line(struct writing *to, struct xt_json *json, cJ
     return status;
 }
 
-/* Path, label, answer, confidence, and the confidences of its parts. */
+/* Path, label, prediction, confidence, and the confidences of its parts. */
 static enum xt_status put_error_row(struct writing *to, const cJSON *error,
                                     const struct xt_wrong *wrong, struct xt_err *err)
 {
@@ -223,7 +223,7 @@ static enum xt_status list_matrix(struct writing *to, struct xt_err *err)
 
 /* ---- files ---- */
 
-/* "errors-confused.tsv" of "errors.tsv" and "-confused"; remembered in the list. */
+/* "errors-confused.tsv" of "errors.tsv" and "-confused"; added to the list. */
 static enum xt_status name_file(const char *path, const char *part, struct xt_file_list *files,
                                 struct xt_err *err)
 {

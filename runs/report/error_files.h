@@ -1,7 +1,7 @@
-/* What an evaluation got wrong as files: lists for programs (.jsonl, .tsv), or a page (.html).
+/* An evaluation's errors as files: lists for programs (.jsonl, .tsv), or a page (.html).
  *
- * A list comes with a second one beside it, NAME-confused.ENDING, of what was taken for what, and
- * for classes with a third, NAME-matrix.ENDING: how often each class was read as which.
+ * A list is accompanied by NAME-confused.ENDING, the confused pairs, and for classes by
+ * NAME-matrix.ENDING, the confusion matrix.
  */
 #ifndef XT_RUNS_REPORT_ERROR_FILES_H
 #define XT_RUNS_REPORT_ERROR_FILES_H
@@ -10,12 +10,12 @@
 #include "base/file.h"
 #include "runs/report/findings.h"
 
-/* Whether such a file can be written there: XT_ERR_USAGE for another ending, XT_ERR_RUN where the
- * folder takes none. */
+/* Checks that such a file can be written: XT_ERR_USAGE for another ending, XT_ERR_RUN where the
+ * folder is not writable. */
 enum xt_status xt_error_files_check(const char *path, struct xt_err *err);
 
-/* Writes them; the paths go into `files` (clear it also after a failure). Of the findings `most`
- * and `pictures` are for the page. `weights` and `data` say what was evaluated. */
+/* Writes them; the paths go into `files` (clear it also after a failure). The findings' `most` and
+ * `pictures` apply to the page. `weights` and `data` name what was evaluated. */
 enum xt_status xt_error_files_write(const char *path, const struct xt_findings *findings,
                                     const char *weights, const char *data,
                                     struct xt_file_list *files, struct xt_err *err);

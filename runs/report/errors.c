@@ -49,7 +49,7 @@ static int by_count(const void *a, const void *b)
     return by_pair(a, b);
 }
 
-/* Makes one of equal pairs. */
+/* Merges equal pairs. */
 static void merge_pairs(struct xt_errors *errors)
 {
     size_t kept = 0;
@@ -68,7 +68,7 @@ static enum xt_status add_pair(struct xt_errors *errors, const struct xt_mistake
     enum xt_status status = XT_OK;
     if (errors->pair_count == errors->pair_capacity)
         merge_pairs(errors);
-    /* Room for as many again, so that merging does not come with every pair. */
+    /* Doubles the room, so that not every pair causes a merge. */
     if (2 * errors->pair_count >= errors->pair_capacity)
         status = xt_mem_grow(&errors->pairs, &errors->pair_capacity, 2 * errors->pair_count + 1,
                              sizeof *errors->pairs, "what was taken for what", &errors->err);
@@ -78,7 +78,7 @@ static enum xt_status add_pair(struct xt_errors *errors, const struct xt_mistake
     return status;
 }
 
-/* A symbol that stands in the label was read, unless it is among the mistakes. */
+/* A symbol of the label was read correctly unless it is among the mistakes. */
 static enum xt_status count_symbols(struct xt_errors *errors, const struct xt_answer *a)
 {
     struct xt_mistake mistakes[XT_MISTAKES_MAX];
@@ -223,7 +223,7 @@ enum xt_status xt_errors_pack(struct xt_errors *errors, struct xt_str *out, stru
     return status;
 }
 
-/* What is left of the bytes. */
+/* The remaining bytes. */
 struct rest {
     const char *at;
     size_t left;
@@ -249,7 +249,7 @@ static void add_counts(size_t *to, const void *from, size_t count)
     }
 }
 
-/* The block with its pointers, which were another process'. */
+/* Adds a block, with its pointers from another process relocated. */
 static enum xt_status add_block(struct xt_errors *errors, const void *from, size_t bytes,
                                 struct xt_err *err)
 {

@@ -1,9 +1,8 @@
-/* What an evaluation got wrong: the images, the surest of what is wrong first, and which symbols or
- * classes were taken for which. One place that training's page, TensorBoard's events and eval
- * --errors take from.
+/* An evaluation's errors: the images, most confident errors first, and the confused symbols or
+ * classes. Used by training's page, TensorBoard's events and eval --errors.
  *
- * Wrong images are kept by what was read, not by their pixels: about 200 bytes each for plates.
- * What fails while they are collected is told by xt_errors_end. Not thread-safe.
+ * For wrong images the prediction is stored, not the pixels: about 200 bytes each for plates.
+ * Failures while collecting are returned by xt_errors_end. Not thread-safe.
  */
 #ifndef XT_RUNS_REPORT_ERRORS_H
 #define XT_RUNS_REPORT_ERRORS_H
@@ -14,11 +13,11 @@
 #include "base/str.h"
 #include "infer/evaluate.h"
 
-/* One image; one piece of memory with what it points to. */
+/* One image; a single allocation with everything it points to. */
 struct xt_wrong {
-    size_t bytes;      /* of that memory */
+    size_t bytes;      /* of the allocation */
     size_t index;      /* in the source */
-    double confidence; /* of the answer */
+    double confidence; /* of the prediction */
     const int *label;  /* [label_length] */
     int label_length;
     const int *said;          /* [length] a plate's symbols, or the likeliest classes */
@@ -27,11 +26,11 @@ struct xt_wrong {
     const struct xt_decode_step *steps; /* [step_count] of a plate */
     int step_count;
 };
-/* An answer as it is kept, a right one too (release with free). */
+/* A copy of an answer, also of a correct one (release with free). */
 enum xt_status xt_wrong_create(struct xt_wrong **out, const struct xt_objective *objective,
                                const struct xt_answer *answer, struct xt_err *err);
 
-/* How often one was taken for the other; -1 as in struct xt_mistake. */
+/* The number of confusions of a pair; -1 as in struct xt_mistake. */
 struct xt_confused {
     int expected;
     int read;
@@ -40,33 +39,33 @@ struct xt_confused {
 
 struct xt_errors {
     const struct xt_objective *objective; /* borrowed */
-    size_t most;                          /* wrong images that are kept, the worst; 0: all */
+    size_t most;                          /* limit of stored wrong images, the worst; 0: all */
     struct xt_wrong **wrong;              /* [count] once ended: worst first */
     size_t count;
     size_t capacity;
     size_t images;
-    size_t wrong_images;       /* kept or not */
+    size_t wrong_images;       /* stored or not */
     int symbols;               /* or classes */
-    size_t *seen;              /* [symbols] how often each stood in a label */
-    size_t *right;             /* [symbols] and was read */
+    size_t *seen;              /* [symbols] occurrences in labels */
+    size_t *right;             /* [symbols] of these read correctly */
     struct xt_confused *pairs; /* [pair_count] once ended: the most frequent first */
     size_t pair_count;
     size_t pair_capacity;
     struct xt_err err; /* the first failure */
 };
 
-/* Clear it also after a failure; zeroed is empty too. */
+/* Clear it also after a failure; zeroed is empty. */
 enum xt_status xt_errors_init(struct xt_errors *errors, const struct xt_objective *objective,
                               size_t most, struct xt_err *err);
 void xt_errors_clear(struct xt_errors *errors);
 
-/* Takes an image of an evaluation, as its observer gets it. */
+/* Adds an image of an evaluation; for its observer. */
 void xt_errors_add(struct xt_errors *errors, const struct xt_answer *answer);
-/* Orders what was collected. */
+/* Sorts the collected errors. */
 enum xt_status xt_errors_end(struct xt_errors *errors, struct xt_err *err);
 
-/* Appends what was collected to `out`, as bytes for another process of this program; add_packed
- * takes them as if that process' images had been this one's. XT_ERR_RUN where they are cut short.
+/* Serialises the collected errors to `out` for another process of this program; add_packed merges
+ * them there. XT_ERR_RUN where they are cut short.
  */
 enum xt_status xt_errors_pack(struct xt_errors *errors, struct xt_str *out, struct xt_err *err);
 enum xt_status xt_errors_add_packed(struct xt_errors *errors, const void *bytes, size_t count,

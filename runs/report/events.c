@@ -15,11 +15,11 @@
 #include "base/mem.h"
 #include "base/str.h"
 
-enum { HEAD = 12, TAIL = 4 }; /* of a record: length and its sum, the data's sum */
+enum { HEAD = 12, TAIL = 4 }; /* of a record: length and its checksum, the data's checksum */
 
 uint32_t xt_events_masked_crc(const void *bytes, size_t count)
 {
-    /* Of four bits each, of the reflected polynomial 0x82F63B78. */
+    /* A table for four bits, of the reflected polynomial 0x82F63B78. */
     static const uint32_t table[16] = {
         0x00000000, 0x105EC76F, 0x20BD8EDE, 0x30E349B1, 0x417B1DBC, 0x5125DAD3,
         0x61C69362, 0x7198540D, 0x82F63B78, 0x92A8FC17, 0xA24BB5A6, 0xB21572C9,
@@ -42,11 +42,12 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "records are written a
 static void warn(struct xt_events *events, const char *why)
 {
     if (!events->warned)
-        xt_log_warn("TensorBoard's events: %s; the run goes on without what is missing there", why);
+        xt_log_warn("TensorBoard's events: %s; the run continues without what is missing there",
+                    why);
     events->warned = true;
 }
 
-/* A record of an event, to be released with free; NULL where there is no memory. */
+/* A record of an event, to be released with free; NULL when out of memory. */
 static uint8_t *make_record(const Xt__Event *event, size_t *size)
 {
     const uint64_t length = xt__event__get_packed_size(event);
@@ -63,7 +64,7 @@ static uint8_t *make_record(const Xt__Event *event, size_t *size)
     return record;
 }
 
-/* Of now, in one write. */
+/* Stamps it with the current time; writes it in one call. */
 static void write_event(struct xt_events *events, Xt__Event *event)
 {
     struct xt_err err;
@@ -81,7 +82,7 @@ static void write_event(struct xt_events *events, Xt__Event *event)
 
 /* ---- what an earlier start left ---- */
 
-/* Whether an event is of a step to keep. */
+/* Whether an event's step is retained. */
 static bool is_kept(const Xt__Event *event, struct xt_log_keep keep)
 {
     bool is_training = false;
@@ -98,8 +99,8 @@ static bool is_kept(const Xt__Event *event, struct xt_log_keep keep)
     return event->step <= (is_training ? keep.training : keep.evaluations);
 }
 
-/* Moves the records to keep to the front; returns the bytes that they take. What follows a damaged
- * one is lost with it: where it ends is not known. */
+/* Moves the records to retain to the front; returns their size. Everything after a damaged one is
+ * lost, since its end is unknown. */
 static size_t keep_records(void *context, uint8_t *bytes, size_t size)
 {
     const struct xt_log_keep *keep = context;
@@ -168,7 +169,7 @@ static void write_values(struct xt_events *events, int64_t step, Xt__Value **val
     write_event(events, &event);
 }
 
-/* What says where the others belong. */
+/* Keys that locate the others. */
 static bool is_place(const char *key)
 {
     static const char *const keys[] = {"step", "epoch", "time", "images", "correct"};
@@ -184,7 +185,7 @@ struct figure {
     char tag[96];
 };
 
-/* The figures of a line into `figures`; returns how many. */
+/* The figures of a line into `figures`; returns their number. */
 static size_t take_figures(const cJSON *record, struct figure *figures, Xt__Value **values)
 {
     const char *kind = cJSON_HasObjectItem(record, "val_loss") ? "evaluation" : "training";

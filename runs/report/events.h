@@ -2,8 +2,8 @@
  * TFRecord (length, masked CRC-32C, data, masked CRC-32C) that each hold an Event of protocol
  * buffers (tensorflow/core/util/event.proto, tensorflow/core/framework/summary.proto).
  *
- * A run never fails for it: what cannot be written is warned of once, and later records are tried
- * again. A record is written whole or not at all. The caller owns it; one thread at a time.
+ * A run never fails because of it: the first failed write is warned of, and later records are still
+ * tried. A record is written whole or not at all. The caller owns it; one thread at a time.
  */
 #ifndef XT_RUNS_REPORT_EVENTS_H
 #define XT_RUNS_REPORT_EVENTS_H
@@ -23,8 +23,8 @@ struct xt_events {
     bool warned;
 };
 
-/* Opens `path` to append, and makes it where it is missing. Of what an earlier start left, records
- * of steps after those to keep go, as they do from metrics.jsonl, and a torn or damaged end does.
+/* Opens `path` to append, creating it where it is missing. As in metrics.jsonl, an earlier start's
+ * records of steps after those to retain are removed, and so is a torn or damaged end.
  */
 void xt_events_open(struct xt_events *events, const char *path, struct xt_log_keep keep);
 void xt_events_close(struct xt_events *events);

@@ -25,7 +25,7 @@ static void put_name(struct xt_json *json, cJSON *at, const struct xt_errors *er
     xt_str_clear(&name);
 }
 
-/* A symbol and its probability, to four digits: what a person reads, in few bytes. */
+/* A symbol and its probability, to four digits, for display. */
 static void put_part(struct xt_json *json, cJSON *list, const struct xt_errors *errors, int symbol,
                      double probability)
 {
@@ -108,8 +108,8 @@ static void put_errors(struct xt_json *json, cJSON *at, const struct xt_findings
     }
 }
 
-/* Numbers the symbols to be named: those of the pairs, and all that were seen, where these are not
- * too many. places[symbol] is 0 for the others, else one more than the place in the list. */
+/* Numbers the symbols to be named: those of the pairs, and all that were seen unless too many.
+ * places[symbol] is 0 for the others, else one more than the place in the list. */
 static void put_symbols(struct xt_json *json, cJSON *at, const struct xt_errors *errors,
                         size_t pairs, int *places)
 {

@@ -21,36 +21,35 @@
 #include "runs/report/events.h"
 #include "runs/report/json.h"
 
-/* What is described; all of it borrowed. */
+/* The input of the description; all borrowed. */
 struct xt_findings {
     const struct xt_errors *errors; /* ended */
     const struct xt_evaluation *evaluation;
     const struct xt_source *source;
     const struct xt_data_settings *data; /* how images are shown */
     int64_t step;                        /* -1: of no run */
-    size_t most;                         /* of the wrong images so many are described */
-    size_t pictures;                     /* and so many of them have theirs */
-    struct xt_events *events;            /* gets the first few of these; NULL: nobody does */
+    size_t most;                         /* limit of described wrong images */
+    size_t pictures;                     /* limit of those with a picture */
+    struct xt_events *events;            /* gets the first few pictures; may be NULL */
 };
 
 /* The object into *out (cJSON_Delete). */
 enum xt_status xt_findings_describe(const struct xt_findings *findings, cJSON **out,
                                     struct xt_err *err);
 
-/* One of the errors alone, without its picture; NULL, and the failure in `json`, for want of
- * memory. */
+/* A single error, without its picture; NULL, and the failure in `json`, when out of memory. */
 cJSON *xt_findings_error(struct xt_json *json, const struct xt_findings *findings,
                          const struct xt_wrong *wrong);
 
-/* Adds "picture", the image of that index; nothing where it cannot be read or there is no memory
- * for it. The findings' events get it too, under the tag; NULL: they do not. */
+/* Adds "picture", the image of that index; nothing where it cannot be read or memory is short. With
+ * a tag the findings' events get it too. */
 void xt_findings_picture(struct xt_json *json, cJSON *at, const struct xt_findings *findings,
                          size_t index, const char *tag);
 
 /* Takes the pictures out of such an object; `findings` may be anything. */
 void xt_findings_drop_pictures(const cJSON *findings);
 
-/* What a symbol or class is called; "" for -1. */
+/* The name of a symbol or class; "" for -1. */
 enum xt_status xt_findings_name(const struct xt_errors *errors, int symbol, struct xt_str *out,
                                 struct xt_err *err);
 

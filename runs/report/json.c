@@ -14,7 +14,7 @@ void xt_json_add(struct xt_json *json, cJSON *at, const char *key, cJSON *item)
     json->failed = true;
 }
 
-/* The item once it is in its place; NULL where that failed. */
+/* Adds the item and returns it; NULL where that failed. */
 static cJSON *place(struct xt_json *json, cJSON *at, const char *key, cJSON *item)
 {
     bool before = json->failed;

@@ -1,5 +1,5 @@
-/* Building JSON with cJSON, where running out of memory sticks: what could not be made is NULL, and
- * adding to that does nothing. Texts become UTF-8 (xt_str_escape_bytes). Not thread-safe.
+/* Building JSON with cJSON, with a sticky out-of-memory error: an item that could not be created is
+ * NULL, and adding to it does nothing. Texts become UTF-8 (xt_str_escape_bytes). Not thread-safe.
  */
 #ifndef XT_RUNS_REPORT_JSON_H
 #define XT_RUNS_REPORT_JSON_H
@@ -11,23 +11,23 @@
 #include "base/str.h"
 
 struct xt_json {
-    bool failed; /* something is missing for want of memory */
+    bool failed; /* something is missing: out of memory */
 };
 
-/* In all of them `at` is an object, or with `key` NULL an array. An item that `add` takes is `at`'s
- * from then on, or gone. */
+/* `at` is an object, or with `key` NULL an array. `add` takes ownership of the item, which belongs
+ * to `at` or is freed. */
 void xt_json_add(struct xt_json *json, cJSON *at, const char *key, cJSON *item);
 cJSON *xt_json_object(struct xt_json *json, cJSON *at, const char *key);
 cJSON *xt_json_array(struct xt_json *json, cJSON *at, const char *key);
 void xt_json_text(struct xt_json *json, cJSON *at, const char *key, const char *text);
-/* What is not finite becomes null. */
+/* A non-finite value becomes null. */
 void xt_json_number(struct xt_json *json, cJSON *at, const char *key, double value);
 
-/* Appends it as text on one line, unless building it has failed; then, too, the error says so. */
+/* Appends it as text on one line; an error where building it has failed. */
 enum xt_status xt_json_print(const struct xt_json *json, const cJSON *item, struct xt_str *out,
                              struct xt_err *err);
 
-/* A number of an object; `otherwise` where it has none of that name. */
+/* A number of an object; `otherwise` where that key is missing. */
 double xt_json_get(const cJSON *object, const char *key, double otherwise);
 
 #endif

@@ -9,7 +9,8 @@
 #include "runs/report/json.h"
 #include "runs/report/template.h"
 
-/* Appends JSON so that no text in it ends the script that it lies in, or begins a comment. */
+/* Appends JSON escaped so that no text in it closes the enclosing script element or opens a
+ * comment. */
 static enum xt_status append_data(struct xt_str *page, const char *json, struct xt_err *err)
 {
     enum xt_status status = XT_OK;
@@ -25,7 +26,7 @@ static enum xt_status append_data(struct xt_str *page, const char *json, struct 
     return status;
 }
 
-/* The template with its places filled. */
+/* Fills the template's placeholders. */
 static enum xt_status fill(struct xt_str *page, const char *json, struct xt_err *err)
 {
     const struct {
@@ -47,7 +48,7 @@ static enum xt_status fill(struct xt_str *page, const char *json, struct xt_err 
     return status ? status : xt_str_append(page, at, strlen(at), err);
 }
 
-/* Takes `data`. */
+/* Takes ownership of `data`. */
 static enum xt_status write_page(const char *path, struct xt_json *json, cJSON *data,
                                  struct xt_err *err)
 {

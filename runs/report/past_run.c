@@ -18,7 +18,7 @@ static const size_t facts_limit = (size_t)256 << 20;
 
 /* ---- settings ---- */
 
-/* The text of a config file, and where in it the reader is. */
+/* The text of a config file and the read position. */
 struct config {
     struct xt_past_run *run;
     const char *text;
@@ -26,7 +26,7 @@ struct config {
     int line; /* that `text` begins with, from 1 */
 };
 
-/* The comment at the end of a line, which says where a value came from. */
+/* The comment at the end of a line, which names the value's origin. */
 static enum xt_status read_comment(struct config *config, int line, char **out, struct xt_err *err)
 {
     const char *end = NULL;
@@ -68,7 +68,7 @@ static enum xt_status take_setting(void *context, const struct xt_config_entry *
     return status ? status : read_comment(config, entry->line, &setting->from, err);
 }
 
-/* A file of the run, whole; *text NULL where there is none or it cannot be read. */
+/* Reads a whole file of the run; *text is NULL where it is missing or unreadable. */
 static enum xt_status read_file(const struct xt_past_run *run, const char *name, size_t limit,
                                 char **text, size_t *size, struct xt_err *err)
 {
@@ -105,7 +105,7 @@ static enum xt_status read_settings(struct xt_past_run *run, struct xt_err *err)
 
 /* ---- the record ---- */
 
-/* A number of a flat line of JSON, without making a tree of it. */
+/* A number of a flat line of JSON, without parsing it into a tree. */
 static double number_in(const char *line, size_t length, const char *key)
 {
     char mark[48];
@@ -124,7 +124,7 @@ static double number_in(const char *line, size_t length, const char *key)
     return end == text ? NAN : value;
 }
 
-/* A step, epoch or the like; `otherwise` where the number is none. */
+/* A step, epoch or the like; `otherwise` where the number is not one. */
 static int64_t whole(double value, int64_t otherwise)
 {
     return value >= 0 && value < 9e15 ? (int64_t)value : otherwise;
@@ -146,7 +146,7 @@ static bool is_better(const struct xt_past_evaluation *a, const struct xt_past_e
 }
 
 /* An evaluation in a line of the record: the weights', or with "ema_" before each key their moving
- * average's. Its figures stand behind the number of right ones. */
+ * average's. Its figures follow the number of correct ones. */
 static struct xt_past_evaluation read_evaluation(const cJSON *record, const char *prefix)
 {
     struct xt_past_evaluation e = {
@@ -202,7 +202,7 @@ static int64_t step_of(const char *line, size_t length)
 
 static void take_line(struct xt_past_run *run, const char *line, size_t length, bool evaluation)
 {
-    /* A line of a rollback is of a step that failed, which is made again. */
+    /* A rollback's line is of a failed step, which is repeated. */
     if (memmem(line, length, "\"rolled_back_to\":", 17))
         return;
     run->step = step_of(line, length);
@@ -214,7 +214,7 @@ static void take_line(struct xt_past_run *run, const char *line, size_t length, 
         run->loss = number_in(line, length, "loss");
 }
 
-/* Each whole line in turn: at `text`, so many bytes with its end; 0: there is none. */
+/* The length of the whole line at `text`, with its newline; 0: there is none. */
 static size_t line_length(const char *text, size_t size)
 {
     const char *end = size ? memchr(text, '\n', size) : NULL;
@@ -242,7 +242,7 @@ static enum xt_status read_lines(struct xt_past_run *run, const char *text, size
     size_t seen = 0;
     size_t rate_count = 0;
     size_t jumps = 0;
-    double usual = NAN; /* the loss of the line that was taken last for its turn */
+    double usual = NAN; /* the loss of the last sampled line */
     enum xt_status status = XT_OK;
     for (size_t length; !status && (length = line_length(text, size));
          text += length, size -= length) {
@@ -250,7 +250,7 @@ static enum xt_status read_lines(struct xt_past_run *run, const char *text, size
             continue;
         bool evaluation = is_evaluation(text, length);
         seen += !evaluation;
-        /* The last one is always there, and a loss that jumps is not lost between two. */
+        /* The last line is always included, and so are jumps of the loss. */
         bool turn = evaluation || (all - seen) % every == 0;
         if (!turn && (number_in(text, length, "loss") <= 2 * usual || jumps++ >= XT_PAST_LINES))
             continue;
@@ -295,14 +295,13 @@ static enum xt_status read_facts(struct xt_past_run *run, struct xt_err *err)
     if (!status && text && !cJSON_IsObject(run->facts)) {
         cJSON_Delete(run->facts);
         run->facts = NULL;
-        xt_log_warn("%s/report.json is damaged: what it holds beside the record is left out",
-                    run->folder);
+        xt_log_warn("%s/report.json is damaged: its facts are skipped", run->folder);
     }
     free(text);
     return status;
 }
 
-/* The best weights, where the record lost their evaluation by a rollback. */
+/* The best weights, where a rollback removed their evaluation from the record. */
 static void take_best(struct xt_past_run *run)
 {
     const cJSON *best = cJSON_GetObjectItemCaseSensitive(run->facts, "best");
@@ -319,7 +318,7 @@ static void take_best(struct xt_past_run *run)
         run->best = e;
 }
 
-/* Where it cannot be told, the run is neither. */
+/* Where that is unknown, neither flag is set. */
 static void look_for_lock(struct xt_past_run *run)
 {
     const char *state = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(run->facts, "state"));
@@ -333,7 +332,7 @@ enum xt_status xt_past_run_read(struct xt_past_run *run, const char *folder, str
     *run = (struct xt_past_run){
         .loss = NAN, .images_per_s = NAN, .best = {.step = -1}, .last = {.step = -1}};
     enum xt_status status = xt_mem_strdup(&run->folder, folder, err);
-    /* As it is typed, "runs/a/" too. */
+    /* Without trailing slashes, as in "runs/a/". */
     for (size_t end = status ? 0 : strlen(folder); end > 1 && run->folder[end - 1] == '/'; end--)
         run->folder[end - 1] = '\0';
     if (!status)

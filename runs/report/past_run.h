@@ -1,7 +1,6 @@
-/* A run as its folder tells it, whether it goes on, was stopped or is done: its settings
- * (config.yaml), its record (metrics.jsonl, the truth about every curve) and what it said of itself
- * last (report.json). Nothing in the folder is changed. What is read may be damaged or another's:
- * what does not fit is left out.
+/* A run read from its folder, whether running, stopped or done: its settings (config.yaml), its
+ * record (metrics.jsonl, the source of every curve) and its last report (report.json). Nothing in
+ * the folder is changed. The input is untrusted: invalid parts are skipped.
  */
 #ifndef XT_RUNS_REPORT_PAST_RUN_H
 #define XT_RUNS_REPORT_PAST_RUN_H
@@ -17,7 +16,7 @@
 struct xt_past_setting {
     char *key; /* as in a config file: weight_decay */
     char *value;
-    char *from; /* "default", "command line"; "" where it is not said */
+    char *from; /* "default", "command line"; "" where unknown */
 };
 
 enum { XT_PAST_FIGURES = 2 };
@@ -39,7 +38,7 @@ struct xt_past_run {
     size_t setting_count;
     size_t setting_capacity;
     struct xt_str metrics; /* lines of the record: every evaluation, and of the training lines at
-                              most XT_PAST_LINES, evenly, and losses that jump */
+                              most XT_PAST_LINES, evenly sampled, and losses that jump */
     struct xt_past_evaluation best; /* of the weights or their moving average */
     struct xt_past_evaluation last;
     int64_t step; /* of the last line; 0: there is none */
@@ -48,7 +47,7 @@ struct xt_past_run {
     double loss;         /* of the last training line; NAN: there is none */
     double images_per_s; /* of the training lines, the median; NAN: there is none */
     bool running;        /* a process holds the run's lock */
-    bool killed;         /* none does, and the run's last word is that it goes on */
+    bool killed;         /* no process does, and its last state is "running" */
 };
 
 enum { XT_PAST_LINES = 5000 };
@@ -57,12 +56,12 @@ enum { XT_PAST_LINES = 5000 };
 enum xt_status xt_past_run_read(struct xt_past_run *run, const char *folder, struct xt_err *err);
 void xt_past_run_clear(struct xt_past_run *run);
 
-/* The value of a setting; NULL where it has none of that name. */
+/* The value of a setting; NULL where it is missing. */
 const char *xt_past_run_setting(const struct xt_past_run *run, const char *key);
 
-/* The settings that are not the same in all runs, in the order of the first that has one: sets
- * keys[0] and on (borrowed, of the runs) and *count. Where a run lies and how it is looked at is no
- * difference. Release *keys with free. */
+/* The settings that differ between the runs, in the order of the first run that has them: sets
+ * keys[0] and on (borrowed from the runs) and *count. A run's location and display options are not
+ * compared. Release *keys with free. */
 enum xt_status xt_past_runs_differ(const struct xt_past_run *runs, size_t count, const char ***keys,
                                    size_t *key_count, struct xt_err *err);
 

@@ -15,7 +15,7 @@ enum { SLOWEST_OPS = 12 };
 static void warn(struct xt_run_report *report, const char *why)
 {
     if (!report->warned)
-        xt_log_warn("the run's report: %s; the run goes on without it", why);
+        xt_log_warn("the run's report: %s; the run continues without it", why);
     report->warned = true;
 }
 
@@ -32,7 +32,7 @@ void xt_run_report_open(struct xt_run_report *report, const struct xt_run_folder
     else
         xt_events_open(&report->events, path, keep);
     free(path);
-    /* What was found last stays on the page until the next evaluation. */
+    /* The last findings stay on the page until the next evaluation. */
     if (xt_past_run_read(&before, folder->path, &err) == XT_OK && before.facts)
         report->evaluation = cJSON_DetachItemFromObjectCaseSensitive(before.facts, "evaluation");
     if (xt_json_get(report->evaluation, "step", -1) > (double)keep.evaluations) {
@@ -138,7 +138,7 @@ static void put_slow(struct xt_json *json, cJSON *at, const struct xt_run_facts 
     }
 }
 
-/* The record loses them where a rollback goes back behind their evaluation. */
+/* The record loses them in a rollback to before their evaluation. */
 static void put_best(struct xt_json *json, cJSON *at, const struct xt_run_facts *facts)
 {
     if (facts->best_step < 0)

@@ -1,9 +1,9 @@
-/* What a run shows of itself while it goes on and afterwards: report.html, the page; report.json,
- * what the page shows beside the record's curves and the settings; and TensorBoard's events.
+/* A run's reports, during and after it: report.html, the page; report.json, the page's facts beside
+ * the record's curves and the settings; and TensorBoard's events.
  *
- * None of it ever ends a run: what cannot be written is warned of once. So that it costs little,
- * the page is left for the next evaluation while pages have taken more than a hundredth of the
- * run's time (and more than a second); at the end it is always written. One thread.
+ * A failure never stops a run: the first is warned of. To limit the cost, the page is deferred to
+ * the next evaluation while pages have taken more than a hundredth of the run's time (and more than
+ * a second); at the end it is always written. One thread.
  */
 #ifndef XT_RUNS_REPORT_RUN_REPORT_H
 #define XT_RUNS_REPORT_RUN_REPORT_H
@@ -17,16 +17,16 @@
 #include "runs/run_costs.h"
 #include "runs/run_folder.h"
 
-/* A cause, what shows it, and what helps. */
+/* A cause, its evidence, and the remedy. */
 struct xt_run_remark {
     const char *cause, *because, *remedy;
 };
 
-/* What the trainer says of the run. */
+/* The trainer's facts about the run. */
 struct xt_run_facts {
     const struct xt_network *network;
     const char *data; /* descriptions */
-    const char *val;  /* NULL: nothing is evaluated */
+    const char *val;  /* NULL: no evaluation */
     int64_t step;
     int64_t steps;
     int64_t epoch_steps;
@@ -36,7 +36,7 @@ struct xt_run_facts {
     int64_t best_step; /* -1: none */
     struct xt_selection_metric best;
     int profiled;                     /* steps whose ops were timed */
-    const struct xt_run_remark *slow; /* what makes it slow, [slow_count] */
+    const struct xt_run_remark *slow; /* causes of slowness, [slow_count] */
     int slow_count;
     /* "running"; "done", "done: WHY" before the last step; else why it stopped */
     const char *state;
@@ -47,12 +47,12 @@ struct xt_run_report {
     const struct xt_data_settings *data; /* how images are shown */
     bool shows_pictures;
     struct xt_events events;
-    cJSON *evaluation; /* the newest findings; NULL: none */
+    cJSON *evaluation; /* the newest findings; NULL: no evaluation yet */
     bool warned;
     double spent; /* seconds of this process, on pages */
 };
 
-/* Goes on with what an earlier start left. `keep` as for the record. */
+/* Continues an earlier start's reports. `keep` as for the record. */
 void xt_run_report_open(struct xt_run_report *report, const struct xt_run_folder *folder,
                         const struct xt_data_settings *data, bool pictures,
                         struct xt_log_keep keep);
@@ -60,12 +60,12 @@ void xt_run_report_close(struct xt_run_report *report);
 
 /* Wrong images of an evaluation that a run's page shows. */
 enum { XT_RUN_ERRORS = 24 };
-/* Takes what an evaluation found; its errors need not be ended. */
+/* Takes an evaluation's findings; its errors need not be ended. */
 void xt_run_report_take(struct xt_run_report *report, struct xt_errors *errors,
                         const struct xt_evaluation *evaluation, const struct xt_source *source,
                         int64_t step);
 
-/* Writes report.json and report.html; `last` however long that takes. */
+/* Writes report.json and report.html; with `last` the page is not deferred. */
 void xt_run_report_write(struct xt_run_report *report, const struct xt_run_facts *facts, bool last);
 
 #endif

@@ -1,7 +1,7 @@
 #include "runs/report/template.h"
 
-/* The assembler puts a file into the object as it is: C has no way to before #embed. Paths begin
- * at the top of the tree, where everything is compiled. */
+/* The assembler embeds a file in the object; C cannot before #embed. Paths are relative to the top
+ * of the tree, where the compiler runs. */
 #define EMBED(name, file)                                                                          \
     __asm__(".section .rodata\n"                                                                   \
             ".global " #name "\n"                                                                  \

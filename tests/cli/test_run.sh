@@ -33,19 +33,19 @@ expect 2 'was made with --optim adamw; give the same' "${train[@]}" --optim sgd 
 expect 2 'was made with --lprnet-norm sample; give the same' \
   "${train[@]}" --lprnet-norm batch --steps 20 --resume auto --out a
 cp -r whole b
-expect 0 'b/state-00000012.safetensors was made with --clip 5; the run goes on with --clip 0' \
+expect 0 'b/state-00000012.safetensors was made with --clip 5; the run continues with --clip 0' \
   "${train[@]}" --clip 0 --steps 13 --resume auto --out b
 ! grep -qF -e 'threads' -e '--lr' <<<"$said" || fail 'a change was said that is none' "$said"
 expect 0 'was made with threads "1", this is "2"' "$xtrain" "${small[@]}" --clip 0 --threads 2 --oversubscribe --steps 14 --resume b
-expect 0 'was made with --no-augment; the run goes on with --augment' \
+expect 0 'was made with --no-augment; the run continues with --augment' \
   "${train[@]}" --clip 0 --amp bf16 --augment --freeze-until backbone.4 --bn frozen --steps 15 --resume b
-for change in 'no --freeze-until; the run goes on with --freeze-until backbone.4' '--amp off; the run goes on with --amp bf16' \
-  '--bn batch; the run goes on with --bn frozen'; do
+for change in 'no --freeze-until; the run continues with --freeze-until backbone.4' '--amp off; the run continues with --amp bf16' \
+  '--bn batch; the run continues with --bn frozen'; do
   grep -qF -- "was made with $change" <<<"$said" || fail "it is not said: $change" "$said"
 done
-expect 0 'was made with --bn frozen; the run goes on with --bn batch' \
+expect 0 'was made with --bn frozen; the run continues with --bn batch' \
   "${train[@]}" --clip 0 --amp bf16 --augment --freeze-until backbone.4 --bn batch --steps 16 --resume b
-[ "$(grep -c 'the run goes on with' <<<"$said")" = 1 ] || fail 'a change was said that is none' "$said"
+[ "$(grep -c 'the run continues with' <<<"$said")" = 1 ] || fail 'a change was said that is none' "$said"
 
 # A damaged checkpoint: refused by name with an offer; auto takes the one before.
 cp -r whole c
